@@ -1,0 +1,70 @@
+/* perfschema/abi.h: the few structs that the inline probes of pfs.h touch.
+ *
+ * Frozen per ABI version: a program compiled against this header runs with any libperfschema of the same
+ * PFS_ABI_VERSION. C11 and C++17. Includes nothing of pfs.
+ */
+#ifndef PERFSCHEMA_ABI_H
+#define PERFSCHEMA_ABI_H
+
+#if !defined(__linux__)
+#error "perfschema supports Linux only (x86-64, arm64)."
+#endif
+#if !defined(__GNUC__)
+#error "perfschema needs gcc or clang."
+#endif
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#error "perfschema supports x86-64 and arm64 only."
+#endif
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PFS_ABI_VERSION 1
+
+#if defined(PFS_BUILDING_LIBRARY)
+#define PFS_API __attribute__((visibility("default")))
+#else
+#define PFS_API
+#endif
+
+/* An instrumented object as its probes see it: one cache line in the segment.
+ * Threads: `flags` and `owner` are accessed with relaxed atomics from any thread; the rest belongs to the library.
+ */
+typedef struct pfs_instance {
+  uint32_t flags;         /* what to do with an event of this object; 0 = nothing (see PFS_FLAG_ENABLED) */
+  uint32_t reserved_a;    /* class, version */
+  uint64_t reserved_b[5]; /* statistics */
+  uint64_t owner;         /* THREAD_ID of the holder (low 48 bits), depth of recursive locking (high 16); 0 = free */
+  uint64_t identity;      /* OBJECT_INSTANCE_BEGIN */
+} __attribute__((aligned(64))) pfs_instance_t;
+
+/* Bit of pfs_instance.flags: the object's events are looked at at all. */
+#define PFS_FLAG_ENABLED 1u
+
+/* 1 if a probe of this object has anything to do. Load, test, branch: all that a disabled probe costs. */
+static inline int pfs_enabled(const pfs_instance_t* instance) {
+  return __builtin_expect(instance != 0 && (__atomic_load_n(&instance->flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1);
+}
+
+/* Forgets the holder of a lock that is about to be released; returns what pfs_owner_restore_ needs if the release fails. */
+static inline uint64_t pfs_owner_release_(pfs_instance_t* instance) {
+  uint64_t owner = instance != 0 ? __atomic_load_n(&instance->owner, __ATOMIC_RELAXED) : 0;
+  if (__builtin_expect(owner != 0, 1)) {
+    const uint64_t one_level = (uint64_t)1 << 48;
+    __atomic_store_n(&instance->owner, owner >= one_level ? owner - one_level : 0, __ATOMIC_RELAXED);
+  }
+  return owner;
+}
+
+/* Puts the holder back after a release that failed (an error-checking mutex unlocked by another thread). */
+static inline void pfs_owner_restore_(pfs_instance_t* instance, uint64_t owner) {
+  if (owner != 0) __atomic_store_n(&instance->owner, owner, __ATOMIC_RELAXED);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PERFSCHEMA_ABI_H */

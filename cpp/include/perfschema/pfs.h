@@ -1,0 +1,338 @@
+/* perfschema/pfs.h: a Performance Schema for any program. The C API; C11, also C++17 (pfs.hpp has classes on top).
+ *
+ *     static pfs_key_t key_queue, key_data;
+ *     static pfs_mutex_info_t mutexes[] = {{&key_queue, "LOCK_queue", 0, "Guards the queue."}};
+ *     static pfs_file_info_t files[] = {{&key_data, "data", 0, "Input."}};
+ *
+ *     pfs_register_mutex("myapp", mutexes, 1);               wait/synch/mutex/myapp/LOCK_queue
+ *     pfs_register_file("myapp", files, 1);                  wait/io/file/myapp/data
+ *     pfs_mutex_init(key_queue, &m, NULL);                   then pfs_mutex_lock(&m), pfs_mutex_unlock(&m)
+ *     int fd = pfs_open(key_data, path, O_RDONLY);           then pfs_read(fd, ...), pfs_close(fd)
+ *
+ * Conventions. They hold for every function here unless its comment says otherwise.
+ *
+ *  1. A wrapper does what the plain call does: same arguments, same result, same errno, same signals, same cancellation points.
+ *     pfs never makes a wrapped call fail; what it has no room for goes unrecorded and is counted in global_status.
+ *  2. errno is left as the plain call leaves it, and no function of pfs touches it otherwise.
+ *  3. Functions of pfs itself (register, init, set_...) return 0 or one of enum pfs_error; pfs_last_error() tells more.
+ *  4. Every function may be called from any thread at any time, also before main() and from signal handlers that interrupt pfs
+ *     (such an event is not recorded). Objects follow the rules of the plain object: do not destroy a mutex that is in use.
+ *  5. Names: a component has no '/', a component and its prefix are shorter than 32 bytes, a full name has at most 128 bytes.
+ *     The family comes from the call: "LOCK_queue" of component "myapp" becomes wait/synch/mutex/myapp/LOCK_queue.
+ *  6. A key is a number valid in this process. Key 0 means "not instrumented" and is always legal. Registering a name again gives the same key.
+ *  7. Wrappers are macros that add the caller's __FILE__ and __LINE__ (shown as SOURCE) to the function of the same name with _at; they
+ *     evaluate each argument once and have no address. For a function pointer write a function of your own around the macro.
+ *     `file` must live as long as the program: a literal.
+ *  8. Names that end in '_' belong to the headers.
+ *  9. Files are found by descriptor: every call on a descriptor (or a FILE* with one) that pfs_open, pfs_fopen ... or pfs_file_bind gave a
+ *     name is an event; on other descriptors it is the plain call. Close what pfs opened with pfs_close or pfs_fclose, else the number keeps the name.
+ * 10. -DPFS_DISABLE makes every wrapper the plain call and needs no library; keys are evaluated and stay 0. Objects keep their layout.
+ *     Calls that the C library declares only on request (_GNU_SOURCE, _POSIX_C_SOURCE) then need that request, as the plain call does.
+ * 11. No C++ exception leaves a function.
+ */
+#ifndef PERFSCHEMA_PFS_H
+#define PERFSCHEMA_PFS_H
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "perfschema/abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PFS_VERSION "0.1.0"
+
+/* ---- Types ------------------------------------------------------------------------------------------------------------------- */
+
+/* Results of the functions of pfs itself. */
+enum pfs_error {
+  PFS_OK = 0,
+  PFS_E_INVALID_ARGUMENT = 1, /* a name that breaks the rules, an unknown option, a NULL */
+  PFS_E_NOT_FOUND = 2,        /* nothing has that name or number */
+  PFS_E_NOT_ALLOWED = 3,      /* legal elsewhere, not here */
+  PFS_E_EXISTS = 4,           /* there is one already */
+  PFS_E_FULL = 5,             /* no room: a variable limits it, a *_lost counter counts it */
+  PFS_E_STATE = 6,            /* too late, too early, or pfs is off */
+  PFS_E_IO = 7,               /* the system refused */
+  PFS_E_CORRUPT = 8           /* what was read makes no sense */
+};
+
+/* An instrument of this process. 0 = not instrumented. */
+typedef uint32_t pfs_key_t;
+
+/* What to register. A row of setup_instruments. */
+struct pfs_instrument_info {
+  pfs_key_t* key;            /* where the key goes; 0 if the row was refused */
+  const char* name;          /* without component */
+  uint32_t flags;            /* PFS_SINGLETON | PFS_VOLATILITY_SESSION ...; those that a family does not know are ignored */
+  const char* documentation; /* one sentence, or NULL */
+};
+typedef struct pfs_instrument_info pfs_mutex_info_t;
+typedef struct pfs_instrument_info pfs_file_info_t;
+typedef struct pfs_instrument_info pfs_thread_info_t;
+
+#define PFS_SINGLETON 1u    /* there is one object of this name */
+#define PFS_MUTABLE 2u      /* the name changes while the event runs */
+#define PFS_PROGRESS 8u     /* a stage that reports its progress */
+#define PFS_USER 64u        /* a thread that works for a user */
+#define PFS_DISABLED 8192u  /* starts with ENABLED = NO */
+#define PFS_UNTIMED 16384u  /* starts with TIMED = NO */
+
+/* VOLATILITY of the instrument: how long its objects live. One of these may be added to flags. */
+#define PFS_VOLATILITY_SHIFT 24
+#define PFS_VOLATILITY_PERMANENT (1u << PFS_VOLATILITY_SHIFT)    /* as long as the process */
+#define PFS_VOLATILITY_PROVISIONING (2u << PFS_VOLATILITY_SHIFT) /* made rarely, as by installing something */
+#define PFS_VOLATILITY_DDL (3u << PFS_VOLATILITY_SHIFT)          /* as long as what is defined once, such as a table */
+#define PFS_VOLATILITY_CACHE (4u << PFS_VOLATILITY_SHIFT)        /* as long as it stays in a cache */
+#define PFS_VOLATILITY_SESSION (5u << PFS_VOLATILITY_SHIFT)      /* as long as a session */
+#define PFS_VOLATILITY_TRANSACTION (6u << PFS_VOLATILITY_SHIFT)  /* as long as a transaction */
+#define PFS_VOLATILITY_QUERY (7u << PFS_VOLATILITY_SHIFT)        /* as long as a statement */
+#define PFS_VOLATILITY_INTRA_QUERY (8u << PFS_VOLATILITY_SHIFT)  /* made many times within a statement */
+
+/* A mutex. The same bytes with and without PFS_DISABLE. `mutex` may be handed to pthread functions, such as pthread_cond_wait. */
+typedef struct pfs_mutex {
+  pthread_mutex_t mutex;
+  pfs_instance_t* instance; /* NULL = not instrumented */
+} pfs_mutex_t;
+
+/* A default mutex without pfs_mutex_init(): it works and is not instrumented. */
+#define PFS_MUTEX_INITIALIZER {PTHREAD_MUTEX_INITIALIZER, NULL}
+
+/* A wait in progress: pfs_mutex_wait_begin fills it, pfs_mutex_wait_end needs it. Lives on the stack of the thread that waits. */
+typedef struct pfs_wait {
+  pfs_instance_t* instance; /* NULL = the wait is not looked at */
+  uint64_t opaque[15];
+} pfs_wait_t;
+
+/* What a wait of one's own does. Shown as OPERATION. */
+enum pfs_lock_op {
+  PFS_LOCK = 1,      /* lock: waits until it has it */
+  PFS_TRY_LOCK = 2,  /* try_lock: does not wait */
+  PFS_TIMED_LOCK = 3 /* lock, with a deadline */
+};
+
+/* `spins` of a lock that does not count them: SPINS is NULL. */
+#define PFS_NO_SPINS UINT32_MAX
+
+/* Where a call stands, in the parameter lists of the _at functions. */
+#define PFS_SITE_ const char *file, uint32_t line
+
+#ifndef PFS_DISABLE
+
+/* ---- The process ------------------------------------------------------------------------------------------------------------- */
+
+/* Sets options, "name=value,name=value", and starts pfs. To be called before anything else of pfs; without it pfs starts at its first use.
+ * `options` win over PFS_OPTIONS of the environment. NULL = none.
+ * Errors: PFS_E_STATE if pfs has started already, PFS_E_INVALID_ARGUMENT for an unknown option or value (nothing is started, nothing changed). */
+PFS_API int pfs_init(const char* options);
+
+/* 1 if pfs records in this process, else 0. Starts pfs if it has not. */
+PFS_API int pfs_is_on(void);
+
+/* Version of the library that runs, "1.2.3". PFS_VERSION is that of the header. */
+PFS_API const char* pfs_version(void);
+
+/* Path of the segment that other processes read. "" if it is private, or pfs is off. Valid until the process ends, also in a forked child,
+ * which has a path of its own. */
+PFS_API const char* pfs_segment_path(void);
+
+/* Why the last function of pfs that failed in this thread failed. "" if none did. Valid until the next failure in this thread. */
+PFS_API const char* pfs_last_error(void);
+
+/* ---- Instruments ------------------------------------------------------------------------------------------------------------- */
+
+/* Registers `count` instruments of a family under `component` and stores their keys. A row that is refused gets key 0, the others are registered.
+ * Returns 0, or the error of the first row that was refused: PFS_E_INVALID_ARGUMENT (convention 5), PFS_E_FULL, PFS_E_STATE (pfs is off). */
+PFS_API int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count);  /* wait/synch/mutex/COMPONENT/NAME */
+PFS_API int pfs_register_file(const char* component, pfs_file_info_t* info, int count);    /* wait/io/file/COMPONENT/NAME */
+PFS_API int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count); /* thread/COMPONENT/NAME */
+
+/* ---- Threads ----------------------------------------------------------------------------------------------------------------- */
+
+/* Names the calling thread: "component/name" is shown as thread/component/name.
+ * Errors: PFS_E_INVALID_ARGUMENT, PFS_E_STATE, PFS_E_FULL. */
+PFS_API int pfs_set_thread_name(const char* name);
+
+/* Says for whom the calling thread works: PROCESSLIST_USER (32 bytes) and PROCESSLIST_HOST (255 bytes) of threads. NULL or "" = nobody.
+ * Errors: as pfs_set_thread_name(). */
+PFS_API int pfs_set_account(const char* user, const char* host);
+
+/* THREAD_ID of the calling thread; 0 if it is not instrumented. */
+PFS_API uint64_t pfs_thread_id(void);
+
+/* ---- Mutexes: pthread_mutex_*, results included ------------------------------------------------------------------------------ */
+
+/* int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes). Makes a row of mutex_instances, if there is room. */
+PFS_API int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes);
+
+/* The row goes, its statistics stay with the instrument. A mutex that could not be destroyed (EBUSY) stays as it was. */
+PFS_API int pfs_mutex_destroy(pfs_mutex_t* m);
+
+/* int pfs_mutex_lock(pfs_mutex_t* m), int pfs_mutex_trylock(pfs_mutex_t* m): events lock and try_lock. See probe.h for the inline part.
+ * int pfs_mutex_unlock(pfs_mutex_t* m): no event; the mutex has no LOCKED_BY_THREAD_ID from here on. */
+PFS_API int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_);
+PFS_API int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_);
+
+/* int pfs_mutex_timedlock(pfs_mutex_t* m, const struct timespec* deadline): event lock. */
+PFS_API int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_);
+
+/* int pfs_mutex_clocklock(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline): event lock. */
+PFS_API int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_);
+
+/* ---- Locks of one's own ------------------------------------------------------------------------------------------------------
+ *
+ *     pfs_instance_t* row = pfs_mutex_create(key, &lock);
+ *     pfs_wait_t wait;
+ *     pfs_mutex_wait_begin(&wait, row, PFS_LOCK);
+ *     uint32_t spins = my_lock(&lock);
+ *     pfs_mutex_wait_end(&wait, 0, spins);          the lock is held: its statistics are written under it
+ *     ...
+ *     pfs_mutex_released(row);                      before the lock is let go
+ *     my_unlock(&lock);
+ *     pfs_mutex_discard(row);
+ */
+
+/* A row of mutex_instances for a lock at address `identity`. NULL = not instrumented, which all functions below accept. */
+PFS_API pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity);
+
+/* Removes the row. Nobody may wait for the lock or hold it. */
+PFS_API void pfs_mutex_discard(pfs_instance_t* instance);
+
+/* int pfs_mutex_wait_begin(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op): starts the event.
+ * Returns 1 if it is looked at, else 0; pfs_mutex_wait_end may be called either way, and must be called if it was 1.
+ *
+ * void pfs_mutex_wait_end(pfs_wait_t* wait, int rc, uint32_t spins): ends it, in the same thread. rc 0 (or EOWNERDEAD) = the caller
+ * now holds the lock exclusively; anything else = it does not. spins: PFS_NO_SPINS if not counted.
+ *
+ * void pfs_mutex_released(pfs_instance_t* instance): to be called by the holder, right before it lets go. */
+PFS_API int pfs_mutex_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op, PFS_SITE_);
+PFS_API void pfs_mutex_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins);
+
+/* ---- Files by name -----------------------------------------------------------------------------------------------------------
+ * The key says which instrument the file belongs to. A file's row of file_instances appears at its first successful open.
+ * The comment names the macro as the user calls it, then the event; MISC unless READ or WRITE.
+ */
+
+/* int pfs_open(key, const char* path, int flags, [mode_t mode]): open; FLAGS has the flags if O_DIRECT is among them. */
+PFS_API int pfs_open_at(pfs_key_t key, PFS_SITE_, const char* path, int flags, ...);
+/* int pfs_openat(key, int directory, const char* path, int flags, [mode_t mode]): open. */
+PFS_API int pfs_openat_at(pfs_key_t key, PFS_SITE_, int directory, const char* path, int flags, ...);
+/* int pfs_creat(key, const char* path, mode_t mode): create. */
+PFS_API int pfs_creat_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_);
+/* int pfs_mkstemp(key, char* pattern): create. The file's row disappears when it is closed. */
+PFS_API int pfs_mkstemp_at(pfs_key_t key, char* pattern, PFS_SITE_);
+/* FILE* pfs_fopen(key, const char* path, const char* mode): create if mode begins with "w", else open. */
+PFS_API FILE* pfs_fopen_at(pfs_key_t key, const char* path, const char* mode, PFS_SITE_);
+/* int pfs_stat(key, const char* path, struct stat* result): stat. */
+PFS_API int pfs_stat_at(pfs_key_t key, const char* path, struct stat* result, PFS_SITE_);
+/* int pfs_lstat(key, const char* path, struct stat* result): stat. */
+PFS_API int pfs_lstat_at(pfs_key_t key, const char* path, struct stat* result, PFS_SITE_);
+/* int pfs_truncate(key, const char* path, off_t length): chsize. */
+PFS_API int pfs_truncate_at(pfs_key_t key, const char* path, off_t length, PFS_SITE_);
+/* int pfs_rename(key, const char* from, const char* to): rename. The file keeps its statistics under the new name. */
+PFS_API int pfs_rename_at(pfs_key_t key, const char* from, const char* to, PFS_SITE_);
+/* int pfs_unlink(key, const char* path): delete. The row goes, its statistics stay with the instrument. */
+PFS_API int pfs_unlink_at(pfs_key_t key, const char* path, PFS_SITE_);
+/* int pfs_mkdir(key, const char* path, mode_t mode): mkdir. */
+PFS_API int pfs_mkdir_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_);
+/* int pfs_rmdir(key, const char* path): rmdir. */
+PFS_API int pfs_rmdir_at(pfs_key_t key, const char* path, PFS_SITE_);
+
+/* Gives a descriptor that pfs did not open (a pipe, dup(), an inherited one) a name; a name it had is taken from it. No event.
+ * Errors: PFS_E_INVALID_ARGUMENT (key 0, fd < 0, no name), PFS_E_FULL, PFS_E_STATE. */
+PFS_API int pfs_file_bind(pfs_key_t key, int fd, const char* name);
+
+/* Takes the name from a descriptor, which stays open. No event; nothing happens if it has none. */
+PFS_API void pfs_file_unbind(int fd);
+
+/* ---- Files by descriptor ----------------------------------------------------------------------------------------------------- */
+
+/* int pfs_close(int fd): close. */
+PFS_API int pfs_close_at(int fd, PFS_SITE_);
+/* ssize_t pfs_read(int fd, void* buffer, size_t size): read, bytes (READ). */
+PFS_API ssize_t pfs_read_at(int fd, void* buffer, size_t size, PFS_SITE_);
+/* ssize_t pfs_write(int fd, const void* buffer, size_t size): write, bytes (WRITE). */
+PFS_API ssize_t pfs_write_at(int fd, const void* buffer, size_t size, PFS_SITE_);
+/* ssize_t pfs_pread(int fd, void* buffer, size_t size, off_t offset): read, bytes (READ). */
+PFS_API ssize_t pfs_pread_at(int fd, void* buffer, size_t size, off_t offset, PFS_SITE_);
+/* ssize_t pfs_pwrite(int fd, const void* buffer, size_t size, off_t offset): write, bytes (WRITE). */
+PFS_API ssize_t pfs_pwrite_at(int fd, const void* buffer, size_t size, off_t offset, PFS_SITE_);
+/* ssize_t pfs_readv(int fd, const struct iovec* parts, int count): read, bytes (READ). */
+PFS_API ssize_t pfs_readv_at(int fd, const struct iovec* parts, int count, PFS_SITE_);
+/* ssize_t pfs_writev(int fd, const struct iovec* parts, int count): write, bytes (WRITE). */
+PFS_API ssize_t pfs_writev_at(int fd, const struct iovec* parts, int count, PFS_SITE_);
+/* off_t pfs_lseek(int fd, off_t offset, int whence): seek. */
+PFS_API off_t pfs_lseek_at(int fd, off_t offset, int whence, PFS_SITE_);
+/* off_t pfs_tell(int fd): tell; lseek(fd, 0, SEEK_CUR). */
+PFS_API off_t pfs_tell_at(int fd, PFS_SITE_);
+/* int pfs_fsync(int fd): sync. */
+PFS_API int pfs_fsync_at(int fd, PFS_SITE_);
+/* int pfs_fdatasync(int fd): sync. */
+PFS_API int pfs_fdatasync_at(int fd, PFS_SITE_);
+/* int pfs_ftruncate(int fd, off_t length): chsize, bytes = length. */
+PFS_API int pfs_ftruncate_at(int fd, off_t length, PFS_SITE_);
+/* int pfs_fstat(int fd, struct stat* result): stat. */
+PFS_API int pfs_fstat_at(int fd, struct stat* result, PFS_SITE_);
+
+/* ---- Files by stream ---------------------------------------------------------------------------------------------------------
+ * One event for each call, whether or not it reaches the system. Streams without a descriptor (fmemopen) and NULL: the plain call.
+ */
+
+/* FILE* pfs_fdopen(int fd, const char* mode): no event; the stream's calls count for the file that fd names. */
+/* int pfs_fclose(FILE* stream): close. */
+PFS_API int pfs_fclose_at(FILE* stream, PFS_SITE_);
+/* size_t pfs_fread(void* buffer, size_t size, size_t count, FILE* stream): read, bytes of the whole items (READ). */
+PFS_API size_t pfs_fread_at(void* buffer, size_t size, size_t count, FILE* stream, PFS_SITE_);
+/* size_t pfs_fwrite(const void* buffer, size_t size, size_t count, FILE* stream): write, bytes of the whole items (WRITE). */
+PFS_API size_t pfs_fwrite_at(const void* buffer, size_t size, size_t count, FILE* stream, PFS_SITE_);
+/* char* pfs_fgets(char* buffer, int size, FILE* stream): read, bytes = strlen of the result (READ). */
+PFS_API char* pfs_fgets_at(char* buffer, int size, FILE* stream, PFS_SITE_);
+/* int pfs_fgetc(FILE* stream): read, 1 byte or 0 (READ). */
+PFS_API int pfs_fgetc_at(FILE* stream, PFS_SITE_);
+/* int pfs_fputs(const char* text, FILE* stream): write, bytes (WRITE). */
+PFS_API int pfs_fputs_at(const char* text, FILE* stream, PFS_SITE_);
+/* int pfs_fputc(int character, FILE* stream): write, 1 byte or 0 (WRITE). */
+PFS_API int pfs_fputc_at(int character, FILE* stream, PFS_SITE_);
+/* int pfs_fprintf(FILE* stream, const char* format, ...): write, bytes (WRITE). */
+PFS_API int pfs_fprintf_at(FILE* stream, PFS_SITE_, const char* format, ...) __attribute__((format(printf, 4, 5)));
+/* int pfs_vfprintf(FILE* stream, const char* format, va_list arguments): write, bytes (WRITE). */
+PFS_API int pfs_vfprintf_at(FILE* stream, const char* format, va_list arguments, PFS_SITE_) __attribute__((format(printf, 2, 0)));
+/* int pfs_fseek(FILE* stream, long offset, int whence): seek. */
+PFS_API int pfs_fseek_at(FILE* stream, long offset, int whence, PFS_SITE_);
+/* int pfs_fseeko(FILE* stream, off_t offset, int whence): seek. */
+PFS_API int pfs_fseeko_at(FILE* stream, off_t offset, int whence, PFS_SITE_);
+/* long pfs_ftell(FILE* stream): tell. */
+PFS_API long pfs_ftell_at(FILE* stream, PFS_SITE_);
+/* off_t pfs_ftello(FILE* stream): tell. */
+PFS_API off_t pfs_ftello_at(FILE* stream, PFS_SITE_);
+/* int pfs_fflush(FILE* stream): flush. */
+PFS_API int pfs_fflush_at(FILE* stream, PFS_SITE_);
+/* void pfs_rewind(FILE* stream): seek. */
+PFS_API void pfs_rewind_at(FILE* stream, PFS_SITE_);
+/* int pfs_fgetpos(FILE* stream, fpos_t* position): tell. */
+PFS_API int pfs_fgetpos_at(FILE* stream, fpos_t* position, PFS_SITE_);
+/* int pfs_fsetpos(FILE* stream, const fpos_t* position): seek. */
+PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
+/* int pfs_feof(FILE* stream): no event. */
+
+#endif /* PFS_DISABLE */
+
+#ifdef __cplusplus
+}
+#endif
+
+#include "perfschema/probe.h"
+
+#endif /* PERFSCHEMA_PFS_H */

@@ -1,0 +1,216 @@
+/* perfschema/probe.h: what pfs.h compiles into the program: macros that add the call site, the few inline paths, and what is left of
+ * all of it with -DPFS_DISABLE. Included by pfs.h only.
+ */
+#ifndef PERFSCHEMA_PROBE_H
+#define PERFSCHEMA_PROBE_H
+
+#ifndef PERFSCHEMA_PFS_H
+#error "include <perfschema/pfs.h>"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef PFS_DISABLE
+
+/* ---- Recorded: the call site is added -----------------------------------------------------------------------------------------
+ * Variadic throughout, so that an argument may be a compound literal with commas in it.
+ */
+
+#define pfs_mutex_lock(...) pfs_mutex_lock_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_mutex_trylock(...) pfs_mutex_trylock_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_mutex_timedlock(...) pfs_mutex_timedlock_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_mutex_clocklock(...) pfs_mutex_clocklock_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_mutex_wait_begin(...) pfs_mutex_wait_begin_at(__VA_ARGS__, __FILE__, __LINE__)
+
+#define pfs_open(key, ...) pfs_open_at((key), __FILE__, __LINE__, __VA_ARGS__)
+#define pfs_openat(key, ...) pfs_openat_at((key), __FILE__, __LINE__, __VA_ARGS__)
+#define pfs_creat(...) pfs_creat_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_mkstemp(...) pfs_mkstemp_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fopen(...) pfs_fopen_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_stat(...) pfs_stat_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_lstat(...) pfs_lstat_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_truncate(...) pfs_truncate_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_rename(...) pfs_rename_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_unlink(...) pfs_unlink_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_mkdir(...) pfs_mkdir_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_rmdir(...) pfs_rmdir_at(__VA_ARGS__, __FILE__, __LINE__)
+
+#define pfs_close(...) pfs_close_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_read(...) pfs_read_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_write(...) pfs_write_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_pread(...) pfs_pread_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_pwrite(...) pfs_pwrite_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_readv(...) pfs_readv_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_writev(...) pfs_writev_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_lseek(...) pfs_lseek_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_tell(...) pfs_tell_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fsync(...) pfs_fsync_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fdatasync(...) pfs_fdatasync_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_ftruncate(...) pfs_ftruncate_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fstat(...) pfs_fstat_at(__VA_ARGS__, __FILE__, __LINE__)
+
+#define pfs_fdopen(...) fdopen(__VA_ARGS__)
+#define pfs_feof(...) feof(__VA_ARGS__)
+#define pfs_fclose(...) pfs_fclose_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fread(...) pfs_fread_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fwrite(...) pfs_fwrite_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fgets(...) pfs_fgets_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fgetc(...) pfs_fgetc_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fputs(...) pfs_fputs_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fputc(...) pfs_fputc_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fprintf(stream, ...) pfs_fprintf_at((stream), __FILE__, __LINE__, __VA_ARGS__)
+#define pfs_vfprintf(...) pfs_vfprintf_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fseek(...) pfs_fseek_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fseeko(...) pfs_fseeko_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_ftell(...) pfs_ftell_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_ftello(...) pfs_ftello_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fflush(...) pfs_fflush_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_rewind(...) pfs_rewind_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fgetpos(...) pfs_fgetpos_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_fsetpos(...) pfs_fsetpos_at(__VA_ARGS__, __FILE__, __LINE__)
+
+/* A mutex that nobody looks at costs a load, a test and a branch. */
+static inline int pfs_mutex_lock_at(pfs_mutex_t* m, PFS_SITE_) {
+  if (pfs_enabled(m->instance)) return pfs_mutex_lock_(m, file, line);
+  return pthread_mutex_lock(&m->mutex);
+}
+
+static inline int pfs_mutex_trylock_at(pfs_mutex_t* m, PFS_SITE_) {
+  if (pfs_enabled(m->instance)) return pfs_mutex_trylock_(m, file, line);
+  return pthread_mutex_trylock(&m->mutex);
+}
+
+/* After a successful unlock another thread may have destroyed *m: it is not touched again. */
+static inline int pfs_mutex_unlock(pfs_mutex_t* m) {
+  pfs_instance_t* instance = m->instance;
+  uint64_t owner = pfs_owner_release_(instance);
+  int rc = pthread_mutex_unlock(&m->mutex);
+  if (__builtin_expect(rc != 0, 0)) pfs_owner_restore_(instance, owner);
+  return rc;
+}
+
+static inline int pfs_mutex_wait_begin_at(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op, PFS_SITE_) {
+  wait->instance = NULL;
+  return pfs_enabled(instance) ? pfs_mutex_wait_begin_(wait, instance, op, file, line) : 0;
+}
+
+static inline void pfs_mutex_wait_end(pfs_wait_t* wait, int rc, uint32_t spins) {
+  if (wait->instance != NULL) pfs_mutex_wait_end_(wait, rc, spins);
+}
+
+static inline void pfs_mutex_released(pfs_instance_t* instance) { pfs_owner_release_(instance); }
+
+#else /* PFS_DISABLE */
+
+/* ---- Compiled out: the plain calls --------------------------------------------------------------------------------------------
+ * Macros where the C library declares the call on request only, so that this header asks for nothing.
+ */
+
+#define PFS_UNUSED_ __attribute__((unused))
+
+static inline void pfs_unused_key_(pfs_key_t key PFS_UNUSED_) {}
+
+#define pfs_open(key, ...) (pfs_unused_key_(key), open(__VA_ARGS__))
+#define pfs_openat(key, ...) (pfs_unused_key_(key), openat(__VA_ARGS__))
+#define pfs_creat(key, ...) (pfs_unused_key_(key), creat(__VA_ARGS__))
+#define pfs_mkstemp(key, ...) (pfs_unused_key_(key), mkstemp(__VA_ARGS__))
+#define pfs_fopen(key, ...) (pfs_unused_key_(key), fopen(__VA_ARGS__))
+#define pfs_stat(key, ...) (pfs_unused_key_(key), stat(__VA_ARGS__))
+#define pfs_lstat(key, ...) (pfs_unused_key_(key), lstat(__VA_ARGS__))
+#define pfs_truncate(key, ...) (pfs_unused_key_(key), truncate(__VA_ARGS__))
+#define pfs_rename(key, ...) (pfs_unused_key_(key), rename(__VA_ARGS__))
+#define pfs_unlink(key, ...) (pfs_unused_key_(key), unlink(__VA_ARGS__))
+#define pfs_mkdir(key, ...) (pfs_unused_key_(key), mkdir(__VA_ARGS__))
+#define pfs_rmdir(key, ...) (pfs_unused_key_(key), rmdir(__VA_ARGS__))
+
+#define pfs_close(...) close(__VA_ARGS__)
+#define pfs_read(...) read(__VA_ARGS__)
+#define pfs_write(...) write(__VA_ARGS__)
+#define pfs_pread(...) pread(__VA_ARGS__)
+#define pfs_pwrite(...) pwrite(__VA_ARGS__)
+#define pfs_readv(...) readv(__VA_ARGS__)
+#define pfs_writev(...) writev(__VA_ARGS__)
+#define pfs_lseek(...) lseek(__VA_ARGS__)
+#define pfs_tell(...) lseek(__VA_ARGS__, 0, SEEK_CUR)
+#define pfs_fsync(...) fsync(__VA_ARGS__)
+#define pfs_fdatasync(...) fdatasync(__VA_ARGS__)
+#define pfs_ftruncate(...) ftruncate(__VA_ARGS__)
+#define pfs_fstat(...) fstat(__VA_ARGS__)
+
+#define pfs_fdopen(...) fdopen(__VA_ARGS__)
+#define pfs_feof(...) feof(__VA_ARGS__)
+#define pfs_fclose(...) fclose(__VA_ARGS__)
+#define pfs_fread(...) fread(__VA_ARGS__)
+#define pfs_fwrite(...) fwrite(__VA_ARGS__)
+#define pfs_fgets(...) fgets(__VA_ARGS__)
+#define pfs_fgetc(...) fgetc(__VA_ARGS__)
+#define pfs_fputs(...) fputs(__VA_ARGS__)
+#define pfs_fputc(...) fputc(__VA_ARGS__)
+#define pfs_fprintf(...) fprintf(__VA_ARGS__)
+#define pfs_vfprintf(...) vfprintf(__VA_ARGS__)
+#define pfs_fseek(...) fseek(__VA_ARGS__)
+#define pfs_fseeko(...) fseeko(__VA_ARGS__)
+#define pfs_ftell(...) ftell(__VA_ARGS__)
+#define pfs_ftello(...) ftello(__VA_ARGS__)
+#define pfs_fflush(...) fflush(__VA_ARGS__)
+#define pfs_rewind(...) rewind(__VA_ARGS__)
+#define pfs_fgetpos(...) fgetpos(__VA_ARGS__)
+#define pfs_fsetpos(...) fsetpos(__VA_ARGS__)
+
+#define pfs_mutex_timedlock(m, ...) pthread_mutex_timedlock(&(m)->mutex, __VA_ARGS__)
+#define pfs_mutex_clocklock(m, ...) pthread_mutex_clocklock(&(m)->mutex, __VA_ARGS__)
+
+static inline int pfs_mutex_lock(pfs_mutex_t* m) { return pthread_mutex_lock(&m->mutex); }
+static inline int pfs_mutex_trylock(pfs_mutex_t* m) { return pthread_mutex_trylock(&m->mutex); }
+static inline int pfs_mutex_unlock(pfs_mutex_t* m) { return pthread_mutex_unlock(&m->mutex); }
+static inline int pfs_mutex_destroy(pfs_mutex_t* m) { return pthread_mutex_destroy(&m->mutex); }
+static inline int pfs_mutex_init(pfs_key_t key PFS_UNUSED_, pfs_mutex_t* m, const pthread_mutexattr_t* attributes) {
+  m->instance = NULL;
+  return pthread_mutex_init(&m->mutex, attributes);
+}
+
+static inline pfs_instance_t* pfs_mutex_create(pfs_key_t key PFS_UNUSED_, const void* identity PFS_UNUSED_) { return NULL; }
+static inline void pfs_mutex_discard(pfs_instance_t* instance PFS_UNUSED_) {}
+static inline int pfs_mutex_wait_begin(pfs_wait_t* wait PFS_UNUSED_, pfs_instance_t* instance PFS_UNUSED_, enum pfs_lock_op op PFS_UNUSED_) {
+  return 0;
+}
+static inline void pfs_mutex_wait_end(pfs_wait_t* wait PFS_UNUSED_, int rc PFS_UNUSED_, uint32_t spins PFS_UNUSED_) {}
+static inline void pfs_mutex_released(pfs_instance_t* instance PFS_UNUSED_) {}
+
+static inline int pfs_file_bind(pfs_key_t key PFS_UNUSED_, int fd PFS_UNUSED_, const char* name PFS_UNUSED_) { return PFS_OK; }
+static inline void pfs_file_unbind(int fd PFS_UNUSED_) {}
+
+static inline int pfs_register_nothing_(struct pfs_instrument_info* info, int count) {
+  int i;
+  for (i = 0; info != NULL && i < count; ++i) {
+    if (info[i].key != NULL) *info[i].key = 0;
+  }
+  return PFS_OK;
+}
+static inline int pfs_register_mutex(const char* component PFS_UNUSED_, pfs_mutex_info_t* info, int count) {
+  return pfs_register_nothing_(info, count);
+}
+static inline int pfs_register_file(const char* component PFS_UNUSED_, pfs_file_info_t* info, int count) {
+  return pfs_register_nothing_(info, count);
+}
+static inline int pfs_register_thread(const char* component PFS_UNUSED_, pfs_thread_info_t* info, int count) {
+  return pfs_register_nothing_(info, count);
+}
+
+static inline int pfs_init(const char* options PFS_UNUSED_) { return PFS_OK; }
+static inline int pfs_is_on(void) { return 0; }
+static inline const char* pfs_version(void) { return PFS_VERSION; }
+static inline const char* pfs_segment_path(void) { return ""; }
+static inline const char* pfs_last_error(void) { return ""; }
+static inline int pfs_set_thread_name(const char* name PFS_UNUSED_) { return PFS_OK; }
+static inline int pfs_set_account(const char* user PFS_UNUSED_, const char* host PFS_UNUSED_) { return PFS_OK; }
+static inline uint64_t pfs_thread_id(void) { return 0; }
+
+#endif /* PFS_DISABLE */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PERFSCHEMA_PROBE_H */

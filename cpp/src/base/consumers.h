@@ -1,0 +1,63 @@
+// base/consumers.h: the consumers and their hierarchy (schema/consumers.json). The order is that of setup_consumers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/like.h"
+
+namespace perfschema {
+
+// X(name, its parent, enabled by default). All are on (DESIGN 8).
+#define PFS_FOR_EACH_CONSUMER(X)                                          \
+  X(events_stages_current, thread_instrumentation, true)                  \
+  X(events_stages_history, events_stages_current, true)                   \
+  X(events_stages_history_long, events_stages_current, true)              \
+  X(events_statements_cpu, global_instrumentation, true)                  \
+  X(events_statements_current, thread_instrumentation, true)              \
+  X(events_statements_history, events_statements_current, true)           \
+  X(events_statements_history_long, events_statements_current, true)      \
+  X(events_transactions_current, thread_instrumentation, true)            \
+  X(events_transactions_history, events_transactions_current, true)       \
+  X(events_transactions_history_long, events_transactions_current, true)  \
+  X(events_waits_current, thread_instrumentation, true)                   \
+  X(events_waits_history, events_waits_current, true)                     \
+  X(events_waits_history_long, events_waits_current, true)                \
+  X(global_instrumentation, kCount, true)                                 \
+  X(thread_instrumentation, global_instrumentation, true)                 \
+  X(statements_digest, global_instrumentation, true)
+
+enum class Consumer : uint32_t {
+#define X(name, parent, enabled) name,
+  PFS_FOR_EACH_CONSUMER(X)
+#undef X
+      kCount
+};
+inline constexpr uint32_t kConsumerCount = static_cast<uint32_t>(Consumer::kCount);
+
+struct ConsumerFacts {
+  std::string_view name;
+  Consumer parent;  // kCount = none
+  bool enabled;     // at start
+};
+inline constexpr ConsumerFacts kConsumers[kConsumerCount] = {
+#define X(name, parent, enabled) {#name, Consumer::parent, enabled},
+    PFS_FOR_EACH_CONSUMER(X)
+#undef X
+};
+
+inline Consumer FindConsumer(std::string_view name) {
+  for (uint32_t i = 0; i < kConsumerCount; ++i) {
+    if (EqualsIgnoringCase(name, kConsumers[i].name)) return static_cast<Consumer>(i);
+  }
+  return Consumer::kCount;
+}
+
+inline std::string ConsumerNames() {
+  std::string names;
+  for (const ConsumerFacts& facts : kConsumers) names += (names.empty() ? "" : ", ") + std::string(facts.name);
+  return names;
+}
+
+}  // namespace perfschema

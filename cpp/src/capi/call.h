@@ -1,0 +1,102 @@
+// capi/call.h: one wrapped call on a file: begin, the plain call, end. All wrappers of file.cpp and stream.cpp are made of these.
+//
+// The event ends in a destructor: read(2) and its like are cancellation points, and a thread that is cancelled in one unwinds through here.
+// Hence nothing here is noexcept. errno passes through: Begin and End preserve it.
+#pragma once
+
+#include <cstdint>
+
+#include "perfschema/pfs.h"
+#include "record/files.h"
+
+namespace perfschema::capi {
+
+struct Site {
+  const char* file;
+  uint32_t line;
+};
+
+inline constexpr int64_t kNoBytes = -1;   // NUMBER_OF_BYTES means nothing for the operation, or the call failed
+inline constexpr int64_t kNoOffset = -1;  // no place in the file is known without extra trouble
+
+// A call on a descriptor. `call` makes it, `bytes` says from its result how much was transferred.
+template <typename Call, typename Bytes>
+inline __attribute__((always_inline)) auto OnDescriptor(int fd, Operation operation, int64_t requested, int64_t offset, Site site, Call call,
+                                                        Bytes bytes) {
+  FileWait wait;
+  if (!BeginFileWait(&wait, fd, operation, requested, offset, site.file, site.line)) return call();
+  struct Ender {
+    FileWait* wait;
+    int64_t bytes = kNoBytes;
+    ~Ender() { EndFileWait(wait, bytes); }
+  } ender{&wait};
+  const auto result = call();
+  ender.bytes = bytes(result);
+  return result;
+}
+
+// A call that moves bytes and returns how many, or -1.
+template <typename Call>
+inline __attribute__((always_inline)) auto Transfer(int fd, Operation operation, size_t requested, int64_t offset, Site site, Call call) {
+  return OnDescriptor(fd, operation, static_cast<int64_t>(requested), offset, site, call, [](auto n) { return static_cast<int64_t>(n); });
+}
+
+// A call without bytes.
+template <typename Call>
+inline __attribute__((always_inline)) auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
+  return OnDescriptor(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
+}
+
+// A call that opens `path`. `descriptor` gets the new descriptor from its result, -1 if there is none.
+template <typename Call, typename Descriptor>
+inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags, bool temporary, Site site, Call call, Descriptor descriptor) {
+  FileWait wait;
+  if (path == nullptr || !BeginFileOpen(&wait, key, operation, path, flags, site.file, site.line)) return call();
+  struct Ender {
+    FileWait* wait;
+    bool temporary;
+    int fd = -1;
+    ~Ender() { EndFileOpen(wait, fd, temporary); }
+  } ender{&wait, temporary};
+  const auto result = call();
+  ender.fd = descriptor(result);
+  return result;
+}
+
+// A call that closes `fd`. The descriptor loses its name before: another thread may get the number the moment that it is free.
+template <typename Call>
+inline auto Close(int fd, Site site, Call call) {
+  FileWait wait;
+  if (!BeginFileClose(&wait, fd, site.file, site.line)) return call();
+  struct Ender {
+    FileWait* wait;
+    int rc = -1;
+    ~Ender() { EndFileClose(wait, rc); }
+  } ender{&wait};
+  const auto result = call();
+  ender.rc = result;
+  return result;
+}
+
+// A call on a name. `end(wait, rc)` ends the event. A NULL name is the plain call's to refuse.
+template <typename Call, typename End>
+inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call, End end) {
+  FileWait wait;
+  if (path == nullptr || !BeginFileName(&wait, key, operation, path, site.file, site.line)) return call();
+  struct Ender {
+    FileWait* wait;
+    End& end;
+    int rc = -1;
+    ~Ender() { end(wait, rc); }
+  } ender{&wait, end};
+  const int rc = call();
+  ender.rc = rc;
+  return rc;
+}
+
+template <typename Call>
+inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call) {
+  return OnName(key, operation, path, site, call, [](FileWait* wait, int rc) { EndFileName(wait, rc); });
+}
+
+}  // namespace perfschema::capi

@@ -1,0 +1,169 @@
+// capi/file.cpp: files by name and by descriptor.
+#include <cerrno>
+#include <climits>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "capi/call.h"
+
+using perfschema::Operation;
+using namespace perfschema::capi;
+
+namespace {
+
+// open(2) looks at its third argument only with these flags; without them there may be none.
+mode_t ModeArgument(int flags, va_list arguments) {
+  const bool has_mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  return has_mode ? va_arg(arguments, mode_t) : 0;
+}
+
+bool IsTemporary(int flags) { return (flags & O_TMPFILE) == O_TMPFILE; }
+
+int SameDescriptor(int fd) { return fd; }
+
+// The name of `path` below the directory that `directory` has open. Cold: one system call. Preserves errno.
+class NameBelow {
+ public:
+  NameBelow(int directory, const char* path) : name_(path) {
+    if (path == nullptr || path[0] == '/' || directory == AT_FDCWD) return;
+    const int error = errno;
+    char link[32];
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+    const ssize_t length = readlink(link, text_, sizeof text_ - 1);
+    if (length > 0 && text_[0] == '/') {
+      std::snprintf(text_ + length, sizeof text_ - static_cast<size_t>(length), "/%s", path);
+      name_ = text_;
+    }
+    errno = error;
+  }
+  const char* get() const { return name_; }
+
+ private:
+  const char* name_;
+  char text_[PATH_MAX + 256];
+};
+
+}  // namespace
+
+extern "C" {
+
+// ---- By name ---------------------------------------------------------------------------------------------------------------------
+
+int pfs_open_at(pfs_key_t key, PFS_SITE_, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = ModeArgument(flags, arguments);
+  va_end(arguments);
+  return Open(key, Operation::kOpen, path, flags, IsTemporary(flags), {file, line}, [=] { return open(path, flags, mode); }, SameDescriptor);
+}
+
+int pfs_openat_at(pfs_key_t key, PFS_SITE_, int directory, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = ModeArgument(flags, arguments);
+  va_end(arguments);
+  const auto call = [=] { return openat(directory, path, flags, mode); };
+  if (key == 0) return call();
+  const NameBelow name(directory, path);
+  return Open(key, Operation::kOpen, name.get(), flags, IsTemporary(flags), {file, line}, call, SameDescriptor);
+}
+
+int pfs_creat_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_) {
+  return Open(key, Operation::kCreate, path, O_CREAT | O_WRONLY | O_TRUNC, false, {file, line}, [=] { return creat(path, mode); }, SameDescriptor);
+}
+
+// mkstemp fills in the name, so the name is right when the event ends.
+int pfs_mkstemp_at(pfs_key_t key, char* pattern, PFS_SITE_) {
+  return Open(key, Operation::kCreate, pattern, O_CREAT | O_RDWR | O_EXCL, true, {file, line}, [=] { return mkstemp(pattern); }, SameDescriptor);
+}
+
+int pfs_stat_at(pfs_key_t key, const char* path, struct stat* result, PFS_SITE_) {
+  return OnName(key, Operation::kStat, path, {file, line}, [=] { return stat(path, result); });
+}
+
+int pfs_lstat_at(pfs_key_t key, const char* path, struct stat* result, PFS_SITE_) {
+  return OnName(key, Operation::kStat, path, {file, line}, [=] { return lstat(path, result); });
+}
+
+int pfs_truncate_at(pfs_key_t key, const char* path, off_t length, PFS_SITE_) {
+  return OnName(key, Operation::kChsize, path, {file, line}, [=] { return truncate(path, length); });
+}
+
+int pfs_rename_at(pfs_key_t key, const char* from, const char* to, PFS_SITE_) {
+  const auto call = [=] { return rename(from, to); };
+  if (to == nullptr) return call();
+  return OnName(key, Operation::kRename, from, {file, line}, call,
+                [=](perfschema::FileWait* wait, int rc) { perfschema::EndFileRename(wait, from, to, rc); });
+}
+
+int pfs_unlink_at(pfs_key_t key, const char* path, PFS_SITE_) {
+  return OnName(key, Operation::kDelete, path, {file, line}, [=] { return unlink(path); },
+                [=](perfschema::FileWait* wait, int rc) { perfschema::EndFileDelete(wait, path, rc); });
+}
+
+int pfs_mkdir_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_) {
+  return OnName(key, Operation::kMkdir, path, {file, line}, [=] { return mkdir(path, mode); });
+}
+
+int pfs_rmdir_at(pfs_key_t key, const char* path, PFS_SITE_) {
+  return OnName(key, Operation::kRmdir, path, {file, line}, [=] { return rmdir(path); });
+}
+
+// ---- By descriptor ---------------------------------------------------------------------------------------------------------------
+
+int pfs_close_at(int fd, PFS_SITE_) {
+  return Close(fd, {file, line}, [=] { return close(fd); });
+}
+
+ssize_t pfs_read_at(int fd, void* buffer, size_t size, PFS_SITE_) {
+  return Transfer(fd, Operation::kRead, size, kNoOffset, {file, line}, [=] { return read(fd, buffer, size); });
+}
+
+ssize_t pfs_write_at(int fd, const void* buffer, size_t size, PFS_SITE_) {
+  return Transfer(fd, Operation::kWrite, size, kNoOffset, {file, line}, [=] { return write(fd, buffer, size); });
+}
+
+ssize_t pfs_pread_at(int fd, void* buffer, size_t size, off_t offset, PFS_SITE_) {
+  return Transfer(fd, Operation::kRead, size, offset, {file, line}, [=] { return pread(fd, buffer, size, offset); });
+}
+
+ssize_t pfs_pwrite_at(int fd, const void* buffer, size_t size, off_t offset, PFS_SITE_) {
+  return Transfer(fd, Operation::kWrite, size, offset, {file, line}, [=] { return pwrite(fd, buffer, size, offset); });
+}
+
+// The parts are not looked at: where the kernel says EFAULT we must not crash. What is requested shows as 0 until the call returns.
+ssize_t pfs_readv_at(int fd, const struct iovec* parts, int count, PFS_SITE_) {
+  return Transfer(fd, Operation::kRead, 0, kNoOffset, {file, line}, [=] { return readv(fd, parts, count); });
+}
+
+ssize_t pfs_writev_at(int fd, const struct iovec* parts, int count, PFS_SITE_) {
+  return Transfer(fd, Operation::kWrite, 0, kNoOffset, {file, line}, [=] { return writev(fd, parts, count); });
+}
+
+off_t pfs_lseek_at(int fd, off_t offset, int whence, PFS_SITE_) {
+  return Plain(fd, Operation::kSeek, whence == SEEK_SET ? offset : kNoOffset, {file, line}, [=] { return lseek(fd, offset, whence); });
+}
+
+off_t pfs_tell_at(int fd, PFS_SITE_) {
+  return Plain(fd, Operation::kTell, kNoOffset, {file, line}, [=] { return lseek(fd, 0, SEEK_CUR); });
+}
+
+int pfs_fsync_at(int fd, PFS_SITE_) {
+  return Plain(fd, Operation::kSync, kNoOffset, {file, line}, [=] { return fsync(fd); });
+}
+
+int pfs_fdatasync_at(int fd, PFS_SITE_) {
+  return Plain(fd, Operation::kSync, kNoOffset, {file, line}, [=] { return fdatasync(fd); });
+}
+
+int pfs_ftruncate_at(int fd, off_t length, PFS_SITE_) {
+  return OnDescriptor(fd, Operation::kChsize, length, kNoOffset, {file, line}, [=] { return ftruncate(fd, length); },
+                      [=](int rc) { return rc == 0 ? int64_t{length} : kNoBytes; });
+}
+
+int pfs_fstat_at(int fd, struct stat* result, PFS_SITE_) {
+  return Plain(fd, Operation::kStat, kNoOffset, {file, line}, [=] { return fstat(fd, result); });
+}
+
+}  // extern "C"

@@ -1,0 +1,93 @@
+// capi/mutex.cpp: mutexes, and waits for locks of the user's own.
+//
+// A cancelled thread needs no care here: no call between Begin and End is a cancellation point.
+#include "record/mutexes.h"
+
+#include <new>
+
+#include "perfschema/pfs.h"
+
+using perfschema::BeginMutexWait;
+using perfschema::EndMutexWait;
+using perfschema::Operation;
+using perfschema::Wait;
+
+namespace {
+
+template <typename Call>
+inline __attribute__((always_inline)) int Timed(pfs_mutex_t* m, Operation operation, const char* file, uint32_t line, Call call) {
+  pfs_instance_t* instance = m->instance;
+  Wait wait;
+  if (!BeginMutexWait(&wait, instance, operation, file, line)) return call(&m->mutex);
+  const int rc = call(&m->mutex);
+  EndMutexWait(&wait, instance, rc, 0, false);
+  return rc;
+}
+
+static_assert(sizeof(Wait) <= sizeof(pfs_wait_t::opaque) && alignof(Wait) <= alignof(pfs_wait_t));
+static_assert(sizeof(pfs_wait_t) == 128, "frozen: a program reserves it on its stack");
+
+Wait* WaitIn(pfs_wait_t* wait) { return std::launder(reinterpret_cast<Wait*>(wait->opaque)); }
+
+Operation OperationOf(enum pfs_lock_op op) {
+  switch (op) {
+    case PFS_TRY_LOCK: return Operation::kTryLock;
+    case PFS_TIMED_LOCK: return Operation::kTimedLock;
+    default: return Operation::kLock;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes) {
+  m->instance = nullptr;
+  const int rc = pthread_mutex_init(&m->mutex, attributes);
+  if (rc == 0 && key != 0) m->instance = perfschema::CreateMutex(key, m);
+  return rc;
+}
+
+int pfs_mutex_destroy(pfs_mutex_t* m) {
+  const int rc = pthread_mutex_destroy(&m->mutex);
+  if (rc == 0 && m->instance != nullptr) {
+    perfschema::DestroyMutex(m->instance);
+    m->instance = nullptr;
+  }
+  return rc;
+}
+
+int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_) { return Timed(m, Operation::kLock, file, line, pthread_mutex_lock); }
+
+int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_) { return Timed(m, Operation::kTryLock, file, line, pthread_mutex_trylock); }
+
+int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {
+  const auto lock = [=](pthread_mutex_t* mutex) { return pthread_mutex_timedlock(mutex, deadline); };
+  return pfs_enabled(m->instance) ? Timed(m, Operation::kTimedLock, file, line, lock) : lock(&m->mutex);
+}
+
+int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
+  const auto lock = [=](pthread_mutex_t* mutex) { return pthread_mutex_clocklock(mutex, clock, deadline); };
+  return pfs_enabled(m->instance) ? Timed(m, Operation::kTimedLock, file, line, lock) : lock(&m->mutex);
+}
+
+pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity) { return key != 0 ? perfschema::CreateMutex(key, identity) : nullptr; }
+
+void pfs_mutex_discard(pfs_instance_t* instance) {
+  if (instance != nullptr) perfschema::DestroyMutex(instance);
+}
+
+int pfs_mutex_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op, PFS_SITE_) {
+  auto* begun = new (wait->opaque) Wait;
+  if (!BeginMutexWait(begun, instance, OperationOf(op), file, line)) return 0;
+  wait->instance = instance;
+  return 1;
+}
+
+void pfs_mutex_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins) {
+  const bool counted = spins != PFS_NO_SPINS;
+  EndMutexWait(WaitIn(wait), wait->instance, rc, counted ? spins : 0, counted);
+  wait->instance = nullptr;  // a second end does nothing
+}
+
+}  // extern "C"

@@ -1,0 +1,154 @@
+// capi/process.cpp: what is not a probe: start, version, errors, registration, threads, names of descriptors.
+//
+// Everything here is cold. errno is preserved, no exception leaves, and a thread is not cancelled inside (files of the segment are opened here).
+#include <pthread.h>
+
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "perfschema/pfs.h"
+#include "record/files.h"
+#include "record/runtime.h"
+#include "record/threads.h"
+#include "setup/setup.h"
+
+using perfschema::Code;
+using perfschema::Family;
+using perfschema::Status;
+
+namespace {
+
+#define PFS_SAME_(code, error) static_assert(static_cast<int>(Code::code) == error)
+PFS_SAME_(kOk, PFS_OK);
+PFS_SAME_(kInvalidArgument, PFS_E_INVALID_ARGUMENT);
+PFS_SAME_(kNotFound, PFS_E_NOT_FOUND);
+PFS_SAME_(kNotAllowed, PFS_E_NOT_ALLOWED);
+PFS_SAME_(kExists, PFS_E_EXISTS);
+PFS_SAME_(kFull, PFS_E_FULL);
+PFS_SAME_(kState, PFS_E_STATE);
+PFS_SAME_(kIo, PFS_E_IO);
+PFS_SAME_(kCorrupt, PFS_E_CORRUPT);
+#undef PFS_SAME_
+
+// Plain bytes: no destructor at the end of a thread, and no allocation.
+thread_local char t_last_error[512];
+
+int Fail(int code, std::string_view message) {
+  const size_t length = message.size() < sizeof t_last_error ? message.size() : sizeof t_last_error - 1;
+  std::memcpy(t_last_error, message.data(), length);
+  t_last_error[length] = '\0';
+  return code;
+}
+
+// The border: runs `body`, which returns a Status.
+template <typename Body>
+int Guarded(Body body) {
+  const int error = errno;
+  int cancel_state;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+  int code = PFS_OK;
+  try {
+    const Status status = body();
+    if (!status.ok()) code = Fail(static_cast<int>(status.code()), status.message());
+  } catch (const std::exception& exception) {  // no memory
+    code = Fail(PFS_E_FULL, exception.what());
+  }
+  pthread_setcancelstate(cancel_state, nullptr);
+  errno = error;
+  return code;
+}
+
+Status RegisterOne(Family family, const char* component, const pfs_instrument_info& info) {
+  if (info.key == nullptr || info.name == nullptr) return Status(Code::kInvalidArgument, "an instrument needs a place for its key and a name");
+  const uint32_t volatility = info.flags >> PFS_VOLATILITY_SHIFT;
+  const uint32_t flags = info.flags & ((1u << PFS_VOLATILITY_SHIFT) - 1);
+  const std::string_view documentation = info.documentation != nullptr ? info.documentation : "";
+  return perfschema::RegisterInstrument(family, component, info.name, flags, volatility, documentation, info.key);
+}
+
+int Register(Family family, const char* component, pfs_instrument_info* info, int count) {
+  if (count < 0 || (info == nullptr && count > 0)) return Fail(PFS_E_INVALID_ARGUMENT, "pfs_register_...: no instruments given");
+  int first_error = PFS_OK;
+  std::string_view first_message;
+  char kept[sizeof t_last_error];
+  for (int i = 0; i < count; ++i) {
+    if (info[i].key != nullptr) *info[i].key = 0;
+    const int code = Guarded([&] {
+      return component != nullptr ? RegisterOne(family, component, info[i]) : Status(Code::kInvalidArgument, "an instrument needs a component");
+    });
+    if (code == PFS_OK) continue;
+    if (info[i].key != nullptr) *info[i].key = 0;
+    if (first_error != PFS_OK) continue;
+    first_error = code;
+    first_message = std::strcpy(kept, t_last_error);
+  }
+  return first_error != PFS_OK ? Fail(first_error, first_message) : PFS_OK;
+}
+
+std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
+
+}  // namespace
+
+extern "C" {
+
+int pfs_init(const char* options) {
+  return Guarded([=] { return perfschema::InitRuntime(TextOf(options)); });
+}
+
+int pfs_is_on(void) {
+  int on = 0;
+  Guarded([&] { return on = perfschema::EnsureStarted() ? 1 : 0, Status(); });
+  return on;
+}
+
+const char* pfs_version(void) { return PFS_VERSION; }
+
+const char* pfs_segment_path(void) {
+  const char* path = "";
+  Guarded([&] {
+    if (perfschema::EnsureStarted()) path = perfschema::OwnSegmentState().path().c_str();
+    return Status();
+  });
+  return path;
+}
+
+const char* pfs_last_error(void) { return t_last_error; }
+
+int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count) { return Register(Family::kMutex, component, info, count); }
+
+int pfs_register_file(const char* component, pfs_file_info_t* info, int count) { return Register(Family::kFile, component, info, count); }
+
+int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count) { return Register(Family::kThread, component, info, count); }
+
+int pfs_set_thread_name(const char* name) {
+  return Guarded([=] { return perfschema::SetThreadName(TextOf(name)); });
+}
+
+int pfs_set_account(const char* user, const char* host) {
+  return Guarded([=] { return perfschema::SetAccount(TextOf(user), TextOf(host)); });
+}
+
+uint64_t pfs_thread_id(void) {
+  uint64_t id = 0;
+  Guarded([&] { return id = perfschema::CurrentThreadId(), Status(); });
+  return id;
+}
+
+int pfs_file_bind(pfs_key_t key, int fd, const char* name) {
+  if (key == 0 || fd < 0 || name == nullptr || name[0] == '\0') {
+    return Fail(PFS_E_INVALID_ARGUMENT, "pfs_file_bind: a registered key, an open descriptor and a name are needed");
+  }
+  int code = PFS_OK;
+  Guarded([&] { return code = perfschema::BindFile(key, fd, name), Status(); });
+  return code == PFS_OK ? PFS_OK : Fail(code, "pfs_file_bind: no room for the file, or pfs is off");
+}
+
+void pfs_file_unbind(int fd) {
+  if (fd >= 0) Guarded([=] { return perfschema::UnbindFile(fd), Status(); });
+}
+
+}  // extern "C"

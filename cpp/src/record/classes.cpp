@@ -1,0 +1,27 @@
+#include "record/classes.h"
+
+namespace perfschema {
+namespace {
+
+// Keys are numbered per family from 1 and never used again. Private: a key means nothing to another process.
+// Threads: written under the cold lock, read by any thread (release/acquire on the entry).
+constexpr uint32_t kMaxKeys = 1024;
+std::atomic<uint16_t> class_of_key[kFamilyCount][kMaxKeys + 1];
+uint32_t last_key[kFamilyCount];
+
+}  // namespace
+
+uint32_t ClassOfKey(Family family, uint32_t key) {
+  if (key == 0 || key > kMaxKeys) return 0;
+  return class_of_key[static_cast<uint32_t>(family)][key].load(kAcquire);
+}
+
+uint32_t TakeKey(Family family, uint32_t class_index) {
+  const auto row = static_cast<uint32_t>(family);
+  if (last_key[row] >= kMaxKeys) return 0;
+  const uint32_t key = ++last_key[row];
+  class_of_key[row][key].store(static_cast<uint16_t>(class_index), kRelease);
+  return key;
+}
+
+}  // namespace perfschema

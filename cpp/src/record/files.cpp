@@ -1,0 +1,333 @@
+#include "record/files.h"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "record/classes.h"
+#include "record/names.h"
+
+namespace perfschema {
+
+HalfWord* g_file_of_descriptor = nullptr;
+uint32_t g_max_descriptors = 0;
+
+namespace {
+
+// Buckets of a hash of names; chains run through ShmFile::hash_next. Guarded by the cold lock. No allocation: open() is legal in a
+// signal handler, and so is pfs_open().
+constexpr uint32_t kBuckets = 1u << 16;
+uint32_t* buckets = nullptr;
+
+// An absolute name, by text: the working directory in front, "//", "." and ".." taken out. Not through links (wl4678: the name as the
+// program knows it).
+struct FileName {
+  char text[4096];
+  size_t bytes = 0;
+  std::string_view view() const { return {text, bytes > kMaxObjectName ? kMaxObjectName : bytes}; }
+
+  explicit FileName(const char* path) {
+    const int error = errno;
+    if (path[0] != '/') {
+      if (getcwd(text, sizeof text - 1) == nullptr) text[0] = 0;
+      bytes = strnlen(text, sizeof text - 1);
+      if (bytes == 1) bytes = 0;  // "/" itself
+    }
+    errno = error;
+    for (const char* at = path; *at != 0;) {
+      while (*at == '/') ++at;
+      const char* end = at;
+      while (*end != 0 && *end != '/') ++end;
+      const auto part = static_cast<size_t>(end - at);
+      if (part == 2 && at[0] == '.' && at[1] == '.') {
+        while (bytes > 0 && text[bytes - 1] != '/') --bytes;
+        if (bytes > 0) --bytes;
+      } else if (part > 0 && !(part == 1 && at[0] == '.')) {
+        if (bytes + 1 + part > sizeof text) break;
+        text[bytes++] = '/';
+        std::memcpy(text + bytes, at, part);
+        bytes += part;
+      }
+      at = end;
+    }
+    if (bytes == 0) text[bytes++] = '/';
+  }
+};
+
+uint32_t HashName(std::string_view name) {
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
+  return static_cast<uint32_t>(hash ^ (hash >> 32));
+}
+
+uint32_t IndexOf(const ShmFile* file) { return static_cast<uint32_t>(file - g_runtime.files); }
+
+// REQUIRES: cold lock, for all below.
+ShmFile* FindByName(std::string_view name, uint32_t hash) {
+  for (uint32_t at = buckets[hash % kBuckets]; at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
+    ShmFile& file = g_runtime.files[at];
+    if (file.hash.load(kRelaxed) == hash && NameText(file.name.load(kRelaxed)) == name) return &file;
+  }
+  return nullptr;
+}
+
+void AddToBucket(ShmFile& file) {
+  uint32_t& head = buckets[file.hash.load(kRelaxed) % kBuckets];
+  file.hash_next.store(head, kRelaxed);
+  head = IndexOf(&file);
+}
+
+void TakeFromBucket(ShmFile& file) {
+  const uint32_t index = IndexOf(&file);
+  uint32_t& head = buckets[file.hash.load(kRelaxed) % kBuckets];
+  if (head == index) {
+    head = file.hash_next.load(kRelaxed);
+    return;
+  }
+  for (uint32_t at = head; at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
+    if (g_runtime.files[at].hash_next.load(kRelaxed) == index) {
+      g_runtime.files[at].hash_next.store(file.hash_next.load(kRelaxed), kRelaxed);
+      return;
+    }
+  }
+}
+
+ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
+  uint64_t index = array.free_head.load(kRelaxed);
+  if (index != 0) {
+    array.free_head.store(g_runtime.files[index].hash_next.load(kRelaxed), kRelaxed);
+  } else {
+    const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kFiles);
+    if (fresh < 0) return nullptr;
+    index = static_cast<uint64_t>(fresh);
+  }
+  ShmFile& file = g_runtime.files[index];
+  file.version.fetch_add(1, kRelaxed);
+  file.stripes.store(0, kRelaxed);
+  file.open_count.store(0, kRelaxed);
+  file.name.store(TakeName(name), kRelaxed);
+  file.hash.store(hash, kRelaxed);
+  file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
+  file.state.store(kFileLive, kRelaxed);
+  file.class_index.store(static_cast<uint16_t>(class_index), kRelease);  // last: live from here on; pairs with Snapshot::files
+  AddToBucket(file);
+  return &file;
+}
+
+// A dead file goes when nothing reaches it any more.
+void GiveFileIfUnused(ShmFile& file) {
+  if ((file.state.load(kRelaxed) & ~kFileTemporary) != kFileDead || file.open_count.load(kRelaxed) != 0) return;
+  file.class_index.store(0, kRelease);
+  file.state.store(kFileFree, kRelaxed);
+  GiveName(file.name.load(kRelaxed));
+  ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
+  file.hash_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+  array.free_head.store(IndexOf(&file), kRelaxed);
+}
+
+// The file is gone from the file system: its row disappears, its statistics move to its class.
+void KillFile(ShmFile& file) {
+  TakeFromBucket(file);
+  file.flags.fetch_or(kFlagDead, kRelaxed);
+  file.state.store(kFileDead, kRelaxed);
+  BuryObject(file.class_index.load(kRelaxed), file.stripes, nullptr);
+  GiveFileIfUnused(file);
+}
+
+// The descriptor no longer names its file.
+void Unbind(int fd) {
+  ShmFile* file = FileOfDescriptor(fd);
+  if (file == nullptr) return;
+  g_file_of_descriptor[fd].store(0, kRelaxed);
+  if (file->open_count.load(kRelaxed) > 0) file->open_count.fetch_sub(1, kRelaxed);
+  if ((file->state.load(kRelaxed) & kFileTemporary) != 0 && file->open_count.load(kRelaxed) == 0) KillFile(*file);
+  GiveFileIfUnused(*file);
+}
+
+ShmFile* Bind(uint32_t class_index, int fd, const char* path, bool temporary) {
+  if (static_cast<uint32_t>(fd) < g_max_descriptors) Unbind(fd);  // closed behind our back: the number is another file's now
+  const FileName name(path);
+  const uint32_t hash = HashName(name.view());
+  ShmFile* file = FindByName(name.view(), hash);
+  if (file == nullptr) file = TakeFile(class_index, name.view(), hash);
+  if (file == nullptr) {
+    CountLoss(Loss::kFileInstances);
+    return nullptr;
+  }
+  if (static_cast<uint32_t>(fd) >= g_max_descriptors) {
+    CountLoss(Loss::kFileHandles);
+    return file;
+  }
+  if (temporary) file->state.fetch_or(kFileTemporary, kRelaxed);
+  file->open_count.fetch_add(1, kRelaxed);
+  g_file_of_descriptor[fd].store(IndexOf(file), kRelaxed);
+  return file;
+}
+
+// An event whose object is known by class only.
+bool BeginOnClass(FileWait* call, uint32_t key, Operation operation, uint64_t state_bits, uint32_t open_flags, const char* source_file,
+                  uint32_t line) {
+  const uint32_t class_index = ClassOfKey(Family::kFile, key);
+  if (class_index == 0) return false;
+  const uint32_t flags = g_runtime.classes[class_index].flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return false;
+  call->file = nullptr;
+  call->operation = operation;
+  return BeginWait<true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags, 0, 0});
+}
+
+// Now that the file is known, its event shows it.
+void NameRecord(const FileWait& call, const ShmFile* file, uint64_t* more_state_bits) {
+  ShmWaitRecord* record = call.wait.record;
+  if (record == nullptr || file == nullptr) return;
+  if (record->state.load(kRelaxed) != call.wait.begun_state) return;
+  const uint32_t name = file->name.load(kRelaxed);
+  if (name == 0) return;
+  const auto* granule = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, name);
+  record->object.store(reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header), kRelease);
+  record->flags_and_name.store((record->flags_and_name.load(kRelaxed) & 0xffffffffu) | static_cast<uint64_t>(name) << 32, kRelease);
+  record->name_version.store(granule->version.load(kRelaxed), kRelease);
+  *more_state_bits |= kRecordHasName;
+}
+
+}  // namespace
+
+bool StartFiles() {
+  g_max_descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
+  const size_t table = (g_max_descriptors + 1) * sizeof(HalfWord);
+  void* memory = mmap(nullptr, table + kBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  g_file_of_descriptor = static_cast<HalfWord*>(memory);
+  buckets = reinterpret_cast<uint32_t*>(static_cast<char*>(memory) + table);
+  return true;
+}
+
+bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line) {
+  (void)path;
+  if (!EnsureStarted()) return false;
+  return BeginOnClass(call, key, operation, kRecordHasFlags, static_cast<uint32_t>(open_flags), source_file, line);
+}
+
+void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
+  const int error = errno;
+  const EndedWait ended = EndWait(call->wait);
+  uint64_t more = 0;
+  if (fd >= 0 && path != nullptr) {
+    if (ColdLock lock; lock) call->file = Bind(call->wait.class_index, fd, path, temporary);
+    NameRecord(*call, call->file, &more);
+  }
+  AddToFile(*call, ended, 0);
+  FinishWait(call->wait, ended, more);
+  errno = error;
+}
+
+bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line) {
+  const bool begun = BeginFileWait(call, fd, Operation::kClose, -1, -1, source_file, line);
+  if (FileOfDescriptor(fd) != nullptr) {
+    // The file must stay until End has counted this close, also if it is dead or temporary.
+    if (begun) call->file->open_count.fetch_add(1, kRelaxed);
+    UnbindFile(fd);
+  }
+  return begun;
+}
+
+void EndFileClose(FileWait* call, int rc) {
+  (void)rc;  // on Linux the descriptor is gone whatever close() says
+  const int error = errno;
+  const EndedWait ended = EndWait(call->wait);
+  AddToFile(*call, ended, 0);
+  if (ColdLock lock; lock) {
+    call->file->open_count.fetch_sub(1, kRelaxed);
+    if ((call->file->state.load(kRelaxed) & kFileTemporary) != 0 && call->file->open_count.load(kRelaxed) == 0) KillFile(*call->file);
+    GiveFileIfUnused(*call->file);
+  }
+  FinishWait(call->wait, ended);
+  errno = error;
+}
+
+bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line) {
+  if (!EnsureStarted() || !BeginOnClass(call, key, operation, 0, 0, source_file, line)) return false;
+  if (path == nullptr || operation == Operation::kMkdir || operation == Operation::kRmdir) return true;
+  const int error = errno;
+  EnterProbe(*call->wait.thread);
+  if (ColdLock lock; lock) {
+    const FileName name(path);
+    call->file = FindByName(name.view(), HashName(name.view()));
+    if (call->file != nullptr) call->file->open_count.fetch_add(1, kRelaxed);  // stays until End
+  }
+  LeaveProbe(*call->wait.thread);
+  errno = error;
+  return true;
+}
+
+namespace {
+
+// The common end of operations by name; `on_success` changes the file under the cold lock after the event has been counted on it.
+template <typename OnSuccess>
+void EndByName(FileWait* call, int rc, OnSuccess on_success) {
+  const int error = errno;
+  const EndedWait ended = EndWait(call->wait);
+  uint64_t more = 0;
+  NameRecord(*call, call->file, &more);
+  AddToFile(*call, ended, 0);
+  if (ColdLock lock; lock) {
+    if (call->file != nullptr) call->file->open_count.fetch_sub(1, kRelaxed);
+    if (rc == 0) on_success();
+    if (call->file != nullptr) GiveFileIfUnused(*call->file);
+  }
+  FinishWait(call->wait, ended, more);
+  errno = error;
+}
+
+bool IsLive(const ShmFile* file) { return file != nullptr && (file->flags.load(kRelaxed) & kFlagDead) == 0; }
+
+}  // namespace
+
+void EndFileName(FileWait* call, int rc) {
+  EndByName(call, rc, [] {});
+}
+
+void EndFileDelete(FileWait* call, const char* path, int rc) {
+  (void)path;
+  EndByName(call, rc, [&] {
+    if (IsLive(call->file)) KillFile(*call->file);
+  });
+}
+
+void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc) {
+  (void)old_path;
+  EndByName(call, rc, [&] {
+    const FileName name(new_path);
+    const uint32_t hash = HashName(name.view());
+    ShmFile* replaced = FindByName(name.view(), hash);
+    if (replaced != nullptr && replaced != call->file) KillFile(*replaced);  // the file of that name is no more
+    if (!IsLive(call->file) || replaced == call->file) return;
+    // The same instance under the new name; events that have happened keep the old one.
+    TakeFromBucket(*call->file);
+    GiveName(call->file->name.load(kRelaxed));
+    call->file->name.store(TakeName(name.view()), kRelease);
+    call->file->hash.store(hash, kRelaxed);
+    AddToBucket(*call->file);
+  });
+}
+
+bool BindFile(uint32_t key, int fd, const char* name) {
+  if (fd < 0 || name == nullptr || !EnsureStarted()) return false;
+  const uint32_t class_index = ClassOfKey(Family::kFile, key);
+  if (class_index == 0 || (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagEnabled) == 0) return false;
+  const int error = errno;
+  bool bound = false;
+  if (ColdLock lock; lock) bound = Bind(class_index, fd, name, false) != nullptr;
+  errno = error;
+  return bound;
+}
+
+void UnbindFile(int fd) {
+  const int error = errno;
+  if (ColdLock lock; lock) Unbind(fd);
+  errno = error;
+}
+
+}  // namespace perfschema

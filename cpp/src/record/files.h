@@ -1,0 +1,93 @@
+// record/files.h: instrumented files: known by name, reached by descriptor.
+#pragma once
+
+#include "record/wait.h"
+
+namespace perfschema {
+
+// An operation on a file in progress, on the caller's stack.
+struct FileWait {
+  Wait wait;
+  ShmFile* file;  // nullptr = no object yet: counted on the class
+  Operation operation;
+};
+
+// Private tables. Under the cold lock, once.
+bool StartFiles();
+
+// Descriptor -> index into kFiles; 0 = not followed. Private memory: descriptors mean nothing to another process.
+extern HalfWord* g_file_of_descriptor;
+extern uint32_t g_max_descriptors;
+
+inline ShmFile* FileOfDescriptor(int fd) {
+  if (static_cast<uint32_t>(fd) >= g_max_descriptors) return nullptr;
+  const uint32_t index = g_file_of_descriptor[fd].load(kRelaxed);
+  return index == 0 ? nullptr : &g_runtime.files[index];
+}
+
+// Adds the ended event to the file, or to its class where there is no (live) file.
+inline void AddToFile(FileWait& call, const EndedWait& ended, uint64_t bytes) {
+  ThreadState& thread = *call.wait.thread;
+  const OperationGroup group = kOperations[static_cast<uint32_t>(call.operation)].group;
+  ShmFile* file = call.file;
+  if (file != nullptr && __builtin_expect((file->flags.load(kRelaxed) & kFlagDead) == 0, 1)) {
+    const auto index = static_cast<uint32_t>(file - g_runtime.files);
+    ShmStripe* stripe = FindStripe(thread, StripeObject(StripeKind::kFile, index, file->version.load(kRelaxed)), file->stripes);
+    if (__builtin_expect(stripe != nullptr, 1)) {
+      AddToStripe(*stripe, Generation(ResetDomain::kFileInstances), group, ended.timed, ended.wait_ps, bytes);
+    }
+    return;
+  }
+  const uint32_t class_index = call.wait.class_index;
+  ShmStripe* stripe = FindStripe(thread, StripeObject(StripeKind::kClass, class_index, 0), g_runtime.classes[class_index].stripes);
+  if (stripe != nullptr) AddToStripe(*stripe, Generation(ResetDomain::kFileClasses), group, ended.timed, ended.wait_ps, bytes);
+}
+
+// Every Begin: false = do the operation plainly and call no End. Every End preserves errno.
+
+// requested_bytes -1: NUMBER_OF_BYTES is NULL. offset -1: none; else it is what OBJECT_INSTANCE_BEGIN shows (wl4678: the offset of a seek).
+inline bool BeginFileWait(FileWait* call, int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
+                          uint32_t line) {
+  ShmFile* file = FileOfDescriptor(fd);
+  if (file == nullptr) return false;
+  const uint32_t flags = file->flags.load(kRelaxed);
+  if (__builtin_expect((flags & kFlagEnabled) == 0, 0)) return false;
+  call->file = file;
+  call->operation = operation;
+  const uint32_t name = file->name.load(kRelaxed);
+  const auto* granule = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, name);
+  const WaitDetails details{(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0),
+                            requested_bytes >= 0 ? static_cast<uint64_t>(requested_bytes) : 0, 0, name, granule->version.load(kRelaxed)};
+  const uint64_t identity = offset >= 0 ? static_cast<uint64_t>(offset) : reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header);
+  return BeginWait<true>(call->wait, flags, file->class_index.load(kRelaxed), operation, identity, source_file, line, details);
+}
+
+// bytes < 0: failed, or the operation moves none: adds 0 bytes (SEMANTICS H10).
+inline void EndFileWait(FileWait* call, int64_t bytes) {
+  const EndedWait ended = EndWait(call->wait);
+  const uint64_t moved = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+  AddToFile(*call, ended, moved);
+  if (ShmWaitRecord* record = call->wait.record; record != nullptr && (call->wait.begun_state & kRecordHasBytes) != 0) {
+    record->bytes.store(moved, kRelease);
+  }
+  FinishWait(call->wait, ended);
+}
+
+bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line);
+void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary);
+
+// Forgets the descriptor before it is closed: another thread may get the same number at once.
+bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line);
+void EndFileClose(FileWait* call, int rc);
+
+// Operations that name a file: stat, delete, rename, truncate, mkdir, rmdir.
+bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line);
+void EndFileName(FileWait* call, int rc);
+void EndFileDelete(FileWait* call, const char* path, int rc);
+void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc);
+
+// A descriptor that was opened elsewhere. False: bad key, instrument off, no room.
+bool BindFile(uint32_t key, int fd, const char* name);
+void UnbindFile(int fd);
+
+}  // namespace perfschema

@@ -1,0 +1,258 @@
+#include "record/runtime.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <algorithm>
+#include <pthread.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "record/events.h"
+#include "record/files.h"
+#include "record/names.h"
+#include "record/sources.h"
+#include "record/threads.h"
+
+namespace perfschema {
+
+thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec"))) = {nullptr, false, false};
+Runtime g_runtime;
+
+namespace {
+
+pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+// Guarded by the cold lock until started.
+enum class Phase { kNew, kStarted };
+std::atomic<Phase> phase{Phase::kNew};
+Options options;
+std::string status_reason;
+bool fork_holds_lock = false;
+
+void CopyText(uint8_t* to, size_t size, const std::string& text) {
+  std::memset(to, 0, size);
+  std::memcpy(to, text.data(), std::min(text.size(), size - 1));
+}
+
+void CachePointers() {
+  Runtime& rt = g_runtime;
+  Segment& segment = rt.segment;
+  rt.header = segment.header();
+  rt.classes = segment.element<ShmClass>(ArrayId::kClasses, 0);
+  rt.threads = segment.element<ShmThread>(ArrayId::kThreads, 0);
+  rt.thread_cells = segment.element<ShmCell>(ArrayId::kThreadCells, 0);
+  rt.stripes = segment.element<ShmStripe>(ArrayId::kStripes, 0);
+  rt.files = segment.element<ShmFile>(ArrayId::kFiles, 0);
+  rt.chunks = segment.element<ShmChunk>(ArrayId::kWaitChunks, 0);
+  rt.records = segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0);
+  rt.ring = segment.element<ShmRingPlace>(ArrayId::kWaitRing, 0);
+  rt.ring_places = segment.array(ArrayId::kWaitRing).capacity;
+  rt.cells_per_thread = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
+  rt.chunks_held = ChunksHeldByThread(static_cast<uint64_t>(options.Get(OptionId::events_waits_history_size)));
+}
+
+void StartClocks(ShmHeader* header) {
+  const char* why_not = "";
+  bool use_cycle = CycleCounterIsInvariant(&why_not);
+  if (use_cycle && options.Get(OptionId::cycle_timer) == 0) {
+    use_cycle = false;
+    why_not = "option performance_schema_cycle_timer is OFF";
+  }
+  CalibrateTimers(use_cycle, header->timers);
+  if (!use_cycle) CopyText(header->timer_reason, sizeof header->timer_reason, std::string("CYCLE is not used: ") + why_not);
+  timeval now;
+  gettimeofday(&now, nullptr);
+  header->epoch_unix_micros = static_cast<uint64_t>(now.tv_sec) * 1'000'000u + static_cast<uint64_t>(now.tv_usec);
+  for (uint32_t i = 0; i < kTimedClassCount; ++i) {
+    const bool is_wait = i == static_cast<uint32_t>(TimedClass::kWait);
+    const TimerId timer = is_wait && use_cycle ? TimerId::kCycle : TimerId::kNanosecond;
+    header->timer_of[i].store(static_cast<uint32_t>(timer) + 1, kRelaxed);
+  }
+}
+
+void StartConsumers(ShmHeader* header) {
+  for (uint32_t i = 0; i < kConsumerCount; ++i) header->consumers[i].store(kConsumers[i].enabled ? 1 : 0, kRelaxed);
+  for (uint32_t i = 0; i < options.preset_count; ++i) {
+    const Preset& preset = options.presets[i];
+    if (!preset.is_consumer) continue;
+    header->consumers[static_cast<uint32_t>(FindConsumer(preset.pattern))].store(preset.enabled ? 1 : 0, kRelaxed);
+  }
+}
+
+// What a forked child takes over: everything but statistics and events.
+bool KeptByChild(ArrayId id) {
+  switch (id) {
+    case ArrayId::kClasses:
+    case ArrayId::kThreads:
+    case ArrayId::kMutexes:
+    case ArrayId::kFiles:
+    case ArrayId::kNames:
+    case ArrayId::kSources: return true;
+    default: return false;
+  }
+}
+
+void ForgetStatistics() {
+  const Runtime& rt = g_runtime;
+  Segment& segment = g_runtime.segment;
+  for (Word& loss : rt.header->losses) loss.store(0, kRelaxed);
+  rt.header->wait_ring_head.store(0, kRelaxed);
+  const uint64_t classes = segment.array(ArrayId::kClasses).used.load(kRelaxed);
+  for (uint64_t i = 1; i < classes; ++i) {
+    ShmClass& entry = rt.classes[i];
+    entry.stripes.store(0, kRelaxed);
+    entry.fold_seq.store(0, kRelaxed);
+    std::memset(static_cast<void*>(&entry.dead), 0, sizeof entry.dead);
+  }
+  const uint64_t mutexes = segment.array(ArrayId::kMutexes).used.load(kRelaxed);
+  (void)segment.ReserveUpTo(ArrayId::kMutexLists, mutexes);
+  for (uint64_t i = 1; i < mutexes; ++i) {
+    auto* mutex = segment.element<ShmInstance>(ArrayId::kMutexes, i);
+    mutex->seq.store(0, kRelaxed);
+    ClearStat(mutex->stat);
+  }
+  const uint64_t files = segment.array(ArrayId::kFiles).used.load(kRelaxed);
+  for (uint64_t i = 1; i < files; ++i) rt.files[i].stripes.store(0, kRelaxed);
+  (void)segment.ReserveUpTo(ArrayId::kWaitRing, segment.array(ArrayId::kWaitRing).capacity);
+}
+
+void BeforeFork() {
+  // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the cold path cannot have it.
+  fork_holds_lock = !t_locals.in_cold_lock;
+  if (fork_holds_lock) {
+    pthread_mutex_lock(&cold_mutex);
+    t_locals.in_cold_lock = true;
+  }
+}
+
+void AfterForkInParent() {
+  if (!fork_holds_lock) return;
+  t_locals.in_cold_lock = false;
+  pthread_mutex_unlock(&cold_mutex);
+}
+
+void AfterForkInChild() {
+  if (g_runtime.on) {
+    const int error = errno;
+    std::string reason;
+    g_runtime.segment.CopyForChild(KeptByChild, &reason);
+    status_reason = reason;
+    CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
+    ForgetStatistics();
+    ContinueThreadInChild();
+    errno = error;
+  }
+  if (fork_holds_lock) {
+    t_locals.in_cold_lock = false;
+    pthread_mutex_init(&cold_mutex, nullptr);
+  }
+}
+
+// Under the cold lock.
+void Start() {
+  g_runtime.on = false;
+  phase.store(Phase::kStarted, kRelease);
+  if (options.Get(OptionId::performance_schema) == 0) {
+    status_reason = "performance_schema is OFF";
+    return;
+  }
+  std::string reason;
+  if (!g_runtime.segment.Create(options, &reason).ok()) {
+    status_reason = reason;
+    return;
+  }
+  if (status_reason.empty()) status_reason = reason;
+  CachePointers();
+  ShmHeader* header = g_runtime.header;
+  CopyText(header->status_reason, sizeof header->status_reason, status_reason);
+  StartClocks(header);
+  StartConsumers(header);
+  if (!g_runtime.segment.ReserveUpTo(ArrayId::kWaitRing, g_runtime.ring_places) || !StartThreads() || !StartFiles() || !StartSources()) {
+    g_runtime.segment.Remove();
+    status_reason = "no memory for the tables of this process";
+    return;
+  }
+  pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with AttachSegment
+  __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
+}
+
+__attribute__((destructor)) void RemoveAtExit() {
+  if (!g_runtime.on || g_runtime.header->pid != static_cast<uint64_t>(getpid())) return;
+  const char* keep = std::getenv("PFS_KEEP");
+  if (keep == nullptr || std::strcmp(keep, "1") != 0) g_runtime.segment.Remove();
+}
+
+}  // namespace
+
+ColdLock::ColdLock() : held_(!t_locals.in_cold_lock) {
+  if (!held_) return;
+  t_locals.in_cold_lock = true;  // before locking: a handler that comes while we wait must not wait for us
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  pthread_mutex_lock(&cold_mutex);
+}
+
+ColdLock::~ColdLock() {
+  if (!held_) return;
+  pthread_mutex_unlock(&cold_mutex);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  t_locals.in_cold_lock = false;
+}
+
+Status InitRuntime(std::string_view text) {
+  ColdLock lock;
+  if (!lock) return Status(Code::kState, "pfs cannot be started from a signal handler");
+  if (phase.load(kAcquire) != Phase::kNew) {
+    return Status(Code::kState, "pfs has started already: options are fixed before the first use; set PFS_OPTIONS or call this earlier");
+  }
+  Options wanted;
+  if (const char* environment = std::getenv("PFS_OPTIONS")) {
+    if (Status bad = wanted.Parse(environment); !bad.ok()) status_reason = "PFS_OPTIONS: " + bad.message();
+  }
+  if (Status bad = wanted.Parse(text); !bad.ok()) {
+    status_reason.clear();
+    return bad;
+  }
+  options = wanted;
+  Start();
+  return {};
+}
+
+bool EnsureStarted() {
+  if (__builtin_expect(phase.load(kAcquire) == Phase::kStarted, 1)) return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
+  const int error = errno;
+  {
+    ColdLock lock;
+    if (lock && phase.load(kAcquire) == Phase::kNew) {
+      if (const char* environment = std::getenv("PFS_OPTIONS")) {
+        // A bad entry must not stop the program: the good ones hold, and status says what was wrong.
+        if (Status bad = options.Parse(environment); !bad.ok()) status_reason = "PFS_OPTIONS: " + bad.message();
+      }
+      Start();
+    }
+  }
+  errno = error;
+  return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
+}
+
+const Options& StartOptions() {
+  (void)EnsureStarted();
+  return options;
+}
+
+const Options& StartOptionsLocked() { return options; }
+
+std::string StatusReason() {
+  (void)EnsureStarted();
+  ColdLock lock;
+  return status_reason;
+}
+
+Segment& OwnSegmentState() { return g_runtime.segment; }
+
+void CountLoss(Loss loss, uint64_t n) {
+  if (g_runtime.header != nullptr) g_runtime.header->losses[static_cast<uint32_t>(loss)].fetch_add(n, kRelaxed);
+}
+
+}  // namespace perfschema

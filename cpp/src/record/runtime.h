@@ -1,0 +1,79 @@
+// record/runtime.h: the process's own segment: start-up, the cold lock, fork, exit.
+//
+// Everything here is cold. Hot paths use the pointers cached in `g_runtime`.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "shm/options.h"
+#include "shm/segment.h"
+
+namespace perfschema {
+
+struct ThreadState;
+
+// What the library needs of a thread before it knows it. Reached through the initial-exec TLS model: no call, also in a dlopened library.
+struct ThreadLocals {
+  ThreadState* state;  // nullptr = not registered (yet)
+  bool ended;          // its slot was given back: no further events
+  bool in_cold_lock;   // re-entry by a signal handler must not lock again
+};
+extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
+
+// Threads: constant after start, except where said.
+struct Runtime {
+  Segment segment;
+  ShmHeader* header;
+  ShmClass* classes;
+  ShmThread* threads;
+  ShmCell* thread_cells;
+  ShmStripe* stripes;
+  ShmFile* files;
+  ShmChunk* chunks;
+  ShmWaitRecord* records;
+  ShmRingPlace* ring;
+  uint64_t ring_places;
+  uint64_t cells_per_thread;  // columns of a row of thread_cells
+  uint64_t chunks_held;
+  bool on;
+};
+extern Runtime g_runtime;
+
+// Serialises the cold path of this process.
+// Threads: any thread. Not reentrant: a ColdLock inside another one (a signal handler) is false, and its owner must do without.
+class ColdLock {
+ public:
+  ColdLock();
+  ~ColdLock();
+  ColdLock(const ColdLock&) = delete;
+  ColdLock& operator=(const ColdLock&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  bool held_;
+};
+
+// Fixes the options and starts. Fails if pfs has started already, or with the first bad option (nothing is started then).
+Status InitRuntime(std::string_view options);
+
+// True if pfs is on. Starts it at the first call: PFS_OPTIONS, PFS_DIR, PFS_SEGMENT.
+bool EnsureStarted();
+
+// Options in force, also if pfs is off.
+const Options& StartOptions();
+
+// The same while pfs starts. REQUIRES: cold lock.
+const Options& StartOptionsLocked();
+
+// Why pfs is not fully on, or empty.
+std::string StatusReason();
+
+// REQUIRES: EnsureStarted().
+Segment& OwnSegmentState();
+
+// Any thread, any time: one atomic add.
+void CountLoss(Loss loss, uint64_t n = 1);
+
+}  // namespace perfschema

@@ -1,0 +1,87 @@
+// record/threads.h: what the library knows of a thread. Registered at its first event, given back when it ends.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/status.h"
+#include "record/runtime.h"
+#include "record/sources.h"
+
+namespace perfschema {
+
+// Which stripe of an object is this thread's: a cache in front of the object's list. See stripes.h.
+struct StripeCache {
+  static constexpr uint32_t kEntries = 256;
+  struct Entry {
+    uint64_t object;  // kind, index and version of the object; 0 = empty
+    uint32_t stripe;
+  } entries[kEntries];
+  static uint32_t Place(uint64_t object) { return static_cast<uint32_t>(object ^ (object >> 8)) & (kEntries - 1); }
+};
+
+// A chunk that is full but still needed: by the thread's history, or by an event in it that has not ended.
+struct HeldChunk {
+  uint32_t chunk;
+  uint64_t until;  // value of ThreadState::chunks_taken at which it may be given away
+};
+
+// Private memory of one thread. The hot part comes first.
+// Threads: owner thread only (signal handlers on it included: see `guard`).
+struct ThreadState {
+  // Every event.
+  ShmWaitRecord* next_record;  // == records_end: take a chunk
+  ShmWaitRecord* records_end;
+  uint64_t lap_bits;           // lap of the chunk << 32
+  uint64_t event_id;           // last EVENT_ID given
+  uint64_t thread_id;
+  ShmThread* shared;
+  ShmCell* cells;              // its row of kThreadCells
+  uint32_t cell_count;         // columns that may be stored to
+  // Nonzero while a probe of this thread is inside: a signal handler that comes then must not touch the rest.
+  uint32_t guard;
+  uint64_t nesting_event_id;   // innermost open event, 0 = none
+  uint32_t nesting_type;       // kNesting...
+  uint32_t wait_depth;         // open waits that have records
+  uint32_t slot;               // index into kThreads
+
+  // Every chunk.
+  uint32_t chunk;              // the one being written, 0 = none
+  uint64_t chunks_taken;
+  uint32_t held_count;
+  static constexpr uint32_t kMaxHeld = 32 + 4 * kMaxNestedWaits;
+  HeldChunk held[kMaxHeld];
+  ShmWaitRecord* open_waits[kMaxNestedWaits];
+  const void* wait_frames[kMaxNestedWaits];  // addresses of their Wait, to find those that a longjmp left behind
+
+  SourceCache sources;
+  StripeCache stripes;
+  uint32_t end_calls;          // times the thread-exit destructor was put off
+};
+
+// Under the cold lock, once.
+bool StartThreads();
+
+// This thread's state, registering it if it is new. nullptr: no room, or the thread is ending. Preserves errno. Cold.
+ThreadState* RegisterThisThread();
+
+inline ThreadState* CurrentThread() {
+  ThreadState* state = t_locals.state;
+  return __builtin_expect(state != nullptr, 1) ? state : RegisterThisThread();
+}
+
+// Makes column `class_index` of the thread's row safe to store to. False: no room. Preserves errno. Cold.
+bool GrowCells(ThreadState& thread, uint32_t class_index);
+
+// In a forked child: only the calling thread lives on, with its THREAD_ID.
+void ContinueThreadInChild();
+
+// Of the calling thread. The name "component/name" is shown as thread/component/name.
+Status SetThreadName(std::string_view name);
+Status SetAccount(std::string_view user, std::string_view host);
+uint64_t CurrentThreadId();  // 0 = not instrumented
+
+// THREAD_IDs are set free of their slots in the order of death. True if nobody has the slot. REQUIRES: cold lock.
+inline bool SlotIsFree(uint32_t slot) { return g_runtime.threads[slot].thread_id.load(kAcquire) == 0; }
+
+}  // namespace perfschema

@@ -1,0 +1,230 @@
+#include "setup/setup.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/like.h"
+#include "record/classes.h"
+#include "record/runtime.h"
+
+namespace perfschema {
+namespace {
+
+bool ConsumerActs(Consumer consumer) {
+  // A consumer acts if it and all above it are enabled.
+  for (Consumer at = consumer; at != Consumer::kCount; at = kConsumers[static_cast<uint32_t>(at)].parent) {
+    if (g_runtime.header->consumers[static_cast<uint32_t>(at)].load(kRelaxed) == 0) return false;
+  }
+  return true;
+}
+
+// The flag word of a class, and so of its objects. REQUIRES: cold lock, as all below.
+uint32_t FlagsOf(const ShmClass& entry) {
+  if (entry.enabled.load(kRelaxed) == 0 || !ConsumerActs(Consumer::global_instrumentation)) return 0;
+  uint32_t flags = kFlagEnabled;
+  if (entry.timed.load(kRelaxed) != 0) {
+    const uint32_t timer = g_runtime.header->timer_of[static_cast<uint32_t>(TimedClass::kWait)].load(kRelaxed) - 1;
+    // A timer that is not there answers through the closest one: the event uses that one's scale from begin to end.
+    flags |= kFlagTimed | static_cast<uint32_t>(g_runtime.header->timers[timer].source) << kFlagTimerShift;
+  }
+  if (ConsumerActs(Consumer::thread_instrumentation)) flags |= kFlagThread;
+  if (ConsumerActs(Consumer::events_waits_current)) flags |= kFlagCurrent;
+  if (ConsumerActs(Consumer::events_waits_history)) flags |= kFlagHistory;
+  if (ConsumerActs(Consumer::events_waits_history_long)) flags |= kFlagHistoryLong;
+  return flags;
+}
+
+void RefreshClass(ShmClass& entry) { entry.flags.store(FlagsOf(entry), kRelaxed); }
+
+// Brings the words of all live objects up to their classes'.
+void RefreshObjects() {
+  Segment& segment = g_runtime.segment;
+  const uint64_t mutexes = segment.array(ArrayId::kMutexes).used.load(kRelaxed);
+  for (uint64_t i = 1; i < mutexes; ++i) {
+    auto* mutex = segment.element<ShmInstance>(ArrayId::kMutexes, i);
+    if (const uint32_t at = mutex->class_index.load(kRelaxed); at != 0) mutex->flags.store(g_runtime.classes[at].flags.load(kRelaxed), kRelaxed);
+  }
+  const uint64_t files = segment.array(ArrayId::kFiles).used.load(kRelaxed);
+  for (uint64_t i = 1; i < files; ++i) {
+    ShmFile& file = g_runtime.files[i];
+    const uint32_t at = file.class_index.load(kRelaxed);
+    if (at == 0) continue;
+    const uint32_t dead = file.flags.load(kRelaxed) & kFlagDead;
+    file.flags.store(g_runtime.classes[at].flags.load(kRelaxed) | dead, kRelaxed);
+  }
+}
+
+void RefreshAll() {
+  const uint64_t classes = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
+  for (uint64_t i = 1; i < classes; ++i) RefreshClass(g_runtime.classes[i]);
+  RefreshObjects();
+}
+
+// Start-time presets: the longest matching pattern wins, the last of equal length (SEMANTICS C8).
+void ApplyPresets(ShmClass& entry, std::string_view full_name, const Options& options) {
+  size_t best = 0;
+  for (uint32_t i = 0; i < options.preset_count; ++i) {
+    const Preset& preset = options.presets[i];
+    const std::string_view pattern = preset.pattern;
+    if (preset.is_consumer || pattern.size() < best || !Like(full_name, pattern, '?')) continue;
+    best = pattern.size();
+    entry.enabled.store(preset.enabled ? 1 : 0, kRelaxed);
+    entry.timed.store(preset.timed ? 1 : 0, kRelaxed);
+  }
+}
+
+OptionId LimitOf(Family family) {
+  switch (family) {
+    case Family::kMutex: return OptionId::max_mutex_classes;
+    case Family::kFile: return OptionId::max_file_classes;
+    default: return OptionId::max_thread_classes;
+  }
+}
+
+Loss LossOf(Family family) {
+  switch (family) {
+    case Family::kMutex: return Loss::kMutexClasses;
+    case Family::kFile: return Loss::kFileClasses;
+    default: return Loss::kThreadClasses;
+  }
+}
+
+std::string_view NameOf(const ShmClass& entry) { return {reinterpret_cast<const char*>(entry.name), entry.name_bytes}; }
+
+}  // namespace
+
+Status RegisterInstrument(Family family, std::string_view component, std::string_view name, uint32_t flags, uint32_t volatility,
+                          std::string_view documentation, uint32_t* key) {
+  *key = 0;
+  const std::string_view prefix = kFamilies[static_cast<uint32_t>(family)].prefix;
+  const std::string shown = "'" + std::string(component) + "/" + std::string(name) + "'";
+  if (component.empty() || component.find('/') != std::string_view::npos) {
+    return Status(Code::kInvalidArgument, "bad component in " + shown + ": it must not be empty or contain '/'; a name is component/name");
+  }
+  if (name.empty()) return Status(Code::kInvalidArgument, "bad name " + shown + ": the part after the component is empty");
+  if (prefix.size() + component.size() + 2 >= 32) {
+    return Status(Code::kInvalidArgument, "component '" + std::string(component) + "' is too long: with " + std::string(prefix) + " at most " +
+                                              std::to_string(29 - prefix.size()) + " bytes are legal");
+  }
+  const std::string full = std::string(prefix) + "/" + std::string(component) + "/" + std::string(name);
+  if (full.size() > 128) {
+    return Status(Code::kInvalidArgument, "name '" + full + "' has " + std::to_string(full.size()) + " bytes: at most 128 are legal");
+  }
+  for (const char c : full) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == '%') {
+      return Status(Code::kInvalidArgument, "bad name " + shown + ": control characters and '%' are not legal");
+    }
+  }
+  if (!EnsureStarted()) return {};
+  const Options& options = StartOptions();
+  const int error = errno;
+  ColdLock lock;
+  if (!lock) return {};
+  Segment& segment = g_runtime.segment;
+  const uint64_t used = segment.array(ArrayId::kClasses).used.load(kRelaxed);
+  uint32_t of_family = 0;
+  for (uint64_t i = 1; i < used; ++i) {
+    const ShmClass& entry = g_runtime.classes[i];
+    if (entry.family != static_cast<uint32_t>(family)) continue;
+    ++of_family;
+    if (NameOf(entry) == full) {
+      *key = entry.key;
+      return {};
+    }
+  }
+  const bool full_family = of_family >= static_cast<uint64_t>(options.Get(LimitOf(family)));
+  const int64_t index = full_family ? -1 : segment.TakeFresh(ArrayId::kClasses);
+  errno = error;
+  if (index < 0) {
+    CountLoss(LossOf(family));
+    return {};
+  }
+  ShmClass& entry = g_runtime.classes[index];
+  entry.family = static_cast<uint32_t>(family);
+  entry.properties = ((flags & kRegisterSingleton) != 0 ? 1u : 0u) | ((flags & kRegisterProgress) != 0 ? 2u : 0u) |
+                     ((flags & kRegisterUser) != 0 ? 4u : 0u) | ((flags & kRegisterMutable) != 0 ? 16u : 0u);
+  entry.volatility = std::min(volatility, 8u);
+  entry.name_bytes = static_cast<uint32_t>(full.size());
+  std::memcpy(entry.name, full.data(), full.size());
+  entry.documentation_bytes = static_cast<uint32_t>(std::min(documentation.size(), sizeof entry.documentation));
+  std::memcpy(entry.documentation, documentation.data(), entry.documentation_bytes);
+  entry.enabled.store((flags & kRegisterDisabled) != 0 ? 0 : 1, kRelaxed);
+  entry.timed.store((flags & (kRegisterDisabled | kRegisterUntimed)) != 0 ? 0 : 1, kRelaxed);
+  ApplyPresets(entry, full, options);
+  RefreshClass(entry);
+  entry.key = TakeKey(family, static_cast<uint32_t>(index));
+  entry.ready.store(1, kRelease);  // last: pairs with Snapshot::classes
+  *key = entry.key;
+  return {};
+}
+
+Status RegisterInstrumentByName(Family family, std::string_view name, std::string_view documentation, uint32_t* key) {
+  *key = 0;
+  const std::string_view prefix = kFamilies[static_cast<uint32_t>(family)].prefix;
+  std::string_view rest = name;
+  if (rest.size() > prefix.size() && rest.substr(0, prefix.size()) == prefix && rest[prefix.size()] == '/') rest.remove_prefix(prefix.size() + 1);
+  const size_t slash = rest.find('/');
+  if (slash == std::string_view::npos) {
+    return Status(Code::kInvalidArgument, "bad name '" + std::string(name) + "': legal is component/name, such as myapp/" + std::string(name) +
+                                              ", or " + std::string(prefix) + "/component/name");
+  }
+  return RegisterInstrument(family, rest.substr(0, slash), rest.substr(slash + 1), 0, 0, documentation, key);
+}
+
+Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed) {
+  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
+  ColdLock lock;
+  if (!lock || class_index == 0 || class_index >= g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed)) {
+    return Status(Code::kNotFound, "no such instrument");
+  }
+  ShmClass& entry = g_runtime.classes[class_index];
+  if (enabled) entry.enabled.store(*enabled ? 1 : 0, kRelaxed);
+  if (timed) entry.timed.store(*timed ? 1 : 0, kRelaxed);
+  RefreshClass(entry);
+  RefreshObjects();
+  return {};
+}
+
+Status UpdateConsumer(Consumer consumer, bool enabled) {
+  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
+  ColdLock lock;
+  if (!lock) return {};
+  g_runtime.header->consumers[static_cast<uint32_t>(consumer)].store(enabled ? 1 : 0, kRelaxed);
+  RefreshAll();
+  return {};
+}
+
+Status UpdateTimer(TimedClass timed_class, TimerId timer) {
+  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
+  if (timer == TimerId::kThreadCpu) {
+    return Status(Code::kInvalidArgument, "THREAD_CPU cannot time waits: legal are CYCLE, NANOSECOND, MICROSECOND, MILLISECOND, TICK");
+  }
+  ColdLock lock;
+  if (!lock) return {};
+  g_runtime.header->timer_of[static_cast<uint32_t>(timed_class)].store(static_cast<uint32_t>(timer) + 1, kRelaxed);
+  RefreshAll();
+  return {};
+}
+
+Status UpdateThread(uint32_t slot, uint64_t thread_id, std::optional<bool> instrumented, std::optional<bool> history) {
+  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
+  ColdLock lock;
+  if (!lock || slot == 0 || slot >= g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed)) return Status(Code::kNotFound, "no such thread");
+  ShmThread& thread = g_runtime.threads[slot];
+  if (thread.thread_id.load(kRelaxed) != thread_id) return {};
+  const auto set = [&](std::optional<bool> value, uint32_t bit) {
+    if (!value) return;
+    if (*value) {
+      thread.flags.fetch_or(bit, kRelaxed);
+    } else {
+      thread.flags.fetch_and(~bit, kRelaxed);
+    }
+  };
+  set(instrumented, kThreadInstrumented);
+  set(history, kThreadHistory);
+  return {};
+}
+
+}  // namespace perfschema

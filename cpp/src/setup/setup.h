@@ -1,0 +1,36 @@
+// setup/setup.h: instruments, consumers, timers: what users set, turned into the flag word of every class and object.
+//
+// Every function takes the cold lock itself and acts at once on running threads: their next event reads the new word.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/consumers.h"
+#include "base/families.h"
+#include "base/status.h"
+#include "shm/layout.h"
+
+namespace perfschema {
+
+// Bits of the `flags` of a registration (schema/instruments.json, registration_flags).
+inline constexpr uint32_t kRegisterSingleton = 1, kRegisterMutable = 2, kRegisterProgress = 8, kRegisterUser = 64, kRegisterDisabled = 8192,
+                          kRegisterUntimed = 16384;
+
+// A new instrument, or the one that has the name already (SEMANTICS C3). `key` is 0 if it is refused, if the family is full (counted) or if
+// pfs is off; the last two are not errors.
+Status RegisterInstrument(Family family, std::string_view component, std::string_view name, uint32_t flags, uint32_t volatility,
+                          std::string_view documentation, uint32_t* key);
+
+// The same from a short name "component/name" or a full one "wait/synch/mutex/component/name".
+Status RegisterInstrumentByName(Family family, std::string_view name, std::string_view documentation, uint32_t* key);
+
+Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed);
+Status UpdateConsumer(Consumer consumer, bool enabled);
+Status UpdateTimer(TimedClass timed_class, TimerId timer);
+// Nothing happens if the slot is another thread's by now.
+Status UpdateThread(uint32_t slot, uint64_t thread_id, std::optional<bool> instrumented, std::optional<bool> history);
+
+}  // namespace perfschema

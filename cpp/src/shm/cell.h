@@ -1,0 +1,148 @@
+// shm/cell.h: statistics with one writer and any number of readers.
+//
+//   seq   odd while the writer is inside; a reader that saw it even and unchanged around its copy has a whole row
+//   gen   generation of the reset domain (ShmHeader.resets) that the numbers belong to
+//
+// TRUNCATE never writes a cell. It bumps the domain's generation: readers take a cell of an older generation as zero, and the writer
+// starts from zero at its next update. So nobody but the owner ever stores to the owner's cache line, and no update is lost.
+// All words are atomics, so that "torn" is decided by seq alone and never by the compiler.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace perfschema {
+
+using Word = std::atomic<uint64_t>;
+using HalfWord = std::atomic<uint32_t>;
+static_assert(Word::is_always_lock_free && sizeof(Word) == 8 && sizeof(HalfWord) == 4);
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr auto kAcquire = std::memory_order_acquire;
+constexpr auto kRelease = std::memory_order_release;
+
+// count, sum, minimum, maximum of a duration. The minimum is stored inverted, so that zero bytes are the empty statistic.
+// Threads: owner thread writes, any reads (inside a seq section).
+struct ShmStat {
+  Word count;
+  Word sum_ps;
+  Word inverted_min_ps;
+  Word max_ps;
+};
+static_assert(sizeof(ShmStat) == 32);
+
+// A local copy of a ShmStat. What an empty or never timed one shows is zero (SEMANTICS C12).
+struct Stat {
+  uint64_t count = 0;
+  uint64_t sum_ps = 0;
+  uint64_t inverted_min_ps = 0;
+  uint64_t max_ps = 0;
+
+  uint64_t min_ps() const { return inverted_min_ps == 0 ? 0 : ~inverted_min_ps; }
+  uint64_t avg_ps() const { return count == 0 ? 0 : sum_ps / count; }
+  void Merge(const Stat& other) {
+    count += other.count;
+    sum_ps += other.sum_ps;
+    if (other.inverted_min_ps > inverted_min_ps) inverted_min_ps = other.inverted_min_ps;
+    if (other.max_ps > max_ps) max_ps = other.max_ps;
+  }
+};
+
+// Adds one event. A duration of 0 that was measured is told apart from "not timed" by `timed`.
+inline void AddToStat(ShmStat& stat, bool timed, uint64_t wait_ps) {
+  // One writer: load and store, never a locked instruction. Release: pairs with the reader's acquire loads in CellReader.
+  stat.count.store(stat.count.load(kRelaxed) + 1, kRelease);
+  if (!timed) return;
+  stat.sum_ps.store(stat.sum_ps.load(kRelaxed) + wait_ps, kRelease);
+  if (~wait_ps > stat.inverted_min_ps.load(kRelaxed)) stat.inverted_min_ps.store(~wait_ps, kRelease);
+  if (wait_ps > stat.max_ps.load(kRelaxed)) stat.max_ps.store(wait_ps, kRelease);
+}
+
+inline void ClearStat(ShmStat& stat) {
+  stat.count.store(0, kRelease);
+  stat.sum_ps.store(0, kRelease);
+  stat.inverted_min_ps.store(0, kRelease);
+  stat.max_ps.store(0, kRelease);
+}
+
+inline void MergeIntoStat(ShmStat& stat, const Stat& more) {
+  Stat sum{stat.count.load(kRelaxed), stat.sum_ps.load(kRelaxed), stat.inverted_min_ps.load(kRelaxed), stat.max_ps.load(kRelaxed)};
+  sum.Merge(more);
+  stat.count.store(sum.count, kRelease);
+  stat.sum_ps.store(sum.sum_ps, kRelease);
+  stat.inverted_min_ps.store(sum.inverted_min_ps, kRelease);
+  stat.max_ps.store(sum.max_ps, kRelease);
+}
+
+inline Stat LoadStat(const ShmStat& stat) {
+  return {stat.count.load(kAcquire), stat.sum_ps.load(kAcquire), stat.inverted_min_ps.load(kAcquire), stat.max_ps.load(kAcquire)};
+}
+
+// Text that may change under its readers is moved in whole words, so that a race is a stale text, never undefined behaviour. The caller
+// decides with a sequence or version whether what it read is whole. REQUIRES: `shared` 8-byte aligned, its room a multiple of 8.
+inline void CopyToShared(void* shared, const void* from, size_t bytes) {
+  auto* words = static_cast<uint64_t*>(shared);
+  const auto* source = static_cast<const char*>(from);
+  for (size_t at = 0; at < bytes; at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, source + at, bytes - at < 8 ? bytes - at : 8);
+    __atomic_store_n(words++, word, __ATOMIC_RELEASE);
+  }
+}
+inline void CopyFromShared(void* to, const void* shared, size_t bytes) {
+  const auto* words = static_cast<const uint64_t*>(shared);
+  auto* target = static_cast<char*>(to);
+  for (size_t at = 0; at < bytes; at += 8) {
+    const uint64_t word = __atomic_load_n(words++, __ATOMIC_ACQUIRE);
+    std::memcpy(target + at, &word, bytes - at < 8 ? bytes - at : 8);
+  }
+}
+
+// The section in which a cell's only writer changes it.
+// Threads: owner thread writes.
+class CellWriter {
+ public:
+  // Sets `is_stale` if the numbers are of an older generation than `gen` and must be cleared before they are added to.
+  CellWriter(HalfWord& seq, HalfWord& gen_word, uint32_t gen) : seq_(seq), next_(seq.load(kRelaxed) + 2) {
+    seq_.store(next_ - 1, kRelaxed);  // ordered before the payload by its release stores
+    is_stale_ = gen_word.load(kRelaxed) != gen;
+    if (__builtin_expect(is_stale_, 0)) gen_word.store(gen, kRelease);
+  }
+  ~CellWriter() { seq_.store(next_, kRelease); }  // pairs with ReadCell's first load
+  CellWriter(const CellWriter&) = delete;
+  CellWriter& operator=(const CellWriter&) = delete;
+  bool is_stale() const { return __builtin_expect(is_stale_, 0); }
+
+ private:
+  HalfWord& seq_;
+  uint32_t next_;
+  bool is_stale_;
+};
+
+// Copies a payload that changes under its writer: calls copy(gen) until seq was even and the same before and after.
+// False after many tries: the row must be skipped and counted, never shown.
+template <typename Copy>
+bool ReadCell(const HalfWord& seq, const HalfWord& gen, Copy copy) {
+  for (int attempt = 0; attempt < 10'000; ++attempt) {
+    const uint32_t before = seq.load(kAcquire);  // pairs with ~CellWriter
+#if defined(PFS_BREAK_SEQLOCK)  // negative control of the torn-read test: the check removed
+    copy(gen.load(kAcquire));
+    (void)before;
+    return true;
+#else
+    if ((before & 1) != 0) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+      continue;
+    }
+    copy(gen.load(kAcquire));  // payload loads are acquire: seq below is read after them
+    if (seq.load(kRelaxed) == before) return true;
+#endif
+  }
+  return false;
+}
+
+}  // namespace perfschema

@@ -1,0 +1,350 @@
+// shm/layout.h: every struct of the segment, and nothing else. docs/shm_layout.md is its map.
+//
+// Rules: fixed-width types; no pointer, virtual, size_t, bool or enum; references are 1-based indices (0 = none) that a reader resolves
+// through SegmentView::at(). Zero bytes mean free. One writer per cache line on the hot path.
+// The file is untrusted to whoever reads it: load an index once, check it, use the local copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/clock.h"
+#include "base/consumers.h"
+#include "base/families.h"
+#include "perfschema/abi.h"
+#include "shm/cell.h"
+#include "shm/options.h"
+
+namespace perfschema {
+
+inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
+inline constexpr uint32_t kLayoutMajor = 1;
+inline constexpr uint32_t kLayoutMinor = 0;
+inline constexpr uint32_t kEndianMark = 0x01020304u;
+
+// ---- Directory -----------------------------------------------------------------------------------------------------------------
+
+// X(identifier of the array, type of its elements)
+#define PFS_FOR_EACH_ARRAY(X)          \
+  X(kClasses, ShmClass)                \
+  X(kThreads, ShmThread)               \
+  X(kThreadCells, ShmCell)             \
+  X(kMutexes, ShmInstance)             \
+  X(kMutexLists, ShmStripeList)        \
+  X(kFiles, ShmFile)                   \
+  X(kStripes, ShmStripe)               \
+  X(kGraves, ShmGrave)                 \
+  X(kNames, ShmNameGranule)            \
+  X(kSources, ShmSource)               \
+  X(kWaitChunks, ShmChunk)             \
+  X(kWaitRecords, ShmWaitRecord)       \
+  X(kWaitRing, ShmRingPlace)
+
+enum class ArrayId : uint32_t {
+#define X(name, type) name,
+  PFS_FOR_EACH_ARRAY(X)
+#undef X
+      kCount
+};
+inline constexpr uint32_t kArrayCount = static_cast<uint32_t>(ArrayId::kCount);
+
+// One array. `used` grows when the first never-used element is taken; elements beyond are untouched zero bytes.
+struct ShmArray {
+  uint64_t offset;    // from the start of the segment
+  uint64_t stride;    // bytes from one element to the next
+  uint64_t capacity;  // elements
+  Word used;          // elements that were ever taken: what a reader scans
+  Word reserved;      // bytes from `offset` that may be stored to
+  Word free_head;     // index of the first free element, 0 = none; links lie inside the elements
+};
+
+// ---- Reset domains and losses --------------------------------------------------------------------------------------------------
+
+// What one TRUNCATE makes stale. See cell.h.
+enum class ResetDomain : uint32_t {
+  kMutexInstances = 0,  // cells of live mutexes
+  kFileInstances,       // stripes of live files
+  kMutexClasses,        // what mutex classes keep of dead objects
+  kFileClasses,         // what file classes keep of dead objects, and events without an object
+  kThreadWaits,         // wait cells of threads
+  kCount
+};
+
+// X(identifier, SQL name): counters of global_status that only grow.
+#define PFS_FOR_EACH_LOSS(X)                                          \
+  X(kMutexClasses, "Performance_schema_mutex_classes_lost")           \
+  X(kMutexInstances, "Performance_schema_mutex_instances_lost")       \
+  X(kFileClasses, "Performance_schema_file_classes_lost")             \
+  X(kFileInstances, "Performance_schema_file_instances_lost")         \
+  X(kFileHandles, "Performance_schema_file_handles_lost")             \
+  X(kThreadClasses, "Performance_schema_thread_classes_lost")         \
+  X(kThreadInstances, "Performance_schema_thread_instances_lost")     \
+  X(kLockers, "Performance_schema_locker_lost")                       \
+  X(kEvents, "Performance_schema_events_lost")                        \
+  X(kStatistics, "Performance_schema_object_stripes_lost")            \
+  X(kThreadStatistics, "Performance_schema_thread_statistics_lost")   \
+  X(kNames, "Performance_schema_names_lost")                          \
+  X(kSources, "Performance_schema_source_locations_lost")             \
+  X(kTornRows, "Performance_schema_rows_skipped")
+
+enum class Loss : uint32_t {
+#define X(name, shown) name,
+  PFS_FOR_EACH_LOSS(X)
+#undef X
+      kCount
+};
+
+// ---- Header --------------------------------------------------------------------------------------------------------------------
+
+inline constexpr uint32_t kTimedClassCount = 5;  // rows of setup_timers: idle, wait, stage, statement, transaction
+enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransaction };
+
+struct ShmHeader {
+  // Written once, before the magic; read only after.
+  uint64_t magic;  // last store of the creation: pairs with the acquire load in AttachSegment
+  uint32_t layout_major, layout_minor;
+  uint32_t endian_mark, word_bytes;
+  uint64_t segment_bytes;
+  uint64_t pid;
+  uint64_t pid_namespace;        // inode of /proc/self/ns/pid: pids of containers are not comparable
+  uint64_t process_start_ticks;  // field 22 of /proc/PID/stat: tells a reused pid apart
+  uint8_t boot_id[40];
+  uint64_t epoch_unix_micros;  // wall clock at the epoch of all timers
+  TimerScale timers[kTimerCount];
+  uint64_t options[kOptionCount];  // int64_t values as they are in force
+  ShmArray arrays[kArrayCount];
+  uint8_t status_reason[256];  // why pfs is not fully on; empty = it is
+  uint8_t timer_reason[128];   // why CYCLE is not the default; empty = it is
+
+  // Setup: written on the cold path by whoever updates a setup table, read when flag words are computed.
+  alignas(64) HalfWord consumers[kConsumerCount];  // 1 = ENABLED
+  HalfWord timer_of[kTimedClassCount];             // TimerId + 1 that setup_timers says
+
+  // Read by every update of a cell, written by TRUNCATE only: a line of its own that stays in all caches.
+  alignas(64) HalfWord resets[static_cast<size_t>(ResetDomain::kCount)];
+
+  // Written by many, rarely.
+  alignas(64) Word losses[static_cast<size_t>(Loss::kCount)];
+  Word next_thread_id;      // THREAD_IDs given so far
+  Word names_free[16];      // ShmNameGranule free lists by size: first << 32 | last
+  Word names_free_count[16];
+  alignas(64) Word wait_ring_head;  // next place of kWaitRing; one add per 32 events of a thread
+};
+
+// ---- Instruments ---------------------------------------------------------------------------------------------------------------
+
+// Bits of the flag word of a class and of each of its objects: all that setup says about an event, in one load.
+inline constexpr uint32_t kFlagEnabled = PFS_FLAG_ENABLED;
+inline constexpr uint32_t kFlagTimed = 1u << 1;
+inline constexpr uint32_t kFlagThread = 1u << 2;       // thread_instrumentation
+inline constexpr uint32_t kFlagCurrent = 1u << 3;      // events_*_current
+inline constexpr uint32_t kFlagHistory = 1u << 4;      // events_*_history
+inline constexpr uint32_t kFlagHistoryLong = 1u << 5;  // events_*_history_long
+inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
+inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
+
+// The thread-striped part: three groups of durations, and bytes.
+struct ShmIoStat {
+  ShmStat misc, read, write;
+  Word read_bytes, write_bytes;
+};
+
+// Statistics of one object as one thread has seen it. See record/stripes.h.
+// Threads: the thread that `owner` names writes, any reads.
+struct alignas(64) ShmStripe {
+  HalfWord seq, gen;
+  HalfWord owner;  // thread slot index; 0 = nobody, may be adopted
+  HalfWord next;   // next stripe of the same object, or of the free list
+  ShmIoStat io;
+};
+static_assert(sizeof(ShmStripe) == 128);
+
+// Objects that are not protected by a lock of their own have a list of stripes.
+struct ShmStripeList {
+  HalfWord head;
+};
+
+// Stripes of a dead object that belong to other, live threads: they may be inside an update, so only they (or whoever finds their slot
+// free) may move the numbers to the class. Until then the numbers count for the class from here.
+struct ShmGrave {
+  HalfWord class_index;  // 0 = free
+  HalfWord stripes;      // head of the list
+  HalfWord object_gen;   // generation of the object's domain when it died: what a stripe must have to count
+  HalfWord class_gen;    // generation of the class's domain when it died: what the class must still have for it to count
+  HalfWord next;         // free list
+};
+
+// Owner word of pfs_instance: see abi.h.
+inline constexpr uint64_t kOwnerThreadMask = (uint64_t{1} << 48) - 1;
+
+// A mutex: one line with all that its probe touches. The cell is written while the mutex is held, by its holder.
+// pfs_instance of abi.h is the same bytes.
+struct alignas(64) ShmInstance {
+  HalfWord flags;
+  std::atomic<uint16_t> class_index;  // 0 = free slot
+  std::atomic<uint16_t> version;      // counts the lives of the slot
+  HalfWord seq, gen;
+  ShmStat stat;
+  Word owner;
+  Word identity;  // OBJECT_INSTANCE_BEGIN; link of the free list while free
+};
+static_assert(sizeof(ShmInstance) == sizeof(pfs_instance) && offsetof(ShmInstance, flags) == offsetof(pfs_instance, flags));
+static_assert(offsetof(ShmInstance, owner) == offsetof(pfs_instance, owner) && offsetof(ShmInstance, identity) == offsetof(pfs_instance, identity));
+
+// A file, known by name from its first successful open until it is deleted.
+// Threads: fields change under the cold lock, except flags (setup) and open_count (atomic add).
+struct alignas(64) ShmFile {
+  HalfWord flags;
+  std::atomic<uint16_t> class_index;  // 0 = free slot
+  std::atomic<uint16_t> version;      // counts the lives of the slot
+  HalfWord stripes;                   // head of the list
+  HalfWord open_count;
+  HalfWord name;       // first granule of its name
+  HalfWord hash;       // of the name
+  HalfWord hash_next;  // next file of the same bucket; link of the free list while free
+  HalfWord state;      // kFileFree, kFileLive, kFileDead
+};
+static_assert(sizeof(ShmFile) == 64);
+// kFileDead: deleted, but open descriptors still name it; not shown, and not in any list.
+inline constexpr uint32_t kFileFree = 0, kFileLive = 1, kFileDead = 2;
+inline constexpr uint32_t kFileTemporary = 4;  // bit beside the state: disappears at close
+
+// An instrument. Constant after `ready` is set, except setup words and statistics.
+struct alignas(64) ShmClass {
+  HalfWord ready;  // release store by registration
+  HalfWord flags;  // computed from setup: what a new object starts with, and what events without an object use
+  HalfWord enabled, timed, trace_enabled;  // setup_instruments
+  uint32_t family;
+  uint32_t key;         // number within the family
+  uint32_t properties;  // bits of kPropertyNames
+  uint32_t volatility;
+  uint32_t name_bytes;
+  uint8_t name[128];
+  uint32_t documentation_bytes;
+  uint8_t documentation[268];
+  HalfWord fold_seq;  // odd while statistics of a dying object move to `dead`; readers of totals retry
+  HalfWord stripes;   // events without an object
+  ShmStripe dead;     // what dead objects left; written under the cold lock
+};
+
+inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"};
+
+// ---- Threads -------------------------------------------------------------------------------------------------------------------
+
+inline constexpr uint32_t kThreadInstrumented = 1, kThreadHistory = 2, kThreadForeground = 4;
+
+// Wait statistics of one thread on one class. Row t of kThreadCells belongs to thread slot t; column = class index.
+struct alignas(64) ShmCell {
+  HalfWord seq, gen;
+  ShmStat stat;
+};
+static_assert(sizeof(ShmCell) == 64);
+
+// A live thread. Texts change under `seq`, written by the thread itself or under the cold lock.
+struct alignas(64) ShmThread {
+  Word thread_id;     // 0 = free slot; last store of the registration, first store of the end
+  HalfWord flags;     // kThreadInstrumented ...: read by every event, written by UPDATE threads
+  HalfWord cells;     // columns of its row that may be stored to and read
+  Word os_id;         // gettid()
+  Word parent_thread_id;
+  Word processlist_id;  // 0 = NULL
+  HalfWord free_next;
+  HalfWord seq;       // of the texts below; cell.h
+  HalfWord unused_gen;
+  alignas(64) Word name[16];  // 128 bytes, zero padded
+  Word user[4];               // 32 bytes
+  Word host[32];              // 256 bytes
+  Word db[8];                 // 64 bytes
+};
+
+// ---- Texts ---------------------------------------------------------------------------------------------------------------------
+
+// A name of 1..512 bytes takes as many granules as it needs; the first begins with this header. Constant while live.
+struct ShmNameGranule {
+  HalfWord version;  // counts the lives of the granule; a record that names an older life has lost its name
+  uint32_t next;     // free list
+  uint32_t bytes;    // length of the text, which starts at `text` and runs on into the next granules
+  uint32_t granules;
+  uint8_t text[48];
+};
+static_assert(sizeof(ShmNameGranule) == 64);
+inline constexpr uint32_t kMaxObjectName = 512;
+
+// "file.c:123", interned once per call site.
+struct ShmSource {
+  HalfWord bytes;  // 0 = not there yet; release store after the text
+  uint8_t text[64];
+  uint32_t hash;
+};
+
+// ---- Event records -------------------------------------------------------------------------------------------------------------
+//
+//   pool of chunks of 32 records        who may store
+//   free / on its way through the ring  nobody
+//   owned by a thread                   that thread, without asking
+//
+// A chunk gets a new lap each time it is taken. A record belongs to its chunk's present owner only if it carries the chunk's lap, so old
+// records need not be cleared. A record is written once, in place, and is current, history and history_long at the same time.
+
+inline constexpr uint32_t kRecordsPerChunk = 32;
+inline constexpr uint32_t kMaxNestedWaits = 5;  // SEMANTICS D7
+
+// Chunks that the tail of a thread's history may lie in, besides the one it writes.
+// At least one: events_waits_current shows the last finished event.
+constexpr uint64_t ChunksHeldByThread(uint64_t history_size) {
+  return history_size == 0 ? 1 : (history_size + kRecordsPerChunk - 1) / kRecordsPerChunk;
+}
+// Chunks that finished events pass through before they are written again. Besides the rows of history_long, a chunk for each of 64
+// threads: a slow thread's chunk comes late and holds older events than the ring's order says.
+constexpr uint64_t ChunksInRing(uint64_t history_long_size) { return (history_long_size + kRecordsPerChunk - 1) / kRecordsPerChunk + 64; }
+
+struct alignas(64) ShmChunk {
+  HalfWord lap;        // odd while changing hands; even = the lap of valid records
+  HalfWord thread;     // slot of the owner, kept after its end
+  Word thread_id;
+  Word taken;          // order in which chunks were taken: position in the pool's life
+  // TRUNCATE of a view hides the records that existed: lap << 32 | one bit a record. Written by truncaters only.
+  Word hidden[3];
+};
+inline constexpr uint32_t kViewCurrent = 0, kViewHistory = 1, kViewHistoryLong = 2;
+
+// Low half of ShmWaitRecord::state; the high half is the lap. Three bits are those of the flag word that the event began with.
+inline constexpr uint64_t kRecordOpen = 1;  // the event runs: words of its end are not valid yet
+inline constexpr uint64_t kRecordTimed = kFlagTimed;
+inline constexpr uint64_t kRecordClosed = 4;
+inline constexpr uint64_t kRecordHistory = kFlagHistory;
+inline constexpr uint64_t kRecordHistoryLong = kFlagHistoryLong;
+inline constexpr uint64_t kRecordHasBytes = 64;  // NUMBER_OF_BYTES is not NULL
+inline constexpr uint64_t kRecordHasFlags = 128; // FLAGS is not NULL
+inline constexpr uint64_t kRecordHasName = 256;  // OBJECT_NAME is not NULL
+inline constexpr uint64_t kRecordHasSpins = 512; // SPINS is not NULL
+
+// A wait. A mutex event touches the first line only.
+// Threads: owner thread writes, any reads: state (acquire), words, state again and the chunk's lap last.
+struct alignas(64) ShmWaitRecord {
+  Word state;      // release store: publishes all words before it
+  Word event_id;
+  Word start_ps;
+  Word end_ps;
+  Word object;     // OBJECT_INSTANCE_BEGIN
+  Word what;       // class | operation << 16 | nesting type << 24 | source << 32
+  Word nesting_event_id;
+  Word end_info;   // END_EVENT_ID - EVENT_ID | spins << 32
+  Word bytes;
+  Word flags_and_name;  // FLAGS | name granule << 32
+  Word name_version;
+  Word unused[5];
+};
+static_assert(sizeof(ShmWaitRecord) == 128);
+
+inline constexpr uint32_t kNestingTransaction = 1, kNestingStatement = 2, kNestingStage = 3, kNestingWait = 4;
+
+// A chunk in the ring waits to be taken again: the oldest first.
+struct ShmRingPlace {
+  HalfWord chunk;  // 0 = none
+};
+
+static_assert(std::is_standard_layout_v<ShmHeader> && std::is_standard_layout_v<ShmClass> && std::is_standard_layout_v<ShmThread>);
+
+}  // namespace perfschema

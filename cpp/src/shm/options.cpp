@@ -1,0 +1,153 @@
+#include "shm/options.h"
+
+#include <charconv>
+#include <cstring>
+#include <string>
+
+#include "base/like.h"
+#include "base/consumers.h"
+
+namespace perfschema {
+
+namespace {
+constexpr std::string_view SqlName(std::string_view identifier, std::string_view prefixed) {
+  return identifier == "performance_schema" ? identifier : prefixed;
+}
+}  // namespace
+
+const OptionFacts kOptions[kOptionCount] = {
+#define X(name, initial, minimum, maximum, autosize, doc) \
+  {SqlName(#name, "performance_schema_" #name), initial, minimum, maximum, autosize, doc},
+    PFS_FOR_EACH_OPTION(X)
+#undef X
+};
+
+namespace {
+
+std::string_view Trim(std::string_view text) {
+  constexpr std::string_view kDropped = " \t\r\n'\"";
+  const size_t first = text.find_first_not_of(kDropped);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kDropped) - first + 1);
+}
+
+// ON, YES, TRUE, 1 / OFF, NO, FALSE, 0 -> 1 / 0; anything else -1.
+int ParseSwitch(std::string_view value) {
+  for (std::string_view yes : {"ON", "YES", "TRUE", "1"}) {
+    if (EqualsIgnoringCase(value, yes)) return 1;
+  }
+  for (std::string_view no : {"OFF", "NO", "FALSE", "0"}) {
+    if (EqualsIgnoringCase(value, no)) return 0;
+  }
+  return -1;
+}
+
+Status BadValue(std::string_view name, std::string_view value, const std::string& legal) {
+  return Status(Code::kInvalidArgument, "bad value '" + std::string(value) + "' for option '" + std::string(name) + "': legal is " + legal);
+}
+
+// How alike two names are, for "did you mean": length of the longest common prefix plus suffix.
+size_t Likeness(std::string_view a, std::string_view b) {
+  size_t front = 0, back = 0;
+  while (front < a.size() && front < b.size() && AsciiLower(a[front]) == AsciiLower(b[front])) ++front;
+  while (back < a.size() - front && back < b.size() - front && AsciiLower(a[a.size() - 1 - back]) == AsciiLower(b[b.size() - 1 - back])) ++back;
+  return front + back;
+}
+
+}  // namespace
+
+Options::Options() : presets{}, preset_count(0) {
+  for (uint32_t i = 0; i < kOptionCount; ++i) values[i] = kOptions[i].initial;
+}
+
+Status Options::Set(std::string_view name, std::string_view value) {
+  name = Trim(name);
+  value = Trim(value);
+  constexpr std::string_view kConsumer = "performance_schema_consumer_";
+  const bool is_consumer = name.size() > kConsumer.size() && EqualsIgnoringCase(name.substr(0, kConsumer.size()), kConsumer);
+  if (is_consumer || EqualsIgnoringCase(name, "performance_schema_instrument")) {
+    std::string_view pattern, wanted;
+    if (is_consumer) {
+      pattern = name.substr(kConsumer.size());
+      wanted = value;
+      if (FindConsumer(pattern) == Consumer::kCount) {
+        return Status(Code::kInvalidArgument, "unknown consumer '" + std::string(pattern) + "': legal are " + ConsumerNames());
+      }
+    } else {
+      const size_t equals = value.rfind('=');
+      if (equals == std::string_view::npos) return BadValue(name, value, "'PATTERN=ON|OFF|COUNTED'");
+      pattern = Trim(value.substr(0, equals));
+      wanted = Trim(value.substr(equals + 1));
+    }
+    const bool counted = !is_consumer && EqualsIgnoringCase(wanted, "COUNTED");
+    const int on = counted ? 1 : ParseSwitch(wanted);
+    if (on < 0) return BadValue(name, value, is_consumer ? "ON or OFF" : "'PATTERN=ON|OFF|COUNTED'");
+    if (pattern.empty() || pattern.size() >= sizeof(Preset::pattern)) return BadValue(name, value, "a pattern of 1 to 128 characters");
+    if (preset_count == kMaxPresets) {
+      return Status(Code::kFull, "more than " + std::to_string(kMaxPresets) + " presets of instruments and consumers");
+    }
+    Preset& preset = presets[preset_count++];
+    std::memcpy(preset.pattern, pattern.data(), pattern.size());
+    preset.pattern[pattern.size()] = 0;
+    preset.is_consumer = is_consumer;
+    preset.enabled = on == 1;
+    preset.timed = on == 1 && !counted;
+    return {};
+  }
+  std::string_view nearest;
+  size_t likeness = 0;
+  for (uint32_t i = 0; i < kOptionCount; ++i) {
+    const OptionFacts& facts = kOptions[i];
+    if (!EqualsIgnoringCase(name, facts.name)) {
+      if (const size_t now = Likeness(name, facts.name); now > likeness) {
+        likeness = now;
+        nearest = facts.name;
+      }
+      continue;
+    }
+    int64_t number = 0;
+    if (facts.minimum == 0 && facts.maximum == 1) {
+      number = ParseSwitch(value);
+      if (number < 0) return BadValue(name, value, "ON or OFF");
+    } else {
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      if (error != std::errc{} || end != value.data() + value.size() || number < facts.minimum || number > facts.maximum) {
+        return BadValue(name, value, "a number from " + std::to_string(facts.minimum) + " to " + std::to_string(facts.maximum));
+      }
+    }
+    values[i] = number;
+    return {};
+  }
+  return Status(Code::kNotFound, "unknown option '" + std::string(name) + "': the nearest is '" + std::string(nearest) +
+                                     "'; global_variables lists all of them");
+}
+
+Status Options::Parse(std::string_view text) {
+  Status first_bad;
+  // A comma inside quotes does not end an entry: performance_schema_instrument='a%=on'.
+  while (!text.empty()) {
+    size_t end = 0;
+    char quote = 0;
+    for (; end < text.size(); ++end) {
+      const char c = text[end];
+      if (quote != 0) {
+        if (c == quote) quote = 0;
+      } else if (c == '\'' || c == '"') {
+        quote = c;
+      } else if (c == ',') {
+        break;
+      }
+    }
+    const std::string_view entry = Trim(text.substr(0, end));
+    text.remove_prefix(end < text.size() ? end + 1 : end);
+    if (entry.empty()) continue;
+    const size_t equals = entry.find('=');
+    Status status = equals == std::string_view::npos
+                        ? Status(Code::kInvalidArgument, "'" + std::string(entry) + "' is not of the form name=value")
+                        : Set(entry.substr(0, equals), entry.substr(equals + 1));
+    if (!status.ok() && first_bad.ok()) first_bad = status;
+  }
+  return first_bad;
+}
+
+}  // namespace perfschema

@@ -1,0 +1,72 @@
+// shm/options.h: every start-time variable, once: name, default, range. Sizes of the segment come from here.
+//
+// Set by PFS_OPTIONS="name=value,...", by pfs_init(options) or pfs.configure(); shown in global_variables.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace perfschema {
+
+// X(identifier, default, minimum, maximum, value that -1 (autosize) stands for, one sentence)
+// The SQL name is "performance_schema" for the first, "performance_schema_" + identifier for the others.
+#define PFS_FOR_EACH_OPTION(X)                                                                                       \
+  X(performance_schema, 1, 0, 1, 1, "Master switch, fixed at start.")                                                \
+  X(cycle_timer, 1, 0, 1, 1, "0 forbids the cycle counter as a timer.")                                              \
+  X(events_waits_history_size, -1, -1, 1024, 10, "Rows per thread of events_waits_history.")                         \
+  X(events_waits_history_long_size, -1, -1, 1048576, 10000, "Rows of events_waits_history_long.")                    \
+  X(max_mutex_classes, 350, 0, 1024, 350, "Mutex instruments.")                                                      \
+  X(max_mutex_instances, -1, -1, 1048576, 262144, "Instrumented mutexes at one time.")                               \
+  X(max_file_classes, 80, 0, 1024, 80, "File instruments.")                                                          \
+  X(max_file_instances, -1, -1, 1048576, 65536, "Known files at one time.")                                          \
+  X(max_file_handles, 32768, 0, 1048576, 32768, "Highest file descriptor that can be followed, plus one.")           \
+  X(max_thread_classes, 100, 0, 1024, 100, "Thread instruments.")                                                    \
+  X(max_thread_instances, -1, -1, 65536, 4096, "Instrumented threads at one time.")                                  \
+  X(max_source_locations, -1, -1, 65535, 16384, "Call sites that SOURCE can tell apart.")                            \
+  X(max_object_stripes, -1, -1, 16777216, 262144, "Statistics of one object as seen by one thread, at one time.")
+
+enum class OptionId : uint32_t {
+#define X(name, ...) name,
+  PFS_FOR_EACH_OPTION(X)
+#undef X
+      kCount
+};
+inline constexpr uint32_t kOptionCount = static_cast<uint32_t>(OptionId::kCount);
+
+struct OptionFacts {
+  std::string_view name;  // SQL name
+  int64_t initial, minimum, maximum, autosize;
+  std::string_view doc;
+};
+extern const OptionFacts kOptions[kOptionCount];
+
+// Presets of instruments and consumers that start-time options name. Text keeps its order: the last of equal length wins.
+inline constexpr uint32_t kMaxPresets = 128;
+struct Preset {
+  char pattern[129];
+  bool is_consumer;
+  bool enabled;
+  bool timed;
+};
+
+// Values before they are fixed into a segment.
+// Threads: external lock.
+struct Options {
+  int64_t values[kOptionCount];
+  Preset presets[kMaxPresets];
+  uint32_t preset_count;
+
+  Options();
+  int64_t Get(OptionId id) const {
+    const auto index = static_cast<uint32_t>(id);
+    return values[index] == -1 ? kOptions[index].autosize : values[index];
+  }
+  // "name=value,name=value". Applies every good entry; the first bad one is told.
+  Status Parse(std::string_view text);
+  // One entry. Nothing changes unless it is good.
+  Status Set(std::string_view name, std::string_view value);
+};
+
+}  // namespace perfschema

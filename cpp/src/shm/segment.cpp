@@ -1,0 +1,365 @@
+#include "shm/segment.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+namespace perfschema {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t RoundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+
+constexpr uint64_t kStrides[kArrayCount] = {
+#define X(name, type) sizeof(type),
+    PFS_FOR_EACH_ARRAY(X)
+#undef X
+};
+
+// Elements of each array for these options. Index 0 of every array stays unused, so that zero bytes mean "no reference".
+uint64_t Capacity(ArrayId id, const Options& options) {
+  const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
+  const uint64_t classes = get(OptionId::max_mutex_classes) + get(OptionId::max_file_classes) + get(OptionId::max_thread_classes) + 1;
+  const uint64_t threads = get(OptionId::max_thread_instances) + 1;
+  const uint64_t ring = ChunksInRing(get(OptionId::events_waits_history_long_size));
+  const uint64_t chunks = ring + threads * (ChunksHeldByThread(get(OptionId::events_waits_history_size)) + kMaxNestedWaits + 1) + 1;
+  switch (id) {
+    case ArrayId::kClasses: return classes;
+    case ArrayId::kThreads: return threads;
+    case ArrayId::kThreadCells: return threads * RoundUp(classes, kPage / sizeof(ShmCell));
+    case ArrayId::kMutexes:
+    case ArrayId::kMutexLists: return get(OptionId::max_mutex_instances) + 1;
+    case ArrayId::kFiles: return get(OptionId::max_file_instances) + 1;
+    case ArrayId::kStripes: return get(OptionId::max_object_stripes) + 1;
+    case ArrayId::kGraves: return 16384;
+    case ArrayId::kNames: return get(OptionId::max_file_instances) * 4 + 64;
+    case ArrayId::kSources: return get(OptionId::max_source_locations) + 1;
+    case ArrayId::kWaitChunks: return chunks;
+    case ArrayId::kWaitRecords: return chunks * kRecordsPerChunk;
+    case ArrayId::kWaitRing: return ring;
+    case ArrayId::kCount: break;
+  }
+  return 0;
+}
+
+// Reads a small file of /proc or /sys into `buffer`, zero terminated.
+bool ReadSmallFile(const char* path, char* buffer, size_t size) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const ssize_t got = read(fd, buffer, size - 1);
+  close(fd);
+  if (got < 0) return false;
+  buffer[got] = 0;
+  return true;
+}
+
+uint64_t ProcessStartTicks() {
+  char stat[1024];
+  if (!ReadSmallFile("/proc/self/stat", stat, sizeof stat)) return 0;
+  const char* after_name = std::strrchr(stat, ')');
+  if (after_name == nullptr) return 0;
+  // Field 22 is the 20th after the name.
+  const char* field = after_name + 1;
+  for (int skipped = 0; skipped < 20 && field != nullptr; ++skipped) field = std::strchr(field + 1, ' ');
+  return field == nullptr ? 0 : std::strtoull(field, nullptr, 10);
+}
+
+uint64_t PidNamespace() {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) == 0 ? static_cast<uint64_t>(info.st_ino) : 0;
+}
+
+void FillIdentity(ShmHeader* header) {
+  header->pid = static_cast<uint64_t>(getpid());
+  header->pid_namespace = PidNamespace();
+  header->process_start_ticks = ProcessStartTicks();
+  char boot[sizeof header->boot_id + 1] = {};
+  if (ReadSmallFile("/proc/sys/kernel/random/boot_id", boot, sizeof boot)) {
+    std::memcpy(header->boot_id, boot, std::min(std::strcspn(boot, "\n"), sizeof header->boot_id));
+  }
+}
+
+std::string Reason(const char* what, const std::string& where, int error) {
+  return std::string(what) + " " + where + ": " + std::strerror(error);
+}
+
+// A directory of one's own to put segments in: owned by this user and closed to writes of others.
+int OpenDirectory(const std::string& path, std::string* reason) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    *reason = Reason("cannot make the directory", path, errno);
+    return -1;
+  }
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) {
+    *reason = Reason("cannot open the directory", path, errno);
+    return -1;
+  }
+  struct stat info;
+  if (fstat(fd, &info) != 0 || info.st_uid != geteuid()) {
+    *reason = "the directory " + path + " belongs to another user";
+  } else if ((info.st_mode & S_IWOTH) != 0 || ((info.st_mode & S_IWGRP) != 0 && info.st_gid != getegid())) {
+    *reason = "the directory " + path + " can be written to by others";
+  } else {
+    return fd;
+  }
+  close(fd);
+  return -1;
+}
+
+// True if `name` is the leftover of a dead process that had our pid.
+bool IsLeftover(int directory, const std::string& name) {
+  const int fd = openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  struct stat info;
+  uint64_t head[8] = {};
+  const bool ours = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid();
+  const ssize_t got = ours ? pread(fd, head, sizeof head, 0) : 0;
+  close(fd);
+  if (!ours) return false;
+  if (got < static_cast<ssize_t>(sizeof head) || head[0] != kSegmentMagic) return true;  // died while it was made
+  return head[offsetof(ShmHeader, pid_namespace) / 8] == PidNamespace();
+}
+
+}  // namespace
+
+uint64_t SegmentView::used(ArrayId id) const {
+  const ShmArray& array = header().arrays[static_cast<uint32_t>(id)];
+  return std::min(array.used.load(kAcquire), array.capacity);
+}
+
+const void* SegmentView::Element(ArrayId id, uint64_t index, size_t size) const {
+  const ShmArray& array = header().arrays[static_cast<uint32_t>(id)];
+  const uint64_t offset = array.offset, stride = array.stride, capacity = array.capacity;
+  if (index >= capacity || stride < size || stride > bytes_ || offset >= bytes_ || offset % alignof(uint64_t) != 0) return nullptr;
+  if (index > (bytes_ - offset) / stride) return nullptr;
+  const uint64_t at = offset + index * stride;
+  return bytes_ - at < size ? nullptr : base_ + at;
+}
+
+std::string SegmentDirectory() {
+  if (const char* chosen = std::getenv("PFS_DIR"); chosen != nullptr && *chosen != 0) return chosen;
+  return "/dev/shm/pfs-" + std::to_string(geteuid());
+}
+
+bool Segment::OpenFile(size_t bytes, std::string* reason) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes) {
+    *reason = "the file size limit (ulimit -f) is below the " + std::to_string(bytes) + " bytes of a segment";
+    return false;
+  }
+  const std::string directory = SegmentDirectory();
+  const int dir = OpenDirectory(directory, reason);
+  if (dir < 0) return false;
+  std::string name = std::to_string(getpid()) + ".pfs";
+  const auto make = [&] { return openat(dir, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); };
+  int fd = make();
+  if (fd < 0 && errno == EEXIST) {
+    if (IsLeftover(dir, name)) {
+      unlinkat(dir, name.c_str(), 0);
+    } else {  // another container shares the directory
+      name = std::to_string(getpid()) + "-" + std::to_string(PidNamespace()) + ".pfs";
+      unlinkat(dir, name.c_str(), 0);
+    }
+    fd = make();
+  }
+  if (fd < 0) {
+    *reason = Reason("cannot make the file", directory + "/" + name, errno);
+    close(dir);
+    return false;
+  }
+  int error = 0;
+  void* mapped = MAP_FAILED;
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+    error = errno;
+  } else {
+    mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (mapped == MAP_FAILED) error = errno;
+  }
+  if (error == 0) error = posix_fallocate(fd, 0, static_cast<off_t>(RoundUp(sizeof(ShmHeader), kPage)));
+  close(fd);  // the program may close descriptors that it does not know: none of ours is left for it
+  if (error != 0) {
+    *reason = Reason("cannot make room for the file", directory + "/" + name, error);
+    if (mapped != MAP_FAILED) munmap(mapped, bytes);
+    unlinkat(dir, name.c_str(), 0);
+    close(dir);
+    return false;
+  }
+  close(dir);
+  base_ = static_cast<char*>(mapped);
+  bytes_ = bytes;
+  path_ = directory + "/" + name;
+  return true;
+}
+
+Status Segment::Create(const Options& options, std::string* reason) {
+  uint64_t offsets[kArrayCount];
+  uint64_t bytes = RoundUp(sizeof(ShmHeader), kPage);
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    offsets[i] = bytes;
+    bytes = RoundUp(bytes + Capacity(static_cast<ArrayId>(i), options) * kStrides[i], kPage);
+  }
+  const char* mode = std::getenv("PFS_SEGMENT");
+  const bool is_private = mode != nullptr && std::strcmp(mode, "private") == 0;
+  if (is_private || !OpenFile(bytes, reason)) {
+    if (!MapPrivate(bytes)) {
+      *reason = Reason("cannot map", std::to_string(bytes) + " bytes", errno);
+      return Status(Code::kIo, *reason);
+    }
+  }
+  ShmHeader* head = header();
+  head->layout_major = kLayoutMajor;
+  head->layout_minor = kLayoutMinor;
+  head->endian_mark = kEndianMark;
+  head->word_bytes = sizeof(void*);
+  head->segment_bytes = bytes;
+  FillIdentity(head);
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    ShmArray& array = head->arrays[i];
+    array.offset = offsets[i];
+    array.stride = kStrides[i];
+    array.capacity = Capacity(static_cast<ArrayId>(i), options);
+    array.used.store(1, kRelaxed);  // element 0 stays unused
+  }
+  for (uint32_t i = 0; i < kOptionCount; ++i) head->options[i] = static_cast<uint64_t>(options.Get(static_cast<OptionId>(i)));
+  return {};
+}
+
+bool Segment::MapPrivate(size_t bytes) {
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return false;
+  base_ = static_cast<char*>(mapped);
+  bytes_ = bytes;
+  path_.clear();
+  return true;
+}
+
+// Fills this fresh mapping from the parent's. False: no room.
+bool Segment::CopyArrays(const char* from, bool (*keep)(ArrayId)) {
+  std::memcpy(base_, from, RoundUp(sizeof(ShmHeader), kPage));
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    ShmArray& array = header()->arrays[i];
+    if (!keep(static_cast<ArrayId>(i))) {
+      array.used.store(1, kRelaxed);
+      array.reserved.store(0, kRelaxed);
+      array.free_head.store(0, kRelaxed);
+      continue;
+    }
+    const uint64_t bytes = array.used.load(kRelaxed) * array.stride;
+    array.reserved.store(RoundUp(bytes, kPage), kRelaxed);
+    if (!Reserve(array.offset, bytes)) return false;
+    std::memcpy(base_ + array.offset, from + array.offset, bytes);
+  }
+  return true;
+}
+
+void Segment::CopyForChild(bool (*keep)(ArrayId), std::string* reason) {
+  char* const parent = base_;
+  const size_t bytes = bytes_;
+  bool done = false;
+  if (!path_.empty() && OpenFile(bytes, reason)) {
+    done = CopyArrays(parent, keep);
+    if (!done) {
+      *reason = "no room for the segment of a forked child";
+      unlink(path_.c_str());
+      munmap(base_, bytes);
+    }
+  }
+  // The parent's file must never be written by two: without memory of its own the child has nowhere to go.
+  if (!done && (!MapPrivate(bytes) || !CopyArrays(parent, keep))) abort();
+  // The old mapping gives way to the new one at the same addresses: every pointer of the program stays good.
+  if (mremap(base_, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, parent) == MAP_FAILED) abort();
+  base_ = parent;
+  FillIdentity(header());
+}
+
+void Segment::Remove() {
+  if (!path_.empty()) unlink(path_.c_str());
+}
+
+bool Segment::Reserve(uint64_t offset, uint64_t bytes) {
+  if (path_.empty()) return true;
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+  // Gives every page its memory now; where there is none it fails instead of raising SIGBUS at the first store.
+  const uint64_t begin = offset / kPage * kPage;
+  const uint64_t end = RoundUp(offset + bytes, kPage);
+  if (madvise(base_ + begin, end - begin, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;
+  // A kernel before 5.14: through the file, found again by name.
+  const int fd = open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return false;
+  const int error = posix_fallocate(fd, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
+  close(fd);
+  return error == 0;
+}
+
+bool Segment::ReserveUpTo(ArrayId id, uint64_t elements) {
+  ShmArray& array = this->array(id);
+  const uint64_t reserved = array.reserved.load(kRelaxed);
+  const uint64_t needed = elements * array.stride;
+  if (needed <= reserved) return true;
+  if (elements > array.capacity) return false;
+  // Ahead of the need, so that a run of new objects asks the kernel rarely: 16 KiB, then a quarter of what is there.
+  uint64_t goal = RoundUp(std::max(needed, reserved + std::clamp<uint64_t>(reserved / 4, 16 * 1024, 1024 * 1024)), kPage);
+  goal = std::min(goal, RoundUp(array.capacity * array.stride, kPage));
+  if (!Reserve(array.offset + reserved, goal - reserved)) {
+    goal = RoundUp(needed, kPage);
+    if (goal == reserved || !Reserve(array.offset + reserved, goal - reserved)) return false;
+  }
+  array.reserved.store(goal, kRelease);
+  return true;
+}
+
+bool Segment::ReserveRange(ArrayId id, uint64_t begin, uint64_t end) {
+  return Reserve(array(id).offset + begin, end - begin);
+}
+
+int64_t Segment::TakeFresh(ArrayId id, uint64_t count) {
+  ShmArray& array = this->array(id);
+  const uint64_t index = array.used.load(kRelaxed);
+  if (index + count > array.capacity || !ReserveUpTo(id, index + count)) return -1;
+  array.used.store(index + count, kRelease);
+  return static_cast<int64_t>(index);
+}
+
+Status AttachSegment(const std::string& path, SegmentView* view) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return Status(errno == ENOENT ? Code::kNotFound : Code::kIo, Reason("cannot open", path, errno));
+  struct stat info;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) < sizeof(ShmHeader)) {
+    close(fd);
+    return Status(Code::kCorrupt, path + " is not a pfs segment: too short or not a plain file");
+  }
+  const auto bytes = static_cast<size_t>(info.st_size);
+  void* mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  const int error = errno;
+  close(fd);
+  if (mapped == MAP_FAILED) return Status(Code::kIo, Reason("cannot map", path, error));
+  const auto* head = static_cast<const ShmHeader*>(mapped);
+  std::string wrong;
+  if (__atomic_load_n(&head->magic, __ATOMIC_ACQUIRE) != kSegmentMagic) {
+    wrong = path + " is not a pfs segment: its first bytes are wrong, or it is still being made";
+  } else if (head->endian_mark != kEndianMark || head->word_bytes != sizeof(void*)) {
+    wrong = path + " was written by a machine of another kind";
+  } else if (head->layout_major != kLayoutMajor) {
+    wrong = path + " has layout " + std::to_string(head->layout_major) + ", this library reads layout " + std::to_string(kLayoutMajor);
+  } else if (head->segment_bytes > bytes) {
+    wrong = path + " is cut short";
+  } else {
+    *view = SegmentView(mapped, bytes);
+    return {};
+  }
+  munmap(mapped, bytes);
+  return Status(Code::kCorrupt, wrong);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,85 @@
+// shm/segment.h: the one mapping in which all shared structs lie: made by the program that is watched, read by anybody.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "shm/layout.h"
+
+namespace perfschema {
+
+// A bounds-checked look at a segment, one's own or another's. Never stores.
+// Threads: immutable; const methods safe. Valid as long as the mapping.
+class SegmentView {
+ public:
+  SegmentView() = default;
+  SegmentView(const void* base, size_t bytes) : base_(static_cast<const char*>(base)), bytes_(bytes) {}
+
+  bool ok() const { return base_ != nullptr; }
+  const ShmHeader& header() const { return *reinterpret_cast<const ShmHeader*>(base_); }
+  size_t bytes() const { return bytes_; }
+
+  // Elements that were ever taken, never more than lie inside the mapping.
+  uint64_t used(ArrayId id) const;
+  // Element `index` (0-based) or nullptr. REQUIRES: T is the array's type.
+  template <typename T>
+  const T* at(ArrayId id, uint64_t index) const {
+    return static_cast<const T*>(Element(id, index, sizeof(T)));
+  }
+
+ private:
+  const void* Element(ArrayId id, uint64_t index, size_t size) const;
+  const char* base_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// The writer's side: creation, reservation, slots. One per process.
+// Threads: external lock (the cold lock of record/runtime.h), except element().
+class Segment {
+ public:
+  // Makes a segment for `options`. Falls back to private memory if the file cannot be made; `reason` says why (empty = all well).
+  Status Create(const Options& options, std::string* reason);
+  // After fork(), in the child: the same addresses, a file (or private memory) of its own. The header and the arrays that `keep` names
+  // hold what they held; the others are empty.
+  void CopyForChild(bool (*keep)(ArrayId), std::string* reason);
+  // Removes the file. The mapping stays until exit: late probes may still store.
+  void Remove();
+
+  bool ok() const { return base_ != nullptr; }
+  ShmHeader* header() const { return reinterpret_cast<ShmHeader*>(base_); }
+  SegmentView view() const { return SegmentView(base_, bytes_); }
+  const std::string& path() const { return path_; }  // empty = private memory
+
+  template <typename T>
+  T* element(ArrayId id, uint64_t index) const {
+    return reinterpret_cast<T*>(base_ + header()->arrays[static_cast<uint32_t>(id)].offset) + index;
+  }
+  ShmArray& array(ArrayId id) const { return header()->arrays[static_cast<uint32_t>(id)]; }
+
+  // Makes the first `elements` of an array safe to store to (never SIGBUS). False: no room, nothing may be stored.
+  bool ReserveUpTo(ArrayId id, uint64_t elements);
+  // The same for bytes [begin, end) of an array, for arrays that do not grow from their start.
+  bool ReserveRange(ArrayId id, uint64_t begin, uint64_t end);
+  // Takes a never-used element: its index, or -1 if there is no room.
+  int64_t TakeFresh(ArrayId id, uint64_t count = 1);
+
+ private:
+  bool OpenFile(size_t bytes, std::string* reason);
+  bool MapPrivate(size_t bytes);
+  bool CopyArrays(const char* from, bool (*keep)(ArrayId));
+  bool Reserve(uint64_t offset, uint64_t bytes);
+
+  char* base_ = nullptr;
+  size_t bytes_ = 0;
+  std::string path_;
+};
+
+// Where segments of this user are: PFS_DIR, else /dev/shm/pfs-<uid>.
+std::string SegmentDirectory();
+
+// Maps a segment file for reading. The caller owns the mapping (munmap of view.bytes()).
+Status AttachSegment(const std::string& path, SegmentView* view);
+
+}  // namespace perfschema

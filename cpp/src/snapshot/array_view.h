@@ -1,0 +1,65 @@
+// snapshot/array_view.h: one array of a segment, its directory entry checked once.
+//
+// The segment may be another process's file, or damaged: sizes are taken once through SegmentView::at(), every index is compared with
+// what was found then. Elements whose pages were never reserved are not touched either: reading them would give them memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "shm/segment.h"
+
+namespace perfschema {
+
+// Threads: immutable. Valid as long as the mapping.
+template <typename T>
+class ArrayView {
+ public:
+  // How far elements may be looked at: to the end of what ReserveUpTo reserved, or anywhere (arrays that are reserved in ranges).
+  enum class Extent { kReserved, kWhole };
+
+  ArrayView() = default;
+  ArrayView(const SegmentView& view, ArrayId id, Extent extent = Extent::kReserved) : view_(view), id_(id), extent_(extent) {
+    const ShmArray& array = view.header().arrays[static_cast<uint32_t>(id)];
+    const uint64_t stride = array.stride;
+    const uint64_t capacity = array.capacity;
+    constexpr uint64_t kAlign = std::min<uint64_t>(alignof(T), alignof(uint64_t));
+    if (stride < sizeof(T) || stride % kAlign != 0 || stride > view.bytes()) return;
+    base_ = reinterpret_cast<const char*>(view.at<T>(id, 0));
+    if (base_ == nullptr) return;
+    stride_ = stride;
+    // What lies inside the mapping, whatever the directory claims.
+    const uint64_t bytes_left = view.bytes() - static_cast<uint64_t>(base_ - reinterpret_cast<const char*>(&view.header()));
+    capacity_ = std::min(capacity, bytes_left / stride);
+    used_ = std::min(view.used(id), capacity_);
+    reserved_ = ReservedNow();
+  }
+
+  bool ok() const { return base_ != nullptr; }
+  uint64_t used() const { return used_; }          // elements to scan: [1, used)
+  uint64_t capacity() const { return capacity_; }
+
+  // Element `index`, or nullptr: index 0 is no element.
+  const T* at(uint64_t index) const {
+    if (index == 0 || index >= capacity_) return nullptr;
+    if (extent_ == Extent::kReserved && index >= reserved_) {
+      if (index >= ReservedNow()) return nullptr;  // grown since this view was made?
+    }
+    return reinterpret_cast<const T*>(base_ + index * stride_);
+  }
+  bool is_packed() const { return stride_ == sizeof(T); }  // at(i)+1 is at(i+1)
+
+ private:
+  uint64_t ReservedNow() const {
+    return view_.header().arrays[static_cast<uint32_t>(id_)].reserved.load(kAcquire) / stride_;  // pairs with ReserveUpTo
+  }
+
+  SegmentView view_;
+  ArrayId id_{};
+  Extent extent_{};
+  const char* base_ = nullptr;
+  uint64_t stride_ = 1;
+  uint64_t capacity_ = 0, used_ = 0, reserved_ = 0;
+};
+
+}  // namespace perfschema

@@ -1,0 +1,116 @@
+// snapshot/rows.h: plain copies of what lies in a segment. No shared memory is left in them, except texts that never change.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/families.h"
+#include "shm/layout.h"
+#include "snapshot/text.h"
+
+namespace perfschema {
+
+// Statistics of reads, writes and the rest, as ShmIoStat holds them. Objects without READ and WRITE have MISC only.
+struct IoStat {
+  Stat misc, read, write;
+  uint64_t read_bytes = 0, write_bytes = 0;
+
+  Stat total() const {
+    Stat sum = misc;
+    sum.Merge(read);
+    sum.Merge(write);
+    return sum;
+  }
+  int64_t signed_read_bytes() const { return static_cast<int64_t>(read_bytes); }
+  int64_t signed_write_bytes() const { return static_cast<int64_t>(write_bytes); }
+  void Merge(const IoStat& other) {
+    misc.Merge(other.misc);
+    read.Merge(other.read);
+    write.Merge(other.write);
+    read_bytes += other.read_bytes;
+    write_bytes += other.write_bytes;
+  }
+};
+
+// An instrument.
+struct ClassRow {
+  uint32_t index;  // of its ShmClass
+  Family family;
+  uint32_t key;
+  Text<128> name;
+  bool enabled, timed, trace_enabled;
+  uint32_t properties;
+  uint32_t volatility;
+  std::optional<LongText> documentation;
+  bool is_wait() const { return kFamilies[static_cast<int>(family)].is_wait; }
+};
+
+struct ThreadRow {
+  uint32_t slot;
+  uint64_t thread_id;
+  uint32_t flags;  // kThreadInstrumented ...
+  uint32_t cells;  // columns of its row of kThreadCells that may be read
+  Text<128> name;
+  std::optional<uint64_t> os_id, parent_thread_id, processlist_id;
+  std::optional<Text<32>> user;
+  std::optional<Text<255>> host;
+  std::optional<Text<64>> db;
+};
+
+struct MutexRow {
+  const ClassRow* instrument;
+  uint64_t identity;
+  std::optional<uint64_t> owner_thread_id;
+  Stat wait;
+};
+
+struct FileRow {
+  const ClassRow* instrument;
+  uint64_t identity;  // OBJECT_INSTANCE_BEGIN: where its ShmFile lies in the segment
+  Text<512> name;
+  uint32_t open_count;
+  IoStat io;
+};
+
+// Waits of one thread on one instrument.
+struct ThreadWaitRow {
+  uint64_t thread_id;
+  const ClassRow* instrument;
+  Stat wait;
+};
+
+// All that was ever counted for one instrument.
+struct ClassTotalRow {
+  const ClassRow* instrument;
+  IoStat io;
+};
+
+enum class NestingType : uint8_t { kTransaction = 0, kStatement, kStage, kWait };
+
+// A row of events_waits_*.
+struct WaitRow {
+  uint64_t thread_id;
+  uint64_t event_id;
+  std::optional<uint64_t> end_event_id;
+  Text<128> event_name;
+  std::optional<Text<64>> source;
+  std::optional<uint64_t> timer_start, timer_end, timer_wait;
+  std::optional<uint32_t> spins;
+  std::optional<Text<64>> object_schema;
+  std::optional<Text<512>> object_name;
+  std::optional<Text<64>> index_name;
+  std::optional<Text<64>> object_type;
+  uint64_t object;
+  std::optional<uint64_t> nesting_event_id;
+  std::optional<NestingType> nesting_type;
+  Text<32> operation;
+  std::optional<int64_t> number_of_bytes;
+  std::optional<uint32_t> flags;
+};
+
+struct ArrayRow {
+  Text<64> name;
+  uint64_t used, capacity, reserved_bytes;
+};
+
+}  // namespace perfschema

@@ -1,0 +1,126 @@
+// snapshot/snapshot.h: the only reader of shared memory. Slots of a segment become plain rows (rows.h).
+//
+// Works on one's own segment and on any file: all bytes are untrusted, indices are checked, loops are bounded, lengths are clamped.
+// A row that stays torn after bounded retries is left out and counted, never shown. Nothing here stores to the segment.
+//   snapshot.cpp  instruments, threads, names     stats.cpp  cells and totals     records.cpp  the views of events
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "shm/segment.h"
+#include "snapshot/array_view.h"
+#include "snapshot/rows.h"
+
+namespace perfschema {
+
+// Threads: external lock. Valid as long as the mapping.
+class Snapshot {
+ public:
+  // Runs a function while no object can be made or destroyed; false = cannot. Given for one's own segment only: the last resort for
+  // totals of a class whose objects die faster than they can be added up.
+  using Quiesce = std::function<bool(const std::function<void()>&)>;
+
+  explicit Snapshot(const SegmentView& view, Quiesce quiesce = {});
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
+
+  bool ok() const { return ok_; }                                   // false: no segment; every list is empty
+  const ShmHeader& header() const { return view_.header(); }        // REQUIRES: ok()
+  uint64_t skipped() const { return skipped_; }                     // rows left out because they stayed torn
+  int64_t option(OptionId id) const { return static_cast<int64_t>(header().options[static_cast<uint32_t>(id)]); }  // REQUIRES: ok()
+  uint64_t loss(Loss id) const { return header().losses[static_cast<uint32_t>(id)].load(kRelaxed); }               // REQUIRES: ok()
+  bool is_enabled(Consumer id) const { return header().consumers[static_cast<uint32_t>(id)].load(kRelaxed) != 0; } // REQUIRES: ok()
+  TimerId timer_of(TimedClass id) const;                            // REQUIRES: ok()
+  std::string_view status_reason() const;                           // REQUIRES: ok(); empty = all well
+  std::string_view timer_reason() const;                            // REQUIRES: ok()
+  std::vector<ArrayRow> Arrays() const;
+
+  // Instruments: families in their order, each as registered.
+  std::span<const ClassRow> classes() const { return classes_; }
+  std::vector<ThreadRow> Threads() const;
+
+  void ForEachMutex(const std::function<void(const MutexRow&)>& use) const;
+  void ForEachFile(const std::function<void(const FileRow&)>& use) const;
+  // Every live thread x every wait instrument, used or not.
+  void ForEachThreadWait(const std::function<void(const ThreadWaitRow&)>& use) const;
+  // Every wait instrument, used or not.
+  void ForEachClassTotal(const std::function<void(const ClassTotalRow&)>& use) const;
+
+  void ForEachCurrentWait(const std::function<void(const WaitRow&)>& use) const;
+  void ForEachWaitOfHistory(const std::function<void(const WaitRow&)>& use) const;
+  void ForEachWaitOfHistoryLong(const std::function<void(const WaitRow&)>& use) const;
+
+  // Copies a text so that it lives as long as this Snapshot.
+  std::string_view Keep(std::string_view text) const;
+
+ private:
+  struct ChunkHead;
+  struct WaitCopy;
+  struct Totals;
+
+  template <typename Copy>
+  bool TryRead(const HalfWord& seq, const HalfWord& gen, Copy copy) const;
+
+  // snapshot.cpp
+  void LoadClasses();
+  const ClassRow* ClassAt(uint64_t index) const { return index < class_at_.size() ? class_at_[index] : nullptr; }
+  template <size_t N>
+  std::string_view KeepWords(const uint64_t (&words)[N]) const;
+  bool CopyName(uint32_t granule, uint32_t version, std::string_view* name) const;
+  bool ReadThread(uint32_t slot, ThreadRow* row) const;
+
+  // stats.cpp
+  uint32_t Reset(ResetDomain domain) const { return header().resets[static_cast<uint32_t>(domain)].load(kAcquire); }  // pairs with BumpResets
+  bool AddStripe(const ShmStripe& stripe, uint32_t gen, IoStat* sum) const;
+  bool AddStripes(uint32_t head, uint32_t gen, IoStat* sum) const;
+  enum class Found { kFree, kRead, kTorn };
+  Found ReadMutex(uint32_t index, uint32_t gen, MutexRow* row) const;
+  Found ReadFileStat(uint32_t index, uint32_t gen, FileRow* row) const;
+  bool ReadFileName(uint32_t index, FileRow* row) const;
+  void AddUpClasses(Totals* totals) const;
+  void AddObjects(const Totals& totals, const uint32_t (&resets)[static_cast<size_t>(ResetDomain::kCount)], std::vector<IoStat>* sums,
+                  std::vector<bool>* torn) const;
+
+  // records.cpp
+  std::vector<ChunkHead> ChunkHeads() const;
+  bool IsLive(const ChunkHead& head) const;
+  bool CopyChunk(const ChunkHead& head, uint32_t view, bool newest_first, std::vector<WaitCopy>* copies) const;
+  void EmitWait(const WaitCopy& copy, const std::function<void(const WaitRow&)>& use) const;
+  template <typename Select>
+  void ForEachLiveThreadsWaits(uint32_t view, Select select, const std::function<void(const WaitRow&)>& use) const;
+
+  SegmentView view_;
+  Quiesce quiesce_;
+  bool ok_ = false;
+  ArrayView<ShmThread> threads_;
+  ArrayView<ShmCell> cells_;
+  ArrayView<ShmInstance> mutexes_;
+  ArrayView<ShmStripeList> mutex_lists_;
+  ArrayView<ShmFile> files_;
+  ArrayView<ShmStripe> stripes_;
+  ArrayView<ShmGrave> graves_;
+  ArrayView<ShmNameGranule> names_;
+  ArrayView<ShmSource> sources_;
+  ArrayView<ShmClass> class_array_;
+  ArrayView<ShmChunk> chunks_;
+  ArrayView<ShmWaitRecord> records_;
+
+  std::vector<ClassRow> classes_;
+  std::vector<const ClassRow*> class_at_;  // by index of the ShmClass; nullptr = not there
+
+  // What reading costs and keeps; no part of the observable state.
+  mutable uint64_t skipped_ = 0;
+  mutable int patience_ = 100;        // naps that are left for cells whose writer does not go on
+  mutable uint64_t steps_left_ = 0;   // of walks along stripes in this pass: a damaged list may be a circle
+  mutable std::vector<std::unique_ptr<char[]>> blocks_;
+  mutable char* free_begin_ = nullptr;
+  mutable size_t free_bytes_ = 0;
+  mutable std::unordered_map<uint64_t, std::string_view> names_seen_;  // granule << 32 | version
+};
+
+}  // namespace perfschema

@@ -1,0 +1,43 @@
+// snapshot/text.h: texts of rows. A Text does not own its bytes: they are a literal, lie in the segment and never change, or lie in
+// the arena of the Snapshot that made the row. So equal pointers mean equal texts, which table/column_builder.h relies on.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace perfschema {
+
+// The longest beginning of `text` of at most `limit` bytes that does not end inside a UTF-8 character.
+constexpr std::string_view CutText(std::string_view text, size_t limit) {
+  if (text.size() <= limit) return text;
+  size_t end = limit;
+  // At most three steps back: bytes that are no UTF-8 are cut where they are.
+  for (int steps = 0; steps < 3 && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u; ++steps) --end;
+  if ((static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) end = limit;
+  return text.substr(0, end);
+}
+
+// VARCHAR(N): longer input is cut, never rejected.
+// Threads: immutable. Valid as long as the Snapshot.
+template <uint32_t N>
+struct Text {
+  static constexpr uint32_t kWidth = N;
+  const char* data = "";
+  uint32_t size = 0;
+
+  constexpr Text() = default;
+  constexpr Text(std::string_view text) {  // NOLINT(google-explicit-constructor): a text is a text
+    const std::string_view kept = CutText(text, N);
+    data = kept.data();
+    size = static_cast<uint32_t>(kept.size());
+  }
+  constexpr Text(const char* text) : Text(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  constexpr std::string_view view() const { return {data, size}; }
+};
+
+// LONGTEXT: no width of its own.
+struct LongText : Text<0xffffffffu> {
+  using Text::Text;
+};
+
+}  // namespace perfschema

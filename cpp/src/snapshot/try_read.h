@@ -1,0 +1,27 @@
+// snapshot/try_read.h: Snapshot::TryRead, shared by the files of this folder.
+#pragma once
+
+#include <ctime>
+
+#include "snapshot/snapshot.h"
+
+namespace perfschema {
+
+// ReadCell with patience: a writer that was descheduled inside a section goes on within milliseconds. One that died there never does: the
+// naps are counted over the whole Snapshot, so that a damaged file costs milliseconds, not minutes. False: torn; the caller counts the row.
+template <typename Copy>
+bool Snapshot::TryRead(const HalfWord& seq, const HalfWord& gen, Copy copy) const {
+#if !defined(PFS_BREAK_SEQLOCK)
+  if (patience_ == 0 && (seq.load(kRelaxed) & 1) != 0) return false;
+#endif
+  if (ReadCell(seq, gen, copy)) return true;
+  while (patience_ > 0) {
+    --patience_;
+    const timespec nap{0, 100'000};
+    nanosleep(&nap, nullptr);
+    if (ReadCell(seq, gen, copy)) return true;
+  }
+  return false;
+}
+
+}  // namespace perfschema

@@ -1,0 +1,207 @@
+"""A Performance Schema for any program: what it waits for, locks, reads and writes, as pandas DataFrames.
+
+    import pfs
+
+    lock = pfs.Lock("myapp/LOCK_queue")            # a threading.Lock that is watched
+    with lock, pfs.open("in.csv", name="myapp/data") as f:
+        text = f.read()
+
+    pfs.table("file_summary_by_instance")          # any table of pfs.tables(), at any time
+    pfs.setup_instruments["wait/io/file/%"].enabled = False
+
+All times are picoseconds since the start of the program (columns TIMER_*). ``pfs.describe(table)`` explains every column.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # what type checkers take as true; importing typing would cost more than all the rest of this file
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas as pd
+
+    from pfs._names import TableName
+
+from pfs import errors
+from pfs.errors import (
+    AlreadyExists,
+    AttachError,
+    Error,
+    InvalidValue,
+    LimitReached,
+    OperationNotAllowed,
+    StateError,
+    UnknownColumn,
+    UnknownName,
+    UnknownTable,
+)
+
+try:
+    from pfs import _core
+except ImportError as error:
+    error.add_note(
+        "pfs: the compiled module pfs._core is missing or broken. Install the package with 'pip install .' in the root of the "
+        "source tree (it needs g++), and do not run Python from inside its python/ folder."
+    )
+    raise
+
+from pfs._core import Lock
+from pfs.files import open
+from pfs.instrument import wait
+from pfs.setup import setup_consumers, setup_instruments, setup_timers, status, threads, variables
+
+__version__ = _core.__version__
+
+__all__ = [
+    # Reading
+    "tables",
+    "table",
+    "describe",
+    "ddl",
+    "truncate",
+    "variables",
+    "status",
+    # Setting up
+    "configure",
+    "setup_instruments",
+    "setup_consumers",
+    "setup_timers",
+    "threads",
+    "set_account",
+    "set_thread_name",
+    # Instrumenting
+    "Lock",
+    "open",
+    "wait",
+    # Building C and C++ programs
+    "get_include",
+    "get_library_dir",
+    "get_cmake_dir",
+    # Errors
+    "errors",
+    "Error",
+    "AlreadyExists",
+    "AttachError",
+    "InvalidValue",
+    "LimitReached",
+    "OperationNotAllowed",
+    "StateError",
+    "UnknownColumn",
+    "UnknownName",
+    "UnknownTable",
+    "__version__",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def tables() -> list[str]:
+    """Names of all tables, sorted."""
+    return _core.tables()
+
+
+def table(name: TableName | str, columns: Iterable[str] | None = None) -> pd.DataFrame:
+    """The rows of a table now, as a DataFrame.
+
+    Args:
+        name: one of ``pfs.tables()``.
+        columns: only these columns, in this order; all if None. Upper and lower case are the same.
+
+    Returns:
+        One row per row of the table, in storage order; sort by THREAD_ID and EVENT_ID, or by TIMER_END, yourself. Column types:
+        integers are uint64, or the nullable UInt64 where NULL is possible; text is ``string``; ENUM is ``category``; TIMESTAMP is
+        ``datetime64[us]`` in UTC. TIMER_* and *_TIMER_* columns are in picoseconds. Never dtype object.
+
+    Raises:
+        UnknownTable: no table has this name.
+        UnknownColumn: the table has no such column.
+        InvalidValue: a column is named twice.
+    """
+    from pfs import _frame
+
+    return _frame.frame(name, columns)
+
+
+def describe(name: TableName | str) -> pd.DataFrame:
+    """What the columns of a table mean: one row per column, with its SQL type, unit and description.
+
+    Raises:
+        UnknownTable: no table has this name.
+    """
+    from pfs import _frame
+
+    return _frame.describe(name)
+
+
+def ddl(name: TableName | str) -> str:
+    """The CREATE TABLE text of a table.
+
+    Raises:
+        UnknownTable: no table has this name.
+    """
+    return _core.ddl(name)
+
+
+def truncate(name: TableName | str) -> None:
+    """Empties a table of events, or sets the counts of a summary to zero. Exact also while the program runs.
+
+    Raises:
+        UnknownTable: no table has this name.
+        OperationNotAllowed: the table lists objects or settings and cannot be truncated.
+    """
+    _core.truncate(name)
+
+
+def configure(**options: bool | int | str) -> None:
+    """Fixes start-time options; only before anything of this process was recorded or read.
+
+    Names are those of ``pfs.variables``, with or without ``performance_schema_`` in front. Presets of instruments and consumers:
+    ``configure(instrument="wait/io/file/%=counted", consumer_events_waits_history="OFF")``.
+
+    Raises:
+        StateError: pfs has started already.
+        UnknownName: no such option.
+        InvalidValue: a bad value. Nothing is started or changed then.
+    """
+    from pfs.setup import option_text
+
+    _core.configure(option_text(options))
+
+
+def set_account(user: str, host: str) -> None:
+    """Says for whom the calling thread works from now on: PROCESSLIST_USER and PROCESSLIST_HOST of ``threads``.
+
+    Raises:
+        InvalidValue: more than 32 bytes of user or 255 of host.
+    """
+    _core.set_account(user, host)
+
+
+def set_thread_name(name: str) -> None:
+    """Names the calling thread: "myapp/worker" is shown as ``thread/myapp/worker`` in ``threads``.
+
+    Raises:
+        InvalidValue: the name breaks the rules of instrument names.
+    """
+    _core.set_thread_name(name)
+
+
+def get_include() -> str:
+    """Folder of ``perfschema/pfs.h`` and ``perfschema/pfs.hpp``, for ``-I``."""
+    return os.path.join(os.path.dirname(__file__), "include")
+
+
+def get_library_dir() -> str:
+    """Folder of ``libperfschema.so``, for ``-L`` and ``-Wl,-rpath``. It is the library that Python itself uses."""
+    return os.path.join(os.path.dirname(__file__), "lib")
+
+
+def get_cmake_dir() -> str:
+    """Folder for ``-DPerfSchema_DIR=`` so that ``find_package(PerfSchema)`` finds this package."""
+    return os.path.join(os.path.dirname(__file__), "lib", "cmake", "PerfSchema")
+
+
