@@ -61,6 +61,14 @@ def _sql(value: object) -> str | None:
     return str(value)
 
 
+def _nearest(name: str, names: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    folded = {known.lower(): known for known in names}
+    found = get_close_matches(name.lower(), folded, n=1, cutoff=0.0)
+    return folded[found[0]] if found else ""
+
+
 class YesNo:
     """A column of 'YES' and 'NO'. Read: a bool if all rows agree, else None. Written: True, False, 'YES' or 'NO'."""
 
@@ -270,7 +278,7 @@ class SetupTable(Generic[R]):
         for column, pattern, like in self._conditions(where):
             if column not in columns:
                 raise UnknownName(
-                    f"{self.name} has no column '{column}': the nearest is '{_core.nearest(column, columns)}'"
+                    f"{self.name} has no column '{column}': the nearest is '{_nearest(column, columns)}'"
                 )
             position = columns.index(column)
             texts = ["" if rows[i][position] is None else str(rows[i][position]) for i in chosen]
@@ -307,7 +315,7 @@ class SetupTable(Generic[R]):
         if not self._chosen(where, rows):
             column = self._name_column()
             names = [str(row[self._columns().index(column)]) for row in rows]
-            hint = f": the nearest is '{_core.nearest(where, names)}'" if isinstance(where, str) and names else ""
+            hint = f": the nearest is '{_nearest(where, names)}'" if isinstance(where, str) and names else ""
             raise UnknownName(f"{self.name} has no row where {column} is like '{where}'{hint}")
         return self.rows_type(self, where)
 
@@ -392,9 +400,11 @@ class SetupTable(Generic[R]):
 class SetupInstruments(SetupTable[InstrumentRows]):
     """What is watched: one row per instrument."""
 
-    def update(self, where: Where = None, *, enabled: Flag | None = None, timed: Flag | None = None) -> int:
+    def update(
+        self, where: Where = None, *, enabled: Flag | None = None, timed: Flag | None = None, flags: str | None = None
+    ) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, enabled=enabled, timed=timed)
+        return self._update_given(where, enabled=enabled, timed=timed, flags=flags)
 
     def only(self, where: Where) -> _Only[SetupInstruments]:
         """A block in which only these instruments are enabled; all settings are put back at its end."""
@@ -444,7 +454,7 @@ class Values(Mapping[str, "int | str"]):
         for known, value in values.items():
             if known.lower() in (wanted, "performance_schema_" + wanted):
                 return value
-        raise UnknownKey(f"{self._table} has no '{name}': the nearest is '{_core.nearest(str(name), list(values))}'")
+        raise UnknownKey(f"{self._table} has no '{name}': the nearest is '{_nearest(str(name), list(values))}'")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._read())

@@ -154,7 +154,8 @@ PFS_API const char* pfs_last_error(void);
 /* ---- Instruments ------------------------------------------------------------------------------------------------------------- */
 
 /* Registers `count` instruments of a family under `component` and stores their keys. A row that is refused gets key 0, the others are registered.
- * Returns 0, or the error of the first row that was refused: PFS_E_INVALID_ARGUMENT (convention 5), PFS_E_FULL, PFS_E_STATE (pfs is off). */
+ * Returns 0, or the error of the first row that was refused: PFS_E_INVALID_ARGUMENT (convention 5).
+ * No error, but key 0: pfs is off, or the family is full (counted in performance_schema_*_classes_lost). */
 PFS_API int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count);  /* wait/synch/mutex/COMPONENT/NAME */
 PFS_API int pfs_register_file(const char* component, pfs_file_info_t* info, int count);    /* wait/io/file/COMPONENT/NAME */
 PFS_API int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count); /* thread/COMPONENT/NAME */
@@ -162,7 +163,7 @@ PFS_API int pfs_register_thread(const char* component, pfs_thread_info_t* info, 
 /* ---- Threads ----------------------------------------------------------------------------------------------------------------- */
 
 /* Names the calling thread: "component/name" is shown as thread/component/name.
- * Errors: PFS_E_INVALID_ARGUMENT, PFS_E_STATE, PFS_E_FULL. */
+ * Errors: PFS_E_INVALID_ARGUMENT. Nothing happens where pfs is off. */
 PFS_API int pfs_set_thread_name(const char* name);
 
 /* Says for whom the calling thread works: PROCESSLIST_USER (32 bytes) and PROCESSLIST_HOST (255 bytes) of threads. NULL or "" = nobody.
@@ -225,7 +226,7 @@ PFS_API void pfs_mutex_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins);
  * The comment names the macro as the user calls it, then the event; MISC unless READ or WRITE.
  */
 
-/* int pfs_open(key, const char* path, int flags, [mode_t mode]): open; FLAGS has the flags if O_DIRECT is among them. */
+/* int pfs_open(key, const char* path, int flags, [mode_t mode]): open; FLAGS = flags. */
 PFS_API int pfs_open_at(pfs_key_t key, PFS_SITE_, const char* path, int flags, ...);
 /* int pfs_openat(key, int directory, const char* path, int flags, [mode_t mode]): open. */
 PFS_API int pfs_openat_at(pfs_key_t key, PFS_SITE_, int directory, const char* path, int flags, ...);
@@ -251,7 +252,7 @@ PFS_API int pfs_mkdir_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_
 PFS_API int pfs_rmdir_at(pfs_key_t key, const char* path, PFS_SITE_);
 
 /* Gives a descriptor that pfs did not open (a pipe, dup(), an inherited one) a name; a name it had is taken from it. No event.
- * Errors: PFS_E_INVALID_ARGUMENT (key 0, fd < 0, no name), PFS_E_FULL, PFS_E_STATE. */
+ * Errors: PFS_E_INVALID_ARGUMENT (key 0, fd < 0, no name); PFS_E_STATE if it cannot be followed (instrument or pfs off, no room). */
 PFS_API int pfs_file_bind(pfs_key_t key, int fd, const char* name);
 
 /* Takes the name from a descriptor, which stays open. No event; nothing happens if it has none. */

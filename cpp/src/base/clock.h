@@ -30,10 +30,19 @@ struct TimerScale {
   uint64_t frequency;   // ticks per second; 0 = timer unavailable
   uint64_t source;      // TimerId that really answers (differs from its own when it had to fall back)
 
+  // Every summary and every TIMER_WAIT is made by this one function: sums agree to the picosecond.
+  static uint64_t Scale(uint64_t ticks, uint64_t multiplier) {
+    // What is short, nearly always, has a product of 64 bits: a shorter way to the same result.
+    uint64_t product;
+    if (__builtin_expect(!__builtin_mul_overflow(ticks, multiplier, &product), 1)) return product >> kFractionBits;
+    return static_cast<uint64_t>((static_cast<Wide>(ticks) * multiplier) >> kFractionBits);
+  }
+  uint64_t Duration(uint64_t ticks) const { return Scale(ticks, multiplier); }
+
   uint64_t Picos(uint64_t ticks) const {
     // Another core's counter may lag by some ticks: never before the epoch.
     const uint64_t delta = ticks > origin ? ticks - origin : 0;
-    return static_cast<uint64_t>((static_cast<Wide>(delta) * multiplier) >> kFractionBits);
+    return Scale(delta, multiplier);
   }
 };
 

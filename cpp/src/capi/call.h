@@ -18,6 +18,16 @@ struct Site {
 
 inline constexpr int64_t kNoBytes = -1;   // NUMBER_OF_BYTES means nothing for the operation, or the call failed
 inline constexpr int64_t kNoOffset = -1;  // no place in the file is known without extra trouble
+inline constexpr int kNoFlags = 0;        // FLAGS is for open(2) (wl4678)
+
+// The plain call on a name. Sanitizers must not object to a NULL that the program passes on and the system refuses with EFAULT.
+#define PFS_CALL_ON_NAME_(...) [=]() __attribute__((no_sanitize("nonnull-attribute"))) { return __VA_ARGS__; }
+
+// NULL is the plain call's to refuse. The C library declares that names are not NULL: the compiler must not conclude it here.
+inline bool IsNull(const char* path) {
+  asm("" : "+r"(path));
+  return path == nullptr;
+}
 
 // A call on a descriptor. `call` makes it, `bytes` says from its result how much was transferred.
 template <typename Call, typename Bytes>
@@ -51,13 +61,19 @@ inline __attribute__((always_inline)) auto Plain(int fd, Operation operation, in
 template <typename Call, typename Descriptor>
 inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags, bool temporary, Site site, Call call, Descriptor descriptor) {
   FileWait wait;
-  if (path == nullptr || !BeginFileOpen(&wait, key, operation, path, flags, site.file, site.line)) return call();
+  if (IsNull(path) || !BeginFileOpen(&wait, key, operation, path, flags, site.file, site.line)) {
+    const auto result = call();
+    // The number may have been left bound by a plain close(): this file is not that one.
+    if (const int fd = descriptor(result); FileOfDescriptor(fd) != nullptr) UnbindFile(fd);
+    return result;
+  }
   struct Ender {
     FileWait* wait;
+    const char* path;
     bool temporary;
     int fd = -1;
-    ~Ender() { EndFileOpen(wait, fd, temporary); }
-  } ender{&wait, temporary};
+    ~Ender() { EndFileOpen(wait, path, fd, temporary); }
+  } ender{&wait, path, temporary};
   const auto result = call();
   ender.fd = descriptor(result);
   return result;
@@ -78,11 +94,11 @@ inline auto Close(int fd, Site site, Call call) {
   return result;
 }
 
-// A call on a name. `end(wait, rc)` ends the event. A NULL name is the plain call's to refuse.
+// A call on a name. `end(wait, rc)` ends the event.
 template <typename Call, typename End>
 inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call, End end) {
   FileWait wait;
-  if (path == nullptr || !BeginFileName(&wait, key, operation, path, site.file, site.line)) return call();
+  if (IsNull(path) || !BeginFileName(&wait, key, operation, path, site.file, site.line)) return call();
   struct Ender {
     FileWait* wait;
     End& end;

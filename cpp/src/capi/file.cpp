@@ -26,7 +26,7 @@ int SameDescriptor(int fd) { return fd; }
 class NameBelow {
  public:
   NameBelow(int directory, const char* path) : name_(path) {
-    if (path == nullptr || path[0] == '/' || directory == AT_FDCWD) return;
+    if (IsNull(path) || path[0] == '/' || directory == AT_FDCWD) return;
     const int error = errno;
     char link[32];
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
@@ -55,7 +55,7 @@ int pfs_open_at(pfs_key_t key, PFS_SITE_, const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = ModeArgument(flags, arguments);
   va_end(arguments);
-  return Open(key, Operation::kOpen, path, flags, IsTemporary(flags), {file, line}, [=] { return open(path, flags, mode); }, SameDescriptor);
+  return Open(key, Operation::kOpen, path, flags, IsTemporary(flags), {file, line}, PFS_CALL_ON_NAME_(open(path, flags, mode)), SameDescriptor);
 }
 
 int pfs_openat_at(pfs_key_t key, PFS_SITE_, int directory, const char* path, int flags, ...) {
@@ -63,51 +63,51 @@ int pfs_openat_at(pfs_key_t key, PFS_SITE_, int directory, const char* path, int
   va_start(arguments, flags);
   const mode_t mode = ModeArgument(flags, arguments);
   va_end(arguments);
-  const auto call = [=] { return openat(directory, path, flags, mode); };
-  if (key == 0) return call();
+  const auto call = PFS_CALL_ON_NAME_(openat(directory, path, flags, mode));
+  if (key == 0) return Open(key, Operation::kOpen, path, flags, false, {file, line}, call, SameDescriptor);
   const NameBelow name(directory, path);
   return Open(key, Operation::kOpen, name.get(), flags, IsTemporary(flags), {file, line}, call, SameDescriptor);
 }
 
 int pfs_creat_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_) {
-  return Open(key, Operation::kCreate, path, O_CREAT | O_WRONLY | O_TRUNC, false, {file, line}, [=] { return creat(path, mode); }, SameDescriptor);
+  return Open(key, Operation::kCreate, path, kNoFlags, false, {file, line}, PFS_CALL_ON_NAME_(creat(path, mode)), SameDescriptor);
 }
 
 // mkstemp fills in the name, so the name is right when the event ends.
 int pfs_mkstemp_at(pfs_key_t key, char* pattern, PFS_SITE_) {
-  return Open(key, Operation::kCreate, pattern, O_CREAT | O_RDWR | O_EXCL, true, {file, line}, [=] { return mkstemp(pattern); }, SameDescriptor);
+  return Open(key, Operation::kCreate, pattern, kNoFlags, true, {file, line}, PFS_CALL_ON_NAME_(mkstemp(pattern)), SameDescriptor);
 }
 
 int pfs_stat_at(pfs_key_t key, const char* path, struct stat* result, PFS_SITE_) {
-  return OnName(key, Operation::kStat, path, {file, line}, [=] { return stat(path, result); });
+  return OnName(key, Operation::kStat, path, {file, line}, PFS_CALL_ON_NAME_(stat(path, result)));
 }
 
 int pfs_lstat_at(pfs_key_t key, const char* path, struct stat* result, PFS_SITE_) {
-  return OnName(key, Operation::kStat, path, {file, line}, [=] { return lstat(path, result); });
+  return OnName(key, Operation::kStat, path, {file, line}, PFS_CALL_ON_NAME_(lstat(path, result)));
 }
 
 int pfs_truncate_at(pfs_key_t key, const char* path, off_t length, PFS_SITE_) {
-  return OnName(key, Operation::kChsize, path, {file, line}, [=] { return truncate(path, length); });
+  return OnName(key, Operation::kChsize, path, {file, line}, PFS_CALL_ON_NAME_(truncate(path, length)));
 }
 
 int pfs_rename_at(pfs_key_t key, const char* from, const char* to, PFS_SITE_) {
-  const auto call = [=] { return rename(from, to); };
-  if (to == nullptr) return call();
+  const auto call = PFS_CALL_ON_NAME_(rename(from, to));
+  if (IsNull(to)) return call();
   return OnName(key, Operation::kRename, from, {file, line}, call,
                 [=](perfschema::FileWait* wait, int rc) { perfschema::EndFileRename(wait, from, to, rc); });
 }
 
 int pfs_unlink_at(pfs_key_t key, const char* path, PFS_SITE_) {
-  return OnName(key, Operation::kDelete, path, {file, line}, [=] { return unlink(path); },
+  return OnName(key, Operation::kDelete, path, {file, line}, PFS_CALL_ON_NAME_(unlink(path)),
                 [=](perfschema::FileWait* wait, int rc) { perfschema::EndFileDelete(wait, path, rc); });
 }
 
 int pfs_mkdir_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_) {
-  return OnName(key, Operation::kMkdir, path, {file, line}, [=] { return mkdir(path, mode); });
+  return OnName(key, Operation::kMkdir, path, {file, line}, PFS_CALL_ON_NAME_(mkdir(path, mode)));
 }
 
 int pfs_rmdir_at(pfs_key_t key, const char* path, PFS_SITE_) {
-  return OnName(key, Operation::kRmdir, path, {file, line}, [=] { return rmdir(path); });
+  return OnName(key, Operation::kRmdir, path, {file, line}, PFS_CALL_ON_NAME_(rmdir(path)));
 }
 
 // ---- By descriptor ---------------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ int pfs_ftruncate_at(int fd, off_t length, PFS_SITE_) {
 }
 
 int pfs_fstat_at(int fd, struct stat* result, PFS_SITE_) {
-  return Plain(fd, Operation::kStat, kNoOffset, {file, line}, [=] { return fstat(fd, result); });
+  return Plain(fd, Operation::kStat, kNoOffset, {file, line}, PFS_CALL_ON_NAME_(fstat(fd, result)));
 }
 
 }  // extern "C"

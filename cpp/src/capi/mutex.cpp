@@ -7,27 +7,16 @@
 
 #include "perfschema/pfs.h"
 
-using perfschema::BeginMutexWait;
-using perfschema::EndMutexWait;
 using perfschema::Operation;
+using perfschema::TimedMutexOperation;
 using perfschema::Wait;
 
 namespace {
 
-template <typename Call>
-inline __attribute__((always_inline)) int Timed(pfs_mutex_t* m, Operation operation, const char* file, uint32_t line, Call call) {
-  pfs_instance_t* instance = m->instance;
-  Wait wait;
-  if (!BeginMutexWait(&wait, instance, operation, file, line)) return call(&m->mutex);
-  const int rc = call(&m->mutex);
-  EndMutexWait(&wait, instance, rc, 0, false);
-  return rc;
-}
-
 static_assert(sizeof(Wait) <= sizeof(pfs_wait_t::opaque) && alignof(Wait) <= alignof(pfs_wait_t));
 static_assert(sizeof(pfs_wait_t) == 128, "frozen: a program reserves it on its stack");
 
-Wait* WaitIn(pfs_wait_t* wait) { return std::launder(reinterpret_cast<Wait*>(wait->opaque)); }
+Wait& WaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<Wait*>(wait->opaque)); }
 
 Operation OperationOf(enum pfs_lock_op op) {
   switch (op) {
@@ -57,18 +46,23 @@ int pfs_mutex_destroy(pfs_mutex_t* m) {
   return rc;
 }
 
-int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_) { return Timed(m, Operation::kLock, file, line, pthread_mutex_lock); }
+// The inline half has seen that the instance is there.
+int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_) {
+  return TimedMutexOperation(m->instance, Operation::kLock, file, line, [m] { return pthread_mutex_lock(&m->mutex); });
+}
 
-int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_) { return Timed(m, Operation::kTryLock, file, line, pthread_mutex_trylock); }
+int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_) {
+  return TimedMutexOperation(m->instance, Operation::kTryLock, file, line, [m] { return pthread_mutex_trylock(&m->mutex); });
+}
 
 int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {
-  const auto lock = [=](pthread_mutex_t* mutex) { return pthread_mutex_timedlock(mutex, deadline); };
-  return pfs_enabled(m->instance) ? Timed(m, Operation::kTimedLock, file, line, lock) : lock(&m->mutex);
+  const auto lock = [=] { return pthread_mutex_timedlock(&m->mutex, deadline); };
+  return pfs_enabled(m->instance) ? TimedMutexOperation(m->instance, Operation::kTimedLock, file, line, lock) : lock();
 }
 
 int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
-  const auto lock = [=](pthread_mutex_t* mutex) { return pthread_mutex_clocklock(mutex, clock, deadline); };
-  return pfs_enabled(m->instance) ? Timed(m, Operation::kTimedLock, file, line, lock) : lock(&m->mutex);
+  const auto lock = [=] { return pthread_mutex_clocklock(&m->mutex, clock, deadline); };
+  return pfs_enabled(m->instance) ? TimedMutexOperation(m->instance, Operation::kTimedLock, file, line, lock) : lock();
 }
 
 pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity) { return key != 0 ? perfschema::CreateMutex(key, identity) : nullptr; }
@@ -78,15 +72,19 @@ void pfs_mutex_discard(pfs_instance_t* instance) {
 }
 
 int pfs_mutex_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op, PFS_SITE_) {
-  auto* begun = new (wait->opaque) Wait;
-  if (!BeginMutexWait(begun, instance, OperationOf(op), file, line)) return 0;
+  auto& mutex = *perfschema::AsMutex(instance);
+  const uint32_t flags = mutex.flags.load(perfschema::kRelaxed);
+  if ((flags & perfschema::kFlagEnabled) == 0) return 0;
+  auto& begun = *new (wait->opaque) Wait;
+  if (!perfschema::BeginMutexWait<perfschema::Mode::kAny>(begun, mutex, flags, OperationOf(op), file, line)) return 0;
   wait->instance = instance;
   return 1;
 }
 
 void pfs_mutex_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins) {
+  auto& mutex = *perfschema::AsMutex(wait->instance);
   const bool counted = spins != PFS_NO_SPINS;
-  EndMutexWait(WaitIn(wait), wait->instance, rc, counted ? spins : 0, counted);
+  perfschema::EndMutexWait<perfschema::Mode::kAny>(WaitIn(wait), mutex, rc, counted ? perfschema::kRecordHasSpins : 0, counted ? spins : 0);
   wait->instance = nullptr;  // a second end does nothing
 }
 

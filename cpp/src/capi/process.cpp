@@ -22,6 +22,10 @@ using perfschema::Status;
 
 namespace {
 
+#ifdef PFS_VERSION_TEXT
+static_assert(std::string_view(PFS_VERSION_TEXT) == PFS_VERSION, "project(VERSION) of CMakeLists.txt and PFS_VERSION of pfs.h differ");
+#endif
+
 #define PFS_SAME_(code, error) static_assert(static_cast<int>(Code::code) == error)
 PFS_SAME_(kOk, PFS_OK);
 PFS_SAME_(kInvalidArgument, PFS_E_INVALID_ARGUMENT);
@@ -142,9 +146,10 @@ int pfs_file_bind(pfs_key_t key, int fd, const char* name) {
   if (key == 0 || fd < 0 || name == nullptr || name[0] == '\0') {
     return Fail(PFS_E_INVALID_ARGUMENT, "pfs_file_bind: a registered key, an open descriptor and a name are needed");
   }
-  int code = PFS_OK;
-  Guarded([&] { return code = perfschema::BindFile(key, fd, name), Status(); });
-  return code == PFS_OK ? PFS_OK : Fail(code, "pfs_file_bind: no room for the file, or pfs is off");
+  return Guarded([=] {
+    if (perfschema::BindFile(key, fd, name)) return Status();
+    return Status(Code::kState, "pfs_file_bind: the descriptor stays without a name: unknown key, instrument off, no room, or pfs is off");
+  });
 }
 
 void pfs_file_unbind(int fd) {

@@ -51,7 +51,7 @@ extern "C" {
 
 FILE* pfs_fopen_at(pfs_key_t key, const char* path, const char* mode, PFS_SITE_) {
   const Operation operation = mode != nullptr && mode[0] == 'w' ? Operation::kCreate : Operation::kOpen;
-  return Open(key, operation, path, 0, false, {file, line}, [=] { return fopen(path, mode); }, DescriptorOf);
+  return Open(key, operation, path, kNoFlags, false, {file, line}, PFS_CALL_ON_NAME_(fopen(path, mode)), DescriptorOf);
 }
 
 int pfs_fclose_at(FILE* stream, PFS_SITE_) {

@@ -1,4 +1,5 @@
 #include "record/events.h"
+#include "record/wait.h"
 
 #include <cerrno>
 
@@ -38,7 +39,7 @@ void PutOnFreeList(uint32_t chunk) {
 }
 
 bool HasOpenWait(const ThreadState& thread, uint32_t chunk) {
-  for (uint32_t i = 0; i < thread.wait_depth; ++i) {
+  for (uint32_t i = 0; i < thread.wait_depth(); ++i) {
     if (ChunkOf(thread.open_waits[i]) == chunk) return true;
   }
   return false;
@@ -58,7 +59,13 @@ uint32_t TakeOneToGive(ThreadState& thread, bool hold_is_full) {
 
 }  // namespace
 
-bool NextChunk(ThreadState& thread) {
+bool MayBeginAfterAll(ThreadState& thread, const void* mark) {
+  if (!thread.inside() && DropAbandonedWaits(thread, mark)) return true;
+  CountLoss(Loss::kLockers);
+  return false;
+}
+
+void NextChunk(ThreadState& thread) {
   ++thread.chunks_taken;
   if (thread.chunk != 0) {
     thread.held[thread.held_count++] = {thread.chunk, thread.chunks_taken + g_runtime.chunks_held};
@@ -74,7 +81,13 @@ bool NextChunk(ThreadState& thread) {
     errno = error;
     // No memory for another chunk: turn the ring once. What it gives is younger than the histories promise, but whole.
     for (uint64_t turn = 0; chunk == 0 && turn < g_runtime.ring_places; ++turn) chunk = ExchangeInRing(0);
-    if (chunk == 0) return false;
+    if (chunk == 0) {
+      CountLoss(Loss::kEvents);
+      thread.lap_bits = 0;
+      thread.next_record = &thread.scratch;
+      thread.records_end = &thread.scratch + 1;
+      return;
+    }
   }
   ShmChunk& shared = g_runtime.chunks[chunk];
   const uint32_t lap = shared.lap.load(kRelaxed);
@@ -87,7 +100,6 @@ bool NextChunk(ThreadState& thread) {
   thread.lap_bits = static_cast<uint64_t>(lap + 2) << 32;
   thread.next_record = g_runtime.records + static_cast<uint64_t>(chunk) * kRecordsPerChunk;
   thread.records_end = thread.next_record + kRecordsPerChunk;
-  return true;
 }
 
 void KeepChunkOf(ThreadState& thread, const ShmWaitRecord* record) {
@@ -100,16 +112,12 @@ void KeepChunkOf(ThreadState& thread, const ShmWaitRecord* record) {
 bool DropAbandonedWaits(ThreadState& thread, const void* frame) {
   // The stack grows down: a frame that still runs lies above ours. (On another stack, a signal stack say, none looks abandoned or
   // all do; every End puts the depth back to what its own Begin found, so a wrong guess ends with the outermost event.)
-  const uint32_t before = thread.wait_depth;
-  while (thread.wait_depth > 0 && thread.wait_frames[thread.wait_depth - 1] < frame) --thread.wait_depth;
-  if (thread.wait_depth == before) return false;
-  if (thread.wait_depth == 0) {
-    thread.nesting_event_id = 0;
-    thread.nesting_type = 0;
-  } else {
-    thread.nesting_event_id = thread.open_waits[thread.wait_depth - 1]->event_id.load(kRelaxed);
-    thread.nesting_type = kNestingWait;
-  }
+  const uint32_t before = thread.wait_depth();
+  uint32_t depth = before;
+  while (depth > 0 && thread.wait_frames[depth - 1] < frame) --depth;
+  if (depth == before) return false;
+  thread.nesting_event_id = depth == 0 ? 0 : thread.open_waits[depth - 1]->event_id.load(kRelaxed);
+  thread.nesting = depth == 0 ? 0 : static_cast<uint64_t>(kNestingWait) << ThreadState::kNestingTypeShift | depth;
   return true;
 }
 

@@ -5,15 +5,15 @@
 
 namespace perfschema {
 
-// Gives the thread a new chunk and the oldest one that it no longer needs to the ring. False: no chunk could be had. Preserves errno.
-// Called every 32 records: lock-free once the pool has grown to its size.
-bool NextChunk(ThreadState& thread);
+// Gives the thread a new chunk and the oldest one that it no longer needs to the ring. Preserves errno. If no chunk could be had the next
+// record is the thread's scratch record, and the event counts as lost. Called every 32 records: lock-free once the pool has its size.
+[[gnu::noinline]] void NextChunk(ThreadState& thread);
 
 // A record outside the chunk being written ended: its chunk must stay for a history's length from now on.
-void KeepChunkOf(ThreadState& thread, const ShmWaitRecord* record);
+[[gnu::noinline]] void KeepChunkOf(ThreadState& thread, const ShmWaitRecord* record);
 
 // Open waits whose Wait lies below `frame`, where a longjmp has passed over them: forgotten. True if there were any.
-bool DropAbandonedWaits(ThreadState& thread, const void* frame);
+[[gnu::noinline]] bool DropAbandonedWaits(ThreadState& thread, const void* frame);
 
 // At the end of a thread. REQUIRES: cold lock.
 void GiveAllChunks(ThreadState& thread);

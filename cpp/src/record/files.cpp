@@ -175,7 +175,7 @@ bool BeginOnClass(FileWait* call, uint32_t key, Operation operation, uint64_t st
   if ((flags & kFlagEnabled) == 0) return false;
   call->file = nullptr;
   call->operation = operation;
-  return BeginWait<true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags, 0, 0});
+  return BeginWait<Mode::kAny, true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags, 0, 0});
 }
 
 // Now that the file is known, its event shows it.
@@ -212,14 +212,14 @@ bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char
 
 void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
   const int error = errno;
-  const EndedWait ended = EndWait(call->wait);
+  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
   uint64_t more = 0;
   if (fd >= 0 && path != nullptr) {
     if (ColdLock lock; lock) call->file = Bind(call->wait.class_index, fd, path, temporary);
     NameRecord(*call, call->file, &more);
   }
   AddToFile(*call, ended, 0);
-  FinishWait(call->wait, ended, more);
+  FinishWait<Mode::kAny>(call->wait, ended, more);
   errno = error;
 }
 
@@ -236,14 +236,14 @@ bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t li
 void EndFileClose(FileWait* call, int rc) {
   (void)rc;  // on Linux the descriptor is gone whatever close() says
   const int error = errno;
-  const EndedWait ended = EndWait(call->wait);
+  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
   AddToFile(*call, ended, 0);
   if (ColdLock lock; lock) {
     call->file->open_count.fetch_sub(1, kRelaxed);
     if ((call->file->state.load(kRelaxed) & kFileTemporary) != 0 && call->file->open_count.load(kRelaxed) == 0) KillFile(*call->file);
     GiveFileIfUnused(*call->file);
   }
-  FinishWait(call->wait, ended);
+  FinishWait<Mode::kAny>(call->wait, ended);
   errno = error;
 }
 
@@ -251,13 +251,11 @@ bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char
   if (!EnsureStarted() || !BeginOnClass(call, key, operation, 0, 0, source_file, line)) return false;
   if (path == nullptr || operation == Operation::kMkdir || operation == Operation::kRmdir) return true;
   const int error = errno;
-  EnterProbe(*call->wait.thread);
   if (ColdLock lock; lock) {
     const FileName name(path);
     call->file = FindByName(name.view(), HashName(name.view()));
     if (call->file != nullptr) call->file->open_count.fetch_add(1, kRelaxed);  // stays until End
   }
-  LeaveProbe(*call->wait.thread);
   errno = error;
   return true;
 }
@@ -268,7 +266,7 @@ namespace {
 template <typename OnSuccess>
 void EndByName(FileWait* call, int rc, OnSuccess on_success) {
   const int error = errno;
-  const EndedWait ended = EndWait(call->wait);
+  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
   uint64_t more = 0;
   NameRecord(*call, call->file, &more);
   AddToFile(*call, ended, 0);
@@ -277,7 +275,7 @@ void EndByName(FileWait* call, int rc, OnSuccess on_success) {
     if (rc == 0) on_success();
     if (call->file != nullptr) GiveFileIfUnused(*call->file);
   }
-  FinishWait(call->wait, ended, more);
+  FinishWait<Mode::kAny>(call->wait, ended, more);
   errno = error;
 }
 

@@ -59,18 +59,18 @@ inline bool BeginFileWait(FileWait* call, int fd, Operation operation, int64_t r
   const WaitDetails details{(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0),
                             requested_bytes >= 0 ? static_cast<uint64_t>(requested_bytes) : 0, 0, name, granule->version.load(kRelaxed)};
   const uint64_t identity = offset >= 0 ? static_cast<uint64_t>(offset) : reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header);
-  return BeginWait<true>(call->wait, flags, file->class_index.load(kRelaxed), operation, identity, source_file, line, details);
+  return BeginWait<Mode::kAny, true>(call->wait, flags, file->class_index.load(kRelaxed), operation, identity, source_file, line, details);
 }
 
 // bytes < 0: failed, or the operation moves none: adds 0 bytes (SEMANTICS H10).
 inline void EndFileWait(FileWait* call, int64_t bytes) {
-  const EndedWait ended = EndWait(call->wait);
+  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
   const uint64_t moved = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
   AddToFile(*call, ended, moved);
   if (ShmWaitRecord* record = call->wait.record; record != nullptr && (call->wait.begun_state & kRecordHasBytes) != 0) {
     record->bytes.store(moved, kRelease);
   }
-  FinishWait(call->wait, ended);
+  FinishWait<Mode::kAny>(call->wait, ended);
 }
 
 bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line);

@@ -51,12 +51,12 @@ void DestroyMutex(pfs_instance* instance) {
   errno = error;
 }
 
-void AddFailedLock(const Wait& wait, ShmInstance& mutex, const EndedWait& ended) {
+void AddFailedLock(ThreadState& thread, ShmInstance& mutex, bool timed, uint64_t wait_ps) {
   const auto index = static_cast<uint32_t>(&mutex - g_runtime.segment.element<ShmInstance>(ArrayId::kMutexes, 0));
   HalfWord& list = g_runtime.segment.element<ShmStripeList>(ArrayId::kMutexLists, index)->head;
   const uint64_t object = StripeObject(StripeKind::kMutex, index, mutex.version.load(kRelaxed));
-  if (ShmStripe* stripe = FindStripe(*wait.thread, object, list)) {
-    AddToStripe(*stripe, Generation(ResetDomain::kMutexInstances), OperationGroup::kMisc, ended.timed, ended.wait_ps, 0);
+  if (ShmStripe* stripe = FindStripe(thread, object, list)) {
+    AddToStripe(*stripe, Generation(ResetDomain::kMutexInstances), OperationGroup::kMisc, timed, wait_ps, 0);
   }
 }
 

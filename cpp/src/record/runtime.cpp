@@ -60,6 +60,7 @@ void StartClocks(ShmHeader* header) {
     why_not = "option performance_schema_cycle_timer is OFF";
   }
   CalibrateTimers(use_cycle, header->timers);
+  for (int i = 0; i < kTimerCount; ++i) g_runtime.picos_per_tick[i] = header->timers[i].multiplier;
   if (!use_cycle) CopyText(header->timer_reason, sizeof header->timer_reason, std::string("CYCLE is not used: ") + why_not);
   timeval now;
   gettimeofday(&now, nullptr);

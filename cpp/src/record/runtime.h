@@ -37,6 +37,7 @@ struct Runtime {
   uint64_t ring_places;
   uint64_t cells_per_thread;  // columns of a row of thread_cells
   uint64_t chunks_held;
+  uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId
   bool on;
 };
 extern Runtime g_runtime;
@@ -74,6 +75,6 @@ std::string StatusReason();
 Segment& OwnSegmentState();
 
 // Any thread, any time: one atomic add.
-void CountLoss(Loss loss, uint64_t n = 1);
+[[gnu::noinline]] void CountLoss(Loss loss, uint64_t n = 1);
 
 }  // namespace perfschema

@@ -12,16 +12,16 @@ constexpr uint64_t StripeObject(StripeKind kind, uint32_t index, uint16_t versio
 }
 
 // Makes or adopts the calling thread's stripe. nullptr: no room, the event is counted as lost. Preserves errno. Cold.
-ShmStripe* FindStripeSlow(ThreadState& thread, uint64_t object, HalfWord& list);
+[[gnu::noinline]] ShmStripe* FindStripeSlow(ThreadState& thread, uint64_t object, HalfWord& list);
 
-inline ShmStripe* FindStripe(ThreadState& thread, uint64_t object, HalfWord& list) {
+PFS_ALWAYS_INLINE ShmStripe* FindStripe(ThreadState& thread, uint64_t object, HalfWord& list) {
   const StripeCache::Entry& entry = thread.stripes.entries[StripeCache::Place(object)];
   if (__builtin_expect(entry.object == object, 1)) return &g_runtime.stripes[entry.stripe];
   return FindStripeSlow(thread, object, list);
 }
 
 // Adds one event to a stripe of the calling thread.
-inline void AddToStripe(ShmStripe& stripe, uint32_t gen, OperationGroup group, bool timed, uint64_t wait_ps, uint64_t bytes) {
+PFS_ALWAYS_INLINE void AddToStripe(ShmStripe& stripe, uint32_t gen, OperationGroup group, bool timed, uint64_t wait_ps, uint64_t bytes) {
   CellWriter writer(stripe.seq, stripe.gen, gen);
   if (writer.is_stale()) {
     ClearStat(stripe.io.misc);

@@ -180,15 +180,16 @@ void ContinueThreadInChild() {
   }
   if (thread == nullptr) return;
   // fork() may be called inside an open event (in a signal handler, say): its End finds no record of its own any more.
-  ThreadState fresh{};
-  fresh.guard = thread->guard;
-  fresh.slot = own_slot;
-  fresh.shared = &g_runtime.threads[own_slot];
-  fresh.cells = RowOf(own_slot);
-  fresh.thread_id = thread->thread_id;
-  fresh.event_id = thread->event_id;
-  *thread = fresh;
-  fresh.shared->os_id.store(static_cast<uint64_t>(syscall(SYS_gettid)), kRelaxed);
+  const uint64_t inside = thread->nesting & ThreadState::kInside;
+  const uint64_t thread_id = thread->thread_id, event_id = thread->event_id;
+  new (thread) ThreadState{};
+  thread->nesting = inside;
+  thread->slot = own_slot;
+  thread->shared = &g_runtime.threads[own_slot];
+  thread->cells = RowOf(own_slot);
+  thread->thread_id = thread_id;
+  thread->event_id = event_id;
+  thread->shared->os_id.store(static_cast<uint64_t>(syscall(SYS_gettid)), kRelaxed);
 }
 
 Status SetThreadName(std::string_view name) {

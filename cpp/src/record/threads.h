@@ -38,11 +38,10 @@ struct ThreadState {
   ShmThread* shared;
   ShmCell* cells;              // its row of kThreadCells
   uint32_t cell_count;         // columns that may be stored to
-  // Nonzero while a probe of this thread is inside: a signal handler that comes then must not touch the rest.
-  uint32_t guard;
   uint64_t nesting_event_id;   // innermost open event, 0 = none
-  uint32_t nesting_type;       // kNesting...
-  uint32_t wait_depth;         // open waits that have records
+  // Its type (kNesting...) << 24 | number of open waits that have records | kInside while a probe of this thread is inside: a signal
+  // handler that comes then must not touch the rest. One comparison finds both "inside" and "too deep".
+  uint64_t nesting;
   uint32_t slot;               // index into kThreads
 
   // Every chunk.
@@ -52,7 +51,16 @@ struct ThreadState {
   static constexpr uint32_t kMaxHeld = 32 + 4 * kMaxNestedWaits;
   HeldChunk held[kMaxHeld];
   ShmWaitRecord* open_waits[kMaxNestedWaits];
-  const void* wait_frames[kMaxNestedWaits];  // addresses of their Wait, to find those that a longjmp left behind
+  const void* wait_frames[kMaxNestedWaits];  // stack frames they began in, to find those that a longjmp left behind
+
+  // Where the words of an event go when no chunk can be had: nobody reads it.
+  ShmWaitRecord scratch;
+
+  static constexpr uint64_t kInside = 0x80;
+  static constexpr uint64_t kDepthMask = 0x7f;
+  static constexpr int kNestingTypeShift = 24;
+  uint32_t wait_depth() const { return static_cast<uint32_t>(nesting & kDepthMask); }
+  bool inside() const { return (nesting & kInside) != 0; }
 
   SourceCache sources;
   StripeCache stripes;
@@ -63,7 +71,7 @@ struct ThreadState {
 bool StartThreads();
 
 // This thread's state, registering it if it is new. nullptr: no room, or the thread is ending. Preserves errno. Cold.
-ThreadState* RegisterThisThread();
+[[gnu::noinline]] ThreadState* RegisterThisThread();
 
 inline ThreadState* CurrentThread() {
   ThreadState* state = t_locals.state;
@@ -71,7 +79,7 @@ inline ThreadState* CurrentThread() {
 }
 
 // Makes column `class_index` of the thread's row safe to store to. False: no room. Preserves errno. Cold.
-bool GrowCells(ThreadState& thread, uint32_t class_index);
+[[gnu::noinline]] bool GrowCells(ThreadState& thread, uint32_t class_index);
 
 // In a forked child: only the calling thread lives on, with its THREAD_ID.
 void ContinueThreadInChild();

@@ -9,36 +9,54 @@
 
 namespace perfschema {
 
-// An event in progress, on the caller's stack. It keeps the settings that the event began with.
+// An event in progress, on the caller's stack: what its end cannot read back from the record. The settings are those it began with.
 struct Wait {
   ThreadState* thread;
   ShmWaitRecord* record;  // nullptr = not recorded
-  uint64_t start_ps;
+  uint64_t start_ticks;
   uint64_t begun_state;   // of the record
-  uint64_t event_id;
-  uint64_t outer_event_id;
-  uint32_t outer_type;
-  uint32_t outer_depth;
+  uint64_t outer;         // ThreadState::nesting before: whatever was left open inside, the end puts this back
   uint32_t flags;
   uint32_t class_index;
 };
 
-// Between these two a signal handler on this thread leaves the thread's state alone.
-inline void EnterProbe(ThreadState& thread) {
-  thread.guard = 1;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-}
-inline void LeaveProbe(ThreadState& thread) {
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  thread.guard = 0;
+// Most events find everything on and timed by the cycle counter: for them the hot path is compiled once more, without the questions.
+enum class Mode { kAny, kAllOn };
+inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread | kFlagCurrent;
+constexpr bool IsAllOn(uint32_t flags) { return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead)) == kAllOnFlags; }
+template <Mode kMode>
+constexpr bool Has(uint32_t flags, uint32_t flag) {
+  return kMode == Mode::kAllOn || (flags & flag) != 0;
 }
 
-constexpr TimerId TimerOf(uint32_t flags) { return static_cast<TimerId>((flags >> kFlagTimerShift) & 7); }
+// Until LeaveProbe (or the next store to `nesting`) a signal handler on this thread leaves the thread's state alone.
+PFS_ALWAYS_INLINE void EnterProbe(ThreadState& thread) {
+  thread.nesting |= ThreadState::kInside;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+PFS_ALWAYS_INLINE void LeaveProbe(ThreadState& thread, uint64_t nesting) {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  thread.nesting = nesting;
+}
 
-inline uint64_t NowPicos(uint32_t flags) {
-  const TimerId timer = TimerOf(flags);
-  const uint64_t ticks = ReadTimer(timer);
-  return g_runtime.header->timers[static_cast<uint32_t>(timer)].Picos(ticks);
+// A probe that may not begin: one of this thread is inside already, or too many waits are open. True: it may after all.
+[[gnu::noinline]] bool MayBeginAfterAll(ThreadState& thread, const void* mark);
+
+template <Mode kMode>
+PFS_ALWAYS_INLINE uint64_t NowTicks(uint32_t flags) {
+  if (kMode == Mode::kAllOn || __builtin_expect((flags & kFlagSlowTimer) == 0, 1)) return ReadCycle();
+  return ReadSlowTimer(static_cast<TimerId>((flags & kFlagTimerMask) >> kFlagTimerShift));
+}
+
+// Where the stack is: waits that began deeper than this have been left by a longjmp.
+PFS_ALWAYS_INLINE const void* StackMark() {
+  const void* mark;
+#if defined(__x86_64__)
+  asm("mov %%rsp, %0" : "=r"(mark));
+#else
+  asm("mov %0, sp" : "=r"(mark));
+#endif
+  return mark;
 }
 
 struct WaitDetails {  // the second line of a record
@@ -49,119 +67,129 @@ struct WaitDetails {  // the second line of a record
   uint32_t name_version = 0;
 };
 
-// False: do the operation plainly and call no End. REQUIRES: kFlagEnabled is set in `flags`.
-template <bool kDetailed = false>
-inline bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_index, Operation operation, uint64_t object, const char* file, uint32_t line,
-                      const WaitDetails& details = {}) {
-  ThreadState* thread = CurrentThread();
+// False: do the operation plainly and call no End. REQUIRES: kFlagEnabled is set in `flags`, and IsAllOn(flags) if the mode says so.
+template <Mode kMode, bool kDetailed = false>
+PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_index, Operation operation, uint64_t object, const char* file,
+                                 uint32_t line, const WaitDetails& details = {}) {
+  ThreadState* const thread = CurrentThread();
   if (__builtin_expect(thread == nullptr, 0)) return false;
-  if (__builtin_expect(thread->guard != 0, 0)) {
-    CountLoss(Loss::kLockers);
-    return false;
+  uint64_t outer = thread->nesting;
+  if (__builtin_expect((outer & 0xff) >= kMaxNestedWaits, 0)) {
+    if (!MayBeginAfterAll(*thread, StackMark())) return false;
+    outer = thread->nesting;
   }
   const uint32_t thread_flags = thread->shared->flags.load(kRelaxed);
-  if (__builtin_expect((flags & kFlagThread) != 0 && (thread_flags & kThreadInstrumented) == 0, 0)) return false;
-  EnterProbe(*thread);
+  if (Has<kMode>(flags, kFlagThread) && __builtin_expect((thread_flags & kThreadInstrumented) == 0, 0)) return false;
   wait.thread = thread;
   wait.flags = flags;
   wait.class_index = class_index;
+  wait.outer = outer;
   ShmWaitRecord* record = nullptr;
-  if (__builtin_expect((flags & kFlagCurrent) != 0, 1)) {
-    const uint32_t depth = thread->wait_depth;
-    if (__builtin_expect(depth >= kMaxNestedWaits, 0)) {
-      if (DropAbandonedWaits(*thread, &wait)) {
-        LeaveProbe(*thread);
-        return BeginWait<kDetailed>(wait, flags, class_index, operation, object, file, line, details);
-      }
-      LeaveProbe(*thread);
-      CountLoss(Loss::kLockers);
-      return false;
+  if (Has<kMode>(flags, kFlagCurrent)) {
+    thread->nesting = outer | ThreadState::kInside;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (__builtin_expect(thread->next_record == thread->records_end, 0)) NextChunk(*thread);
+    record = thread->next_record;
+    thread->next_record = record + 1;
+    const uint64_t outer_event_id = thread->nesting_event_id;
+    const uint64_t depth = outer & ThreadState::kDepthMask;
+    const uint64_t id = thread->event_id + 1;
+    thread->event_id = id;
+    thread->nesting_event_id = id;
+    thread->open_waits[depth] = record;
+    if constexpr (kMode == Mode::kAny) thread->wait_frames[depth] = StackMark();  // nobody jumps out of a plain lock call
+    // Release: a reader that still takes the record for its chunk's last owner's sees that the lap has changed.
+    record->event_id.store(id, kRelease);
+    record->nesting_event_id.store(outer_event_id, kRelease);
+    record->object.store(object, kRelease);
+    record->what.store(class_index | static_cast<uint64_t>(operation) << 16 | (outer - depth) |
+                           static_cast<uint64_t>(thread->sources.Find(file, line)) << 32,
+                       kRelease);
+    uint64_t state = thread->lap_bits | kRecordOpen | (flags & (thread_flags & kThreadHistory));
+    state |= kMode == Mode::kAllOn ? kFlagTimed : flags & (kFlagTimed | kFlagTimerMask);
+    if constexpr (kDetailed) {
+      state |= details.state_bits;
+      record->bytes.store(details.bytes, kRelease);
+      record->flags_and_name.store(details.flags | static_cast<uint64_t>(details.name) << 32, kRelease);
+      record->name_version.store(details.name_version, kRelease);
     }
-    if (__builtin_expect(thread->next_record == thread->records_end, 0) && !NextChunk(*thread)) {
-      CountLoss(Loss::kEvents);
-    } else {
-      record = thread->next_record;
-      thread->next_record = record + 1;
-      const uint64_t id = ++thread->event_id;
-      wait.event_id = id;
-      wait.outer_event_id = thread->nesting_event_id;
-      wait.outer_type = thread->nesting_type;
-      wait.outer_depth = depth;
-      // Release: a reader that still takes the record for its chunk's last owner's sees that the lap has changed.
-      record->event_id.store(id, kRelease);
-      record->object.store(object, kRelease);
-      record->what.store(class_index | static_cast<uint64_t>(operation) << 16 | static_cast<uint64_t>(thread->nesting_type) << 24 |
-                             static_cast<uint64_t>(thread->sources.Find(file, line)) << 32,
-                         kRelease);
-      record->nesting_event_id.store(thread->nesting_event_id, kRelease);
-      uint64_t state = thread->lap_bits | kRecordOpen | (flags & kFlagTimed);
-      if ((thread_flags & kThreadHistory) != 0) state |= flags & (kFlagHistory | kFlagHistoryLong);
-      if constexpr (kDetailed) {
-        state |= details.state_bits;
-        record->bytes.store(details.bytes, kRelease);
-        record->flags_and_name.store(details.flags | static_cast<uint64_t>(details.name) << 32, kRelease);
-        record->name_version.store(details.name_version, kRelease);
-      }
-      wait.begun_state = state;
-      thread->open_waits[depth] = record;
-      thread->wait_frames[depth] = &wait;
-      thread->wait_depth = depth + 1;
-      thread->nesting_event_id = id;
-      thread->nesting_type = kNestingWait;
-    }
+    wait.begun_state = state;
+    // An event of a signal handler from here on is nested in this one.
+    LeaveProbe(*thread, (static_cast<uint64_t>(kNestingWait) << ThreadState::kNestingTypeShift) + depth + 1);
   }
   wait.record = record;
-  if (__builtin_expect((flags & kFlagTimed) != 0, 1)) {
-    wait.start_ps = NowPicos(flags);
-    if (record != nullptr) record->start_ps.store(wait.start_ps, kRelease);
+  if (Has<kMode>(flags, kFlagTimed)) {
+    wait.start_ticks = NowTicks<kMode>(flags);
+    if (kMode == Mode::kAllOn || record != nullptr) record->start_ticks.store(wait.start_ticks, kRelease);
   }
-  if (record != nullptr) record->state.store(wait.begun_state, kRelease);  // publishes the open event; pairs with Snapshot
-  LeaveProbe(*thread);
+  if (kMode == Mode::kAllOn || record != nullptr) record->state.store(wait.begun_state, kRelease);  // publishes the open event; pairs with Snapshot
   return true;
 }
 
-// The end of the event, as its callers add to it: End reads the timer first, the object's own statistics come between, Finish last.
+// The end of an event comes in this order, because the locked instruction of an unlock waits for all stores before it: what needs the
+// timer only is stored while the duration is still being multiplied.
+//   EndWait (timer), CloseRecord, then one StatUpdate for the object's cell and the thread's cell together, LeaveProbe.
 struct EndedWait {
   bool timed;
   uint64_t wait_ps;
-  uint64_t end_ps;
+  uint64_t end_ticks;
 };
 
-inline EndedWait EndWait(const Wait& wait) {
-  EndedWait ended{(wait.flags & kFlagTimed) != 0, 0, 0};
-  if (__builtin_expect(ended.timed, 1)) {
-    ended.end_ps = NowPicos(wait.flags);
+template <Mode kMode>
+PFS_ALWAYS_INLINE EndedWait EndWait(const Wait& wait) {
+  EndedWait ended{Has<kMode>(wait.flags, kFlagTimed), 0, 0};
+  if (ended.timed) {
+    uint64_t now = NowTicks<kMode>(wait.flags);
     // Counters of two cores may differ by a few ticks: never before the start.
-    if (__builtin_expect(ended.end_ps < wait.start_ps, 0)) ended.end_ps = wait.start_ps;
-    ended.wait_ps = ended.end_ps - wait.start_ps;
+    if (__builtin_expect(now < wait.start_ticks, 0)) now = wait.start_ticks;
+    const uint32_t timer = kMode == Mode::kAllOn ? 0 : (wait.flags & kFlagTimerMask) >> kFlagTimerShift;
+    ended.end_ticks = now;
+    ended.wait_ps = TimerScale::Scale(now - wait.start_ticks, g_runtime.picos_per_tick[timer]);
   }
   EnterProbe(*wait.thread);
   return ended;
 }
 
-inline void FinishWait(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {
-  ThreadState& thread = *wait.thread;
-  if (__builtin_expect((wait.flags & kFlagThread) != 0, 1)) {
-    if (__builtin_expect(wait.class_index < thread.cell_count, 1) || GrowCells(thread, wait.class_index)) {
-      ShmCell& cell = thread.cells[wait.class_index];
-      CellWriter writer(cell.seq, cell.gen, Generation(ResetDomain::kThreadWaits));
-      if (writer.is_stale()) ClearStat(cell.stat);
-      AddToStat(cell.stat, ended.timed, ended.wait_ps);
-    }
-  }
-  if (ShmWaitRecord* record = wait.record; __builtin_expect(record != nullptr, 1)) {
-    thread.wait_depth = wait.outer_depth;
-    thread.nesting_event_id = wait.outer_event_id;
-    thread.nesting_type = wait.outer_type;
+template <Mode kMode>
+PFS_ALWAYS_INLINE void CloseRecord(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {
+  ShmWaitRecord* const record = wait.record;
+  if constexpr (kMode == Mode::kAny) {
+    if (record == nullptr) return;
     // Gone if its chunk was taken away meanwhile (a child of fork(), a hold that overflowed).
-    if (__builtin_expect(record->state.load(kRelaxed) == wait.begun_state, 1)) {
-      record->end_ps.store(ended.end_ps, kRelease);
-      record->end_info.store((thread.event_id - wait.event_id) | static_cast<uint64_t>(spins) << 32, kRelease);
-      record->state.store((wait.begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
-      if (__builtin_expect(record + 1 != thread.next_record, 0)) KeepChunkOf(thread, record);
-    }
+    if (__builtin_expect(record->state.load(kRelaxed) != wait.begun_state, 0)) return;
   }
-  LeaveProbe(thread);
+  ThreadState& thread = *wait.thread;
+  thread.nesting_event_id = record->nesting_event_id.load(kRelaxed);
+  record->end_info.store((thread.event_id - record->event_id.load(kRelaxed)) | static_cast<uint64_t>(spins) << 32, kRelease);
+  record->end_ticks.store(ended.end_ticks, kRelease);
+  record->state.store((wait.begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
+  if (__builtin_expect(record + 1 != thread.next_record, 0)) KeepChunkOf(thread, record);
+}
+
+// The thread's own cell for the event's class, nullptr if it has none.
+template <Mode kMode>
+PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
+  if (!Has<kMode>(wait.flags, kFlagThread)) return nullptr;
+  ThreadState& thread = *wait.thread;
+  if (__builtin_expect(wait.class_index >= thread.cell_count, 0) && !GrowCells(thread, wait.class_index)) return nullptr;
+  return &thread.cells[wait.class_index];
+}
+
+// For events whose object's statistics were added already, or are elsewhere.
+template <Mode kMode>
+PFS_ALWAYS_INLINE void AddToThread(const Wait& wait, const EndedWait& ended) {
+  ShmCell* const cell = ThreadCell<kMode>(wait);
+  if (cell == nullptr) return;
+  CellWriter writer(cell->seq, cell->gen, Generation(ResetDomain::kThreadWaits));
+  if (writer.is_stale()) ClearStat(cell->stat);
+  AddToStat(cell->stat, ended.timed, ended.wait_ps);
+}
+
+template <Mode kMode>
+PFS_ALWAYS_INLINE void FinishWait(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {
+  CloseRecord<kMode>(wait, ended, more_state_bits, spins);
+  AddToThread<kMode>(wait, ended);
+  LeaveProbe(*wait.thread, wait.outer);
 }
 
 }  // namespace perfschema

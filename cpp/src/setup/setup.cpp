@@ -27,7 +27,9 @@ uint32_t FlagsOf(const ShmClass& entry) {
   if (entry.timed.load(kRelaxed) != 0) {
     const uint32_t timer = g_runtime.header->timer_of[static_cast<uint32_t>(TimedClass::kWait)].load(kRelaxed) - 1;
     // A timer that is not there answers through the closest one: the event uses that one's scale from begin to end.
-    flags |= kFlagTimed | static_cast<uint32_t>(g_runtime.header->timers[timer].source) << kFlagTimerShift;
+    const auto source = static_cast<uint32_t>(g_runtime.header->timers[timer].source);
+    flags |= kFlagTimed | source << kFlagTimerShift;
+    if (source != static_cast<uint32_t>(TimerId::kCycle)) flags |= kFlagSlowTimer;
   }
   if (ConsumerActs(Consumer::thread_instrumentation)) flags |= kFlagThread;
   if (ConsumerActs(Consumer::events_waits_current)) flags |= kFlagCurrent;

@@ -15,6 +15,9 @@
 
 namespace perfschema {
 
+// Hot-path functions: what they keep in a struct on the stack lives in registers only if all of them are one function.
+#define PFS_ALWAYS_INLINE [[gnu::always_inline]] inline
+
 using Word = std::atomic<uint64_t>;
 using HalfWord = std::atomic<uint32_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8 && sizeof(HalfWord) == 4);
@@ -23,13 +26,14 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr auto kAcquire = std::memory_order_acquire;
 constexpr auto kRelease = std::memory_order_release;
 
-// count, sum, minimum, maximum of a duration. The minimum is stored inverted, so that zero bytes are the empty statistic.
+// count, sum, minimum, maximum of a duration. The minimum is stored inverted, so that zero bytes are the empty statistic, and instead of
+// the maximum its distance from the minimum, so that one comparison finds a duration that is neither below nor above: nearly all.
 // Threads: owner thread writes, any reads (inside a seq section).
 struct ShmStat {
   Word count;
   Word sum_ps;
   Word inverted_min_ps;
-  Word max_ps;
+  Word range_ps;
 };
 static_assert(sizeof(ShmStat) == 32);
 
@@ -50,34 +54,48 @@ struct Stat {
   }
 };
 
-// Adds one event. A duration of 0 that was measured is told apart from "not timed" by `timed`.
-inline void AddToStat(ShmStat& stat, bool timed, uint64_t wait_ps) {
-  // One writer: load and store, never a locked instruction. Release: pairs with the reader's acquire loads in CellReader.
-  stat.count.store(stat.count.load(kRelaxed) + 1, kRelease);
-  if (!timed) return;
+// One writer: load and store, never a locked instruction. Release: pairs with the reader's acquire loads in ReadCell.
+PFS_ALWAYS_INLINE void AddCount(ShmStat& stat) { stat.count.store(stat.count.load(kRelaxed) + 1, kRelease); }
+PFS_ALWAYS_INLINE void WidenRange(ShmStat& stat, uint64_t wait_ps) {
+  const uint64_t inverted_min = stat.inverted_min_ps.load(kRelaxed);
+  const uint64_t min = inverted_min == 0 ? wait_ps : ~inverted_min;
+  const uint64_t max = inverted_min == 0 ? wait_ps : min + stat.range_ps.load(kRelaxed);
+  const uint64_t new_min = wait_ps < min ? wait_ps : min;
+  stat.inverted_min_ps.store(~new_min, kRelease);
+  stat.range_ps.store((wait_ps > max ? wait_ps : max) - new_min, kRelease);
+}
+PFS_ALWAYS_INLINE void AddDuration(ShmStat& stat, uint64_t wait_ps) {
   stat.sum_ps.store(stat.sum_ps.load(kRelaxed) + wait_ps, kRelease);
-  if (~wait_ps > stat.inverted_min_ps.load(kRelaxed)) stat.inverted_min_ps.store(~wait_ps, kRelease);
-  if (wait_ps > stat.max_ps.load(kRelaxed)) stat.max_ps.store(wait_ps, kRelease);
+  // wait - min > range, where -min is inverted_min + 1; true for every first duration.
+  if (__builtin_expect(wait_ps + stat.inverted_min_ps.load(kRelaxed) + 1 > stat.range_ps.load(kRelaxed), 0)) WidenRange(stat, wait_ps);
+}
+
+// Adds one event. A duration of 0 that was measured is told apart from "not timed" by `timed`.
+PFS_ALWAYS_INLINE void AddToStat(ShmStat& stat, bool timed, uint64_t wait_ps) {
+  AddCount(stat);
+  if (timed) AddDuration(stat, wait_ps);
 }
 
 inline void ClearStat(ShmStat& stat) {
   stat.count.store(0, kRelease);
   stat.sum_ps.store(0, kRelease);
   stat.inverted_min_ps.store(0, kRelease);
-  stat.max_ps.store(0, kRelease);
+  stat.range_ps.store(0, kRelease);
+}
+
+inline Stat LoadStat(const ShmStat& stat) {
+  const uint64_t inverted_min = stat.inverted_min_ps.load(kAcquire);
+  const uint64_t range = stat.range_ps.load(kAcquire);
+  return {stat.count.load(kAcquire), stat.sum_ps.load(kAcquire), inverted_min, inverted_min == 0 ? 0 : ~inverted_min + range};
 }
 
 inline void MergeIntoStat(ShmStat& stat, const Stat& more) {
-  Stat sum{stat.count.load(kRelaxed), stat.sum_ps.load(kRelaxed), stat.inverted_min_ps.load(kRelaxed), stat.max_ps.load(kRelaxed)};
+  Stat sum = LoadStat(stat);
   sum.Merge(more);
   stat.count.store(sum.count, kRelease);
   stat.sum_ps.store(sum.sum_ps, kRelease);
   stat.inverted_min_ps.store(sum.inverted_min_ps, kRelease);
-  stat.max_ps.store(sum.max_ps, kRelease);
-}
-
-inline Stat LoadStat(const ShmStat& stat) {
-  return {stat.count.load(kAcquire), stat.sum_ps.load(kAcquire), stat.inverted_min_ps.load(kAcquire), stat.max_ps.load(kAcquire)};
+  stat.range_ps.store(sum.max_ps - sum.min_ps(), kRelease);
 }
 
 // Text that may change under its readers is moved in whole words, so that a race is a stale text, never undefined behaviour. The caller
@@ -105,12 +123,12 @@ inline void CopyFromShared(void* to, const void* shared, size_t bytes) {
 class CellWriter {
  public:
   // Sets `is_stale` if the numbers are of an older generation than `gen` and must be cleared before they are added to.
-  CellWriter(HalfWord& seq, HalfWord& gen_word, uint32_t gen) : seq_(seq), next_(seq.load(kRelaxed) + 2) {
+  PFS_ALWAYS_INLINE CellWriter(HalfWord& seq, HalfWord& gen_word, uint32_t gen) : seq_(seq), next_(seq.load(kRelaxed) + 2) {
     seq_.store(next_ - 1, kRelaxed);  // ordered before the payload by its release stores
     is_stale_ = gen_word.load(kRelaxed) != gen;
     if (__builtin_expect(is_stale_, 0)) gen_word.store(gen, kRelease);
   }
-  ~CellWriter() { seq_.store(next_, kRelease); }  // pairs with ReadCell's first load
+  PFS_ALWAYS_INLINE ~CellWriter() { seq_.store(next_, kRelease); }  // pairs with ReadCell's first load
   CellWriter(const CellWriter&) = delete;
   CellWriter& operator=(const CellWriter&) = delete;
   bool is_stale() const { return __builtin_expect(is_stale_, 0); }

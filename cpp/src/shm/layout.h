@@ -141,7 +141,9 @@ inline constexpr uint32_t kFlagThread = 1u << 2;       // thread_instrumentation
 inline constexpr uint32_t kFlagCurrent = 1u << 3;      // events_*_current
 inline constexpr uint32_t kFlagHistory = 1u << 4;      // events_*_history
 inline constexpr uint32_t kFlagHistoryLong = 1u << 5;  // events_*_history_long
+inline constexpr uint32_t kFlagSlowTimer = 1u << 6;    // the timer is not CYCLE
 inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
+inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
 inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
 
 // The thread-striped part: three groups of durations, and bytes.
@@ -232,7 +234,8 @@ inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user"
 
 // ---- Threads -------------------------------------------------------------------------------------------------------------------
 
-inline constexpr uint32_t kThreadInstrumented = 1, kThreadHistory = 2, kThreadForeground = 4;
+// HISTORY = YES is both history bits of a flag word: what a thread's event goes into is one AND.
+inline constexpr uint32_t kThreadInstrumented = 1, kThreadForeground = 2, kThreadHistory = kFlagHistory | kFlagHistoryLong;
 
 // Wait statistics of one thread on one class. Row t of kThreadCells belongs to thread slot t; column = class index.
 struct alignas(64) ShmCell {
@@ -309,24 +312,25 @@ struct alignas(64) ShmChunk {
 };
 inline constexpr uint32_t kViewCurrent = 0, kViewHistory = 1, kViewHistoryLong = 2;
 
-// Low half of ShmWaitRecord::state; the high half is the lap. Three bits are those of the flag word that the event began with.
+// Low half of ShmWaitRecord::state; the high half is the lap. Some bits are those of the flag word that the event
+// began with, the timer (kFlagTimerMask) among them.
 inline constexpr uint64_t kRecordOpen = 1;  // the event runs: words of its end are not valid yet
 inline constexpr uint64_t kRecordTimed = kFlagTimed;
 inline constexpr uint64_t kRecordClosed = 4;
 inline constexpr uint64_t kRecordHistory = kFlagHistory;
 inline constexpr uint64_t kRecordHistoryLong = kFlagHistoryLong;
-inline constexpr uint64_t kRecordHasBytes = 64;  // NUMBER_OF_BYTES is not NULL
-inline constexpr uint64_t kRecordHasFlags = 128; // FLAGS is not NULL
-inline constexpr uint64_t kRecordHasName = 256;  // OBJECT_NAME is not NULL
-inline constexpr uint64_t kRecordHasSpins = 512; // SPINS is not NULL
+inline constexpr uint64_t kRecordHasBytes = 1 << 12;  // NUMBER_OF_BYTES is not NULL
+inline constexpr uint64_t kRecordHasFlags = 1 << 13;  // FLAGS is not NULL
+inline constexpr uint64_t kRecordHasName = 1 << 14;   // OBJECT_NAME is not NULL
+inline constexpr uint64_t kRecordHasSpins = 1 << 15;  // SPINS is not NULL
 
 // A wait. A mutex event touches the first line only.
 // Threads: owner thread writes, any reads: state (acquire), words, state again and the chunk's lap last.
 struct alignas(64) ShmWaitRecord {
   Word state;      // release store: publishes all words before it
   Word event_id;
-  Word start_ps;
-  Word end_ps;
+  Word start_ticks;  // of the timer that the event began with; TIMER_START = scale.Picos(start)
+  Word end_ticks;    // TIMER_WAIT = scale.Duration(end - start), TIMER_END = TIMER_START + TIMER_WAIT
   Word object;     // OBJECT_INSTANCE_BEGIN
   Word what;       // class | operation << 16 | nesting type << 24 | source << 32
   Word nesting_event_id;

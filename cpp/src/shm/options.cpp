@@ -15,7 +15,7 @@ constexpr std::string_view SqlName(std::string_view identifier, std::string_view
 }
 }  // namespace
 
-const OptionFacts kOptions[kOptionCount] = {
+constinit const OptionFacts kOptions[kOptionCount] = {  // constinit: objects with static storage read it while they are made
 #define X(name, initial, minimum, maximum, autosize, doc) \
   {SqlName(#name, "performance_schema_" #name), initial, minimum, maximum, autosize, doc},
     PFS_FOR_EACH_OPTION(X)

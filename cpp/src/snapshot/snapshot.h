@@ -89,7 +89,7 @@ class Snapshot {
   // records.cpp
   std::vector<ChunkHead> ChunkHeads() const;
   bool IsLive(const ChunkHead& head) const;
-  bool CopyChunk(const ChunkHead& head, uint32_t view, bool newest_first, std::vector<WaitCopy>* copies) const;
+  bool CopyChunk(const ChunkHead& head, uint32_t view, bool newest_first, std::vector<WaitCopy>* copies, uint64_t* newest_id) const;
   void EmitWait(const WaitCopy& copy, const std::function<void(const WaitRow&)>& use) const;
   template <typename Select>
   void ForEachLiveThreadsWaits(uint32_t view, Select select, const std::function<void(const WaitRow&)>& use) const;

@@ -1,0 +1,287 @@
+// bindings/bind_tables.cpp: tables as columns (numpy arrays without a loop in Python) and as plain rows.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+#include <sys/mman.h>
+
+#include <bit>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/like.h"
+#include "bindings.h"
+#include "perfschema/pfs.h"
+#include "table/registry.h"
+
+namespace perfschema::bindings {
+
+namespace {
+
+const char* KindName(ColumnKind kind) {
+  switch (kind) {
+    case ColumnKind::kUInt64: return "uint64";
+    case ColumnKind::kInt64: return "int64";
+    case ColumnKind::kUInt32: return "uint32";
+    case ColumnKind::kInt32: return "int32";
+    case ColumnKind::kText: return "text";
+    case ColumnKind::kEnum: return "enum";
+    case ColumnKind::kSet: return "set";
+    case ColumnKind::kTimestamp: return "timestamp";
+    case ColumnKind::kDouble: return "double";
+  }
+  return "";
+}
+
+const TableFacts& GetTable(const std::string& name) {
+  const TableFacts* table = nullptr;
+  RaiseIfBad(FindTable(name, &table), "UnknownTable");
+  return *table;
+}
+
+std::string ColumnNames(const TableFacts& table) {
+  std::string names;
+  for (const ColumnFacts& column : table.columns) names += (names.empty() ? "" : ", ") + std::string(column.name);
+  return names;
+}
+
+using ColumnList = std::optional<std::vector<std::string>>;
+
+std::vector<size_t> GetColumns(const TableFacts& table, const ColumnList& names) {
+  std::vector<size_t> positions;
+  if (!names) {
+    for (size_t i = 0; i < table.columns.size(); ++i) positions.push_back(i);
+    return positions;
+  }
+  for (const std::string& name : *names) {
+    size_t position = 0;
+    while (position < table.columns.size() && !EqualsIgnoringCase(table.columns[position].name, name)) ++position;
+    if (position == table.columns.size()) {
+      throw StatusError(Status(Code::kNotFound, std::string(table.name) + " has no column '" + name + "': legal are " + ColumnNames(table)),
+                        "UnknownColumn");
+    }
+    for (size_t other : positions) {
+      if (other == position) {
+        throw StatusError(Status(Code::kInvalidArgument, std::string(table.name) + ": column '" + name + "' is named twice"));
+      }
+    }
+    positions.push_back(position);
+  }
+  return positions;
+}
+
+// A segment file of another process, or of one that is no more, mapped for reading.
+// Threads: immutable.
+class AttachedSegment {
+ public:
+  explicit AttachedSegment(std::string path) : path_(std::move(path)) { RaiseIfBad(AttachSegmentFile(path_, &view_), "AttachError"); }
+  ~AttachedSegment() {
+    if (view_.ok()) munmap(const_cast<ShmHeader*>(&view_.header()), view_.bytes());
+  }
+  AttachedSegment(const AttachedSegment&) = delete;
+  AttachedSegment& operator=(const AttachedSegment&) = delete;
+
+  const SegmentView& view() const { return view_; }
+  const std::string& path() const { return path_; }
+  uint64_t pid() const { return view_.header().pid; }
+
+ private:
+  std::string path_;
+  SegmentView view_;
+};
+
+TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment) {
+  if (columns.empty()) columns.push_back(0);  // none at all: the number of rows is still wanted
+  TableData data{};
+  Status status;
+  {
+    py::gil_scoped_release released;
+    status = ReadTable(table, segment != nullptr ? segment->view() : OwnSegment(), columns, &data);
+  }
+  RaiseIfBad(std::move(status));
+  return data;
+}
+
+// A numpy array that owns `values`, without a copy.
+template <typename T>
+py::array AsArray(std::vector<T>&& values) {
+  auto owner = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = owner->data();
+  const auto size = static_cast<py::ssize_t>(owner->size());
+  const py::capsule base(owner.release(), [](void* vector) { delete static_cast<std::vector<T>*>(vector); });
+  return py::array_t<T>(size, data, base);
+}
+
+// The same bytes seen as another type of the same size.
+template <typename To>
+py::array SeenAs(std::vector<uint64_t>&& words) {
+  static_assert(sizeof(To) == sizeof(uint64_t));
+  auto owner = std::make_unique<std::vector<uint64_t>>(std::move(words));
+  auto* data = reinterpret_cast<To*>(owner->data());
+  const auto size = static_cast<py::ssize_t>(owner->size());
+  const py::capsule base(owner.release(), [](void* vector) { delete static_cast<std::vector<uint64_t>*>(vector); });
+  return py::array_t<To>(size, data, base);
+}
+
+template <typename To, typename From>
+py::array Converted(const std::vector<From>& values) {
+  std::vector<To> result(values.size());
+  for (size_t i = 0; i < values.size(); ++i) result[i] = static_cast<To>(values[i]);
+  return AsArray(std::move(result));
+}
+
+// Codes with -1 where the row is NULL.
+template <typename To>
+py::array Codes(const ColumnData& data) {
+  std::vector<To> result(data.codes.size());
+  for (size_t i = 0; i < result.size(); ++i) result[i] = static_cast<To>(data.codes[i]);
+  for (size_t i = 0; i < data.nulls.size(); ++i) {
+    if (data.nulls[i] != 0) result[i] = To{-1};
+  }
+  return AsArray(std::move(result));
+}
+
+py::list Texts(const std::vector<std::string>& texts) {
+  py::list list(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    // Names of files are bytes: what is not UTF-8 shows as in os.fsdecode.
+    PyObject* text = PyUnicode_DecodeUTF8(texts[i].data(), static_cast<Py_ssize_t>(texts[i].size()), "surrogateescape");
+    if (text == nullptr) throw py::error_already_set();
+    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), text);
+  }
+  return list;
+}
+
+template <typename List>
+py::tuple NamesOf(const List& values) {
+  py::tuple names(values.size());
+  for (size_t i = 0; i < values.size(); ++i) names[i] = py::str(values[i].data(), values[i].size());
+  return names;
+}
+
+// (name, kind, nullable, values or codes, mask or None, texts or None): see _frame.py.
+py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
+  py::object values, mask = py::none(), texts = py::none();
+  switch (facts.kind) {
+    case ColumnKind::kText:
+    case ColumnKind::kSet:
+      values = Codes<py::ssize_t>(data);
+      texts = Texts(data.texts);
+      break;
+    case ColumnKind::kEnum:
+      values = facts.values.size() < 127 ? Codes<int8_t>(data) : Codes<int16_t>(data);
+      texts = NamesOf(facts.values);
+      break;
+    case ColumnKind::kTimestamp:
+      for (size_t i = 0; i < data.nulls.size(); ++i) {
+        if (data.nulls[i] != 0) data.words[i] = std::bit_cast<uint64_t>(std::numeric_limits<int64_t>::min());  // NaT
+      }
+      values = SeenAs<int64_t>(std::move(data.words));
+      break;
+    case ColumnKind::kDouble:
+      for (size_t i = 0; i < data.nulls.size(); ++i) {
+        if (data.nulls[i] != 0) data.words[i] = std::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN());
+      }
+      values = SeenAs<double>(std::move(data.words));
+      break;
+    case ColumnKind::kUInt64: values = AsArray(std::move(data.words)); break;
+    case ColumnKind::kInt64: values = SeenAs<int64_t>(std::move(data.words)); break;
+    case ColumnKind::kUInt32: values = Converted<uint32_t>(data.words); break;
+    case ColumnKind::kInt32: values = Converted<int32_t>(data.words); break;
+  }
+  if (facts.nullable) {
+    std::vector<uint8_t> nulls = std::move(data.nulls);
+    nulls.resize(rows);
+    mask = AsArray(std::move(nulls)).attr("view")("bool");
+  }
+  return py::make_tuple(py::str(facts.name.data(), facts.name.size()), KindName(facts.kind), facts.nullable, values, mask, texts);
+}
+
+py::tuple Read(const std::string& name, const ColumnList& columns, const AttachedSegment* segment) {
+  const TableFacts& table = GetTable(name);
+  const std::vector<size_t> chosen = GetColumns(table, columns);
+  TableData data = ReadColumns(table, chosen, segment);
+  py::list parts;
+  for (size_t i = 0; i < chosen.size(); ++i) parts.append(Part(table.columns[chosen[i]], std::move(data.columns[i]), data.rows));
+  return py::make_tuple(data.rows, data.skipped, parts);
+}
+
+py::object Cell(const ColumnFacts& facts, const ColumnData& data, size_t row) {
+  if (facts.nullable && row < data.nulls.size() && data.nulls[row] != 0) return py::none();
+  switch (facts.kind) {
+    case ColumnKind::kText:
+    case ColumnKind::kSet: return Texts({data.texts[data.codes[row]]})[0];
+    case ColumnKind::kEnum: return py::str(facts.values[data.codes[row]].data(), facts.values[data.codes[row]].size());
+    case ColumnKind::kUInt64:
+    case ColumnKind::kUInt32: return py::int_(data.words[row]);
+    case ColumnKind::kInt64:
+    case ColumnKind::kTimestamp: return py::int_(std::bit_cast<int64_t>(data.words[row]));
+    case ColumnKind::kInt32: return py::int_(static_cast<int32_t>(data.words[row]));
+    case ColumnKind::kDouble: return py::float_(std::bit_cast<double>(data.words[row]));
+  }
+  return py::none();
+}
+
+py::list Rows(const std::string& name, const ColumnList& columns, const AttachedSegment* segment) {
+  const TableFacts& table = GetTable(name);
+  const std::vector<size_t> chosen = GetColumns(table, columns);
+  const TableData data = ReadColumns(table, chosen, segment);
+  py::list rows(data.rows);
+  for (size_t row = 0; row < data.rows; ++row) {
+    py::tuple cells(chosen.size());
+    for (size_t i = 0; i < chosen.size(); ++i) cells[i] = Cell(table.columns[chosen[i]], data.columns[i], row);
+    rows[row] = cells;
+  }
+  return rows;
+}
+
+py::dict Facts(const std::string& name) {
+  using namespace py::literals;
+  const TableFacts& table = GetTable(name);
+  py::list columns, operations;
+  for (const ColumnFacts& column : table.columns) {
+    columns.append(py::dict("name"_a = std::string(column.name), "sql_type"_a = std::string(column.sql_type),
+                            "kind"_a = KindName(column.kind), "unit"_a = std::string(column.unit), "doc"_a = std::string(column.doc),
+                            "nullable"_a = column.nullable, "writable"_a = column.writable, "values"_a = NamesOf(column.values)));
+  }
+  static constexpr const char* kOperationNames[] = {"SELECT", "UPDATE", "INSERT", "DELETE", "TRUNCATE"};
+  for (size_t bit = 0; bit < std::size(kOperationNames); ++bit) {
+    if ((table.operations >> bit & 1) != 0) operations.append(kOperationNames[bit]);
+  }
+  return py::dict("name"_a = std::string(table.name), "doc"_a = std::string(table.doc), "columns"_a = columns, "key"_a = NamesOf(table.key),
+                  "operations"_a = py::tuple(operations), "available_when_disabled"_a = table.available_when_disabled);
+}
+
+std::vector<std::string> TableNames() {
+  std::vector<std::string> names;
+  for (const TableFacts& table : AllTables()) names.emplace_back(table.name);
+  return names;
+}
+
+void Truncate(const std::string& name) {
+  const TableFacts& table = GetTable(name);
+  Status status;
+  {
+    py::gil_scoped_release released;
+    status = TruncateTable(table);
+  }
+  RaiseIfBad(std::move(status));
+}
+
+}  // namespace
+
+void BindTables(py::module_& m) {
+  py::class_<AttachedSegment>(m, "Segment", "A segment file, mapped for reading until the object dies.")
+      .def(py::init<std::string>(), py::arg("path"))
+      .def_property_readonly("path", &AttachedSegment::path)
+      .def_property_readonly("pid", &AttachedSegment::pid);
+  m.def("tables", TableNames);
+  m.def("facts", Facts, py::arg("table"));
+  m.def("ddl", [](const std::string& name) { return TableDdl(GetTable(name)); }, py::arg("table"));
+  m.def("truncate", Truncate, py::arg("table"));
+  m.def("read", Read, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true));
+  m.def("rows", Rows, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true));
+}
+
+}  // namespace perfschema::bindings

@@ -1,0 +1,57 @@
+// bindings/bindings.h: what the files of this folder share. Only this folder includes pybind11 or Python.h.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+
+namespace perfschema::bindings {
+
+namespace py = pybind11;
+
+// Raised as the class of pfs.errors that belongs to the code.
+// Threads: immutable.
+class StatusError : public std::exception {
+ public:
+  explicit StatusError(Status status, const char* python_class = nullptr)
+      : status_(std::move(status)), python_class_(python_class) {}
+  const char* what() const noexcept override { return status_.message().c_str(); }
+  const char* python_class() const;  // name in pfs.errors
+
+ private:
+  Status status_;
+  const char* python_class_;  // overrides the code
+};
+
+// `python_class` overrides the class that belongs to the code of a failure.
+inline void RaiseIfBad(Status status, const char* python_class = nullptr) {
+  if (!status.ok()) throw StatusError(std::move(status), python_class);
+}
+
+// Where the running Python code was called from: the innermost frame outside this package. `file` lives as long as the process.
+// Threads: the GIL is held.
+struct CallSite {
+  const char* file;  // nullptr = no Python frame
+  uint32_t line;
+};
+CallSite FindCallSite();
+
+// The calling thread has the name that it is to have: FindCallSite does not give it one.
+void KeepThreadName();
+
+// Registers "component/name", or the full name that begins with `family`, and gives its key; 0 if pfs is off or has no room for it.
+// `what` is what the user calls such a name, for the message. Throws StatusError for a name that breaks the rules.
+enum class NameFamily { kMutex, kFile };
+uint32_t RegisterName(NameFamily family, const std::string& name);
+// The full name that RegisterName gives it.
+std::string FullName(NameFamily family, const std::string& name);
+
+void BindFiles(py::module_& m);
+void BindLocks(py::module_& m);
+void BindSetup(py::module_& m);
+void BindTables(py::module_& m);
+
+}  // namespace perfschema::bindings

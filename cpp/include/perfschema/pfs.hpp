@@ -1,0 +1,355 @@
+// perfschema/pfs.hpp: C++17 classes on top of pfs.h. Header-only.
+//
+//     perfschema::mutex queue{"myapp/LOCK_queue"};
+//     { std::lock_guard guard{queue}; ... }
+//     perfschema::file log{"myapp/log", path, O_RDONLY};
+//
+// Names are "component/name"; the family comes from the class. A name that breaks the rules (convention 5 of pfs.h), a full table, pfs off:
+// the object works and is not instrumented.
+//
+// SOURCE is the line that calls lock(), read() ...: __builtin_FILE() and __builtin_LINE() as default arguments. std::lock_guard and its
+// like call lock() from inside the standard library, so they show a line of its header: perfschema::lock_guard and unique_lock show yours.
+//
+// Threads: mutexes are for many threads, all other objects for one at a time.
+// With PFS_DISABLE everything is the plain call, and the classes live in another inline namespace: files compiled either way may be linked.
+#ifndef PERFSCHEMA_PFS_HPP
+#define PERFSCHEMA_PFS_HPP
+
+#include "perfschema/pfs.h"
+
+#include <cerrno>
+#include <chrono>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+// The call site of whoever calls, as default arguments; and the call of a wrapper with it.
+#define PFS_CALLER_ const char *source_file = __builtin_FILE(), uint32_t source_line = __builtin_LINE()
+#ifdef PFS_DISABLE
+#define PFS_CALL_(name, ...) (static_cast<void>(source_file), static_cast<void>(source_line), pfs_##name(__VA_ARGS__))
+#else
+#define PFS_CALL_(name, ...) pfs_##name##_at(__VA_ARGS__, source_file, source_line)
+#endif
+
+namespace perfschema {
+#ifdef PFS_DISABLE
+inline namespace disabled {
+#else
+inline namespace recorded {
+#endif
+
+// What set_account() and the like throw. what() is pfs_last_error().
+class error : public std::runtime_error {
+ public:
+  error(int code, const char* message) : std::runtime_error(message), code_(code) {}
+  int code() const noexcept { return code_; }  // PFS_E_...
+
+ private:
+  int code_;
+};
+
+namespace detail {
+
+using register_function = int (*)(const char*, pfs_instrument_info*, int);
+
+// Key of "component/name", registered at the first call with that name; 0 if it cannot be.
+inline pfs_key_t key_of(register_function register_one, std::string_view name) {
+  const size_t slash = name.find('/');
+  if (slash == std::string_view::npos) return 0;
+  const std::string component(name.substr(0, slash));
+  const std::string rest(name.substr(slash + 1));
+  pfs_key_t key = 0;
+  pfs_instrument_info info{&key, rest.c_str(), 0, nullptr};
+  register_one(component.c_str(), &info, 1);
+  return key;
+}
+
+inline void check(int rc) {
+  if (rc != 0) throw std::system_error(rc, std::generic_category());
+}
+
+inline void check_pfs(int code) {
+  if (code != PFS_OK) throw error(code, pfs_last_error());
+}
+
+template <class Duration>
+timespec to_timespec(Duration since_epoch) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since_epoch);
+  const auto rest = std::chrono::ceil<std::chrono::nanoseconds>(since_epoch - seconds);
+  return {static_cast<time_t>(seconds.count()), static_cast<long>(rest.count())};
+}
+
+}  // namespace detail
+
+// ---- Keys ------------------------------------------------------------------------------------------------------------------------
+
+// For many objects of one name: register once, hand the key to each.
+inline pfs_key_t mutex_key(std::string_view name) { return detail::key_of(pfs_register_mutex, name); }
+inline pfs_key_t file_key(std::string_view name) { return detail::key_of(pfs_register_file, name); }
+
+// ---- Mutexes ---------------------------------------------------------------------------------------------------------------------
+
+// std::mutex, recorded. Not copyable, not movable. Destroying it while it is held is undefined, as with std::mutex.
+class mutex {
+ public:
+  using native_handle_type = pthread_mutex_t*;
+
+  // `name` is "component/name".
+  explicit mutex(std::string_view name) : mutex(mutex_key(name)) {}
+  explicit mutex(const char* name) : mutex(std::string_view(name)) {}
+  explicit mutex(pfs_key_t key) { detail::check(pfs_mutex_init(key, &mutex_, nullptr)); }
+  ~mutex() { pfs_mutex_destroy(&mutex_); }
+  mutex(const mutex&) = delete;
+  mutex& operator=(const mutex&) = delete;
+
+  // Throws std::system_error where the lock cannot be had.
+  void lock(PFS_CALLER_) { detail::check(PFS_CALL_(mutex_lock, &mutex_)); }
+  bool try_lock(PFS_CALLER_) { return PFS_CALL_(mutex_trylock, &mutex_) == 0; }
+  void unlock() { pfs_mutex_unlock(&mutex_); }
+
+  // For pthread_cond_wait and the like; locking through it goes unseen.
+  native_handle_type native_handle() { return &mutex_.mutex; }
+
+ protected:
+  pfs_mutex_t mutex_;
+};
+
+// std::timed_mutex, recorded.
+class timed_mutex : public mutex {
+ public:
+  using mutex::mutex;
+
+  template <class Rep, class Period>
+  bool try_lock_for(const std::chrono::duration<Rep, Period>& duration, PFS_CALLER_) {
+    return try_lock_until(wait_clock::now() + std::chrono::ceil<wait_clock::duration>(duration), source_file, source_line);
+  }
+
+  template <class Clock, class Duration>
+  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) {
+    if constexpr (std::is_same_v<Clock, std::chrono::steady_clock> && std::is_same_v<Clock, wait_clock>) {
+      const timespec when = detail::to_timespec(deadline.time_since_epoch());
+      return PFS_CALL_(mutex_clocklock, &mutex_, CLOCK_MONOTONIC, &when) == 0;
+    } else if constexpr (std::is_same_v<Clock, std::chrono::system_clock>) {
+      const timespec when = detail::to_timespec(deadline.time_since_epoch());
+      return PFS_CALL_(mutex_timedlock, &mutex_, &when) == 0;
+    } else {
+      // Any other clock may run at its own pace: look at it again each time.
+      do {
+        if (try_lock_for(deadline - Clock::now(), source_file, source_line)) return true;
+      } while (Clock::now() < deadline);
+      return false;
+    }
+  }
+
+ private:
+#ifdef __SANITIZE_THREAD__
+  using wait_clock = std::chrono::system_clock;  // ThreadSanitizer of gcc 12 does not know pthread_mutex_clocklock
+#else
+  using wait_clock = std::chrono::steady_clock;
+#endif
+};
+
+// std::lock_guard whose SOURCE is the line of the guard.
+class [[nodiscard]] lock_guard {
+ public:
+  explicit lock_guard(mutex& m, PFS_CALLER_) : mutex_(m) { mutex_.lock(source_file, source_line); }
+  lock_guard(mutex& m, std::adopt_lock_t) noexcept : mutex_(m) {}
+  ~lock_guard() { mutex_.unlock(); }
+  lock_guard(const lock_guard&) = delete;
+  lock_guard& operator=(const lock_guard&) = delete;
+
+ private:
+  mutex& mutex_;
+};
+
+// std::unique_lock whose SOURCE is the line of the guard, or of the call on it. Works with std::condition_variable_any.
+class [[nodiscard]] unique_lock {
+ public:
+  using mutex_type = perfschema::mutex;
+
+  unique_lock() noexcept = default;
+  explicit unique_lock(mutex_type& m, PFS_CALLER_) : mutex_(&m) { lock(source_file, source_line); }
+  unique_lock(mutex_type& m, std::defer_lock_t) noexcept : mutex_(&m) {}
+  unique_lock(mutex_type& m, std::try_to_lock_t, PFS_CALLER_) : mutex_(&m), owns_(m.try_lock(source_file, source_line)) {}
+  unique_lock(mutex_type& m, std::adopt_lock_t) noexcept : mutex_(&m), owns_(true) {}
+  ~unique_lock() {
+    if (owns_) mutex_->unlock();
+  }
+  unique_lock(unique_lock&& other) noexcept : mutex_(std::exchange(other.mutex_, nullptr)), owns_(std::exchange(other.owns_, false)) {}
+  unique_lock& operator=(unique_lock&& other) noexcept {
+    unique_lock(std::move(other)).swap(*this);
+    return *this;
+  }
+
+  void lock(PFS_CALLER_) {
+    check_lockable();
+    mutex_->lock(source_file, source_line);
+    owns_ = true;
+  }
+  bool try_lock(PFS_CALLER_) {
+    check_lockable();
+    return owns_ = mutex_->try_lock(source_file, source_line);
+  }
+  void unlock() {
+    if (!owns_) throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
+    owns_ = false;
+    mutex_->unlock();
+  }
+  void swap(unique_lock& other) noexcept {
+    std::swap(mutex_, other.mutex_);
+    std::swap(owns_, other.owns_);
+  }
+  // Gives up the mutex without unlocking it.
+  mutex_type* release() noexcept {
+    owns_ = false;
+    return std::exchange(mutex_, nullptr);
+  }
+  mutex_type* mutex() const noexcept { return mutex_; }
+  bool owns_lock() const noexcept { return owns_; }
+  explicit operator bool() const noexcept { return owns_; }
+
+ private:
+  void check_lockable() const {
+    if (mutex_ == nullptr) throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
+    if (owns_) throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur));
+  }
+
+  mutex_type* mutex_ = nullptr;
+  bool owns_ = false;
+};
+
+// ---- Locks of one's own ----------------------------------------------------------------------------------------------------------
+//
+//     void my_lock::lock() {
+//       perfschema::wait wait{row_};
+//       uint32_t spins = acquire();
+//       wait.acquired(spins);
+//     }
+//     void my_lock::unlock() { row_.released(); let_go(); }
+
+// A row of mutex_instances. `identity` is the address that it shows, usually that of the lock.
+class lock_instance {
+ public:
+  lock_instance(std::string_view name, const void* identity) : lock_instance(mutex_key(name), identity) {}
+  lock_instance(const char* name, const void* identity) : lock_instance(std::string_view(name), identity) {}
+  lock_instance(pfs_key_t key, const void* identity) : instance_(pfs_mutex_create(key, identity)) {}
+  ~lock_instance() { pfs_mutex_discard(instance_); }
+  lock_instance(const lock_instance&) = delete;
+  lock_instance& operator=(const lock_instance&) = delete;
+
+  // The holder is about to let go.
+  void released() noexcept { pfs_mutex_released(instance_); }
+  pfs_instance_t* get() const noexcept { return instance_; }  // nullptr = not instrumented
+
+ private:
+  pfs_instance_t* instance_;
+};
+
+// A wait for such a lock, from construction to acquired() or failed(). Destroyed without either (an exception): failed.
+class [[nodiscard]] wait {
+ public:
+  explicit wait(const lock_instance& lock, pfs_lock_op op = PFS_LOCK, PFS_CALLER_) {
+    wait_.instance = nullptr;
+    PFS_CALL_(mutex_wait_begin, &wait_, lock.get(), op);
+  }
+  ~wait() { failed(); }
+  wait(const wait&) = delete;
+  wait& operator=(const wait&) = delete;
+
+  // The caller holds the lock from here on, exclusively.
+  void acquired(uint32_t spins = PFS_NO_SPINS) noexcept { pfs_mutex_wait_end(&wait_, 0, spins); }
+  void failed(int rc = EBUSY, uint32_t spins = PFS_NO_SPINS) noexcept { pfs_mutex_wait_end(&wait_, rc, spins); }
+
+ private:
+  pfs_wait_t wait_;
+};
+
+// ---- Files -----------------------------------------------------------------------------------------------------------------------
+
+// An open file. Closed by the destructor, which ignores errors: call close() where they matter.
+class file {
+ public:
+  file() noexcept = default;
+  // `name` is "component/name". Throws std::system_error with errno if the file cannot be opened.
+  file(std::string_view name, const std::string& path, int flags, mode_t mode = 0666, PFS_CALLER_)
+      : file(file_key(name), path, flags, mode, source_file, source_line) {}
+  file(const char* name, const std::string& path, int flags, mode_t mode = 0666, PFS_CALLER_)
+      : file(std::string_view(name), path, flags, mode, source_file, source_line) {}
+  file(pfs_key_t key, const std::string& path, int flags, mode_t mode = 0666, PFS_CALLER_)
+      : source_file_(source_file), source_line_(source_line) {
+#ifdef PFS_DISABLE
+    fd_ = pfs_open(key, path.c_str(), flags, mode);
+#else
+    fd_ = pfs_open_at(key, source_file, source_line, path.c_str(), flags, mode);
+#endif
+    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path);
+  }
+  ~file() {
+    if (fd_ >= 0) close(source_file_, source_line_);
+  }
+  file(file&& other) noexcept { swap(other); }
+  file& operator=(file&& other) noexcept {
+    file(std::move(other)).swap(*this);
+    return *this;
+  }
+  void swap(file& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(source_file_, other.source_file_);
+    std::swap(source_line_, other.source_line_);
+  }
+
+  // As the system calls: bytes, or -1 and errno.
+  ssize_t read(void* buffer, size_t size, PFS_CALLER_) { return PFS_CALL_(read, fd_, buffer, size); }
+  ssize_t write(const void* buffer, size_t size, PFS_CALLER_) { return PFS_CALL_(write, fd_, buffer, size); }
+  ssize_t pread(void* buffer, size_t size, off_t offset, PFS_CALLER_) { return PFS_CALL_(pread, fd_, buffer, size, offset); }
+  ssize_t pwrite(const void* buffer, size_t size, off_t offset, PFS_CALLER_) { return PFS_CALL_(pwrite, fd_, buffer, size, offset); }
+  // The new place in the file, or -1 and errno.
+  off_t seek(off_t offset, int whence = SEEK_SET, PFS_CALLER_) { return PFS_CALL_(lseek, fd_, offset, whence); }
+  off_t tell(PFS_CALLER_) { return PFS_CALL_(tell, fd_); }
+  // Bytes of the file, or -1 and errno. Event stat.
+  off_t size(PFS_CALLER_) const {
+    struct stat facts;
+    return PFS_CALL_(fstat, fd_, &facts) == 0 ? facts.st_size : -1;
+  }
+  // 0, or -1 and errno.
+  int truncate(off_t length, PFS_CALLER_) { return PFS_CALL_(ftruncate, fd_, length); }
+  int sync(PFS_CALLER_) { return PFS_CALL_(fsync, fd_); }
+  int datasync(PFS_CALLER_) { return PFS_CALL_(fdatasync, fd_); }
+  int close(PFS_CALLER_) {
+    const int fd = std::exchange(fd_, -1);
+    return PFS_CALL_(close, fd);
+  }
+
+  bool is_open() const noexcept { return fd_ >= 0; }
+  explicit operator bool() const noexcept { return is_open(); }
+  int native_handle() const noexcept { return fd_; }
+  // Gives up the descriptor, open; pfs_close() is to close it.
+  int release() noexcept { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+  const char* source_file_ = nullptr;  // where it was opened: SOURCE of the close that the destructor makes
+  uint32_t source_line_ = 0;
+};
+
+// ---- Threads ---------------------------------------------------------------------------------------------------------------------
+
+// Names the calling thread: "component/name" is shown as thread/component/name. Throws perfschema::error.
+inline void set_thread_name(const char* name) { detail::check_pfs(pfs_set_thread_name(name)); }
+inline void set_thread_name(const std::string& name) { set_thread_name(name.c_str()); }
+
+// Says for whom the calling thread works. Throws perfschema::error.
+inline void set_account(const char* user, const char* host) { detail::check_pfs(pfs_set_account(user, host)); }
+inline void set_account(const std::string& user, const std::string& host) { set_account(user.c_str(), host.c_str()); }
+
+}  // inline namespace
+}  // namespace perfschema
+
+#undef PFS_CALL_
+#undef PFS_CALLER_
+
+#endif  // PERFSCHEMA_PFS_HPP

@@ -1,0 +1,268 @@
+// The three views of wait records. What belongs to which is the table under "Protocols" in docs/architecture.md.
+//
+// First the heads of all chunks, then the records. For the views of one thread its chunks are read from the newest record back: what is
+// older cannot change into something newer, so events never seem to overlap that did not. For history_long the oldest chunk comes first:
+// that is the order in which chunks are taken away, and a reader that is ahead of the takers loses none.
+#include <algorithm>
+#include <tuple>
+
+#include "snapshot/snapshot.h"
+
+namespace perfschema {
+
+struct Snapshot::ChunkHead {
+  uint32_t index;
+  uint32_t lap;
+  uint32_t slot;
+  uint64_t thread_id;
+  uint64_t taken;
+  uint64_t first_event_id;  // orders the chunks of one thread
+};
+
+// A record, whole. Words of the second line are zero unless `state` says that they are used.
+struct Snapshot::WaitCopy {
+  uint64_t thread_id;
+  uint64_t state, event_id, start_ticks, end_ticks, object, what, nesting_event_id, end_info;
+  uint64_t bytes, flags_and_name, name_version;
+  uint64_t finish;  // when it finished, for sorting
+  uint64_t place;   // position in the order of chunks
+
+  bool is_open() const { return (state & kRecordOpen) != 0; }
+  bool is_timed() const { return (state & kRecordTimed) != 0; }
+  uint64_t end_event_id() const { return event_id + (end_info & 0xffffffffu); }
+  uint32_t nesting_type() const { return what >> 24 & 0xff; }
+  // The timer that the event began with, whatever setup_timers says now.
+  uint32_t timer() const { return std::min<uint32_t>((state & kFlagTimerMask) >> kFlagTimerShift, kTimerCount - 1); }
+  uint64_t StartPicos(const ShmHeader& header) const { return header.timers[timer()].Picos(start_ticks); }
+  uint64_t WaitPicos(const ShmHeader& header) const { return end_ticks < start_ticks ? 0 : header.timers[timer()].Duration(end_ticks - start_ticks); }
+};
+
+namespace {
+
+constexpr uint64_t kSecondLine = kRecordHasBytes | kRecordHasFlags | kRecordHasName;
+
+// True if the whole record was copied: it was open or closed, of this lap, and did not change meanwhile.
+template <typename Copy>
+bool CopyRecord(const ShmWaitRecord& record, uint32_t lap, Copy* copy) {
+  // A record changes twice in its life (open, closed) and then with the chunk's lap only.
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    const uint64_t state = record.state.load(kAcquire);  // pairs with the owner's release store
+    if (state >> 32 != lap || (state & (kRecordOpen | kRecordClosed)) == 0) return false;
+    copy->state = state;
+    copy->event_id = record.event_id.load(kAcquire);
+    copy->start_ticks = record.start_ticks.load(kAcquire);
+    copy->end_ticks = record.end_ticks.load(kAcquire);
+    copy->object = record.object.load(kAcquire);
+    copy->what = record.what.load(kAcquire);
+    copy->nesting_event_id = record.nesting_event_id.load(kAcquire);
+    copy->end_info = record.end_info.load(kAcquire);
+    const bool has_more = (state & kSecondLine) != 0;
+    copy->bytes = has_more ? record.bytes.load(kAcquire) : 0;
+    copy->flags_and_name = has_more ? record.flags_and_name.load(kAcquire) : 0;
+    copy->name_version = has_more ? record.name_version.load(kAcquire) : 0;
+#if defined(PFS_BREAK_SEQLOCK)  // negative control of the torn-read test: the check removed
+    return true;
+#endif
+    if (record.state.load(kRelaxed) == state) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Chunks with events in them, the newest first.
+std::vector<Snapshot::ChunkHead> Snapshot::ChunkHeads() const {
+  std::vector<ChunkHead> heads;
+  if (!ok_ || !records_.ok() || !records_.is_packed()) return heads;
+  const uint64_t used = std::min(chunks_.used(), records_.capacity() / kRecordsPerChunk);
+  heads.reserve(used);
+  for (uint64_t i = 1; i < used; ++i) {
+    const ShmChunk* chunk = chunks_.at(i);
+    if (chunk == nullptr) break;
+    ChunkHead head;
+    head.index = static_cast<uint32_t>(i);
+    head.lap = chunk->lap.load(kAcquire);  // pairs with the taker's store of the new lap
+    head.slot = chunk->thread.load(kAcquire);
+    head.thread_id = chunk->thread_id.load(kAcquire);
+    head.taken = chunk->taken.load(kAcquire);
+    if (head.lap == 0 || (head.lap & 1) != 0 || head.thread_id == 0) continue;
+    const ShmWaitRecord* first = records_.at(i * kRecordsPerChunk);
+    if (first == nullptr || first->state.load(kAcquire) >> 32 != head.lap) continue;  // nothing in it yet
+    head.first_event_id = first->event_id.load(kAcquire);
+    if (chunk->lap.load(kRelaxed) == head.lap) heads.push_back(head);
+  }
+  // `taken` is the same for chunks that a thread took while the pool grew.
+  std::sort(heads.begin(), heads.end(), [](const ChunkHead& a, const ChunkHead& b) {
+    return std::tie(a.taken, a.thread_id, a.first_event_id) > std::tie(b.taken, b.thread_id, b.first_event_id);
+  });
+  return heads;
+}
+
+bool Snapshot::IsLive(const ChunkHead& head) const {
+  const ShmThread* thread = threads_.at(head.slot);
+  return thread != nullptr && thread->thread_id.load(kAcquire) == head.thread_id;
+}
+
+// Appends the records of a chunk that belong to `view`, and raises `newest_id` to the youngest event in it, of the view or not.
+// False, and nothing appended: the chunk changed hands.
+bool Snapshot::CopyChunk(const ChunkHead& head, uint32_t view, bool newest_first, std::vector<WaitCopy>* copies, uint64_t* newest_id) const {
+  const ShmChunk& chunk = *chunks_.at(head.index);
+  const ShmWaitRecord* records = records_.at(uint64_t{head.index} * kRecordsPerChunk);
+  const uint64_t wanted_bits = view == kViewHistory ? kRecordHistory : view == kViewHistoryLong ? kRecordHistoryLong : 0;
+  const size_t size_before = copies->size();
+  WaitCopy copy{};
+  copy.thread_id = head.thread_id;
+  for (uint32_t n = 0; n < kRecordsPerChunk; ++n) {
+    const uint32_t i = newest_first ? kRecordsPerChunk - 1 - n : n;
+    if (!CopyRecord(records[i], head.lap, &copy)) continue;
+    *newest_id = std::max(*newest_id, copy.event_id);
+    if (view != kViewCurrent && (copy.is_open() || (copy.state & wanted_bits) == 0)) continue;
+    copy.place = i;
+    copies->push_back(copy);
+  }
+  // The mask after the records: a TRUNCATE that ended before this reading began is seen.
+  const uint64_t hidden = chunk.hidden[view].load(kAcquire);
+  if (chunk.lap.load(kRelaxed) != head.lap) {
+    copies->resize(size_before);
+    return false;
+  }
+  if (hidden >> 32 == head.lap && static_cast<uint32_t>(hidden) != 0) {
+    const auto is_hidden = [&](const WaitCopy& c) { return (hidden >> c.place & 1) != 0; };
+    copies->erase(std::remove_if(copies->begin() + static_cast<ptrdiff_t>(size_before), copies->end(), is_hidden), copies->end());
+  }
+  return true;
+}
+
+void Snapshot::EmitWait(const WaitCopy& copy, const std::function<void(const WaitRow&)>& use) const {
+  const ClassRow* instrument = ClassAt(copy.what & 0xffff);
+  const uint64_t operation = copy.what >> 16 & 0xff;
+  if (instrument == nullptr || operation >= std::size(kOperations)) return;  // younger than this snapshot, or damaged
+  const bool is_open = copy.is_open();
+  WaitRow row{};
+  row.thread_id = copy.thread_id;
+  row.event_id = copy.event_id;
+  if (!is_open) row.end_event_id = copy.end_event_id();
+  row.event_name = instrument->name;
+  if (const ShmSource* source = sources_.at(copy.what >> 32); source != nullptr) {
+    const uint32_t bytes = source->bytes.load(kAcquire);  // pairs with the interning
+    if (bytes != 0) row.source = std::string_view(reinterpret_cast<const char*>(source->text), std::min<size_t>(bytes, sizeof source->text));
+  }
+  if (copy.is_timed()) {
+    row.timer_start = copy.StartPicos(header());
+    if (!is_open) {
+      row.timer_wait = copy.WaitPicos(header());
+      row.timer_end = *row.timer_start + *row.timer_wait;
+    }
+  }
+  if (!is_open && (copy.state & kRecordHasSpins) != 0) row.spins = static_cast<uint32_t>(copy.end_info >> 32);
+  if ((copy.state & kRecordHasName) != 0) {
+    std::string_view name;
+    if (CopyName(static_cast<uint32_t>(copy.flags_and_name >> 32), static_cast<uint32_t>(copy.name_version), &name)) row.object_name = name;
+  }
+  const std::string_view object_type = kFamilies[static_cast<int>(instrument->family)].object_type;
+  if (!object_type.empty()) row.object_type = object_type;
+  row.object = copy.object;
+  if (copy.nesting_event_id != 0) {
+    row.nesting_event_id = copy.nesting_event_id;
+    const uint32_t type = copy.nesting_type();
+    if (type >= kNestingTransaction && type <= kNestingWait) row.nesting_type = static_cast<NestingType>(type - kNestingTransaction);
+  }
+  row.operation = kOperations[operation].shown;
+  if ((copy.state & kRecordHasBytes) != 0) row.number_of_bytes = static_cast<int64_t>(copy.bytes);
+  if ((copy.state & kRecordHasFlags) != 0) row.flags = static_cast<uint32_t>(copy.flags_and_name);
+  use(row);
+}
+
+// Reads the records of each live thread, lets select(&copies) take out what the view does not show, and emits the rest by EVENT_ID.
+template <typename Select>
+void Snapshot::ForEachLiveThreadsWaits(uint32_t view, Select select, const std::function<void(const WaitRow&)>& use) const {
+  std::vector<ChunkHead> heads = ChunkHeads();
+  heads.erase(std::remove_if(heads.begin(), heads.end(), [&](const ChunkHead& head) { return !IsLive(head); }), heads.end());
+  std::sort(heads.begin(), heads.end(), [](const ChunkHead& a, const ChunkHead& b) {
+    return a.thread_id != b.thread_id ? a.thread_id < b.thread_id : a.first_event_id > b.first_event_id;
+  });
+  std::vector<WaitCopy> copies;
+  for (size_t begin = 0, end = 0; begin < heads.size(); begin = end) {
+    while (end < heads.size() && heads[end].thread_id == heads[begin].thread_id) ++end;
+    copies.clear();
+    uint64_t newest_id = 0;
+    for (size_t i = begin; i < end; ++i) {
+      // A chunk that is gone, and whatever is older: that part of the thread's life is not in the pool any more.
+      if (!CopyChunk(heads[i], view, true, &copies, &newest_id)) break;
+    }
+    // What finished after the newest event was read would leave a gap before it.
+    const auto is_too_new = [&](const WaitCopy& c) { return !c.is_open() && c.end_event_id() > newest_id; };
+    copies.erase(std::remove_if(copies.begin(), copies.end(), is_too_new), copies.end());
+    select(&copies);
+    if (!IsLive(heads[begin])) continue;  // ended meanwhile
+    std::sort(copies.begin(), copies.end(), [](const WaitCopy& a, const WaitCopy& b) { return a.event_id < b.event_id; });
+    for (const WaitCopy& copy : copies) EmitWait(copy, use);
+  }
+}
+
+void Snapshot::ForEachCurrentWait(const std::function<void(const WaitRow&)>& use) const {
+  // All open ones; else the last that finished and was not part of another wait.
+  const auto select = [](std::vector<WaitCopy>* copies) {
+    const bool any_open = std::any_of(copies->begin(), copies->end(), [](const WaitCopy& c) { return c.is_open(); });
+    uint64_t last_id = 0;
+    for (const WaitCopy& c : *copies) {
+      const bool is_nested = c.nesting_event_id != 0 && c.nesting_type() == kNestingWait;
+      if (!c.is_open() && !is_nested) last_id = std::max(last_id, c.event_id);
+    }
+    const auto is_dropped = [&](const WaitCopy& c) { return any_open ? !c.is_open() : c.event_id != last_id; };
+    copies->erase(std::remove_if(copies->begin(), copies->end(), is_dropped), copies->end());
+  };
+  ForEachLiveThreadsWaits(kViewCurrent, select, use);
+}
+
+void Snapshot::ForEachWaitOfHistory(const std::function<void(const WaitRow&)>& use) const {
+  if (!ok_) return;
+  const uint64_t limit = static_cast<uint64_t>(std::max<int64_t>(option(OptionId::events_waits_history_size), 0));
+  const auto select = [&](std::vector<WaitCopy>* copies) {
+    if (copies->size() <= limit) return;
+    // An event ends after those nested in it, which have the same END_EVENT_ID and a higher EVENT_ID.
+    const auto finished_later = [](const WaitCopy& a, const WaitCopy& b) {
+      return a.end_event_id() != b.end_event_id() ? a.end_event_id() > b.end_event_id() : a.event_id < b.event_id;
+    };
+    std::nth_element(copies->begin(), copies->begin() + static_cast<ptrdiff_t>(limit), copies->end(), finished_later);
+    copies->resize(limit);
+  };
+  if (limit != 0) ForEachLiveThreadsWaits(kViewHistory, select, use);
+}
+
+void Snapshot::ForEachWaitOfHistoryLong(const std::function<void(const WaitRow&)>& use) const {
+  if (!ok_) return;
+  const uint64_t limit = static_cast<uint64_t>(std::max<int64_t>(option(OptionId::events_waits_history_long_size), 0));
+  if (limit == 0) return;
+  std::vector<WaitCopy> copies;
+  // Writers that are faster than this loop take chunks away before they are read. Then once more, if rows are missing for it.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const std::vector<ChunkHead> heads = ChunkHeads();
+    copies.clear();
+    copies.reserve(heads.size() * kRecordsPerChunk);
+    uint64_t lost = 0, latest_end = 0, newest_id = 0;
+    for (size_t i = heads.size(); i-- > 0;) {
+      const size_t first = copies.size();
+      if (!CopyChunk(heads[i], kViewHistoryLong, false, &copies, &newest_id)) ++lost;
+      for (size_t j = first; j < copies.size(); ++j) {
+        // An event that was not timed finished some time after the one before it.
+        copies[j].finish = copies[j].is_timed() ? copies[j].StartPicos(header()) + copies[j].WaitPicos(header()) : latest_end;
+        latest_end = std::max(latest_end, copies[j].finish);
+        copies[j].place += uint64_t{heads.size() - i} * kRecordsPerChunk;
+      }
+    }
+    if (lost == 0 || copies.size() >= limit) break;
+  }
+  struct Order {
+    uint64_t finish, place;
+    const WaitCopy* copy;
+    bool operator<(const Order& other) const { return finish != other.finish ? finish < other.finish : place < other.place; }
+  };
+  std::vector<Order> order;
+  order.reserve(copies.size());
+  for (const WaitCopy& copy : copies) order.push_back({copy.finish, copy.place, &copy});
+  if (!std::is_sorted(order.begin(), order.end())) std::sort(order.begin(), order.end());
+  for (size_t i = order.size() > limit ? order.size() - limit : 0; i < order.size(); ++i) EmitWait(*order[i].copy, use);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,133 @@
+// table/column.h: one column of a table, and groups of columns.
+//
+//   col<&Row::event_id>("EVENT_ID", Unit::kNone, "Number of the event in its thread.")
+//   col<&Row::stats, &IoStat::total>(...)      a path: members and member functions, applied in turn
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "table/fixed_text.h"
+#include "table/sql_types.h"
+
+namespace perfschema {
+
+enum class Unit : uint8_t { kNone, kCount, kPicoseconds, kSeconds, kBytes, kTicks, kTicksPerSecond, kCycles };
+inline constexpr std::string_view kUnitNames[] = {"", "count", "picoseconds", "seconds", "bytes", "ticks", "ticks per second", "cycles"};
+
+// Stands for a row struct, so that columns, scan and update of a table can be checked to speak of the same one.
+template <typename Row>
+inline constexpr char kRowTag = 0;
+using RowTag = const char*;
+
+// Threads: immutable.
+struct Column {
+  FixedText<40> name;
+  FixedText<200> doc;
+  Unit unit = Unit::kNone;
+  SqlType type{};
+  RowTag row = nullptr;
+  void (*append)(const void* row, ColumnBuilder& out) = nullptr;
+  // Sets the member from text; nullptr text = NULL. False: not a legal value.
+  bool (*assign)(void* row, const std::string_view* text) = nullptr;
+  bool is_writable = false;
+
+  constexpr Column writable() const {
+    if (assign == nullptr) throw "a column of this type cannot be written to";
+    Column copy = *this;
+    copy.is_writable = true;
+    return copy;
+  }
+};
+
+namespace internal {
+
+template <typename Path>
+struct MemberOf;
+template <typename Row, typename T>
+struct MemberOf<T Row::*> {
+  using type = Row;
+};
+
+template <typename T>
+constexpr decltype(auto) Follow(const T& value) {
+  return value;
+}
+template <auto First, auto... Rest, typename T>
+  requires(std::is_member_pointer_v<decltype(First)>)
+constexpr auto Follow(const T& value) {
+  if constexpr (sizeof...(Rest) == 0) {
+    return std::invoke(First, value);
+  } else {
+    return Follow<Rest...>(std::invoke(First, value));
+  }
+}
+
+template <typename Row, auto... Path>
+void Append(const void* row, ColumnBuilder& out) {
+  using T = std::remove_cvref_t<decltype(Follow<Path...>(std::declval<const Row&>()))>;
+  SqlTraits<T>::Append(Follow<Path...>(*static_cast<const Row*>(row)), out);
+}
+
+template <typename Row, auto Member>
+bool Assign(void* row, const std::string_view* text) {
+  auto* member = &(static_cast<Row*>(row)->*Member);
+  using T = std::remove_pointer_t<decltype(member)>;
+  if (text != nullptr) return SqlTraits<T>::Assign(member, *text);
+  if constexpr (kIsOptional<T>) {
+    member->reset();
+    return true;
+  } else {
+    return false;
+  }
+}
+
+}  // namespace internal
+
+template <auto First, auto... Rest>
+constexpr Column col(FixedText<40> name, Unit unit, FixedText<200> doc) {
+  using Row = typename internal::MemberOf<decltype(First)>::type;
+  using T = std::remove_cvref_t<decltype(internal::Follow<First, Rest...>(std::declval<const Row&>()))>;
+  Column column;
+  column.name = name;
+  column.doc = doc;
+  column.unit = unit;
+  column.type = SqlTraits<T>::kType;
+  column.row = &kRowTag<Row>;
+  column.append = internal::Append<Row, First, Rest...>;
+  if constexpr (sizeof...(Rest) == 0 && std::is_member_object_pointer_v<decltype(First)>) {
+    if constexpr (Assignable<T>) column.assign = internal::Assign<Row, First>;
+  }
+  return column;
+}
+
+template <size_t N>
+using ColumnGroup = std::array<Column, N>;
+
+namespace internal {
+constexpr ColumnGroup<1> Group(const Column& column) { return {column}; }
+template <size_t N>
+constexpr ColumnGroup<N> Group(const ColumnGroup<N>& group) {
+  return group;
+}
+template <size_t N, size_t M>
+constexpr ColumnGroup<N + M> Join(const ColumnGroup<N>& a, const ColumnGroup<M>& b) {
+  ColumnGroup<N + M> joined{};
+  for (size_t i = 0; i < N; ++i) joined[i] = a[i];
+  for (size_t i = 0; i < M; ++i) joined[N + i] = b[i];
+  return joined;
+}
+}  // namespace internal
+
+// Columns and groups of columns, in the order of the table.
+constexpr ColumnGroup<0> columns() { return {}; }
+template <typename First, typename... Rest>
+constexpr auto columns(const First& first, const Rest&... rest) {
+  return internal::Join(internal::Group(first), columns(rest...));
+}
+
+}  // namespace perfschema

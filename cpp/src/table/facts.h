@@ -1,0 +1,20 @@
+// table/facts.h: what the files of this folder share: from facts back to declarations, and errors that say what is legal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "snapshot/snapshot.h"
+#include "table/registry.h"
+#include "table/table_def.h"
+
+namespace perfschema {
+
+const TableDef* DefOf(const TableFacts& table);  // nullptr: no table of ours
+Status NoSuchTable(std::string_view name);
+Status NotAllowed(const TableFacts& table, const char* operation);
+std::string OperationNames(uint32_t operations);  // "SELECT, UPDATE"
+// The cold lock if `view` is this process's own segment, else nothing.
+Snapshot::Quiesce QuiesceFor(const SegmentView& view);
+
+}  // namespace perfschema

@@ -1,0 +1,45 @@
+// table/nearest.h: "did you mean": the name that takes the fewest edits to come from what was typed.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "base/like.h"
+
+namespace perfschema {
+
+// Levenshtein distance without regard to case.
+inline size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (AsciiLower(a[i - 1]) == AsciiLower(b[j - 1]) ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+// Empty if there are no names. Input that is longer than any name is cut: what a user pastes must not cost seconds.
+template <typename Range, typename NameOf>
+std::string_view Nearest(std::string_view typed, const Range& range, NameOf name_of) {
+  typed = typed.substr(0, 128);
+  std::string_view best;
+  size_t best_distance = 0;
+  for (const auto& item : range) {
+    const std::string_view name = name_of(item);
+    const size_t distance = EditDistance(typed, name);
+    if (best.empty() || distance < best_distance) {
+      best = name;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace perfschema

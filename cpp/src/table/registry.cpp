@@ -1,0 +1,160 @@
+#include "table/registry.h"
+
+#include <algorithm>
+
+#include "record/runtime.h"
+#include "table/facts.h"
+#include "table/nearest.h"
+#include "table/table_def.h"
+
+namespace perfschema {
+namespace {
+
+std::string SqlTypeText(const SqlType& type) {
+  std::string text(type.name);
+  if (type.width != 0) return text + "(" + std::to_string(type.width) + ")";
+  if (type.values.empty()) return text;
+  text += "(";
+  for (const std::string_view value : type.values) text += (text.back() == '(' ? "'" : ",'") + std::string(value) + "'";
+  return text + ")";
+}
+
+// The facts of all tables, made from their declarations at first use; never destroyed, so that late readers find them.
+// Threads: immutable.
+struct Catalog {
+  std::vector<std::vector<std::string>> type_texts;
+  std::vector<std::vector<ColumnFacts>> columns;
+  std::vector<TableFacts> tables;
+
+  Catalog() {
+    for (const NamedTable& table : TableList()) {
+      const TableDef& def = *table.def;
+      std::vector<std::string>& texts = type_texts.emplace_back();
+      texts.reserve(def.columns.size());  // the facts point into it
+      std::vector<ColumnFacts>& facts = columns.emplace_back();
+      for (const Column& column : def.columns) {
+        texts.push_back(SqlTypeText(column.type));
+        facts.push_back({column.name.view(), texts.back(), column.doc.view(), kUnitNames[static_cast<size_t>(column.unit)], column.type.kind,
+                         column.type.nullable, column.is_writable, column.type.values});
+      }
+      tables.push_back({table.name, def.doc, facts, std::span(def.key.names).first(def.key.count), def.ops, def.available_when_disabled});
+    }
+  }
+};
+
+const Catalog& TheCatalog() {
+  static const Catalog* catalog = new Catalog;
+  return *catalog;
+}
+
+// Appends each row to the builders of the chosen columns.
+// Threads: external lock.
+class FrameSink final : public RawSink {
+ public:
+  FrameSink(const TableDef& def, std::span<const size_t> chosen) {
+    for (const size_t index : chosen) appends_.push_back(def.columns[index].append);
+    builders_.resize(chosen.size());
+  }
+  void OnRow(const void* row) override {
+    for (size_t i = 0; i < appends_.size(); ++i) appends_[i](row, builders_[i]);
+    ++rows_;
+  }
+  void Finish(TableData* data) {
+    data->rows = rows_;
+    data->columns.clear();
+    for (ColumnBuilder& builder : builders_) data->columns.push_back(builder.Finish());
+  }
+
+ private:
+  std::vector<void (*)(const void* row, ColumnBuilder& out)> appends_;
+  std::vector<ColumnBuilder> builders_;
+  size_t rows_ = 0;
+};
+
+}  // namespace
+
+std::span<const TableFacts> AllTables() { return TheCatalog().tables; }
+
+const TableDef* DefOf(const TableFacts& table) {
+  for (const NamedTable& named : TableList()) {
+    if (named.name == table.name) return named.def;
+  }
+  return nullptr;
+}
+
+Status NoSuchTable(std::string_view name) {
+  const std::string_view nearest = Nearest(name, AllTables(), [](const TableFacts& table) { return table.name; });
+  return Status(Code::kNotFound, "unknown table '" + std::string(name.substr(0, 128)) + "': the nearest is '" + std::string(nearest) + "'");
+}
+
+Status FindTable(std::string_view name, const TableFacts** table) {
+  for (const TableFacts& facts : AllTables()) {
+    if (!EqualsIgnoringCase(facts.name, name)) continue;
+    *table = &facts;
+    return {};
+  }
+  return NoSuchTable(name);
+}
+
+std::string OperationNames(uint32_t operations) {
+  std::string names;
+  const auto add = [&](uint32_t bit, const char* name) {
+    if ((operations & bit) != 0) names += (names.empty() ? "" : ", ") + std::string(name);
+  };
+  add(kSelect, "SELECT");
+  add(kUpdate, "UPDATE");
+  add(kInsert, "INSERT");
+  add(kDelete, "DELETE");
+  add(kTruncate, "TRUNCATE");
+  return names;
+}
+
+Status NotAllowed(const TableFacts& table, const char* operation) {
+  return Status(Code::kNotAllowed, std::string(operation) + " is not allowed on " + std::string(table.name) + ": it allows " + OperationNames(table.operations));
+}
+
+Snapshot::Quiesce QuiesceFor(const SegmentView& view) {
+  const SegmentView own = g_runtime.on ? OwnSegmentState().view() : SegmentView();
+  if (!view.ok() || !own.ok() || &view.header() != &own.header()) return {};
+  return [](const std::function<void()>& run) {
+    const ColdLock lock;
+    if (!lock) return false;
+    run();
+    return true;
+  };
+}
+
+Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<const size_t> columns, TableData* data) {
+  const TableDef* def = DefOf(table);
+  if (def == nullptr) return NoSuchTable(table.name);
+  std::vector<size_t> chosen(columns.begin(), columns.end());
+  for (const size_t index : chosen) {
+    if (index < def->columns.size()) continue;
+    return Status(Code::kInvalidArgument, std::string(table.name) + " has no column number " + std::to_string(index) + ": it has " +
+                                              std::to_string(def->columns.size()) + ", counted from 0");
+  }
+  if (chosen.empty()) {
+    for (size_t i = 0; i < def->columns.size(); ++i) chosen.push_back(i);
+  }
+  const Snapshot::Quiesce quiesce = QuiesceFor(view);
+  const Snapshot snapshot(view, quiesce);
+  FrameSink sink(*def, chosen);
+  if (snapshot.ok() || def->available_when_disabled) def->scan.call(snapshot, sink);
+  sink.Finish(data);
+  data->skipped = snapshot.skipped();
+  if (quiesce && data->skipped != 0) CountLoss(Loss::kTornRows, data->skipped);  // one's own segment
+  return {};
+}
+
+Status TruncateTable(const TableFacts& table) {
+  const TableDef* def = DefOf(table);
+  if (def == nullptr) return NoSuchTable(table.name);
+  if (def->truncate == nullptr) return NotAllowed(table, "TRUNCATE");
+  return def->truncate();
+}
+
+SegmentView OwnSegment() { return EnsureStarted() ? OwnSegmentState().view() : SegmentView(); }
+
+Status AttachSegmentFile(const std::string& path, SegmentView* view) { return AttachSegment(path, view); }
+
+}  // namespace perfschema

@@ -1,0 +1,169 @@
+// table/sql_types.h: the ONE place that knows how a C++ type of a row's member shows as a column: SQL type, kind, how it is appended, and
+// how it is assigned if the column can be written to.
+//
+//   uint64_t bigint unsigned   int64_t bigint      uint32_t int unsigned   int32_t int     double double
+//   Text<N>  varchar(N)        LongText longtext   Timestamp timestamp(6)  std::optional<T>  T, nullable
+//   enum with EnumNames<E>: enum(...)              SetOf<E> with SetNames<E>: set(...)
+#pragma once
+
+#include <bit>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "base/like.h"
+#include "snapshot/text.h"
+#include "table/column_builder.h"
+
+namespace perfschema {
+
+struct Timestamp {
+  int64_t unix_micros;
+};
+
+// Specialize with: static constexpr std::string_view kValues[]; the enumerators count from 0 in that order.
+template <typename E>
+struct EnumNames;
+template <typename Tag>
+struct SetNames;
+
+// Any number of the values of SetNames<Tag>.
+template <typename Tag>
+struct SetOf {
+  uint32_t bits = 0;
+};
+
+enum class YesNo : uint8_t { kYes = 0, kNo };
+constexpr YesNo YesIf(bool yes) { return yes ? YesNo::kYes : YesNo::kNo; }
+template <>
+struct EnumNames<YesNo> {
+  static constexpr std::string_view kValues[] = {"YES", "NO"};
+};
+
+inline std::string JoinSet(std::span<const std::string_view> values, uint32_t bits) {
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if ((bits >> i & 1) != 0) text += (text.empty() ? "" : ",") + std::string(values[i]);
+  }
+  return text;
+}
+
+// What a type says about its column.
+struct SqlType {
+  std::string_view name;  // without the width or values
+  ColumnKind kind;
+  uint32_t width = 0;     // varchar
+  bool nullable = false;
+  std::span<const std::string_view> values = {};
+};
+
+template <typename T>
+struct NumberTraits {
+  static void Append(T value, ColumnBuilder& out) { out.AddWord(static_cast<uint64_t>(value)); }
+  static void AppendNull(ColumnBuilder& out) { out.AddNullWord(); }
+};
+struct CodeTraits {
+  static void AppendNull(ColumnBuilder& out) { out.AddNullCode(); }
+};
+
+template <typename T>
+struct SqlTraits;
+template <>
+struct SqlTraits<uint64_t> : NumberTraits<uint64_t> {
+  static constexpr SqlType kType{"bigint unsigned", ColumnKind::kUInt64};
+};
+template <>
+struct SqlTraits<int64_t> : NumberTraits<int64_t> {
+  static constexpr SqlType kType{"bigint", ColumnKind::kInt64};
+};
+template <>
+struct SqlTraits<uint32_t> : NumberTraits<uint32_t> {
+  static constexpr SqlType kType{"int unsigned", ColumnKind::kUInt32};
+};
+template <>
+struct SqlTraits<int32_t> : NumberTraits<int32_t> {
+  static constexpr SqlType kType{"int", ColumnKind::kInt32};
+};
+template <>
+struct SqlTraits<double> : NumberTraits<double> {
+  static constexpr SqlType kType{"double", ColumnKind::kDouble};
+  static void Append(double value, ColumnBuilder& out) { out.AddWord(std::bit_cast<uint64_t>(value)); }
+};
+template <>
+struct SqlTraits<Timestamp> : NumberTraits<int64_t> {
+  static constexpr SqlType kType{"timestamp(6)", ColumnKind::kTimestamp};
+  static void Append(Timestamp value, ColumnBuilder& out) { out.AddWord(static_cast<uint64_t>(value.unix_micros)); }
+};
+template <uint32_t N>
+struct SqlTraits<Text<N>> : CodeTraits {
+  static constexpr SqlType kType{"varchar", ColumnKind::kText, N};
+  static void Append(const Text<N>& value, ColumnBuilder& out) { out.AddText(value.view()); }
+};
+template <>
+struct SqlTraits<LongText> : CodeTraits {
+  static constexpr SqlType kType{"longtext", ColumnKind::kText};
+  static void Append(const LongText& value, ColumnBuilder& out) { out.AddText(value.view()); }
+};
+template <typename E>
+  requires std::is_enum_v<E>
+struct SqlTraits<E> : CodeTraits {
+  static constexpr SqlType kType{"enum", ColumnKind::kEnum, 0, false, EnumNames<E>::kValues};
+  static void Append(E value, ColumnBuilder& out) { out.AddCode(static_cast<uint32_t>(value)); }
+  static bool Assign(E* to, std::string_view text) {
+    for (size_t i = 0; i < kType.values.size(); ++i) {
+      if (!EqualsIgnoringCase(text, kType.values[i])) continue;
+      *to = static_cast<E>(i);
+      return true;
+    }
+    return false;
+  }
+};
+template <typename Tag>
+struct SqlTraits<SetOf<Tag>> : CodeTraits {
+  static constexpr SqlType kType{"set", ColumnKind::kSet, 0, false, SetNames<Tag>::kValues};
+  static void Append(SetOf<Tag> value, ColumnBuilder& out) {
+    out.AddMadeText(value.bits, [&] { return JoinSet(kType.values, value.bits); });
+  }
+  // "a,b" in any order; "" is the empty set.
+  static bool Assign(SetOf<Tag>* to, std::string_view text) {
+    uint32_t bits = 0;
+    while (!text.empty()) {
+      const size_t comma = text.find(',');
+      const std::string_view word = text.substr(0, comma);
+      text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+      size_t i = 0;
+      while (i < kType.values.size() && !EqualsIgnoringCase(word, kType.values[i])) ++i;
+      if (i == kType.values.size()) return false;
+      bits |= 1u << i;
+    }
+    to->bits = bits;
+    return true;
+  }
+};
+template <typename T>
+struct SqlTraits<std::optional<T>> {
+  static constexpr SqlType kType{SqlTraits<T>::kType.name, SqlTraits<T>::kType.kind, SqlTraits<T>::kType.width, true, SqlTraits<T>::kType.values};
+  static void Append(const std::optional<T>& value, ColumnBuilder& out) {
+    if (value) SqlTraits<T>::Append(*value, out);
+    else SqlTraits<T>::AppendNull(out);
+  }
+  static bool Assign(std::optional<T>* to, std::string_view text)
+    requires requires(T* value) { SqlTraits<T>::Assign(value, text); }
+  {
+    T value{};
+    if (!SqlTraits<T>::Assign(&value, text)) return false;
+    *to = value;
+    return true;
+  }
+};
+
+template <typename T>
+concept Assignable = requires(T* value, std::string_view text) { SqlTraits<T>::Assign(value, text); };
+template <typename T>
+inline constexpr bool kIsOptional = false;
+template <typename T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+}  // namespace perfschema

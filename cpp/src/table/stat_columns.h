@@ -1,0 +1,66 @@
+// table/stat_columns.h: column groups of statistics, and summaries as a product: (key columns) x (statistics) x (how they are added up).
+//
+//   constexpr TableDef tables::x = summary<ThreadEventKey, Stat, &ScanIt>("One row per ...", kDomainsOf..., {"THREAD_ID", "EVENT_NAME"});
+#pragma once
+
+#include "snapshot/rows.h"
+#include "table/table_def.h"
+
+namespace perfschema {
+
+// COUNT_STAR or COUNT_<suffix>, then SUM_, MIN_, AVG_, MAX_TIMER_<suffix> of the Stat at the end of the path. `what`: plural, for the docs.
+template <auto... Path>
+constexpr ColumnGroup<5> timer_stats(std::string_view suffix, std::string_view what) {
+  const std::string_view counted = suffix == "WAIT" ? "STAR" : suffix;
+  return columns(col<Path..., &Stat::count>({"COUNT_", counted}, Unit::kCount, {"Number of ", what, "."}),
+                 col<Path..., &Stat::sum_ps>({"SUM_TIMER_", suffix}, Unit::kPicoseconds, {"Total time of the timed ", what, "."}),
+                 col<Path..., &Stat::min_ps>({"MIN_TIMER_", suffix}, Unit::kPicoseconds, {"Shortest of the timed ", what, "; 0 if there are none."}),
+                 col<Path..., &Stat::avg_ps>({"AVG_TIMER_", suffix}, Unit::kPicoseconds, {"Total time divided by the number of ", what, "."}),
+                 col<Path..., &Stat::max_ps>({"MAX_TIMER_", suffix}, Unit::kPicoseconds, {"Longest of the timed ", what, "; 0 if there are none."}));
+}
+
+// What can be counted: the columns of each kind of statistics.
+template <typename Stats>
+struct StatsColumns;
+template <>
+struct StatsColumns<Stat> {
+  template <auto... Path>
+  static constexpr auto Get() {
+    return timer_stats<Path...>("WAIT", "waits");
+  }
+};
+template <>
+struct StatsColumns<IoStat> {
+  template <auto... Path>
+  static constexpr auto Get() {
+    return columns(timer_stats<Path..., &IoStat::total>("WAIT", "operations"),
+                   timer_stats<Path..., &IoStat::read>("READ", "reads"),
+                   col<Path..., &IoStat::signed_read_bytes>("SUM_NUMBER_OF_BYTES_READ", Unit::kBytes, "Bytes that were read."),
+                   timer_stats<Path..., &IoStat::write>("WRITE", "writes"),
+                   col<Path..., &IoStat::signed_write_bytes>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes, "Bytes that were written."),
+                   timer_stats<Path..., &IoStat::misc>("MISC", "operations that are neither reads nor writes"));
+  }
+};
+
+// A row of any summary. Key has a static template Columns<Path...>() and kNames.
+template <typename Key, typename Stats>
+struct SummaryRow {
+  Key key;
+  Stats stats;
+  static constexpr auto kColumns = columns(Key::template Columns<&SummaryRow::key>(), StatsColumns<Stats>::template Get<&SummaryRow::stats>());
+};
+
+// The declaration of a summary table. kScan: void(const Snapshot&, RowSink<SummaryRow<Key, Stats>>).
+template <typename Key, typename Stats, void (*kScan)(const Snapshot&, RowSink<SummaryRow<Key, Stats>>)>
+constexpr TableDef summary(std::string_view doc, Status (*truncate)()) {
+  TableDef table;
+  table.doc = doc;
+  table.ops = kSelect | kTruncate;
+  table.key = Key::kKey;
+  table.columns = SummaryRow<Key, Stats>::kColumns;
+  table.scan = internal::MakeScan<SummaryRow<Key, Stats>, kScan>();
+  table.truncate = truncate;
+  return table;
+}
+
+}  // namespace perfschema

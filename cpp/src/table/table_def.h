@@ -1,0 +1,143 @@
+// table/table_def.h: what a table IS: one constexpr declaration, from which everything else derives.
+//
+//   constexpr TableDef tables::mutex_instances{.doc = "...", .ops = kSelect, .key = {"OBJECT_INSTANCE_BEGIN"},
+//                                              .columns = kColumns, .scan = scan<&ScanMutexes>};
+//   static_assert(ok(tables::mutex_instances));
+//
+// docs/add_a_table.md is the how-to. Mistakes that a reviewer would have to find belong into ok().
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "base/status.h"
+#include "snapshot/snapshot.h"
+#include "table/column.h"
+
+namespace perfschema {
+
+// Where the rows of a scan go.
+// Threads: external lock.
+class RawSink {
+ public:
+  virtual void OnRow(const void* row) = 0;
+
+ protected:
+  ~RawSink() = default;
+};
+
+// The same for rows of one type.
+template <typename Row>
+class RowSink {
+ public:
+  explicit RowSink(RawSink& out) : out_(out) {}
+  void operator()(const Row& row) const { out_.OnRow(&row); }
+
+ private:
+  RawSink& out_;
+};
+
+struct ScanFunction {
+  void (*call)(const Snapshot& snapshot, RawSink& out) = nullptr;
+  RowTag row = nullptr;
+  size_t row_bytes = 0;
+};
+struct UpdateFunction {
+  Status (*call)(const void* before, const void* after) = nullptr;
+  RowTag row = nullptr;
+};
+
+namespace internal {
+template <typename Row, void (*kScan)(const Snapshot&, RowSink<Row>)>
+constexpr ScanFunction MakeScan() {
+  // Rows are kept as bytes while an UPDATE looks for its rows.
+  static_assert(std::is_trivially_copyable_v<Row> && alignof(Row) <= alignof(std::max_align_t));
+  return {[](const Snapshot& snapshot, RawSink& out) { kScan(snapshot, RowSink<Row>(out)); }, &kRowTag<Row>, sizeof(Row)};
+}
+template <auto kFunction>
+struct FunctionOf;
+template <typename Row, void (*kScan)(const Snapshot&, RowSink<Row>)>
+struct FunctionOf<kScan> {
+  static constexpr ScanFunction kValue = MakeScan<Row, kScan>();
+};
+template <typename Row, Status (*kUpdate)(const Row&, const Row&)>
+struct FunctionOf<kUpdate> {
+  static constexpr UpdateFunction kValue{
+      [](const void* before, const void* after) { return kUpdate(*static_cast<const Row*>(before), *static_cast<const Row*>(after)); }, &kRowTag<Row>};
+};
+}  // namespace internal
+
+// void Scan(const Snapshot&, RowSink<Row>): gives every row of the table.
+template <auto kScan>
+inline constexpr ScanFunction scan = internal::FunctionOf<kScan>::kValue;
+// Status Update(const Row& before, const Row& after): makes one row so. kNotFound: the row is gone, and not counted.
+template <auto kUpdate>
+inline constexpr UpdateFunction update = internal::FunctionOf<kUpdate>::kValue;
+
+struct KeyColumns {
+  static constexpr size_t kMost = 6;
+  std::array<std::string_view, kMost> names{};
+  size_t count = 0;
+  constexpr KeyColumns() = default;
+  constexpr KeyColumns(std::initializer_list<std::string_view> list) {
+    if (list.size() > kMost) throw "too many key columns";
+    for (const std::string_view name : list) names[count++] = name;
+  }
+};
+
+// Threads: immutable.
+struct TableDef {
+  std::string_view doc;
+  uint32_t ops = kSelect;
+  KeyColumns key{};
+  std::span<const Column> columns{};
+  ScanFunction scan{};
+  Status (*truncate)() = nullptr;
+  UpdateFunction update{};
+  bool available_when_disabled = false;
+};
+
+struct NamedTable {
+  std::string_view name;
+  const TableDef* def;
+};
+// Sorted. Defined in tables/list.cpp.
+std::span<const NamedTable> TableList();
+
+namespace internal {
+constexpr bool IsSentence(std::string_view doc) { return doc.size() > 1 && doc.back() == '.'; }
+constexpr bool IsColumnName(std::string_view name) {
+  for (const char c : name) {
+    if (!((c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_')) return false;
+  }
+  return !name.empty();
+}
+}  // namespace internal
+
+// False: a mistake in a declaration. Used in a static_assert behind it.
+constexpr bool ok(const TableDef& table) {
+  if (!internal::IsSentence(table.doc) || table.columns.empty() || table.scan.call == nullptr || (table.ops & kSelect) == 0) return false;
+  if (((table.ops & kTruncate) != 0) != (table.truncate != nullptr)) return false;
+  bool any_writable = false;
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    const Column& column = table.columns[i];
+    if (!internal::IsColumnName(column.name.view()) || !internal::IsSentence(column.doc.view()) || column.row != table.scan.row) return false;
+    for (size_t j = 0; j < i; ++j) {
+      if (table.columns[j].name.view() == column.name.view()) return false;
+    }
+    any_writable |= column.is_writable;
+  }
+  if (any_writable != ((table.ops & kUpdate) != 0) || any_writable != (table.update.call != nullptr)) return false;
+  if (any_writable && table.update.row != table.scan.row) return false;
+  for (size_t k = 0; k < table.key.count; ++k) {
+    bool found = false;
+    for (const Column& column : table.columns) found |= column.name.view() == table.key.names[k];
+    if (!found) return false;
+  }
+  return true;
+}
+
+}  // namespace perfschema

@@ -1,0 +1,31 @@
+// tables/tables.h: every table once, sorted. The identifier IS the SQL name.
+#pragma once
+
+#include "table/table_def.h"
+
+// clang-format off
+#define PFS_FOR_EACH_TABLE(X)                     \
+  X(events_waits_current)                         \
+  X(events_waits_history)                         \
+  X(events_waits_history_long)                    \
+  X(events_waits_summary_by_instance)             \
+  X(events_waits_summary_by_thread_by_event_name) \
+  X(events_waits_summary_global_by_event_name)    \
+  X(file_instances)                               \
+  X(file_summary_by_event_name)                   \
+  X(file_summary_by_instance)                     \
+  X(global_status)                                \
+  X(global_variables)                             \
+  X(mutex_instances)                              \
+  X(performance_timers)                           \
+  X(setup_consumers)                              \
+  X(setup_instruments)                            \
+  X(setup_timers)                                 \
+  X(threads)
+// clang-format on
+
+namespace perfschema::tables {
+#define X(name) extern const TableDef name;
+PFS_FOR_EACH_TABLE(X)
+#undef X
+}  // namespace perfschema::tables

@@ -1,0 +1,66 @@
+// global_variables and global_status: name and value. Readable also when pfs is off.
+#include "record/runtime.h"
+#include "tables/tables.h"
+
+namespace perfschema {
+namespace {
+
+struct VariableRow {
+  Text<64> name;
+  std::optional<Text<1024>> value;
+};
+constexpr auto kColumns = columns(col<&VariableRow::name>("VARIABLE_NAME", Unit::kNone, "Name of the variable."),
+                                  col<&VariableRow::value>("VARIABLE_VALUE", Unit::kNone, "Its value as text."));
+
+void ScanVariables(const Snapshot& snapshot, RowSink<VariableRow> out) {
+  for (uint32_t i = 0; i < kOptionCount; ++i) {
+    const auto id = static_cast<OptionId>(i);
+    const int64_t value = snapshot.ok() ? snapshot.option(id) : StartOptions().Get(id);
+    const bool is_switch = kOptions[i].minimum == 0 && kOptions[i].maximum == 1;
+    const std::string text = !is_switch ? std::to_string(value) : value != 0 ? "ON" : "OFF";
+    out({kOptions[i].name, Text<1024>(snapshot.Keep(text))});
+  }
+}
+
+// Losses, then the reasons why something is not as it should be: NULL if all is well.
+void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
+  constexpr std::string_view kNames[] = {
+#define X(name, shown) shown,
+      PFS_FOR_EACH_LOSS(X)
+#undef X
+  };
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    const uint64_t count = snapshot.ok() ? snapshot.loss(static_cast<Loss>(i)) : 0;
+    out({kNames[i], Text<1024>(snapshot.Keep(std::to_string(count)))});
+  }
+  const auto reason = [](std::string_view text) { return text.empty() ? std::optional<Text<1024>>() : Text<1024>(text); };
+  out({"Performance_schema_status_reason", reason(snapshot.ok() ? snapshot.status_reason() : snapshot.Keep(StatusReason()))});
+  out({"Performance_schema_timer_reason", reason(snapshot.ok() ? snapshot.timer_reason() : "")});
+}
+
+// Counters of losses never go down (SEMANTICS L9), and there are no others yet.
+Status KeepStatus() { return {}; }
+
+}  // namespace
+
+constexpr TableDef tables::global_variables{
+    .doc = "The start-time options in force.",
+    .key = {"VARIABLE_NAME"},
+    .columns = kColumns,
+    .scan = scan<&ScanVariables>,
+    .available_when_disabled = true,
+};
+static_assert(ok(tables::global_variables));
+
+constexpr TableDef tables::global_status{
+    .doc = "What was lost for want of room, and why pfs is not fully on.",
+    .ops = kSelect | kTruncate,
+    .key = {"VARIABLE_NAME"},
+    .columns = kColumns,
+    .scan = scan<&ScanStatus>,
+    .truncate = KeepStatus,
+    .available_when_disabled = true,
+};
+static_assert(ok(tables::global_status));
+
+}  // namespace perfschema

@@ -1,0 +1,7 @@
+"""``python -m pfs`` is the command ``pfs``."""
+
+import sys
+
+from pfs.cli import main
+
+sys.exit(main())

@@ -1,0 +1,64 @@
+"""The command ``pfs``.
+
+Arguments and drawing need click and rich, which ``pip install 'perfschema[cli]'`` brings. ``pfs config`` and ``pfs --version`` work without.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import pfs
+
+__all__ = ["CONFIG_FLAGS", "config_text", "main"]
+
+CONFIG_FLAGS = ("--cflags", "--libs", "--includedir", "--libdir", "--cmakedir", "--pkgconfigdir")
+
+
+def config_text(flags: Sequence[str]) -> str:
+    """What ``pfs config`` prints for flags of CONFIG_FLAGS: one line."""
+    from shlex import quote
+
+    library = pfs.get_library_dir()
+    texts = {
+        "--cflags": quote(f"-I{pfs.get_include()}"),
+        "--libs": f"{quote(f'-L{library}')} {quote(f'-Wl,-rpath,{library}')} -lperfschema",
+        "--includedir": pfs.get_include(),
+        "--libdir": library,
+        "--cmakedir": pfs.get_cmake_dir(),
+        "--pkgconfigdir": f"{library}/pkgconfig",
+    }
+    return " ".join(texts[flag] for flag in flags)
+
+
+def _plain(arguments: Sequence[str]) -> int:
+    """What works without click."""
+    if list(arguments) == ["--version"]:
+        print(f"pfs {pfs.__version__}")
+        return 0
+    if arguments and arguments[0] == "config" and len(arguments) > 1 and all(f in CONFIG_FLAGS for f in arguments[1:]):
+        print(config_text([flag for flag in CONFIG_FLAGS if flag in arguments]))
+        return 0
+    print(
+        "pfs: this needs click and rich: pip install 'perfschema[cli]'. "
+        f"Without them: pfs --version, pfs config [{' | '.join(CONFIG_FLAGS)}].",
+        file=sys.stderr,
+    )
+    return 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns its exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        import click  # noqa: F401
+        import rich  # noqa: F401
+    except ImportError:
+        return _plain(arguments)
+    from pfs import _commands
+
+    return _commands.run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,444 @@
+// The reader against segments whose every byte the test has chosen.
+#include <sys/mman.h>
+
+#include <functional>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "aggregate/resets.h"
+#include "synthetic_segment.h"
+
+namespace perfschema {
+namespace {
+
+std::vector<WaitRow> Waits(const Snapshot& snapshot, void (Snapshot::*view)(const std::function<void(const WaitRow&)>&) const) {
+  std::vector<WaitRow> rows;
+  (snapshot.*view)([&](const WaitRow& row) { rows.push_back(row); });
+  return rows;
+}
+std::vector<uint64_t> Ids(const std::vector<WaitRow>& rows) {
+  std::vector<uint64_t> ids;
+  for (const WaitRow& row : rows) ids.push_back(row.event_id);
+  return ids;
+}
+constexpr auto kCurrent = &Snapshot::ForEachCurrentWait;
+constexpr auto kHistory = &Snapshot::ForEachWaitOfHistory;
+constexpr auto kHistoryLong = &Snapshot::ForEachWaitOfHistoryLong;
+using Idlist = std::vector<uint64_t>;
+
+std::map<std::string, IoStat> Totals(const Snapshot& snapshot) {
+  std::map<std::string, IoStat> totals;
+  snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { totals[std::string(row.instrument->name.view())] = row.io; });
+  return totals;
+}
+
+void HideAll(SyntheticSegment& shm, uint32_t view) {
+  HideWaitsOf(shm.segment.element<ShmChunk>(ArrayId::kWaitChunks, 0), shm.segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0),
+              shm.segment.array(ArrayId::kWaitChunks).used.load(), view);
+}
+
+TEST(Text, is_cut_at_its_width_but_not_inside_a_character) {
+  EXPECT_EQ(Text<4>("abcdef").view(), "abcd");
+  EXPECT_EQ(Text<4>("abc\xc3\xa9").view(), "abc");
+  EXPECT_EQ(Text<4>("ab\xc3\xa9").view(), "ab\xc3\xa9");
+  EXPECT_EQ(Text<2>("\x80\x80\x80\x80").view(), "\x80\x80");
+}
+
+TEST(Snapshot, without_a_segment_is_empty) {
+  const Snapshot snapshot{SegmentView()};
+  EXPECT_FALSE(snapshot.ok());
+  EXPECT_TRUE(snapshot.classes().empty());
+  EXPECT_TRUE(snapshot.Threads().empty());
+  EXPECT_TRUE(Waits(snapshot, kCurrent).empty());
+  EXPECT_TRUE(Waits(snapshot, kHistory).empty());
+  EXPECT_TRUE(Waits(snapshot, kHistoryLong).empty());
+  EXPECT_TRUE(Totals(snapshot).empty());
+}
+
+TEST(Snapshot, lists_classes_by_family_then_key) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kFile, "wait/io/file/a/x", 1);
+  shm.AddClass(2, Family::kMutex, "wait/synch/mutex/a/second", 2);
+  shm.AddClass(3, Family::kMutex, "wait/synch/mutex/a/first", 1);
+  shm.AddClass(4, Family::kMutex, "wait/synch/mutex/a/half_made", 3).ready.store(0);
+  const Snapshot snapshot(shm.view());
+  ASSERT_EQ(snapshot.classes().size(), 3u);
+  EXPECT_EQ(snapshot.classes()[0].name.view(), "wait/synch/mutex/a/first");
+  EXPECT_EQ(snapshot.classes()[1].name.view(), "wait/synch/mutex/a/second");
+  EXPECT_EQ(snapshot.classes()[2].name.view(), "wait/io/file/a/x");
+}
+
+TEST(Snapshot, threads_and_their_texts) {
+  SyntheticSegment shm;
+  ShmThread& thread = shm.AddThread(1, 7, "thread/python/worker");
+  thread.os_id.store(4711);
+  shm.AddThread(2, 0, "thread/native/ended");
+  const auto rows = Snapshot(shm.view()).Threads();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].thread_id, 7u);
+  EXPECT_EQ(rows[0].os_id, 4711u);
+  EXPECT_FALSE(rows[0].user);
+  EXPECT_FALSE(rows[0].parent_thread_id);
+}
+
+TEST(Snapshot, a_row_that_stays_torn_is_skipped_and_counted) {
+  SyntheticSegment shm;
+  shm.AddThread(1, 7).seq.store(3);
+  shm.AddThread(2, 8);
+  const Snapshot snapshot(shm.view());
+  EXPECT_EQ(snapshot.Threads().size(), 1u);
+  EXPECT_EQ(snapshot.skipped(), 1u);
+}
+
+TEST(Snapshot, mutexes_add_failed_locks_to_their_cell) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddMutex(1, 1, 0xabc, 4).owner.store((uint64_t{2} << 48) | 7);
+  SyntheticSegment::Fill(shm.at<ShmStripe>(ArrayId::kStripes, 5).io.misc, 2, 6, 1, 30);
+  shm.at<ShmStripeList>(ArrayId::kMutexLists, 1).head.store(5);
+  std::vector<MutexRow> rows;
+  const Snapshot snapshot(shm.view());
+  snapshot.ForEachMutex([&](const MutexRow& row) { rows.push_back(row); });
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].identity, 0xabcu);
+  EXPECT_EQ(rows[0].owner_thread_id, 7u);
+  EXPECT_EQ(rows[0].wait.count, 6u);
+  EXPECT_EQ(rows[0].wait.sum_ps, 46u);
+  EXPECT_EQ(rows[0].wait.min_ps(), 1u);
+  EXPECT_EQ(rows[0].wait.max_ps, 30u);
+}
+
+TEST(Snapshot, cells_of_an_older_generation_are_zero) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddMutex(1, 1, 1, 4);
+  shm.segment.header()->resets[static_cast<size_t>(ResetDomain::kMutexInstances)].store(1);
+  shm.AddMutex(2, 1, 2, 5).gen.store(1);
+  std::map<uint64_t, uint64_t> counts;
+  const Snapshot snapshot(shm.view());
+  snapshot.ForEachMutex([&](const MutexRow& row) { counts[row.identity] = row.wait.count; });
+  EXPECT_EQ(counts, (std::map<uint64_t, uint64_t>{{1, 0}, {2, 5}}));
+}
+
+TEST(Snapshot, thread_waits_list_every_wait_instrument) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddClass(2, Family::kFile, "wait/io/file/a/f");
+  shm.AddClass(3, Family::kThread, "thread/a/t");
+  shm.AddThread(1, 7).cells.store(2);  // column 2 is not there yet
+  const uint64_t width = shm.segment.array(ArrayId::kThreadCells).capacity / shm.segment.array(ArrayId::kThreads).capacity;
+  SyntheticSegment::Fill(shm.segment.element<ShmCell>(ArrayId::kThreadCells, width + 1)->stat, 3, 9, 2, 4);
+  SyntheticSegment::Fill(shm.segment.element<ShmCell>(ArrayId::kThreadCells, width + 2)->stat, 99, 9, 2, 4);
+  std::vector<std::pair<std::string, uint64_t>> rows;
+  const Snapshot snapshot(shm.view());
+  snapshot.ForEachThreadWait([&](const ThreadWaitRow& row) { rows.emplace_back(row.instrument->name.view(), row.wait.count); });
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0], std::make_pair(std::string("wait/synch/mutex/a/m"), uint64_t{3}));
+  EXPECT_EQ(rows[1], std::make_pair(std::string("wait/io/file/a/f"), uint64_t{0}));
+}
+
+TEST(Snapshot, files_have_names_of_any_length) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kFile, "wait/io/file/a/f");
+  const std::string longest = "/" + std::string(511, 'x');
+  shm.AddFile(1, 1, shm.AddName(1, "/tmp/short"), 0).open_count.store(2);
+  shm.AddFile(2, 1, shm.AddName(10, longest), 0);
+  shm.AddFile(3, 1, 0, 0);  // its name was lost
+  shm.AddFile(4, 1, shm.AddName(30, "/gone"), 0).state.store(kFileDead);
+  std::vector<FileRow> rows;
+  const Snapshot snapshot(shm.view());
+  snapshot.ForEachFile([&](const FileRow& row) { rows.push_back(row); });
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].name.view(), "/tmp/short");
+  EXPECT_EQ(rows[0].open_count, 2u);
+  EXPECT_EQ(rows[1].name.view(), longest);
+  EXPECT_EQ(rows[2].name.view(), "");
+  EXPECT_EQ(rows[0].identity, static_cast<uint64_t>(reinterpret_cast<char*>(&shm.at<ShmFile>(ArrayId::kFiles, 1)) -
+                                                    reinterpret_cast<char*>(shm.segment.header())));
+}
+
+TEST(Snapshot, class_totals_add_dead_class_live_and_graves) {
+  SyntheticSegment shm;
+  ShmClass& files = shm.AddClass(1, Family::kFile, "wait/io/file/a/f");
+  ShmClass& mutexes = shm.AddClass(2, Family::kMutex, "wait/synch/mutex/a/m");
+  SyntheticSegment::Fill(mutexes.dead.io.misc, 1000, 1, 1, 1);
+  shm.AddMutex(1, 2, 1, 7);
+  shm.AddMutex(2, 2, 2, 8);
+  SyntheticSegment::Fill(files.dead.io.read, 1, 1, 1, 1);
+  shm.AddStripe(1, 0, 10, 0);
+  files.stripes.store(1);
+  shm.AddStripe(3, 0, 100, 0);
+  shm.AddStripe(2, 3, 200, 77);
+  shm.AddFile(1, 1, shm.AddName(1, "/f"), 2);
+  shm.AddStripe(4, 0, 4000, 0).gen.store(9);
+  auto& grave = shm.at<ShmGrave>(ArrayId::kGraves, 1);
+  grave.stripes.store(4);
+  grave.object_gen.store(9);
+  grave.class_index.store(1);
+  const Snapshot snapshot(shm.view());
+  auto totals = Totals(snapshot);
+  EXPECT_EQ(totals["wait/synch/mutex/a/m"].total().count, 1015u);
+  EXPECT_EQ(totals["wait/io/file/a/f"].read.count, 4311u);
+  EXPECT_EQ(totals["wait/io/file/a/f"].read_bytes, 77u);
+  EXPECT_EQ(snapshot.skipped(), 0u);
+
+  // TRUNCATE of objects leaves the dead, in graves too; of classes, nothing.
+  shm.segment.header()->resets[static_cast<size_t>(ResetDomain::kFileInstances)].fetch_add(1);
+  EXPECT_EQ(Totals(Snapshot(shm.view()))["wait/io/file/a/f"].read.count, 4011u);
+  shm.segment.header()->resets[static_cast<size_t>(ResetDomain::kFileClasses)].fetch_add(1);
+  EXPECT_EQ(Totals(Snapshot(shm.view()))["wait/io/file/a/f"].read.count, 0u);
+}
+
+TEST(Snapshot, class_that_folds_all_the_time_is_skipped_or_read_in_quiet) {
+  SyntheticSegment shm;
+  ShmClass& entry = shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddClass(2, Family::kMutex, "wait/synch/mutex/a/n", 2);
+  shm.AddMutex(1, 1, 1, 7);
+  entry.fold_seq.store(1);
+  {
+    const Snapshot snapshot(shm.view());
+    auto totals = Totals(snapshot);
+    EXPECT_EQ(totals.size(), 1u);
+    EXPECT_EQ(snapshot.skipped(), 1u);
+  }
+  const Snapshot snapshot(shm.view(), [&](const std::function<void()>& run) {
+    entry.fold_seq.store(2);
+    run();
+    return true;
+  });
+  EXPECT_EQ(Totals(snapshot)["wait/synch/mutex/a/m"].total().count, 7u);
+  EXPECT_EQ(snapshot.skipped(), 0u);
+}
+
+TEST(Snapshot, current_shows_open_events_or_the_last_outer_one) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddThread(1, 7);
+  shm.AddChunk(1, 2, 1, 7, 0);
+  shm.AddRecord(1, 0, 1, 100, 10);
+  shm.AddRecord(1, 1, 2, 200, 50, kRecordClosed, 1);
+  auto& nested = shm.AddRecord(1, 2, 3, 210, 10);
+  nested.nesting_event_id.store(2);
+  nested.what.store(nested.what.load() | uint64_t{kNestingWait} << 24);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kCurrent)), (Idlist{2}));
+  shm.AddRecord(1, 3, 4, 300, 0, kRecordOpen);
+  shm.AddRecord(1, 4, 5, 310, 0, kRecordOpen);
+  const Snapshot snapshot(shm.view());
+  const auto rows = Waits(snapshot, kCurrent);
+  EXPECT_EQ(Ids(rows), (Idlist{4, 5}));
+  EXPECT_EQ(rows[0].timer_start, 300u);
+  EXPECT_FALSE(rows[0].timer_end);
+  EXPECT_FALSE(rows[0].timer_wait);
+  EXPECT_FALSE(rows[0].end_event_id);
+  EXPECT_EQ(rows[0].operation.view(), "lock");
+  EXPECT_EQ(rows[0].event_name.view(), "wait/synch/mutex/a/m");
+}
+
+TEST(Snapshot, history_is_the_last_to_finish_of_live_threads) {
+  SyntheticSegment shm("performance_schema_events_waits_history_size=3,performance_schema_max_thread_instances=8");
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddThread(1, 7);
+  shm.AddChunk(2, 2, 1, 7, 0);  // the pool grows: `taken` says nothing, event numbers do
+  shm.AddChunk(1, 2, 1, 7, 0);
+  shm.AddRecord(2, 0, 1, 100, 5000, kRecordClosed, 4);  // outer: ends last, with END_EVENT_ID 5
+  for (uint32_t i = 1; i < 4; ++i) shm.AddRecord(2, i, 1 + i, 100 + i, 1);
+  shm.AddRecord(1, 0, 5, 200, 1);
+  shm.AddChunk(3, 2, 2, 8, 0);  // of a thread that ended
+  shm.AddRecord(3, 0, 1, 100, 10);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, 4, 5}));
+  EXPECT_EQ(Waits(Snapshot(shm.view()), kHistoryLong).size(), 6u);
+  // Not in the view: the consumer was off, or the thread's HISTORY.
+  auto& record = shm.at<ShmWaitRecord>(ArrayId::kWaitRecords, 1 * kRecordsPerChunk);
+  record.state.fetch_and(~kRecordHistory);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, 3, 4}));
+}
+
+TEST(Snapshot, history_long_is_limited_and_ordered_by_end) {
+  SyntheticSegment shm("performance_schema_events_waits_history_long_size=4,performance_schema_max_thread_instances=8");
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddChunk(1, 4, 1, 7, 5);
+  shm.AddChunk(2, 2, 2, 8, 3);
+  for (uint32_t i = 0; i < 4; ++i) shm.AddRecord(1, i, 1 + i, 100 * i, 10);
+  for (uint32_t i = 0; i < 3; ++i) shm.AddRecord(2, i, 11 + i, 100 * i + 50, 10);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistoryLong)), (Idlist{12, 3, 13, 4}));
+}
+
+TEST(Snapshot, records_of_another_lap_are_not_there) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddThread(1, 7);
+  ShmChunk& chunk = shm.AddChunk(1, 2, 1, 7, 0);
+  for (uint32_t i = 0; i < 5; ++i) shm.AddRecord(1, i, 1 + i, 100 * i, 10);
+  EXPECT_EQ(Waits(Snapshot(shm.view()), kHistory).size(), 5u);
+  chunk.lap.store(3);  // changes hands
+  EXPECT_EQ(Waits(Snapshot(shm.view()), kHistory).size(), 0u);
+  chunk.lap.store(4);  // taken again, nothing in it
+  EXPECT_EQ(Waits(Snapshot(shm.view()), kHistory).size(), 0u);
+  shm.AddRecord(1, 0, 6, 900, 10);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{6}));
+}
+
+TEST(Snapshot, truncated_views_hide_what_existed_and_only_there) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddThread(1, 7);
+  ShmChunk& chunk = shm.AddChunk(1, 2, 1, 7, 0);
+  shm.AddRecord(1, 0, 1, 100, 10);
+  shm.AddRecord(1, 1, 2, 200, 10, kRecordOpen);
+  HideAll(shm, kViewHistory);
+  HideAll(shm, kViewCurrent);
+  EXPECT_TRUE(Waits(Snapshot(shm.view()), kHistory).empty());
+  EXPECT_TRUE(Waits(Snapshot(shm.view()), kCurrent).empty());
+  EXPECT_EQ(Waits(Snapshot(shm.view()), kHistoryLong).size(), 1u);
+  shm.AddRecord(1, 1, 2, 200, 10);  // the event that ran ends: it stays hidden
+  shm.AddRecord(1, 2, 3, 300, 10);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{3}));
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistoryLong)), (Idlist{1, 2, 3}));
+  HideAll(shm, kViewHistory);  // a second time
+  EXPECT_TRUE(Waits(Snapshot(shm.view()), kHistory).empty());
+  chunk.lap.store(4);
+  shm.AddRecord(1, 0, 40, 400, 10);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{40}));
+}
+
+TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kFile, "wait/io/file/a/f");
+  shm.AddChunk(1, 2, 1, 7, 0);
+  auto& source = shm.at<ShmSource>(ArrayId::kSources, 3);
+  std::memcpy(source.text, "main.c:12", 9);
+  source.bytes.store(9);
+  const uint32_t name = shm.AddName(5, "/tmp/data");
+  auto& record = shm.AddRecord(1, 0, 1, 100, 10);
+  record.what.store(1 | static_cast<uint64_t>(Operation::kWrite) << 16 | uint64_t{3} << 32);
+  record.bytes.store(123);
+  record.flags_and_name.store(uint64_t{name} << 32 | 5);
+  record.name_version.store(2);
+  record.end_info.store(uint64_t{9} << 32);
+  auto row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
+  EXPECT_FALSE(row.number_of_bytes || row.flags || row.object_name || row.spins || row.nesting_event_id || row.nesting_type);
+  EXPECT_EQ(row.end_event_id, 1u);
+  record.state.fetch_or(kRecordHasBytes | kRecordHasFlags | kRecordHasName | kRecordHasSpins);
+  const Snapshot snapshot(shm.view());
+  row = Waits(snapshot, kHistoryLong).at(0);
+  EXPECT_EQ(row.number_of_bytes, 123);
+  EXPECT_EQ(row.flags, 5u);
+  EXPECT_EQ(row.spins, 9u);
+  EXPECT_EQ(row.object_name->view(), "/tmp/data");
+  EXPECT_EQ(row.object_type->view(), "FILE");
+  EXPECT_EQ(row.source->view(), "main.c:12");
+  EXPECT_EQ(row.operation.view(), "write");
+  EXPECT_EQ(*row.timer_end - *row.timer_start, row.timer_wait);
+  // The name was given to another file meanwhile.
+  record.name_version.store(4);
+  EXPECT_FALSE(Waits(Snapshot(shm.view()), kHistoryLong).at(0).object_name);
+  record.state.fetch_and(~kRecordTimed);
+  row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
+  EXPECT_FALSE(row.timer_start || row.timer_end || row.timer_wait);
+}
+
+// ---- Damaged segments: any bytes give rows or none, never a crash or a hang -----------------------------------------------------------
+
+void ReadAll(const SegmentView& view) {
+  const Snapshot snapshot(view);
+  (void)snapshot.Threads();
+  (void)snapshot.Arrays();
+  (void)snapshot.timer_of(TimedClass::kWait);
+  (void)snapshot.status_reason();
+  snapshot.ForEachMutex([](const MutexRow&) {});
+  snapshot.ForEachFile([](const FileRow&) {});
+  snapshot.ForEachThreadWait([](const ThreadWaitRow&) {});
+  (void)Totals(snapshot);
+  (void)Waits(snapshot, kCurrent);
+  (void)Waits(snapshot, kHistory);
+  (void)Waits(snapshot, kHistoryLong);
+}
+
+void FillSegment(SyntheticSegment& shm) {
+  shm.AddClass(1, Family::kFile, "wait/io/file/a/f");
+  shm.AddClass(2, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddThread(1, 7).cells.store(64);
+  for (uint32_t i = 1; i < 20; ++i) shm.AddStripe(i, i == 19 ? 0 : i + 1, 1, 1);
+  shm.AddFile(1, 1, shm.AddName(1, "/tmp/some/file/with/a/name/that/is/longer/than/one/granule/of/the/segment"), 1);
+  shm.AddMutex(1, 2, 1, 1);
+  shm.at<ShmStripeList>(ArrayId::kMutexLists, 1).head.store(3);
+  shm.AddChunk(1, 2, 1, 7, 0);
+  auto& grave = shm.at<ShmGrave>(ArrayId::kGraves, 1);
+  grave.stripes.store(4);
+  grave.class_index.store(1);
+  for (uint32_t i = 0; i < 20; ++i) {
+    auto& record = shm.AddRecord(1, i, 1 + i, 100, 10, kRecordClosed | kRecordHasName | kRecordHasBytes);
+    record.flags_and_name.store(uint64_t{1} << 32);
+    record.name_version.store(2);
+  }
+}
+
+TEST(DamagedSegment, circular_lists_end) {
+  SyntheticSegment shm;
+  FillSegment(shm);
+  shm.at<ShmStripe>(ArrayId::kStripes, 19).next.store(1);
+  ReadAll(shm.view());
+  const Snapshot snapshot(shm.view());
+  snapshot.ForEachFile([](const FileRow&) { ADD_FAILURE(); });
+  EXPECT_EQ(snapshot.skipped(), 1u);
+}
+
+TEST(DamagedSegment, indices_out_of_range_are_refused) {
+  for (const uint32_t bad : {0x7fffffffu, 0xffffffffu, 1000000u}) {
+    SyntheticSegment shm;
+    FillSegment(shm);
+    shm.at<ShmFile>(ArrayId::kFiles, 1).stripes.store(bad);
+    shm.at<ShmFile>(ArrayId::kFiles, 1).name.store(bad);
+    shm.at<ShmStripeList>(ArrayId::kMutexLists, 1).head.store(bad);
+    ReadAll(shm.view());
+  }
+}
+
+TEST(DamagedSegment, directory_that_lies_is_clamped) {
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    for (int field = 0; field < 5; ++field) {
+      for (const uint64_t bad : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} / 3}) {
+        SyntheticSegment shm;
+        FillSegment(shm);
+        ShmArray& array = shm.segment.header()->arrays[i];
+        if (field == 0) array.offset = bad;
+        if (field == 1) array.stride = bad;
+        if (field == 2) array.capacity = bad;
+        if (field == 3) array.used.store(bad);
+        if (field == 4) array.reserved.store(bad);
+        if (field == 3) array.capacity = bad;
+        ReadAll(shm.view());
+        munmap(shm.segment.header(), shm.view().bytes());
+      }
+    }
+  }
+}
+
+TEST(DamagedSegment, random_bytes_never_crash_the_reader) {
+  const uint32_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int round = 0; round < 40; ++round) {
+    SyntheticSegment shm;
+    FillSegment(shm);
+    auto* bytes = reinterpret_cast<uint8_t*>(shm.segment.header());
+    // Half of the damage in the header, half at the start of the arrays.
+    for (int i = 0; i < 200; ++i) {
+      uint64_t at = random() % sizeof(ShmHeader);
+      if (i % 2 == 1) {
+        const ShmArray& array = shm.segment.header()->arrays[random() % kArrayCount];
+        at = array.offset + random() % 4096;
+        if (round % 2 == 0 && array.stride != 0) at = array.offset + random() % (20 * array.stride);
+      } else if (round % 2 == 0) {
+        continue;
+      }
+      if (at < shm.view().bytes()) bytes[at] = static_cast<uint8_t>(random());
+    }
+    ReadAll(shm.view());
+    munmap(bytes, shm.view().bytes());
+  }
+}
+
+}  // namespace
+}  // namespace perfschema

@@ -1,0 +1,130 @@
+// tests/cpp/synthetic_segment.h: a segment without a writer: tests store to it what a writer would have left, or never would.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "shm/segment.h"
+#include "snapshot/snapshot.h"
+
+namespace perfschema {
+
+// Threads: external lock.
+class SyntheticSegment {
+ public:
+  explicit SyntheticSegment(std::string_view option_text = "performance_schema_max_thread_instances=8,performance_schema_max_file_instances=64,"
+                                                           "performance_schema_max_mutex_instances=64") {
+    setenv("PFS_SEGMENT", "private", 1);
+    Options options;
+    EXPECT_TRUE(options.Parse(option_text).ok());
+    std::string reason;
+    EXPECT_TRUE(segment.Create(options, &reason).ok()) << reason;
+    for (int i = 0; i < kTimerCount; ++i) {
+      segment.header()->timers[i] = {0, uint64_t{1} << TimerScale::kFractionBits, 1'000'000'000'000, static_cast<uint64_t>(i)};  // a tick is a ps
+    }
+    segment.header()->magic = kSegmentMagic;
+  }
+
+  template <typename T>
+  T& at(ArrayId id, uint64_t index) {
+    EXPECT_TRUE(segment.ReserveUpTo(id, index + 1));
+    ShmArray& array = segment.array(id);
+    if (array.used.load() < index + 1) array.used.store(index + 1);
+    return *segment.element<T>(id, index);
+  }
+
+  ShmClass& AddClass(uint32_t index, Family family, std::string_view name, uint32_t key = 1) {
+    auto& entry = at<ShmClass>(ArrayId::kClasses, index);
+    entry.family = static_cast<uint32_t>(family);
+    entry.key = key;
+    entry.name_bytes = static_cast<uint32_t>(name.size());
+    std::memcpy(entry.name, name.data(), name.size());
+    entry.enabled.store(1);
+    entry.timed.store(1);
+    entry.ready.store(1);
+    return entry;
+  }
+  ShmThread& AddThread(uint32_t slot, uint64_t thread_id, std::string_view name = "thread/native/main") {
+    auto& thread = at<ShmThread>(ArrayId::kThreads, slot);
+    char padded[128] = {};
+    std::memcpy(padded, name.data(), name.size());
+    CopyToShared(thread.name, padded, sizeof padded);
+    thread.flags.store(kThreadInstrumented | kThreadHistory);
+    thread.thread_id.store(thread_id);
+    return thread;
+  }
+  static void Fill(ShmStat& stat, uint64_t count, uint64_t sum, uint64_t min, uint64_t max) {
+    stat.count.store(count);
+    stat.sum_ps.store(sum);
+    stat.inverted_min_ps.store(~min);
+    stat.max_ps.store(max);
+  }
+  ShmInstance& AddMutex(uint32_t index, uint16_t class_index, uint64_t identity, uint64_t count) {
+    auto& mutex = at<ShmInstance>(ArrayId::kMutexes, index);
+    at<ShmStripeList>(ArrayId::kMutexLists, index);
+    Fill(mutex.stat, count, count * 10, 5, 20);
+    mutex.identity.store(identity);
+    mutex.version.fetch_add(1);
+    mutex.class_index.store(class_index);
+    return mutex;
+  }
+  ShmStripe& AddStripe(uint32_t index, uint32_t next, uint64_t reads, uint64_t bytes) {
+    auto& stripe = at<ShmStripe>(ArrayId::kStripes, index);
+    stripe.next.store(next);
+    stripe.owner.store(1);
+    Fill(stripe.io.read, reads, reads * 100, 50, 200);
+    stripe.io.read_bytes.store(bytes);
+    return stripe;
+  }
+  uint32_t AddName(uint32_t granule, std::string_view text) {
+    auto& last = at<ShmNameGranule>(ArrayId::kNames, granule + (16 + text.size() - 1) / 64);
+    (void)last;
+    auto& first = at<ShmNameGranule>(ArrayId::kNames, granule);
+    first.bytes = static_cast<uint32_t>(text.size());
+    CopyToShared(first.text, text.data(), text.size());
+    first.version.store(2);
+    return granule;
+  }
+  ShmFile& AddFile(uint32_t index, uint16_t class_index, uint32_t name, uint32_t stripes) {
+    auto& file = at<ShmFile>(ArrayId::kFiles, index);
+    file.name.store(name);
+    file.stripes.store(stripes);
+    file.state.store(kFileLive);
+    file.version.fetch_add(1);
+    file.class_index.store(class_index);
+    return file;
+  }
+  ShmChunk& AddChunk(uint32_t index, uint32_t lap, uint32_t slot, uint64_t thread_id, uint64_t taken) {
+    auto& chunk = at<ShmChunk>(ArrayId::kWaitChunks, index);
+    at<ShmWaitRecord>(ArrayId::kWaitRecords, (index + 1) * kRecordsPerChunk - 1);
+    chunk.thread.store(slot);
+    chunk.thread_id.store(thread_id);
+    chunk.taken.store(taken);
+    chunk.lap.store(lap);
+    return chunk;
+  }
+  // A mutex event of class 1 that took `wait` ticks.
+  ShmWaitRecord& AddRecord(uint32_t chunk, uint32_t i, uint64_t event_id, uint64_t start, uint64_t wait, uint64_t more_bits = kRecordClosed,
+                           uint64_t children = 0) {
+    auto& record = at<ShmWaitRecord>(ArrayId::kWaitRecords, uint64_t{chunk} * kRecordsPerChunk + i);
+    record.event_id.store(event_id);
+    record.start_ticks.store(start);
+    record.end_ticks.store(start + wait);
+    record.object.store(0x1000 + event_id);
+    record.what.store(1 | static_cast<uint64_t>(Operation::kLock) << 16);
+    record.nesting_event_id.store(0);
+    record.end_info.store(children);
+    const uint64_t lap = at<ShmChunk>(ArrayId::kWaitChunks, chunk).lap.load();
+    record.state.store(lap << 32 | kRecordTimed | kRecordHistory | kRecordHistoryLong | more_bits);
+    return record;
+  }
+
+  SegmentView view() const { return segment.view(); }
+  Segment segment;
+};
+
+}  // namespace perfschema

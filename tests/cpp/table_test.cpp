@@ -1,0 +1,340 @@
+// Tables as data: what is declared, what is read, what may be changed.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "record/mutexes.h"
+#include "setup/setup.h"
+#include "synthetic_segment.h"
+#include "table/nearest.h"
+#include "table/registry.h"
+#include "table/table_def.h"
+
+namespace perfschema {
+namespace {
+
+const TableFacts& Table(std::string_view name) {
+  const TableFacts* table = nullptr;
+  const Status status = FindTable(name, &table);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return *table;
+}
+
+size_t ColumnIndex(const TableFacts& table, std::string_view name) {
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    if (table.columns[i].name == name) return i;
+  }
+  ADD_FAILURE() << "no column " << name;
+  return 0;
+}
+
+// Cells as text, NULL as "NULL".
+std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<std::string_view> names, const SegmentView& view) {
+  const TableFacts& table = Table(name);
+  std::vector<size_t> chosen;
+  for (const std::string_view column : names) chosen.push_back(ColumnIndex(table, column));
+  TableData data;
+  const Status status = ReadTable(table, view, chosen, &data);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(data.columns.size(), chosen.size());
+  std::vector<std::vector<std::string>> rows(data.rows);
+  for (size_t c = 0; c < chosen.size(); ++c) {
+    const ColumnData& column = data.columns[c];
+    const ColumnFacts& facts = table.columns[chosen[c]];
+    for (size_t r = 0; r < data.rows; ++r) {
+      if (!column.nulls.empty() && column.nulls.at(r) != 0) rows[r].push_back("NULL");
+      else if (facts.kind == ColumnKind::kEnum) rows[r].emplace_back(facts.values[column.codes.at(r)]);
+      else if (facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kSet) rows[r].push_back(column.texts.at(column.codes.at(r)));
+      else rows[r].push_back(std::to_string(static_cast<int64_t>(column.words.at(r))));
+    }
+  }
+  return rows;
+}
+using Rows = std::vector<std::vector<std::string>>;
+
+// Every table, in every state, gives columns of its declared shape.
+void CheckShape(const TableFacts& table, const TableData& data) {
+  ASSERT_EQ(data.columns.size(), table.columns.size());
+  for (size_t c = 0; c < table.columns.size(); ++c) {
+    const ColumnFacts& facts = table.columns[c];
+    const ColumnData& column = data.columns[c];
+    SCOPED_TRACE(std::string(table.name) + "." + std::string(facts.name));
+    const bool is_coded = facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kEnum || facts.kind == ColumnKind::kSet;
+    EXPECT_EQ(column.words.size(), is_coded ? 0 : data.rows);
+    EXPECT_EQ(column.codes.size(), is_coded ? data.rows : 0);
+    EXPECT_TRUE(column.nulls.empty() || column.nulls.size() == data.rows);
+    EXPECT_TRUE(facts.nullable || column.nulls.empty());
+    const size_t limit = facts.kind == ColumnKind::kEnum ? facts.values.size() : column.texts.size();
+    for (const uint32_t code : column.codes) EXPECT_LT(code, limit);
+    EXPECT_EQ(std::set<std::string>(column.texts.begin(), column.texts.end()).size(), column.texts.size());
+  }
+}
+
+TEST(Registry, tables_are_sorted_and_documented) {
+  std::string_view last;
+  for (const TableFacts& table : AllTables()) {
+    EXPECT_LT(last, table.name);
+    last = table.name;
+    EXPECT_EQ(table.doc.back(), '.');
+    EXPECT_NE(table.operations & kSelect, 0u);
+    for (const ColumnFacts& column : table.columns) {
+      EXPECT_EQ(column.doc.back(), '.') << table.name << "." << column.name;
+      EXPECT_EQ(column.sql_type.empty(), false);
+    }
+  }
+  EXPECT_GE(AllTables().size(), 17u);
+}
+
+TEST(Registry, unknown_table_names_the_nearest) {
+  const TableFacts* table = nullptr;
+  const Status status = FindTable("mutex_instance", &table);
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_NE(status.message().find("'mutex_instances'"), std::string::npos) << status.message();
+  EXPECT_TRUE(FindTable("MUTEX_INSTANCES", &table).ok());
+}
+
+TEST(Registry, types_derive_from_members) {
+  const TableFacts& table = Table("setup_instruments");
+  const auto type = [&](std::string_view name) { return table.columns[ColumnIndex(table, name)]; };
+  EXPECT_EQ(type("NAME").sql_type, "varchar(128)");
+  EXPECT_FALSE(type("NAME").nullable);
+  EXPECT_EQ(type("TIMED").sql_type, "enum('YES','NO')");
+  EXPECT_TRUE(type("TIMED").nullable && type("TIMED").writable);
+  EXPECT_EQ(type("PROPERTIES").sql_type, "set('singleton','progress','user','global_statistics','mutable','controlled_by_default')");
+  EXPECT_EQ(type("VOLATILITY").sql_type, "int");
+  EXPECT_EQ(type("DOCUMENTATION").sql_type, "longtext");
+  EXPECT_EQ(table.columns.back().name, "TRACE_ENABLED");
+  const TableFacts& files = Table("file_summary_by_instance");
+  EXPECT_EQ(files.columns.size(), 25u);
+  EXPECT_EQ(files.columns[ColumnIndex(files, "SUM_NUMBER_OF_BYTES_READ")].sql_type, "bigint");
+  EXPECT_EQ(files.columns[ColumnIndex(files, "COUNT_STAR")].sql_type, "bigint unsigned");
+}
+
+TEST(Registry, ddl_says_everything) {
+  const std::string ddl = TableDdl(Table("mutex_instances"));
+  EXPECT_NE(ddl.find("CREATE TABLE performance_schema.mutex_instances ("), std::string::npos) << ddl;
+  EXPECT_NE(ddl.find("LOCKED_BY_THREAD_ID"), std::string::npos);
+  EXPECT_NE(ddl.find("PRIMARY KEY (OBJECT_INSTANCE_BEGIN)"), std::string::npos);
+  for (const TableFacts& table : AllTables()) EXPECT_EQ(TableDdl(table).substr(0, 32), "CREATE TABLE performance_schema.") << table.name;
+}
+
+TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddClass(2, Family::kFile, "wait/io/file/a/f");
+  shm.AddThread(1, 7);
+  shm.AddMutex(1, 1, 1, 4);
+  shm.AddFile(1, 2, shm.AddName(1, "/f"), 0);
+  shm.AddChunk(1, 2, 1, 7, 0);
+  for (uint32_t i = 0; i < 9; ++i) shm.AddRecord(1, i, 1 + i, 100 * i, 10);
+  SyntheticSegment empty;
+  for (const TableFacts& table : AllTables()) {
+    TableData data;
+    ASSERT_TRUE(ReadTable(table, shm.view(), {}, &data).ok());
+    CheckShape(table, data);
+    EXPECT_NE(data.rows, 0u) << table.name;
+    ASSERT_TRUE(ReadTable(table, empty.view(), {}, &data).ok());
+    CheckShape(table, data);
+    ASSERT_TRUE(ReadTable(table, SegmentView(), {}, &data).ok());
+    CheckShape(table, data);
+    EXPECT_EQ(data.rows != 0, table.available_when_disabled) << table.name;
+    // Keys are unique.
+    std::vector<std::string_view> key(table.key.begin(), table.key.end());
+    if (key.empty()) continue;
+    const Rows rows = Read(table.name, key, shm.view());
+    EXPECT_EQ(std::set<std::vector<std::string>>(rows.begin(), rows.end()).size(), rows.size()) << table.name;
+  }
+}
+
+TEST(ReadTable, selects_columns_in_the_order_asked_for) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddMutex(1, 1, 77, 4).owner.store(9);
+  shm.AddMutex(2, 1, 78, 4);
+  EXPECT_EQ(Read("mutex_instances", {"LOCKED_BY_THREAD_ID", "NAME", "OBJECT_INSTANCE_BEGIN"}, shm.view()),
+            (Rows{{"9", "wait/synch/mutex/a/m", "77"}, {"NULL", "wait/synch/mutex/a/m", "78"}}));
+  TableData data;
+  const size_t beyond[] = {99};
+  EXPECT_EQ(ReadTable(Table("mutex_instances"), shm.view(), beyond, &data).code(), Code::kInvalidArgument);
+}
+
+TEST(ReadTable, texts_are_built_once) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  shm.AddChunk(1, 2, 1, 7, 0);
+  for (uint32_t i = 0; i < 32; ++i) shm.AddRecord(1, i, 1 + i, 100 * i, 10);
+  const TableFacts& table = Table("events_waits_history_long");
+  TableData data;
+  ASSERT_TRUE(ReadTable(table, shm.view(), {}, &data).ok());
+  EXPECT_EQ(data.rows, 32u);
+  EXPECT_EQ(data.columns[ColumnIndex(table, "EVENT_NAME")].texts, std::vector<std::string>{"wait/synch/mutex/a/m"});
+  EXPECT_EQ(data.columns[ColumnIndex(table, "OPERATION")].texts, std::vector<std::string>{"lock"});
+}
+
+TEST(ColumnBuilder, one_code_for_one_text_wherever_it_lies) {
+  ColumnBuilder builder;
+  std::vector<std::string> texts;
+  for (int i = 0; i < 1000; ++i) texts.push_back("text number " + std::to_string(i % 100));
+  for (const std::string& text : texts) builder.AddText(text);
+  builder.AddNullCode();
+  const ColumnData data = builder.Finish();
+  EXPECT_EQ(data.texts.size(), 100u);
+  for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(data.texts[data.codes[i]], texts[i]);
+  EXPECT_EQ(data.nulls.size(), 1001u);
+  EXPECT_EQ(data.nulls[1000], 1);
+}
+
+TEST(ReadTable, performance_timers_has_six_rows) {
+  SyntheticSegment shm;
+  const Rows rows = Read("performance_timers", {"TIMER_NAME", "TIMER_FREQUENCY"}, shm.view());
+  ASSERT_EQ(rows.size(), 6u);
+  EXPECT_EQ(rows[0][0], "CYCLE");
+  EXPECT_EQ(rows[5][0], "THREAD_CPU");
+  EXPECT_EQ(rows[1][1], "1000000000");
+}
+
+TEST(ReadTable, variables_are_shown_as_users_write_them) {
+  SyntheticSegment shm("performance_schema_events_waits_history_size=17");
+  std::map<std::string, std::string> values;
+  for (const auto& row : Read("global_variables", {"VARIABLE_NAME", "VARIABLE_VALUE"}, shm.view())) values[row[0]] = row[1];
+  EXPECT_EQ(values["performance_schema"], "ON");
+  EXPECT_EQ(values["performance_schema_events_waits_history_size"], "17");
+  EXPECT_EQ(values.size(), kOptionCount);
+  values.clear();
+  for (const auto& row : Read("global_status", {"VARIABLE_NAME", "VARIABLE_VALUE"}, shm.view())) values[row[0]] = row[1];
+  EXPECT_EQ(values["Performance_schema_locker_lost"], "0");
+  EXPECT_EQ(values["Performance_schema_status_reason"], "NULL");
+}
+
+// ---- The own process ------------------------------------------------------------------------------------------------------------------
+
+class OwnProcess : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("PFS_SEGMENT", "private", 1);
+    uint32_t key = 0;
+    ASSERT_TRUE(RegisterInstrumentByName(Family::kMutex, "table_test/first", "One.", &key).ok());
+    ASSERT_TRUE(RegisterInstrumentByName(Family::kMutex, "table_test/second", "", &key).ok());
+    ASSERT_TRUE(RegisterInstrumentByName(Family::kFile, "table_test/data", "", &key).ok());
+  }
+  Status Update(std::string_view table, std::vector<Condition> where, std::vector<Assignment> set) {
+    return UpdateTable(Table(table), where, set, &rows);
+  }
+  std::string Enabled(const char* name) {
+    for (const auto& row : Read("setup_instruments", {"NAME", "ENABLED", "TIMED"}, OwnSegment())) {
+      if (row[0] == name) return row[1] + "/" + row[2];
+    }
+    return "?";
+  }
+  uint64_t rows = 99;
+};
+constexpr char kFirst[] = "wait/synch/mutex/table_test/first", kSecond[] = "wait/synch/mutex/table_test/second";
+
+TEST_F(OwnProcess, setup_instruments_is_updated_by_pattern) {
+  EXPECT_EQ(Enabled(kFirst), "YES/YES");
+  EXPECT_TRUE(Update("setup_instruments", {{"name", "wait/synch/mutex/table_test/%", true}}, {{"enabled", "no"}}).ok());
+  EXPECT_EQ(rows, 2u);
+  EXPECT_EQ(Enabled(kFirst), "NO/YES");
+  EXPECT_TRUE(Update("setup_instruments", {{"NAME", kFirst, false}, {"ENABLED", "NO", false}}, {{"ENABLED", "YES"}, {"TIMED", "NO"}}).ok());
+  EXPECT_EQ(rows, 1u);
+  EXPECT_EQ(Enabled(kFirst), "YES/NO");
+  EXPECT_EQ(Enabled(kSecond), "NO/YES");
+  EXPECT_TRUE(Update("setup_instruments", {{"NAME", "nothing", false}}, {{"ENABLED", "YES"}}).ok());
+  EXPECT_EQ(rows, 0u);
+  EXPECT_TRUE(Update("setup_instruments", {}, {{"ENABLED", "YES"}, {"TIMED", "YES"}}).ok());
+  EXPECT_EQ(rows, 3u);
+}
+
+TEST_F(OwnProcess, bad_updates_change_nothing_and_say_what_is_legal) {
+  struct Case {
+    const char* table;
+    std::vector<Condition> where;
+    std::vector<Assignment> set;
+    Code code;
+    const char* says;
+  };
+  const Case cases[] = {
+      {"setup_consumers", {}, {{"ENABLED", "maybe"}}, Code::kInvalidArgument, "column ENABLED of setup_consumers takes YES or NO, not 'maybe'"},
+      {"setup_consumers", {}, {{"ENABLED", {}}}, Code::kInvalidArgument, "not NULL"},
+      {"setup_consumers", {}, {{"NAME", "x"}}, Code::kNotAllowed, "these can: ENABLED"},
+      {"setup_consumers", {}, {{"ENABLE", "NO"}}, Code::kNotFound, "the nearest is 'ENABLED'"},
+      {"setup_consumers", {{"NAMES", "x", false}}, {{"ENABLED", "NO"}}, Code::kNotFound, "the nearest is 'NAME'"},
+      {"setup_consumers", {}, {}, Code::kInvalidArgument, "sets no column"},
+      {"setup_consumers", {}, {{"ENABLED", "NO"}, {"enabled", "YES"}}, Code::kInvalidArgument, "twice"},
+      {"setup_instruments", {{"ENABLED", "perhaps", false}}, {{"ENABLED", "NO"}}, Code::kInvalidArgument, "takes YES or NO"},
+      {"setup_instruments", {}, {{"ENABLED", "NO"}, {"TIMED", {}}}, Code::kInvalidArgument, "takes YES or NO, not NULL"},
+      {"setup_instruments", {}, {{"ENABLED", "NO"}, {"FLAGS", "controlled"}}, Code::kNotAllowed, "memory instruments only"},
+      {"setup_timers", {}, {{"TIMER_NAME", "CYCLES"}}, Code::kInvalidArgument, "the nearest is 'CYCLE'"},
+      {"mutex_instances", {}, {{"NAME", "x"}}, Code::kNotAllowed, "it allows SELECT"},
+  };
+  for (const Case& one : cases) {
+    const Status status = Update(one.table, one.where, one.set);
+    EXPECT_EQ(status.code(), one.code) << one.says;
+    EXPECT_NE(status.message().find(one.says), std::string::npos) << status.message() << "\nshould say: " << one.says;
+    EXPECT_EQ(rows, 0u);
+  }
+  EXPECT_EQ(Enabled(kFirst), "YES/YES");
+  for (const auto& row : Read("setup_consumers", {"ENABLED"}, OwnSegment())) EXPECT_EQ(row[0], "YES");
+}
+
+TEST_F(OwnProcess, consumers_and_timers_are_updated) {
+  EXPECT_TRUE(Update("setup_consumers", {{"NAME", "events_waits_%", true}}, {{"ENABLED", "NO"}}).ok());
+  EXPECT_EQ(rows, 3u);
+  EXPECT_TRUE(Update("setup_consumers", {}, {{"ENABLED", "YES"}}).ok());
+  EXPECT_EQ(rows, kConsumerCount);
+  EXPECT_TRUE(Update("setup_timers", {{"NAME", "wait", false}}, {{"TIMER_NAME", "MICROSECOND"}}).ok());
+  EXPECT_EQ(rows, 1u);
+  const Rows timers = Read("setup_timers", {"NAME", "TIMER_NAME"}, OwnSegment());
+  ASSERT_EQ(timers.size(), 5u);
+  EXPECT_EQ(timers[1], (std::vector<std::string>{"wait", "MICROSECOND"}));
+  EXPECT_TRUE(Update("setup_timers", {{"NAME", "wait", false}}, {{"TIMER_NAME", "CYCLE"}}).ok());
+}
+
+TEST_F(OwnProcess, truncate_is_allowed_where_declared) {
+  for (const TableFacts& table : AllTables()) {
+    const Status status = TruncateTable(table);
+    if ((table.operations & kTruncate) != 0) {
+      EXPECT_TRUE(status.ok()) << table.name;
+    } else {
+      EXPECT_EQ(status.code(), Code::kNotAllowed) << table.name;
+      EXPECT_NE(status.message().find("it allows SELECT"), std::string::npos);
+    }
+  }
+}
+
+TEST(Nearest, takes_the_fewest_edits) {
+  const std::vector<std::string_view> names{"ENABLED", "TIMED", "NAME"};
+  const auto same = [](std::string_view name) { return name; };
+  EXPECT_EQ(Nearest("enabld", names, same), "ENABLED");
+  EXPECT_EQ(Nearest("tmed", names, same), "TIMED");
+  EXPECT_EQ(Nearest(std::string(100000, 'x'), names, same).empty(), false);
+}
+
+// A mistake in a declaration is found by ok(), which every declaration is built with.
+struct BadRow {
+  uint64_t a;
+  YesNo b;
+};
+void ScanBad(const Snapshot&, RowSink<BadRow>) {}
+Status UpdateBad(const BadRow&, const BadRow&) { return {}; }
+constexpr auto kGood = columns(col<&BadRow::a>("A", Unit::kNone, "A."), col<&BadRow::b>("B", Unit::kNone, "B."));
+constexpr auto kTwice = columns(col<&BadRow::a>("A", Unit::kNone, "A."), col<&BadRow::b>("A", Unit::kNone, "B."));
+constexpr auto kLower = columns(col<&BadRow::a>("a", Unit::kNone, "A."));
+constexpr auto kNoPeriod = columns(col<&BadRow::a>("A", Unit::kNone, "A"));
+constexpr auto kWritable = columns(col<&BadRow::b>("B", Unit::kNone, "B.").writable());
+constexpr auto kOtherRow = columns(col<&WaitRow::event_id>("A", Unit::kNone, "A."));
+static_assert(ok(TableDef{.doc = "D.", .columns = kGood, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D", .columns = kGood, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = kGood}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = kTwice, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = kLower, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = kNoPeriod, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = kWritable, .scan = scan<&ScanBad>}));
+static_assert(ok(TableDef{.doc = "D.", .ops = kSelect | kUpdate, .columns = kWritable, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .ops = kSelect | kUpdate, .columns = kGood, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .ops = kSelect | kTruncate, .columns = kGood, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .key = {"C"}, .columns = kGood, .scan = scan<&ScanBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .columns = kOtherRow, .scan = scan<&ScanBad>}));
+
+}  // namespace
+}  // namespace perfschema

@@ -1,0 +1,45 @@
+/* Compiled out: this program is built with -DPFS_DISABLE, and must link and run without libperfschema.
+ *   gcc -DPFS_DISABLE disabled.c $(pkg-config --cflags perfschema) -lpthread -o disabled
+ * Keys are evaluated and stay 0, functions of pfs say that it is off, mutexes work. */
+#define _GNU_SOURCE
+#ifndef PFS_DISABLE
+#define PFS_DISABLE
+#endif
+#include <perfschema/pfs.h>
+
+#include <assert.h>
+#include <string.h>
+
+static pfs_key_t key_data = 7, key_lock = 7;
+static pfs_file_info_t files[] = {{&key_data, "data", 0, "Input."}};
+static pfs_mutex_info_t mutexes[] = {{&key_lock, "LOCK", 0, NULL}};
+static pfs_mutex_t still = PFS_MUTEX_INITIALIZER;
+
+static int evaluated;
+static pfs_key_t key(void) {
+  ++evaluated;
+  return key_data;
+}
+
+int main(void) {
+  pfs_mutex_t m;
+  pfs_wait_t wait;
+  char buffer[4];
+  int fd, ok;
+  ok = pfs_init("nonsense=1") == PFS_OK && pfs_register_file("disabled", files, 1) == PFS_OK && pfs_register_mutex("disabled", mutexes, 1) == PFS_OK;
+  ok = ok && key_data == 0 && key_lock == 0 && pfs_is_on() == 0 && pfs_thread_id() == 0;
+  ok = ok && strcmp(pfs_segment_path(), "") == 0 && strcmp(pfs_last_error(), "") == 0 && strcmp(pfs_version(), PFS_VERSION) == 0;
+  ok = ok && pfs_set_account("u", "h") == PFS_OK && pfs_set_thread_name("disabled/main") == PFS_OK;
+  ok = ok && pfs_mutex_init(key_lock, &m, NULL) == 0 && m.instance == NULL && pfs_mutex_lock(&m) == 0 && pfs_mutex_trylock(&m) != 0;
+  ok = ok && pfs_mutex_unlock(&m) == 0 && pfs_mutex_destroy(&m) == 0 && pfs_mutex_lock(&still) == 0 && pfs_mutex_unlock(&still) == 0;
+  ok = ok && pfs_mutex_create(key_lock, &m) == NULL && pfs_mutex_wait_begin(&wait, NULL, PFS_LOCK) == 0;
+  pfs_mutex_wait_end(&wait, 0, 3);
+  pfs_mutex_released(NULL);
+  pfs_mutex_discard(NULL);
+  fd = pfs_open(key(), "/dev/zero", O_RDONLY);
+  ok = ok && fd >= 0 && evaluated == 1 && pfs_file_bind(key(), fd, "zero") == PFS_OK && evaluated == 2;
+  pfs_file_unbind(fd);
+  ok = ok && pfs_read(fd, buffer, sizeof buffer) == 4 && pfs_close(fd) == 0;
+  puts(ok ? "disabled: ok" : "disabled: FAILED");
+  return !ok;
+}

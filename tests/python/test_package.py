@@ -1,0 +1,192 @@
+"""What `pip install .` puts where, what `import pfs` costs, and that C and C++ programs build against the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pfs
+from tests.conftest import Run
+
+
+def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_import_loads_neither_pandas_nor_numpy_until_a_frame_is_asked_for(fresh: Run) -> None:
+    out = fresh("""
+        import sys
+        import pfs
+        assert pfs.tables() and pfs.status and pfs.setup_instruments
+        lock = pfs.Lock("test/LOCK_a")
+        with lock, pfs.wait("test/WAIT_a"):
+            pass
+        pfs.setup_consumers["global_instrumentation"].enabled = True
+        repr(pfs.setup_consumers), repr(pfs.status)
+        heavy = {"numpy", "pandas", "click", "rich", "typing"} & set(sys.modules)
+        assert not heavy, heavy
+        pfs.table("threads")
+        assert "pandas" in sys.modules
+        print("good")
+    """)
+    assert out == "good\n"
+
+
+def test_import_costs_at_most_30_ms_beyond_bare_python(tmp_path: Path) -> None:
+    def best(code: str) -> float:
+        import time
+
+        times = []
+        for _ in range(15):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    cost = best("import pfs") - best("pass")
+    assert cost <= 0.030, f"import pfs takes {cost * 1e3:.1f} ms"
+
+
+def test_public_names_are_listed_and_exist() -> None:
+    assert dir(pfs) == sorted(pfs.__all__)
+    for name in pfs.__all__:
+        assert getattr(pfs, name) is not None
+    for name in pfs.errors.__all__:
+        assert issubclass(getattr(pfs.errors, name), pfs.Error)
+
+
+def test_import_error_says_how_to_build(tmp_path: Path, fresh: Run) -> None:
+    package = tmp_path / "broken" / "pfs"
+    shutil.copytree(Path(pfs.__file__).parent, package, ignore=shutil.ignore_patterns("*.so", "lib", "bin", "include", "__pycache__"))
+    out = fresh(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        try:
+            import pfs
+        except ImportError as error:
+            print(*error.__notes__)
+        """,
+        str(package.parent),
+    )
+    assert "pip install ." in out
+
+
+def test_version_is_the_same_everywhere(root: Path) -> None:
+    from importlib.metadata import version
+
+    header = (Path(pfs.get_include()) / "perfschema/pfs.h").read_text()
+    match = re.search(r'#define PFS_VERSION "(.*)"', header)
+    assert match is not None
+    assert match[1] == pfs.__version__ == version("perfschema")
+    assert f"## {pfs.__version__}" in (root / "CHANGELOG.md").read_text()
+
+
+def test_runtime_dependencies_are_numpy_and_pandas_only() -> None:
+    from importlib.metadata import requires
+
+    needed = {re.split(r"[<>=!~; ]", text)[0] for text in requires("perfschema") or [] if "extra ==" not in text}
+    assert needed == {"numpy", "pandas"}
+
+
+def test_package_has_library_headers_cmake_pkgconfig_and_demo() -> None:
+    package = Path(pfs.__file__).parent
+    for name in (
+        "include/perfschema/pfs.h",
+        "include/perfschema/pfs.hpp",
+        "lib/libperfschema.so",
+        "lib/cmake/PerfSchema/PerfSchemaConfig.cmake",
+        "lib/cmake/PerfSchema/PerfSchemaConfigVersion.cmake",
+        "lib/pkgconfig/perfschema.pc",
+        "bin/pfs-demo-index",
+        "py.typed",
+        "_core.pyi",
+        "_names.pyi",
+    ):
+        assert (package / name).is_file(), name
+    assert os.access(package / "bin/pfs-demo-index", os.X_OK)
+
+
+def test_library_exports_only_its_own_names() -> None:
+    if shutil.which("nm") is None:
+        pytest.skip("needs nm (binutils)")
+    lines = run("nm", "-D", "--defined-only", Path(pfs.get_library_dir()) / "libperfschema.so").splitlines()
+    # C names pfs_*, and the C++ functions of namespace perfschema that the Python module needs; weak ones (of the C++ library) aside.
+    foreign = [line for line in lines if line.split()[-2] in "TDBR" and not re.search(r" (pfs_|_ZNK?10perfschema)", line)]
+    assert not foreign
+
+
+PROGRAM = """
+#include <perfschema/pfs.hpp>
+#include <cstdio>
+int main() {
+  perfschema::mutex mutex{"test/LOCK_built"};
+  { perfschema::lock_guard guard(mutex); }
+  std::puts(pfs_is_on() ? "on" : "off");
+}
+"""
+
+
+def test_config_flags_build_a_program(tmp_path: Path) -> None:
+    (tmp_path / "program.cpp").write_text(PROGRAM)
+    flags = run(sys.executable, "-m", "pfs", "config", "--cflags", "--libs").split()
+    run("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "program.cpp", *flags, "-o", "program", cwd=tmp_path)
+    assert run("./program", cwd=tmp_path, PFS_DIR=str(tmp_path)) == "on\n"
+
+
+def test_cmake_package_builds_a_program_and_pkg_config_knows_it(tmp_path: Path) -> None:
+    (tmp_path / "program.cpp").write_text(PROGRAM)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.22)\nproject(consumer CXX)\nfind_package(PerfSchema 0.1 REQUIRED)\n"
+        "add_executable(program program.cpp)\ntarget_link_libraries(program PRIVATE PerfSchema::perfschema)\n"
+    )
+    cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if cmake is None:
+        pytest.skip("needs cmake")
+    run(cmake, "-S", ".", "-B", "build", f"-DPerfSchema_DIR={pfs.get_cmake_dir()}", cwd=tmp_path)
+    run(cmake, "--build", "build", cwd=tmp_path)
+    assert run("build/program", cwd=tmp_path, PFS_DIR=str(tmp_path)) == "on\n"
+    if shutil.which("pkg-config") is not None:
+        path = run(sys.executable, "-m", "pfs", "config", "--pkgconfigdir").strip()
+        include = run("pkg-config", "--cflags", "perfschema", PKG_CONFIG_PATH=path).strip().removeprefix("-I")
+        assert Path(include).resolve() == Path(pfs.get_include()).resolve()
+
+
+def test_python_and_its_extensions_share_one_library(fresh: Run) -> None:
+    out = fresh("""
+        import ctypes, os
+        import pfs
+        library = ctypes.CDLL(os.path.join(pfs.get_library_dir(), "libperfschema.so"))
+        library.pfs_thread_id.restype = ctypes.c_uint64
+        pfs.set_thread_name("test/main")
+        rows = pfs.table("threads").set_index("THREAD_ID")["NAME"]
+        print(rows[library.pfs_thread_id()])
+    """)
+    assert out == "thread/test/main\n"
+
+
+def test_generated_files_are_up_to_date(root: Path) -> None:
+    from pfs import _generate
+
+    stale = [path for path, text in _generate.files().items() if not (root / path).exists() or (root / path).read_text() != text]
+    assert not stale, f"run: python -m pfs._generate   (out of date: {stale})"
+
+
+def test_sources_are_few_in_cmake(root: Path) -> None:
+    assert len((root / "CMakeLists.txt").read_text().splitlines()) <= 200
+
+
+def test_only_bindings_include_pybind11(root: Path) -> None:
+    for path in (root / "cpp").rglob("*.*"):
+        if path.suffix in (".h", ".hpp", ".cpp", ".c") and "bindings" not in path.parts:
+            assert not re.search(r"#include\s*<(pybind11|Python\.h)", path.read_text()), path
