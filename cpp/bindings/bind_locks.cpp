@@ -183,7 +183,7 @@ PyObject* LockAtForkReinit(PyObject* object, PyObject*) {
 
 PyObject* LockRepr(PyObject* object) {
   LockObject* self = AsLock(object);
-  return PyUnicode_FromFormat("<%s pfs.Lock '%U' at %p>", self->is_locked.load(std::memory_order_relaxed) != 0 ? "locked" : "unlocked",
+  return PyUnicode_FromFormat("<%s pfs.Lock object '%U' at %p>", self->is_locked.load(std::memory_order_relaxed) != 0 ? "locked" : "unlocked",
                               self->name, object);
 }
 

@@ -203,5 +203,3 @@ def get_library_dir() -> str:
 def get_cmake_dir() -> str:
     """Folder for ``-DPerfSchema_DIR=`` so that ``find_package(PerfSchema)`` finds this package."""
     return os.path.join(os.path.dirname(__file__), "lib", "cmake", "PerfSchema")
-
-

@@ -188,9 +188,15 @@ def _show_demo(console: Console, done: Demo, limit: int, threads: int) -> None:
         ]
         for row in done.mutex_instruments(limit).to_dict("records")
     ]
-    _draw(console, "Most waited-for mutexes (events_waits_summary_global_by_event_name)", "mutex|>locked|>time waited|>mean|>longest", rows)
+    _draw(
+        console,
+        "Most waited-for mutexes (events_waits_summary_global_by_event_name)",
+        "mutex|>locked|>time waited|>mean|>longest",
+        rows,
+    )
 
-    names = dict(done.table("threads", ["THREAD_ID", "NAME"]).itertuples(index=False))
+    threads_ = done.table("threads", ["THREAD_ID", "NAME"])
+    names: dict[int, str] = dict(zip(threads_["THREAD_ID"], threads_["NAME"], strict=True))
     rows = [
         [
             names.get(row["THREAD_ID"], f"thread {row['THREAD_ID']}").removeprefix("thread/"),

@@ -29,8 +29,7 @@ def as_text(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 
     def line(row: Sequence[str]) -> str:
         return "  ".join(
-            text.rjust(width) if number else text.ljust(width)
-            for text, width, number in zip(row, widths, numeric, strict=True)
+            text.rjust(width) if number else text.ljust(width) for text, width, number in zip(row, widths, numeric, strict=True)
         ).rstrip()
 
     return "\n".join([f"{title}: {note}", line(columns), line(["-" * width for width in widths]), *map(line, cells)])
@@ -43,8 +42,7 @@ def as_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
     shown, note = _cut(rows, limit)
     head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in columns)
     body = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{escape(_text(value))}</td>" for value in row) + "</tr>"
-        for row in shown
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(_text(value))}</td>" for value in row) + "</tr>" for row in shown
     )
     return (
         f"<div><table><caption style='text-align:left'><b>{escape(title)}</b>: {escape(note)}</caption>"

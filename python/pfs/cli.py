@@ -1,6 +1,7 @@
 """The command ``pfs``.
 
-Arguments and drawing need click and rich, which ``pip install 'perfschema[cli]'`` brings. ``pfs config`` and ``pfs --version`` work without.
+Arguments and drawing need click and rich, which ``pip install 'perfschema[cli]'`` brings. ``pfs config`` and ``pfs --version``
+work without.
 """
 
 from __future__ import annotations

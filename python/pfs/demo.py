@@ -108,7 +108,8 @@ def _run(files: list[str], threads: int, folder: Path, progress: Callable[[int, 
     environment = {key: value for key, value in os.environ.items() if key not in ("PFS_OPTIONS", "PFS_SEGMENT", "PFS_MODE")}
     environment.update(PFS_DIR=str(folder), PFS_KEEP="1")
     command = [str(program), "--threads", str(threads), "--out", str(folder), "-"]
-    segment, result = "", [0, 0, 0, 0]
+    segment = ""
+    result = (0, 0, 0, 0)
     with (
         tempfile.TemporaryFile() as names,
         tempfile.TemporaryFile("w+") as complaints,
@@ -123,7 +124,8 @@ def _run(files: list[str], threads: int, folder: Path, progress: Callable[[int, 
             elif word == "segment":
                 segment = rest
             elif word == "result":
-                result = [int(number) for number in rest.split()]
+                files_, bytes_, words, distinct = (int(number) for number in rest.split())
+                result = (files_, bytes_, words, distinct)
         status = running.wait()
         complaints.seek(0)
         text = complaints.read().strip()
@@ -131,7 +133,7 @@ def _run(files: list[str], threads: int, folder: Path, progress: Callable[[int, 
         raise Error(f"{program.name} ended with status {status}: {text or 'it said nothing'}")
     if not segment:
         raise Error(f"{program.name} could not make its segment in {folder}: {text or 'is the disk full?'}")
-    return Demo(segment, *result, output=str(folder / "index.txt"), _attached=_core.Segment(segment))
+    return Demo(segment, *result, str(folder / "index.txt"), _core.Segment(segment))
 
 
 def _started(

@@ -6,13 +6,14 @@ import io
 import os
 import stat
 import sys
+from operator import index
 
 from pfs import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import IO, Any, Literal, NoReturn, overload
+    from typing import IO, Any, BinaryIO, Literal, NoReturn, overload
 
     from _typeshed import (
         FileDescriptorOrPath,
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
     )
 
     Opener = Callable[[str, int], int]
+
+    MaybeNone = Any  # None is rare: for a descriptor that does not block
+
+    class _Raw(io.RawIOBase, BinaryIO):
+        """As type checkers see io.FileIO: what open() returns is a BinaryIO too."""
 else:
+    _Raw = io.RawIOBase
 
     def overload(function):
         return function
@@ -40,7 +47,7 @@ DEFAULT_NAME = "python/file"
 _ours: set[int] = set()
 
 
-class File(io.RawIOBase):
+class File(_Raw):
     """The raw file under ``pfs.open``: what ``io.FileIO`` is under ``open``, and behaves like it."""
 
     name: Any
@@ -73,6 +80,10 @@ class File(io.RawIOBase):
 
         key = _core.file_key(name)
         if isinstance(file, int):
+            if isinstance(file, bool) and sys.version_info >= (3, 13):
+                import warnings
+
+                warnings.warn("bool is used as a file descriptor", RuntimeWarning, stacklevel=2)
             if file < 0:
                 raise ValueError("negative file descriptor")
             self._fd = int(file)
@@ -98,8 +109,8 @@ class File(io.RawIOBase):
                 self._fd = fd
                 os.set_inheritable(fd, False)
                 self._bind(key, path)
-        self.name = file
         try:
+            self.name = file
             kind, block, _ = _core.file_stat(self._fd)
             if stat.S_ISDIR(kind):
                 import errno
@@ -158,18 +169,18 @@ class File(io.RawIOBase):
                     _ours.discard(fd)
                     _core.file_close(fd)
 
-    def _dealloc_warn(self, source: object) -> None:
+    def _dealloc_warn(self, source: object, stacklevel: int = 2) -> None:
         if self._fd >= 0 and self._closefd:
             import warnings
 
             try:
-                warnings.warn(f"unclosed file {source!r}", ResourceWarning, stacklevel=2, source=source)
+                warnings.warn(f"unclosed file {source!r}", ResourceWarning, stacklevel=stacklevel, source=source)
             except ResourceWarning:
                 # Warnings are errors: a destructor can only show them.
-                sys.unraisablehook(sys.UnraisableHookArgs((*sys.exc_info(), None, source)))  # type: ignore[call-arg, arg-type]
+                sys.unraisablehook(sys.UnraisableHookArgs((*sys.exc_info(), None, source)))  # type: ignore[call-arg, misc]
 
     def __del__(self) -> None:
-        self._dealloc_warn(self)
+        self._dealloc_warn(self, 3)
         super().__del__()
 
     def _check_open(self) -> None:
@@ -222,13 +233,13 @@ class File(io.RawIOBase):
             return "rb+" if self._writable else "rb"
         return "wb"
 
-    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+    def readinto(self, buffer: WriteableBuffer, /) -> int | MaybeNone:
         self._check_open()
         if not self._readable:
             self._refuse("reading")
         return _core.file_read_into(self._fd, buffer)
 
-    def readall(self) -> bytes | None:  # type: ignore[override]
+    def readall(self) -> bytes | MaybeNone:
         self._check_open()
         if not self._readable:
             self._refuse("reading")
@@ -238,7 +249,7 @@ class File(io.RawIOBase):
             guess = 0
         return _core.file_read_all(self._fd, guess)
 
-    def read(self, size: int | None = -1, /) -> bytes | None:
+    def read(self, size: int | None = -1, /) -> bytes | MaybeNone:
         self._check_open()
         if not self._readable:
             self._refuse("reading")
@@ -248,7 +259,7 @@ class File(io.RawIOBase):
         count = _core.file_read_into(self._fd, buffer)
         return None if count is None else bytes(memoryview(buffer)[:count])
 
-    def write(self, data: ReadableBuffer, /) -> int | None:
+    def write(self, data: ReadableBuffer, /) -> int | MaybeNone:
         self._check_open()
         if not self._writable:
             self._refuse("writing")
@@ -275,10 +286,11 @@ class File(io.RawIOBase):
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
     def __repr__(self) -> str:
+        kind = "pfs.File" if type(self) is File else f"{type(self).__module__}.{type(self).__qualname__}"
         if self.closed or self._fd < 0:
-            return "<pfs.File [closed]>"
+            return f"<{kind} [closed]>"
         name = self.__dict__.get("name", self._fd)
-        return f"<pfs.File name={name!r} mode={self.mode!r} closefd={self._closefd}>"
+        return f"<{kind} name={name!r} mode={self.mode!r} closefd={self._closefd}>"
 
 
 @overload
@@ -373,8 +385,8 @@ def open(
 ) -> IO[Any]:
     """The built-in ``open``, recorded: same arguments, same results, same errors, plus ``name``.
 
-    The file counts as ``wait/io/file/<name>`` and has a row in ``file_instances``; its bytes and times are those of the system calls
-    under the buffers. SOURCE is the line of the program that made a call happen.
+    The file counts as ``wait/io/file/<name>`` and has a row in ``file_instances``; its bytes and times are those of the system
+    calls under the buffers. SOURCE is the line of the program that made a call happen.
 
     Args:
         name: "component/name" of the instrument, or in full. All others are those of the built-in ``open``.
@@ -413,6 +425,7 @@ def open(
     elif encoding is None:
         encoding = io.text_encoding(encoding, 2)
 
+    buffering = index(buffering)
     raw = File(file, "".join(sorted(letters - set("tb"))), closefd, opener, name=name)
     result: File | io.BufferedReader | io.BufferedWriter | io.BufferedRandom = raw
     try:
@@ -425,7 +438,7 @@ def open(
         if buffering == 0:
             if text:
                 raise ValueError("can't have unbuffered text I/O")
-            return raw  # type: ignore[return-value]
+            return raw
         if "+" in letters:
             result = io.BufferedRandom(raw, buffering)
         elif "r" in letters:

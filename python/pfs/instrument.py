@@ -49,9 +49,7 @@ class wait:
         self._point.begin()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._point.end()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

@@ -208,17 +208,15 @@ class _Only(Generic[T]):
             raise
         return self._table
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._table.__exit__(kind, error, trace)
 
 
 class SetupTable(Generic[R]):
     """A setup table: shows itself, is updated in place, can be saved and restored.
 
-    ``where`` chooses rows: None is all; text is an SQL LIKE pattern on NAME (``%`` any text, ``_`` one character, upper and lower case
-    the same); a dict gives a pattern or value per column: ``{"NAME": "wait/%", "TIMED": True}``.
+    ``where`` chooses rows: None is all; text is an SQL LIKE pattern on NAME (``%`` any text, ``_`` one character, upper and lower
+    case the same); a dict gives a pattern or value per column: ``{"NAME": "wait/%", "TIMED": True}``.
 
     Used as a context manager it puts all settings back at the end of the block.
     """
@@ -277,9 +275,7 @@ class SetupTable(Generic[R]):
         columns = self._columns()
         for column, pattern, like in self._conditions(where):
             if column not in columns:
-                raise UnknownName(
-                    f"{self.name} has no column '{column}': the nearest is '{_nearest(column, columns)}'"
-                )
+                raise UnknownName(f"{self.name} has no column '{column}': the nearest is '{_nearest(column, columns)}'")
             position = columns.index(column)
             texts = ["" if rows[i][position] is None else str(rows[i][position]) for i in chosen]
             wanted = _core.matches(texts, pattern) if like else [text == pattern for text in texts]
@@ -295,9 +291,7 @@ class SetupTable(Generic[R]):
     # Changing.
 
     def _update(self, where: Where, assignments: Mapping[str, object]) -> int:
-        return _core.update(
-            self.name, self._conditions(where), [(column, _sql(value)) for column, value in assignments.items()]
-        )
+        return _core.update(self.name, self._conditions(where), [(column, _sql(value)) for column, value in assignments.items()])
 
     def _update_given(self, where: Where, **columns: object) -> int:
         given = {name.upper(): value for name, value in columns.items() if value is not None}
@@ -355,9 +349,7 @@ class SetupTable(Generic[R]):
         self._saved.append(self.save())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.restore(self._saved.pop())
 
     # What is not legal.

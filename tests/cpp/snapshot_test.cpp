@@ -12,7 +12,8 @@
 namespace perfschema {
 namespace {
 
-std::vector<WaitRow> Waits(const Snapshot& snapshot, void (Snapshot::*view)(const std::function<void(const WaitRow&)>&) const) {
+std::vector<WaitRow> Waits(const Snapshot& snapshot,
+                           void (Snapshot::*view)(const std::function<void(const WaitRow&)>&) const) {
   std::vector<WaitRow> rows;
   (snapshot.*view)([&](const WaitRow& row) { rows.push_back(row); });
   return rows;
@@ -29,12 +30,14 @@ using Idlist = std::vector<uint64_t>;
 
 std::map<std::string, IoStat> Totals(const Snapshot& snapshot) {
   std::map<std::string, IoStat> totals;
-  snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { totals[std::string(row.instrument->name.view())] = row.io; });
+  snapshot.ForEachClassTotal(
+      [&](const ClassTotalRow& row) { totals[std::string(row.instrument->name.view())] = row.io; });
   return totals;
 }
 
 void HideAll(SyntheticSegment& shm, uint32_t view) {
-  HideWaitsOf(shm.segment.element<ShmChunk>(ArrayId::kWaitChunks, 0), shm.segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0),
+  HideWaitsOf(shm.segment.element<ShmChunk>(ArrayId::kWaitChunks, 0),
+              shm.segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0),
               shm.segment.array(ArrayId::kWaitChunks).used.load(), view);
 }
 
@@ -127,12 +130,14 @@ TEST(Snapshot, thread_waits_list_every_wait_instrument) {
   shm.AddClass(2, Family::kFile, "wait/io/file/a/f");
   shm.AddClass(3, Family::kThread, "thread/a/t");
   shm.AddThread(1, 7).cells.store(2);  // column 2 is not there yet
-  const uint64_t width = shm.segment.array(ArrayId::kThreadCells).capacity / shm.segment.array(ArrayId::kThreads).capacity;
+  const uint64_t width =
+      shm.segment.array(ArrayId::kThreadCells).capacity / shm.segment.array(ArrayId::kThreads).capacity;
   SyntheticSegment::Fill(shm.segment.element<ShmCell>(ArrayId::kThreadCells, width + 1)->stat, 3, 9, 2, 4);
   SyntheticSegment::Fill(shm.segment.element<ShmCell>(ArrayId::kThreadCells, width + 2)->stat, 99, 9, 2, 4);
   std::vector<std::pair<std::string, uint64_t>> rows;
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachThreadWait([&](const ThreadWaitRow& row) { rows.emplace_back(row.instrument->name.view(), row.wait.count); });
+  snapshot.ForEachThreadWait(
+      [&](const ThreadWaitRow& row) { rows.emplace_back(row.instrument->name.view(), row.wait.count); });
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0], std::make_pair(std::string("wait/synch/mutex/a/m"), uint64_t{3}));
   EXPECT_EQ(rows[1], std::make_pair(std::string("wait/io/file/a/f"), uint64_t{0}));
@@ -239,7 +244,7 @@ TEST(Snapshot, history_is_the_last_to_finish_of_live_threads) {
   SyntheticSegment shm("performance_schema_events_waits_history_size=3,performance_schema_max_thread_instances=8");
   shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
   shm.AddThread(1, 7);
-  shm.AddChunk(2, 2, 1, 7, 0);  // the pool grows: `taken` says nothing, event numbers do
+  shm.AddChunk(2, 2, 1, 7, 0);  // `taken` may say nothing: event numbers do
   shm.AddChunk(1, 2, 1, 7, 0);
   shm.AddRecord(2, 0, 1, 100, 5000, kRecordClosed, 4);  // outer: ends last, with END_EVENT_ID 5
   for (uint32_t i = 1; i < 4; ++i) shm.AddRecord(2, i, 1 + i, 100 + i, 1);
@@ -249,7 +254,7 @@ TEST(Snapshot, history_is_the_last_to_finish_of_live_threads) {
   EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, 4, 5}));
   EXPECT_EQ(Waits(Snapshot(shm.view()), kHistoryLong).size(), 6u);
   // Not in the view: the consumer was off, or the thread's HISTORY.
-  auto& record = shm.at<ShmWaitRecord>(ArrayId::kWaitRecords, 1 * kRecordsPerChunk);
+  auto& record = shm.at<ShmWaitRecord>(ArrayId::kWaitRecords, 1 * kRecordPitch);
   record.state.fetch_and(~kRecordHistory);
   EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, 3, 4}));
 }
@@ -317,7 +322,8 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   record.name_version.store(2);
   record.end_info.store(uint64_t{9} << 32);
   auto row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
-  EXPECT_FALSE(row.number_of_bytes || row.flags || row.object_name || row.spins || row.nesting_event_id || row.nesting_type);
+  EXPECT_FALSE(row.number_of_bytes || row.flags || row.object_name || row.spins || row.nesting_event_id ||
+               row.nesting_type);
   EXPECT_EQ(row.end_event_id, 1u);
   record.state.fetch_or(kRecordHasBytes | kRecordHasFlags | kRecordHasName | kRecordHasSpins);
   const Snapshot snapshot(shm.view());
@@ -338,7 +344,8 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   EXPECT_FALSE(row.timer_start || row.timer_end || row.timer_wait);
 }
 
-// ---- Damaged segments: any bytes give rows or none, never a crash or a hang -----------------------------------------------------------
+// ---- Damaged segments: any bytes give rows or none, never a crash or a hang
+// -----------------------------------------------------------
 
 void ReadAll(const SegmentView& view) {
   const Snapshot snapshot(view);
@@ -398,7 +405,8 @@ TEST(DamagedSegment, indices_out_of_range_are_refused) {
 TEST(DamagedSegment, directory_that_lies_is_clamped) {
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     for (int field = 0; field < 5; ++field) {
-      for (const uint64_t bad : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} / 3}) {
+      for (const uint64_t bad :
+           {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} / 3}) {
         SyntheticSegment shm;
         FillSegment(shm);
         ShmArray& array = shm.segment.header()->arrays[i];

@@ -1,4 +1,5 @@
-// tests/cpp/synthetic_segment.h: a segment without a writer: tests store to it what a writer would have left, or never would.
+// tests/cpp/synthetic_segment.h: a segment without a writer: tests store to it what a writer would have left, or never
+// would.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,15 +17,17 @@ namespace perfschema {
 // Threads: external lock.
 class SyntheticSegment {
  public:
-  explicit SyntheticSegment(std::string_view option_text = "performance_schema_max_thread_instances=8,performance_schema_max_file_instances=64,"
-                                                           "performance_schema_max_mutex_instances=64") {
+  explicit SyntheticSegment(std::string_view option_text =
+                                "performance_schema_max_thread_instances=8,performance_schema_max_file_instances=64,"
+                                "performance_schema_max_mutex_instances=64") {
     setenv("PFS_SEGMENT", "private", 1);
     Options options;
     EXPECT_TRUE(options.Parse(option_text).ok());
     std::string reason;
     EXPECT_TRUE(segment.Create(options, &reason).ok()) << reason;
     for (int i = 0; i < kTimerCount; ++i) {
-      segment.header()->timers[i] = {0, uint64_t{1} << TimerScale::kFractionBits, 1'000'000'000'000, static_cast<uint64_t>(i)};  // a tick is a ps
+      segment.header()->timers[i] = {0, uint64_t{1} << TimerScale::kFractionBits, 1'000'000'000'000,
+                                     static_cast<uint64_t>(i)};  // a tick is a ps
     }
     segment.header()->magic = kSegmentMagic;
   }
@@ -61,7 +64,7 @@ class SyntheticSegment {
     stat.count.store(count);
     stat.sum_ps.store(sum);
     stat.inverted_min_ps.store(~min);
-    stat.max_ps.store(max);
+    stat.range_ps.store(max - min);
   }
   ShmInstance& AddMutex(uint32_t index, uint16_t class_index, uint64_t identity, uint64_t count) {
     auto& mutex = at<ShmInstance>(ArrayId::kMutexes, index);
@@ -100,7 +103,7 @@ class SyntheticSegment {
   }
   ShmChunk& AddChunk(uint32_t index, uint32_t lap, uint32_t slot, uint64_t thread_id, uint64_t taken) {
     auto& chunk = at<ShmChunk>(ArrayId::kWaitChunks, index);
-    at<ShmWaitRecord>(ArrayId::kWaitRecords, (index + 1) * kRecordsPerChunk - 1);
+    at<ShmWaitRecord>(ArrayId::kWaitRecords, uint64_t{index} * kRecordPitch + kRecordsPerChunk - 1);
     chunk.thread.store(slot);
     chunk.thread_id.store(thread_id);
     chunk.taken.store(taken);
@@ -108,9 +111,9 @@ class SyntheticSegment {
     return chunk;
   }
   // A mutex event of class 1 that took `wait` ticks.
-  ShmWaitRecord& AddRecord(uint32_t chunk, uint32_t i, uint64_t event_id, uint64_t start, uint64_t wait, uint64_t more_bits = kRecordClosed,
-                           uint64_t children = 0) {
-    auto& record = at<ShmWaitRecord>(ArrayId::kWaitRecords, uint64_t{chunk} * kRecordsPerChunk + i);
+  ShmWaitRecord& AddRecord(uint32_t chunk, uint32_t i, uint64_t event_id, uint64_t start, uint64_t wait,
+                           uint64_t more_bits = kRecordClosed, uint64_t children = 0) {
+    auto& record = at<ShmWaitRecord>(ArrayId::kWaitRecords, uint64_t{chunk} * kRecordPitch + i);
     record.event_id.store(event_id);
     record.start_ticks.store(start);
     record.end_ticks.store(start + wait);

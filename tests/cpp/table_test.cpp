@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 
-#include "record/mutexes.h"
 #include "setup/setup.h"
 #include "synthetic_segment.h"
 #include "table/nearest.h"
@@ -29,7 +28,8 @@ size_t ColumnIndex(const TableFacts& table, std::string_view name) {
 }
 
 // Cells as text, NULL as "NULL".
-std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<std::string_view> names, const SegmentView& view) {
+std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<std::string_view> names,
+                                           const SegmentView& view) {
   const TableFacts& table = Table(name);
   std::vector<size_t> chosen;
   for (const std::string_view column : names) chosen.push_back(ColumnIndex(table, column));
@@ -42,10 +42,14 @@ std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<st
     const ColumnData& column = data.columns[c];
     const ColumnFacts& facts = table.columns[chosen[c]];
     for (size_t r = 0; r < data.rows; ++r) {
-      if (!column.nulls.empty() && column.nulls.at(r) != 0) rows[r].push_back("NULL");
-      else if (facts.kind == ColumnKind::kEnum) rows[r].emplace_back(facts.values[column.codes.at(r)]);
-      else if (facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kSet) rows[r].push_back(column.texts.at(column.codes.at(r)));
-      else rows[r].push_back(std::to_string(static_cast<int64_t>(column.words.at(r))));
+      if (!column.nulls.empty() && column.nulls.at(r) != 0)
+        rows[r].push_back("NULL");
+      else if (facts.kind == ColumnKind::kEnum)
+        rows[r].emplace_back(facts.values[column.codes.at(r)]);
+      else if (facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kSet)
+        rows[r].push_back(column.texts.at(column.codes.at(r)));
+      else
+        rows[r].push_back(std::to_string(static_cast<int64_t>(column.words.at(r))));
     }
   }
   return rows;
@@ -59,7 +63,8 @@ void CheckShape(const TableFacts& table, const TableData& data) {
     const ColumnFacts& facts = table.columns[c];
     const ColumnData& column = data.columns[c];
     SCOPED_TRACE(std::string(table.name) + "." + std::string(facts.name));
-    const bool is_coded = facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kEnum || facts.kind == ColumnKind::kSet;
+    const bool is_coded =
+        facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kEnum || facts.kind == ColumnKind::kSet;
     EXPECT_EQ(column.words.size(), is_coded ? 0 : data.rows);
     EXPECT_EQ(column.codes.size(), is_coded ? data.rows : 0);
     EXPECT_TRUE(column.nulls.empty() || column.nulls.size() == data.rows);
@@ -100,7 +105,8 @@ TEST(Registry, types_derive_from_members) {
   EXPECT_FALSE(type("NAME").nullable);
   EXPECT_EQ(type("TIMED").sql_type, "enum('YES','NO')");
   EXPECT_TRUE(type("TIMED").nullable && type("TIMED").writable);
-  EXPECT_EQ(type("PROPERTIES").sql_type, "set('singleton','progress','user','global_statistics','mutable','controlled_by_default')");
+  EXPECT_EQ(type("PROPERTIES").sql_type,
+            "set('singleton','progress','user','global_statistics','mutable','controlled_by_default')");
   EXPECT_EQ(type("VOLATILITY").sql_type, "int");
   EXPECT_EQ(type("DOCUMENTATION").sql_type, "longtext");
   EXPECT_EQ(table.columns.back().name, "TRACE_ENABLED");
@@ -115,7 +121,8 @@ TEST(Registry, ddl_says_everything) {
   EXPECT_NE(ddl.find("CREATE TABLE performance_schema.mutex_instances ("), std::string::npos) << ddl;
   EXPECT_NE(ddl.find("LOCKED_BY_THREAD_ID"), std::string::npos);
   EXPECT_NE(ddl.find("PRIMARY KEY (OBJECT_INSTANCE_BEGIN)"), std::string::npos);
-  for (const TableFacts& table : AllTables()) EXPECT_EQ(TableDdl(table).substr(0, 32), "CREATE TABLE performance_schema.") << table.name;
+  for (const TableFacts& table : AllTables())
+    EXPECT_EQ(TableDdl(table).substr(0, 32), "CREATE TABLE performance_schema.") << table.name;
 }
 
 TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
@@ -196,17 +203,20 @@ TEST(ReadTable, performance_timers_has_six_rows) {
 TEST(ReadTable, variables_are_shown_as_users_write_them) {
   SyntheticSegment shm("performance_schema_events_waits_history_size=17");
   std::map<std::string, std::string> values;
-  for (const auto& row : Read("global_variables", {"VARIABLE_NAME", "VARIABLE_VALUE"}, shm.view())) values[row[0]] = row[1];
+  for (const auto& row : Read("global_variables", {"VARIABLE_NAME", "VARIABLE_VALUE"}, shm.view()))
+    values[row[0]] = row[1];
   EXPECT_EQ(values["performance_schema"], "ON");
   EXPECT_EQ(values["performance_schema_events_waits_history_size"], "17");
   EXPECT_EQ(values.size(), kOptionCount);
   values.clear();
-  for (const auto& row : Read("global_status", {"VARIABLE_NAME", "VARIABLE_VALUE"}, shm.view())) values[row[0]] = row[1];
+  for (const auto& row : Read("global_status", {"VARIABLE_NAME", "VARIABLE_VALUE"}, shm.view()))
+    values[row[0]] = row[1];
   EXPECT_EQ(values["Performance_schema_locker_lost"], "0");
   EXPECT_EQ(values["Performance_schema_status_reason"], "NULL");
 }
 
-// ---- The own process ------------------------------------------------------------------------------------------------------------------
+// ---- The own process
+// ------------------------------------------------------------------------------------------------------------------
 
 class OwnProcess : public testing::Test {
  protected:
@@ -235,7 +245,9 @@ TEST_F(OwnProcess, setup_instruments_is_updated_by_pattern) {
   EXPECT_TRUE(Update("setup_instruments", {{"name", "wait/synch/mutex/table_test/%", true}}, {{"enabled", "no"}}).ok());
   EXPECT_EQ(rows, 2u);
   EXPECT_EQ(Enabled(kFirst), "NO/YES");
-  EXPECT_TRUE(Update("setup_instruments", {{"NAME", kFirst, false}, {"ENABLED", "NO", false}}, {{"ENABLED", "YES"}, {"TIMED", "NO"}}).ok());
+  EXPECT_TRUE(Update("setup_instruments", {{"NAME", kFirst, false}, {"ENABLED", "NO", false}},
+                     {{"ENABLED", "YES"}, {"TIMED", "NO"}})
+                  .ok());
   EXPECT_EQ(rows, 1u);
   EXPECT_EQ(Enabled(kFirst), "YES/NO");
   EXPECT_EQ(Enabled(kSecond), "NO/YES");
@@ -254,16 +266,32 @@ TEST_F(OwnProcess, bad_updates_change_nothing_and_say_what_is_legal) {
     const char* says;
   };
   const Case cases[] = {
-      {"setup_consumers", {}, {{"ENABLED", "maybe"}}, Code::kInvalidArgument, "column ENABLED of setup_consumers takes YES or NO, not 'maybe'"},
+      {"setup_consumers",
+       {},
+       {{"ENABLED", "maybe"}},
+       Code::kInvalidArgument,
+       "column ENABLED of setup_consumers takes YES or NO, not 'maybe'"},
       {"setup_consumers", {}, {{"ENABLED", {}}}, Code::kInvalidArgument, "not NULL"},
       {"setup_consumers", {}, {{"NAME", "x"}}, Code::kNotAllowed, "these can: ENABLED"},
       {"setup_consumers", {}, {{"ENABLE", "NO"}}, Code::kNotFound, "the nearest is 'ENABLED'"},
       {"setup_consumers", {{"NAMES", "x", false}}, {{"ENABLED", "NO"}}, Code::kNotFound, "the nearest is 'NAME'"},
       {"setup_consumers", {}, {}, Code::kInvalidArgument, "sets no column"},
       {"setup_consumers", {}, {{"ENABLED", "NO"}, {"enabled", "YES"}}, Code::kInvalidArgument, "twice"},
-      {"setup_instruments", {{"ENABLED", "perhaps", false}}, {{"ENABLED", "NO"}}, Code::kInvalidArgument, "takes YES or NO"},
-      {"setup_instruments", {}, {{"ENABLED", "NO"}, {"TIMED", {}}}, Code::kInvalidArgument, "takes YES or NO, not NULL"},
-      {"setup_instruments", {}, {{"ENABLED", "NO"}, {"FLAGS", "controlled"}}, Code::kNotAllowed, "memory instruments only"},
+      {"setup_instruments",
+       {{"ENABLED", "perhaps", false}},
+       {{"ENABLED", "NO"}},
+       Code::kInvalidArgument,
+       "takes YES or NO"},
+      {"setup_instruments",
+       {},
+       {{"ENABLED", "NO"}, {"TIMED", {}}},
+       Code::kInvalidArgument,
+       "takes YES or NO, not NULL"},
+      {"setup_instruments",
+       {},
+       {{"ENABLED", "NO"}, {"FLAGS", "controlled"}},
+       Code::kNotAllowed,
+       "memory instruments only"},
       {"setup_timers", {}, {{"TIMER_NAME", "CYCLES"}}, Code::kInvalidArgument, "the nearest is 'CYCLE'"},
       {"mutex_instances", {}, {{"NAME", "x"}}, Code::kNotAllowed, "it allows SELECT"},
   };
@@ -330,8 +358,13 @@ static_assert(!ok(TableDef{.doc = "D.", .columns = kTwice, .scan = scan<&ScanBad
 static_assert(!ok(TableDef{.doc = "D.", .columns = kLower, .scan = scan<&ScanBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .columns = kNoPeriod, .scan = scan<&ScanBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .columns = kWritable, .scan = scan<&ScanBad>}));
-static_assert(ok(TableDef{.doc = "D.", .ops = kSelect | kUpdate, .columns = kWritable, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
-static_assert(!ok(TableDef{.doc = "D.", .ops = kSelect | kUpdate, .columns = kGood, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
+static_assert(ok(TableDef{.doc = "D.",
+                          .ops = kSelect | kUpdate,
+                          .columns = kWritable,
+                          .scan = scan<&ScanBad>,
+                          .update = update<&UpdateBad>}));
+static_assert(!ok(TableDef{
+    .doc = "D.", .ops = kSelect | kUpdate, .columns = kGood, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .ops = kSelect | kTruncate, .columns = kGood, .scan = scan<&ScanBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .key = {"C"}, .columns = kGood, .scan = scan<&ScanBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .columns = kOtherRow, .scan = scan<&ScanBad>}));

@@ -88,7 +88,11 @@ def test_declaration_explains_itself(name: str) -> None:
     assert len(set(columns)) == len(columns)
     assert set(facts["key"]) <= set(columns)
     assert all(column["doc"].endswith(".") for column in facts["columns"])
-    assert all(column["unit"] == "picoseconds" for column in facts["columns"] if "TIMER_" in column["name"] and column["kind"] == "uint64")
+    assert all(
+        column["unit"] == "picoseconds"
+        for column in facts["columns"]
+        if "TIMER_" in column["name"] and column["kind"] == "uint64"
+    )
     described = pfs.describe(name)
     assert described["COLUMN_NAME"].tolist() == columns
     ddl = pfs.ddl(name)
@@ -139,7 +143,7 @@ def test_frames_are_the_callers_own() -> None:
     frame["ENABLED"] = "NO"
     assert "changed" not in pfs.table("setup_consumers")["NAME"].tolist()
     numbers = pfs.table("events_waits_history_long", ["THREAD_ID", "TIMER_WAIT"])
-    numbers["THREAD_ID"] += np.uint64(1)  # writable
+    numbers["THREAD_ID"] += 1  # writable
 
 
 def test_null_where_untimed_and_value_where_timed(fresh: Run) -> None:

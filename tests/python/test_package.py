@@ -17,7 +17,12 @@ from tests.conftest import Run
 
 def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> str:
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -67,7 +72,11 @@ def test_public_names_are_listed_and_exist() -> None:
 
 def test_import_error_says_how_to_build(tmp_path: Path, fresh: Run) -> None:
     package = tmp_path / "broken" / "pfs"
-    shutil.copytree(Path(pfs.__file__).parent, package, ignore=shutil.ignore_patterns("*.so", "lib", "bin", "include", "__pycache__"))
+    shutil.copytree(
+        Path(pfs.__file__).parent,
+        package,
+        ignore=shutil.ignore_patterns("*.so", "lib", "bin", "include", "__pycache__"),
+    )
     out = fresh(
         """
         import sys
@@ -121,7 +130,7 @@ def test_library_exports_only_its_own_names() -> None:
     if shutil.which("nm") is None:
         pytest.skip("needs nm (binutils)")
     lines = run("nm", "-D", "--defined-only", Path(pfs.get_library_dir()) / "libperfschema.so").splitlines()
-    # C names pfs_*, and the C++ functions of namespace perfschema that the Python module needs; weak ones (of the C++ library) aside.
+    # C names pfs_*, and the C++ functions of namespace perfschema for the Python module; weak ones (of the C++ library) aside.
     foreign = [line for line in lines if line.split()[-2] in "TDBR" and not re.search(r" (pfs_|_ZNK?10perfschema)", line)]
     assert not foreign
 

@@ -12,7 +12,7 @@
 #if !defined(__GNUC__)
 #error "perfschema needs gcc or clang."
 #endif
-#if !defined(__x86_64__) && !defined(__aarch64__)
+#if (!defined(__x86_64__) && !defined(__aarch64__)) || defined(__ILP32__)
 #error "perfschema supports x86-64 and arm64 only."
 #endif
 
@@ -49,6 +49,11 @@ static inline int pfs_enabled(const pfs_instance_t* instance) {
   return __builtin_expect(instance != 0 && (__atomic_load_n(&instance->flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1);
 }
 
+/* The same for a pfs_mutex_t, which points to the flag word of its instrument: that one is in the cache when the mutex's own line may not be. */
+static inline int pfs_flags_enabled(const uint32_t* flags) {
+  return __builtin_expect(flags != 0 && (__atomic_load_n(flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1);
+}
+
 /* Forgets the holder of a lock that is about to be released; returns what pfs_owner_restore_ needs if the release fails. */
 static inline uint64_t pfs_owner_release_(pfs_instance_t* instance) {
   uint64_t owner = instance != 0 ? __atomic_load_n(&instance->owner, __ATOMIC_RELAXED) : 0;
@@ -61,7 +66,8 @@ static inline uint64_t pfs_owner_release_(pfs_instance_t* instance) {
 
 /* Puts the holder back after a release that failed (an error-checking mutex unlocked by another thread). */
 static inline void pfs_owner_restore_(pfs_instance_t* instance, uint64_t owner) {
-  if (owner != 0) __atomic_store_n(&instance->owner, owner, __ATOMIC_RELAXED);
+  uint64_t nobody = 0;
+  if (owner != 0) __atomic_compare_exchange_n(&instance->owner, &nobody, owner, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 #ifdef __cplusplus

@@ -105,10 +105,11 @@ typedef struct pfs_instrument_info pfs_thread_info_t;
 typedef struct pfs_mutex {
   pthread_mutex_t mutex;
   pfs_instance_t* instance; /* NULL = not instrumented */
+  const uint32_t* flags;    /* of its instrument; NULL = not instrumented */
 } pfs_mutex_t;
 
 /* A default mutex without pfs_mutex_init(): it works and is not instrumented. */
-#define PFS_MUTEX_INITIALIZER {PTHREAD_MUTEX_INITIALIZER, NULL}
+#define PFS_MUTEX_INITIALIZER {PTHREAD_MUTEX_INITIALIZER, NULL, NULL}
 
 /* A wait in progress: pfs_mutex_wait_begin fills it, pfs_mutex_wait_end needs it. Lives on the stack of the thread that waits. */
 typedef struct pfs_wait {

@@ -80,12 +80,12 @@ extern "C" {
 
 /* A mutex that nobody looks at costs a load, a test and a branch. */
 static inline int pfs_mutex_lock_at(pfs_mutex_t* m, PFS_SITE_) {
-  if (pfs_enabled(m->instance)) return pfs_mutex_lock_(m, file, line);
+  if (pfs_flags_enabled(m->flags)) return pfs_mutex_lock_(m, file, line);
   return pthread_mutex_lock(&m->mutex);
 }
 
 static inline int pfs_mutex_trylock_at(pfs_mutex_t* m, PFS_SITE_) {
-  if (pfs_enabled(m->instance)) return pfs_mutex_trylock_(m, file, line);
+  if (pfs_flags_enabled(m->flags)) return pfs_mutex_trylock_(m, file, line);
   return pthread_mutex_trylock(&m->mutex);
 }
 
@@ -175,6 +175,7 @@ static inline int pfs_mutex_unlock(pfs_mutex_t* m) { return pthread_mutex_unlock
 static inline int pfs_mutex_destroy(pfs_mutex_t* m) { return pthread_mutex_destroy(&m->mutex); }
 static inline int pfs_mutex_init(pfs_key_t key PFS_UNUSED_, pfs_mutex_t* m, const pthread_mutexattr_t* attributes) {
   m->instance = NULL;
+  m->flags = NULL;
   return pthread_mutex_init(&m->mutex, attributes);
 }
 

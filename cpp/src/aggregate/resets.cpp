@@ -5,18 +5,21 @@
 namespace perfschema {
 namespace {
 
-Status Interrupted() { return Status(Code::kState, "TRUNCATE in a signal handler that interrupted pfs: try again outside of it"); }
+Status Interrupted() {
+  return Status(Code::kState, "TRUNCATE in a signal handler that interrupted pfs: try again outside of it");
+}
 
 }  // namespace
 
 Status BumpResets(std::initializer_list<ResetDomain> domains) {
   if (!EnsureStarted()) return {};
-  // Under the lock no statistics move from an object to its class between two bumps; and objects come first, so that what is folded next
-  // is empty already.
+  // Under the lock no statistics move from an object to its class between two bumps; and objects come first, so that
+  // what is folded next is empty already.
   const ColdLock lock;
   if (!lock) return Interrupted();
   for (const ResetDomain domain : domains) {
-    OwnSegmentState().header()->resets[static_cast<uint32_t>(domain)].fetch_add(1);  // pairs with Snapshot::Reset and the owners' next updates
+    OwnSegmentState().header()->resets[static_cast<uint32_t>(domain)].fetch_add(
+        1);  // pairs with Snapshot::Reset and the owners' next updates
   }
   return {};
 }
@@ -29,10 +32,11 @@ void HideWaitsOf(ShmChunk* chunks, const ShmWaitRecord* records, uint64_t used, 
     if (lap == 0 || (lap & 1) != 0) continue;
     uint32_t bits = 0;
     for (uint32_t j = 0; j < kRecordsPerChunk; ++j) {
-      const uint64_t state = records[i * kRecordsPerChunk + j].state.load(kAcquire);
+      const uint64_t state = records[i * kRecordPitch + j].state.load(kAcquire);
       if (state >> 32 == lap && (state & (kRecordOpen | kRecordClosed)) != 0) bits |= 1u << j;
     }
-    // Records of a lap only grow in number: the bits of an earlier TRUNCATE are among these. A mask of a lap that has passed is ignored.
+    // Records of a lap only grow in number: the bits of an earlier TRUNCATE are among these. A mask of a lap that has
+    // passed is ignored.
     chunk.hidden[view].store(uint64_t{lap} << 32 | bits, kRelease);  // pairs with Snapshot::CopyChunk
   }
 }
@@ -42,7 +46,8 @@ Status HideWaits(uint32_t view) {
   const ColdLock lock;
   if (!lock) return Interrupted();
   const Segment& segment = OwnSegmentState();
-  HideWaitsOf(segment.element<ShmChunk>(ArrayId::kWaitChunks, 0), segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0),
+  HideWaitsOf(segment.element<ShmChunk>(ArrayId::kWaitChunks, 0),
+              segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0),
               segment.array(ArrayId::kWaitChunks).used.load(kAcquire), view);
   return {};
 }

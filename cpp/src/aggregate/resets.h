@@ -1,5 +1,6 @@
-// aggregate/resets.h: every TRUNCATE, on the own process's segment. Cells are never written here: a generation is bumped, or a mask of
-// hidden records is set ("TRUNCATE" in docs/architecture.md), so that no update of a running program is lost.
+// aggregate/resets.h: every TRUNCATE, on the own process's segment. Cells are never written here: a generation is
+// bumped, or a mask of hidden records is set ("TRUNCATE" in docs/architecture.md), so that no update of a running
+// program is lost.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace perfschema {
 // Threads: any thread. kState in a signal handler that interrupted pfs; success if pfs is off.
 // Domains in the order: objects before classes.
 Status BumpResets(std::initializer_list<ResetDomain> domains);
-// Hides from kViewCurrent, kViewHistory or kViewHistoryLong what it shows now; an event that still runs stays hidden when it ends.
+// Hides from kViewCurrent, kViewHistory or kViewHistoryLong what it shows now; an event that still runs stays hidden
+// when it ends.
 Status HideWaits(uint32_t view);
 
 // For the declarations of tables.

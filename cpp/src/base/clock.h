@@ -32,9 +32,6 @@ struct TimerScale {
 
   // Every summary and every TIMER_WAIT is made by this one function: sums agree to the picosecond.
   static uint64_t Scale(uint64_t ticks, uint64_t multiplier) {
-    // What is short, nearly always, has a product of 64 bits: a shorter way to the same result.
-    uint64_t product;
-    if (__builtin_expect(!__builtin_mul_overflow(ticks, multiplier, &product), 1)) return product >> kFractionBits;
     return static_cast<uint64_t>((static_cast<Wide>(ticks) * multiplier) >> kFractionBits);
   }
   uint64_t Duration(uint64_t ticks) const { return Scale(ticks, multiplier); }

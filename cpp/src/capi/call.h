@@ -98,7 +98,7 @@ inline auto Close(int fd, Site site, Call call) {
 template <typename Call, typename End>
 inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call, End end) {
   FileWait wait;
-  if (IsNull(path) || !BeginFileName(&wait, key, operation, path, site.file, site.line)) return call();
+  if (IsNull(path) || !BeginFileName(&wait, key, operation, site.file, site.line)) return call();
   struct Ender {
     FileWait* wait;
     End& end;
@@ -112,7 +112,7 @@ inline int OnName(pfs_key_t key, Operation operation, const char* path, Site sit
 
 template <typename Call>
 inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call) {
-  return OnName(key, operation, path, site, call, [](FileWait* wait, int rc) { EndFileName(wait, rc); });
+  return OnName(key, operation, path, site, call, [path](FileWait* wait, int rc) { EndFileName(wait, path, rc); });
 }
 
 }  // namespace perfschema::capi

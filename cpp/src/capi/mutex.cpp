@@ -32,8 +32,10 @@ extern "C" {
 
 int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes) {
   m->instance = nullptr;
+  m->flags = nullptr;
   const int rc = pthread_mutex_init(&m->mutex, attributes);
   if (rc == 0 && key != 0) m->instance = perfschema::CreateMutex(key, m);
+  if (m->instance != nullptr) m->flags = perfschema::FlagsOfMutex(m->instance);
   return rc;
 }
 
@@ -42,27 +44,28 @@ int pfs_mutex_destroy(pfs_mutex_t* m) {
   if (rc == 0 && m->instance != nullptr) {
     perfschema::DestroyMutex(m->instance);
     m->instance = nullptr;
+    m->flags = nullptr;
   }
   return rc;
 }
 
 // The inline half has seen that the instance is there.
 int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_) {
-  return TimedMutexOperation(m->instance, Operation::kLock, file, line, [m] { return pthread_mutex_lock(&m->mutex); });
+  return TimedMutexOperation(m->instance, m->flags, m, Operation::kLock, file, line, [m] { return pthread_mutex_lock(&m->mutex); });
 }
 
 int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_) {
-  return TimedMutexOperation(m->instance, Operation::kTryLock, file, line, [m] { return pthread_mutex_trylock(&m->mutex); });
+  return TimedMutexOperation(m->instance, m->flags, m, Operation::kTryLock, file, line, [m] { return pthread_mutex_trylock(&m->mutex); });
 }
 
 int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {
   const auto lock = [=] { return pthread_mutex_timedlock(&m->mutex, deadline); };
-  return pfs_enabled(m->instance) ? TimedMutexOperation(m->instance, Operation::kTimedLock, file, line, lock) : lock();
+  return pfs_flags_enabled(m->flags) ? TimedMutexOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, lock) : lock();
 }
 
 int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
   const auto lock = [=] { return pthread_mutex_clocklock(&m->mutex, clock, deadline); };
-  return pfs_enabled(m->instance) ? TimedMutexOperation(m->instance, Operation::kTimedLock, file, line, lock) : lock();
+  return pfs_flags_enabled(m->flags) ? TimedMutexOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, lock) : lock();
 }
 
 pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity) { return key != 0 ? perfschema::CreateMutex(key, identity) : nullptr; }

@@ -1,11 +1,11 @@
-// record/events.h: the pool of event records: chunks that threads take, fill and give to the ring.
+// record/events.h: the pool of event records: chunks that threads take, fill and give back to the pool.
 #pragma once
 
 #include "record/threads.h"
 
 namespace perfschema {
 
-// Gives the thread a new chunk and the oldest one that it no longer needs to the ring. Preserves errno. If no chunk could be had the next
+// Gives the thread a new chunk and the oldest one that it no longer needs to the pool. Preserves errno. If no chunk could be had the next
 // record is the thread's scratch record, and the event counts as lost. Called every 32 records: lock-free once the pool has its size.
 [[gnu::noinline]] void NextChunk(ThreadState& thread);
 

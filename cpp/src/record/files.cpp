@@ -218,8 +218,7 @@ void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
     if (ColdLock lock; lock) call->file = Bind(call->wait.class_index, fd, path, temporary);
     NameRecord(*call, call->file, &more);
   }
-  AddToFile(*call, ended, 0);
-  FinishWait<Mode::kAny>(call->wait, ended, more);
+  FinishFileWait(*call, ended, 0, more, [] {});
   errno = error;
 }
 
@@ -237,45 +236,45 @@ void EndFileClose(FileWait* call, int rc) {
   (void)rc;  // on Linux the descriptor is gone whatever close() says
   const int error = errno;
   const EndedWait ended = EndWait<Mode::kAny>(call->wait);
-  AddToFile(*call, ended, 0);
-  if (ColdLock lock; lock) {
-    call->file->open_count.fetch_sub(1, kRelaxed);
-    if ((call->file->state.load(kRelaxed) & kFileTemporary) != 0 && call->file->open_count.load(kRelaxed) == 0) KillFile(*call->file);
-    GiveFileIfUnused(*call->file);
-  }
-  FinishWait<Mode::kAny>(call->wait, ended);
+  FinishFileWait(*call, ended, 0, 0, [&] {
+    if (ColdLock lock; lock) {
+      call->file->open_count.fetch_sub(1, kRelaxed);
+      if ((call->file->state.load(kRelaxed) & kFileTemporary) != 0 && call->file->open_count.load(kRelaxed) == 0) KillFile(*call->file);
+      GiveFileIfUnused(*call->file);
+    }
+  });
   errno = error;
 }
 
-bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line) {
-  if (!EnsureStarted() || !BeginOnClass(call, key, operation, 0, 0, source_file, line)) return false;
-  if (path == nullptr || operation == Operation::kMkdir || operation == Operation::kRmdir) return true;
-  const int error = errno;
-  if (ColdLock lock; lock) {
-    const FileName name(path);
-    call->file = FindByName(name.view(), HashName(name.view()));
-    if (call->file != nullptr) call->file->open_count.fetch_add(1, kRelaxed);  // stays until End
-  }
-  errno = error;
-  return true;
+bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* source_file, uint32_t line) {
+  return EnsureStarted() && BeginOnClass(call, key, operation, 0, 0, source_file, line);
 }
 
 namespace {
 
-// The common end of operations by name; `on_success` changes the file under the cold lock after the event has been counted on it.
+// The common end of operations by name. The name is looked up here, after the timer: the lookup is no part of the event, and where the
+// system said EFAULT the name is none of ours to read. `on_success` changes the file under the cold lock once the event is counted on it.
 template <typename OnSuccess>
-void EndByName(FileWait* call, int rc, OnSuccess on_success) {
+void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
   const int error = errno;
   const EndedWait ended = EndWait<Mode::kAny>(call->wait);
   uint64_t more = 0;
-  NameRecord(*call, call->file, &more);
-  AddToFile(*call, ended, 0);
-  if (ColdLock lock; lock) {
-    if (call->file != nullptr) call->file->open_count.fetch_sub(1, kRelaxed);
-    if (rc == 0) on_success();
-    if (call->file != nullptr) GiveFileIfUnused(*call->file);
+  const bool names_file = call->operation != Operation::kMkdir && call->operation != Operation::kRmdir;
+  if (names_file && path != nullptr && (rc == 0 || error != EFAULT)) {
+    if (ColdLock lock; lock) {
+      const FileName name(path);
+      call->file = FindByName(name.view(), HashName(name.view()));
+      if (call->file != nullptr) call->file->open_count.fetch_add(1, kRelaxed);  // stays until the end
+    }
   }
-  FinishWait<Mode::kAny>(call->wait, ended, more);
+  NameRecord(*call, call->file, &more);
+  FinishFileWait(*call, ended, 0, more, [&] {
+    if (ColdLock lock; lock) {
+      if (call->file != nullptr) call->file->open_count.fetch_sub(1, kRelaxed);
+      if (rc == 0) on_success();
+      if (call->file != nullptr) GiveFileIfUnused(*call->file);
+    }
+  });
   errno = error;
 }
 
@@ -283,20 +282,18 @@ bool IsLive(const ShmFile* file) { return file != nullptr && (file->flags.load(k
 
 }  // namespace
 
-void EndFileName(FileWait* call, int rc) {
-  EndByName(call, rc, [] {});
+void EndFileName(FileWait* call, const char* path, int rc) {
+  EndByName(call, path, rc, [] {});
 }
 
 void EndFileDelete(FileWait* call, const char* path, int rc) {
-  (void)path;
-  EndByName(call, rc, [&] {
+  EndByName(call, path, rc, [&] {
     if (IsLive(call->file)) KillFile(*call->file);
   });
 }
 
 void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc) {
-  (void)old_path;
-  EndByName(call, rc, [&] {
+  EndByName(call, old_path, rc, [&] {
     const FileName name(new_path);
     const uint32_t hash = HashName(name.view());
     ShmFile* replaced = FindByName(name.view(), hash);

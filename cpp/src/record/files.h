@@ -25,22 +25,31 @@ inline ShmFile* FileOfDescriptor(int fd) {
   return index == 0 ? nullptr : &g_runtime.files[index];
 }
 
-// Adds the ended event to the file, or to its class where there is no (live) file.
-inline void AddToFile(FileWait& call, const EndedWait& ended, uint64_t bytes) {
+// Adds an event to the file, or to its class where there is no (live) file.
+inline void AddToFile(const FileWait& call, bool timed, uint64_t wait_ps, uint64_t bytes) {
   ThreadState& thread = *call.wait.thread;
   const OperationGroup group = kOperations[static_cast<uint32_t>(call.operation)].group;
   ShmFile* file = call.file;
   if (file != nullptr && __builtin_expect((file->flags.load(kRelaxed) & kFlagDead) == 0, 1)) {
     const auto index = static_cast<uint32_t>(file - g_runtime.files);
     ShmStripe* stripe = FindStripe(thread, StripeObject(StripeKind::kFile, index, file->version.load(kRelaxed)), file->stripes);
-    if (__builtin_expect(stripe != nullptr, 1)) {
-      AddToStripe(*stripe, Generation(ResetDomain::kFileInstances), group, ended.timed, ended.wait_ps, bytes);
-    }
+    if (__builtin_expect(stripe != nullptr, 1)) AddToStripe(*stripe, Generation(ResetDomain::kFileInstances), group, timed, wait_ps, bytes);
     return;
   }
   const uint32_t class_index = call.wait.class_index;
   ShmStripe* stripe = FindStripe(thread, StripeObject(StripeKind::kClass, class_index, 0), g_runtime.classes[class_index].stripes);
-  if (stripe != nullptr) AddToStripe(*stripe, Generation(ResetDomain::kFileClasses), group, ended.timed, ended.wait_ps, bytes);
+  if (stripe != nullptr) AddToStripe(*stripe, Generation(ResetDomain::kFileClasses), group, timed, wait_ps, bytes);
+}
+
+// All that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
+template <typename OnFile>
+PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits, OnFile on_file) {
+  CloseRecord<Mode::kAny>(call.wait, ended, more_state_bits);
+  const uint64_t wait_ps = DurationOf<Mode::kAny>(call.wait, ended);
+  AddToFile(call, ended.timed, wait_ps, bytes);
+  on_file();
+  AddToThreadCell(ThreadCell<Mode::kAny>(call.wait), ended.timed, wait_ps);
+  LeaveProbe(*call.wait.thread, call.wait.outer);
 }
 
 // Every Begin: false = do the operation plainly and call no End. Every End preserves errno.
@@ -66,11 +75,10 @@ inline bool BeginFileWait(FileWait* call, int fd, Operation operation, int64_t r
 inline void EndFileWait(FileWait* call, int64_t bytes) {
   const EndedWait ended = EndWait<Mode::kAny>(call->wait);
   const uint64_t moved = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
-  AddToFile(*call, ended, moved);
   if (ShmWaitRecord* record = call->wait.record; record != nullptr && (call->wait.begun_state & kRecordHasBytes) != 0) {
     record->bytes.store(moved, kRelease);
   }
-  FinishWait<Mode::kAny>(call->wait, ended);
+  FinishFileWait(*call, ended, moved, 0, [] {});
 }
 
 bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line);
@@ -81,8 +89,8 @@ bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t li
 void EndFileClose(FileWait* call, int rc);
 
 // Operations that name a file: stat, delete, rename, truncate, mkdir, rmdir.
-bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line);
-void EndFileName(FileWait* call, int rc);
+bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* source_file, uint32_t line);
+void EndFileName(FileWait* call, const char* path, int rc);
 void EndFileDelete(FileWait* call, const char* path, int rc);
 void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc);
 

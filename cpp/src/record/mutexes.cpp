@@ -51,13 +51,25 @@ void DestroyMutex(pfs_instance* instance) {
   errno = error;
 }
 
-void AddFailedLock(ThreadState& thread, ShmInstance& mutex, bool timed, uint64_t wait_ps) {
-  const auto index = static_cast<uint32_t>(&mutex - g_runtime.segment.element<ShmInstance>(ArrayId::kMutexes, 0));
-  HalfWord& list = g_runtime.segment.element<ShmStripeList>(ArrayId::kMutexLists, index)->head;
-  const uint64_t object = StripeObject(StripeKind::kMutex, index, mutex.version.load(kRelaxed));
-  if (ShmStripe* stripe = FindStripe(thread, object, list)) {
-    AddToStripe(*stripe, Generation(ResetDomain::kMutexInstances), OperationGroup::kMisc, timed, wait_ps, 0);
+const uint32_t* FlagsOfMutex(const pfs_instance* instance) {
+  const uint32_t class_index = reinterpret_cast<const ShmInstance*>(instance)->class_index.load(kRelaxed);
+  return reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
+}
+
+void AddLockApart(ThreadState& thread, ShmInstance& mutex, bool is_held, bool timed, uint64_t wait_ps, ShmCell* cell) {
+  if (is_held) {
+    const CellWriter writer(mutex.seq);
+    if (StartsGeneration(mutex.gen, Generation(ResetDomain::kMutexInstances))) ClearStat(mutex.stat);
+    AddToStat(mutex.stat, timed, wait_ps);
+  } else {
+    const auto index = static_cast<uint32_t>(&mutex - g_runtime.segment.element<ShmInstance>(ArrayId::kMutexes, 0));
+    HalfWord& list = g_runtime.segment.element<ShmStripeList>(ArrayId::kMutexLists, index)->head;
+    const uint64_t object = StripeObject(StripeKind::kMutex, index, mutex.version.load(kRelaxed));
+    if (ShmStripe* stripe = FindStripe(thread, object, list)) {
+      AddToStripe(*stripe, Generation(ResetDomain::kMutexInstances), OperationGroup::kMisc, timed, wait_ps, 0);
+    }
   }
+  AddToThreadCell(cell, timed, wait_ps);
 }
 
 }  // namespace perfschema

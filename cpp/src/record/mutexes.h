@@ -10,76 +10,97 @@ namespace perfschema {
 // A new instance of a registered mutex. nullptr: not instrumented (bad key, no room, pfs off). Cold.
 pfs_instance* CreateMutex(uint32_t key, const void* identity);
 void DestroyMutex(pfs_instance* instance);
+// The flag word of its instrument. Valid as long as the process.
+const uint32_t* FlagsOfMutex(const pfs_instance* instance);
 
 inline ShmInstance* AsMutex(pfs_instance* instance) { return reinterpret_cast<ShmInstance*>(instance); }
 
-// A wait that did not end with the lock held: nobody else's cell is ours, so a stripe takes it. Cold.
-[[gnu::noinline]] void AddFailedLock(ThreadState& thread, ShmInstance& mutex, bool timed, uint64_t wait_ps);
+// The rare ends: the lock is not held (nobody else's cell is ours, so a stripe takes the event), numbers of before a TRUNCATE, no cell.
+[[gnu::noinline]] void AddLockApart(ThreadState& thread, ShmInstance& mutex, bool is_held, bool timed, uint64_t wait_ps, ShmCell* cell);
+
+PFS_ALWAYS_INLINE void TakeOwnership(ShmInstance& mutex, uint64_t thread_id) {
+  const uint64_t owner = mutex.owner.load(kRelaxed);
+  // A recursive mutex that this thread held already: one level deeper.
+  const bool again = __builtin_expect(owner != 0, 0) && (owner & kOwnerThreadMask) == thread_id;
+  mutex.owner.store(again ? owner + (uint64_t{1} << 48) : thread_id, kRelaxed);
+}
 
 template <Mode kMode>
 PFS_ALWAYS_INLINE bool BeginMutexWait(Wait& wait, ShmInstance& mutex, uint32_t flags, Operation operation, const char* file, uint32_t line) {
   return BeginWait<kMode>(wait, flags, mutex.class_index.load(kRelaxed), operation, mutex.identity.load(kRelaxed), file, line);
 }
 
+// What a probe of a pfs_mutex_t knows. Its beginning touches the class's line only, which is in the cache; the object's own line, which may
+// not be, is on its way meanwhile.
+struct MutexProbe {
+  ShmInstance& mutex;
+  const ShmClass& entry;
+  const void* identity;
+
+  MutexProbe(pfs_instance* instance, const uint32_t* flags, const void* object)
+      : mutex(*AsMutex(instance)),
+        entry(*reinterpret_cast<const ShmClass*>(reinterpret_cast<const char*>(flags) - offsetof(ShmClass, flags))),
+        identity(object) {
+    __builtin_prefetch(instance, 1);
+  }
+};
+
 // rc is the result of the lock call: 0 or EOWNERDEAD = held.
 template <Mode kMode>
 PFS_ALWAYS_INLINE void EndMutexWait(const Wait& wait, ShmInstance& mutex, int rc, uint64_t more_state_bits = 0, uint32_t spins = 0) {
   const EndedWait ended = EndWait<kMode>(wait);
   CloseRecord<kMode>(wait, ended, more_state_bits, spins);
+  ThreadState& thread = *wait.thread;
   ShmCell* const cell = ThreadCell<kMode>(wait);
-  if (__builtin_expect(rc != 0 && rc != EOWNERDEAD, 0)) {
-    AddFailedLock(*wait.thread, mutex, ended.timed, ended.wait_ps);
-    AddToThread<kMode>(wait, ended);
-    LeaveProbe(*wait.thread, wait.outer);
-    return;
-  }
-  const uint64_t owner = mutex.owner.load(kRelaxed);
-  const uint64_t self = wait.thread->thread_id;
-  // A recursive mutex that this thread held already: one level deeper.
-  const bool again = __builtin_expect(owner != 0, 0) && (owner & kOwnerThreadMask) == self;
-  mutex.owner.store(again ? owner + (uint64_t{1} << 48) : self, kRelaxed);
-  if (__builtin_expect(cell != nullptr, 1)) {
-    // Both cells at once: the counts first, they need not wait for the duration.
-    CellWriter object_writer(mutex.seq, mutex.gen, Generation(ResetDomain::kMutexInstances));
-    CellWriter thread_writer(cell->seq, cell->gen, Generation(ResetDomain::kThreadWaits));
-    if (object_writer.is_stale()) ClearStat(mutex.stat);
-    if (thread_writer.is_stale()) ClearStat(cell->stat);
+  const bool is_held = __builtin_expect(rc == 0, 1) || rc == EOWNERDEAD;
+  if (is_held) TakeOwnership(mutex, thread.thread_id);
+  if (__builtin_expect(!is_held || cell == nullptr || mutex.gen.load(kRelaxed) != Generation(ResetDomain::kMutexInstances) ||
+                           cell->gen.load(kRelaxed) != Generation(ResetDomain::kThreadWaits),
+                       0)) {
+    AddLockApart(thread, mutex, is_held, ended.timed, DurationOf<kMode>(wait, ended), cell);
+  } else {
+    // Both cells at once, see EndWait.
+    const CellWriter object_writer(mutex.seq);
+    const CellWriter thread_writer(cell->seq);
     AddCount(mutex.stat);
     AddCount(cell->stat);
     if (ended.timed) {
-      AddDuration(mutex.stat, ended.wait_ps);
-      AddDuration(cell->stat, ended.wait_ps);
+      const uint64_t wait_ps = DurationOf<kMode>(wait, ended);
+      AddDuration(mutex.stat, wait_ps);
+      AddDuration(cell->stat, wait_ps);
     }
-  } else {
-    CellWriter writer(mutex.seq, mutex.gen, Generation(ResetDomain::kMutexInstances));
-    if (writer.is_stale()) ClearStat(mutex.stat);
-    AddToStat(mutex.stat, ended.timed, ended.wait_ps);
   }
-  LeaveProbe(*wait.thread, wait.outer);
+  LeaveProbe(thread, wait.outer);
 }
 
 // One whole operation: begin, the real call, end. `operate()` returns its result as pthread functions do.
 template <Mode kMode, typename Operate>
-PFS_ALWAYS_INLINE int MutexOperation(ShmInstance& mutex, uint32_t flags, Operation operation, const char* file, uint32_t line, Operate operate) {
+PFS_ALWAYS_INLINE int MutexOperation(const MutexProbe& probe, uint32_t flags, Operation operation, const char* file, uint32_t line, Operate operate) {
   Wait wait;
-  if (__builtin_expect(!BeginMutexWait<kMode>(wait, mutex, flags, operation, file, line), 0)) return operate();
+  const auto identity = reinterpret_cast<uintptr_t>(probe.identity);
+  if (__builtin_expect(!BeginWait<kMode>(wait, flags, probe.entry.index, operation, identity, file, line), 0)) return operate();
   const int rc = operate();
-  EndMutexWait<kMode>(wait, mutex, rc);
+  EndMutexWait<kMode>(wait, probe.mutex, rc);
   return rc;
 }
 
 template <typename Operate>
-[[gnu::noinline]] int AnyMutexOperation(ShmInstance& mutex, uint32_t flags, Operation operation, const char* file, uint32_t line, Operate operate) {
+[[gnu::noinline]] int AnyMutexOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
+                                        const char* file, uint32_t line, Operate operate) {
+  const MutexProbe probe(instance, flag_word, object);
+  const uint32_t flags = probe.entry.flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return operate();
-  return MutexOperation<Mode::kAny>(mutex, flags, operation, file, line, operate);
+  return MutexOperation<Mode::kAny>(probe, flags, operation, file, line, operate);
 }
 
+// `flag_word`: FlagsOfMutex(instance). `object`: OBJECT_INSTANCE_BEGIN.
 template <typename Operate>
-PFS_ALWAYS_INLINE int TimedMutexOperation(pfs_instance* instance, Operation operation, const char* file, uint32_t line, Operate operate) {
-  ShmInstance& mutex = *AsMutex(instance);
-  const uint32_t flags = mutex.flags.load(kRelaxed);
-  if (__builtin_expect(IsAllOn(flags), 1)) return MutexOperation<Mode::kAllOn>(mutex, flags, operation, file, line, operate);
-  return AnyMutexOperation(mutex, flags, operation, file, line, operate);
+PFS_ALWAYS_INLINE int TimedMutexOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
+                                          const char* file, uint32_t line, Operate operate) {
+  const MutexProbe probe(instance, flag_word, object);
+  const uint32_t flags = probe.entry.flags.load(kRelaxed);
+  if (__builtin_expect(!IsAllOn(flags), 0)) return AnyMutexOperation(instance, flag_word, object, operation, file, line, operate);
+  return MutexOperation<Mode::kAllOn>(probe, flags, operation, file, line, operate);
 }
 
 }  // namespace perfschema

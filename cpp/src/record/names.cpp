@@ -43,7 +43,7 @@ uint32_t TakeName(std::string_view name) {
   ShmNameGranule* at = At(granule);
   at->version.store(at->version.load(kRelaxed) + 1, kRelease);  // odd while the text changes; readers check before and after
   at->granules = granules;
-  at->bytes = static_cast<uint32_t>(name.size());
+  at->bytes.store(static_cast<uint32_t>(name.size()), kRelease);
   CopyToShared(reinterpret_cast<char*>(at) + kHeaderBytes, name.data(), name.size());
   at->version.store(at->version.load(kRelaxed) + 1, kRelease);
   return granule;
@@ -69,7 +69,7 @@ void GiveName(uint32_t granule) {
 
 std::string_view NameText(uint32_t granule) {
   const ShmNameGranule* at = At(granule);
-  return {reinterpret_cast<const char*>(at) + kHeaderBytes, at->bytes};
+  return {reinterpret_cast<const char*>(at) + kHeaderBytes, at->bytes.load(kRelaxed)};
 }
 
 }  // namespace perfschema

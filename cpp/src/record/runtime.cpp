@@ -8,7 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "record/events.h"
+#include "record/chunk_pool.h"
 #include "record/files.h"
 #include "record/names.h"
 #include "record/sources.h"
@@ -46,8 +46,6 @@ void CachePointers() {
   rt.files = segment.element<ShmFile>(ArrayId::kFiles, 0);
   rt.chunks = segment.element<ShmChunk>(ArrayId::kWaitChunks, 0);
   rt.records = segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0);
-  rt.ring = segment.element<ShmRingPlace>(ArrayId::kWaitRing, 0);
-  rt.ring_places = segment.array(ArrayId::kWaitRing).capacity;
   rt.cells_per_thread = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
   rt.chunks_held = ChunksHeldByThread(static_cast<uint64_t>(options.Get(OptionId::events_waits_history_size)));
 }
@@ -98,7 +96,6 @@ void ForgetStatistics() {
   const Runtime& rt = g_runtime;
   Segment& segment = g_runtime.segment;
   for (Word& loss : rt.header->losses) loss.store(0, kRelaxed);
-  rt.header->wait_ring_head.store(0, kRelaxed);
   const uint64_t classes = segment.array(ArrayId::kClasses).used.load(kRelaxed);
   for (uint64_t i = 1; i < classes; ++i) {
     ShmClass& entry = rt.classes[i];
@@ -115,7 +112,7 @@ void ForgetStatistics() {
   }
   const uint64_t files = segment.array(ArrayId::kFiles).used.load(kRelaxed);
   for (uint64_t i = 1; i < files; ++i) rt.files[i].stripes.store(0, kRelaxed);
-  (void)segment.ReserveUpTo(ArrayId::kWaitRing, segment.array(ArrayId::kWaitRing).capacity);
+  EmptyChunkPool();
 }
 
 void BeforeFork() {
@@ -169,7 +166,7 @@ void Start() {
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
   StartClocks(header);
   StartConsumers(header);
-  if (!g_runtime.segment.ReserveUpTo(ArrayId::kWaitRing, g_runtime.ring_places) || !StartThreads() || !StartFiles() || !StartSources()) {
+  if (!StartChunkPool() || !StartThreads() || !StartFiles() || !StartSources()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;

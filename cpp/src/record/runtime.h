@@ -33,10 +33,8 @@ struct Runtime {
   ShmFile* files;
   ShmChunk* chunks;
   ShmWaitRecord* records;
-  ShmRingPlace* ring;
-  uint64_t ring_places;
   uint64_t cells_per_thread;  // columns of a row of thread_cells
-  uint64_t chunks_held;
+  uint64_t chunks_held;       // by a thread, for its history
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId
   bool on;
 };

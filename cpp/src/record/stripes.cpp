@@ -24,17 +24,11 @@ ShmStripe* TakeStripe() {
   return fresh < 0 ? nullptr : &g_runtime.stripes[fresh];
 }
 
-void Clear(ShmStripe& stripe) {
-  CellWriter writer(stripe.seq, stripe.gen, 0);
-  ClearStat(stripe.io.misc);
-  ClearStat(stripe.io.read);
-  ClearStat(stripe.io.write);
-  stripe.io.read_bytes.store(0, kRelease);
-  stripe.io.write_bytes.store(0, kRelease);
-}
-
 void GiveStripe(ShmStripe& stripe) {
-  Clear(stripe);
+  {
+    const CellWriter writer(stripe.seq);
+    ClearIo(stripe.io);
+  }
   ShmArray& array = g_runtime.segment.array(ArrayId::kStripes);
   stripe.owner.store(0, kRelaxed);
   stripe.next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelease);
@@ -44,14 +38,8 @@ void GiveStripe(ShmStripe& stripe) {
 // Adds to what the class keeps of dead objects. REQUIRES: cold lock, inside fold_seq.
 void AddToDead(ShmClass& entry, const Stat& misc, const Stat& read, const Stat& write, uint64_t read_bytes, uint64_t write_bytes) {
   ShmStripe& dead = entry.dead;
-  CellWriter writer(dead.seq, dead.gen, Generation(ClassDomain(static_cast<Family>(entry.family))));
-  if (writer.is_stale()) {
-    ClearStat(dead.io.misc);
-    ClearStat(dead.io.read);
-    ClearStat(dead.io.write);
-    dead.io.read_bytes.store(0, kRelease);
-    dead.io.write_bytes.store(0, kRelease);
-  }
+  const CellWriter writer(dead.seq);
+  if (StartsGeneration(dead.gen, Generation(ClassDomain(static_cast<Family>(entry.family))))) ClearIo(dead.io);
   MergeIntoStat(dead.io.misc, misc);
   MergeIntoStat(dead.io.read, read);
   MergeIntoStat(dead.io.write, write);
@@ -153,7 +141,7 @@ void BuryObject(uint32_t class_index, HalfWord& list, ShmInstance* own) {
   FoldSection fold(entry);
   if (own != nullptr && own->gen.load(kRelaxed) == object_gen) AddToDead(entry, LoadStat(own->stat), {}, {}, 0, 0);
   if (own != nullptr) {
-    CellWriter writer(own->seq, own->gen, object_gen);
+    const CellWriter writer(own->seq);
     ClearStat(own->stat);
   }
   const uint32_t rest = FoldList(entry, list.load(kRelaxed), object_gen, true);

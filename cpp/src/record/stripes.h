@@ -11,6 +11,14 @@ constexpr uint64_t StripeObject(StripeKind kind, uint32_t index, uint16_t versio
   return static_cast<uint64_t>(kind) << 56 | static_cast<uint64_t>(version) << 32 | index;
 }
 
+inline void ClearIo(ShmIoStat& io) {
+  ClearStat(io.misc);
+  ClearStat(io.read);
+  ClearStat(io.write);
+  io.read_bytes.store(0, kRelease);
+  io.write_bytes.store(0, kRelease);
+}
+
 // Makes or adopts the calling thread's stripe. nullptr: no room, the event is counted as lost. Preserves errno. Cold.
 [[gnu::noinline]] ShmStripe* FindStripeSlow(ThreadState& thread, uint64_t object, HalfWord& list);
 
@@ -22,14 +30,8 @@ PFS_ALWAYS_INLINE ShmStripe* FindStripe(ThreadState& thread, uint64_t object, Ha
 
 // Adds one event to a stripe of the calling thread.
 PFS_ALWAYS_INLINE void AddToStripe(ShmStripe& stripe, uint32_t gen, OperationGroup group, bool timed, uint64_t wait_ps, uint64_t bytes) {
-  CellWriter writer(stripe.seq, stripe.gen, gen);
-  if (writer.is_stale()) {
-    ClearStat(stripe.io.misc);
-    ClearStat(stripe.io.read);
-    ClearStat(stripe.io.write);
-    stripe.io.read_bytes.store(0, kRelease);
-    stripe.io.write_bytes.store(0, kRelease);
-  }
+  const CellWriter writer(stripe.seq);
+  if (StartsGeneration(stripe.gen, gen)) ClearIo(stripe.io);
   switch (group) {
     case OperationGroup::kMisc: AddToStat(stripe.io.misc, timed, wait_ps); break;
     case OperationGroup::kRead:

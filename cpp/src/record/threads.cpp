@@ -26,7 +26,7 @@ ShmCell* RowOf(uint32_t slot) { return g_runtime.thread_cells + slot * g_runtime
 template <size_t N>
 void StoreText(Word (&words)[N], std::string_view text) {
   char padded[N * 8] = {};
-  std::memcpy(padded, text.data(), std::min(text.size(), sizeof padded));
+  text.copy(padded, sizeof padded);
   CopyToShared(words, padded, sizeof padded);
 }
 
@@ -76,7 +76,7 @@ void ClearRow(uint32_t slot, uint32_t cells) {
   ShmCell* row = RowOf(slot);
   for (uint32_t i = 0; i < cells; ++i) {
     if (row[i].stat.count.load(kRelaxed) == 0) continue;
-    CellWriter writer(row[i].seq, row[i].gen, row[i].gen.load(kRelaxed));
+    const CellWriter writer(row[i].seq);
     ClearStat(row[i].stat);
   }
 }

@@ -38,8 +38,7 @@ struct ThreadState {
   ShmThread* shared;
   ShmCell* cells;              // its row of kThreadCells
   uint32_t cell_count;         // columns that may be stored to
-  uint64_t nesting_event_id;   // innermost open event, 0 = none
-  // Its type (kNesting...) << 24 | number of open waits that have records | kInside while a probe of this thread is inside: a signal
+  // Type (kNesting...) of the innermost open event << 24 | number of open waits that have records | kInside while a probe of this thread is inside: a signal
   // handler that comes then must not touch the rest. One comparison finds both "inside" and "too deep".
   uint64_t nesting;
   uint32_t slot;               // index into kThreads
@@ -47,10 +46,12 @@ struct ThreadState {
   // Every chunk.
   uint32_t chunk;              // the one being written, 0 = none
   uint64_t chunks_taken;
+  uint32_t takes_to_look;      // until the pool looks into another lane, and which
+  uint32_t lane_to_look;
   uint32_t held_count;
   static constexpr uint32_t kMaxHeld = 32 + 4 * kMaxNestedWaits;
   HeldChunk held[kMaxHeld];
-  ShmWaitRecord* open_waits[kMaxNestedWaits];
+  ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
   const void* wait_frames[kMaxNestedWaits];  // stack frames they began in, to find those that a longjmp left behind
 
   // Where the words of an event go when no chunk can be had: nobody reads it.

@@ -13,7 +13,7 @@ namespace perfschema {
 struct Wait {
   ThreadState* thread;
   ShmWaitRecord* record;  // nullptr = not recorded
-  uint64_t start_ticks;
+  uint64_t start_ticks;   // Mode::kAny; else the record has it
   uint64_t begun_state;   // of the record
   uint64_t outer;         // ThreadState::nesting before: whatever was left open inside, the end puts this back
   uint32_t flags;
@@ -24,6 +24,8 @@ struct Wait {
 enum class Mode { kAny, kAllOn };
 inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread | kFlagCurrent;
 constexpr bool IsAllOn(uint32_t flags) { return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead)) == kAllOnFlags; }
+// A multiplier of the cycle counter is below 2^38 (1 GHz and faster, see clock.h; others are not used with Mode::kAllOn).
+inline constexpr uint64_t kShortTicks = uint64_t{1} << 25;
 template <Mode kMode>
 constexpr bool Has(uint32_t flags, uint32_t flag) {
   return kMode == Mode::kAllOn || (flags & flag) != 0;
@@ -91,16 +93,17 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     if (__builtin_expect(thread->next_record == thread->records_end, 0)) NextChunk(*thread);
     record = thread->next_record;
     thread->next_record = record + 1;
-    const uint64_t outer_event_id = thread->nesting_event_id;
     const uint64_t depth = outer & ThreadState::kDepthMask;
+    uint64_t outer_event_id = 0;
+    if (__builtin_expect(depth != 0, 0)) outer_event_id = thread->open_waits[depth - 1]->event_id.load(kRelaxed);
     const uint64_t id = thread->event_id + 1;
     thread->event_id = id;
-    thread->nesting_event_id = id;
     thread->open_waits[depth] = record;
     if constexpr (kMode == Mode::kAny) thread->wait_frames[depth] = StackMark();  // nobody jumps out of a plain lock call
     // Release: a reader that still takes the record for its chunk's last owner's sees that the lap has changed.
     record->event_id.store(id, kRelease);
     record->nesting_event_id.store(outer_event_id, kRelease);
+    record->end_info.store(0, kRelease);
     record->object.store(object, kRelease);
     record->what.store(class_index | static_cast<uint64_t>(operation) << 16 | (outer - depth) |
                            static_cast<uint64_t>(thread->sources.Find(file, line)) << 32,
@@ -119,19 +122,20 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
   }
   wait.record = record;
   if (Has<kMode>(flags, kFlagTimed)) {
-    wait.start_ticks = NowTicks<kMode>(flags);
-    if (kMode == Mode::kAllOn || record != nullptr) record->start_ticks.store(wait.start_ticks, kRelease);
+    const uint64_t start = NowTicks<kMode>(flags);
+    if constexpr (kMode == Mode::kAny) wait.start_ticks = start;
+    if (kMode == Mode::kAllOn || record != nullptr) record->start_ticks.store(start, kRelease);
   }
   if (kMode == Mode::kAllOn || record != nullptr) record->state.store(wait.begun_state, kRelease);  // publishes the open event; pairs with Snapshot
   return true;
 }
 
-// The end of an event comes in this order, because the locked instruction of an unlock waits for all stores before it: what needs the
-// timer only is stored while the duration is still being multiplied.
-//   EndWait (timer), CloseRecord, then one StatUpdate for the object's cell and the thread's cell together, LeaveProbe.
+// The end of an event. Its order is that of latency: the locked instruction of the unlock that follows waits until all stores before it
+// have gone to the cache, and they go one by one in program order. So what needs no duration is stored first, while the duration is on its way.
+//   EndWait (timer), CloseRecord, counts, Duration, sums, LeaveProbe.
 struct EndedWait {
   bool timed;
-  uint64_t wait_ps;
+  uint64_t ticks;      // how long
   uint64_t end_ticks;
 };
 
@@ -139,15 +143,32 @@ template <Mode kMode>
 PFS_ALWAYS_INLINE EndedWait EndWait(const Wait& wait) {
   EndedWait ended{Has<kMode>(wait.flags, kFlagTimed), 0, 0};
   if (ended.timed) {
-    uint64_t now = NowTicks<kMode>(wait.flags);
-    // Counters of two cores may differ by a few ticks: never before the start.
-    if (__builtin_expect(now < wait.start_ticks, 0)) now = wait.start_ticks;
-    const uint32_t timer = kMode == Mode::kAllOn ? 0 : (wait.flags & kFlagTimerMask) >> kFlagTimerShift;
-    ended.end_ticks = now;
-    ended.wait_ps = TimerScale::Scale(now - wait.start_ticks, g_runtime.picos_per_tick[timer]);
+    // Read back from the record: keeping it in the Wait is one more store that the lock operation must wait for.
+    const uint64_t start = kMode == Mode::kAllOn ? wait.record->start_ticks.load(kRelaxed) : wait.start_ticks;
+    ended.end_ticks = NowTicks<kMode>(wait.flags);
+    ended.ticks = ended.end_ticks - start;
+    // Counters of two cores may differ by a few ticks: never before the start. (Such a difference is a huge unsigned one.)
+    if (__builtin_expect(ended.ticks >= kShortTicks, 0) && ended.end_ticks < start) {
+      ended.end_ticks = start;
+      ended.ticks = 0;
+    }
   }
   EnterProbe(*wait.thread);
   return ended;
+}
+
+// In picoseconds.
+template <Mode kMode>
+PFS_ALWAYS_INLINE uint64_t DurationOf(const Wait& wait, const EndedWait& ended) {
+  uint64_t ticks = ended.ticks;
+  if constexpr (kMode == Mode::kAny) {
+    return TimerScale::Scale(ticks, g_runtime.picos_per_tick[(wait.flags & kFlagTimerMask) >> kFlagTimerShift]);
+  } else {
+    asm volatile("" : "+r"(ticks));  // not before the stores above
+    const uint64_t multiplier = g_runtime.picos_per_tick[0];
+    if (__builtin_expect(ticks >= kShortTicks, 0)) return TimerScale::Scale(ticks, multiplier);
+    return (ticks * multiplier) >> TimerScale::kFractionBits;  // the same product: it fits into 64 bits
+  }
 }
 
 template <Mode kMode>
@@ -159,8 +180,8 @@ PFS_ALWAYS_INLINE void CloseRecord(const Wait& wait, const EndedWait& ended, uin
     if (__builtin_expect(record->state.load(kRelaxed) != wait.begun_state, 0)) return;
   }
   ThreadState& thread = *wait.thread;
-  thread.nesting_event_id = record->nesting_event_id.load(kRelaxed);
-  record->end_info.store((thread.event_id - record->event_id.load(kRelaxed)) | static_cast<uint64_t>(spins) << 32, kRelease);
+  const uint64_t end_info = (thread.event_id - record->event_id.load(kRelaxed)) | static_cast<uint64_t>(spins) << 32;
+  if (__builtin_expect(end_info != 0, 0)) record->end_info.store(end_info, kRelease);
   record->end_ticks.store(ended.end_ticks, kRelease);
   record->state.store((wait.begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
   if (__builtin_expect(record + 1 != thread.next_record, 0)) KeepChunkOf(thread, record);
@@ -175,21 +196,11 @@ PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
   return &thread.cells[wait.class_index];
 }
 
-// For events whose object's statistics were added already, or are elsewhere.
-template <Mode kMode>
-PFS_ALWAYS_INLINE void AddToThread(const Wait& wait, const EndedWait& ended) {
-  ShmCell* const cell = ThreadCell<kMode>(wait);
+PFS_ALWAYS_INLINE void AddToThreadCell(ShmCell* cell, bool timed, uint64_t wait_ps) {
   if (cell == nullptr) return;
-  CellWriter writer(cell->seq, cell->gen, Generation(ResetDomain::kThreadWaits));
-  if (writer.is_stale()) ClearStat(cell->stat);
-  AddToStat(cell->stat, ended.timed, ended.wait_ps);
-}
-
-template <Mode kMode>
-PFS_ALWAYS_INLINE void FinishWait(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {
-  CloseRecord<kMode>(wait, ended, more_state_bits, spins);
-  AddToThread<kMode>(wait, ended);
-  LeaveProbe(*wait.thread, wait.outer);
+  const CellWriter writer(cell->seq);
+  if (StartsGeneration(cell->gen, Generation(ResetDomain::kThreadWaits))) ClearStat(cell->stat);
+  AddToStat(cell->stat, timed, wait_ps);
 }
 
 }  // namespace perfschema

@@ -144,6 +144,7 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
     return {};
   }
   ShmClass& entry = g_runtime.classes[index];
+  entry.index = static_cast<uint32_t>(index);
   entry.family = static_cast<uint32_t>(family);
   entry.properties = ((flags & kRegisterSingleton) != 0 ? 1u : 0u) | ((flags & kRegisterProgress) != 0 ? 2u : 0u) |
                      ((flags & kRegisterUser) != 0 ? 4u : 0u) | ((flags & kRegisterMutable) != 0 ? 16u : 0u);

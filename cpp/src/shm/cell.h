@@ -56,7 +56,7 @@ struct Stat {
 
 // One writer: load and store, never a locked instruction. Release: pairs with the reader's acquire loads in ReadCell.
 PFS_ALWAYS_INLINE void AddCount(ShmStat& stat) { stat.count.store(stat.count.load(kRelaxed) + 1, kRelease); }
-PFS_ALWAYS_INLINE void WidenRange(ShmStat& stat, uint64_t wait_ps) {
+[[gnu::noinline]] inline void WidenRange(ShmStat& stat, uint64_t wait_ps) {
   const uint64_t inverted_min = stat.inverted_min_ps.load(kRelaxed);
   const uint64_t min = inverted_min == 0 ? wait_ps : ~inverted_min;
   const uint64_t max = inverted_min == 0 ? wait_ps : min + stat.range_ps.load(kRelaxed);
@@ -64,10 +64,13 @@ PFS_ALWAYS_INLINE void WidenRange(ShmStat& stat, uint64_t wait_ps) {
   stat.inverted_min_ps.store(~new_min, kRelease);
   stat.range_ps.store((wait_ps > max ? wait_ps : max) - new_min, kRelease);
 }
+// Is the duration outside minimum..maximum? wait - min > range, where -min is inverted_min + 1; true for every first duration.
+PFS_ALWAYS_INLINE bool WidensRange(const ShmStat& stat, uint64_t wait_ps) {
+  return wait_ps + stat.inverted_min_ps.load(kRelaxed) + 1 > stat.range_ps.load(kRelaxed);
+}
 PFS_ALWAYS_INLINE void AddDuration(ShmStat& stat, uint64_t wait_ps) {
+  if (__builtin_expect(WidensRange(stat, wait_ps), 0)) WidenRange(stat, wait_ps);
   stat.sum_ps.store(stat.sum_ps.load(kRelaxed) + wait_ps, kRelease);
-  // wait - min > range, where -min is inverted_min + 1; true for every first duration.
-  if (__builtin_expect(wait_ps + stat.inverted_min_ps.load(kRelaxed) + 1 > stat.range_ps.load(kRelaxed), 0)) WidenRange(stat, wait_ps);
 }
 
 // Adds one event. A duration of 0 that was measured is told apart from "not timed" by `timed`.
@@ -122,22 +125,24 @@ inline void CopyFromShared(void* to, const void* shared, size_t bytes) {
 // Threads: owner thread writes.
 class CellWriter {
  public:
-  // Sets `is_stale` if the numbers are of an older generation than `gen` and must be cleared before they are added to.
-  PFS_ALWAYS_INLINE CellWriter(HalfWord& seq, HalfWord& gen_word, uint32_t gen) : seq_(seq), next_(seq.load(kRelaxed) + 2) {
+  PFS_ALWAYS_INLINE explicit CellWriter(HalfWord& seq) : seq_(seq), next_(seq.load(kRelaxed) + 2) {
     seq_.store(next_ - 1, kRelaxed);  // ordered before the payload by its release stores
-    is_stale_ = gen_word.load(kRelaxed) != gen;
-    if (__builtin_expect(is_stale_, 0)) gen_word.store(gen, kRelease);
   }
   PFS_ALWAYS_INLINE ~CellWriter() { seq_.store(next_, kRelease); }  // pairs with ReadCell's first load
   CellWriter(const CellWriter&) = delete;
   CellWriter& operator=(const CellWriter&) = delete;
-  bool is_stale() const { return __builtin_expect(is_stale_, 0); }
 
  private:
   HalfWord& seq_;
   uint32_t next_;
-  bool is_stale_;
 };
+
+// True if the numbers are of another generation than `gen`: they have its number now, and the caller clears them. REQUIRES: a CellWriter.
+PFS_ALWAYS_INLINE bool StartsGeneration(HalfWord& gen_word, uint32_t gen) {
+  if (__builtin_expect(gen_word.load(kRelaxed) == gen, 1)) return false;
+  gen_word.store(gen, kRelease);
+  return true;
+}
 
 // Copies a payload that changes under its writer: calls copy(gen) until seq was even and the same before and after.
 // False after many tries: the row must be skipped and counted, never shown.

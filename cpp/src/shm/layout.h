@@ -38,8 +38,7 @@ inline constexpr uint32_t kEndianMark = 0x01020304u;
   X(kNames, ShmNameGranule)            \
   X(kSources, ShmSource)               \
   X(kWaitChunks, ShmChunk)             \
-  X(kWaitRecords, ShmWaitRecord)       \
-  X(kWaitRing, ShmRingPlace)
+  X(kWaitRecords, ShmWaitRecord)
 
 enum class ArrayId : uint32_t {
 #define X(name, type) name,
@@ -129,7 +128,6 @@ struct ShmHeader {
   Word next_thread_id;      // THREAD_IDs given so far
   Word names_free[16];      // ShmNameGranule free lists by size: first << 32 | last
   Word names_free_count[16];
-  alignas(64) Word wait_ring_head;  // next place of kWaitRing; one add per 32 events of a thread
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------
@@ -215,7 +213,8 @@ inline constexpr uint32_t kFileTemporary = 4;  // bit beside the state: disappea
 // An instrument. Constant after `ready` is set, except setup words and statistics.
 struct alignas(64) ShmClass {
   HalfWord ready;  // release store by registration
-  HalfWord flags;  // computed from setup: what a new object starts with, and what events without an object use
+  HalfWord flags;  // computed from setup: mutexes point to this word, other objects have copies, events without an object use it
+  uint32_t index;  // its own
   HalfWord enabled, timed, trace_enabled;  // setup_instruments
   uint32_t family;
   uint32_t key;         // number within the family
@@ -267,7 +266,7 @@ struct alignas(64) ShmThread {
 struct ShmNameGranule {
   HalfWord version;  // counts the lives of the granule; a record that names an older life has lost its name
   uint32_t next;     // free list
-  uint32_t bytes;    // length of the text, which starts at `text` and runs on into the next granules
+  HalfWord bytes;    // length of the text, which starts at `text` and runs on into the next granules
   uint32_t granules;
   uint8_t text[48];
 };
@@ -284,13 +283,17 @@ struct ShmSource {
 // ---- Event records -------------------------------------------------------------------------------------------------------------
 //
 //   pool of chunks of 32 records        who may store
-//   free / on its way through the ring  nobody
-//   owned by a thread                   that thread, without asking
+//   free, or in a lane of the pool  nobody
+//   owned by a thread               that thread, without asking
 //
 // A chunk gets a new lap each time it is taken. A record belongs to its chunk's present owner only if it carries the chunk's lap, so old
 // records need not be cleared. A record is written once, in place, and is current, history and history_long at the same time.
 
 inline constexpr uint32_t kRecordsPerChunk = 32;
+// Records from one chunk to the next: a page of nothing lies between, never given memory. Without it the processor, which fetches ahead over
+// the end of a page, takes the next chunk's first lines out of another core's cache: two threads then are slower than one (measured: 1.1 of one
+// thread's rate against 1.9).
+inline constexpr uint32_t kRecordPitch = 64;
 inline constexpr uint32_t kMaxNestedWaits = 5;  // SEMANTICS D7
 
 // Chunks that the tail of a thread's history may lie in, besides the one it writes.
@@ -299,14 +302,14 @@ constexpr uint64_t ChunksHeldByThread(uint64_t history_size) {
   return history_size == 0 ? 1 : (history_size + kRecordsPerChunk - 1) / kRecordsPerChunk;
 }
 // Chunks that finished events pass through before they are written again. Besides the rows of history_long, a chunk for each of 64
-// threads: a slow thread's chunk comes late and holds older events than the ring's order says.
-constexpr uint64_t ChunksInRing(uint64_t history_long_size) { return (history_long_size + kRecordsPerChunk - 1) / kRecordsPerChunk + 64; }
+// threads (a slow thread's chunk comes late and holds old events), and a quarter for the pool's liking for a thread's own chunks.
+constexpr uint64_t ChunksInPool(uint64_t history_long_size) { return (history_long_size + kRecordsPerChunk - 1) / kRecordsPerChunk * 5 / 4 + 64; }
 
-struct alignas(64) ShmChunk {
+struct alignas(128) ShmChunk {  // 128: its neighbour may be another core's, and lines are fetched in pairs
   HalfWord lap;        // odd while changing hands; even = the lap of valid records
   HalfWord thread;     // slot of the owner, kept after its end
   Word thread_id;
-  Word taken;          // order in which chunks were taken: position in the pool's life
+  Word taken;          // cycle counter when it was taken: the order of events that are not timed
   // TRUNCATE of a view hides the records that existed: lap << 32 | one bit a record. Written by truncaters only.
   Word hidden[3];
 };
@@ -343,11 +346,6 @@ struct alignas(64) ShmWaitRecord {
 static_assert(sizeof(ShmWaitRecord) == 128);
 
 inline constexpr uint32_t kNestingTransaction = 1, kNestingStatement = 2, kNestingStage = 3, kNestingWait = 4;
-
-// A chunk in the ring waits to be taken again: the oldest first.
-struct ShmRingPlace {
-  HalfWord chunk;  // 0 = none
-};
 
 static_assert(std::is_standard_layout_v<ShmHeader> && std::is_standard_layout_v<ShmClass> && std::is_standard_layout_v<ShmThread>);
 

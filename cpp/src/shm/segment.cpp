@@ -29,8 +29,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
   const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
   const uint64_t classes = get(OptionId::max_mutex_classes) + get(OptionId::max_file_classes) + get(OptionId::max_thread_classes) + 1;
   const uint64_t threads = get(OptionId::max_thread_instances) + 1;
-  const uint64_t ring = ChunksInRing(get(OptionId::events_waits_history_long_size));
-  const uint64_t chunks = ring + threads * (ChunksHeldByThread(get(OptionId::events_waits_history_size)) + kMaxNestedWaits + 1) + 1;
+  const uint64_t chunks = ChunksInPool(get(OptionId::events_waits_history_long_size)) + threads * (ChunksHeldByThread(get(OptionId::events_waits_history_size)) + kMaxNestedWaits + 1) + 1;
   switch (id) {
     case ArrayId::kClasses: return classes;
     case ArrayId::kThreads: return threads;
@@ -43,8 +42,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
     case ArrayId::kNames: return get(OptionId::max_file_instances) * 4 + 64;
     case ArrayId::kSources: return get(OptionId::max_source_locations) + 1;
     case ArrayId::kWaitChunks: return chunks;
-    case ArrayId::kWaitRecords: return chunks * kRecordsPerChunk;
-    case ArrayId::kWaitRing: return ring;
+    case ArrayId::kWaitRecords: return chunks * kRecordPitch;
     case ArrayId::kCount: break;
   }
   return 0;

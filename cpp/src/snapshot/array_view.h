@@ -1,7 +1,8 @@
 // snapshot/array_view.h: one array of a segment, its directory entry checked once.
 //
-// The segment may be another process's file, or damaged: sizes are taken once through SegmentView::at(), every index is compared with
-// what was found then. Elements whose pages were never reserved are not touched either: reading them would give them memory.
+// The segment may be another process's file, or damaged: sizes are taken once through SegmentView::at(), every index is
+// compared with what was found then. Elements whose pages were never reserved are not touched either: reading them
+// would give them memory.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +16,13 @@ namespace perfschema {
 template <typename T>
 class ArrayView {
  public:
-  // How far elements may be looked at: to the end of what ReserveUpTo reserved, or anywhere (arrays that are reserved in ranges).
+  // How far elements may be looked at: to the end of what ReserveUpTo reserved, or anywhere (arrays that are reserved
+  // in ranges).
   enum class Extent { kReserved, kWhole };
 
   ArrayView() = default;
-  ArrayView(const SegmentView& view, ArrayId id, Extent extent = Extent::kReserved) : view_(view), id_(id), extent_(extent) {
+  ArrayView(const SegmentView& view, ArrayId id, Extent extent = Extent::kReserved)
+      : view_(view), id_(id), extent_(extent) {
     const ShmArray& array = view.header().arrays[static_cast<uint32_t>(id)];
     const uint64_t stride = array.stride;
     const uint64_t capacity = array.capacity;
@@ -29,14 +32,15 @@ class ArrayView {
     if (base_ == nullptr) return;
     stride_ = stride;
     // What lies inside the mapping, whatever the directory claims.
-    const uint64_t bytes_left = view.bytes() - static_cast<uint64_t>(base_ - reinterpret_cast<const char*>(&view.header()));
+    const uint64_t bytes_left =
+        view.bytes() - static_cast<uint64_t>(base_ - reinterpret_cast<const char*>(&view.header()));
     capacity_ = std::min(capacity, bytes_left / stride);
     used_ = std::min(view.used(id), capacity_);
     reserved_ = ReservedNow();
   }
 
   bool ok() const { return base_ != nullptr; }
-  uint64_t used() const { return used_; }          // elements to scan: [1, used)
+  uint64_t used() const { return used_; }  // elements to scan: [1, used)
   uint64_t capacity() const { return capacity_; }
 
   // Element `index`, or nullptr: index 0 is no element.
@@ -51,7 +55,8 @@ class ArrayView {
 
  private:
   uint64_t ReservedNow() const {
-    return view_.header().arrays[static_cast<uint32_t>(id_)].reserved.load(kAcquire) / stride_;  // pairs with ReserveUpTo
+    return view_.header().arrays[static_cast<uint32_t>(id_)].reserved.load(kAcquire) /
+           stride_;  // pairs with ReserveUpTo
   }
 
   SegmentView view_;

@@ -1,10 +1,13 @@
 // The three views of wait records. What belongs to which is the table under "Protocols" in docs/architecture.md.
 //
-// First the heads of all chunks, then the records. For the views of one thread its chunks are read from the newest record back: what is
-// older cannot change into something newer, so events never seem to overlap that did not. For history_long the oldest chunk comes first:
-// that is the order in which chunks are taken away, and a reader that is ahead of the takers loses none.
+// First the heads of all chunks, then the records. For the views of one thread its chunks are read from the newest
+// record back: what is older cannot change into something newer, so events never seem to overlap that did not. For
+// history_long the oldest chunk comes first: that is the order in which chunks are taken away, and a reader that is
+// ahead of the takers loses none.
 #include <algorithm>
 #include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "snapshot/snapshot.h"
 
@@ -34,28 +37,52 @@ struct Snapshot::WaitCopy {
   // The timer that the event began with, whatever setup_timers says now.
   uint32_t timer() const { return std::min<uint32_t>((state & kFlagTimerMask) >> kFlagTimerShift, kTimerCount - 1); }
   uint64_t StartPicos(const ShmHeader& header) const { return header.timers[timer()].Picos(start_ticks); }
-  uint64_t WaitPicos(const ShmHeader& header) const { return end_ticks < start_ticks ? 0 : header.timers[timer()].Duration(end_ticks - start_ticks); }
+  uint64_t WaitPicos(const ShmHeader& header) const {
+    return end_ticks < start_ticks ? 0 : header.timers[timer()].Duration(end_ticks - start_ticks);
+  }
+};
+
+// What a view wants of the records, so that most of them are left after a look at two words.
+// Threads: external lock.
+struct Snapshot::WaitFilter {
+  uint32_t view;
+  uint64_t bits = 0;  // of the state that a record must have
+  bool newest_first = true;
+  bool wants_open = false;   // besides closed ones
+  uint64_t newest_id = 0;    // youngest event that was met, wanted or not: the first one if the newest comes first
+  uint64_t from_end_id = 0;  // closed events below do not matter any more
+  uint64_t after_id = 0;     // the same by EVENT_ID
 };
 
 namespace {
 
 constexpr uint64_t kSecondLine = kRecordHasBytes | kRecordHasFlags | kRecordHasName;
 
-// True if the whole record was copied: it was open or closed, of this lap, and did not change meanwhile.
-template <typename Copy>
-bool CopyRecord(const ShmWaitRecord& record, uint32_t lap, Copy* copy) {
+// True if the whole record was copied: it is wanted, and did not change meanwhile.
+template <typename Copy, typename Filter>
+bool CopyRecord(const ShmWaitRecord& record, uint32_t lap, Filter* filter, Copy* copy) {
   // A record changes twice in its life (open, closed) and then with the chunk's lap only.
   for (int attempt = 0; attempt < 4; ++attempt) {
     const uint64_t state = record.state.load(kAcquire);  // pairs with the owner's release store
     if (state >> 32 != lap || (state & (kRecordOpen | kRecordClosed)) == 0) return false;
     copy->state = state;
     copy->event_id = record.event_id.load(kAcquire);
+    copy->end_info = record.end_info.load(kAcquire);
+    filter->newest_id = std::max(filter->newest_id, copy->event_id);
+    if ((state & filter->bits) != filter->bits) return false;
+    if (copy->is_open()) {
+      if (!filter->wants_open) return false;
+    } else {
+      const uint64_t end_event_id = copy->end_event_id();
+      if (end_event_id < filter->from_end_id || copy->event_id <= filter->after_id) return false;
+      // What finished after the newest event was read would leave a gap before it.
+      if (filter->newest_first && end_event_id > filter->newest_id) return false;
+    }
     copy->start_ticks = record.start_ticks.load(kAcquire);
     copy->end_ticks = record.end_ticks.load(kAcquire);
     copy->object = record.object.load(kAcquire);
     copy->what = record.what.load(kAcquire);
     copy->nesting_event_id = record.nesting_event_id.load(kAcquire);
-    copy->end_info = record.end_info.load(kAcquire);
     const bool has_more = (state & kSecondLine) != 0;
     copy->bytes = has_more ? record.bytes.load(kAcquire) : 0;
     copy->flags_and_name = has_more ? record.flags_and_name.load(kAcquire) : 0;
@@ -70,11 +97,40 @@ bool CopyRecord(const ShmWaitRecord& record, uint32_t lap, Copy* copy) {
 
 }  // namespace
 
-// Chunks with events in them, the newest first.
+// Chunks with events in them, the newest first, without holes: a thread may take a chunk that one look has passed and
+// then one that it has not. So there are two looks, and of each thread only what is not younger than its youngest chunk
+// in the first: that was all there when the second began.
 std::vector<Snapshot::ChunkHead> Snapshot::ChunkHeads() const {
+  std::vector<ChunkHead> first = LookAtChunks();
+  std::vector<ChunkHead> heads;
+  // Once more if we were kept from looking for so long that much is new.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    std::unordered_map<uint64_t, uint64_t> youngest;
+    for (const ChunkHead& head : first)
+      youngest[head.thread_id] = std::max(youngest[head.thread_id], head.first_event_id);
+    std::vector<ChunkHead> second = LookAtChunks();
+    heads.clear();
+    std::unordered_set<uint64_t> found;
+    for (const ChunkHead& head : second) {
+      const auto limit = youngest.find(head.thread_id);
+      if (limit == youngest.end() || head.first_event_id > limit->second) continue;
+      heads.push_back(head);
+      found.insert(head.thread_id);
+    }
+    if (found.size() == youngest.size() && (second.size() - heads.size()) * 8 <= second.size()) break;
+    first = std::move(second);
+  }
+  // `taken` is the same for all if there is no cycle counter worth the name.
+  std::sort(heads.begin(), heads.end(), [](const ChunkHead& a, const ChunkHead& b) {
+    return std::tie(a.taken, a.thread_id, a.first_event_id) > std::tie(b.taken, b.thread_id, b.first_event_id);
+  });
+  return heads;
+}
+
+std::vector<Snapshot::ChunkHead> Snapshot::LookAtChunks() const {
   std::vector<ChunkHead> heads;
   if (!ok_ || !records_.ok() || !records_.is_packed()) return heads;
-  const uint64_t used = std::min(chunks_.used(), records_.capacity() / kRecordsPerChunk);
+  const uint64_t used = std::min(chunks_.used(), records_.capacity() / kRecordPitch);
   heads.reserve(used);
   for (uint64_t i = 1; i < used; ++i) {
     const ShmChunk* chunk = chunks_.at(i);
@@ -86,15 +142,11 @@ std::vector<Snapshot::ChunkHead> Snapshot::ChunkHeads() const {
     head.thread_id = chunk->thread_id.load(kAcquire);
     head.taken = chunk->taken.load(kAcquire);
     if (head.lap == 0 || (head.lap & 1) != 0 || head.thread_id == 0) continue;
-    const ShmWaitRecord* first = records_.at(i * kRecordsPerChunk);
+    const ShmWaitRecord* first = records_.at(i * kRecordPitch);
     if (first == nullptr || first->state.load(kAcquire) >> 32 != head.lap) continue;  // nothing in it yet
     head.first_event_id = first->event_id.load(kAcquire);
     if (chunk->lap.load(kRelaxed) == head.lap) heads.push_back(head);
   }
-  // `taken` is the same for chunks that a thread took while the pool grew.
-  std::sort(heads.begin(), heads.end(), [](const ChunkHead& a, const ChunkHead& b) {
-    return std::tie(a.taken, a.thread_id, a.first_event_id) > std::tie(b.taken, b.thread_id, b.first_event_id);
-  });
   return heads;
 }
 
@@ -103,32 +155,29 @@ bool Snapshot::IsLive(const ChunkHead& head) const {
   return thread != nullptr && thread->thread_id.load(kAcquire) == head.thread_id;
 }
 
-// Appends the records of a chunk that belong to `view`, and raises `newest_id` to the youngest event in it, of the view or not.
-// False, and nothing appended: the chunk changed hands.
-bool Snapshot::CopyChunk(const ChunkHead& head, uint32_t view, bool newest_first, std::vector<WaitCopy>* copies, uint64_t* newest_id) const {
+// Appends the records of a chunk that the filter wants. False, and nothing appended: the chunk changed hands.
+bool Snapshot::CopyChunk(const ChunkHead& head, WaitFilter* filter, std::vector<WaitCopy>* copies) const {
   const ShmChunk& chunk = *chunks_.at(head.index);
-  const ShmWaitRecord* records = records_.at(uint64_t{head.index} * kRecordsPerChunk);
-  const uint64_t wanted_bits = view == kViewHistory ? kRecordHistory : view == kViewHistoryLong ? kRecordHistoryLong : 0;
+  const ShmWaitRecord* records = records_.at(uint64_t{head.index} * kRecordPitch);
   const size_t size_before = copies->size();
   WaitCopy copy{};
   copy.thread_id = head.thread_id;
   for (uint32_t n = 0; n < kRecordsPerChunk; ++n) {
-    const uint32_t i = newest_first ? kRecordsPerChunk - 1 - n : n;
-    if (!CopyRecord(records[i], head.lap, &copy)) continue;
-    *newest_id = std::max(*newest_id, copy.event_id);
-    if (view != kViewCurrent && (copy.is_open() || (copy.state & wanted_bits) == 0)) continue;
+    const uint32_t i = filter->newest_first ? kRecordsPerChunk - 1 - n : n;
+    if (!CopyRecord(records[i], head.lap, filter, &copy)) continue;
     copy.place = i;
     copies->push_back(copy);
   }
   // The mask after the records: a TRUNCATE that ended before this reading began is seen.
-  const uint64_t hidden = chunk.hidden[view].load(kAcquire);
+  const uint64_t hidden = chunk.hidden[filter->view].load(kAcquire);
   if (chunk.lap.load(kRelaxed) != head.lap) {
     copies->resize(size_before);
     return false;
   }
   if (hidden >> 32 == head.lap && static_cast<uint32_t>(hidden) != 0) {
     const auto is_hidden = [&](const WaitCopy& c) { return (hidden >> c.place & 1) != 0; };
-    copies->erase(std::remove_if(copies->begin() + static_cast<ptrdiff_t>(size_before), copies->end(), is_hidden), copies->end());
+    copies->erase(std::remove_if(copies->begin() + static_cast<ptrdiff_t>(size_before), copies->end(), is_hidden),
+                  copies->end());
   }
   return true;
 }
@@ -145,7 +194,9 @@ void Snapshot::EmitWait(const WaitCopy& copy, const std::function<void(const Wai
   row.event_name = instrument->name;
   if (const ShmSource* source = sources_.at(copy.what >> 32); source != nullptr) {
     const uint32_t bytes = source->bytes.load(kAcquire);  // pairs with the interning
-    if (bytes != 0) row.source = std::string_view(reinterpret_cast<const char*>(source->text), std::min<size_t>(bytes, sizeof source->text));
+    if (bytes != 0)
+      row.source =
+          std::string_view(reinterpret_cast<const char*>(source->text), std::min<size_t>(bytes, sizeof source->text));
   }
   if (copy.is_timed()) {
     row.timer_start = copy.StartPicos(header());
@@ -157,7 +208,8 @@ void Snapshot::EmitWait(const WaitCopy& copy, const std::function<void(const Wai
   if (!is_open && (copy.state & kRecordHasSpins) != 0) row.spins = static_cast<uint32_t>(copy.end_info >> 32);
   if ((copy.state & kRecordHasName) != 0) {
     std::string_view name;
-    if (CopyName(static_cast<uint32_t>(copy.flags_and_name >> 32), static_cast<uint32_t>(copy.name_version), &name)) row.object_name = name;
+    if (CopyName(static_cast<uint32_t>(copy.flags_and_name >> 32), static_cast<uint32_t>(copy.name_version), &name))
+      row.object_name = name;
   }
   const std::string_view object_type = kFamilies[static_cast<int>(instrument->family)].object_type;
   if (!object_type.empty()) row.object_type = object_type;
@@ -165,7 +217,8 @@ void Snapshot::EmitWait(const WaitCopy& copy, const std::function<void(const Wai
   if (copy.nesting_event_id != 0) {
     row.nesting_event_id = copy.nesting_event_id;
     const uint32_t type = copy.nesting_type();
-    if (type >= kNestingTransaction && type <= kNestingWait) row.nesting_type = static_cast<NestingType>(type - kNestingTransaction);
+    if (type >= kNestingTransaction && type <= kNestingWait)
+      row.nesting_type = static_cast<NestingType>(type - kNestingTransaction);
   }
   row.operation = kOperations[operation].shown;
   if ((copy.state & kRecordHasBytes) != 0) row.number_of_bytes = static_cast<int64_t>(copy.bytes);
@@ -173,80 +226,112 @@ void Snapshot::EmitWait(const WaitCopy& copy, const std::function<void(const Wai
   use(row);
 }
 
-// Reads the records of each live thread, lets select(&copies) take out what the view does not show, and emits the rest by EVENT_ID.
+// Reads the records of each live thread from the newest chunk back. select(&copies, &filter) runs after each chunk: it
+// takes out what the view does not show, as far as is known, and sharpens the filter. The rest is emitted by EVENT_ID.
+// A view has `enough` rows a thread.
 template <typename Select>
-void Snapshot::ForEachLiveThreadsWaits(uint32_t view, Select select, const std::function<void(const WaitRow&)>& use) const {
-  std::vector<ChunkHead> heads = ChunkHeads();
-  heads.erase(std::remove_if(heads.begin(), heads.end(), [&](const ChunkHead& head) { return !IsLive(head); }), heads.end());
-  std::sort(heads.begin(), heads.end(), [](const ChunkHead& a, const ChunkHead& b) {
+void Snapshot::ForEachLiveThreadsWaits(const WaitFilter& start, uint64_t enough, Select select,
+                                       const std::function<void(const WaitRow&)>& use) const {
+  const auto by_thread_newest_first = [](const ChunkHead& a, const ChunkHead& b) {
     return a.thread_id != b.thread_id ? a.thread_id < b.thread_id : a.first_event_id > b.first_event_id;
-  });
+  };
+  std::vector<ChunkHead> heads = ChunkHeads();
+  heads.erase(std::remove_if(heads.begin(), heads.end(), [&](const ChunkHead& head) { return !IsLive(head); }),
+              heads.end());
+  std::sort(heads.begin(), heads.end(), by_thread_newest_first);
   std::vector<WaitCopy> copies;
   for (size_t begin = 0, end = 0; begin < heads.size(); begin = end) {
     while (end < heads.size() && heads[end].thread_id == heads[begin].thread_id) ++end;
-    copies.clear();
-    uint64_t newest_id = 0;
-    for (size_t i = begin; i < end; ++i) {
-      // A chunk that is gone, and whatever is older: that part of the thread's life is not in the pool any more.
-      if (!CopyChunk(heads[i], view, true, &copies, &newest_id)) break;
+    std::vector<ChunkHead> own(heads.begin() + static_cast<ptrdiff_t>(begin),
+                               heads.begin() + static_cast<ptrdiff_t>(end));
+    // A chunk that was taken away, and whatever is older: that part of the thread's life is not in the pool any more.
+    // If rows are missing for it, the thread went on while we were kept from reading: look at where it is now.
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      copies.clear();
+      WaitFilter filter = start;
+      size_t i = 0;
+      while (i < own.size() && CopyChunk(own[i], &filter, &copies)) {
+        select(&copies, &filter);
+        ++i;
+      }
+      if (i == own.size() || copies.size() >= enough) break;
+      own = ChunkHeads();
+      const uint64_t thread_id = heads[begin].thread_id;
+      own.erase(
+          std::remove_if(own.begin(), own.end(), [&](const ChunkHead& head) { return head.thread_id != thread_id; }),
+          own.end());
+      std::sort(own.begin(), own.end(), by_thread_newest_first);
     }
-    // What finished after the newest event was read would leave a gap before it.
-    const auto is_too_new = [&](const WaitCopy& c) { return !c.is_open() && c.end_event_id() > newest_id; };
-    copies.erase(std::remove_if(copies.begin(), copies.end(), is_too_new), copies.end());
-    select(&copies);
     if (!IsLive(heads[begin])) continue;  // ended meanwhile
-    std::sort(copies.begin(), copies.end(), [](const WaitCopy& a, const WaitCopy& b) { return a.event_id < b.event_id; });
+    std::sort(copies.begin(), copies.end(),
+              [](const WaitCopy& a, const WaitCopy& b) { return a.event_id < b.event_id; });
     for (const WaitCopy& copy : copies) EmitWait(copy, use);
   }
 }
 
 void Snapshot::ForEachCurrentWait(const std::function<void(const WaitRow&)>& use) const {
   // All open ones; else the last that finished and was not part of another wait.
-  const auto select = [](std::vector<WaitCopy>* copies) {
-    const bool any_open = std::any_of(copies->begin(), copies->end(), [](const WaitCopy& c) { return c.is_open(); });
+  const auto select = [](std::vector<WaitCopy>* copies, WaitFilter* filter) {
+    bool any_open = false;
     uint64_t last_id = 0;
     for (const WaitCopy& c : *copies) {
       const bool is_nested = c.nesting_event_id != 0 && c.nesting_type() == kNestingWait;
-      if (!c.is_open() && !is_nested) last_id = std::max(last_id, c.event_id);
+      if (c.is_open())
+        any_open = true;
+      else if (!is_nested)
+        last_id = std::max(last_id, c.event_id);
     }
-    const auto is_dropped = [&](const WaitCopy& c) { return any_open ? !c.is_open() : c.event_id != last_id; };
+    const auto is_dropped = [&](const WaitCopy& c) { return !c.is_open() && (any_open || c.event_id != last_id); };
     copies->erase(std::remove_if(copies->begin(), copies->end(), is_dropped), copies->end());
+    // Older closed events cannot be the last one; older open ones count.
+    filter->after_id = any_open ? ~uint64_t{0} : std::max(filter->after_id, last_id);
   };
-  ForEachLiveThreadsWaits(kViewCurrent, select, use);
+  WaitFilter filter{.view = kViewCurrent};
+  filter.wants_open = true;
+  ForEachLiveThreadsWaits(filter, 1, select, use);
 }
 
 void Snapshot::ForEachWaitOfHistory(const std::function<void(const WaitRow&)>& use) const {
   if (!ok_) return;
   const uint64_t limit = static_cast<uint64_t>(std::max<int64_t>(option(OptionId::events_waits_history_size), 0));
-  const auto select = [&](std::vector<WaitCopy>* copies) {
+  const auto select = [&](std::vector<WaitCopy>* copies, WaitFilter* filter) {
     if (copies->size() <= limit) return;
     // An event ends after those nested in it, which have the same END_EVENT_ID and a higher EVENT_ID.
     const auto finished_later = [](const WaitCopy& a, const WaitCopy& b) {
       return a.end_event_id() != b.end_event_id() ? a.end_event_id() > b.end_event_id() : a.event_id < b.event_id;
     };
-    std::nth_element(copies->begin(), copies->begin() + static_cast<ptrdiff_t>(limit), copies->end(), finished_later);
+    const auto last = copies->begin() + static_cast<ptrdiff_t>(limit - 1);
+    std::nth_element(copies->begin(), last, copies->end(), finished_later);
+    filter->from_end_id = last->end_event_id();
     copies->resize(limit);
   };
-  if (limit != 0) ForEachLiveThreadsWaits(kViewHistory, select, use);
+  if (limit != 0) ForEachLiveThreadsWaits({.view = kViewHistory, .bits = kRecordHistory}, limit, select, use);
+}
+
+uint64_t Snapshot::MostWaitsOfHistoryLong() const {
+  if (!ok_) return 0;
+  return std::min(static_cast<uint64_t>(std::max<int64_t>(option(OptionId::events_waits_history_long_size), 0)),
+                  chunks_.used() * kRecordsPerChunk);
 }
 
 void Snapshot::ForEachWaitOfHistoryLong(const std::function<void(const WaitRow&)>& use) const {
-  if (!ok_) return;
-  const uint64_t limit = static_cast<uint64_t>(std::max<int64_t>(option(OptionId::events_waits_history_long_size), 0));
+  const uint64_t limit = MostWaitsOfHistoryLong();
   if (limit == 0) return;
   std::vector<WaitCopy> copies;
-  // Writers that are faster than this loop take chunks away before they are read. Then once more, if rows are missing for it.
-  for (int attempt = 0; attempt < 3; ++attempt) {
+  // While we are kept from reading, chunks are taken away. Then once more, if rows are missing for it.
+  for (int attempt = 0; attempt < 10; ++attempt) {
     const std::vector<ChunkHead> heads = ChunkHeads();
     copies.clear();
     copies.reserve(heads.size() * kRecordsPerChunk);
-    uint64_t lost = 0, latest_end = 0, newest_id = 0;
+    WaitFilter filter{.view = kViewHistoryLong, .bits = kRecordHistoryLong, .newest_first = false};
+    uint64_t lost = 0, latest_end = 0;
     for (size_t i = heads.size(); i-- > 0;) {
       const size_t first = copies.size();
-      if (!CopyChunk(heads[i], kViewHistoryLong, false, &copies, &newest_id)) ++lost;
+      if (!CopyChunk(heads[i], &filter, &copies)) ++lost;
       for (size_t j = first; j < copies.size(); ++j) {
         // An event that was not timed finished some time after the one before it.
-        copies[j].finish = copies[j].is_timed() ? copies[j].StartPicos(header()) + copies[j].WaitPicos(header()) : latest_end;
+        copies[j].finish =
+            copies[j].is_timed() ? copies[j].StartPicos(header()) + copies[j].WaitPicos(header()) : latest_end;
         latest_end = std::max(latest_end, copies[j].finish);
         copies[j].place += uint64_t{heads.size() - i} * kRecordsPerChunk;
       }
@@ -256,7 +341,9 @@ void Snapshot::ForEachWaitOfHistoryLong(const std::function<void(const WaitRow&)
   struct Order {
     uint64_t finish, place;
     const WaitCopy* copy;
-    bool operator<(const Order& other) const { return finish != other.finish ? finish < other.finish : place < other.place; }
+    bool operator<(const Order& other) const {
+      return finish != other.finish ? finish < other.finish : place < other.place;
+    }
   };
   std::vector<Order> order;
   order.reserve(copies.size());

@@ -1,4 +1,5 @@
-// snapshot/rows.h: plain copies of what lies in a segment. No shared memory is left in them, except texts that never change.
+// snapshot/rows.h: plain copies of what lies in a segment. No shared memory is left in them, except texts that never
+// change.
 #pragma once
 
 #include <cstdint>

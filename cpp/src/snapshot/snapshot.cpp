@@ -32,13 +32,15 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce) : view_(view), quie
   names_ = {view, ArrayId::kNames};
   sources_ = {view, ArrayId::kSources};
   chunks_ = {view, ArrayId::kWaitChunks};
-  records_ = {view, ArrayId::kWaitRecords, ArrayView<ShmWaitRecord>::Extent::kWhole};  // the used chunks say what may be read
+  records_ = {view, ArrayId::kWaitRecords,
+              ArrayView<ShmWaitRecord>::Extent::kWhole};  // the used chunks say what may be read
   LoadClasses();
 }
 
 TimerId Snapshot::timer_of(TimedClass id) const {
   const uint32_t stored = header().timer_of[static_cast<uint32_t>(id)].load(kRelaxed);
-  return stored >= 1 && stored <= static_cast<uint32_t>(kTimerCount) ? static_cast<TimerId>(stored - 1) : TimerId::kCycle;
+  return stored >= 1 && stored <= static_cast<uint32_t>(kTimerCount) ? static_cast<TimerId>(stored - 1)
+                                                                     : TimerId::kCycle;
 }
 
 std::string_view Snapshot::status_reason() const { return Keep(ZeroPadded(header().status_reason)); }
@@ -90,14 +92,16 @@ void Snapshot::LoadClasses() {
     row.index = static_cast<uint32_t>(i);
     row.family = static_cast<Family>(family);
     row.key = shm->key;
-    row.name = std::string_view(reinterpret_cast<const char*>(shm->name), std::min<size_t>(shm->name_bytes, sizeof shm->name));
+    row.name =
+        std::string_view(reinterpret_cast<const char*>(shm->name), std::min<size_t>(shm->name_bytes, sizeof shm->name));
     row.enabled = shm->enabled.load(kRelaxed) != 0;
     row.timed = shm->timed.load(kRelaxed) != 0;
     row.trace_enabled = shm->trace_enabled.load(kRelaxed) != 0;
     row.properties = shm->properties;
     row.volatility = shm->volatility;
     const size_t documentation = std::min<size_t>(shm->documentation_bytes, sizeof shm->documentation);
-    if (documentation != 0) row.documentation = LongText(std::string_view(reinterpret_cast<const char*>(shm->documentation), documentation));
+    if (documentation != 0)
+      row.documentation = LongText(std::string_view(reinterpret_cast<const char*>(shm->documentation), documentation));
     classes_.push_back(row);
   }
   std::stable_sort(classes_.begin(), classes_.end(), [](const ClassRow& a, const ClassRow& b) {
@@ -115,7 +119,8 @@ bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* na
     return true;
   }
   const ShmNameGranule* first = names_.at(granule);
-  if (first == nullptr || (version & 1) != 0 || !names_.is_packed() || first->version.load(kAcquire) != version) return false;
+  if (first == nullptr || (version & 1) != 0 || !names_.is_packed() || first->version.load(kAcquire) != version)
+    return false;
   const uint32_t bytes = __atomic_load_n(&first->bytes, __ATOMIC_RELAXED);
   constexpr uint32_t kHead = offsetof(ShmNameGranule, text);
   if (bytes == 0 || bytes > kMaxObjectName) return false;

@@ -1,7 +1,8 @@
 // snapshot/snapshot.h: the only reader of shared memory. Slots of a segment become plain rows (rows.h).
 //
-// Works on one's own segment and on any file: all bytes are untrusted, indices are checked, loops are bounded, lengths are clamped.
-// A row that stays torn after bounded retries is left out and counted, never shown. Nothing here stores to the segment.
+// Works on one's own segment and on any file: all bytes are untrusted, indices are checked, loops are bounded, lengths
+// are clamped. A row that stays torn after bounded retries is left out and counted, never shown. Nothing here stores to
+// the segment.
 //   snapshot.cpp  instruments, threads, names     stats.cpp  cells and totals     records.cpp  the views of events
 #pragma once
 
@@ -21,23 +22,27 @@ namespace perfschema {
 // Threads: external lock. Valid as long as the mapping.
 class Snapshot {
  public:
-  // Runs a function while no object can be made or destroyed; false = cannot. Given for one's own segment only: the last resort for
-  // totals of a class whose objects die faster than they can be added up.
+  // Runs a function while no object can be made or destroyed; false = cannot. Given for one's own segment only: the
+  // last resort for totals of a class whose objects die faster than they can be added up.
   using Quiesce = std::function<bool(const std::function<void()>&)>;
 
   explicit Snapshot(const SegmentView& view, Quiesce quiesce = {});
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
 
-  bool ok() const { return ok_; }                                   // false: no segment; every list is empty
-  const ShmHeader& header() const { return view_.header(); }        // REQUIRES: ok()
-  uint64_t skipped() const { return skipped_; }                     // rows left out because they stayed torn
-  int64_t option(OptionId id) const { return static_cast<int64_t>(header().options[static_cast<uint32_t>(id)]); }  // REQUIRES: ok()
-  uint64_t loss(Loss id) const { return header().losses[static_cast<uint32_t>(id)].load(kRelaxed); }               // REQUIRES: ok()
-  bool is_enabled(Consumer id) const { return header().consumers[static_cast<uint32_t>(id)].load(kRelaxed) != 0; } // REQUIRES: ok()
-  TimerId timer_of(TimedClass id) const;                            // REQUIRES: ok()
-  std::string_view status_reason() const;                           // REQUIRES: ok(); empty = all well
-  std::string_view timer_reason() const;                            // REQUIRES: ok()
+  bool ok() const { return ok_; }                             // false: no segment; every list is empty
+  const ShmHeader& header() const { return view_.header(); }  // REQUIRES: ok()
+  uint64_t skipped() const { return skipped_; }               // rows left out because they stayed torn
+  int64_t option(OptionId id) const {
+    return static_cast<int64_t>(header().options[static_cast<uint32_t>(id)]);
+  }                                                                                                   // REQUIRES: ok()
+  uint64_t loss(Loss id) const { return header().losses[static_cast<uint32_t>(id)].load(kRelaxed); }  // REQUIRES: ok()
+  bool is_enabled(Consumer id) const {
+    return header().consumers[static_cast<uint32_t>(id)].load(kRelaxed) != 0;
+  }                                        // REQUIRES: ok()
+  TimerId timer_of(TimedClass id) const;   // REQUIRES: ok()
+  std::string_view status_reason() const;  // REQUIRES: ok(); empty = all well
+  std::string_view timer_reason() const;   // REQUIRES: ok()
   std::vector<ArrayRow> Arrays() const;
 
   // Instruments: families in their order, each as registered.
@@ -54,6 +59,7 @@ class Snapshot {
   void ForEachCurrentWait(const std::function<void(const WaitRow&)>& use) const;
   void ForEachWaitOfHistory(const std::function<void(const WaitRow&)>& use) const;
   void ForEachWaitOfHistoryLong(const std::function<void(const WaitRow&)>& use) const;
+  uint64_t MostWaitsOfHistoryLong() const;  // rows that it may have
 
   // Copies a text so that it lives as long as this Snapshot.
   std::string_view Keep(std::string_view text) const;
@@ -61,6 +67,7 @@ class Snapshot {
  private:
   struct ChunkHead;
   struct WaitCopy;
+  struct WaitFilter;
   struct Totals;
 
   template <typename Copy>
@@ -75,7 +82,9 @@ class Snapshot {
   bool ReadThread(uint32_t slot, ThreadRow* row) const;
 
   // stats.cpp
-  uint32_t Reset(ResetDomain domain) const { return header().resets[static_cast<uint32_t>(domain)].load(kAcquire); }  // pairs with BumpResets
+  uint32_t Reset(ResetDomain domain) const {
+    return header().resets[static_cast<uint32_t>(domain)].load(kAcquire);
+  }  // pairs with BumpResets
   bool AddStripe(const ShmStripe& stripe, uint32_t gen, IoStat* sum) const;
   bool AddStripes(uint32_t head, uint32_t gen, IoStat* sum) const;
   enum class Found { kFree, kRead, kTorn };
@@ -83,16 +92,18 @@ class Snapshot {
   Found ReadFileStat(uint32_t index, uint32_t gen, FileRow* row) const;
   bool ReadFileName(uint32_t index, FileRow* row) const;
   void AddUpClasses(Totals* totals) const;
-  void AddObjects(const Totals& totals, const uint32_t (&resets)[static_cast<size_t>(ResetDomain::kCount)], std::vector<IoStat>* sums,
-                  std::vector<bool>* torn) const;
+  void AddObjects(const Totals& totals, const uint32_t (&resets)[static_cast<size_t>(ResetDomain::kCount)],
+                  std::vector<IoStat>* sums, std::vector<bool>* torn) const;
 
   // records.cpp
+  std::vector<ChunkHead> LookAtChunks() const;
   std::vector<ChunkHead> ChunkHeads() const;
   bool IsLive(const ChunkHead& head) const;
-  bool CopyChunk(const ChunkHead& head, uint32_t view, bool newest_first, std::vector<WaitCopy>* copies, uint64_t* newest_id) const;
+  bool CopyChunk(const ChunkHead& head, WaitFilter* filter, std::vector<WaitCopy>* copies) const;
   void EmitWait(const WaitCopy& copy, const std::function<void(const WaitRow&)>& use) const;
   template <typename Select>
-  void ForEachLiveThreadsWaits(uint32_t view, Select select, const std::function<void(const WaitRow&)>& use) const;
+  void ForEachLiveThreadsWaits(const WaitFilter& start, uint64_t enough, Select select,
+                               const std::function<void(const WaitRow&)>& use) const;
 
   SegmentView view_;
   Quiesce quiesce_;
@@ -115,8 +126,8 @@ class Snapshot {
 
   // What reading costs and keeps; no part of the observable state.
   mutable uint64_t skipped_ = 0;
-  mutable int patience_ = 100;        // naps that are left for cells whose writer does not go on
-  mutable uint64_t steps_left_ = 0;   // of walks along stripes in this pass: a damaged list may be a circle
+  mutable int patience_ = 100;       // naps that are left for cells whose writer does not go on
+  mutable uint64_t steps_left_ = 0;  // of walks along stripes in this pass: a damaged list may be a circle
   mutable std::vector<std::unique_ptr<char[]>> blocks_;
   mutable char* free_begin_ = nullptr;
   mutable size_t free_bytes_ = 0;

@@ -18,7 +18,8 @@ Domains DomainsOf(Family family) {
 }
 
 IoStat LoadIoStat(const ShmIoStat& io) {
-  return {LoadStat(io.misc), LoadStat(io.read), LoadStat(io.write), io.read_bytes.load(kAcquire), io.write_bytes.load(kAcquire)};
+  return {LoadStat(io.misc), LoadStat(io.read), LoadStat(io.write), io.read_bytes.load(kAcquire),
+          io.write_bytes.load(kAcquire)};
 }
 
 constexpr int kSlotAttempts = 8;    // for a slot that changes hands while it is read
@@ -29,12 +30,14 @@ constexpr int kTotalAttempts = 20;  // for a class whose objects die while they 
 // A stripe of an older generation counts nothing. False: torn.
 bool Snapshot::AddStripe(const ShmStripe& stripe, uint32_t gen, IoStat* sum) const {
   IoStat copy;
-  const bool read = TryRead(stripe.seq, stripe.gen, [&](uint32_t stripe_gen) { copy = stripe_gen == gen ? LoadIoStat(stripe.io) : IoStat(); });
+  const bool read = TryRead(stripe.seq, stripe.gen,
+                            [&](uint32_t stripe_gen) { copy = stripe_gen == gen ? LoadIoStat(stripe.io) : IoStat(); });
   if (read) sum->Merge(copy);
   return read;
 }
 
-// A list has at most one stripe a thread slot. A longer one is damaged, or was taken apart on the way (then the object is gone, too).
+// A list has at most one stripe a thread slot. A longer one is damaged, or was taken apart on the way (then the object
+// is gone, too).
 bool Snapshot::AddStripes(uint32_t head, uint32_t gen, IoStat* sum) const {
   uint64_t longest = threads_.capacity() + 1;
   while (head != 0) {
@@ -55,7 +58,8 @@ Snapshot::Found Snapshot::ReadMutex(uint32_t index, uint32_t gen, MutexRow* row)
     if (class_index == 0) return Found::kFree;
     const uint16_t version = shm->version.load(kAcquire);
     Stat wait;
-    bool whole = TryRead(shm->seq, shm->gen, [&](uint32_t cell_gen) { wait = cell_gen == gen ? LoadStat(shm->stat) : Stat(); });
+    bool whole =
+        TryRead(shm->seq, shm->gen, [&](uint32_t cell_gen) { wait = cell_gen == gen ? LoadStat(shm->stat) : Stat(); });
     IoStat striped;
     const ShmStripeList* list = mutex_lists_.at(index);
     const uint32_t head = list == nullptr ? 0 : list->head.load(kAcquire);
@@ -65,7 +69,8 @@ Snapshot::Found Snapshot::ReadMutex(uint32_t index, uint32_t gen, MutexRow* row)
     if (shm->class_index.load(kAcquire) != class_index || shm->version.load(kRelaxed) != version) continue;
     if (!whole) return Found::kTorn;
     const ClassRow* instrument = ClassAt(class_index);
-    if (instrument == nullptr || instrument->family != Family::kMutex) return Found::kFree;  // younger than this snapshot, or damaged
+    if (instrument == nullptr || instrument->family != Family::kMutex)
+      return Found::kFree;  // younger than this snapshot, or damaged
     wait.Merge(striped.total());
     *row = {instrument, identity, owner == 0 ? std::optional<uint64_t>() : owner, wait};
     return Found::kRead;
@@ -84,7 +89,8 @@ Snapshot::Found Snapshot::ReadFileStat(uint32_t index, uint32_t gen, FileRow* ro
     const bool whole = AddStripes(shm->stripes.load(kAcquire), gen, &io);
     const uint32_t open_count = shm->open_count.load(kAcquire);
     const uint32_t state = shm->state.load(kAcquire) & ~kFileTemporary;
-    if (shm->class_index.load(kAcquire) != class_index || state != kFileLive || shm->version.load(kRelaxed) != version) continue;
+    if (shm->class_index.load(kAcquire) != class_index || state != kFileLive || shm->version.load(kRelaxed) != version)
+      continue;
     if (!whole) return Found::kTorn;
     const ClassRow* instrument = ClassAt(class_index);
     if (instrument == nullptr || instrument->family != Family::kFile) return Found::kFree;
@@ -121,9 +127,14 @@ void Snapshot::ForEachMutex(const std::function<void(const MutexRow&)>& use) con
   MutexRow row;
   for (uint64_t i = 1; i < mutexes_.used(); ++i) {
     switch (ReadMutex(static_cast<uint32_t>(i), Reset(ResetDomain::kMutexInstances), &row)) {
-      case Found::kFree: break;
-      case Found::kRead: use(row); break;
-      case Found::kTorn: ++skipped_; break;
+      case Found::kFree:
+        break;
+      case Found::kRead:
+        use(row);
+        break;
+      case Found::kTorn:
+        ++skipped_;
+        break;
     }
   }
 }
@@ -146,8 +157,10 @@ void Snapshot::ForEachFile(const std::function<void(const FileRow&)>& use) const
       const bool named = ReadFileName(index, &row);
       if (shm->class_index.load(kAcquire) == 0) break;  // died meanwhile
       // Numbers and name must be of the same life of the slot.
-      if (named && shm->version.load(kRelaxed) == version) use(row);
-      else torn = true;
+      if (named && shm->version.load(kRelaxed) == version)
+        use(row);
+      else
+        torn = true;
     }
     if (torn) ++skipped_;
   }
@@ -162,7 +175,8 @@ void Snapshot::ForEachThreadWait(const std::function<void(const ThreadWaitRow&)>
     if (shm == nullptr) break;
     const uint64_t thread_id = shm->thread_id.load(kAcquire);
     if (thread_id == 0) continue;
-    const uint64_t readable = std::min<uint64_t>(shm->cells.load(kAcquire), width);  // pairs with the reservation of cells
+    const uint64_t readable =
+        std::min<uint64_t>(shm->cells.load(kAcquire), width);  // pairs with the reservation of cells
     const uint32_t gen = Reset(ResetDomain::kThreadWaits);
     for (size_t i = 0; i < classes_.size(); ++i) {
       stats[i] = Stat();
@@ -170,19 +184,23 @@ void Snapshot::ForEachThreadWait(const std::function<void(const ThreadWaitRow&)>
       const ShmCell* cell = cells_.at(slot * width + classes_[i].index);
       if (cell == nullptr) continue;
       Stat stat;
-      const bool whole = TryRead(cell->seq, cell->gen, [&](uint32_t cell_gen) { stat = cell_gen == gen ? LoadStat(cell->stat) : Stat(); });
+      const bool whole = TryRead(cell->seq, cell->gen,
+                                 [&](uint32_t cell_gen) { stat = cell_gen == gen ? LoadStat(cell->stat) : Stat(); });
       stats[i] = whole ? std::optional<Stat>(stat) : std::nullopt;
     }
     if (shm->thread_id.load(kRelaxed) != thread_id) continue;  // ended meanwhile: its rows left with it
     for (size_t i = 0; i < classes_.size(); ++i) {
       if (!classes_[i].is_wait()) continue;
-      if (stats[i]) use({thread_id, &classes_[i], *stats[i]});
-      else ++skipped_;
+      if (stats[i])
+        use({thread_id, &classes_[i], *stats[i]});
+      else
+        ++skipped_;
     }
   }
 }
 
-// ---- Totals of classes ---------------------------------------------------------------------------------------------------------
+// ---- Totals of classes
+// ---------------------------------------------------------------------------------------------------------
 
 // By index of the class.
 struct Snapshot::Totals {
@@ -190,9 +208,11 @@ struct Snapshot::Totals {
   std::vector<IoStat> sums;
 };
 
-void Snapshot::AddObjects(const Totals& totals, const uint32_t (&resets)[static_cast<size_t>(ResetDomain::kCount)], std::vector<IoStat>* sums,
-                          std::vector<bool>* torn) const {
-  const auto is_wanted = [&](uint64_t class_index) { return class_index < totals.wanted.size() && totals.wanted[class_index]; };
+void Snapshot::AddObjects(const Totals& totals, const uint32_t (&resets)[static_cast<size_t>(ResetDomain::kCount)],
+                          std::vector<IoStat>* sums, std::vector<bool>* torn) const {
+  const auto is_wanted = [&](uint64_t class_index) {
+    return class_index < totals.wanted.size() && totals.wanted[class_index];
+  };
   const auto instances_gen = [&](Family family) { return resets[static_cast<size_t>(DomainsOf(family).instances)]; };
   const auto add = [&](Found found, uint64_t class_index, const IoStat& io) {
     if (found == Found::kRead) (*sums)[class_index].Merge(io);
@@ -222,14 +242,17 @@ void Snapshot::AddObjects(const Totals& totals, const uint32_t (&resets)[static_
     const uint32_t class_index = grave->class_index.load(kAcquire);  // pairs with the digging of the grave
     if (!is_wanted(class_index)) continue;
     const ClassRow* row = ClassAt(class_index);
-    if (row == nullptr || grave->class_gen.load(kAcquire) != resets[static_cast<size_t>(DomainsOf(row->family).classes)]) continue;
+    if (row == nullptr ||
+        grave->class_gen.load(kAcquire) != resets[static_cast<size_t>(DomainsOf(row->family).classes)])
+      continue;
     IoStat io;
     const bool whole = AddStripes(grave->stripes.load(kAcquire), grave->object_gen.load(kAcquire), &io);
     add(whole ? Found::kRead : Found::kTorn, class_index, io);
   }
 }
 
-// One pass over everything that may count for a wanted class. Classes that were at rest meanwhile are not wanted any more.
+// One pass over everything that may count for a wanted class. Classes that were at rest meanwhile are not wanted any
+// more.
 void Snapshot::AddUpClasses(Totals* totals) const {
   steps_left_ = 4 * stripes_.used() + 1'000'000;
   const size_t count = class_at_.size();
@@ -254,7 +277,8 @@ void Snapshot::AddUpClasses(Totals* totals) const {
   for (const ClassRow& row : classes_) {
     const uint32_t seq = seqs[row.index];
     if (!totals->wanted[row.index] || torn[row.index] || (seq & 1) != 0) continue;
-    if (class_array_.at(row.index)->fold_seq.load(kRelaxed) != seq) continue;  // all loads above are acquire: this one is the last
+    if (class_array_.at(row.index)->fold_seq.load(kRelaxed) != seq)
+      continue;  // all loads above are acquire: this one is the last
     totals->sums[row.index] = sums[row.index];
     totals->wanted[row.index] = false;
   }
@@ -264,7 +288,9 @@ void Snapshot::ForEachClassTotal(const std::function<void(const ClassTotalRow&)>
   if (!ok_) return;
   Totals totals{std::vector<bool>(class_at_.size()), std::vector<IoStat>(class_at_.size())};
   for (const ClassRow& row : classes_) totals.wanted[row.index] = row.is_wait();
-  const auto is_done = [&] { return std::find(totals.wanted.begin(), totals.wanted.end(), true) == totals.wanted.end(); };
+  const auto is_done = [&] {
+    return std::find(totals.wanted.begin(), totals.wanted.end(), true) == totals.wanted.end();
+  };
   for (int attempt = 0; attempt < kTotalAttempts && !is_done(); ++attempt) {
     if (attempt > 2) {
       const timespec nap{0, 20'000 * attempt};
@@ -275,8 +301,10 @@ void Snapshot::ForEachClassTotal(const std::function<void(const ClassTotalRow&)>
   if (!is_done() && quiesce_) quiesce_([&] { AddUpClasses(&totals); });
   for (const ClassRow& row : classes_) {
     if (!row.is_wait()) continue;
-    if (totals.wanted[row.index]) ++skipped_;
-    else use({&row, totals.sums[row.index]});
+    if (totals.wanted[row.index])
+      ++skipped_;
+    else
+      use({&row, totals.sums[row.index]});
   }
 }
 

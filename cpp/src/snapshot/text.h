@@ -1,5 +1,6 @@
-// snapshot/text.h: texts of rows. A Text does not own its bytes: they are a literal, lie in the segment and never change, or lie in
-// the arena of the Snapshot that made the row. So equal pointers mean equal texts, which table/column_builder.h relies on.
+// snapshot/text.h: texts of rows. A Text does not own its bytes: they are a literal, lie in the segment and never
+// change, or lie in the arena of the Snapshot that made the row. So equal pointers mean equal texts, which
+// table/column_builder.h relies on.
 #pragma once
 
 #include <cstdint>

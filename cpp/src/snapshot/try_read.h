@@ -7,8 +7,9 @@
 
 namespace perfschema {
 
-// ReadCell with patience: a writer that was descheduled inside a section goes on within milliseconds. One that died there never does: the
-// naps are counted over the whole Snapshot, so that a damaged file costs milliseconds, not minutes. False: torn; the caller counts the row.
+// ReadCell with patience: a writer that was descheduled inside a section goes on within milliseconds. One that died
+// there never does: the naps are counted over the whole Snapshot, so that a damaged file costs milliseconds, not
+// minutes. False: torn; the caller counts the row.
 template <typename Copy>
 bool Snapshot::TryRead(const HalfWord& seq, const HalfWord& gen, Copy copy) const {
 #if !defined(PFS_BREAK_SEQLOCK)

@@ -17,12 +17,19 @@
 namespace perfschema {
 
 enum class Unit : uint8_t { kNone, kCount, kPicoseconds, kSeconds, kBytes, kTicks, kTicksPerSecond, kCycles };
-inline constexpr std::string_view kUnitNames[] = {"", "count", "picoseconds", "seconds", "bytes", "ticks", "ticks per second", "cycles"};
+inline constexpr std::string_view kUnitNames[] = {"",      "count", "picoseconds",      "seconds",
+                                                  "bytes", "ticks", "ticks per second", "cycles"};
 
 // Stands for a row struct, so that columns, scan and update of a table can be checked to speak of the same one.
+// (A hash of its name: g++ does not compare addresses at compile time under -fsanitize=undefined.)
+using RowTag = uint64_t;
 template <typename Row>
-inline constexpr char kRowTag = 0;
-using RowTag = const char*;
+constexpr RowTag TagOf() {
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : std::string_view(__PRETTY_FUNCTION__))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
 
 // Threads: immutable.
 struct Column {
@@ -30,14 +37,15 @@ struct Column {
   FixedText<200> doc;
   Unit unit = Unit::kNone;
   SqlType type{};
-  RowTag row = nullptr;
+  RowTag row = 0;
   void (*append)(const void* row, ColumnBuilder& out) = nullptr;
   // Sets the member from text; nullptr text = NULL. False: not a legal value.
   bool (*assign)(void* row, const std::string_view* text) = nullptr;
+  bool is_assignable = false;
   bool is_writable = false;
 
   constexpr Column writable() const {
-    if (assign == nullptr) throw "a column of this type cannot be written to";
+    if (!is_assignable) throw "a column of this type cannot be written to";
     Column copy = *this;
     copy.is_writable = true;
     return copy;
@@ -58,8 +66,7 @@ constexpr decltype(auto) Follow(const T& value) {
   return value;
 }
 template <auto First, auto... Rest, typename T>
-  requires(std::is_member_pointer_v<decltype(First)>)
-constexpr auto Follow(const T& value) {
+requires(std::is_member_pointer_v<decltype(First)>) constexpr auto Follow(const T& value) {
   if constexpr (sizeof...(Rest) == 0) {
     return std::invoke(First, value);
   } else {
@@ -97,10 +104,13 @@ constexpr Column col(FixedText<40> name, Unit unit, FixedText<200> doc) {
   column.doc = doc;
   column.unit = unit;
   column.type = SqlTraits<T>::kType;
-  column.row = &kRowTag<Row>;
+  column.row = TagOf<Row>();
   column.append = internal::Append<Row, First, Rest...>;
   if constexpr (sizeof...(Rest) == 0 && std::is_member_object_pointer_v<decltype(First)>) {
-    if constexpr (Assignable<T>) column.assign = internal::Assign<Row, First>;
+    if constexpr (Assignable<T>) {
+      column.assign = internal::Assign<Row, First>;
+      column.is_assignable = true;
+    }
   }
   return column;
 }

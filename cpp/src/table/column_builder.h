@@ -1,8 +1,10 @@
 // table/column_builder.h: rows come in, arrays come out. One builder a column.
 //
-// A text is built once, however many rows have it. Equal pointers mean equal texts (snapshot/text.h), so most lookups compare two words.
+// A text is built once, however many rows have it. Equal pointers mean equal texts (snapshot/text.h), so most lookups
+// compare two words.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -14,16 +16,21 @@ namespace perfschema {
 // Threads: external lock. Valid as long as the Snapshot whose texts it is given.
 class ColumnBuilder {
  public:
+  // The first value then takes memory for so many rows at once.
+  void Expect(uint64_t rows) { expected_ = std::min<uint64_t>(rows, 1u << 20); }
   void AddWord(uint64_t word) {
+    if (data_.words.empty()) data_.words.reserve(expected_);
     data_.words.push_back(word);
     if (!data_.nulls.empty()) data_.nulls.push_back(0);
   }
   void AddCode(uint32_t code) {
+    if (data_.codes.empty()) data_.codes.reserve(expected_);
     data_.codes.push_back(code);
     if (!data_.nulls.empty()) data_.nulls.push_back(0);
   }
   void AddText(std::string_view text) {
-    AddCode(text.data() == last_.data() && text.size() == last_.size() && !data_.texts.empty() ? last_code_ : CodeOf(text));
+    AddCode(text.data() == last_.data() && text.size() == last_.size() && !data_.texts.empty() ? last_code_
+                                                                                               : CodeOf(text));
   }
   // A text that a builder makes itself, such as the members of a set: `bits` stand for it.
   template <typename MakeText>
@@ -36,10 +43,12 @@ class ColumnBuilder {
     AddCode(code);
   }
   void AddNullWord() {
+    if (data_.words.empty()) data_.words.reserve(expected_);
     data_.words.push_back(0);
     MarkNull(data_.words.size());
   }
   void AddNullCode() {
+    if (data_.codes.empty()) data_.codes.reserve(expected_);
     data_.codes.push_back(0);
     MarkNull(data_.codes.size());
   }
@@ -55,7 +64,10 @@ class ColumnBuilder {
     uint32_t code;
   };
   void MarkNull(size_t rows) {
-    if (data_.nulls.empty()) data_.nulls.resize(rows - 1);
+    if (data_.nulls.empty()) {
+      data_.nulls.reserve(expected_);
+      data_.nulls.resize(rows - 1);
+    }
     data_.nulls.push_back(1);
   }
   uint32_t CodeOf(std::string_view text);
@@ -65,6 +77,7 @@ class ColumnBuilder {
   }
 
   ColumnData data_;
+  uint64_t expected_ = 0;
   std::string_view last_;
   uint32_t last_code_ = 0;
   std::vector<Place> places_;  // open addressing by pointer; a power of two

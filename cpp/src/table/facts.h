@@ -1,4 +1,5 @@
-// table/facts.h: what the files of this folder share: from facts back to declarations, and errors that say what is legal.
+// table/facts.h: what the files of this folder share: from facts back to declarations, and errors that say what is
+// legal.
 #pragma once
 
 #include <string>

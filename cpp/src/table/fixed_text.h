@@ -11,7 +11,7 @@ template <size_t N>
 class FixedText {
  public:
   constexpr FixedText() = default;
-  constexpr FixedText(std::string_view text) { Add(text); }              // NOLINT(google-explicit-constructor)
+  constexpr FixedText(std::string_view text) { Add(text); }               // NOLINT(google-explicit-constructor)
   constexpr FixedText(const char* text) { Add(std::string_view(text)); }  // NOLINT(google-explicit-constructor)
   constexpr FixedText(std::string_view a, std::string_view b, std::string_view c = {}) {
     Add(a);

@@ -17,7 +17,17 @@
 
 namespace perfschema {
 
-enum class ColumnKind : uint8_t { kUInt64, kInt64, kUInt32, kInt32, kText, kEnum, kSet, kTimestamp /* int64 microseconds since 1970 UTC */, kDouble };
+enum class ColumnKind : uint8_t {
+  kUInt64,
+  kInt64,
+  kUInt32,
+  kInt32,
+  kText,
+  kEnum,
+  kSet,
+  kTimestamp /* int64 microseconds since 1970 UTC */,
+  kDouble
+};
 
 // Threads: immutable, like TableFacts. Valid for the life of the process.
 struct ColumnFacts {
@@ -38,7 +48,8 @@ struct TableFacts {
 };
 
 struct ColumnData {
-  std::vector<uint64_t> words;     // numeric kinds: value bits, one per row; 32-bit kinds extended with their sign, doubles as their bits
+  std::vector<uint64_t>
+      words;  // numeric kinds: value bits, one per row; 32-bit kinds extended with their sign, doubles as their bits
   std::vector<uint32_t> codes;     // kText, kSet: index into texts; kEnum: index into values. A row that is NULL has 0
   std::vector<std::string> texts;  // each once
   std::vector<uint8_t> nulls;      // 1 = NULL; empty if no row is NULL
@@ -63,16 +74,20 @@ struct Assignment {
 };
 
 // Threads: any thread, all of them.
-PFS_API std::span<const TableFacts> AllTables();  // sorted by name
+PFS_API std::span<const TableFacts> AllTables();                            // sorted by name
 PFS_API Status FindTable(std::string_view name, const TableFacts** table);  // kNotFound names the nearest table
-// `columns` = indices, empty = all. A view that is not ok() reads as empty, except tables that are available when pfs is off.
-PFS_API Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<const size_t> columns, TableData* data);
+// `columns` = indices, empty = all. A view that is not ok() reads as empty, except tables that are available when pfs
+// is off.
+PFS_API Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<const size_t> columns,
+                         TableData* data);
 // Own process. kNotAllowed says what is allowed.
 PFS_API Status TruncateTable(const TableFacts& table);
-// Own process. All conditions must hold. Everything is checked before anything changes. `rows_changed` counts rows whose value was set.
-PFS_API Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set, uint64_t* rows_changed);
+// Own process. All conditions must hold. Everything is checked before anything changes. `rows_changed` counts rows
+// whose value was set.
+PFS_API Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set,
+                           uint64_t* rows_changed);
 PFS_API std::string TableDdl(const TableFacts& table);  // CREATE TABLE
-PFS_API SegmentView OwnSegment();  // starts pfs if needed; not ok() if pfs is off
+PFS_API SegmentView OwnSegment();                       // starts pfs if needed; not ok() if pfs is off
 PFS_API Status AttachSegmentFile(const std::string& path, SegmentView* view);
 
 }  // namespace perfschema

@@ -1,5 +1,5 @@
-// table/sql_types.h: the ONE place that knows how a C++ type of a row's member shows as a column: SQL type, kind, how it is appended, and
-// how it is assigned if the column can be written to.
+// table/sql_types.h: the ONE place that knows how a C++ type of a row's member shows as a column: SQL type, kind, how
+// it is appended, and how it is assigned if the column can be written to.
 //
 //   uint64_t bigint unsigned   int64_t bigint      uint32_t int unsigned   int32_t int     double double
 //   Text<N>  varchar(N)        LongText longtext   Timestamp timestamp(6)  std::optional<T>  T, nullable
@@ -54,7 +54,7 @@ inline std::string JoinSet(std::span<const std::string_view> values, uint32_t bi
 struct SqlType {
   std::string_view name;  // without the width or values
   ColumnKind kind;
-  uint32_t width = 0;     // varchar
+  uint32_t width = 0;  // varchar
   bool nullable = false;
   std::span<const std::string_view> values = {};
 };
@@ -107,7 +107,7 @@ struct SqlTraits<LongText> : CodeTraits {
   static void Append(const LongText& value, ColumnBuilder& out) { out.AddText(value.view()); }
 };
 template <typename E>
-  requires std::is_enum_v<E>
+requires std::is_enum_v<E>
 struct SqlTraits<E> : CodeTraits {
   static constexpr SqlType kType{"enum", ColumnKind::kEnum, 0, false, EnumNames<E>::kValues};
   static void Append(E value, ColumnBuilder& out) { out.AddCode(static_cast<uint32_t>(value)); }
@@ -144,13 +144,17 @@ struct SqlTraits<SetOf<Tag>> : CodeTraits {
 };
 template <typename T>
 struct SqlTraits<std::optional<T>> {
-  static constexpr SqlType kType{SqlTraits<T>::kType.name, SqlTraits<T>::kType.kind, SqlTraits<T>::kType.width, true, SqlTraits<T>::kType.values};
+  static constexpr SqlType kType{SqlTraits<T>::kType.name, SqlTraits<T>::kType.kind, SqlTraits<T>::kType.width, true,
+                                 SqlTraits<T>::kType.values};
   static void Append(const std::optional<T>& value, ColumnBuilder& out) {
-    if (value) SqlTraits<T>::Append(*value, out);
-    else SqlTraits<T>::AppendNull(out);
+    if (value)
+      SqlTraits<T>::Append(*value, out);
+    else
+      SqlTraits<T>::AppendNull(out);
   }
-  static bool Assign(std::optional<T>* to, std::string_view text)
-    requires requires(T* value) { SqlTraits<T>::Assign(value, text); }
+  static bool Assign(std::optional<T>* to, std::string_view text) requires requires(T* value) {
+    SqlTraits<T>::Assign(value, text);
+  }
   {
     T value{};
     if (!SqlTraits<T>::Assign(&value, text)) return false;
@@ -160,7 +164,9 @@ struct SqlTraits<std::optional<T>> {
 };
 
 template <typename T>
-concept Assignable = requires(T* value, std::string_view text) { SqlTraits<T>::Assign(value, text); };
+concept Assignable = requires(T* value, std::string_view text) {
+  SqlTraits<T>::Assign(value, text);
+};
 template <typename T>
 inline constexpr bool kIsOptional = false;
 template <typename T>

@@ -1,6 +1,8 @@
-// table/stat_columns.h: column groups of statistics, and summaries as a product: (key columns) x (statistics) x (how they are added up).
+// table/stat_columns.h: column groups of statistics, and summaries as a product: (key columns) x (statistics) x (how
+// they are added up).
 //
-//   constexpr TableDef tables::x = summary<ThreadEventKey, Stat, &ScanIt>("One row per ...", kDomainsOf..., {"THREAD_ID", "EVENT_NAME"});
+//   constexpr TableDef tables::x = summary<ThreadEventKey, Stat, &ScanIt>("One row per ...", kDomainsOf...,
+//   {"THREAD_ID", "EVENT_NAME"});
 #pragma once
 
 #include "snapshot/rows.h"
@@ -8,15 +10,20 @@
 
 namespace perfschema {
 
-// COUNT_STAR or COUNT_<suffix>, then SUM_, MIN_, AVG_, MAX_TIMER_<suffix> of the Stat at the end of the path. `what`: plural, for the docs.
+// COUNT_STAR or COUNT_<suffix>, then SUM_, MIN_, AVG_, MAX_TIMER_<suffix> of the Stat at the end of the path. `what`:
+// plural, for the docs.
 template <auto... Path>
 constexpr ColumnGroup<5> timer_stats(std::string_view suffix, std::string_view what) {
   const std::string_view counted = suffix == "WAIT" ? "STAR" : suffix;
-  return columns(col<Path..., &Stat::count>({"COUNT_", counted}, Unit::kCount, {"Number of ", what, "."}),
-                 col<Path..., &Stat::sum_ps>({"SUM_TIMER_", suffix}, Unit::kPicoseconds, {"Total time of the timed ", what, "."}),
-                 col<Path..., &Stat::min_ps>({"MIN_TIMER_", suffix}, Unit::kPicoseconds, {"Shortest of the timed ", what, "; 0 if there are none."}),
-                 col<Path..., &Stat::avg_ps>({"AVG_TIMER_", suffix}, Unit::kPicoseconds, {"Total time divided by the number of ", what, "."}),
-                 col<Path..., &Stat::max_ps>({"MAX_TIMER_", suffix}, Unit::kPicoseconds, {"Longest of the timed ", what, "; 0 if there are none."}));
+  return columns(
+      col<Path..., &Stat::count>({"COUNT_", counted}, Unit::kCount, {"Number of ", what, "."}),
+      col<Path..., &Stat::sum_ps>({"SUM_TIMER_", suffix}, Unit::kPicoseconds, {"Total time of the timed ", what, "."}),
+      col<Path..., &Stat::min_ps>({"MIN_TIMER_", suffix}, Unit::kPicoseconds,
+                                  {"Shortest of the timed ", what, "; 0 if there are none."}),
+      col<Path..., &Stat::avg_ps>({"AVG_TIMER_", suffix}, Unit::kPicoseconds,
+                                  {"Total time divided by the number of ", what, "."}),
+      col<Path..., &Stat::max_ps>({"MAX_TIMER_", suffix}, Unit::kPicoseconds,
+                                  {"Longest of the timed ", what, "; 0 if there are none."}));
 }
 
 // What can be counted: the columns of each kind of statistics.
@@ -33,12 +40,14 @@ template <>
 struct StatsColumns<IoStat> {
   template <auto... Path>
   static constexpr auto Get() {
-    return columns(timer_stats<Path..., &IoStat::total>("WAIT", "operations"),
-                   timer_stats<Path..., &IoStat::read>("READ", "reads"),
-                   col<Path..., &IoStat::signed_read_bytes>("SUM_NUMBER_OF_BYTES_READ", Unit::kBytes, "Bytes that were read."),
-                   timer_stats<Path..., &IoStat::write>("WRITE", "writes"),
-                   col<Path..., &IoStat::signed_write_bytes>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes, "Bytes that were written."),
-                   timer_stats<Path..., &IoStat::misc>("MISC", "operations that are neither reads nor writes"));
+    return columns(
+        timer_stats<Path..., &IoStat::total>("WAIT", "operations"),
+        timer_stats<Path..., &IoStat::read>("READ", "reads"),
+        col<Path..., &IoStat::signed_read_bytes>("SUM_NUMBER_OF_BYTES_READ", Unit::kBytes, "Bytes that were read."),
+        timer_stats<Path..., &IoStat::write>("WRITE", "writes"),
+        col<Path..., &IoStat::signed_write_bytes>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes,
+                                                  "Bytes that were written."),
+        timer_stats<Path..., &IoStat::misc>("MISC", "operations that are neither reads nor writes"));
   }
 };
 
@@ -47,7 +56,8 @@ template <typename Key, typename Stats>
 struct SummaryRow {
   Key key;
   Stats stats;
-  static constexpr auto kColumns = columns(Key::template Columns<&SummaryRow::key>(), StatsColumns<Stats>::template Get<&SummaryRow::stats>());
+  static constexpr auto kColumns =
+      columns(Key::template Columns<&SummaryRow::key>(), StatsColumns<Stats>::template Get<&SummaryRow::stats>());
 };
 
 // The declaration of a summary table. kScan: void(const Snapshot&, RowSink<SummaryRow<Key, Stats>>).

@@ -24,6 +24,7 @@ namespace perfschema {
 class RawSink {
  public:
   virtual void OnRow(const void* row) = 0;
+  virtual void Expect(uint64_t rows) { (void)rows; }
 
  protected:
   ~RawSink() = default;
@@ -35,6 +36,8 @@ class RowSink {
  public:
   explicit RowSink(RawSink& out) : out_(out) {}
   void operator()(const Row& row) const { out_.OnRow(&row); }
+  // A hint for tables with many rows: about so many will come.
+  void Expect(uint64_t rows) const { out_.Expect(rows); }
 
  private:
   RawSink& out_;
@@ -42,12 +45,19 @@ class RowSink {
 
 struct ScanFunction {
   void (*call)(const Snapshot& snapshot, RawSink& out) = nullptr;
-  RowTag row = nullptr;
+  RowTag row = 0;  // 0 = there is none
   size_t row_bytes = 0;
 };
 struct UpdateFunction {
   Status (*call)(const void* before, const void* after) = nullptr;
-  RowTag row = nullptr;
+  RowTag row = 0;  // 0 = there is none
+};
+struct TruncateFunction {
+  Status (*call)() = nullptr;
+  bool is_set = false;
+  constexpr TruncateFunction() = default;
+  constexpr TruncateFunction(Status (*function)())
+      : call(function), is_set(true) {}  // NOLINT(google-explicit-constructor)
 };
 
 namespace internal {
@@ -55,7 +65,8 @@ template <typename Row, void (*kScan)(const Snapshot&, RowSink<Row>)>
 constexpr ScanFunction MakeScan() {
   // Rows are kept as bytes while an UPDATE looks for its rows.
   static_assert(std::is_trivially_copyable_v<Row> && alignof(Row) <= alignof(std::max_align_t));
-  return {[](const Snapshot& snapshot, RawSink& out) { kScan(snapshot, RowSink<Row>(out)); }, &kRowTag<Row>, sizeof(Row)};
+  return {[](const Snapshot& snapshot, RawSink& out) { kScan(snapshot, RowSink<Row>(out)); }, TagOf<Row>(),
+          sizeof(Row)};
 }
 template <auto kFunction>
 struct FunctionOf;
@@ -65,8 +76,11 @@ struct FunctionOf<kScan> {
 };
 template <typename Row, Status (*kUpdate)(const Row&, const Row&)>
 struct FunctionOf<kUpdate> {
-  static constexpr UpdateFunction kValue{
-      [](const void* before, const void* after) { return kUpdate(*static_cast<const Row*>(before), *static_cast<const Row*>(after)); }, &kRowTag<Row>};
+  static constexpr UpdateFunction kValue{[](const void* before, const void* after) {
+                                           return kUpdate(*static_cast<const Row*>(before),
+                                                          *static_cast<const Row*>(after));
+                                         },
+                                         TagOf<Row>()};
 };
 }  // namespace internal
 
@@ -95,7 +109,7 @@ struct TableDef {
   KeyColumns key{};
   std::span<const Column> columns{};
   ScanFunction scan{};
-  Status (*truncate)() = nullptr;
+  TruncateFunction truncate{};
   UpdateFunction update{};
   bool available_when_disabled = false;
 };
@@ -119,18 +133,21 @@ constexpr bool IsColumnName(std::string_view name) {
 
 // False: a mistake in a declaration. Used in a static_assert behind it.
 constexpr bool ok(const TableDef& table) {
-  if (!internal::IsSentence(table.doc) || table.columns.empty() || table.scan.call == nullptr || (table.ops & kSelect) == 0) return false;
-  if (((table.ops & kTruncate) != 0) != (table.truncate != nullptr)) return false;
+  if (!internal::IsSentence(table.doc) || table.columns.empty() || table.scan.row == 0 || (table.ops & kSelect) == 0)
+    return false;
+  if (((table.ops & kTruncate) != 0) != table.truncate.is_set) return false;
   bool any_writable = false;
   for (size_t i = 0; i < table.columns.size(); ++i) {
     const Column& column = table.columns[i];
-    if (!internal::IsColumnName(column.name.view()) || !internal::IsSentence(column.doc.view()) || column.row != table.scan.row) return false;
+    if (!internal::IsColumnName(column.name.view()) || !internal::IsSentence(column.doc.view()) ||
+        column.row != table.scan.row)
+      return false;
     for (size_t j = 0; j < i; ++j) {
       if (table.columns[j].name.view() == column.name.view()) return false;
     }
     any_writable |= column.is_writable;
   }
-  if (any_writable != ((table.ops & kUpdate) != 0) || any_writable != (table.update.call != nullptr)) return false;
+  if (any_writable != ((table.ops & kUpdate) != 0) || any_writable != (table.update.row != 0)) return false;
   if (any_writable && table.update.row != table.scan.row) return false;
   for (size_t k = 0; k < table.key.count; ++k) {
     bool found = false;

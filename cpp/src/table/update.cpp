@@ -1,4 +1,5 @@
-// UPDATE: everything is checked first, then the rows are found, then they are set one by one through the table's update function.
+// UPDATE: everything is checked first, then the rows are found, then they are set one by one through the table's update
+// function.
 #include <cstring>
 
 #include "table/facts.h"
@@ -19,7 +20,8 @@ Status FindColumn(const TableFacts& table, const std::string& name, size_t* inde
     return {};
   }
   const std::string_view nearest = Nearest(name, table.columns, [](const ColumnFacts& column) { return column.name; });
-  return Status(Code::kNotFound, std::string(table.name) + " has no column '" + name.substr(0, 128) + "': the nearest is '" + std::string(nearest) + "'");
+  return Status(Code::kNotFound, std::string(table.name) + " has no column '" + name.substr(0, 128) +
+                                     "': the nearest is '" + std::string(nearest) + "'");
 }
 
 std::string LegalValues(const ColumnFacts& column) {
@@ -34,15 +36,17 @@ std::string LegalValues(const ColumnFacts& column) {
 
 Status BadValue(const TableFacts& table, const ColumnFacts& column, const std::string* value) {
   const std::string shown = value == nullptr ? "NULL" : "'" + value->substr(0, 128) + "'";
-  std::string message =
-      "column " + std::string(column.name) + " of " + std::string(table.name) + " takes " + LegalValues(column) + ", not " + shown;
+  std::string message = "column " + std::string(column.name) + " of " + std::string(table.name) + " takes " +
+                        LegalValues(column) + ", not " + shown;
   if (value != nullptr && column.values.size() > 2) {
-    message += ": the nearest is '" + std::string(Nearest(*value, column.values, [](std::string_view v) { return v; })) + "'";
+    message +=
+        ": the nearest is '" + std::string(Nearest(*value, column.values, [](std::string_view v) { return v; })) + "'";
   }
   return Status(Code::kInvalidArgument, message);
 }
 
-Status CheckAssignment(const TableFacts& table, const TableDef& def, const Assignment& assignment, std::vector<Wanted>* wanted) {
+Status CheckAssignment(const TableFacts& table, const TableDef& def, const Assignment& assignment,
+                       std::vector<Wanted>* wanted) {
   size_t index = 0;
   if (Status status = FindColumn(table, assignment.column, &index); !status.ok()) return status;
   const ColumnFacts& column = table.columns[index];
@@ -51,17 +55,20 @@ Status CheckAssignment(const TableFacts& table, const TableDef& def, const Assig
     for (const ColumnFacts& other : table.columns) {
       if (other.writable) legal += (legal.empty() ? "" : ", ") + std::string(other.name);
     }
-    return Status(Code::kNotAllowed, "column " + std::string(column.name) + " of " + std::string(table.name) + " cannot be set; these can: " + legal);
+    return Status(Code::kNotAllowed, "column " + std::string(column.name) + " of " + std::string(table.name) +
+                                         " cannot be set; these can: " + legal);
   }
   for (const Wanted& other : *wanted) {
-    if (other.column == index) return Status(Code::kInvalidArgument, "column " + std::string(column.name) + " is set twice");
+    if (other.column == index)
+      return Status(Code::kInvalidArgument, "column " + std::string(column.name) + " is set twice");
   }
   const std::string* text = assignment.value ? &*assignment.value : nullptr;
   // Tried on a row of zero bytes, which is a row of its type with nothing in it.
   std::vector<std::max_align_t> scratch(def.scan.row_bytes / sizeof(std::max_align_t) + 1);
   std::memset(static_cast<void*>(scratch.data()), 0, scratch.size() * sizeof scratch[0]);
   const std::string_view view = text == nullptr ? std::string_view() : std::string_view(*text);
-  if (!def.columns[index].assign(scratch.data(), text == nullptr ? nullptr : &view)) return BadValue(table, column, text);
+  if (!def.columns[index].assign(scratch.data(), text == nullptr ? nullptr : &view))
+    return BadValue(table, column, text);
   wanted->push_back({index, text});
   return {};
 }
@@ -71,14 +78,24 @@ bool CellText(const ColumnFacts& column, const ColumnData& data, size_t row, std
   if (!data.nulls.empty() && data.nulls[row] != 0) return false;
   switch (column.kind) {
     case ColumnKind::kText:
-    case ColumnKind::kSet: *text = data.texts[data.codes[row]]; break;
-    case ColumnKind::kEnum: *text = column.values[data.codes[row]]; break;
+    case ColumnKind::kSet:
+      *text = data.texts[data.codes[row]];
+      break;
+    case ColumnKind::kEnum:
+      *text = column.values[data.codes[row]];
+      break;
     case ColumnKind::kInt64:
     case ColumnKind::kInt32:
-    case ColumnKind::kTimestamp: *text = std::to_string(static_cast<int64_t>(data.words[row])); break;
-    case ColumnKind::kDouble: *text = std::to_string(std::bit_cast<double>(data.words[row])); break;
+    case ColumnKind::kTimestamp:
+      *text = std::to_string(static_cast<int64_t>(data.words[row]));
+      break;
+    case ColumnKind::kDouble:
+      *text = std::to_string(std::bit_cast<double>(data.words[row]));
+      break;
     case ColumnKind::kUInt64:
-    case ColumnKind::kUInt32: *text = std::to_string(data.words[row]); break;
+    case ColumnKind::kUInt32:
+      *text = std::to_string(data.words[row]);
+      break;
   }
   return true;
 }
@@ -87,7 +104,8 @@ bool CellText(const ColumnFacts& column, const ColumnData& data, size_t row, std
 // Threads: external lock. Valid as long as the Snapshot.
 class UpdateSink final : public RawSink {
  public:
-  UpdateSink(const TableDef& def, const std::vector<size_t>& columns) : def_(def), columns_(columns), builders_(columns.size()) {
+  UpdateSink(const TableDef& def, const std::vector<size_t>& columns)
+      : def_(def), columns_(columns), builders_(columns.size()) {
     units_per_row_ = (def.scan.row_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
   }
   void OnRow(const void* row) override {
@@ -116,7 +134,8 @@ class UpdateSink final : public RawSink {
 
 }  // namespace
 
-Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set, uint64_t* rows_changed) {
+Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set,
+                   uint64_t* rows_changed) {
   *rows_changed = 0;
   const TableDef* def = DefOf(table);
   if (def == nullptr) return NoSuchTable(table.name);
@@ -132,7 +151,8 @@ Status UpdateTable(const TableFacts& table, std::span<const Condition> where, st
     if (Status status = FindColumn(table, condition.column, &index); !status.ok()) return status;
     const ColumnFacts& column = table.columns[index];
     const auto is_pattern = [&](std::string_view value) { return EqualsIgnoringCase(value, condition.pattern); };
-    if (!condition.like && column.kind == ColumnKind::kEnum && std::none_of(column.values.begin(), column.values.end(), is_pattern)) {
+    if (!condition.like && column.kind == ColumnKind::kEnum &&
+        std::none_of(column.values.begin(), column.values.end(), is_pattern)) {
       return BadValue(table, column, &condition.pattern);
     }
     columns.push_back(index);

@@ -12,7 +12,8 @@ struct MutexInstance {
 constexpr auto kMutexColumns =
     columns(col<&MutexInstance::name>("NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."),
             col<&MutexInstance::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Address of the mutex."),
-            col<&MutexInstance::locked_by>("LOCKED_BY_THREAD_ID", Unit::kNone, "Thread that holds it; joins threads.THREAD_ID; NULL if it is free."));
+            col<&MutexInstance::locked_by>("LOCKED_BY_THREAD_ID", Unit::kNone,
+                                           "Thread that holds it; joins threads.THREAD_ID; NULL if it is free."));
 void ScanMutexes(const Snapshot& snapshot, RowSink<MutexInstance> out) {
   snapshot.ForEachMutex([&](const MutexRow& row) { out({row.instrument->name, row.identity, row.owner_thread_id}); });
 }

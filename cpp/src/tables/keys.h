@@ -1,4 +1,5 @@
-// tables/keys.h: the keys of summaries. Each says its columns and its primary key; table/stat_columns.h multiplies them with statistics.
+// tables/keys.h: the keys of summaries. Each says its columns and its primary key; table/stat_columns.h multiplies them
+// with statistics.
 #pragma once
 
 #include "table/stat_columns.h"
@@ -22,8 +23,9 @@ struct ThreadEventKey {
   static constexpr KeyColumns kKey{"THREAD_ID", "EVENT_NAME"};
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(col<Path..., &ThreadEventKey::thread_id>("THREAD_ID", Unit::kNone, "Live thread; joins threads.THREAD_ID."),
-                   col<Path..., &ThreadEventKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc));
+    return columns(
+        col<Path..., &ThreadEventKey::thread_id>("THREAD_ID", Unit::kNone, "Live thread; joins threads.THREAD_ID."),
+        col<Path..., &ThreadEventKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc));
   }
 };
 
@@ -33,8 +35,9 @@ struct ObjectKey {
   static constexpr KeyColumns kKey{"OBJECT_INSTANCE_BEGIN"};
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(col<Path..., &ObjectKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc),
-                   col<Path..., &ObjectKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the live object."));
+    return columns(
+        col<Path..., &ObjectKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc),
+        col<Path..., &ObjectKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the live object."));
   }
 };
 
@@ -45,9 +48,11 @@ struct FileKey {
   static constexpr KeyColumns kKey{"OBJECT_INSTANCE_BEGIN"};
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(col<Path..., &FileKey::file_name>("FILE_NAME", Unit::kNone, "Absolute path; joins file_instances.FILE_NAME."),
-                   col<Path..., &FileKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc),
-                   col<Path..., &FileKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the file; joins events_waits_current.OBJECT_INSTANCE_BEGIN."));
+    return columns(
+        col<Path..., &FileKey::file_name>("FILE_NAME", Unit::kNone, "Absolute path; joins file_instances.FILE_NAME."),
+        col<Path..., &FileKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc),
+        col<Path..., &FileKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
+                                       "Identity of the file; joins events_waits_current.OBJECT_INSTANCE_BEGIN."));
   }
 };
 

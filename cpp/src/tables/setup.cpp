@@ -11,13 +11,16 @@ struct InstrumentFlags {};
 enum class TimerName : uint8_t {};     // TimerId of a timer that setup_timers may say
 enum class AnyTimerName : uint8_t {};  // TimerId
 
-std::optional<bool> ChangedTo(YesNo before, YesNo after) { return before == after ? std::optional<bool>() : after == YesNo::kYes; }
+std::optional<bool> ChangedTo(YesNo before, YesNo after) {
+  return before == after ? std::optional<bool>() : after == YesNo::kYes;
+}
 
 }  // namespace
 
 template <>
 struct SetNames<InstrumentProperties> {
-  static constexpr std::string_view kValues[] = {"singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"};
+  static constexpr std::string_view kValues[] = {"singleton",         "progress", "user",
+                                                 "global_statistics", "mutable",  "controlled_by_default"};
   static_assert(std::size(kValues) == std::size(kPropertyNames));
 };
 template <>
@@ -30,7 +33,8 @@ struct EnumNames<TimerName> {
 };
 template <>
 struct EnumNames<AnyTimerName> {
-  static constexpr std::string_view kValues[] = {"CYCLE", "NANOSECOND", "MICROSECOND", "MILLISECOND", "TICK", "THREAD_CPU"};
+  static constexpr std::string_view kValues[] = {"CYCLE",       "NANOSECOND", "MICROSECOND",
+                                                 "MILLISECOND", "TICK",       "THREAD_CPU"};
   static_assert(std::size(kValues) == kTimerCount);
 };
 
@@ -52,22 +56,35 @@ constexpr auto kInstrumentColumns = columns(
     col<&InstrumentRow::enabled>("ENABLED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
     col<&InstrumentRow::timed>("TIMED", Unit::kNone, "Whether its events are timed.").writable(),
     col<&InstrumentRow::properties>("PROPERTIES", Unit::kNone, "What its registration said about it."),
-    col<&InstrumentRow::flags>("FLAGS", Unit::kNone, "For memory instruments whether they count as controlled; NULL for others.").writable(),
-    col<&InstrumentRow::volatility>("VOLATILITY", Unit::kNone, "How long its objects live: 0 unknown, 1 the whole process, up to 8 a moment."),
+    col<&InstrumentRow::flags>("FLAGS", Unit::kNone,
+                               "For memory instruments whether they count as controlled; NULL for others.")
+        .writable(),
+    col<&InstrumentRow::volatility>("VOLATILITY", Unit::kNone,
+                                    "How long its objects live: 0 unknown, 1 the whole process, up to 8 a moment."),
     col<&InstrumentRow::documentation>("DOCUMENTATION", Unit::kNone, "What its registration said it is."),
     col<&InstrumentRow::trace_enabled>("TRACE_ENABLED", Unit::kNone, "Whether its events are written to the trace."));
 void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   for (const ClassRow& row : snapshot.classes()) {
     if (!row.is_wait()) continue;  // threads have no row here
-    out({row.name, YesIf(row.enabled), YesIf(row.timed), {row.properties}, std::nullopt, static_cast<int32_t>(row.volatility),
-         row.documentation, YesIf(row.trace_enabled), row.index});
+    out({row.name,
+         YesIf(row.enabled),
+         YesIf(row.timed),
+         {row.properties},
+         std::nullopt,
+         static_cast<int32_t>(row.volatility),
+         row.documentation,
+         YesIf(row.trace_enabled),
+         row.index});
   }
 }
 Status UpdateInstrumentRow(const InstrumentRow& before, const InstrumentRow& after) {
   const std::string name(before.name.view());
-  if (!after.timed) return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES or NO, not NULL: it can be timed");
-  if (after.flags && after.flags->bits != 0) return Status(Code::kNotAllowed, "FLAGS can be set for memory instruments only, not for " + name);
-  return UpdateInstrument(before.class_index, ChangedTo(before.enabled, after.enabled), ChangedTo(*before.timed, *after.timed));
+  if (!after.timed)
+    return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES or NO, not NULL: it can be timed");
+  if (after.flags && after.flags->bits != 0)
+    return Status(Code::kNotAllowed, "FLAGS can be set for memory instruments only, not for " + name);
+  return UpdateInstrument(before.class_index, ChangedTo(before.enabled, after.enabled),
+                          ChangedTo(*before.timed, *after.timed));
 }
 
 struct ConsumerRow {
@@ -75,9 +92,10 @@ struct ConsumerRow {
   YesNo enabled;
   Consumer consumer;
 };
-constexpr auto kConsumerColumns =
-    columns(col<&ConsumerRow::name>("NAME", Unit::kNone, "Name of the consumer."),
-            col<&ConsumerRow::enabled>("ENABLED", Unit::kNone, "Whether it takes events, if the consumers above it do too.").writable());
+constexpr auto kConsumerColumns = columns(
+    col<&ConsumerRow::name>("NAME", Unit::kNone, "Name of the consumer."),
+    col<&ConsumerRow::enabled>("ENABLED", Unit::kNone, "Whether it takes events, if the consumers above it do too.")
+        .writable());
 void ScanConsumers(const Snapshot& snapshot, RowSink<ConsumerRow> out) {
   for (uint32_t i = 0; i < kConsumerCount; ++i) {
     const auto consumer = static_cast<Consumer>(i);
@@ -93,9 +111,11 @@ struct SetupTimerRow {
   TimerName timer;
   TimedClass timed_class;
 };
-constexpr auto kSetupTimerColumns =
-    columns(col<&SetupTimerRow::name>("NAME", Unit::kNone, "Kind of events."),
-            col<&SetupTimerRow::timer>("TIMER_NAME", Unit::kNone, "Timer for such events that begin from now on; joins performance_timers.TIMER_NAME.").writable());
+constexpr auto kSetupTimerColumns = columns(
+    col<&SetupTimerRow::name>("NAME", Unit::kNone, "Kind of events."),
+    col<&SetupTimerRow::timer>("TIMER_NAME", Unit::kNone,
+                               "Timer for such events that begin from now on; joins performance_timers.TIMER_NAME.")
+        .writable());
 void ScanSetupTimers(const Snapshot& snapshot, RowSink<SetupTimerRow> out) {
   constexpr std::string_view kNames[kTimedClassCount] = {"idle", "wait", "stage", "statement", "transaction"};
   for (uint32_t i = 0; i < kTimedClassCount; ++i) {
@@ -114,12 +134,14 @@ struct TimerRow {
 };
 constexpr auto kTimerColumns =
     columns(col<&TimerRow::name>("TIMER_NAME", Unit::kNone, "Name of the timer."),
-            col<&TimerRow::frequency>("TIMER_FREQUENCY", Unit::kTicksPerSecond, "How often it ticks; NULL if this machine does not have it."),
+            col<&TimerRow::frequency>("TIMER_FREQUENCY", Unit::kTicksPerSecond,
+                                      "How often it ticks; NULL if this machine does not have it."),
             col<&TimerRow::resolution>("TIMER_RESOLUTION", Unit::kTicks, "Smallest step seen just now."),
             col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading, measured just now."));
 void ScanTimers(const Snapshot& snapshot, RowSink<TimerRow> out) {
   // Measured anew by the reader: the clocks are the machine's, not the segment's.
-  const bool use_cycle = snapshot.option(OptionId::cycle_timer) != 0 && snapshot.header().timers[0].source == static_cast<uint64_t>(TimerId::kCycle);
+  const bool use_cycle = snapshot.option(OptionId::cycle_timer) != 0 &&
+                         snapshot.header().timers[0].source == static_cast<uint64_t>(TimerId::kCycle);
   for (int i = 0; i < kTimerCount; ++i) {
     const auto timer = static_cast<TimerId>(i);
     if (timer == TimerId::kCycle && !use_cycle) {
@@ -127,8 +149,8 @@ void ScanTimers(const Snapshot& snapshot, RowSink<TimerRow> out) {
       continue;
     }
     const TimerFacts facts = MeasureTimer(timer, use_cycle);
-    out({static_cast<AnyTimerName>(timer), static_cast<int64_t>(facts.frequency), static_cast<int64_t>(facts.resolution),
-         static_cast<int64_t>(facts.overhead)});
+    out({static_cast<AnyTimerName>(timer), static_cast<int64_t>(facts.frequency),
+         static_cast<int64_t>(facts.resolution), static_cast<int64_t>(facts.overhead)});
   }
 }
 

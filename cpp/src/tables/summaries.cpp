@@ -8,7 +8,8 @@ namespace {
 
 using Domain = ResetDomain;
 constexpr auto kResetObjects = Reset<Domain::kMutexInstances, Domain::kFileInstances>;
-constexpr auto kResetAll = Reset<Domain::kMutexInstances, Domain::kFileInstances, Domain::kMutexClasses, Domain::kFileClasses>;
+constexpr auto kResetAll =
+    Reset<Domain::kMutexInstances, Domain::kFileInstances, Domain::kMutexClasses, Domain::kFileClasses>;
 constexpr auto kResetThreads = Reset<Domain::kThreadWaits>;
 constexpr auto kResetFiles = Reset<Domain::kFileInstances>;
 constexpr auto kResetAllFiles = Reset<Domain::kFileInstances, Domain::kFileClasses>;
@@ -42,12 +43,12 @@ constexpr TableDef tables::events_waits_summary_by_thread_by_event_name =
     summary<ThreadEventKey, Stat, WaitsByThread>("Waits of each live thread, by instrument.", kResetThreads);
 static_assert(ok(tables::events_waits_summary_by_thread_by_event_name));
 
-constexpr TableDef tables::events_waits_summary_global_by_event_name =
-    summary<EventKey, Stat, WaitsByEvent>("Waits of the process by instrument, those of dead threads and objects included.", kResetAll);
+constexpr TableDef tables::events_waits_summary_global_by_event_name = summary<EventKey, Stat, WaitsByEvent>(
+    "Waits of the process by instrument, those of dead threads and objects included.", kResetAll);
 static_assert(ok(tables::events_waits_summary_global_by_event_name));
 
-constexpr TableDef tables::file_summary_by_event_name =
-    summary<EventKey, IoStat, FilesByEvent>("File operations by instrument, those on deleted files included.", kResetAllFiles);
+constexpr TableDef tables::file_summary_by_event_name = summary<EventKey, IoStat, FilesByEvent>(
+    "File operations by instrument, those on deleted files included.", kResetAllFiles);
 static_assert(ok(tables::file_summary_by_event_name));
 
 constexpr TableDef tables::file_summary_by_instance =

@@ -1,6 +1,5 @@
 // threads: the live threads.
 #include "setup/setup.h"
-
 #include "tables/tables.h"
 
 namespace perfschema {
@@ -36,7 +35,8 @@ constexpr auto kColumns = columns(
     col<&Row::thread_id>("THREAD_ID", Unit::kNone, "Number of the thread, never used twice in a process."),
     col<&Row::name>("NAME", Unit::kNone, "Name of the thread, which begins with thread/."),
     col<&Row::type>("TYPE", Unit::kNone, "FOREGROUND if it works for a user, else BACKGROUND."),
-    col<&Row::thread, &ThreadRow::processlist_id>("PROCESSLIST_ID", Unit::kNone, "Number of the session; NULL for background threads."),
+    col<&Row::thread, &ThreadRow::processlist_id>("PROCESSLIST_ID", Unit::kNone,
+                                                  "Number of the session; NULL for background threads."),
     col<&Row::thread, &ThreadRow::user>("PROCESSLIST_USER", Unit::kNone, "User that it works for."),
     col<&Row::thread, &ThreadRow::host>("PROCESSLIST_HOST", Unit::kNone, "Host of that user."),
     col<&Row::thread, &ThreadRow::db>("PROCESSLIST_DB", Unit::kNone, "Default database of the session."),
@@ -44,7 +44,8 @@ constexpr auto kColumns = columns(
     col<&Row::unset<int64_t>>("PROCESSLIST_TIME", Unit::kSeconds, "For how long it has done so."),
     col<&Row::unset<Text<64>>>("PROCESSLIST_STATE", Unit::kNone, "Stage that it is in."),
     col<&Row::unset<LongText>>("PROCESSLIST_INFO", Unit::kNone, "Statement that it executes."),
-    col<&Row::thread, &ThreadRow::parent_thread_id>("PARENT_THREAD_ID", Unit::kNone, "Thread that started it; NULL if not known."),
+    col<&Row::thread, &ThreadRow::parent_thread_id>("PARENT_THREAD_ID", Unit::kNone,
+                                                    "Thread that started it; NULL if not known."),
     col<&Row::unset<Text<64>>>("ROLE", Unit::kNone, "Not used."),
     col<&Row::instrumented>("INSTRUMENTED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
     col<&Row::history>("HISTORY", Unit::kNone, "Whether its events go to the history tables.").writable(),
@@ -64,7 +65,9 @@ void ScanThreads(const Snapshot& snapshot, RowSink<Row> out) {
   }
 }
 
-std::optional<bool> ChangedTo(YesNo before, YesNo after) { return before == after ? std::optional<bool>() : after == YesNo::kYes; }
+std::optional<bool> ChangedTo(YesNo before, YesNo after) {
+  return before == after ? std::optional<bool>() : after == YesNo::kYes;
+}
 
 Status UpdateRow(const Row& before, const Row& after) {
   return UpdateThread(before.thread.slot, before.thread.thread_id, ChangedTo(before.instrumented, after.instrumented),

@@ -33,8 +33,11 @@ void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
     const uint64_t count = snapshot.ok() ? snapshot.loss(static_cast<Loss>(i)) : 0;
     out({kNames[i], Text<1024>(snapshot.Keep(std::to_string(count)))});
   }
-  const auto reason = [](std::string_view text) { return text.empty() ? std::optional<Text<1024>>() : Text<1024>(text); };
-  out({"Performance_schema_status_reason", reason(snapshot.ok() ? snapshot.status_reason() : snapshot.Keep(StatusReason()))});
+  const auto reason = [](std::string_view text) {
+    return text.empty() ? std::optional<Text<1024>>() : Text<1024>(text);
+  };
+  out({"Performance_schema_status_reason",
+       reason(snapshot.ok() ? snapshot.status_reason() : snapshot.Keep(StatusReason()))});
   out({"Performance_schema_timer_reason", reason(snapshot.ok() ? snapshot.timer_reason() : "")});
 }
 

@@ -1,0 +1,27 @@
+// record/chunk_pool.h: chunks of finished records on their way to be written again, the oldest first.
+//
+// One queue for all threads would hand every chunk to another core: a miss on each line that is written, and two threads slower than
+// one. So the pool has lanes. A thread gives to and takes from the lane of its slot, and now and then compares that lane's oldest chunk with
+// another lane's: if the other is clearly older (its thread is slower, or gone) it takes that one. What is kept is the newest of the
+// whole process, within a quarter that ChunksInPool adds.
+#pragma once
+
+#include <cstdint>
+
+#include "record/threads.h"
+
+namespace perfschema {
+
+// Under the cold lock, once. The pool is private memory: readers find records by scanning the chunks.
+bool StartChunkPool();
+// In a forked child: all chunks are gone.
+void EmptyChunkPool();
+
+// Puts a chunk last in its lane. `now`: the cycle counter, about.
+// Threads: any thread.
+void GiveChunk(uint32_t lane, uint32_t chunk, uint64_t now);
+// The chunk to write next, 0 if there is none.
+// Threads: any thread; `thread` is the caller.
+uint32_t TakeChunk(ThreadState& thread, uint64_t now);
+
+}  // namespace perfschema

@@ -1,0 +1,242 @@
+"""The command pfs, and the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pfs
+from pfs import demo
+
+
+def pfs_command(*arguments: str, status: int = 0, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "pfs", *arguments],
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A few files to index."""
+    root = tmp_path_factory.mktemp("library")
+    for i in range(40):
+        (root / f"module_{i}.py").write_text("def function(argument):\n    return argument\n" * (i * 37))
+    (root / "empty.py").touch()
+    (root / "other.txt").write_text("not read")
+    return root
+
+
+def test_installed_command_is_the_same_as_the_module() -> None:
+    command = Path(sys.executable).with_name("pfs")
+    assert subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout == f"pfs {pfs.__version__}\n"
+    assert pfs_command("--version").stdout == f"pfs {pfs.__version__}\n"
+
+
+def test_help_has_every_command() -> None:
+    text = pfs_command("--help").stdout
+    for name in ("config", "ddl", "demo", "tables"):
+        assert re.search(rf"^  {name} ", text, re.MULTILINE)
+        assert "Usage:" in pfs_command(name, "--help").stdout
+
+
+def test_tables_and_ddl() -> None:
+    text = pfs_command("tables").stdout
+    assert all(name in text for name in pfs.tables())
+    assert pfs_command("ddl", "threads").stdout.strip() == pfs.ddl("threads").strip()
+    done = pfs_command("ddl", "thread", status=1)
+    assert done.stderr.startswith("pfs: ")
+    assert "threads" in done.stderr
+
+
+def test_config() -> None:
+    text = pfs_command("config", "--libs", "--cflags").stdout
+    assert text == f"-I{pfs.get_include()} -L{pfs.get_library_dir()} -Wl,-rpath,{pfs.get_library_dir()} -lperfschema\n"
+    assert pfs_command("config", "--cmakedir").stdout.strip() == pfs.get_cmake_dir()
+    assert "--cflags" in pfs_command("config", status=2).stderr
+    pfs_command("config", "--nothing", status=2)
+
+
+@pytest.fixture
+def without_click(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "click.py").write_text("raise ImportError")
+    return {"PYTHONPATH": str(tmp_path)}
+
+
+def test_without_click_config_works_and_the_rest_says_how_to_get_it(without_click: dict[str, str]) -> None:
+    with_click = pfs_command("config", "--cflags", "--libs").stdout
+    assert pfs_command("config", "--cflags", "--libs", environment=without_click).stdout == with_click
+    assert pfs_command("--version", environment=without_click).stdout == f"pfs {pfs.__version__}\n"
+    for arguments in (["demo"], ["tables"], ["config"], ["config", "--nothing"], []):
+        done = pfs_command(*arguments, status=2, environment=without_click)
+        assert done.stderr.count("\n") == 1
+        assert "pip install 'perfschema[cli]'" in done.stderr
+
+
+def test_demo_shows_its_tables(library: Path) -> None:
+    text = pfs_command("demo", "--root", str(library), environment={"COLUMNS": "100"}).stdout
+    assert "read 41 files" in text
+    for part in (
+        "file_summary_by_instance",
+        "module_39.py",
+        "demo/LOCK_words",
+        "demo/LOCK_queue",
+        "index.cpp:",
+        "pfs.demo.run()",
+    ):
+        assert part in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    "terminal", [{"TERM": "dumb"}, {"PYTHONIOENCODING": "ascii"}, {"COLUMNS": "40"}, {"NO_COLOR": "1"}], ids=str
+)
+def test_demo_behaves_on_poor_terminals(library: Path, terminal: dict[str, str]) -> None:
+    text = pfs_command("demo", "--root", str(library), environment=terminal).stdout
+    assert "\x1b" not in text
+    assert "41 files" in text.replace("\n", " ")
+
+
+def test_demo_with_nothing_to_read(tmp_path: Path) -> None:
+    assert "read 0 files" in pfs_command("demo", "--root", str(tmp_path)).stdout
+    assert "no '/nowhere'" in pfs_command("demo", "--root", "/nowhere", status=2).stderr
+
+
+def test_demo_of_the_standard_library_agrees_with_the_files(tmp_path: Path) -> None:
+    done = json.loads(pfs_command("demo", "--json", "--keep-dir", str(tmp_path), "--limit", "1000").stdout)
+    files = demo.python_files()
+    sizes = {path: os.stat(path).st_size for path in files}
+    assert done["files"] == len(files) > 100
+    assert done["bytes"] == sum(sizes.values())
+    assert Path(done["segment"]).exists()
+    for row in done["busiest_files"]:
+        if row["FILE_NAME"] in sizes:
+            assert row["SUM_NUMBER_OF_BYTES_READ"] == sizes[row["FILE_NAME"]]
+    index = (tmp_path / "index.txt").read_text().splitlines()
+    assert len(index) == done["distinct"]
+    assert index == sorted(index, key=lambda line: line.split(" ")[0])
+    assert sum(int(line.split(" ")[1]) for line in index) == done["words"]
+
+
+def test_demo_frames(library: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    done = demo.run(library, threads=2, progress=lambda n, total: seen.append((n, total)))
+    assert seen[-1] == (41, 41)
+    assert not Path(done.output).exists()  # the temporary folder is gone, the tables are not
+    files = done.table("file_summary_by_instance").set_index("FILE_NAME")
+    for path in demo.python_files(library):
+        assert files.loc[path, "SUM_NUMBER_OF_BYTES_READ"] == os.stat(path).st_size
+    locks = done.mutex_instruments().set_index("EVENT_NAME")["COUNT_STAR"]
+    assert locks["wait/synch/mutex/demo/LOCK_words"] == 3 * 41 + 3  # every part once a file, and once at the end
+    assert locks["wait/synch/mutex/demo/LOCK_queue"] == 2 * 41 + 2
+    assert done.last_events(5)["OPERATION"].iloc[-1] == "close"
+    names = done.table("setup_instruments")["NAME"].tolist()
+    assert {"wait/io/file/demo/source", "wait/io/file/demo/index"} <= set(names)
+    assert "LOCK_words" not in "".join(pfs.table("setup_instruments")["NAME"])  # this process is another one
+
+
+def test_demo_counts_equal_those_of_strace(library: Path, tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace")
+    log = tmp_path / "strace.log"
+    program = Path(pfs.__file__).with_name("bin") / "pfs-demo-index"
+    done = subprocess.run(
+        [
+            "strace",
+            "-f",
+            "-y",
+            "-o",
+            log,
+            "-e",
+            "trace=read,write",
+            program,
+            "--threads",
+            "4",
+            "--out",
+            tmp_path,
+            library,
+        ],
+        env={**os.environ, "PFS_DIR": str(tmp_path), "PFS_KEEP": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    match = re.search(r"^segment (.*)$", done.stdout, re.MULTILINE)
+    assert match is not None
+    from pfs import _core, _frame
+
+    files = _frame.frame("file_summary_by_instance", None, _core.Segment(match[1])).set_index("FILE_NAME")
+    traced: dict[str, dict[str, list[int]]] = {}
+    started: dict[str, tuple[str, str]] = {}
+    for line in log.read_text().splitlines():
+        thread, rest = line.split(None, 1)
+        call = re.match(r"(read|write)\(\d+<([^>]*)>", rest)
+        resumed = re.match(r"<\.\.\. (read|write) resumed>", rest)
+        if call and "<unfinished" in rest:
+            started[thread] = (call[1], call[2])
+            continue
+        if not (call or resumed):
+            continue
+        kind, path = (call[1], call[2]) if call else started.pop(thread)
+        traced.setdefault(path, {"read": [], "write": []})[kind].append(int(rest.rsplit("= ", 1)[1].split()[0]))
+    assert len(files) == 42
+    for path, row in files.iterrows():
+        calls = traced[str(path)]
+        assert (row["COUNT_READ"], row["SUM_NUMBER_OF_BYTES_READ"]) == (len(calls["read"]), sum(calls["read"])), path
+        assert (row["COUNT_WRITE"], row["SUM_NUMBER_OF_BYTES_WRITE"]) == (len(calls["write"]), sum(calls["write"])), path
+
+
+def test_demo_failure_is_told(tmp_path: Path) -> None:
+    with pytest.raises(pfs.Error, match="usage"):
+        demo.run(tmp_path, threads=0)
+
+
+def test_attach_errors_are_clear(tmp_path: Path) -> None:
+    from pfs import _core
+
+    with pytest.raises(pfs.AttachError, match="missing"):
+        _core.Segment(str(tmp_path / "missing"))
+    for size in (0, 10, 5000):
+        (tmp_path / "junk").write_bytes(b"x" * size)
+        with pytest.raises(pfs.AttachError, match="junk"):
+            _core.Segment(str(tmp_path / "junk"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0 ps"),
+        (999, "999 ps"),
+        (1500, "1.5 ns"),
+        (123_456_789, "123 µs"),
+        (5 * 10**12, "5 s"),
+        (12345 * 10**12, "12345 s"),
+        (None, "-"),
+    ],
+)
+def test_time_text(value: int | None, text: str) -> None:
+    assert demo.time_text(value) == text
+
+
+def test_size_and_count_text() -> None:
+    assert [demo.bytes_text(n) for n in (0, 1023, 1024, 5 << 20, 7 << 40)] == [
+        "0 B",
+        "1023 B",
+        "1.0 KiB",
+        "5.0 MiB",
+        "7168.0 GiB",
+    ]
+    assert demo.count_text(1234567) == "1,234,567"

@@ -1,0 +1,339 @@
+"""pfs.Lock behaves as threading.Lock, and each acquire is one event with the real time of the wait."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import time
+import weakref
+
+import pandas as pd
+import pytest
+
+import pfs
+from tests.conftest import Run
+
+INSTRUMENT = "wait/synch/mutex/test/LOCK_behaviour"
+
+
+@pytest.fixture
+def lock() -> pfs.Lock:
+    return pfs.Lock("test/LOCK_behaviour")
+
+
+def events(instrument: str) -> pd.DataFrame:
+    frame = pfs.table("events_waits_history_long")
+    return frame[frame["EVENT_NAME"] == instrument].sort_values("TIMER_START")
+
+
+def held_by_another(lock: pfs.Lock, seconds: float) -> threading.Thread:
+    ready = threading.Event()
+
+    def hold() -> None:
+        with lock:
+            ready.set()
+            time.sleep(seconds)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    ready.wait()
+    return thread
+
+
+def test_acquire_and_release_as_documented(lock: pfs.Lock) -> None:
+    assert lock.locked() is False
+    assert lock.acquire() is True
+    assert lock.locked() is True
+    assert lock.acquire(False) is False
+    assert lock.acquire(blocking=False) is False
+    assert lock.acquire(timeout=0) is False
+    assert lock.acquire(True, 0.01) is False
+    lock.release()
+    assert lock.acquire(blocking=True, timeout=1) is True
+    lock.release()
+    with lock as got:
+        assert got is True
+        assert lock.locked()
+    assert not lock.locked()
+
+
+def test_release_of_an_unlocked_lock_raises_runtime_error(lock: pfs.Lock) -> None:
+    with pytest.raises(RuntimeError, match="release unlocked lock"):
+        lock.release()
+
+
+def test_bad_arguments_raise_as_in_threading(lock: pfs.Lock) -> None:
+    standard = threading.Lock()
+    for arguments in ((0, 1), (0, 0), (True, -2), (True, float("nan")), (True, 1e100), (True, "soon"), (1, 2, 3)):
+        errors = []
+        for each in (lock, standard):
+            with pytest.raises((ValueError, OverflowError, TypeError)) as caught:
+                each.acquire(*arguments)
+            errors.append(caught.type)
+        assert errors[0] is errors[1], arguments
+        assert not lock.locked()
+    with pytest.raises(TypeError):
+        pfs.Lock()  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        pfs.Lock(3)  # type: ignore[arg-type]
+
+
+def test_exception_in_the_block_releases_the_lock(lock: pfs.Lock) -> None:
+    with pytest.raises(KeyError), lock:
+        raise KeyError
+    assert not lock.locked()
+
+
+def test_another_thread_may_release(lock: pfs.Lock) -> None:
+    lock.acquire()
+    thread = threading.Thread(target=lock.release)
+    thread.start()
+    thread.join()
+    assert not lock.locked()
+
+
+def test_waiting_lets_other_threads_run(lock: pfs.Lock) -> None:
+    lock.acquire()
+    steps: list[int] = []
+
+    def work() -> None:
+        for i in range(100):
+            steps.append(i)
+        lock.release()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert lock.acquire(timeout=10)
+    assert len(steps) == 100
+    lock.release()
+    thread.join()
+
+
+def test_works_under_condition_and_queue() -> None:
+    condition = threading.Condition(pfs.Lock("test/LOCK_condition"))  # type: ignore[arg-type]
+    items: list[int] = []
+
+    def produce() -> None:
+        for i in range(50):
+            with condition:
+                items.append(i)
+                condition.notify()
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    with condition:
+        assert condition.wait_for(lambda: len(items) == 50, timeout=10)
+    thread.join()
+
+
+def test_weak_references_and_repr(lock: pfs.Lock) -> None:
+    assert repr(lock).startswith(f"<unlocked pfs.Lock object '{INSTRUMENT}' at 0x")
+    with lock:
+        assert repr(lock).startswith("<locked ")
+    mine = pfs.Lock("test/LOCK_weak")
+    reference = weakref.ref(mine)
+    assert mine.name == "wait/synch/mutex/test/LOCK_weak"
+    del mine
+    gc.collect()
+    assert reference() is None
+
+
+def test_mutex_instances_has_the_lock_while_it_lives_and_its_holder(lock: pfs.Lock) -> None:
+    def rows() -> pd.DataFrame:
+        frame = pfs.table("mutex_instances")
+        return frame[frame["OBJECT_INSTANCE_BEGIN"] == id(lock)]
+
+    assert rows()["NAME"].tolist() == [INSTRUMENT]
+    assert rows()["LOCKED_BY_THREAD_ID"].isna().all()
+    with lock:
+        holder = rows()["LOCKED_BY_THREAD_ID"].iloc[0]
+    names = pfs.table("threads").set_index("THREAD_ID")["NAME"]
+    assert names[holder] == "thread/python/MainThread"
+    assert rows()["LOCKED_BY_THREAD_ID"].isna().all()
+
+
+def test_mutex_instances_forgets_a_lock_that_is_gone() -> None:
+    def count() -> int:
+        return int((pfs.table("mutex_instances")["NAME"] == "wait/synch/mutex/test/LOCK_gone").sum())
+
+    lock = pfs.Lock("test/LOCK_gone")
+    other = pfs.Lock("test/LOCK_gone")
+    assert count() == 2
+    with other:
+        pass
+    del other
+    assert count() == 1
+    del lock
+    assert count() == 0
+    summary = pfs.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")
+    assert summary.loc["wait/synch/mutex/test/LOCK_gone", "COUNT_STAR"] == 1  # what it counted stays
+
+
+def test_one_event_per_acquire_with_operation_and_source() -> None:
+    lock = pfs.Lock("test/LOCK_events")
+    with lock:
+        assert not lock.acquire(False)
+        assert not lock.acquire(timeout=0.01)
+    lock.acquire()
+    lock.release()
+    rows = events(lock.name)
+    assert rows["OPERATION"].tolist() == ["lock", "try_lock", "lock", "lock"]
+    files = rows["SOURCE"].str.partition(":")
+    assert set(files[0]) == {"test_lock.py"}
+    first = int(files[2].iloc[0])
+    assert [int(line) - first for line in files[2]] == [0, 1, 2, 3]
+    assert rows["TIMER_WAIT"].iloc[2] >= 10 * 10**9
+
+
+def test_timed_wait_is_the_real_one_and_a_holder_is_not_charged() -> None:
+    lock = pfs.Lock("test/LOCK_timed")
+    thread = held_by_another(lock, 0.1)
+    with lock:
+        time.sleep(0.05)
+    thread.join()
+    waits = events(lock.name)["TIMER_WAIT"].astype("float64") / 1e12
+    assert waits.iloc[0] < 0.02  # the holder got it at once
+    assert 0.05 < waits.iloc[1] < 0.5
+
+
+def test_counts_are_exact_with_many_threads() -> None:
+    lock = pfs.Lock("test/LOCK_exact")
+    threads_, rounds = 8, 2000
+
+    def work() -> None:
+        for _ in range(rounds):
+            with lock:
+                pass
+
+    workers = [threading.Thread(target=work) for _ in range(threads_)]
+    for worker in workers:
+        worker.start()
+    for _ in range(20):
+        pfs.table("events_waits_summary_by_instance")
+    for worker in workers:
+        worker.join()
+    summary = pfs.table("events_waits_summary_by_instance").set_index("OBJECT_INSTANCE_BEGIN")
+    assert summary.loc[id(lock), "COUNT_STAR"] == threads_ * rounds
+    overall = pfs.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")
+    assert overall.loc[lock.name, "COUNT_STAR"] == threads_ * rounds
+
+
+def test_python_threads_carry_their_name() -> None:
+    lock = pfs.Lock("test/LOCK_names")
+    seen: list[str] = []
+
+    def work() -> None:
+        with lock:
+            seen.extend(pfs.table("threads")["NAME"].tolist())
+
+    thread = threading.Thread(target=work, name="reader-7")
+    thread.start()
+    thread.join()
+    assert "thread/python/reader-7" in seen
+    assert "thread/python/MainThread" in seen
+
+
+def test_disabled_lock_still_locks_and_is_not_counted() -> None:
+    lock = pfs.Lock("test/LOCK_disabled")
+    with pfs.setup_instruments:
+        pfs.setup_instruments[lock.name].enabled = False
+        with lock:
+            assert not lock.acquire(False)
+    summary = pfs.table("events_waits_summary_by_instance").set_index("OBJECT_INSTANCE_BEGIN")
+    assert summary.loc[id(lock), "COUNT_STAR"] == 0
+    with lock:
+        pass
+    summary = pfs.table("events_waits_summary_by_instance").set_index("OBJECT_INSTANCE_BEGIN")
+    assert summary.loc[id(lock), "COUNT_STAR"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("LOCK", "component"),
+        ("/LOCK", "empty"),
+        ("test/", "empty"),
+        ("wait/io/file/test/data", "another family"),
+        ("a" * 40 + "/LOCK", "too long"),
+        ("test/" + "n" * 128, "128"),
+        ("", "component"),
+    ],
+)
+def test_bad_name_raises_and_names_the_rule(name: str, why: str) -> None:
+    with pytest.raises(pfs.InvalidValue, match=why):
+        pfs.Lock(name)
+
+
+def test_full_name_and_short_name_are_the_same_instrument() -> None:
+    assert pfs.Lock("test/LOCK_same").name == pfs.Lock("wait/synch/mutex/test/LOCK_same").name
+    names = pfs.table("setup_instruments")["NAME"].tolist()
+    assert names.count("wait/synch/mutex/test/LOCK_same") == 1
+
+
+def test_signal_handler_runs_while_waiting_and_the_wait_goes_on(lock: pfs.Lock) -> None:
+    calls: list[int] = []
+    old = signal.signal(signal.SIGALRM, lambda *_: calls.append(1))
+    thread = held_by_another(lock, 0.3)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert lock.acquire(timeout=5)
+        lock.release()
+    finally:
+        signal.signal(signal.SIGALRM, old)
+        thread.join()
+    assert calls == [1]
+
+
+def test_signal_handler_that_raises_ends_the_wait(lock: pfs.Lock) -> None:
+    def interrupt(*_: object) -> None:
+        raise InterruptedError("stop")
+
+    old = signal.signal(signal.SIGALRM, interrupt)
+    thread = held_by_another(lock, 0.5)
+    start = time.monotonic()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(InterruptedError):
+            lock.acquire()
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    assert time.monotonic() - start < 0.4
+    assert lock.locked()
+    thread.join()
+    assert not lock.locked()
+
+
+def test_timeout_is_kept_though_signals_interrupt(lock: pfs.Lock) -> None:
+    old = signal.signal(signal.SIGALRM, lambda *_: None)
+    lock.acquire()
+    start = time.monotonic()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+        assert not lock.acquire(timeout=0.2)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+        lock.release()
+    assert 0.19 < time.monotonic() - start < 2
+
+
+def test_forked_child_works_on_and_parent_is_untouched(fresh: Run) -> None:
+    out = fresh("""
+        import os
+        import pfs
+        lock = pfs.Lock("test/LOCK_fork")
+        for _ in range(5):
+            with lock: pass
+        def count():
+            rows = pfs.table("events_waits_summary_by_instance").set_index("OBJECT_INSTANCE_BEGIN")
+            return int(rows.loc[id(lock), "COUNT_STAR"])
+        pid = os.fork()
+        if pid == 0:
+            for _ in range(7):
+                with lock: pass
+            os._exit(0 if count() == 7 else 1)
+        status = os.waitpid(pid, 0)[1]
+        print(status, count())
+    """)
+    assert out == "0 5\n"

@@ -1,0 +1,107 @@
+"""mypy --strict on the package, on these tests and on a user's script; ruff."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+USER = """
+from collections.abc import Mapping
+
+import pandas as pd
+
+import pfs
+
+lock: pfs.Lock = pfs.Lock("myapp/LOCK_queue")
+with lock, pfs.wait("myapp/GPU"):
+    locked: bool = lock.locked()
+
+with pfs.open("in.csv", name="myapp/data") as f:
+    text: str = f.read()
+with pfs.open("in.bin", "rb") as b:
+    data: bytes = b.read()
+
+frame: pd.DataFrame = pfs.table("events_waits_current", ["THREAD_ID"])
+rows: int = pfs.setup_instruments.update(where="wait/io/file/%", enabled=True, timed=False)
+pfs.setup_instruments["wait/io/file/%"].enabled = False
+on: bool | None = pfs.setup_instruments["wait/io/file/%"].enabled
+pfs.setup_timers["wait"].timer_name = "NANOSECOND"
+with pfs.setup_instruments.only("wait/io/%") as table:
+    table.update(timed=True)
+values: Mapping[str, int | str] = pfs.variables
+pfs.configure(events_waits_history_size=10, performance_schema=True)
+
+@pfs.wait("myapp/RPC")
+def ask(server: str, *, timeout: float = 1.0) -> int:
+    return 1
+
+answer: int = ask("x", timeout=2)
+reveal_type(ask)
+"""
+
+WRONG = """
+import pfs
+
+pfs.Lock()
+pfs.setup_instruments["x"].enabled = 3
+pfs.setup_instruments.update(colour=True)
+pfs.table(3)
+"""
+
+
+def mypy(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(cwd / ".mypy_cache"), *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_package_and_tests_pass_strict(root: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_users_script_passes_strict_and_mistakes_are_found(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(USER)
+    done = mypy("--strict", "user.py", cwd=tmp_path)
+    assert "no issues" in done.stdout, done.stdout + done.stderr
+    assert 'Revealed type is "def (server: str, *, timeout: float =) -> int"' in done.stdout.replace("builtins.", "")
+    (tmp_path / "wrong.py").write_text(WRONG)
+    done = mypy("--strict", "wrong.py", cwd=tmp_path)
+    assert "Found 4 errors" in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+def test_stub_of_the_core_agrees_with_the_module(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "pfs._core", "--ignore-missing-stub", "--concise"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # pybind11 hides the signatures of functions: what is left is whether each name exists and is of the right kind.
+    missing = re.findall(r"^pfs\._core\.(\S+) is not present at runtime", done.stdout, re.MULTILINE)
+    wrong = set(missing) - {"ColumnFacts", "Part", "TableFacts"}  # types that only the stub has
+    assert not wrong
+
+
+def test_ruff_is_clean(root: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--no-cache", "python", "tests"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
