@@ -130,9 +130,12 @@ void GiveFileIfUnused(ShmFile& file) {
 // The file is gone from the file system: its row disappears, its statistics move to its class.
 void KillFile(ShmFile& file) {
   TakeFromBucket(file);
-  file.flags.fetch_or(kFlagDead, kRelaxed);
-  file.state.store(kFileDead, kRelaxed);
-  BuryObject(file.class_index.load(kRelaxed), file.stripes, nullptr);
+  const auto hide = [](void* object) {
+    auto* dead = static_cast<ShmFile*>(object);
+    dead->flags.fetch_or(kFlagDead, kRelaxed);
+    dead->state.store(kFileDead, kRelease);
+  };
+  BuryObject(file.class_index.load(kRelaxed), file.stripes, nullptr, hide, &file);
   GiveFileIfUnused(file);
 }
 

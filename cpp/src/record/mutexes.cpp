@@ -43,8 +43,8 @@ void DestroyMutex(pfs_instance* instance) {
     const auto index = static_cast<uint64_t>(&mutex - g_runtime.segment.element<ShmInstance>(ArrayId::kMutexes, 0));
     mutex.flags.store(0, kRelaxed);
     const uint32_t class_index = mutex.class_index.load(kRelaxed);
-    BuryObject(class_index, g_runtime.segment.element<ShmStripeList>(ArrayId::kMutexLists, index)->head, &mutex);
-    mutex.class_index.store(0, kRelease);
+    const auto hide = [](void* object) { static_cast<ShmInstance*>(object)->class_index.store(0, kRelease); };
+    BuryObject(class_index, g_runtime.segment.element<ShmStripeList>(ArrayId::kMutexLists, index)->head, &mutex, hide, &mutex);
     mutex.identity.store(array.free_head.load(kRelaxed), kRelaxed);
     array.free_head.store(index, kRelaxed);
   }

@@ -148,6 +148,13 @@ void AfterForkInChild() {
 }
 
 // Under the cold lock.
+// By atexit() and not as a destructor of the library, which would come after that of g_runtime: the path is no more then.
+void RemoveAtExit() {
+  if (!g_runtime.on || g_runtime.header->pid != static_cast<uint64_t>(getpid())) return;
+  const char* keep = std::getenv("PFS_KEEP");
+  if (keep == nullptr || std::strcmp(keep, "1") != 0) g_runtime.segment.Remove();
+}
+
 void Start() {
   g_runtime.on = false;
   phase.store(Phase::kStarted, kRelease);
@@ -174,18 +181,14 @@ void Start() {
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with AttachSegment
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
-}
-
-__attribute__((destructor)) void RemoveAtExit() {
-  if (!g_runtime.on || g_runtime.header->pid != static_cast<uint64_t>(getpid())) return;
-  const char* keep = std::getenv("PFS_KEEP");
-  if (keep == nullptr || std::strcmp(keep, "1") != 0) g_runtime.segment.Remove();
+  std::atexit(RemoveAtExit);
 }
 
 }  // namespace
 
-ColdLock::ColdLock() : held_(!t_locals.in_cold_lock) {
+ColdLock::ColdLock() : held_(!t_locals.in_cold_lock), cancel_state_(0) {
   if (!held_) return;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   t_locals.in_cold_lock = true;  // before locking: a handler that comes while we wait must not wait for us
   std::atomic_signal_fence(std::memory_order_seq_cst);
   pthread_mutex_lock(&cold_mutex);
@@ -196,6 +199,7 @@ ColdLock::~ColdLock() {
   pthread_mutex_unlock(&cold_mutex);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   t_locals.in_cold_lock = false;
+  pthread_setcancelstate(cancel_state_, nullptr);
 }
 
 Status InitRuntime(std::string_view text) {

@@ -52,6 +52,7 @@ class ColdLock {
 
  private:
   bool held_;
+  int cancel_state_;  // a thread that is cancelled in here would leave the lock taken
 };
 
 // Fixes the options and starts. Fails if pfs has started already, or with the first bad option (nothing is started then).

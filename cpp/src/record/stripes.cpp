@@ -134,11 +134,12 @@ ShmStripe* FindStripeSlow(ThreadState& thread, uint64_t object, HalfWord& list) 
   return &g_runtime.stripes[found];
 }
 
-void BuryObject(uint32_t class_index, HalfWord& list, ShmInstance* own) {
+void BuryObject(uint32_t class_index, HalfWord& list, ShmInstance* own, void (*hide)(void* object), void* object) {
   ShmClass& entry = g_runtime.classes[class_index];
   const auto family = static_cast<Family>(entry.family);
   const uint32_t object_gen = Generation(ObjectDomain(family));
   FoldSection fold(entry);
+  hide(object);
   if (own != nullptr && own->gen.load(kRelaxed) == object_gen) AddToDead(entry, LoadStat(own->stat), {}, {}, 0, 0);
   if (own != nullptr) {
     const CellWriter writer(own->seq);

@@ -50,9 +50,10 @@ constexpr ResetDomain ObjectDomain(Family family) { return family == Family::kMu
 constexpr ResetDomain ClassDomain(Family family) { return family == Family::kMutex ? ResetDomain::kMutexClasses : ResetDomain::kFileClasses; }
 inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets[static_cast<uint32_t>(domain)].load(kRelaxed); }
 
-// An object dies: what `list` and `own` (may be nullptr; a cell that the caller alone writes) hold moves to the class. Stripes of other
-// live threads go to a grave. REQUIRES: cold lock; no new event of the object will begin.
-void BuryObject(uint32_t class_index, HalfWord& list, ShmInstance* own);
+// An object dies: `hide` takes it from the readers' sight, and what `list` and `own` (may be nullptr; a cell that the caller alone writes)
+// hold moves to the class in the same fold section. Stripes of other live threads go to a grave.
+// REQUIRES: cold lock; no new event of the object will begin.
+void BuryObject(uint32_t class_index, HalfWord& list, ShmInstance* own, void (*hide)(void* object), void* object);
 
 // Moves what has become free in graves to the classes: stripes of the calling thread and of free slots. REQUIRES: cold lock.
 void FoldGraves(uint32_t at_most);

@@ -40,8 +40,14 @@ uint32_t FlagsOf(const ShmClass& entry) {
 
 void RefreshClass(ShmClass& entry) { entry.flags.store(FlagsOf(entry), kRelaxed); }
 
+// Guarded by the cold lock.
+int open_batches = 0;
+bool refresh_is_due = false;
+
 // Brings the words of all live objects up to their classes'.
 void RefreshObjects() {
+  refresh_is_due = open_batches > 0;
+  if (refresh_is_due) return;
   Segment& segment = g_runtime.segment;
   const uint64_t mutexes = segment.array(ArrayId::kMutexes).used.load(kRelaxed);
   for (uint64_t i = 1; i < mutexes; ++i) {
@@ -174,6 +180,14 @@ Status RegisterInstrumentByName(Family family, std::string_view name, std::strin
                                               ", or " + std::string(prefix) + "/component/name");
   }
   return RegisterInstrument(family, rest.substr(0, slash), rest.substr(slash + 1), 0, 0, documentation, key);
+}
+
+SetupBatch::SetupBatch() {
+  if (const ColdLock lock; lock) ++open_batches;
+}
+
+SetupBatch::~SetupBatch() {
+  if (const ColdLock lock; lock && --open_batches == 0 && refresh_is_due) RefreshObjects();
 }
 
 Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed) {

@@ -27,6 +27,16 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
 // The same from a short name "component/name" or a full one "wait/synch/mutex/component/name".
 Status RegisterInstrumentByName(Family family, std::string_view name, std::string_view documentation, uint32_t* key);
 
+// Many updates, one pass over the objects: they get their new words when the last batch of the process ends.
+// Threads: any thread.
+class SetupBatch {
+ public:
+  SetupBatch();
+  ~SetupBatch();
+  SetupBatch(const SetupBatch&) = delete;
+  SetupBatch& operator=(const SetupBatch&) = delete;
+};
+
 Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed);
 Status UpdateConsumer(Consumer consumer, bool enabled);
 Status UpdateTimer(TimedClass timed_class, TimerId timer);

@@ -121,7 +121,7 @@ bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* na
   const ShmNameGranule* first = names_.at(granule);
   if (first == nullptr || (version & 1) != 0 || !names_.is_packed() || first->version.load(kAcquire) != version)
     return false;
-  const uint32_t bytes = __atomic_load_n(&first->bytes, __ATOMIC_RELAXED);
+  const uint32_t bytes = first->bytes.load(kAcquire);
   constexpr uint32_t kHead = offsetof(ShmNameGranule, text);
   if (bytes == 0 || bytes > kMaxObjectName) return false;
   const uint64_t last = granule + (kHead + bytes - 1) / sizeof(ShmNameGranule);

@@ -2,6 +2,7 @@
 // function.
 #include <cstring>
 
+#include "setup/setup.h"
 #include "table/facts.h"
 #include "table/nearest.h"
 
@@ -166,6 +167,7 @@ Status UpdateTable(const TableFacts& table, std::span<const Condition> where, st
   const std::vector<ColumnData> data = sink.Finish();
   std::vector<std::max_align_t> after(sink.units_per_row());
   std::string text;
+  const SetupBatch batch;  // one pass over the objects, not one for each row
   for (size_t row = 0; row < sink.rows(); ++row) {
     bool matches = true;
     for (size_t i = 0; i < where.size() && matches; ++i) {
