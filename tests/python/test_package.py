@@ -199,3 +199,21 @@ def test_only_bindings_include_pybind11(root: Path) -> None:
     for path in (root / "cpp").rglob("*.*"):
         if path.suffix in (".h", ".hpp", ".cpp", ".c") and "bindings" not in path.parts:
             assert not re.search(r"#include\s*<(pybind11|Python\.h)", path.read_text()), path
+
+
+def test_clean_exit_removes_the_segment_and_pfs_keep_leaves_it(fresh: Run, tmp_path: Path) -> None:
+    script = """
+        import pfs
+        with pfs.Lock("test/LOCK_exit"):
+            pass
+        print(pfs._core.segment_path())
+    """
+    path = Path(fresh(script).strip())
+    assert path.parent == tmp_path
+    assert not path.exists()
+    kept = Path(fresh(script, PFS_KEEP="1").strip())
+    assert kept.exists()
+    from pfs import _core, _frame
+
+    frame = _frame.frame("events_waits_history_long", ["EVENT_NAME"], _core.Segment(str(kept)))
+    assert frame["EVENT_NAME"].tolist() == ["wait/synch/mutex/test/LOCK_exit"]

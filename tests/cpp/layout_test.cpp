@@ -1,0 +1,62 @@
+// docs/shm_layout.md is the map that readers of other languages follow: its numbers are the compiler's.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "shm/layout.h"
+
+namespace perfschema {
+namespace {
+
+#define SIZE(s) {#s, sizeof(s)}
+const std::map<std::string, size_t> kSizes = {
+    SIZE(ShmArray), SIZE(ShmStat),        SIZE(ShmStripe), SIZE(ShmInstance), SIZE(ShmFile),       SIZE(ShmGrave),
+    SIZE(ShmCell),  SIZE(ShmNameGranule), SIZE(ShmSource), SIZE(ShmChunk),    SIZE(ShmWaitRecord),
+};
+#define AT(s, f) {#s "." #f, offsetof(s, f)}
+const std::map<std::string, size_t> kOffsets = {
+    AT(ShmHeader, magic),         AT(ShmHeader, layout_major), AT(ShmHeader, endian_mark), AT(ShmHeader, segment_bytes), AT(ShmHeader, pid),
+    AT(ShmInstance, flags),       AT(ShmInstance, class_index), AT(ShmInstance, version), AT(ShmInstance, seq), AT(ShmInstance, gen),
+    AT(ShmInstance, stat),        AT(ShmInstance, owner), AT(ShmInstance, identity), AT(ShmStat, count), AT(ShmStat, sum_ps),
+    AT(ShmStat, inverted_min_ps), AT(ShmStat, range_ps), AT(ShmStripe, seq), AT(ShmStripe, gen), AT(ShmStripe, owner),
+    AT(ShmStripe, next),          AT(ShmStripe, io), AT(ShmCell, seq), AT(ShmCell, stat), AT(ShmWaitRecord, state),
+    AT(ShmWaitRecord, event_id),  AT(ShmWaitRecord, start_ticks), AT(ShmWaitRecord, end_ticks), AT(ShmWaitRecord, object),
+    AT(ShmWaitRecord, what),      AT(ShmWaitRecord, nesting_event_id), AT(ShmWaitRecord, end_info), AT(ShmWaitRecord, bytes),
+    AT(ShmWaitRecord, flags_and_name), AT(ShmWaitRecord, name_version),
+};
+
+// Rows "| a | b |" and "| a | b | c |" of the page whose last cell is a number.
+std::map<std::string, size_t> NumbersOfPage(const std::string& path) {
+  std::map<std::string, size_t> numbers;
+  std::ifstream page(path);
+  EXPECT_TRUE(page.good()) << path;
+  for (std::string line; std::getline(page, line);) {
+    if (line.rfind("| Shm", 0) != 0) continue;
+    std::string key, cell;
+    for (size_t at = 2; at < line.size();) {
+      const size_t end = line.find(" |", at);
+      cell = line.substr(at, end - at);
+      at = end + 3;
+      if (at < line.size()) key += (key.empty() ? "" : ".") + cell;
+    }
+    numbers[key] = std::stoul(cell);
+  }
+  return numbers;
+}
+
+TEST(Layout, PageHasTheCompilersNumbers) {
+  std::map<std::string, size_t> expected = kSizes;
+  expected.insert(kOffsets.begin(), kOffsets.end());
+  EXPECT_EQ(NumbersOfPage(PFS_SOURCE_DIR "/docs/shm_layout.md"), expected);
+}
+
+TEST(Layout, HeaderFitsItsPagesAndZeroIsFree) {
+  EXPECT_LE(sizeof(ShmHeader), 8192u);
+  EXPECT_EQ(kFileFree, 0u);
+}
+
+}  // namespace
+}  // namespace perfschema
