@@ -68,10 +68,11 @@ def test_table_with_columns_chosen_gives_them_in_that_order(name: str) -> None:
     assert len(pfs.table("setup_consumers", [])) == len(pfs.table("setup_consumers"))
 
 
-@pytest.mark.parametrize("name", pfs.tables())
+RESTING = ["file_instances", "global_variables", "mutex_instances", "setup_consumers", "setup_instruments", "setup_timers"]
+
+
+@pytest.mark.parametrize("name", RESTING)  # the others may change between two readings
 def test_rows_and_frames_agree(name: str) -> None:
-    if name.startswith(("events_", "global_status", "performance_timers", "file_summary", "threads")):
-        pytest.skip("changes while it is read")
     frame = pfs.table(name)
     rows = _core.rows(name, None, None)
     assert len(rows) == len(frame)

@@ -128,9 +128,11 @@ bool StartChunkPool() {
 }
 
 void EmptyChunkPool() {
+  // Another thread may have been in the middle of a give or take when fork() copied the lanes: nothing of them is worth keeping.
+  madvise(lanes[0].places, static_cast<size_t>(kLanes) * places_per_lane * sizeof(Place), MADV_DONTNEED);
   for (Lane& lane : lanes) {
-    while (Take(lane) != 0) {
-    }
+    lane.head.store(0, kRelaxed);
+    lane.tail.store(0, kRelaxed);
   }
 }
 

@@ -77,6 +77,18 @@ void NextChunk(ThreadState& thread) {
   thread.records_end = thread.next_record + kRecordsPerChunk;
 }
 
+uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record) {
+  const uint32_t depth = thread.wait_depth();
+  uint32_t at = 0;
+  while (at < depth && thread.open_waits[at] != record) ++at;
+  if (at == depth) return thread.nesting & ~ThreadState::kInside;
+  for (uint32_t i = at + 1; i < depth; ++i) {
+    thread.open_waits[i - 1] = thread.open_waits[i];
+    thread.wait_frames[i - 1] = thread.wait_frames[i];
+  }
+  return depth == 1 ? 0 : static_cast<uint64_t>(kNestingWait) << ThreadState::kNestingTypeShift | (depth - 1);
+}
+
 void KeepChunkOf(ThreadState& thread, const ShmWaitRecord* record) {
   const uint32_t chunk = ChunkOf(record);
   for (uint32_t i = 0; i < thread.held_count; ++i) {

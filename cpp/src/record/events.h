@@ -9,6 +9,10 @@ namespace perfschema {
 // record is the thread's scratch record, and the event counts as lost. Called every 32 records: lock-free once the pool has its size.
 [[gnu::noinline]] void NextChunk(ThreadState& thread);
 
+// A wait ends that is not the innermost: users' begin/end pairs may overlap, and a longjmp may have left others open. Takes it out of the
+// open waits (if it is there) and returns the nesting without it.
+[[gnu::noinline]] uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record);
+
 // A record outside the chunk being written ended: its chunk must stay for a history's length from now on.
 [[gnu::noinline]] void KeepChunkOf(ThreadState& thread, const ShmWaitRecord* record);
 

@@ -44,12 +44,12 @@ inline void AddToFile(const FileWait& call, bool timed, uint64_t wait_ps, uint64
 // All that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
 template <typename OnFile>
 PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits, OnFile on_file) {
-  CloseRecord<Mode::kAny>(call.wait, ended, more_state_bits);
+  const uint64_t nesting = CloseRecord<Mode::kAny>(call.wait, ended, more_state_bits);
   const uint64_t wait_ps = DurationOf<Mode::kAny>(call.wait, ended);
   AddToFile(call, ended.timed, wait_ps, bytes);
   on_file();
   AddToThreadCell(ThreadCell<Mode::kAny>(call.wait), ended.timed, wait_ps);
-  LeaveProbe(*call.wait.thread, call.wait.outer);
+  LeaveProbe(*call.wait.thread, nesting);
 }
 
 // Every Begin: false = do the operation plainly and call no End. Every End preserves errno.

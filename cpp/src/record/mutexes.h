@@ -49,7 +49,7 @@ struct MutexProbe {
 template <Mode kMode>
 PFS_ALWAYS_INLINE void EndMutexWait(const Wait& wait, ShmInstance& mutex, int rc, uint64_t more_state_bits = 0, uint32_t spins = 0) {
   const EndedWait ended = EndWait<kMode>(wait);
-  CloseRecord<kMode>(wait, ended, more_state_bits, spins);
+  const uint64_t nesting = CloseRecord<kMode>(wait, ended, more_state_bits, spins);
   ThreadState& thread = *wait.thread;
   ShmCell* const cell = ThreadCell<kMode>(wait);
   const bool is_held = __builtin_expect(rc == 0, 1) || rc == EOWNERDEAD;
@@ -70,7 +70,7 @@ PFS_ALWAYS_INLINE void EndMutexWait(const Wait& wait, ShmInstance& mutex, int rc
       AddDuration(cell->stat, wait_ps);
     }
   }
-  LeaveProbe(thread, wait.outer);
+  LeaveProbe(thread, nesting);
 }
 
 // One whole operation: begin, the real call, end. `operate()` returns its result as pthread functions do.

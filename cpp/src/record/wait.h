@@ -15,7 +15,7 @@ struct Wait {
   ShmWaitRecord* record;  // nullptr = not recorded
   uint64_t start_ticks;   // Mode::kAny; else the record has it
   uint64_t begun_state;   // of the record
-  uint64_t outer;         // ThreadState::nesting before: whatever was left open inside, the end puts this back
+  uint64_t outer;         // ThreadState::nesting before
   uint32_t flags;
   uint32_t class_index;
 };
@@ -171,20 +171,26 @@ PFS_ALWAYS_INLINE uint64_t DurationOf(const Wait& wait, const EndedWait& ended) 
   }
 }
 
+// Completes and publishes the record. Returns what ThreadState::nesting becomes when the probe is left.
 template <Mode kMode>
-PFS_ALWAYS_INLINE void CloseRecord(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {
+PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {
   ShmWaitRecord* const record = wait.record;
-  if constexpr (kMode == Mode::kAny) {
-    if (record == nullptr) return;
-    // Gone if its chunk was taken away meanwhile (a child of fork(), a hold that overflowed).
-    if (__builtin_expect(record->state.load(kRelaxed) != wait.begun_state, 0)) return;
-  }
   ThreadState& thread = *wait.thread;
+  uint64_t nesting = wait.outer;
+  if constexpr (kMode == Mode::kAny) {
+    // Not recorded, or gone: its chunk was taken away meanwhile (a child of fork(), a hold that overflowed).
+    if (record == nullptr || __builtin_expect(record->state.load(kRelaxed) != wait.begun_state, 0)) {
+      return thread.nesting & ~ThreadState::kInside;
+    }
+    const uint64_t depth = wait.outer & ThreadState::kDepthMask;
+    if (__builtin_expect(thread.wait_depth() != depth + 1 || thread.open_waits[depth] != record, 0)) nesting = NestingWithout(thread, record);
+  }
   const uint64_t end_info = (thread.event_id - record->event_id.load(kRelaxed)) | static_cast<uint64_t>(spins) << 32;
   if (__builtin_expect(end_info != 0, 0)) record->end_info.store(end_info, kRelease);
   record->end_ticks.store(ended.end_ticks, kRelease);
   record->state.store((wait.begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
   if (__builtin_expect(record + 1 != thread.next_record, 0)) KeepChunkOf(thread, record);
+  return nesting;
 }
 
 // The thread's own cell for the event's class, nullptr if it has none.

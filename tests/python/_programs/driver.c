@@ -1,0 +1,101 @@
+/* The C API as a library of plain functions, for ctypes: see driver.py. */
+#include <errno.h>
+#include <string.h>
+
+#include <perfschema/pfs.h>
+
+typedef int (*Register)(const char*, struct pfs_instrument_info*, int);
+
+static uint32_t RegisterOne(Register call, const char* component, const char* name, uint32_t flags, const char* documentation, int* error) {
+  pfs_key_t key = 12345;
+  struct pfs_instrument_info info = {&key, name, flags, documentation};
+  *error = call(component, &info, 1);
+  return key;
+}
+uint32_t t_register_mutex(const char* c, const char* n, uint32_t f, const char* d, int* e) { return RegisterOne(pfs_register_mutex, c, n, f, d, e); }
+uint32_t t_register_file(const char* c, const char* n, uint32_t f, const char* d, int* e) { return RegisterOne(pfs_register_file, c, n, f, d, e); }
+uint32_t t_register_thread(const char* c, const char* n, uint32_t f, const char* d, int* e) { return RegisterOne(pfs_register_thread, c, n, f, d, e); }
+
+/* Three in one batch, the one in the middle with a name of the caller's. */
+int t_register_batch(const char* component, const char* middle, uint32_t* keys) {
+  pfs_mutex_info_t info[] = {{&keys[0], "LOCK_first", 0, NULL}, {&keys[1], middle, 0, NULL}, {&keys[2], "LOCK_last", 0, NULL}};
+  return pfs_register_mutex(component, info, 3);
+}
+
+pfs_mutex_t* t_mutex_new(pfs_key_t key) {
+  pfs_mutex_t* m = malloc(sizeof *m);
+  return pfs_mutex_init(key, m, NULL) == 0 ? m : NULL;
+}
+int t_mutex_free(pfs_mutex_t* m) {
+  int rc = pfs_mutex_destroy(m);
+  if (rc == 0) free(m);
+  return rc;
+}
+int t_mutex_lock(pfs_mutex_t* m) { return pfs_mutex_lock(m); }
+int t_mutex_trylock(pfs_mutex_t* m) { return pfs_mutex_trylock(m); }
+int t_mutex_unlock(pfs_mutex_t* m) { return pfs_mutex_unlock(m); }
+int t_mutex_is_instrumented(pfs_mutex_t* m) { return m->instance != NULL; }
+/* A new one in old memory: the same address. */
+int t_mutex_again(pfs_mutex_t* m, pfs_key_t key) {
+  int rc = pfs_mutex_destroy(m);
+  return rc != 0 ? rc : pfs_mutex_init(key, m, NULL);
+}
+
+pfs_instance_t* t_own_new(pfs_key_t key, void* identity) { return pfs_mutex_create(key, identity); }
+void t_own_free(pfs_instance_t* instance) { pfs_mutex_discard(instance); }
+pfs_wait_t* t_own_begin(pfs_instance_t* instance, int op) {
+  pfs_wait_t* wait = malloc(sizeof *wait);
+  pfs_mutex_wait_begin(wait, instance, (enum pfs_lock_op)op);
+  return wait;
+}
+void t_own_end(pfs_wait_t* wait, int rc, uint32_t spins) {
+  pfs_mutex_wait_end(wait, rc, spins);
+  free(wait);
+}
+void t_own_released(pfs_instance_t* instance) { pfs_mutex_released(instance); }
+
+int t_open(pfs_key_t key, const char* path, int flags, int mode) { return pfs_open(key, path, flags, mode); }
+int t_creat(pfs_key_t key, const char* path, int mode) { return pfs_creat(key, path, (mode_t)mode); }
+int t_mkstemp(pfs_key_t key, char* pattern) { return pfs_mkstemp(key, pattern); }
+int t_close(int fd) { return pfs_close(fd); }
+long t_read(int fd, size_t size) {
+  char buffer[65536];
+  return pfs_read(fd, buffer, size);
+}
+long t_pread(int fd, size_t size, long offset) {
+  char buffer[65536];
+  return pfs_pread(fd, buffer, size, offset);
+}
+long t_write(int fd, size_t size) {
+  static const char buffer[65536];
+  return pfs_write(fd, buffer, size);
+}
+long t_lseek(int fd, long offset, int whence) { return pfs_lseek(fd, offset, whence); }
+long t_tell(int fd) { return pfs_tell(fd); }
+int t_fstat(int fd) {
+  struct stat result;
+  return pfs_fstat(fd, &result);
+}
+int t_stat(pfs_key_t key, const char* path) {
+  struct stat result;
+  return pfs_stat(key, path, &result);
+}
+int t_fsync(int fd) { return pfs_fsync(fd); }
+int t_ftruncate(int fd, long length) { return pfs_ftruncate(fd, length); }
+int t_rename(pfs_key_t key, const char* from, const char* to) { return pfs_rename(key, from, to); }
+int t_unlink(pfs_key_t key, const char* path) { return pfs_unlink(key, path); }
+int t_mkdir(pfs_key_t key, const char* path) { return pfs_mkdir(key, path, 0700); }
+int t_rmdir(pfs_key_t key, const char* path) { return pfs_rmdir(key, path); }
+
+/* A wait of so long on nobody's lock, and a few of them one after the other. */
+void t_own_pause(pfs_instance_t* instance, long nanoseconds) {
+  struct timespec pause = {nanoseconds / 1000000000, nanoseconds % 1000000000};
+  pfs_wait_t wait;
+  pfs_mutex_wait_begin(&wait, instance, PFS_LOCK);
+  while (nanosleep(&pause, &pause) != 0 && errno == EINTR) continue;
+  pfs_mutex_wait_end(&wait, 0, PFS_NO_SPINS);
+  pfs_mutex_released(instance);
+}
+
+#line 1 "/a/very/long/folder/name/that/is/no/part/of/what/is/shown/a_file_name_of_just_about_seventy_bytes_which_is_more_than_SOURCE_can_show.c"
+int t_lock_far_away(pfs_mutex_t* m) { return pfs_mutex_lock(m); }

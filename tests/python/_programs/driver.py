@@ -1,0 +1,268 @@
+"""The C API for facts: functions of driver.c, tables as plain rows, threads that do one thing at a time.
+
+Loaded in the fresh process of a test. No pandas: rows come from the core as they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+import pfs
+from pfs import _core
+
+Row = dict[str, Any]
+
+WAITS = "events_waits_summary_global_by_event_name"
+WAITS_BY_INSTANCE = "events_waits_summary_by_instance"
+WAITS_BY_THREAD = "events_waits_summary_by_thread_by_event_name"
+FILES = "file_summary_by_event_name"
+FILES_BY_INSTANCE = "file_summary_by_instance"
+HISTORY, HISTORY_LONG, CURRENT = "events_waits_history", "events_waits_history_long", "events_waits_current"
+MUTEX, FILE = "wait/synch/mutex/", "wait/io/file/"
+NO_SPINS = 0xFFFFFFFF
+EBUSY = errno.EBUSY
+
+_POINTER = ("mutex_new", "own_new", "own_begin")
+_LONG = ("read", "pread", "write", "lseek", "tell")
+_ARGUMENTS: dict[str, list[Any]] = {
+    "read": [ctypes.c_int, ctypes.c_size_t],
+    "pread": [ctypes.c_int, ctypes.c_size_t, ctypes.c_long],
+    "write": [ctypes.c_int, ctypes.c_size_t],
+    "lseek": [ctypes.c_int, ctypes.c_long, ctypes.c_int],
+    "ftruncate": [ctypes.c_int, ctypes.c_long],
+    "own_pause": [ctypes.c_void_p, ctypes.c_long],
+    "own_new": [ctypes.c_uint32, ctypes.c_void_p],
+    "own_begin": [ctypes.c_void_p, ctypes.c_int],
+    "own_end": [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32],
+    "mutex_again": [ctypes.c_void_p, ctypes.c_uint32],
+} | dict.fromkeys(
+    ["mutex_free", "mutex_lock", "mutex_trylock", "mutex_unlock", "mutex_is_instrumented", "own_free", "own_released", "lock_far_away"],
+    [ctypes.c_void_p],
+)
+
+
+class Calls:
+    """``C.open(key, path, flags, mode)`` is pfs_open() from C. Text is passed as bytes. ``errno()`` is that of the last call."""
+
+    @cache  # noqa: B019
+    def _call(self, name: str) -> Any:
+        function = getattr(_library(), "t_" + name)
+        if name in _POINTER:
+            function.restype = ctypes.c_void_p
+        elif name in _LONG:
+            function.restype = ctypes.c_long
+        if name in _ARGUMENTS:
+            function.argtypes = _ARGUMENTS[name]
+        return function
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        call = self._call(name)
+        return lambda *arguments: call(*[os.fsencode(a) if isinstance(a, str | os.PathLike) else a for a in arguments])
+
+    @staticmethod
+    def errno() -> int:
+        return ctypes.get_errno()
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(os.environ["PFS_TEST_DRIVER"], use_errno=True)
+
+
+C = Calls()
+
+
+def perfschema() -> ctypes.CDLL:
+    """libperfschema itself."""
+    library = ctypes.CDLL(os.path.join(pfs.get_library_dir(), "libperfschema.so"))
+    library.pfs_last_error.restype = ctypes.c_char_p
+    library.pfs_thread_id.restype = ctypes.c_uint64
+    return library
+
+
+def me() -> int:
+    """THREAD_ID of the calling thread."""
+    return int(perfschema().pfs_thread_id())
+
+
+def register(family: str, name: str, flags: int = 0, documentation: str | None = None) -> tuple[int, int]:
+    """Key and result of pfs_register_*()."""
+    component, _, rest = name.partition("/")
+    error = ctypes.c_int()
+    text = None if documentation is None else documentation.encode()
+    function = getattr(_library(), "t_register_" + family)
+    key = function(component.encode(), rest.encode(), ctypes.c_uint32(flags), text, ctypes.byref(error))
+    return int(key), error.value
+
+
+def key_of(family: str, name: str, flags: int = 0, documentation: str | None = None) -> int:
+    key, error = register(family, name, flags, documentation)
+    assert error == 0, perfschema().pfs_last_error()
+    return key
+
+
+class Mutex:
+    """A pfs_mutex_t of "component/name", or of a key."""
+
+    def __init__(self, name: str | int) -> None:
+        self.at: int = C.mutex_new(key_of("mutex", name) if isinstance(name, str) else name)
+
+    def lock(self) -> int:
+        return int(C.mutex_lock(self.at))
+
+    def trylock(self) -> int:
+        return int(C.mutex_trylock(self.at))
+
+    def unlock(self) -> int:
+        return int(C.mutex_unlock(self.at))
+
+    def free(self) -> int:
+        return int(C.mutex_free(self.at))
+
+    def use(self, times: int = 1) -> Mutex:
+        for _ in range(times):
+            assert self.lock() == 0
+            assert self.unlock() == 0
+        return self
+
+
+class OwnLock:
+    """A lock of one's own: begin and end of its waits are two calls, so that anything may happen in between."""
+
+    def __init__(self, name: str | int, identity: int = 0x1000) -> None:
+        self.row: int = C.own_new(key_of("mutex", name) if isinstance(name, str) else name, identity)
+
+    def begin(self, operation: int = 1) -> int:
+        return int(C.own_begin(self.row, operation))
+
+    def end(self, wait: int, rc: int = 0, spins: int = NO_SPINS) -> None:
+        C.own_end(wait, rc, spins)
+        if rc == 0:
+            C.own_released(self.row)
+
+    def use(self, times: int = 1) -> OwnLock:
+        for _ in range(times):
+            self.end(self.begin())
+        return self
+
+    def pause(self, seconds: float) -> None:
+        C.own_pause(self.row, int(seconds * 1e9))
+
+    def free(self) -> None:
+        C.own_free(self.row)
+
+
+@cache
+def columns(table: str) -> tuple[str, ...]:
+    return tuple(column["name"] for column in _core.facts(table)["columns"])
+
+
+def rows(table: str, **where: Any) -> list[Row]:
+    """Rows whose columns have these values."""
+    names = columns(table)
+    found = [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, None)]
+    return [row for row in found if all(row[column] == value for column, value in where.items())]
+
+
+def one(table: str, **where: Any) -> Row:
+    found = rows(table, **where)
+    assert len(found) == 1, f"{len(found)} rows of {table} where {where}"
+    return found[0]
+
+
+def events(table: str = HISTORY_LONG, **where: Any) -> list[Row]:
+    return sorted(rows(table, **where), key=lambda row: (row["THREAD_ID"], row["EVENT_ID"]))
+
+
+def count(table: str, **where: Any) -> int:
+    """COUNT_STAR of all these rows."""
+    return sum(int(row["COUNT_STAR"]) for row in rows(table, **where))
+
+
+def counts(name: str) -> dict[str, int]:
+    """COUNT_STAR of an instrument in every summary that has it."""
+    tables = (WAITS, WAITS_BY_INSTANCE, WAITS_BY_THREAD, FILES, FILES_BY_INSTANCE)
+    return {table: count(table, EVENT_NAME=name) for table in tables if FILE in name or not table.startswith("file")}
+
+
+def status(name: str) -> int:
+    return int(pfs.status["Performance_schema_" + name])
+
+
+def losses() -> dict[str, int]:
+    return {name: value for name, value in pfs.status.items() if name.endswith("_lost") and isinstance(value, int) and value != 0}
+
+
+def instrument(name: str, enabled: bool | None = None, timed: bool | None = None) -> None:
+    assert pfs.setup_instruments.update({"NAME": name}, enabled=enabled, timed=timed) <= 1
+
+
+def consumer(name: str, enabled: bool) -> None:
+    pfs.setup_consumers[name].enabled = enabled
+
+
+def settings() -> dict[str, list[Row]]:
+    """Everything that can be set, and what else must not move when a change is refused."""
+    tables = ("setup_instruments", "setup_consumers", "setup_timers", "global_variables", "mutex_instances", "file_instances")
+    return {table: rows(table) for table in tables} | {
+        "threads": [{c: row[c] for c in ("THREAD_ID", "NAME", "INSTRUMENTED", "HISTORY")} for row in rows("threads")]
+    }
+
+
+class Worker:
+    """A thread that does what it is told, one call at a time, and waits otherwise (not on anything of pfs)."""
+
+    def __init__(self) -> None:
+        self._todo: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]] | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self.id = self.do(me)
+
+    def _run(self) -> None:
+        while (item := self._todo.get()) is not None:
+            try:
+                self._done.put((item[0](*item[1]), None))
+            except BaseException as error:
+                self._done.put((None, error))
+
+    def start(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Begins a call; ``result()`` waits for it."""
+        self._todo.put((function, arguments))
+
+    def result(self) -> Any:
+        value, error = self._done.get(timeout=60)
+        if error is not None:
+            raise error
+        return value
+
+    def do(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        self.start(function, *arguments)
+        return self.result()
+
+    def end(self) -> None:
+        self._todo.put(None)
+        self._thread.join()
+
+
+def raises(kind: type[BaseException], call: Callable[[], Any], *words: str) -> str:
+    """The message of an error that must come, and must say these words."""
+    try:
+        call()
+    except kind as error:
+        text = str(error)
+        missing = [word for word in words if word.lower() not in text.lower()]
+        assert not missing, f"{text!r} does not say {missing}"
+        return text
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def names_of(found: Iterable[Row], column: str = "EVENT_NAME") -> list[Any]:
+    return [row[column] for row in found]

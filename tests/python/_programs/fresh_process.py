@@ -1,0 +1,76 @@
+"""``@fresh_process()``: a test function whose body runs in a process of its own, with a segment of its own.
+
+Its arguments come from pytest.mark.parametrize and must be JSON. Warnings are errors there too. The working directory is an empty folder.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pfs
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent.parent
+
+
+@cache
+def driver_library() -> str:
+    """driver.c, compiled against the installed package."""
+    folder = mkdtemp(prefix="pfs-driver-")
+    import atexit
+
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    library, include = pfs.get_library_dir(), pfs.get_include()
+    output = f"{folder}/driver.so"
+    command = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Werror", "-O1", "-g", "-fPIC", "-shared", str(HERE / "driver.c"), "-o", output]
+    subprocess.run([*command, f"-I{include}", f"-L{library}", f"-Wl,-rpath,{library}", "-lperfschema", "-lpthread"], check=True)
+    return output
+
+
+def environment(folder: Path, options: str = "", **more: str) -> dict[str, str]:
+    """Of a process that uses driver.py and has its segment in a folder."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
+    env.update(PFS_DIR=str(folder), PFS_TEST_DRIVER=driver_library(), PYTHONPATH=str(ROOT), PYTHONDONTWRITEBYTECODE="1", **more)
+    if options:
+        env["PFS_OPTIONS"] = options
+    return env
+
+
+def fresh_process(options: str = "", **more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """`options` are PFS_OPTIONS; "{name}" in them is the argument of that name. `more` are variables of the environment."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        def test(tmp_path: Path, **arguments: Any) -> None:
+            work = tmp_path / "work"
+            work.mkdir()
+            runner = [sys.executable, "-W", "error", str(HERE / "run_fact.py"), inspect.getfile(function), function.__name__]
+            done = subprocess.run(
+                [*runner, json.dumps(arguments)],
+                env=environment(tmp_path, options.format(**arguments), **more),
+                cwd=work,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+
+        own = list(inspect.signature(function).parameters.values())
+        path = inspect.Parameter("tmp_path", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        test.__name__, test.__doc__, test.__module__ = function.__name__, function.__doc__, function.__module__
+        test.__qualname__ = function.__qualname__
+        test.__signature__ = inspect.Signature([path, *own])  # type: ignore[attr-defined]
+        test.pytestmark = list(getattr(function, "pytestmark", []))  # type: ignore[attr-defined]
+        return test
+
+    return decorate
