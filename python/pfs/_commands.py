@@ -99,13 +99,14 @@ def ddl(table: str) -> None:
 @click.option("--keep-dir", metavar="DIR", help="Put the segment and the index there, and leave them.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows of each table.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON instead.")
-def demo(root: str | None, threads: int, keep_dir: str | None, limit: int, as_json: bool) -> None:
+@click.option("--svg", metavar="FILE", help="Save what is shown as a picture, too.")
+def demo(root: str | None, threads: int, keep_dir: str | None, limit: int, as_json: bool, svg: str | None) -> None:
     """Watches a program that indexes this Python's standard library, and shows what it waited for."""
     from pfs import demo as program
 
     if root is not None and not os.path.exists(root):
         raise click.BadParameter(f"there is no '{root}'", param_hint="--root")
-    console = Console(highlight=False, emoji=False)
+    console = Console(highlight=False, emoji=False, record=svg is not None)
     if as_json:
         done = program.run(root, threads, keep_dir)
         click.echo(json.dumps(_demo_facts(done, limit), indent=1))
@@ -123,6 +124,8 @@ def demo(root: str | None, threads: int, keep_dir: str | None, limit: int, as_js
         task = bar.add_task("reading", total=None)
         done = program.run(root, threads, keep_dir, lambda n, total: bar.update(task, completed=n, total=total))
     _show_demo(console, done, limit, threads)
+    if svg is not None:
+        console.save_svg(svg, title="pfs demo")
     if keep_dir is not None:
         console.print(f"Segment: {done.segment}", soft_wrap=True)
 

@@ -20,6 +20,28 @@ namespace {
 ThreadState** states = nullptr;
 pthread_key_t exit_key;
 
+// Foreground threads serve a user: they have a PROCESSLIST_ID.
+void SetForeground(ThreadState& thread, bool foreground) {
+  ShmThread& shared = *thread.shared;
+  if (foreground) {
+    shared.flags.fetch_or(kThreadForeground, kRelaxed);
+  } else {
+    shared.flags.fetch_and(~kThreadForeground, kRelaxed);
+  }
+  shared.processlist_id.store(foreground ? thread.thread_id : 0, kRelaxed);
+}
+
+// Is this the name of a thread instrument with the user flag (SEMANTICS G6)? REQUIRES: cold lock.
+bool IsRegisteredForUsers(std::string_view full_name) {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    const ShmClass& entry = g_runtime.classes[i];
+    const std::string_view name(reinterpret_cast<const char*>(entry.name), entry.name_bytes);
+    if (entry.family == static_cast<uint32_t>(Family::kThread) && name == full_name) return (entry.properties & kPropertyUser) != 0;
+  }
+  return false;
+}
+
 ShmCell* RowOf(uint32_t slot) { return g_runtime.thread_cells + slot * g_runtime.cells_per_thread; }
 
 // Stores a zero-padded text of the thread's row.
@@ -197,8 +219,11 @@ Status SetThreadName(std::string_view name) {
   if (name.substr(0, 7) == "thread/") name.remove_prefix(7);
   if (name.empty() || name.size() > 120) return Status(Code::kInvalidArgument, "a thread's name has 1 to 120 bytes");
   if (thread == nullptr) return {};
+  const std::string full = "thread/" + std::string(name);
   ColdLock lock;
-  if (lock) ChangeTexts(*thread->shared, [&] { StoreText(thread->shared->name, "thread/" + std::string(name)); });
+  if (!lock) return {};
+  ChangeTexts(*thread->shared, [&] { StoreText(thread->shared->name, full); });
+  SetForeground(*thread, IsRegisteredForUsers(full));
   return {};
 }
 
@@ -214,14 +239,7 @@ Status SetAccount(std::string_view user, std::string_view host) {
     StoreText(shared.user, user);
     StoreText(shared.host, host);
   });
-  const bool foreground = !user.empty();
-  if (foreground) {
-    shared.flags.fetch_or(kThreadForeground, kRelaxed);
-    shared.processlist_id.store(thread->thread_id, kRelaxed);
-  } else {
-    shared.flags.fetch_and(~kThreadForeground, kRelaxed);
-    shared.processlist_id.store(0, kRelaxed);
-  }
+  SetForeground(*thread, !user.empty());
   return {};
 }
 

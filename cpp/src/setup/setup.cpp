@@ -152,8 +152,8 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
   ShmClass& entry = g_runtime.classes[index];
   entry.index = static_cast<uint32_t>(index);
   entry.family = static_cast<uint32_t>(family);
-  entry.properties = ((flags & kRegisterSingleton) != 0 ? 1u : 0u) | ((flags & kRegisterProgress) != 0 ? 2u : 0u) |
-                     ((flags & kRegisterUser) != 0 ? 4u : 0u) | ((flags & kRegisterMutable) != 0 ? 16u : 0u);
+  entry.properties = ((flags & kRegisterSingleton) != 0 ? kPropertySingleton : 0) | ((flags & kRegisterProgress) != 0 ? kPropertyProgress : 0) |
+                     ((flags & kRegisterUser) != 0 ? kPropertyUser : 0) | ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0);
   entry.volatility = std::min(volatility, 8u);
   entry.name_bytes = static_cast<uint32_t>(full.size());
   std::memcpy(entry.name, full.data(), full.size());

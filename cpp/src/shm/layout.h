@@ -229,6 +229,7 @@ struct alignas(64) ShmClass {
   ShmStripe dead;     // what dead objects left; written under the cold lock
 };
 
+inline constexpr uint32_t kPropertySingleton = 1, kPropertyProgress = 2, kPropertyUser = 4, kPropertyMutable = 16;
 inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"};
 
 // ---- Threads -------------------------------------------------------------------------------------------------------------------

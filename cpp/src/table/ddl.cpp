@@ -25,7 +25,7 @@ std::string TableDdl(const TableFacts& table) {
   std::string text = "CREATE TABLE performance_schema." + std::string(table.name) + " (\n";
   const auto pad = [&](std::string_view word, size_t width) {
     text += word;
-    if (word.size() < width) text.append(width - word.size(), ' ');
+    text.append(word.size() < width ? width - word.size() : 1, ' ');
   };
   for (size_t i = 0; i < table.columns.size(); ++i) {
     const ColumnFacts& column = table.columns[i];

@@ -1,0 +1,86 @@
+#include "bench_setup.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "table/registry.h"
+
+namespace bench {
+namespace {
+
+using perfschema::Assignment;
+using perfschema::Condition;
+using perfschema::Status;
+using perfschema::TableData;
+using perfschema::TableFacts;
+
+void Need(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "probe_bench: %s\n", status.message().c_str());
+  std::exit(1);
+}
+
+const TableFacts& Table(const char* name) {
+  const TableFacts* table = nullptr;
+  Need(perfschema::FindTable(name, &table));
+  return *table;
+}
+
+void Update(const char* table, const char* pattern, const char* column, bool value) {
+  const Condition where{"NAME", pattern, true};
+  const Assignment set{column, value ? "YES" : "NO"};
+  uint64_t changed = 0;
+  Need(perfschema::UpdateTable(Table(table), {&where, 1}, {&set, 1}, &changed));
+  if (changed == 0) Need(Status(perfschema::Code::kNotFound, std::string("nothing is called ") + pattern));
+}
+
+// Sum of an integer (or text) column over the rows whose key column matches.
+uint64_t Sum(const char* table_name, const char* key, const char* value, bool (*matches)(const std::string&)) {
+  const TableFacts& table = Table(table_name);
+  std::vector<size_t> columns;
+  for (const char* wanted : {key, value}) {
+    for (size_t i = 0; i < table.columns.size(); ++i) {
+      if (table.columns[i].name == wanted) columns.push_back(i);
+    }
+  }
+  TableData data;
+  Need(perfschema::ReadTable(table, perfschema::OwnSegment(), columns, &data));
+  uint64_t sum = 0;
+  for (size_t row = 0; row < data.rows; ++row) {
+    const auto& keys = data.columns[0];
+    const auto& values = data.columns[1];
+    if (!matches(keys.texts[keys.codes[row]])) continue;
+    sum += values.words.empty() ? std::strtoull(values.texts[values.codes[row]].c_str(), nullptr, 10) : values.words[row];
+  }
+  return sum;
+}
+
+}  // namespace
+
+void Record(Recorded what) {
+  Update("setup_instruments", "wait/%/bench/%", "ENABLED", what >= Recorded::kCounts);
+  Update("setup_instruments", "wait/%/bench/%", "TIMED", what >= Recorded::kTimes);
+  Update("setup_consumers", "events_waits_current", "ENABLED", what >= Recorded::kCurrent);
+  Update("setup_consumers", "events_waits_history", "ENABLED", what >= Recorded::kHistory);
+  Update("setup_consumers", "events_waits_history_long", "ENABLED", what >= Recorded::kAll);
+}
+
+uint64_t CountedEvents() {
+  return Sum("events_waits_summary_global_by_event_name", "EVENT_NAME", "COUNT_STAR",
+             [](const std::string& name) { return name.find("/bench/") != std::string::npos; });
+}
+
+uint64_t Losses() {
+  return Sum("global_status", "VARIABLE_NAME", "VARIABLE_VALUE",
+             [](const std::string& name) { return name.size() > 5 && name.compare(name.size() - 5, 5, "_lost") == 0; });
+}
+
+uint64_t Rows(const char* name) {
+  TableData data;
+  Need(perfschema::ReadTable(Table(name), perfschema::OwnSegment(), {}, &data));
+  return data.rows;
+}
+
+}  // namespace bench

@@ -1,0 +1,28 @@
+// bench_setup.h: what a benchmark needs of the setup tables, which the C API does not change. Knows nothing of the library's inside.
+#pragma once
+
+#include <cstdint>
+
+namespace bench {
+
+// What is recorded of the bench's instruments. Each holds what the one before it does.
+enum class Recorded {
+  kNothing,  // ENABLED = NO
+  kCounts,   // TIMED = NO; by_instance, by_thread
+  kTimes,    // + timed
+  kCurrent,  // + events_waits_current
+  kHistory,  // + events_waits_history
+  kAll,      // + events_waits_history_long
+};
+
+// Sets it for all threads. Exits with a message if a table refuses.
+void Record(Recorded what);
+
+// COUNT_STAR of all instruments of the bench.
+uint64_t CountedEvents();
+// Sum of all status variables that count losses.
+uint64_t Losses();
+// Rows of a table.
+uint64_t Rows(const char* table);
+
+}  // namespace bench

@@ -1,0 +1,25 @@
+// probe_bench.cpp: starts pfs, runs the benchmarks, and says whether anything was lost on the way.
+#include "probe_bench.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+int main(int argc, char** argv) {
+  if (pfs_init("") != PFS_OK || !pfs_is_on()) {
+    std::fprintf(stderr, "probe_bench: pfs is off: %s\n", pfs_last_error());
+    return 1;
+  }
+  bench::RegisterMutexBenchmarks();
+  bench::RegisterFileBenchmarks();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::AddCustomContext("pfs_version", pfs_version());
+  benchmark::AddCustomContext("compiler", __VERSION__);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  if (const uint64_t lost = bench::Losses(); lost != 0) {
+    std::fprintf(stderr, "probe_bench: %llu events or objects were lost: the figures mean nothing\n", static_cast<unsigned long long>(lost));
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,80 @@
+// probe_bench.h: what the families of benchmarks share.
+//
+// A benchmark is one short block: fixed iterations, about a millisecond. Google Benchmark repeats all blocks in random order
+// (--benchmark_enable_random_interleaving), and ratios.py takes the fastest of each: on a shared machine that is the block that nobody
+// disturbed. Names are family/variant, "2T" = two threads.
+#pragma once
+
+#include <benchmark/benchmark.h>
+#include <perfschema/pfs.h>
+#include <sched.h>
+#include <x86intrin.h>
+
+#include <cstdint>
+#include <string>
+
+#include "bench_setup.h"
+
+namespace bench {
+
+// Settings of all blocks.
+inline constexpr int kLockIterations = 50'000;
+inline constexpr int kReadIterations = 5'000;
+// Events before the clock starts: more than events_waits_history_long holds, so that the pool no longer grows and all lines are where they will stay.
+inline constexpr int kWarmUp = 15'000;
+
+// Two threads run on cpu 0 and 1, one alone on cpu 1 (cpu 0 takes more interrupts).
+inline void Pin(const benchmark::State& state) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(1 - state.thread_index(), &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+template <Recorded kWhat>
+void SetUp(const benchmark::State&) {
+  Record(kWhat);
+}
+
+// A block: `operation()` again and again.
+template <typename Operation>
+void Run(benchmark::State& state, int warm_up, Operation operation) {
+  Pin(state);
+  for (int i = 0; i < warm_up; ++i) operation();
+  for (auto _ : state) operation();
+}
+
+// The same, and every operation must have been an event, or none: what is measured is what it says. One thread.
+template <typename Operation>
+void RunCounted(benchmark::State& state, int warm_up, bool counts, Operation operation) {
+  Pin(state);
+  for (int i = 0; i < warm_up; ++i) operation();
+  const uint64_t before = CountedEvents();
+  for (auto _ : state) operation();
+  const uint64_t counted = CountedEvents() - before;
+  const uint64_t expected = counts ? static_cast<uint64_t>(state.iterations()) : 0;
+  if (counted != expected) state.SkipWithError(("counted " + std::to_string(counted) + " events, not " + std::to_string(expected)).c_str());
+}
+
+// Two timer reads around a lock that is then released: the least that a timed wait can cost. The sum keeps the result alive.
+template <typename Lock, typename Unlock>
+struct Floor {
+  Lock lock;
+  Unlock unlock;
+  uint64_t sum = 0;
+
+  Floor(Lock l, Unlock u) : lock(l), unlock(u) {}
+  Floor(const Floor&) = default;
+  ~Floor() { benchmark::DoNotOptimize(sum); }
+  void operator()() {
+    const uint64_t start = __rdtsc();
+    lock();
+    sum += __rdtsc() - start;
+    unlock();
+  }
+};
+
+void RegisterMutexBenchmarks();
+void RegisterFileBenchmarks();
+
+}  // namespace bench

@@ -1,0 +1,279 @@
+// The views of events keep the newest, all of them, and an open event for as long as it is open.
+//
+// Contract. events_waits_history has the last N events of each live thread, whatever other threads do. events_waits_history_long has the last M of the process: exactly
+// if one thread makes them, also after others have stopped; of any one thread it has an unbroken run up to its newest. An event
+// that is open is in events_waits_current, and is whole when it ends, however many later events have passed through the pool meanwhile.
+//
+// How it is checked. Events have numbers by thread (EVENT_ID), so "the newest N" is a set that the test knows. The check is shown to reject gaps by
+// a_gap_is_noticed.
+#include <algorithm>
+
+#include "live.h"
+
+namespace perfschema {
+namespace {
+
+constexpr uint64_t kHistory = 40, kHistoryLong = 1000;
+
+class History : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    pfs_init("performance_schema_events_waits_history_size=40,performance_schema_events_waits_history_long_size=1000");
+    pfs_mutex_init(MutexKey("plain"), &mutex, nullptr);
+    row = pfs_mutex_create(MutexKey("own"), &row);
+  }
+  static void TearDownTestSuite() {
+    pfs_mutex_destroy(&mutex);
+    pfs_mutex_discard(row);
+  }
+  static pfs_mutex_t mutex;
+  static pfs_instance_t* row;
+};
+pfs_mutex_t History::mutex;
+pfs_instance_t* History::row;
+
+// Mutexes of one's own thread: no contention, so that events come as fast as they can.
+class Source {
+ public:
+  Source() { pfs_mutex_init(MutexKey("source"), &mutex_, nullptr); }
+  ~Source() { pfs_mutex_destroy(&mutex_); }
+  void Make(uint64_t events) {
+    for (uint64_t i = 0; i < events; ++i) {
+      pfs_mutex_lock(&mutex_);
+      pfs_mutex_unlock(&mutex_);
+    }
+  }
+
+ private:
+  pfs_mutex_t mutex_;
+};
+
+// EVENT_IDs by thread, in order.
+std::map<uint64_t, std::vector<uint64_t>> Ids(const char* table) {
+  const Frame frame(table, {"THREAD_ID", "EVENT_ID"});
+  std::map<uint64_t, std::vector<uint64_t>> ids;
+  for (size_t i = 0; i < frame.rows(); ++i) ids[frame.number(i, 0)].push_back(frame.number(i, 1));
+  for (auto& [thread, list] : ids) std::sort(list.begin(), list.end());
+  return ids;
+}
+bool IsRun(const std::vector<uint64_t>& ids) { return !ids.empty() && ids.back() - ids.front() + 1 == ids.size(); }
+
+uint64_t LastId() {
+  const uint64_t thread = pfs_thread_id();
+  return Ids("events_waits_history")[thread].back();
+}
+
+TEST(HistoryCheck, a_gap_is_noticed) {
+  EXPECT_TRUE(IsRun({3, 4, 5}));
+  EXPECT_FALSE(IsRun({3, 5}));
+  EXPECT_FALSE(IsRun({3, 3, 4, 6}));
+  EXPECT_FALSE(IsRun({}));
+}
+
+TEST_F(History, has_the_newest_of_one_thread) {
+  Source source;
+  const uint64_t thread = pfs_thread_id();
+  source.Make(1);
+  for (const uint64_t events : {kHistory + 3, uint64_t{1}, kHistoryLong + 777, uint64_t{31}, uint64_t{32}, uint64_t{33}, 7 * kHistoryLong}) {
+    const uint64_t last = LastId() + events;
+    source.Make(events);
+    const auto ids = Ids("events_waits_history")[thread];
+    EXPECT_TRUE(IsRun(ids));
+    EXPECT_EQ(ids.back(), last);
+    EXPECT_EQ(ids.size(), std::min(kHistory, last));
+    const auto all = Ids("events_waits_history_long")[thread];
+    EXPECT_TRUE(IsRun(all)) << events;
+    EXPECT_EQ(all.back(), last);
+    EXPECT_EQ(all.size(), std::min(kHistoryLong, last)) << events;
+  }
+}
+
+TEST_F(History, each_of_concurrent_threads_has_its_newest) {
+  constexpr int kThreads = 4;
+  Meeting meeting(kThreads + 1);
+  struct Made {
+    uint64_t thread, events;
+  } made[kThreads];
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  std::mt19937_64 random(Seed());
+  for (auto& mine : made) {
+    threads.emplace_back([&, seed = random()] {
+      std::mt19937_64 own(seed);
+      Source source;
+      mine = {pfs_thread_id(), 0};
+      while (!stop.load(kRelaxed)) {
+        const uint64_t events = 1 + own() % 100;
+        source.Make(events);
+        mine.events += events;
+        if (own() % 500 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 2000));
+      }
+      meeting.Wait();
+      meeting.Wait();
+    });
+  }
+  // Meanwhile: what a reader sees of one thread is a run without gaps, and full once it was full.
+  uint64_t readings = 0, gaps = 0, short_ones = 0;
+  std::map<uint64_t, uint64_t> most, newest;
+  for (const uint64_t end = NowNanos() + 1'000'000 * StressTime().count(); NowNanos() < end; ++readings) {
+    for (const auto& [thread, ids] : Ids("events_waits_history")) {
+      if (thread == pfs_thread_id()) continue;
+      gaps += !IsRun(ids) || ids.back() < newest[thread];
+      short_ones += ids.size() < most[thread];
+      most[thread] = std::max<uint64_t>(most[thread], ids.size());
+      newest[thread] = std::max(newest[thread], ids.back());
+    }
+  }
+  stop.store(true);
+  meeting.Wait();
+  EXPECT_EQ(gaps, 0u);
+  EXPECT_EQ(short_ones, 0u);
+  const auto history = Ids("events_waits_history");
+  const auto all = Ids("events_waits_history_long");
+  uint64_t rows = 0, events = 0;
+  for (const Made& mine : made) {
+    const auto& ids = history.at(mine.thread);
+    EXPECT_TRUE(IsRun(ids));
+    EXPECT_EQ(ids.back(), mine.events);
+    EXPECT_EQ(ids.size(), std::min(kHistory, mine.events));
+    events += mine.events;
+  }
+  for (const auto& [thread, ids] : all) {
+    EXPECT_TRUE(IsRun(ids)) << thread;
+    for (const Made& mine : made) {
+      if (mine.thread == thread) EXPECT_EQ(ids.back(), mine.events);
+    }
+    rows += ids.size();
+  }
+  EXPECT_EQ(rows, kHistoryLong);
+  std::printf("%llu events, %llu readings, %llu events lost\n", static_cast<unsigned long long>(events), static_cast<unsigned long long>(readings),
+              static_cast<unsigned long long>(StatusNumber("Performance_schema_events_lost")));
+  meeting.Wait();
+  for (std::thread& thread : threads) thread.join();
+  // The threads are gone, and with them their history; history_long keeps their events.
+  for (const Made& mine : made) EXPECT_EQ(Ids("events_waits_history").count(mine.thread), 0u);
+  EXPECT_EQ(Ids("events_waits_history_long").size(), all.size());
+}
+
+TEST_F(History, long_is_exact_for_a_thread_that_goes_on_alone) {
+  for (const bool others_end : {false, true}) {
+    Meeting meeting(3);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        Source source;
+        source.Make(5000);
+        meeting.Wait();
+        meeting.Wait();
+      });
+    }
+    Source source;
+    source.Make(5000);
+    meeting.Wait();
+    if (others_end) {
+      meeting.Wait();
+      for (std::thread& thread : threads) thread.join();
+    }
+    for (int turn = 0; turn < 5; ++turn) {
+      source.Make(kHistoryLong + 17);
+      const auto all = Ids("events_waits_history_long");
+      EXPECT_EQ(all.size(), 1u);
+      const auto& ids = all.at(pfs_thread_id());
+      EXPECT_TRUE(IsRun(ids));
+      EXPECT_EQ(ids.size(), kHistoryLong);
+      EXPECT_EQ(ids.back(), LastId());
+    }
+    if (!others_end) {
+      meeting.Wait();
+      for (std::thread& thread : threads) thread.join();
+    }
+  }
+}
+
+// One row of a view of events, by EVENT_ID of this thread.
+struct Event {
+  bool found = false, is_open = false;
+  uint64_t end_event_id = 0, nesting_event_id = 0, spins = 0, wait = 0;
+  std::string name;
+};
+Event Find(const char* table, uint64_t id) {
+  const Frame frame(table, {"THREAD_ID", "EVENT_ID", "END_EVENT_ID", "NESTING_EVENT_ID", "SPINS", "TIMER_WAIT", "EVENT_NAME"});
+  for (size_t i = 0; i < frame.rows(); ++i) {
+    if (frame.number(i, 0) != pfs_thread_id() || frame.number(i, 1) != id) continue;
+    return {true, frame.is_null(i, 2), frame.number(i, 2), frame.number(i, 3), frame.number(i, 4), frame.number(i, 5), std::string(frame.text(i, 6))};
+  }
+  return {};
+}
+
+TEST_F(History, open_events_stay_over_thousands_of_later_ones) {
+  constexpr uint64_t kLater = 20'000;
+  constexpr int kDeep = 4;  // one level is the later events' own
+  // Another thread takes from the pool what it can get.
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    Source source;
+    while (!stop.load(kRelaxed)) source.Make(100);
+  });
+  Source source;
+  source.Make(1);
+  pfs_wait_t waits[kDeep];
+  uint64_t ids[kDeep];
+  uint64_t next = LastId() + 1;
+  for (int i = 0; i < kDeep; ++i) {
+    pfs_mutex_wait_begin(&waits[i], row, PFS_LOCK);
+    ids[i] = next++;
+    source.Make(kLater);
+    next += kLater;
+  }
+  for (int i = 0; i < kDeep; ++i) {
+    const Event open = Find("events_waits_current", ids[i]);
+    EXPECT_TRUE(open.found && open.is_open) << i;
+    EXPECT_EQ(open.nesting_event_id, i == 0 ? 0 : ids[i - 1]);
+    EXPECT_EQ(open.name, "wait/synch/mutex/live/own");
+  }
+  EXPECT_EQ(Find("events_waits_history", next - 1).nesting_event_id, ids[kDeep - 1]);
+  for (int i = kDeep - 1; i >= 0; --i) {
+    pfs_mutex_wait_end(&waits[i], 0, static_cast<uint32_t>(100 + i));
+    pfs_mutex_released(row);
+    const Event ended = Find("events_waits_history", ids[i]);
+    EXPECT_TRUE(ended.found && !ended.is_open) << i;
+    EXPECT_EQ(ended.end_event_id, next - 1);
+    EXPECT_EQ(ended.spins, static_cast<uint64_t>(100 + i));
+    EXPECT_GT(ended.wait, 0u);
+    EXPECT_TRUE(Find("events_waits_history_long", ids[i]).found) << i;
+  }
+  // They were the last to finish, so they leave the history last, whatever their EVENT_IDs.
+  source.Make(kHistory - kDeep);
+  for (const uint64_t id : ids) EXPECT_TRUE(Find("events_waits_history", id).found);
+  source.Make(kDeep);
+  for (const uint64_t id : ids) EXPECT_FALSE(Find("events_waits_history", id).found);
+  stop.store(true);
+  other.join();
+}
+
+TEST_F(History, too_many_nested_waits_are_counted) {
+  pfs_wait_t waits[8];
+  const uint64_t before = StatusNumber("Performance_schema_locker_lost");
+  int recorded = 0;
+  for (pfs_wait_t& wait : waits) recorded += pfs_mutex_wait_begin(&wait, row, PFS_LOCK);
+  for (int i = 7; i >= 0; --i) pfs_mutex_wait_end(&waits[i], EBUSY, PFS_NO_SPINS);
+  EXPECT_EQ(recorded, 5);
+  EXPECT_EQ(StatusNumber("Performance_schema_locker_lost") - before, 3u);
+}
+
+TEST_F(History, truncate_hides_what_was_and_nothing_that_comes) {
+  Source source;
+  source.Make(2 * kHistoryLong);
+  for (const char* table : {"events_waits_history", "events_waits_history_long"}) {
+    Truncate(table);
+    EXPECT_TRUE(Ids(table).empty()) << table;
+    source.Make(33);
+    const auto ids = Ids(table)[pfs_thread_id()];
+    EXPECT_TRUE(IsRun(ids)) << table;
+    EXPECT_EQ(ids.size(), 33u) << table;
+    EXPECT_EQ(ids.back(), LastId());
+  }
+}
+
+}  // namespace
+}  // namespace perfschema
