@@ -46,12 +46,12 @@ typedef struct pfs_instance {
 
 /* 1 if a probe of this object has anything to do. Load, test, branch: all that a disabled probe costs. */
 static inline int pfs_enabled(const pfs_instance_t* instance) {
-  return __builtin_expect(instance != 0 && (__atomic_load_n(&instance->flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1);
+  return __builtin_expect(instance != 0 && (__atomic_load_n(&instance->flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1) != 0;
 }
 
 /* The same for a pfs_mutex_t, which points to the flag word of its instrument: that one is in the cache when the mutex's own line may not be. */
 static inline int pfs_flags_enabled(const uint32_t* flags) {
-  return __builtin_expect(flags != 0 && (__atomic_load_n(flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1);
+  return __builtin_expect(flags != 0 && (__atomic_load_n(flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1) != 0;
 }
 
 /* Forgets the holder of a lock that is about to be released; returns what pfs_owner_restore_ needs if the release fails. */

@@ -59,7 +59,7 @@ extern "C" {
 /* Results of the functions of pfs itself. */
 enum pfs_error {
   PFS_OK = 0,
-  PFS_E_INVALID_ARGUMENT = 1, /* a name that breaks the rules, an unknown option, a NULL */
+  PFS_E_INVALID_ARGUMENT = 1, /* a name that breaks the rules, a bad value, a NULL */
   PFS_E_NOT_FOUND = 2,        /* nothing has that name or number */
   PFS_E_NOT_ALLOWED = 3,      /* legal elsewhere, not here */
   PFS_E_EXISTS = 4,           /* there is one already */
@@ -136,7 +136,8 @@ enum pfs_lock_op {
 
 /* Sets options, "name=value,name=value", and starts pfs. To be called before anything else of pfs; without it pfs starts at its first use.
  * `options` win over PFS_OPTIONS of the environment. NULL = none.
- * Errors: PFS_E_STATE if pfs has started already, PFS_E_INVALID_ARGUMENT for an unknown option or value (nothing is started, nothing changed). */
+ * Errors: PFS_E_STATE if pfs has started already, PFS_E_NOT_FOUND for an unknown option,
+ * PFS_E_INVALID_ARGUMENT for a bad value (nothing is started, nothing changed). */
 PFS_API int pfs_init(const char* options);
 
 /* 1 if pfs records in this process, else 0. Starts pfs if it has not. */

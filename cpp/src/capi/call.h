@@ -94,11 +94,15 @@ inline auto Close(int fd, Site site, Call call) {
   return result;
 }
 
-// A call on a name. `end(wait, rc)` ends the event.
+// A call on a name. `end(wait, rc)` ends the event; it gets no wait where there is none.
 template <typename Call, typename End>
 inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call, End end) {
   FileWait wait;
-  if (IsNull(path) || !BeginFileName(&wait, key, operation, site.file, site.line)) return call();
+  if (IsNull(path) || !BeginFileName(&wait, key, operation, site.file, site.line)) {
+    const int plain = call();
+    if (plain == 0) end(nullptr, 0);
+    return plain;
+  }
   struct Ender {
     FileWait* wait;
     End& end;
@@ -112,7 +116,9 @@ inline int OnName(pfs_key_t key, Operation operation, const char* path, Site sit
 
 template <typename Call>
 inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call) {
-  return OnName(key, operation, path, site, call, [path](FileWait* wait, int rc) { EndFileName(wait, path, rc); });
+  return OnName(key, operation, path, site, call, [path](FileWait* wait, int rc) {
+    if (wait != nullptr) EndFileName(wait, path, rc);
+  });
 }
 
 }  // namespace perfschema::capi

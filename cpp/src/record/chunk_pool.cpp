@@ -145,11 +145,13 @@ uint32_t TakeChunk(ThreadState& thread, uint64_t now) {
     if (const uint32_t chunk = TakeFresh(); chunk != 0) return chunk;
   }
   Lane& own = lanes[thread.slot % kLanes];
+  // A look costs both threads some misses, so it is rare; but it comes before the thread has written its own oldest quarter again, which
+  // is what the pool is larger than the history. Others may have emptied the lane meanwhile.
+  const uint32_t quarter = (own.tail.load(kRelaxed) - own.head.load(kRelaxed)) / 4;
+  if (thread.takes_to_look > quarter) thread.takes_to_look = quarter;
   if (thread.takes_to_look == 0) {
     if (const uint32_t chunk = TakeIfOlder(thread, own, now); chunk != 0) return chunk;  // there may be more: look again at the next take
-    // A look costs both threads some misses, so it is rare; but it comes before the thread has written its own oldest quarter again, which
-    // is what the pool is larger than the history.
-    thread.takes_to_look = (own.tail.load(kRelaxed) - own.head.load(kRelaxed)) / 4;
+    thread.takes_to_look = quarter;
   } else {
     --thread.takes_to_look;
   }

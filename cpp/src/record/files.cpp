@@ -93,6 +93,13 @@ void TakeFromBucket(ShmFile& file) {
   }
 }
 
+void SetName(ShmFile& file, std::string_view name) {
+  const uint32_t granule = TakeName(name);
+  const auto* first = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, granule);
+  file.name_version.store(granule == 0 ? 0 : first->version.load(kRelaxed), kRelaxed);
+  file.name.store(granule, kRelease);
+}
+
 ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
   uint64_t index = array.free_head.load(kRelaxed);
@@ -107,7 +114,7 @@ ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
   file.version.fetch_add(1, kRelaxed);
   file.stripes.store(0, kRelaxed);
   file.open_count.store(0, kRelaxed);
-  file.name.store(TakeName(name), kRelaxed);
+  SetName(file, name);
   file.hash.store(hash, kRelaxed);
   file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
   file.state.store(kFileLive, kRelaxed);
@@ -181,11 +188,14 @@ bool BeginOnClass(FileWait* call, uint32_t key, Operation operation, uint64_t st
   return BeginWait<Mode::kAny, true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags, 0, 0});
 }
 
-// Now that the file is known, its event shows it.
-void NameRecord(const FileWait& call, const ShmFile* file, uint64_t* more_state_bits) {
+// Now that the file is known, its event shows it, and counts everywhere for the file's instrument, whatever key the call was made with.
+void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) {
+  if (file == nullptr) return;
+  if (const uint32_t class_index = file->class_index.load(kRelaxed); class_index != 0) call.wait.class_index = class_index;
   ShmWaitRecord* record = call.wait.record;
-  if (record == nullptr || file == nullptr) return;
+  if (record == nullptr) return;
   if (record->state.load(kRelaxed) != call.wait.begun_state) return;
+  record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | call.wait.class_index, kRelease);
   const uint32_t name = file->name.load(kRelaxed);
   if (name == 0) return;
   const auto* granule = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, name);
@@ -221,13 +231,15 @@ void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
     if (ColdLock lock; lock) call->file = Bind(call->wait.class_index, fd, path, temporary);
     NameRecord(*call, call->file, &more);
   }
-  FinishFileWait(*call, ended, 0, more, [] {});
+  FinishFileWait<Mode::kAny>(*call, ended, 0, more, [] {});
   errno = error;
 }
 
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line) {
-  const bool begun = BeginFileWait(call, fd, Operation::kClose, -1, -1, source_file, line);
-  if (FileOfDescriptor(fd) != nullptr) {
+  ShmFile* file = FileOfDescriptor(fd);
+  const uint32_t flags = file == nullptr ? 0 : file->flags.load(kRelaxed);
+  const bool begun = (flags & kFlagEnabled) != 0 && BeginFileWaitAs<Mode::kAny>(call, file, flags, Operation::kClose, -1, -1, source_file, line);
+  if (file != nullptr) {
     // The file must stay until End has counted this close, also if it is dead or temporary.
     if (begun) call->file->open_count.fetch_add(1, kRelaxed);
     UnbindFile(fd);
@@ -239,7 +251,7 @@ void EndFileClose(FileWait* call, int rc) {
   (void)rc;  // on Linux the descriptor is gone whatever close() says
   const int error = errno;
   const EndedWait ended = EndWait<Mode::kAny>(call->wait);
-  FinishFileWait(*call, ended, 0, 0, [&] {
+  FinishFileWait<Mode::kAny>(*call, ended, 0, 0, [&] {
     if (ColdLock lock; lock) {
       call->file->open_count.fetch_sub(1, kRelaxed);
       if ((call->file->state.load(kRelaxed) & kFileTemporary) != 0 && call->file->open_count.load(kRelaxed) == 0) KillFile(*call->file);
@@ -271,7 +283,7 @@ void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
     }
   }
   NameRecord(*call, call->file, &more);
-  FinishFileWait(*call, ended, 0, more, [&] {
+  FinishFileWait<Mode::kAny>(*call, ended, 0, more, [&] {
     if (ColdLock lock; lock) {
       if (call->file != nullptr) call->file->open_count.fetch_sub(1, kRelaxed);
       if (rc == 0) on_success();
@@ -289,26 +301,49 @@ void EndFileName(FileWait* call, const char* path, int rc) {
   EndByName(call, path, rc, [] {});
 }
 
+namespace {
+
+// REQUIRES: cold lock, for both.
+void WasDeleted(ShmFile* file) {
+  if (IsLive(file)) KillFile(*file);
+}
+
+void WasRenamed(ShmFile* file, const char* new_path) {
+  const FileName name(new_path);
+  const uint32_t hash = HashName(name.view());
+  ShmFile* replaced = FindByName(name.view(), hash);
+  if (replaced != nullptr && replaced != file) KillFile(*replaced);  // the file of that name is no more
+  if (!IsLive(file) || replaced == file) return;
+  // The same instance under the new name; events that have happened keep the old one.
+  TakeFromBucket(*file);
+  GiveName(file->name.load(kRelaxed));
+  SetName(*file, name.view());
+  file->hash.store(hash, kRelaxed);
+  AddToBucket(*file);
+}
+
+// Does `then` with the file of a name where no event is counted.
+template <typename Then>
+void WithoutEvent(const char* path, Then then) {
+  if (!EnsureStarted() || path == nullptr) return;
+  const int error = errno;
+  if (ColdLock lock; lock && g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed) > 1) {
+    const FileName name(path);
+    then(FindByName(name.view(), HashName(name.view())));
+  }
+  errno = error;
+}
+
+}  // namespace
+
 void EndFileDelete(FileWait* call, const char* path, int rc) {
-  EndByName(call, path, rc, [&] {
-    if (IsLive(call->file)) KillFile(*call->file);
-  });
+  if (call == nullptr) return WithoutEvent(path, WasDeleted);
+  EndByName(call, path, rc, [&] { WasDeleted(call->file); });
 }
 
 void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc) {
-  EndByName(call, old_path, rc, [&] {
-    const FileName name(new_path);
-    const uint32_t hash = HashName(name.view());
-    ShmFile* replaced = FindByName(name.view(), hash);
-    if (replaced != nullptr && replaced != call->file) KillFile(*replaced);  // the file of that name is no more
-    if (!IsLive(call->file) || replaced == call->file) return;
-    // The same instance under the new name; events that have happened keep the old one.
-    TakeFromBucket(*call->file);
-    GiveName(call->file->name.load(kRelaxed));
-    call->file->name.store(TakeName(name.view()), kRelease);
-    call->file->hash.store(hash, kRelaxed);
-    AddToBucket(*call->file);
-  });
+  if (call == nullptr) return WithoutEvent(old_path, [&](ShmFile* file) { WasRenamed(file, new_path); });
+  EndByName(call, old_path, rc, [&] { WasRenamed(call->file, new_path); });
 }
 
 bool BindFile(uint32_t key, int fd, const char* name) {

@@ -34,7 +34,7 @@ inline void AddToFile(const FileWait& call, bool timed, uint64_t wait_ps, uint64
     const auto index = static_cast<uint32_t>(file - g_runtime.files);
     ShmStripe* stripe = FindStripe(thread, StripeObject(StripeKind::kFile, index, file->version.load(kRelaxed)), file->stripes);
     if (__builtin_expect(stripe != nullptr, 1)) AddToStripe(*stripe, Generation(ResetDomain::kFileInstances), group, timed, wait_ps, bytes);
-    return;
+    if (__builtin_expect(stripe != nullptr, 1) || (file->flags.load(kRelaxed) & kFlagDead) == 0) return;
   }
   const uint32_t class_index = call.wait.class_index;
   ShmStripe* stripe = FindStripe(thread, StripeObject(StripeKind::kClass, class_index, 0), g_runtime.classes[class_index].stripes);
@@ -42,43 +42,55 @@ inline void AddToFile(const FileWait& call, bool timed, uint64_t wait_ps, uint64
 }
 
 // All that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
-template <typename OnFile>
+template <Mode kMode, typename OnFile>
 PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits, OnFile on_file) {
-  const uint64_t nesting = CloseRecord<Mode::kAny>(call.wait, ended, more_state_bits);
-  const uint64_t wait_ps = DurationOf<Mode::kAny>(call.wait, ended);
+  const uint64_t nesting = CloseRecord<kMode, true>(call.wait, ended, more_state_bits);
+  const uint64_t wait_ps = DurationOf<kMode>(call.wait, ended);
   AddToFile(call, ended.timed, wait_ps, bytes);
   on_file();
-  AddToThreadCell(ThreadCell<Mode::kAny>(call.wait), ended.timed, wait_ps);
+  AddToThreadCell(ThreadCell<kMode>(call.wait), ended.timed, wait_ps);
   LeaveProbe(*call.wait.thread, nesting);
 }
 
 // Every Begin: false = do the operation plainly and call no End. Every End preserves errno.
 
-// requested_bytes -1: NUMBER_OF_BYTES is NULL. offset -1: none; else it is what OBJECT_INSTANCE_BEGIN shows (wl4678: the offset of a seek).
-inline bool BeginFileWait(FileWait* call, int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
-                          uint32_t line) {
-  ShmFile* file = FileOfDescriptor(fd);
-  if (file == nullptr) return false;
-  const uint32_t flags = file->flags.load(kRelaxed);
-  if (__builtin_expect((flags & kFlagEnabled) == 0, 0)) return false;
+template <Mode kMode>
+PFS_ALWAYS_INLINE bool BeginFileWaitAs(FileWait* call, ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
+                                       const char* source_file, uint32_t line) {
   call->file = file;
   call->operation = operation;
   const uint32_t name = file->name.load(kRelaxed);
-  const auto* granule = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, name);
   const WaitDetails details{(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0),
-                            requested_bytes >= 0 ? static_cast<uint64_t>(requested_bytes) : 0, 0, name, granule->version.load(kRelaxed)};
+                            requested_bytes >= 0 ? static_cast<uint64_t>(requested_bytes) : 0, 0, name, file->name_version.load(kRelaxed)};
   const uint64_t identity = offset >= 0 ? static_cast<uint64_t>(offset) : reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header);
-  return BeginWait<Mode::kAny, true>(call->wait, flags, file->class_index.load(kRelaxed), operation, identity, source_file, line, details);
+  return BeginWait<kMode, true>(call->wait, flags, file->class_index.load(kRelaxed), operation, identity, source_file, line, details);
+}
+
+// requested_bytes -1: NUMBER_OF_BYTES is NULL. offset -1: none; else it is what OBJECT_INSTANCE_BEGIN shows (wl4678: the offset of a seek).
+PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
+                                     uint32_t line) {
+  ShmFile* file = FileOfDescriptor(fd);
+  if (file == nullptr) return false;
+  const uint32_t flags = file->flags.load(kRelaxed);
+  if (__builtin_expect(IsAllOn(flags), 1)) return BeginFileWaitAs<Mode::kAllOn>(call, file, flags, operation, requested_bytes, offset, source_file, line);
+  if ((flags & kFlagEnabled) == 0) return false;
+  return BeginFileWaitAs<Mode::kAny>(call, file, flags, operation, requested_bytes, offset, source_file, line);
+}
+
+template <Mode kMode>
+PFS_ALWAYS_INLINE void EndFileWaitAs(const FileWait& call, int64_t bytes) {
+  const EndedWait ended = EndWait<kMode>(call.wait);
+  const uint64_t moved = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+  if (ShmWaitRecord* record = call.wait.record; record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0) {
+    record->bytes.store(moved, kRelease);
+  }
+  FinishFileWait<kMode>(call, ended, moved, 0, [] {});
 }
 
 // bytes < 0: failed, or the operation moves none: adds 0 bytes (SEMANTICS H10).
-inline void EndFileWait(FileWait* call, int64_t bytes) {
-  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
-  const uint64_t moved = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
-  if (ShmWaitRecord* record = call->wait.record; record != nullptr && (call->wait.begun_state & kRecordHasBytes) != 0) {
-    record->bytes.store(moved, kRelease);
-  }
-  FinishFileWait(*call, ended, moved, 0, [] {});
+PFS_ALWAYS_INLINE void EndFileWait(FileWait* call, int64_t bytes) {
+  if (__builtin_expect(IsAllOn(call->wait.flags), 1)) return EndFileWaitAs<Mode::kAllOn>(*call, bytes);
+  EndFileWaitAs<Mode::kAny>(*call, bytes);
 }
 
 bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line);
@@ -91,6 +103,7 @@ void EndFileClose(FileWait* call, int rc);
 // Operations that name a file: stat, delete, rename, truncate, mkdir, rmdir.
 bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* source_file, uint32_t line);
 void EndFileName(FileWait* call, const char* path, int rc);
+// These two also take call = nullptr: no event (instrument off, say), but the file is gone or has another name all the same.
 void EndFileDelete(FileWait* call, const char* path, int rc);
 void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc);
 

@@ -31,8 +31,8 @@ std::string status_reason;
 bool fork_holds_lock = false;
 
 void CopyText(uint8_t* to, size_t size, const std::string& text) {
-  std::memset(to, 0, size);
-  std::memcpy(to, text.data(), std::min(text.size(), size - 1));
+  std::fill_n(to, size, uint8_t{0});
+  std::copy_n(text.begin(), std::min(text.size(), size - 1), to);
 }
 
 void CachePointers() {
@@ -121,11 +121,13 @@ void BeforeFork() {
   if (fork_holds_lock) {
     pthread_mutex_lock(&cold_mutex);
     t_locals.in_cold_lock = true;
+    if (g_runtime.on) g_runtime.segment.CopyBeforeFork(KeptByChild);
   }
 }
 
 void AfterForkInParent() {
   if (!fork_holds_lock) return;
+  g_runtime.segment.ForgetCopy();
   t_locals.in_cold_lock = false;
   pthread_mutex_unlock(&cold_mutex);
 }

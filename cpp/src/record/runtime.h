@@ -56,7 +56,7 @@ class ColdLock {
 };
 
 // Fixes the options and starts. Fails if pfs has started already, or with the first bad option (nothing is started then).
-Status InitRuntime(std::string_view options);
+Status InitRuntime(std::string_view text);
 
 // True if pfs is on. Starts it at the first call: PFS_OPTIONS, PFS_DIR, PFS_SEGMENT.
 bool EnsureStarted();

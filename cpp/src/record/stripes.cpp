@@ -101,7 +101,10 @@ uint32_t FoldList(ShmClass& entry, uint32_t head, uint32_t object_gen, bool clas
 ShmStripe* FindStripeSlow(ThreadState& thread, uint64_t object, HalfWord& list) {
   const int error = errno;
   uint32_t found = 0;
+  bool is_dead = false;
   if (ColdLock lock; lock) {
+    is_dead = object >> 56 == static_cast<uint64_t>(StripeKind::kFile) &&
+              (g_runtime.files[static_cast<uint32_t>(object)].flags.load(kRelaxed) & kFlagDead) != 0;
     uint32_t adoptable = 0;
     for (uint32_t at = list.load(kRelaxed); at != 0 && found == 0; at = g_runtime.stripes[at].next.load(kRelaxed)) {
       const uint32_t owner = g_runtime.stripes[at].owner.load(kRelaxed);
@@ -115,7 +118,7 @@ ShmStripe* FindStripeSlow(ThreadState& thread, uint64_t object, HalfWord& list) 
       g_runtime.stripes[adoptable].owner.store(thread.slot, kRelaxed);
       found = adoptable;
     }
-    if (found == 0) {
+    if (found == 0 && !is_dead) {
       FoldGraves(4);
       if (ShmStripe* stripe = TakeStripe(); stripe != nullptr) {
         stripe->owner.store(thread.slot, kRelaxed);
@@ -127,7 +130,7 @@ ShmStripe* FindStripeSlow(ThreadState& thread, uint64_t object, HalfWord& list) 
   }
   errno = error;
   if (found == 0) {
-    CountLoss(Loss::kStatistics);
+    if (!is_dead) CountLoss(Loss::kStatistics);
     return nullptr;
   }
   thread.stripes.entries[StripeCache::Place(object)] = {object, found};

@@ -19,7 +19,8 @@ inline void ClearIo(ShmIoStat& io) {
   io.write_bytes.store(0, kRelease);
 }
 
-// Makes or adopts the calling thread's stripe. nullptr: no room, the event is counted as lost. Preserves errno. Cold.
+// Makes or adopts the calling thread's stripe. nullptr: no room, the event is counted as lost; or the file was deleted meanwhile (kFlagDead),
+// and the event is its class's. Preserves errno. Cold.
 [[gnu::noinline]] ShmStripe* FindStripeSlow(ThreadState& thread, uint64_t object, HalfWord& list);
 
 PFS_ALWAYS_INLINE ShmStripe* FindStripe(ThreadState& thread, uint64_t object, HalfWord& list) {

@@ -124,7 +124,7 @@ void EndThread(void* pointer) {
 }  // namespace
 
 bool StartThreads() {
-  const size_t bytes = g_runtime.segment.array(ArrayId::kThreads).capacity * sizeof(ThreadState*);
+  const size_t bytes = g_runtime.segment.array(ArrayId::kThreads).capacity * sizeof(*states);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   states = static_cast<ThreadState**>(memory);

@@ -77,7 +77,8 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
   if (__builtin_expect(thread == nullptr, 0)) return false;
   uint64_t outer = thread->nesting;
   if (__builtin_expect((outer & 0xff) >= kMaxNestedWaits, 0)) {
-    if (!MayBeginAfterAll(*thread, StackMark())) return false;
+    // All below the frame of whoever called is this call's: a wait that began there was left by a longjmp.
+    if (!MayBeginAfterAll(*thread, __builtin_dwarf_cfa())) return false;
     outer = thread->nesting;
   }
   const uint32_t thread_flags = thread->shared->flags.load(kRelaxed);
@@ -99,7 +100,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     const uint64_t id = thread->event_id + 1;
     thread->event_id = id;
     thread->open_waits[depth] = record;
-    if constexpr (kMode == Mode::kAny) thread->wait_frames[depth] = StackMark();  // nobody jumps out of a plain lock call
+    if constexpr (kMode == Mode::kAny || kDetailed) thread->wait_frames[depth] = StackMark();  // nobody jumps out of a plain lock call
     // Release: a reader that still takes the record for its chunk's last owner's sees that the lap has changed.
     record->event_id.store(id, kRelease);
     record->nesting_event_id.store(outer_event_id, kRelease);
@@ -172,12 +173,12 @@ PFS_ALWAYS_INLINE uint64_t DurationOf(const Wait& wait, const EndedWait& ended) 
 }
 
 // Completes and publishes the record. Returns what ThreadState::nesting becomes when the probe is left.
-template <Mode kMode>
+template <Mode kMode, bool kDetailed = false>
 PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {
   ShmWaitRecord* const record = wait.record;
   ThreadState& thread = *wait.thread;
   uint64_t nesting = wait.outer;
-  if constexpr (kMode == Mode::kAny) {
+  if constexpr (kMode == Mode::kAny || kDetailed) {
     // Not recorded, or gone: its chunk was taken away meanwhile (a child of fork(), a hold that overflowed).
     if (record == nullptr || __builtin_expect(record->state.load(kRelaxed) != wait.begun_state, 0)) {
       return thread.nesting & ~ThreadState::kInside;

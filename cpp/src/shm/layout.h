@@ -201,6 +201,7 @@ struct alignas(64) ShmFile {
   HalfWord stripes;                   // head of the list
   HalfWord open_count;
   HalfWord name;       // first granule of its name
+  HalfWord name_version;  // of that granule: what a record needs, without a look at another line
   HalfWord hash;       // of the name
   HalfWord hash_next;  // next file of the same bucket; link of the free list while free
   HalfWord state;      // kFileFree, kFileLive, kFileDead

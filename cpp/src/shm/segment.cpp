@@ -250,7 +250,8 @@ bool Segment::CopyArrays(const char* from, bool (*keep)(ArrayId)) {
       array.free_head.store(0, kRelaxed);
       continue;
     }
-    const uint64_t bytes = array.used.load(kRelaxed) * array.stride;
+    // Not beyond what has memory: element 0 is never stored to, and reading a hole of a full file system is SIGBUS.
+    const uint64_t bytes = std::min(array.used.load(kRelaxed) * array.stride, array.reserved.load(kRelaxed));
     array.reserved.store(RoundUp(bytes, kPage), kRelaxed);
     if (!Reserve(array.offset, bytes)) return false;
     std::memcpy(base_ + array.offset, from + array.offset, bytes);
@@ -258,12 +259,30 @@ bool Segment::CopyArrays(const char* from, bool (*keep)(ArrayId)) {
   return true;
 }
 
+void Segment::CopyBeforeFork(bool (*keep)(ArrayId)) {
+  void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return;  // the child copies what it finds
+  copy_ = static_cast<char*>(mapped);
+  CopyFromShared(copy_, base_, RoundUp(sizeof(ShmHeader), kPage));
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    const ShmArray& array = header()->arrays[i];
+    if (!keep(static_cast<ArrayId>(i))) continue;
+    CopyFromShared(copy_ + array.offset, base_ + array.offset, std::min(array.used.load(kRelaxed) * array.stride, array.reserved.load(kRelaxed)));
+  }
+}
+
+void Segment::ForgetCopy() {
+  if (copy_ != nullptr) munmap(copy_, bytes_);
+  copy_ = nullptr;
+}
+
 void Segment::CopyForChild(bool (*keep)(ArrayId), std::string* reason) {
   char* const parent = base_;
+  const char* const source = copy_ != nullptr ? copy_ : base_;
   const size_t bytes = bytes_;
   bool done = false;
   if (!path_.empty() && OpenFile(bytes, reason)) {
-    done = CopyArrays(parent, keep);
+    done = CopyArrays(source, keep);
     if (!done) {
       *reason = "no room for the segment of a forked child";
       unlink(path_.c_str());
@@ -271,10 +290,11 @@ void Segment::CopyForChild(bool (*keep)(ArrayId), std::string* reason) {
     }
   }
   // The parent's file must never be written by two: without memory of its own the child has nowhere to go.
-  if (!done && (!MapPrivate(bytes) || !CopyArrays(parent, keep))) abort();
+  if (!done && (!MapPrivate(bytes) || !CopyArrays(source, keep))) abort();
   // The old mapping gives way to the new one at the same addresses: every pointer of the program stays good.
   if (mremap(base_, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, parent) == MAP_FAILED) abort();
   base_ = parent;
+  ForgetCopy();
   FillIdentity(header());
 }
 

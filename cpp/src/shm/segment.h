@@ -44,6 +44,10 @@ class Segment {
   // After fork(), in the child: the same addresses, a file (or private memory) of its own. The header and the arrays that `keep` names
   // hold what they held; the others are empty.
   void CopyForChild(bool (*keep)(ArrayId), std::string* reason);
+  // Before fork(), in the parent: puts aside what the child will need. The segment is shared memory: while the child copies, the parent's other
+  // threads go on changing it. ForgetCopy() in the parent afterwards.
+  void CopyBeforeFork(bool (*keep)(ArrayId));
+  void ForgetCopy();
   // Removes the file. The mapping stays until exit: late probes may still store.
   void Remove();
 
@@ -73,6 +77,7 @@ class Segment {
 
   char* base_ = nullptr;
   size_t bytes_ = 0;
+  char* copy_ = nullptr;  // same size, private memory
   std::string path_;
 };
 

@@ -170,10 +170,12 @@ bool Snapshot::CopyChunk(const ChunkHead& head, WaitFilter* filter, std::vector<
   }
   // The mask after the records: a TRUNCATE that ended before this reading began is seen.
   const uint64_t hidden = chunk.hidden[filter->view].load(kAcquire);
+#if !defined(PFS_BREAK_SEQLOCK)
   if (chunk.lap.load(kRelaxed) != head.lap) {
     copies->resize(size_before);
     return false;
   }
+#endif
   if (hidden >> 32 == head.lap && static_cast<uint32_t>(hidden) != 0) {
     const auto is_hidden = [&](const WaitCopy& c) { return (hidden >> c.place & 1) != 0; };
     copies->erase(std::remove_if(copies->begin() + static_cast<ptrdiff_t>(size_before), copies->end(), is_hidden),
@@ -244,17 +246,24 @@ void Snapshot::ForEachLiveThreadsWaits(const WaitFilter& start, uint64_t enough,
     while (end < heads.size() && heads[end].thread_id == heads[begin].thread_id) ++end;
     std::vector<ChunkHead> own(heads.begin() + static_cast<ptrdiff_t>(begin),
                                heads.begin() + static_cast<ptrdiff_t>(end));
-    // A chunk that was taken away, and whatever is older: that part of the thread's life is not in the pool any more.
-    // If rows are missing for it, the thread went on while we were kept from reading: look at where it is now.
+    // A chunk that was taken away: that part of the thread's life is not in the pool any more. What is older counts if it
+    // was still open when the next chunk began: then the thread kept it. If rows are missing, the thread went on while we
+    // were kept from reading: look at where it is now.
     for (int attempt = 0; attempt < 8; ++attempt) {
       copies.clear();
       WaitFilter filter = start;
-      size_t i = 0;
-      while (i < own.size() && CopyChunk(own[i], &filter, &copies)) {
-        select(&copies, &filter);
-        ++i;
+      bool is_whole = true;
+      uint64_t first_event_id = ~uint64_t{0};  // of the last chunk that was there
+      for (const ChunkHead& head : own) {
+        if (CopyChunk(head, &filter, &copies)) {
+          first_event_id = head.first_event_id;
+          select(&copies, &filter);
+        } else {
+          is_whole = false;
+          filter.from_end_id = std::max(filter.from_end_id, first_event_id);
+        }
       }
-      if (i == own.size() || copies.size() >= enough) break;
+      if (is_whole || copies.size() >= enough) break;
       own = ChunkHeads();
       const uint64_t thread_id = heads[begin].thread_id;
       own.erase(

@@ -1,4 +1,5 @@
 // Cells, stripes and totals of classes. The map of who counts where is "Protocols" in docs/architecture.md.
+#include <algorithm>
 #include <ctime>
 #include <vector>
 
@@ -236,7 +237,9 @@ void Snapshot::AddObjects(const Totals& totals, const uint32_t (&resets)[static_
     const Found found = ReadFileStat(static_cast<uint32_t>(i), instances_gen(Family::kFile), &file);
     add(found, found == Found::kRead ? file.instrument->index : class_index, file.io);
   }
-  for (uint64_t i = 1; i < graves_.used(); ++i) {
+  // As many as there are now: a grave that is younger than this snapshot has numbers of older objects.
+  const uint64_t graves = std::min(view_.used(ArrayId::kGraves), graves_.capacity());
+  for (uint64_t i = 1; i < graves; ++i) {
     const ShmGrave* grave = graves_.at(i);
     if (grave == nullptr) break;
     const uint32_t class_index = grave->class_index.load(kAcquire);  // pairs with the digging of the grave

@@ -34,12 +34,6 @@ int t_mutex_free(pfs_mutex_t* m) {
 int t_mutex_lock(pfs_mutex_t* m) { return pfs_mutex_lock(m); }
 int t_mutex_trylock(pfs_mutex_t* m) { return pfs_mutex_trylock(m); }
 int t_mutex_unlock(pfs_mutex_t* m) { return pfs_mutex_unlock(m); }
-int t_mutex_is_instrumented(pfs_mutex_t* m) { return m->instance != NULL; }
-/* A new one in old memory: the same address. */
-int t_mutex_again(pfs_mutex_t* m, pfs_key_t key) {
-  int rc = pfs_mutex_destroy(m);
-  return rc != 0 ? rc : pfs_mutex_init(key, m, NULL);
-}
 
 pfs_instance_t* t_own_new(pfs_key_t key, void* identity) { return pfs_mutex_create(key, identity); }
 void t_own_free(pfs_instance_t* instance) { pfs_mutex_discard(instance); }

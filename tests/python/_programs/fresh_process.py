@@ -1,6 +1,7 @@
 """``@fresh_process()``: a test function whose body runs in a process of its own, with a segment of its own.
 
-Its arguments come from pytest.mark.parametrize and must be JSON. Warnings are errors there too. The working directory is an empty folder.
+Its arguments come from pytest.mark.parametrize and must be JSON. Warnings are errors there too. The working directory is an
+empty folder.
 """
 
 from __future__ import annotations
@@ -32,7 +33,20 @@ def driver_library() -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     library, include = pfs.get_library_dir(), pfs.get_include()
     output = f"{folder}/driver.so"
-    command = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Werror", "-O1", "-g", "-fPIC", "-shared", str(HERE / "driver.c"), "-o", output]
+    command = [
+        "gcc",
+        "-std=c11",
+        "-D_GNU_SOURCE",
+        "-Wall",
+        "-Werror",
+        "-O1",
+        "-g",
+        "-fPIC",
+        "-shared",
+        str(HERE / "driver.c"),
+        "-o",
+        output,
+    ]
     subprocess.run([*command, f"-I{include}", f"-L{library}", f"-Wl,-rpath,{library}", "-lperfschema", "-lpthread"], check=True)
     return output
 

@@ -1,0 +1,79 @@
+/* driver.c CASE N: the operation of CASE, N times. For callgrind: a user's program, public headers only. Case "memory" prints how many
+ * bytes of its segment are resident.
+ *
+ * What is recorded is set by PFS_OPTIONS. PFS_BENCH_PADDING=n adds n instructions to each operation: the negative control of the gate.
+ */
+#define _GNU_SOURCE
+#include <perfschema/pfs.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef PFS_BENCH_PADDING
+#define PFS_BENCH_PADDING 0
+#endif
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define PADDING __asm__ volatile(".rept " TEXT(PFS_BENCH_PADDING) "\n\tnop\n\t.endr")
+
+static pfs_key_t mutex_key, file_key;
+static pfs_mutex_info_t mutexes[] = {{&mutex_key, "LOCK_driver", 0, "A mutex."}};
+static pfs_file_info_t files[] = {{&file_key, "driver", 0, "A file."}};
+
+int main(int argc, char** argv) {
+  static pthread_mutex_t bare = PTHREAD_MUTEX_INITIALIZER;
+  static pfs_mutex_t m;
+  char buffer[120];
+  if (argc != 3) return 2;
+  const char* what = argv[1];
+  const long n = atol(argv[2]);
+  pfs_register_mutex("bench", mutexes, 1);
+  pfs_register_file("bench", files, 1);
+  pfs_mutex_init(mutex_key, &m, NULL);
+  if (strcmp(what, "bare") == 0) {
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      pthread_mutex_lock(&bare);
+      pthread_mutex_unlock(&bare);
+    }
+  } else if (strcmp(what, "lock") == 0) {
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      pfs_mutex_lock(&m);
+      pfs_mutex_unlock(&m);
+    }
+  } else if (strcmp(what, "trylock") == 0) {
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      if (pfs_mutex_trylock(&m) == 0) pfs_mutex_unlock(&m);
+    }
+  } else if (strcmp(what, "pread") == 0) {
+    int fd = pfs_open(file_key, "/proc/self/exe", O_RDONLY);
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      if (pfs_pread(fd, buffer, sizeof buffer, 0) != (ssize_t)sizeof buffer) return 3;
+    }
+    pfs_close(fd);
+  } else if (strcmp(what, "fread") == 0) {
+    FILE* stream = pfs_fopen(file_key, "/proc/self/exe", "rb");
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      if (pfs_fread(buffer, 1, 1, stream) != 1) pfs_rewind(stream);
+    }
+    pfs_fclose(stream);
+  } else if (strcmp(what, "memory") == 0) {
+    struct stat segment;
+    for (long i = 0; i < n; ++i) {
+      pfs_mutex_lock(&m);
+      pfs_mutex_unlock(&m);
+    }
+    if (stat(pfs_segment_path(), &segment) != 0) return 3;
+    printf("%lld\n", (long long)segment.st_blocks * 512);
+  } else {
+    return 2;
+  }
+  return 0;
+}

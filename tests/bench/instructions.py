@@ -1,0 +1,137 @@
+"""Instructions per operation, counted by callgrind: (run of 2 N operations - run of N) / N. Exact enough for a gate on a noisy machine.
+
+    python tests/bench/instructions.py            shows them beside the baseline
+    python tests/bench/instructions.py --write    makes them the baseline (tests/bench/baseline.json)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pfs
+
+HERE = Path(__file__).resolve().parent
+BASELINE = HERE / "baseline.json"
+# What a case may grow by: 5 %, and never as much as the 20 instructions that the negative control adds.
+GATE, MOST = 1.05, 15.0
+OPERATIONS = 4_000
+
+_NO_RECORD = "performance_schema_consumer_events_waits_current=OFF"
+_NO_HISTORY = "performance_schema_consumer_events_waits_history=OFF"
+_NO_LONG = "performance_schema_consumer_events_waits_history_long=OFF"
+
+
+@dataclass(frozen=True)
+class Case:
+    operation: str  # of driver.c
+    options: str = ""
+
+
+# The pool of records is small, so that both runs have filled it and differ by events alone.
+_SMALL = "performance_schema_events_waits_history_long_size=500"
+CASES = {
+    "lock/bare": Case("bare"),
+    "lock/disabled": Case("lock", "performance_schema_instrument='wait/%=OFF'"),
+    "lock/counted": Case("lock", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "lock/timed": Case("lock", _NO_RECORD),
+    "lock/current": Case("lock", f"{_NO_HISTORY},{_NO_LONG}"),
+    "lock/all": Case("lock"),
+    "trylock/all": Case("trylock"),
+    "pread/disabled": Case("pread", "performance_schema_instrument='wait/%=OFF'"),
+    "pread/counted": Case("pread", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "pread/all": Case("pread"),
+    "fread/all": Case("fread"),
+}
+
+
+def compiler() -> str:
+    return subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.partition("\n")[0]
+
+
+def build(folder: Path, padding: int = 0) -> Path:
+    """driver.c as a user compiles it, against the installed package."""
+    program = folder / f"driver-{padding}"
+    library = pfs.get_library_dir()
+    flags = ["-std=c11", "-O2", f"-DPFS_BENCH_PADDING={padding}", f"-I{pfs.get_include()}"]
+    link = [f"-L{library}", f"-Wl,-rpath,{library}", "-lperfschema", "-lpthread"]
+    subprocess.run(["gcc", *flags, str(HERE / "driver.c"), "-o", str(program), *link], check=True)
+    return program
+
+
+def _count(program: Path, case: Case, operations: int) -> int:
+    options = ",".join(filter(None, [_SMALL, case.options]))
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
+    with tempfile.TemporaryDirectory() as folder:
+        env.update(PFS_OPTIONS=options, PFS_DIR=folder)
+        command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program), case.operation, str(operations)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode != 0 or found is None:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
+    return int(found[1])
+
+
+def measure(program: Path, names: list[str] | None = None) -> dict[str, float]:
+    chosen = list(CASES) if names is None else names
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        counts = {
+            (name, times): pool.submit(_count, program, CASES[name], times * OPERATIONS) for name in chosen for times in (1, 2)
+        }
+    return {name: round((counts[name, 2].result() - counts[name, 1].result()) / OPERATIONS, 2) for name in chosen}
+
+
+def baseline() -> dict[str, float]:
+    return dict(json.loads(BASELINE.read_text())["instructions_per_operation"])
+
+
+def _ceiling(before: float) -> float:
+    return min(GATE * before, before + MOST)
+
+
+def regressions(measured: dict[str, float]) -> list[str]:
+    """Cases above the gate, one line each; empty if all hold."""
+    known = baseline()
+    return [
+        f"{name}: {now:.1f} instructions per operation, baseline {known[name]:.1f} ({100 * (now / known[name] - 1):+.1f} %; it may be {_ceiling(known[name]):.1f})"
+        for name, now in measured.items()
+        if now > _ceiling(known[name])
+    ]
+
+
+def advice() -> str:
+    made_with = json.loads(BASELINE.read_text())["compiler"]
+    return (
+        f"The baseline was made with {made_with}; this is {compiler()}. If the new figures are right (another compiler, a step that is worth "
+        "its price), make them the baseline and say why in the commit:\n    python tests/bench/instructions.py --write"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="make this the baseline")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        measured = measure(build(Path(folder)))
+    if given.write:
+        BASELINE.write_text(json.dumps({"compiler": compiler(), "instructions_per_operation": measured}, indent=2) + "\n")
+    known = baseline()
+    for name, now in measured.items():
+        before = known.get(name)
+        print(f"{name:16}{now:9.2f}" + ("" if before is None else f"{before:9.2f}{100 * (now / before - 1):+8.1f} %"))
+    missed = regressions({name: now for name, now in measured.items() if name in known})
+    if missed:
+        print(advice())
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""The hot paths execute no more instructions than the committed baseline plus 5 % (and never 20 more)."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.bench import instructions
+
+pytestmark = [
+    pytest.mark.bench,
+    pytest.mark.skipif(shutil.which("valgrind") is None or shutil.which("gcc") is None, reason="needs valgrind and gcc"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the baseline is that of x86-64"),
+]
+
+
+def test_no_case_is_above_its_baseline(tmp_path: Path) -> None:
+    measured = instructions.measure(instructions.build(tmp_path))
+    missed = instructions.regressions(measured)
+    assert not missed, "\n".join([*missed, instructions.advice()])
+
+
+def test_the_gate_fails_when_a_path_gets_20_instructions_longer(tmp_path: Path) -> None:
+    padded = instructions.build(tmp_path, padding=20)
+    missed = instructions.regressions(instructions.measure(padded))
+    assert [line.partition(":")[0] for line in missed] == list(instructions.CASES)
+
+
+def test_every_case_has_a_baseline() -> None:
+    assert instructions.baseline().keys() == instructions.CASES.keys()

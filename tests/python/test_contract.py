@@ -1,0 +1,356 @@
+"""What holds for every table, whatever it shows: the facts of MySQL's schema, dtypes, NULLs, keys, operations, docs, every
+state of pfs.
+
+tests/golden/mysql_tables.json has the facts of the tables as MySQL 8.4 and the seeds have them; DIFFERENCES says where pfs
+goes its own way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pfs
+from pfs import _core
+from tests.python._programs.driver import Mutex, OwnLock, Worker, key_of, raises, rows, settings
+from tests.python._programs.fresh_process import fresh_process
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "mysql_tables.json"
+TABLES = pfs.tables()
+Facts = dict[str, Any]
+
+YES_NO = "enum('YES','NO')"
+DIFFERENCES: dict[str, Facts] = {
+    # DESIGN 8, wl4878: which events go to the trace.
+    "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]]},
+    # DESIGN 6: TICK, and the processor time of a thread.
+    "performance_timers": {
+        "types": {"TIMER_NAME": "enum('CYCLE','NANOSECOND','MICROSECOND','MILLISECOND','TICK','THREAD_CPU')"},
+    },
+}
+
+
+def golden() -> dict[str, Facts]:
+    facts: dict[str, Facts] = json.loads(GOLDEN.read_text())
+    return facts
+
+
+def expected(table: str) -> Facts:
+    """The facts of a table with the differences put in."""
+    facts: Facts = golden()[table]
+    own = DIFFERENCES.get(table, {})
+    facts["columns"] = [[name, own.get("types", {}).get(name, kind), null] for name, kind, null in facts["columns"]] + own.get(
+        "added", []
+    )
+    return facts
+
+
+def dtype_of(column: _core.ColumnFacts) -> str:
+    """DESIGN 9: the dtype that a declaration asks for."""
+    kind, nullable = column["kind"], column["nullable"]
+    if kind in ("text", "set"):
+        return "string"
+    if kind in ("enum",):
+        return "category"
+    if kind == "timestamp":
+        return "datetime64[us]"
+    return (
+        kind.replace("int", "Int").replace("uI", "UI") if nullable and kind != "double" else {"double": "float64"}.get(kind, kind)
+    )
+
+
+def load() -> None:
+    """Something of everything: objects live and dead, open and ended events, two threads."""
+    m = Mutex("contract/LOCK_one").use(20)
+    Mutex("contract/LOCK_one").use(3).free()
+    OwnLock("contract/LOCK_own", 0x77).begin()
+    with pfs.open("file", "w", name="contract/data") as f:
+        f.write("text" * 100)
+    with pfs.open("file", name="contract/data") as f:
+        f.read()
+    key_of("thread", "contract/worker")
+    worker = Worker()
+    worker.do(m.use, 5)
+    worker.do(pfs.set_account, "anna", "desk")
+
+
+def check_frame(table: str) -> int:
+    """A frame of the table is as its declaration says. Gives its number of rows."""
+    facts = _core.facts(table)
+    frame = pfs.table(table)
+    assert list(frame.columns) == [column["name"] for column in facts["columns"]]
+    for column in facts["columns"]:
+        values = frame[column["name"]]
+        dtype = "string" if str(values.dtype).startswith("string") else str(values.dtype)
+        assert dtype == dtype_of(column), (table, column["name"], dtype)
+        assert column["nullable"] or not values.isna().any(), (table, column["name"])
+        if column["values"] and column["kind"] == "enum":
+            assert list(values.cat.categories) == list(column["values"])
+        if (width := re.fullmatch(r"varchar\((\d+)\)", column["sql_type"])) and len(frame):
+            assert int(values.str.len().max() if values.notna().any() else 0) <= int(width[1])
+    key = list(facts["key"])
+    assert not key or not frame.duplicated(key).any(), (table, key)
+    return len(frame)
+
+
+def test_the_list_of_tables_is_that_of_the_golden_file() -> None:
+    """DESIGN 9: schema/tables.json is the list; a table that is not in it must be named here."""
+    assert set(golden()) <= set(TABLES)
+    assert set(TABLES) - set(golden()) == set()
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_declaration_is_that_of_the_schema(table: str) -> None:
+    """DESIGN 9: names, order, SQL types, NULLs, key, operations, what can be updated, what is readable when off."""
+    want, have = expected(table), _core.facts(table)
+    assert [[c["name"], c["sql_type"], c["nullable"]] for c in have["columns"]] == want["columns"]
+    assert list(have["operations"]) == want["operations"]
+    assert list(have["key"]) == want["key"]
+    assert [c["name"] for c in have["columns"] if c["writable"]] == want["updatable"]
+    assert have["available_when_disabled"] == want["available_when_disabled"]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_docs_are_sentences_and_the_joins_that_they_name_exist(table: str) -> None:
+    """DESIGN 9: one sentence each, ending in a period; "joins table.COLUMN" names a column of a compatible type."""
+    facts = _core.facts(table)
+    columns = {name: {c["name"]: c for c in _core.facts(name)["columns"]} for name in TABLES}
+    for doc, column in [(facts["doc"], None), *[(c["doc"], c) for c in facts["columns"]]]:
+        assert re.fullmatch(r"[A-Z0-9][^\n]*[^.\s]\.", doc), doc
+        for other, name in re.findall(r"\b([a-z_]+)\.([A-Z_]+)\b", doc):
+            assert name in columns[other], doc
+            if column is not None and "joins" in doc:
+                assert (columns[other][name]["kind"] in ("text", "enum")) == (column["kind"] in ("text", "enum")), doc
+        for named in re.findall(r"performance_schema_[a-z_]+[a-z]", doc):
+            assert named in pfs.variables, doc
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_ddl_names_every_column_type_and_key(table: str) -> None:
+    """Issue 2: the CREATE TABLE text derives from the declaration."""
+    facts, text = _core.facts(table), pfs.ddl(table)
+    position = 0
+    for column in facts["columns"]:
+        line = next(line for line in text[position:].splitlines() if re.match(rf"\s*`?{column['name']}`? ", line))
+        position = text.index(line, position) + len(line)
+        assert column["sql_type"].lower() in line.lower()
+        assert ("NOT NULL" in line) is not column["nullable"]
+    for name in facts["key"]:
+        assert name in text.partition("PRIMARY KEY")[2]
+
+
+@fresh_process()
+def test_frames_keep_the_contract_on_an_empty_engine() -> None:
+    """DESIGN 9: dtypes and NULLs also without a row."""
+    for table in TABLES:
+        check_frame(table)
+
+
+@fresh_process()
+def test_frames_keep_the_contract_with_something_of_everything() -> None:
+    """DESIGN 9: dtypes as declared, never object; no NA where NOT NULL; key unique; text within its width."""
+    load()
+    assert {table for table in TABLES if check_frame(table) == 0} == set()
+
+
+@fresh_process(
+    ",".join(
+        f"performance_schema_consumer_{name}=OFF"
+        for name in ("global_instrumentation", "thread_instrumentation", "events_waits_current")
+    )
+)
+def test_frames_keep_the_contract_with_everything_disabled() -> None:
+    """Issue 2: all consumers off: tables are readable, events and counts stay empty."""
+    pfs.setup_consumers.update(enabled=False)
+    load()
+    for table in TABLES:
+        number = check_frame(table)
+        assert number == 0 or not table.startswith("events_waits_history")
+        assert sum(row.get("COUNT_STAR", 0) for row in rows(table)) == 0
+
+
+@fresh_process("performance_schema=OFF")
+def test_frames_keep_the_contract_with_pfs_off() -> None:
+    """L10: all readable; empty but for those that are always available; every one of these has rows."""
+    load()
+    for table in TABLES:
+        assert (check_frame(table) > 0) == _core.facts(table)["available_when_disabled"], table
+        if "TRUNCATE" in _core.facts(table)["operations"]:
+            pfs.truncate(table)
+        else:
+            raises(pfs.OperationNotAllowed, partial(pfs.truncate, table), "TRUNCATE")
+
+
+@fresh_process(PFS_SEGMENT="private")
+def test_frames_keep_the_contract_with_a_private_segment() -> None:
+    """DESIGN 5: PFS_SEGMENT=private: the same tables."""
+    load()
+    assert {table for table in TABLES if check_frame(table) == 0} == set()
+
+
+@fresh_process()
+def test_frames_keep_the_contract_while_a_thread_writes() -> None:
+    """Law 3: a reader never shows nonsense: the contract holds in the middle of work, and every event is whole."""
+    load()
+    m = Mutex("contract/LOCK_busy")
+    key = key_of("file", "contract/busy")
+    workers = [Worker(), Worker()]
+
+    def work() -> None:
+        from tests.python._programs.driver import C
+
+        for i in range(3000):
+            m.use()
+            if i % 10 == 0:
+                fd = C.open(key, f"f{i % 30}", 0o102, 0o600)
+                C.write(fd, 10)
+                C.close(fd)
+                C.unlink(key, f"f{i % 30}")
+            if i % 500 == 0:
+                Mutex("contract/LOCK_short").use().free()
+
+    for worker in workers:
+        worker.start(work)
+    for _ in range(5):
+        for table in TABLES:
+            check_frame(table)
+        for row in rows("events_waits_history_long"):
+            assert row["TIMER_WAIT"] == row["TIMER_END"] - row["TIMER_START"]
+            assert row["END_EVENT_ID"] >= row["EVENT_ID"] > 0
+            assert row["OPERATION"]
+            assert row["EVENT_NAME"].startswith("wait/")
+        for row in rows("file_summary_by_event_name"):
+            assert row["COUNT_STAR"] == row["COUNT_READ"] + row["COUNT_WRITE"] + row["COUNT_MISC"]
+    for worker in workers:
+        worker.result()
+    assert sum(row["COUNT_STAR"] for row in rows("events_waits_summary_by_instance", OBJECT_INSTANCE_BEGIN=m.at)) == 6000
+
+
+@fresh_process()
+@pytest.mark.parametrize("table", TABLES)
+def test_operations_do_what_they_say_or_are_refused(table: str) -> None:
+    """F12, F14, F15: TRUNCATE empties events, zeroes summaries, keeps status; elsewhere it is refused and changes nothing."""
+    load()
+    # An event that is open stays out of the way of counting.
+    facts, before = _core.facts(table), rows(table)
+    if "TRUNCATE" not in facts["operations"]:
+        state = settings()
+        text = raises(pfs.OperationNotAllowed, lambda: pfs.truncate(table), table, "TRUNCATE")
+        assert all(operation in text for operation in facts["operations"])
+        assert settings() == state
+        assert len(rows(table)) == len(before)
+        return
+    pfs.truncate(table)
+    after = rows(table)
+    if table == "global_status":
+        assert after == before
+    elif "_summary_" in table:
+        assert len(after) == len(before) > 0
+        numbers = {c["name"] for c in facts["columns"] if c["unit"] and c["name"] not in facts["key"]}
+        assert {row[name] for row in after for name in numbers} == {0}
+        for was, now in zip(before, after, strict=True):
+            assert {c: was[c] for c in facts["key"]} == {c: now[c] for c in facts["key"]}
+    else:
+        assert after == []
+
+
+@fresh_process()
+def test_columns_of_a_frame_may_be_chosen_and_names_ignore_case() -> None:
+    """Issue 2: pfs.table(name, columns)."""
+    load()
+    for table in TABLES:
+        names = [column["name"] for column in _core.facts(table)["columns"]]
+        assert list(pfs.table(table.upper(), [name.lower() for name in names[::-1]]).columns) == names[::-1]
+
+
+# ---- Must hold 9: bad input --------------------------------------------------------------------------------------------------
+
+
+@fresh_process()
+def test_bad_input_is_named_with_what_is_legal_and_changes_nothing() -> None:
+    """Issue 2, must hold 9: unknown table, column, instrument, timer; bad enum; read-only column; illegal TRUNCATE; bad names."""
+    load()
+    state = settings()
+    for call in (pfs.table, pfs.ddl, pfs.truncate, pfs.describe):
+        raises(pfs.UnknownTable, partial(call, "event_waits_current"), "event_waits_current", "'events_waits_current'")
+        raises(pfs.UnknownTable, partial(call, ""))
+    raises(pfs.UnknownColumn, lambda: pfs.table("threads", ["THREADID"]), "threads", "THREAD_ID")
+    raises(pfs.InvalidValue, lambda: pfs.table("threads", ["NAME", "name"]), "NAME")
+    raises(
+        pfs.UnknownName,
+        lambda: pfs.setup_instruments["wait/synch/mutex/contract/LOCK_onee"],
+        "wait/synch/mutex/contract/LOCK_one",
+    )
+    raises(pfs.UnknownName, lambda: pfs.setup_consumers["events_wait_current"], "events_waits_current")
+    raises(pfs.UnknownName, lambda: pfs.setup_timers["waits"], "wait")
+    raises(pfs.InvalidValue, lambda: pfs.setup_timers.update("wait", timer_name="SUNDIAL"), "SUNDIAL", "CYCLE", "TICK")
+    raises(pfs.InvalidValue, lambda: pfs.setup_timers.update("wait", timer_name="THREAD_CPU"), "CYCLE", "TICK")
+    raises(pfs.InvalidValue, lambda: pfs.setup_instruments.update(enabled="PERHAPS"), "PERHAPS", "YES", "NO")
+    raises(pfs.InvalidValue, lambda: pfs.setup_consumers.update(enabled=""), "YES", "NO")
+    raises(pfs.InvalidValue, lambda: pfs.setup_instruments.update("%"), "enabled", "timed")
+    raises(pfs.Error, lambda: pfs.setup_instruments.update("%", flags="controlled"), "memory")
+    raises(pfs.OperationNotAllowed, lambda: setattr(pfs.setup_instruments["%"], "documentation", "x"), "enabled", "timed")
+    raises(pfs.OperationNotAllowed, lambda: setattr(pfs.threads["%"], "name", "x"), "instrumented", "history")
+    raises(pfs.OperationNotAllowed, lambda: pfs.truncate("threads"), "SELECT", "UPDATE")
+    raises(pfs.UnknownName, lambda: pfs.variables["events_waits_history_sizes"], "events_waits_history_size")
+    raises(pfs.UnknownName, lambda: pfs.status["lost"], "Performance_schema_")
+    raises(pfs.StateError, lambda: pfs.configure(events_waits_history_size=3))
+    for make in (pfs.Lock, pfs.wait):
+        for name in ("noslash", "/x", "x/", "toolongcomponent/x", "a/" + "b" * 120, "a/b%", "a/\n", ""):
+            raises(pfs.InvalidValue, partial(make, name))
+    for name in ("noslash", "/x", "x/", "a_component_too_long/x", "a/" + "b" * 120):
+        raises(pfs.InvalidValue, partial(pfs.open, "file", name=name))
+    raises(pfs.InvalidValue, lambda: pfs.set_account("x" * 33, "desk"), "32")
+    raises(pfs.InvalidValue, lambda: pfs.set_account("anna", "x" * 256), "255")
+    raises(pfs.InvalidValue, lambda: pfs.set_thread_name("x" * 200))
+    raises(pfs.InvalidValue, lambda: pfs.set_thread_name(""))
+    assert settings() == state
+
+
+@fresh_process()
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("performance_schema_max_mutex_clases=3", ["performance_schema_max_mutex_classes"]),
+        ("performance_schema_max_mutex_classes=many", ["many", "0", "1024"]),
+        ("performance_schema_max_mutex_classes=-1", ["0", "1024"]),
+        ("performance_schema_max_mutex_classes=99999999999999999999", ["1024"]),
+        ("performance_schema=maybe", ["maybe", "ON", "OFF"]),
+        ("performance_schema", ["name=value"]),
+        ("performance_schema_instrument=x", ["PATTERN=ON"]),
+        ("performance_schema_instrument='x=perhaps'", ["perhaps", "COUNTED"]),
+        ("performance_schema_consumer_event=ON", ["events_waits_current"]),
+        ("performance_schema_consumer_events_waits_current=perhaps", ["ON", "OFF"]),
+    ],
+)
+def test_bad_options_of_pfs_init_start_and_change_nothing(option: str, words: list[str]) -> None:
+    """Must hold 9: pfs_init() with a bad option: an error that names what is legal; a good one next to it does not act."""
+    from tests.python._programs.driver import perfschema
+
+    library = perfschema()
+    assert library.pfs_init(f"performance_schema_events_waits_history_size=3,{option}".encode()) == (
+        2 if "clases" in option else 1
+    )
+    text = library.pfs_last_error().decode()
+    assert all(word in text for word in words), text
+    assert library.pfs_init(b"performance_schema_max_file_classes=7") == 0
+    assert (pfs.variables["max_file_classes"], pfs.variables["events_waits_history_size"]) == (7, 10)
+    assert library.pfs_init(b"performance_schema_max_file_classes=8") == 6
+    assert pfs.variables["max_file_classes"] == 7
+
+
+@fresh_process(
+    "performance_schema_max_mutex_clases=3,performance_schema_events_waits_history_size=3,performance_schema_max_file_classes=x"
+)
+def test_bad_options_of_the_environment_are_told_and_the_good_ones_act() -> None:
+    """Law 2: PFS_OPTIONS with a mistake: the program runs on with the good ones, pfs.status says what was wrong."""
+    assert pfs.variables["events_waits_history_size"] == 3
+    assert pfs.variables["max_file_classes"] == 80
+    reason = str(pfs.status["Performance_schema_status_reason"])
+    assert "performance_schema_max_mutex_clases" in reason
+    assert "performance_schema_max_mutex_classes" in reason

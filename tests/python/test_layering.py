@@ -1,0 +1,102 @@
+"""The shape of the source tree (DESIGN 4, 11): one way of includes, no huge file, pybind11 in one room. Each check sees a sin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# A room may include itself and those before it.
+ROOMS = ["base", "shm", "record", "setup", "aggregate", "snapshot", "table", "tables", "capi", "bindings"]
+MOST_LINES = 500
+
+
+def sources(root: Path) -> list[Path]:
+    return sorted(path for path in (root / "cpp").rglob("*") if path.suffix in (".h", ".hpp", ".c", ".cpp"))
+
+
+def room_of(path: Path, root: Path) -> str:
+    parts = path.relative_to(root).parts
+    return parts[2] if parts[1] == "src" else parts[1]
+
+
+def includes(path: Path) -> list[tuple[int, str]]:
+    """Line and name of all #includes."""
+    found = re.finditer(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', path.read_text(), re.MULTILINE)
+    return [(match.string.count("\n", 0, match.start()) + 1, match[1]) for match in found]
+
+
+def wrong_includes(root: Path) -> list[str]:
+    """Includes that run against the order."""
+    wrong = []
+    for path in sources(root):
+        room = room_of(path, root)
+        for line, name in includes(path):
+            target = name.split("/")[0]
+            where = f"{path.relative_to(root)}:{line}: {name}"
+            if room in ROOMS:
+                if target in ROOMS and ROOMS.index(target) > ROOMS.index(room):
+                    wrong.append(where)
+                elif "/" in name and target not in ROOMS and target not in ("perfschema", "sys", "linux", "asm", "pybind11"):
+                    wrong.append(where + " (of no room)")
+            elif room in ("include", "demo") and target in ROOMS:
+                wrong.append(where + " (only the public headers)")
+            if name.endswith(".cpp"):
+                wrong.append(where + " (a source file)")
+    return wrong
+
+
+def long_files(root: Path) -> list[str]:
+    ours = [path for path in sources(root) if path.relative_to(root).parts[1] in ("src", "bindings")]
+    return [str(path.relative_to(root)) for path in ours if path.read_text().count("\n") > MOST_LINES]
+
+
+def pybind11_outside_bindings(root: Path) -> list[str]:
+    outside = [path for path in sources(root) if room_of(path, root) != "bindings"]
+    return [str(path.relative_to(root)) for path in outside if re.search(r"pybind11|\bpy::|Python\.h|PyObject", path.read_text())]
+
+
+CHECKS = {check.__name__: check for check in (wrong_includes, long_files, pybind11_outside_bindings)}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_tree_is_in_order(name: str) -> None:
+    """DESIGN 4: base < shm < record < setup < aggregate < snapshot < table < tables < capi < bindings; DESIGN 11."""
+    assert len(sources(ROOT)) > 30
+    assert CHECKS[name](ROOT) == []
+
+
+def test_every_room_exists_and_is_known() -> None:
+    """DESIGN 4: no room that the order does not know."""
+    found = {path.name for path in (ROOT / "cpp" / "src").iterdir() if path.is_dir()}
+    assert found == set(ROOMS) - {"bindings"}
+
+
+@pytest.mark.parametrize(
+    ("check", "path", "text"),
+    [
+        ("wrong_includes", "cpp/src/base/bad.h", '#include "shm/segment.h"\n'),
+        ("wrong_includes", "cpp/src/snapshot/bad.cpp", '#include <mutex>\n  #  include "table/table_def.h"\n'),
+        ("wrong_includes", "cpp/src/tables/bad.cpp", '#include "bindings/bindings.h"\n'),
+        ("wrong_includes", "cpp/src/record/bad.cpp", '#include "tests/helper.h"\n'),
+        ("wrong_includes", "cpp/src/record/bad.cpp", '#include "record/events.cpp"\n'),
+        ("wrong_includes", "cpp/include/perfschema/bad.h", '#include "shm/layout.h"\n'),
+        ("wrong_includes", "cpp/demo/bad.cpp", '#include "record/wait.h"\n'),
+        ("long_files", "cpp/src/capi/bad.cpp", "//\n" * (MOST_LINES + 1)),
+        ("pybind11_outside_bindings", "cpp/src/table/bad.h", "#include <pybind11/pybind11.h>\n"),
+        ("pybind11_outside_bindings", "cpp/src/table/bad.cpp", "inline py::object Make();\n"),
+    ],
+)
+def test_checks_see_a_sin(tmp_path: Path, check: str, path: str, text: str) -> None:
+    """Each checker rejects a bad sample, and accepts the good one beside it."""
+    good, bad = tmp_path / "cpp/src/record/good.cpp", tmp_path / path
+    for file in (good, bad):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    good.write_text('#include "record/good.h"\n#include "base/clock.h"\n#include <sys/times.h>\n#include "perfschema/pfs.h"\n')
+    assert CHECKS[check](tmp_path) == []
+    bad.write_text(text)
+    found = CHECKS[check](tmp_path)
+    assert len(found) == 1
+    assert path in found[0]

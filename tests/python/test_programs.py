@@ -1,0 +1,470 @@
+"""C programs built against the installed package, and what others see of them: forks, signals, ends of threads, places without room.
+
+Tables are read from outside: from the segment of a program that waits, or (PFS_KEEP=1) that has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+import pfs
+from pfs import _core
+from tests.conftest import ROOT, Run
+
+PROGRAMS = ROOT / "tests/programs"
+TIMEOUT = 120
+
+Build = Callable[..., Path]
+Row = dict[str, Any]
+
+
+def environment(folder: Path | str, **more: str) -> dict[str, str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
+    return {**env, "PFS_DIR": str(folder), **more}
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """build("forks") compiles tests/programs/forks.c with the flags that pkg-config gives; build("forks", disabled=True) without the library."""
+    assert shutil.which("pkg-config"), "pkg-config is needed: see tests/run.sh"
+    folder = tmp_path_factory.mktemp("programs")
+    env = {**os.environ, "PKG_CONFIG_PATH": f"{pfs.get_library_dir()}/pkgconfig"}
+
+    def build(name: str, disabled: bool = False) -> Path:
+        program = folder / (name + "-plain" * disabled)
+        if program.exists():
+            return program
+        what = ["--cflags"] if disabled else ["--cflags", "--libs"]
+        flags = subprocess.run(["pkg-config", *what, "perfschema"], env=env, capture_output=True, text=True, check=True).stdout.split()
+        command = ["gcc", "-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(PROGRAMS / f"{name}.c"), "-o", str(program), *flags]
+        command += ["-DPFS_DISABLE", "-lpthread"] if disabled else [f"-Wl,-rpath,{pfs.get_library_dir()}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return program
+
+    return build
+
+
+def run(program: Path | str, *arguments: str, cwd: Path, status: int = 0, segments: Path | None = None, **more: Any) -> str:
+    env = environment(segments or cwd, **more.pop("env", {}))
+    done = subprocess.run([program, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=TIMEOUT, check=False, **more)
+    assert done.returncode == status, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def values(text: str) -> dict[str, str]:
+    return dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+
+
+def rows(segment: str | Path, table: str, *columns: str) -> list[Row]:
+    """Rows of a table in somebody else's segment."""
+    facts = [column["name"] for column in _core.facts(table)["columns"]]
+    names = list(columns) or facts
+    return [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, _core.Segment(str(segment)))]
+
+
+def count(segment: str | Path, name: str, table: str = "events_waits_summary_global_by_event_name", column: str = "COUNT_STAR") -> int:
+    return sum(row[column] for row in rows(segment, table, "EVENT_NAME", column) if row["EVENT_NAME"] == name)
+
+
+def status_of(segment: str | Path) -> dict[str, str | None]:
+    return {row["VARIABLE_NAME"]: row["VARIABLE_VALUE"] for row in rows(segment, "global_status")}
+
+
+def segments_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.pfs"))
+
+
+class Talker:
+    """A running program that says "name value" lines and waits for lines."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.said: dict[str, str] = {}
+
+    def until(self, name: str) -> str:
+        assert self.process.stdout is not None
+        while name not in self.said:
+            line = self.process.stdout.readline()
+            assert line, f"ended before it said {name}: {self.said}"
+            key, _, value = line.rstrip("\n").partition(" ")
+            self.said[key] = value
+        return self.said[name]
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("g\n")
+        self.process.stdin.flush()
+
+
+@contextmanager
+def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> Iterator[Talker]:
+    process = subprocess.Popen([program, *arguments], cwd=folder, env=environment(folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with process:
+        try:
+            yield Talker(process)
+            process.communicate("g\ng\n", timeout=TIMEOUT)
+        except BaseException:
+            process.kill()
+            raise
+    assert process.returncode == status
+
+
+# ---- The same with and without pfs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["all_file_calls", "cancelled", "first_mutex"])
+def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
+    outputs = []
+    for index, (disabled, options) in enumerate([(True, ""), (False, ""), (False, "performance_schema=OFF"), (False, "performance_schema_max_file_instances=1")]):
+        folder = tmp_path / str(index)
+        work = folder / "work"
+        work.mkdir(parents=True)
+        arguments = [str(work)] if name == "all_file_calls" else []
+        outputs.append(run(build(name, disabled), *arguments, cwd=folder, env={"PFS_OPTIONS": options}))
+    assert len(outputs[0].splitlines()) >= (200 if name == "all_file_calls" else 1)
+    for output in outputs[1:]:
+        assert output == outputs[0]
+
+
+def test_a_compiled_out_program_needs_no_library(build: Build, tmp_path: Path) -> None:
+    program = build("disabled", disabled=True)
+    assert run(program, cwd=tmp_path) == "disabled: ok\n"
+    assert "perfschema" not in subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    assert segments_in(tmp_path) == []
+
+
+def test_every_program_is_run_here() -> None:
+    text = Path(__file__).read_text() + (Path(__file__).parent / "test_package.py").read_text()
+    for path in PROGRAMS.glob("*.c"):
+        assert f'"{path.stem}"' in text, f"{path.name} is not built"
+
+
+# ---- fork --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_child_works_on_with_its_own_tables_and_parent_keeps_its_own(build: Build, tmp_path: Path) -> None:
+    with talking(build("forks"), "work", folder=tmp_path) as program:
+        program.until("child_ready")
+        parent, child = program.said["parent_segment"], program.said["child_segment"]
+        assert parent != child
+        assert sorted([Path(parent).name, Path(child).name]) == segments_in(tmp_path)
+        assert program.said["parent_thread"] == program.said["child_thread"]
+        locks, files = "wait/synch/mutex/forks/LOCK", "wait/io/file/forks/file"
+        # Statistics of the child start at zero: 5 locks; open, 2 writes, close.
+        for segment, lock_count, writes in ((parent, 10, 3), (child, 5, 2)):
+            assert count(segment, locks) == lock_count
+            assert count(segment, locks, "events_waits_summary_by_instance") == lock_count
+            assert count(segment, locks, "events_waits_summary_by_thread_by_event_name") == lock_count
+            assert count(segment, files) == writes + 2
+            assert count(segment, files, "file_summary_by_event_name", "SUM_NUMBER_OF_BYTES_WRITE") == 7 * writes
+            assert len(rows(segment, "events_waits_history_long", "EVENT_ID")) == lock_count + writes + 2
+            assert [row["THREAD_ID"] for row in rows(segment, "threads", "THREAD_ID")] == [int(program.said["parent_thread"])]
+        written = {row["FILE_NAME"].rsplit("/", 1)[1]: row["COUNT_WRITE"] for row in rows(child, "file_summary_by_instance")}
+        assert written["child"] == 2
+        assert written.get("parent", 0) == 0
+        program.go()
+        program.until("parent_ready")
+        assert program.said["child_exit"] == "7"
+        assert segments_in(tmp_path) == [Path(parent).name]  # a clean exit takes the child's away
+        assert count(parent, locks) == 10
+    assert segments_in(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_fork_under_load_never_hangs_nor_breaks(build: Build, tmp_path: Path) -> None:
+    # Where segments are without PFS_DIR: on a disk a fork takes ten times as long.
+    with TemporaryDirectory(dir="/dev/shm") as segments:
+        assert run(build("forks"), "hammer", "200", cwd=tmp_path, segments=Path(segments)) == "forks 200 bad 0\n"
+        assert segments_in(Path(segments)) == []
+
+
+def test_fork_inside_of_open_waits(build: Build, tmp_path: Path) -> None:
+    with talking(build("forks"), "inside", folder=tmp_path) as program:
+        program.until("child_ready")
+        own, lock = "wait/synch/mutex/forks/own", "wait/synch/mutex/forks/LOCK"
+        child = program.said["child_segment"]
+        # Both waits end in the child, which did not begin them: they are counted, with their time, and have no record.
+        assert count(child, own) == 2
+        assert count(child, lock) == 2101
+        longest = max(row["MAX_TIMER_WAIT"] for row in rows(child, "events_waits_summary_global_by_event_name"))
+        assert longest < 60 * 10**12
+        assert all(row["END_EVENT_ID"] is not None for row in rows(child, "events_waits_history_long"))
+        program.go()
+        program.until("parent_ready")
+        parent = program.said["parent_segment"]
+        assert program.said["child_exit"] == "0"
+        assert count(parent, own) == 2
+        assert count(parent, lock) == 2101
+        inner, outer = (row for row in rows(parent, "events_waits_history_long") if row["EVENT_NAME"] == own)  # as they ended
+        assert inner["NESTING_EVENT_ID"] == outer["EVENT_ID"]
+        assert outer["END_EVENT_ID"] == outer["EVENT_ID"] + 102
+
+
+def test_exec_gets_no_descriptor_of_ours(build: Build, tmp_path: Path) -> None:
+    assert run(build("forks"), "exec", cwd=tmp_path) == "fork 0\nvfork 0\nspawn 0\n"
+
+
+# ---- Signals -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(build: Build, tmp_path: Path) -> None:
+    said = values(run(build("signals"), "timer", cwd=tmp_path, env={"PFS_KEEP": "1"}))
+    calls, locks, reads = int(said["calls"]), int(said["locks"]), int(said["reads"])
+    assert said["bad"] == said["handler_bad"] == "0"
+    assert calls > 1000
+    segment = said["segment"]
+    state = status_of(segment)
+    lost = int(state["Performance_schema_locker_lost"] or 0)
+    no_room = {name: state[f"Performance_schema_{name}_lost"] for name in ("object_stripes", "thread_statistics", "events", "source_locations")}
+    of_handler = count(segment, "wait/synch/mutex/signals/handler") + count(segment, "wait/io/file/signals/pipe")
+    print(f"{calls} calls of the handler: {of_handler} events, {lost} lost; {locks} locks, {reads} reads; {no_room}")
+    assert set(no_room.values()) == {"0"}
+    assert of_handler + lost == 2 * calls
+    # What the program did itself is all there: it was never told to stand back.
+    assert count(segment, "wait/synch/mutex/signals/main") == locks
+    assert count(segment, "wait/io/file/signals/data", column="COUNT_STAR") == reads + 1  # the open
+    assert count(segment, "wait/io/file/signals/data", "file_summary_by_event_name", "SUM_NUMBER_OF_BYTES_READ") == 7 * reads
+    for row in rows(segment, "events_waits_history_long"):
+        assert row["TIMER_END"] - row["TIMER_START"] == row["TIMER_WAIT"]
+        if row["NESTING_EVENT_ID"] is not None:
+            assert row["EVENT_NAME"] in ("wait/synch/mutex/signals/handler", "wait/io/file/signals/pipe")
+            assert row["NESTING_EVENT_TYPE"] == "WAIT"
+
+
+def test_longjmp_out_of_a_read_leaves_later_events_recorded(build: Build, tmp_path: Path) -> None:
+    said = values(run(build("signals"), "jump", cwd=tmp_path, env={"PFS_KEEP": "1"}))
+    assert said["jumps"] == "20"
+    assert count(said["segment"], "wait/synch/mutex/signals/main") == 1 + 50
+    assert status_of(said["segment"])["Performance_schema_locker_lost"] == "0"
+    kept = [row for row in rows(said["segment"], "events_waits_history") if row["EVENT_NAME"].endswith("/main")]
+    assert len(kept) == 10
+
+
+# ---- Threads that end ----------------------------------------------------------------------------------------------------------------
+
+
+def test_threads_that_end_leave_totals_and_give_back_their_slots(build: Build, tmp_path: Path) -> None:
+    with talking(build("thread_ends"), "2000", folder=tmp_path) as program:
+        program.until("ready")
+        segment = program.said["segment"]
+        assert program.said["good"] == "2070"
+        lock = "wait/synch/mutex/thread_ends/LOCK"
+        assert count(segment, lock) == 2 * 2070 + 1
+        assert count(segment, lock, "events_waits_summary_by_instance") == 2 * 2070 + 1
+        assert count(segment, "wait/io/file/thread_ends/pipe") == 20
+        # main has locked nothing; of the others only the one that is alive is shown.
+        assert count(segment, lock, "events_waits_summary_by_thread_by_event_name") == 1
+        assert len(rows(segment, "threads", "THREAD_ID")) <= 2
+        assert max(row["THREAD_ID"] for row in rows(segment, "threads", "THREAD_ID")) >= 2071
+        state = status_of(segment)
+        assert not {name: value for name, value in state.items() if value not in ("0", None)}
+    assert segments_in(tmp_path) == []
+
+
+# ---- Places without room ---------------------------------------------------------------------------------------------------------------
+
+# Reads its own status, also where no file could be made.
+ASK = """
+    import pfs
+    lock = pfs.Lock("test/LOCK")
+    for _ in range(100):
+        with lock:
+            pass
+    frame = pfs.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")["COUNT_STAR"]
+    print(frame["wait/synch/mutex/test/LOCK"])
+    print(pfs.status["Performance_schema_status_reason"])
+"""
+
+
+def in_small_tmpfs(size: int, command: list[str], cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """In a tmpfs of `size` bytes; 0 = one that is full."""
+    mount = cwd / "small"
+    mount.mkdir(exist_ok=True)
+    script = f'mount -t tmpfs -o size={size or 4096},mode=0700 none "{mount}" || exit 99; '
+    if size == 0:
+        script += f'head -c 4096 /dev/zero > "{mount}/full"; '
+    script += f'"$@"; code=$?; ls -1s "{mount}" >&2; exit $code'
+    return subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", *command],
+        env=environment(mount, **env), cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def tmpfs(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    if shutil.which("unshare") is None or in_small_tmpfs(65536, ["true"], tmp_path).returncode != 0:
+        pytest.skip("needs root, and a kernel that gives a mount namespace of its own: unshare -m and mount -t tmpfs")
+    return lambda size, *command, **env: in_small_tmpfs(size, list(command), tmp_path, **env)
+
+
+KIB = 1024
+SIZES = [0, 4 * KIB, 8 * KIB, 12 * KIB, 16 * KIB, 24 * KIB, 32 * KIB, 48 * KIB, 64 * KIB, 96 * KIB, 128 * KIB, 256 * KIB, 512 * KIB, 1024 * KIB, 65536 * KIB]
+
+
+def test_a_full_file_system_never_stops_the_program(build: Build, tmp_path: Path, tmpfs: Callable[..., Any]) -> None:
+    plain = run(build("busy", disabled=True), str(tmp_path), cwd=tmp_path)
+    assert plain.startswith("threads 144000 24\n")
+    for size in SIZES:
+        done = tmpfs(size, str(build("busy")), str(tmp_path))
+        assert done.returncode == 0, f"{size} bytes: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.stdout == plain, size
+
+
+def test_a_full_file_system_is_told(tmp_path: Path, tmpfs: Callable[..., Any]) -> None:
+    """Not even the header has room: private memory, and the reason. The header has, but nothing else: losses are counted."""
+    done = tmpfs(0, sys.executable, "-W", "error", "-c", textwrap.dedent(ASK))
+    assert done.returncode == 0, done.stderr
+    events, reason = done.stdout.splitlines()
+    assert events == "100"
+    assert "cannot make room" in reason
+    assert "No space left" in reason
+    # What has room differs by a page or two: somewhere the header fits, and objects do not.
+    lost_somewhere = False
+    for size in (4 * KIB, 8 * KIB, 12 * KIB, 16 * KIB, 20 * KIB, 24 * KIB, 32 * KIB, 64 * KIB):
+        script = """
+            import pfs
+            locks = []
+            for i in range(3000):
+                lock = pfs.Lock("test/LOCK")
+                with lock:
+                    pass
+                locks.append(lock)
+            print({name: value for name, value in pfs.status.items() if value not in ("0", None, 0, "")})
+        """
+        done = tmpfs(size, sys.executable, "-W", "error", "-c", textwrap.dedent(script))
+        assert done.returncode == 0, f"{size}: {done.stderr}"
+        print(size, done.stdout.strip())
+        assert done.stdout.strip() != "{}", size
+        lost_somewhere |= "_lost" in done.stdout
+    assert lost_somewhere
+
+
+def test_fork_in_a_full_file_system_goes_on(build: Build, tmp_path: Path, tmpfs: Callable[..., Any]) -> None:
+    for size in (0, 4 * KIB, 16 * KIB, 128 * KIB, 512 * KIB, 1024 * KIB):
+        done = tmpfs(size, str(build("forks")), "hammer", "10")
+        assert done.returncode == 0, f"{size}: {done.stdout}\n{done.stderr}"
+
+
+def ask(fresh: Run, folder: Path | str, **more: str) -> tuple[str, str]:
+    events, reason = fresh(ASK, **{"PFS_DIR": str(folder), **more}).splitlines()
+    return events, reason
+
+
+@pytest.fixture
+def fresh_in(tmp_path: Path) -> Callable[..., tuple[str, str]]:
+    def in_folder(folder: Path | str, **more: str) -> tuple[str, str]:
+        env = environment(folder, **more)
+        done = subprocess.run([sys.executable, "-W", "error", "-c", textwrap.dedent(ASK)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        assert done.returncode == 0, done.stderr
+        events, reason = done.stdout.splitlines()
+        return events, reason
+
+    return in_folder
+
+
+def test_a_directory_that_cannot_be_trusted_means_private_memory_and_a_reason(fresh_in: Callable[..., tuple[str, str]], tmp_path: Path) -> None:
+    good, everybody, link, file = (tmp_path / name for name in ("good", "everybody", "link", "file"))
+    good.mkdir(mode=0o700)
+    everybody.mkdir()
+    everybody.chmod(0o777)
+    link.symlink_to(good)
+    file.write_text("")
+    assert fresh_in(good) == ("100", "")
+    for folder, words in [
+        (everybody, "can be written to by others"),
+        (link, "cannot open the directory"),
+        (file, "cannot open the directory"),
+        (tmp_path / "missing/below", "cannot make the directory"),
+        ("/proc", "" if os.geteuid() else "cannot make the file"),
+    ]:
+        events, reason = fresh_in(folder)
+        assert events == "100", folder
+        assert words in reason, (folder, reason)
+        assert str(folder) in reason, (folder, reason)
+    assert fresh_in(tmp_path / "new") == ("100", "")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert segments_in(good) == segments_in(everybody) == []
+
+
+def test_private_segments_are_asked_for(fresh_in: Callable[..., tuple[str, str]], tmp_path: Path) -> None:
+    folder = tmp_path / "never"
+    assert fresh_in(folder, PFS_SEGMENT="private") == ("100", "")
+    assert not folder.exists()
+
+
+def test_a_small_file_size_limit_means_private_memory_and_a_reason(build: Build, tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    plain = run(build("busy", disabled=True), str(tmp_path), cwd=tmp_path)
+    assert run(build("busy"), str(tmp_path), cwd=tmp_path, preexec_fn=limit) == plain
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(ASK)], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    events, reason = done.stdout.splitlines()
+    assert events == "100"
+    assert "ulimit -f" in reason
+
+
+def test_every_table_is_readable_when_pfs_is_off(fresh: Run) -> None:
+    out = fresh(
+        """
+        import pfs
+        with pfs.Lock("test/LOCK"), pfs.open("/dev/null", name="test/null"):
+            pass
+        for name in pfs.tables():
+            frame = pfs.table(name)
+            assert list(frame.columns) == list(pfs.describe(name)["COLUMN_NAME"] if "COLUMN_NAME" in pfs.describe(name) else frame.columns)
+            print(name, len(frame))
+        print("reason", pfs.status["Performance_schema_status_reason"])
+        """,
+        options="performance_schema=OFF",
+    )
+    lengths = values(out)
+    assert lengths.pop("reason") == "performance_schema is OFF"
+    assert len(lengths) == len(_core.tables())
+    assert lengths["mutex_instances"] == lengths["events_waits_history_long"] == lengths["threads"] == "0"
+    assert int(lengths["global_variables"]) > 10
+
+
+# ---- The end by violence ---------------------------------------------------------------------------------------------------------------
+
+
+def test_kill_leaves_a_file_that_opens(build: Build, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    process = subprocess.Popen(
+        [build("busy"), str(work), "hold"], env=environment(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stderr is not None
+        match = re.match(r"ready (.+)\n", process.stderr.readline())
+        assert match is not None
+        segment = match[1]
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert segments_in(tmp_path) == [Path(segment).name]
+    assert count(segment, "wait/synch/mutex/busy/LOCK") == 3 * 3000 * 8
+    assert len(rows(segment, "mutex_instances")) == 3000
+    assert count(segment, "wait/io/file/busy/file", "file_summary_by_event_name", "SUM_NUMBER_OF_BYTES_WRITE") == 8 * 300
+    assert _core.Segment(segment).pid == process.pid
+    for table in _core.tables():
+        rows(segment, table)
