@@ -1,8 +1,7 @@
 // mutex_bench.cpp: lock and unlock, nobody waits unless the name says "same".
-#include <perfschema/pfs.hpp>
-
 #include <cstdlib>
 #include <mutex>
+#include <perfschema/pfs.hpp>
 #include <random>
 #include <vector>
 

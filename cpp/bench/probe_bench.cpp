@@ -6,8 +6,8 @@
 #include <thread>
 
 int main(int argc, char** argv) {
-  // glibc leaves the lock prefix out while a process has never had a second thread. Programs with mutexes have had one; and the figures must
-  // not depend on which block happens to run first.
+  // glibc leaves the lock prefix out while a process has never had a second thread. Programs with mutexes have had one; and the figures
+  // must not depend on which block happens to run first.
   std::thread([] {}).join();
   if (pfs_init("") != PFS_OK || !pfs_is_on()) {
     std::fprintf(stderr, "probe_bench: pfs is off: %s\n", pfs_last_error());
@@ -22,7 +22,8 @@ int main(int argc, char** argv) {
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   if (const uint64_t lost = bench::Losses(); lost != 0) {
-    std::fprintf(stderr, "probe_bench: %llu events or objects were lost: the figures mean nothing\n", static_cast<unsigned long long>(lost));
+    std::fprintf(stderr, "probe_bench: %llu events or objects were lost: the figures mean nothing\n",
+                 static_cast<unsigned long long>(lost));
     return 1;
   }
   return 0;

@@ -20,7 +20,8 @@ namespace bench {
 // Settings of all blocks.
 inline constexpr int kLockIterations = 50'000;
 inline constexpr int kReadIterations = 5'000;
-// Events before the clock starts: more than events_waits_history_long holds, so that the pool no longer grows and all lines are where they will stay.
+// Events before the clock starts: more than events_waits_history_long holds, so that the pool no longer grows and all lines are where they
+// will stay.
 inline constexpr int kWarmUp = 15'000;
 
 // Two threads run on cpu 0 and 1, one alone on cpu 1 (cpu 0 takes more interrupts).

@@ -1,9 +1,10 @@
 """Instructions per operation, counted by callgrind: (run of 2 N operations - run of N) / N. Exact enough for a gate on a noisy machine.
 
-    python tests/bench/instructions.py            shows them beside the baseline
-    python tests/bench/instructions.py --write    makes them the baseline (tests/bench/baseline.json)
+python tests/bench/instructions.py            shows them beside the baseline
+python tests/bench/instructions.py --write    makes them the baseline (tests/bench/baseline.json)
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import argparse
@@ -72,7 +73,14 @@ def _count(program: Path, case: Case, operations: int) -> int:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
     with tempfile.TemporaryDirectory() as folder:
         env.update(PFS_OPTIONS=options, PFS_DIR=folder)
-        command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program), case.operation, str(operations)]
+        command = [
+            "valgrind",
+            "--tool=callgrind",
+            "--callgrind-out-file=/dev/null",
+            str(program),
+            case.operation,
+            str(operations),
+        ]
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or found is None:

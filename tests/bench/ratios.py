@@ -10,6 +10,7 @@ The interval is a bootstrap over blocks: how much the ratio of two fastest block
 The limits are must hold 7 of issue 2. Exit code 1 if one is missed.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import argparse
@@ -101,7 +102,9 @@ def limits(result: Result) -> list[Limit]:
     """Must hold 7 of issue 2, in its order."""
     run = result.chosen
 
-    def check(text: str, statistic: Callable[[Blocks], float], cases: tuple[str, str], limit: float, unit: str, at_least: bool = False) -> Limit:
+    def check(
+        text: str, statistic: Callable[[Blocks], float], cases: tuple[str, str], limit: float, unit: str, at_least: bool = False
+    ) -> Limit:
         values = [statistic(one.blocks) for one in result.good]
         interval = run.interval(statistic, *cases)
         return Limit(text, statistic(run.blocks), interval, limit, unit, (min(values), max(values)), at_least)
@@ -214,7 +217,9 @@ def main() -> int:
     run = result.chosen
     if given.json:
         given.json.write_text(json.dumps({"blocks": run.blocks, "context": run.context}))
-    print(f"\nfastest and median of {len(run.blocks[FLOOR])} interleaved blocks; 2T: ns per operation of both threads together\n{table(run)}\n")
+    print(
+        f"\nfastest and median of {len(run.blocks[FLOOR])} interleaved blocks; 2T: ns per operation of both threads together\n{table(run)}\n"
+    )
     checked = limits(result)
     print("\n".join(map(str, checked)))
     return 0 if all(one.met for one in checked) else 1

@@ -1,5 +1,6 @@
 """Frames, start-up, memory: what reading costs, and what a program pays for having pfs in it."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import json
@@ -50,7 +51,11 @@ def frames() -> dict[str, tuple[int, float, float]]:
 
 def start_up(pairs: int = 25) -> dict[str, float]:
     """Milliseconds of a Python that does nothing, one that imports pfs, and one that has started it: alternating, the fastest of each."""
-    programs = {"python": "pass", "import pfs": "import pfs", "import pfs, first lock": "import pfs; pfs.Lock('bench/LOCK_first').acquire()"}
+    programs = {
+        "python": "pass",
+        "import pfs": "import pfs",
+        "import pfs, first lock": "import pfs; pfs.Lock('bench/LOCK_first').acquire()",
+    }
     best = dict.fromkeys(programs, float("inf"))
     with tempfile.TemporaryDirectory() as folder:
         env = _environment(folder)
@@ -65,7 +70,9 @@ def start_up(pairs: int = 25) -> dict[str, float]:
 def resident(program: Path, events: int) -> int:
     """Bytes of the segment that are resident when a small program with one mutex has made this many events."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([program, "memory", str(events)], env=_environment(folder), capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [program, "memory", str(events)], env=_environment(folder), capture_output=True, text=True, check=True
+        )
     return int(done.stdout)
 
 

@@ -5,6 +5,7 @@
 Needs the installed package (pip install .), libbenchmark-dev, valgrind, cmake, ninja, matplotlib. About three minutes.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import argparse
@@ -89,7 +90,14 @@ def plot(measured: ratios.Round, path: Path) -> None:
     colours = ["#0b6e99" if ours else "#c3c9cf" for _, _, ours in bars]
     axes.barh([name for name, _, _ in bars], [value for _, value, _ in bars], color=colours, height=0.72)
     for row, (_, value, ours) in enumerate(bars):
-        axes.text(value * 1.04, row, f"{value:.2f}" if value < 10 else f"{value:.0f}", va="center", fontsize=9, weight="bold" if ours else None)
+        axes.text(
+            value * 1.04,
+            row,
+            f"{value:.2f}" if value < 10 else f"{value:.0f}",
+            va="center",
+            fontsize=9,
+            weight="bold" if ours else None,
+        )
     for label, (_, _, ours) in zip(axes.get_yticklabels(), bars, strict=True):
         label.set_weight("bold" if ours else "normal")
     axes.axvline(1, color="#d1495b", linewidth=1.2)
@@ -108,7 +116,13 @@ def plot(measured: ratios.Round, path: Path) -> None:
 def case_tables(measured: ratios.Round) -> list[str]:
     lines: list[str] = []
     for family, title in TITLES.items():
-        lines += ["", f"### {title}", "", "| | fastest, ns | median, ns | x bare | x floor | 95 % of x floor |", "| --- | --: | --: | --: | --: | --: |"]
+        lines += [
+            "",
+            f"### {title}",
+            "",
+            "| | fastest, ns | median, ns | x bare | x floor | 95 % of x floor |",
+            "| --- | --: | --: | --: | --: | --: |",
+        ]
         cases = [case for case in measured.blocks if case.split("/")[0] == family]
         order = list(VARIANTS)
         for case in sorted(cases, key=lambda case: (case[-2:] == "2T", order.index(case.split("/")[1]))):
@@ -189,7 +203,9 @@ def main() -> int:
         "| | instructions | beyond the plain call |",
         "| --- | --: | --: |",
         *(
-            f"| {name} | {value:.1f} | {value - counted['lock/bare']:.1f} |" if name.startswith("lock/") else f"| {name} | {value:.1f} | |"
+            f"| {name} | {value:.1f} | {value - counted['lock/bare']:.1f} |"
+            if name.startswith("lock/")
+            else f"| {name} | {value:.1f} | |"
             for name, value in counted.items()
         ),
         "",

@@ -1,5 +1,6 @@
 """Limits of reading, starting and memory. Fastest of many runs, so that a busy machine does not matter."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 from pathlib import Path
@@ -23,7 +24,10 @@ def test_import_takes_30_ms_beyond_bare_python(capsys: pytest.CaptureFixture[str
     best = reading.start_up()
     beyond = best["import pfs"] - best["python"]
     with capsys.disabled():
-        print(f" [python {best['python']:.1f} ms, import pfs {beyond:+.1f} ms, first lock {best['import pfs, first lock'] - best['python']:+.1f} ms]", end="")
+        print(
+            f" [python {best['python']:.1f} ms, import pfs {beyond:+.1f} ms, first lock {best['import pfs, first lock'] - best['python']:+.1f} ms]",
+            end="",
+        )
     assert beyond <= 30
 
 

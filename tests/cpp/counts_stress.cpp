@@ -1,11 +1,11 @@
 // No event is lost, none is counted twice: whatever threads do at the same time, at rest the tables say exactly what they did.
 //
-// Contract. N threads that lock one mutex M times each: COUNT_STAR is N*M for the instance, for the instrument, and over the threads. Objects
-// that are used by some threads, deleted by others and created again by third ones: totals by event name count every event, and never go back
-// while a reader looks on. Threads that end leave the totals as they are.
+// Contract. N threads that lock one mutex M times each: COUNT_STAR is N*M for the instance, for the instrument, and over the threads.
+// Objects that are used by some threads, deleted by others and created again by third ones: totals by event name count every event, and
+// never go back while a reader looks on. Threads that end leave the totals as they are.
 //
-// How it is checked. Every thread counts what it did itself, in memory of its own. (No reader's check is involved, so PFS_BREAK_SEQLOCK does not matter
-// here; that the comparison itself can fail is shown by the_log_* below.)
+// How it is checked. Every thread counts what it did itself, in memory of its own. (No reader's check is involved, so PFS_BREAK_SEQLOCK
+// does not matter here; that the comparison itself can fail is shown by the_log_* below.)
 #include <fcntl.h>
 
 #include <shared_mutex>
@@ -75,8 +75,8 @@ void CountLocks(int threads, int locks) {
 }
 
 TEST(Counts, locks_of_one_thread) { CountLocks(1, 1000); }
-TEST(Counts, locks_of_two_threads) { CountLocks(2, 100'000); }
-TEST(Counts, locks_of_eight_threads) { CountLocks(8, 25'000); }
+TEST(Counts, locks_of_two_threads) { CountLocks(2, 300'000); }
+TEST(Counts, locks_of_eight_threads) { CountLocks(8, 100'000); }
 
 // ---- Objects that come and go ------------------------------------------------------------------------------------------------------
 
@@ -131,13 +131,17 @@ class Objects {
         }
         break;
       }
-      case 2: case 3: {  // gone by name, while others read and write it
+      case 2:
+      case 3: {  // gone by name, while others read and write it
         const std::shared_lock<std::shared_mutex> lock(slot.life);
         pfs_unlink(file_key_, path.c_str());
         ++log->deletes;
         break;
       }
-      case 4: case 5: case 6: case 7: {
+      case 4:
+      case 5:
+      case 6:
+      case 7: {
         const std::shared_lock<std::shared_mutex> lock(slot.life);
         if (!slot.lives) break;
         EXPECT_EQ(pfs_mutex_lock(&slot.mutex), 0);
@@ -178,7 +182,8 @@ constexpr char kChurnMutex[] = "wait/synch/mutex/live/churn", kChurnFile[] = "wa
 // What the tables say in all, minus what they said before.
 struct Shown {
   uint64_t mutex_events = Count(kGlobal, kChurnMutex), file_waits = Count(kGlobal, kChurnFile), file_events = Count(kFiles, kChurnFile),
-           reads = SumWhere(kFiles, "EVENT_NAME", kChurnFile, "COUNT_READ"), writes = SumWhere(kFiles, "EVENT_NAME", kChurnFile, "COUNT_WRITE"),
+           reads = SumWhere(kFiles, "EVENT_NAME", kChurnFile, "COUNT_READ"),
+           writes = SumWhere(kFiles, "EVENT_NAME", kChurnFile, "COUNT_WRITE"),
            misc = SumWhere(kFiles, "EVENT_NAME", kChurnFile, "COUNT_MISC"),
            bytes = SumWhere(kFiles, "EVENT_NAME", kChurnFile, "SUM_NUMBER_OF_BYTES_WRITE");
 };

@@ -1,11 +1,12 @@
 // The views of events keep the newest, all of them, and an open event for as long as it is open.
 //
-// Contract. events_waits_history has the last N events of each live thread, whatever other threads do. events_waits_history_long has the last M of the process: exactly
-// if one thread makes them, also after others have stopped (from its M-th event on); of any one thread it has an unbroken run up to its newest. An event
-// that is open is in events_waits_current, and is whole when it ends, however many later events have passed through the pool meanwhile.
+// Contract. events_waits_history has the last N events of each live thread, whatever other threads do. events_waits_history_long has the
+// last M of the process: exactly if one thread makes them, also after others have stopped (from its M-th event on); of any one thread it
+// has an unbroken run up to its newest. An event that is open is in events_waits_current, and is whole when it ends, however many later
+// events have passed through the pool meanwhile.
 //
-// How it is checked. Events have numbers by thread (EVENT_ID), so "the newest N" is a set that the test knows. The check is shown to reject gaps by
-// a_gap_is_noticed.
+// How it is checked. Events have numbers by thread (EVENT_ID), so "the newest N" is a set that the test knows. The check is shown to reject
+// gaps by a_gap_is_noticed.
 #include <algorithm>
 
 #include "live.h"
@@ -79,7 +80,8 @@ TEST_F(History, has_the_newest_of_one_thread) {
   Source source;
   const uint64_t thread = pfs_thread_id();
   source.Make(1);
-  for (const uint64_t events : {kHistory + 3, uint64_t{1}, kHistoryLong + 777, uint64_t{31}, uint64_t{32}, uint64_t{33}, 7 * kHistoryLong}) {
+  for (const uint64_t events :
+       {kHistory + 3, uint64_t{1}, kHistoryLong + 777, uint64_t{31}, uint64_t{32}, uint64_t{33}, 7 * kHistoryLong}) {
     const uint64_t last = LastId() + events;
     source.Make(events);
     const auto ids = Ids("events_waits_history")[thread];
@@ -117,8 +119,8 @@ TEST_F(History, each_of_concurrent_threads_has_its_newest) {
       meeting.Wait();
     });
   }
-  // Meanwhile: what a reader sees of one thread is a run without gaps, and full once it was full. (A reader that is kept from its processor for
-  // longer than the pool's life, eight times in a row, is given fewer: rare.)
+  // Meanwhile: what a reader sees of one thread is a run without gaps, and full once it was full. (A reader that is kept from its processor
+  // for longer than the pool's life, eight times in a row, is given fewer: rare.)
   uint64_t readings = 0, gaps = 0, short_ones = 0;
   std::map<uint64_t, uint64_t> most, newest;
   for (const uint64_t end = NowNanos() + 1'000'000 * StressTime().count(); NowNanos() < end; ++readings) {
@@ -211,7 +213,13 @@ Event Find(const char* table, uint64_t id) {
   const Frame frame(table, {"THREAD_ID", "EVENT_ID", "END_EVENT_ID", "NESTING_EVENT_ID", "SPINS", "TIMER_WAIT", "EVENT_NAME"});
   for (size_t i = 0; i < frame.rows(); ++i) {
     if (frame.number(i, 0) != pfs_thread_id() || frame.number(i, 1) != id) continue;
-    return {true, frame.is_null(i, 2), frame.number(i, 2), frame.number(i, 3), frame.number(i, 4), frame.number(i, 5), std::string(frame.text(i, 6))};
+    return {true,
+            frame.is_null(i, 2),
+            frame.number(i, 2),
+            frame.number(i, 3),
+            frame.number(i, 4),
+            frame.number(i, 5),
+            std::string(frame.text(i, 6))};
   }
   return {};
 }

@@ -97,9 +97,7 @@ inline std::chrono::milliseconds StressTime() {
   return std::chrono::milliseconds(static_cast<int64_t>(1000 * (chosen != nullptr ? std::strtod(chosen, nullptr) : 1.5)));
 }
 
-inline uint64_t NowNanos() {
-  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
+inline uint64_t NowNanos() { return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
 
 // Everybody waits until `count` have come, again and again.
 // Threads: any thread.

@@ -1,17 +1,15 @@
 // No reader ever sees half of an update.
 //
 // Contract. A cell, a stripe and a record of an event have one writer and any number of readers that never stop it. What a reader is given
-// is either a state that the writer left behind, whole, or nothing (the row is skipped and counted). Without a TRUNCATE, counters of one row
-// never go back from one reading to the next.
+// is either a state that the writer left behind, whole, or nothing (the row is skipped and counted). Without a TRUNCATE, counters of one
+// row never go back from one reading to the next.
 //
-// How it is checked. The payload checks itself: in each generation all durations are the same number, all reads move 7 bytes, all writes 11, and an
-// event's name, object and source line belong together. A stripe's payload lies in two cache lines and a record's in two. Each check runs in one thread first.
-// Built with PFS_BREAK_SEQLOCK the reader does without its checks, and cells_ and events_ here must fail with "torn rows: N" (the
-// build's CMakeLists.txt and tests/python/test_native.py demand it).
+// How it is checked. The payload checks itself: in each generation all durations are the same number, all reads move 7 bytes, all writes
+// 11, and an event's name, object and source line belong together. A stripe's payload lies in two cache lines and a record's in two. Each
+// check runs in one thread first. Built with PFS_BREAK_SEQLOCK the reader does without its checks, and cells_ and events_ here must fail
+// with "torn rows: N" (the build's CMakeLists.txt and tests/python/test_native.py demand it).
 #include <fcntl.h>
 #include <sys/mman.h>
-
-#include <set>
 
 #include "live.h"
 #include "synthetic_segment.h"
@@ -244,7 +242,8 @@ void CheckSummaries(const SegmentView& view, Memory* memory, Verdict* verdict) {
                                         {"events_waits_summary_by_thread_by_event_name", "THREAD_ID"},
                                         {"events_waits_summary_global_by_event_name", "COUNT_STAR"}};
   for (const auto& [table, key] : kTables) {
-    const Frame frame(table, {"EVENT_NAME", key, "COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "AVG_TIMER_WAIT", "MAX_TIMER_WAIT"}, view);
+    const Frame frame(table, {"EVENT_NAME", key, "COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "AVG_TIMER_WAIT", "MAX_TIMER_WAIT"},
+                      view);
     for (size_t i = 0; i < frame.rows(); ++i) {
       verdict->Check(IsStatPossible(frame, i, 2), table);
       std::string row = std::string(table) + " " + std::string(frame.text(i, 0));
@@ -256,16 +255,19 @@ void CheckSummaries(const SegmentView& view, Memory* memory, Verdict* verdict) {
 
 void CheckFiles(const SegmentView& view, Memory* memory, Verdict* verdict) {
   for (const char* table : {"file_summary_by_instance", "file_summary_by_event_name"}) {
-    const Frame frame(table,
-                      {"EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "AVG_TIMER_WAIT", "MAX_TIMER_WAIT", "COUNT_READ", "SUM_TIMER_READ",
-                       "MIN_TIMER_READ", "AVG_TIMER_READ", "MAX_TIMER_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_TIMER_WRITE",
-                       "MIN_TIMER_WRITE", "AVG_TIMER_WRITE", "MAX_TIMER_WRITE", "SUM_NUMBER_OF_BYTES_WRITE", "COUNT_MISC", "SUM_TIMER_MISC",
-                       "MIN_TIMER_MISC", "AVG_TIMER_MISC", "MAX_TIMER_MISC"},
-                      view);
+    const Frame frame(
+        table, {"EVENT_NAME",  "COUNT_STAR",      "SUM_TIMER_WAIT",  "MIN_TIMER_WAIT",  "AVG_TIMER_WAIT",  "MAX_TIMER_WAIT",
+                "COUNT_READ",  "SUM_TIMER_READ",  "MIN_TIMER_READ",  "AVG_TIMER_READ",  "MAX_TIMER_READ",  "SUM_NUMBER_OF_BYTES_READ",
+                "COUNT_WRITE", "SUM_TIMER_WRITE", "MIN_TIMER_WRITE", "AVG_TIMER_WRITE", "MAX_TIMER_WRITE", "SUM_NUMBER_OF_BYTES_WRITE",
+                "COUNT_MISC",  "SUM_TIMER_MISC",  "MIN_TIMER_MISC",  "AVG_TIMER_MISC",  "MAX_TIMER_MISC"},
+        view);
     for (size_t i = 0; i < frame.rows(); ++i) {
       const auto n = [&](size_t column) { return frame.number(i, column); };
-      verdict->Check(IsStatPossible(frame, i, 1) && IsStatPossible(frame, i, 6) && IsStatPossible(frame, i, 12) && IsStatPossible(frame, i, 18), table);
-      verdict->Check(n(1) == n(6) + n(12) + n(18) && n(2) == n(7) + n(13) + n(19), std::string(table) + ": STAR is not READ + WRITE + MISC");
+      verdict->Check(
+          IsStatPossible(frame, i, 1) && IsStatPossible(frame, i, 6) && IsStatPossible(frame, i, 12) && IsStatPossible(frame, i, 18),
+          table);
+      verdict->Check(n(1) == n(6) + n(12) + n(18) && n(2) == n(7) + n(13) + n(19),
+                     std::string(table) + ": STAR is not READ + WRITE + MISC");
       verdict->Check(n(11) == 7 * n(6) && n(17) == 11 * n(12), std::string(table) + ": bytes are not those of the counts");
       const std::string row = std::string(table) + " " + std::string(frame.text(i, 0));
       verdict->Check(memory->IsForward(row, n(1)) && memory->IsForward(row + " bytes", n(11)), row + " went back");
@@ -276,14 +278,14 @@ void CheckFiles(const SegmentView& view, Memory* memory, Verdict* verdict) {
 void CheckEvents(const Program& program, const SegmentView& view, Verdict* verdict) {
   for (const char* table : {"events_waits_history_long", "events_waits_history", "events_waits_current"}) {
     const Frame frame(table,
-                      {"THREAD_ID", "EVENT_ID", "END_EVENT_ID", "EVENT_NAME", "SOURCE", "OBJECT_INSTANCE_BEGIN", "OPERATION", "NUMBER_OF_BYTES",
-                       "TIMER_START", "TIMER_END", "TIMER_WAIT", "OBJECT_NAME", "NESTING_EVENT_ID"},
+                      {"THREAD_ID", "EVENT_ID", "END_EVENT_ID", "EVENT_NAME", "SOURCE", "OBJECT_INSTANCE_BEGIN", "OPERATION",
+                       "NUMBER_OF_BYTES", "TIMER_START", "TIMER_END", "TIMER_WAIT", "OBJECT_NAME", "NESTING_EVENT_ID"},
                       view);
-    std::set<std::pair<uint64_t, uint64_t>> seen;
+    std::map<std::pair<uint64_t, uint64_t>, uint64_t> seen;  // start by thread and event
     for (size_t i = 0; i < frame.rows(); ++i) {
       const std::string_view name = frame.text(i, 3), source = frame.text(i, 4), operation = frame.text(i, 6);
       const bool ended = !frame.is_null(i, 2);
-      bool good = seen.emplace(frame.number(i, 0), frame.number(i, 1)).second;
+      bool good = seen.emplace(std::pair(frame.number(i, 0), frame.number(i, 1)), frame.number(i, 8)).second;
       good = good && frame.is_null(i, 12) && (!ended || frame.number(i, 2) == frame.number(i, 1));
       good = good && (ended ? frame.number(i, 9) - frame.number(i, 8) == frame.number(i, 10) && frame.number(i, 10) < 10'000'000'000'000
                             : frame.is_null(i, 9) && frame.is_null(i, 10));
@@ -297,6 +299,12 @@ void CheckEvents(const Program& program, const SegmentView& view, Verdict* verdi
                frame.text(i, 11).substr(0, 14) == "/tmp/pfs-test-";
       }
       verdict->Check(good, std::string(table) + ": " + std::string(name) + " " + std::string(operation) + " at " + std::string(source));
+    }
+    // The events of one thread began in the order of their numbers: one that was given to another thread breaks it.
+    uint64_t thread = 0, start = 0;
+    for (const auto& [key, began] : seen) {
+      verdict->Check(key.first != thread || began >= start, std::string(table) + ": events of one thread in the wrong order");
+      thread = key.first, start = began;
     }
   }
 }

@@ -1,11 +1,12 @@
 // TRUNCATE of a summary happens at one moment between its call and its return.
 //
 // Contract. While writers run and a third thread truncates in a loop, the count that the table shows once the writers rest lies between the
-// number of events begun after the last TRUNCATE returned and the number of events ended after it was called. With writers at a barrier around it
-// the count is exact, and MIN and MAX know nothing of before.
+// number of events begun after the last TRUNCATE returned and the number of events ended after it was called. With writers at a barrier
+// around it the count is exact, and MIN and MAX know nothing of before.
 //
-// How it is checked. Every writer logs when each of its events began and ended (by a clock that all cores share); the truncater logs its last call and return. That the
-// bounds can be missed is shown by the_bounds_* below. Each table is truncated alone: one may empty others too.
+// How it is checked. Every writer logs when each of its events began and ended (by a clock that all cores share); the truncater logs its
+// last call and return. That the bounds can be missed is shown by the_bounds_* below. Each table is truncated alone: one may empty others
+// too.
 #include <fcntl.h>
 
 #include "live.h"
@@ -141,9 +142,9 @@ TEST(Truncate, is_linearizable_under_concurrent_writers) {
       EXPECT_LE(shown, bounds.high) << table;
       if (round == 0) {
         std::printf("%-46s %llu events, %llu truncates, %llu readings: %llu <= %llu <= %llu\n", table.c_str(),
-                    static_cast<unsigned long long>(total), static_cast<unsigned long long>(truncates), static_cast<unsigned long long>(readings),
-                    static_cast<unsigned long long>(bounds.low), static_cast<unsigned long long>(shown),
-                    static_cast<unsigned long long>(bounds.high));
+                    static_cast<unsigned long long>(total), static_cast<unsigned long long>(truncates),
+                    static_cast<unsigned long long>(readings), static_cast<unsigned long long>(bounds.low),
+                    static_cast<unsigned long long>(shown), static_cast<unsigned long long>(bounds.high));
       }
       meeting.Wait();
       for (std::thread& writer : writers) writer.join();

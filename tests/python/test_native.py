@@ -25,12 +25,11 @@ SANITIZER_OPTIONS = {
 }
 
 
-def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PFS_", "ASAN_", "TSAN_", "UBSAN_"))}
     env.update(PATH=TOOLS, **environment)
-    return subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
+    words = [str(part) for part in command]
+    return subprocess.run(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 
 def sources(root: Path) -> list[str]:
@@ -68,7 +67,8 @@ def test_native_tests_pass(name: str, folder: Path, root: Path) -> None:
     assert done.returncode == 0, done.stdout[-20_000:]
     # Sanitizers are slow, and need fewer turns: they look at what could happen.
     seconds = "1" if name == "release" else "0.7"
-    done = run("ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", PFS_STRESS_SECONDS=seconds, **SANITIZER_OPTIONS)
+    ctest = ("ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error")
+    done = run(*ctest, PFS_STRESS_SECONDS=seconds, **SANITIZER_OPTIONS)
     print(done.stdout)
     assert done.returncode == 0, done.stdout[-20_000:]
     passed = set(re.findall(r"Test +#\d+: (\w+) \.* +Passed", done.stdout))

@@ -1,4 +1,4 @@
-"""C programs built against the installed package, and what others see of them: forks, signals, ends of threads, places without room.
+"""C programs built against the installed package, as others see them: forks, signals, threads that end, places without room.
 
 Tables are read from outside: from the segment of a program that waits, or (PFS_KEEP=1) that has ended.
 """
@@ -40,7 +40,7 @@ def environment(folder: Path | str, **more: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """build("forks") compiles tests/programs/forks.c with the flags that pkg-config gives; build("forks", disabled=True) without the library."""
+    """build("forks") compiles tests/programs/forks.c with the flags of pkg-config; with disabled=True, without the library."""
     assert shutil.which("pkg-config"), "pkg-config is needed: see tests/run.sh"
     folder = tmp_path_factory.mktemp("programs")
     env = {**os.environ, "PKG_CONFIG_PATH": f"{pfs.get_library_dir()}/pkgconfig"}
@@ -50,8 +50,22 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         if program.exists():
             return program
         what = ["--cflags"] if disabled else ["--cflags", "--libs"]
-        flags = subprocess.run(["pkg-config", *what, "perfschema"], env=env, capture_output=True, text=True, check=True).stdout.split()
-        command = ["gcc", "-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(PROGRAMS / f"{name}.c"), "-o", str(program), *flags]
+        flags = subprocess.run(
+            ["pkg-config", *what, "perfschema"], env=env, capture_output=True, text=True, check=True
+        ).stdout.split()
+        command = [
+            "gcc",
+            "-std=c11",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            str(PROGRAMS / f"{name}.c"),
+            "-o",
+            str(program),
+            *flags,
+        ]
         command += ["-DPFS_DISABLE", "-lpthread"] if disabled else [f"-Wl,-rpath,{pfs.get_library_dir()}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -62,7 +76,9 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 def run(program: Path | str, *arguments: str, cwd: Path, status: int = 0, segments: Path | None = None, **more: Any) -> str:
     env = environment(segments or cwd, **more.pop("env", {}))
-    done = subprocess.run([program, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=TIMEOUT, check=False, **more)
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        [program, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=TIMEOUT, check=False, **more
+    )
     assert done.returncode == status, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -78,7 +94,9 @@ def rows(segment: str | Path, table: str, *columns: str) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, _core.Segment(str(segment)))]
 
 
-def count(segment: str | Path, name: str, table: str = "events_waits_summary_global_by_event_name", column: str = "COUNT_STAR") -> int:
+def count(
+    segment: str | Path, name: str, table: str = "events_waits_summary_global_by_event_name", column: str = "COUNT_STAR"
+) -> int:
     return sum(row[column] for row in rows(segment, table, "EVENT_NAME", column) if row["EVENT_NAME"] == name)
 
 
@@ -114,7 +132,9 @@ class Talker:
 
 @contextmanager
 def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> Iterator[Talker]:
-    process = subprocess.Popen([program, *arguments], cwd=folder, env=environment(folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [program, *arguments], cwd=folder, env=environment(folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     with process:
         try:
             yield Talker(process)
@@ -125,13 +145,14 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
     assert process.returncode == status
 
 
-# ---- The same with and without pfs -----------------------------------------------------------------------------------------------
+# ---- The same with and without pfs -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["all_file_calls", "cancelled", "first_mutex"])
 def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
     outputs = []
-    for index, (disabled, options) in enumerate([(True, ""), (False, ""), (False, "performance_schema=OFF"), (False, "performance_schema_max_file_instances=1")]):
+    cases = [(True, ""), (False, ""), (False, "performance_schema=OFF"), (False, "performance_schema_max_file_instances=1")]
+    for index, (disabled, options) in enumerate(cases):
         folder = tmp_path / str(index)
         work = folder / "work"
         work.mkdir(parents=True)
@@ -155,7 +176,7 @@ def test_every_program_is_run_here() -> None:
         assert f'"{path.stem}"' in text, f"{path.name} is not built"
 
 
-# ---- fork --------------------------------------------------------------------------------------------------------------------------
+# ---- fork --------------------------------------------------------------------------------------------------------------------
 
 
 def test_child_works_on_with_its_own_tables_and_parent_keeps_its_own(build: Build, tmp_path: Path) -> None:
@@ -220,7 +241,7 @@ def test_exec_gets_no_descriptor_of_ours(build: Build, tmp_path: Path) -> None:
     assert run(build("forks"), "exec", cwd=tmp_path) == "fork 0\nvfork 0\nspawn 0\n"
 
 
-# ---- Signals -----------------------------------------------------------------------------------------------------------------------
+# ---- Signals -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -232,7 +253,10 @@ def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(build: Bu
     segment = said["segment"]
     state = status_of(segment)
     lost = int(state["Performance_schema_locker_lost"] or 0)
-    no_room = {name: state[f"Performance_schema_{name}_lost"] for name in ("object_stripes", "thread_statistics", "events", "source_locations")}
+    no_room = {
+        name: state[f"Performance_schema_{name}_lost"]
+        for name in ("object_stripes", "thread_statistics", "events", "source_locations")
+    }
     of_handler = count(segment, "wait/synch/mutex/signals/handler") + count(segment, "wait/io/file/signals/pipe")
     print(f"{calls} calls of the handler: {of_handler} events, {lost} lost; {locks} locks, {reads} reads; {no_room}")
     assert set(no_room.values()) == {"0"}
@@ -257,7 +281,7 @@ def test_longjmp_out_of_a_read_leaves_later_events_recorded(build: Build, tmp_pa
     assert len(kept) == 10
 
 
-# ---- Threads that end ----------------------------------------------------------------------------------------------------------------
+# ---- Threads that end --------------------------------------------------------------------------------------------------------
 
 
 def test_threads_that_end_leave_totals_and_give_back_their_slots(build: Build, tmp_path: Path) -> None:
@@ -278,7 +302,7 @@ def test_threads_that_end_leave_totals_and_give_back_their_slots(build: Build, t
     assert segments_in(tmp_path) == []
 
 
-# ---- Places without room ---------------------------------------------------------------------------------------------------------------
+# ---- Places without room -----------------------------------------------------------------------------------------------------
 
 # Reads its own status, also where no file could be made.
 ASK = """
@@ -294,7 +318,7 @@ ASK = """
 
 
 def in_small_tmpfs(size: int, command: list[str], cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """In a tmpfs of `size` bytes; 0 = one that is full."""
+    """Runs a command with PFS_DIR on a tmpfs of `size` bytes; 0 = one that is full."""
     mount = cwd / "small"
     mount.mkdir(exist_ok=True)
     script = f'mount -t tmpfs -o size={size or 4096},mode=0700 none "{mount}" || exit 99; '
@@ -315,7 +339,7 @@ def tmpfs(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 KIB = 1024
-SIZES = [0, 4 * KIB, 8 * KIB, 12 * KIB, 16 * KIB, 24 * KIB, 32 * KIB, 48 * KIB, 64 * KIB, 96 * KIB, 128 * KIB, 256 * KIB, 512 * KIB, 1024 * KIB, 65536 * KIB]
+SIZES = [KIB * size for size in (0, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 65536)]
 
 
 def test_a_full_file_system_never_stops_the_program(build: Build, tmp_path: Path, tmpfs: Callable[..., Any]) -> None:
@@ -362,16 +386,19 @@ def test_fork_in_a_full_file_system_goes_on(build: Build, tmp_path: Path, tmpfs:
         assert done.returncode == 0, f"{size}: {done.stdout}\n{done.stderr}"
 
 
-def ask(fresh: Run, folder: Path | str, **more: str) -> tuple[str, str]:
-    events, reason = fresh(ASK, **{"PFS_DIR": str(folder), **more}).splitlines()
-    return events, reason
-
-
 @pytest.fixture
 def fresh_in(tmp_path: Path) -> Callable[..., tuple[str, str]]:
     def in_folder(folder: Path | str, **more: str) -> tuple[str, str]:
         env = environment(folder, **more)
-        done = subprocess.run([sys.executable, "-W", "error", "-c", textwrap.dedent(ASK)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", textwrap.dedent(ASK)],
+            env=env,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         events, reason = done.stdout.splitlines()
         return events, reason
@@ -379,7 +406,9 @@ def fresh_in(tmp_path: Path) -> Callable[..., tuple[str, str]]:
     return in_folder
 
 
-def test_a_directory_that_cannot_be_trusted_means_private_memory_and_a_reason(fresh_in: Callable[..., tuple[str, str]], tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_trusted_means_private_memory_and_a_reason(
+    fresh_in: Callable[..., tuple[str, str]], tmp_path: Path
+) -> None:
     good, everybody, link, file = (tmp_path / name for name in ("good", "everybody", "link", "file"))
     good.mkdir(mode=0o700)
     everybody.mkdir()
@@ -416,7 +445,13 @@ def test_a_small_file_size_limit_means_private_memory_and_a_reason(build: Build,
     plain = run(build("busy", disabled=True), str(tmp_path), cwd=tmp_path)
     assert run(build("busy"), str(tmp_path), cwd=tmp_path, preexec_fn=limit) == plain
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(ASK)], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False
+        [sys.executable, "-c", textwrap.dedent(ASK)],
+        env=environment(tmp_path),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=limit,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     events, reason = done.stdout.splitlines()
@@ -432,7 +467,7 @@ def test_every_table_is_readable_when_pfs_is_off(fresh: Run) -> None:
             pass
         for name in pfs.tables():
             frame = pfs.table(name)
-            assert list(frame.columns) == list(pfs.describe(name)["COLUMN_NAME"] if "COLUMN_NAME" in pfs.describe(name) else frame.columns)
+            assert len(frame.columns) == len(pfs.describe(name))
             print(name, len(frame))
         print("reason", pfs.status["Performance_schema_status_reason"])
         """,
@@ -445,14 +480,19 @@ def test_every_table_is_readable_when_pfs_is_off(fresh: Run) -> None:
     assert int(lengths["global_variables"]) > 10
 
 
-# ---- The end by violence ---------------------------------------------------------------------------------------------------------------
+# ---- The end by violence -----------------------------------------------------------------------------------------------------
 
 
 def test_kill_leaves_a_file_that_opens(build: Build, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     process = subprocess.Popen(
-        [build("busy"), str(work), "hold"], env=environment(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [build("busy"), str(work), "hold"],
+        env=environment(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     with process:
         assert process.stderr is not None

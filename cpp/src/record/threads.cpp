@@ -84,11 +84,16 @@ void GiveSlot(uint32_t slot) {
   array.free_head.store(slot, kRelaxed);
 }
 
+// Where in its page a state begins. The processor takes a load for dependent on a store before it that has the same low 12 bits of address; a
+// thread's cells begin at a page, those of its first classes are the ones that every event stores to, and its state is what the next
+// event loads first. Side by side (offset 64, class 1) that costs 1.3 ns an event; three quarters of a page apart, nothing.
+constexpr size_t kStateOffset = 3072;
+
 ThreadState* StateOf(uint32_t slot) {
   if (states[slot] == nullptr) {
-    void* memory = mmap(nullptr, sizeof(ThreadState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, kStateOffset + sizeof(ThreadState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
-    states[slot] = static_cast<ThreadState*>(memory);
+    states[slot] = reinterpret_cast<ThreadState*>(static_cast<char*>(memory) + kStateOffset);
   }
   return new (states[slot]) ThreadState{};
 }
