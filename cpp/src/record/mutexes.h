@@ -66,15 +66,13 @@ PFS_ALWAYS_INLINE void EndMutexWait(const Wait& wait, ShmInstance& mutex, int rc
                        0)) {
     AddLockApart(thread, mutex, is_held, ended.timed, DurationOf<kMode>(wait, ended), cell);
   } else {
-    // Both cells at once, see EndWait.
-    const CellWriter object_writer(mutex.seq);
-    const CellWriter thread_writer(cell->seq);
-    AddCount(mutex.stat);
-    AddCount(cell->stat);
     if (ended.timed) {
       const uint64_t wait_ps = DurationOf<kMode>(wait, ended);
-      AddDuration(mutex.stat, wait_ps);
-      AddDuration(cell->stat, wait_ps);
+      AddTimed(mutex.seq, mutex.stat, wait_ps);
+      AddTimed(cell->seq, cell->stat, wait_ps);
+    } else {
+      AddCounted(mutex.seq, mutex.stat);
+      AddCounted(cell->seq, cell->stat);
     }
   }
   LeaveProbe(thread, nesting);
@@ -91,12 +89,43 @@ PFS_ALWAYS_INLINE int MutexOperation(const MutexProbe& probe, uint32_t flags, Op
   return rc;
 }
 
+// Counted, not timed, not recorded: nothing need be known before the end.
+inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;
+constexpr bool IsCounted(uint32_t flags) { return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead)) == kCountedFlags; }
+
+// False: nothing was done, the general way must be gone.
+template <typename Operate>
+PFS_ALWAYS_INLINE bool CountedMutexOperation(const MutexProbe& probe, Operate operate, int* result) {
+  ThreadState* const thread = CurrentThread();
+  if (__builtin_expect(thread == nullptr || (thread->nesting & 0xff) >= kMaxNestedWaits, 0)) return false;
+  const uint32_t class_index = probe.entry.index;
+  if (__builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 || class_index >= thread->cell_count, 0)) return false;
+  const int rc = *result = operate();
+  ShmCell& cell = thread->cells[class_index];
+  ShmInstance& mutex = probe.mutex;
+  const uint64_t nesting = thread->nesting;
+  EnterProbe(*thread);
+  const bool is_held = __builtin_expect(rc == 0, 1) || rc == EOWNERDEAD;
+  if (is_held) TakeOwnership(mutex, thread->thread_id);
+  if (__builtin_expect(!is_held || mutex.gen.load(kRelaxed) != Generation(ResetDomain::kMutexInstances) ||
+                           cell.gen.load(kRelaxed) != Generation(ResetDomain::kThreadWaits),
+                       0)) {
+    AddLockApart(*thread, mutex, is_held, false, 0, &cell);
+  } else {
+    AddCounted(mutex.seq, mutex.stat);
+    AddCounted(cell.seq, cell.stat);
+  }
+  LeaveProbe(*thread, nesting);
+  return true;
+}
+
 template <typename Operate>
 [[gnu::noinline]] int AnyMutexOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
                                         const char* file, uint32_t line, Operate operate) {
   const MutexProbe probe(instance, flag_word, object);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return operate();
+  if (int rc; IsCounted(flags) && CountedMutexOperation(probe, operate, &rc)) return rc;
   return MutexOperation<Mode::kAny>(probe, flags, operation, file, line, operate);
 }
 

@@ -164,6 +164,12 @@ void Start() {
     status_reason = "performance_schema is OFF";
     return;
   }
+#if defined(PFS_WIDE_STAT)
+  if (!__builtin_cpu_supports("avx")) {  // see shm/cell.h
+    status_reason = "this processor has no AVX: it cannot store a count and a sum at once";
+    return;
+  }
+#endif
   std::string reason;
   if (!g_runtime.segment.Create(options, &reason).ok()) {
     status_reason = reason;
