@@ -217,6 +217,11 @@ bool StartFiles() {
   return true;
 }
 
+void AddToFileClass(ThreadState& thread, uint32_t class_index, OperationGroup group, bool timed, uint64_t wait_ps, uint64_t bytes) {
+  ShmStripe* stripe = FindStripe(thread, StripeObject(StripeKind::kClass, class_index, 0), g_runtime.classes[class_index].stripes);
+  if (stripe != nullptr) AddToStripe(*stripe, Generation(ResetDomain::kFileClasses), group, timed, wait_ps, bytes);
+}
+
 bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line) {
   (void)path;
   if (!EnsureStarted()) return false;
@@ -231,14 +236,14 @@ void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
     if (ColdLock lock; lock) call->file = Bind(call->wait.class_index, fd, path, temporary);
     NameRecord(*call, call->file, &more);
   }
-  FinishFileWait<Mode::kAny>(*call, ended, 0, more, [] {});
+  FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, more, [] {});
   errno = error;
 }
 
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line) {
   ShmFile* file = FileOfDescriptor(fd);
   const uint32_t flags = file == nullptr ? 0 : file->flags.load(kRelaxed);
-  const bool begun = (flags & kFlagEnabled) != 0 && BeginFileWaitAs<Mode::kAny>(call, file, flags, Operation::kClose, -1, -1, source_file, line);
+  const bool begun = (flags & kFlagEnabled) != 0 && BeginFileWait<Mode::kAny>(call, file, flags, Operation::kClose, -1, -1, source_file, line);
   if (file != nullptr) {
     // The file must stay until End has counted this close, also if it is dead or temporary.
     if (begun) call->file->open_count.fetch_add(1, kRelaxed);
@@ -251,7 +256,7 @@ void EndFileClose(FileWait* call, int rc) {
   (void)rc;  // on Linux the descriptor is gone whatever close() says
   const int error = errno;
   const EndedWait ended = EndWait<Mode::kAny>(call->wait);
-  FinishFileWait<Mode::kAny>(*call, ended, 0, 0, [&] {
+  FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, 0, [&] {
     if (ColdLock lock; lock) {
       call->file->open_count.fetch_sub(1, kRelaxed);
       if ((call->file->state.load(kRelaxed) & kFileTemporary) != 0 && call->file->open_count.load(kRelaxed) == 0) KillFile(*call->file);
@@ -283,7 +288,7 @@ void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
     }
   }
   NameRecord(*call, call->file, &more);
-  FinishFileWait<Mode::kAny>(*call, ended, 0, more, [&] {
+  FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, more, [&] {
     if (ColdLock lock; lock) {
       if (call->file != nullptr) call->file->open_count.fetch_sub(1, kRelaxed);
       if (rc == 0) on_success();

@@ -25,28 +25,36 @@ inline ShmFile* FileOfDescriptor(int fd) {
   return index == 0 ? nullptr : &g_runtime.files[index];
 }
 
-// Adds an event to the file, or to its class where there is no (live) file.
-inline void AddToFile(const FileWait& call, bool timed, uint64_t wait_ps, uint64_t bytes) {
+// The calling thread's stripe of a live file. Usually the file has one: then its list's head is it.
+PFS_ALWAYS_INLINE ShmStripe* StripeOfFile(ThreadState& thread, ShmFile& file) {
+  ShmStripe& head = g_runtime.stripes[file.stripes.load(kAcquire)];
+  if (__builtin_expect(head.owner.load(kRelaxed) == thread.slot, 1)) return &head;
+  const auto index = static_cast<uint32_t>(&file - g_runtime.files);
+  return FindStripe(thread, StripeObject(StripeKind::kFile, index, file.version.load(kRelaxed)), file.stripes);
+}
+
+// An event without a (live) file counts on its class.
+[[gnu::noinline]] void AddToFileClass(ThreadState& thread, uint32_t class_index, OperationGroup group, bool timed, uint64_t wait_ps, uint64_t bytes);
+
+PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool timed, uint64_t wait_ps, uint64_t bytes) {
   ThreadState& thread = *call.wait.thread;
-  const OperationGroup group = kOperations[static_cast<uint32_t>(call.operation)].group;
-  ShmFile* file = call.file;
+  const OperationGroup group = kOperations[static_cast<uint32_t>(operation)].group;
+  ShmFile* const file = call.file;
   if (file != nullptr && __builtin_expect((file->flags.load(kRelaxed) & kFlagDead) == 0, 1)) {
-    const auto index = static_cast<uint32_t>(file - g_runtime.files);
-    ShmStripe* stripe = FindStripe(thread, StripeObject(StripeKind::kFile, index, file->version.load(kRelaxed)), file->stripes);
-    if (__builtin_expect(stripe != nullptr, 1)) AddToStripe(*stripe, Generation(ResetDomain::kFileInstances), group, timed, wait_ps, bytes);
-    if (__builtin_expect(stripe != nullptr, 1) || (file->flags.load(kRelaxed) & kFlagDead) == 0) return;
+    ShmStripe* const stripe = StripeOfFile(thread, *file);
+    if (__builtin_expect(stripe != nullptr, 1)) return AddToStripe(*stripe, Generation(ResetDomain::kFileInstances), group, timed, wait_ps, bytes);
+    if ((file->flags.load(kRelaxed) & kFlagDead) == 0) return;  // no room; counted as lost
   }
-  const uint32_t class_index = call.wait.class_index;
-  ShmStripe* stripe = FindStripe(thread, StripeObject(StripeKind::kClass, class_index, 0), g_runtime.classes[class_index].stripes);
-  if (stripe != nullptr) AddToStripe(*stripe, Generation(ResetDomain::kFileClasses), group, timed, wait_ps, bytes);
+  AddToFileClass(thread, call.wait.class_index, group, timed, wait_ps, bytes);
 }
 
 // All that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
 template <Mode kMode, typename OnFile>
-PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits, OnFile on_file) {
+PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, Operation operation, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits,
+                                      OnFile on_file) {
   const uint64_t nesting = CloseRecord<kMode, true>(call.wait, ended, more_state_bits);
   const uint64_t wait_ps = DurationOf<kMode>(call.wait, ended);
-  AddToFile(call, ended.timed, wait_ps, bytes);
+  AddToFile(call, operation, ended.timed, wait_ps, bytes);
   on_file();
   AddToThreadCell(ThreadCell<kMode>(call.wait), ended.timed, wait_ps);
   LeaveProbe(*call.wait.thread, nesting);
@@ -54,9 +62,10 @@ PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, const EndedWait& end
 
 // Every Begin: false = do the operation plainly and call no End. Every End preserves errno.
 
+// requested_bytes -1: NUMBER_OF_BYTES is NULL. offset -1: none; else it is what OBJECT_INSTANCE_BEGIN shows (wl4678: the offset of a seek).
 template <Mode kMode>
-PFS_ALWAYS_INLINE bool BeginFileWaitAs(FileWait* call, ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
-                                       const char* source_file, uint32_t line) {
+PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
+                                     const char* source_file, uint32_t line) {
   call->file = file;
   call->operation = operation;
   const uint32_t name = file->name.load(kRelaxed);
@@ -66,31 +75,57 @@ PFS_ALWAYS_INLINE bool BeginFileWaitAs(FileWait* call, ShmFile* file, uint32_t f
   return BeginWait<kMode, true>(call->wait, flags, file->class_index.load(kRelaxed), operation, identity, source_file, line, details);
 }
 
-// requested_bytes -1: NUMBER_OF_BYTES is NULL. offset -1: none; else it is what OBJECT_INSTANCE_BEGIN shows (wl4678: the offset of a seek).
-PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
-                                     uint32_t line) {
-  ShmFile* file = FileOfDescriptor(fd);
-  if (file == nullptr) return false;
-  const uint32_t flags = file->flags.load(kRelaxed);
-  if (__builtin_expect(IsAllOn(flags), 1)) return BeginFileWaitAs<Mode::kAllOn>(call, file, flags, operation, requested_bytes, offset, source_file, line);
-  if ((flags & kFlagEnabled) == 0) return false;
-  return BeginFileWaitAs<Mode::kAny>(call, file, flags, operation, requested_bytes, offset, source_file, line);
-}
-
+// bytes < 0: failed, or the operation moves none: adds 0 bytes (SEMANTICS H10).
 template <Mode kMode>
-PFS_ALWAYS_INLINE void EndFileWaitAs(const FileWait& call, int64_t bytes) {
+PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes) {
   const EndedWait ended = EndWait<kMode>(call.wait);
   const uint64_t moved = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
   if (ShmWaitRecord* record = call.wait.record; record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0) {
     record->bytes.store(moved, kRelease);
   }
-  FinishFileWait<kMode>(call, ended, moved, 0, [] {});
+  FinishFileWait<kMode>(call, operation, ended, moved, 0, [] {});
 }
 
-// bytes < 0: failed, or the operation moves none: adds 0 bytes (SEMANTICS H10).
-PFS_ALWAYS_INLINE void EndFileWait(FileWait* call, int64_t bytes) {
-  if (__builtin_expect(IsAllOn(call->wait.flags), 1)) return EndFileWaitAs<Mode::kAllOn>(*call, bytes);
-  EndFileWaitAs<Mode::kAny>(*call, bytes);
+// The end of an operation that its thread was cancelled in. Out of the way.
+template <Mode kMode>
+[[gnu::noinline]] void EndCancelledFileWait(const FileWait& call) {
+  EndFileWait<kMode>(call, call.operation, -1);
+}
+
+// One whole operation on a descriptor: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
+template <Mode kMode, typename Call, typename Bytes>
+PFS_ALWAYS_INLINE auto FileOperation(ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
+                                     const char* source_file, uint32_t line, Call call, Bytes bytes) {
+  FileWait wait;
+  if (!BeginFileWait<kMode>(&wait, file, flags, operation, requested_bytes, offset, source_file, line)) return call();
+  decltype(call()) result;
+  try {
+    result = call();
+  } catch (...) {  // the unwinding of pthread_cancel
+    EndCancelledFileWait<kMode>(wait);
+    throw;
+  }
+  EndFileWait<kMode>(wait, operation, bytes(result));
+  return result;
+}
+
+template <typename Call, typename Bytes>
+[[gnu::noinline]] auto AnyFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
+                                        uint32_t line, Call call, Bytes bytes) {
+  const uint32_t flags = file->flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return call();
+  return FileOperation<Mode::kAny>(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
+}
+
+// `call()` makes the call, `bytes(result)` says how much it moved, -1 = none.
+template <typename Call, typename Bytes>
+PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
+                                          uint32_t line, Call call, Bytes bytes) {
+  ShmFile* const file = FileOfDescriptor(fd);
+  if (file == nullptr) return call();
+  const uint32_t flags = file->flags.load(kRelaxed);
+  if (__builtin_expect(!IsAllOn(flags), 0)) return AnyFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
+  return FileOperation<Mode::kAllOn>(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
 }
 
 bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line);

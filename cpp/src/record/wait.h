@@ -87,6 +87,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
   wait.flags = flags;
   wait.class_index = class_index;
   wait.outer = outer;
+  if constexpr (kMode == Mode::kAny) wait.begun_state = 0;
   ShmWaitRecord* record = nullptr;
   if (Has<kMode>(flags, kFlagCurrent)) {
     thread->nesting = outer | ThreadState::kInside;

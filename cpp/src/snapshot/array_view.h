@@ -26,10 +26,10 @@ class ArrayView {
     const ShmArray& array = view.header().arrays[static_cast<uint32_t>(id)];
     const uint64_t stride = array.stride;
     const uint64_t capacity = array.capacity;
-    constexpr uint64_t kAlign = std::min<uint64_t>(alignof(T), alignof(uint64_t));
-    if (stride < sizeof(T) || stride % kAlign != 0 || stride > view.bytes()) return;
-    base_ = reinterpret_cast<const char*>(view.at<T>(id, 0));
-    if (base_ == nullptr) return;
+    if (stride < sizeof(T) || stride % alignof(T) != 0 || stride > view.bytes()) return;
+    const T* const first = view.at<T>(id, 0);
+    if (first == nullptr || reinterpret_cast<uintptr_t>(first) % alignof(T) != 0) return;
+    base_ = reinterpret_cast<const char*>(first);
     stride_ = stride;
     // What lies inside the mapping, whatever the directory claims.
     const uint64_t bytes_left =
