@@ -14,7 +14,7 @@ import pytest
 TOOLS = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 BUILDS = {
-    "release": ("Release", "", ""),
+    "release": ("Release", "", "-Wno-error=maybe-uninitialized"),  # gcc guesses
     "asan-ubsan": ("None", "address,undefined", "-fno-sanitize-recover=all -O1 -g"),
     "tsan": ("None", "thread", "-O1 -g"),
 }
@@ -60,7 +60,7 @@ def test_native_tests_pass(name: str, folder: Path, root: Path) -> None:
     done = run(
         "cmake", "-S", root, "-B", build, "-G", "Ninja", "-DPFS_DEVELOPER=ON",
         f"-DCMAKE_BUILD_TYPE={kind}", f"-DPFS_SANITIZE={sanitizer}", f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_C_FLAGS={flags}",
-        f"-DCMAKE_COMPILE_WARNING_AS_ERROR={'OFF' if sanitizer else 'ON'}",  # -O1 makes gcc guess
+        f"-DCMAKE_COMPILE_WARNING_AS_ERROR={'OFF' if sanitizer else 'ON'}",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     done = run("ninja", "-C", build, "tests/cpp/all")

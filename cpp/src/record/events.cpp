@@ -46,6 +46,12 @@ bool MayBeginAfterAll(ThreadState& thread, const void* mark) {
   return false;
 }
 
+void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps) {
+  const CellWriter writer(cell.seq);
+  if (StartsGeneration(cell.gen, Generation(ResetDomain::kThreadWaits))) ClearStat(cell.stat);
+  AddToStat(cell.stat, timed, wait_ps);
+}
+
 void NextChunk(ThreadState& thread) {
   const uint64_t now = LastTicks(thread);
   ++thread.chunks_taken;

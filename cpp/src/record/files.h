@@ -102,7 +102,8 @@ PFS_ALWAYS_INLINE auto FileOperation(ShmFile* file, uint32_t flags, Operation op
   try {
     result = call();
   } catch (...) {  // the unwinding of pthread_cancel
-    EndCancelledFileWait<kMode>(wait);
+    const FileWait cancelled = wait;  // its address is taken here, and not that of `wait`, which then lives in registers
+    EndCancelledFileWait<kMode>(cancelled);
     throw;
   }
   EndFileWait<kMode>(wait, operation, bytes(result));

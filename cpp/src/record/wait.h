@@ -185,7 +185,7 @@ PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended,
       return thread.nesting & ~ThreadState::kInside;
     }
     const uint64_t depth = wait.outer & ThreadState::kDepthMask;
-    if (__builtin_expect(thread.wait_depth() != depth + 1 || thread.open_waits[depth] != record, 0)) nesting = NestingWithout(thread, record);
+    if (kMode == Mode::kAny && __builtin_expect(thread.wait_depth() != depth + 1 || thread.open_waits[depth] != record, 0)) nesting = NestingWithout(thread, record);
   }
   const uint64_t end_info = (thread.event_id - record->event_id.load(kRelaxed)) | static_cast<uint64_t>(spins) << 32;
   if (__builtin_expect(end_info != 0, 0)) record->end_info.store(end_info, kRelease);
@@ -204,11 +204,18 @@ PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
   return &thread.cells[wait.class_index];
 }
 
+// The numbers are of before a TRUNCATE.
+[[gnu::noinline]] void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps);
+
 PFS_ALWAYS_INLINE void AddToThreadCell(ShmCell* cell, bool timed, uint64_t wait_ps) {
-  if (cell == nullptr) return;
-  const CellWriter writer(cell->seq);
-  if (StartsGeneration(cell->gen, Generation(ResetDomain::kThreadWaits))) ClearStat(cell->stat);
-  AddToStat(cell->stat, timed, wait_ps);
+  if (__builtin_expect(cell == nullptr, 0)) return;
+  if (__builtin_expect(cell->gen.load(kRelaxed) != Generation(ResetDomain::kThreadWaits), 0)) {
+    AddToStaleThreadCell(*cell, timed, wait_ps);
+  } else if (timed) {
+    AddTimed(cell->seq, cell->stat, wait_ps);
+  } else {
+    AddCounted(cell->seq, cell->stat);
+  }
 }
 
 }  // namespace perfschema
