@@ -68,6 +68,7 @@ void GiveName(uint32_t granule) {
 }
 
 std::string_view NameText(uint32_t granule) {
+  if (granule == 0) return {};  // element 0 may have no memory
   const ShmNameGranule* at = At(granule);
   return {reinterpret_cast<const char*>(at) + kHeaderBytes, at->bytes.load(kRelaxed)};
 }
