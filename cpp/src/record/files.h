@@ -80,7 +80,7 @@ template <Mode kMode>
 PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes) {
   const EndedWait ended = EndWait<kMode>(call.wait);
   const uint64_t moved = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
-  if (ShmWaitRecord* record = call.wait.record; record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0) {
+  if (ShmWaitRecord* record = Anew(call.wait.record); record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0) {
     record->bytes.store(moved, kRelease);
   }
   FinishFileWait<kMode>(call, operation, ended, moved, 0, [] {});
