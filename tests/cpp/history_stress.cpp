@@ -126,7 +126,13 @@ TEST_F(History, each_of_concurrent_threads_has_its_newest) {
   for (const uint64_t end = NowNanos() + 1'000'000 * StressTime().count(); NowNanos() < end; ++readings) {
     for (const auto& [thread, ids] : Ids("events_waits_history")) {
       if (thread == pfs_thread_id()) continue;
-      gaps += !IsRun(ids) || ids.back() < newest[thread];
+      if (!IsRun(ids) || ids.back() < newest[thread]) {
+        ++gaps;
+        std::printf("thread %llu, newest was %llu, now:", static_cast<unsigned long long>(thread),
+                    static_cast<unsigned long long>(newest[thread]));
+        for (const uint64_t id : ids) std::printf(" %llu", static_cast<unsigned long long>(id));
+        std::printf("\n");
+      }
       short_ones += ids.size() < most[thread];
       most[thread] = std::max<uint64_t>(most[thread], ids.size());
       newest[thread] = std::max(newest[thread], ids.back());

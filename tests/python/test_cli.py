@@ -246,4 +246,5 @@ def test_demo_svg_is_a_picture_of_the_tables(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("word = 'word'\n")
     pfs_command("demo", "--root", str(tmp_path), "--svg", str(tmp_path / "demo.svg"))
     picture = (tmp_path / "demo.svg").read_text()
-    assert picture.startswith("<svg") and "events_waits_history_long" in picture
+    assert picture.startswith("<svg")
+    assert "events_waits_history_long" in picture

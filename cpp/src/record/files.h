@@ -27,8 +27,10 @@ inline ShmFile* FileOfDescriptor(int fd) {
 
 // The calling thread's stripe of a live file. Usually the file has one: then its list's head is it.
 PFS_ALWAYS_INLINE ShmStripe* StripeOfFile(ThreadState& thread, ShmFile& file) {
-  ShmStripe& head = g_runtime.stripes[file.stripes.load(kAcquire)];
-  if (__builtin_expect(head.owner.load(kRelaxed) == thread.slot, 1)) return &head;
+  const uint32_t first = file.stripes.load(kAcquire);
+  ShmStripe& head = g_runtime.stripes[first];
+  // Stripe 0 is none, and may have no memory.
+  if (__builtin_expect(first != 0 && head.owner.load(kRelaxed) == thread.slot, 1)) return &head;
   const auto index = static_cast<uint32_t>(&file - g_runtime.files);
   return FindStripe(thread, StripeObject(StripeKind::kFile, index, file.version.load(kRelaxed)), file.stripes);
 }

@@ -258,13 +258,18 @@ void Snapshot::ForEachLiveThreadsWaits(const WaitFilter& start, uint64_t enough,
       WaitFilter filter = start;
       bool is_whole = true;
       uint64_t first_event_id = ~uint64_t{0};  // of the last chunk that was there
+      const auto leave_out_older = [&] {
+        is_whole = false;
+        filter.from_end_id = std::max(filter.from_end_id, first_event_id);
+      };
       for (const ChunkHead& head : own) {
+        // One between may be missing: who takes the older one may have been kept from marking it.
+        if (first_event_id != ~uint64_t{0} && head.first_event_id + kRecordsPerChunk != first_event_id) leave_out_older();
         if (CopyChunk(head, &filter, &copies)) {
           first_event_id = head.first_event_id;
           select(&copies, &filter);
         } else {
-          is_whole = false;
-          filter.from_end_id = std::max(filter.from_end_id, first_event_id);
+          leave_out_older();
         }
       }
       if (is_whole || copies.size() >= enough) break;
