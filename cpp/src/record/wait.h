@@ -24,7 +24,7 @@ struct Wait {
 enum class Mode { kAny, kAllOn };
 inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread | kFlagCurrent;
 constexpr bool IsAllOn(uint32_t flags) { return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead)) == kAllOnFlags; }
-// A multiplier of the cycle counter is below 2^38 (1 GHz and faster, see clock.h; others are not used with Mode::kAllOn).
+// A multiplier of the cycle counter is at most 2^38 (1 GHz and faster) where Mode::kAllOn is used: setup gives slower ones kFlagSlowTimer.
 inline constexpr uint64_t kShortTicks = uint64_t{1} << 25;
 template <Mode kMode>
 constexpr bool Has(uint32_t flags, uint32_t flag) {
