@@ -1,6 +1,6 @@
 #include "aggregate/resets.h"
 
-#include "record/runtime.h"
+#include "record/parties.h"
 
 namespace perfschema {
 namespace {
@@ -18,9 +18,54 @@ Status BumpResets(std::initializer_list<ResetDomain> domains) {
   const ColdLock lock;
   if (!lock) return Interrupted();
   for (const ResetDomain domain : domains) {
-    OwnSegmentState().header()->resets[static_cast<uint32_t>(domain)].fetch_add(
-        1);  // pairs with Snapshot::Reset and the owners' next updates
+    OwnSegmentState().header()->resets[domain].fetch_add(1);  // pairs with Snapshot::Reset and the owners' next updates
   }
+  return {};
+}
+
+namespace {
+
+// The levels that TRUNCATE of one empties: itself and all below it (SEMANTICS F4-F6).
+constexpr bool Empties(Level truncated, Level level) {
+  switch (level) {
+    case Level::kThread:
+      return true;
+    case Level::kAccount:
+      return truncated != Level::kThread;
+    default:
+      return level == truncated;
+  }
+}
+
+// REQUIRES: cold lock.
+void BeginEpoch(Level truncated) {
+  ShmEpochs& epochs = OwnSegmentState().header()->thread_waits;
+  const uint32_t now = epochs.now.load(kRelaxed) + 1;
+  // `since` first: a cell of the new epoch counts everywhere at once.
+  for (uint32_t i = 0; i < kLevelCount; ++i) {
+    if (Empties(truncated, static_cast<Level>(i))) epochs.since[i].store(now);  // pairs with Snapshot::Since
+  }
+  epochs.now.store(now);  // pairs with the owners' next updates
+}
+
+}  // namespace
+
+Status TruncateLevel(Level level) {
+  if (!EnsureStarted()) return {};
+  const ColdLock lock;
+  if (!lock) return Interrupted();
+  BeginEpoch(level);
+  return {};
+}
+
+Status TruncateParties(Level level) {
+  if (!EnsureStarted()) return {};
+  const ColdLock lock;
+  if (!lock) return Interrupted();
+  BeginEpoch(level);
+  // Accounts first: they point to users and hosts.
+  ForgetUnconnected(Level::kAccount);
+  if (level != Level::kAccount) ForgetUnconnected(level);
   return {};
 }
 

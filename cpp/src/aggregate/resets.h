@@ -18,10 +18,26 @@ Status BumpResets(std::initializer_list<ResetDomain> domains);
 // when it ends.
 Status HideWaits(uint32_t view);
 
+// TRUNCATE of a summary by thread, account, user or host: empties the level and those below it. What still counts for a
+// level above moves there when its thread next adds to it.
+Status TruncateLevel(Level level);
+// TRUNCATE of accounts, users or hosts: the same, and rows without a connection go (SEMANTICS F13).
+Status TruncateParties(Level level);
+
 // For the declarations of tables.
-template <ResetDomain... kDomains>
+enum class Part { kObjects, kAll };  // kAll: what classes keep of dead objects as well
+template <Part kPart, ResetGroup... kGroups>
 Status Reset() {
-  return BumpResets({kDomains...});
+  if constexpr (kPart == Part::kObjects) return BumpResets({ObjectDomain(kGroups)...});
+  return BumpResets({ObjectDomain(kGroups)..., ClassDomain(kGroups)...});
+}
+template <Level kLevel>
+Status ResetLevel() {
+  return TruncateLevel(kLevel);
+}
+template <Level kLevel>
+Status ForgetParties() {
+  return TruncateParties(kLevel);
 }
 template <uint32_t kView>
 Status Hide() {

@@ -7,61 +7,134 @@
 namespace perfschema {
 
 // One row a family (schema/instruments.json). Order = order in setup_instruments.
-enum class Family : uint8_t { kNone = 0, kMutex, kFile, kThread };
-inline constexpr int kFamilyCount = 4;
+enum class Family : uint8_t {
+  kNone = 0, kMutex, kRwlock, kPrlock, kSxlock, kCond, kFile, kTableIo, kTableLock, kSocket, kIdle, kMetadata, kThread
+};
+inline constexpr int kFamilyCount = 13;
+
+// What one TRUNCATE empties together (SEMANTICS F8-F11). Two reset domains each: live objects, and what classes keep.
+enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLock, kCount };
 
 struct FamilyFacts {
-  std::string_view prefix;       // of the full name, without the last '/'
-  std::string_view option;       // variable that limits the number of classes
-  std::string_view object_type;  // OBJECT_TYPE of its events; empty = NULL
+  std::string_view prefix;       // of the full name, without the last '/'; of a single instrument the full name
+  std::string_view object_type;  // OBJECT_TYPE of its events; empty = NULL, or the object says
   bool is_wait;                  // its events are waits: setup_instruments row, cell in every thread
+  bool is_single;                // one instrument, made at start
+  uint8_t lanes;                 // statistics that an object of it has, one for each kind of operation
+  ResetGroup group;
 };
 inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
-    {"", "", "", false},
-    {"wait/synch/mutex", "max_mutex_classes", "", true},
-    {"wait/io/file", "max_file_classes", "FILE", true},
-    {"thread", "max_thread_classes", "", false},
+    {"", "", false, false, 0, ResetGroup::kSync},
+    {"wait/synch/mutex", "", true, false, 1, ResetGroup::kSync},
+    {"wait/synch/rwlock", "", true, false, 1, ResetGroup::kSync},
+    {"wait/synch/prlock", "", true, false, 1, ResetGroup::kSync},
+    {"wait/synch/sxlock", "", true, false, 1, ResetGroup::kSync},
+    {"wait/synch/cond", "", true, false, 1, ResetGroup::kSync},
+    {"wait/io/file", "FILE", true, false, 3, ResetGroup::kFile},
+    {"wait/io/table/sql/handler", "", true, true, 4, ResetGroup::kTableIo},
+    {"wait/lock/table/sql/handler", "", true, true, 10, ResetGroup::kTableLock},
+    {"wait/io/socket", "SOCKET", true, false, 3, ResetGroup::kSocket},
+    {"idle", "", true, true, 1, ResetGroup::kSync},
+    {"wait/lock/metadata/sql/mdl", "", true, true, 1, ResetGroup::kSync},
+    {"thread", "", false, false, 0, ResetGroup::kSync},
 };
+constexpr const FamilyFacts& FactsOf(Family family) { return kFamilies[static_cast<int>(family)]; }
+inline constexpr uint32_t kMostLanes = 10;
 
-// What an event did. Names as in schema/operations.json; the group decides which of READ/WRITE/MISC counts it.
-enum class OperationGroup : uint8_t { kMisc = 0, kRead, kWrite };
+// Lanes of files and sockets, of tables and indexes, of table locks. Synchronisation objects have lane 0 only.
+inline constexpr uint8_t kMiscLane = 0, kReadLane = 1, kWriteLane = 2;
+inline constexpr uint8_t kFetchLane = 0, kInsertLane = 1, kUpdateLane = 2, kDeleteLane = 3;
+inline constexpr uint8_t kReadNormalLane = 0, kReadSharedLane = 1, kReadHighPriorityLane = 2, kReadNoInsertLane = 3, kReadExternalLane = 4,
+                         kWriteAllowWriteLane = 5, kWriteConcurrentInsertLane = 6, kWriteLowPriorityLane = 7, kWriteNormalLane = 8,
+                         kWriteExternalLane = 9;
 
-// X(identifier, shown, group)
-#define PFS_FOR_EACH_OPERATION(X)  \
-  X(kNone, "", kMisc)              \
-  X(kLock, "lock", kMisc)          \
-  X(kTryLock, "try_lock", kMisc)   \
-  X(kTimedLock, "lock", kMisc)     \
-  X(kCreate, "create", kMisc)      \
-  X(kOpen, "open", kMisc)          \
-  X(kClose, "close", kMisc)        \
-  X(kRead, "read", kRead)          \
-  X(kWrite, "write", kWrite)       \
-  X(kSeek, "seek", kMisc)          \
-  X(kTell, "tell", kMisc)          \
-  X(kFlush, "flush", kMisc)        \
-  X(kStat, "stat", kMisc)          \
-  X(kChsize, "chsize", kMisc)      \
-  X(kDelete, "delete", kMisc)      \
-  X(kRename, "rename", kMisc)      \
-  X(kSync, "sync", kMisc)          \
-  X(kMkdir, "mkdir", kMisc)        \
-  X(kRmdir, "rmdir", kMisc)
+// What an event did. Names as in schema/operations.json, and the lane that counts it.
+// X(identifier, shown, lane)
+#define PFS_FOR_EACH_OPERATION(X)                                           \
+  X(kNone, "", 0)                                                           \
+  X(kLock, "lock", 0)                                                       \
+  X(kTryLock, "try_lock", 0)                                                \
+  X(kTimedLock, "lock", 0)                                                  \
+  X(kReadLock, "read_lock", 0)                                              \
+  X(kWriteLock, "write_lock", 0)                                            \
+  X(kTryReadLock, "try_read_lock", 0)                                       \
+  X(kTryWriteLock, "try_write_lock", 0)                                     \
+  X(kTimedReadLock, "read_lock", 0)                                         \
+  X(kTimedWriteLock, "write_lock", 0)                                       \
+  X(kSharedLock, "shared_lock", 0)                                          \
+  X(kSharedExclusiveLock, "shared_exclusive_lock", 0)                       \
+  X(kExclusiveLock, "exclusive_lock", 0)                                    \
+  X(kTrySharedLock, "try_shared_lock", 0)                                   \
+  X(kTrySharedExclusiveLock, "try_shared_exclusive_lock", 0)                \
+  X(kTryExclusiveLock, "try_exclusive_lock", 0)                             \
+  X(kCondWait, "wait", 0)                                                   \
+  X(kCondTimedWait, "timed_wait", 0)                                        \
+  X(kCreate, "create", kMiscLane)                                           \
+  X(kOpen, "open", kMiscLane)                                               \
+  X(kClose, "close", kMiscLane)                                             \
+  X(kRead, "read", kReadLane)                                               \
+  X(kWrite, "write", kWriteLane)                                            \
+  X(kSeek, "seek", kMiscLane)                                               \
+  X(kTell, "tell", kMiscLane)                                               \
+  X(kFlush, "flush", kMiscLane)                                             \
+  X(kStat, "stat", kMiscLane)                                               \
+  X(kChsize, "chsize", kMiscLane)                                           \
+  X(kDelete, "delete", kMiscLane)                                           \
+  X(kRename, "rename", kMiscLane)                                           \
+  X(kSync, "sync", kMiscLane)                                               \
+  X(kMkdir, "mkdir", kMiscLane)                                             \
+  X(kRmdir, "rmdir", kMiscLane)                                             \
+  X(kSocketCreate, "create", kMiscLane)                                     \
+  X(kSocketClose, "close", kMiscLane)                                       \
+  X(kSocketSeek, "seek", kMiscLane)                                         \
+  X(kSocketStat, "stat", kMiscLane)                                         \
+  X(kConnect, "connect", kMiscLane)                                         \
+  X(kBind, "bind", kMiscLane)                                               \
+  X(kSend, "send", kWriteLane)                                              \
+  X(kRecv, "recv", kReadLane)                                               \
+  X(kSendto, "sendto", kWriteLane)                                          \
+  X(kRecvfrom, "recvfrom", kReadLane)                                       \
+  X(kSendmsg, "sendmsg", kWriteLane)                                        \
+  X(kRecvmsg, "recvmsg", kReadLane)                                         \
+  X(kOpt, "opt", kMiscLane)                                                 \
+  X(kShutdown, "shutdown", kMiscLane)                                       \
+  X(kSelect, "select", kMiscLane)                                           \
+  X(kFetch, "fetch", kFetchLane)                                            \
+  X(kInsert, "insert", kInsertLane)                                         \
+  X(kUpdate, "update", kUpdateLane)                                         \
+  X(kDeleteRow, "delete", kDeleteLane)                                      \
+  X(kReadNormal, "read normal", kReadNormalLane)                            \
+  X(kReadShared, "read with shared locks", kReadSharedLane)                 \
+  X(kReadHighPriority, "read high priority", kReadHighPriorityLane)         \
+  X(kReadNoInsert, "read no inserts", kReadNoInsertLane)                    \
+  X(kReadExternal, "read external", kReadExternalLane)                      \
+  X(kWriteAllowWrite, "write allow write", kWriteAllowWriteLane)            \
+  X(kWriteConcurrentInsert, "write concurrent insert", kWriteConcurrentInsertLane) \
+  X(kWriteLowPriority, "write low priority", kWriteLowPriorityLane)         \
+  X(kWriteNormal, "write normal", kWriteNormalLane)                         \
+  X(kWriteExternal, "write external", kWriteExternalLane)                   \
+  X(kIdle, "idle", 0)                                                       \
+  X(kMetadataLock, "metadata lock", 0)
 
 enum class Operation : uint8_t {
-#define X(name, shown, group) name,
+#define X(name, shown, lane) name,
   PFS_FOR_EACH_OPERATION(X)
 #undef X
       kCount
 };
 struct OperationFacts {
   std::string_view shown;
-  OperationGroup group;
+  uint8_t lane;
 };
 inline constexpr OperationFacts kOperations[] = {
-#define X(name, shown, group) {shown, OperationGroup::group},
+#define X(name, shown, lane) {shown, lane},
     PFS_FOR_EACH_OPERATION(X)
 #undef X
 };
+
+// Of an operation on a file or a socket.
+constexpr ResetGroup IoGroupOf(Operation operation) {
+  return operation >= Operation::kSocketCreate && operation <= Operation::kSelect ? ResetGroup::kSocket : ResetGroup::kFile;
+}
 
 }  // namespace perfschema

@@ -1,14 +1,15 @@
 // capi/mutex.cpp: mutexes, and waits for locks of the user's own.
 //
 // A cancelled thread needs no care here: no call between Begin and End is a cancellation point.
-#include "record/mutexes.h"
+#include "record/locks.h"
 
 #include <new>
 
 #include "perfschema/pfs.h"
 
+using perfschema::Family;
 using perfschema::Operation;
-using perfschema::TimedMutexOperation;
+using perfschema::TimedLockOperation;
 using perfschema::Wait;
 
 namespace {
@@ -34,15 +35,15 @@ int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* att
   m->instance = nullptr;
   m->flags = nullptr;
   const int rc = pthread_mutex_init(&m->mutex, attributes);
-  if (rc == 0 && key != 0) m->instance = perfschema::CreateMutex(key, m);
-  if (m->instance != nullptr) m->flags = perfschema::FlagsOfMutex(m->instance);
+  if (rc == 0 && key != 0) m->instance = perfschema::CreateInstance(Family::kMutex, key, m);
+  if (m->instance != nullptr) m->flags = perfschema::FlagsOfInstance(m->instance);
   return rc;
 }
 
 int pfs_mutex_destroy(pfs_mutex_t* m) {
   const int rc = pthread_mutex_destroy(&m->mutex);
   if (rc == 0 && m->instance != nullptr) {
-    perfschema::DestroyMutex(m->instance);
+    perfschema::DestroyInstance(m->instance);
     m->instance = nullptr;
     m->flags = nullptr;
   }
@@ -51,43 +52,43 @@ int pfs_mutex_destroy(pfs_mutex_t* m) {
 
 // The inline half has seen that the instance is there.
 int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_) {
-  return TimedMutexOperation(m->instance, m->flags, m, Operation::kLock, file, line, [m] { return pthread_mutex_lock(&m->mutex); });
+  return TimedLockOperation(m->instance, m->flags, m, Operation::kLock, file, line, [m] { return pthread_mutex_lock(&m->mutex); });
 }
 
 int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_) {
-  return TimedMutexOperation(m->instance, m->flags, m, Operation::kTryLock, file, line, [m] { return pthread_mutex_trylock(&m->mutex); });
+  return TimedLockOperation(m->instance, m->flags, m, Operation::kTryLock, file, line, [m] { return pthread_mutex_trylock(&m->mutex); });
 }
 
 int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {
   const auto lock = [=] { return pthread_mutex_timedlock(&m->mutex, deadline); };
-  return pfs_flags_enabled(m->flags) ? TimedMutexOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, lock) : lock();
+  return pfs_flags_enabled(m->flags) ? TimedLockOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, lock) : lock();
 }
 
 int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
   const auto lock = [=] { return pthread_mutex_clocklock(&m->mutex, clock, deadline); };
-  return pfs_flags_enabled(m->flags) ? TimedMutexOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, lock) : lock();
+  return pfs_flags_enabled(m->flags) ? TimedLockOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, lock) : lock();
 }
 
-pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity) { return key != 0 ? perfschema::CreateMutex(key, identity) : nullptr; }
+pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity) { return key != 0 ? perfschema::CreateInstance(Family::kMutex, key, identity) : nullptr; }
 
 void pfs_mutex_discard(pfs_instance_t* instance) {
-  if (instance != nullptr) perfschema::DestroyMutex(instance);
+  if (instance != nullptr) perfschema::DestroyInstance(instance);
 }
 
 int pfs_mutex_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op, PFS_SITE_) {
-  auto& mutex = *perfschema::AsMutex(instance);
+  auto& mutex = *perfschema::AsInstance(instance);
   const uint32_t flags = mutex.flags.load(perfschema::kRelaxed);
   if ((flags & perfschema::kFlagEnabled) == 0) return 0;
   auto& begun = *new (wait->opaque) Wait;
-  if (!perfschema::BeginMutexWait<perfschema::Mode::kAny>(begun, mutex, flags, OperationOf(op), file, line)) return 0;
+  if (!perfschema::BeginInstanceWait<perfschema::Mode::kAny>(begun, mutex, flags, OperationOf(op), file, line)) return 0;
   wait->instance = instance;
   return 1;
 }
 
 void pfs_mutex_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins) {
-  auto& mutex = *perfschema::AsMutex(wait->instance);
+  auto& mutex = *perfschema::AsInstance(wait->instance);
   const bool counted = spins != PFS_NO_SPINS;
-  perfschema::EndMutexWait<perfschema::Mode::kAny>(WaitIn(wait), mutex, rc, counted ? perfschema::kRecordHasSpins : 0, counted ? spins : 0);
+  perfschema::EndLockWait<perfschema::Mode::kAny>(WaitIn(wait), mutex, perfschema::IsHeld(rc) ? perfschema::Hold::kExclusive : perfschema::Hold::kNothing, counted ? perfschema::kRecordHasSpins : 0, counted ? spins : 0);
   wait->instance = nullptr;  // a second end does nothing
 }
 

@@ -1,5 +1,8 @@
 #include "record/events.h"
+#include <cerrno>
+
 #include "record/chunk_pool.h"
+#include "record/parties.h"
 #include "record/wait.h"
 
 namespace perfschema {
@@ -46,10 +49,21 @@ bool MayBeginAfterAll(ThreadState& thread, const void* mark) {
   return false;
 }
 
-void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps) {
-  const CellWriter writer(cell.seq);
-  if (StartsGeneration(cell.gen, Generation(ResetDomain::kThreadWaits))) ClearStat(cell.stat);
-  AddToStat(cell.stat, timed, wait_ps);
+void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count) {
+  ThreadState& thread = *t_locals.state;
+  const int error = errno;
+  if (cell.stat.count.load(kRelaxed) == 0) {  // nothing to move
+    const CellWriter writer(cell.seq);
+    cell.gen.store(g_runtime.header->thread_waits.now.load(kRelaxed), kRelease);
+    AddToStat(cell.stat, timed, wait_ps, count);
+  } else if (const ColdLock lock; lock) {
+    const CellWriter writer(cell.seq);
+    RollOver(*thread.shared, static_cast<uint32_t>(&cell - thread.cells), cell);
+    AddToStat(cell.stat, timed, wait_ps, count);
+  } else {
+    CountLoss(Loss::kThreadStatistics);
+  }
+  errno = error;
 }
 
 void NextChunk(ThreadState& thread) {

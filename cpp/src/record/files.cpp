@@ -7,6 +7,7 @@
 
 #include "record/classes.h"
 #include "record/names.h"
+#include "shm/limits.h"
 
 namespace perfschema {
 
@@ -61,6 +62,12 @@ uint32_t HashName(std::string_view name) {
   return static_cast<uint32_t>(hash ^ (hash >> 32));
 }
 
+// Files, and sockets, that have a slot. Guarded by the cold lock.
+uint64_t live_files = 0, live_sockets = 0;
+uint64_t& LiveObjects(uint32_t class_index) {
+  return g_runtime.classes[class_index].family == static_cast<uint32_t>(Family::kSocket) ? live_sockets : live_files;
+}
+
 uint32_t IndexOf(const ShmFile* file) { return static_cast<uint32_t>(file - g_runtime.files); }
 
 // REQUIRES: cold lock, for all below.
@@ -101,6 +108,9 @@ void SetName(ShmFile& file, std::string_view name) {
 }
 
 ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
+  uint64_t& live = LiveObjects(class_index);
+  const FamilyLimits limits = LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family));
+  if (live >= static_cast<uint64_t>(StartOptionsLocked().Get(limits.instances))) return nullptr;
   ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
   uint64_t index = array.free_head.load(kRelaxed);
   if (index != 0) {
@@ -112,7 +122,7 @@ ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
   }
   ShmFile& file = g_runtime.files[index];
   file.version.fetch_add(1, kRelaxed);
-  file.stripes.store(0, kRelaxed);
+  for (ShmCellList& lane : file.lanes) lane.head.store(0, kRelaxed);
   file.open_count.store(0, kRelaxed);
   SetName(file, name);
   file.hash.store(hash, kRelaxed);
@@ -120,12 +130,14 @@ ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
   file.state.store(kFileLive, kRelaxed);
   file.class_index.store(static_cast<uint16_t>(class_index), kRelease);  // last: live from here on; pairs with Snapshot::files
   AddToBucket(file);
+  ++live;
   return &file;
 }
 
 // A dead file goes when nothing reaches it any more.
 void GiveFileIfUnused(ShmFile& file) {
-  if ((file.state.load(kRelaxed) & ~kFileTemporary) != kFileDead || file.open_count.load(kRelaxed) != 0) return;
+  if ((file.state.load(kRelaxed) & kFileStateMask) != kFileDead || file.open_count.load(kRelaxed) != 0) return;
+  --LiveObjects(file.class_index.load(kRelaxed));
   file.class_index.store(0, kRelease);
   file.state.store(kFileFree, kRelaxed);
   GiveName(file.name.load(kRelaxed));
@@ -142,7 +154,7 @@ void KillFile(ShmFile& file) {
     dead->flags.fetch_or(kFlagDead, kRelaxed);
     dead->state.store(kFileDead, kRelease);
   };
-  BuryObject(file.class_index.load(kRelaxed), file.stripes, nullptr, hide, &file);
+  BuryObject(file.class_index.load(kRelaxed), file.lanes, nullptr, hide, &file);
   GiveFileIfUnused(file);
 }
 
@@ -201,7 +213,7 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   const auto* granule = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, name);
   record->object.store(reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header), kRelease);
   record->flags_and_name.store((record->flags_and_name.load(kRelaxed) & 0xffffffffu) | static_cast<uint64_t>(name) << 32, kRelease);
-  record->name_version.store(granule->version.load(kRelaxed), kRelease);
+  record->version_and_type.store(granule->version.load(kRelaxed), kRelease);
   *more_state_bits |= kRecordHasName;
 }
 
@@ -215,11 +227,6 @@ bool StartFiles() {
   g_file_of_descriptor = static_cast<HalfWord*>(memory);
   buckets = reinterpret_cast<uint32_t*>(static_cast<char*>(memory) + table);
   return true;
-}
-
-void AddToFileClass(ThreadState& thread, uint32_t class_index, OperationGroup group, bool timed, uint64_t wait_ps, uint64_t bytes) {
-  ShmStripe* stripe = FindStripe(thread, StripeObject(StripeKind::kClass, class_index, 0), g_runtime.classes[class_index].stripes);
-  if (stripe != nullptr) AddToStripe(*stripe, Generation(ResetDomain::kFileClasses), group, timed, wait_ps, bytes);
 }
 
 bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line) {

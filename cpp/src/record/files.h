@@ -25,29 +25,17 @@ inline ShmFile* FileOfDescriptor(int fd) {
   return index == 0 ? nullptr : &g_runtime.files[index];
 }
 
-// The calling thread's stripe of a live file. Usually the file has one: then its list's head is it.
-PFS_ALWAYS_INLINE ShmStripe* StripeOfFile(ThreadState& thread, ShmFile& file) {
-  const uint32_t first = file.stripes.load(kAcquire);
-  ShmStripe& head = g_runtime.stripes[first];
-  // Stripe 0 is none, and may have no memory.
-  if (__builtin_expect(first != 0 && head.owner.load(kRelaxed) == thread.slot, 1)) return &head;
-  const auto index = static_cast<uint32_t>(&file - g_runtime.files);
-  return FindStripe(thread, StripeObject(StripeKind::kFile, index, file.version.load(kRelaxed)), file.stripes);
-}
-
-// An event without a (live) file counts on its class.
-[[gnu::noinline]] void AddToFileClass(ThreadState& thread, uint32_t class_index, OperationGroup group, bool timed, uint64_t wait_ps, uint64_t bytes);
-
 PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool timed, uint64_t wait_ps, uint64_t bytes) {
   ThreadState& thread = *call.wait.thread;
-  const OperationGroup group = kOperations[static_cast<uint32_t>(operation)].group;
+  const uint8_t lane = kOperations[static_cast<uint32_t>(operation)].lane;
   ShmFile* const file = call.file;
   if (file != nullptr && __builtin_expect((file->flags.load(kRelaxed) & kFlagDead) == 0, 1)) {
-    ShmStripe* const stripe = StripeOfFile(thread, *file);
-    if (__builtin_expect(stripe != nullptr, 1)) return AddToStripe(*stripe, Generation(ResetDomain::kFileInstances), group, timed, wait_ps, bytes);
+    const auto index = static_cast<uint32_t>(file - g_runtime.files);
+    ShmCell* const cell = FindCellAtHead(thread, CellKind::kFile, index, file->version, lane, file->lanes[lane], &file->flags);
+    if (__builtin_expect(cell != nullptr, 1)) return AddToCell(*cell, Generation(ObjectDomain(IoGroupOf(operation))), timed, wait_ps, bytes);
     if ((file->flags.load(kRelaxed) & kFlagDead) == 0) return;  // no room; counted as lost
   }
-  AddToFileClass(thread, call.wait.class_index, group, timed, wait_ps, bytes);
+  AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, bytes, 1);
 }
 
 // All that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.

@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "record/chunk_pool.h"
+#include "record/cells.h"
 #include "record/files.h"
 #include "record/names.h"
+#include "record/parties.h"
 #include "record/sources.h"
 #include "record/threads.h"
 
@@ -42,7 +44,9 @@ void CachePointers() {
   rt.classes = segment.element<ShmClass>(ArrayId::kClasses, 0);
   rt.threads = segment.element<ShmThread>(ArrayId::kThreads, 0);
   rt.thread_cells = segment.element<ShmCell>(ArrayId::kThreadCells, 0);
-  rt.stripes = segment.element<ShmStripe>(ArrayId::kStripes, 0);
+  rt.cells = segment.element<ShmCell>(ArrayId::kCells, 0);
+  rt.instances = segment.element<ShmInstance>(ArrayId::kInstances, 0);
+  rt.instance_lists = segment.element<ShmCellList>(ArrayId::kInstanceLists, 0);
   rt.files = segment.element<ShmFile>(ArrayId::kFiles, 0);
   rt.chunks = segment.element<ShmChunk>(ArrayId::kWaitChunks, 0);
   rt.records = segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0);
@@ -82,13 +86,16 @@ void StartConsumers(ShmHeader* header) {
 // What a forked child takes over: everything but statistics and events.
 bool KeptByChild(ArrayId id) {
   switch (id) {
-    case ArrayId::kClasses:
-    case ArrayId::kThreads:
-    case ArrayId::kMutexes:
-    case ArrayId::kFiles:
-    case ArrayId::kNames:
-    case ArrayId::kSources: return true;
-    default: return false;
+    case ArrayId::kThreadCells:
+    case ArrayId::kAccountCells:
+    case ArrayId::kUserCells:
+    case ArrayId::kHostCells:
+    case ArrayId::kInstanceLists:
+    case ArrayId::kCells:
+    case ArrayId::kGraves:
+    case ArrayId::kWaitChunks:
+    case ArrayId::kWaitRecords: return false;
+    default: return true;
   }
 }
 
@@ -96,22 +103,23 @@ void ForgetStatistics() {
   const Runtime& rt = g_runtime;
   Segment& segment = g_runtime.segment;
   for (Word& loss : rt.header->losses) loss.store(0, kRelaxed);
-  const uint64_t classes = segment.array(ArrayId::kClasses).used.load(kRelaxed);
-  for (uint64_t i = 1; i < classes; ++i) {
-    ShmClass& entry = rt.classes[i];
-    entry.stripes.store(0, kRelaxed);
-    entry.fold_seq.store(0, kRelaxed);
-    std::memset(static_cast<void*>(&entry.dead), 0, sizeof entry.dead);
+  ForgetCells();
+  const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
+  (void)segment.ReserveUpTo(ArrayId::kInstanceLists, instances);
+  for (uint64_t i = 1; i < instances; ++i) {
+    auto* instance = segment.element<ShmInstance>(ArrayId::kInstances, i);
+    instance->seq.store(0, kRelaxed);
+    ClearStat(instance->stat);
   }
-  const uint64_t mutexes = segment.array(ArrayId::kMutexes).used.load(kRelaxed);
-  (void)segment.ReserveUpTo(ArrayId::kMutexLists, mutexes);
-  for (uint64_t i = 1; i < mutexes; ++i) {
-    auto* mutex = segment.element<ShmInstance>(ArrayId::kMutexes, i);
-    mutex->seq.store(0, kRelaxed);
-    ClearStat(mutex->stat);
-  }
-  const uint64_t files = segment.array(ArrayId::kFiles).used.load(kRelaxed);
-  for (uint64_t i = 1; i < files; ++i) rt.files[i].stripes.store(0, kRelaxed);
+  const auto forget = [&](auto* elements, ArrayId id, auto lanes_of) {
+    const uint64_t used = segment.array(id).used.load(kRelaxed);
+    for (uint64_t i = 1; i < used; ++i) {
+      for (ShmCellList& lane : lanes_of(elements[i])) lane.head.store(0, kRelaxed);
+    }
+  };
+  forget(rt.files, ArrayId::kFiles, [](ShmFile& file) -> auto& { return file.lanes; });
+  forget(segment.element<ShmTable>(ArrayId::kTables, 0), ArrayId::kTables, [](ShmTable& table) -> auto& { return table.lock_lanes; });
+  forget(segment.element<ShmIndex>(ArrayId::kIndexes, 0), ArrayId::kIndexes, [](ShmIndex& index) -> auto& { return index.lanes; });
   EmptyChunkPool();
 }
 
@@ -141,6 +149,7 @@ void AfterForkInChild() {
     CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
     ForgetStatistics();
     ContinueThreadInChild();
+    ForgetPartyCells(t_locals.state == nullptr ? nullptr : t_locals.state->shared);
     errno = error;
   }
   if (fork_holds_lock) {
@@ -181,11 +190,12 @@ void Start() {
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
   StartClocks(header);
   StartConsumers(header);
-  if (!StartChunkPool() || !StartThreads() || !StartFiles() || !StartSources()) {
+  if (!StartChunkPool() || !StartThreads() || !StartParties() || !StartFiles() || !StartSources()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;
   }
+  StartSetup();
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with AttachSegment
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);

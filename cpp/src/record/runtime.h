@@ -29,7 +29,9 @@ struct Runtime {
   ShmClass* classes;
   ShmThread* threads;
   ShmCell* thread_cells;
-  ShmStripe* stripes;
+  ShmCell* cells;
+  ShmInstance* instances;
+  ShmCellList* instance_lists;
   ShmFile* files;
   ShmChunk* chunks;
   ShmWaitRecord* records;
@@ -72,6 +74,9 @@ std::string StatusReason();
 
 // REQUIRES: EnsureStarted().
 Segment& OwnSegmentState();
+
+// Fills the setup tables with what they begin with. Defined in setup/, which knows their rules. REQUIRES: cold lock, pfs starts.
+void StartSetup();
 
 // Any thread, any time: one atomic add.
 [[gnu::noinline]] void CountLoss(Loss loss, uint64_t n = 1);

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "record/events.h"
-#include "record/stripes.h"
+#include "record/cells.h"
+#include "record/parties.h"
 
 namespace perfschema {
 namespace {
@@ -98,16 +99,6 @@ ThreadState* StateOf(uint32_t slot) {
   return new (states[slot]) ThreadState{};
 }
 
-// Clears what the slot's last thread left in its row. Nobody else stores there, and readers see no thread in the slot.
-void ClearRow(uint32_t slot, uint32_t cells) {
-  ShmCell* row = RowOf(slot);
-  for (uint32_t i = 0; i < cells; ++i) {
-    if (row[i].stat.count.load(kRelaxed) == 0) continue;
-    const CellWriter writer(row[i].seq);
-    ClearStat(row[i].stat);
-  }
-}
-
 // The last thing of a thread that ends. glibc runs destructors of thread keys up to four times: this one waits for the last rounds, so
 // that instrumented code in other destructors is still counted.
 void EndThread(void* pointer) {
@@ -120,7 +111,7 @@ void EndThread(void* pointer) {
   t_locals.state = nullptr;
   t_locals.ended = true;
   if (!lock) return;
-  thread->shared->thread_id.store(0, kRelease);  // first: readers see no thread from here on
+  DisconnectThread(*thread->shared, [](ShmThread& shared) { shared.thread_id.store(0, kRelease); });
   GiveAllChunks(*thread);
   GiveSlot(thread->slot);
   FoldGraves(16);
@@ -150,7 +141,6 @@ ThreadState* RegisterThisThread() {
       thread->shared = &shared;
       thread->cells = RowOf(slot);
       thread->cell_count = shared.cells.load(kRelaxed);
-      ClearRow(slot, thread->cell_count);
       thread->thread_id = g_runtime.header->next_thread_id.fetch_add(1, kRelaxed) + 1;
       shared.flags.store(kThreadInstrumented | kThreadHistory, kRelaxed);
       shared.os_id.store(static_cast<uint64_t>(syscall(SYS_gettid)), kRelaxed);
@@ -158,10 +148,11 @@ ThreadState* RegisterThisThread() {
       shared.processlist_id.store(0, kRelaxed);
       ChangeTexts(shared, [&] {
         StoreText(shared.name, NativeName());
-        StoreText(shared.user, {});
-        StoreText(shared.host, {});
+        StoreText(shared.user_name, {});
+        StoreText(shared.host_name, {});
         StoreText(shared.db, {});
       });
+      ConnectThread(shared, {}, {});
       pthread_setspecific(exit_key, thread);
       shared.thread_id.store(thread->thread_id, kRelease);  // last: publishes the row; pairs with Snapshot::threads
       std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -241,9 +232,10 @@ Status SetAccount(std::string_view user, std::string_view host) {
   if (!lock) return {};
   ShmThread& shared = *thread->shared;
   ChangeTexts(shared, [&] {
-    StoreText(shared.user, user);
-    StoreText(shared.host, host);
+    StoreText(shared.user_name, user);
+    StoreText(shared.host_name, host);
   });
+  ConnectThread(shared, user, host);
   SetForeground(*thread, !user.empty());
   return {};
 }

@@ -10,14 +10,15 @@
 
 namespace perfschema {
 
-// Which stripe of an object is this thread's: a cache in front of the object's list. See stripes.h.
-struct StripeCache {
+// Which cell of an object is this thread's: a cache in front of the object's lists. See cells.h.
+struct CellCache {
   static constexpr uint32_t kEntries = 256;
   struct Entry {
-    uint64_t object;  // kind, index and version of the object; 0 = empty
-    uint32_t stripe;
+    uint64_t key;  // kind, lane, version and index of the object; 0 = empty
+    uint32_t cell;
   } entries[kEntries];
-  static uint32_t Place(uint64_t object) { return static_cast<uint32_t>(object ^ (object >> 8)) & (kEntries - 1); }
+  // Lanes of one object are neighbours' neighbours: (index << 2) keeps the first four apart.
+  static uint32_t Place(uint64_t key) { return static_cast<uint32_t>((key << 2) ^ (key >> 6) ^ (key >> 48)) & (kEntries - 1); }
 };
 
 // A chunk that is full but still needed: by the thread's history, or by an event in it that has not ended.
@@ -64,7 +65,7 @@ struct ThreadState {
   bool inside() const { return (nesting & kInside) != 0; }
 
   SourceCache sources;
-  StripeCache stripes;
+  CellCache found_cells;
   uint32_t end_calls;          // times the thread-exit destructor was put off
 };
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "record/events.h"
-#include "record/stripes.h"
+#include "record/cells.h"
 #include "record/threads.h"
 
 namespace perfschema {
@@ -75,6 +75,9 @@ struct WaitDetails {  // the second line of a record
   uint32_t flags = 0;
   uint32_t name = 0;
   uint32_t name_version = 0;
+  ObjectType type = ObjectType::kNone;  // OBJECT_TYPE, if it is not the family's
+  uint64_t index_name = 0;              // granule << 32 | its version
+  bool has_parent = true;               // false: no NESTING_EVENT_ID, whatever runs (SEMANTICS D6)
 };
 
 // False: do the operation plainly and call no End. REQUIRES: kFlagEnabled is set in `flags`, and IsAllOn(flags) if the mode says so.
@@ -112,10 +115,14 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     if constexpr (kMode == Mode::kAny || kDetailed) thread->wait_frames[depth] = StackMark();  // nobody jumps out of a plain lock call
     // Release: a reader that still takes the record for its chunk's last owner's sees that the lap has changed.
     record->event_id.store(id, kRelease);
-    record->nesting_event_id.store(outer_event_id, kRelease);
     record->end_info.store(0, kRelease);
     record->object.store(object, kRelease);
-    record->what.store(class_index | static_cast<uint64_t>(operation) << 16 | (outer - depth) |
+    uint64_t nesting_type = outer - depth;
+    if constexpr (kDetailed) {
+      if (!details.has_parent) outer_event_id = nesting_type = 0;
+    }
+    record->nesting_event_id.store(outer_event_id, kRelease);
+    record->what.store(class_index | static_cast<uint64_t>(operation) << 16 | nesting_type |
                            static_cast<uint64_t>(thread->sources.Find(file, line)) << 32,
                        kRelease);
     uint64_t state = thread->lap_bits | kRecordOpen | (flags & (thread_flags & kThreadHistory));
@@ -128,7 +135,8 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
       state |= details.state_bits;
       record->bytes.store(details.bytes, kRelease);
       record->flags_and_name.store(details.flags | static_cast<uint64_t>(details.name) << 32, kRelease);
-      record->name_version.store(details.name_version, kRelease);
+      record->version_and_type.store(details.name_version | static_cast<uint64_t>(details.type) << 32, kRelease);
+      if (details.index_name != 0) record->index_name.store(details.index_name, kRelease);
     }
     wait.begun_state = state;
     // An event of a signal handler from here on is nested in this one.
@@ -216,13 +224,20 @@ PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
   return &thread.cells[wait.class_index];
 }
 
-// The numbers are of before a TRUNCATE.
-[[gnu::noinline]] void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps);
+// Are the thread's numbers of the present epoch?
+PFS_ALWAYS_INLINE bool IsOfEpoch(const ShmCell& cell) { return cell.gen.load(kRelaxed) == g_runtime.header->thread_waits.now.load(kRelaxed); }
 
-PFS_ALWAYS_INLINE void AddToThreadCell(ShmCell* cell, bool timed, uint64_t wait_ps) {
+// The numbers are of before a TRUNCATE: they move up (record/parties.h), and the cell starts with this event.
+[[gnu::noinline]] void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count);
+
+// `count` events that were one wait: rows of a table.
+PFS_ALWAYS_INLINE void AddToThreadCell(ShmCell* cell, bool timed, uint64_t wait_ps, uint64_t count = 1) {
   if (__builtin_expect(cell == nullptr, 0)) return;
-  if (__builtin_expect(cell->gen.load(kRelaxed) != Generation(ResetDomain::kThreadWaits), 0)) {
-    AddToStaleThreadCell(*cell, timed, wait_ps);
+  if (__builtin_expect(!IsOfEpoch(*cell), 0)) {
+    AddToStaleThreadCell(*cell, timed, wait_ps, count);
+  } else if (__builtin_expect(count != 1, 0)) {
+    const CellWriter writer(cell->seq);
+    AddToStat(cell->stat, timed, wait_ps, count);
   } else if (timed) {
     AddTimed(cell->seq, cell->stat, wait_ps);
   } else {

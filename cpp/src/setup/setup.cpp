@@ -6,8 +6,10 @@
 #include <string>
 
 #include "base/like.h"
+#include "record/cells.h"
 #include "record/classes.h"
 #include "record/runtime.h"
+#include "shm/limits.h"
 
 namespace perfschema {
 namespace {
@@ -51,10 +53,10 @@ void RefreshObjects() {
   refresh_is_due = open_batches > 0;
   if (refresh_is_due) return;
   Segment& segment = g_runtime.segment;
-  const uint64_t mutexes = segment.array(ArrayId::kMutexes).used.load(kRelaxed);
-  for (uint64_t i = 1; i < mutexes; ++i) {
-    auto* mutex = segment.element<ShmInstance>(ArrayId::kMutexes, i);
-    if (const uint32_t at = mutex->class_index.load(kRelaxed); at != 0) mutex->flags.store(g_runtime.classes[at].flags.load(kRelaxed), kRelaxed);
+  const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
+  for (uint64_t i = 1; i < instances; ++i) {
+    ShmInstance& object = g_runtime.instances[i];
+    if (const uint32_t at = object.class_index.load(kRelaxed); at != 0) object.flags.store(g_runtime.classes[at].flags.load(kRelaxed), kRelaxed);
   }
   const uint64_t files = segment.array(ArrayId::kFiles).used.load(kRelaxed);
   for (uint64_t i = 1; i < files; ++i) {
@@ -85,25 +87,41 @@ void ApplyPresets(ShmClass& entry, std::string_view full_name, const Options& op
   }
 }
 
-OptionId LimitOf(Family family) {
-  switch (family) {
-    case Family::kMutex: return OptionId::max_mutex_classes;
-    case Family::kFile: return OptionId::max_file_classes;
-    default: return OptionId::max_thread_classes;
-  }
-}
-
-Loss LossOf(Family family) {
-  switch (family) {
-    case Family::kMutex: return Loss::kMutexClasses;
-    case Family::kFile: return Loss::kFileClasses;
-    default: return Loss::kThreadClasses;
-  }
-}
-
 std::string_view NameOf(const ShmClass& entry) { return {reinterpret_cast<const char*>(entry.name), entry.name_bytes}; }
 
+// A new instrument. 0: no room.
+uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, uint32_t volatility, std::string_view documentation,
+                   const Options& options) {
+  const int64_t index = g_runtime.segment.TakeFresh(ArrayId::kClasses);
+  if (index < 0) return 0;
+  ShmClass& entry = g_runtime.classes[index];
+  entry.index = static_cast<uint32_t>(index);
+  entry.family = static_cast<uint32_t>(family);
+  if (!MakeClassCells(entry)) return 0;
+  entry.properties = ((flags & kRegisterSingleton) != 0 ? kPropertySingleton : 0) | ((flags & kRegisterProgress) != 0 ? kPropertyProgress : 0) |
+                     ((flags & kRegisterUser) != 0 ? kPropertyUser : 0) | ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0);
+  entry.volatility = std::min(volatility, 8u);
+  entry.name_bytes = static_cast<uint32_t>(full_name.size());
+  std::memcpy(entry.name, full_name.data(), full_name.size());
+  entry.documentation_bytes = static_cast<uint32_t>(std::min(documentation.size(), sizeof entry.documentation));
+  std::memcpy(entry.documentation, documentation.data(), entry.documentation_bytes);
+  entry.enabled.store((flags & kRegisterDisabled) != 0 ? 0 : 1, kRelaxed);
+  entry.timed.store((flags & (kRegisterDisabled | kRegisterUntimed)) != 0 ? 0 : 1, kRelaxed);
+  ApplyPresets(entry, full_name, options);
+  RefreshClass(entry);
+  entry.key = TakeKey(family, static_cast<uint32_t>(index));
+  entry.ready.store(1, kRelease);  // last: pairs with Snapshot::classes
+  return entry.key;
+}
+
 }  // namespace
+
+void StartSetup() {
+  for (int i = 1; i < kFamilyCount; ++i) {
+    const auto family = static_cast<Family>(i);
+    if (FactsOf(family).is_single) MakeClass(family, FactsOf(family).prefix, 0, 0, {}, StartOptionsLocked());
+  }
+}
 
 Status RegisterInstrument(Family family, std::string_view component, std::string_view name, uint32_t flags, uint32_t volatility,
                           std::string_view documentation, uint32_t* key) {
@@ -134,40 +152,20 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
   if (!lock) return {};
   Segment& segment = g_runtime.segment;
   const uint64_t used = segment.array(ArrayId::kClasses).used.load(kRelaxed);
+  const FamilyLimits limits = LimitsOf(family);
   uint32_t of_family = 0;
   for (uint64_t i = 1; i < used; ++i) {
     const ShmClass& entry = g_runtime.classes[i];
-    if (entry.family != static_cast<uint32_t>(family)) continue;
-    ++of_family;
-    if (NameOf(entry) == full) {
+    const auto other = static_cast<Family>(entry.family);
+    of_family += !FactsOf(other).is_single && LimitsOf(other).classes == limits.classes ? 1 : 0;
+    if (other == family && NameOf(entry) == full) {
       *key = entry.key;
       return {};
     }
   }
-  const bool full_family = of_family >= static_cast<uint64_t>(options.Get(LimitOf(family)));
-  const int64_t index = full_family ? -1 : segment.TakeFresh(ArrayId::kClasses);
+  if (of_family < static_cast<uint64_t>(options.Get(limits.classes))) *key = MakeClass(family, full, flags, volatility, documentation, options);
   errno = error;
-  if (index < 0) {
-    CountLoss(LossOf(family));
-    return {};
-  }
-  ShmClass& entry = g_runtime.classes[index];
-  entry.index = static_cast<uint32_t>(index);
-  entry.family = static_cast<uint32_t>(family);
-  entry.properties = ((flags & kRegisterSingleton) != 0 ? kPropertySingleton : 0) | ((flags & kRegisterProgress) != 0 ? kPropertyProgress : 0) |
-                     ((flags & kRegisterUser) != 0 ? kPropertyUser : 0) | ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0);
-  entry.volatility = std::min(volatility, 8u);
-  entry.name_bytes = static_cast<uint32_t>(full.size());
-  std::memcpy(entry.name, full.data(), full.size());
-  entry.documentation_bytes = static_cast<uint32_t>(std::min(documentation.size(), sizeof entry.documentation));
-  std::memcpy(entry.documentation, documentation.data(), entry.documentation_bytes);
-  entry.enabled.store((flags & kRegisterDisabled) != 0 ? 0 : 1, kRelaxed);
-  entry.timed.store((flags & (kRegisterDisabled | kRegisterUntimed)) != 0 ? 0 : 1, kRelaxed);
-  ApplyPresets(entry, full, options);
-  RefreshClass(entry);
-  entry.key = TakeKey(family, static_cast<uint32_t>(index));
-  entry.ready.store(1, kRelease);  // last: pairs with Snapshot::classes
-  *key = entry.key;
+  if (*key == 0) CountLoss(limits.classes_lost);
   return {};
 }
 

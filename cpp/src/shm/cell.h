@@ -77,9 +77,9 @@ PFS_ALWAYS_INLINE void AddDuration(ShmStat& stat, uint64_t wait_ps) {
   stat.sum_ps.store(stat.sum_ps.load(kRelaxed) + wait_ps, kRelease);
 }
 
-// Adds one event inside a seq section. A duration of 0 that was measured is told apart from "not timed" by `timed`.
-PFS_ALWAYS_INLINE void AddToStat(ShmStat& stat, bool timed, uint64_t wait_ps) {
-  AddCount(stat);
+// Adds `count` events inside a seq section. A duration of 0 that was measured is told apart from "not timed" by `timed`.
+PFS_ALWAYS_INLINE void AddToStat(ShmStat& stat, bool timed, uint64_t wait_ps, uint64_t count = 1) {
+  stat.count.store(stat.count.load(kRelaxed) + count, kRelease);
   if (timed) AddDuration(stat, wait_ps);
 }
 
@@ -203,14 +203,14 @@ PFS_ALWAYS_INLINE bool StartsGeneration(HalfWord& gen_word, uint32_t gen) {
   return true;
 }
 
-// Copies a payload that changes under its writer: calls copy(gen) until seq was even and the same before and after.
+// Copies a payload that changes under its writer: calls copy() until seq was even and the same before and after.
 // False after many tries: the row must be skipped and counted, never shown.
 template <typename Copy>
-bool ReadCell(const HalfWord& seq, const HalfWord& gen, Copy copy) {
+bool ReadWhole(const HalfWord& seq, Copy copy) {
   for (int attempt = 0; attempt < 10'000; ++attempt) {
     const uint32_t before = seq.load(kAcquire);  // pairs with ~CellWriter
 #if defined(PFS_BREAK_SEQLOCK)  // negative control of the torn-read test: the check removed
-    copy(gen.load(kAcquire));
+    copy();
     (void)before;
     return true;
 #else
@@ -220,7 +220,7 @@ bool ReadCell(const HalfWord& seq, const HalfWord& gen, Copy copy) {
 #endif
       continue;
     }
-    copy(gen.load(kAcquire));  // payload loads are acquire: seq below is read after them
+    copy();  // payload loads are acquire: seq below is read after them
     if (seq.load(kRelaxed) == before) return true;
 #endif
   }

@@ -30,10 +30,22 @@ inline constexpr uint32_t kEndianMark = 0x01020304u;
   X(kClasses, ShmClass)                \
   X(kThreads, ShmThread)               \
   X(kThreadCells, ShmCell)             \
-  X(kMutexes, ShmInstance)             \
-  X(kMutexLists, ShmStripeList)        \
+  X(kAccounts, ShmParty)               \
+  X(kAccountCells, ShmCell)            \
+  X(kUsers, ShmParty)                  \
+  X(kUserCells, ShmCell)               \
+  X(kHosts, ShmParty)                  \
+  X(kHostCells, ShmCell)               \
+  X(kActors, ShmActor)                 \
+  X(kObjectRules, ShmObjectRule)       \
+  X(kInstances, ShmInstance)           \
+  X(kInstanceLists, ShmCellList)       \
   X(kFiles, ShmFile)                   \
-  X(kStripes, ShmStripe)               \
+  X(kTables, ShmTable)                 \
+  X(kIndexes, ShmIndex)                \
+  X(kTableHandles, ShmTableHandle)     \
+  X(kMetadataLocks, ShmMetadataLock)   \
+  X(kCells, ShmCell)                   \
   X(kGraves, ShmGrave)                 \
   X(kNames, ShmNameGranule)            \
   X(kSources, ShmSource)               \
@@ -60,28 +72,53 @@ struct ShmArray {
 
 // ---- Reset domains and losses --------------------------------------------------------------------------------------------------
 
-// What one TRUNCATE makes stale. See cell.h.
-enum class ResetDomain : uint32_t {
-  kMutexInstances = 0,  // cells of live mutexes
-  kFileInstances,       // stripes of live files
-  kMutexClasses,        // what mutex classes keep of dead objects
-  kFileClasses,         // what file classes keep of dead objects, and events without an object
-  kThreadWaits,         // wait cells of threads
-  kCount
+// What one TRUNCATE makes stale (cell.h): of each ResetGroup the cells of live objects, and what classes keep of dead ones.
+inline constexpr uint32_t kResetDomainCount = 2 * static_cast<uint32_t>(ResetGroup::kCount);
+using ResetDomain = uint32_t;
+constexpr ResetDomain ObjectDomain(ResetGroup group) { return 2 * static_cast<uint32_t>(group); }
+constexpr ResetDomain ClassDomain(ResetGroup group) { return 2 * static_cast<uint32_t>(group) + 1; }
+constexpr ResetDomain ObjectDomain(Family family) { return ObjectDomain(FactsOf(family).group); }
+constexpr ResetDomain ClassDomain(Family family) { return ClassDomain(FactsOf(family).group); }
+
+// Whom an event of a thread counts for: the thread, its account, that account's user and host. Each level has a row of cells for each of
+// its members in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level below.
+enum class Level : uint32_t { kThread = 0, kAccount, kUser, kHost };
+inline constexpr uint32_t kLevelCount = 4;
+
+// TRUNCATE of a level begins a new epoch: `now` grows, and `since` of the levels that it empties becomes `now`. A cell's gen is the epoch in
+// which its numbers began: they count for a level if gen >= since[level]. A thread that finds its cell of an old epoch moves the
+// numbers to where they still count, and starts from zero.
+struct ShmEpochs {
+  HalfWord now;
+  HalfWord since[kLevelCount];
 };
 
 // X(identifier, SQL name): counters of global_status that only grow.
 #define PFS_FOR_EACH_LOSS(X)                                          \
-  X(kMutexClasses, "Performance_schema_mutex_classes_lost")           \
-  X(kMutexInstances, "Performance_schema_mutex_instances_lost")       \
+  X(kAccounts, "Performance_schema_accounts_lost")                    \
+  X(kCondClasses, "Performance_schema_cond_classes_lost")             \
+  X(kCondInstances, "Performance_schema_cond_instances_lost")         \
   X(kFileClasses, "Performance_schema_file_classes_lost")             \
   X(kFileInstances, "Performance_schema_file_instances_lost")         \
   X(kFileHandles, "Performance_schema_file_handles_lost")             \
+  X(kHosts, "Performance_schema_hosts_lost")                          \
+  X(kIndexStat, "Performance_schema_index_stat_lost")                 \
+  X(kLockers, "Performance_schema_locker_lost")                       \
+  X(kMetadataLocks, "Performance_schema_metadata_lock_lost")          \
+  X(kMutexClasses, "Performance_schema_mutex_classes_lost")           \
+  X(kMutexInstances, "Performance_schema_mutex_instances_lost")       \
+  X(kRwlockClasses, "Performance_schema_rwlock_classes_lost")         \
+  X(kRwlockInstances, "Performance_schema_rwlock_instances_lost")     \
+  X(kSocketClasses, "Performance_schema_socket_classes_lost")         \
+  X(kSocketInstances, "Performance_schema_socket_instances_lost")     \
+  X(kTableHandles, "Performance_schema_table_handles_lost")           \
+  X(kTableInstances, "Performance_schema_table_instances_lost")       \
+  X(kTableLockStat, "Performance_schema_table_lock_stat_lost")        \
   X(kThreadClasses, "Performance_schema_thread_classes_lost")         \
   X(kThreadInstances, "Performance_schema_thread_instances_lost")     \
-  X(kLockers, "Performance_schema_locker_lost")                       \
+  X(kUsers, "Performance_schema_users_lost")                          \
   X(kEvents, "Performance_schema_events_lost")                        \
-  X(kStatistics, "Performance_schema_object_stripes_lost")            \
+  X(kStatistics, "Performance_schema_object_cells_lost")              \
   X(kThreadStatistics, "Performance_schema_thread_statistics_lost")   \
   X(kNames, "Performance_schema_names_lost")                          \
   X(kSources, "Performance_schema_source_locations_lost")             \
@@ -121,7 +158,8 @@ struct ShmHeader {
   HalfWord timer_of[kTimedClassCount];             // TimerId + 1 that setup_timers says
 
   // Read by every update of a cell, written by TRUNCATE only: a line of its own that stays in all caches.
-  alignas(64) HalfWord resets[static_cast<size_t>(ResetDomain::kCount)];
+  alignas(64) HalfWord resets[kResetDomainCount];
+  ShmEpochs thread_waits;
 
   // Written by many, rarely.
   alignas(64) Word losses[static_cast<size_t>(Loss::kCount)];
@@ -144,41 +182,40 @@ inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
 inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
 inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
 
-// The thread-striped part: three groups of durations, and bytes.
-struct ShmIoStat {
-  ShmStat misc, read, write;
-  Word read_bytes, write_bytes;
-};
-
-// Statistics of one object as one thread has seen it. See record/stripes.h.
-// Threads: the thread that `owner` names writes, any reads.
-struct alignas(64) ShmStripe {
+// Statistics of one object (a lane of it) as one thread has seen it, of one class in a thread's row, or what a class keeps: the only shape
+// there is. See record/cells.h.
+// Threads: the thread in slot `owner` writes, any reads; kColdOwner: written under the cold lock.
+struct alignas(64) ShmCell {
   HalfWord seq, gen;
-  HalfWord owner;  // thread slot index; 0 = nobody, may be adopted
-  HalfWord next;   // next stripe of the same object, or of the free list
-  ShmIoStat io;
+  HalfWord owner;  // thread slot index; 0 = free
+  HalfWord next;   // next cell of the same lane, or of the free list
+  ShmStat stat;
+  Word amount;     // bytes that were moved
+  Word held;       // read locks on the object that were taken through this cell and not yet released
 };
-static_assert(sizeof(ShmStripe) == 128);
+static_assert(sizeof(ShmCell) == 64);
+inline constexpr uint32_t kColdOwner = ~uint32_t{0};
 
-// Objects that are not protected by a lock of their own have a list of stripes.
-struct ShmStripeList {
+// Head of the list of cells of one lane of an object.
+struct ShmCellList {
   HalfWord head;
 };
 
-// Stripes of a dead object that belong to other, live threads: they may be inside an update, so only they (or whoever finds their slot
+// Cells of a dead object that belong to other, live threads: they may be inside an update, so only they (or whoever finds their slot
 // free) may move the numbers to the class. Until then the numbers count for the class from here.
-struct ShmGrave {
+struct alignas(64) ShmGrave {
   HalfWord class_index;  // 0 = free
-  HalfWord stripes;      // head of the list
-  HalfWord object_gen;   // generation of the object's domain when it died: what a stripe must have to count
+  HalfWord object_gen;   // generation of the object's domain when it died: what a cell must have to count
   HalfWord class_gen;    // generation of the class's domain when it died: what the class must still have for it to count
   HalfWord next;         // free list
+  ShmCellList lanes[kMostLanes];
 };
 
 // Owner word of pfs_instance: see abi.h.
 inline constexpr uint64_t kOwnerThreadMask = (uint64_t{1} << 48) - 1;
 
-// A mutex: one line with all that its probe touches. The cell is written while the mutex is held, by its holder.
+// A synchronisation object: one line with all that its probe touches. The cell is written while the object is held exclusively, by its holder.
+// All else (shared locks, failed tries, waits for conditions) goes to the cells of its list in kInstanceLists, which has the same index.
 // pfs_instance of abi.h is the same bytes.
 struct alignas(64) ShmInstance {
   HalfWord flags;
@@ -192,24 +229,79 @@ struct alignas(64) ShmInstance {
 static_assert(sizeof(ShmInstance) == sizeof(pfs_instance) && offsetof(ShmInstance, flags) == offsetof(pfs_instance, flags));
 static_assert(offsetof(ShmInstance, owner) == offsetof(pfs_instance, owner) && offsetof(ShmInstance, identity) == offsetof(pfs_instance, identity));
 
-// A file, known by name from its first successful open until it is deleted.
-// Threads: fields change under the cold lock, except flags (setup) and open_count (atomic add).
+// A file, known by name from its first successful open until it is deleted; or a socket, from its making until it is closed.
+// Threads: fields change under the cold lock, except flags (setup), open_count (atomic add) and thread_id.
 struct alignas(64) ShmFile {
   HalfWord flags;
   std::atomic<uint16_t> class_index;  // 0 = free slot
   std::atomic<uint16_t> version;      // counts the lives of the slot
-  HalfWord stripes;                   // head of the list
+  ShmCellList lanes[3];               // kMiscLane, kReadLane, kWriteLane
   HalfWord open_count;
-  HalfWord name;       // first granule of its name
+  HalfWord name;       // first granule of its name; a socket's is "IP:PORT"
   HalfWord name_version;  // of that granule: what a record needs, without a look at another line
-  HalfWord hash;       // of the name
+  HalfWord hash;       // of the name; of a socket its descriptor
   HalfWord hash_next;  // next file of the same bucket; link of the free list while free
-  HalfWord state;      // kFileFree, kFileLive, kFileDead
+  HalfWord state;      // kFileFree, kFileLive, kFileDead, and bits beside
+  Word thread_id;      // of a socket: the thread that it belongs to
 };
 static_assert(sizeof(ShmFile) == 64);
 // kFileDead: deleted, but open descriptors still name it; not shown, and not in any list.
-inline constexpr uint32_t kFileFree = 0, kFileLive = 1, kFileDead = 2;
-inline constexpr uint32_t kFileTemporary = 4;  // bit beside the state: disappears at close
+inline constexpr uint32_t kFileFree = 0, kFileLive = 1, kFileDead = 2, kFileStateMask = 3;
+inline constexpr uint32_t kFileTemporary = 4;  // disappears at close
+inline constexpr uint32_t kSocketIdle = 8;     // STATE of socket_instances
+inline constexpr uint32_t kSocketIsLocal = 16; // AF_UNIX: the name is a path, there is no IP and no port
+
+// What a table is to its program: OBJECT_TYPE of tables, of setup_objects (the first five) and of metadata locks (schema/operations.json).
+enum class ObjectType : uint8_t {
+  kNone = 0, kEvent, kFunction, kProcedure, kTable, kTrigger, kTemporaryTable, kGlobal, kSchema, kCommit, kUserLevelLock, kTablespace,
+  kLockingService, kSrid, kAclCache, kColumnStatistics, kBackupLock, kResourceGroups, kForeignKey, kCheckConstraint
+};
+inline constexpr std::string_view kObjectTypeNames[] = {
+    "", "EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER", "TEMPORARY TABLE", "GLOBAL", "SCHEMA", "COMMIT", "USER LEVEL LOCK", "TABLESPACE",
+    "LOCKING SERVICE", "SRID", "ACL CACHE", "COLUMN STATISTICS", "BACKUP LOCK", "RESOURCE_GROUPS", "FOREIGN KEY", "CHECK CONSTRAINT"};
+
+// A table of the program, known by (type, schema, name) from its first open until it is dropped. The name is "SCHEMA\0NAME".
+// Threads: fields change under the cold lock.
+struct alignas(64) ShmTable {
+  HalfWord io_flags, lock_flags;  // those of its two instruments, as far as setup_objects lets them through
+  std::atomic<uint16_t> type;     // ObjectType; 0 = free slot
+  std::atomic<uint16_t> version;  // counts the lives of the slot
+  HalfWord name, name_version;
+  HalfWord hash, hash_next;       // as in ShmFile
+  HalfWord handles;               // open ones
+  HalfWord indexes;               // first of its list in kIndexes
+  ShmCellList lock_lanes[10];
+};
+static_assert(sizeof(ShmTable) == 128);
+
+// An index of a table, or its rows reached through none. Lives as long as the table.
+struct alignas(64) ShmIndex {
+  HalfWord table;  // 0 = free slot
+  HalfWord next;   // next index of the table; free list
+  HalfWord version;  // counts the lives of the slot
+  HalfWord name, name_version;  // 0 = no index
+  ShmCellList lanes[4];  // kFetchLane ...
+};
+
+// An open table: a row of table_handles. See record/tables.h.
+struct alignas(64) ShmTableHandle {
+  HalfWord table;    // 0 = free slot
+  HalfWord version;  // counts the lives of the slot
+  Word identity;     // OBJECT_INSTANCE_BEGIN; link of the free list while free
+  Word owner_thread_id, owner_event_id;  // 0 = only cached
+  HalfWord internal_lock, external_lock;  // lane of the lock + 1; 0 = unlocked
+};
+
+// A metadata lock, from request to release. The name is "SCHEMA\0NAME\0COLUMN".
+struct alignas(64) ShmMetadataLock {
+  HalfWord state;    // ObjectType | lock type << 8 | duration << 16 | status << 24; 0 = free slot
+  HalfWord version;  // counts the lives of the slot
+  Word identity;     // OBJECT_INSTANCE_BEGIN; link of the free list while free
+  HalfWord name, name_version;
+  HalfWord source;   // index into kSources
+  HalfWord unused;
+  Word owner_thread_id, owner_event_id;
+};
 
 // An instrument. Constant after `ready` is set, except setup words and statistics.
 struct alignas(64) ShmClass {
@@ -225,9 +317,9 @@ struct alignas(64) ShmClass {
   uint8_t name[128];
   uint32_t documentation_bytes;
   uint8_t documentation[268];
-  HalfWord fold_seq;  // odd while statistics of a dying object move to `dead`; readers of totals retry
-  HalfWord stripes;   // events without an object
-  ShmStripe dead;     // what dead objects left; written under the cold lock
+  HalfWord fold_seq;  // odd while statistics of a dying object move here; readers of totals retry
+  HalfWord dead;      // first of its cells, one a lane, with what dead objects left: kColdOwner's
+  ShmCellList lanes[kMostLanes];  // events without an object, by thread
 };
 
 inline constexpr uint32_t kPropertySingleton = 1, kPropertyProgress = 2, kPropertyUser = 4, kPropertyMutable = 16;
@@ -238,28 +330,61 @@ inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user"
 // HISTORY = YES is both history bits of a flag word: what a thread's event goes into is one AND.
 inline constexpr uint32_t kThreadInstrumented = 1, kThreadForeground = 2, kThreadHistory = kFlagHistory | kFlagHistoryLong;
 
-// Wait statistics of one thread on one class. Row t of kThreadCells belongs to thread slot t; column = class index.
-struct alignas(64) ShmCell {
-  HalfWord seq, gen;
-  ShmStat stat;
-};
-static_assert(sizeof(ShmCell) == 64);
-
-// A live thread. Texts change under `seq`, written by the thread itself or under the cold lock.
+// A live thread. Texts change under `seq`, written by the thread itself or under the cold lock. Row t of kThreadCells belongs to thread slot t.
 struct alignas(64) ShmThread {
   Word thread_id;     // 0 = free slot; last store of the registration, first store of the end
   HalfWord flags;     // kThreadInstrumented ...: read by every event, written by UPDATE threads
   HalfWord cells;     // columns of its row that may be stored to and read
-  Word os_id;         // gettid()
+  Word os_id;         // gettid(); 0 = no thread of the system is attached
   Word parent_thread_id;
   Word processlist_id;  // 0 = NULL
   HalfWord free_next;
   HalfWord seq;       // of the texts below; cell.h
-  HalfWord unused_gen;
-  alignas(64) Word name[16];  // 128 bytes, zero padded
-  Word user[4];               // 32 bytes
-  Word host[32];              // 256 bytes
-  Word db[8];                 // 64 bytes
+  HalfWord class_index;  // of its thread instrument, 0 = none
+  HalfWord peer_port;    // shown behind the host in processlist; 0 = none
+  HalfWord account, user, host;  // what it counts for, by index; 0 = there was no room. Without an account user and host are its parents
+  Word start_micros;  // wall clock that PROCESSLIST_TIME counts from; 0 = NULL
+  alignas(64) Word name[16];  // 128 bytes, zero padded, as all texts
+  Word user_name[4];
+  Word host_name[32];
+  Word db[8];
+  Word command[2];
+  Word state[8];
+  Word connection_type[2];
+  Word resource_group[8];
+  Word info[128];
+};
+
+// An account, a user or a host that threads work for. Its texts are constant while it lives. Its row of cells has its own index.
+// Threads: changed under the cold lock.
+struct alignas(64) ShmParty {
+  HalfWord is_live;     // 0 = free slot; last store of the birth, first store of the death
+  HalfWord version;     // counts the lives of the slot
+  HalfWord fold_seq;    // odd while numbers move to it or away; readers of its sums retry
+  HalfWord cells;       // columns of its row that may be read
+  HalfWord user, host;  // parents of an account; 0 = there was no room
+  HalfWord hash, hash_next;  // as in ShmFile
+  Word current_connections, total_connections;
+  Word user_name[4];    // empty = NULL, as in the rows of threads that work for nobody
+  Word host_name[32];
+};
+
+// A row of setup_actors. Threads: changed under the cold lock.
+struct alignas(64) ShmActor {
+  HalfWord is_live;  // 0 = free slot
+  HalfWord seq;      // of all below; cell.h
+  HalfWord enabled, history;
+  HalfWord next;     // free list
+  Word host[32], user[4], role[4];
+};
+
+// A row of setup_objects. Threads: changed under the cold lock.
+struct alignas(64) ShmObjectRule {
+  HalfWord type;  // ObjectType; 0 = free slot
+  HalfWord seq;   // of all below; cell.h
+  HalfWord enabled, timed;
+  HalfWord next;  // free list
+  Word schema[8], name[8];
 };
 
 // ---- Texts ---------------------------------------------------------------------------------------------------------------------
@@ -328,6 +453,8 @@ inline constexpr uint64_t kRecordHasBytes = 1 << 12;  // NUMBER_OF_BYTES is not 
 inline constexpr uint64_t kRecordHasFlags = 1 << 13;  // FLAGS is not NULL
 inline constexpr uint64_t kRecordHasName = 1 << 14;   // OBJECT_NAME is not NULL
 inline constexpr uint64_t kRecordHasSpins = 1 << 15;  // SPINS is not NULL
+inline constexpr uint64_t kRecordHasSchema = 1 << 17;  // the name is "SCHEMA\0NAME"
+inline constexpr uint64_t kRecordHasIndex = 1 << 18;   // INDEX_NAME is not NULL
 
 // A wait. A mutex event touches the first line only.
 // Threads: owner thread writes, any reads: state (acquire), words, state again and the chunk's lap last.
@@ -342,8 +469,9 @@ struct alignas(64) ShmWaitRecord {
   Word end_info;   // END_EVENT_ID - EVENT_ID | spins << 32
   Word bytes;
   Word flags_and_name;  // FLAGS | name granule << 32
-  Word name_version;
-  Word unused[5];
+  Word version_and_type;  // version of the name | ObjectType << 32, which wins over the family's OBJECT_TYPE
+  Word index_name;     // granule << 32 | its version
+  Word unused[4];
 };
 static_assert(sizeof(ShmWaitRecord) == 128);
 

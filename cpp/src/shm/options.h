@@ -17,15 +17,31 @@ namespace perfschema {
   X(cycle_timer, 1, 0, 1, 1, "0 forbids the cycle counter as a timer.")                                              \
   X(events_waits_history_size, -1, -1, 1024, 10, "Rows per thread of events_waits_history.")                         \
   X(events_waits_history_long_size, -1, -1, 1048576, 10000, "Rows of events_waits_history_long.")                    \
+  X(accounts_size, -1, -1, 16384, 1024, "Rows of accounts; 0 = users and hosts only.")                               \
+  X(hosts_size, -1, -1, 16384, 1024, "Rows of hosts.")                                                               \
+  X(users_size, -1, -1, 16384, 1024, "Rows of users.")                                                               \
+  X(max_cond_classes, 150, 0, 1024, 150, "Condition instruments.")                                                   \
+  X(max_cond_instances, -1, -1, 1048576, 65536, "Instrumented conditions at one time.")                              \
+  X(max_file_classes, 80, 0, 1024, 80, "File instruments.")                                                          \
+  X(max_file_handles, 32768, 0, 1048576, 32768, "Highest file descriptor that can be followed, plus one.")           \
+  X(max_file_instances, -1, -1, 1048576, 65536, "Known files at one time.")                                          \
+  X(max_index_stat, -1, -1, 1048576, 65536, "Indexes of tables with statistics, rows without an index included.")    \
+  X(max_metadata_locks, -1, -1, 1048576, 65536, "Metadata locks at one time.")                                       \
   X(max_mutex_classes, 350, 0, 1024, 350, "Mutex instruments.")                                                      \
   X(max_mutex_instances, -1, -1, 1048576, 262144, "Instrumented mutexes at one time.")                               \
-  X(max_file_classes, 80, 0, 1024, 80, "File instruments.")                                                          \
-  X(max_file_instances, -1, -1, 1048576, 65536, "Known files at one time.")                                          \
-  X(max_file_handles, 32768, 0, 1048576, 32768, "Highest file descriptor that can be followed, plus one.")           \
+  X(max_object_cells, -1, -1, 16777216, 262144, "Statistics of one object as seen by one thread, at one time.")      \
+  X(max_rwlock_classes, 100, 0, 1024, 100, "Rwlock, prlock and sxlock instruments.")                                 \
+  X(max_rwlock_instances, -1, -1, 1048576, 65536, "Instrumented rwlocks, prlocks and sxlocks at one time.")          \
+  X(max_socket_classes, 10, 0, 1024, 10, "Socket instruments.")                                                      \
+  X(max_socket_instances, -1, -1, 1048576, 65536, "Instrumented sockets at one time.")                               \
+  X(max_source_locations, -1, -1, 65535, 16384, "Call sites that SOURCE can tell apart.")                            \
+  X(max_table_handles, -1, -1, 1048576, 65536, "Open tables at one time.")                                           \
+  X(max_table_instances, -1, -1, 1048576, 16384, "Known tables at one time.")                                        \
+  X(max_table_lock_stat, -1, -1, 1048576, 16384, "Tables with statistics of their locks.")                           \
   X(max_thread_classes, 100, 0, 1024, 100, "Thread instruments.")                                                    \
   X(max_thread_instances, -1, -1, 65536, 4096, "Instrumented threads at one time.")                                  \
-  X(max_source_locations, -1, -1, 65535, 16384, "Call sites that SOURCE can tell apart.")                            \
-  X(max_object_stripes, -1, -1, 16777216, 262144, "Statistics of one object as seen by one thread, at one time.")
+  X(setup_actors_size, -1, -1, 65536, 1024, "Rows of setup_actors.")                                                 \
+  X(setup_objects_size, -1, -1, 65536, 1024, "Rows of setup_objects.")
 
 enum class OptionId : uint32_t {
 #define X(name, ...) name,

@@ -27,19 +27,41 @@ constexpr uint64_t kStrides[kArrayCount] = {
 // Elements of each array for these options. Index 0 of every array stays unused, so that zero bytes mean "no reference".
 uint64_t Capacity(ArrayId id, const Options& options) {
   const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
-  const uint64_t classes = get(OptionId::max_mutex_classes) + get(OptionId::max_file_classes) + get(OptionId::max_thread_classes) + 1;
+  uint64_t classes = 1;  // and the single instruments
+  for (const FamilyFacts& facts : kFamilies) classes += facts.is_single ? 1 : 0;
+  for (const OptionId option : {OptionId::max_mutex_classes, OptionId::max_rwlock_classes, OptionId::max_cond_classes, OptionId::max_file_classes,
+                                OptionId::max_socket_classes, OptionId::max_thread_classes}) {
+    classes += get(option);
+  }
   const uint64_t threads = get(OptionId::max_thread_instances) + 1;
   const uint64_t chunks = ChunksInPool(get(OptionId::events_waits_history_long_size)) + threads * (ChunksHeldByThread(get(OptionId::events_waits_history_size)) + kMaxNestedWaits + 1) + 1;
+  const uint64_t instances = get(OptionId::max_mutex_instances) + get(OptionId::max_rwlock_instances) + get(OptionId::max_cond_instances);
+  const uint64_t columns = RoundUp(classes, kPage / sizeof(ShmCell));
+  const auto with_zero = [&](OptionId option) { return get(option) + 1; };
   switch (id) {
     case ArrayId::kClasses: return classes;
     case ArrayId::kThreads: return threads;
-    case ArrayId::kThreadCells: return threads * RoundUp(classes, kPage / sizeof(ShmCell));
-    case ArrayId::kMutexes:
-    case ArrayId::kMutexLists: return get(OptionId::max_mutex_instances) + 1;
-    case ArrayId::kFiles: return get(OptionId::max_file_instances) + 1;
-    case ArrayId::kStripes: return get(OptionId::max_object_stripes) + 1;
+    case ArrayId::kThreadCells: return threads * columns;
+    case ArrayId::kAccounts: return with_zero(OptionId::accounts_size);
+    case ArrayId::kAccountCells: return with_zero(OptionId::accounts_size) * columns;
+    case ArrayId::kUsers: return with_zero(OptionId::users_size);
+    case ArrayId::kUserCells: return with_zero(OptionId::users_size) * columns;
+    case ArrayId::kHosts: return with_zero(OptionId::hosts_size);
+    case ArrayId::kHostCells: return with_zero(OptionId::hosts_size) * columns;
+    case ArrayId::kActors: return with_zero(OptionId::setup_actors_size);
+    case ArrayId::kObjectRules: return with_zero(OptionId::setup_objects_size);
+    case ArrayId::kInstances:
+    case ArrayId::kInstanceLists: return instances + 1;
+    case ArrayId::kFiles: return get(OptionId::max_file_instances) + get(OptionId::max_socket_instances) + 1;
+    case ArrayId::kTables: return with_zero(OptionId::max_table_instances);
+    case ArrayId::kIndexes: return with_zero(OptionId::max_index_stat);
+    case ArrayId::kTableHandles: return with_zero(OptionId::max_table_handles);
+    case ArrayId::kMetadataLocks: return with_zero(OptionId::max_metadata_locks);
+    case ArrayId::kCells: return get(OptionId::max_object_cells) + classes * kMostLanes + 1;  // and those of the classes themselves
     case ArrayId::kGraves: return 16384;
-    case ArrayId::kNames: return get(OptionId::max_file_instances) * 4 + 64;
+    case ArrayId::kNames:
+      return get(OptionId::max_file_instances) * 4 + get(OptionId::max_socket_instances) * 2 +
+             (get(OptionId::max_table_instances) + get(OptionId::max_index_stat) + get(OptionId::max_metadata_locks)) * 3 + 64;
     case ArrayId::kSources: return get(OptionId::max_source_locations) + 1;
     case ArrayId::kWaitChunks: return chunks;
     case ArrayId::kWaitRecords: return chunks * kRecordPitch;

@@ -26,7 +26,7 @@ struct Snapshot::ChunkHead {
 struct Snapshot::WaitCopy {
   uint64_t thread_id;
   uint64_t state, event_id, start_ticks, end_ticks, object, what, nesting_event_id, end_info;
-  uint64_t bytes, flags_and_name, name_version;
+  uint64_t bytes, flags_and_name, version_and_type, index_name;
   uint64_t finish;  // when it finished, for sorting
   uint64_t place;   // position in the order of chunks
 
@@ -89,7 +89,8 @@ bool CopyRecord(const ShmWaitRecord& record, uint32_t lap, Filter* filter, Copy*
     const bool has_more = (state & kSecondLine) != 0;
     copy->bytes = has_more ? record.bytes.load(kAcquire) : 0;
     copy->flags_and_name = has_more ? record.flags_and_name.load(kAcquire) : 0;
-    copy->name_version = has_more ? record.name_version.load(kAcquire) : 0;
+    copy->version_and_type = has_more ? record.version_and_type.load(kAcquire) : 0;
+    copy->index_name = (state & kRecordHasIndex) != 0 ? record.index_name.load(kAcquire) : 0;
 #if defined(PFS_BREAK_SEQLOCK)
     (void)lap;
     return true;
@@ -214,11 +215,26 @@ void Snapshot::EmitWait(const WaitCopy& copy, const std::function<void(const Wai
   if (!is_open && (copy.state & kRecordHasSpins) != 0) row.spins = static_cast<uint32_t>(copy.end_info >> 32);
   if ((copy.state & kRecordHasName) != 0) {
     std::string_view name;
-    if (CopyName(static_cast<uint32_t>(copy.flags_and_name >> 32), static_cast<uint32_t>(copy.name_version), &name))
-      row.object_name = name;
+    if (CopyName(static_cast<uint32_t>(copy.flags_and_name >> 32), static_cast<uint32_t>(copy.version_and_type), &name)) {
+      const size_t end = (copy.state & kRecordHasSchema) != 0 ? name.find('\0') : std::string_view::npos;
+      if (end != std::string_view::npos) {
+        if (end != 0) row.object_schema = name.substr(0, end);
+        name.remove_prefix(end + 1);
+        name = name.substr(0, name.find('\0'));
+      }
+      if (end == std::string_view::npos || !name.empty()) row.object_name = name;
+    }
   }
   const std::string_view object_type = kFamilies[static_cast<int>(instrument->family)].object_type;
   if (!object_type.empty()) row.object_type = object_type;
+  if ((copy.state & kRecordHasName) != 0) {
+    const uint64_t type = copy.version_and_type >> 32;
+    if (type > 0 && type < std::size(kObjectTypeNames)) row.object_type = kObjectTypeNames[type];
+  }
+  if ((copy.state & kRecordHasIndex) != 0) {
+    std::string_view name;
+    if (CopyName(static_cast<uint32_t>(copy.index_name >> 32), static_cast<uint32_t>(copy.index_name), &name)) row.index_name = name;
+  }
   row.object = copy.object;
   if (copy.nesting_event_id != 0) {
     row.nesting_event_id = copy.nesting_event_id;

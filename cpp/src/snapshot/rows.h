@@ -11,25 +11,28 @@
 
 namespace perfschema {
 
-// Statistics of reads, writes and the rest, as ShmIoStat holds them. Objects without READ and WRITE have MISC only.
-struct IoStat {
-  Stat misc, read, write;
-  uint64_t read_bytes = 0, write_bytes = 0;
+// Statistics of an object or a class, lane by lane (kReadLane ... in base/families.h). Objects with one lane have it in lane 0.
+struct Lanes {
+  Stat stats[kMostLanes];
+  uint64_t amounts[kMostLanes] = {};
 
-  Stat total() const {
-    Stat sum = misc;
-    sum.Merge(read);
-    sum.Merge(write);
-    return sum;
+  void Merge(const Lanes& other) {
+    for (uint32_t i = 0; i < kMostLanes; ++i) {
+      stats[i].Merge(other.stats[i]);
+      amounts[i] += other.amounts[i];
+    }
   }
-  int64_t signed_read_bytes() const { return static_cast<int64_t>(read_bytes); }
-  int64_t signed_write_bytes() const { return static_cast<int64_t>(write_bytes); }
-  void Merge(const IoStat& other) {
-    misc.Merge(other.misc);
-    read.Merge(other.read);
-    write.Merge(other.write);
-    read_bytes += other.read_bytes;
-    write_bytes += other.write_bytes;
+  Stat total() const { return sum<0, kMostLanes - 1>(); }
+  // For columns of tables: one lane, the sum of some neighbours, what was moved through one.
+  template <uint8_t kFirst, uint8_t kLast = kFirst>
+  Stat sum() const {
+    Stat all = stats[kFirst];
+    for (uint32_t i = kFirst + 1; i <= kLast; ++i) all.Merge(stats[i]);
+    return all;
+  }
+  template <uint8_t kLane>
+  int64_t amount() const {
+    return static_cast<int64_t>(amounts[kLane]);
   }
 };
 
@@ -58,19 +61,39 @@ struct ThreadRow {
   std::optional<Text<64>> db;
 };
 
-struct MutexRow {
+// A mutex, an rwlock of any kind, a condition.
+struct InstanceRow {
   const ClassRow* instrument;
   uint64_t identity;
   std::optional<uint64_t> owner_thread_id;
+  uint32_t shared_count;  // read locks that are held
   Stat wait;
 };
 
+// A file or a socket.
 struct FileRow {
   const ClassRow* instrument;
   uint64_t identity;  // OBJECT_INSTANCE_BEGIN: where its ShmFile lies in the segment
   Text<512> name;
   uint32_t open_count;
-  IoStat io;
+  uint32_t state;       // kSocketIdle ...
+  uint32_t descriptor;  // of a socket
+  std::optional<uint64_t> thread_id;
+  Lanes io;
+};
+
+// An account, a user or a host.
+struct PartyRow {
+  std::optional<Text<32>> user;
+  std::optional<Text<255>> host;
+  int64_t current_connections, total_connections;
+};
+
+// Waits of all threads of a party, dead ones included, on one instrument.
+struct PartyWaitRow {
+  const PartyRow* party;
+  const ClassRow* instrument;
+  Stat wait;
 };
 
 // Waits of one thread on one instrument.
@@ -83,7 +106,7 @@ struct ThreadWaitRow {
 // All that was ever counted for one instrument.
 struct ClassTotalRow {
   const ClassRow* instrument;
-  IoStat io;
+  Lanes lanes;
 };
 
 enum class NestingType : uint8_t { kTransaction = 0, kStatement, kStage, kWait };

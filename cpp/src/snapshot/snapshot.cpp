@@ -23,11 +23,16 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce) : view_(view), quie
   ok_ = true;
   class_array_ = {view, ArrayId::kClasses};
   threads_ = {view, ArrayId::kThreads};
-  cells_ = {view, ArrayId::kThreadCells, ArrayView<ShmCell>::Extent::kWhole};  // ShmThread.cells says what may be read
-  mutexes_ = {view, ArrayId::kMutexes};
-  mutex_lists_ = {view, ArrayId::kMutexLists};
+  constexpr ArrayId kRows[] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells};
+  for (uint32_t i = 0; i < kLevelCount; ++i) rows_[i] = {view, kRows[i], ArrayView<ShmCell>::Extent::kWhole};
+  constexpr ArrayId kParties[] = {ArrayId::kCount, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
+  for (uint32_t i = 1; i < kLevelCount; ++i) parties_[i] = {view, kParties[i]};
+  instances_ = {view, ArrayId::kInstances};
+  instance_lists_ = {view, ArrayId::kInstanceLists};
   files_ = {view, ArrayId::kFiles};
-  stripes_ = {view, ArrayId::kStripes};
+  tables_ = {view, ArrayId::kTables};
+  indexes_ = {view, ArrayId::kIndexes};
+  cells_ = {view, ArrayId::kCells};
   graves_ = {view, ArrayId::kGraves};
   names_ = {view, ArrayId::kNames};
   sources_ = {view, ArrayId::kSources};
@@ -148,10 +153,10 @@ bool Snapshot::ReadThread(uint32_t slot, ThreadRow* row) const {
     const auto load = [](const auto& from, auto& to) {
       for (size_t i = 0; i < std::size(to); ++i) to[i] = from[i].load(kAcquire);
     };
-    if (!TryRead(shm->seq, shm->unused_gen, [&](uint32_t) {
+    if (!TryRead(shm->seq, [&] {
           load(shm->name, name);
-          load(shm->user, user);
-          load(shm->host, host);
+          load(shm->user_name, user);
+          load(shm->host_name, host);
           load(shm->db, db);
         })) {
       ++skipped_;

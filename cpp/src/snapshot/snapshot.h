@@ -3,7 +3,8 @@
 // Works on one's own segment and on any file: all bytes are untrusted, indices are checked, loops are bounded, lengths
 // are clamped. A row that stays torn after bounded retries is left out and counted, never shown. Nothing here stores to
 // the segment.
-//   snapshot.cpp  instruments, threads, names     stats.cpp  cells and totals     records.cpp  the views of events
+//   snapshot.cpp  instruments, threads, names     stats.cpp    objects, totals of classes
+//   records.cpp   the views of events             parties.cpp  accounts, users, hosts and their sums
 #pragma once
 
 #include <functional>
@@ -49,10 +50,15 @@ class Snapshot {
   std::span<const ClassRow> classes() const { return classes_; }
   std::vector<ThreadRow> Threads() const;
 
-  void ForEachMutex(const std::function<void(const MutexRow&)>& use) const;
+  void ForEachInstance(const std::function<void(const InstanceRow&)>& use) const;
+  // Files and sockets.
   void ForEachFile(const std::function<void(const FileRow&)>& use) const;
   // Every live thread x every wait instrument, used or not.
   void ForEachThreadWait(const std::function<void(const ThreadWaitRow&)>& use) const;
+  // REQUIRES: not Level::kThread.
+  void ForEachParty(Level level, const std::function<void(const PartyRow&)>& use) const;
+  // Every party x every wait instrument, used or not: what it keeps, and what lies below it.
+  void ForEachPartyWait(Level level, const std::function<void(const PartyWaitRow&)>& use) const;
   // Every wait instrument, used or not.
   void ForEachClassTotal(const std::function<void(const ClassTotalRow&)>& use) const;
 
@@ -71,7 +77,7 @@ class Snapshot {
   struct Totals;
 
   template <typename Copy>
-  bool TryRead(const HalfWord& seq, const HalfWord& gen, Copy copy) const;
+  bool TryRead(const HalfWord& seq, Copy copy) const;
 
   // snapshot.cpp
   void LoadClasses();
@@ -83,17 +89,26 @@ class Snapshot {
 
   // stats.cpp
   uint32_t Reset(ResetDomain domain) const {
-    return header().resets[static_cast<uint32_t>(domain)].load(kAcquire);
+    return header().resets[domain].load(kAcquire);
   }  // pairs with BumpResets
-  bool AddStripe(const ShmStripe& stripe, uint32_t gen, IoStat* sum) const;
-  bool AddStripes(uint32_t head, uint32_t gen, IoStat* sum) const;
+  bool AddCell(const ShmCell& cell, uint32_t gen, size_t lane, Lanes* sum) const;
+  bool AddLane(const ShmCellList& list, uint32_t gen, size_t lane, Lanes* sum, uint64_t* held = nullptr) const;
+  bool AddLanes(std::span<const ShmCellList> lists, uint32_t gen, Lanes* sum) const;
   enum class Found { kFree, kRead, kTorn };
-  Found ReadMutex(uint32_t index, uint32_t gen, MutexRow* row) const;
-  Found ReadFileStat(uint32_t index, uint32_t gen, FileRow* row) const;
+  Found ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row) const;
+  Found ReadFileStat(uint32_t index, FileRow* row) const;
   bool ReadFileName(uint32_t index, FileRow* row) const;
   void AddUpClasses(Totals* totals) const;
-  void AddObjects(const Totals& totals, const uint32_t (&resets)[static_cast<size_t>(ResetDomain::kCount)],
-                  std::vector<IoStat>* sums, std::vector<bool>* torn) const;
+  void AddObjects(const Totals& totals, Totals* pass) const;
+
+  // parties.cpp
+  struct PartySums;
+  bool ReadParty(Level level, uint32_t index, PartyRow* row) const;
+  void AddRow(Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Stat>* sums, bool* torn) const;
+  void AddUpParties(Level level, PartySums* wanted) const;
+  uint32_t Since(Level level) const {
+    return header().thread_waits.since[static_cast<uint32_t>(level)].load(kAcquire);
+  }  // pairs with TruncateLevel
 
   // records.cpp
   std::vector<ChunkHead> LookAtChunks() const;
@@ -109,11 +124,14 @@ class Snapshot {
   Quiesce quiesce_;
   bool ok_ = false;
   ArrayView<ShmThread> threads_;
-  ArrayView<ShmCell> cells_;
-  ArrayView<ShmInstance> mutexes_;
-  ArrayView<ShmStripeList> mutex_lists_;
+  ArrayView<ShmCell> rows_[kLevelCount];  // cells by thread, account, user, host; the party says what may be read
+  ArrayView<ShmParty> parties_[kLevelCount];
+  ArrayView<ShmInstance> instances_;
+  ArrayView<ShmCellList> instance_lists_;
   ArrayView<ShmFile> files_;
-  ArrayView<ShmStripe> stripes_;
+  ArrayView<ShmTable> tables_;
+  ArrayView<ShmIndex> indexes_;
+  ArrayView<ShmCell> cells_;
   ArrayView<ShmGrave> graves_;
   ArrayView<ShmNameGranule> names_;
   ArrayView<ShmSource> sources_;
@@ -127,7 +145,7 @@ class Snapshot {
   // What reading costs and keeps; no part of the observable state.
   mutable uint64_t skipped_ = 0;
   mutable int patience_ = 100;       // naps that are left for cells whose writer does not go on
-  mutable uint64_t steps_left_ = 0;  // of walks along stripes in this pass: a damaged list may be a circle
+  mutable uint64_t steps_left_ = 0;  // of walks along cells in this pass: a damaged list may be a circle
   mutable std::vector<std::unique_ptr<char[]>> blocks_;
   mutable char* free_begin_ = nullptr;
   mutable size_t free_bytes_ = 0;

@@ -7,20 +7,20 @@
 
 namespace perfschema {
 
-// ReadCell with patience: a writer that was descheduled inside a section goes on within milliseconds. One that died
+// ReadWhole with patience: a writer that was descheduled inside a section goes on within milliseconds. One that died
 // there never does: the naps are counted over the whole Snapshot, so that a damaged file costs milliseconds, not
 // minutes. False: torn; the caller counts the row.
 template <typename Copy>
-bool Snapshot::TryRead(const HalfWord& seq, const HalfWord& gen, Copy copy) const {
+bool Snapshot::TryRead(const HalfWord& seq, Copy copy) const {
 #if !defined(PFS_BREAK_SEQLOCK)
   if (patience_ == 0 && (seq.load(kRelaxed) & 1) != 0) return false;
 #endif
-  if (ReadCell(seq, gen, copy)) return true;
+  if (ReadWhole(seq, copy)) return true;
   while (patience_ > 0) {
     --patience_;
     const timespec nap{0, 100'000};
     nanosleep(&nap, nullptr);
-    if (ReadCell(seq, gen, copy)) return true;
+    if (ReadWhole(seq, copy)) return true;
   }
   return false;
 }

@@ -36,18 +36,19 @@ struct StatsColumns<Stat> {
     return timer_stats<Path...>("WAIT", "waits");
   }
 };
+// The same lanes mean different things to different families: a type each, for its columns.
+struct IoLanes : Lanes {};
 template <>
-struct StatsColumns<IoStat> {
+struct StatsColumns<IoLanes> {
   template <auto... Path>
   static constexpr auto Get() {
     return columns(
-        timer_stats<Path..., &IoStat::total>("WAIT", "operations"),
-        timer_stats<Path..., &IoStat::read>("READ", "reads"),
-        col<Path..., &IoStat::signed_read_bytes>("SUM_NUMBER_OF_BYTES_READ", Unit::kBytes, "Bytes that were read."),
-        timer_stats<Path..., &IoStat::write>("WRITE", "writes"),
-        col<Path..., &IoStat::signed_write_bytes>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes,
-                                                  "Bytes that were written."),
-        timer_stats<Path..., &IoStat::misc>("MISC", "operations that are neither reads nor writes"));
+        timer_stats<Path..., &Lanes::total>("WAIT", "operations"),
+        timer_stats<Path..., &Lanes::sum<kReadLane>>("READ", "reads"),
+        col<Path..., &Lanes::amount<kReadLane>>("SUM_NUMBER_OF_BYTES_READ", Unit::kBytes, "Bytes that were read."),
+        timer_stats<Path..., &Lanes::sum<kWriteLane>>("WRITE", "writes"),
+        col<Path..., &Lanes::amount<kWriteLane>>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes, "Bytes that were written."),
+        timer_stats<Path..., &Lanes::sum<kMiscLane>>("MISC", "operations that are neither reads nor writes"));
   }
 };
 

@@ -15,7 +15,9 @@ constexpr auto kMutexColumns =
             col<&MutexInstance::locked_by>("LOCKED_BY_THREAD_ID", Unit::kNone,
                                            "Thread that holds it; joins threads.THREAD_ID; NULL if it is free."));
 void ScanMutexes(const Snapshot& snapshot, RowSink<MutexInstance> out) {
-  snapshot.ForEachMutex([&](const MutexRow& row) { out({row.instrument->name, row.identity, row.owner_thread_id}); });
+  snapshot.ForEachInstance([&](const InstanceRow& row) {
+    if (row.instrument->family == Family::kMutex) out({row.instrument->name, row.identity, row.owner_thread_id});
+  });
 }
 
 struct FileInstance {
@@ -28,7 +30,9 @@ constexpr auto kFileColumns =
             col<&FileInstance::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."),
             col<&FileInstance::open_count>("OPEN_COUNT", Unit::kCount, "Open descriptors of the file."));
 void ScanFiles(const Snapshot& snapshot, RowSink<FileInstance> out) {
-  snapshot.ForEachFile([&](const FileRow& row) { out({row.name, row.instrument->name, row.open_count}); });
+  snapshot.ForEachFile([&](const FileRow& row) {
+    if (row.instrument->family == Family::kFile) out({row.name, row.instrument->name, row.open_count});
+  });
 }
 
 }  // namespace

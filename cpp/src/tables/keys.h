@@ -29,6 +29,55 @@ struct ThreadEventKey {
   }
 };
 
+inline constexpr std::string_view kUserDoc = "User that threads work for; NULL for threads that work for nobody.";
+inline constexpr std::string_view kHostDoc = "Host of the user; NULL for threads that work for nobody.";
+
+// Parties, and parties by instrument.
+struct AccountKey {
+  std::optional<Text<32>> user;
+  std::optional<Text<255>> host;
+  static constexpr KeyColumns kKey{"USER", "HOST"};
+  template <auto... Path>
+  static constexpr auto Columns() {
+    return columns(col<Path..., &AccountKey::user>("USER", Unit::kNone, kUserDoc),
+                   col<Path..., &AccountKey::host>("HOST", Unit::kNone, kHostDoc));
+  }
+  static AccountKey Of(const PartyRow& party) { return {party.user, party.host}; }
+};
+struct UserKey {
+  std::optional<Text<32>> user;
+  static constexpr KeyColumns kKey{"USER"};
+  template <auto... Path>
+  static constexpr auto Columns() {
+    return columns(col<Path..., &UserKey::user>("USER", Unit::kNone, kUserDoc));
+  }
+  static UserKey Of(const PartyRow& party) { return {party.user}; }
+};
+struct HostKey {
+  std::optional<Text<255>> host;
+  static constexpr KeyColumns kKey{"HOST"};
+  template <auto... Path>
+  static constexpr auto Columns() {
+    return columns(col<Path..., &HostKey::host>("HOST", Unit::kNone, kHostDoc));
+  }
+  static HostKey Of(const PartyRow& party) { return {party.host}; }
+};
+template <typename Party>
+struct PartyEventKey {
+  Party party;
+  Text<128> event_name;
+  static constexpr KeyColumns kKey = [] {
+    KeyColumns key = Party::kKey;
+    key.names[key.count++] = "EVENT_NAME";
+    return key;
+  }();
+  template <auto... Path>
+  static constexpr auto Columns() {
+    return columns(Party::template Columns<Path..., &PartyEventKey::party>(),
+                   col<Path..., &PartyEventKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc));
+  }
+};
+
 struct ObjectKey {
   Text<128> event_name;
   uint64_t object;

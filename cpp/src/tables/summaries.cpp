@@ -1,4 +1,4 @@
-// Summaries of waits and files: (keys.h) x (Stat or IoStat) x (one scan each).
+// Summaries of waits and files: (keys.h) x (Stat or lanes) x (one scan each).
 #include "aggregate/resets.h"
 #include "tables/keys.h"
 #include "tables/tables.h"
@@ -6,31 +6,32 @@
 namespace perfschema {
 namespace {
 
-using Domain = ResetDomain;
-constexpr auto kResetObjects = Reset<Domain::kMutexInstances, Domain::kFileInstances>;
-constexpr auto kResetAll =
-    Reset<Domain::kMutexInstances, Domain::kFileInstances, Domain::kMutexClasses, Domain::kFileClasses>;
-constexpr auto kResetThreads = Reset<Domain::kThreadWaits>;
-constexpr auto kResetFiles = Reset<Domain::kFileInstances>;
-constexpr auto kResetAllFiles = Reset<Domain::kFileInstances, Domain::kFileClasses>;
+using Group = ResetGroup;
+constexpr auto kResetObjects = Reset<Part::kObjects, Group::kSync, Group::kFile, Group::kSocket>;
+constexpr auto kResetAll = Reset<Part::kAll, Group::kSync, Group::kFile, Group::kSocket, Group::kTableIo, Group::kTableLock>;
+constexpr auto kResetFiles = Reset<Part::kObjects, Group::kFile>;
+constexpr auto kResetAllFiles = Reset<Part::kAll, Group::kFile>;
 
 void WaitsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, Stat>> out) {
-  snapshot.ForEachMutex([&](const MutexRow& row) { out({{row.instrument->name, row.identity}, row.wait}); });
+  snapshot.ForEachInstance([&](const InstanceRow& row) { out({{row.instrument->name, row.identity}, row.wait}); });
   snapshot.ForEachFile([&](const FileRow& row) { out({{row.instrument->name, row.identity}, row.io.total()}); });
 }
 void WaitsByThread(const Snapshot& snapshot, RowSink<SummaryRow<ThreadEventKey, Stat>> out) {
   snapshot.ForEachThreadWait([&](const ThreadWaitRow& row) { out({{row.thread_id, row.instrument->name}, row.wait}); });
 }
 void WaitsByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stat>> out) {
-  snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { out({{row.instrument->name}, row.io.total()}); });
+  snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { out({{row.instrument->name}, row.lanes.total()}); });
 }
-void FilesByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, IoStat>> out) {
+template <Family kFamily>
+void IoByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, IoLanes>> out) {
   snapshot.ForEachClassTotal([&](const ClassTotalRow& row) {
-    if (row.instrument->family == Family::kFile) out({{row.instrument->name}, row.io});
+    if (row.instrument->family == kFamily) out({{row.instrument->name}, {row.lanes}});
   });
 }
-void FilesByObject(const Snapshot& snapshot, RowSink<SummaryRow<FileKey, IoStat>> out) {
-  snapshot.ForEachFile([&](const FileRow& row) { out({{row.name, row.instrument->name, row.identity}, row.io}); });
+void FilesByObject(const Snapshot& snapshot, RowSink<SummaryRow<FileKey, IoLanes>> out) {
+  snapshot.ForEachFile([&](const FileRow& row) {
+    if (row.instrument->family == Family::kFile) out({{row.name, row.instrument->name, row.identity}, {row.io}});
+  });
 }
 
 }  // namespace
@@ -40,19 +41,20 @@ constexpr TableDef tables::events_waits_summary_by_instance =
 static_assert(ok(tables::events_waits_summary_by_instance));
 
 constexpr TableDef tables::events_waits_summary_by_thread_by_event_name =
-    summary<ThreadEventKey, Stat, WaitsByThread>("Waits of each live thread, by instrument.", kResetThreads);
+    summary<ThreadEventKey, Stat, WaitsByThread>("Waits of each live thread, by instrument.",
+                                                   ResetLevel<Level::kThread>);
 static_assert(ok(tables::events_waits_summary_by_thread_by_event_name));
 
 constexpr TableDef tables::events_waits_summary_global_by_event_name = summary<EventKey, Stat, WaitsByEvent>(
     "Waits of the process by instrument, those of dead threads and objects included.", kResetAll);
 static_assert(ok(tables::events_waits_summary_global_by_event_name));
 
-constexpr TableDef tables::file_summary_by_event_name = summary<EventKey, IoStat, FilesByEvent>(
+constexpr TableDef tables::file_summary_by_event_name = summary<EventKey, IoLanes, IoByEvent<Family::kFile>>(
     "File operations by instrument, those on deleted files included.", kResetAllFiles);
 static_assert(ok(tables::file_summary_by_event_name));
 
 constexpr TableDef tables::file_summary_by_instance =
-    summary<FileKey, IoStat, FilesByObject>("File operations on each known file.", kResetFiles);
+    summary<FileKey, IoLanes, FilesByObject>("File operations on each known file.", kResetFiles);
 static_assert(ok(tables::file_summary_by_instance));
 
 }  // namespace perfschema

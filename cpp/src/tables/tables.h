@@ -5,23 +5,29 @@
 
 // clang-format off
 #define PFS_FOR_EACH_TABLE(X)                     \
+  X(accounts)                                     \
   X(events_waits_current)                         \
   X(events_waits_history)                         \
   X(events_waits_history_long)                    \
+  X(events_waits_summary_by_account_by_event_name) \
+  X(events_waits_summary_by_host_by_event_name)   \
   X(events_waits_summary_by_instance)             \
   X(events_waits_summary_by_thread_by_event_name) \
+  X(events_waits_summary_by_user_by_event_name)   \
   X(events_waits_summary_global_by_event_name)    \
   X(file_instances)                               \
   X(file_summary_by_event_name)                   \
   X(file_summary_by_instance)                     \
   X(global_status)                                \
   X(global_variables)                             \
+  X(hosts)                                        \
   X(mutex_instances)                              \
   X(performance_timers)                           \
   X(setup_consumers)                              \
   X(setup_instruments)                            \
   X(setup_timers)                                 \
-  X(threads)
+  X(threads)                                      \
+  X(users)
 // clang-format on
 
 namespace perfschema::tables {

@@ -1,0 +1,72 @@
+// record/cells.h: statistics of objects that no lock protects: one cell for each (object, lane, thread), found without a lock.
+#pragma once
+
+#include <span>
+
+#include "record/threads.h"
+
+namespace perfschema {
+
+// What a cell belongs to, as the thread's cache knows it.
+enum class CellKind : uint64_t { kClass = 1, kInstance, kFile, kTable, kIndex };
+constexpr uint64_t CellKey(CellKind kind, uint32_t index, uint16_t version, uint8_t lane) {
+  return static_cast<uint64_t>(kind) << 56 | static_cast<uint64_t>(lane) << 48 | static_cast<uint64_t>(version) << 32 | index;
+}
+
+inline void ClearCell(ShmCell& cell) {
+  ClearStat(cell.stat);
+  cell.amount.store(0, kRelease);
+}
+
+inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets[domain].load(kRelaxed); }
+
+// Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word, nullptr if it cannot die in use. nullptr: no room,
+// the event is counted as lost; or the object died meanwhile (kFlagDead), and the event is its class's. Preserves errno. Cold.
+[[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags);
+
+PFS_ALWAYS_INLINE ShmCell* FindCell(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags = nullptr) {
+  const CellCache::Entry& entry = thread.found_cells.entries[CellCache::Place(key)];
+  if (__builtin_expect(entry.key == key, 1)) return &g_runtime.cells[entry.cell];
+  return FindCellSlow(thread, key, list, flags);
+}
+
+// The same where a lane usually has one thread: then its list's head is the cell.
+PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, uint32_t index, const std::atomic<uint16_t>& version, uint8_t lane,
+                                          ShmCellList& list, const HalfWord* flags = nullptr) {
+  const uint32_t first = list.head.load(kAcquire);
+  ShmCell& head = g_runtime.cells[first];
+  // Cell 0 is none, and may have no memory.
+  if (__builtin_expect(first != 0 && head.owner.load(kRelaxed) == thread.slot, 1)) return &head;
+  return FindCell(thread, CellKey(kind, index, version.load(kRelaxed), lane), list, flags);
+}
+
+// The thread's cell if it has one already, else nullptr: makes none.
+ShmCell* LookForCell(const ThreadState& thread, const ShmCellList& list);
+
+// Adds `count` events that moved `amount` to a cell of the calling thread.
+PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64_t wait_ps, uint64_t amount = 0, uint64_t count = 1) {
+  const CellWriter writer(cell.seq);
+  if (__builtin_expect(StartsGeneration(cell.gen, gen), 0)) ClearCell(cell);
+  AddToStat(cell.stat, timed, wait_ps, count);
+  if (amount != 0) cell.amount.store(cell.amount.load(kRelaxed) + amount, kRelease);
+}
+
+// An event without a (live) object counts on its class.
+[[gnu::noinline]] void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t amount,
+                                  uint64_t count);
+
+// An object dies: `hide` takes it from the readers' sight, and what `lanes` and `own` (may be nullptr; a cell that the caller alone writes)
+// hold moves to the class in the same fold section. Cells of other live threads go to a grave.
+// REQUIRES: cold lock; no new event of the object will begin.
+void BuryObject(uint32_t class_index, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object);
+
+// Moves what has become free in graves to the classes: cells of the calling thread and of free slots. REQUIRES: cold lock.
+void FoldGraves(uint32_t at_most);
+
+// Gives a new class the cells that keep what its dead objects leave. False: no room. REQUIRES: cold lock.
+bool MakeClassCells(ShmClass& entry);
+
+// In a forked child, where no cell of the parent is left. REQUIRES: cold lock.
+void ForgetCells();
+
+}  // namespace perfschema

@@ -1,0 +1,186 @@
+// record/locks.h: instrumented mutexes, rwlocks, prlocks, sxlocks and conditions, and such locks of the user's own.
+//
+// An operation that ends with the object held exclusively counts in the object's own cell, which the holder alone writes. All others (shared
+// locks, failed tries, waits for conditions) count in the thread's cell of the object.
+#pragma once
+
+#include <cerrno>
+
+#include "record/wait.h"
+
+namespace perfschema {
+
+// A new instance of a registered instrument. nullptr: not instrumented (bad key, no room, pfs off). Cold.
+pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity);
+void DestroyInstance(pfs_instance* instance);
+// The flag word of its instrument. Valid as long as the process.
+const uint32_t* FlagsOfInstance(const pfs_instance* instance);
+
+inline ShmInstance* AsInstance(pfs_instance* instance) { return reinterpret_cast<ShmInstance*>(instance); }
+
+// Who has the object when its operation has ended.
+enum class Hold { kNothing, kShared, kExclusive };
+
+// The ends that are not written in the object's own cell, or must clear it first: it is not held exclusively, numbers of before a TRUNCATE,
+// no cell in the thread's row.
+[[gnu::noinline]] void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell);
+
+// The calling thread lets a shared lock go. Call before the lock is released.
+[[gnu::noinline]] void ReleaseShared(ShmInstance& object);
+
+// The cell of the object that the thread writes while it does not hold it exclusively. nullptr: no room, counted.
+PFS_ALWAYS_INLINE ShmCell* SharedCell(ThreadState& thread, ShmInstance& object) {
+  const auto index = static_cast<uint32_t>(&object - g_runtime.instances);
+  return FindCellAtHead(thread, CellKind::kInstance, index, object.version, 0, g_runtime.instance_lists[index]);
+}
+
+PFS_ALWAYS_INLINE void TakeOwnership(ShmInstance& mutex, uint64_t thread_id) {
+  const uint64_t owner = mutex.owner.load(kRelaxed);
+  // A recursive mutex that this thread held already: one level deeper.
+  const bool again = __builtin_expect(owner != 0, 0) && (owner & kOwnerThreadMask) == thread_id;
+  mutex.owner.store(again ? owner + (uint64_t{1} << 48) : thread_id, kRelaxed);
+}
+
+template <Mode kMode>
+PFS_ALWAYS_INLINE bool BeginInstanceWait(Wait& wait, ShmInstance& mutex, uint32_t flags, Operation operation, const char* file, uint32_t line) {
+  if (!BeginWait<kMode>(wait, flags, mutex.class_index.load(kRelaxed), operation, mutex.identity.load(kRelaxed), file, line)) return false;
+  // The wait outlives this call: what a longjmp leaves behind is its place on the caller's stack. One that lies elsewhere is never taken for left.
+  const auto place = reinterpret_cast<uintptr_t>(&wait), stack = reinterpret_cast<uintptr_t>(StackMark());
+  constexpr uintptr_t kStackBytes = 64u << 20, kNever = ~uintptr_t{0};
+  if (wait.record != nullptr) {
+    wait.thread->wait_frames[wait.outer & ThreadState::kDepthMask] = reinterpret_cast<const void*>(place - stack < kStackBytes ? place : kNever);
+  }
+  return true;
+}
+
+// What a probe of a pfs_mutex_t, a pfs_rwlock_t ... knows. Its beginning touches the class's line only, which is in the cache; the object's own line, which may
+// not be, is on its way meanwhile.
+struct LockProbe {
+  ShmInstance& mutex;
+  const ShmClass& entry;
+  const void* identity;
+
+  LockProbe(pfs_instance* instance, const uint32_t* flags, const void* object)
+      : mutex(*AsInstance(instance)),
+        entry(*reinterpret_cast<const ShmClass*>(reinterpret_cast<const char*>(flags) - offsetof(ShmClass, flags))),
+        identity(object) {
+    __builtin_prefetch(instance, 1);
+  }
+};
+
+constexpr bool IsHeld(int rc) { return __builtin_expect(rc == 0, 1) || rc == EOWNERDEAD; }
+// What a result of 0 means for the caller.
+constexpr Hold HoldAfter(Operation operation) {
+  switch (operation) {
+    case Operation::kReadLock:
+    case Operation::kTryReadLock:
+    case Operation::kTimedReadLock:
+    case Operation::kSharedLock:
+    case Operation::kTrySharedLock: return Hold::kShared;
+    case Operation::kCondWait:
+    case Operation::kCondTimedWait: return Hold::kNothing;
+    default: return Hold::kExclusive;
+  }
+}
+
+PFS_ALWAYS_INLINE void AddShared(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps) {
+  ShmCell* const cell = SharedCell(thread, object);
+  if (__builtin_expect(cell == nullptr, 0)) return;
+  const uint32_t gen = Generation(ObjectDomain(ResetGroup::kSync));
+  if (__builtin_expect(cell->gen.load(kRelaxed) != gen, 0)) {
+    AddToCell(*cell, gen, timed, wait_ps);
+  } else if (timed) {
+    AddTimed(cell->seq, cell->stat, wait_ps);
+  } else {
+    AddCounted(cell->seq, cell->stat);
+  }
+  if (hold == Hold::kShared) cell->held.store(cell->held.load(kRelaxed) + 1, kRelaxed);
+}
+
+// The end of an operation after which the caller has `hold` on the object.
+template <Mode kMode>
+PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold hold, uint64_t more_state_bits = 0, uint32_t spins = 0) {
+  const EndedWait ended = EndWait<kMode>(wait);
+  const uint64_t nesting = CloseRecord<kMode>(wait, ended, more_state_bits, spins);
+  ThreadState& thread = *wait.thread;
+  ShmCell* const cell = ThreadCell<kMode>(wait);
+  if (hold == Hold::kExclusive) TakeOwnership(object, thread.thread_id);
+  if (hold == Hold::kShared && __builtin_expect(cell != nullptr && IsOfEpoch(*cell), 1)) {
+    const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
+    AddShared(thread, object, hold, ended.timed, wait_ps);
+    AddToThreadCell(cell, ended.timed, wait_ps);
+  } else if (__builtin_expect(hold != Hold::kExclusive || cell == nullptr || object.gen.load(kRelaxed) != Generation(ObjectDomain(ResetGroup::kSync)) ||
+                                  !IsOfEpoch(*cell),
+                              0)) {
+    AddLockApart(thread, object, hold, ended.timed, ended.timed ? DurationOf<kMode>(wait, ended) : 0, cell);
+  } else if (ended.timed) {
+    const uint64_t wait_ps = DurationOf<kMode>(wait, ended);
+    AddTimed(object.seq, object.stat, wait_ps);
+    AddTimed(cell->seq, cell->stat, wait_ps);
+  } else {
+    AddCounted(object.seq, object.stat);
+    AddCounted(cell->seq, cell->stat);
+  }
+  LeaveProbe(thread, nesting);
+}
+
+// One whole operation: begin, the real call, end. `operate()` returns its result as pthread functions do.
+template <Mode kMode, typename Operate>
+PFS_ALWAYS_INLINE int LockOperation(const LockProbe& probe, uint32_t flags, Operation operation, const char* file, uint32_t line, Operate operate) {
+  Wait wait;
+  const auto identity = reinterpret_cast<uintptr_t>(probe.identity);
+  if (__builtin_expect(!BeginWait<kMode>(wait, flags, probe.entry.index, operation, identity, file, line), 0)) return operate();
+  const int rc = operate();
+  EndLockWait<kMode>(wait, probe.mutex, IsHeld(rc) ? HoldAfter(operation) : Hold::kNothing);
+  return rc;
+}
+
+// Counted, not timed, not recorded: nothing need be known before the end.
+inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;
+constexpr bool IsCounted(uint32_t flags) { return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead)) == kCountedFlags; }
+
+// False: nothing was done, the general way must be gone.
+template <typename Operate>
+PFS_ALWAYS_INLINE bool CountedLockOperation(const LockProbe& probe, Operation operation, Operate operate, int* result) {
+  ThreadState* const thread = CurrentThread();
+  if (__builtin_expect(thread == nullptr || (thread->nesting & 0xff) >= kMaxNestedWaits, 0)) return false;
+  const uint32_t class_index = probe.entry.index;
+  if (__builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 || class_index >= thread->cell_count, 0)) return false;
+  const int rc = *result = operate();
+  ShmCell& cell = thread->cells[class_index];
+  ShmInstance& mutex = probe.mutex;
+  const uint64_t nesting = thread->nesting;
+  EnterProbe(*thread);
+  const Hold hold = IsHeld(rc) ? HoldAfter(operation) : Hold::kNothing;
+  if (hold == Hold::kExclusive) TakeOwnership(mutex, thread->thread_id);
+  if (__builtin_expect(hold != Hold::kExclusive || mutex.gen.load(kRelaxed) != Generation(ObjectDomain(ResetGroup::kSync)) || !IsOfEpoch(cell), 0)) {
+    AddLockApart(*thread, mutex, hold, false, 0, &cell);
+  } else {
+    AddCounted(mutex.seq, mutex.stat);
+    AddCounted(cell.seq, cell.stat);
+  }
+  LeaveProbe(*thread, nesting);
+  return true;
+}
+
+template <typename Operate>
+[[gnu::noinline]] int AnyLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
+                                        const char* file, uint32_t line, Operate operate) {
+  const LockProbe probe(instance, flag_word, object);
+  const uint32_t flags = probe.entry.flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return operate();
+  if (int rc; IsCounted(flags) && CountedLockOperation(probe, operation, operate, &rc)) return rc;
+  return LockOperation<Mode::kAny>(probe, flags, operation, file, line, operate);
+}
+
+// `flag_word`: FlagsOfInstance(instance). `object`: OBJECT_INSTANCE_BEGIN.
+template <typename Operate>
+PFS_ALWAYS_INLINE int TimedLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
+                                          const char* file, uint32_t line, Operate operate) {
+  const LockProbe probe(instance, flag_word, object);
+  const uint32_t flags = probe.entry.flags.load(kRelaxed);
+  if (__builtin_expect(!IsAllOn(flags), 0)) return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
+  return LockOperation<Mode::kAllOn>(probe, flags, operation, file, line, operate);
+}
+
+}  // namespace perfschema

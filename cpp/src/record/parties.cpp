@@ -1,0 +1,282 @@
+#include "record/parties.h"
+
+#include <cerrno>
+#include <sys/mman.h>
+
+#include "record/cells.h"
+
+namespace perfschema {
+namespace {
+
+// Buckets by hash of (user, host), one table a level; chains run through hash_next. Guarded by the cold lock.
+constexpr uint32_t kBuckets = 1024;
+uint32_t (*buckets)[kBuckets] = nullptr;
+
+constexpr auto kAccount = Level::kAccount, kUser = Level::kUser, kHost = Level::kHost;
+
+ShmArray& PartiesOf(Level level) { return g_runtime.segment.array(kPartiesOf[static_cast<uint32_t>(level)]); }
+ShmParty& PartyAt(Level level, uint32_t index) { return *g_runtime.segment.element<ShmParty>(kPartiesOf[static_cast<uint32_t>(level)], index); }
+uint32_t IndexOf(Level level, const ShmParty& party) { return static_cast<uint32_t>(&party - &PartyAt(level, 0)); }
+ShmCell* RowOf(Level level, uint32_t index) {
+  return g_runtime.segment.element<ShmCell>(kCellsOf[static_cast<uint32_t>(level)], index * g_runtime.cells_per_thread);
+}
+
+ShmEpochs& Epochs() { return g_runtime.header->thread_waits; }
+// Does a number of this epoch count for the level?
+bool Counts(uint32_t epoch, Level level) {
+  return static_cast<int32_t>(epoch - Epochs().since[static_cast<uint32_t>(level)].load(kRelaxed)) >= 0;
+}
+
+// While numbers move between these parties (0 = none), readers of their sums wait.
+// Threads: external lock (cold lock). Sections of the same party may nest.
+class MoveSection {
+ public:
+  MoveSection(uint32_t account, uint32_t user, uint32_t host) {
+    Open(0, kAccount, account);
+    Open(1, kUser, user);
+    Open(2, kHost, host);
+  }
+  explicit MoveSection(const ShmThread& thread) : MoveSection(thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed)) {}
+  ~MoveSection() {
+    for (HalfWord* seq : opened_) {
+      if (seq != nullptr) seq->store(seq->load(kRelaxed) + 1, kRelease);  // pairs with Snapshot::AddUpParties
+    }
+  }
+  MoveSection(const MoveSection&) = delete;
+  MoveSection& operator=(const MoveSection&) = delete;
+
+ private:
+  void Open(int at, Level level, uint32_t index) {
+    if (index == 0) return;
+    HalfWord& seq = PartyAt(level, index).fold_seq;
+    if ((seq.load(kRelaxed) & 1) != 0) return;  // an outer section's
+    seq.store(seq.load(kRelaxed) + 1, kRelaxed);  // ordered before the moves by their release stores
+    opened_[at] = &seq;
+  }
+  HalfWord* opened_[3] = {};
+};
+
+// Column of a party's row that may be stored to, nullptr: no room.
+ShmCell* ColumnOf(Level level, uint32_t index, uint32_t column) {
+  ShmParty& party = PartyAt(level, index);
+  const uint32_t cells = party.cells.load(kRelaxed);
+  ShmCell* row = RowOf(level, index);
+  if (column < cells) return row + column;
+  constexpr uint32_t kCellsPerPage = 4096 / sizeof(ShmCell);
+  const auto wanted = static_cast<uint32_t>(std::min<uint64_t>((column / kCellsPerPage + 1) * kCellsPerPage, g_runtime.cells_per_thread));
+  const uint64_t begin = index * g_runtime.cells_per_thread;
+  if (!g_runtime.segment.ReserveRange(kCellsOf[static_cast<uint32_t>(level)], (begin + cells) * sizeof(ShmCell), (begin + wanted) * sizeof(ShmCell))) {
+    return nullptr;
+  }
+  party.cells.store(wanted, kRelease);  // pairs with Snapshot: columns below are mapped
+  return row + column;
+}
+
+void AddToParents(uint32_t account, uint32_t user, uint32_t host, uint32_t column, const Stat& stat, uint32_t epoch);
+
+// Adds numbers that count for the level. What the cell holds may not count for it any more: that moves on first.
+void AddToParty(Level level, uint32_t index, uint32_t column, const Stat& stat) {
+  ShmCell* cell = ColumnOf(level, index, column);
+  if (cell == nullptr) return CountLoss(Loss::kThreadStatistics);
+  const CellWriter writer(cell->seq);
+  const uint32_t epoch = cell->gen.load(kRelaxed);
+  if (cell->stat.count.load(kRelaxed) == 0 || !Counts(epoch, level)) {
+    if (level == kAccount) {
+      const ShmParty& party = PartyAt(level, index);
+      AddToParents(0, party.user.load(kRelaxed), party.host.load(kRelaxed), column, LoadStat(cell->stat), epoch);
+    }
+    ClearStat(cell->stat);
+    cell->gen.store(Epochs().now.load(kRelaxed), kRelease);
+  }
+  MergeIntoStat(cell->stat, stat);
+}
+
+// Numbers of an epoch go to the closest that they still count for: the account, else the user and the host.
+void AddToParents(uint32_t account, uint32_t user, uint32_t host, uint32_t column, const Stat& stat, uint32_t epoch) {
+  if (stat.count == 0) return;
+  if (account != 0 && Counts(epoch, kAccount)) return AddToParty(kAccount, account, column, stat);
+  if (user != 0 && Counts(epoch, kUser)) AddToParty(kUser, user, column, stat);
+  if (host != 0 && Counts(epoch, kHost)) AddToParty(kHost, host, column, stat);
+}
+
+// Moves all numbers of a row up, and leaves it empty. REQUIRES: a MoveSection, and that nobody else writes the row.
+void MoveRowUp(ShmCell* row, uint32_t cells, uint32_t account, uint32_t user, uint32_t host) {
+  for (uint32_t column = 0; column < cells; ++column) {
+    ShmCell& cell = row[column];
+    if (cell.stat.count.load(kRelaxed) == 0) continue;
+    const CellWriter writer(cell.seq);
+    AddToParents(account, user, host, column, LoadStat(cell.stat), cell.gen.load(kRelaxed));
+    ClearStat(cell.stat);
+  }
+}
+
+void MoveThreadUp(ShmThread& thread) {
+  const auto slot = static_cast<uint32_t>(&thread - g_runtime.threads);
+  MoveRowUp(RowOf(Level::kThread, slot), thread.cells.load(kRelaxed), thread.account.load(kRelaxed), thread.user.load(kRelaxed),
+            thread.host.load(kRelaxed));
+}
+
+template <size_t N>
+bool IsText(const Word (&words)[N], std::string_view text) {
+  char padded[N * 8] = {}, found[N * 8];
+  text.copy(padded, sizeof padded);
+  CopyFromShared(found, words, sizeof found);
+  return std::memcmp(padded, found, sizeof found) == 0;
+}
+
+template <size_t N>
+void StoreText(Word (&words)[N], std::string_view text) {
+  char padded[N * 8] = {};
+  text.copy(padded, sizeof padded);
+  CopyToShared(words, padded, sizeof padded);
+}
+
+uint32_t HashOf(std::string_view user, std::string_view host) {
+  uint64_t hash = 14695981039346656037u;
+  for (const std::string_view text : {user, host}) {
+    for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
+    hash = (hash ^ 0xff) * 1099511628211u;
+  }
+  return static_cast<uint32_t>(hash ^ (hash >> 32));
+}
+
+uint32_t& BucketOf(Level level, uint32_t hash) { return buckets[static_cast<uint32_t>(level)][hash % kBuckets]; }
+
+uint32_t TakeParty(Level level) {
+  ShmArray& array = PartiesOf(level);
+  if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
+    array.free_head.store(PartyAt(level, static_cast<uint32_t>(free)).hash_next.load(kRelaxed), kRelaxed);
+    return static_cast<uint32_t>(free);
+  }
+  const int64_t fresh = g_runtime.segment.TakeFresh(kPartiesOf[static_cast<uint32_t>(level)]);
+  return fresh < 0 ? 0 : static_cast<uint32_t>(fresh);
+}
+
+// Finds or makes. 0: no room.
+uint32_t FindParty(Level level, std::string_view user, std::string_view host) {
+  const uint32_t hash = HashOf(user, host);
+  for (uint32_t at = BucketOf(level, hash); at != 0; at = PartyAt(level, at).hash_next.load(kRelaxed)) {
+    const ShmParty& party = PartyAt(level, at);
+    if (party.hash.load(kRelaxed) == hash && IsText(party.user_name, user) && IsText(party.host_name, host)) return at;
+  }
+  const uint32_t index = TakeParty(level);
+  if (index == 0) {
+    CountLoss(level == kAccount ? Loss::kAccounts : level == kUser ? Loss::kUsers : Loss::kHosts);
+    return 0;
+  }
+  ShmParty& party = PartyAt(level, index);
+  party.version.fetch_add(1, kRelaxed);
+  StoreText(party.user_name, user);
+  StoreText(party.host_name, host);
+  party.user.store(level == kAccount ? FindParty(kUser, user, {}) : 0, kRelaxed);
+  party.host.store(level == kAccount ? FindParty(kHost, {}, host) : 0, kRelaxed);
+  party.current_connections.store(0, kRelaxed);
+  party.total_connections.store(0, kRelaxed);
+  party.hash.store(hash, kRelaxed);
+  party.hash_next.store(BucketOf(level, hash), kRelaxed);
+  BucketOf(level, hash) = index;
+  party.is_live.store(1, kRelease);  // last: pairs with Snapshot
+  return index;
+}
+
+void ForgetParty(Level level, uint32_t index) {
+  ShmParty& party = PartyAt(level, index);
+  HalfWord* link = nullptr;
+  uint32_t& head = BucketOf(level, party.hash.load(kRelaxed));
+  for (uint32_t at = head; at != 0 && at != index; at = PartyAt(level, at).hash_next.load(kRelaxed)) link = &PartyAt(level, at).hash_next;
+  const uint32_t next = party.hash_next.load(kRelaxed);
+  if (link == nullptr) {
+    head = next;
+  } else {
+    link->store(next, kRelaxed);
+  }
+  ShmArray& array = PartiesOf(level);
+  party.hash_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+  array.free_head.store(index, kRelaxed);
+}
+
+void CountConnection(const ShmThread& thread, bool begins) {
+  const auto count = [&](Level level, const HalfWord& index_word) {
+    const uint32_t index = index_word.load(kRelaxed);
+    if (index == 0) return;
+    ShmParty& party = PartyAt(level, index);
+    party.current_connections.fetch_add(begins ? 1 : ~uint64_t{0}, kRelaxed);
+    if (begins) party.total_connections.fetch_add(1, kRelaxed);
+  };
+  count(kAccount, thread.account);
+  count(kUser, thread.user);
+  count(kHost, thread.host);
+}
+
+}  // namespace
+
+bool StartParties() {
+  void* memory = mmap(nullptr, kLevelCount * sizeof *buckets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  buckets = static_cast<uint32_t(*)[kBuckets]>(memory);
+  return true;
+}
+
+void ConnectThread(ShmThread& thread, std::string_view user, std::string_view host) {
+  const uint32_t account = FindParty(kAccount, user, host);
+  const uint32_t new_user = account != 0 ? PartyAt(kAccount, account).user.load(kRelaxed) : FindParty(kUser, user, {});
+  const uint32_t new_host = account != 0 ? PartyAt(kAccount, account).host.load(kRelaxed) : FindParty(kHost, {}, host);
+  const MoveSection moving(thread);
+  MoveThreadUp(thread);
+  CountConnection(thread, false);
+  // After the cells are empty: whoever finds the thread under its new account finds no numbers of the old one.
+  thread.account.store(account, kRelease);
+  thread.user.store(new_user, kRelease);
+  thread.host.store(new_host, kRelease);
+  CountConnection(thread, true);
+}
+
+void DisconnectThread(ShmThread& thread, void (*hide)(ShmThread& thread)) {
+  const MoveSection moving(thread);
+  hide(thread);
+  MoveThreadUp(thread);
+  CountConnection(thread, false);
+  thread.account.store(0, kRelaxed);
+  thread.user.store(0, kRelaxed);
+  thread.host.store(0, kRelaxed);
+}
+
+void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell) {
+  const MoveSection moving(thread);
+  AddToParents(thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed), column, LoadStat(cell.stat), cell.gen.load(kRelaxed));
+  ClearStat(cell.stat);
+  cell.gen.store(Epochs().now.load(kRelaxed), kRelease);
+}
+
+void ForgetUnconnected(Level level) {
+  const uint64_t used = PartiesOf(level).used.load(kRelaxed);
+  for (uint32_t index = 1; index < used; ++index) {
+    ShmParty& party = PartyAt(level, index);
+    if (party.is_live.load(kRelaxed) == 0) continue;
+    const uint64_t current = party.current_connections.load(kRelaxed);
+    party.total_connections.store(current, kRelaxed);
+    if (current != 0) continue;
+    const uint32_t user = party.user.load(kRelaxed), host = party.host.load(kRelaxed);
+    const bool is_account = level == kAccount;
+    const MoveSection moving(is_account ? index : 0, level == kUser ? index : user, level == kHost ? index : host);
+    party.is_live.store(0, kRelease);  // first: nobody shows it from here on
+    MoveRowUp(RowOf(level, index), party.cells.load(kRelaxed), 0, user, host);
+    ForgetParty(level, index);
+  }
+}
+
+void ForgetPartyCells(ShmThread* own) {
+  for (const Level level : {kAccount, kUser, kHost}) {
+    const uint64_t used = PartiesOf(level).used.load(kRelaxed);
+    for (uint32_t index = 1; index < used; ++index) {
+      ShmParty& party = PartyAt(level, index);
+      party.cells.store(0, kRelaxed);
+      party.fold_seq.store(0, kRelaxed);
+      party.current_connections.store(0, kRelaxed);
+      party.total_connections.store(0, kRelaxed);
+    }
+  }
+  if (own != nullptr) CountConnection(*own, true);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,44 @@
+// record/parties.h: accounts, users and hosts, and how numbers of threads move up to them.
+//
+//   level     row of cells         its numbers move to
+//   thread    kThreadCells         the account; without one the user and the host
+//   account   kAccountCells        the user and the host
+//   user      kUserCells           nowhere
+//   host      kHostCells           nowhere
+//
+// A number stands in one place only, and a reader adds up a row and all rows below it. Which levels it still counts for its epoch says
+// (ShmEpochs). While numbers move, fold_seq of every party that they may count for is odd.
+#pragma once
+
+#include <string_view>
+
+#include "record/threads.h"
+
+namespace perfschema {
+
+inline constexpr ArrayId kPartiesOf[kLevelCount] = {ArrayId::kThreads, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
+inline constexpr ArrayId kCellsOf[kLevelCount] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells};
+
+// Private tables. Under the cold lock, once.
+bool StartParties();
+
+// All below REQUIRE the cold lock.
+
+// The thread works for (user, host) from now on; both empty = for nobody, which is an account as well. What it has counted so far moves to
+// whom it worked for before, and one connection goes with it. A party that there is no room for is counted as lost.
+void ConnectThread(ShmThread& thread, std::string_view user, std::string_view host);
+
+// The thread ends: its numbers move up in one step with `hide`, which takes it out of the readers' sight.
+void DisconnectThread(ShmThread& thread, void (*hide)(ShmThread& thread));
+
+// A cell of the thread's row is of an old epoch: what still counts moves up, the cell is empty and of the present epoch.
+// REQUIRES: called by its writer, inside a CellWriter of it.
+void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell);
+
+// TRUNCATE accounts, users, hosts: rows without a connection go (their numbers move up), of the others TOTAL becomes CURRENT.
+void ForgetUnconnected(Level level);
+
+// In a forked child: only `own` (may be nullptr) is still connected, and there are no numbers.
+void ForgetPartyCells(ShmThread* own);
+
+}  // namespace perfschema

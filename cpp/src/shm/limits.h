@@ -1,0 +1,29 @@
+// shm/limits.h: the options that limit a family, and the counters that tell what they cost.
+#pragma once
+
+#include "shm/layout.h"
+
+namespace perfschema {
+
+struct FamilyLimits {
+  OptionId classes;
+  Loss classes_lost;
+  OptionId instances;  // live objects
+  Loss instances_lost;
+};
+
+// REQUIRES: a family whose instruments programs register. prlocks and sxlocks share the limits of rwlocks; threads have no objects besides.
+constexpr FamilyLimits LimitsOf(Family family) {
+  switch (family) {
+    case Family::kRwlock:
+    case Family::kPrlock:
+    case Family::kSxlock: return {OptionId::max_rwlock_classes, Loss::kRwlockClasses, OptionId::max_rwlock_instances, Loss::kRwlockInstances};
+    case Family::kCond: return {OptionId::max_cond_classes, Loss::kCondClasses, OptionId::max_cond_instances, Loss::kCondInstances};
+    case Family::kFile: return {OptionId::max_file_classes, Loss::kFileClasses, OptionId::max_file_instances, Loss::kFileInstances};
+    case Family::kSocket: return {OptionId::max_socket_classes, Loss::kSocketClasses, OptionId::max_socket_instances, Loss::kSocketInstances};
+    case Family::kThread: return {OptionId::max_thread_classes, Loss::kThreadClasses, OptionId::max_thread_instances, Loss::kThreadInstances};
+    default: return {OptionId::max_mutex_classes, Loss::kMutexClasses, OptionId::max_mutex_instances, Loss::kMutexInstances};
+  }
+}
+
+}  // namespace perfschema

@@ -1,0 +1,171 @@
+// Threads, accounts, users, hosts: rows of cells, and sums over a row and all rows below it (record/parties.h).
+#include <algorithm>
+#include <ctime>
+#include <vector>
+
+#include "snapshot/snapshot.h"
+#include "snapshot/try_read.h"
+
+namespace perfschema {
+namespace {
+
+constexpr int kSumAttempts = 20;  // for parties whose threads end while they are added up
+
+bool Counts(uint32_t epoch, uint32_t since) { return static_cast<int32_t>(epoch - since) >= 0; }
+
+uint32_t IndexAt(const ShmThread& thread, Level level) {
+  const HalfWord& index = level == Level::kAccount ? thread.account : level == Level::kUser ? thread.user : thread.host;
+  return index.load(kAcquire);  // pairs with ConnectThread
+}
+
+}  // namespace
+
+// Adds a row of cells to `sums`, by place in classes_. Numbers of an epoch before `since` do not count.
+void Snapshot::AddRow(Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Stat>* sums,
+                      bool* torn) const {
+  const ArrayView<ShmCell>& cells = rows_[static_cast<uint32_t>(level)];
+  const uint64_t members = level == Level::kThread ? threads_.capacity() : parties_[static_cast<uint32_t>(level)].capacity();
+  const uint64_t width = members == 0 ? 0 : cells.capacity() / members;
+  readable = std::min(readable, width);
+  for (size_t i = 0; i < classes_.size(); ++i) {
+    if (!classes_[i].is_wait() || classes_[i].index >= readable) continue;
+    const ShmCell* cell = cells.at(index * width + classes_[i].index);
+    if (cell == nullptr) continue;
+    Stat stat;
+    const bool whole = TryRead(cell->seq, [&] {
+      stat = Counts(cell->gen.load(kAcquire), since) ? LoadStat(cell->stat) : Stat();
+    });
+    *torn |= !whole;
+    (*sums)[i].Merge(stat);
+  }
+}
+
+void Snapshot::ForEachThreadWait(const std::function<void(const ThreadWaitRow&)>& use) const {
+  if (!ok_) return;
+  std::vector<Stat> stats;
+  for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
+    const ShmThread* shm = threads_.at(slot);
+    if (shm == nullptr) break;
+    const uint64_t thread_id = shm->thread_id.load(kAcquire);
+    if (thread_id == 0) continue;
+    stats.assign(classes_.size(), Stat());
+    bool torn = false;
+    const uint64_t readable = shm->cells.load(kAcquire);  // pairs with the reservation of cells
+    AddRow(Level::kThread, slot, readable, Since(Level::kThread), &stats, &torn);
+    if (shm->thread_id.load(kRelaxed) != thread_id) continue;  // ended meanwhile: its rows left with it
+    if (torn) ++skipped_;
+    for (size_t i = 0; i < classes_.size() && !torn; ++i) {
+      if (classes_[i].is_wait()) use({thread_id, &classes_[i], stats[i]});
+    }
+  }
+}
+
+bool Snapshot::ReadParty(Level level, uint32_t index, PartyRow* row) const {
+  const ShmParty* shm = parties_[static_cast<uint32_t>(level)].at(index);
+  if (shm == nullptr || shm->is_live.load(kAcquire) == 0) return false;  // pairs with FindParty
+  const uint32_t version = shm->version.load(kAcquire);
+  uint64_t user[4], host[32];
+  for (size_t i = 0; i < std::size(user); ++i) user[i] = shm->user_name[i].load(kAcquire);
+  for (size_t i = 0; i < std::size(host); ++i) host[i] = shm->host_name[i].load(kAcquire);
+  row->current_connections = static_cast<int64_t>(shm->current_connections.load(kAcquire));
+  row->total_connections = static_cast<int64_t>(shm->total_connections.load(kAcquire));
+  if (shm->is_live.load(kAcquire) == 0 || shm->version.load(kRelaxed) != version) return false;
+  row->user.reset();
+  row->host.reset();
+  if (const auto text = KeepWords(user); !text.empty()) row->user = text;
+  if (const auto text = KeepWords(host); !text.empty()) row->host = text;
+  return true;
+}
+
+void Snapshot::ForEachParty(Level level, const std::function<void(const PartyRow&)>& use) const {
+  if (!ok_) return;
+  PartyRow row;
+  for (uint64_t i = 1; i < parties_[static_cast<uint32_t>(level)].used(); ++i) {
+    if (ReadParty(level, static_cast<uint32_t>(i), &row)) use(row);
+  }
+}
+
+// By index of the party.
+struct Snapshot::PartySums {
+  struct One {
+    bool is_there = false, is_wanted = false;  // wanted: not read yet
+    uint32_t seq = 0;
+    PartyRow row;
+    std::vector<Stat> sums;
+    bool torn = false;
+  };
+  std::vector<One> parties;
+};
+
+// One pass over the rows of a level and all below it. Parties that nothing moved into or out of meanwhile are not
+// wanted any more.
+void Snapshot::AddUpParties(Level level, PartySums* wanted) const {
+  const auto& own = parties_[static_cast<uint32_t>(level)];
+  const uint32_t since = Since(level);
+  for (uint64_t i = 1; i < wanted->parties.size(); ++i) {
+    PartySums::One& one = wanted->parties[i];
+    const ShmParty* shm = own.at(i);
+    if (!one.is_wanted || shm == nullptr) continue;
+    one.seq = shm->fold_seq.load(kAcquire);  // pairs with MoveSection
+    one.torn = (one.seq & 1) != 0;
+    one.is_there = ReadParty(level, static_cast<uint32_t>(i), &one.row);
+    one.sums.assign(classes_.size(), Stat());
+    if (one.is_there) AddRow(level, i, shm->cells.load(kAcquire), since, &one.sums, &one.torn);
+  }
+  const auto find = [&](uint64_t index) -> PartySums::One* {
+    if (index == 0 || index >= wanted->parties.size()) return nullptr;
+    PartySums::One* one = &wanted->parties[index];
+    return one->is_wanted && one->is_there ? one : nullptr;
+  };
+  const auto& accounts = parties_[static_cast<uint32_t>(Level::kAccount)];
+  for (uint64_t i = 1; level != Level::kAccount && i < accounts.used(); ++i) {
+    const ShmParty* shm = accounts.at(i);
+    if (shm == nullptr) break;
+    if (shm->is_live.load(kAcquire) == 0) continue;
+    const HalfWord& parent = level == Level::kUser ? shm->user : shm->host;
+    if (PartySums::One* one = find(parent.load(kAcquire)); one != nullptr)
+      AddRow(Level::kAccount, i, shm->cells.load(kAcquire), since, &one->sums, &one->torn);
+  }
+  for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
+    const ShmThread* shm = threads_.at(slot);
+    if (shm == nullptr) break;
+    if (shm->thread_id.load(kAcquire) == 0) continue;
+    if (PartySums::One* one = find(IndexAt(*shm, level)); one != nullptr)
+      AddRow(Level::kThread, slot, shm->cells.load(kAcquire), since, &one->sums, &one->torn);
+  }
+  if (Since(level) != since) return;  // a TRUNCATE meanwhile
+  for (uint64_t i = 1; i < wanted->parties.size(); ++i) {
+    PartySums::One& one = wanted->parties[i];
+    const ShmParty* shm = own.at(i);
+    if (!one.is_wanted || shm == nullptr) continue;
+    // All loads above are acquire: this one is the last.
+    if (!one.torn && shm->fold_seq.load(kRelaxed) == one.seq) one.is_wanted = false;
+  }
+}
+
+void Snapshot::ForEachPartyWait(Level level, const std::function<void(const PartyWaitRow&)>& use) const {
+  if (!ok_) return;
+  PartySums sums;
+  sums.parties.resize(parties_[static_cast<uint32_t>(level)].used());
+  for (size_t i = 1; i < sums.parties.size(); ++i) sums.parties[i].is_wanted = true;
+  const auto is_done = [&] {
+    return std::none_of(sums.parties.begin(), sums.parties.end(), [](const auto& one) { return one.is_wanted; });
+  };
+  for (int attempt = 0; attempt < kSumAttempts && !is_done(); ++attempt) {
+    if (attempt > 2) {
+      const timespec nap{0, 20'000 * attempt};
+      nanosleep(&nap, nullptr);
+    }
+    AddUpParties(level, &sums);
+  }
+  if (!is_done() && quiesce_) quiesce_([&] { AddUpParties(level, &sums); });
+  for (const PartySums::One& one : sums.parties) {
+    if (one.is_wanted) ++skipped_;
+    if (one.is_wanted || !one.is_there) continue;
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      if (classes_[i].is_wait()) use({&one.row, &classes_[i], one.sums[i]});
+    }
+  }
+}
+
+}  // namespace perfschema

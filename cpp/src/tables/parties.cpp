@@ -1,0 +1,69 @@
+// accounts, users, hosts, and the summaries of waits by each: (key of the party) x (what it has).
+#include "aggregate/resets.h"
+#include "tables/keys.h"
+#include "tables/tables.h"
+
+namespace perfschema {
+namespace {
+
+template <typename Key>
+struct Party {
+  Key key;
+  int64_t current, total;
+  uint64_t most_controlled_memory, most_memory;
+};
+
+template <typename Key>
+constexpr auto kPartyColumns = columns(
+    Key::template Columns<&Party<Key>::key>(),
+    col<&Party<Key>::current>("CURRENT_CONNECTIONS", Unit::kCount, "Live threads that work for it."),
+    col<&Party<Key>::total>("TOTAL_CONNECTIONS", Unit::kCount, "Threads that have worked for it; a thread that comes back counts again."),
+    col<&Party<Key>::most_controlled_memory>("MAX_SESSION_CONTROLLED_MEMORY", Unit::kBytes,
+                                             "Most controlled memory that one of its threads has used."),
+    col<&Party<Key>::most_memory>("MAX_SESSION_TOTAL_MEMORY", Unit::kBytes, "Most memory that one of its threads has used."));
+
+template <Level kLevel, typename Key>
+void ScanParties(const Snapshot& snapshot, RowSink<Party<Key>> out) {
+  snapshot.ForEachParty(kLevel, [&](const PartyRow& row) { out({Key::Of(row), row.current_connections, row.total_connections, 0, 0}); });
+}
+
+template <Level kLevel, typename Key>
+constexpr TableDef PartyTable(std::string_view doc) {
+  TableDef table;
+  table.doc = doc;
+  table.ops = kSelect | kTruncate;
+  table.key = Key::kKey;
+  table.columns = kPartyColumns<Key>;
+  table.scan = internal::MakeScan<Party<Key>, ScanParties<kLevel, Key>>();
+  table.truncate = ForgetParties<kLevel>;
+  return table;
+}
+
+template <Level kLevel, typename Key>
+void WaitsByParty(const Snapshot& snapshot, RowSink<SummaryRow<PartyEventKey<Key>, Stat>> out) {
+  snapshot.ForEachPartyWait(kLevel, [&](const PartyWaitRow& row) { out({{Key::Of(*row.party), row.instrument->name}, row.wait}); });
+}
+
+}  // namespace
+
+constexpr TableDef tables::accounts = PartyTable<Level::kAccount, AccountKey>("Whom threads work for: users on hosts.");
+static_assert(ok(tables::accounts));
+constexpr TableDef tables::users = PartyTable<Level::kUser, UserKey>("Users that threads work for.");
+static_assert(ok(tables::users));
+constexpr TableDef tables::hosts = PartyTable<Level::kHost, HostKey>("Hosts whose users threads work for.");
+static_assert(ok(tables::hosts));
+
+constexpr TableDef tables::events_waits_summary_by_account_by_event_name =
+    summary<PartyEventKey<AccountKey>, Stat, WaitsByParty<Level::kAccount, AccountKey>>(
+        "Waits of all threads of each account, ended ones included, by instrument.", ResetLevel<Level::kAccount>);
+static_assert(ok(tables::events_waits_summary_by_account_by_event_name));
+constexpr TableDef tables::events_waits_summary_by_user_by_event_name =
+    summary<PartyEventKey<UserKey>, Stat, WaitsByParty<Level::kUser, UserKey>>(
+        "Waits of all threads of each user, ended ones included, by instrument.", ResetLevel<Level::kUser>);
+static_assert(ok(tables::events_waits_summary_by_user_by_event_name));
+constexpr TableDef tables::events_waits_summary_by_host_by_event_name =
+    summary<PartyEventKey<HostKey>, Stat, WaitsByParty<Level::kHost, HostKey>>(
+        "Waits of all threads of each host, ended ones included, by instrument.", ResetLevel<Level::kHost>);
+static_assert(ok(tables::events_waits_summary_by_host_by_event_name));
+
+}  // namespace perfschema
