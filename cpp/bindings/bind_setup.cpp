@@ -1,4 +1,4 @@
-// bindings/bind_setup.cpp: updates of setup tables, start-time options, account and name of the thread.
+// bindings/bind_setup.cpp: changes of setup tables, start-time options, account and name of the thread.
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -20,22 +20,40 @@ void RaiseIfBadCode(int rc) {
   if (rc != PFS_OK) throw StatusError(Status(static_cast<Code>(rc), pfs_last_error()));
 }
 
-uint64_t Update(const std::string& name, const std::vector<std::tuple<std::string, std::string, bool>>& conditions,
-                const std::vector<std::pair<std::string, std::optional<std::string>>>& assignments) {
+using Conditions = std::vector<std::tuple<std::string, std::string, bool>>;
+using Assignments = std::vector<std::pair<std::string, std::optional<std::string>>>;
+
+// change(table, where, values) without the GIL. What a known table does not have is a column.
+template <typename Change>
+void Apply(const std::string& name, const Conditions& conditions, const Assignments& assignments, Change change) {
   const TableFacts* table = nullptr;
   RaiseIfBad(FindTable(name, &table), "UnknownTable");
   std::vector<Condition> where;
   for (const auto& [column, pattern, like] : conditions) where.push_back({column, pattern, like});
-  std::vector<Assignment> changes;
-  for (const auto& [column, value] : assignments) changes.push_back({column, value});
-  uint64_t changed = 0;
+  std::vector<Assignment> values;
+  for (const auto& [column, value] : assignments) values.push_back({column, value});
   Status status;
   {
     py::gil_scoped_release released;
-    status = UpdateTable(*table, where, changes, &changed);
+    status = change(*table, where, values);
   }
-  RaiseIfBad(std::move(status));
+  RaiseIfBad(std::move(status), "UnknownColumn");
+}
+
+uint64_t Update(const std::string& name, const Conditions& conditions, const Assignments& assignments) {
+  uint64_t changed = 0;
+  Apply(name, conditions, assignments, [&](const auto& table, const auto& where, const auto& values) { return UpdateTable(table, where, values, &changed); });
   return changed;
+}
+
+void Insert(const std::string& name, const Assignments& values) {
+  Apply(name, {}, values, [](const auto& table, const auto&, const auto& row) { return InsertRow(table, row); });
+}
+
+uint64_t Delete(const std::string& name, const Conditions& conditions) {
+  uint64_t deleted = 0;
+  Apply(name, conditions, {}, [&](const auto& table, const auto& where, const auto&) { return DeleteRows(table, where, &deleted); });
+  return deleted;
 }
 
 std::vector<bool> Matches(const std::vector<std::string>& texts, const std::string& pattern) {
@@ -49,6 +67,8 @@ std::vector<bool> Matches(const std::vector<std::string>& texts, const std::stri
 
 void BindSetup(py::module_& m) {
   m.def("update", Update, py::arg("table"), py::arg("conditions"), py::arg("assignments"));
+  m.def("insert", Insert, py::arg("table"), py::arg("values"));
+  m.def("delete", Delete, py::arg("table"), py::arg("conditions"));
   m.def("matches", Matches, py::arg("texts"), py::arg("pattern"));
   m.def("configure", [](const std::string& options) { RaiseIfBadCode(pfs_init(options.c_str())); }, py::arg("options"));
   m.def(

@@ -319,7 +319,8 @@ class SetupTable(Generic[R]):
         return Saved(self.name, {row[: len(key)]: row[len(key) :] for row in self._rows([*key, *writable])})
 
     def restore(self, saved: Saved) -> int:
-        """Puts settings back. Rows that came later stay as they are; rows that are gone are skipped.
+        """Puts settings back. Where rows can be inserted and deleted the table has the same rows again; elsewhere rows that came later
+        stay as they are and rows that are gone are skipped.
 
         Returns:
             Rows changed.
@@ -331,7 +332,15 @@ class SetupTable(Generic[R]):
             raise InvalidValue(f"these are settings of {saved._table}, not of {self.name}")
         key, writable = self._key(), self._writable()
         changed = 0
-        for now, current in self.save()._rows.items():
+        there = self.save()._rows
+        if self._allows("INSERT") and self._allows("DELETE"):
+            for row in [row for row in there if row not in saved._rows]:
+                changed += _core.delete(self.name, [(column, str(value), False) for column, value in zip(key, row, strict=True)])
+            for row, values in saved._rows.items():
+                if row not in there:
+                    _core.insert(self.name, [(column, _sql(value)) for column, value in zip([*key, *writable], [*row, *values], strict=True)])
+                    changed += 1
+        for now, current in there.items():
             then = saved._rows.get(now, current)
             if then == current:
                 continue
@@ -352,15 +361,36 @@ class SetupTable(Generic[R]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.restore(self._saved.pop())
 
-    # What is not legal.
+    def insert(self, *_values: object, **columns: object) -> None:
+        """A new row, where the table takes rows of the user's own (setup_actors, setup_objects). Columns that are not given have their
+        defaults.
 
-    def insert(self, *_values: object, **_columns: object) -> None:
-        """Raises OperationNotAllowed: this table has the rows that the program gives it."""
-        self._refuse("INSERT")
+        Raises:
+            OperationNotAllowed: this table has the rows that the program gives it.
+            AlreadyExists: there is such a row.
+            UnknownColumn, InvalidValue: the table has no such column, or the column does not take the value.
+            LimitReached: the table is full.
+        """
+        if _values or not self._allows("INSERT"):
+            self._refuse("INSERT" if not self._allows("INSERT") else "INSERT without names of columns")
+        _core.insert(self.name, [(column.upper(), _sql(value)) for column, value in columns.items()])
 
-    def delete(self, *_where: object, **_columns: object) -> None:
-        """Raises OperationNotAllowed: this table has the rows that the program gives it."""
-        self._refuse("DELETE")
+    def delete(self, where: Where = None) -> int:
+        """Removes the rows that `where` chooses, where the table takes rows of the user's own. Returns the number of rows removed.
+
+        Raises:
+            OperationNotAllowed: this table has the rows that the program gives it.
+        """
+        if not self._allows("DELETE"):
+            self._refuse("DELETE")
+        return _core.delete(self.name, self._conditions(where))
+
+    def truncate(self) -> None:
+        """Removes all rows, where the table takes rows of the user's own: ``pfs.truncate`` of its name."""
+        _core.truncate(self.name)
+
+    def _allows(self, operation: str) -> bool:
+        return operation in self._table_facts()["operations"]
 
     def _refuse(self, operation: str) -> None:
         legal = ", ".join(self._table_facts()["operations"])

@@ -78,12 +78,6 @@ std::string_view Snapshot::Keep(std::string_view text) const {
   return {kept, text.size()};
 }
 
-template <size_t N>
-std::string_view Snapshot::KeepWords(const uint64_t (&words)[N]) const {
-  const char* text = reinterpret_cast<const char*>(words);
-  return Keep({text, strnlen(text, sizeof words)});
-}
-
 void Snapshot::LoadClasses() {
   const uint64_t used = class_array_.used();
   classes_.reserve(used);

@@ -7,6 +7,7 @@
 //   records.cpp   the views of events             parties.cpp  accounts, users, hosts and their sums
 #pragma once
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -83,7 +84,10 @@ class Snapshot {
   void LoadClasses();
   const ClassRow* ClassAt(uint64_t index) const { return index < class_at_.size() ? class_at_[index] : nullptr; }
   template <size_t N>
-  std::string_view KeepWords(const uint64_t (&words)[N]) const;
+  std::string_view KeepWords(const uint64_t (&words)[N]) const {  // zero padded
+    const char* text = reinterpret_cast<const char*>(words);
+    return Keep({text, strnlen(text, sizeof words)});
+  }
   bool CopyName(uint32_t granule, uint32_t version, std::string_view* name) const;
   bool ReadThread(uint32_t slot, ThreadRow* row) const;
 

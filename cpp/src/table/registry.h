@@ -86,6 +86,9 @@ PFS_API Status TruncateTable(const TableFacts& table);
 // whose value was set.
 PFS_API Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set,
                            uint64_t* rows_changed);
+// One row. Columns that are not given have their defaults.
+PFS_API Status InsertRow(const TableFacts& table, std::span<const Assignment> values);
+PFS_API Status DeleteRows(const TableFacts& table, std::span<const Condition> where, uint64_t* rows_deleted);
 PFS_API std::string TableDdl(const TableFacts& table);  // CREATE TABLE
 PFS_API SegmentView OwnSegment();                       // starts pfs if needed; not ok() if pfs is off
 PFS_API Status AttachSegmentFile(const std::string& path, SegmentView* view);

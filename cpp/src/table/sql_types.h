@@ -100,6 +100,12 @@ template <uint32_t N>
 struct SqlTraits<Text<N>> : CodeTraits {
   static constexpr SqlType kType{"varchar", ColumnKind::kText, N};
   static void Append(const Text<N>& value, ColumnBuilder& out) { out.AddText(value.view()); }
+  // The row does not own the text: whoever keeps the row copies it.
+  static bool Assign(Text<N>* to, std::string_view text) {
+    if (text.size() > N) return false;
+    *to = text;
+    return true;
+  }
 };
 template <>
 struct SqlTraits<LongText> : CodeTraits {

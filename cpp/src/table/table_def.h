@@ -9,6 +9,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <new>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -52,6 +53,15 @@ struct UpdateFunction {
   Status (*call)(const void* before, const void* after) = nullptr;
   RowTag row = 0;  // 0 = there is none
 };
+struct InsertFunction {
+  Status (*call)(const void* row) = nullptr;
+  void (*make_default)(void* row) = nullptr;
+  RowTag row = 0;  // 0 = there is none
+};
+struct RemoveFunction {
+  Status (*call)(const void* row) = nullptr;
+  RowTag row = 0;  // 0 = there is none
+};
 struct TruncateFunction {
   Status (*call)() = nullptr;
   bool is_set = false;
@@ -82,6 +92,14 @@ struct FunctionOf<kUpdate> {
                                          },
                                          TagOf<Row>()};
 };
+template <auto kFunction>
+struct RowFunction;
+template <typename Row, Status (*kCall)(const Row&)>
+struct RowFunction<kCall> {
+  static Status Call(const void* row) { return kCall(*static_cast<const Row*>(row)); }
+  static void MakeDefault(void* row) { new (row) Row{}; }
+  static constexpr RowTag kTag = TagOf<Row>();
+};
 }  // namespace internal
 
 // void Scan(const Snapshot&, RowSink<Row>): gives every row of the table.
@@ -90,6 +108,14 @@ inline constexpr ScanFunction scan = internal::FunctionOf<kScan>::kValue;
 // Status Update(const Row& before, const Row& after): makes one row so. kNotFound: the row is gone, and not counted.
 template <auto kUpdate>
 inline constexpr UpdateFunction update = internal::FunctionOf<kUpdate>::kValue;
+
+// Status Insert(const Row& row): makes a row; the Row's default member initializers are what columns are that nobody gave. kExists: there is one.
+template <auto kInsert>
+inline constexpr InsertFunction insert{internal::RowFunction<kInsert>::Call, internal::RowFunction<kInsert>::MakeDefault,
+                                       internal::RowFunction<kInsert>::kTag};
+// Status Remove(const Row& row): DELETE of one row. kNotFound: the row is gone, and not counted.
+template <auto kRemove>
+inline constexpr RemoveFunction remove{internal::RowFunction<kRemove>::Call, internal::RowFunction<kRemove>::kTag};
 
 struct KeyColumns {
   static constexpr size_t kMost = 6;
@@ -111,6 +137,8 @@ struct TableDef {
   ScanFunction scan{};
   TruncateFunction truncate{};
   UpdateFunction update{};
+  InsertFunction insert{};
+  RemoveFunction remove{};
   bool available_when_disabled = false;
 };
 
@@ -149,6 +177,9 @@ constexpr bool ok(const TableDef& table) {
   }
   if (any_writable != ((table.ops & kUpdate) != 0) || any_writable != (table.update.row != 0)) return false;
   if (any_writable && table.update.row != table.scan.row) return false;
+  if (((table.ops & kInsert) != 0) != (table.insert.row != 0) || ((table.ops & kDelete) != 0) != (table.remove.row != 0)) return false;
+  if (table.insert.row != 0 && table.insert.row != table.scan.row) return false;
+  if (table.remove.row != 0 && table.remove.row != table.scan.row) return false;
   for (size_t k = 0; k < table.key.count; ++k) {
     bool found = false;
     for (const Column& column : table.columns) found |= column.name.view() == table.key.names[k];

@@ -1,5 +1,5 @@
-// UPDATE: everything is checked first, then the rows are found, then they are set one by one through the table's update
-// function.
+// UPDATE, INSERT, DELETE: everything is checked first, then the rows are found, then they are changed one by one through the
+// table's function.
 #include <cstring>
 
 #include "setup/setup.h"
@@ -27,6 +27,7 @@ Status FindColumn(const TableFacts& table, const std::string& name, size_t* inde
 
 std::string LegalValues(const ColumnFacts& column) {
   std::string text;
+  if (column.kind == ColumnKind::kText) text = "text as wide as " + std::string(column.sql_type);
   for (size_t i = 0; i < column.values.size(); ++i) {
     const bool is_last = i + 1 == column.values.size();
     text += (i == 0 ? "" : is_last ? " or " : ", ") + std::string(column.values[i]);
@@ -46,15 +47,36 @@ Status BadValue(const TableFacts& table, const ColumnFacts& column, const std::s
   return Status(Code::kInvalidArgument, message);
 }
 
-Status CheckAssignment(const TableFacts& table, const TableDef& def, const Assignment& assignment,
+// Room for one row of a table, which is a row of its type with nothing in it.
+// Threads: external lock.
+class RowBuffer {
+ public:
+  explicit RowBuffer(const TableDef& def) : units_(def.scan.row_bytes / sizeof(std::max_align_t) + 1) {
+    std::memset(static_cast<void*>(units_.data()), 0, units_.size() * sizeof units_[0]);
+  }
+  void* get() { return units_.data(); }
+
+ private:
+  std::vector<std::max_align_t> units_;
+};
+
+// False: not a legal value.
+bool Assign(const TableDef& def, const Wanted& wanted, void* row) {
+  const std::string_view view = wanted.text == nullptr ? std::string_view() : std::string_view(*wanted.text);
+  return def.columns[wanted.column].assign(row, wanted.text == nullptr ? nullptr : &view);
+}
+
+// Tries the value on a row that nobody keeps. `may_be_set` says which columns are legal here.
+template <typename MayBeSet>
+Status CheckAssignment(const TableFacts& table, const TableDef& def, const Assignment& assignment, MayBeSet may_be_set,
                        std::vector<Wanted>* wanted) {
   size_t index = 0;
   if (Status status = FindColumn(table, assignment.column, &index); !status.ok()) return status;
   const ColumnFacts& column = table.columns[index];
-  if (!column.writable) {
+  if (!may_be_set(index)) {
     std::string legal;
-    for (const ColumnFacts& other : table.columns) {
-      if (other.writable) legal += (legal.empty() ? "" : ", ") + std::string(other.name);
+    for (size_t i = 0; i < table.columns.size(); ++i) {
+      if (may_be_set(i)) legal += (legal.empty() ? "" : ", ") + std::string(table.columns[i].name);
     }
     return Status(Code::kNotAllowed, "column " + std::string(column.name) + " of " + std::string(table.name) +
                                          " cannot be set; these can: " + legal);
@@ -63,14 +85,10 @@ Status CheckAssignment(const TableFacts& table, const TableDef& def, const Assig
     if (other.column == index)
       return Status(Code::kInvalidArgument, "column " + std::string(column.name) + " is set twice");
   }
-  const std::string* text = assignment.value ? &*assignment.value : nullptr;
-  // Tried on a row of zero bytes, which is a row of its type with nothing in it.
-  std::vector<std::max_align_t> scratch(def.scan.row_bytes / sizeof(std::max_align_t) + 1);
-  std::memset(static_cast<void*>(scratch.data()), 0, scratch.size() * sizeof scratch[0]);
-  const std::string_view view = text == nullptr ? std::string_view() : std::string_view(*text);
-  if (!def.columns[index].assign(scratch.data(), text == nullptr ? nullptr : &view))
-    return BadValue(table, column, text);
-  wanted->push_back({index, text});
+  const Wanted one{index, assignment.value ? &*assignment.value : nullptr};
+  RowBuffer scratch(def);
+  if (!Assign(def, one, scratch.get())) return BadValue(table, column, one.text);
+  wanted->push_back(one);
   return {};
 }
 
@@ -103,9 +121,9 @@ bool CellText(const ColumnFacts& column, const ColumnData& data, size_t row, std
 
 // Keeps every row, and the columns that conditions look at.
 // Threads: external lock. Valid as long as the Snapshot.
-class UpdateSink final : public RawSink {
+class KeepingSink final : public RawSink {
  public:
-  UpdateSink(const TableDef& def, const std::vector<size_t>& columns)
+  KeepingSink(const TableDef& def, const std::vector<size_t>& columns)
       : def_(def), columns_(columns), builders_(columns.size()) {
     units_per_row_ = (def.scan.row_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
   }
@@ -133,6 +151,50 @@ class UpdateSink final : public RawSink {
   size_t rows_ = 0;
 };
 
+// Columns that the conditions look at, in their order.
+Status CheckConditions(const TableFacts& table, std::span<const Condition> where, std::vector<size_t>* columns) {
+  for (const Condition& condition : where) {
+    size_t index = 0;
+    if (Status status = FindColumn(table, condition.column, &index); !status.ok()) return status;
+    const ColumnFacts& column = table.columns[index];
+    const auto is_pattern = [&](std::string_view value) { return EqualsIgnoringCase(value, condition.pattern); };
+    if (!condition.like && column.kind == ColumnKind::kEnum &&
+        std::none_of(column.values.begin(), column.values.end(), is_pattern)) {
+      return BadValue(table, column, &condition.pattern);
+    }
+    columns->push_back(index);
+  }
+  return {};
+}
+
+// change(row) for each row of the own segment that all conditions hold for. `changed` counts those that were not gone.
+template <typename Change>
+Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const Condition> where, uint64_t* changed, Change change) {
+  std::vector<size_t> columns;
+  if (Status status = CheckConditions(table, where, &columns); !status.ok()) return status;
+  const SegmentView view = OwnSegment();
+  if (!view.ok()) return {};
+  const Snapshot snapshot(view, QuiesceFor(view));
+  KeepingSink sink(def, columns);
+  def.scan.call(snapshot, sink);
+  const std::vector<ColumnData> data = sink.Finish();
+  std::string text;
+  const SetupBatch batch;  // one pass over the objects, not one for each row
+  for (size_t row = 0; row < sink.rows(); ++row) {
+    bool matches = true;
+    for (size_t i = 0; i < where.size() && matches; ++i) {
+      matches = CellText(table.columns[columns[i]], data[i], row, &text) &&
+                (where[i].like ? Like(text, where[i].pattern) : EqualsIgnoringCase(text, where[i].pattern));
+    }
+    if (!matches) continue;
+    const Status status = change(sink.row(row));
+    if (status.code() == Code::kNotFound) continue;  // gone meanwhile
+    if (!status.ok()) return status;
+    ++*changed;
+  }
+  return {};
+}
+
 }  // namespace
 
 Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set,
@@ -143,49 +205,41 @@ Status UpdateTable(const TableFacts& table, std::span<const Condition> where, st
   if (def->update.call == nullptr) return NotAllowed(table, "UPDATE");
   std::vector<Wanted> wanted;
   if (set.empty()) return Status(Code::kInvalidArgument, "UPDATE of " + std::string(table.name) + " sets no column");
+  const auto may_be_set = [&](size_t column) { return table.columns[column].writable; };
   for (const Assignment& assignment : set) {
-    if (Status status = CheckAssignment(table, *def, assignment, &wanted); !status.ok()) return status;
+    if (Status status = CheckAssignment(table, *def, assignment, may_be_set, &wanted); !status.ok()) return status;
   }
-  std::vector<size_t> columns;
-  for (const Condition& condition : where) {
-    size_t index = 0;
-    if (Status status = FindColumn(table, condition.column, &index); !status.ok()) return status;
-    const ColumnFacts& column = table.columns[index];
-    const auto is_pattern = [&](std::string_view value) { return EqualsIgnoringCase(value, condition.pattern); };
-    if (!condition.like && column.kind == ColumnKind::kEnum &&
-        std::none_of(column.values.begin(), column.values.end(), is_pattern)) {
-      return BadValue(table, column, &condition.pattern);
-    }
-    columns.push_back(index);
-  }
+  RowBuffer after(*def);
+  return ChangeRows(table, *def, where, rows_changed, [&](const void* before) {
+    std::memcpy(after.get(), before, def->scan.row_bytes);
+    for (const Wanted& one : wanted) (void)Assign(*def, one, after.get());
+    return def->update.call(before, after.get());
+  });
+}
 
-  const SegmentView view = OwnSegment();
-  if (!view.ok()) return {};
-  const Snapshot snapshot(view, QuiesceFor(view));
-  UpdateSink sink(*def, columns);
-  def->scan.call(snapshot, sink);
-  const std::vector<ColumnData> data = sink.Finish();
-  std::vector<std::max_align_t> after(sink.units_per_row());
-  std::string text;
-  const SetupBatch batch;  // one pass over the objects, not one for each row
-  for (size_t row = 0; row < sink.rows(); ++row) {
-    bool matches = true;
-    for (size_t i = 0; i < where.size() && matches; ++i) {
-      matches = CellText(table.columns[columns[i]], data[i], row, &text) &&
-                (where[i].like ? Like(text, where[i].pattern) : EqualsIgnoringCase(text, where[i].pattern));
-    }
-    if (!matches) continue;
-    std::memcpy(static_cast<void*>(after.data()), sink.row(row), def->scan.row_bytes);
-    for (const Wanted& one : wanted) {
-      const std::string_view value = one.text == nullptr ? std::string_view() : std::string_view(*one.text);
-      (void)def->columns[one.column].assign(after.data(), one.text == nullptr ? nullptr : &value);
-    }
-    const Status status = def->update.call(sink.row(row), after.data());
-    if (status.code() == Code::kNotFound) continue;  // gone meanwhile
-    if (!status.ok()) return status;
-    ++*rows_changed;
+Status InsertRow(const TableFacts& table, std::span<const Assignment> values) {
+  const TableDef* def = DefOf(table);
+  if (def == nullptr) return NoSuchTable(table.name);
+  if (def->insert.call == nullptr) return NotAllowed(table, "INSERT");
+  std::vector<Wanted> wanted;
+  const auto may_be_set = [&](size_t column) { return def->columns[column].is_assignable; };
+  for (const Assignment& assignment : values) {
+    if (Status status = CheckAssignment(table, *def, assignment, may_be_set, &wanted); !status.ok()) return status;
   }
-  return {};
+  if (!OwnSegment().ok()) return {};
+  RowBuffer row(*def);
+  def->insert.make_default(row.get());
+  for (const Wanted& one : wanted) (void)Assign(*def, one, row.get());
+  const SetupBatch batch;
+  return def->insert.call(row.get());
+}
+
+Status DeleteRows(const TableFacts& table, std::span<const Condition> where, uint64_t* rows_deleted) {
+  *rows_deleted = 0;
+  const TableDef* def = DefOf(table);
+  if (def == nullptr) return NoSuchTable(table.name);
+  if (def->remove.call == nullptr) return NotAllowed(table, "DELETE");
+  return ChangeRows(table, *def, where, rows_deleted, def->remove.call);
 }
 
 }  // namespace perfschema
