@@ -257,7 +257,7 @@ TEST(Counts, objects_that_come_and_go_between_concurrent_threads) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(went_back, 0u);
   EXPECT_TRUE(Agree(before, Shown(), log));
-  EXPECT_EQ(StatusNumber("Performance_schema_object_stripes_lost"), 0u);
+  EXPECT_EQ(StatusNumber("Performance_schema_object_cells_lost"), 0u);
   std::printf("%llu mutex events, %llu file events, %llu threads, %llu readings, %llu rows skipped\n",
               static_cast<unsigned long long>(log.mutex_events), static_cast<unsigned long long>(log.file_events()),
               static_cast<unsigned long long>(lives), static_cast<unsigned long long>(readings),

@@ -13,7 +13,7 @@ namespace {
 
 #define SIZE(s) {#s, sizeof(s)}
 const std::map<std::string, size_t> kSizes = {
-    SIZE(ShmArray), SIZE(ShmStat),        SIZE(ShmStripe), SIZE(ShmInstance), SIZE(ShmFile),       SIZE(ShmGrave),
+    SIZE(ShmArray), SIZE(ShmStat),        SIZE(ShmParty), SIZE(ShmThread), SIZE(ShmTable), SIZE(ShmIndex), SIZE(ShmInstance), SIZE(ShmFile),       SIZE(ShmGrave),
     SIZE(ShmCell),  SIZE(ShmNameGranule), SIZE(ShmSource), SIZE(ShmChunk),    SIZE(ShmWaitRecord),
 };
 #define AT(s, f) {#s "." #f, offsetof(s, f)}
@@ -21,11 +21,11 @@ const std::map<std::string, size_t> kOffsets = {
     AT(ShmHeader, magic),         AT(ShmHeader, layout_major), AT(ShmHeader, endian_mark), AT(ShmHeader, segment_bytes), AT(ShmHeader, pid),
     AT(ShmInstance, flags),       AT(ShmInstance, class_index), AT(ShmInstance, version), AT(ShmInstance, seq), AT(ShmInstance, gen),
     AT(ShmInstance, stat),        AT(ShmInstance, owner), AT(ShmInstance, identity), AT(ShmStat, count), AT(ShmStat, sum_ps),
-    AT(ShmStat, inverted_min_ps), AT(ShmStat, range_ps), AT(ShmStripe, seq), AT(ShmStripe, gen), AT(ShmStripe, owner),
-    AT(ShmStripe, next),          AT(ShmStripe, io), AT(ShmCell, seq), AT(ShmCell, stat), AT(ShmWaitRecord, state),
+    AT(ShmStat, inverted_min_ps), AT(ShmStat, range_ps), AT(ShmCell, seq), AT(ShmCell, gen), AT(ShmCell, owner),
+    AT(ShmCell, next), AT(ShmCell, stat), AT(ShmCell, amount), AT(ShmCell, held), AT(ShmWaitRecord, state),
     AT(ShmWaitRecord, event_id),  AT(ShmWaitRecord, start_ticks), AT(ShmWaitRecord, end_ticks), AT(ShmWaitRecord, object),
     AT(ShmWaitRecord, what),      AT(ShmWaitRecord, nesting_event_id), AT(ShmWaitRecord, end_info), AT(ShmWaitRecord, bytes),
-    AT(ShmWaitRecord, flags_and_name), AT(ShmWaitRecord, name_version),
+    AT(ShmWaitRecord, flags_and_name), AT(ShmWaitRecord, version_and_type), AT(ShmWaitRecord, index_name),
 };
 
 // Rows "| a | b |" and "| a | b | c |" of the page whose last cell is a number.

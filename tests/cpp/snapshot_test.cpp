@@ -28,10 +28,10 @@ constexpr auto kHistory = &Snapshot::ForEachWaitOfHistory;
 constexpr auto kHistoryLong = &Snapshot::ForEachWaitOfHistoryLong;
 using Idlist = std::vector<uint64_t>;
 
-std::map<std::string, IoStat> Totals(const Snapshot& snapshot) {
-  std::map<std::string, IoStat> totals;
+std::map<std::string, Lanes> Totals(const Snapshot& snapshot) {
+  std::map<std::string, Lanes> totals;
   snapshot.ForEachClassTotal(
-      [&](const ClassTotalRow& row) { totals[std::string(row.instrument->name.view())] = row.io; });
+      [&](const ClassTotalRow& row) { totals[std::string(row.instrument->name.view())] = row.lanes; });
   return totals;
 }
 
@@ -98,15 +98,17 @@ TEST(Snapshot, mutexes_add_failed_locks_to_their_cell) {
   SyntheticSegment shm;
   shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
   shm.AddMutex(1, 1, 0xabc, 4).owner.store((uint64_t{2} << 48) | 7);
-  SyntheticSegment::Fill(shm.at<ShmStripe>(ArrayId::kStripes, 5).io.misc, 2, 6, 1, 30);
-  shm.at<ShmStripeList>(ArrayId::kMutexLists, 1).head.store(5);
-  std::vector<MutexRow> rows;
+  SyntheticSegment::Fill(shm.at<ShmCell>(ArrayId::kCells, 5).stat, 2, 6, 1, 30);
+  shm.at<ShmCell>(ArrayId::kCells, 5).held.store(3);
+  shm.at<ShmCellList>(ArrayId::kInstanceLists, 1).head.store(5);
+  std::vector<InstanceRow> rows;
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachMutex([&](const MutexRow& row) { rows.push_back(row); });
+  snapshot.ForEachInstance([&](const InstanceRow& row) { rows.push_back(row); });
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].identity, 0xabcu);
   EXPECT_EQ(rows[0].owner_thread_id, 7u);
   EXPECT_EQ(rows[0].wait.count, 6u);
+  EXPECT_EQ(rows[0].shared_count, 3u);
   EXPECT_EQ(rows[0].wait.sum_ps, 46u);
   EXPECT_EQ(rows[0].wait.min_ps(), 1u);
   EXPECT_EQ(rows[0].wait.max_ps, 30u);
@@ -116,11 +118,11 @@ TEST(Snapshot, cells_of_an_older_generation_are_zero) {
   SyntheticSegment shm;
   shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
   shm.AddMutex(1, 1, 1, 4);
-  shm.segment.header()->resets[static_cast<size_t>(ResetDomain::kMutexInstances)].store(1);
+  shm.segment.header()->resets[ObjectDomain(ResetGroup::kSync)].store(1);
   shm.AddMutex(2, 1, 2, 5).gen.store(1);
   std::map<uint64_t, uint64_t> counts;
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachMutex([&](const MutexRow& row) { counts[row.identity] = row.wait.count; });
+  snapshot.ForEachInstance([&](const InstanceRow& row) { counts[row.identity] = row.wait.count; });
   EXPECT_EQ(counts, (std::map<uint64_t, uint64_t>{{1, 0}, {2, 5}}));
 }
 
@@ -167,32 +169,35 @@ TEST(Snapshot, class_totals_add_dead_class_live_and_graves) {
   SyntheticSegment shm;
   ShmClass& files = shm.AddClass(1, Family::kFile, "wait/io/file/a/f");
   ShmClass& mutexes = shm.AddClass(2, Family::kMutex, "wait/synch/mutex/a/m");
-  SyntheticSegment::Fill(mutexes.dead.io.misc, 1000, 1, 1, 1);
+  mutexes.dead.store(11);
+  SyntheticSegment::Fill(shm.at<ShmCell>(ArrayId::kCells, 11).stat, 1000, 1, 1, 1);
   shm.AddMutex(1, 2, 1, 7);
   shm.AddMutex(2, 2, 2, 8);
-  SyntheticSegment::Fill(files.dead.io.read, 1, 1, 1, 1);
-  shm.AddStripe(1, 0, 10, 0);
-  files.stripes.store(1);
-  shm.AddStripe(3, 0, 100, 0);
-  shm.AddStripe(2, 3, 200, 77);
+  files.dead.store(12);
+  SyntheticSegment::Fill(shm.at<ShmCell>(ArrayId::kCells, 12 + kReadLane).stat, 1, 1, 1, 1);
+  shm.AddCell(12 + kWriteLane, 0, 0, 0);
+  shm.AddCell(1, 0, 10, 0);
+  files.lanes[kReadLane].head.store(1);
+  shm.AddCell(3, 0, 100, 0);
+  shm.AddCell(2, 3, 200, 77);
   shm.AddFile(1, 1, shm.AddName(1, "/f"), 2);
-  shm.AddStripe(4, 0, 4000, 0).gen.store(9);
+  shm.AddCell(4, 0, 4000, 0).gen.store(9);
   auto& grave = shm.at<ShmGrave>(ArrayId::kGraves, 1);
-  grave.stripes.store(4);
+  grave.lanes[kReadLane].head.store(4);
   grave.object_gen.store(9);
   grave.class_index.store(1);
   const Snapshot snapshot(shm.view());
   auto totals = Totals(snapshot);
   EXPECT_EQ(totals["wait/synch/mutex/a/m"].total().count, 1015u);
-  EXPECT_EQ(totals["wait/io/file/a/f"].read.count, 4311u);
-  EXPECT_EQ(totals["wait/io/file/a/f"].read_bytes, 77u);
+  EXPECT_EQ(totals["wait/io/file/a/f"].stats[kReadLane].count, 4311u);
+  EXPECT_EQ(totals["wait/io/file/a/f"].amounts[kReadLane], 77u);
   EXPECT_EQ(snapshot.skipped(), 0u);
 
   // TRUNCATE of objects leaves the dead, in graves too; of classes, nothing.
-  shm.segment.header()->resets[static_cast<size_t>(ResetDomain::kFileInstances)].fetch_add(1);
-  EXPECT_EQ(Totals(Snapshot(shm.view()))["wait/io/file/a/f"].read.count, 4011u);
-  shm.segment.header()->resets[static_cast<size_t>(ResetDomain::kFileClasses)].fetch_add(1);
-  EXPECT_EQ(Totals(Snapshot(shm.view()))["wait/io/file/a/f"].read.count, 0u);
+  shm.segment.header()->resets[ObjectDomain(ResetGroup::kFile)].fetch_add(1);
+  EXPECT_EQ(Totals(Snapshot(shm.view()))["wait/io/file/a/f"].stats[kReadLane].count, 4011u);
+  shm.segment.header()->resets[ClassDomain(ResetGroup::kFile)].fetch_add(1);
+  EXPECT_EQ(Totals(Snapshot(shm.view()))["wait/io/file/a/f"].stats[kReadLane].count, 0u);
 }
 
 TEST(Snapshot, class_that_folds_all_the_time_is_skipped_or_read_in_quiet) {
@@ -336,7 +341,7 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   record.what.store(1 | static_cast<uint64_t>(Operation::kWrite) << 16 | uint64_t{3} << 32);
   record.bytes.store(123);
   record.flags_and_name.store(uint64_t{name} << 32 | 5);
-  record.name_version.store(2);
+  record.version_and_type.store(2);
   record.end_info.store(uint64_t{9} << 32);
   auto row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
   EXPECT_FALSE(row.number_of_bytes || row.flags || row.object_name || row.spins || row.nesting_event_id ||
@@ -354,7 +359,7 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   EXPECT_EQ(row.operation.view(), "write");
   EXPECT_EQ(*row.timer_end - *row.timer_start, row.timer_wait);
   // The name was given to another file meanwhile.
-  record.name_version.store(4);
+  record.version_and_type.store(4);
   EXPECT_FALSE(Waits(Snapshot(shm.view()), kHistoryLong).at(0).object_name);
   record.state.fetch_and(~kRecordTimed);
   row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
@@ -370,7 +375,7 @@ void ReadAll(const SegmentView& view) {
   (void)snapshot.Arrays();
   (void)snapshot.timer_of(TimedClass::kWait);
   (void)snapshot.status_reason();
-  snapshot.ForEachMutex([](const MutexRow&) {});
+  snapshot.ForEachInstance([](const InstanceRow&) {});
   snapshot.ForEachFile([](const FileRow&) {});
   snapshot.ForEachThreadWait([](const ThreadWaitRow&) {});
   (void)Totals(snapshot);
@@ -383,25 +388,25 @@ void FillSegment(SyntheticSegment& shm) {
   shm.AddClass(1, Family::kFile, "wait/io/file/a/f");
   shm.AddClass(2, Family::kMutex, "wait/synch/mutex/a/m");
   shm.AddThread(1, 7).cells.store(64);
-  for (uint32_t i = 1; i < 20; ++i) shm.AddStripe(i, i == 19 ? 0 : i + 1, 1, 1);
+  for (uint32_t i = 1; i < 20; ++i) shm.AddCell(i, i == 19 ? 0 : i + 1, 1, 1);
   shm.AddFile(1, 1, shm.AddName(1, "/tmp/some/file/with/a/name/that/is/longer/than/one/granule/of/the/segment"), 1);
   shm.AddMutex(1, 2, 1, 1);
-  shm.at<ShmStripeList>(ArrayId::kMutexLists, 1).head.store(3);
+  shm.at<ShmCellList>(ArrayId::kInstanceLists, 1).head.store(3);
   shm.AddChunk(1, 2, 1, 7, 0);
   auto& grave = shm.at<ShmGrave>(ArrayId::kGraves, 1);
-  grave.stripes.store(4);
+  grave.lanes[kReadLane].head.store(4);
   grave.class_index.store(1);
   for (uint32_t i = 0; i < 20; ++i) {
     auto& record = shm.AddRecord(1, i, 1 + i, 100, 10, kRecordClosed | kRecordHasName | kRecordHasBytes);
     record.flags_and_name.store(uint64_t{1} << 32);
-    record.name_version.store(2);
+    record.version_and_type.store(2);
   }
 }
 
 TEST(DamagedSegment, circular_lists_end) {
   SyntheticSegment shm;
   FillSegment(shm);
-  shm.at<ShmStripe>(ArrayId::kStripes, 19).next.store(1);
+  shm.at<ShmCell>(ArrayId::kCells, 19).next.store(1);
   ReadAll(shm.view());
   const Snapshot snapshot(shm.view());
   snapshot.ForEachFile([](const FileRow&) { ADD_FAILURE(); });
@@ -412,9 +417,9 @@ TEST(DamagedSegment, indices_out_of_range_are_refused) {
   for (const uint32_t bad : {0x7fffffffu, 0xffffffffu, 1000000u}) {
     SyntheticSegment shm;
     FillSegment(shm);
-    shm.at<ShmFile>(ArrayId::kFiles, 1).stripes.store(bad);
+    shm.at<ShmFile>(ArrayId::kFiles, 1).lanes[kReadLane].head.store(bad);
     shm.at<ShmFile>(ArrayId::kFiles, 1).name.store(bad);
-    shm.at<ShmStripeList>(ArrayId::kMutexLists, 1).head.store(bad);
+    shm.at<ShmCellList>(ArrayId::kInstanceLists, 1).head.store(bad);
     ReadAll(shm.view());
   }
 }

@@ -67,21 +67,21 @@ class SyntheticSegment {
     stat.range_ps.store(max - min);
   }
   ShmInstance& AddMutex(uint32_t index, uint16_t class_index, uint64_t identity, uint64_t count) {
-    auto& mutex = at<ShmInstance>(ArrayId::kMutexes, index);
-    at<ShmStripeList>(ArrayId::kMutexLists, index);
+    auto& mutex = at<ShmInstance>(ArrayId::kInstances, index);
+    at<ShmCellList>(ArrayId::kInstanceLists, index);
     Fill(mutex.stat, count, count * 10, 5, 20);
     mutex.identity.store(identity);
     mutex.version.fetch_add(1);
     mutex.class_index.store(class_index);
     return mutex;
   }
-  ShmStripe& AddStripe(uint32_t index, uint32_t next, uint64_t reads, uint64_t bytes) {
-    auto& stripe = at<ShmStripe>(ArrayId::kStripes, index);
-    stripe.next.store(next);
-    stripe.owner.store(1);
-    Fill(stripe.io.read, reads, reads * 100, 50, 200);
-    stripe.io.read_bytes.store(bytes);
-    return stripe;
+  ShmCell& AddCell(uint32_t index, uint32_t next, uint64_t events, uint64_t amount) {
+    auto& cell = at<ShmCell>(ArrayId::kCells, index);
+    cell.next.store(next);
+    cell.owner.store(1);
+    Fill(cell.stat, events, events * 100, 50, 200);
+    cell.amount.store(amount);
+    return cell;
   }
   uint32_t AddName(uint32_t granule, std::string_view text) {
     auto& last = at<ShmNameGranule>(ArrayId::kNames, granule + (16 + text.size() - 1) / 64);
@@ -92,10 +92,10 @@ class SyntheticSegment {
     first.version.store(2);
     return granule;
   }
-  ShmFile& AddFile(uint32_t index, uint16_t class_index, uint32_t name, uint32_t stripes) {
+  ShmFile& AddFile(uint32_t index, uint16_t class_index, uint32_t name, uint32_t read_cells) {
     auto& file = at<ShmFile>(ArrayId::kFiles, index);
     file.name.store(name);
-    file.stripes.store(stripes);
+    file.lanes[kReadLane].head.store(read_cells);
     file.state.store(kFileLive);
     file.version.fetch_add(1);
     file.class_index.store(class_index);

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "live.h"
+#include "record/cells.h"
 #include "synthetic_segment.h"
 
 namespace perfschema {
@@ -46,10 +47,10 @@ bool IsOfOneGeneration(const Stat& stat) {
   if (stat.count == 0) return stat.sum_ps == 0 && stat.min_ps() == 0 && stat.max_ps == 0;
   return stat.min_ps() >= kBase && stat.min_ps() == stat.max_ps && stat.sum_ps == stat.count * stat.max_ps;
 }
-bool IsWhole(const IoStat& io) {
-  return IsOfOneGeneration(io.misc) && IsOfOneGeneration(io.read) && IsOfOneGeneration(io.write) && io.misc.count == io.read.count &&
-         io.misc.count == io.write.count && io.read_bytes == 7 * io.read.count && io.write_bytes == 11 * io.write.count &&
-         io.misc.max_ps == io.read.max_ps && io.misc.max_ps == io.write.max_ps;
+// Each lane of a file is a cell of its own.
+bool IsWhole(const Lanes& io) {
+  return IsOfOneGeneration(io.stats[kMiscLane]) && IsOfOneGeneration(io.stats[kReadLane]) && IsOfOneGeneration(io.stats[kWriteLane]) &&
+         io.amounts[kReadLane] == 7 * io.stats[kReadLane].count && io.amounts[kWriteLane] == 11 * io.stats[kWriteLane].count;
 }
 
 struct CellSegment : SyntheticSegment {
@@ -61,18 +62,20 @@ struct CellSegment : SyntheticSegment {
     for (uint32_t i = 1; i <= kObjects; ++i) {
       AddThread(i, 100 + i).cells.store(64);
       ClearStat(AddMutex(i, 1, i, 0).stat);
-      AddStripe(i, 0, 0, 0);
-      ClearStat(at<ShmStripe>(ArrayId::kStripes, i).io.read);
-      AddFile(i, 2, AddName(i, "/f" + std::to_string(i)), i);
+      ShmFile& file = AddFile(i, 2, AddName(i, "/f" + std::to_string(i)), 0);
+      for (uint32_t lane = 0; lane < 3; ++lane) {
+        ClearStat(AddCell(3 * i + lane, 0, 0, 0).stat);
+        file.lanes[lane].head.store(3 * i + lane);
+      }
     }
   }
   // One event on everything that writer i owns, as record/ does it.
   void Write(uint32_t i) {
     ShmHeader* header = segment.header();
-    const auto generation = [&](ResetDomain domain) { return header->resets[static_cast<size_t>(domain)].load(kRelaxed); };
+    const auto generation = [&](ResetDomain domain) { return header->resets[domain].load(kRelaxed); };
     {
-      auto& mutex = *segment.element<ShmInstance>(ArrayId::kMutexes, i);
-      const uint32_t gen = generation(ResetDomain::kMutexInstances);
+      auto& mutex = *segment.element<ShmInstance>(ArrayId::kInstances, i);
+      const uint32_t gen = generation(ObjectDomain(ResetGroup::kSync));
       const CellWriter writer(mutex.seq);
       if (StartsGeneration(mutex.gen, gen)) ClearStat(mutex.stat);
       AddToStat(mutex.stat, true, kBase + gen);
@@ -80,31 +83,31 @@ struct CellSegment : SyntheticSegment {
     {
       const uint64_t width = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
       auto& cell = *segment.element<ShmCell>(ArrayId::kThreadCells, i * width + 1);
-      const uint32_t gen = generation(ResetDomain::kThreadWaits);
+      const uint32_t gen = header->thread_waits.now.load(kRelaxed);
       const CellWriter writer(cell.seq);
       if (StartsGeneration(cell.gen, gen)) ClearStat(cell.stat);
       AddToStat(cell.stat, true, kBase + gen);
     }
     {
-      auto& stripe = *segment.element<ShmStripe>(ArrayId::kStripes, i);
-      const uint32_t gen = generation(ResetDomain::kFileInstances);
-      const CellWriter writer(stripe.seq);
-      ShmIoStat& io = stripe.io;
-      if (StartsGeneration(stripe.gen, gen)) {
-        ClearStat(io.misc), ClearStat(io.read), ClearStat(io.write);
-        io.read_bytes.store(0, kRelease), io.write_bytes.store(0, kRelease);
-      }
-      AddToStat(io.misc, true, kBase + gen);
-      AddToStat(io.read, true, kBase + gen);
-      AddToStat(io.write, true, kBase + gen);
-      io.read_bytes.store(io.read_bytes.load(kRelaxed) + 7, kRelease);
-      io.write_bytes.store(io.write_bytes.load(kRelaxed) + 11, kRelease);
+      const uint32_t gen = generation(ObjectDomain(ResetGroup::kFile));
+      constexpr uint64_t kAmounts[] = {0, 7, 11};
+      for (uint32_t lane = 0; lane < 3; ++lane) AddToCell(*segment.element<ShmCell>(ArrayId::kCells, 3 * i + lane), gen, true, kBase + gen, kAmounts[lane]);
     }
   }
-  void Truncate(ResetDomain domain) { segment.header()->resets[static_cast<size_t>(domain)].fetch_add(1); }
+  // One of the domains, or an epoch of threads.
+  static constexpr uint32_t kWays = kResetDomainCount + 1;
+  void Truncate(uint32_t way) {
+    if (way < kResetDomainCount) {
+      segment.header()->resets[way].fetch_add(1);
+      return;
+    }
+    ShmEpochs& epochs = segment.header()->thread_waits;
+    epochs.since[0].store(epochs.now.load() + 1);
+    epochs.now.fetch_add(1);
+  }
   uint64_t CheckAll(Verdict* verdict) {
     const Snapshot snapshot(view());
-    snapshot.ForEachMutex([&](const MutexRow& row) { verdict->Check(IsOfOneGeneration(row.wait), "a mutex"); });
+    snapshot.ForEachInstance([&](const InstanceRow& row) { verdict->Check(IsOfOneGeneration(row.wait), "a mutex"); });
     snapshot.ForEachFile([&](const FileRow& row) { verdict->Check(IsWhole(row.io), "a file"); });
     snapshot.ForEachThreadWait([&](const ThreadWaitRow& row) { verdict->Check(IsOfOneGeneration(row.wait), "a thread's cell"); });
     return snapshot.skipped();
@@ -115,7 +118,7 @@ TEST(TornRows, cells_of_one_thread) {
   CellSegment shm;
   Verdict verdict;
   for (int i = 0; i < 100; ++i) {
-    if (i % 10 == 9) shm.Truncate(static_cast<ResetDomain>(i / 10 % static_cast<int>(ResetDomain::kCount)));
+    if (i % 10 == 9) shm.Truncate(static_cast<uint32_t>(i / 10) % CellSegment::kWays);
     shm.Write(1 + i % CellSegment::kObjects);
     EXPECT_EQ(shm.CheckAll(&verdict), 0u);
   }
@@ -127,9 +130,12 @@ TEST(TornRows, the_check_of_cells_rejects_half_an_update) {
   EXPECT_TRUE(IsOfOneGeneration(stat));
   stat.count = 3;
   EXPECT_FALSE(IsOfOneGeneration(stat));
-  IoStat io{{2, 2 * kBase, ~kBase, kBase}, {2, 2 * kBase, ~kBase, kBase}, {2, 2 * kBase, ~kBase, kBase}, 14, 22};
+  Lanes io;
+  for (Stat& lane : io.stats) lane = {2, 2 * kBase, ~kBase, kBase};
+  io.amounts[kReadLane] = 14;
+  io.amounts[kWriteLane] = 22;
   EXPECT_TRUE(IsWhole(io));
-  io.write_bytes = 11;
+  io.amounts[kWriteLane] = 11;
   EXPECT_FALSE(IsWhole(io));
 }
 
@@ -145,7 +151,7 @@ TEST(TornRows, cells_under_concurrent_writers) {
   threads.emplace_back([&, seed = Seed()] {
     std::mt19937_64 random(seed);
     while (!stop.load(kRelaxed)) {
-      shm.Truncate(static_cast<ResetDomain>(random() % static_cast<uint64_t>(ResetDomain::kCount)));
+      shm.Truncate(static_cast<uint32_t>(random() % CellSegment::kWays));
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
     }
   });

@@ -91,7 +91,7 @@ def check_frame(table: str) -> int:
         assert column["nullable"] or not values.isna().any(), (table, column["name"])
         if column["values"] and column["kind"] == "enum":
             assert list(values.cat.categories) == list(column["values"])
-        if (width := re.fullmatch(r"varchar\((\d+)\)", column["sql_type"])) and len(frame):
+        if (width := re.fullmatch(r"(?:var)?char\((\d+)\)", column["sql_type"])) and len(frame):
             assert int(values.str.len().max() if values.notna().any() else 0) <= int(width[1])
     key = list(facts["key"])
     assert not key or not frame.duplicated(key).any(), (table, key)

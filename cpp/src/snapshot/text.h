@@ -36,6 +36,13 @@ struct Text {
   constexpr std::string_view view() const { return {data, size}; }
 };
 
+// CHAR(N).
+template <uint32_t N>
+struct Char : Text<N> {
+  using Text<N>::Text;
+  constexpr Char(const Text<N>& text) : Text<N>(text) {}  // NOLINT(google-explicit-constructor)
+};
+
 // LONGTEXT: no width of its own.
 struct LongText : Text<0xffffffffu> {
   using Text::Text;

@@ -107,6 +107,10 @@ struct SqlTraits<Text<N>> : CodeTraits {
     return true;
   }
 };
+template <uint32_t N>
+struct SqlTraits<Char<N>> : SqlTraits<Text<N>> {
+  static constexpr SqlType kType{"char", ColumnKind::kText, N};
+};
 template <>
 struct SqlTraits<LongText> : CodeTraits {
   static constexpr SqlType kType{"longtext", ColumnKind::kText};

@@ -34,8 +34,8 @@ inline constexpr std::string_view kHostDoc = "Host of the user; NULL for threads
 
 // Parties, and parties by instrument.
 struct AccountKey {
-  std::optional<Text<32>> user;
-  std::optional<Text<255>> host;
+  std::optional<Char<32>> user;
+  std::optional<Char<255>> host;
   static constexpr KeyColumns kKey{"USER", "HOST"};
   template <auto... Path>
   static constexpr auto Columns() {
@@ -45,7 +45,7 @@ struct AccountKey {
   static AccountKey Of(const PartyRow& party) { return {party.user, party.host}; }
 };
 struct UserKey {
-  std::optional<Text<32>> user;
+  std::optional<Char<32>> user;
   static constexpr KeyColumns kKey{"USER"};
   template <auto... Path>
   static constexpr auto Columns() {
@@ -54,7 +54,7 @@ struct UserKey {
   static UserKey Of(const PartyRow& party) { return {party.user}; }
 };
 struct HostKey {
-  std::optional<Text<255>> host;
+  std::optional<Char<255>> host;
   static constexpr KeyColumns kKey{"HOST"};
   template <auto... Path>
   static constexpr auto Columns() {
