@@ -37,7 +37,8 @@ void Apply(const std::string& name, const Conditions& conditions, const Assignme
     py::gil_scoped_release released;
     status = change(*table, where, values);
   }
-  RaiseIfBad(std::move(status), "UnknownColumn");
+  const bool no_column = status.code() == Code::kNotFound;
+  RaiseIfBad(std::move(status), no_column ? "UnknownColumn" : nullptr);
 }
 
 uint64_t Update(const std::string& name, const Conditions& conditions, const Assignments& assignments) {

@@ -246,15 +246,15 @@ def test_limit_of_sources_leaves_source_null(limit: int) -> None:
     assert count(WAITS) == 4
 
 
-@fresh_process("performance_schema_max_object_stripes={limit}")
+@fresh_process("performance_schema_max_object_cells={limit}")
 @pytest.mark.parametrize("limit", [0, 1])
-def test_limit_of_stripes_is_counted(limit: int) -> None:
+def test_limit_of_cells_is_counted(limit: int) -> None:
     """Law 1: without room for a thread's statistics of a file the program runs on and the loss is counted."""
     key = key_of("file", "c/data")
     for i in range(3):
         fd = opened(key, f"f{i}")
         assert (C.write(fd, 10), C.close(fd)) == (10, 0)
-    assert status("object_stripes_lost") > 0
+    assert status("object_cells_lost") > 0
     assert len(rows("file_instances")) == 3
     assert len(events()) == 9
 

@@ -255,7 +255,7 @@ def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(build: Bu
     lost = int(state["Performance_schema_locker_lost"] or 0)
     no_room = {
         name: state[f"Performance_schema_{name}_lost"]
-        for name in ("object_stripes", "thread_statistics", "events", "source_locations")
+        for name in ("object_cells", "thread_statistics", "events", "source_locations")
     }
     of_handler = count(segment, "wait/synch/mutex/signals/handler") + count(segment, "wait/io/file/signals/pipe")
     print(f"{calls} calls of the handler: {of_handler} events, {lost} lost; {locks} locks, {reads} reads; {no_room}")

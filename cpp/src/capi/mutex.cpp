@@ -88,7 +88,7 @@ int pfs_mutex_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_l
 void pfs_mutex_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins) {
   auto& mutex = *perfschema::AsInstance(wait->instance);
   const bool counted = spins != PFS_NO_SPINS;
-  perfschema::EndLockWait<perfschema::Mode::kAny>(WaitIn(wait), mutex, perfschema::IsHeld(rc) ? perfschema::Hold::kExclusive : perfschema::Hold::kNothing, counted ? perfschema::kRecordHasSpins : 0, counted ? spins : 0);
+  perfschema::EndLockWait<perfschema::Mode::kAny>(WaitIn(wait), mutex, perfschema::Hold::kExclusive, rc, counted ? perfschema::kRecordHasSpins : 0, counted ? spins : 0);
   wait->instance = nullptr;  // a second end does nothing
 }
 

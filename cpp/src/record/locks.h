@@ -97,29 +97,30 @@ PFS_ALWAYS_INLINE void AddShared(ThreadState& thread, ShmInstance& object, Hold 
   if (hold == Hold::kShared) cell->held.store(cell->held.load(kRelaxed) + 1, kRelaxed);
 }
 
-// The end of an operation after which the caller has `hold` on the object.
+// The end of an operation that gives the caller `hold` if its result says so. (A constant where it matters: nothing of it is kept over the call.)
 template <Mode kMode>
-PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold hold, uint64_t more_state_bits = 0, uint32_t spins = 0) {
+PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold hold, int rc, uint64_t more_state_bits = 0, uint32_t spins = 0) {
   const EndedWait ended = EndWait<kMode>(wait);
   const uint64_t nesting = CloseRecord<kMode>(wait, ended, more_state_bits, spins);
   ThreadState& thread = *wait.thread;
   ShmCell* const cell = ThreadCell<kMode>(wait);
-  if (hold == Hold::kExclusive) TakeOwnership(object, thread.thread_id);
-  if (hold == Hold::kShared && __builtin_expect(cell != nullptr && IsOfEpoch(*cell), 1)) {
-    const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
-    AddShared(thread, object, hold, ended.timed, wait_ps);
-    AddToThreadCell(cell, ended.timed, wait_ps);
-  } else if (__builtin_expect(hold != Hold::kExclusive || cell == nullptr || object.gen.load(kRelaxed) != Generation(ObjectDomain(ResetGroup::kSync)) ||
-                                  !IsOfEpoch(*cell),
-                              0)) {
-    AddLockApart(thread, object, hold, ended.timed, ended.timed ? DurationOf<kMode>(wait, ended) : 0, cell);
-  } else if (ended.timed) {
-    const uint64_t wait_ps = DurationOf<kMode>(wait, ended);
-    AddTimed(object.seq, object.stat, wait_ps);
-    AddTimed(cell->seq, cell->stat, wait_ps);
+  const bool is_held = IsHeld(rc);
+  if (hold == Hold::kExclusive) {
+    if (is_held) TakeOwnership(object, thread.thread_id);
+    if (__builtin_expect(!is_held || cell == nullptr || object.gen.load(kRelaxed) != Generation(ObjectDomain(ResetGroup::kSync)) || !IsOfEpoch(*cell), 0)) {
+      AddLockApart(thread, object, is_held ? hold : Hold::kNothing, ended.timed, ended.timed ? DurationOf<kMode>(wait, ended) : 0, cell);
+    } else if (ended.timed) {
+      const uint64_t wait_ps = DurationOf<kMode>(wait, ended);
+      AddTimed(object.seq, object.stat, wait_ps);
+      AddTimed(cell->seq, cell->stat, wait_ps);
+    } else {
+      AddCounted(object.seq, object.stat);
+      AddCounted(cell->seq, cell->stat);
+    }
   } else {
-    AddCounted(object.seq, object.stat);
-    AddCounted(cell->seq, cell->stat);
+    const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
+    AddShared(thread, object, is_held ? hold : Hold::kNothing, ended.timed, wait_ps);
+    AddToThreadCell(cell, ended.timed, wait_ps);
   }
   LeaveProbe(thread, nesting);
 }
@@ -131,7 +132,7 @@ PFS_ALWAYS_INLINE int LockOperation(const LockProbe& probe, uint32_t flags, Oper
   const auto identity = reinterpret_cast<uintptr_t>(probe.identity);
   if (__builtin_expect(!BeginWait<kMode>(wait, flags, probe.entry.index, operation, identity, file, line), 0)) return operate();
   const int rc = operate();
-  EndLockWait<kMode>(wait, probe.mutex, IsHeld(rc) ? HoldAfter(operation) : Hold::kNothing);
+  EndLockWait<kMode>(wait, probe.mutex, HoldAfter(operation), rc);
   return rc;
 }
 
@@ -151,10 +152,10 @@ PFS_ALWAYS_INLINE bool CountedLockOperation(const LockProbe& probe, Operation op
   ShmInstance& mutex = probe.mutex;
   const uint64_t nesting = thread->nesting;
   EnterProbe(*thread);
-  const Hold hold = IsHeld(rc) ? HoldAfter(operation) : Hold::kNothing;
-  if (hold == Hold::kExclusive) TakeOwnership(mutex, thread->thread_id);
-  if (__builtin_expect(hold != Hold::kExclusive || mutex.gen.load(kRelaxed) != Generation(ObjectDomain(ResetGroup::kSync)) || !IsOfEpoch(cell), 0)) {
-    AddLockApart(*thread, mutex, hold, false, 0, &cell);
+  const bool is_held = IsHeld(rc), is_exclusive = HoldAfter(operation) == Hold::kExclusive;
+  if (is_exclusive && is_held) TakeOwnership(mutex, thread->thread_id);
+  if (__builtin_expect(!is_exclusive || !is_held || mutex.gen.load(kRelaxed) != Generation(ObjectDomain(ResetGroup::kSync)) || !IsOfEpoch(cell), 0)) {
+    AddLockApart(*thread, mutex, is_held ? HoldAfter(operation) : Hold::kNothing, false, 0, &cell);
   } else {
     AddCounted(mutex.seq, mutex.stat);
     AddCounted(cell.seq, cell.stat);

@@ -168,10 +168,18 @@ def columns(table: str) -> tuple[str, ...]:
     return tuple(column["name"] for column in _core.facts(table)["columns"])
 
 
+# Every process has these, also one that does not know them.
+SINGLE = ("wait/io/table/sql/handler", "wait/lock/table/sql/handler", "idle", "wait/lock/metadata/sql/mdl")
+
+
 def rows(table: str, **where: Any) -> list[Row]:
-    """Rows whose columns have these values."""
+    """Rows whose columns have these values, those of unused single instruments left out."""
     names = columns(table)
     found = [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, None)]
+    if table == "setup_instruments":
+        found = [row for row in found if row["NAME"] not in SINGLE]
+    elif "COUNT_STAR" in names and "EVENT_NAME" in names:
+        found = [row for row in found if row["COUNT_STAR"] != 0 or row["EVENT_NAME"] not in SINGLE]
     return [row for row in found if all(row[column] == value for column, value in where.items())]
 
 
