@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 CURRENT, HISTORY, HISTORY_LONG = "events_waits_current", "events_waits_history", "events_waits_history_long"
 PARENT = {
@@ -17,6 +18,12 @@ PARENT = {
     CURRENT: "thread_instrumentation",
     "thread_instrumentation": "global_instrumentation",
 }
+
+
+THREAD, ACCOUNT, USER, HOST = LEVELS = ("thread", "account", "user", "host")
+# What TRUNCATE of a level empties (F4-F6).
+EMPTIED = {THREAD: (THREAD,), ACCOUNT: (THREAD, ACCOUNT), USER: (THREAD, ACCOUNT, USER), HOST: (THREAD, ACCOUNT, HOST)}
+Party = tuple[str | None, ...]
 
 
 @dataclass(eq=False)
@@ -44,6 +51,8 @@ class Event:
     target: int = 0
     bytes: int | None = None
     views: set[str] = field(default_factory=set)  # that show it
+    account: tuple[str | None, str | None] = (None, None)
+    levels: set[str] = field(default_factory=set)  # that it still counts for
     wait: int | None = None  # TIMER_WAIT, once it is known
 
     def row(self) -> tuple[object, ...]:
@@ -66,6 +75,7 @@ class Event:
 class Settings:
     enabled: bool = True
     timed: bool = True
+    account: tuple[str | None, str | None] = (None, None)  # of a thread
 
 
 Cell = list[Event]
@@ -93,10 +103,47 @@ class Model:
         self.last_id: dict[int, int] = defaultdict(int)
         self.things: dict[Thing, Cell] = {}
         self.dead: dict[str, Cell] = defaultdict(list)
-        self.by_thread: dict[tuple[int, str], Cell] = defaultdict(list)
+        self.counted: Cell = []  # for threads and whom they work for
+        self.connections: dict[str, dict[Party, list[int]]] = {ACCOUNT: {}, USER: {}, HOST: {}}  # current, total
 
     def acts(self, consumer: str) -> bool:
         return self.consumers[consumer] and (consumer not in PARENT or self.acts(PARENT[consumer]))
+
+    @staticmethod
+    def party(level: str, event_or_thread: Event | Settings) -> Party:
+        user, host = event_or_thread.account
+        return {ACCOUNT: (user, host), USER: (user,), HOST: (host,)}[level]
+
+    def connect(self, thread: int, by: int) -> None:
+        for level, parties in self.connections.items():
+            counts = parties.setdefault(self.party(level, self.threads[thread]), [0, 0])
+            counts[0] += by
+            counts[1] += max(by, 0)
+
+    def new_thread(self, thread: int) -> None:
+        self.threads[thread] = Settings()
+        self.connect(thread, 1)
+
+    def set_account(self, thread: int, user: str | None, host: str | None) -> None:
+        self.connect(thread, -1)
+        self.leave(thread)
+        self.threads[thread].account = (user, host)
+        self.connect(thread, 1)
+
+    def leave(self, thread: int) -> None:
+        """Its numbers move to its account (F3)."""
+        for event in self.counted:
+            if event.thread == thread:
+                event.levels.discard(THREAD)
+
+    def sums(self, level: str) -> dict[tuple[Any, ...], Cell]:
+        """Events by (member of the level, instrument)."""
+        cells: dict[tuple[Any, ...], Cell] = defaultdict(list)
+        for event in self.counted:
+            if level in event.levels:
+                member = (event.thread,) if level == THREAD else self.party(level, event)
+                cells[*member, event.instrument].append(event)
+        return cells
 
     def begin(self, thread: int, instrument: str, operation: str, target: int = 0) -> Event | None:
         """None: nobody looks at it."""
@@ -120,7 +167,8 @@ class Model:
         cell = self.dead[event.instrument] if thing is None or thing.is_dead else self.things[thing]
         cell.append(event)
         if event.by_thread:
-            self.by_thread[event.thread, event.instrument].append(event)
+            event.account, event.levels = self.threads[event.thread].account, set(LEVELS)
+            self.counted.append(event)
         if event.recorded:
             event.end_id = self.last_id[event.thread]
             self.open[event.thread].remove(event)
@@ -131,16 +179,22 @@ class Model:
         thing.is_dead = True
 
     def end_thread(self, thread: int) -> None:
+        self.connect(thread, -1)
+        self.leave(thread)
         del self.threads[thread]
-        for key in [key for key in self.by_thread if key[0] == thread]:
-            del self.by_thread[key]
 
     def truncate(self, table: str) -> None:
         if table in (CURRENT, HISTORY, HISTORY_LONG):
             for event in self.events + [event for events in self.open.values() for event in events]:
                 event.views.discard(table)
-        elif table == "events_waits_summary_by_thread_by_event_name":
-            self.by_thread.clear()
+        elif table in ("accounts", "users", "hosts"):
+            level = table[:-1]
+            self.empty(level)
+            for forgotten in {ACCOUNT, level}:
+                parties = self.connections[forgotten]
+                self.connections[forgotten] = {party: [current, current] for party, (current, _) in parties.items() if current}
+        elif (level := table.removeprefix("events_waits_summary_by_").removesuffix("_by_event_name")) in LEVELS:
+            self.empty(level)
         else:
             prefix = "wait/io/file/" if table.startswith("file") else "wait/"
             for thing, cell in self.things.items():
@@ -149,6 +203,11 @@ class Model:
             for instrument, cell in self.dead.items():
                 if instrument.startswith(prefix) and table.endswith("by_event_name"):
                     cell.clear()
+
+    def empty(self, level: str) -> None:
+        for event in self.counted:
+            event.levels.difference_update(EMPTIED[level])
+        self.counted = [event for event in self.counted if event.levels]
 
     def of_class(self, instrument: str) -> Cell:
         return self.dead[instrument] + [e for thing, cell in self.things.items() if thing.instrument == instrument for e in cell]

@@ -50,7 +50,8 @@ steps = st.one_of(
     step("consumer", small, flag),
     step("thread", small, flag, flag),
     step("end_thread", small),
-    step("truncate", st.integers(0, 7)),
+    step("account", small, small),
+    step("truncate", st.integers(0, 13)),
 )
 programs = st.lists(steps, min_size=1, max_size=100)
 
@@ -105,9 +106,9 @@ def test_long_program_reuses_records_threads_and_objects(judge: Judge, seed: int
         ("own_end", 2),
     ]
     names += [("open", 3), ("read", 3), ("write", 3), ("seek", 3), ("close", 2), ("stat", 2), ("rename", 3), ("unlink", 2)]
-    names += [("free_mutex", 1), ("end_thread", 1), ("truncate", 1), ("instrument", 3), ("consumer", 2), ("thread", 3)]
+    names += [("free_mutex", 1), ("end_thread", 1), ("truncate", 1), ("instrument", 3), ("consumer", 2), ("thread", 3), ("account", 2)]
     often = [random_.random() ** 2 + 0.02 for _ in names]
-    program = [(name, *[random_.randrange(6) for _ in range(n)]) for name, n in random_.choices(names, often, k=400)]
+    program = [(name, *[random_.randrange(14 if name == "truncate" else 6) for _ in range(n)]) for name, n in random_.choices(names, often, k=400)]
     assert judge(program) == ""
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pfs
 from tests.python._programs import driver
 from tests.python._programs.driver import EBUSY, FILE, MUTEX, NO_SPINS, C, Mutex, OwnLock, Worker, key_of, rows
-from tests.python.model import CURRENT, HISTORY, HISTORY_LONG, Event, Model, Settings, Thing, numbers
+from tests.python.model import ACCOUNT, CURRENT, HISTORY, HISTORY_LONG, HOST, THREAD, USER, Event, Model, Settings, Thing, numbers
 
 HISTORY_SIZE = 4
 MOST_OPEN = 4  # waits of one's own in a thread: with the operation inside there are 5
@@ -32,7 +32,15 @@ TRUNCATED = (
     "events_waits_summary_global_by_event_name",
     "file_summary_by_event_name",
     "file_summary_by_instance",
+    "events_waits_summary_by_account_by_event_name",
+    "events_waits_summary_by_user_by_event_name",
+    "events_waits_summary_by_host_by_event_name",
+    "accounts",
+    "users",
+    "hosts",
 )
+ACCOUNTS = ((None, None), ("anna", "desk"), ("anna", "phone"), ("bert", "desk"), ("bert", None), (None, "phone"))
+LEVELS = ((THREAD, "threads", ("THREAD_ID",)), (ACCOUNT, "accounts", ("USER", "HOST")), (USER, "users", ("USER",)), (HOST, "hosts", ("HOST",)))
 READ, WRITE = ("read",), ("write",)
 MISC = ("open", "close", "seek", "rename", "delete", "stat")
 
@@ -61,7 +69,7 @@ class World:
         found = self.workers[n]
         if found is None:
             found = self.workers[n] = Worker()
-            self.model.threads[found.id] = Settings()
+            self.model.new_thread(found.id)
             self.waits[found] = []
         return found
 
@@ -218,6 +226,11 @@ class World:
             self.workers[t % len(self.workers)] = None
             self.model.end_thread(worker.id)
 
+    def account(self, t: int, n: int) -> None:
+        worker, (user, host) = self.worker(t), ACCOUNTS[n % len(ACCOUNTS)]
+        worker.do(pfs.set_account, user or "", host or "")
+        self.model.set_account(worker.id, user, host)
+
     def truncate(self, n: int) -> None:
         pfs.truncate(TRUNCATED[n % len(TRUNCATED)])
         self.model.truncate(TRUNCATED[n % len(TRUNCATED)])
@@ -251,11 +264,17 @@ class World:
         same("objects", sorted(table), sorted(things))
         for identity, cell in things.items():
             check(table[identity], "WAIT", numbers(cell), "COUNT_STAR")
-        for row in rows("events_waits_summary_by_thread_by_event_name"):
-            assert row["THREAD_ID"] in model.threads or row["COUNT_STAR"] == 0, row
-            check(row, "WAIT", numbers(model.by_thread[row["THREAD_ID"], row["EVENT_NAME"]]), "COUNT_STAR")
-        used = {key for key, cell in model.by_thread.items() if cell}
-        assert used <= {(row["THREAD_ID"], row["EVENT_NAME"]) for row in rows("events_waits_summary_by_thread_by_event_name")}
+        for level, table, key in LEVELS:
+            cells = model.sums(level)
+            found = {tuple(row[column] for column in (*key, "EVENT_NAME")): row for row in rows(f"events_waits_summary_by_{level}_by_event_name")}
+            for member, row in found.items():
+                check(row, "WAIT", numbers(cells.pop(member, [])), "COUNT_STAR")
+            assert not cells, f"by_{level}: not shown {list(cells)}"
+            if level == THREAD:
+                assert {row["THREAD_ID"] for row in found.values()} <= set(model.threads)
+                continue
+            counts = [(*[row[c] for c in key], row["CURRENT_CONNECTIONS"], row["TOTAL_CONNECTIONS"]) for row in rows(table)]
+            same(table, counts, [(*party, *both) for party, both in model.connections[level].items()])
         total = {row["EVENT_NAME"]: row for row in rows("events_waits_summary_global_by_event_name")}
         same("instruments", sorted(total), sorted(INSTRUMENTS))
         for name in INSTRUMENTS:
@@ -266,8 +285,8 @@ class World:
         same("files", sorted(files), sorted(self.names))
         for name, thing in self.names.items():
             check_file(files[name], model.things[thing])
-        counts = {(row["FILE_NAME"], row["OPEN_COUNT"]) for row in rows("file_instances")}
-        same("open", sorted(counts), sorted((name, thing.open_count) for name, thing in self.names.items()))
+        opened = {(row["FILE_NAME"], row["OPEN_COUNT"]) for row in rows("file_instances")}
+        same("open", sorted(opened), sorted((name, thing.open_count) for name, thing in self.names.items()))
         owners = {row["OBJECT_INSTANCE_BEGIN"]: row["LOCKED_BY_THREAD_ID"] for row in rows("mutex_instances")}
         for mutex, thing in self.mutexes:
             assert owners[thing.identity] in ((self.owners[mutex].id, None) if mutex in self.owners else (None,))
