@@ -41,8 +41,10 @@ typedef struct pfs_instance {
   uint64_t identity;      /* OBJECT_INSTANCE_BEGIN */
 } __attribute__((aligned(64))) pfs_instance_t;
 
-/* Bit of pfs_instance.flags: the object's events are looked at at all. */
+/* Bits of pfs_instance.flags. The object's events are looked at at all. */
 #define PFS_FLAG_ENABLED 1u
+/* Threads have counted operations of the object that lock no other thread out: a read lock that is let go may be one of them. Stays. */
+#define PFS_FLAG_SHARED (1u << 17)
 
 /* 1 if a probe of this object has anything to do. Load, test, branch: all that a disabled probe costs. */
 static inline int pfs_enabled(const pfs_instance_t* instance) {
@@ -54,20 +56,35 @@ static inline int pfs_flags_enabled(const uint32_t* flags) {
   return __builtin_expect(flags != 0 && (__atomic_load_n(flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1) != 0;
 }
 
+/* 1 if somebody is known to hold the object exclusively. */
+static inline int pfs_has_owner_(const pfs_instance_t* instance) {
+  return instance != 0 && __atomic_load_n(&instance->owner, __ATOMIC_RELAXED) != 0;
+}
+
+/* 1 if a read lock on the object that is let go may have been counted. */
+static inline int pfs_has_readers_(const pfs_instance_t* instance) {
+  return instance != 0 && (__atomic_load_n(&instance->flags, __ATOMIC_RELAXED) & PFS_FLAG_SHARED) != 0;
+}
+
+/* The owner word after one release. */
+static inline uint64_t pfs_owner_below_(uint64_t owner) {
+  const uint64_t one_level = (uint64_t)1 << 48;
+  return owner >= one_level ? owner - one_level : 0;
+}
+
 /* Forgets the holder of a lock that is about to be released; returns what pfs_owner_restore_ needs if the release fails. */
 static inline uint64_t pfs_owner_release_(pfs_instance_t* instance) {
   uint64_t owner = instance != 0 ? __atomic_load_n(&instance->owner, __ATOMIC_RELAXED) : 0;
   if (__builtin_expect(owner != 0, 1)) {
-    const uint64_t one_level = (uint64_t)1 << 48;
-    __atomic_store_n(&instance->owner, owner >= one_level ? owner - one_level : 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&instance->owner, pfs_owner_below_(owner), __ATOMIC_RELAXED);
   }
   return owner;
 }
 
 /* Puts the holder back after a release that failed (an error-checking mutex unlocked by another thread). */
 static inline void pfs_owner_restore_(pfs_instance_t* instance, uint64_t owner) {
-  uint64_t nobody = 0;
-  if (owner != 0) __atomic_compare_exchange_n(&instance->owner, &nobody, owner, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  uint64_t released = pfs_owner_below_(owner);
+  if (owner != 0) __atomic_compare_exchange_n(&instance->owner, &released, owner, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 #ifdef __cplusplus

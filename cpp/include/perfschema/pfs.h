@@ -337,5 +337,8 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #endif
 
 #include "perfschema/probe.h"
+/* A header for each further family, both halves in it. */
+#include "perfschema/cond.h"
+#include "perfschema/rwlock.h"
 
 #endif /* PERFSCHEMA_PFS_H */

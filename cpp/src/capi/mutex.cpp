@@ -1,23 +1,13 @@
 // capi/mutex.cpp: mutexes, and waits for locks of the user's own.
 //
 // A cancelled thread needs no care here: no call between Begin and End is a cancellation point.
-#include "record/locks.h"
-
-#include <new>
-
-#include "perfschema/pfs.h"
+#include "capi/own_wait.h"
 
 using perfschema::Family;
 using perfschema::Operation;
 using perfschema::TimedLockOperation;
-using perfschema::Wait;
 
 namespace {
-
-static_assert(sizeof(Wait) <= sizeof(pfs_wait_t::opaque) && alignof(Wait) <= alignof(pfs_wait_t));
-static_assert(sizeof(pfs_wait_t) == 128, "frozen: a program reserves it on its stack");
-
-Wait& WaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<Wait*>(wait->opaque)); }
 
 Operation OperationOf(enum pfs_lock_op op) {
   switch (op) {
@@ -69,27 +59,18 @@ int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct timespe
   return pfs_flags_enabled(m->flags) ? TimedLockOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, lock) : lock();
 }
 
-pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity) { return key != 0 ? perfschema::CreateInstance(Family::kMutex, key, identity) : nullptr; }
+pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity) {
+  return key != 0 ? perfschema::CreateInstance(Family::kMutex, key, identity) : nullptr;
+}
 
 void pfs_mutex_discard(pfs_instance_t* instance) {
   if (instance != nullptr) perfschema::DestroyInstance(instance);
 }
 
 int pfs_mutex_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op, PFS_SITE_) {
-  auto& mutex = *perfschema::AsInstance(instance);
-  const uint32_t flags = mutex.flags.load(perfschema::kRelaxed);
-  if ((flags & perfschema::kFlagEnabled) == 0) return 0;
-  auto& begun = *new (wait->opaque) Wait;
-  if (!perfschema::BeginInstanceWait<perfschema::Mode::kAny>(begun, mutex, flags, OperationOf(op), file, line)) return 0;
-  wait->instance = instance;
-  return 1;
+  return perfschema::capi::BeginOwnWait(wait, instance, OperationOf(op), file, line);
 }
 
-void pfs_mutex_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins) {
-  auto& mutex = *perfschema::AsInstance(wait->instance);
-  const bool counted = spins != PFS_NO_SPINS;
-  perfschema::EndLockWait<perfschema::Mode::kAny>(WaitIn(wait), mutex, perfschema::Hold::kExclusive, rc, counted ? perfschema::kRecordHasSpins : 0, counted ? spins : 0);
-  wait->instance = nullptr;  // a second end does nothing
-}
+void pfs_mutex_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins) { perfschema::capi::EndOwnLockWait(wait, rc, spins); }
 
 }  // extern "C"

@@ -66,15 +66,33 @@ int Guarded(Body body) {
   return code;
 }
 
-Status RegisterOne(Family family, const char* component, const pfs_instrument_info& info) {
+// The family of a registration that has one only.
+template <Family kFamily>
+Status Only(uint32_t, Family* family) {
+  *family = kFamily;
+  return {};
+}
+
+Status KindOfRwlock(uint32_t flags, Family* family) {
+  const bool prefers_writers = (flags & PFS_RWLOCK_PR) != 0, is_sxlock = (flags & PFS_RWLOCK_SX) != 0;
+  if (prefers_writers && is_sxlock) return Status(Code::kInvalidArgument, "PFS_RWLOCK_PR or PFS_RWLOCK_SX: a lock is one of them, not both");
+  *family = is_sxlock ? Family::kSxlock : prefers_writers ? Family::kPrlock : Family::kRwlock;
+  return {};
+}
+
+using FamilyOfFlags = Status (*)(uint32_t flags, Family* family);
+
+Status RegisterOne(FamilyOfFlags family_of, const char* component, const pfs_instrument_info& info) {
   if (info.key == nullptr || info.name == nullptr) return Status(Code::kInvalidArgument, "an instrument needs a place for its key and a name");
   const uint32_t volatility = info.flags >> PFS_VOLATILITY_SHIFT;
   const uint32_t flags = info.flags & ((1u << PFS_VOLATILITY_SHIFT) - 1);
   const std::string_view documentation = info.documentation != nullptr ? info.documentation : "";
+  Family family;
+  if (Status bad = family_of(flags, &family); !bad.ok()) return bad;
   return perfschema::RegisterInstrument(family, component, info.name, flags, volatility, documentation, info.key);
 }
 
-int Register(Family family, const char* component, pfs_instrument_info* info, int count) {
+int Register(FamilyOfFlags family, const char* component, pfs_instrument_info* info, int count) {
   if (count < 0 || (info == nullptr && count > 0)) return Fail(PFS_E_INVALID_ARGUMENT, "pfs_register_...: no instruments given");
   int first_error = PFS_OK;
   std::string_view first_message;
@@ -122,11 +140,15 @@ const char* pfs_segment_path(void) {
 
 const char* pfs_last_error(void) { return t_last_error; }
 
-int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count) { return Register(Family::kMutex, component, info, count); }
+int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count) { return Register(Only<Family::kMutex>, component, info, count); }
 
-int pfs_register_file(const char* component, pfs_file_info_t* info, int count) { return Register(Family::kFile, component, info, count); }
+int pfs_register_rwlock(const char* component, pfs_rwlock_info_t* info, int count) { return Register(KindOfRwlock, component, info, count); }
 
-int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count) { return Register(Family::kThread, component, info, count); }
+int pfs_register_cond(const char* component, pfs_cond_info_t* info, int count) { return Register(Only<Family::kCond>, component, info, count); }
+
+int pfs_register_file(const char* component, pfs_file_info_t* info, int count) { return Register(Only<Family::kFile>, component, info, count); }
+
+int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count) { return Register(Only<Family::kThread>, component, info, count); }
 
 int pfs_set_thread_name(const char* name) {
   return Guarded([=] { return perfschema::SetThreadName(TextOf(name)); });

@@ -16,6 +16,16 @@ bool MayTake(uint32_t owner) {
   return (self != nullptr && owner == self->slot) || owner == 0 || SlotIsFree(owner);
 }
 
+// The instance that the key of a cell names, nullptr if it names something else.
+ShmInstance* InstanceOf(uint64_t key) {
+  return static_cast<CellKind>(key >> 56) == CellKind::kInstance ? &g_runtime.instances[static_cast<uint32_t>(key)] : nullptr;
+}
+
+// REQUIRES: cold lock.
+bool IsAlive(const ShmInstance& instance, uint64_t key) {
+  return instance.class_index.load(kRelaxed) != 0 && instance.version.load(kRelaxed) == static_cast<uint16_t>(key >> 32);
+}
+
 ShmCell* TakeCell() {
   ShmArray& array = g_runtime.segment.array(ArrayId::kCells);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
@@ -111,21 +121,24 @@ ShmGrave* DigGrave() {
 
 }  // namespace
 
-ShmCell* LookForCell(const ThreadState& thread, const ShmCellList& list) {
+ShmCell* LookForCell(const ThreadState& thread, uint64_t key, const ShmCellList& list) {
+  if (ShmCell* cell = CachedCell(thread, key); cell != nullptr) return cell;
   for (uint32_t at = list.head.load(kAcquire); at != 0; at = g_runtime.cells[at].next.load(kAcquire)) {
     if (g_runtime.cells[at].owner.load(kRelaxed) == thread.slot) return &g_runtime.cells[at];
   }
   return nullptr;
 }
 
-ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags) {
+ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags, bool* tell_dead) {
   const int error = errno;
   uint32_t found = 0;
   bool is_dead = false;
+  ShmInstance* const instance = InstanceOf(key);
   if (ColdLock lock; lock) {
-    is_dead = flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0;
+    is_dead = (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || (instance != nullptr && !IsAlive(*instance, key));
     uint32_t adoptable = 0;
-    for (uint32_t at = list.head.load(kRelaxed); at != 0 && found == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
+    // The list of a dead instance is its successor's.
+    for (uint32_t at = is_dead ? 0 : list.head.load(kRelaxed); at != 0 && found == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
       const uint32_t owner = g_runtime.cells[at].owner.load(kRelaxed);
       if (owner == thread.slot) {
         found = at;
@@ -144,10 +157,12 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
         cell->next.store(list.head.load(kRelaxed), kRelaxed);
         found = IndexOf(cell);
         list.head.store(found, kRelease);  // pairs with Snapshot: the cell is whole before it is in the list
+        if (instance != nullptr) instance->flags.fetch_or(kFlagShared, kRelaxed);
       }
     }
   }
   errno = error;
+  if (tell_dead != nullptr) *tell_dead = is_dead;
   if (found == 0) {
     if (!is_dead) CountLoss(Loss::kStatistics);
     return nullptr;

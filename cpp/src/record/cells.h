@@ -21,13 +21,19 @@ inline void ClearCell(ShmCell& cell) {
 inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets[domain].load(kRelaxed); }
 
 // Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word, nullptr if it cannot die in use. nullptr: no room,
-// the event is counted as lost; or the object died meanwhile (kFlagDead), and the event is its class's. Preserves errno. Cold.
-[[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags);
+// the event is counted as lost; or the object died meanwhile (kFlagDead; an instance: its version), and the event is its class's (`is_dead`
+// tells, if given). Preserves errno. Cold.
+[[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags, bool* is_dead = nullptr);
+
+// nullptr: not in the cache.
+PFS_ALWAYS_INLINE ShmCell* CachedCell(const ThreadState& thread, uint64_t key) {
+  const CellCache::Entry& entry = thread.found_cells.entries[CellCache::Place(key)];
+  return __builtin_expect(entry.key == key, 1) ? &g_runtime.cells[entry.cell] : nullptr;
+}
 
 PFS_ALWAYS_INLINE ShmCell* FindCell(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags = nullptr) {
-  const CellCache::Entry& entry = thread.found_cells.entries[CellCache::Place(key)];
-  if (__builtin_expect(entry.key == key, 1)) return &g_runtime.cells[entry.cell];
-  return FindCellSlow(thread, key, list, flags);
+  ShmCell* const cell = CachedCell(thread, key);
+  return __builtin_expect(cell != nullptr, 1) ? cell : FindCellSlow(thread, key, list, flags);
 }
 
 // The same where a lane usually has one thread: then its list's head is the cell.
@@ -41,7 +47,7 @@ PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, ui
 }
 
 // The thread's cell if it has one already, else nullptr: makes none.
-ShmCell* LookForCell(const ThreadState& thread, const ShmCellList& list);
+[[gnu::noinline]] ShmCell* LookForCell(const ThreadState& thread, uint64_t key, const ShmCellList& list);
 
 // Adds `count` events that moved `amount` to a cell of the calling thread.
 PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64_t wait_ps, uint64_t amount = 0, uint64_t count = 1) {

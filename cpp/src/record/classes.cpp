@@ -9,15 +9,20 @@ constexpr uint32_t kMaxKeys = 1024;
 std::atomic<uint16_t> class_of_key[kFamilyCount][kMaxKeys + 1];
 uint32_t last_key[kFamilyCount];
 
+// rwlocks, prlocks and sxlocks are registered by one function: the key says which of them it is.
+uint32_t RowOf(Family family) {
+  return static_cast<uint32_t>(family == Family::kPrlock || family == Family::kSxlock ? Family::kRwlock : family);
+}
+
 }  // namespace
 
 uint32_t ClassOfKey(Family family, uint32_t key) {
   if (key == 0 || key > kMaxKeys) return 0;
-  return class_of_key[static_cast<uint32_t>(family)][key].load(kAcquire);
+  return class_of_key[RowOf(family)][key].load(kAcquire);
 }
 
 uint32_t TakeKey(Family family, uint32_t class_index) {
-  const auto row = static_cast<uint32_t>(family);
+  const uint32_t row = RowOf(family);
   if (last_key[row] >= kMaxKeys) return 0;
   const uint32_t key = ++last_key[row];
   class_of_key[row][key].store(static_cast<uint16_t>(class_index), kRelease);

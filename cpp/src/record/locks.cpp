@@ -10,7 +10,6 @@ namespace {
 uint64_t live_objects[kOptionCount];
 
 uint64_t& LiveObjects(Family family) { return live_objects[static_cast<uint32_t>(LimitsOf(family).instances)]; }
-uint64_t IndexOf(const ShmInstance& object) { return static_cast<uint64_t>(&object - g_runtime.instances); }
 
 // REQUIRES: cold lock.
 ShmInstance* TakeInstance(Family family) {
@@ -34,7 +33,7 @@ pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) 
   const int error = errno;
   ShmInstance* object = nullptr;
   if (ColdLock lock; lock) {
-    object = TakeInstance(family);
+    object = TakeInstance(family);  // rwlocks of all kinds count together
     if (object != nullptr) {
       ++LiveObjects(family);
       object->version.fetch_add(1, kRelaxed);
@@ -82,13 +81,58 @@ void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool time
   AddToThreadCell(cell, timed, wait_ps);
 }
 
-void ReleaseShared(ShmInstance& object) {
-  ThreadState* thread = t_locals.state;
-  if (thread == nullptr) return;
-  ShmCell* cell = LookForCell(*thread, g_runtime.instance_lists[IndexOf(object)]);
-  if (cell == nullptr) return;
-  // What was taken while nobody looked was not counted.
-  if (const uint64_t held = cell->held.load(kRelaxed); held != 0) cell->held.store(held - 1, kRelaxed);
+ShmCell* ReleaseSharedSlow(ShmInstance& object) {
+  const ThreadState* const thread = t_locals.state;
+  const uint32_t index = IndexOf(object);
+  ShmCellList& list = g_runtime.instance_lists[index];
+  const auto let_go = [](ShmCell* cell) -> ShmCell* {
+    const uint64_t held = cell == nullptr ? 0 : cell->held.load(kRelaxed);
+    if (held == 0) return nullptr;
+    cell->held.store(held - 1, kRelaxed);
+    return cell;
+  };
+  if (thread != nullptr) {
+    // A handler that interrupts a probe was not counted when it took the lock.
+    if (thread->inside()) return nullptr;
+    return let_go(LookForCell(*thread, CellKey(CellKind::kInstance, index, object.version.load(kRelaxed), 0), list));
+  }
+  // A destructor that runs after the thread has given its slot back: the lock is among those of ended threads.
+  if (!t_locals.ended) return nullptr;
+  const int error = errno;
+  ShmCell* cell = nullptr;
+  if (const ColdLock lock; lock) {
+    for (uint32_t at = list.head.load(kRelaxed); at != 0 && cell == nullptr; at = g_runtime.cells[at].next.load(kRelaxed)) {
+      if (SlotIsFree(g_runtime.cells[at].owner.load(kRelaxed))) cell = let_go(&g_runtime.cells[at]);
+    }
+  }
+  errno = error;
+  return cell;
+}
+
+void EndCondWait(const Wait& wait, const ShmInstance& object, uint16_t version) {
+  constexpr Mode kMode = Mode::kAny;
+  const EndedWait ended = EndWait<kMode>(wait);
+  const uint64_t nesting = CloseRecord<kMode>(wait, ended);
+  ThreadState& thread = *wait.thread;
+  const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
+  const uint32_t index = IndexOf(object);
+  const uint64_t key = CellKey(CellKind::kInstance, index, version, 0);
+  ShmCellList& list = g_runtime.instance_lists[index];
+  const uint32_t gen = Generation(ObjectDomain(ResetGroup::kSync));
+  // The thread's cell, wherever it is: if the object dies here and now, its numbers count for the class from the grave, this event among them.
+  ShmCell* cell = CachedCell(thread, key);
+  bool is_dead = false;
+  if (cell == nullptr || cell->gen.load(kRelaxed) != gen) {
+    // A grave's cells are of the generation in which the object died, and may not begin another.
+    cell = FindCellSlow(thread, key, list, nullptr, &is_dead);
+  }
+  if (cell != nullptr) {
+    AddToCell(*cell, gen, ended.timed, wait_ps);
+  } else if (is_dead) {
+    AddToClass(thread, wait.class_index, 0, ended.timed, wait_ps, 0, 1);
+  }
+  AddToThreadCell(ThreadCell<kMode>(wait), ended.timed, wait_ps);
+  LeaveProbe(thread, nesting);
 }
 
 }  // namespace perfschema

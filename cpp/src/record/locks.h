@@ -25,13 +25,41 @@ enum class Hold { kNothing, kShared, kExclusive };
 // no cell in the thread's row.
 [[gnu::noinline]] void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell);
 
-// The calling thread lets a shared lock go. Call before the lock is released.
-[[gnu::noinline]] void ReleaseShared(ShmInstance& object);
+inline uint32_t IndexOf(const ShmInstance& object) { return static_cast<uint32_t>(&object - g_runtime.instances); }
 
 // The cell of the object that the thread writes while it does not hold it exclusively. nullptr: no room, counted.
 PFS_ALWAYS_INLINE ShmCell* SharedCell(ThreadState& thread, ShmInstance& object) {
-  const auto index = static_cast<uint32_t>(&object - g_runtime.instances);
+  const uint32_t index = IndexOf(object);
   return FindCellAtHead(thread, CellKind::kInstance, index, object.version, 0, g_runtime.instance_lists[index]);
+}
+
+// ---- Letting a shared lock go ---------------------------------------------------------------------------------------------------
+//
+// A cell's `held` goes up when the operation ends and down when the lock is let go, in the same thread. It is no statistic: TRUNCATE leaves
+// it, and setup is not asked when it goes down. A release that finds nothing held here is one of a lock that was taken while nobody looked
+// (instrument or thread disabled, pfs busy in this very thread).
+
+// Of a thread that has no cell at the head of the list: another thread's may be there.
+[[gnu::noinline]] ShmCell* ReleaseSharedSlow(ShmInstance& object);
+
+// To be called before the lock is let go. Returns the cell that has one less, for ReleaseFailed; nullptr: nothing was held here.
+PFS_ALWAYS_INLINE ShmCell* ReleaseShared(ShmInstance& object) {
+  ThreadState* const thread = t_locals.state;
+  const uint32_t first = g_runtime.instance_lists[IndexOf(object)].head.load(kAcquire);
+  ShmCell* cell = &g_runtime.cells[first];
+  if (__builtin_expect(thread == nullptr || first == 0 || cell->owner.load(kRelaxed) != thread->slot || thread->inside(), 0)) {
+    return ReleaseSharedSlow(object);
+  }
+  const uint64_t held = cell->held.load(kRelaxed);
+  if (__builtin_expect(held == 0, 0)) return nullptr;
+  // A signal handler that comes between the two accesses lets go what it took itself: the word is the same afterwards.
+  cell->held.store(held - 1, kRelaxed);
+  return cell;
+}
+
+// The lock was not let go after all.
+inline void ReleaseFailed(ShmCell* cell) {
+  if (cell != nullptr) cell->held.store(cell->held.load(kRelaxed) + 1, kRelaxed);
 }
 
 PFS_ALWAYS_INLINE void TakeOwnership(ShmInstance& mutex, uint64_t thread_id) {
@@ -53,21 +81,6 @@ PFS_ALWAYS_INLINE bool BeginInstanceWait(Wait& wait, ShmInstance& mutex, uint32_
   return true;
 }
 
-// What a probe of a pfs_mutex_t, a pfs_rwlock_t ... knows. Its beginning touches the class's line only, which is in the cache; the object's own line, which may
-// not be, is on its way meanwhile.
-struct LockProbe {
-  ShmInstance& mutex;
-  const ShmClass& entry;
-  const void* identity;
-
-  LockProbe(pfs_instance* instance, const uint32_t* flags, const void* object)
-      : mutex(*AsInstance(instance)),
-        entry(*reinterpret_cast<const ShmClass*>(reinterpret_cast<const char*>(flags) - offsetof(ShmClass, flags))),
-        identity(object) {
-    __builtin_prefetch(instance, 1);
-  }
-};
-
 constexpr bool IsHeld(int rc) { return __builtin_expect(rc == 0, 1) || rc == EOWNERDEAD; }
 // What a result of 0 means for the caller.
 constexpr Hold HoldAfter(Operation operation) {
@@ -83,17 +96,44 @@ constexpr Hold HoldAfter(Operation operation) {
   }
 }
 
+// What a probe of a pfs_mutex_t, a pfs_rwlock_t ... knows. Its beginning touches the class's line only, which is in the cache; the object's own line, which may
+// not be, is on its way meanwhile.
+struct LockProbe {
+  ShmInstance& mutex;
+  const ShmClass& entry;
+  const void* identity;
+
+  PFS_ALWAYS_INLINE LockProbe(pfs_instance* instance, const uint32_t* flags, const void* object, Operation operation)
+      : mutex(*AsInstance(instance)),
+        entry(*reinterpret_cast<const ShmClass*>(reinterpret_cast<const char*>(flags) - offsetof(ShmClass, flags))),
+        identity(object) {
+    // Readers of an rwlock must not take its line from each other.
+    if (HoldAfter(operation) == Hold::kExclusive) {
+      __builtin_prefetch(instance, 1);
+    } else {
+      __builtin_prefetch(&g_runtime.instance_lists[IndexOf(mutex)]);
+    }
+  }
+};
+
+PFS_ALWAYS_INLINE void AddOne(HalfWord& seq, ShmStat& stat, bool timed, uint64_t wait_ps) {
+  if (timed) {
+    AddTimed(seq, stat, wait_ps);
+  } else {
+    AddCounted(seq, stat);
+  }
+}
+
 PFS_ALWAYS_INLINE void AddShared(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps) {
   ShmCell* const cell = SharedCell(thread, object);
   if (__builtin_expect(cell == nullptr, 0)) return;
   const uint32_t gen = Generation(ObjectDomain(ResetGroup::kSync));
   if (__builtin_expect(cell->gen.load(kRelaxed) != gen, 0)) {
     AddToCell(*cell, gen, timed, wait_ps);
-  } else if (timed) {
-    AddTimed(cell->seq, cell->stat, wait_ps);
   } else {
-    AddCounted(cell->seq, cell->stat);
+    AddOne(cell->seq, cell->stat, timed, wait_ps);
   }
+  // A handler on this thread cannot come in between with a release of its own: the probe is inside, so that it is not counted.
   if (hold == Hold::kShared) cell->held.store(cell->held.load(kRelaxed) + 1, kRelaxed);
 }
 
@@ -125,6 +165,10 @@ PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold h
   LeaveProbe(thread, nesting);
 }
 
+// The end of a wait for a condition, which may have died by now, and its slot be another object's: whoever was woken may destroy it before all
+// that waited have returned. `version`: that of its life when the wait began.
+[[gnu::noinline]] void EndCondWait(const Wait& wait, const ShmInstance& object, uint16_t version);
+
 // One whole operation: begin, the real call, end. `operate()` returns its result as pthread functions do.
 template <Mode kMode, typename Operate>
 PFS_ALWAYS_INLINE int LockOperation(const LockProbe& probe, uint32_t flags, Operation operation, const char* file, uint32_t line, Operate operate) {
@@ -154,7 +198,10 @@ PFS_ALWAYS_INLINE bool CountedLockOperation(const LockProbe& probe, Operation op
   EnterProbe(*thread);
   const bool is_held = IsHeld(rc), is_exclusive = HoldAfter(operation) == Hold::kExclusive;
   if (is_exclusive && is_held) TakeOwnership(mutex, thread->thread_id);
-  if (__builtin_expect(!is_exclusive || !is_held || mutex.gen.load(kRelaxed) != Generation(ObjectDomain(ResetGroup::kSync)) || !IsOfEpoch(cell), 0)) {
+  if (!is_exclusive && __builtin_expect(IsOfEpoch(cell), 1)) {
+    AddShared(*thread, mutex, is_held ? HoldAfter(operation) : Hold::kNothing, false, 0);
+    AddCounted(cell.seq, cell.stat);
+  } else if (__builtin_expect(!is_exclusive || !is_held || mutex.gen.load(kRelaxed) != Generation(ObjectDomain(ResetGroup::kSync)) || !IsOfEpoch(cell), 0)) {
     AddLockApart(*thread, mutex, is_held ? HoldAfter(operation) : Hold::kNothing, false, 0, &cell);
   } else {
     AddCounted(mutex.seq, mutex.stat);
@@ -167,7 +214,7 @@ PFS_ALWAYS_INLINE bool CountedLockOperation(const LockProbe& probe, Operation op
 template <typename Operate>
 [[gnu::noinline]] int AnyLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
                                         const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(instance, flag_word, object);
+  const LockProbe probe(instance, flag_word, object, operation);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return operate();
   if (int rc; IsCounted(flags) && CountedLockOperation(probe, operation, operate, &rc)) return rc;
@@ -178,7 +225,7 @@ template <typename Operate>
 template <typename Operate>
 PFS_ALWAYS_INLINE int TimedLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
                                           const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(instance, flag_word, object);
+  const LockProbe probe(instance, flag_word, object, operation);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
   if (__builtin_expect(!IsAllOn(flags), 0)) return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
   return LockOperation<Mode::kAllOn>(probe, flags, operation, file, line, operate);

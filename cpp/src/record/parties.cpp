@@ -16,7 +16,6 @@ constexpr auto kAccount = Level::kAccount, kUser = Level::kUser, kHost = Level::
 
 ShmArray& PartiesOf(Level level) { return g_runtime.segment.array(kPartiesOf[static_cast<uint32_t>(level)]); }
 ShmParty& PartyAt(Level level, uint32_t index) { return *g_runtime.segment.element<ShmParty>(kPartiesOf[static_cast<uint32_t>(level)], index); }
-uint32_t IndexOf(Level level, const ShmParty& party) { return static_cast<uint32_t>(&party - &PartyAt(level, 0)); }
 ShmCell* RowOf(Level level, uint32_t index) {
   return g_runtime.segment.element<ShmCell>(kCellsOf[static_cast<uint32_t>(level)], index * g_runtime.cells_per_thread);
 }

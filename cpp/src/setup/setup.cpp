@@ -56,7 +56,10 @@ void RefreshObjects() {
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < instances; ++i) {
     ShmInstance& object = g_runtime.instances[i];
-    if (const uint32_t at = object.class_index.load(kRelaxed); at != 0) object.flags.store(g_runtime.classes[at].flags.load(kRelaxed), kRelaxed);
+    const uint32_t at = object.class_index.load(kRelaxed);
+    if (at == 0) continue;
+    const uint32_t shared = object.flags.load(kRelaxed) & kFlagShared;
+    object.flags.store(g_runtime.classes[at].flags.load(kRelaxed) | shared, kRelaxed);
   }
   const uint64_t files = segment.array(ArrayId::kFiles).used.load(kRelaxed);
   for (uint64_t i = 1; i < files; ++i) {

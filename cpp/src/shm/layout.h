@@ -181,6 +181,7 @@ inline constexpr uint32_t kFlagSlowTimer = 1u << 6;    // the timer is not CYCLE
 inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
 inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
 inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
+inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: there are cells in its list
 
 // Statistics of one object (a lane of it) as one thread has seen it, of one class in a thread's row, or what a class keeps: the only shape
 // there is. See record/cells.h.

@@ -20,6 +20,41 @@ void ScanMutexes(const Snapshot& snapshot, RowSink<MutexInstance> out) {
   });
 }
 
+struct RwlockInstance {
+  Text<128> name;
+  uint64_t object;
+  std::optional<uint64_t> write_locked_by;
+  uint32_t read_locked_by;
+};
+constexpr auto kRwlockColumns =
+    columns(col<&RwlockInstance::name>("NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."),
+            col<&RwlockInstance::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Address of the lock."),
+            col<&RwlockInstance::write_locked_by>("WRITE_LOCKED_BY_THREAD_ID", Unit::kNone,
+                                                  "Thread that holds it for writing, exclusively or shared-exclusively; "
+                                                  "joins threads.THREAD_ID; NULL if none does."),
+            col<&RwlockInstance::read_locked_by>("READ_LOCKED_BY_COUNT", Unit::kCount, "Read or shared locks that are held."));
+void ScanRwlocks(const Snapshot& snapshot, RowSink<RwlockInstance> out) {
+  snapshot.ForEachInstance([&](const InstanceRow& row) {
+    const Family family = row.instrument->family;
+    if (family != Family::kRwlock && family != Family::kPrlock && family != Family::kSxlock) return;
+    // The owner is read last. Where a writer locks readers out, those that were counted before have gone.
+    const bool has_writer_only = row.owner_thread_id.has_value() && family != Family::kSxlock;
+    out({row.instrument->name, row.identity, row.owner_thread_id, has_writer_only ? 0 : row.shared_count});
+  });
+}
+
+struct CondInstance {
+  Text<128> name;
+  uint64_t object;
+};
+constexpr auto kCondColumns = columns(col<&CondInstance::name>("NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."),
+                                      col<&CondInstance::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Address of the condition."));
+void ScanConds(const Snapshot& snapshot, RowSink<CondInstance> out) {
+  snapshot.ForEachInstance([&](const InstanceRow& row) {
+    if (row.instrument->family == Family::kCond) out({row.instrument->name, row.identity});
+  });
+}
+
 struct FileInstance {
   Text<512> file_name;
   Text<128> event_name;
@@ -44,6 +79,22 @@ constexpr TableDef tables::mutex_instances{
     .scan = scan<&ScanMutexes>,
 };
 static_assert(ok(tables::mutex_instances));
+
+constexpr TableDef tables::rwlock_instances{
+    .doc = "The instrumented read-write locks of all kinds that exist (rwlock, prlock, sxlock), and who holds them.",
+    .key = {"OBJECT_INSTANCE_BEGIN"},
+    .columns = kRwlockColumns,
+    .scan = scan<&ScanRwlocks>,
+};
+static_assert(ok(tables::rwlock_instances));
+
+constexpr TableDef tables::cond_instances{
+    .doc = "The instrumented conditions that exist.",
+    .key = {"OBJECT_INSTANCE_BEGIN"},
+    .columns = kCondColumns,
+    .scan = scan<&ScanConds>,
+};
+static_assert(ok(tables::cond_instances));
 
 constexpr TableDef tables::file_instances{
     .doc = "The files that were opened and not deleted.",

@@ -6,6 +6,7 @@
 // clang-format off
 #define PFS_FOR_EACH_TABLE(X)                     \
   X(accounts)                                     \
+  X(cond_instances)                               \
   X(events_waits_current)                         \
   X(events_waits_history)                         \
   X(events_waits_history_long)                    \
@@ -23,6 +24,7 @@
   X(hosts)                                        \
   X(mutex_instances)                              \
   X(performance_timers)                           \
+  X(rwlock_instances)                             \
   X(setup_consumers)                              \
   X(setup_instruments)                            \
   X(setup_timers)                                 \

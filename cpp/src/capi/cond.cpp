@@ -1,0 +1,133 @@
+// capi/cond.cpp: condition variables, and waits for conditions of the user's own.
+//
+// Events and owners end in destructors: waiting is a cancellation point, and a thread that is cancelled in it unwinds through here, the mutex
+// taken again, before the program's cleanup handlers run. Hence nothing here is noexcept.
+//
+// A condition may be destroyed as soon as all that wait for it were woken, before they have returned: after the wait *c is not touched.
+#include <cerrno>
+
+#include "capi/own_wait.h"
+
+using perfschema::AsInstance;
+using perfschema::Family;
+using perfschema::Operation;
+using perfschema::ShmInstance;
+using perfschema::Wait;
+
+namespace {
+
+// While its holder waits for a condition a mutex has no owner.
+class OwnerOnLeave {
+ public:
+  explicit OwnerOnLeave(pfs_instance_t* mutex) : mutex_(mutex), owner_(pfs_owner_release_(mutex)) {}
+  ~OwnerOnLeave() {
+    if (owner_ == 0) return;
+    if (is_held_) {
+      AsInstance(mutex_)->owner.store(owner_, perfschema::kRelaxed);
+    } else {
+      pfs_owner_restore_(mutex_, owner_);
+    }
+  }
+  OwnerOnLeave(const OwnerOnLeave&) = delete;
+  OwnerOnLeave& operator=(const OwnerOnLeave&) = delete;
+
+  // What the wait returned. A cancelled one has the mutex again.
+  void Returned(int rc) {
+    is_held_ = rc == 0 || rc == ETIMEDOUT || rc == EOWNERDEAD;  // else: the mutex was never let go,
+    if (rc == ENOTRECOVERABLE) owner_ = 0;                      // or nobody will ever have it again
+  }
+
+ private:
+  pfs_instance_t* mutex_;
+  uint64_t owner_;
+  bool is_held_ = true;
+};
+
+// The event, from construction to destruction.
+class CondEvent {
+ public:
+  CondEvent(const pfs_cond_t* c, Operation operation, const char* file, uint32_t line) : object_(AsInstance(c->instance)) {
+    if (!pfs_flags_enabled(c->flags)) return;
+    const auto& entry = *reinterpret_cast<const perfschema::ShmClass*>(reinterpret_cast<const char*>(c->flags) - offsetof(perfschema::ShmClass, flags));
+    const uint32_t flags = entry.flags.load(perfschema::kRelaxed);
+    if ((flags & perfschema::kFlagEnabled) == 0) return;
+    version_ = object_->version.load(perfschema::kRelaxed);
+    is_begun_ = perfschema::BeginWait<perfschema::Mode::kAny>(wait_, flags, entry.index, operation, reinterpret_cast<uintptr_t>(c), file, line);
+  }
+  ~CondEvent() {
+    if (is_begun_) EndCondWait(wait_, *object_, version_);
+  }
+  CondEvent(const CondEvent&) = delete;
+  CondEvent& operator=(const CondEvent&) = delete;
+
+ private:
+  Wait wait_;
+  const ShmInstance* object_;
+  uint16_t version_ = 0;
+  bool is_begun_ = false;
+};
+
+template <typename Call>
+PFS_ALWAYS_INLINE int WaitFor(const pfs_cond_t* c, pfs_instance_t* mutex, Operation operation, const char* file, uint32_t line, Call call) {
+  OwnerOnLeave owner(mutex);
+  const CondEvent event(c, operation, file, line);
+  const int rc = call();
+  owner.Returned(rc);
+  return rc;
+}
+
+}  // namespace
+
+extern "C" {
+
+int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes) {
+  c->instance = nullptr;
+  c->flags = nullptr;
+  const int rc = pthread_cond_init(&c->cond, attributes);
+  if (rc == 0 && key != 0) c->instance = perfschema::CreateInstance(Family::kCond, key, c);
+  if (c->instance != nullptr) c->flags = perfschema::FlagsOfInstance(c->instance);
+  return rc;
+}
+
+int pfs_cond_destroy(pfs_cond_t* c) {
+  const int rc = pthread_cond_destroy(&c->cond);
+  if (rc == 0 && c->instance != nullptr) {
+    perfschema::DestroyInstance(c->instance);
+    c->instance = nullptr;
+    c->flags = nullptr;
+  }
+  return rc;
+}
+
+int pfs_cond_wait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, PFS_SITE_) {
+  return WaitFor(c, mutex, Operation::kCondWait, file, line, [=] { return pthread_cond_wait(&c->cond, m); });
+}
+
+int pfs_cond_timedwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, const struct timespec* deadline, PFS_SITE_) {
+  return WaitFor(c, mutex, Operation::kCondTimedWait, file, line, [=] { return pthread_cond_timedwait(&c->cond, m, deadline); });
+}
+
+int pfs_cond_clockwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
+  return WaitFor(c, mutex, Operation::kCondTimedWait, file, line, [=] { return pthread_cond_clockwait(&c->cond, m, clock, deadline); });
+}
+
+pfs_instance_t* pfs_cond_create(pfs_key_t key, const void* identity) {
+  return key != 0 ? perfschema::CreateInstance(Family::kCond, key, identity) : nullptr;
+}
+
+void pfs_cond_discard(pfs_instance_t* instance) {
+  if (instance != nullptr) perfschema::DestroyInstance(instance);
+}
+
+int pfs_cond_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_cond_op op, PFS_SITE_) {
+  const Operation operation = op == PFS_TIMED_WAIT ? Operation::kCondTimedWait : Operation::kCondWait;
+  return perfschema::capi::BeginOwnWait(wait, instance, operation, file, line);
+}
+
+// `rc` changes nothing in the tables today: a wait that was not woken is a wait.
+void pfs_cond_wait_end_(pfs_wait_t* wait, int rc) {
+  static_cast<void>(rc);
+  perfschema::capi::EndOwnCondWait(wait);
+}
+
+}  // extern "C"

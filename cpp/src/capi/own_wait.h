@@ -1,0 +1,47 @@
+// capi/own_wait.h: waits of the user's own: begin and end are two calls, and the program does the waiting.
+#pragma once
+
+#include <new>
+
+#include "perfschema/pfs.h"
+#include "record/locks.h"
+
+namespace perfschema::capi {
+
+// What lies in a pfs_wait_t between the two.
+struct OwnWait {
+  Wait wait;
+  Operation operation;
+  uint16_t version;  // of the object's life
+};
+static_assert(sizeof(OwnWait) <= sizeof(pfs_wait_t::opaque) && alignof(OwnWait) <= alignof(pfs_wait_t));
+static_assert(sizeof(pfs_wait_t) == 128, "frozen: a program reserves it on its stack");
+
+inline OwnWait& OwnWaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<OwnWait*>(wait->opaque)); }
+
+// The inline half has set wait->instance to NULL. 1: the wait is looked at.
+inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation operation, const char* file, uint32_t line) {
+  ShmInstance& object = *AsInstance(instance);
+  const uint32_t flags = object.flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return 0;
+  auto& own = *new (wait->opaque) OwnWait{{}, operation, object.version.load(kRelaxed)};
+  if (!BeginInstanceWait<Mode::kAny>(own.wait, object, flags, operation, file, line)) return 0;
+  wait->instance = instance;
+  return 1;
+}
+
+inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
+  const OwnWait& own = OwnWaitIn(wait);
+  const bool counted = spins != PFS_NO_SPINS;
+  EndLockWait<Mode::kAny>(own.wait, *AsInstance(wait->instance), HoldAfter(own.operation), rc, counted ? kRecordHasSpins : 0,
+                          counted ? spins : 0);
+  wait->instance = nullptr;  // a second end does nothing
+}
+
+inline void EndOwnCondWait(pfs_wait_t* wait) {
+  const OwnWait& own = OwnWaitIn(wait);
+  EndCondWait(own.wait, *AsInstance(wait->instance), own.version);
+  wait->instance = nullptr;
+}
+
+}  // namespace perfschema::capi

@@ -1,0 +1,116 @@
+// capi/rwlock.cpp: rwlocks, and waits for rwlocks, prlocks and sxlocks of the user's own.
+//
+// A cancelled thread needs no care here: POSIX lets the lock calls be cancellation points, but glibc and musl do not make them so.
+#include "capi/own_wait.h"
+
+using perfschema::AsInstance;
+using perfschema::Family;
+using perfschema::Operation;
+using perfschema::TimedLockOperation;
+
+namespace {
+
+Operation OperationOf(enum pfs_rwlock_op op) {
+  switch (op) {
+    case PFS_WRITE_LOCK: return Operation::kWriteLock;
+    case PFS_TRY_READ_LOCK: return Operation::kTryReadLock;
+    case PFS_TRY_WRITE_LOCK: return Operation::kTryWriteLock;
+    case PFS_TIMED_READ_LOCK: return Operation::kTimedReadLock;
+    case PFS_TIMED_WRITE_LOCK: return Operation::kTimedWriteLock;
+    case PFS_SHARED_LOCK: return Operation::kSharedLock;
+    case PFS_SHARED_EXCLUSIVE_LOCK: return Operation::kSharedExclusiveLock;
+    case PFS_EXCLUSIVE_LOCK: return Operation::kExclusiveLock;
+    case PFS_TRY_SHARED_LOCK: return Operation::kTrySharedLock;
+    case PFS_TRY_SHARED_EXCLUSIVE_LOCK: return Operation::kTrySharedExclusiveLock;
+    case PFS_TRY_EXCLUSIVE_LOCK: return Operation::kTryExclusiveLock;
+    default: return Operation::kReadLock;
+  }
+}
+
+// An operation that the inline half does not look at before.
+template <typename Lock>
+PFS_ALWAYS_INLINE int Locked(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line, Lock lock) {
+  return pfs_flags_enabled(rw->flags) ? TimedLockOperation(rw->instance, rw->flags, rw, operation, file, line, lock) : lock();
+}
+
+}  // namespace
+
+extern "C" {
+
+int pfs_rwlock_init(pfs_key_t key, pfs_rwlock_t* rw, const pthread_rwlockattr_t* attributes) {
+  rw->instance = nullptr;
+  rw->flags = nullptr;
+  const int rc = pthread_rwlock_init(&rw->lock, attributes);
+  if (rc == 0 && key != 0) rw->instance = perfschema::CreateInstance(Family::kRwlock, key, rw);
+  if (rw->instance != nullptr) rw->flags = perfschema::FlagsOfInstance(rw->instance);
+  return rc;
+}
+
+int pfs_rwlock_destroy(pfs_rwlock_t* rw) {
+  const int rc = pthread_rwlock_destroy(&rw->lock);
+  if (rc == 0 && rw->instance != nullptr) {
+    perfschema::DestroyInstance(rw->instance);
+    rw->instance = nullptr;
+    rw->flags = nullptr;
+  }
+  return rc;
+}
+
+// The inline half has seen that the instance is there and the instrument is on.
+int pfs_rwlock_rdlock_(pfs_rwlock_t* rw, PFS_SITE_) {
+  return TimedLockOperation(rw->instance, rw->flags, rw, Operation::kReadLock, file, line, [rw] { return pthread_rwlock_rdlock(&rw->lock); });
+}
+
+int pfs_rwlock_wrlock_(pfs_rwlock_t* rw, PFS_SITE_) {
+  return TimedLockOperation(rw->instance, rw->flags, rw, Operation::kWriteLock, file, line, [rw] { return pthread_rwlock_wrlock(&rw->lock); });
+}
+
+int pfs_rwlock_tryrdlock_(pfs_rwlock_t* rw, PFS_SITE_) {
+  return TimedLockOperation(rw->instance, rw->flags, rw, Operation::kTryReadLock, file, line, [rw] { return pthread_rwlock_tryrdlock(&rw->lock); });
+}
+
+int pfs_rwlock_trywrlock_(pfs_rwlock_t* rw, PFS_SITE_) {
+  return TimedLockOperation(rw->instance, rw->flags, rw, Operation::kTryWriteLock, file, line, [rw] { return pthread_rwlock_trywrlock(&rw->lock); });
+}
+
+int pfs_rwlock_timedrdlock_at(pfs_rwlock_t* rw, const struct timespec* deadline, PFS_SITE_) {
+  return Locked(rw, Operation::kTimedReadLock, file, line, [=] { return pthread_rwlock_timedrdlock(&rw->lock, deadline); });
+}
+
+int pfs_rwlock_timedwrlock_at(pfs_rwlock_t* rw, const struct timespec* deadline, PFS_SITE_) {
+  return Locked(rw, Operation::kTimedWriteLock, file, line, [=] { return pthread_rwlock_timedwrlock(&rw->lock, deadline); });
+}
+
+int pfs_rwlock_clockrdlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
+  return Locked(rw, Operation::kTimedReadLock, file, line, [=] { return pthread_rwlock_clockrdlock(&rw->lock, clock, deadline); });
+}
+
+int pfs_rwlock_clockwrlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
+  return Locked(rw, Operation::kTimedWriteLock, file, line, [=] { return pthread_rwlock_clockwrlock(&rw->lock, clock, deadline); });
+}
+
+// The inline half has seen that nobody is known to hold it exclusively, and that there were readers once.
+int pfs_rwlock_unlock_(pfs_rwlock_t* rw) {
+  perfschema::ShmCell* const cell = perfschema::ReleaseShared(*AsInstance(rw->instance));
+  const int rc = pthread_rwlock_unlock(&rw->lock);
+  if (__builtin_expect(rc != 0, 0)) perfschema::ReleaseFailed(cell);
+  return rc;
+}
+
+pfs_instance_t* pfs_rwlock_create(pfs_key_t key, const void* identity) {
+  return key != 0 ? perfschema::CreateInstance(Family::kRwlock, key, identity) : nullptr;
+}
+
+void pfs_rwlock_discard(pfs_instance_t* instance) {
+  if (instance != nullptr) perfschema::DestroyInstance(instance);
+}
+
+int pfs_rwlock_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_rwlock_op op, PFS_SITE_) {
+  return perfschema::capi::BeginOwnWait(wait, instance, OperationOf(op), file, line);
+}
+
+void pfs_rwlock_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins) { perfschema::capi::EndOwnLockWait(wait, rc, spins); }
+
+void pfs_rwlock_released_shared_(pfs_instance_t* instance) { perfschema::ReleaseShared(*AsInstance(instance)); }
+
+}  // extern "C"
