@@ -130,7 +130,9 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
   shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
   shm.AddClass(2, Family::kFile, "wait/io/file/a/f");
   shm.AddThread(1, 7);
-  shm.AddMutex(1, 1, 1, 4);
+  shm.AddClass(3, Family::kRwlock, "wait/synch/rwlock/a/r");
+  shm.AddClass(4, Family::kCond, "wait/synch/cond/a/c");
+  for (uint16_t i = 1; i <= 3; ++i) shm.AddMutex(i, i == 1 ? 1 : i + 1, i, 4);
   shm.AddFile(1, 2, shm.AddName(1, "/f"), 0);
   shm.AddChunk(1, 2, 1, 7, 0);
   for (uint32_t i = 0; i < 9; ++i) shm.AddRecord(1, i, 1 + i, 100 * i, 10);
