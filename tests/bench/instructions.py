@@ -60,12 +60,16 @@ def compiler() -> str:
 
 def build(folder: Path, padding: int = 0) -> Path:
     """driver.c as a user compiles it, against the installed package."""
-    program = folder / f"driver-{padding}"
+    return compile_c("driver.c", folder / f"driver-{padding}", f"-DPFS_BENCH_PADDING={padding}")
+
+
+def compile_c(source: str, target: Path, *more: str) -> Path:
+    """A file of this folder, as a user compiles it. `more` may ask for a shared library."""
     library = pfs.get_library_dir()
-    flags = ["-std=c11", "-O2", f"-DPFS_BENCH_PADDING={padding}", f"-I{pfs.get_include()}"]
     link = [f"-L{library}", f"-Wl,-rpath,{library}", "-lperfschema", "-lpthread"]
-    subprocess.run(["gcc", *flags, str(HERE / "driver.c"), "-o", str(program), *link], check=True)
-    return program
+    flags = ["-std=c11", "-O2", f"-I{pfs.get_include()}", *more]
+    subprocess.run(["gcc", *flags, str(HERE / source), "-o", str(target), *link], check=True)
+    return target
 
 
 def _count(program: Path, case: Case, operations: int) -> int:

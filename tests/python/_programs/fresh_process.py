@@ -25,14 +25,14 @@ ROOT = HERE.parent.parent.parent
 
 
 @cache
-def driver_library() -> str:
-    """driver.c, compiled against the installed package."""
+def compile_library(source: str) -> str:
+    """A C file of this folder, compiled against the installed package."""
     folder = mkdtemp(prefix="pfs-driver-")
     import atexit
 
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     library, include = pfs.get_library_dir(), pfs.get_include()
-    output = f"{folder}/driver.so"
+    output = f"{folder}/{source}.so"
     command = [
         "gcc",
         "-std=c11",
@@ -43,7 +43,7 @@ def driver_library() -> str:
         "-g",
         "-fPIC",
         "-shared",
-        str(HERE / "driver.c"),
+        str(HERE / source),
         "-o",
         output,
     ]
@@ -54,7 +54,7 @@ def driver_library() -> str:
 def environment(folder: Path, options: str = "", **more: str) -> dict[str, str]:
     """Of a process that uses driver.py and has its segment in a folder."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
-    env.update(PFS_DIR=str(folder), PFS_TEST_DRIVER=driver_library(), PYTHONPATH=str(ROOT), PYTHONDONTWRITEBYTECODE="1", **more)
+    env.update(PFS_DIR=str(folder), PFS_TEST_DRIVER=compile_library("driver.c"), PYTHONPATH=str(ROOT), PYTHONDONTWRITEBYTECODE="1", **more)
     if options:
         env["PFS_OPTIONS"] = options
     return env

@@ -1,0 +1,101 @@
+"""Memory and reading time when a program has many objects and threads: what is used costs, what is only configured does not.
+
+    python tests/bench/scale.py
+
+Each case is a fresh process: a C library (crowd.c) makes mutexes, each locked once, and threads of ten events each; then every table is read.
+"""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT)]  # run as a script
+
+from tests.bench import instructions  # noqa: E402
+
+_CASE = """
+import ctypes, json, os, sys, time
+import pfs
+from pfs import _core
+
+mutexes, threads = int(sys.argv[2]), int(sys.argv[3])
+crowd = ctypes.CDLL(sys.argv[1])
+assert crowd.crowd_mutexes(ctypes.c_long(mutexes)) == 0
+assert crowd.crowd_threads(ctypes.c_long(threads), ctypes.c_long(10)) == 0
+memory = os.stat(_core.segment_path()).st_blocks * 512
+tables = {}
+for table in pfs.tables():
+    columns = [column["name"] for column in _core.facts(table)["columns"]]
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        rows = len(pfs.table(table))
+        times.append((time.perf_counter() - start) * 1000)
+    tables[table] = [rows, min(times)]
+after = os.stat(_core.segment_path()).st_blocks * 512
+print(json.dumps({"memory": memory, "after": after, "tables": tables, "lost": {name: n for name, n in pfs.status.items() if n and "reason" not in name}}), flush=True)
+os._exit(0)
+"""
+LARGE = "performance_schema_max_mutex_instances=1048576,performance_schema_max_thread_instances=65536,performance_schema_max_object_cells=4194304"
+# Mutexes, threads, options.
+CASES = [(1, 1, ""), (1_000, 100, ""), (10_000, 1_000, ""), (10_000, 1_000, LARGE)]
+
+
+@dataclass(frozen=True)
+class Case:
+    mutexes: int
+    threads: int
+    options: str
+    memory: int  # bytes of the segment that have memory, before anything was read
+    after: int  # and after every table was read
+    tables: dict[str, tuple[int, float]]  # rows, milliseconds to a DataFrame (fastest of 5)
+    lost: dict[str, int]
+
+
+def measure(mutexes: int, threads: int, options: str) -> Case:
+    with tempfile.TemporaryDirectory() as folder:
+        library = instructions.compile_c("crowd.c", Path(folder) / "libcrowd.so", "-shared", "-fPIC")
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
+        env |= {"PFS_DIR": "/dev/shm/pfs-bench-" + str(os.getpid()), "PFS_OPTIONS": options}
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", _CASE, str(library), str(mutexes), str(threads)],
+                env=env, cwd=folder, capture_output=True, text=True, check=True,
+            )  # fmt: skip
+        finally:
+            for path in Path(env["PFS_DIR"]).glob("*"):
+                path.unlink()
+            if Path(env["PFS_DIR"]).exists():
+                Path(env["PFS_DIR"]).rmdir()
+    found = json.loads(done.stdout)
+    tables = {name: (int(rows), float(best)) for name, (rows, best) in found["tables"].items()}
+    return Case(mutexes, threads, options, found["memory"], found["after"], tables, found["lost"])
+
+
+def main() -> None:
+    cases = [measure(*case) for case in CASES]
+    print("\n".join(page(cases)))
+
+
+def page(cases: list[Case]) -> list[str]:
+    """The section of docs/performance.md."""
+    names = [f"{case.mutexes:,} mutexes, {case.threads:,} threads" + (", large limits" if case.options else "") for case in cases]
+    lines = ["| | " + " | ".join(names) + " |", "| --- |" + " --: |" * len(cases)]
+    lines.append("| memory of the segment, KiB | " + " | ".join(f"{case.memory / 1024:,.0f}" for case in cases) + " |")
+    lines.append("| the same after reading every table | " + " | ".join(f"{case.after / 1024:,.0f}" for case in cases) + " |")
+    for table in cases[0].tables:
+        cells = [f"{case.tables[table][0]:,} in {case.tables[table][1]:.1f} ms" for case in cases]
+        lines.append(f"| {table}, rows | " + " | ".join(cells) + " |")
+    return lines
+
+
+if __name__ == "__main__":
+    main()

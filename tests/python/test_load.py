@@ -1,0 +1,50 @@
+"""A program under load, read and truncated all the time: nothing is lost, nothing is torn, memory stays (issue 3, must hold 3).
+
+PFS_LOAD_SECONDS=60 pytest tests/python/test_load.py -s    for as long as the issue says; a test run takes a few seconds each.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.python._programs.fresh_process import ROOT, compile_library, environment
+from tests.python._programs.load import TRUNCATED
+
+SECONDS = float(os.environ.get("PFS_LOAD_SECONDS", "4"))
+
+
+def run(tmp_path: Path, truncated: str, seconds: float, seed: int, **more: str) -> subprocess.CompletedProcess[str]:
+    work = tmp_path / "work"
+    work.mkdir()
+    program = [sys.executable, "-W", "error", "-m", "tests.python._programs.load"]
+    return subprocess.run(
+        [*program, compile_library("load.c"), str(work), str(seconds), truncated, str(seed)],
+        env=environment(tmp_path, **more),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60 + 3 * seconds,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("truncated", sorted(TRUNCATED))
+def test_nothing_is_lost_or_torn_under_load(truncated: str, tmp_path: Path) -> None:
+    """F2-F8, L9, L11: 8 threads with objects and threads that come and go, a reader of every table, a truncater."""
+    seed = random.randrange(1 << 30)
+    done = run(tmp_path, truncated, SECONDS, seed)
+    assert done.returncode == 0, f"seed {seed}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    print(f"{truncated}: {done.stdout.strip()}")
+
+
+def test_one_event_too_few_is_found(tmp_path: Path) -> None:
+    """Negative control: the program counts one event more than pfs saw."""
+    done = run(tmp_path, "thread", 0.5, 1, PFS_LOAD_CONTROL="1")
+    assert done.returncode == 1
+    assert "shown and counted by the program" in done.stderr
