@@ -48,6 +48,44 @@ void t_own_end(pfs_wait_t* wait, int rc, uint32_t spins) {
 }
 void t_own_released(pfs_instance_t* instance) { pfs_mutex_released(instance); }
 
+uint32_t t_register_rwlock(const char* c, const char* n, uint32_t f, const char* d, int* e) { return RegisterOne(pfs_register_rwlock, c, n, f, d, e); }
+uint32_t t_register_cond(const char* c, const char* n, uint32_t f, const char* d, int* e) { return RegisterOne(pfs_register_cond, c, n, f, d, e); }
+
+pfs_rwlock_t* t_rwlock_new(pfs_key_t key) {
+  pfs_rwlock_t* rw = malloc(sizeof *rw);
+  return pfs_rwlock_init(key, rw, NULL) == 0 ? rw : NULL;
+}
+int t_rwlock_free(pfs_rwlock_t* rw) {
+  int rc = pfs_rwlock_destroy(rw);
+  if (rc == 0) free(rw);
+  return rc;
+}
+int t_rwlock_read_lock(pfs_rwlock_t* rw) { return pfs_rwlock_rdlock(rw); }
+int t_rwlock_write_lock(pfs_rwlock_t* rw) { return pfs_rwlock_wrlock(rw); }
+int t_rwlock_try_read_lock(pfs_rwlock_t* rw) { return pfs_rwlock_tryrdlock(rw); }
+int t_rwlock_try_write_lock(pfs_rwlock_t* rw) { return pfs_rwlock_trywrlock(rw); }
+int t_rwlock_unlock(pfs_rwlock_t* rw) { return pfs_rwlock_unlock(rw); }
+
+pfs_cond_t* t_cond_new(pfs_key_t key) {
+  pfs_cond_t* c = malloc(sizeof *c);
+  return pfs_cond_init(key, c, NULL) == 0 ? c : NULL;
+}
+int t_cond_free(pfs_cond_t* c) {
+  int rc = pfs_cond_destroy(c);
+  if (rc == 0) free(c);
+  return rc;
+}
+/* A wait that is over before it begins. */
+int t_cond_late(pfs_cond_t* c) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  const struct timespec past = {1, 0};
+  pthread_mutex_lock(&mutex);
+  int rc = pfs_cond_timedwait_plain(c, &mutex, &past);
+  pthread_mutex_unlock(&mutex);
+  return rc;
+}
+int t_cond_signal(pfs_cond_t* c) { return pfs_cond_broadcast(c) | pfs_cond_signal(c); }
+
 int t_open(pfs_key_t key, const char* path, int flags, int mode) { return pfs_open(key, path, flags, mode); }
 int t_creat(pfs_key_t key, const char* path, int mode) { return pfs_creat(key, path, (mode_t)mode); }
 int t_mkstemp(pfs_key_t key, char* pattern) { return pfs_mkstemp(key, pattern); }

@@ -30,7 +30,7 @@ MUTEX, FILE = "wait/synch/mutex/", "wait/io/file/"
 NO_SPINS = 0xFFFFFFFF
 EBUSY = errno.EBUSY
 
-_POINTER = ("mutex_new", "own_new", "own_begin")
+_POINTER = ("mutex_new", "own_new", "own_begin", "rwlock_new", "cond_new")
 _LONG = ("read", "pread", "write", "lseek", "tell")
 _ARGUMENTS: dict[str, list[Any]] = {
     "read": [ctypes.c_int, ctypes.c_size_t],
@@ -49,6 +49,8 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "own_free": [ctypes.c_void_p],
     "own_released": [ctypes.c_void_p],
     "lock_far_away": [ctypes.c_void_p],
+    **{f"rwlock_{call}": [ctypes.c_void_p] for call in ("free", "read_lock", "write_lock", "try_read_lock", "try_write_lock", "unlock")},
+    **{f"cond_{call}": [ctypes.c_void_p] for call in ("free", "late", "signal")},
 }
 
 
@@ -135,6 +137,34 @@ class Mutex:
             assert self.lock() == 0
             assert self.unlock() == 0
         return self
+
+
+class Rwlock:
+    """A pfs_rwlock_t of a key."""
+
+    def __init__(self, key: int) -> None:
+        self.at: int = C.rwlock_new(key)
+
+    def do(self, operation: str) -> int:
+        """read_lock, write_lock, try_read_lock, try_write_lock, unlock, free."""
+        return int(getattr(C, "rwlock_" + operation)(self.at))
+
+
+class Cond:
+    """A pfs_cond_t of a key."""
+
+    def __init__(self, key: int) -> None:
+        self.at: int = C.cond_new(key)
+
+    def late(self) -> int:
+        """A timed wait that is over before it begins: ETIMEDOUT."""
+        return int(C.cond_late(self.at))
+
+    def signal(self) -> None:
+        assert C.cond_signal(self.at) == 0
+
+    def free(self) -> None:
+        assert C.cond_free(self.at) == 0
 
 
 class OwnLock:

@@ -12,16 +12,18 @@ import os
 import shutil
 import sys
 import traceback
+from errno import ETIMEDOUT
 from typing import Any
 
 import pfs
 from tests.python._programs import driver
-from tests.python._programs.driver import EBUSY, FILE, MUTEX, NO_SPINS, C, Mutex, OwnLock, Worker, key_of, rows
+from tests.python._programs.driver import EBUSY, FILE, MUTEX, NO_SPINS, C, Cond, Mutex, OwnLock, Rwlock, Worker, key_of, rows
 from tests.python.model import ACCOUNT, CURRENT, HISTORY, HISTORY_LONG, HOST, THREAD, USER, Event, Model, Settings, Thing, numbers
 
 HISTORY_SIZE = 4
 MOST_OPEN = 4  # waits of one's own in a thread: with the operation inside there are 5
-INSTRUMENTS = (MUTEX + "m/LOCK_a", MUTEX + "m/LOCK_b", MUTEX + "m/OWN", FILE + "m/data")
+RWLOCK, COND = "wait/synch/rwlock/", "wait/synch/cond/"
+INSTRUMENTS = (MUTEX + "m/LOCK_a", MUTEX + "m/LOCK_b", MUTEX + "m/OWN", FILE + "m/data", RWLOCK + "m/tree", COND + "m/late")
 CONSUMERS = ("global_instrumentation", "thread_instrumentation", CURRENT, HISTORY, HISTORY_LONG)
 TRUNCATED = (
     CURRENT,
@@ -49,11 +51,15 @@ class World:
     def __init__(self) -> None:
         self.model = Model(HISTORY_SIZE, int(pfs.variables["events_waits_history_long_size"]))
         self.keys = [key_of("mutex", "m/LOCK_a"), key_of("mutex", "m/LOCK_b"), key_of("mutex", "m/OWN"), key_of("file", "m/data")]
+        self.keys += [key_of("rwlock", "m/tree"), key_of("cond", "m/late")]
         for name in INSTRUMENTS:
             self.model.instruments[name] = Settings()
         self.workers: list[Worker | None] = [None, None, None]
         self.mutexes: list[tuple[Mutex, Thing]] = []
         self.owners: dict[Mutex, Worker] = {}
+        self.rwlocks: list[tuple[Rwlock, Thing]] = []
+        self.held: dict[Rwlock, list[tuple[Worker, str, bool]]] = {}  # by whom, how, and whether anybody looked
+        self.conds: list[tuple[Cond, Thing]] = []
         self.own = [OwnLock(self.keys[2], 0x5000 + i) for i in range(2)]
         self.own_things = [Thing(INSTRUMENTS[2], 0x5000 + i) for i in range(2)]
         for thing in self.own_things:
@@ -113,6 +119,62 @@ class World:
         if self.owners:
             mutex = list(self.owners)[n % len(self.owners)]
             assert self.owners.pop(mutex).do(mutex.unlock) == 0
+
+    def rwlock(self, t: int, n: int, how: int) -> None:
+        """Takes one for reading or writing, where it cannot be had without waiting by a try."""
+        worker = self.worker(t)
+        if len(self.rwlocks) < 3:
+            lock = Rwlock(self.keys[4])
+            self.rwlocks.append((lock, Thing(INSTRUMENTS[4], lock.at)))
+            self.model.things[self.rwlocks[-1][1]] = []
+            self.held[lock] = []
+        lock, thing = self.rwlocks[n % len(self.rwlocks)]
+        kind = "read" if how % 3 else "write"
+        held = self.held[lock]
+        free = not held or (kind == "read" and held[0][1] == "read")
+        operation = f"{kind}_lock" if free and how % 2 else f"try_{kind}_lock"
+        event = self.model.begin(worker.id, thing.instrument, operation, thing.identity)
+        rc = worker.do(lock.do, operation)
+        assert rc == (0 if free else EBUSY), (rc, operation)
+        self.model.end(event, thing)
+        if free:
+            held.append((worker, kind, event is not None))
+
+    def rwunlock(self, n: int, which: int) -> None:
+        taken = [lock for lock, _ in self.rwlocks if self.held[lock]]
+        if taken:
+            lock = taken[n % len(taken)]
+            worker, kind, _ = self.held[lock][which % len(self.held[lock])]
+            assert worker.do(lock.do, "unlock") == 0
+            # Nobody can tell a thread's own read locks apart: those that were looked at count down first.
+            mine = [one for one in self.held[lock] if one[0] is worker and one[1] == kind]
+            self.held[lock].remove(next((one for one in mine if one[2]), mine[0]))
+
+    def free_rwlock(self, n: int) -> None:
+        free = [pair for pair in self.rwlocks if not self.held[pair[0]]]
+        if free:
+            lock, thing = free[n % len(free)]
+            assert lock.do("free") == 0
+            self.rwlocks.remove((lock, thing))
+            self.model.kill(thing)
+
+    def cond(self, t: int, n: int) -> None:
+        worker = self.worker(t)
+        if len(self.conds) < 2:
+            cond = Cond(self.keys[5])
+            self.conds.append((cond, Thing(INSTRUMENTS[5], cond.at)))
+            self.model.things[self.conds[-1][1]] = []
+        cond, thing = self.conds[n % len(self.conds)]
+        event = self.model.begin(worker.id, thing.instrument, "timed_wait", thing.identity)
+        assert worker.do(cond.late) == ETIMEDOUT
+        worker.do(cond.signal)
+        self.model.end(event, thing)
+
+    def free_cond(self, n: int) -> None:
+        if self.conds:
+            cond, thing = self.conds.pop(n % len(self.conds))
+            cond.free()
+            self.model.kill(thing)
 
     def own_begin(self, t: int, n: int) -> None:
         worker = self.worker(t)
@@ -221,7 +283,8 @@ class World:
 
     def end_thread(self, t: int) -> None:
         worker = self.worker(t)
-        if not self.waits[worker] and worker not in self.owners.values():
+        holders = {holder for held in self.held.values() for holder, _, _ in held}
+        if not self.waits[worker] and worker not in self.owners.values() and worker not in holders:
             worker.end()
             self.workers[t % len(self.workers)] = None
             self.model.end_thread(worker.id)
@@ -290,6 +353,15 @@ class World:
         owners = {row["OBJECT_INSTANCE_BEGIN"]: row["LOCKED_BY_THREAD_ID"] for row in rows("mutex_instances")}
         for mutex, thing in self.mutexes:
             assert owners[thing.identity] in ((self.owners[mutex].id, None) if mutex in self.owners else (None,))
+        shown = {row["OBJECT_INSTANCE_BEGIN"]: row for row in rows("rwlock_instances")}
+        same("rwlocks", sorted(shown), sorted(thing.identity for _, thing in self.rwlocks))
+        for lock, thing in self.rwlocks:
+            writers = [worker.id for worker, kind, seen in self.held[lock] if kind == "write" and seen]
+            readers = [worker.id for worker, kind, seen in self.held[lock] if kind == "read" and seen]
+            row = shown[thing.identity]
+            assert row["WRITE_LOCKED_BY_THREAD_ID"] == (writers[0] if writers else None), (row, self.held[lock])
+            assert row["READ_LOCKED_BY_COUNT"] == len(readers), (row, self.held[lock])
+        same("conds", [row["OBJECT_INSTANCE_BEGIN"] for row in rows("cond_instances")], [thing.identity for _, thing in self.conds])
         assert driver.losses() == {}
 
 
