@@ -57,7 +57,7 @@ enum pfs_socket_op {
 enum pfs_socket_state { PFS_SOCKET_IDLE = 1, PFS_SOCKET_ACTIVE = 2 };
 
 /* Addresses are passed as the C library's own declarations take them: with _GNU_SOURCE that is any pointer to a kind of sockaddr. */
-#ifdef __CONST_SOCKADDR_ARG
+#ifdef __GLIBC__
 #define PFS_ADDRESS_ __SOCKADDR_ARG
 #define PFS_CONST_ADDRESS_ __CONST_SOCKADDR_ARG
 #else

@@ -75,17 +75,18 @@ struct SocketName {
   }
 };
 
-// The address of the peer, else its own. False: the descriptor is no socket.
+// The address of the peer, else its own; `name` stays as it is where the system knows neither. False: the descriptor is no socket.
 bool AskSystem(int fd, SocketName* name) {
-  sockaddr_storage address;
-  const auto ask = [&](int (*call)(int, sockaddr*, socklen_t*)) {
+  for (const auto ask : {getpeername, getsockname}) {
+    sockaddr_storage address;
     socklen_t length = sizeof address;
-    if (call(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return errno != EBADF && errno != ENOTSOCK;
+    if (ask(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+      if (errno == EBADF || errno == ENOTSOCK) return false;
+      continue;
+    }
     *name = SocketName(reinterpret_cast<const sockaddr*>(&address), std::min<socklen_t>(length, sizeof address));
-    return true;
-  };
-  if (!ask(getpeername)) return false;
-  if (name->bytes == 0) ask(getsockname);
+    if (name->bytes > 0) break;
+  }
   return true;
 }
 
