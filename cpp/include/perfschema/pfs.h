@@ -340,5 +340,6 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 /* A header for each further family, both halves in it. */
 #include "perfschema/cond.h"
 #include "perfschema/rwlock.h"
+#include "perfschema/socket.h"
 
 #endif /* PERFSCHEMA_PFS_H */

@@ -133,8 +133,20 @@ inline constexpr OperationFacts kOperations[] = {
 };
 
 // Of an operation on a file or a socket.
-constexpr ResetGroup IoGroupOf(Operation operation) {
-  return operation >= Operation::kSocketCreate && operation <= Operation::kSelect ? ResetGroup::kSocket : ResetGroup::kFile;
+constexpr bool IsOfSocket(Operation operation) { return operation >= Operation::kSocketCreate && operation <= Operation::kSelect; }
+constexpr ResetGroup IoGroupOf(Operation operation) { return IsOfSocket(operation) ? ResetGroup::kSocket : ResetGroup::kFile; }
+
+// What a call that files and sockets share is on a socket: read() receives. kNone: nothing that sockets have.
+constexpr Operation OnSocket(Operation operation) {
+  switch (operation) {
+    case Operation::kRead: return Operation::kRecv;
+    case Operation::kWrite: return Operation::kSend;
+    case Operation::kClose: return Operation::kSocketClose;
+    case Operation::kSeek:
+    case Operation::kTell: return Operation::kSocketSeek;
+    case Operation::kStat: return Operation::kSocketStat;
+    default: return Operation::kNone;
+  }
 }
 
 }  // namespace perfschema

@@ -13,6 +13,7 @@
 #include "perfschema/pfs.h"
 #include "record/files.h"
 #include "record/runtime.h"
+#include "record/sockets.h"
 #include "record/threads.h"
 #include "setup/setup.h"
 
@@ -148,6 +149,8 @@ int pfs_register_cond(const char* component, pfs_cond_info_t* info, int count) {
 
 int pfs_register_file(const char* component, pfs_file_info_t* info, int count) { return Register(Only<Family::kFile>, component, info, count); }
 
+int pfs_register_socket(const char* component, pfs_socket_info_t* info, int count) { return Register(Only<Family::kSocket>, component, info, count); }
+
 int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count) { return Register(Only<Family::kThread>, component, info, count); }
 
 int pfs_set_thread_name(const char* name) {
@@ -177,5 +180,19 @@ int pfs_file_bind(pfs_key_t key, int fd, const char* name) {
 void pfs_file_unbind(int fd) {
   if (fd >= 0) Guarded([=] { return perfschema::UnbindFile(fd), Status(); });
 }
+
+int pfs_socket_bind(pfs_key_t key, int fd) {
+  using perfschema::SocketBinding;
+  if (key == 0 || fd < 0) return Fail(PFS_E_INVALID_ARGUMENT, "pfs_socket_bind: a registered key and an open socket are needed");
+  return Guarded([=] {
+    const uint32_t class_index = perfschema::ClassOfSocketKey(key);
+    const SocketBinding done = class_index != 0 ? perfschema::BindSocket(class_index, fd) : SocketBinding::kNoRoom;
+    if (done == SocketBinding::kNotASocket) return Status(Code::kInvalidArgument, "pfs_socket_bind: the descriptor is no open socket");
+    if (done == SocketBinding::kDone) return Status();
+    return Status(Code::kState, "pfs_socket_bind: the socket is not followed: unknown key, no room, or pfs is off");
+  });
+}
+
+void pfs_socket_unbind(int fd) { pfs_file_unbind(fd); }
 
 }  // extern "C"

@@ -21,9 +21,16 @@ ShmInstance* InstanceOf(uint64_t key) {
   return static_cast<CellKind>(key >> 56) == CellKind::kInstance ? &g_runtime.instances[static_cast<uint32_t>(key)] : nullptr;
 }
 
-// REQUIRES: cold lock.
-bool IsAlive(const ShmInstance& instance, uint64_t key) {
-  return instance.class_index.load(kRelaxed) != 0 && instance.version.load(kRelaxed) == static_cast<uint16_t>(key >> 32);
+// Is the object of the key no more? Its slot may be free, or another's. REQUIRES: cold lock.
+bool IsGone(uint64_t key) {
+  const auto index = static_cast<uint32_t>(key);
+  const auto version = static_cast<uint16_t>(key >> 32);
+  const auto is_of_key = [=](const auto& object) { return object.class_index.load(kRelaxed) != 0 && object.version.load(kRelaxed) == version; };
+  switch (static_cast<CellKind>(key >> 56)) {
+    case CellKind::kInstance: return !is_of_key(g_runtime.instances[index]);
+    case CellKind::kFile: return !is_of_key(g_runtime.files[index]);
+    default: return false;
+  }
 }
 
 ShmCell* TakeCell() {
@@ -135,9 +142,9 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
   bool is_dead = false;
   ShmInstance* const instance = InstanceOf(key);
   if (ColdLock lock; lock) {
-    is_dead = (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || (instance != nullptr && !IsAlive(*instance, key));
+    is_dead = (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
     uint32_t adoptable = 0;
-    // The list of a dead instance is its successor's.
+    // The list of a dead object is its successor's.
     for (uint32_t at = is_dead ? 0 : list.head.load(kRelaxed); at != 0 && found == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
       const uint32_t owner = g_runtime.cells[at].owner.load(kRelaxed);
       if (owner == thread.slot) {

@@ -21,7 +21,7 @@ inline void ClearCell(ShmCell& cell) {
 inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets[domain].load(kRelaxed); }
 
 // Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word, nullptr if it cannot die in use. nullptr: no room,
-// the event is counted as lost; or the object died meanwhile (kFlagDead; an instance: its version), and the event is its class's (`is_dead`
+// the event is counted as lost; or the object died meanwhile (kFlagDead; of the key's version there is none), and the event is its class's (`is_dead`
 // tells, if given). Preserves errno. Cold.
 [[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags, bool* is_dead = nullptr);
 
@@ -36,14 +36,16 @@ PFS_ALWAYS_INLINE ShmCell* FindCell(ThreadState& thread, uint64_t key, ShmCellLi
   return __builtin_expect(cell != nullptr, 1) ? cell : FindCellSlow(thread, key, list, flags);
 }
 
-// The same where a lane usually has one thread: then its list's head is the cell.
+// The same where a lane usually has one thread: then its list's head is the cell. `life`: the version of the object that is meant, where its
+// slot may have become another object's; -1 where it cannot.
 PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, uint32_t index, const std::atomic<uint16_t>& version, uint8_t lane,
-                                          ShmCellList& list, const HalfWord* flags = nullptr) {
+                                          ShmCellList& list, const HalfWord* flags = nullptr, int32_t life = -1) {
   const uint32_t first = list.head.load(kAcquire);
   ShmCell& head = g_runtime.cells[first];
   // Cell 0 is none, and may have no memory.
   if (__builtin_expect(first != 0 && head.owner.load(kRelaxed) == thread.slot, 1)) return &head;
-  return FindCell(thread, CellKey(kind, index, version.load(kRelaxed), lane), list, flags);
+  const uint16_t wanted = life < 0 ? version.load(kRelaxed) : static_cast<uint16_t>(life);
+  return FindCell(thread, CellKey(kind, index, wanted, lane), list, flags);
 }
 
 // The thread's cell if it has one already, else nullptr: makes none.

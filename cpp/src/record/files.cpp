@@ -100,40 +100,6 @@ void TakeFromBucket(ShmFile& file) {
   }
 }
 
-void SetName(ShmFile& file, std::string_view name) {
-  const uint32_t granule = TakeName(name);
-  const auto* first = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, granule);
-  file.name_version.store(granule == 0 ? 0 : first->version.load(kRelaxed), kRelaxed);
-  file.name.store(granule, kRelease);
-}
-
-ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
-  uint64_t& live = LiveObjects(class_index);
-  const FamilyLimits limits = LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family));
-  if (live >= static_cast<uint64_t>(StartOptionsLocked().Get(limits.instances))) return nullptr;
-  ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
-  uint64_t index = array.free_head.load(kRelaxed);
-  if (index != 0) {
-    array.free_head.store(g_runtime.files[index].hash_next.load(kRelaxed), kRelaxed);
-  } else {
-    const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kFiles);
-    if (fresh < 0) return nullptr;
-    index = static_cast<uint64_t>(fresh);
-  }
-  ShmFile& file = g_runtime.files[index];
-  file.version.fetch_add(1, kRelaxed);
-  for (ShmCellList& lane : file.lanes) lane.head.store(0, kRelaxed);
-  file.open_count.store(0, kRelaxed);
-  SetName(file, name);
-  file.hash.store(hash, kRelaxed);
-  file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
-  file.state.store(kFileLive, kRelaxed);
-  file.class_index.store(static_cast<uint16_t>(class_index), kRelease);  // last: live from here on; pairs with Snapshot::files
-  AddToBucket(file);
-  ++live;
-  return &file;
-}
-
 // A dead file goes when nothing reaches it any more.
 void GiveFileIfUnused(ShmFile& file) {
   if ((file.state.load(kRelaxed) & kFileStateMask) != kFileDead || file.open_count.load(kRelaxed) != 0) return;
@@ -146,30 +112,28 @@ void GiveFileIfUnused(ShmFile& file) {
   array.free_head.store(IndexOf(&file), kRelaxed);
 }
 
-// The file is gone from the file system: its row disappears, its statistics move to its class.
-void KillFile(ShmFile& file) {
-  TakeFromBucket(file);
-  const auto hide = [](void* object) {
-    auto* dead = static_cast<ShmFile*>(object);
-    dead->flags.fetch_or(kFlagDead, kRelaxed);
-    dead->state.store(kFileDead, kRelease);
-  };
-  BuryObject(file.class_index.load(kRelaxed), file.lanes, nullptr, hide, &file);
+bool IsLive(const ShmFile* file) { return file != nullptr && (file->flags.load(kRelaxed) & kFlagDead) == 0; }
+
+// One thing less, a descriptor or an operation, that keeps the file.
+void Release(ShmFile& file) {
+  if (file.open_count.load(kRelaxed) > 0) file.open_count.fetch_sub(1, kRelaxed);
+  const bool disappears = (file.state.load(kRelaxed) & kFileTemporary) != 0 && file.open_count.load(kRelaxed) == 0;
+  if (disappears && IsLive(&file)) BuryFile(file);
   GiveFileIfUnused(file);
 }
 
-// The descriptor no longer names its file.
-void Unbind(int fd) {
-  ShmFile* file = FileOfDescriptor(fd);
-  if (file == nullptr) return;
-  g_file_of_descriptor[fd].store(0, kRelaxed);
-  if (file->open_count.load(kRelaxed) > 0) file->open_count.fetch_sub(1, kRelaxed);
-  if ((file->state.load(kRelaxed) & kFileTemporary) != 0 && file->open_count.load(kRelaxed) == 0) KillFile(*file);
-  GiveFileIfUnused(*file);
+ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
+  ShmFile* file = TakeFileSlot(class_index);
+  if (file == nullptr) return nullptr;
+  SetFileName(*file, name);
+  file->hash.store(hash, kRelaxed);
+  PublishFile(*file, class_index, 0);
+  AddToBucket(*file);
+  return file;
 }
 
 ShmFile* Bind(uint32_t class_index, int fd, const char* path, bool temporary) {
-  if (static_cast<uint32_t>(fd) < g_max_descriptors) Unbind(fd);  // closed behind our back: the number is another file's now
+  if (static_cast<uint32_t>(fd) < g_max_descriptors) ForgetDescriptor(fd);  // closed behind our back: the number is another file's now
   const FileName name(path);
   const uint32_t hash = HashName(name.view());
   ShmFile* file = FindByName(name.view(), hash);
@@ -183,16 +147,73 @@ ShmFile* Bind(uint32_t class_index, int fd, const char* path, bool temporary) {
     return file;
   }
   if (temporary) file->state.fetch_or(kFileTemporary, kRelaxed);
-  file->open_count.fetch_add(1, kRelaxed);
-  g_file_of_descriptor[fd].store(IndexOf(file), kRelaxed);
+  GiveDescriptor(fd, *file);
   return file;
 }
 
-// An event whose object is known by class only.
-bool BeginOnClass(FileWait* call, uint32_t key, Operation operation, uint64_t state_bits, uint32_t open_flags, const char* source_file,
+}  // namespace
+
+ShmFile* TakeFileSlot(uint32_t class_index) {
+  uint64_t& live = LiveObjects(class_index);
+  const FamilyLimits limits = LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family));
+  if (live >= static_cast<uint64_t>(StartOptionsLocked().Get(limits.instances))) return nullptr;
+  ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
+  uint64_t index = array.free_head.load(kRelaxed);
+  if (index != 0) {
+    array.free_head.store(g_runtime.files[index].hash_next.load(kRelaxed), kRelaxed);
+  } else {
+    const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kFiles);
+    if (fresh < 0) return nullptr;
+    index = static_cast<uint64_t>(fresh);
+  }
+  ++live;
+  ShmFile& file = g_runtime.files[index];
+  file.version.fetch_add(1, kRelaxed);
+  for (ShmCellList& lane : file.lanes) lane.head.store(0, kRelaxed);
+  file.open_count.store(0, kRelaxed);
+  file.thread_id.store(0, kRelaxed);
+  return &file;
+}
+
+void SetFileName(ShmFile& file, std::string_view name) {
+  const uint32_t granule = name.empty() ? 0 : TakeName(name);
+  const auto* first = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, granule);
+  file.name_version.store(granule == 0 ? 0 : first->version.load(kRelaxed), kRelaxed);
+  file.name.store(granule, kRelease);
+}
+
+void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state) {
+  file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
+  file.state.store(kFileLive | state, kRelaxed);
+  file.class_index.store(static_cast<uint16_t>(class_index), kRelease);  // last: live from here on; pairs with Snapshot::files
+}
+
+void BuryFile(ShmFile& file) {
+  const uint32_t class_index = file.class_index.load(kRelaxed);
+  if (g_runtime.classes[class_index].family == static_cast<uint32_t>(Family::kFile)) TakeFromBucket(file);
+  const auto hide = [](void* object) {
+    auto* dead = static_cast<ShmFile*>(object);
+    dead->flags.fetch_or(kFlagDead, kRelaxed);
+    dead->state.store(kFileDead, kRelease);
+  };
+  BuryObject(class_index, file.lanes, nullptr, hide, &file);
+  GiveFileIfUnused(file);
+}
+
+void ForgetDescriptor(int fd) {
+  ShmFile* file = FileOfDescriptor(fd);
+  if (file == nullptr) return;
+  g_file_of_descriptor[fd].store(0, kRelaxed);
+  Release(*file);
+}
+
+void GiveDescriptor(int fd, ShmFile& file) {
+  file.open_count.fetch_add(1, kRelaxed);
+  g_file_of_descriptor[fd].store(IndexOf(&file), kRelaxed);
+}
+
+bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags, const char* source_file,
                   uint32_t line) {
-  const uint32_t class_index = ClassOfKey(Family::kFile, key);
-  if (class_index == 0) return false;
   const uint32_t flags = g_runtime.classes[class_index].flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return false;
   call->file = nullptr;
@@ -200,7 +221,6 @@ bool BeginOnClass(FileWait* call, uint32_t key, Operation operation, uint64_t st
   return BeginWait<Mode::kAny, true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags, 0, 0});
 }
 
-// Now that the file is known, its event shows it, and counts everywhere for the file's instrument, whatever key the call was made with.
 void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) {
   if (file == nullptr) return;
   if (const uint32_t class_index = file->class_index.load(kRelaxed); class_index != 0) call.wait.class_index = class_index;
@@ -208,16 +228,14 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   if (record == nullptr) return;
   if (record->state.load(kRelaxed) != call.wait.begun_state) return;
   record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | call.wait.class_index, kRelease);
+  record->object.store(reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header), kRelease);
   const uint32_t name = file->name.load(kRelaxed);
   if (name == 0) return;
   const auto* granule = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, name);
-  record->object.store(reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header), kRelease);
   record->flags_and_name.store((record->flags_and_name.load(kRelaxed) & 0xffffffffu) | static_cast<uint64_t>(name) << 32, kRelease);
   record->version_and_type.store(granule->version.load(kRelaxed), kRelease);
   *more_state_bits |= kRecordHasName;
 }
-
-}  // namespace
 
 bool StartFiles() {
   g_max_descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
@@ -232,7 +250,9 @@ bool StartFiles() {
 bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line) {
   (void)path;
   if (!EnsureStarted()) return false;
-  return BeginOnClass(call, key, operation, kRecordHasFlags, static_cast<uint32_t>(open_flags), source_file, line);
+  const uint32_t class_index = ClassOfKey(Family::kFile, key);
+  if (class_index == 0) return false;
+  return BeginOnClass(call, class_index, operation, kRecordHasFlags, static_cast<uint32_t>(open_flags), source_file, line);
 }
 
 void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
@@ -248,15 +268,23 @@ void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
 }
 
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line) {
-  ShmFile* file = FileOfDescriptor(fd);
-  const uint32_t flags = file == nullptr ? 0 : file->flags.load(kRelaxed);
-  const bool begun = (flags & kFlagEnabled) != 0 && BeginFileWait<Mode::kAny>(call, file, flags, Operation::kClose, -1, -1, source_file, line);
-  if (file != nullptr) {
-    // The file must stay until End has counted this close, also if it is dead or temporary.
-    if (begun) call->file->open_count.fetch_add(1, kRelaxed);
-    UnbindFile(fd);
+  if (FileOfDescriptor(fd) == nullptr) return false;
+  const int error = errno;
+  ShmFile* file = nullptr;
+  uint32_t flags = 0;
+  if (ColdLock lock; lock && (file = FileOfDescriptor(fd)) != nullptr) {
+    flags = file->flags.load(kRelaxed);
+    // It must stay until End has counted this close, also if it is dead or disappears.
+    if ((flags & kFlagEnabled) != 0) file->open_count.fetch_add(1, kRelaxed);
+    ForgetDescriptor(fd);
   }
-  return begun;
+  errno = error;
+  if ((flags & kFlagEnabled) == 0) return false;
+  const Operation operation = (flags & kFlagSocket) != 0 ? Operation::kSocketClose : Operation::kClose;
+  if (BeginFileWait<Mode::kAny>(call, file, flags, operation, -1, -1, source_file, line)) return true;
+  if (ColdLock lock; lock) Release(*file);
+  errno = error;
+  return false;
 }
 
 void EndFileClose(FileWait* call, int rc) {
@@ -264,17 +292,15 @@ void EndFileClose(FileWait* call, int rc) {
   const int error = errno;
   const EndedWait ended = EndWait<Mode::kAny>(call->wait);
   FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, 0, [&] {
-    if (ColdLock lock; lock) {
-      call->file->open_count.fetch_sub(1, kRelaxed);
-      if ((call->file->state.load(kRelaxed) & kFileTemporary) != 0 && call->file->open_count.load(kRelaxed) == 0) KillFile(*call->file);
-      GiveFileIfUnused(*call->file);
-    }
+    if (ColdLock lock; lock) Release(*call->file);
   });
   errno = error;
 }
 
 bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* source_file, uint32_t line) {
-  return EnsureStarted() && BeginOnClass(call, key, operation, 0, 0, source_file, line);
+  if (!EnsureStarted()) return false;
+  const uint32_t class_index = ClassOfKey(Family::kFile, key);
+  return class_index != 0 && BeginOnClass(call, class_index, operation, 0, 0, source_file, line);
 }
 
 namespace {
@@ -305,8 +331,6 @@ void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
   errno = error;
 }
 
-bool IsLive(const ShmFile* file) { return file != nullptr && (file->flags.load(kRelaxed) & kFlagDead) == 0; }
-
 }  // namespace
 
 void EndFileName(FileWait* call, const char* path, int rc) {
@@ -317,19 +341,19 @@ namespace {
 
 // REQUIRES: cold lock, for both.
 void WasDeleted(ShmFile* file) {
-  if (IsLive(file)) KillFile(*file);
+  if (IsLive(file)) BuryFile(*file);
 }
 
 void WasRenamed(ShmFile* file, const char* new_path) {
   const FileName name(new_path);
   const uint32_t hash = HashName(name.view());
   ShmFile* replaced = FindByName(name.view(), hash);
-  if (replaced != nullptr && replaced != file) KillFile(*replaced);  // the file of that name is no more
+  if (replaced != nullptr && replaced != file) BuryFile(*replaced);  // the file of that name is no more
   if (!IsLive(file) || replaced == file) return;
   // The same instance under the new name; events that have happened keep the old one.
   TakeFromBucket(*file);
   GiveName(file->name.load(kRelaxed));
-  SetName(*file, name.view());
+  SetFileName(*file, name.view());
   file->hash.store(hash, kRelaxed);
   AddToBucket(*file);
 }
@@ -371,7 +395,7 @@ bool BindFile(uint32_t key, int fd, const char* name) {
 
 void UnbindFile(int fd) {
   const int error = errno;
-  if (ColdLock lock; lock) Unbind(fd);
+  if (ColdLock lock; lock) ForgetDescriptor(fd);
   errno = error;
 }
 

@@ -1,15 +1,17 @@
-// record/files.h: instrumented files: known by name, reached by descriptor.
+// record/files.h: instrumented files: known by name, reached by descriptor. And what sockets (record/sockets.h) have in common with them:
+// a ShmFile, the table of descriptors, an operation from begin to end.
 #pragma once
 
 #include "record/wait.h"
 
 namespace perfschema {
 
-// An operation on a file in progress, on the caller's stack.
+// An operation on a file or a socket in progress, on the caller's stack.
 struct FileWait {
   Wait wait;
   ShmFile* file;  // nullptr = no object yet: counted on the class
   Operation operation;
+  uint16_t version = 0;  // of a socket, when the operation began
 };
 
 // Private tables. Under the cold lock, once.
@@ -25,15 +27,23 @@ inline ShmFile* FileOfDescriptor(int fd) {
   return index == 0 ? nullptr : &g_runtime.files[index];
 }
 
+// Is the object of the operation still what it was? A socket may be closed, and its slot another's, while threads wait in calls on it; the
+// slot of a file stays while a descriptor names it.
+PFS_ALWAYS_INLINE bool HasObject(const FileWait& call, Operation operation) {
+  if ((call.file->flags.load(kRelaxed) & kFlagDead) != 0) return false;
+  return !IsOfSocket(operation) || call.file->version.load(kRelaxed) == call.version;
+}
+
 PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool timed, uint64_t wait_ps, uint64_t bytes) {
   ThreadState& thread = *call.wait.thread;
   const uint8_t lane = kOperations[static_cast<uint32_t>(operation)].lane;
   ShmFile* const file = call.file;
-  if (file != nullptr && __builtin_expect((file->flags.load(kRelaxed) & kFlagDead) == 0, 1)) {
+  if (file != nullptr && __builtin_expect(HasObject(call, operation), 1)) {
     const auto index = static_cast<uint32_t>(file - g_runtime.files);
-    ShmCell* const cell = FindCellAtHead(thread, CellKind::kFile, index, file->version, lane, file->lanes[lane], &file->flags);
+    const int32_t life = IsOfSocket(operation) ? call.version : -1;
+    ShmCell* const cell = FindCellAtHead(thread, CellKind::kFile, index, file->version, lane, file->lanes[lane], &file->flags, life);
     if (__builtin_expect(cell != nullptr, 1)) return AddToCell(*cell, Generation(ObjectDomain(IoGroupOf(operation))), timed, wait_ps, bytes);
-    if ((file->flags.load(kRelaxed) & kFlagDead) == 0) return;  // no room; counted as lost
+    if (HasObject(call, operation)) return;  // no room; counted as lost
   }
   AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, bytes, 1);
 }
@@ -58,6 +68,7 @@ PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t fla
                                      const char* source_file, uint32_t line) {
   call->file = file;
   call->operation = operation;
+  if (IsOfSocket(operation)) call->version = file->version.load(kRelaxed);
   const uint32_t name = file->name.load(kRelaxed);
   const WaitDetails details{(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0),
                             requested_bytes >= 0 ? static_cast<uint64_t>(requested_bytes) : 0, 0, name, file->name_version.load(kRelaxed)};
@@ -100,11 +111,16 @@ PFS_ALWAYS_INLINE auto FileOperation(ShmFile* file, uint32_t flags, Operation op
   return result;
 }
 
+// Also a file's operation on a socket, which is what the socket calls it (or no event), and a socket's on a file, which is no event.
 template <typename Call, typename Bytes>
 [[gnu::noinline]] auto AnyFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
                                         uint32_t line, Call call, Bytes bytes) {
   const uint32_t flags = file->flags.load(kRelaxed);
-  if ((flags & kFlagEnabled) == 0) return call();
+  if (const bool is_socket = (flags & kFlagSocket) != 0; is_socket != IsOfSocket(operation)) {
+    operation = is_socket ? OnSocket(operation) : Operation::kNone;
+    offset = -1;
+  }
+  if ((flags & kFlagEnabled) == 0 || operation == Operation::kNone) return call();
   return FileOperation<Mode::kAny>(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
 }
 
@@ -115,9 +131,33 @@ PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t r
   ShmFile* const file = FileOfDescriptor(fd);
   if (file == nullptr) return call();
   const uint32_t flags = file->flags.load(kRelaxed);
-  if (__builtin_expect(!IsAllOn(flags), 0)) return AnyFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
+  const uint32_t kind = IsOfSocket(operation) ? kFlagSocket : 0;
+  if (__builtin_expect(!IsAllOn(flags, kind), 0)) return AnyFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
   return FileOperation<Mode::kAllOn>(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
 }
+
+// ---- Life of a ShmFile: for files.cpp and sockets.cpp. All REQUIRE the cold lock.
+
+// A slot for an object of the class, not yet live. nullptr: no room, not counted.
+ShmFile* TakeFileSlot(uint32_t class_index);
+// Takes `name` for it; empty: none.
+void SetFileName(ShmFile& file, std::string_view name);
+// All its fields are set: it is live from here on. `state`: kFileTemporary and the like.
+void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state);
+// The descriptor is another's now, or nobody's. A file or a socket that disappears with it is buried.
+void ForgetDescriptor(int fd);
+// REQUIRES: fd < g_max_descriptors, and it names nothing.
+void GiveDescriptor(int fd, ShmFile& file);
+// Its row disappears, its statistics move to its class. The slot stays while open_count says so.
+void BuryFile(ShmFile& file);
+
+// ---- Begin and end apart: calls after which there is another file, or another name.
+
+// An event whose object is known by class only. REQUIRES: a class of files or sockets.
+bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags, const char* source_file,
+                  uint32_t line);
+// Now that the file is known, its event shows it, and counts everywhere for the file's instrument, whatever key the call was made with.
+void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits);
 
 bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line);
 void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary);

@@ -72,12 +72,7 @@ PFS_ALWAYS_INLINE void TakeOwnership(ShmInstance& mutex, uint64_t thread_id) {
 template <Mode kMode>
 PFS_ALWAYS_INLINE bool BeginInstanceWait(Wait& wait, ShmInstance& mutex, uint32_t flags, Operation operation, const char* file, uint32_t line) {
   if (!BeginWait<kMode>(wait, flags, mutex.class_index.load(kRelaxed), operation, mutex.identity.load(kRelaxed), file, line)) return false;
-  // The wait outlives this call: what a longjmp leaves behind is its place on the caller's stack. One that lies elsewhere is never taken for left.
-  const auto place = reinterpret_cast<uintptr_t>(&wait), stack = reinterpret_cast<uintptr_t>(StackMark());
-  constexpr uintptr_t kStackBytes = 64u << 20, kNever = ~uintptr_t{0};
-  if (wait.record != nullptr) {
-    wait.thread->wait_frames[wait.outer & ThreadState::kDepthMask] = reinterpret_cast<const void*>(place - stack < kStackBytes ? place : kNever);
-  }
+  KeepUntilEnd(wait);
   return true;
 }
 

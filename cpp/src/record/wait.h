@@ -23,7 +23,10 @@ struct Wait {
 // Most events find everything on and timed by the cycle counter: for them the hot path is compiled once more, without the questions.
 enum class Mode { kAny, kAllOn };
 inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread | kFlagCurrent;
-constexpr bool IsAllOn(uint32_t flags) { return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead)) == kAllOnFlags; }
+// `kind`: kFlagSocket if it is a socket that is asked for. One comparison finds whatever is not as usual.
+constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) {
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket)) == (kAllOnFlags | kind);
+}
 // A multiplier of the cycle counter is at most 2^38 (1 GHz and faster) where Mode::kAllOn is used: setup gives slower ones kFlagSlowTimer.
 inline constexpr uint64_t kShortTicks = uint64_t{1} << 25;
 template <Mode kMode>
@@ -67,6 +70,15 @@ template <typename T>
 PFS_ALWAYS_INLINE T* Anew(T* pointer) {
   asm("" : "+r"(pointer));
   return pointer;
+}
+
+// A wait that outlives the call that begins it: what a longjmp leaves behind is its place on the caller's stack. One that lies elsewhere is
+// never taken for left.
+PFS_ALWAYS_INLINE void KeepUntilEnd(const Wait& wait) {
+  const auto place = reinterpret_cast<uintptr_t>(&wait), stack = reinterpret_cast<uintptr_t>(StackMark());
+  constexpr uintptr_t kStackBytes = 64u << 20, kNever = ~uintptr_t{0};
+  if (wait.record == nullptr) return;
+  wait.thread->wait_frames[wait.outer & ThreadState::kDepthMask] = reinterpret_cast<const void*>(place - stack < kStackBytes ? place : kNever);
 }
 
 struct WaitDetails {  // the second line of a record

@@ -39,6 +39,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
   if (ConsumerActs(Consumer::events_waits_current)) flags |= kFlagCurrent;
   if (ConsumerActs(Consumer::events_waits_history)) flags |= kFlagHistory;
   if (ConsumerActs(Consumer::events_waits_history_long)) flags |= kFlagHistoryLong;
+  if (entry.family == static_cast<uint32_t>(Family::kSocket)) flags |= kFlagSocket;
   return flags;
 }
 

@@ -182,6 +182,7 @@ inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
 inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
 inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
 inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: there are cells in its list
+inline constexpr uint32_t kFlagSocket = 1u << 18;      // not a file: the operations that both have are a socket's
 
 // Statistics of one object (a lane of it) as one thread has seen it, of one class in a thread's row, or what a class keeps: the only shape
 // there is. See record/cells.h.
@@ -237,7 +238,7 @@ struct alignas(64) ShmFile {
   std::atomic<uint16_t> class_index;  // 0 = free slot
   std::atomic<uint16_t> version;      // counts the lives of the slot
   ShmCellList lanes[3];               // kMiscLane, kReadLane, kWriteLane
-  HalfWord open_count;
+  HalfWord open_count;        // of a socket: its descriptor, and a close that has not ended
   HalfWord name;       // first granule of its name; a socket's is "IP:PORT"
   HalfWord name_version;  // of that granule: what a record needs, without a look at another line
   HalfWord hash;       // of the name; of a socket its descriptor
@@ -248,7 +249,7 @@ struct alignas(64) ShmFile {
 static_assert(sizeof(ShmFile) == 64);
 // kFileDead: deleted, but open descriptors still name it; not shown, and not in any list.
 inline constexpr uint32_t kFileFree = 0, kFileLive = 1, kFileDead = 2, kFileStateMask = 3;
-inline constexpr uint32_t kFileTemporary = 4;  // disappears at close
+inline constexpr uint32_t kFileTemporary = 4;  // disappears at close, as every socket does
 inline constexpr uint32_t kSocketIdle = 8;     // STATE of socket_instances
 inline constexpr uint32_t kSocketIsLocal = 16; // AF_UNIX: the name is a path, there is no IP and no port
 

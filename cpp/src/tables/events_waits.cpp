@@ -26,10 +26,10 @@ constexpr auto kColumns = columns(
     col<&WaitRow::spins>("SPINS", Unit::kCount, "Turns of a lock that spins; NULL for others."),
     col<&WaitRow::object_schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of a table; NULL for other objects."),
     col<&WaitRow::object_name>("OBJECT_NAME", Unit::kNone,
-                               "Name of the object, of a file its path; NULL if it has none."),
+                               "Name of the object: path of a file, IP:PORT of a socket; NULL if it has none."),
     col<&WaitRow::index_name>("INDEX_NAME", Unit::kNone, "Index of a table; NULL for other objects."),
     col<&WaitRow::object_type>("OBJECT_TYPE", Unit::kNone,
-                               "FILE for files; NULL for objects without a type of their own."),
+                               "FILE, SOCKET ...; NULL for objects without a type of their own."),
     col<&WaitRow::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
                           "Identity of the object; joins the *_instances tables; 0 if none is known."),
     col<&WaitRow::nesting_event_id>("NESTING_EVENT_ID", Unit::kNone,
@@ -37,7 +37,7 @@ constexpr auto kColumns = columns(
     col<&WaitRow::nesting_type>("NESTING_EVENT_TYPE", Unit::kNone, "Kind of the event in which this one began."),
     col<&WaitRow::operation>("OPERATION", Unit::kNone, "What was done, such as lock, read, write."),
     col<&WaitRow::number_of_bytes>("NUMBER_OF_BYTES", Unit::kBytes,
-                                   "Bytes read or written; for a seek the offset; NULL for others."),
+                                   "Bytes read or written, sent or received; NULL for others."),
     col<&WaitRow::flags>("FLAGS", Unit::kNone, "Flags given to open; NULL for other operations."));
 
 void ScanCurrent(const Snapshot& snapshot, RowSink<WaitRow> out) { snapshot.ForEachCurrentWait(out); }

@@ -1,7 +1,18 @@
 // *_instances: the live objects.
+#include <charconv>
+
 #include "tables/tables.h"
 
 namespace perfschema {
+namespace {
+enum class SocketState : uint8_t { kIdle = 0, kActive };
+}
+
+template <>
+struct EnumNames<SocketState> {
+  static constexpr std::string_view kValues[] = {"IDLE", "ACTIVE"};
+};
+
 namespace {
 
 struct MutexInstance {
@@ -70,6 +81,49 @@ void ScanFiles(const Snapshot& snapshot, RowSink<FileInstance> out) {
   });
 }
 
+struct SocketInstance {
+  Text<128> event_name;
+  uint64_t object;
+  std::optional<uint64_t> thread_id;
+  int32_t socket_id;
+  Text<64> ip;
+  int32_t port;
+  SocketState state;
+};
+constexpr auto kSocketColumns = columns(
+    col<&SocketInstance::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."),
+    col<&SocketInstance::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
+                                 "Identity of the socket; joins events_waits_current.OBJECT_INSTANCE_BEGIN."),
+    col<&SocketInstance::thread_id>("THREAD_ID", Unit::kNone,
+                                    "Thread that it was given to; joins threads.THREAD_ID; NULL if it was to none."),
+    col<&SocketInstance::socket_id>("SOCKET_ID", Unit::kNone, "Its descriptor."),
+    col<&SocketInstance::ip>("IP", Unit::kNone,
+                             "Address of the peer, else its own; empty if it has none, or a path (AF_UNIX)."),
+    col<&SocketInstance::port>("PORT", Unit::kNone, "Port of that address; 0 if there is none."),
+    col<&SocketInstance::state>("STATE", Unit::kNone, "IDLE while the program says that it waits for a client."));
+// The name of a socket is "IP:PORT" as record/sockets.cpp writes it. Anything else (a damaged segment) has neither.
+struct SocketAddress {
+  std::string_view ip;
+  int32_t port = 0;
+};
+SocketAddress AddressOf(const FileRow& row) {
+  const std::string_view name = row.name.view();
+  const size_t colon = name.rfind(':');
+  if ((row.state & kSocketIsLocal) != 0 || colon == std::string_view::npos) return {};
+  SocketAddress address{name.substr(0, colon)};
+  const std::string_view port = name.substr(colon + 1);
+  if (std::from_chars(port.data(), port.data() + port.size(), address.port).ec != std::errc()) return {};
+  return address;
+}
+void ScanSockets(const Snapshot& snapshot, RowSink<SocketInstance> out) {
+  snapshot.ForEachFile([&](const FileRow& row) {
+    if (row.instrument->family != Family::kSocket) return;
+    const SocketAddress address = AddressOf(row);
+    out({row.instrument->name, row.identity, row.thread_id, static_cast<int32_t>(row.descriptor), address.ip,
+         address.port, (row.state & kSocketIdle) != 0 ? SocketState::kIdle : SocketState::kActive});
+  });
+}
+
 }  // namespace
 
 constexpr TableDef tables::mutex_instances{
@@ -103,5 +157,13 @@ constexpr TableDef tables::file_instances{
     .scan = scan<&ScanFiles>,
 };
 static_assert(ok(tables::file_instances));
+
+constexpr TableDef tables::socket_instances{
+    .doc = "The instrumented sockets that are open.",
+    .key = {"OBJECT_INSTANCE_BEGIN"},
+    .columns = kSocketColumns,
+    .scan = scan<&ScanSockets>,
+};
+static_assert(ok(tables::socket_instances));
 
 }  // namespace perfschema

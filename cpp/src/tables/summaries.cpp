@@ -1,4 +1,4 @@
-// Summaries of waits and files: (keys.h) x (Stat or lanes) x (one scan each).
+// Summaries of waits, files and sockets: (keys.h) x (Stat or lanes) x (one scan each).
 #include "aggregate/resets.h"
 #include "tables/keys.h"
 #include "tables/tables.h"
@@ -11,6 +11,8 @@ constexpr auto kResetObjects = Reset<Part::kObjects, Group::kSync, Group::kFile,
 constexpr auto kResetAll = Reset<Part::kAll, Group::kSync, Group::kFile, Group::kSocket, Group::kTableIo, Group::kTableLock>;
 constexpr auto kResetFiles = Reset<Part::kObjects, Group::kFile>;
 constexpr auto kResetAllFiles = Reset<Part::kAll, Group::kFile>;
+constexpr auto kResetSockets = Reset<Part::kObjects, Group::kSocket>;
+constexpr auto kResetAllSockets = Reset<Part::kAll, Group::kSocket>;
 
 void WaitsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, Stat>> out) {
   snapshot.ForEachInstance([&](const InstanceRow& row) { out({{row.instrument->name, row.identity}, row.wait}); });
@@ -31,6 +33,11 @@ void IoByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, IoLanes>> 
 void FilesByObject(const Snapshot& snapshot, RowSink<SummaryRow<FileKey, IoLanes>> out) {
   snapshot.ForEachFile([&](const FileRow& row) {
     if (row.instrument->family == Family::kFile) out({{row.name, row.instrument->name, row.identity}, {row.io}});
+  });
+}
+void SocketsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, IoLanes>> out) {
+  snapshot.ForEachFile([&](const FileRow& row) {
+    if (row.instrument->family == Family::kSocket) out({{row.instrument->name, row.identity}, {row.io}});
   });
 }
 
@@ -56,5 +63,13 @@ static_assert(ok(tables::file_summary_by_event_name));
 constexpr TableDef tables::file_summary_by_instance =
     summary<FileKey, IoLanes, FilesByObject>("File operations on each known file.", kResetFiles);
 static_assert(ok(tables::file_summary_by_instance));
+
+constexpr TableDef tables::socket_summary_by_event_name = summary<EventKey, IoLanes, IoByEvent<Family::kSocket>>(
+    "Socket operations by instrument, those on closed sockets included.", kResetAllSockets);
+static_assert(ok(tables::socket_summary_by_event_name));
+
+constexpr TableDef tables::socket_summary_by_instance =
+    summary<ObjectKey, IoLanes, SocketsByObject>("Socket operations on each open socket.", kResetSockets);
+static_assert(ok(tables::socket_summary_by_instance));
 
 }  // namespace perfschema

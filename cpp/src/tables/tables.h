@@ -28,6 +28,9 @@
   X(setup_consumers)                              \
   X(setup_instruments)                            \
   X(setup_timers)                                 \
+  X(socket_instances)                             \
+  X(socket_summary_by_event_name)                 \
+  X(socket_summary_by_instance)                   \
   X(threads)                                      \
   X(users)
 // clang-format on

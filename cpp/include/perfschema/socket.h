@@ -1,0 +1,239 @@
+/* perfschema/socket.h: sockets. Part of pfs.h; include that one.
+ *
+ *     static pfs_key_t key_listen, key_client;
+ *     static pfs_socket_info_t sockets[] = {{&key_listen, "listen", 0, "Where clients come in."}, {&key_client, "client", 0, "A client."}};
+ *
+ *     pfs_register_socket("myapp", sockets, 2);                     wait/io/socket/myapp/listen
+ *     int fd = pfs_socket(key_listen, AF_INET, SOCK_STREAM, 0);     then pfs_bind(fd, ...), pfs_listen(fd, ...)
+ *     int client = pfs_accept(key_client, fd, NULL, NULL);          then pfs_recv(client, ...), pfs_send(client, ...), pfs_close(client)
+ *
+ * Sockets are found by descriptor, as files are (convention 9 of pfs.h): every call here on a descriptor that names a socket is an event of
+ * it; on others it is the plain call. What files and sockets share works on both: pfs_close, pfs_read, pfs_write, pfs_readv, pfs_writev, and
+ * streams made by pfs_fdopen; on a socket these are the events close, recv and send, pfs_fstat is stat, a seek is seek, and what no socket
+ * can do (fsync, ftruncate; fflush, which has no bytes of its own) is no event. A pfs_ call for sockets on a file is the plain call.
+ *
+ * A row of socket_instances appears when a socket is made, also while its instrument is disabled, and goes when it is closed; its statistics
+ * stay with the instrument. IP and PORT are the address of the peer (an accepted socket, one that has called connect), else the socket's own once
+ * it is bound, else '' and 0. An AF_UNIX socket has a path instead, which shows as OBJECT_NAME of its events ("@name" if it is abstract).
+ * THREAD_ID is NULL and STATE is ACTIVE until pfs_socket_set_thread and pfs_socket_set_state say otherwise.
+ *
+ * The comment names the macro as the user calls it, then the event; MISC unless READ or WRITE.
+ */
+#ifndef PERFSCHEMA_SOCKET_H
+#define PERFSCHEMA_SOCKET_H
+
+#ifndef PERFSCHEMA_PFS_H
+#error "include <perfschema/pfs.h>"
+#endif
+
+#include <sys/socket.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pfs_instrument_info pfs_socket_info_t;
+
+/* What a wait on a socket does. Shown as OPERATION: create, connect ... */
+enum pfs_socket_op {
+  PFS_SOCKET_CREATE = 1,
+  PFS_SOCKET_CONNECT = 2, /* connect, listen, accept */
+  PFS_SOCKET_BIND = 3,    /* bind, getsockname, getpeername */
+  PFS_SOCKET_CLOSE = 4,
+  PFS_SOCKET_SEND = 5,     /* WRITE */
+  PFS_SOCKET_RECV = 6,     /* READ */
+  PFS_SOCKET_SENDTO = 7,   /* WRITE */
+  PFS_SOCKET_RECVFROM = 8, /* READ */
+  PFS_SOCKET_SENDMSG = 9,  /* WRITE */
+  PFS_SOCKET_RECVMSG = 10, /* READ */
+  PFS_SOCKET_SEEK = 11,
+  PFS_SOCKET_OPT = 12,  /* getsockopt, setsockopt */
+  PFS_SOCKET_STAT = 13, /* sockatmark */
+  PFS_SOCKET_SHUTDOWN = 14,
+  PFS_SOCKET_SELECT = 15 /* a wait until one can be used: select, poll */
+};
+
+/* STATE of socket_instances. */
+enum pfs_socket_state { PFS_SOCKET_IDLE = 1, PFS_SOCKET_ACTIVE = 2 };
+
+/* Addresses are passed as the C library's own declarations take them: with _GNU_SOURCE that is any pointer to a kind of sockaddr. */
+#ifdef __GLIBC__
+#define PFS_ADDRESS_ __SOCKADDR_ARG
+#define PFS_CONST_ADDRESS_ __CONST_SOCKADDR_ARG
+#else
+#define PFS_ADDRESS_ struct sockaddr*
+#define PFS_CONST_ADDRESS_ const struct sockaddr*
+#endif
+struct mmsghdr;
+
+#ifndef PFS_DISABLE
+
+/* See pfs_register_mutex. wait/io/socket/COMPONENT/NAME */
+PFS_API int pfs_register_socket(const char* component, pfs_socket_info_t* info, int count);
+
+/* ---- Making -------------------------------------------------------------------------------------------------------------------- */
+
+/* int pfs_socket(key, int domain, int type, int protocol): create. One that fails counts for the instrument. */
+PFS_API int pfs_socket_at(pfs_key_t key, int domain, int type, int protocol, PFS_SITE_);
+/* int pfs_socketpair(key, int domain, int type, int protocol, int fds[2]): create, one event, of the first socket; both are followed. */
+PFS_API int pfs_socketpair_at(pfs_key_t key, int domain, int type, int protocol, int fds[2], PFS_SITE_);
+/* int pfs_accept(key, int fd, struct sockaddr* address, socklen_t* length): connect, an event of fd. The new socket is of the instrument `key`,
+ * of that of fd if key is 0; for one that is not to be followed call accept. */
+PFS_API int pfs_accept_at(pfs_key_t key, int fd, PFS_ADDRESS_ address, socklen_t* length, PFS_SITE_);
+/* int pfs_accept4(key, int fd, struct sockaddr* address, socklen_t* length, int flags): the same. */
+PFS_API int pfs_accept4_at(pfs_key_t key, int fd, PFS_ADDRESS_ address, socklen_t* length, int flags, PFS_SITE_);
+
+/* ---- Connecting ---------------------------------------------------------------------------------------------------------------- */
+
+/* int pfs_bind(int fd, const struct sockaddr* address, socklen_t length): bind. */
+PFS_API int pfs_bind_at(int fd, PFS_CONST_ADDRESS_ address, socklen_t length, PFS_SITE_);
+/* int pfs_listen(int fd, int backlog): connect. */
+PFS_API int pfs_listen_at(int fd, int backlog, PFS_SITE_);
+/* int pfs_connect(int fd, const struct sockaddr* address, socklen_t length): connect. The socket has the address of the peer from here on,
+ * also where the connection is still being made (EINPROGRESS, EINTR). */
+PFS_API int pfs_connect_at(int fd, PFS_CONST_ADDRESS_ address, socklen_t length, PFS_SITE_);
+/* int pfs_getsockname(int fd, struct sockaddr* address, socklen_t* length): bind. */
+PFS_API int pfs_getsockname_at(int fd, PFS_ADDRESS_ address, socklen_t* length, PFS_SITE_);
+/* int pfs_getpeername(int fd, struct sockaddr* address, socklen_t* length): bind. */
+PFS_API int pfs_getpeername_at(int fd, PFS_ADDRESS_ address, socklen_t* length, PFS_SITE_);
+/* int pfs_shutdown(int fd, int how): shutdown. */
+PFS_API int pfs_shutdown_at(int fd, int how, PFS_SITE_);
+
+/* ---- Moving bytes --------------------------------------------------------------------------------------------------------------
+ * Bytes are what the call returns. A call that fails, or would have to wait (EAGAIN), is an event with 0 bytes.
+ */
+
+/* ssize_t pfs_send(int fd, const void* buffer, size_t size, int flags): send, bytes (WRITE). */
+PFS_API ssize_t pfs_send_at(int fd, const void* buffer, size_t size, int flags, PFS_SITE_);
+/* ssize_t pfs_recv(int fd, void* buffer, size_t size, int flags): recv, bytes (READ). */
+PFS_API ssize_t pfs_recv_at(int fd, void* buffer, size_t size, int flags, PFS_SITE_);
+/* ssize_t pfs_sendto(int fd, const void* buffer, size_t size, int flags, const struct sockaddr* to, socklen_t length): sendto, bytes (WRITE). */
+PFS_API ssize_t pfs_sendto_at(int fd, const void* buffer, size_t size, int flags, PFS_CONST_ADDRESS_ to, socklen_t length, PFS_SITE_);
+/* ssize_t pfs_recvfrom(int fd, void* buffer, size_t size, int flags, struct sockaddr* from, socklen_t* length): recvfrom, bytes (READ). */
+PFS_API ssize_t pfs_recvfrom_at(int fd, void* buffer, size_t size, int flags, PFS_ADDRESS_ from, socklen_t* length, PFS_SITE_);
+/* ssize_t pfs_sendmsg(int fd, const struct msghdr* message, int flags): sendmsg (WRITE). Bytes are in the sums; NUMBER_OF_BYTES of the event is NULL. */
+PFS_API ssize_t pfs_sendmsg_at(int fd, const struct msghdr* message, int flags, PFS_SITE_);
+/* ssize_t pfs_recvmsg(int fd, struct msghdr* message, int flags): recvmsg (READ). Bytes as in pfs_sendmsg. */
+PFS_API ssize_t pfs_recvmsg_at(int fd, struct msghdr* message, int flags, PFS_SITE_);
+/* int pfs_sendmmsg(int fd, struct mmsghdr* messages, unsigned count, int flags): sendmsg (WRITE), one event with the bytes of all that were sent. */
+PFS_API int pfs_sendmmsg_at(int fd, struct mmsghdr* messages, unsigned count, int flags, PFS_SITE_);
+/* int pfs_recvmmsg(int fd, struct mmsghdr* messages, unsigned count, int flags, struct timespec* timeout): recvmsg (READ), one event with the bytes of all. */
+PFS_API int pfs_recvmmsg_at(int fd, struct mmsghdr* messages, unsigned count, int flags, struct timespec* timeout, PFS_SITE_);
+
+/* ---- The rest ------------------------------------------------------------------------------------------------------------------
+ * poll and select wait for many descriptors at once, and an event has one object: they are the plain calls. To record a wait for one socket
+ * use pfs_socket_wait_begin with PFS_SOCKET_SELECT.
+ */
+
+/* int pfs_getsockopt(int fd, int level, int name, void* value, socklen_t* length): opt. */
+PFS_API int pfs_getsockopt_at(int fd, int level, int name, void* value, socklen_t* length, PFS_SITE_);
+/* int pfs_setsockopt(int fd, int level, int name, const void* value, socklen_t length): opt. */
+PFS_API int pfs_setsockopt_at(int fd, int level, int name, const void* value, socklen_t length, PFS_SITE_);
+/* int pfs_sockatmark(int fd): stat. */
+PFS_API int pfs_sockatmark_at(int fd, PFS_SITE_);
+
+/* ---- What only the program knows ----------------------------------------------------------------------------------------------
+ * No events. Nothing happens on a descriptor that names no socket. Not to be called while another thread closes it.
+ */
+
+/* THREAD_ID of the socket is the calling thread from here on. */
+PFS_API void pfs_socket_set_thread(int fd);
+/* STATE of the socket. */
+PFS_API void pfs_socket_set_state(int fd, enum pfs_socket_state state);
+/* IP and PORT (or path) of the socket. NULL: whatever the system says, the peer's before its own. */
+PFS_API void pfs_socket_set_address(int fd, PFS_CONST_ADDRESS_ address, socklen_t length);
+
+/* ---- Calls that the program makes itself: runtimes of other languages -----------------------------------------------------------
+ *
+ *     pfs_wait_t wait;
+ *     pfs_socket_wait_begin(&wait, fd, PFS_SOCKET_RECV, size);
+ *     ssize_t n = recv(fd, buffer, size, 0);
+ *     pfs_socket_wait_end(&wait, n);
+ */
+
+/* Follows a socket that pfs did not make; it has the address that the system knows. A name that the descriptor had is taken from it. No event.
+ * Errors: PFS_E_INVALID_ARGUMENT (key 0, fd is no socket); PFS_E_STATE if it cannot be followed (unknown key, pfs off, no room). */
+PFS_API int pfs_socket_bind(pfs_key_t key, int fd);
+/* Follows it no longer; it stays open. Its row goes, its statistics stay with the instrument. No event. */
+PFS_API void pfs_socket_unbind(int fd);
+
+/* int pfs_socket_wait_begin(pfs_wait_t* wait, int fd, enum pfs_socket_op op, int64_t requested_bytes): starts an event of the socket.
+ * requested_bytes is shown while it runs (send, recv, sendto, recvfrom; ignored for others). With PFS_SOCKET_CLOSE the descriptor is not followed
+ * from here on, and the row goes at the end: begin before the close, since another thread may get the number at once. After a connect or bind
+ * say pfs_socket_set_address(fd, NULL, 0).
+ * Returns 1 if it is looked at, else 0; pfs_socket_wait_end may be called either way, and must be called if it was 1.
+ *
+ * void pfs_socket_wait_end(pfs_wait_t* wait, int64_t bytes): ends it, in the same thread. -1 = it failed, or moves no bytes. */
+PFS_API int pfs_socket_wait_begin_at(pfs_wait_t* wait, int fd, enum pfs_socket_op op, int64_t requested_bytes, PFS_SITE_);
+PFS_API void pfs_socket_wait_end_(pfs_wait_t* wait, int64_t bytes);
+static inline void pfs_socket_wait_end(pfs_wait_t* wait, int64_t bytes) {
+  if (wait->instance != NULL) pfs_socket_wait_end_(wait, bytes);
+}
+
+#define pfs_socket(...) pfs_socket_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_socketpair(...) pfs_socketpair_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_accept(...) pfs_accept_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_accept4(...) pfs_accept4_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_bind(...) pfs_bind_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_listen(...) pfs_listen_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_connect(...) pfs_connect_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_getsockname(...) pfs_getsockname_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_getpeername(...) pfs_getpeername_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_shutdown(...) pfs_shutdown_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_send(...) pfs_send_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_recv(...) pfs_recv_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_sendto(...) pfs_sendto_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_recvfrom(...) pfs_recvfrom_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_sendmsg(...) pfs_sendmsg_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_recvmsg(...) pfs_recvmsg_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_sendmmsg(...) pfs_sendmmsg_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_recvmmsg(...) pfs_recvmmsg_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_getsockopt(...) pfs_getsockopt_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_setsockopt(...) pfs_setsockopt_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_sockatmark(...) pfs_sockatmark_at(__VA_ARGS__, __FILE__, __LINE__)
+#define pfs_socket_wait_begin(...) pfs_socket_wait_begin_at(__VA_ARGS__, __FILE__, __LINE__)
+
+#else /* PFS_DISABLE */
+
+#define pfs_socket(key, ...) (pfs_unused_key_(key), PFS_PLAIN_ socket(__VA_ARGS__))
+#define pfs_socketpair(key, ...) (pfs_unused_key_(key), PFS_PLAIN_ socketpair(__VA_ARGS__))
+#define pfs_accept(key, ...) (pfs_unused_key_(key), PFS_PLAIN_ accept(__VA_ARGS__))
+#define pfs_accept4(key, ...) (pfs_unused_key_(key), PFS_PLAIN_ accept4(__VA_ARGS__))
+#define pfs_bind(...) PFS_PLAIN_ bind(__VA_ARGS__)
+#define pfs_listen(...) PFS_PLAIN_ listen(__VA_ARGS__)
+#define pfs_connect(...) PFS_PLAIN_ connect(__VA_ARGS__)
+#define pfs_getsockname(...) PFS_PLAIN_ getsockname(__VA_ARGS__)
+#define pfs_getpeername(...) PFS_PLAIN_ getpeername(__VA_ARGS__)
+#define pfs_shutdown(...) PFS_PLAIN_ shutdown(__VA_ARGS__)
+#define pfs_send(...) PFS_PLAIN_ send(__VA_ARGS__)
+#define pfs_recv(...) PFS_PLAIN_ recv(__VA_ARGS__)
+#define pfs_sendto(...) PFS_PLAIN_ sendto(__VA_ARGS__)
+#define pfs_recvfrom(...) PFS_PLAIN_ recvfrom(__VA_ARGS__)
+#define pfs_sendmsg(...) PFS_PLAIN_ sendmsg(__VA_ARGS__)
+#define pfs_recvmsg(...) PFS_PLAIN_ recvmsg(__VA_ARGS__)
+#define pfs_sendmmsg(...) PFS_PLAIN_ sendmmsg(__VA_ARGS__)
+#define pfs_recvmmsg(...) PFS_PLAIN_ recvmmsg(__VA_ARGS__)
+#define pfs_getsockopt(...) PFS_PLAIN_ getsockopt(__VA_ARGS__)
+#define pfs_setsockopt(...) PFS_PLAIN_ setsockopt(__VA_ARGS__)
+#define pfs_sockatmark(...) PFS_PLAIN_ sockatmark(__VA_ARGS__)
+
+static inline int pfs_register_socket(const char* component PFS_UNUSED_, pfs_socket_info_t* info, int count) {
+  return pfs_register_nothing_(info, count);
+}
+static inline int pfs_socket_bind(pfs_key_t key PFS_UNUSED_, int fd PFS_UNUSED_) { return PFS_OK; }
+static inline void pfs_socket_unbind(int fd PFS_UNUSED_) {}
+static inline void pfs_socket_set_thread(int fd PFS_UNUSED_) {}
+static inline void pfs_socket_set_state(int fd PFS_UNUSED_, enum pfs_socket_state state PFS_UNUSED_) {}
+static inline void pfs_socket_set_address(int fd PFS_UNUSED_, PFS_CONST_ADDRESS_ address PFS_UNUSED_, socklen_t length PFS_UNUSED_) {}
+static inline int pfs_socket_wait_begin(pfs_wait_t* wait PFS_UNUSED_, int fd PFS_UNUSED_, enum pfs_socket_op op PFS_UNUSED_,
+                                        int64_t requested_bytes PFS_UNUSED_) {
+  return 0;
+}
+static inline void pfs_socket_wait_end(pfs_wait_t* wait PFS_UNUSED_, int64_t bytes PFS_UNUSED_) {}
+
+#endif /* PFS_DISABLE */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PERFSCHEMA_SOCKET_H */
