@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOCK_SHARED, LOCK_BRIEF, LOCK_OWN, TREE, GONE, LATE, DATA, KINDS };
+enum { LOCK_SHARED, LOCK_BRIEF, LOCK_OWN, TREE, GONE, LATE, DATA, LINK, KINDS };
 const char* const load_instruments[KINDS] = {
     "wait/synch/mutex/load/LOCK_shared", "wait/synch/mutex/load/LOCK_brief", "wait/synch/mutex/load/LOCK_own", "wait/synch/rwlock/load/tree",
-    "wait/synch/rwlock/load/gone",       "wait/synch/cond/load/late",        "wait/io/file/load/data"};
+    "wait/synch/rwlock/load/gone",       "wait/synch/cond/load/late",        "wait/io/file/load/data", "wait/io/socket/load/link"};
 enum { ACCOUNTS = 5, SHARED = 3, FILES = 6 };
 static const char* const users[ACCOUNTS] = {"", "anna", "anna", "bert", "carl"};
 static const char* const hosts[ACCOUNTS] = {"", "desk", "phone", "desk", "desk"};
@@ -149,6 +149,22 @@ static void UseData(Worker* w) {
   }
 }
 
+static void UseLink(Worker* w) {
+  char buffer[64] = {0};
+  int ends[2];
+  if (pfs_socketpair(keys[LINK], AF_UNIX, SOCK_STREAM, 0, ends) != 0) return;
+  Count(w, LINK);
+  for (uint32_t n = 1 + Random(w, 3); n > 0; --n) {
+    pfs_send(ends[0], buffer, 1 + Random(w, sizeof buffer - 1), 0);
+    pfs_recv(ends[1], buffer, sizeof buffer, 0);
+    w->counts.events[w->account][LINK] += 2;
+  }
+  pfs_shutdown(ends[0], SHUT_WR);
+  pfs_close(ends[0]);
+  pfs_close(ends[1]);
+  w->counts.events[w->account][LINK] += 3;
+}
+
 static void Change(Worker* w) {
   w->account = (int)Random(w, ACCOUNTS);
   pfs_set_account(users[w->account], hosts[w->account]);
@@ -160,7 +176,7 @@ static void Step(Worker* w) {
     case 1: UseOwn(w); break;
     case 2: UseGone(w); break;
     case 3: UseLate(w); break;
-    case 4:
+    case 4: UseLink(w); break;
     case 5: UseData(w); break;
     case 6:
       if (Random(w, 8) == 0) Change(w);
@@ -202,9 +218,10 @@ int load_start(const char* where, int n, long seed) {
   static pfs_rwlock_info_t rwlocks[] = {{&keys[TREE], "tree", 0, NULL}, {&keys[GONE], "gone", 0, NULL}};
   static pfs_cond_info_t conds[] = {{&keys[LATE], "late", 0, NULL}};
   static pfs_file_info_t files[] = {{&keys[DATA], "data", 0, NULL}};
+  static pfs_socket_info_t sockets[] = {{&keys[LINK], "link", 0, NULL}};
   snprintf(folder, sizeof folder, "%s", where);
   if (pfs_register_mutex("load", mutexes, 3) || pfs_register_rwlock("load", rwlocks, 2) || pfs_register_cond("load", conds, 1)) return -1;
-  if (pfs_register_file("load", files, 1)) return -1;
+  if (pfs_register_file("load", files, 1) || pfs_register_socket("load", sockets, 1)) return -1;
   for (int i = 0; i < SHARED; ++i) pfs_mutex_init(keys[LOCK_SHARED], &shared[i], NULL);
   pfs_rwlock_init(keys[TREE], &tree, NULL);
   pfs_cond_init(keys[LATE], &late, NULL);
