@@ -1,75 +1,42 @@
-// bindings/bind_locks.cpp: pfs.Lock, and the waits of one's own behind pfs.wait.
-//
-// Lock is a type of its own in the C API of Python: two calls of it per `with` block are what a program pays, and a pybind11
-// method costs several times a plain one.
-#include "bindings.h"  // Python.h comes first
+// bindings/bind_locks.cpp: pfs.Lock and pfs.RLock.
+#include "locks.h"  // Python.h comes first
 
 #include <structmember.h>
 
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cmath>
 #include <cstddef>
-#include <map>
-#include <memory>
 #include <string>
-
-#include "perfschema/pfs.h"
 
 namespace perfschema::bindings {
 
 namespace {
 
-// ---- Lock ------------------------------------------------------------------------------------------------------------------------
+PyTypeObject* lock_type;
+PyTypeObject* rlock_type;
 
-struct LockObject {
-  PyObject_HEAD
-  PyThread_type_lock lock;
-  pfs_instance_t* instance;    // nullptr = not instrumented
-  PyObject* name;              // full name
-  PyObject* weak_references;
-  std::atomic<char> is_locked;  // what locked() says, and what makes release() legal
-};
+unsigned long Me() { return PyThread_get_thread_ident(); }
 
-LockObject* AsLock(PyObject* object) { return reinterpret_cast<LockObject*>(object); }
-
-// Runs a function of C++ for the interpreter: exceptions become Python's.
-template <typename Function>
-PyObject* Guarded(Function&& function) {
-  try {
-    return function();
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const StatusError& error) {
-    py::set_error(py::module_::import("pfs.errors").attr(error.python_class()), error.what());
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+PyObject* MakeLock(PyTypeObject* type, const std::string& name) {
+  const uint32_t key = RegisterName(NameFamily::kMutex, name);
+  py::str full(FullName(NameFamily::kMutex, name));
+  PyObject* object = type->tp_alloc(type, 0);
+  if (object == nullptr) return nullptr;
+  LockObject* self = AsLock(object);
+  self->lock = PyThread_allocate_lock();
+  self->name = full.release().ptr();
+  if (self->lock == nullptr) {
+    Py_DECREF(object);
+    PyErr_SetString(PyExc_RuntimeError, "can't allocate lock");
+    return nullptr;
   }
-  return nullptr;
+  self->instance = pfs_mutex_create(key, object);
+  return object;
 }
 
 PyObject* LockNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"name", nullptr};
   PyObject* name = nullptr;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "U:Lock", const_cast<char**>(names), &name)) return nullptr;
-  return Guarded([&]() -> PyObject* {
-    const auto text = py::reinterpret_borrow<py::str>(name).cast<std::string>();
-    const uint32_t key = RegisterName(NameFamily::kMutex, text);
-    const py::str full(FullName(NameFamily::kMutex, text));
-    PyObject* object = type->tp_alloc(type, 0);
-    if (object == nullptr) return nullptr;
-    LockObject* self = AsLock(object);
-    self->lock = PyThread_allocate_lock();
-    self->name = py::object(full).release().ptr();
-    if (self->lock == nullptr) {
-      Py_DECREF(object);
-      PyErr_SetString(PyExc_RuntimeError, "can't allocate lock");
-      return nullptr;
-    }
-    self->instance = pfs_mutex_create(key, object);
-    return object;
-  });
+  return Guarded([&] { return MakeLock(type, py::reinterpret_borrow<py::str>(name).cast<std::string>()); });
 }
 
 void LockDealloc(PyObject* object) {
@@ -77,9 +44,8 @@ void LockDealloc(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
   if (self->lock != nullptr) {
-    // Freeing a held lock is undefined for some kinds of lock.
-    if (self->is_locked.load(std::memory_order_relaxed) != 0) {
-      pfs_mutex_released(self->instance);
+    if (self->depth != 0) {  // freeing a held lock is undefined for some kinds of lock
+      HideOwner(self->instance);
       PyThread_release_lock(self->lock);
     }
     PyThread_free_lock(self->lock);
@@ -90,85 +56,78 @@ void LockDealloc(PyObject* object) {
   Py_DECREF(type);
 }
 
-// Waits without the GIL, to the end or to a signal whose handler raises. -1: a Python exception is set.
-int WaitForLock(LockObject* self, double timeout) {
-  using Clock = std::chrono::steady_clock;
-  const bool forever = timeout < 0;
-  const auto limit = forever ? Clock::time_point::max() : Clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(std::ceil(timeout * 1e9)));
-  PY_TIMEOUT_T micros = forever ? -1 : static_cast<PY_TIMEOUT_T>(std::ceil(timeout * 1e6));
-  for (;;) {
-    PyLockStatus status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = PyThread_acquire_lock_timed(self->lock, micros, 1);
-    Py_END_ALLOW_THREADS;
-    if (status == PY_LOCK_ACQUIRED) return 1;
-    if (status == PY_LOCK_FAILURE) return 0;
-    if (Py_MakePendingCalls() < 0) return -1;
-    if (!forever) {
-      const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - Clock::now()).count();
-      // As the standard lock does: the time is over, one last look.
-      micros = left > 0 ? static_cast<PY_TIMEOUT_T>(left) : 0;
-    }
-  }
-}
-
 // One event per acquire, whatever becomes of it.
-PyObject* Acquire(LockObject* self, bool blocking, double timeout) {
+template <LockKind kKind>
+PyObject* Acquire(LockObject* self, const Limits& limits) {
   pfs_wait_t wait;
   wait.instance = nullptr;
   if (pfs_enabled(self->instance)) {
     const CallSite site = FindCallSite();
-    const pfs_lock_op op = !blocking ? PFS_TRY_LOCK : timeout < 0 ? PFS_LOCK : PFS_TIMED_LOCK;
-    pfs_mutex_wait_begin_at(&wait, self->instance, op, site.file, site.line);
+    pfs_mutex_wait_begin_at(&wait, self->instance, limits.op(), site.file, site.line);
   }
-  int got = PyThread_acquire_lock_timed(self->lock, 0, 0) == PY_LOCK_ACQUIRED ? 1 : 0;
-  if (got == 0 && blocking && timeout != 0) got = WaitForLock(self, timeout);
-  pfs_mutex_wait_end(&wait, got == 1 ? 0 : got == 0 ? (blocking ? ETIMEDOUT : EBUSY) : EINTR, PFS_NO_SPINS);
-  if (got < 0) return nullptr;
-  if (got == 1) self->is_locked.store(1, std::memory_order_relaxed);
-  return PyBool_FromLong(got);
+  if (kKind == LockKind::kRLock && self->depth != 0 && self->owner == Me()) {
+    pfs_mutex_wait_end(&wait, 0, PFS_NO_SPINS);
+    ++self->depth;
+    Py_RETURN_TRUE;
+  }
+  Waited waited = TryThreadLock(self->lock) ? Waited::kGot : Waited::kTimeOver;
+  if (waited != Waited::kGot && limits.may_wait()) waited = WaitForThreadLock(self->lock, limits.timeout);
+  pfs_mutex_wait_end(&wait, ResultOf(waited, limits.blocking), PFS_NO_SPINS);
+  if (waited == Waited::kInterrupted) return nullptr;
+  if (waited == Waited::kTimeOver) Py_RETURN_FALSE;
+  self->depth = 1;
+  if (kKind == LockKind::kRLock) self->owner = Me();
+  Py_RETURN_TRUE;
 }
 
-PyObject* LockAcquire(PyObject* object, PyObject* args, PyObject* keywords) {
-  static const char* names[] = {"blocking", "timeout", nullptr};
-  int blocking = 1;
-  PyObject* limit = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|pO:acquire", const_cast<char**>(names), &blocking, &limit)) return nullptr;
-  double timeout = -1;
-  if (limit != nullptr) {
-    timeout = PyFloat_AsDouble(limit);
-    if (timeout == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  }
-  if (std::isnan(timeout)) {
-    PyErr_SetString(PyExc_ValueError, "Invalid value NaN (not a number)");
-  } else if (timeout < 0 && timeout != -1) {
-    PyErr_SetString(PyExc_ValueError, "timeout value must be a non-negative number");
-  } else if (!blocking && timeout != -1) {
-    PyErr_SetString(PyExc_ValueError, "can't specify a timeout for a non-blocking call");
-  } else if (timeout * 1e6 > static_cast<double>(PY_TIMEOUT_MAX)) {
-    PyErr_SetString(PyExc_OverflowError, "timeout value is too large");
-  } else {
-    return Acquire(AsLock(object), blocking != 0, timeout);
-  }
-  return nullptr;
-}
-
-PyObject* LockEnter(PyObject* object, PyObject*) { return Acquire(AsLock(object), true, -1); }
-
-PyObject* LockRelease(PyObject* object, PyObject*) {
-  LockObject* self = AsLock(object);
-  if (self->is_locked.exchange(0, std::memory_order_relaxed) == 0) {
+template <LockKind kKind>
+PyObject* Release(LockObject* self) {
+  if (kKind == LockKind::kLock && self->depth == 0) {
     PyErr_SetString(PyExc_RuntimeError, "release unlocked lock");
     return nullptr;
   }
-  pfs_mutex_released(self->instance);
-  PyThread_release_lock(self->lock);
+  if (kKind == LockKind::kRLock && !IsOwned(kKind, self)) {
+    PyErr_SetString(PyExc_RuntimeError, "cannot release un-acquired lock");
+    return nullptr;
+  }
+  if (--self->depth == 0) {
+    HideOwner(self->instance);
+    PyThread_release_lock(self->lock);
+  } else if (self->instance != nullptr && self->instance->owner >> 48 != 0) {
+    pfs_mutex_released(self->instance);  // one level; the outermost was perhaps not looked at
+  }
   Py_RETURN_NONE;
 }
 
-PyObject* LockExit(PyObject* object, PyObject* const*, Py_ssize_t) { return LockRelease(object, nullptr); }
+// ---- Methods ---------------------------------------------------------------------------------------------------------------------------
 
-PyObject* LockLocked(PyObject* object, PyObject*) { return PyBool_FromLong(AsLock(object)->is_locked.load(std::memory_order_relaxed)); }
+template <LockKind kKind>
+PyObject* LockAcquire(PyObject* object, PyObject* args, PyObject* keywords) {
+  Limits limits;
+  return ParseLimits(args, keywords, &limits) ? Acquire<kKind>(AsLock(object), limits) : nullptr;
+}
+
+template <LockKind kKind>
+PyObject* LockEnter(PyObject* object, PyObject*) {
+  return Acquire<kKind>(AsLock(object), {});
+}
+
+template <LockKind kKind>
+PyObject* LockRelease(PyObject* object, PyObject*) {
+  return Release<kKind>(AsLock(object));
+}
+
+template <LockKind kKind>
+PyObject* LockExit(PyObject* object, PyObject* const*, Py_ssize_t) {
+  return Release<kKind>(AsLock(object));
+}
+
+PyObject* LockLocked(PyObject* object, PyObject*) { return PyBool_FromLong(AsLock(object)->depth != 0); }
+
+template <LockKind kKind>
+PyObject* LockIsOwned(PyObject* object, PyObject*) {
+  return PyBool_FromLong(IsOwned(kKind, AsLock(object)));
+}
 
 // In the child of a fork() nobody holds the lock.
 PyObject* LockAtForkReinit(PyObject* object, PyObject*) {
@@ -176,129 +135,173 @@ PyObject* LockAtForkReinit(PyObject* object, PyObject*) {
   const PyThread_type_lock fresh = PyThread_allocate_lock();
   if (fresh == nullptr) return PyErr_NoMemory();
   self->lock = fresh;  // the old one may be held by a thread that is no more: it is left behind
-  pfs_mutex_released(self->instance);
-  self->is_locked.store(0, std::memory_order_relaxed);
+  HideOwner(self->instance);
+  self->depth = self->owner = 0;
   Py_RETURN_NONE;
+}
+
+// Two functions that threading.Condition knows.
+
+PyObject* RLockReleaseSave(PyObject* object, PyObject*) {
+  LockObject* self = AsLock(object);
+  if (self->depth == 0) {
+    PyErr_SetString(PyExc_RuntimeError, "cannot release un-acquired lock");
+    return nullptr;
+  }
+  const KeptLock kept = LetGo(self);
+  return Py_BuildValue("kk", kept.depth, kept.owner);
+}
+
+PyObject* RLockAcquireRestore(PyObject* object, PyObject* state) {
+  KeptLock kept;
+  if (!PyArg_Parse(state, "(kk):_acquire_restore", &kept.depth, &kept.owner)) return nullptr;
+  LockObject* self = AsLock(object);
+  pfs_wait_t wait;
+  wait.instance = nullptr;
+  if (pfs_enabled(self->instance)) {
+    const CallSite site = FindCallSite();
+    pfs_mutex_wait_begin_at(&wait, self->instance, PFS_LOCK, site.file, site.line);
+  }
+  AwaitThreadLock(self->lock);
+  pfs_mutex_wait_end(&wait, 0, PFS_NO_SPINS);
+  self->depth = kept.depth;
+  self->owner = kept.owner;
+  Py_RETURN_NONE;
+}
+
+PyObject* RLockRecursionCount(PyObject* object, PyObject*) {
+  LockObject* self = AsLock(object);
+  return PyLong_FromUnsignedLong(IsOwned(LockKind::kRLock, self) ? self->depth : 0);
 }
 
 PyObject* LockRepr(PyObject* object) {
   LockObject* self = AsLock(object);
-  return PyUnicode_FromFormat("<%s pfs.Lock object '%U' at %p>", self->is_locked.load(std::memory_order_relaxed) != 0 ? "locked" : "unlocked",
-                              self->name, object);
+  const char* state = self->depth != 0 ? "locked" : "unlocked";
+  return PyUnicode_FromFormat("<%s pfs.Lock object '%U' at %p>", state, self->name, object);
+}
+
+PyObject* RLockRepr(PyObject* object) {
+  LockObject* self = AsLock(object);
+  return PyUnicode_FromFormat("<%s %s object '%U' owner=%lu count=%lu at %p>", self->depth != 0 ? "locked" : "unlocked",
+                              Py_TYPE(object)->tp_name, self->name, self->owner, self->depth, object);
 }
 
 PyObject* LockName(PyObject* object, void*) { return Py_NewRef(AsLock(object)->name); }
 
-template <typename Function>
-PyCFunction AsMethod(Function* function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+// ---- Types -----------------------------------------------------------------------------------------------------------------------------
+
+PyMemberDef lock_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(LockObject, weak_references), READONLY, nullptr},
+                              {nullptr, 0, 0, 0, nullptr}};
+PyGetSetDef lock_properties[] = {{"name", LockName, nullptr, "Full name of the instrument.", nullptr},
+                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyTypeObject* MakeType(PyObject* module, const char* name, unsigned int flags, reprfunc repr, PyMethodDef* methods, const char* doc) {
+  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(LockNew)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(LockDealloc)},
+                         {Py_tp_repr, reinterpret_cast<void*>(repr)},
+                         {Py_tp_methods, methods},
+                         {Py_tp_members, lock_members},
+                         {Py_tp_getset, lock_properties},
+                         {Py_tp_doc, const_cast<char*>(doc)},
+                         {0, nullptr}};
+  PyType_Spec spec = {name, sizeof(LockObject), 0, flags, slots};
+  return reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
 }
 
-PyObject* MakeLockType(PyObject* module) {
+PyTypeObject* MakeLockType(PyObject* module) {
+  constexpr LockKind kKind = LockKind::kLock;
   static PyMethodDef methods[] = {
-      {"acquire", AsMethod(LockAcquire), METH_VARARGS | METH_KEYWORDS,
+      {"acquire", AsMethod(LockAcquire<kKind>), METH_VARARGS | METH_KEYWORDS,
        "acquire($self, blocking=True, timeout=-1)\n--\n\nTakes the lock; waits for it if blocking, for at most `timeout` seconds if given.\n"
        "Returns True if the lock was taken. Waiting releases the GIL; a signal handler that raises ends it."},
-      {"release", LockRelease, METH_NOARGS,
+      {"release", LockRelease<kKind>, METH_NOARGS,
        "release($self)\n--\n\nLets the lock go; any thread may. RuntimeError if it is not locked."},
       {"locked", LockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if somebody holds the lock."},
-      {"__enter__", LockEnter, METH_NOARGS, "__enter__($self)\n--\n\nTakes the lock."},
-      {"__exit__", AsMethod(LockExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nLets the lock go."},
+      {"__enter__", LockEnter<kKind>, METH_NOARGS, "__enter__($self)\n--\n\nTakes the lock."},
+      {"__exit__", AsMethod(LockExit<kKind>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nLets the lock go."},
+      {"_is_owned", LockIsOwned<kKind>, METH_NOARGS, nullptr},
       {"_at_fork_reinit", LockAtForkReinit, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr}};
-  static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(LockObject, weak_references), READONLY, nullptr},
-                                  {nullptr, 0, 0, 0, nullptr}};
-  static PyGetSetDef properties[] = {{"name", LockName, nullptr, "Full name of the instrument.", nullptr},
-                                     {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
       "Lock(name)\n--\n\n"
       "A mutual-exclusion lock that is an instrumented mutex: a drop-in for threading.Lock.\n\n"
       "Lock('myapp/LOCK_queue') counts as wait/synch/mutex/myapp/LOCK_queue; the full name is accepted too. One event per acquire;\n"
       "SOURCE is the file and line of the caller. Waiting releases the GIL, and the time that is measured is that of the wait.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names.";
-  static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(LockNew)},
-                                {Py_tp_dealloc, reinterpret_cast<void*>(LockDealloc)},
-                                {Py_tp_repr, reinterpret_cast<void*>(LockRepr)},
-                                {Py_tp_methods, methods},
-                                {Py_tp_members, members},
-                                {Py_tp_getset, properties},
-                                {Py_tp_doc, const_cast<char*>(doc)},
-                                {0, nullptr}};
-  static PyType_Spec spec = {"pfs.Lock", sizeof(LockObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
-  return PyType_FromModuleAndSpec(module, &spec, nullptr);
+  return MakeType(module, "pfs.Lock", Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, LockRepr, methods, doc);
 }
 
-// ---- Waits of one's own ------------------------------------------------------------------------------------------------------------
-
-// Where a program waits for something: one per name, made at its first use, there for ever.
-struct WaitPoint {
-  std::string name;
-  pfs_instance_t* instance;
-};
-
-WaitPoint* FindWaitPoint(const std::string& name) {
-  static auto& points = *new std::map<std::string, WaitPoint*>;
-  std::string full = FullName(NameFamily::kMutex, name);
-  WaitPoint*& point = points[full];
-  if (point == nullptr) {
-    auto fresh = std::make_unique<WaitPoint>(WaitPoint{full, nullptr});
-    fresh->instance = pfs_mutex_create(RegisterName(NameFamily::kMutex, name), fresh.get());
-    point = fresh.release();
-  }
-  return point;
-}
-
-// The waits that a thread is in. They fill from the end, so that inner ones have lower addresses, as on a stack: the library takes
-// waits at lower addresses than a new one's for left behind.
-// Threads: owner thread.
-struct OpenWaits {
-  static constexpr int kMost = 64;
-  struct Entry {
-    const WaitPoint* point;  // nullptr = ended
-    pfs_wait_t wait;
-  } entries[kMost];
-  int used;
-};
-thread_local OpenWaits t_open_waits;
-
-void BeginWait(const WaitPoint* point) {
-  OpenWaits& open = t_open_waits;
-  if (open.used == OpenWaits::kMost) return;  // far deeper than events are recorded
-  OpenWaits::Entry& entry = open.entries[OpenWaits::kMost - ++open.used];
-  entry.point = point;
-  entry.wait.instance = nullptr;
-  if (pfs_enabled(point->instance)) {
-    const CallSite site = FindCallSite();
-    pfs_mutex_wait_begin_at(&entry.wait, point->instance, PFS_LOCK, site.file, site.line);
-  }
-}
-
-// Ends the innermost open wait at this point. Nothing happens if this thread has none (it began elsewhere, or too deep).
-void EndWait(const WaitPoint* point) {
-  OpenWaits& open = t_open_waits;
-  for (int depth = open.used; depth > 0; --depth) {
-    OpenWaits::Entry& entry = open.entries[OpenWaits::kMost - depth];
-    if (entry.point != point) continue;
-    // Not 0: several threads may be in the wait at once, so that each counts for itself.
-    pfs_mutex_wait_end(&entry.wait, EBUSY, PFS_NO_SPINS);
-    entry.point = nullptr;
-    break;
-  }
-  while (open.used > 0 && open.entries[OpenWaits::kMost - open.used].point == nullptr) --open.used;
+PyTypeObject* MakeRLockType(PyObject* module) {
+  constexpr LockKind kKind = LockKind::kRLock;
+  static PyMethodDef methods[] = {
+      {"acquire", AsMethod(LockAcquire<kKind>), METH_VARARGS | METH_KEYWORDS,
+       "acquire($self, blocking=True, timeout=-1)\n--\n\n"
+       "Takes the lock, once more if this thread has it; waits for it if blocking, for at most `timeout` seconds if given.\n"
+       "Returns True if the lock was taken. Waiting releases the GIL; a signal handler that raises ends it."},
+      {"release", LockRelease<kKind>, METH_NOARGS,
+       "release($self)\n--\n\nLets the lock go once; it is free after as many calls as acquire() had. RuntimeError if this thread does not hold it."},
+      {"locked", LockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if somebody holds the lock."},
+      {"__enter__", AsMethod(LockAcquire<kKind>), METH_VARARGS | METH_KEYWORDS, "__enter__($self, blocking=True, timeout=-1)\n--\n\nTakes the lock."},
+      {"__exit__", AsMethod(LockExit<kKind>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nLets the lock go."},
+      {"_is_owned", LockIsOwned<kKind>, METH_NOARGS, nullptr},
+      {"_recursion_count", RLockRecursionCount, METH_NOARGS, nullptr},
+      {"_release_save", RLockReleaseSave, METH_NOARGS, nullptr},
+      {"_acquire_restore", RLockAcquireRestore, METH_O, nullptr},
+      {"_at_fork_reinit", LockAtForkReinit, METH_NOARGS, nullptr},
+      {nullptr, nullptr, 0, nullptr}};
+  static const char doc[] =
+      "RLock(name)\n--\n\n"
+      "A lock that its holder may take again: a drop-in for threading.RLock, as an instrumented mutex.\n\n"
+      "RLock('myapp/LOCK_tree') counts as wait/synch/mutex/myapp/LOCK_tree. One event per acquire, also for those of the thread that\n"
+      "holds it already. LOCKED_BY_THREAD_ID of mutex_instances is NULL again when the last level is released.\n\n"
+      "Raises InvalidValue for a name that breaks the rules of instrument names.";
+  return MakeType(module, "pfs.RLock", Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, RLockRepr, methods, doc);
 }
 
 }  // namespace
 
-void BindLocks(py::module_& m) {
-  PyObject* type = MakeLockType(m.ptr());
-  if (type == nullptr) throw py::error_already_set();
-  m.attr("Lock") = py::reinterpret_steal<py::object>(type);
+// ---- For conditions --------------------------------------------------------------------------------------------------------------------
 
-  py::class_<WaitPoint, std::unique_ptr<WaitPoint, py::nodelete>>(m, "WaitPoint", "Where a program waits for something of its own.")
-      .def(py::init(&FindWaitPoint), py::arg("name"))
-      .def_property_readonly("name", [](const WaitPoint& point) { return point.name; })
-      .def("begin", [](const WaitPoint& point) { BeginWait(&point); })
-      .def("end", [](const WaitPoint& point) { EndWait(&point); });
+LockKind KindOf(PyObject* object) {
+  const PyTypeObject* type = Py_TYPE(object);
+  return type == lock_type ? LockKind::kLock : type == rlock_type ? LockKind::kRLock : LockKind::kOther;
+}
+
+PyObject* MakeRLock(const std::string& name) {
+  return Guarded([&] { return MakeLock(rlock_type, name); });
+}
+
+PyObject* AcquireLock(LockKind kind, LockObject* lock, const Limits& limits) {
+  return kind == LockKind::kLock ? Acquire<LockKind::kLock>(lock, limits) : Acquire<LockKind::kRLock>(lock, limits);
+}
+
+PyObject* ReleaseLock(LockKind kind, LockObject* lock) {
+  return kind == LockKind::kLock ? Release<LockKind::kLock>(lock) : Release<LockKind::kRLock>(lock);
+}
+
+// Who holds a Lock is not known: that somebody does is all that threading.Condition asks, too.
+bool IsOwned(LockKind kind, const LockObject* lock) { return lock->depth != 0 && (kind == LockKind::kLock || lock->owner == Me()); }
+
+KeptLock LetGo(LockObject* lock) {
+  const KeptLock kept{lock->depth, lock->owner, HideOwner(lock->instance)};
+  lock->depth = lock->owner = 0;
+  PyThread_release_lock(lock->lock);
+  return kept;
+}
+
+void TakeBack(LockObject* lock, const KeptLock& kept) {
+  AwaitThreadLock(lock->lock);
+  lock->depth = kept.depth;
+  lock->owner = kept.owner;
+  if (lock->instance != nullptr) __atomic_store_n(&lock->instance->owner, kept.shown_owner, __ATOMIC_RELAXED);
+}
+
+void BindLocks(py::module_& m) {
+  lock_type = MakeLockType(m.ptr());
+  rlock_type = lock_type == nullptr ? nullptr : MakeRLockType(m.ptr());
+  if (rlock_type == nullptr) throw py::error_already_set();
+  m.attr("Lock") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(lock_type));
+  m.attr("RLock") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(rlock_type));
 }
 
 }  // namespace perfschema::bindings

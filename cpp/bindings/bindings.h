@@ -31,20 +31,22 @@ inline void RaiseIfBad(Status status, const char* python_class = nullptr) {
   if (!status.ok()) throw StatusError(std::move(status), python_class);
 }
 
-// Where the running Python code was called from: the innermost frame outside this package. `file` lives as long as the process.
+// Where the running Python code was called from: the innermost frame outside this package, and outside threading, queue and socket. `file`
+// lives as long as the process. Throws nothing, leaves no exception. May collect garbage, so that any finalizer runs.
 // Threads: the GIL is held.
 struct CallSite {
   const char* file;  // nullptr = no Python frame
   uint32_t line;
 };
 CallSite FindCallSite();
+void StartCallSites();  // before that
 
 // The calling thread has the name that it is to have: FindCallSite does not give it one.
 void KeepThreadName();
 
 // Registers "component/name", or the full name that begins with `family`, and gives its key; 0 if pfs is off or has no room for it.
 // `what` is what the user calls such a name, for the message. Throws StatusError for a name that breaks the rules.
-enum class NameFamily { kMutex, kFile };
+enum class NameFamily { kMutex, kFile };  // as in the table in common.cpp
 uint32_t RegisterName(NameFamily family, const std::string& name);
 // The full name that RegisterName gives it.
 std::string FullName(NameFamily family, const std::string& name);
@@ -53,5 +55,6 @@ void BindFiles(py::module_& m);
 void BindLocks(py::module_& m);
 void BindSetup(py::module_& m);
 void BindTables(py::module_& m);
+void BindWaits(py::module_& m);
 
 }  // namespace perfschema::bindings

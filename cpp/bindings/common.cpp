@@ -27,18 +27,42 @@ const char* StatusError::python_class() const {
 
 namespace {
 
+// Whose code is it? A call through our package, or through a module of the standard library that is built on locks and sockets of whoever
+// uses it, is its caller's call.
+enum class Whose { kUsers, kStandard, kOurs };
+
 struct FileName {
   const char* text;
-  bool ours;  // part of this package: not where the user called from
+  Whose whose;
 };
+
+// The folders by which Whose is told.
+struct Folders {
+  std::string ours;
+  std::string standard;
+};
+Folders& TheFolders() {
+  static auto& folders = *new Folders;
+  return folders;
+}
+
+Whose WhoseFile(const std::string& name) {
+  const Folders& folders = TheFolders();
+  if (name.starts_with(folders.ours)) return Whose::kOurs;
+  if (name.starts_with(folders.standard)) {
+    const std::string_view rest = std::string_view(name).substr(folders.standard.size());
+    for (std::string_view passes_on : {"threading.py", "queue.py", "socket.py"}) {
+      if (rest == passes_on) return Whose::kStandard;
+    }
+  }
+  return Whose::kUsers;
+}
 
 // The file of a code object. The library tells call sites apart by the address of the name, so each name is kept for ever, once.
 const FileName& KeepFileName(PyObject* name) {
   // By object: the same code gives the same object. The reference that is kept makes sure that its address is not used again.
   static auto& by_object = *new std::unordered_map<PyObject*, FileName>;
   static auto& by_text = *new std::map<std::string, FileName>;
-  static const std::string& package = *new std::string(
-      py::str(py::module_::import("os.path").attr("dirname")(py::module_::import("pfs").attr("__file__"))).cast<std::string>() + "/");
   if (const auto known = by_object.find(name); known != by_object.end()) return known->second;
   Py_ssize_t length = 0;
   const char* text = PyUnicode_AsUTF8AndSize(name, &length);
@@ -48,7 +72,7 @@ const FileName& KeepFileName(PyObject* name) {
     length = 1;
   }
   auto [place, is_new] = by_text.try_emplace(std::string(text, static_cast<size_t>(length)));
-  if (is_new) place->second = {place->first.c_str(), place->first.starts_with(package)};
+  if (is_new) place->second = {place->first.c_str(), WhoseFile(place->first)};
   if (by_object.size() < 4096) {  // code that is made again and again has a new object each time
     Py_INCREF(name);
     return by_object.emplace(name, place->second).first->second;
@@ -65,6 +89,7 @@ void KeepThreadName() { t_thread_has_name = true; }
 namespace {
 
 // Threads of Python are shown as thread/python/<name in threading>. Those that Python does not know keep the name that they have.
+// Runs no code of Python: a signal handler might raise in it.
 void NameThisThread() {
   t_thread_has_name = true;
   std::string name = "MainThread";
@@ -72,39 +97,60 @@ void NameThisThread() {
     const py::dict active = threading.attr("_active");
     const py::int_ ident(PyThread_get_thread_ident());
     if (!active.contains(ident)) return;
-    name = py::str(active[ident].attr("name")).cast<std::string>();
+    name = py::str(active[ident].attr("_name")).cast<std::string>();
   }
-  PyErr_Clear();
   pfs_set_thread_name(("python/" + name.substr(0, 100)).c_str());
 }
 
 }  // namespace
 
 CallSite FindCallSite() {
-  if (!t_thread_has_name) NameThisThread();
+  if (!t_thread_has_name) {
+    try {
+      NameThisThread();
+    } catch (const std::exception&) {  // no name is no reason to fail
+      PyErr_Clear();
+    }
+  }
   CallSite site{nullptr, 0};
+  bool is_users = false;
   PyFrameObject* frame = PyEval_GetFrame();  // borrowed
   Py_XINCREF(frame);
-  while (frame != nullptr) {
+  while (frame != nullptr && !is_users) {
     PyCodeObject* code = PyFrame_GetCode(frame);
     const FileName& file = KeepFileName(code->co_filename);
     Py_DECREF(code);
-    if (!file.ours) {
+    is_users = file.whose == Whose::kUsers;
+    // Where no user's code is on the stack, as in a thread whose function is a method of ours, the standard library called.
+    if (is_users || (file.whose == Whose::kStandard && site.file == nullptr)) {
       const int line = PyFrame_GetLineNumber(frame);
       site = {file.text, line > 0 ? static_cast<uint32_t>(line) : 0};
-      Py_DECREF(frame);
-      break;
     }
-    PyFrameObject* caller = PyFrame_GetBack(frame);
+    PyFrameObject* caller = is_users ? nullptr : PyFrame_GetBack(frame);
     Py_DECREF(frame);
     frame = caller;
   }
   return site;
 }
 
+void StartCallSites() {
+  const auto folder_of = [](const char* module) {
+    return py::str(py::module_::import("os.path").attr("dirname")(py::module_::import(module).attr("__file__"))).cast<std::string>() + "/";
+  };
+  TheFolders() = {folder_of("pfs"), folder_of("os")};
+}
+
 namespace {
 
-std::string_view Prefix(NameFamily family) { return family == NameFamily::kMutex ? "wait/synch/mutex/" : "wait/io/file/"; }
+struct FamilyOfNames {
+  std::string_view prefix;
+  int (*register_one)(const char* component, pfs_instrument_info* info, int count);
+};
+const FamilyOfNames& Facts(NameFamily family) {
+  static const FamilyOfNames families[] = {{"wait/synch/mutex/", pfs_register_mutex}, {"wait/io/file/", pfs_register_file}};
+  return families[static_cast<int>(family)];
+}
+std::string_view Prefix(NameFamily family) { return Facts(family).prefix; }
 
 [[noreturn]] void RefuseName(NameFamily family, const std::string& name, const std::string& why) {
   throw StatusError(Status(Code::kInvalidArgument,
@@ -142,7 +188,7 @@ uint32_t RegisterName(NameFamily family, const std::string& name) {
   const auto [component, rest] = SplitName(family, name);
   pfs_key_t key = 0;
   pfs_instrument_info info{&key, rest.c_str(), 0, nullptr};
-  const int rc = family == NameFamily::kMutex ? pfs_register_mutex(component.c_str(), &info, 1) : pfs_register_file(component.c_str(), &info, 1);
+  const int rc = Facts(family).register_one(component.c_str(), &info, 1);
   if (rc == PFS_E_INVALID_ARGUMENT) RefuseName(family, name, pfs_last_error());
   if (key != 0) keys[{family, name}] = key;
   return key;

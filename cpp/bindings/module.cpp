@@ -13,8 +13,10 @@ PYBIND11_MODULE(_core, m) {
       py::set_error(py::module_::import("pfs.errors").attr(error.python_class()), error.what());
     }
   });
+  StartCallSites();
   BindTables(m);
   BindSetup(m);
   BindLocks(m);
+  BindWaits(m);
   BindFiles(m);
 }

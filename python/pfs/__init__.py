@@ -47,7 +47,7 @@ except ImportError as error:
     )
     raise
 
-from pfs._core import Lock
+from pfs._core import Lock, RLock
 from pfs.files import open
 from pfs.instrument import wait
 from pfs.setup import setup_consumers, setup_instruments, setup_timers, status, threads, variables
@@ -73,6 +73,7 @@ __all__ = [
     "set_thread_name",
     # Instrumenting
     "Lock",
+    "RLock",
     "open",
     "wait",
     # Building C and C++ programs

@@ -1,0 +1,143 @@
+// bindings/locks.h: what the types of locks share: how they wait, and what a condition needs of the lock under it.
+#pragma once
+
+#include "bindings.h"  // Python.h comes first
+
+#include "perfschema/pfs.h"
+
+namespace perfschema::bindings {
+
+// ---- Types in the C API of Python --------------------------------------------------------------------------------------------------
+//
+// Locks are such types because two calls of one per `with` block are what a program pays, and a pybind11 method costs several times a
+// plain one. Their functions are C to the interpreter: nothing may be thrown out of them, hence Guarded where something may be thrown.
+//
+// A daemon thread that waits when the interpreter ends is unwound by pthread_exit: no function that waits has destructors to run.
+
+template <typename Function>
+PyCFunction AsMethod(Function* function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+// Sets the Python exception that belongs to the one of C++ being handled.
+void SetPythonError();
+
+template <typename Function>
+PyObject* Guarded(Function&& function) {
+  try {
+    return function();
+  } catch (const std::exception&) {  // not (...): that is pthread_exit
+    SetPythonError();
+  }
+  return nullptr;
+}
+
+// ---- Waiting -------------------------------------------------------------------------------------------------------------------------
+
+// Arguments of an acquire(), as threading.Lock takes them.
+struct Limits {
+  bool blocking = true;
+  double timeout = -1;  // seconds; -1 = none
+
+  bool may_wait() const { return blocking && timeout != 0; }
+  pfs_lock_op op() const { return !blocking ? PFS_TRY_LOCK : timeout < 0 ? PFS_LOCK : PFS_TIMED_LOCK; }
+};
+// False: a Python exception is set.
+bool ParseLimits(PyObject* args, PyObject* keywords, Limits* limits);
+// A number of seconds that a lock can wait for, or too small. False: a Python exception is set.
+bool ParseTimeout(PyObject* number, double* timeout);
+
+enum class Waited { kGot, kTimeOver, kInterrupted };
+// What the end of an event is told.
+int ResultOf(Waited waited, bool blocking = true);
+
+// Takes the lock, without waiting.
+inline bool TryThreadLock(PyThread_type_lock lock) { return PyThread_acquire_lock_timed(lock, 0, 0) == PY_LOCK_ACQUIRED; }
+// Waits for it without the GIL. A signal's handler runs meanwhile; kInterrupted: it raised, its exception is set.
+Waited WaitForThreadLock(PyThread_type_lock lock, double timeout);
+// To the end, whatever signals come: their handlers run later.
+void AwaitThreadLock(PyThread_type_lock lock);
+
+// One thread in a line of waiting threads. Not on its stack: a thread that pthread_exit ends stays in line.
+// Threads: the GIL is held.
+struct Waiter {
+  PyThread_type_lock lock;  // held until it is woken
+  Waiter* previous;
+  Waiter* next;
+  unsigned long thread;
+  bool wants_write;  // RWLock
+  bool is_woken;     // and out of the line
+
+  // Of the calling thread. nullptr: a Python exception is set.
+  static Waiter* Make();
+  void Free();
+};
+
+// First come, first served. In a forked child those who waited are no more, but for the thread that called fork() (in a signal handler).
+// Threads: the GIL is held.
+class Line {
+ public:
+  Waiter* first() { return Refresh(), first_; }
+  bool is_empty() { return first() == nullptr; }
+  size_t size() { return Refresh(), size_; }
+  void Join(Waiter* waiter);
+  void Leave(Waiter* waiter);
+  // Takes the first out of the line and lets it run.
+  void Wake();
+  void Forget() { first_ = last_ = nullptr, size_ = 0; }
+  // Of an object that dies. Whoever is left in line is no more.
+  void Free();
+
+ private:
+  void Refresh();
+
+  Waiter* first_ = nullptr;
+  Waiter* last_ = nullptr;
+  size_t size_ = 0;
+  unsigned forks_ = 0;  // that this process had seen when the line was last looked at
+};
+void StartLines();  // before the first
+
+// ---- Lock and RLock --------------------------------------------------------------------------------------------------------------------
+
+// Threads: the GIL is held.
+struct LockObject {
+  PyObject_HEAD
+  PyThread_type_lock lock;
+  pfs_instance_t* instance;  // nullptr = not instrumented
+  PyObject* name;            // full name
+  PyObject* weak_references;
+  unsigned long depth;  // how often it is held; 0 = free. What locked() says, and what makes release() legal
+  unsigned long owner;  // RLock: the thread that holds it
+};
+inline LockObject* AsLock(PyObject* object) { return reinterpret_cast<LockObject*>(object); }
+
+enum class LockKind { kOther, kLock, kRLock };  // kOther: an object that has acquire() and release()
+LockKind KindOf(PyObject* object);              // subclasses are kOther: they may have methods of their own
+
+// A new RLock. `name` as for the class. nullptr: a Python exception is set.
+PyObject* MakeRLock(const std::string& name);
+
+// True, False, or nullptr and a Python exception. REQUIRES: not kOther.
+PyObject* AcquireLock(LockKind kind, LockObject* lock, const Limits& limits);
+// None, or nullptr and a Python exception. REQUIRES: not kOther.
+PyObject* ReleaseLock(LockKind kind, LockObject* lock);
+
+// A wait for a condition lets its lock go and takes it back within one event, that of the condition. REQUIRES: not kOther.
+struct KeptLock {
+  unsigned long depth, owner;
+  uint64_t shown_owner;
+};
+bool IsOwned(LockKind kind, const LockObject* lock);
+KeptLock LetGo(LockObject* lock);
+void TakeBack(LockObject* lock, const KeptLock& kept);
+
+// The lock shows no holder from here on.
+inline uint64_t HideOwner(pfs_instance_t* instance) {
+  if (instance == nullptr) return 0;
+  const uint64_t owner = __atomic_load_n(&instance->owner, __ATOMIC_RELAXED);
+  if (owner != 0) __atomic_store_n(&instance->owner, uint64_t{0}, __ATOMIC_RELAXED);
+  return owner;
+}
+
+}  // namespace perfschema::bindings

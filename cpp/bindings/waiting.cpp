@@ -1,0 +1,169 @@
+// bindings/waiting.cpp: arguments of acquire(), waiting without the GIL, lines of waiting threads.
+#include "locks.h"  // Python.h comes first
+
+#include <pthread.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+
+namespace perfschema::bindings {
+
+void SetPythonError() {
+  try {
+    throw;
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const StatusError& error) {
+    py::set_error(py::module_::import("pfs.errors").attr(error.python_class()), error.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
+
+bool ParseTimeout(PyObject* number, double* timeout) {
+  *timeout = PyFloat_AsDouble(number);
+  if (*timeout == -1 && PyErr_Occurred() != nullptr) return false;
+  if (*timeout * 1e6 > static_cast<double>(PY_TIMEOUT_MAX)) {
+    PyErr_SetString(PyExc_OverflowError, "timeout value is too large");
+    return false;
+  }
+  return true;
+}
+
+bool ParseLimits(PyObject* args, PyObject* keywords, Limits* limits) {
+  static const char* names[] = {"blocking", "timeout", nullptr};
+  int blocking = 1;
+  PyObject* timeout = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|pO:acquire", const_cast<char**>(names), &blocking, &timeout)) return false;
+  limits->blocking = blocking != 0;
+  if (timeout == nullptr) return true;
+  if (!ParseTimeout(timeout, &limits->timeout)) return false;
+  if (std::isnan(limits->timeout)) {
+    PyErr_SetString(PyExc_ValueError, "Invalid value NaN (not a number)");
+  } else if (limits->timeout < 0 && limits->timeout != -1) {
+    PyErr_SetString(PyExc_ValueError, "timeout value must be a non-negative number");
+  } else if (!limits->blocking && limits->timeout != -1) {
+    PyErr_SetString(PyExc_ValueError, "can't specify a timeout for a non-blocking call");
+  } else {
+    return true;
+  }
+  return false;
+}
+
+int ResultOf(Waited waited, bool blocking) {
+  switch (waited) {
+    case Waited::kGot: return 0;
+    case Waited::kTimeOver: return blocking ? ETIMEDOUT : EBUSY;
+    case Waited::kInterrupted: break;
+  }
+  return EINTR;
+}
+
+Waited WaitForThreadLock(PyThread_type_lock lock, double timeout) {
+  using Clock = std::chrono::steady_clock;
+  constexpr double kAges = 1e9;  // seconds: as a point in time it might not fit
+  const bool forever = timeout < 0;
+  const auto limit = forever || timeout > kAges ? Clock::time_point::max()
+                                                : Clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(std::ceil(timeout * 1e9)));
+  PY_TIMEOUT_T micros = forever ? -1 : static_cast<PY_TIMEOUT_T>(std::ceil(timeout * 1e6));
+  for (;;) {
+    PyLockStatus status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = PyThread_acquire_lock_timed(lock, micros, 1);
+    Py_END_ALLOW_THREADS;
+    if (status == PY_LOCK_ACQUIRED) return Waited::kGot;
+    if (status == PY_LOCK_FAILURE) return Waited::kTimeOver;
+    if (Py_MakePendingCalls() < 0) return Waited::kInterrupted;
+    if (!forever && timeout <= kAges) {
+      const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - Clock::now()).count();
+      // As the standard lock does: the time is over, one last look.
+      micros = left > 0 ? static_cast<PY_TIMEOUT_T>(left) : 0;
+    }
+  }
+}
+
+void AwaitThreadLock(PyThread_type_lock lock) {
+  if (TryThreadLock(lock)) return;
+  Py_BEGIN_ALLOW_THREADS;
+  PyThread_acquire_lock(lock, WAIT_LOCK);
+  Py_END_ALLOW_THREADS;
+}
+
+Waiter* Waiter::Make() {
+  auto* waiter = static_cast<Waiter*>(PyMem_Malloc(sizeof(Waiter)));
+  if (waiter != nullptr) {
+    *waiter = {PyThread_allocate_lock(), nullptr, nullptr, PyThread_get_thread_ident(), false, false};
+    if (waiter->lock != nullptr) {
+      PyThread_acquire_lock(waiter->lock, NOWAIT_LOCK);
+      return waiter;
+    }
+    PyMem_Free(waiter);
+  }
+  PyErr_NoMemory();
+  return nullptr;
+}
+
+void Waiter::Free() {
+  PyThread_free_lock(lock);
+  PyMem_Free(this);
+}
+
+namespace {
+
+// Of this process and those that it was forked from; and the thread that lives on in a forked child.
+unsigned forks;
+unsigned long survivor;
+
+}  // namespace
+
+void StartLines() {
+  pthread_atfork(nullptr, nullptr, [] {
+    ++forks;
+    survivor = PyThread_get_thread_ident();
+  });
+}
+
+void Line::Refresh() {
+  if (__builtin_expect(forks_ == forks, 1)) return;
+  forks_ = forks;
+  for (Waiter* waiter = first_; waiter != nullptr;) {
+    Waiter* next = waiter->next;
+    if (waiter->thread != survivor) Leave(waiter);  // and is never freed: its lock may be in any state
+    waiter = next;
+  }
+}
+
+void Line::Join(Waiter* waiter) {
+  Refresh();
+  waiter->previous = last_;
+  (last_ == nullptr ? first_ : last_->next) = waiter;
+  last_ = waiter;
+  ++size_;
+}
+
+void Line::Leave(Waiter* waiter) {
+  (waiter->previous == nullptr ? first_ : waiter->previous->next) = waiter->next;
+  (waiter->next == nullptr ? last_ : waiter->next->previous) = waiter->previous;
+  waiter->previous = waiter->next = nullptr;
+  --size_;
+}
+
+void Line::Wake() {
+  Waiter* waiter = first_;
+  Leave(waiter);
+  waiter->is_woken = true;
+  PyThread_release_lock(waiter->lock);
+}
+
+void Line::Free() {
+  while (first_ != nullptr) {
+    Waiter* waiter = first_;
+    Leave(waiter);
+    waiter->Free();
+  }
+}
+
+}  // namespace perfschema::bindings
