@@ -143,12 +143,21 @@ bool TakeLockBack(ConditionObject* self, Kept* kept) {
   Py_DECREF(kept->state);
   const bool done = result != nullptr;
   Py_XDECREF(result);
-  if (done) {
-    PyErr_Restore(type, error, trace);
-  } else if (type != nullptr) {
-    _PyErr_ChainExceptions(type, error, trace);
+  if (done || type == nullptr) {
+    if (done) PyErr_Restore(type, error, trace);
+    return done;
   }
-  return done;
+  // As in a `finally`: the new one, in the context of the old one.
+  PyErr_NormalizeException(&type, &error, &trace);
+  if (trace != nullptr) PyException_SetTraceback(error, trace);
+  PyObject *new_type, *new_error, *new_trace;
+  PyErr_Fetch(&new_type, &new_error, &new_trace);
+  PyErr_NormalizeException(&new_type, &new_error, &new_trace);
+  PyException_SetContext(new_error, error);  // takes it over
+  Py_DECREF(type);
+  Py_XDECREF(trace);
+  PyErr_Restore(new_type, new_error, new_trace);
+  return false;
 }
 
 // ---- Waiting and waking ----------------------------------------------------------------------------------------------------------------

@@ -147,7 +147,8 @@ struct FamilyOfNames {
   int (*register_one)(const char* component, pfs_instrument_info* info, int count);
 };
 const FamilyOfNames& Facts(NameFamily family) {
-  static const FamilyOfNames families[] = {{"wait/synch/mutex/", pfs_register_mutex}, {"wait/io/file/", pfs_register_file}};
+  static const FamilyOfNames families[] = {{"wait/synch/mutex/", pfs_register_mutex}, {"wait/io/file/", pfs_register_file},
+                                           {"wait/synch/rwlock/", pfs_register_rwlock}, {"wait/synch/cond/", pfs_register_cond}};
   return families[static_cast<int>(family)];
 }
 std::string_view Prefix(NameFamily family) { return Facts(family).prefix; }
@@ -177,10 +178,12 @@ std::pair<std::string, std::string> SplitName(NameFamily family, const std::stri
 
 }  // namespace
 
-std::string FullName(NameFamily family, const std::string& name) {
+std::string ShortName(NameFamily family, const std::string& name) {
   const auto [component, rest] = SplitName(family, name);
-  return std::string(Prefix(family)) + component + "/" + rest;
+  return component + "/" + rest;
 }
+
+std::string FullName(NameFamily family, const std::string& name) { return std::string(Prefix(family)) + ShortName(family, name); }
 
 uint32_t RegisterName(NameFamily family, const std::string& name) {
   static auto& keys = *new std::map<std::pair<NameFamily, std::string>, uint32_t>;  // registered names stay for ever

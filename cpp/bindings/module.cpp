@@ -1,5 +1,6 @@
 // bindings/module.cpp: the module pfs._core. Thin: each file binds one group of functions.
-#include "bindings.h"
+#include "locks.h"  // Python.h comes first
+
 #include "perfschema/pfs.h"
 
 PYBIND11_MODULE(_core, m) {
@@ -16,7 +17,11 @@ PYBIND11_MODULE(_core, m) {
   StartCallSites();
   BindTables(m);
   BindSetup(m);
+  StartLines();
   BindLocks(m);
+  BindConditions(m);
+  BindRWLocks(m);
+  BindQueues(m);
   BindWaits(m);
   BindFiles(m);
 }

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
+    from pfs.locks import Barrier, BoundedSemaphore, Event, Semaphore
+    from pfs.queues import LifoQueue, PriorityQueue, Queue
 
 from pfs import errors
 from pfs.errors import (
@@ -47,7 +49,7 @@ except ImportError as error:
     )
     raise
 
-from pfs._core import Lock, RLock
+from pfs._core import Condition, Lock, RLock, RWLock, SimpleQueue
 from pfs.files import open
 from pfs.instrument import wait
 from pfs.setup import setup_consumers, setup_instruments, setup_timers, status, threads, variables
@@ -74,6 +76,16 @@ __all__ = [
     # Instrumenting
     "Lock",
     "RLock",
+    "RWLock",
+    "Condition",
+    "Semaphore",
+    "BoundedSemaphore",
+    "Event",
+    "Barrier",
+    "Queue",
+    "LifoQueue",
+    "PriorityQueue",
+    "SimpleQueue",
     "open",
     "wait",
     # Building C and C++ programs
@@ -94,6 +106,23 @@ __all__ = [
     "UnknownTable",
     "__version__",
 ]
+
+
+# Names of modules that are imported when they are first asked for: they stand on modules that not every program needs.
+_LATER = {
+    "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
+    "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _LATER.items():
+        if name in names:
+            from importlib import import_module
+
+            value = globals()[name] = getattr(import_module(module), name)
+            return value
+    raise AttributeError(f"module 'pfs' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

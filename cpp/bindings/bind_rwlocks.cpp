@@ -1,0 +1,312 @@
+// bindings/bind_rwlocks.cpp: pfs.RWLock. First come, first served: readers that stand in line one after another go in together.
+#include "locks.h"  // Python.h comes first
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <string>
+
+namespace perfschema::bindings {
+
+namespace {
+
+struct Reader {
+  unsigned long thread;
+  unsigned long depth;  // how often it has the lock
+};
+
+// Who lets go hands over: what a waiter was given it has, though it may not have run yet.
+// Threads: the GIL is held.
+struct RWLockObject {
+  PyObject_HEAD
+  pfs_instance_t* instance;  // nullptr = not instrumented
+  PyObject* name;            // full name
+  PyObject* weak_references;
+  unsigned long writer;  // 0 = none
+  Reader* readers;
+  size_t reader_count;
+  size_t reader_room;
+  Line line;
+
+  Reader* FindReader(unsigned long thread) {
+    for (size_t i = 0; i < reader_count; ++i) {
+      if (readers[i].thread == thread) return &readers[i];
+    }
+    return nullptr;
+  }
+
+  // Room for one more reader and for all that stand in line: giving the lock cannot fail. False: a Python exception is set.
+  bool KeepRoom() {
+    const size_t needed = reader_count + line.size() + 1;
+    if (needed <= reader_room) return true;
+    auto* more = static_cast<Reader*>(PyMem_Realloc(readers, 2 * needed * sizeof(Reader)));
+    if (more == nullptr) return PyErr_NoMemory(), false;
+    readers = more;
+    reader_room = 2 * needed;
+    return true;
+  }
+
+  // A thread that reads may always read once more: it would wait for itself behind a writer in line.
+  bool IsFreeFor(bool write, unsigned long thread) {
+    if (write) return writer == 0 && reader_count == 0 && line.is_empty();
+    return writer == 0 && (line.is_empty() || FindReader(thread) != nullptr);
+  }
+
+  void Give(bool write, unsigned long thread) {
+    if (write) {
+      writer = thread;
+    } else if (Reader* reader = FindReader(thread); reader != nullptr) {
+      ++reader->depth;
+    } else {
+      readers[reader_count++] = {thread, 1};
+    }
+  }
+
+  void TakeAway(bool write, unsigned long thread) {
+    if (write) {
+      writer = 0;
+    } else if (Reader* reader = FindReader(thread); --reader->depth == 0) {
+      *reader = readers[--reader_count];
+    }
+  }
+
+  // To those in line whose turn it is.
+  void HandOver() {
+    while (Waiter* next = line.first()) {
+      if (writer != 0 || (next->wants_write && reader_count != 0)) return;
+      Give(next->wants_write, next->thread);
+      line.Wake();
+    }
+  }
+};
+
+RWLockObject* AsRWLock(PyObject* object) { return reinterpret_cast<RWLockObject*>(object); }
+
+PyObject* MakeRWLock(PyTypeObject* type, const std::string& name) {
+  const uint32_t key = RegisterName(NameFamily::kRwlock, name);
+  py::str full(FullName(NameFamily::kRwlock, name));
+  PyObject* object = type->tp_alloc(type, 0);
+  if (object == nullptr) return nullptr;
+  RWLockObject* self = AsRWLock(object);
+  self->name = full.release().ptr();
+  self->instance = pfs_rwlock_create(key, object);
+  return object;
+}
+
+PyObject* RWLockNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"name", nullptr};
+  PyObject* name = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U:RWLock", const_cast<char**>(names), &name)) return nullptr;
+  return Guarded([&] { return MakeRWLock(type, py::reinterpret_borrow<py::str>(name).cast<std::string>()); });
+}
+
+void RWLockDealloc(PyObject* object) {
+  RWLockObject* self = AsRWLock(object);
+  PyTypeObject* type = Py_TYPE(object);
+  if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
+  self->line.Free();
+  PyMem_Free(self->readers);
+  pfs_rwlock_discard(self->instance);
+  Py_XDECREF(self->name);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+pfs_rwlock_op OperationOf(bool write, const Limits& limits) {
+  switch (limits.op()) {
+    case PFS_TRY_LOCK: return write ? PFS_TRY_WRITE_LOCK : PFS_TRY_READ_LOCK;
+    case PFS_TIMED_LOCK: return write ? PFS_TIMED_WRITE_LOCK : PFS_TIMED_READ_LOCK;
+    default: return write ? PFS_WRITE_LOCK : PFS_READ_LOCK;
+  }
+}
+
+// Stands in line until it is given the lock.
+Waited Queue(RWLockObject* self, bool write, double timeout) {
+  Waiter* waiter = self->KeepRoom() ? Waiter::Make() : nullptr;
+  if (waiter == nullptr) return Waited::kInterrupted;
+  waiter->wants_write = write;
+  self->line.Join(waiter);
+  Waited waited = WaitForThreadLock(waiter->lock, timeout);
+  if (waiter->is_woken && waited == Waited::kTimeOver) waited = Waited::kGot;  // just in time
+  if (!waiter->is_woken) self->line.Leave(waiter);
+  if (waiter->is_woken && waited == Waited::kInterrupted) self->TakeAway(write, waiter->thread);
+  if (waited != Waited::kGot) self->HandOver();  // a writer that leaves lets readers behind it in
+  waiter->Free();
+  return waited;
+}
+
+// One event per acquire, whatever becomes of it.
+template <bool kWrite>
+PyObject* Acquire(RWLockObject* self, const Limits& limits) {
+  const unsigned long me = PyThread_get_thread_ident();
+  if (limits.may_wait() && (self->writer == me || (kWrite && self->FindReader(me) != nullptr))) {
+    PyErr_Format(PyExc_RuntimeError, "this thread %s the lock already and would wait for itself", self->writer == me ? "writes under" : "reads under");
+    return nullptr;
+  }
+  pfs_wait_t wait;
+  wait.instance = nullptr;
+  if (pfs_enabled(self->instance)) {
+    const CallSite site = FindCallSite();
+    pfs_rwlock_wait_begin_at(&wait, self->instance, OperationOf(kWrite, limits), site.file, site.line);
+  }
+  Waited waited = Waited::kTimeOver;
+  if (self->IsFreeFor(kWrite, me)) {
+    waited = self->KeepRoom() ? Waited::kGot : Waited::kInterrupted;
+    if (waited == Waited::kGot) self->Give(kWrite, me);
+  } else if (limits.may_wait()) {
+    waited = Queue(self, kWrite, limits.timeout);
+  }
+  pfs_rwlock_wait_end(&wait, ResultOf(waited, limits.blocking), PFS_NO_SPINS);
+  if (waited == Waited::kInterrupted) return nullptr;
+  return PyBool_FromLong(waited == Waited::kGot);
+}
+
+template <bool kWrite>
+PyObject* Release(RWLockObject* self) {
+  const unsigned long me = PyThread_get_thread_ident();
+  if (kWrite ? self->writer != me : self->FindReader(me) == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, kWrite ? "release_write() without acquire_write()" : "release_read() without acquire_read()");
+    return nullptr;
+  }
+  pfs_rwlock_released(self->instance, kWrite ? PFS_WRITE_LOCK : PFS_READ_LOCK);
+  self->TakeAway(kWrite, me);
+  self->HandOver();
+  Py_RETURN_NONE;
+}
+
+template <bool kWrite>
+PyObject* RWLockAcquire(PyObject* object, PyObject* args, PyObject* keywords) {
+  Limits limits;
+  return ParseLimits(args, keywords, &limits) ? Acquire<kWrite>(AsRWLock(object), limits) : nullptr;
+}
+
+template <bool kWrite>
+PyObject* RWLockRelease(PyObject* object, PyObject*) {
+  return Release<kWrite>(AsRWLock(object));
+}
+
+PyObject* RWLockLocked(PyObject* object, PyObject*) {
+  RWLockObject* self = AsRWLock(object);
+  return PyBool_FromLong(self->writer != 0 || self->reader_count != 0);
+}
+
+// In the child of a fork() nobody holds the lock and nobody waits.
+PyObject* RWLockAtForkReinit(PyObject* object, PyObject*) {
+  RWLockObject* self = AsRWLock(object);
+  HideOwner(self->instance);
+  self->writer = 0;
+  self->reader_count = 0;
+  self->line.Forget();
+  Py_RETURN_NONE;
+}
+
+PyObject* RWLockRepr(PyObject* object) {
+  RWLockObject* self = AsRWLock(object);
+  return PyUnicode_FromFormat("<%s pfs.RWLock object '%U' readers=%zu waiting=%zu at %p>", self->writer != 0 ? "write-locked" : "unlocked",
+                              self->name, self->reader_count, self->line.size(), object);
+}
+
+PyObject* RWLockName(PyObject* object, void*) { return Py_NewRef(AsRWLock(object)->name); }
+
+// ---- What read() and write() give --------------------------------------------------------------------------------------------------------
+
+struct GuardObject {
+  PyObject_HEAD
+  PyObject* lock;
+};
+PyTypeObject* guard_types[2];
+
+template <bool kWrite>
+PyObject* RWLockGuard(PyObject* object, PyObject*) {
+  auto* guard = PyObject_New(GuardObject, guard_types[kWrite]);
+  if (guard == nullptr) return nullptr;
+  guard->lock = Py_NewRef(object);
+  return reinterpret_cast<PyObject*>(guard);
+}
+
+RWLockObject* LockOf(PyObject* guard) { return AsRWLock(reinterpret_cast<GuardObject*>(guard)->lock); }
+
+template <bool kWrite>
+PyObject* GuardEnter(PyObject* object, PyObject*) {
+  return Acquire<kWrite>(LockOf(object), {});
+}
+
+template <bool kWrite>
+PyObject* GuardExit(PyObject* object, PyObject* const*, Py_ssize_t) {
+  return Release<kWrite>(LockOf(object));
+}
+
+void GuardDealloc(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  Py_DECREF(reinterpret_cast<GuardObject*>(object)->lock);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+template <bool kWrite>
+PyTypeObject* MakeGuardType(PyObject* module) {
+  static PyMethodDef methods[] = {
+      {"__enter__", GuardEnter<kWrite>, METH_NOARGS, "__enter__($self)\n--\n\nTakes the lock."},
+      {"__exit__", AsMethod(GuardExit<kWrite>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nLets the lock go."},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(GuardDealloc)}, {Py_tp_methods, methods}, {0, nullptr}};
+  static PyType_Spec spec = {kWrite ? "pfs._core.WriteGuard" : "pfs._core.ReadGuard", sizeof(GuardObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  return reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
+}
+
+PyObject* MakeRWLockType(PyObject* module) {
+  static PyMethodDef methods[] = {
+      {"read", RWLockGuard<false>, METH_NOARGS, "read($self)\n--\n\n`with lock.read():` holds the lock for reading."},
+      {"write", RWLockGuard<true>, METH_NOARGS, "write($self)\n--\n\n`with lock.write():` holds the lock for writing."},
+      {"acquire_read", AsMethod(RWLockAcquire<false>), METH_VARARGS | METH_KEYWORDS,
+       "acquire_read($self, blocking=True, timeout=-1)\n--\n\n"
+       "Takes the lock for reading; waits for it if blocking, for at most `timeout` seconds if given. Returns True if it was taken.\n"
+       "A thread that reads may read again, at once. RuntimeError if it writes: it would wait for itself."},
+      {"acquire_write", AsMethod(RWLockAcquire<true>), METH_VARARGS | METH_KEYWORDS,
+       "acquire_write($self, blocking=True, timeout=-1)\n--\n\n"
+       "Takes the lock for writing; waits for it if blocking, for at most `timeout` seconds if given. Returns True if it was taken.\n"
+       "RuntimeError if this thread holds it already, either way: it would wait for itself."},
+      {"release_read", RWLockRelease<false>, METH_NOARGS,
+       "release_read($self)\n--\n\nLets the lock go once. RuntimeError if this thread does not read."},
+      {"release_write", RWLockRelease<true>, METH_NOARGS, "release_write($self)\n--\n\nLets the lock go. RuntimeError if this thread does not write."},
+      {"locked", RWLockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if anybody holds the lock, either way."},
+      {"_at_fork_reinit", RWLockAtForkReinit, METH_NOARGS, nullptr},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(RWLockObject, weak_references), READONLY, nullptr},
+                                  {nullptr, 0, 0, 0, nullptr}};
+  static PyGetSetDef properties[] = {{"name", RWLockName, nullptr, "Full name of the instrument.", nullptr},
+                                     {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static const char doc[] =
+      "RWLock(name)\n--\n\n"
+      "A lock for many readers or one writer, as an instrumented read-write lock.\n\n"
+      "    lock = pfs.RWLock('myapp/RW_cache')\n"
+      "    with lock.read(): ...\n"
+      "    with lock.write(): ...\n\n"
+      "It counts as wait/synch/rwlock/myapp/RW_cache; rwlock_instances shows who writes and how many read. One event per acquire:\n"
+      "read_lock, write_lock, try_read_lock, try_write_lock. First come, first served: neither readers nor writers starve.\n"
+      "Waiting releases the GIL; a signal handler that raises ends it.\n\n"
+      "Raises InvalidValue for a name that breaks the rules of instrument names.";
+  static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(RWLockNew)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(RWLockDealloc)},
+                                {Py_tp_repr, reinterpret_cast<void*>(RWLockRepr)},
+                                {Py_tp_methods, methods},
+                                {Py_tp_members, members},
+                                {Py_tp_getset, properties},
+                                {Py_tp_doc, const_cast<char*>(doc)},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"pfs.RWLock", sizeof(RWLockObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+  return PyType_FromModuleAndSpec(module, &spec, nullptr);
+}
+
+}  // namespace
+
+void BindRWLocks(py::module_& m) {
+  guard_types[false] = MakeGuardType<false>(m.ptr());
+  guard_types[true] = MakeGuardType<true>(m.ptr());
+  PyObject* type = MakeRWLockType(m.ptr());
+  if (type == nullptr || guard_types[false] == nullptr || guard_types[true] == nullptr) throw py::error_already_set();
+  m.attr("RWLock") = py::reinterpret_steal<py::object>(type);
+}
+
+}  // namespace perfschema::bindings

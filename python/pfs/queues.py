@@ -1,0 +1,65 @@
+"""Queues: those of ``queue``, standing on a ``pfs.Lock`` and three ``pfs.Condition``.
+
+A queue "myapp/QUEUE_jobs" makes a lock ``wait/synch/mutex/myapp/QUEUE_jobs``, with an event for each call, and the conditions
+
+    wait/synch/cond/myapp/QUEUE_jobs/not_empty         get() that found nothing: consumers wait for work
+    wait/synch/cond/myapp/QUEUE_jobs/not_full          put() that found no room: producers wait for consumers
+    wait/synch/cond/myapp/QUEUE_jobs/all_tasks_done    join()
+
+with an event for each time that a thread waits.
+"""
+
+from __future__ import annotations
+
+import queue
+
+from pfs._core import Condition, Lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+else:
+    T = "T"
+
+__all__ = ["LifoQueue", "PriorityQueue", "Queue"]
+
+
+class Queue(queue.Queue[T]):
+    """A queue, first in, first out, whose waits are seen: a drop-in for ``queue.Queue``.
+
+    ``Queue("myapp/QUEUE_jobs", 100)``: what it makes stands at the top of this module. ``queue.Empty`` and ``queue.Full`` are the standard
+    ones.
+
+    Raises:
+        InvalidValue: the name breaks the rules of instrument names.
+    """
+
+    __module__ = "pfs"  # where users find it
+
+    def __init__(self, name: str, maxsize: int = 0) -> None:
+        super().__init__(maxsize)
+        mutex = Lock(name)
+        short = name.removeprefix("wait/synch/mutex/")
+        self.mutex = mutex  # type: ignore[assignment]
+        self.not_empty = Condition(f"{short}/not_empty", mutex)  # type: ignore[assignment]
+        self.not_full = Condition(f"{short}/not_full", mutex)  # type: ignore[assignment]
+        self.all_tasks_done = Condition(f"{short}/all_tasks_done", mutex)  # type: ignore[assignment]
+
+    @property
+    def name(self) -> str:
+        """Full name of the instrument of its lock."""
+        return self.mutex.name  # type: ignore[no-any-return, attr-defined]
+
+
+class PriorityQueue(Queue[T], queue.PriorityQueue[T]):
+    """A queue that gives the smallest item first: a drop-in for ``queue.PriorityQueue``. Instruments as ``Queue``."""
+
+    __module__ = "pfs"  # where users find it
+
+
+class LifoQueue(Queue[T], queue.LifoQueue[T]):
+    """A queue that gives the youngest item first: a drop-in for ``queue.LifoQueue``. Instruments as ``Queue``."""
+
+    __module__ = "pfs"  # where users find it
