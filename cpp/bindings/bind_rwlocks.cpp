@@ -306,6 +306,8 @@ void BindRWLocks(py::module_& m) {
   guard_types[true] = MakeGuardType<true>(m.ptr());
   PyObject* type = MakeRWLockType(m.ptr());
   if (type == nullptr || guard_types[false] == nullptr || guard_types[true] == nullptr) throw py::error_already_set();
+  m.attr("ReadGuard") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(guard_types[false]));
+  m.attr("WriteGuard") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(guard_types[true]));
   m.attr("RWLock") = py::reinterpret_steal<py::object>(type);
 }
 

@@ -1,7 +1,8 @@
 """Semaphores, events and barriers: those of ``threading``, standing on a ``pfs.Condition``.
 
-They behave as the standard classes because they are them, but for the condition inside. It and its lock have the name that is given:
-``wait/synch/cond/<name>`` has an event for each time that a thread waits, ``wait/synch/mutex/<name>`` one for each call, waiting or not.
+They behave as the standard classes because they are them, but for the condition inside. It and its lock have the name that is
+given: ``wait/synch/cond/<name>`` has an event for each time that a thread waits, ``wait/synch/mutex/<name>`` one for each call,
+waiting or not.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["Barrier", "BoundedSemaphore", "Event", "Semaphore"]
 
 
-def condition(name: str) -> Condition:
+def _condition(name: str) -> Condition:
     """A condition whose lock has its name, and is a plain lock."""
-    return Condition(name, Lock(name.removeprefix("wait/synch/cond/")))
+    return Condition(name, Lock(str.removeprefix(name, "wait/synch/cond/")))
 
 
 class _Named:
@@ -36,8 +37,8 @@ class _Named:
 class Semaphore(_Named, threading.Semaphore):
     """A semaphore whose waits are seen: a drop-in for ``threading.Semaphore``.
 
-    ``Semaphore("myapp/SEM_slots", 4)`` makes a condition ``wait/synch/cond/myapp/SEM_slots``, with an event for each acquire that has to
-    wait, and a lock ``wait/synch/mutex/myapp/SEM_slots``, with an event for each acquire and release.
+    ``Semaphore("myapp/SEM_slots", 4)`` makes a condition ``wait/synch/cond/myapp/SEM_slots``, with an event for each time that an
+    acquire waits, and a lock ``wait/synch/mutex/myapp/SEM_slots``, with an event for each acquire and release.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.
@@ -48,7 +49,7 @@ class Semaphore(_Named, threading.Semaphore):
 
     def __init__(self, name: str, value: int = 1) -> None:
         super().__init__(value)
-        self._cond = condition(name)
+        self._cond = _condition(name)
 
 
 class BoundedSemaphore(Semaphore, threading.BoundedSemaphore):
@@ -63,8 +64,8 @@ class BoundedSemaphore(Semaphore, threading.BoundedSemaphore):
 class Event(_Named, threading.Event):
     """A flag to wait for: a drop-in for ``threading.Event``.
 
-    ``Event("myapp/EVENT_ready")`` makes a condition ``wait/synch/cond/myapp/EVENT_ready``, with an event for each wait that finds the flag
-    not set, and a lock ``wait/synch/mutex/myapp/EVENT_ready``, with an event for each call of ``set``, ``clear`` and ``wait``.
+    ``Event("myapp/EVENT_ready")`` makes a condition ``wait/synch/cond/myapp/EVENT_ready``, with an event for each wait that finds
+    the flag not set, and a lock ``wait/synch/mutex/myapp/EVENT_ready``, with an event for each ``set``, ``clear`` and ``wait``.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.
@@ -74,14 +75,14 @@ class Event(_Named, threading.Event):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._cond = condition(name)
+        self._cond = _condition(name)
 
 
 class Barrier(_Named, threading.Barrier):
     """A point where threads wait for one another: a drop-in for ``threading.Barrier``.
 
-    ``Barrier("myapp/BARRIER_step", 4)`` makes a condition ``wait/synch/cond/myapp/BARRIER_step``, with events for the threads that wait for
-    the last one, and a lock ``wait/synch/mutex/myapp/BARRIER_step``.
+    ``Barrier("myapp/BARRIER_step", 4)`` makes a condition ``wait/synch/cond/myapp/BARRIER_step``, with events for the threads
+    that wait for the last one, and a lock ``wait/synch/mutex/myapp/BARRIER_step``.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.
@@ -89,6 +90,8 @@ class Barrier(_Named, threading.Barrier):
 
     __module__ = "pfs"  # where users find it
 
-    def __init__(self, name: str, parties: int, action: Callable[[], None] | None = None, timeout: float | None = None) -> None:
+    def __init__(
+        self, name: str, parties: int, action: Callable[[], None] | None = None, timeout: float | None = None
+    ) -> None:
         super().__init__(parties, action, timeout)
-        self._cond = condition(name)
+        self._cond = _condition(name)

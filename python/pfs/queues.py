@@ -1,13 +1,4 @@
-"""Queues: those of ``queue``, standing on a ``pfs.Lock`` and three ``pfs.Condition``.
-
-A queue "myapp/QUEUE_jobs" makes a lock ``wait/synch/mutex/myapp/QUEUE_jobs``, with an event for each call, and the conditions
-
-    wait/synch/cond/myapp/QUEUE_jobs/not_empty         get() that found nothing: consumers wait for work
-    wait/synch/cond/myapp/QUEUE_jobs/not_full          put() that found no room: producers wait for consumers
-    wait/synch/cond/myapp/QUEUE_jobs/all_tasks_done    join()
-
-with an event for each time that a thread waits.
-"""
+"""Queues: those of ``queue``, standing on a ``pfs.Lock`` and three ``pfs.Condition``."""
 
 from __future__ import annotations
 
@@ -19,9 +10,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from _typeshed import SupportsRichComparison
+
     T = TypeVar("T")
+    Ordered = TypeVar("Ordered", bound=SupportsRichComparison)
 else:
-    T = "T"
+    T = Ordered = "T"
 
 __all__ = ["LifoQueue", "PriorityQueue", "Queue"]
 
@@ -29,8 +23,9 @@ __all__ = ["LifoQueue", "PriorityQueue", "Queue"]
 class Queue(queue.Queue[T]):
     """A queue, first in, first out, whose waits are seen: a drop-in for ``queue.Queue``.
 
-    ``Queue("myapp/QUEUE_jobs", 100)``: what it makes stands at the top of this module. ``queue.Empty`` and ``queue.Full`` are the standard
-    ones.
+    ``Queue("myapp/QUEUE_jobs", 100)`` makes a lock ``wait/synch/mutex/myapp/QUEUE_jobs``, with an event for each call, and
+    the conditions ``wait/synch/cond/myapp/QUEUE_jobs/not_empty``, ``.../not_full`` and ``.../all_tasks_done``, with an event for
+    each time that a thread waits in ``get``, ``put`` and ``join``. ``queue.Empty`` and ``queue.Full`` are the standard ones.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.
@@ -53,7 +48,7 @@ class Queue(queue.Queue[T]):
         return self.mutex.name  # type: ignore[no-any-return, attr-defined]
 
 
-class PriorityQueue(Queue[T], queue.PriorityQueue[T]):
+class PriorityQueue(Queue[Ordered], queue.PriorityQueue[Ordered]):
     """A queue that gives the smallest item first: a drop-in for ``queue.PriorityQueue``. Instruments as ``Queue``."""
 
     __module__ = "pfs"  # where users find it

@@ -1,4 +1,4 @@
-"""CPython's own tests of locks and files, run on ours. Skipped where Python came without its test package."""
+"""CPython's own tests of locks, queues and files, run on ours. Skipped where Python came without its test package."""
 
 from __future__ import annotations
 
@@ -10,13 +10,37 @@ import pytest
 
 pytest.importorskip("test.lock_tests", reason="Python without its test package")
 
-SCRIPT = """
-import sys, unittest
+LOCKS_AND_FILES = """
+import sys, threading, unittest
 from test import lock_tests, test_fileio
 import pfs
 
 class Locks(lock_tests.LockTests):
     locktype = staticmethod(lambda: pfs.Lock("test/LOCK_cpython"))
+
+class RLocks(lock_tests.RLockTests):
+    locktype = staticmethod(lambda: pfs.RLock("test/RLOCK_cpython"))
+
+class Conditions(lock_tests.ConditionTests):
+    condtype = staticmethod(lambda lock=None: pfs.Condition("test/COND_cpython", lock))
+
+class ConditionsOnStandardLocks(lock_tests.ConditionTests):
+    condtype = staticmethod(lambda lock=None: pfs.Condition("test/COND_cpython", lock or threading.RLock()))
+
+class StandardConditions(lock_tests.ConditionTests):
+    condtype = staticmethod(lambda lock=None: threading.Condition(lock or pfs.RLock("test/RLOCK_cpython")))
+
+class Events(lock_tests.EventTests):
+    eventtype = staticmethod(lambda: pfs.Event("test/EVENT_cpython"))
+
+class Semaphores(lock_tests.SemaphoreTests):
+    semtype = staticmethod(lambda *arguments, **named: pfs.Semaphore("test/SEM_cpython", *arguments, **named))
+
+class BoundedSemaphores(lock_tests.BoundedSemaphoreTests):
+    semtype = staticmethod(lambda *arguments, **named: pfs.BoundedSemaphore("test/SEM_cpython", *arguments, **named))
+
+class Barriers(lock_tests.BarrierTests):
+    barriertype = staticmethod(lambda *arguments, **named: pfs.Barrier("test/BARRIER_cpython", *arguments, **named))
 
 class Files(test_fileio.AutoFileTests, unittest.TestCase):
     FileIO = staticmethod(pfs.files.File)
@@ -31,7 +55,37 @@ class OtherFiles(test_fileio.OtherFileTests, unittest.TestCase):
 unittest.main(argv=["x"])
 """
 
+# The module under test has our classes, which take no name there. Its own tests look at the class's name, which stays.
+QUEUES = """
+import queue, sys, unittest
+from test import test_queue
+import pfs
 
-def test_lock_and_raw_file_pass_the_tests_of_the_standard_ones(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+class Unnamed:
+    def __init__(self, *arguments, **named):
+        super().__init__("test/QUEUE_cpython", *arguments, **named)
+
+for kind in ("Queue", "LifoQueue", "PriorityQueue"):
+    setattr(queue, kind, type(kind, (Unnamed, getattr(pfs, kind)), {}))
+
+class Ours:
+    queue = queue
+
+class Queues(Ours, test_queue.QueueTest, unittest.TestCase): pass
+class LifoQueues(Ours, test_queue.LifoQueueTest, unittest.TestCase): pass
+class PriorityQueues(Ours, test_queue.PriorityQueueTest, unittest.TestCase): pass
+class FailingQueues(Ours, test_queue.FailingQueueTest, unittest.TestCase): pass
+
+class SimpleQueues(Ours, test_queue.BaseSimpleQueueTest, unittest.TestCase):
+    def setUp(self):
+        self.type2test = lambda: pfs.SimpleQueue("test/QUEUE_cpython")
+        super().setUp()
+
+unittest.main(argv=["x"])
+"""
+
+
+@pytest.mark.parametrize("script", [LOCKS_AND_FILES, QUEUES], ids=["locks and files", "queues"])
+def test_ours_pass_the_tests_of_the_standard_ones(script: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
