@@ -41,6 +41,11 @@ typedef struct pfs_instance {
   uint64_t identity;      /* OBJECT_INSTANCE_BEGIN */
 } __attribute__((aligned(64))) pfs_instance_t;
 
+/* An open table as its probes see it. The library has more behind it. Threads: as pfs_instance. */
+typedef struct pfs_table {
+  const uint32_t* flags; /* [0] for operations on rows, [1] for locks; as pfs_instance.flags */
+} pfs_table_t;
+
 /* Bits of pfs_instance.flags. The object's events are looked at at all. */
 #define PFS_FLAG_ENABLED 1u
 /* Threads have counted operations of the object that lock no other thread out: a read lock that is let go may be one of them. Stays. */

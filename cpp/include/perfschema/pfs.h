@@ -341,5 +341,9 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #include "perfschema/cond.h"
 #include "perfschema/rwlock.h"
 #include "perfschema/socket.h"
+#include "perfschema/table.h"
+#include "perfschema/metadata.h"
+#include "perfschema/data_lock.h"
+#include "perfschema/idle.h"
 
 #endif /* PERFSCHEMA_PFS_H */

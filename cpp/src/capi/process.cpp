@@ -1,16 +1,11 @@
 // capi/process.cpp: what is not a probe: start, version, errors, registration, threads, names of descriptors.
 //
-// Everything here is cold. errno is preserved, no exception leaves, and a thread is not cancelled inside (files of the segment are opened here).
-#include <pthread.h>
-
-#include <cerrno>
+// Everything here is cold.
 #include <cstring>
-#include <exception>
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
-#include "perfschema/pfs.h"
+#include "capi/guarded.h"
 #include "record/files.h"
 #include "record/runtime.h"
 #include "record/sockets.h"
@@ -20,6 +15,8 @@
 using perfschema::Code;
 using perfschema::Family;
 using perfschema::Status;
+using perfschema::capi::Fail;
+using perfschema::capi::Guarded;
 
 namespace {
 
@@ -41,31 +38,6 @@ PFS_SAME_(kCorrupt, PFS_E_CORRUPT);
 
 // Plain bytes: no destructor at the end of a thread, and no allocation.
 thread_local char t_last_error[512];
-
-int Fail(int code, std::string_view message) {
-  const size_t length = message.size() < sizeof t_last_error ? message.size() : sizeof t_last_error - 1;
-  std::memcpy(t_last_error, message.data(), length);
-  t_last_error[length] = '\0';
-  return code;
-}
-
-// The border: runs `body`, which returns a Status.
-template <typename Body>
-int Guarded(Body body) {
-  const int error = errno;
-  int cancel_state;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-  int code = PFS_OK;
-  try {
-    const Status status = body();
-    if (!status.ok()) code = Fail(static_cast<int>(status.code()), status.message());
-  } catch (const std::exception& exception) {  // no memory
-    code = Fail(PFS_E_FULL, exception.what());
-  }
-  pthread_setcancelstate(cancel_state, nullptr);
-  errno = error;
-  return code;
-}
 
 // The family of a registration that has one only.
 template <Family kFamily>
@@ -115,6 +87,13 @@ int Register(FamilyOfFlags family, const char* component, pfs_instrument_info* i
 std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
 
 }  // namespace
+
+int perfschema::capi::Fail(int code, std::string_view message) {
+  const size_t length = message.size() < sizeof t_last_error ? message.size() : sizeof t_last_error - 1;
+  std::memcpy(t_last_error, message.data(), length);
+  t_last_error[length] = '\0';
+  return code;
+}
 
 extern "C" {
 

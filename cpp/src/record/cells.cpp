@@ -61,7 +61,7 @@ void GiveCell(ShmCell& cell) {
 
 // Adds to what the class keeps of dead objects. REQUIRES: cold lock, inside fold_seq.
 void AddToDead(ShmClass& entry, size_t lane, const Stat& stat, uint64_t amount) {
-  if (stat.count == 0) return;
+  if (stat.is_empty()) return;
   const uint32_t first = entry.dead.load(kRelaxed);
   if (first == 0) return CountLoss(Loss::kStatistics);
   ShmCell& dead = g_runtime.cells[first + lane];

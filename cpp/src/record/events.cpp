@@ -52,7 +52,7 @@ bool MayBeginAfterAll(ThreadState& thread, const void* mark) {
 void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count) {
   ThreadState& thread = *t_locals.state;
   const int error = errno;
-  if (cell.stat.count.load(kRelaxed) == 0) {  // nothing to move
+  if (IsEmpty(cell.stat)) {  // nothing to move
     const CellWriter writer(cell.seq);
     cell.gen.store(g_runtime.header->thread_waits.now.load(kRelaxed), kRelease);
     AddToStat(cell.stat, timed, wait_ps, count);

@@ -19,6 +19,12 @@ namespace perfschema {
 // Open waits whose Wait lies below `frame`, where a longjmp has passed over them: forgotten. True if there were any.
 [[gnu::noinline]] bool DropAbandonedWaits(ThreadState& thread, const void* frame);
 
+// The event that the thread is in: the innermost open one, else its last one. 0: it has had none. REQUIRES: the calling thread.
+inline uint64_t CurrentEventId(const ThreadState& thread) {
+  const uint32_t depth = thread.wait_depth();
+  return depth == 0 ? thread.event_id : thread.open_waits[depth - 1]->event_id.load(kRelaxed);
+}
+
 // At the end of a thread. REQUIRES: cold lock.
 void GiveAllChunks(ThreadState& thread);
 

@@ -111,14 +111,6 @@ struct LockProbe {
   }
 };
 
-PFS_ALWAYS_INLINE void AddOne(HalfWord& seq, ShmStat& stat, bool timed, uint64_t wait_ps) {
-  if (timed) {
-    AddTimed(seq, stat, wait_ps);
-  } else {
-    AddCounted(seq, stat);
-  }
-}
-
 PFS_ALWAYS_INLINE void AddShared(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps) {
   ShmCell* const cell = SharedCell(thread, object);
   if (__builtin_expect(cell == nullptr, 0)) return;

@@ -67,6 +67,8 @@ void GiveName(uint32_t granule) {
   count.store(count.load(kRelaxed) + 1, kRelaxed);
 }
 
+uint32_t NameVersion(uint32_t granule) { return granule == 0 ? 0 : At(granule)->version.load(kRelaxed); }
+
 std::string_view NameText(uint32_t granule) {
   if (granule == 0) return {};  // element 0 may have no memory
   const ShmNameGranule* at = At(granule);

@@ -5,11 +5,30 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
+#include "base/text.h"
 #include "record/runtime.h"
 
 namespace perfschema {
+
+// Name of an object that has several parts, "SCHEMA\0NAME" say, each cut to the width that tables show: names that show the same are the same.
+// Threads: immutable.
+class ObjectName {
+ public:
+  ObjectName(std::initializer_list<std::string_view> parts) {
+    for (const std::string_view part : parts) {
+      if (&part != parts.begin()) text_[bytes_++] = 0;
+      bytes_ += CutText(part, kObjectNameWidth).copy(text_ + bytes_, kObjectNameWidth);
+    }
+  }
+  std::string_view view() const { return {text_, bytes_}; }
+
+ private:
+  char text_[3 * (kObjectNameWidth + 1)];
+  size_t bytes_ = 0;
+};
 
 // First granule of a copy of `name` (cut at 512 bytes), 0 if there is no room. REQUIRES: cold lock.
 uint32_t TakeName(std::string_view name);
@@ -17,5 +36,7 @@ uint32_t TakeName(std::string_view name);
 void GiveName(uint32_t granule);
 // REQUIRES: cold lock, a live name.
 std::string_view NameText(uint32_t granule);
+// What a record must know besides the granule. REQUIRES: cold lock, a live name or 0.
+uint32_t NameVersion(uint32_t granule);
 
 }  // namespace perfschema

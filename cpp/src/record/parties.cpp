@@ -79,7 +79,7 @@ void AddToParty(Level level, uint32_t index, uint32_t column, const Stat& stat) 
   if (cell == nullptr) return CountLoss(Loss::kThreadStatistics);
   const CellWriter writer(cell->seq);
   const uint32_t epoch = cell->gen.load(kRelaxed);
-  if (cell->stat.count.load(kRelaxed) == 0 || !Counts(epoch, level)) {
+  if (IsEmpty(cell->stat) || !Counts(epoch, level)) {
     if (level == kAccount) {
       const ShmParty& party = PartyAt(level, index);
       AddToParents(0, party.user.load(kRelaxed), party.host.load(kRelaxed), column, LoadStat(cell->stat), epoch);
@@ -92,7 +92,7 @@ void AddToParty(Level level, uint32_t index, uint32_t column, const Stat& stat) 
 
 // Numbers of an epoch go to the closest that they still count for: the account, else the user and the host.
 void AddToParents(uint32_t account, uint32_t user, uint32_t host, uint32_t column, const Stat& stat, uint32_t epoch) {
-  if (stat.count == 0) return;
+  if (stat.is_empty()) return;
   if (account != 0 && Counts(epoch, kAccount)) return AddToParty(kAccount, account, column, stat);
   if (user != 0 && Counts(epoch, kUser)) AddToParty(kUser, user, column, stat);
   if (host != 0 && Counts(epoch, kHost)) AddToParty(kHost, host, column, stat);
@@ -102,7 +102,7 @@ void AddToParents(uint32_t account, uint32_t user, uint32_t host, uint32_t colum
 void MoveRowUp(ShmCell* row, uint32_t cells, uint32_t account, uint32_t user, uint32_t host) {
   for (uint32_t column = 0; column < cells; ++column) {
     ShmCell& cell = row[column];
-    if (cell.stat.count.load(kRelaxed) == 0) continue;
+    if (IsEmpty(cell.stat)) continue;
     const CellWriter writer(cell.seq);
     AddToParents(account, user, host, column, LoadStat(cell.stat), cell.gen.load(kRelaxed));
     ClearStat(cell.stat);

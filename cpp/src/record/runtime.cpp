@@ -10,10 +10,12 @@
 
 #include "record/chunk_pool.h"
 #include "record/cells.h"
+#include "record/data_locks.h"
 #include "record/files.h"
 #include "record/names.h"
 #include "record/parties.h"
 #include "record/sources.h"
+#include "record/tables.h"
 #include "record/threads.h"
 
 namespace perfschema {
@@ -48,6 +50,10 @@ void CachePointers() {
   rt.instances = segment.element<ShmInstance>(ArrayId::kInstances, 0);
   rt.instance_lists = segment.element<ShmCellList>(ArrayId::kInstanceLists, 0);
   rt.files = segment.element<ShmFile>(ArrayId::kFiles, 0);
+  rt.tables = segment.element<ShmTable>(ArrayId::kTables, 0);
+  rt.indexes = segment.element<ShmIndex>(ArrayId::kIndexes, 0);
+  rt.table_handles = segment.element<ShmTableHandle>(ArrayId::kTableHandles, 0);
+  rt.metadata_locks = segment.element<ShmMetadataLock>(ArrayId::kMetadataLocks, 0);
   rt.chunks = segment.element<ShmChunk>(ArrayId::kWaitChunks, 0);
   rt.records = segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0);
   rt.cells_per_thread = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
@@ -118,8 +124,8 @@ void ForgetStatistics() {
     }
   };
   forget(rt.files, ArrayId::kFiles, [](ShmFile& file) -> auto& { return file.lanes; });
-  forget(segment.element<ShmTable>(ArrayId::kTables, 0), ArrayId::kTables, [](ShmTable& table) -> auto& { return table.lock_lanes; });
-  forget(segment.element<ShmIndex>(ArrayId::kIndexes, 0), ArrayId::kIndexes, [](ShmIndex& index) -> auto& { return index.lanes; });
+  forget(rt.tables, ArrayId::kTables, [](ShmTable& table) -> auto& { return table.lock_lanes; });
+  forget(rt.indexes, ArrayId::kIndexes, [](ShmIndex& index) -> auto& { return index.lanes; });
   EmptyChunkPool();
 }
 
@@ -148,6 +154,7 @@ void AfterForkInChild() {
     status_reason = reason;
     CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
     ForgetStatistics();
+    ForgetInspectorsScans();
     ContinueThreadInChild();
     ForgetPartyCells(t_locals.state == nullptr ? nullptr : t_locals.state->shared);
     errno = error;
@@ -190,12 +197,11 @@ void Start() {
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
   StartClocks(header);
   StartConsumers(header);
-  if (!StartChunkPool() || !StartThreads() || !StartParties() || !StartFiles() || !StartSources()) {
+  if (!StartChunkPool() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartSources() || !StartSetup()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;
   }
-  StartSetup();
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with AttachSegment
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);

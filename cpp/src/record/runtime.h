@@ -33,6 +33,10 @@ struct Runtime {
   ShmInstance* instances;
   ShmCellList* instance_lists;
   ShmFile* files;
+  ShmTable* tables;
+  ShmIndex* indexes;
+  ShmTableHandle* table_handles;
+  ShmMetadataLock* metadata_locks;
   ShmChunk* chunks;
   ShmWaitRecord* records;
   uint64_t cells_per_thread;  // columns of a row of thread_cells
@@ -75,8 +79,8 @@ std::string StatusReason();
 // REQUIRES: EnsureStarted().
 Segment& OwnSegmentState();
 
-// Fills the setup tables with what they begin with. Defined in setup/, which knows their rules. REQUIRES: cold lock, pfs starts.
-void StartSetup();
+// Fills the setup tables with what they begin with. False: no memory. Defined in setup/, which knows their rules. REQUIRES: cold lock, pfs starts.
+bool StartSetup();
 
 // Any thread, any time: one atomic add.
 [[gnu::noinline]] void CountLoss(Loss loss, uint64_t n = 1);

@@ -247,13 +247,8 @@ PFS_ALWAYS_INLINE void AddToThreadCell(ShmCell* cell, bool timed, uint64_t wait_
   if (__builtin_expect(cell == nullptr, 0)) return;
   if (__builtin_expect(!IsOfEpoch(*cell), 0)) {
     AddToStaleThreadCell(*cell, timed, wait_ps, count);
-  } else if (__builtin_expect(count != 1, 0)) {
-    const CellWriter writer(cell->seq);
-    AddToStat(cell->stat, timed, wait_ps, count);
-  } else if (timed) {
-    AddTimed(cell->seq, cell->stat, wait_ps);
   } else {
-    AddCounted(cell->seq, cell->stat);
+    AddEvents(cell->seq, cell->stat, timed, wait_ps, count);
   }
 }
 

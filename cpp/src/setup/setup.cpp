@@ -8,7 +8,10 @@
 #include "base/like.h"
 #include "record/cells.h"
 #include "record/classes.h"
+#include "record/metadata.h"
 #include "record/runtime.h"
+#include "record/tables.h"
+#include "setup/objects.h"
 #include "shm/limits.h"
 
 namespace perfschema {
@@ -27,7 +30,8 @@ uint32_t FlagsOf(const ShmClass& entry) {
   if (entry.enabled.load(kRelaxed) == 0 || !ConsumerActs(Consumer::global_instrumentation)) return 0;
   uint32_t flags = kFlagEnabled;
   if (entry.timed.load(kRelaxed) != 0) {
-    const uint32_t timer = g_runtime.header->timer_of[static_cast<uint32_t>(TimedClass::kWait)].load(kRelaxed) - 1;
+    const TimedClass timed_class = entry.family == static_cast<uint32_t>(Family::kIdle) ? TimedClass::kIdle : TimedClass::kWait;
+    const uint32_t timer = g_runtime.header->timer_of[static_cast<uint32_t>(timed_class)].load(kRelaxed) - 1;
     // A timer that is not there answers through the closest one: the event uses that one's scale from begin to end.
     const auto source = static_cast<uint32_t>(g_runtime.header->timers[timer].source);
     flags |= kFlagTimed | source << kFlagTimerShift;
@@ -49,7 +53,8 @@ void RefreshClass(ShmClass& entry) { entry.flags.store(FlagsOf(entry), kRelaxed)
 int open_batches = 0;
 bool refresh_is_due = false;
 
-// Brings the words of all live objects up to their classes'.
+}  // namespace
+
 void RefreshObjects() {
   refresh_is_due = open_batches > 0;
   if (refresh_is_due) return;
@@ -70,7 +75,11 @@ void RefreshObjects() {
     const uint32_t dead = file.flags.load(kRelaxed) & kFlagDead;
     file.flags.store(g_runtime.classes[at].flags.load(kRelaxed) | dead, kRelaxed);
   }
+  TakeObjectRulesChanged() ? ReapplyObjectRules() : RefreshTables();
+  RefreshMetadataLocks();
 }
+
+namespace {
 
 void RefreshAll() {
   const uint64_t classes = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
@@ -120,11 +129,12 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
 
 }  // namespace
 
-void StartSetup() {
+bool StartSetup() {
   for (int i = 1; i < kFamilyCount; ++i) {
     const auto family = static_cast<Family>(i);
-    if (FactsOf(family).is_single) MakeClass(family, FactsOf(family).prefix, 0, 0, {}, StartOptionsLocked());
+    if (FactsOf(family).is_single) MakeClass(family, FactsOf(family).prefix, family == Family::kIdle ? kRegisterUser : 0, 0, {}, StartOptionsLocked());
   }
+  return StartObjectRules();
 }
 
 Status RegisterInstrument(Family family, std::string_view component, std::string_view name, uint32_t flags, uint32_t volatility,

@@ -37,6 +37,9 @@ class SetupBatch {
   SetupBatch& operator=(const SetupBatch&) = delete;
 };
 
+// Brings the words of all live objects up to their classes', at the end of the last batch if there is one. REQUIRES: cold lock.
+void RefreshObjects();
+
 Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed);
 Status UpdateConsumer(Consumer consumer, bool enabled);
 Status UpdateTimer(TimedClass timed_class, TimerId timer);

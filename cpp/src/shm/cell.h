@@ -49,6 +49,7 @@ struct Stat {
   uint64_t max_ps = 0;
 
   uint64_t min_ps() const { return inverted_min_ps == 0 ? 0 : ~inverted_min_ps; }
+  bool is_empty() const { return count == 0 && inverted_min_ps == 0; }  // a wait for no row at all has a time, and no count
   uint64_t avg_ps() const { return count == 0 ? 0 : sum_ps / count; }
   void Merge(const Stat& other) {
     count += other.count;
@@ -83,6 +84,7 @@ PFS_ALWAYS_INLINE void AddToStat(ShmStat& stat, bool timed, uint64_t wait_ps, ui
   if (timed) AddDuration(stat, wait_ps);
 }
 
+inline bool IsEmpty(const ShmStat& stat) { return stat.count.load(kRelaxed) == 0 && stat.inverted_min_ps.load(kRelaxed) == 0; }
 inline void ClearStat(ShmStat& stat) {
   stat.count.store(0, kRelease);
   stat.sum_ps.store(0, kRelease);
@@ -195,6 +197,22 @@ PFS_ALWAYS_INLINE void AddCounted(HalfWord& seq, ShmStat& stat) {
   AddCount(stat);
 }
 #endif
+
+// One event into a cell of the current generation.
+PFS_ALWAYS_INLINE void AddOne(HalfWord& seq, ShmStat& stat, bool timed, uint64_t wait_ps) {
+  if (timed) {
+    AddTimed(seq, stat, wait_ps);
+  } else {
+    AddCounted(seq, stat);
+  }
+}
+
+// `count` events that were one wait, such as rows of a table, likewise.
+PFS_ALWAYS_INLINE void AddEvents(HalfWord& seq, ShmStat& stat, bool timed, uint64_t wait_ps, uint64_t count) {
+  if (__builtin_expect(count == 1, 1)) return AddOne(seq, stat, timed, wait_ps);
+  const CellWriter writer(seq);
+  AddToStat(stat, timed, wait_ps, count);
+}
 
 // True if the numbers are of another generation than `gen`: they have its number now, and the caller clears them. REQUIRES: a CellWriter.
 PFS_ALWAYS_INLINE bool StartsGeneration(HalfWord& gen_word, uint32_t gen) {

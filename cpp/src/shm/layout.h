@@ -253,6 +253,8 @@ inline constexpr uint32_t kFileTemporary = 4;  // disappears at close, as every 
 inline constexpr uint32_t kSocketIdle = 8;     // STATE of socket_instances
 inline constexpr uint32_t kSocketIsLocal = 16; // AF_UNIX: the name is a path, there is no IP and no port
 
+inline constexpr uint32_t kObjectNameWidth = 64;  // of schemas, tables, indexes, columns: longer names are cut (SEMANTICS L13)
+
 // What a table is to its program: OBJECT_TYPE of tables, of setup_objects (the first five) and of metadata locks (schema/operations.json).
 enum class ObjectType : uint8_t {
   kNone = 0, kEvent, kFunction, kProcedure, kTable, kTrigger, kTemporaryTable, kGlobal, kSchema, kCommit, kUserLevelLock, kTablespace,
@@ -263,46 +265,53 @@ inline constexpr std::string_view kObjectTypeNames[] = {
     "LOCKING SERVICE", "SRID", "ACL CACHE", "COLUMN STATISTICS", "BACKUP LOCK", "RESOURCE_GROUPS", "FOREIGN KEY", "CHECK CONSTRAINT"};
 
 // A table of the program, known by (type, schema, name) from its first open until it is dropped. The name is "SCHEMA\0NAME".
-// Threads: fields change under the cold lock.
+// Threads: fields change under the cold lock. A table that was dropped while it is open has type 0 and kFlagDead, and keeps its slot.
 struct alignas(64) ShmTable {
-  HalfWord io_flags, lock_flags;  // those of its two instruments, as far as setup_objects lets them through
-  std::atomic<uint16_t> type;     // ObjectType; 0 = free slot
+  HalfWord io_flags, lock_flags;  // those of its two instruments as far as setup_objects lets them through; pfs_table of abi.h points here
+  std::atomic<uint16_t> type;     // ObjectType; 0 = free slot, or dropped
   std::atomic<uint16_t> version;  // counts the lives of the slot
-  HalfWord name, name_version;
-  HalfWord hash, hash_next;       // as in ShmFile
+  HalfWord facts;                 // kTableEnabled ...
+  HalfWord name, name_version;    // as in ShmFile
+  HalfWord hash, hash_next;
   HalfWord handles;               // open ones
   HalfWord indexes;               // first of its list in kIndexes
   ShmCellList lock_lanes[10];
 };
-static_assert(sizeof(ShmTable) == 128);
+static_assert(sizeof(ShmTable) == 128 && offsetof(ShmTable, lock_flags) == sizeof(uint32_t));
+// What setup_objects says of the table, and whether there was room for statistics of its locks.
+inline constexpr uint32_t kTableEnabled = 1, kTableTimed = 2, kTableHasLocks = 4;
 
 // An index of a table, or its rows reached through none. Lives as long as the table.
 struct alignas(64) ShmIndex {
-  HalfWord table;  // 0 = free slot
+  HalfWord table;  // 0 = free slot, or its table was dropped
   HalfWord next;   // next index of the table; free list
-  HalfWord version;  // counts the lives of the slot
-  HalfWord name, name_version;  // 0 = no index
-  ShmCellList lanes[4];  // kFetchLane ...
+  std::atomic<uint16_t> version;  // counts the lives of the slot
+  HalfWord name, name_version;    // 0 = no index
+  ShmCellList lanes[4];           // kFetchLane ...
 };
 
-// An open table: a row of table_handles. See record/tables.h.
+// An open table: a row of table_handles. The table's name is the handle's too, also when the table has been dropped.
+// Threads: born and dies under the cold lock; between that the thread that uses the table writes.
 struct alignas(64) ShmTableHandle {
-  HalfWord table;    // 0 = free slot
-  HalfWord version;  // counts the lives of the slot
-  Word identity;     // OBJECT_INSTANCE_BEGIN; link of the free list while free
+  HalfWord table;     // 0 = free slot
+  HalfWord seq;       // of all but `locks`; cell.h
+  Word identity;      // OBJECT_INSTANCE_BEGIN; link of the free list while free
   Word owner_thread_id, owner_event_id;  // 0 = only cached
-  HalfWord internal_lock, external_lock;  // lane of the lock + 1; 0 = unlocked
+  HalfWord locks;     // lane of the internal lock + 1 | lane of the external lock + 1 << 8; 0 = unlocked
+  HalfWord type;      // ObjectType
+  HalfWord name, name_version;
 };
 
 // A metadata lock, from request to release. The name is "SCHEMA\0NAME\0COLUMN".
+// Threads: born and dies under the cold lock; `state` is changed by any thread, at one stroke.
 struct alignas(64) ShmMetadataLock {
+  HalfWord flags;    // of the instrument
+  HalfWord seq;      // of all but `flags` and `state`; cell.h
   HalfWord state;    // ObjectType | lock type << 8 | duration << 16 | status << 24; 0 = free slot
-  HalfWord version;  // counts the lives of the slot
-  Word identity;     // OBJECT_INSTANCE_BEGIN; link of the free list while free
-  HalfWord name, name_version;
   HalfWord source;   // index into kSources
-  HalfWord unused;
+  Word identity;     // OBJECT_INSTANCE_BEGIN; link of the free list while free
   Word owner_thread_id, owner_event_id;
+  HalfWord name, name_version;
 };
 
 // An instrument. Constant after `ready` is set, except setup words and statistics.
@@ -385,8 +394,8 @@ struct alignas(64) ShmObjectRule {
   HalfWord type;  // ObjectType; 0 = free slot
   HalfWord seq;   // of all below; cell.h
   HalfWord enabled, timed;
-  HalfWord next;  // free list
-  Word schema[8], name[8];
+  HalfWord next;  // next rule of the same bucket; link of the free list while free
+  Word schema[8], name[8];  // zero padded
 };
 
 // ---- Texts ---------------------------------------------------------------------------------------------------------------------

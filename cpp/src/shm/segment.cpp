@@ -61,7 +61,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
     case ArrayId::kGraves: return 16384;
     case ArrayId::kNames:
       return get(OptionId::max_file_instances) * 4 + get(OptionId::max_socket_instances) * 2 +
-             (get(OptionId::max_table_instances) + get(OptionId::max_index_stat) + get(OptionId::max_metadata_locks)) * 3 + 64;
+             (get(OptionId::max_table_instances) + get(OptionId::max_index_stat)) * 3 + get(OptionId::max_metadata_locks) * 4 + 64;
     case ArrayId::kSources: return get(OptionId::max_source_locations) + 1;
     case ArrayId::kWaitChunks: return chunks;
     case ArrayId::kWaitRecords: return chunks * kRecordPitch;

@@ -199,12 +199,7 @@ void Snapshot::EmitWait(const WaitCopy& copy, const std::function<void(const Wai
   row.event_id = copy.event_id;
   if (!is_open) row.end_event_id = copy.end_event_id();
   row.event_name = instrument->name;
-  if (const ShmSource* source = sources_.at(copy.what >> 32); source != nullptr) {
-    const uint32_t bytes = source->bytes.load(kAcquire);  // pairs with the interning
-    if (bytes != 0)
-      row.source =
-          std::string_view(reinterpret_cast<const char*>(source->text), std::min<size_t>(bytes, sizeof source->text));
-  }
+  row.source = SourceText(copy.what >> 32);
   if (copy.is_timed()) {
     row.timer_start = copy.StartPicos(header());
     if (!is_open) {

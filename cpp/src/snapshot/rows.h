@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/families.h"
 #include "shm/layout.h"
@@ -80,6 +81,44 @@ struct FileRow {
   uint32_t descriptor;  // of a socket
   std::optional<uint64_t> thread_id;
   Lanes io;
+};
+
+// Rows of a table that were reached through one index, or through none.
+struct IndexRow {
+  std::optional<Text<64>> name;  // NULL = none
+  Lanes io;
+};
+
+// A table that setup_objects enables.
+struct TableRow {
+  ObjectType type;
+  Text<64> schema, name;
+  Lanes io;  // of all indexes
+  std::vector<IndexRow> indexes;
+  std::optional<Lanes> locks;  // NULL = there was no room for them
+};
+
+struct TableHandleRow {
+  ObjectType type;
+  Text<64> schema, name;
+  uint64_t identity;
+  std::optional<uint64_t> owner_thread_id, owner_event_id;
+  std::optional<uint8_t> internal_lock, external_lock;  // lanes
+};
+
+struct MetadataLockRow {
+  ObjectType type;
+  std::optional<Text<64>> schema, name, column;
+  uint64_t identity;
+  uint8_t lock_type, duration, status;  // enum pfs_metadata_... of metadata.h
+  std::optional<Text<64>> source;
+  std::optional<uint64_t> owner_thread_id, owner_event_id;
+};
+
+struct ObjectRuleRow {
+  ObjectType type;  // kEvent ... kTrigger
+  Text<64> schema, name;
+  bool enabled, timed;
 };
 
 // An account, a user or a host.

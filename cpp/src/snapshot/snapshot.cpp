@@ -32,6 +32,9 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce) : view_(view), quie
   files_ = {view, ArrayId::kFiles};
   tables_ = {view, ArrayId::kTables};
   indexes_ = {view, ArrayId::kIndexes};
+  table_handles_ = {view, ArrayId::kTableHandles};
+  metadata_locks_ = {view, ArrayId::kMetadataLocks};
+  object_rules_ = {view, ArrayId::kObjectRules};
   cells_ = {view, ArrayId::kCells};
   graves_ = {view, ArrayId::kGraves};
   names_ = {view, ArrayId::kNames};
@@ -134,6 +137,14 @@ bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* na
   *name = Keep({reinterpret_cast<const char*>(copy), bytes});
   names_seen_.emplace(id, *name);
   return true;
+}
+
+// SOURCE of a call site, nullopt if it has none.
+std::optional<Text<64>> Snapshot::SourceText(uint64_t index) const {
+  const ShmSource* source = sources_.at(index);
+  const uint32_t bytes = source == nullptr ? 0 : source->bytes.load(kAcquire);  // pairs with the interning
+  if (bytes == 0) return {};
+  return std::string_view(reinterpret_cast<const char*>(source->text), std::min<size_t>(bytes, sizeof source->text));
 }
 
 bool Snapshot::ReadThread(uint32_t slot, ThreadRow* row) const {

@@ -5,6 +5,7 @@
 // the segment.
 //   snapshot.cpp  instruments, threads, names     stats.cpp    objects, totals of classes
 //   records.cpp   the views of events             parties.cpp  accounts, users, hosts and their sums
+//   tables.cpp    tables, handles, metadata locks, setup_objects
 #pragma once
 
 #include <cstring>
@@ -54,6 +55,11 @@ class Snapshot {
   void ForEachInstance(const std::function<void(const InstanceRow&)>& use) const;
   // Files and sockets.
   void ForEachFile(const std::function<void(const FileRow&)>& use) const;
+  // Those that setup_objects enables, and their handles.
+  void ForEachTable(const std::function<void(const TableRow&)>& use) const;
+  void ForEachTableHandle(const std::function<void(const TableHandleRow&)>& use) const;
+  void ForEachMetadataLock(const std::function<void(const MetadataLockRow&)>& use) const;
+  void ForEachObjectRule(const std::function<void(const ObjectRuleRow&)>& use) const;
   // Every live thread x every wait instrument, used or not.
   void ForEachThreadWait(const std::function<void(const ThreadWaitRow&)>& use) const;
   // REQUIRES: not Level::kThread.
@@ -89,6 +95,7 @@ class Snapshot {
     return Keep({text, strnlen(text, sizeof words)});
   }
   bool CopyName(uint32_t granule, uint32_t version, std::string_view* name) const;
+  std::optional<Text<64>> SourceText(uint64_t index) const;
   bool ReadThread(uint32_t slot, ThreadRow* row) const;
 
   // stats.cpp
@@ -104,6 +111,15 @@ class Snapshot {
   bool ReadFileName(uint32_t index, FileRow* row) const;
   void AddUpClasses(Totals* totals) const;
   void AddObjects(const Totals& totals, Totals* pass) const;
+
+  // tables.cpp
+  Found ReadTable(uint32_t index, TableRow* row) const;
+  Found ReadTableHandle(uint32_t index, TableHandleRow* row) const;
+  Found ReadMetadataLock(uint32_t index, MetadataLockRow* row) const;
+  Found ReadObjectRule(uint32_t index, ObjectRuleRow* row) const;
+  template <typename T, typename Row>
+  void ForEachSlot(const ArrayView<T>& array, Found (Snapshot::*read)(uint32_t index, Row* row) const,
+                   const std::function<void(const Row&)>& use) const;
 
   // parties.cpp
   struct PartySums;
@@ -135,6 +151,9 @@ class Snapshot {
   ArrayView<ShmFile> files_;
   ArrayView<ShmTable> tables_;
   ArrayView<ShmIndex> indexes_;
+  ArrayView<ShmTableHandle> table_handles_;
+  ArrayView<ShmMetadataLock> metadata_locks_;
+  ArrayView<ShmObjectRule> object_rules_;
   ArrayView<ShmCell> cells_;
   ArrayView<ShmGrave> graves_;
   ArrayView<ShmNameGranule> names_;

@@ -52,6 +52,41 @@ struct StatsColumns<IoLanes> {
   }
 };
 
+struct TableIoLanes : Lanes {};
+template <>
+struct StatsColumns<TableIoLanes> {
+  template <auto... Path>
+  static constexpr auto Get() {
+    return columns(timer_stats<Path..., &Lanes::total>("WAIT", "rows that were read or written"),
+                   timer_stats<Path..., &Lanes::sum<kFetchLane>>("READ", "rows that were fetched"),
+                   timer_stats<Path..., &Lanes::sum<kInsertLane, kDeleteLane>>("WRITE", "rows that were inserted, updated or deleted"),
+                   timer_stats<Path..., &Lanes::sum<kFetchLane>>("FETCH", "rows that were fetched"),
+                   timer_stats<Path..., &Lanes::sum<kInsertLane>>("INSERT", "rows that were inserted"),
+                   timer_stats<Path..., &Lanes::sum<kUpdateLane>>("UPDATE", "rows that were updated"),
+                   timer_stats<Path..., &Lanes::sum<kDeleteLane>>("DELETE", "rows that were deleted"));
+  }
+};
+struct TableLockLanes : Lanes {};
+template <>
+struct StatsColumns<TableLockLanes> {
+  template <auto... Path>
+  static constexpr auto Get() {
+    return columns(timer_stats<Path..., &Lanes::total>("WAIT", "waits for locks"),
+                   timer_stats<Path..., &Lanes::sum<kReadNormalLane, kReadExternalLane>>("READ", "waits for read locks"),
+                   timer_stats<Path..., &Lanes::sum<kWriteAllowWriteLane, kWriteExternalLane>>("WRITE", "waits for write locks"),
+                   timer_stats<Path..., &Lanes::sum<kReadNormalLane>>("READ_NORMAL", "waits to read"),
+                   timer_stats<Path..., &Lanes::sum<kReadSharedLane>>("READ_WITH_SHARED_LOCKS", "waits to read and lock rows shared"),
+                   timer_stats<Path..., &Lanes::sum<kReadHighPriorityLane>>("READ_HIGH_PRIORITY", "waits to read before writers"),
+                   timer_stats<Path..., &Lanes::sum<kReadNoInsertLane>>("READ_NO_INSERT", "waits to read while nobody inserts"),
+                   timer_stats<Path..., &Lanes::sum<kReadExternalLane>>("READ_EXTERNAL", "waits for external read locks"),
+                   timer_stats<Path..., &Lanes::sum<kWriteAllowWriteLane>>("WRITE_ALLOW_WRITE", "waits to write beside others"),
+                   timer_stats<Path..., &Lanes::sum<kWriteConcurrentInsertLane>>("WRITE_CONCURRENT_INSERT", "waits to insert beside readers"),
+                   timer_stats<Path..., &Lanes::sum<kWriteLowPriorityLane>>("WRITE_LOW_PRIORITY", "waits to write after readers"),
+                   timer_stats<Path..., &Lanes::sum<kWriteNormalLane>>("WRITE_NORMAL", "waits to write"),
+                   timer_stats<Path..., &Lanes::sum<kWriteExternalLane>>("WRITE_EXTERNAL", "waits for external write locks"));
+  }
+};
+
 // A row of any summary. Key has a static template Columns<Path...>() and kNames.
 template <typename Key, typename Stats>
 struct SummaryRow {

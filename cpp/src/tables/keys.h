@@ -105,4 +105,31 @@ struct FileKey {
   }
 };
 
+// Tables of the program, and their indexes.
+struct TableKey {
+  std::optional<Text<64>> type, schema, name;
+  static constexpr KeyColumns kKey{"OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"};
+  template <auto... Path>
+  static constexpr auto Columns() {
+    return columns(col<Path..., &TableKey::type>("OBJECT_TYPE", Unit::kNone, "TABLE or TEMPORARY TABLE."),
+                   col<Path..., &TableKey::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the table; NULL if it has none."),
+                   col<Path..., &TableKey::name>("OBJECT_NAME", Unit::kNone, "Name of the table."));
+  }
+  static TableKey Of(const TableRow& row) {
+    TableKey key{Text<64>(kObjectTypeNames[static_cast<uint32_t>(row.type)]), {}, row.name};
+    if (row.schema.size != 0) key.schema = row.schema;
+    return key;
+  }
+};
+struct IndexKey {
+  TableKey table;
+  std::optional<Text<64>> index_name;
+  static constexpr KeyColumns kKey{"OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME"};
+  template <auto... Path>
+  static constexpr auto Columns() {
+    return columns(TableKey::Columns<Path..., &IndexKey::table>(),
+                   col<Path..., &IndexKey::index_name>("INDEX_NAME", Unit::kNone, "Index that was used; NULL for rows reached through none, and for inserted ones."));
+  }
+};
+
 }  // namespace perfschema

@@ -7,6 +7,8 @@
 #define PFS_FOR_EACH_TABLE(X)                     \
   X(accounts)                                     \
   X(cond_instances)                               \
+  X(data_lock_waits)                              \
+  X(data_locks)                                   \
   X(events_waits_current)                         \
   X(events_waits_history)                         \
   X(events_waits_history_long)                    \
@@ -22,15 +24,22 @@
   X(global_status)                                \
   X(global_variables)                             \
   X(hosts)                                        \
+  X(metadata_locks)                               \
   X(mutex_instances)                              \
+  X(objects_summary_global_by_type)               \
   X(performance_timers)                           \
   X(rwlock_instances)                             \
   X(setup_consumers)                              \
   X(setup_instruments)                            \
+  X(setup_objects)                                \
   X(setup_timers)                                 \
   X(socket_instances)                             \
   X(socket_summary_by_event_name)                 \
   X(socket_summary_by_instance)                   \
+  X(table_handles)                                \
+  X(table_io_waits_summary_by_index_usage)        \
+  X(table_io_waits_summary_by_table)              \
+  X(table_lock_waits_summary_by_table)            \
   X(threads)                                      \
   X(users)
 // clang-format on

@@ -1,0 +1,25 @@
+// capi/data_lock.cpp: inspectors of data locks, and where their rows go.
+#include "capi/guarded.h"
+#include "record/data_locks.h"
+
+extern "C" {
+
+int pfs_data_lock_register(const pfs_data_lock_inspector_t* inspector) {
+  return perfschema::capi::Guarded([=] { return perfschema::RegisterInspector(inspector); });
+}
+
+int pfs_data_lock_unregister(const pfs_data_lock_inspector_t* inspector) {
+  return perfschema::capi::Guarded([=] { return perfschema::UnregisterInspector(inspector); });
+}
+
+int pfs_data_locks_add(pfs_data_locks_t* rows, const pfs_data_lock_t* lock) {
+  rows->add(rows->context, rows->engine, *lock);
+  return 1;
+}
+
+int pfs_data_lock_waits_add(pfs_data_lock_waits_t* rows, const pfs_data_lock_wait_t* wait) {
+  rows->add(rows->context, rows->engine, *wait);
+  return 1;
+}
+
+}  // extern "C"

@@ -1,0 +1,36 @@
+// capi/guarded.h: the border of functions that are no probes: nothing of pfs passes it but a code and pfs_last_error().
+#pragma once
+
+#include <pthread.h>
+
+#include <cerrno>
+#include <exception>
+#include <string_view>
+
+#include "base/status.h"
+#include "perfschema/pfs.h"
+
+namespace perfschema::capi {
+
+// Keeps the message for pfs_last_error() of this thread. Returns `code`.
+int Fail(int code, std::string_view message);
+
+// Runs `body`, which returns a Status. errno is preserved, no exception leaves, and a thread is not cancelled inside.
+template <typename Body>
+int Guarded(Body body) {
+  const int error = errno;
+  int cancel_state;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+  int code = PFS_OK;
+  try {
+    const Status status = body();
+    if (!status.ok()) code = Fail(static_cast<int>(status.code()), status.message());
+  } catch (const std::exception& exception) {  // no memory
+    code = Fail(PFS_E_FULL, exception.what());
+  }
+  pthread_setcancelstate(cancel_state, nullptr);
+  errno = error;
+  return code;
+}
+
+}  // namespace perfschema::capi

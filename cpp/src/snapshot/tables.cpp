@@ -1,0 +1,197 @@
+// Tables and their indexes, handles, metadata locks, the rules of setup_objects. Who writes what is in shm/layout.h.
+#include "snapshot/snapshot.h"
+#include "snapshot/try_read.h"
+
+namespace perfschema {
+namespace {
+
+constexpr int kSlotAttempts = 8;  // for a slot that changes hands while it is read
+
+// The parts of "SCHEMA\0NAME\0COLUMN".
+struct NameParts {
+  std::string_view schema, name, column;
+  explicit NameParts(std::string_view text) {
+    for (std::string_view* part : {&schema, &name, &column}) {
+      const size_t end = text.find('\0');
+      *part = text.substr(0, end);
+      if (end == std::string_view::npos) return;
+      text.remove_prefix(end + 1);
+    }
+  }
+};
+
+std::optional<uint64_t> Number(uint64_t value) { return value == 0 ? std::optional<uint64_t>() : value; }
+std::optional<Text<64>> Named(std::string_view text) { return text.empty() ? std::optional<Text<64>>() : Text<64>(text); }
+std::optional<uint8_t> Lane(uint32_t lane_and_one) {
+  return lane_and_one == 0 || lane_and_one > kMostLanes ? std::optional<uint8_t>() : static_cast<uint8_t>(lane_and_one - 1);
+}
+bool IsObjectType(uint32_t type) { return type != 0 && type < std::size(kObjectTypeNames); }
+
+}  // namespace
+
+template <typename T, typename Row>
+void Snapshot::ForEachSlot(const ArrayView<T>& array, Found (Snapshot::*read)(uint32_t index, Row* row) const,
+                           const std::function<void(const Row&)>& use) const {
+  if (!ok_) return;
+  steps_left_ = 4 * cells_.used() + 1'000'000;
+  for (uint64_t i = 1; i < array.used(); ++i) {
+    Row row{};
+    switch ((this->*read)(static_cast<uint32_t>(i), &row)) {
+      case Found::kFree:
+        break;
+      case Found::kRead:
+        use(row);
+        break;
+      case Found::kTorn:
+        ++skipped_;
+        break;
+    }
+  }
+}
+
+Snapshot::Found Snapshot::ReadTable(uint32_t index, TableRow* row) const {
+  const ShmTable* shm = tables_.at(index);
+  if (shm == nullptr) return Found::kFree;
+  for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
+    const uint16_t type = shm->type.load(kAcquire);  // pairs with the last store of the birth
+    const uint16_t version = shm->version.load(kAcquire);
+    const uint32_t facts = shm->facts.load(kAcquire);
+    if (!IsObjectType(type) || (facts & kTableEnabled) == 0) return Found::kFree;
+    std::string_view text;
+    bool whole = CopyName(shm->name.load(kAcquire), shm->name_version.load(kAcquire), &text);
+    *row = {};
+    row->type = static_cast<ObjectType>(type);
+    const NameParts parts(text);
+    row->schema = parts.schema;
+    row->name = parts.name;
+    if ((facts & kTableHasLocks) != 0) {
+      row->locks.emplace();
+      whole = whole && AddLanes(shm->lock_lanes, Reset(ObjectDomain(ResetGroup::kTableLock)), &*row->locks);
+    }
+    const uint32_t gen = Reset(ObjectDomain(ResetGroup::kTableIo));
+    // In a list that was taken apart an index is another table's, or nobody's.
+    for (uint32_t at = shm->indexes.load(kAcquire); at != 0 && whole;) {  // pairs with whoever adds an index
+      const ShmIndex* one = indexes_.at(at);
+      whole = one != nullptr && one->table.load(kAcquire) == index && steps_left_ != 0;
+      if (!whole) break;
+      --steps_left_;
+      IndexRow& shown = row->indexes.emplace_back();
+      if (const uint32_t name = one->name.load(kAcquire); name != 0) {
+        whole = CopyName(name, one->name_version.load(kAcquire), &text);
+        shown.name = text;
+      }
+      whole = whole && AddLanes(one->lanes, gen, &shown.io);
+      row->io.Merge(shown.io);
+      at = one->next.load(kAcquire);
+    }
+    if (shm->type.load(kAcquire) != type || shm->version.load(kRelaxed) != version) continue;
+    return whole ? Found::kRead : Found::kTorn;
+  }
+  return Found::kTorn;
+}
+
+void Snapshot::ForEachTable(const std::function<void(const TableRow&)>& use) const { ForEachSlot(tables_, &Snapshot::ReadTable, use); }
+
+Snapshot::Found Snapshot::ReadTableHandle(uint32_t index, TableHandleRow* row) const {
+  const ShmTableHandle* shm = table_handles_.at(index);
+  if (shm == nullptr) return Found::kFree;
+  for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
+    uint32_t table = 0, type = 0, name = 0, name_version = 0, locks = 0;
+    uint64_t thread_id = 0, event_id = 0;
+    const bool whole = TryRead(shm->seq, [&] {
+      table = shm->table.load(kAcquire);
+      row->identity = shm->identity.load(kAcquire);
+      thread_id = shm->owner_thread_id.load(kAcquire);
+      event_id = shm->owner_event_id.load(kAcquire);
+      locks = shm->locks.load(kAcquire);
+      type = shm->type.load(kAcquire);
+      name = shm->name.load(kAcquire);
+      name_version = shm->name_version.load(kAcquire);
+    });
+    if (!whole) return Found::kTorn;
+    const ShmTable* shm_table = tables_.at(table);
+    if (shm_table == nullptr || !IsObjectType(type)) return Found::kFree;
+    if ((shm_table->facts.load(kAcquire) & kTableEnabled) == 0) return Found::kFree;
+    std::string_view text;
+    if (!CopyName(name, name_version, &text)) continue;  // closed meanwhile, and its table dropped
+    const NameParts parts(text);
+    row->type = static_cast<ObjectType>(type);
+    row->schema = parts.schema;
+    row->name = parts.name;
+    row->owner_thread_id = Number(thread_id);
+    row->owner_event_id = Number(event_id);
+    row->internal_lock = Lane(locks & 0xff);
+    row->external_lock = Lane(locks >> 8);
+    return Found::kRead;
+  }
+  return Found::kTorn;
+}
+
+void Snapshot::ForEachTableHandle(const std::function<void(const TableHandleRow&)>& use) const {
+  ForEachSlot(table_handles_, &Snapshot::ReadTableHandle, use);
+}
+
+Snapshot::Found Snapshot::ReadMetadataLock(uint32_t index, MetadataLockRow* row) const {
+  const ShmMetadataLock* shm = metadata_locks_.at(index);
+  if (shm == nullptr) return Found::kFree;
+  for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
+    uint32_t state = 0, source = 0, name = 0, name_version = 0;
+    uint64_t thread_id = 0, event_id = 0;
+    const bool whole = TryRead(shm->seq, [&] {
+      state = shm->state.load(kAcquire);  // pairs with ChangeMetadataLock
+      row->identity = shm->identity.load(kAcquire);
+      source = shm->source.load(kAcquire);
+      thread_id = shm->owner_thread_id.load(kAcquire);
+      event_id = shm->owner_event_id.load(kAcquire);
+      name = shm->name.load(kAcquire);
+      name_version = shm->name_version.load(kAcquire);
+    });
+    if (!whole) return Found::kTorn;
+    if (!IsObjectType(state & 0xff)) return Found::kFree;
+    std::string_view text;
+    if (name != 0 && !CopyName(name, name_version, &text)) continue;  // released meanwhile
+    const NameParts parts(text);
+    row->type = static_cast<ObjectType>(state & 0xff);
+    row->schema = Named(parts.schema);
+    row->name = Named(parts.name);
+    row->column = Named(parts.column);
+    row->lock_type = static_cast<uint8_t>(state >> 8);
+    row->duration = static_cast<uint8_t>(state >> 16);
+    row->status = static_cast<uint8_t>(state >> 24);
+    row->source = SourceText(source);
+    row->owner_thread_id = Number(thread_id);
+    row->owner_event_id = Number(event_id);
+    return Found::kRead;
+  }
+  return Found::kTorn;
+}
+
+void Snapshot::ForEachMetadataLock(const std::function<void(const MetadataLockRow&)>& use) const {
+  ForEachSlot(metadata_locks_, &Snapshot::ReadMetadataLock, use);
+}
+
+Snapshot::Found Snapshot::ReadObjectRule(uint32_t index, ObjectRuleRow* row) const {
+  const ShmObjectRule* shm = object_rules_.at(index);
+  if (shm == nullptr) return Found::kFree;
+  uint32_t type = 0;
+  uint64_t schema[8], name[8];
+  const bool whole = TryRead(shm->seq, [&] {
+    type = shm->type.load(kAcquire);
+    for (size_t word = 0; word < std::size(schema); ++word) schema[word] = shm->schema[word].load(kAcquire);
+    for (size_t word = 0; word < std::size(name); ++word) name[word] = shm->name[word].load(kAcquire);
+    row->enabled = shm->enabled.load(kAcquire) != 0;
+    row->timed = shm->timed.load(kAcquire) != 0;
+  });
+  if (!whole) return Found::kTorn;
+  if (type < static_cast<uint32_t>(ObjectType::kEvent) || type > static_cast<uint32_t>(ObjectType::kTrigger)) return Found::kFree;
+  row->type = static_cast<ObjectType>(type);
+  row->schema = KeepWords(schema);
+  row->name = KeepWords(name);
+  return Found::kRead;
+}
+
+void Snapshot::ForEachObjectRule(const std::function<void(const ObjectRuleRow&)>& use) const {
+  ForEachSlot(object_rules_, &Snapshot::ReadObjectRule, use);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,67 @@
+// setup_objects: which tables of the program are watched.
+#include "setup/objects.h"
+#include "tables/tables.h"
+
+namespace perfschema {
+namespace {
+enum class RuleType : uint8_t {};  // ObjectType - 1
+}
+
+template <>
+struct EnumNames<RuleType> {
+  static constexpr std::string_view kValues[] = {"EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER"};
+};
+
+namespace {
+
+constexpr RuleType RuleTypeOf(ObjectType type) { return static_cast<RuleType>(static_cast<uint8_t>(type) - 1); }
+static_assert(RuleTypeOf(ObjectType::kEvent) == RuleType{0} && RuleTypeOf(ObjectType::kTrigger) == RuleType{4});
+
+struct ObjectRule {
+  RuleType type = RuleTypeOf(ObjectType::kTable);
+  std::optional<Text<64>> schema = Text<64>("%");
+  Text<64> name = "%";
+  YesNo enabled = YesNo::kYes, timed = YesNo::kYes;
+
+  ObjectRuleKey key() const {
+    return {static_cast<ObjectType>(static_cast<uint8_t>(type) + 1), schema ? schema->view() : std::string_view(), name.view()};
+  }
+};
+constexpr auto kColumns = columns(
+    col<&ObjectRule::type>("OBJECT_TYPE", Unit::kNone, "Kind of objects; TABLE is also for temporary tables."),
+    col<&ObjectRule::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema that the row is for; % is for those that have no row of their own."),
+    col<&ObjectRule::name>("OBJECT_NAME", Unit::kNone, "Object that the row is for; % is for those that have no row of their own."),
+    col<&ObjectRule::enabled>("ENABLED", Unit::kNone, "Whether such objects are watched and shown.").writable(),
+    col<&ObjectRule::timed>("TIMED", Unit::kNone, "Whether their events are timed.").writable());
+
+void ScanRules(const Snapshot& snapshot, RowSink<ObjectRule> out) {
+  snapshot.ForEachObjectRule([&](const ObjectRuleRow& row) { out({RuleTypeOf(row.type), row.schema, row.name, YesIf(row.enabled), YesIf(row.timed)}); });
+}
+
+std::optional<bool> ChangedTo(YesNo before, YesNo after) { return before == after ? std::optional<bool>() : after == YesNo::kYes; }
+
+Status UpdateRule(const ObjectRule& before, const ObjectRule& after) {
+  return UpdateObjectRule(before.key(), ChangedTo(before.enabled, after.enabled), ChangedTo(before.timed, after.timed));
+}
+Status InsertRule(const ObjectRule& row) {
+  if (!row.schema) return Status(Code::kInvalidArgument, "OBJECT_SCHEMA of setup_objects takes text, not NULL: '%' is for all schemas");
+  return InsertObjectRule(row.key(), row.enabled == YesNo::kYes, row.timed == YesNo::kYes);
+}
+Status RemoveRule(const ObjectRule& row) { return RemoveObjectRule(row.key()); }
+
+}  // namespace
+
+constexpr TableDef tables::setup_objects{
+    .doc = "Which tables of the program are watched: the row of its name counts, else that of its schema, else that of its type.",
+    .ops = kSelect | kInsert | kUpdate | kDelete | kTruncate,
+    .key = {"OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"},
+    .columns = kColumns,
+    .scan = scan<&ScanRules>,
+    .truncate = TruncateObjectRules,
+    .update = update<&UpdateRule>,
+    .insert = insert<&InsertRule>,
+    .remove = remove<&RemoveRule>,
+};
+static_assert(ok(tables::setup_objects));
+
+}  // namespace perfschema
