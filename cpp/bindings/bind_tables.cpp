@@ -245,7 +245,7 @@ py::dict Facts(const std::string& name) {
                             "kind"_a = KindName(column.kind), "unit"_a = std::string(column.unit), "doc"_a = std::string(column.doc),
                             "nullable"_a = column.nullable, "writable"_a = column.writable, "values"_a = NamesOf(column.values)));
   }
-  static constexpr const char* kOperationNames[] = {"SELECT", "UPDATE", "INSERT", "DELETE", "TRUNCATE"};
+  static constexpr const char* kOperationNames[] = {"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"};
   for (size_t bit = 0; bit < std::size(kOperationNames); ++bit) {
     if ((table.operations >> bit & 1) != 0) operations.append(kOperationNames[bit]);
   }

@@ -1,21 +1,75 @@
-// bindings/bind_waits.cpp: the waits of one's own behind pfs.wait.
-#include "bindings.h"  // Python.h comes first
+// bindings/bind_waits.cpp: waits of one's own behind pfs.wait, pfs.idle and pfs.Table.
+#include <pybind11/stl.h>
 
 #include <cerrno>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "bindings.h"
 #include "perfschema/pfs.h"
 
 namespace perfschema::bindings {
 
 namespace {
 
+// The waits that a thread is in. They fill from the end, so that inner ones have lower addresses, as on a stack: the library takes
+// waits at lower addresses than a new one's for left behind.
+// Threads: owner thread.
+struct OpenWaits {
+  static constexpr int kMost = 64;
+  struct Entry {
+    const void* point;  // what is waited for; nullptr = ended
+    pfs_wait_t wait;
+  } entries[kMost];
+  int used;
+};
+thread_local OpenWaits t_open_waits;
+
+// begin(wait, call site) starts a wait at a point, if it is looked at. False: too deep, far deeper than events are recorded.
+template <typename Begin>
+bool BeginAt(const void* point, bool is_enabled, Begin begin) {
+  OpenWaits& open = t_open_waits;
+  if (open.used == OpenWaits::kMost) return false;
+  OpenWaits::Entry& entry = open.entries[OpenWaits::kMost - ++open.used];
+  entry.point = point;
+  entry.wait.instance = nullptr;
+  if (is_enabled) begin(&entry.wait, FindCallSite());
+  return true;
+}
+
+// end(wait) for the innermost open wait at this point. False: this thread has none (it began elsewhere, or too deep).
+template <typename End>
+bool EndAt(const void* point, End end) {
+  OpenWaits& open = t_open_waits;
+  bool found = false;
+  for (int depth = open.used; depth > 0 && !found; --depth) {
+    OpenWaits::Entry& entry = open.entries[OpenWaits::kMost - depth];
+    if (entry.point != point) continue;
+    end(&entry.wait);
+    entry.point = nullptr;
+    found = true;
+  }
+  while (open.used > 0 && open.entries[OpenWaits::kMost - open.used].point == nullptr) --open.used;
+  return found;
+}
+
+// ---- pfs.wait ----------------------------------------------------------------------------------------------------------------------
+
 // Where a program waits for something: one per name, made at its first use, there for ever.
 struct WaitPoint {
   std::string name;
   pfs_instance_t* instance;
+
+  void Begin() const {
+    BeginAt(this, pfs_enabled(instance), [this](pfs_wait_t* wait, CallSite site) { pfs_mutex_wait_begin_at(wait, instance, PFS_LOCK, site.file, site.line); });
+  }
+  void End() const {
+    // Not 0: several threads may be in the wait at once, so that each counts for itself.
+    EndAt(this, [](pfs_wait_t* wait) { pfs_mutex_wait_end(wait, EBUSY, PFS_NO_SPINS); });
+  }
 };
 
 WaitPoint* FindWaitPoint(const std::string& name) {
@@ -30,44 +84,79 @@ WaitPoint* FindWaitPoint(const std::string& name) {
   return point;
 }
 
-// The waits that a thread is in. They fill from the end, so that inner ones have lower addresses, as on a stack: the library takes
-// waits at lower addresses than a new one's for left behind.
-// Threads: owner thread.
-struct OpenWaits {
-  static constexpr int kMost = 64;
-  struct Entry {
-    const WaitPoint* point;  // nullptr = ended
-    pfs_wait_t wait;
-  } entries[kMost];
-  int used;
+// ---- pfs.idle ----------------------------------------------------------------------------------------------------------------------
+
+const char idle_point = 0;
+
+void BeginIdle() {
+  BeginAt(&idle_point, true, [](pfs_wait_t* wait, CallSite site) { pfs_idle_begin_at(wait, site.file, site.line); });
+}
+void EndIdle() { EndAt(&idle_point, pfs_idle_end); }
+
+// ---- pfs.Table ---------------------------------------------------------------------------------------------------------------------
+
+// A handle. It is closed when nobody is in a wait on it.
+// Threads: the GIL is held.
+class TableHandle {
+ public:
+  TableHandle(const std::string& schema, const std::string& name, const std::vector<std::string>& indexes, bool temporary)
+      : type_(temporary ? PFS_OBJECT_TEMPORARY_TABLE : PFS_OBJECT_TABLE), schema_(schema), name_(name) {
+    std::vector<const char*> names;
+    for (const std::string& index : indexes) names.push_back(index.c_str());
+    (void)FindCallSite();  // names the thread, which the handle shows as its owner
+    table_ = pfs_table_open(type_, schema.c_str(), name.c_str(), this, names.data(), static_cast<int>(names.size()));
+  }
+  ~TableHandle() { pfs_table_close(table_); }
+  TableHandle(const TableHandle&) = delete;
+  TableHandle& operator=(const TableHandle&) = delete;
+
+  void BeginIo(int operation, int index) {
+    const bool is_enabled = table_ != nullptr && pfs_flags_enabled(&table_->flags[0]);
+    Begin(is_enabled, [&](pfs_wait_t* wait, CallSite site) {
+      pfs_table_io_begin_at(wait, table_, static_cast<pfs_table_io>(operation), index, site.file, site.line);
+    });
+  }
+  void EndIo(uint64_t rows) {
+    End([rows](pfs_wait_t* wait) { pfs_table_io_end(wait, rows); });
+  }
+  void BeginLock(int lock) {
+    const bool is_enabled = table_ != nullptr && pfs_flags_enabled(&table_->flags[1]);
+    Begin(is_enabled, [&](pfs_wait_t* wait, CallSite site) {
+      pfs_table_lock_begin_at(wait, table_, static_cast<pfs_table_lock>(lock), site.file, site.line);
+    });
+  }
+  void EndLock(bool held) {
+    End([held](pfs_wait_t* wait) { pfs_table_lock_end(wait, held ? 0 : EBUSY); });
+  }
+  void Unlock() { pfs_table_unlock(table_); }
+  void Drop() const { pfs_table_drop(type_, schema_.c_str(), name_.c_str()); }
+  void Close() {
+    is_closed_ = true;
+    CloseIfUnused();
+  }
+
+ private:
+  template <typename Function>
+  void Begin(bool is_enabled, Function begin) {
+    if (BeginAt(this, is_enabled && !is_closed_, begin)) ++open_waits_;
+  }
+  template <typename Function>
+  void End(Function end) {
+    if (EndAt(this, end)) --open_waits_;
+    CloseIfUnused();
+  }
+  void CloseIfUnused() {
+    if (!is_closed_ || open_waits_ != 0) return;
+    pfs_table_close(table_);
+    table_ = nullptr;
+  }
+
+  pfs_object_type type_;
+  std::string schema_, name_;
+  pfs_table_t* table_;
+  int open_waits_ = 0;
+  bool is_closed_ = false;
 };
-thread_local OpenWaits t_open_waits;
-
-void BeginWait(const WaitPoint* point) {
-  OpenWaits& open = t_open_waits;
-  if (open.used == OpenWaits::kMost) return;  // far deeper than events are recorded
-  OpenWaits::Entry& entry = open.entries[OpenWaits::kMost - ++open.used];
-  entry.point = point;
-  entry.wait.instance = nullptr;
-  if (pfs_enabled(point->instance)) {
-    const CallSite site = FindCallSite();
-    pfs_mutex_wait_begin_at(&entry.wait, point->instance, PFS_LOCK, site.file, site.line);
-  }
-}
-
-// Ends the innermost open wait at this point. Nothing happens if this thread has none (it began elsewhere, or too deep).
-void EndWait(const WaitPoint* point) {
-  OpenWaits& open = t_open_waits;
-  for (int depth = open.used; depth > 0; --depth) {
-    OpenWaits::Entry& entry = open.entries[OpenWaits::kMost - depth];
-    if (entry.point != point) continue;
-    // Not 0: several threads may be in the wait at once, so that each counts for itself.
-    pfs_mutex_wait_end(&entry.wait, EBUSY, PFS_NO_SPINS);
-    entry.point = nullptr;
-    break;
-  }
-  while (open.used > 0 && open.entries[OpenWaits::kMost - open.used].point == nullptr) --open.used;
-}
 
 }  // namespace
 
@@ -75,8 +164,20 @@ void BindWaits(py::module_& m) {
   py::class_<WaitPoint, std::unique_ptr<WaitPoint, py::nodelete>>(m, "WaitPoint", "Where a program waits for something of its own.")
       .def(py::init(&FindWaitPoint), py::arg("name"))
       .def_property_readonly("name", [](const WaitPoint& point) { return point.name; })
-      .def("begin", [](const WaitPoint& point) { BeginWait(&point); })
-      .def("end", [](const WaitPoint& point) { EndWait(&point); });
+      .def("begin", &WaitPoint::Begin)
+      .def("end", &WaitPoint::End);
+  m.def("idle_begin", BeginIdle);
+  m.def("idle_end", EndIdle);
+  py::class_<TableHandle>(m, "TableHandle", "An open table of the program's own.")
+      .def(py::init<const std::string&, const std::string&, const std::vector<std::string>&, bool>(), py::arg("schema"), py::arg("name"),
+           py::arg("indexes"), py::arg("temporary"))
+      .def("io_begin", &TableHandle::BeginIo, py::arg("operation"), py::arg("index"))
+      .def("io_end", &TableHandle::EndIo, py::arg("rows"))
+      .def("lock_begin", &TableHandle::BeginLock, py::arg("lock"))
+      .def("lock_end", &TableHandle::EndLock, py::arg("held"))
+      .def("unlock", &TableHandle::Unlock)
+      .def("drop", &TableHandle::Drop)
+      .def("close", &TableHandle::Close);
 }
 
 }  // namespace perfschema::bindings

@@ -51,8 +51,8 @@ except ImportError as error:
 
 from pfs._core import Condition, Lock, RLock, RWLock, SimpleQueue
 from pfs.files import open
-from pfs.instrument import wait
-from pfs.setup import setup_consumers, setup_instruments, setup_timers, status, threads, variables
+from pfs.instrument import Table, idle, wait
+from pfs.setup import setup_consumers, setup_instruments, setup_objects, setup_timers, status, threads, variables
 
 __version__ = _core.__version__
 
@@ -69,6 +69,7 @@ __all__ = [
     "configure",
     "setup_instruments",
     "setup_consumers",
+    "setup_objects",
     "setup_timers",
     "threads",
     "set_account",
@@ -88,6 +89,8 @@ __all__ = [
     "SimpleQueue",
     "open",
     "wait",
+    "idle",
+    "Table",
     # Building C and C++ programs
     "get_include",
     "get_library_dir",

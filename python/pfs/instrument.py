@@ -1,21 +1,30 @@
-"""Waits of one's own."""
+"""Waits of one's own: for anything, for the next request, for rows of one's own tables and for locks on them."""
 
 from __future__ import annotations
 
 from pfs import _core
+from pfs.errors import InvalidValue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
     from typing import ParamSpec, Self, TypeVar
 
     P = ParamSpec("P")
     R = TypeVar("R")
 
-__all__ = ["wait"]
+__all__ = ["Table", "idle", "wait"]
 
 _NO_PLAIN_CALL = 0x20 | 0x80 | 0x200  # code flags of generators, coroutines and asynchronous generators
+
+
+def _plain_function(function: Callable[P, R], what: str) -> Callable[P, R]:
+    """`function`, if a call of it does all that it does."""
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_flags & _NO_PLAIN_CALL:
+        raise TypeError(f"{what} cannot decorate {function!r}, which waits later: use 'with' around the part that waits")
+    return function
 
 
 class wait:
@@ -55,12 +64,9 @@ class wait:
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         from functools import wraps
 
-        code = getattr(function, "__code__", None)
-        if code is not None and code.co_flags & _NO_PLAIN_CALL:
-            raise TypeError(f"pfs.wait cannot decorate {function!r}, which waits later: use 'with' around the part that waits")
         point = self._point
 
-        @wraps(function)
+        @wraps(_plain_function(function, "pfs.wait"))
         def waiting(*args: P.args, **kwargs: P.kwargs) -> R:
             point.begin()
             try:
@@ -72,3 +78,211 @@ class wait:
 
     def __repr__(self) -> str:
         return f"pfs.wait({self._point.name!r})"
+
+
+class idle:
+    """Time in which the thread has nothing to do, such as between two requests: an event ``idle`` from begin to end of a block or function.
+
+        with pfs.idle():
+            request = connection.recv(4096)
+
+        @pfs.idle()
+        def next_request(): ...
+
+    An idle event has no NESTING_EVENT_ID, whatever runs. One object may be used again. An exception ends it and goes on. SOURCE is where
+    the block begins, or where the function is called.
+
+    Raises:
+        TypeError: a generator or coroutine function is decorated; use ``with`` around the part that waits.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        _core.idle_begin()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _core.idle_end()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        from functools import wraps
+
+        @wraps(_plain_function(function, "pfs.idle"))
+        def idling(*args: P.args, **kwargs: P.kwargs) -> R:
+            _core.idle_begin()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _core.idle_end()
+
+        return idling
+
+    def __repr__(self) -> str:
+        return "pfs.idle()"
+
+
+# The values of INTERNAL_LOCK and EXTERNAL_LOCK, in the order of enum pfs_table_lock.
+_LOCKS = (
+    "READ",
+    "READ WITH SHARED LOCKS",
+    "READ HIGH PRIORITY",
+    "READ NO INSERT",
+    "READ EXTERNAL",
+    "WRITE ALLOW WRITE",
+    "WRITE CONCURRENT INSERT",
+    "WRITE LOW PRIORITY",
+    "WRITE",
+    "WRITE EXTERNAL",
+)
+_FETCH, _INSERT, _UPDATE, _DELETE = range(4)
+
+
+class TableIO:
+    """A wait for rows of a ``Table``, as a context manager. ``rows`` says how many there were; 1 if nobody sets it."""
+
+    __slots__ = ("_handle", "_index", "_operation", "_rows")
+
+    def __init__(self, handle: _core.TableHandle, operation: int, index: int) -> None:
+        self._handle, self._operation, self._index = handle, operation, index
+        self._rows: int | None = None
+
+    @property
+    def rows(self) -> int:
+        return 1 if self._rows is None else self._rows
+
+    @rows.setter
+    def rows(self, rows: int) -> None:
+        if rows < 0:
+            raise InvalidValue(f"rows = {rows}: a wait is for 0 rows or more")
+        self._rows = rows
+
+    def __enter__(self) -> Self:
+        self._handle.io_begin(self._operation, self._index)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        failed = kind is not None and self._rows is None
+        self._handle.io_end(0 if failed else self.rows)
+
+
+class TableLock:
+    """A wait for a lock on a ``Table``, as a context manager around what takes the lock."""
+
+    __slots__ = ("_handle", "_lock")
+
+    def __init__(self, handle: _core.TableHandle, lock: int) -> None:
+        self._handle, self._lock = handle, lock
+
+    def __enter__(self) -> Self:
+        self._handle.lock_begin(self._lock)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._handle.lock_end(kind is None)
+
+
+class Table:
+    """A table of one's own: a dict of records, a cache, a store, anything with rows that are found and changed.
+
+        orders = pfs.Table("shop.orders", indexes=("PRIMARY", "by_name"))
+
+        with orders.fetch(index="by_name") as io:
+            found = store.find(name)
+            io.rows = len(found)
+        with orders.insert():
+            store.add(order)
+        with orders.lock("write"):
+            mutex.acquire()
+        ...
+        orders.unlock()
+
+    The name is "schema.name", or a name without schema; the object is a handle of the table, shown in ``table_handles`` until it is
+    closed or collected. One ``with`` block is one wait, which may cover many rows: each counts, the time is the wait's. Rows show in
+    ``table_io_waits_summary_by_table`` and ``_by_index_usage``, locks in ``table_lock_waits_summary_by_table``; ``setup_objects`` says which
+    tables are watched. Many threads may fetch and change rows through one object.
+
+    Args:
+        name: "schema.name"; each is cut at 64 bytes.
+        indexes: the ways to find rows; names for ``index=``.
+        temporary: OBJECT_TYPE is TEMPORARY TABLE.
+
+    Raises:
+        InvalidValue: no name, or a NUL character in one.
+    """
+
+    __slots__ = ("_handle", "_indexes", "_name")
+
+    def __init__(self, name: str, indexes: Iterable[str] = (), *, temporary: bool = False) -> None:
+        schema, dot, rest = name.partition(".")
+        if not dot:
+            schema, rest = "", name
+        self._name = name
+        self._indexes = {index: place for place, index in enumerate(indexes)}
+        if not rest or "\0" in name or any("\0" in index for index in self._indexes):
+            raise InvalidValue(f"bad name {name!r}: legal is 'schema.name' or 'name', without NUL characters, and so for indexes")
+        self._handle = _core.TableHandle(schema, rest, list(self._indexes), temporary)
+
+    @property
+    def name(self) -> str:
+        """As it was given."""
+        return self._name
+
+    def _io(self, operation: int, index: str | None) -> TableIO:
+        if index is not None and index not in self._indexes:
+            raise InvalidValue(f"{self._name} has no index {index!r}: legal are None, {', '.join(map(repr, self._indexes))}".rstrip(", "))
+        return TableIO(self._handle, operation, -1 if index is None else self._indexes[index])
+
+    def fetch(self, index: str | None = None) -> TableIO:
+        """Rows are read, through an index or (None) through none."""
+        return self._io(_FETCH, index)
+
+    def insert(self) -> TableIO:
+        """Rows are added: through no index."""
+        return self._io(_INSERT, None)
+
+    def update(self, index: str | None = None) -> TableIO:
+        """Rows are changed."""
+        return self._io(_UPDATE, index)
+
+    def delete(self, index: str | None = None) -> TableIO:
+        """Rows are removed."""
+        return self._io(_DELETE, index)
+
+    def lock(self, kind: str = "WRITE") -> TableLock:
+        """The table is being locked: put the block around what takes the lock. It is shown as held until ``unlock``, unless an
+        exception leaves the block.
+
+        Args:
+            kind: what INTERNAL_LOCK or EXTERNAL_LOCK of ``table_handles`` will show: READ, READ WITH SHARED LOCKS, READ HIGH PRIORITY,
+                READ NO INSERT, WRITE ALLOW WRITE, WRITE CONCURRENT INSERT, WRITE LOW PRIORITY, WRITE; READ EXTERNAL, WRITE EXTERNAL.
+                Upper and lower case are the same.
+
+        Raises:
+            InvalidValue: another kind.
+        """
+        if kind.upper() not in _LOCKS:
+            raise InvalidValue(f"bad kind of lock {kind!r}: legal are {', '.join(_LOCKS)}")
+        return TableLock(self._handle, _LOCKS.index(kind.upper()))
+
+    def unlock(self) -> None:
+        """No lock is held any more."""
+        self._handle.unlock()
+
+    def close(self) -> None:
+        """The handle's row goes, and nothing is recorded through this object any more. The table stays known, with its numbers."""
+        self._handle.close()
+
+    def drop(self) -> None:
+        """The table is no more: its rows go, its numbers stay with the instruments. Closes this handle."""
+        self._handle.drop()
+        self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"pfs.Table({self._name!r})"

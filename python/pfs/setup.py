@@ -45,6 +45,7 @@ __all__ = [
     "option_text",
     "setup_consumers",
     "setup_instruments",
+    "setup_objects",
     "setup_timers",
     "status",
     "threads",
@@ -162,6 +163,14 @@ class ConsumerRows(Rows):
 
     __slots__ = ()
     enabled = YesNo("ENABLED")
+
+
+class ObjectRows(Rows):
+    """Rows of setup_objects."""
+
+    __slots__ = ()
+    enabled = YesNo("ENABLED")
+    timed = YesNo("TIMED")
 
 
 class TimerRows(Rows):
@@ -449,6 +458,21 @@ class SetupTimers(SetupTable[TimerRows]):
         return self._update_given(where, timer_name=timer_name)
 
 
+class SetupObjects(SetupTable[ObjectRows]):
+    """Which tables of the program are watched: the row of its type, schema and name counts, else that of (type, schema, '%'), else that of
+    (type, '%', '%'); without one it is not. Text instead of a dict is a pattern on OBJECT_SCHEMA; ``\\%`` is the name '%'.
+
+        pfs.setup_objects.insert(object_schema="shop", object_name="orders", timed=False)      # a row for TABLE
+    """
+
+    def _name_column(self) -> str:
+        return "OBJECT_SCHEMA"
+
+    def update(self, where: Where = None, *, enabled: Flag | None = None, timed: Flag | None = None) -> int:
+        """Changes the rows that `where` chooses. Returns the number of rows changed."""
+        return self._update_given(where, enabled=enabled, timed=timed)
+
+
 class Threads(SetupTable[ThreadRows]):
     """The threads of the program. An int instead of a pattern is a THREAD_ID."""
 
@@ -532,6 +556,7 @@ def option_text(options: Mapping[str, bool | int | str]) -> str:
 
 setup_instruments = SetupInstruments("setup_instruments", InstrumentRows)
 setup_consumers = SetupConsumers("setup_consumers", ConsumerRows)
+setup_objects = SetupObjects("setup_objects", ObjectRows)
 setup_timers = SetupTimers("setup_timers", TimerRows)
 threads = Threads("threads", ThreadRows)
 variables = Values("global_variables")

@@ -378,6 +378,10 @@ void ReadAll(const SegmentView& view) {
   snapshot.ForEachInstance([](const InstanceRow&) {});
   snapshot.ForEachFile([](const FileRow&) {});
   snapshot.ForEachThreadWait([](const ThreadWaitRow&) {});
+  snapshot.ForEachTable([](const TableRow&) {});
+  snapshot.ForEachTableHandle([](const TableHandleRow&) {});
+  snapshot.ForEachMetadataLock([](const MetadataLockRow&) {});
+  snapshot.ForEachObjectRule([](const ObjectRuleRow&) {});
   (void)Totals(snapshot);
   (void)Waits(snapshot, kCurrent);
   (void)Waits(snapshot, kHistory);
@@ -392,6 +396,9 @@ void FillSegment(SyntheticSegment& shm) {
   shm.AddFile(1, 1, shm.AddName(1, "/tmp/some/file/with/a/name/that/is/longer/than/one/granule/of/the/segment"), 1);
   shm.AddMutex(1, 2, 1, 1);
   shm.at<ShmCellList>(ArrayId::kInstanceLists, 1).head.store(3);
+  shm.AddTable(1, shm.AddName(4, std::string_view("shop\0orders", 11)), shm.AddName(5, "PRIMARY")).lock_lanes[3].head.store(5);
+  shm.at<ShmIndex>(ArrayId::kIndexes, 1).lanes[kFetchLane].head.store(6);
+  shm.at<ShmObjectRule>(ArrayId::kObjectRules, 1).type.store(4);
   shm.AddChunk(1, 2, 1, 7, 0);
   auto& grave = shm.at<ShmGrave>(ArrayId::kGraves, 1);
   grave.lanes[kReadLane].head.store(4);
@@ -407,10 +414,13 @@ TEST(DamagedSegment, circular_lists_end) {
   SyntheticSegment shm;
   FillSegment(shm);
   shm.at<ShmCell>(ArrayId::kCells, 19).next.store(1);
+  shm.at<ShmIndex>(ArrayId::kIndexes, 1).next.store(1);
   ReadAll(shm.view());
   const Snapshot snapshot(shm.view());
   snapshot.ForEachFile([](const FileRow&) { ADD_FAILURE(); });
   EXPECT_EQ(snapshot.skipped(), 1u);
+  snapshot.ForEachTable([](const TableRow&) { ADD_FAILURE(); });
+  EXPECT_EQ(snapshot.skipped(), 2u);
 }
 
 TEST(DamagedSegment, indices_out_of_range_are_refused) {
@@ -420,6 +430,17 @@ TEST(DamagedSegment, indices_out_of_range_are_refused) {
     shm.at<ShmFile>(ArrayId::kFiles, 1).lanes[kReadLane].head.store(bad);
     shm.at<ShmFile>(ArrayId::kFiles, 1).name.store(bad);
     shm.at<ShmCellList>(ArrayId::kInstanceLists, 1).head.store(bad);
+    shm.at<ShmTable>(ArrayId::kTables, 1).lock_lanes[3].head.store(bad);
+    ReadAll(shm.view());
+    shm.at<ShmTable>(ArrayId::kTables, 1).lock_lanes[3].head.store(0);
+    shm.at<ShmTable>(ArrayId::kTables, 1).indexes.store(bad);
+    shm.at<ShmTableHandle>(ArrayId::kTableHandles, 1).table.store(bad);
+    shm.at<ShmMetadataLock>(ArrayId::kMetadataLocks, 1).state.store(bad);
+    shm.at<ShmMetadataLock>(ArrayId::kMetadataLocks, 1).source.store(bad);
+    shm.at<ShmObjectRule>(ArrayId::kObjectRules, 1).type.store(bad);
+    ReadAll(shm.view());
+    shm.at<ShmTable>(ArrayId::kTables, 1).name.store(bad);
+    shm.at<ShmTable>(ArrayId::kTables, 1).type.store(static_cast<uint16_t>(bad));
     ReadAll(shm.view());
   }
 }

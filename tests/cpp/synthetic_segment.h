@@ -101,6 +101,31 @@ class SyntheticSegment {
     file.class_index.store(class_index);
     return file;
   }
+  // "SCHEMA\0NAME" and so on is `name`, of version 2 as AddName makes it: a table with an index, a handle, a metadata lock on it.
+  ShmTable& AddTable(uint32_t index, uint32_t name, uint32_t index_name) {
+    auto& row = at<ShmIndex>(ArrayId::kIndexes, index);
+    row.table.store(index);
+    row.name.store(index_name);
+    row.name_version.store(2);
+    auto& table = at<ShmTable>(ArrayId::kTables, index);
+    table.facts.store(kTableEnabled | kTableTimed | kTableHasLocks);
+    table.name.store(name);
+    table.name_version.store(2);
+    table.indexes.store(index);
+    table.type.store(static_cast<uint16_t>(ObjectType::kTable));
+    auto& handle = at<ShmTableHandle>(ArrayId::kTableHandles, index);
+    handle.identity.store(0x100 + index);
+    handle.type.store(static_cast<uint32_t>(ObjectType::kTable));
+    handle.name.store(name);
+    handle.name_version.store(2);
+    handle.table.store(index);
+    auto& lock = at<ShmMetadataLock>(ArrayId::kMetadataLocks, index);
+    lock.identity.store(0x200 + index);
+    lock.name.store(name);
+    lock.name_version.store(2);
+    lock.state.store(static_cast<uint32_t>(ObjectType::kTable));
+    return table;
+  }
   ShmChunk& AddChunk(uint32_t index, uint32_t lap, uint32_t slot, uint64_t thread_id, uint64_t taken) {
     auto& chunk = at<ShmChunk>(ArrayId::kWaitChunks, index);
     at<ShmWaitRecord>(ArrayId::kWaitRecords, uint64_t{index} * kRecordPitch + kRecordsPerChunk - 1);

@@ -18,7 +18,7 @@ namespace perfschema {
 class ObjectName {
  public:
   ObjectName(std::initializer_list<std::string_view> parts) {
-    for (const std::string_view part : parts) {
+    for (const std::string_view& part : parts) {
       if (&part != parts.begin()) text_[bytes_++] = 0;
       bytes_ += CutText(part, kObjectNameWidth).copy(text_ + bytes_, kObjectNameWidth);
     }

@@ -108,8 +108,8 @@ std::string OperationNames(uint32_t operations) {
     if ((operations & bit) != 0) names += (names.empty() ? "" : ", ") + std::string(name);
   };
   add(kSelect, "SELECT");
-  add(kUpdate, "UPDATE");
   add(kInsert, "INSERT");
+  add(kUpdate, "UPDATE");
   add(kDelete, "DELETE");
   add(kTruncate, "TRUNCATE");
   return names;

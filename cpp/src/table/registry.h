@@ -37,7 +37,7 @@ struct ColumnFacts {
   std::span<const std::string_view> values;  // enum/set
 };
 
-inline constexpr uint32_t kSelect = 1, kUpdate = 2, kInsert = 4, kDelete = 8, kTruncate = 16;
+inline constexpr uint32_t kSelect = 1, kInsert = 2, kUpdate = 4, kDelete = 8, kTruncate = 16;
 
 struct TableFacts {
   std::string_view name, doc;
