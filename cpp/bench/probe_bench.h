@@ -77,5 +77,6 @@ struct Floor {
 
 void RegisterMutexBenchmarks();
 void RegisterFileBenchmarks();
+void RegisterSyncBenchmarks();
 
 }  // namespace bench

@@ -47,10 +47,14 @@ TITLES = {
     "own": "A mutex for each thread; 2T: ns per operation of both threads together, so half is perfect",
     "same": "Two threads, one mutex (ns per operation of both together; how they take turns decides, so the median says more)",
     "scattered": "16,384 mutexes in random order (x floor: of one mutex)",
+    "rdlock": "`pfs_rwlock_rdlock` + `pfs_rwlock_unlock`, one thread",
+    "rdlock_same": "Two threads that read-lock the same rwlock (as above: how they take turns decides)",
+    "wrlock": "`pfs_rwlock_wrlock` + `pfs_rwlock_unlock`",
+    "cond": "`pfs_cond_timedwait` with a deadline that has passed",
     "pread": "`pfs_pread` of 120 bytes from the page cache, each thread its file",
 }
 VARIANTS = {
-    "bare": "plain call", "floor": "floor: two `rdtsc` around it", "disabled": "disabled", "counted": "counted, not timed: by_instance, by_thread",
+    "bare": "plain call", "floor": "floor: two `rdtsc` around it", "disabled": "disabled", "disabled_later": "disabled after it was recorded", "counted": "counted, not timed: by_instance, by_thread",
     "timed": "+ timed", "current": "+ events_waits_current", "history": "+ events_waits_history", "all": "+ events_waits_history_long: everything on",
 }  # fmt: skip
 

@@ -90,7 +90,6 @@ PFS_API int pfs_rwlock_timedrdlock_at(pfs_rwlock_t* rw, const struct timespec* d
 PFS_API int pfs_rwlock_timedwrlock_at(pfs_rwlock_t* rw, const struct timespec* deadline, PFS_SITE_);
 PFS_API int pfs_rwlock_clockrdlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_);
 PFS_API int pfs_rwlock_clockwrlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_);
-PFS_API int pfs_rwlock_unlock_(pfs_rwlock_t* rw);
 #endif
 
 /* ---- Locks of one's own --------------------------------------------------------------------------------------------------------
@@ -123,7 +122,9 @@ PFS_API void pfs_rwlock_discard(pfs_instance_t* instance);
  * void pfs_rwlock_released(pfs_instance_t* instance, enum pfs_rwlock_op op): to be called by the holder, right before it lets go. */
 PFS_API int pfs_rwlock_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_rwlock_op op, PFS_SITE_);
 PFS_API void pfs_rwlock_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins);
-PFS_API void pfs_rwlock_released_shared_(pfs_instance_t* instance);
+/* A read lock is about to be let go; 1 if it had been counted. And: it was not let go. */
+PFS_API int pfs_rwlock_released_shared_(pfs_instance_t* instance);
+PFS_API void pfs_rwlock_held_after_all_(pfs_instance_t* instance);
 
 /* ---- What is compiled into the program ------------------------------------------------------------------------------------------ */
 
@@ -162,12 +163,13 @@ static inline int pfs_rwlock_trywrlock_at(pfs_rwlock_t* rw, PFS_SITE_) {
  * destroyed *rw: it is not touched again. */
 static inline int pfs_rwlock_unlock(pfs_rwlock_t* rw) {
   pfs_instance_t* instance = rw->instance;
-  uint64_t owner;
-  int rc;
-  if (pfs_has_readers_(instance) && !pfs_has_owner_(instance)) return pfs_rwlock_unlock_(rw);
-  owner = pfs_owner_release_(instance);
-  rc = pthread_rwlock_unlock(&rw->lock);
-  if (__builtin_expect(rc != 0, 0)) pfs_owner_restore_(instance, owner);
+  uint64_t owner = pfs_owner_release_(instance);
+  int was_shared = owner == 0 && pfs_has_readers_(instance) ? pfs_rwlock_released_shared_(instance) : 0;
+  int rc = pthread_rwlock_unlock(&rw->lock);
+  if (__builtin_expect(rc != 0, 0)) {
+    pfs_owner_restore_(instance, owner);
+    if (was_shared) pfs_rwlock_held_after_all_(instance);
+  }
   return rc;
 }
 #endif

@@ -33,7 +33,7 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
 inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
   const OwnWait& own = OwnWaitIn(wait);
   const bool counted = spins != PFS_NO_SPINS;
-  EndLockWait<Mode::kAny>(own.wait, *AsInstance(wait->instance), HoldAfter(own.operation), rc, counted ? kRecordHasSpins : 0,
+  EndLockWait<Mode::kAny>(own.wait, *AsInstance(wait->instance), HoldAfter(own.operation), IsHeld(rc) ? 0 : rc, counted ? kRecordHasSpins : 0,
                           counted ? spins : 0);
   wait->instance = nullptr;  // a second end does nothing
 }

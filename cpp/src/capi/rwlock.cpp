@@ -89,14 +89,6 @@ int pfs_rwlock_clockwrlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct ti
   return Locked(rw, Operation::kTimedWriteLock, file, line, [=] { return pthread_rwlock_clockwrlock(&rw->lock, clock, deadline); });
 }
 
-// The inline half has seen that nobody is known to hold it exclusively, and that there were readers once.
-int pfs_rwlock_unlock_(pfs_rwlock_t* rw) {
-  perfschema::ShmCell* const cell = perfschema::ReleaseShared(*AsInstance(rw->instance));
-  const int rc = pthread_rwlock_unlock(&rw->lock);
-  if (__builtin_expect(rc != 0, 0)) perfschema::ReleaseFailed(cell);
-  return rc;
-}
-
 pfs_instance_t* pfs_rwlock_create(pfs_key_t key, const void* identity) {
   return key != 0 ? perfschema::CreateInstance(Family::kRwlock, key, identity) : nullptr;
 }
@@ -111,6 +103,8 @@ int pfs_rwlock_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_
 
 void pfs_rwlock_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins) { perfschema::capi::EndOwnLockWait(wait, rc, spins); }
 
-void pfs_rwlock_released_shared_(pfs_instance_t* instance) { perfschema::ReleaseShared(*AsInstance(instance)); }
+int pfs_rwlock_released_shared_(pfs_instance_t* instance) { return perfschema::ReleaseShared(*AsInstance(instance)); }
+
+void pfs_rwlock_held_after_all_(pfs_instance_t* instance) { perfschema::UndoRelease(*AsInstance(instance)); }
 
 }  // extern "C"

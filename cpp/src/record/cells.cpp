@@ -52,6 +52,7 @@ void GiveCell(ShmCell& cell) {
     const CellWriter writer(cell.seq);
     ClearCell(cell);
     cell.held.store(0, kRelease);
+    cell.instance.store(kNoInstance, kRelease);
   }
   ShmArray& array = g_runtime.segment.array(ArrayId::kCells);
   cell.owner.store(0, kRelaxed);
@@ -107,6 +108,7 @@ uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_g
       ForgetCell(cell);
       GiveCell(cell);
     } else {
+      cell.instance.store(kNoInstance, kRelaxed);
       cell.next.store(rest, kRelease);
       rest = at;
     }
@@ -164,6 +166,7 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
         cell->next.store(list.head.load(kRelaxed), kRelaxed);
         found = IndexOf(cell);
         list.head.store(found, kRelease);  // pairs with Snapshot: the cell is whole before it is in the list
+        cell->instance.store(instance != nullptr ? InstanceMark(instance) : kNoInstance, kRelaxed);
         if (instance != nullptr) instance->flags.fetch_or(kFlagShared, kRelaxed);
       }
     }

@@ -70,43 +70,62 @@ const uint32_t* FlagsOfInstance(const pfs_instance* instance) {
   return reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
 }
 
+ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object) {
+  if (IsSharedCell(*thread.shared_cell, thread, object)) return thread.shared_cell;
+  const uint32_t index = IndexOf(object);
+  ShmCell* cell = FindCellAtHead(thread, CellKind::kInstance, index, object.version, 0, g_runtime.instance_lists[index]);
+  if (cell != nullptr) thread.shared_cell = cell;
+  return cell;
+}
+
 void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell) {
   if (hold == Hold::kExclusive) {
     const CellWriter writer(object.seq);
     if (StartsGeneration(object.gen, Generation(ObjectDomain(ResetGroup::kSync)))) ClearStat(object.stat);
     AddToStat(object.stat, timed, wait_ps);
   } else {
-    AddShared(thread, object, hold, timed, wait_ps);
+    if (ShmCell* shared = FindSharedCell(thread, object); shared != nullptr) {
+      AddToCell(*shared, Generation(ObjectDomain(ResetGroup::kSync)), timed, wait_ps);
+      if (hold == Hold::kShared) AddHeld(*shared);
+    }
   }
   AddToThreadCell(cell, timed, wait_ps);
 }
 
-ShmCell* ReleaseSharedSlow(ShmInstance& object) {
+int ReleaseSharedSlow(ShmInstance& object) {
   const ThreadState* const thread = t_locals.state;
   const uint32_t index = IndexOf(object);
   ShmCellList& list = g_runtime.instance_lists[index];
-  const auto let_go = [](ShmCell* cell) -> ShmCell* {
-    const uint64_t held = cell == nullptr ? 0 : cell->held.load(kRelaxed);
-    if (held == 0) return nullptr;
-    cell->held.store(held - 1, kRelaxed);
-    return cell;
+  const auto let_go = [](ShmCell* cell) {
+    const uint32_t held = cell == nullptr ? 0 : cell->held.load(kRelaxed);
+    if (held != 0) cell->held.store(held - 1, kRelaxed);
+    return held != 0 ? 1 : 0;
   };
   if (thread != nullptr) {
     // A handler that interrupts a probe was not counted when it took the lock.
-    if (thread->inside()) return nullptr;
+    if (thread->inside()) return 0;
     return let_go(LookForCell(*thread, CellKey(CellKind::kInstance, index, object.version.load(kRelaxed), 0), list));
   }
   // A destructor that runs after the thread has given its slot back: the lock is among those of ended threads.
-  if (!t_locals.ended) return nullptr;
+  if (!t_locals.ended) return 0;
   const int error = errno;
-  ShmCell* cell = nullptr;
+  int counted = 0;
   if (const ColdLock lock; lock) {
-    for (uint32_t at = list.head.load(kRelaxed); at != 0 && cell == nullptr; at = g_runtime.cells[at].next.load(kRelaxed)) {
-      if (SlotIsFree(g_runtime.cells[at].owner.load(kRelaxed))) cell = let_go(&g_runtime.cells[at]);
+    for (uint32_t at = list.head.load(kRelaxed); at != 0 && counted == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
+      if (SlotIsFree(g_runtime.cells[at].owner.load(kRelaxed))) counted = let_go(&g_runtime.cells[at]);
     }
   }
   errno = error;
-  return cell;
+  return counted;
+}
+
+void UndoRelease(ShmInstance& object) {
+  ThreadState* const thread = t_locals.state;
+  if (thread == nullptr) return;
+  const uint64_t nesting = thread->nesting;
+  EnterProbe(*thread);
+  if (ShmCell* cell = FindSharedCell(*thread, object); cell != nullptr) AddHeld(*cell);
+  LeaveProbe(*thread, nesting);
 }
 
 void EndCondWait(const Wait& wait, const ShmInstance& object, uint16_t version) {

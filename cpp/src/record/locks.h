@@ -27,11 +27,13 @@ enum class Hold { kNothing, kShared, kExclusive };
 
 inline uint32_t IndexOf(const ShmInstance& object) { return static_cast<uint32_t>(&object - g_runtime.instances); }
 
-// The cell of the object that the thread writes while it does not hold it exclusively. nullptr: no room, counted.
-PFS_ALWAYS_INLINE ShmCell* SharedCell(ThreadState& thread, ShmInstance& object) {
-  const uint32_t index = IndexOf(object);
-  return FindCellAtHead(thread, CellKind::kInstance, index, object.version, 0, g_runtime.instance_lists[index]);
+// Is it the cell of the object that the thread writes while it does not hold it exclusively? Then it is as long as the object lives.
+PFS_ALWAYS_INLINE bool IsSharedCell(const ShmCell& cell, const ThreadState& thread, const ShmInstance& object) {
+  return __builtin_expect(cell.instance.load(kRelaxed) == InstanceMark(&object) && cell.owner.load(kRelaxed) == thread.slot, 1);
 }
+
+// That cell; it becomes thread.shared_cell. nullptr: no room, counted.
+[[gnu::noinline]] ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object);
 
 // ---- Letting a shared lock go ---------------------------------------------------------------------------------------------------
 //
@@ -39,28 +41,21 @@ PFS_ALWAYS_INLINE ShmCell* SharedCell(ThreadState& thread, ShmInstance& object) 
 // it, and setup is not asked when it goes down. A release that finds nothing held here is one of a lock that was taken while nobody looked
 // (instrument or thread disabled, pfs busy in this very thread).
 
-// Of a thread that has no cell at the head of the list: another thread's may be there.
-[[gnu::noinline]] ShmCell* ReleaseSharedSlow(ShmInstance& object);
+[[gnu::noinline]] int ReleaseSharedSlow(ShmInstance& object);
 
-// To be called before the lock is let go. Returns the cell that has one less, for ReleaseFailed; nullptr: nothing was held here.
-PFS_ALWAYS_INLINE ShmCell* ReleaseShared(ShmInstance& object) {
+// To be called before the lock is let go. 1: one that had been counted; UndoRelease() if it could not be let go after all.
+PFS_ALWAYS_INLINE int ReleaseShared(ShmInstance& object) {
   ThreadState* const thread = t_locals.state;
-  const uint32_t first = g_runtime.instance_lists[IndexOf(object)].head.load(kAcquire);
-  ShmCell* cell = &g_runtime.cells[first];
-  if (__builtin_expect(thread == nullptr || first == 0 || cell->owner.load(kRelaxed) != thread->slot || thread->inside(), 0)) {
-    return ReleaseSharedSlow(object);
-  }
-  const uint64_t held = cell->held.load(kRelaxed);
-  if (__builtin_expect(held == 0, 0)) return nullptr;
+  if (__builtin_expect(thread == nullptr || thread->inside(), 0)) return ReleaseSharedSlow(object);
+  ShmCell& cell = *thread->shared_cell;
+  if (__builtin_expect(!IsSharedCell(cell, *thread, object), 0)) return ReleaseSharedSlow(object);
+  const uint32_t held = cell.held.load(kRelaxed);
+  if (__builtin_expect(held == 0, 0)) return 0;
   // A signal handler that comes between the two accesses lets go what it took itself: the word is the same afterwards.
-  cell->held.store(held - 1, kRelaxed);
-  return cell;
+  cell.held.store(held - 1, kRelaxed);
+  return 1;
 }
-
-// The lock was not let go after all.
-inline void ReleaseFailed(ShmCell* cell) {
-  if (cell != nullptr) cell->held.store(cell->held.load(kRelaxed) + 1, kRelaxed);
-}
+void UndoRelease(ShmInstance& object);
 
 PFS_ALWAYS_INLINE void TakeOwnership(ShmInstance& mutex, uint64_t thread_id) {
   const uint64_t owner = mutex.owner.load(kRelaxed);
@@ -77,6 +72,8 @@ PFS_ALWAYS_INLINE bool BeginInstanceWait(Wait& wait, ShmInstance& mutex, uint32_
 }
 
 constexpr bool IsHeld(int rc) { return __builtin_expect(rc == 0, 1) || rc == EOWNERDEAD; }
+// A lock that others have, too, knows of no owner that died.
+constexpr bool IsHeld(int rc, Hold wanted) { return wanted == Hold::kShared ? __builtin_expect(rc == 0, 1) != 0 : IsHeld(rc); }
 // What a result of 0 means for the caller.
 constexpr Hold HoldAfter(Operation operation) {
   switch (operation) {
@@ -102,52 +99,51 @@ struct LockProbe {
       : mutex(*AsInstance(instance)),
         entry(*reinterpret_cast<const ShmClass*>(reinterpret_cast<const char*>(flags) - offsetof(ShmClass, flags))),
         identity(object) {
-    // Readers of an rwlock must not take its line from each other.
+    // Readers of an rwlock, who do not store to its line, must not take it from each other.
     if (HoldAfter(operation) == Hold::kExclusive) {
       __builtin_prefetch(instance, 1);
     } else {
-      __builtin_prefetch(&g_runtime.instance_lists[IndexOf(mutex)]);
+      __builtin_prefetch(instance, 0);
     }
   }
 };
 
-PFS_ALWAYS_INLINE void AddShared(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps) {
-  ShmCell* const cell = SharedCell(thread, object);
-  if (__builtin_expect(cell == nullptr, 0)) return;
-  const uint32_t gen = Generation(ObjectDomain(ResetGroup::kSync));
-  if (__builtin_expect(cell->gen.load(kRelaxed) != gen, 0)) {
-    AddToCell(*cell, gen, timed, wait_ps);
-  } else {
-    AddOne(cell->seq, cell->stat, timed, wait_ps);
-  }
-  // A handler on this thread cannot come in between with a release of its own: the probe is inside, so that it is not counted.
-  if (hold == Hold::kShared) cell->held.store(cell->held.load(kRelaxed) + 1, kRelaxed);
-}
+// Are the numbers of an object, or of a cell of it, those since the last TRUNCATE?
+PFS_ALWAYS_INLINE bool IsCurrent(const HalfWord& gen) { return gen.load(kRelaxed) == Generation(ObjectDomain(ResetGroup::kSync)); }
 
-// The end of an operation that gives the caller `hold` if its result says so. (A constant where it matters: nothing of it is kept over the call.)
+// A lock was taken, or let go, that others may have, too. REQUIRES: inside the probe: a handler on this thread that comes in between is not
+// counted when it lets go.
+PFS_ALWAYS_INLINE void AddHeld(ShmCell& cell) { cell.held.store(cell.held.load(kRelaxed) + 1, kRelaxed); }
+
+// The end of an operation that gives the caller `wanted` if its result says so. (A constant where it matters: nothing of it is kept over the call.)
 template <Mode kMode>
-PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold hold, int rc, uint64_t more_state_bits = 0, uint32_t spins = 0) {
+PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0, uint32_t spins = 0) {
   const EndedWait ended = EndWait<kMode>(wait);
   const uint64_t nesting = CloseRecord<kMode>(wait, ended, more_state_bits, spins);
   ThreadState& thread = *wait.thread;
-  ShmCell* const cell = ThreadCell<kMode>(wait);
-  const bool is_held = IsHeld(rc);
-  if (hold == Hold::kExclusive) {
-    if (is_held) TakeOwnership(object, thread.thread_id);
-    if (__builtin_expect(!is_held || cell == nullptr || object.gen.load(kRelaxed) != Generation(ObjectDomain(ResetGroup::kSync)) || !IsOfEpoch(*cell), 0)) {
-      AddLockApart(thread, object, is_held ? hold : Hold::kNothing, ended.timed, ended.timed ? DurationOf<kMode>(wait, ended) : 0, cell);
-    } else if (ended.timed) {
-      const uint64_t wait_ps = DurationOf<kMode>(wait, ended);
-      AddTimed(object.seq, object.stat, wait_ps);
-      AddTimed(cell->seq, cell->stat, wait_ps);
+  ShmCell* const cell = ThreadCell<kMode>(wait, object.class_index.load(kRelaxed));
+  const bool timed = kMode == Mode::kAllOn || ended.timed;
+  const Hold hold = IsHeld(rc, wanted) ? wanted : Hold::kNothing;
+  const auto duration = [&] { return timed ? DurationOf<kMode>(wait, ended) : 0; };
+  if (hold == Hold::kExclusive) TakeOwnership(object, thread.thread_id);
+  if (__builtin_expect(hold == Hold::kNothing || cell == nullptr || !IsOfEpoch(*cell), 0)) {
+    AddLockApart(thread, object, hold, timed, duration(), cell);
+  } else if (hold == Hold::kShared) {
+    ShmCell& shared = *Anew(thread.shared_cell);
+    if (__builtin_expect(IsSharedCell(shared, thread, object) && IsCurrent(shared.gen), 1)) {
+      AddHeld(shared);
+      const uint64_t wait_ps = duration();
+      AddOne(shared.seq, shared.stat, timed, wait_ps);
+      AddOne(cell->seq, cell->stat, timed, wait_ps);
     } else {
-      AddCounted(object.seq, object.stat);
-      AddCounted(cell->seq, cell->stat);
+      AddLockApart(thread, object, hold, timed, duration(), cell);
     }
+  } else if (__builtin_expect(IsCurrent(object.gen), 1)) {
+    const uint64_t wait_ps = duration();
+    AddOne(object.seq, object.stat, timed, wait_ps);
+    AddOne(cell->seq, cell->stat, timed, wait_ps);
   } else {
-    const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
-    AddShared(thread, object, is_held ? hold : Hold::kNothing, ended.timed, wait_ps);
-    AddToThreadCell(cell, ended.timed, wait_ps);
+    AddLockApart(thread, object, hold, timed, duration(), cell);
   }
   LeaveProbe(thread, nesting);
 }
@@ -183,13 +179,15 @@ PFS_ALWAYS_INLINE bool CountedLockOperation(const LockProbe& probe, Operation op
   ShmInstance& mutex = probe.mutex;
   const uint64_t nesting = thread->nesting;
   EnterProbe(*thread);
-  const bool is_held = IsHeld(rc), is_exclusive = HoldAfter(operation) == Hold::kExclusive;
-  if (is_exclusive && is_held) TakeOwnership(mutex, thread->thread_id);
-  if (!is_exclusive && __builtin_expect(IsOfEpoch(cell), 1)) {
-    AddShared(*thread, mutex, is_held ? HoldAfter(operation) : Hold::kNothing, false, 0);
+  const Hold hold = IsHeld(rc, HoldAfter(operation)) ? HoldAfter(operation) : Hold::kNothing;
+  if (hold == Hold::kExclusive) TakeOwnership(mutex, thread->thread_id);
+  ShmCell& shared = *thread->shared_cell;
+  if (hold == Hold::kShared && __builtin_expect(IsOfEpoch(cell) && IsSharedCell(shared, *thread, mutex) && IsCurrent(shared.gen), 1)) {
+    AddHeld(shared);
+    AddCounted(shared.seq, shared.stat);
     AddCounted(cell.seq, cell.stat);
-  } else if (__builtin_expect(!is_exclusive || !is_held || mutex.gen.load(kRelaxed) != Generation(ObjectDomain(ResetGroup::kSync)) || !IsOfEpoch(cell), 0)) {
-    AddLockApart(*thread, mutex, is_held ? HoldAfter(operation) : Hold::kNothing, false, 0, &cell);
+  } else if (__builtin_expect(hold != Hold::kExclusive || !IsCurrent(mutex.gen) || !IsOfEpoch(cell), 0)) {
+    AddLockApart(*thread, mutex, hold, false, 0, &cell);
   } else {
     AddCounted(mutex.seq, mutex.stat);
     AddCounted(cell.seq, cell.stat);

@@ -21,6 +21,9 @@ struct CellCache {
   static uint32_t Place(uint64_t key) { return static_cast<uint32_t>((key << 2) ^ (key >> 6) ^ (key >> 48)) & (kEntries - 1); }
 };
 
+// Of no object and no thread.
+inline ShmCell no_cell{};
+
 // A chunk that is full but still needed: by the thread's history, or by an event in it that has not ended.
 struct HeldChunk {
   uint32_t chunk;
@@ -43,6 +46,9 @@ struct ThreadState {
   // handler that comes then must not touch the rest. One comparison finds both "inside" and "too deep".
   uint64_t nesting;
   uint32_t slot;               // index into kThreads
+  // The cell that it last used of an object that it did not hold exclusively: that of the read lock which it is about to let go, mostly. May be
+  // another's by now; cell.owner and cell.instance tell.
+  ShmCell* shared_cell = &no_cell;
 
   // Every chunk.
   uint32_t chunk;              // the one being written, 0 = none

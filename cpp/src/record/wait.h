@@ -222,18 +222,24 @@ PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended,
   const uint64_t end_info = (thread.event_id - record->event_id.load(kRelaxed)) | static_cast<uint64_t>(spins) << 32;
   if (__builtin_expect(end_info != 0, 0)) record->end_info.store(end_info, kRelease);
   record->end_ticks.store(ended.end_ticks, kRelease);
-  record->state.store((wait.begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
+  // Read back, too, where nothing else needs it: a register that is kept over the real call is a store before it.
+  const uint64_t begun_state = kMode == Mode::kAny || kDetailed ? wait.begun_state : record->state.load(kRelaxed);
+  record->state.store((begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
   if (__builtin_expect(record + 1 != thread.next_record, 0)) KeepChunkOf(thread, record);
   return nesting;
 }
 
 // The thread's own cell for the event's class, nullptr if it has none.
 template <Mode kMode>
-PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
+PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait, uint32_t class_index) {
   if (!Has<kMode>(wait.flags, kFlagThread)) return nullptr;
   ThreadState& thread = *wait.thread;
-  if (__builtin_expect(wait.class_index >= thread.cell_count, 0) && !GrowCells(thread, wait.class_index)) return nullptr;
-  return &thread.cells[wait.class_index];
+  if (__builtin_expect(class_index >= thread.cell_count, 0) && !GrowCells(thread, class_index)) return nullptr;
+  return &thread.cells[class_index];
+}
+template <Mode kMode>
+PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
+  return ThreadCell<kMode>(wait, wait.class_index);
 }
 
 // Are the thread's numbers of the present epoch?

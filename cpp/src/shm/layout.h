@@ -193,10 +193,14 @@ struct alignas(64) ShmCell {
   HalfWord next;   // next cell of the same lane, or of the free list
   ShmStat stat;
   Word amount;     // bytes that were moved
-  Word held;       // read locks on the object that were taken through this cell and not yet released
+  HalfWord held;   // read locks on the object that were taken through this cell and not yet released
+  HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance
 };
 static_assert(sizeof(ShmCell) == 64);
 inline constexpr uint32_t kColdOwner = ~uint32_t{0};
+// What is cheapest to compare: half of the address, in the process that writes. Nobody follows it. Instances are 64 bytes apart.
+inline uint32_t InstanceMark(const void* instance) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(instance)); }
+inline constexpr uint32_t kNoInstance = 1;
 
 // Head of the list of cells of one lane of an object.
 struct ShmCellList {
