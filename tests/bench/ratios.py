@@ -125,6 +125,7 @@ def limits(result: Result) -> list[Limit]:
         more("pread of 120 bytes, all on, one thread", "pread/all/1T", "pread/bare/1T", 30),
         # Twice: what one of the two threads waits longer for its call.
         more("pread of 120 bytes, all on, two threads, each its file", "pread/all/2T", "pread/bare/2T", 30, factor=2),
+        times("send and recv of 64 bytes on a socketpair, all on", "socket/all", "socket/floor", 1.25, "x floor"),
     ]
 
 

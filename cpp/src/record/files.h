@@ -155,6 +155,8 @@ void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state);
 void ForgetDescriptor(int fd);
 // REQUIRES: fd < g_max_descriptors, and it names nothing.
 void GiveDescriptor(int fd, ShmFile& file);
+// In a forked child: sockets that another thread of the parent was closing are nobody's here.
+void ForgetSocketsInChild();
 // Its row disappears, its statistics move to its class. The slot stays while open_count says so.
 void BuryFile(ShmFile& file);
 

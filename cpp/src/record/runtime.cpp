@@ -148,6 +148,7 @@ void AfterForkInChild() {
     status_reason = reason;
     CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
     ForgetStatistics();
+    ForgetSocketsInChild();
     ContinueThreadInChild();
     ForgetPartyCells(t_locals.state == nullptr ? nullptr : t_locals.state->shared);
     errno = error;
