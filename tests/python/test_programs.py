@@ -148,17 +148,18 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
 # ---- The same with and without pfs -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["all_file_calls", "cancelled", "first_mutex"])
+@pytest.mark.parametrize("name", ["all_file_calls", "all_socket_calls", "cancelled", "first_mutex", "sockets_cancelled"])
 def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
     outputs = []
-    cases = [(True, ""), (False, ""), (False, "performance_schema=OFF"), (False, "performance_schema_max_file_instances=1")]
+    scarce = "performance_schema_max_file_instances=1,performance_schema_max_socket_instances=1"
+    cases = [(True, ""), (False, ""), (False, "performance_schema=OFF"), (False, scarce)]
     for index, (disabled, options) in enumerate(cases):
         folder = tmp_path / str(index)
         work = folder / "work"
         work.mkdir(parents=True)
         arguments = [str(work)] if name == "all_file_calls" else []
-        outputs.append(run(build(name, disabled), *arguments, cwd=folder, env={"PFS_OPTIONS": options}))
-    assert len(outputs[0].splitlines()) >= (200 if name == "all_file_calls" else 1)
+        outputs.append(run(build(name, disabled), *arguments, cwd=work, segments=folder, env={"PFS_OPTIONS": options}))
+    assert len(outputs[0].splitlines()) >= {"all_file_calls": 200, "all_socket_calls": 400}.get(name, 1)
     for output in outputs[1:]:
         assert output == outputs[0]
 
