@@ -53,19 +53,12 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         flags = subprocess.run(
             ["pkg-config", *what, "perfschema"], env=env, capture_output=True, text=True, check=True
         ).stdout.split()
-        command = [
-            "gcc",
-            "-std=c11",
-            "-O1",
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            str(PROGRAMS / f"{name}.c"),
-            "-o",
-            str(program),
-            *flags,
-        ]
+        source = PROGRAMS / f"{name}.c"
+        compiler = ["gcc", "-std=c11"]
+        if not source.exists():
+            source = PROGRAMS / f"{name}.cpp"
+            compiler = ["g++", "-std=c++17"]
+        command = [*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program), *flags]
         command += ["-DPFS_DISABLE", "-lpthread"] if disabled else [f"-Wl,-rpath,{pfs.get_library_dir()}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -164,6 +157,12 @@ def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build,
         assert output == outputs[0]
 
 
+@pytest.mark.parametrize("name", ["raii", "socket_class"])
+def test_classes_behave_as_those_of_the_standard_library(name: str, build: Build, tmp_path: Path) -> None:
+    for disabled in (False, True):
+        assert run(build(name, disabled), str(tmp_path), cwd=tmp_path) == f"{name}: ok\n"
+
+
 def test_a_compiled_out_program_needs_no_library(build: Build, tmp_path: Path) -> None:
     program = build("disabled", disabled=True)
     assert run(program, cwd=tmp_path) == "disabled: ok\n"
@@ -173,7 +172,7 @@ def test_a_compiled_out_program_needs_no_library(build: Build, tmp_path: Path) -
 
 def test_every_program_is_run_here() -> None:
     text = Path(__file__).read_text() + (Path(__file__).parent / "test_package.py").read_text()
-    for path in PROGRAMS.glob("*.c"):
+    for path in PROGRAMS.glob("*.c*"):
         assert f'"{path.stem}"' in text, f"{path.name} is not built"
 
 
