@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   bench::RegisterMutexBenchmarks();
   bench::RegisterFileBenchmarks();
   bench::RegisterSyncBenchmarks();
+  bench::RegisterSocketBenchmarks();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::AddCustomContext("pfs_version", pfs_version());

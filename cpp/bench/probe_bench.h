@@ -45,15 +45,15 @@ void Run(benchmark::State& state, int warm_up, Operation operation) {
   for (auto _ : state) operation();
 }
 
-// The same, and every operation must have been an event, or none: what is measured is what it says. One thread.
+// The same, and every operation must have been so many events: what is measured is what it says. One thread.
 template <typename Operation>
-void RunCounted(benchmark::State& state, int warm_up, bool counts, Operation operation) {
+void RunCounted(benchmark::State& state, int warm_up, int events, Operation operation) {
   Pin(state);
   for (int i = 0; i < warm_up; ++i) operation();
   const uint64_t before = CountedEvents();
   for (auto _ : state) operation();
   const uint64_t counted = CountedEvents() - before;
-  const uint64_t expected = counts ? static_cast<uint64_t>(state.iterations()) : 0;
+  const uint64_t expected = static_cast<uint64_t>(events) * static_cast<uint64_t>(state.iterations());
   if (counted != expected) state.SkipWithError(("counted " + std::to_string(counted) + " events, not " + std::to_string(expected)).c_str());
 }
 
@@ -78,5 +78,6 @@ struct Floor {
 void RegisterMutexBenchmarks();
 void RegisterFileBenchmarks();
 void RegisterSyncBenchmarks();
+void RegisterSocketBenchmarks();
 
 }  // namespace bench

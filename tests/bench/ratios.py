@@ -129,6 +129,7 @@ def limits(result: Result) -> list[Limit]:
         times("read lock, everything on", "rdlock/all", "rdlock/floor", 1.25, "x floor"),
         times("write lock, timed", "wrlock/timed", "wrlock/floor", 1.25, "x floor"),
         times("wait for a condition, everything on", "cond/all", "cond/floor", 1.25, "x floor"),
+        times("send and recv of 64 bytes on a socketpair, all on", "socket/all", "socket/floor", 1.25, "x floor"),
     ]
 
 

@@ -53,19 +53,12 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         flags = subprocess.run(
             ["pkg-config", *what, "perfschema"], env=env, capture_output=True, text=True, check=True
         ).stdout.split()
-        command = [
-            "gcc",
-            "-std=c11",
-            "-O1",
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            str(PROGRAMS / f"{name}.c"),
-            "-o",
-            str(program),
-            *flags,
-        ]
+        source = PROGRAMS / f"{name}.c"
+        compiler = ["gcc", "-std=c11"]
+        if not source.exists():
+            source = PROGRAMS / f"{name}.cpp"
+            compiler = ["g++", "-std=c++17"]
+        command = [*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program), *flags]
         command += ["-DPFS_DISABLE", "-lpthread"] if disabled else [f"-Wl,-rpath,{pfs.get_library_dir()}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -148,19 +141,26 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
 # ---- The same with and without pfs -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["all_file_calls", "cancelled", "first_mutex"])
+@pytest.mark.parametrize("name", ["all_file_calls", "all_socket_calls", "cancelled", "first_mutex", "sockets_cancelled"])
 def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
     outputs = []
-    cases = [(True, ""), (False, ""), (False, "performance_schema=OFF"), (False, "performance_schema_max_file_instances=1")]
+    scarce = "performance_schema_max_file_instances=1,performance_schema_max_socket_instances=1"
+    cases = [(True, ""), (False, ""), (False, "performance_schema=OFF"), (False, scarce)]
     for index, (disabled, options) in enumerate(cases):
         folder = tmp_path / str(index)
         work = folder / "work"
         work.mkdir(parents=True)
         arguments = [str(work)] if name == "all_file_calls" else []
-        outputs.append(run(build(name, disabled), *arguments, cwd=folder, env={"PFS_OPTIONS": options}))
-    assert len(outputs[0].splitlines()) >= (200 if name == "all_file_calls" else 1)
+        outputs.append(run(build(name, disabled), *arguments, cwd=work, segments=folder, env={"PFS_OPTIONS": options}))
+    assert len(outputs[0].splitlines()) >= {"all_file_calls": 200, "all_socket_calls": 400}.get(name, 1)
     for output in outputs[1:]:
         assert output == outputs[0]
+
+
+@pytest.mark.parametrize("name", ["raii", "socket_class"])
+def test_classes_behave_as_those_of_the_standard_library(name: str, build: Build, tmp_path: Path) -> None:
+    for disabled in (False, True):
+        assert run(build(name, disabled), str(tmp_path), cwd=tmp_path) == f"{name}: ok\n"
 
 
 def test_a_compiled_out_program_needs_no_library(build: Build, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_compiled_out_program_needs_no_library(build: Build, tmp_path: Path) -
 
 def test_every_program_is_run_here() -> None:
     text = Path(__file__).read_text() + (Path(__file__).parent / "test_package.py").read_text()
-    for path in PROGRAMS.glob("*.c"):
+    for path in PROGRAMS.glob("*.c*"):
         assert f'"{path.stem}"' in text, f"{path.name} is not built"
 
 

@@ -349,6 +349,8 @@ inline void set_account(const std::string& user, const std::string& host) { set_
 }  // inline namespace
 }  // namespace perfschema
 
+#include "perfschema/socket.hpp"
+
 #undef PFS_CALL_
 #undef PFS_CALLER_
 

@@ -207,6 +207,19 @@ void ForgetDescriptor(int fd) {
   Release(*file);
 }
 
+void ForgetSocketsInChild() {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    ShmFile& file = g_runtime.files[i];
+    const uint32_t class_index = file.class_index.load(kRelaxed);
+    if (class_index == 0 || g_runtime.classes[class_index].family != static_cast<uint32_t>(Family::kSocket)) continue;
+    if (FileOfDescriptor(static_cast<int>(file.hash.load(kRelaxed))) == &file) continue;
+    file.open_count.store(0, kRelaxed);
+    if (IsLive(&file)) BuryFile(file);
+    GiveFileIfUnused(file);
+  }
+}
+
 void GiveDescriptor(int fd, ShmFile& file) {
   file.open_count.fetch_add(1, kRelaxed);
   g_file_of_descriptor[fd].store(IndexOf(&file), kRelaxed);
@@ -281,7 +294,10 @@ bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t li
   errno = error;
   if ((flags & kFlagEnabled) == 0) return false;
   const Operation operation = (flags & kFlagSocket) != 0 ? Operation::kSocketClose : Operation::kClose;
-  if (BeginFileWait<Mode::kAny>(call, file, flags, operation, -1, -1, source_file, line)) return true;
+  if (BeginFileWait<Mode::kAny>(call, file, flags, operation, -1, -1, source_file, line)) {
+    call->version = file->version.load(kRelaxed);
+    return true;
+  }
   if (ColdLock lock; lock) Release(*file);
   errno = error;
   return false;
@@ -292,7 +308,8 @@ void EndFileClose(FileWait* call, int rc) {
   const int error = errno;
   const EndedWait ended = EndWait<Mode::kAny>(call->wait);
   FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, 0, [&] {
-    if (ColdLock lock; lock) Release(*call->file);
+    // In a child that was forked meanwhile the slot may be free, or another's.
+    if (ColdLock lock; lock && call->file->version.load(kRelaxed) == call->version) Release(*call->file);
   });
   errno = error;
 }

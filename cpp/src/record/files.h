@@ -111,16 +111,23 @@ PFS_ALWAYS_INLINE auto FileOperation(ShmFile* file, uint32_t flags, Operation op
   return result;
 }
 
-// Also a file's operation on a socket, which is what the socket calls it (or no event), and a socket's on a file, which is no event.
+// A file's operation on a socket is what sockets call it, or no event; a socket's on a file is no event.
+template <typename Call, typename Bytes>
+[[gnu::noinline]] auto OtherKindOfOperation(ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, const char* source_file,
+                                            uint32_t line, Call call, Bytes bytes) {
+  operation = OnSocket(operation);
+  if (operation == Operation::kNone) return call();
+  return FileOperation<Mode::kAny>(file, flags, operation, requested_bytes, -1, source_file, line, call, bytes);
+}
+
 template <typename Call, typename Bytes>
 [[gnu::noinline]] auto AnyFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
                                         uint32_t line, Call call, Bytes bytes) {
   const uint32_t flags = file->flags.load(kRelaxed);
-  if (const bool is_socket = (flags & kFlagSocket) != 0; is_socket != IsOfSocket(operation)) {
-    operation = is_socket ? OnSocket(operation) : Operation::kNone;
-    offset = -1;
+  if ((flags & kFlagEnabled) == 0) return call();
+  if (__builtin_expect(((flags & kFlagSocket) != 0) != IsOfSocket(operation), 0)) {
+    return OtherKindOfOperation(file, flags, operation, requested_bytes, source_file, line, call, bytes);
   }
-  if ((flags & kFlagEnabled) == 0 || operation == Operation::kNone) return call();
   return FileOperation<Mode::kAny>(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
 }
 
@@ -148,6 +155,8 @@ void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state);
 void ForgetDescriptor(int fd);
 // REQUIRES: fd < g_max_descriptors, and it names nothing.
 void GiveDescriptor(int fd, ShmFile& file);
+// In a forked child: sockets that another thread of the parent was closing are nobody's here.
+void ForgetSocketsInChild();
 // Its row disappears, its statistics move to its class. The slot stays while open_count says so.
 void BuryFile(ShmFile& file);
 

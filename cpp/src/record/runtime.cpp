@@ -155,6 +155,7 @@ void AfterForkInChild() {
     CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
     ForgetStatistics();
     ForgetInspectorsScans();
+    ForgetSocketsInChild();
     ContinueThreadInChild();
     ForgetPartyCells(t_locals.state == nullptr ? nullptr : t_locals.state->shared);
     errno = error;
