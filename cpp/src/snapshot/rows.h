@@ -31,9 +31,9 @@ struct Lanes {
     for (uint32_t i = kFirst + 1; i <= kLast; ++i) all.Merge(stats[i]);
     return all;
   }
-  template <uint8_t kLane>
-  int64_t amount() const {
-    return static_cast<int64_t>(amounts[kLane]);
+  template <uint8_t kLane, typename Number>
+  Number amount() const {
+    return static_cast<Number>(amounts[kLane]);
   }
 };
 

@@ -37,17 +37,20 @@ struct StatsColumns<Stat> {
   }
 };
 // The same lanes mean different things to different families: a type each, for its columns.
+template <typename Bytes>
 struct IoLanes : Lanes {};
-template <>
-struct StatsColumns<IoLanes> {
+using FileLanes = IoLanes<int64_t>;
+using SocketLanes = IoLanes<uint64_t>;
+template <typename Bytes>
+struct StatsColumns<IoLanes<Bytes>> {
   template <auto... Path>
   static constexpr auto Get() {
     return columns(
         timer_stats<Path..., &Lanes::total>("WAIT", "operations"),
         timer_stats<Path..., &Lanes::sum<kReadLane>>("READ", "reads"),
-        col<Path..., &Lanes::amount<kReadLane>>("SUM_NUMBER_OF_BYTES_READ", Unit::kBytes, "Bytes that were read."),
+        col<Path..., &Lanes::amount<kReadLane, Bytes>>("SUM_NUMBER_OF_BYTES_READ", Unit::kBytes, "Bytes that were read."),
         timer_stats<Path..., &Lanes::sum<kWriteLane>>("WRITE", "writes"),
-        col<Path..., &Lanes::amount<kWriteLane>>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes, "Bytes that were written."),
+        col<Path..., &Lanes::amount<kWriteLane, Bytes>>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes, "Bytes that were written."),
         timer_stats<Path..., &Lanes::sum<kMiscLane>>("MISC", "operations that are neither reads nor writes"));
   }
 };

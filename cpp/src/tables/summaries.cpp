@@ -24,18 +24,18 @@ void WaitsByThread(const Snapshot& snapshot, RowSink<SummaryRow<ThreadEventKey, 
 void WaitsByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stat>> out) {
   snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { out({{row.instrument->name}, row.lanes.total()}); });
 }
-template <Family kFamily>
-void IoByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, IoLanes>> out) {
+template <Family kFamily, typename Stats>
+void IoByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stats>> out) {
   snapshot.ForEachClassTotal([&](const ClassTotalRow& row) {
     if (row.instrument->family == kFamily) out({{row.instrument->name}, {row.lanes}});
   });
 }
-void FilesByObject(const Snapshot& snapshot, RowSink<SummaryRow<FileKey, IoLanes>> out) {
+void FilesByObject(const Snapshot& snapshot, RowSink<SummaryRow<FileKey, FileLanes>> out) {
   snapshot.ForEachFile([&](const FileRow& row) {
     if (row.instrument->family == Family::kFile) out({{row.name, row.instrument->name, row.identity}, {row.io}});
   });
 }
-void SocketsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, IoLanes>> out) {
+void SocketsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, SocketLanes>> out) {
   snapshot.ForEachFile([&](const FileRow& row) {
     if (row.instrument->family == Family::kSocket) out({{row.instrument->name, row.identity}, {row.io}});
   });
@@ -56,20 +56,20 @@ constexpr TableDef tables::events_waits_summary_global_by_event_name = summary<E
     "Waits of the process by instrument, those of dead threads and objects included.", kResetAll);
 static_assert(ok(tables::events_waits_summary_global_by_event_name));
 
-constexpr TableDef tables::file_summary_by_event_name = summary<EventKey, IoLanes, IoByEvent<Family::kFile>>(
+constexpr TableDef tables::file_summary_by_event_name = summary<EventKey, FileLanes, IoByEvent<Family::kFile, FileLanes>>(
     "File operations by instrument, those on deleted files included.", kResetAllFiles);
 static_assert(ok(tables::file_summary_by_event_name));
 
 constexpr TableDef tables::file_summary_by_instance =
-    summary<FileKey, IoLanes, FilesByObject>("File operations on each known file.", kResetFiles);
+    summary<FileKey, FileLanes, FilesByObject>("File operations on each known file.", kResetFiles);
 static_assert(ok(tables::file_summary_by_instance));
 
-constexpr TableDef tables::socket_summary_by_event_name = summary<EventKey, IoLanes, IoByEvent<Family::kSocket>>(
+constexpr TableDef tables::socket_summary_by_event_name = summary<EventKey, SocketLanes, IoByEvent<Family::kSocket, SocketLanes>>(
     "Socket operations by instrument, those on closed sockets included.", kResetAllSockets);
 static_assert(ok(tables::socket_summary_by_event_name));
 
 constexpr TableDef tables::socket_summary_by_instance =
-    summary<ObjectKey, IoLanes, SocketsByObject>("Socket operations on each open socket.", kResetSockets);
+    summary<ObjectKey, SocketLanes, SocketsByObject>("Socket operations on each open socket.", kResetSockets);
 static_assert(ok(tables::socket_summary_by_instance));
 
 }  // namespace perfschema
