@@ -108,8 +108,22 @@ struct LockProbe {
   }
 };
 
-// Are the numbers of an object, or of a cell of it, those since the last TRUNCATE?
-PFS_ALWAYS_INLINE bool IsCurrent(const HalfWord& gen) { return gen.load(kRelaxed) == Generation(ObjectDomain(ResetGroup::kSync)); }
+// Where an operation counts that gives the caller the object exclusively, or shared.
+struct Numbers {
+  HalfWord& seq;
+  HalfWord& gen;
+  ShmStat& stat;
+
+  PFS_ALWAYS_INLINE static Numbers Of(ThreadState& thread, ShmInstance& object, Hold wanted) {
+    ShmCell& shared = *thread.shared_cell;
+    return wanted == Hold::kExclusive ? Numbers{object.seq, object.gen, object.stat} : Numbers{shared.seq, shared.gen, shared.stat};
+  }
+  // Are they those of the object, since the last TRUNCATE?
+  PFS_ALWAYS_INLINE bool AreReady(ThreadState& thread, ShmInstance& object, Hold wanted) const {
+    return (wanted == Hold::kExclusive || (wanted == Hold::kShared && IsSharedCell(*thread.shared_cell, thread, object))) &&
+           gen.load(kRelaxed) == Generation(ObjectDomain(ResetGroup::kSync));
+  }
+};
 
 // A lock was taken, or let go, that others may have, too. REQUIRES: inside the probe: a handler on this thread that comes in between is not
 // counted when it lets go.
@@ -121,29 +135,19 @@ PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold w
   const EndedWait ended = EndWait<kMode>(wait);
   const uint64_t nesting = CloseRecord<kMode>(wait, ended, more_state_bits, spins);
   ThreadState& thread = *wait.thread;
-  ShmCell* const cell = ThreadCell<kMode>(wait, object.class_index.load(kRelaxed));
   const bool timed = kMode == Mode::kAllOn || ended.timed;
-  const Hold hold = IsHeld(rc, wanted) ? wanted : Hold::kNothing;
   const auto duration = [&] { return timed ? DurationOf<kMode>(wait, ended) : 0; };
-  if (hold == Hold::kExclusive) TakeOwnership(object, thread.thread_id);
-  if (__builtin_expect(hold == Hold::kNothing || cell == nullptr || !IsOfEpoch(*cell), 0)) {
-    AddLockApart(thread, object, hold, timed, duration(), cell);
-  } else if (hold == Hold::kShared) {
-    ShmCell& shared = *Anew(thread.shared_cell);
-    if (__builtin_expect(IsSharedCell(shared, thread, object) && IsCurrent(shared.gen), 1)) {
-      AddHeld(shared);
-      const uint64_t wait_ps = duration();
-      AddOne(shared.seq, shared.stat, timed, wait_ps);
-      AddOne(cell->seq, cell->stat, timed, wait_ps);
-    } else {
-      AddLockApart(thread, object, hold, timed, duration(), cell);
-    }
-  } else if (__builtin_expect(IsCurrent(object.gen), 1)) {
+  ShmCell* const cell = ThreadCell<kMode>(wait, object.class_index.load(kRelaxed));
+  const Numbers numbers = Numbers::Of(thread, object, wanted);
+  const bool is_held = IsHeld(rc, wanted);
+  if (wanted == Hold::kExclusive && is_held) TakeOwnership(object, thread.thread_id);
+  if (__builtin_expect(is_held && numbers.AreReady(thread, object, wanted) && cell != nullptr && IsOfEpoch(*cell), 1)) {
+    if (wanted == Hold::kShared) AddHeld(*thread.shared_cell);
     const uint64_t wait_ps = duration();
-    AddOne(object.seq, object.stat, timed, wait_ps);
+    AddOne(numbers.seq, numbers.stat, timed, wait_ps);
     AddOne(cell->seq, cell->stat, timed, wait_ps);
   } else {
-    AddLockApart(thread, object, hold, timed, duration(), cell);
+    AddLockApart(thread, object, is_held ? wanted : Hold::kNothing, timed, duration(), cell);
   }
   LeaveProbe(thread, nesting);
 }
@@ -179,18 +183,16 @@ PFS_ALWAYS_INLINE bool CountedLockOperation(const LockProbe& probe, Operation op
   ShmInstance& mutex = probe.mutex;
   const uint64_t nesting = thread->nesting;
   EnterProbe(*thread);
-  const Hold hold = IsHeld(rc, HoldAfter(operation)) ? HoldAfter(operation) : Hold::kNothing;
-  if (hold == Hold::kExclusive) TakeOwnership(mutex, thread->thread_id);
-  ShmCell& shared = *thread->shared_cell;
-  if (hold == Hold::kShared && __builtin_expect(IsOfEpoch(cell) && IsSharedCell(shared, *thread, mutex) && IsCurrent(shared.gen), 1)) {
-    AddHeld(shared);
-    AddCounted(shared.seq, shared.stat);
+  const Hold wanted = HoldAfter(operation);
+  const Numbers numbers = Numbers::Of(*thread, mutex, wanted);
+  const bool is_held = IsHeld(rc, wanted);
+  if (wanted == Hold::kExclusive && is_held) TakeOwnership(mutex, thread->thread_id);
+  if (__builtin_expect(is_held && numbers.AreReady(*thread, mutex, wanted) && IsOfEpoch(cell), 1)) {
+    if (wanted == Hold::kShared) AddHeld(*thread->shared_cell);
+    AddCounted(numbers.seq, numbers.stat);
     AddCounted(cell.seq, cell.stat);
-  } else if (__builtin_expect(hold != Hold::kExclusive || !IsCurrent(mutex.gen) || !IsOfEpoch(cell), 0)) {
-    AddLockApart(*thread, mutex, hold, false, 0, &cell);
   } else {
-    AddCounted(mutex.seq, mutex.stat);
-    AddCounted(cell.seq, cell.stat);
+    AddLockApart(*thread, mutex, is_held ? wanted : Hold::kNothing, false, 0, &cell);
   }
   LeaveProbe(*thread, nesting);
   return true;
