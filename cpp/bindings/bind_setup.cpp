@@ -1,9 +1,12 @@
 // bindings/bind_setup.cpp: changes of setup tables, start-time options, account and name of the thread.
 #include <pybind11/stl.h>
 
+#include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 #include "base/like.h"
@@ -64,6 +67,31 @@ std::vector<bool> Matches(const std::vector<std::string>& texts, const std::stri
   return result;
 }
 
+// None: the column becomes NULL.
+void SetProcesslist(const std::string& column, const std::variant<std::monostate, int64_t, std::string>& value) {
+  NameThisThreadOnce();
+  const auto* number = std::get_if<int64_t>(&value);
+  const auto* text = std::get_if<std::string>(&value);
+  if (column == "id" && text == nullptr) return pfs_thread_set_id(number != nullptr ? static_cast<uint64_t>(*number) : 0);
+  if (column == "start_time" && text == nullptr) return pfs_thread_set_start_time(number != nullptr ? static_cast<time_t>(*number) : 0);
+  if (column == "peer_port" && text == nullptr && (number == nullptr || (*number >= 0 && *number <= 65535))) {
+    return pfs_thread_set_peer_port(number != nullptr ? static_cast<uint16_t>(*number) : 0);
+  }
+  if (number == nullptr) {
+    const char* const shown = text != nullptr ? text->c_str() : nullptr;
+    if (column == "info") return pfs_thread_set_info(shown, text != nullptr ? text->size() : 0);
+    for (const auto& [name, set] : std::initializer_list<std::pair<const char*, void (*)(const char*)>>{
+             {"db", pfs_thread_set_db},
+             {"command", pfs_thread_set_command},
+             {"state", pfs_thread_set_state},
+             {"connection_type", pfs_thread_set_connection_type},
+             {"resource_group", pfs_thread_set_resource_group}}) {
+      if (column == name) return set(shown);
+    }
+  }
+  throw StatusError(Status(Code::kInvalidArgument, "bad value for " + column));
+}
+
 }  // namespace
 
 void BindSetup(py::module_& m) {
@@ -73,7 +101,11 @@ void BindSetup(py::module_& m) {
   m.def("matches", Matches, py::arg("texts"), py::arg("pattern"));
   m.def("configure", [](const std::string& options) { RaiseIfBadCode(pfs_init(options.c_str())); }, py::arg("options"));
   m.def(
-      "set_account", [](const std::string& user, const std::string& host) { RaiseIfBadCode(pfs_set_account(user.c_str(), host.c_str())); },
+      "set_account",
+      [](const std::string& user, const std::string& host) {
+        NameThisThreadOnce();
+        RaiseIfBadCode(pfs_set_account(user.c_str(), host.c_str()));
+      },
       py::arg("user"), py::arg("host"));
   m.def(
       "set_thread_name",
@@ -82,6 +114,27 @@ void BindSetup(py::module_& m) {
         KeepThreadName();
       },
       py::arg("name"));
+  m.def("set_processlist", SetProcesslist, py::arg("column"), py::arg("value"));
+  // Called by the parent; the bytes are for thread_begin in the new thread.
+  m.def("thread_origin", [] {
+    NameThisThreadOnce();
+    pfs_thread_origin_t origin{};
+    pfs_thread_describe(&origin);
+    return py::bytes(reinterpret_cast<const char*>(&origin), sizeof origin);
+  });
+  m.def(
+      "thread_begin",
+      [](const std::string& given, const std::string& name, const std::string& instrument) {
+        pfs_thread_origin_t origin{};
+        if (given.size() != sizeof origin) throw StatusError(Status(Code::kInvalidArgument, "thread_begin takes what thread_origin gave"));
+        std::memcpy(&origin, given.data(), sizeof origin);
+        const pfs_key_t key = instrument.empty() ? 0 : RegisterName(NameFamily::kThread, instrument);
+        const int rc = pfs_thread_begin(key, key != 0 ? nullptr : name.c_str(), &origin);
+        KeepThreadName();
+        if (rc != PFS_E_STATE) RaiseIfBadCode(rc);  // a thread that says who it is by itself
+      },
+      py::arg("origin"), py::arg("name"), py::arg("instrument"));
+  m.def("thread_instrument", [](const std::string& name) { return FullName(NameFamily::kThread, name); }, py::arg("name"));
   m.def("segment_path", [] { return std::string(pfs_segment_path()); });
 }
 

@@ -41,12 +41,14 @@ struct CallSite {
 CallSite FindCallSite();
 void StartCallSites();  // before that
 
-// The calling thread has the name that it is to have: FindCallSite does not give it one.
+// Gives the calling thread its name of Python at its first call; FindCallSite does so as well.
+void NameThisThreadOnce();
+// The calling thread has the name that it is to have.
 void KeepThreadName();
 
 // Registers "component/name", or the full name that begins with `family`, and gives its key; 0 if pfs is off or has no room for it.
 // `what` is what the user calls such a name, for the message. Throws StatusError for a name that breaks the rules.
-enum class NameFamily { kMutex, kFile, kRwlock, kCond };  // as in the table in common.cpp
+enum class NameFamily { kMutex, kFile, kRwlock, kCond, kThread };  // as in the table in common.cpp
 uint32_t RegisterName(NameFamily family, const std::string& name);
 // The full name that RegisterName gives it, and the short one, "component/name".
 std::string FullName(NameFamily family, const std::string& name);

@@ -91,6 +91,7 @@ namespace {
 // Threads of Python are shown as thread/python/<name in threading>. Those that Python does not know keep the name that they have.
 // Runs no code of Python: a signal handler might raise in it.
 void NameThisThread() {
+  if (pfs_thread_current() != pfs_thread_own()) return;  // it works for a session of C code, which has a name
   t_thread_has_name = true;
   std::string name = "MainThread";
   if (const auto threading = py::reinterpret_steal<py::object>(PyImport_GetModule(py::str("threading").ptr()))) {
@@ -104,14 +105,17 @@ void NameThisThread() {
 
 }  // namespace
 
-CallSite FindCallSite() {
-  if (!t_thread_has_name) {
-    try {
-      NameThisThread();
-    } catch (const std::exception&) {  // no name is no reason to fail
-      PyErr_Clear();
-    }
+void NameThisThreadOnce() {
+  if (t_thread_has_name) return;
+  try {
+    NameThisThread();
+  } catch (const std::exception&) {  // no name is no reason to fail
+    PyErr_Clear();
   }
+}
+
+CallSite FindCallSite() {
+  NameThisThreadOnce();
   CallSite site{nullptr, 0};
   bool is_users = false;
   PyFrameObject* frame = PyEval_GetFrame();  // borrowed
@@ -148,7 +152,8 @@ struct FamilyOfNames {
 };
 const FamilyOfNames& Facts(NameFamily family) {
   static const FamilyOfNames families[] = {{"wait/synch/mutex/", pfs_register_mutex}, {"wait/io/file/", pfs_register_file},
-                                           {"wait/synch/rwlock/", pfs_register_rwlock}, {"wait/synch/cond/", pfs_register_cond}};
+                                           {"wait/synch/rwlock/", pfs_register_rwlock}, {"wait/synch/cond/", pfs_register_cond},
+                                           {"thread/", pfs_register_thread}};
   return families[static_cast<int>(family)];
 }
 std::string_view Prefix(NameFamily family) { return Facts(family).prefix; }

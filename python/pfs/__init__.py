@@ -52,7 +52,18 @@ except ImportError as error:
 from pfs._core import Condition, Lock, RLock, RWLock, SimpleQueue
 from pfs.files import open
 from pfs.instrument import Table, idle, wait
-from pfs.setup import setup_consumers, setup_instruments, setup_objects, setup_timers, status, threads, variables
+from pfs.setup import (
+    setup_actors,
+    setup_consumers,
+    setup_instruments,
+    setup_objects,
+    setup_threads,
+    setup_timers,
+    status,
+    threads,
+    variables,
+)
+from pfs.thread import Thread, set_account, set_processlist, set_thread_name
 
 __version__ = _core.__version__
 
@@ -67,12 +78,15 @@ __all__ = [
     "status",
     # Setting up
     "configure",
-    "setup_instruments",
+    "setup_actors",
     "setup_consumers",
+    "setup_instruments",
     "setup_objects",
+    "setup_threads",
     "setup_timers",
     "threads",
     "set_account",
+    "set_processlist",
     "set_thread_name",
     # Instrumenting
     "Lock",
@@ -87,6 +101,7 @@ __all__ = [
     "LifoQueue",
     "PriorityQueue",
     "SimpleQueue",
+    "Thread",
     "open",
     "wait",
     "idle",
@@ -203,24 +218,6 @@ def configure(**options: bool | int | str) -> None:
     from pfs.setup import option_text
 
     _core.configure(option_text(options))
-
-
-def set_account(user: str, host: str) -> None:
-    """Says for whom the calling thread works from now on: PROCESSLIST_USER and PROCESSLIST_HOST of ``threads``.
-
-    Raises:
-        InvalidValue: more than 32 bytes of user or 255 of host.
-    """
-    _core.set_account(user, host)
-
-
-def set_thread_name(name: str) -> None:
-    """Names the calling thread: "myapp/worker" is shown as ``thread/myapp/worker`` in ``threads``.
-
-    Raises:
-        InvalidValue: the name breaks the rules of instrument names.
-    """
-    _core.set_thread_name(name)
 
 
 def get_include() -> str:

@@ -2,6 +2,7 @@
 
     pfs.setup_instruments.update(where="wait/io/file/%", timed=False)     # -> rows changed
     pfs.setup_instruments["wait/synch/mutex/myapp/%"].enabled = False
+    pfs.setup_actors.insert(user="joe", enabled=False)
     with pfs.setup_instruments.only("wait/io/file/%"):                    # put back at the end of the block
         ...
 
@@ -43,9 +44,11 @@ __all__ = [
     "Rows",
     "SetupTable",
     "option_text",
+    "setup_actors",
     "setup_consumers",
     "setup_instruments",
     "setup_objects",
+    "setup_threads",
     "setup_timers",
     "status",
     "threads",
@@ -178,6 +181,22 @@ class TimerRows(Rows):
 
     __slots__ = ()
     timer_name = Word("TIMER_NAME")
+
+
+class ActorRows(Rows):
+    """Rows of setup_actors."""
+
+    __slots__ = ()
+    enabled = YesNo("ENABLED")
+    history = YesNo("HISTORY")
+
+
+class ThreadClassRows(Rows):
+    """Rows of setup_threads."""
+
+    __slots__ = ()
+    enabled = YesNo("ENABLED")
+    history = YesNo("HISTORY")
 
 
 class ThreadRows(Rows):
@@ -473,6 +492,26 @@ class SetupObjects(SetupTable[ObjectRows]):
         return self._update_given(where, enabled=enabled, timed=timed)
 
 
+class SetupActors(SetupTable[ActorRows]):
+    """Whose threads are instrumented: asked when a thread begins to work for somebody; running threads stay as they are.
+
+    ``insert(host="%", user="%", role="%", enabled=True, history=True)``: each may be left out. ``%`` in a row means any, and there are no
+    roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the rows for any user.
+    """
+
+    def update(self, where: Where = None, *, enabled: Flag | None = None, history: Flag | None = None) -> int:
+        """Changes the rows that `where` chooses. Returns the number of rows changed."""
+        return self._update_given(where, enabled=enabled, history=history)
+
+
+class SetupThreads(SetupTable[ThreadClassRows]):
+    """The thread instruments: whether their new threads are instrumented."""
+
+    def update(self, where: Where = None, *, enabled: Flag | None = None, history: Flag | None = None) -> int:
+        """Changes the rows that `where` chooses. Returns the number of rows changed."""
+        return self._update_given(where, enabled=enabled, history=history)
+
+
 class Threads(SetupTable[ThreadRows]):
     """The threads of the program. An int instead of a pattern is a THREAD_ID."""
 
@@ -558,6 +597,8 @@ setup_instruments = SetupInstruments("setup_instruments", InstrumentRows)
 setup_consumers = SetupConsumers("setup_consumers", ConsumerRows)
 setup_objects = SetupObjects("setup_objects", ObjectRows)
 setup_timers = SetupTimers("setup_timers", TimerRows)
+setup_actors = SetupActors("setup_actors", ActorRows)
+setup_threads = SetupThreads("setup_threads", ThreadClassRows)
 threads = Threads("threads", ThreadRows)
 variables = Values("global_variables")
 status = Values("global_status")

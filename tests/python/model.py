@@ -127,7 +127,8 @@ class Model:
     def set_account(self, thread: int, user: str | None, host: str | None) -> None:
         self.connect(thread, -1)
         self.leave(thread)
-        self.threads[thread].account = (user, host)
+        # The one row of setup_actors fits everybody: it decides anew (G2, G3).
+        self.threads[thread] = Settings(account=(user, host))
         self.connect(thread, 1)
 
     def leave(self, thread: int) -> None:

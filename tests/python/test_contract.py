@@ -307,8 +307,6 @@ def test_bad_input_is_named_with_what_is_legal_and_changes_nothing() -> None:
             raises(pfs.InvalidValue, partial(make, name))
     for name in ("noslash", "/x", "x/", "a_component_too_long/x", "a/" + "b" * 120):
         raises(pfs.InvalidValue, partial(pfs.open, "file", name=name))
-    raises(pfs.InvalidValue, lambda: pfs.set_account("x" * 33, "desk"), "32")
-    raises(pfs.InvalidValue, lambda: pfs.set_account("anna", "x" * 256), "255")
     raises(pfs.InvalidValue, lambda: pfs.set_thread_name("x" * 200))
     raises(pfs.InvalidValue, lambda: pfs.set_thread_name(""))
     assert settings() == state

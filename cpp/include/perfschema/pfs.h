@@ -81,7 +81,6 @@ struct pfs_instrument_info {
 };
 typedef struct pfs_instrument_info pfs_mutex_info_t;
 typedef struct pfs_instrument_info pfs_file_info_t;
-typedef struct pfs_instrument_info pfs_thread_info_t;
 
 #define PFS_SINGLETON 1u    /* there is one object of this name */
 #define PFS_MUTABLE 2u      /* the name changes while the event runs */
@@ -160,20 +159,6 @@ PFS_API const char* pfs_last_error(void);
  * No error, but key 0: pfs is off, or the family is full (counted in performance_schema_*_classes_lost). */
 PFS_API int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count);  /* wait/synch/mutex/COMPONENT/NAME */
 PFS_API int pfs_register_file(const char* component, pfs_file_info_t* info, int count);    /* wait/io/file/COMPONENT/NAME */
-PFS_API int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count); /* thread/COMPONENT/NAME */
-
-/* ---- Threads ----------------------------------------------------------------------------------------------------------------- */
-
-/* Names the calling thread: "component/name" is shown as thread/component/name.
- * Errors: PFS_E_INVALID_ARGUMENT. Nothing happens where pfs is off. */
-PFS_API int pfs_set_thread_name(const char* name);
-
-/* Says for whom the calling thread works: PROCESSLIST_USER (32 bytes) and PROCESSLIST_HOST (255 bytes) of threads. NULL or "" = nobody.
- * Errors: as pfs_set_thread_name(). */
-PFS_API int pfs_set_account(const char* user, const char* host);
-
-/* THREAD_ID of the calling thread; 0 if it is not instrumented. */
-PFS_API uint64_t pfs_thread_id(void);
 
 /* ---- Mutexes: pthread_mutex_*, results included ------------------------------------------------------------------------------ */
 
@@ -345,5 +330,6 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #include "perfschema/metadata.h"
 #include "perfschema/data_lock.h"
 #include "perfschema/idle.h"
+#include "perfschema/thread.h"
 
 #endif /* PERFSCHEMA_PFS_H */

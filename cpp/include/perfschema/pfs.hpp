@@ -336,20 +336,11 @@ class file {
   uint32_t source_line_ = 0;
 };
 
-// ---- Threads ---------------------------------------------------------------------------------------------------------------------
-
-// Names the calling thread: "component/name" is shown as thread/component/name. Throws perfschema::error.
-inline void set_thread_name(const char* name) { detail::check_pfs(pfs_set_thread_name(name)); }
-inline void set_thread_name(const std::string& name) { set_thread_name(name.c_str()); }
-
-// Says for whom the calling thread works. Throws perfschema::error.
-inline void set_account(const char* user, const char* host) { detail::check_pfs(pfs_set_account(user, host)); }
-inline void set_account(const std::string& user, const std::string& host) { set_account(user.c_str(), host.c_str()); }
-
 }  // inline namespace
 }  // namespace perfschema
 
 #include "perfschema/socket.hpp"
+#include "perfschema/thread.hpp"
 
 #undef PFS_CALL_
 #undef PFS_CALLER_

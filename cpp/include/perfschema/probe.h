@@ -203,18 +203,12 @@ static inline int pfs_register_mutex(const char* component PFS_UNUSED_, pfs_mute
 static inline int pfs_register_file(const char* component PFS_UNUSED_, pfs_file_info_t* info, int count) {
   return pfs_register_nothing_(info, count);
 }
-static inline int pfs_register_thread(const char* component PFS_UNUSED_, pfs_thread_info_t* info, int count) {
-  return pfs_register_nothing_(info, count);
-}
 
 static inline int pfs_init(const char* options PFS_UNUSED_) { return PFS_OK; }
 static inline int pfs_is_on(void) { return 0; }
 static inline const char* pfs_version(void) { return PFS_VERSION; }
 static inline const char* pfs_segment_path(void) { return ""; }
 static inline const char* pfs_last_error(void) { return ""; }
-static inline int pfs_set_thread_name(const char* name PFS_UNUSED_) { return PFS_OK; }
-static inline int pfs_set_account(const char* user PFS_UNUSED_, const char* host PFS_UNUSED_) { return PFS_OK; }
-static inline uint64_t pfs_thread_id(void) { return 0; }
 
 #endif /* PFS_DISABLE */
 

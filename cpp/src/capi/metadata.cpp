@@ -26,7 +26,8 @@ int BeginIn(pfs_wait_t* wait, Begin begin) {
 }
 
 void EndIn(pfs_wait_t* wait) {
-  perfschema::EndObjectlessWait(*std::launder(reinterpret_cast<Wait*>(wait->opaque)));
+  const Wait& begun = *std::launder(reinterpret_cast<Wait*>(wait->opaque));
+  if (MayEnd(begun)) EndObjectlessWait(begun);
   wait->instance = nullptr;  // a second end does nothing
 }
 

@@ -33,14 +33,16 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
 inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
   const OwnWait& own = OwnWaitIn(wait);
   const bool counted = spins != PFS_NO_SPINS;
-  EndLockWait<Mode::kAny>(own.wait, *AsInstance(wait->instance), HoldAfter(own.operation), IsHeld(rc) ? 0 : rc, counted ? kRecordHasSpins : 0,
-                          counted ? spins : 0);
+  if (MayEnd(own.wait)) {
+    EndLockWait<Mode::kAny>(own.wait, *AsInstance(wait->instance), HoldAfter(own.operation), IsHeld(rc) ? 0 : rc, counted ? kRecordHasSpins : 0,
+                            counted ? spins : 0);
+  }
   wait->instance = nullptr;  // a second end does nothing
 }
 
 inline void EndOwnCondWait(pfs_wait_t* wait) {
   const OwnWait& own = OwnWaitIn(wait);
-  EndCondWait(own.wait, *AsInstance(wait->instance), own.version);
+  if (MayEnd(own.wait)) EndCondWait(own.wait, *AsInstance(wait->instance), own.version);
   wait->instance = nullptr;
 }
 

@@ -1,4 +1,4 @@
-// capi/process.cpp: what is not a probe: start, version, errors, registration, threads, names of descriptors.
+// capi/process.cpp: what is not a probe: start, version, errors, registration, names of descriptors.
 //
 // Everything here is cold.
 #include <cstring>
@@ -9,7 +9,6 @@
 #include "record/files.h"
 #include "record/runtime.h"
 #include "record/sockets.h"
-#include "record/threads.h"
 #include "setup/setup.h"
 
 using perfschema::Code;
@@ -84,8 +83,6 @@ int Register(FamilyOfFlags family, const char* component, pfs_instrument_info* i
   return first_error != PFS_OK ? Fail(first_error, first_message) : PFS_OK;
 }
 
-std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
-
 }  // namespace
 
 int perfschema::capi::Fail(int code, std::string_view message) {
@@ -98,7 +95,7 @@ int perfschema::capi::Fail(int code, std::string_view message) {
 extern "C" {
 
 int pfs_init(const char* options) {
-  return Guarded([=] { return perfschema::InitRuntime(TextOf(options)); });
+  return Guarded([=] { return perfschema::InitRuntime(options != nullptr ? options : ""); });
 }
 
 int pfs_is_on(void) {
@@ -131,20 +128,6 @@ int pfs_register_file(const char* component, pfs_file_info_t* info, int count) {
 int pfs_register_socket(const char* component, pfs_socket_info_t* info, int count) { return Register(Only<Family::kSocket>, component, info, count); }
 
 int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count) { return Register(Only<Family::kThread>, component, info, count); }
-
-int pfs_set_thread_name(const char* name) {
-  return Guarded([=] { return perfschema::SetThreadName(TextOf(name)); });
-}
-
-int pfs_set_account(const char* user, const char* host) {
-  return Guarded([=] { return perfschema::SetAccount(TextOf(user), TextOf(host)); });
-}
-
-uint64_t pfs_thread_id(void) {
-  uint64_t id = 0;
-  Guarded([&] { return id = perfschema::CurrentThreadId(), Status(); });
-  return id;
-}
 
 int pfs_file_bind(pfs_key_t key, int fd, const char* name) {
   if (key == 0 || fd < 0 || name == nullptr || name[0] == '\0') {

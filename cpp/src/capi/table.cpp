@@ -76,7 +76,7 @@ int pfs_table_io_begin_(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_io 
 
 void pfs_table_io_end_(pfs_wait_t* wait, uint64_t rows) {
   const TableWait& call = WaitIn(wait);
-  IsAllOn(call.wait.flags) ? EndTableIo<Mode::kAllOn>(call, rows) : EndTableIo<Mode::kAny>(call, rows);
+  if (MayEnd(call.wait)) IsAllOn(call.wait.flags) ? EndTableIo<Mode::kAllOn>(call, rows) : EndTableIo<Mode::kAny>(call, rows);
   wait->instance = nullptr;  // a second end does nothing
 }
 
@@ -88,7 +88,7 @@ int pfs_table_lock_begin_(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_l
 
 void pfs_table_lock_end_(pfs_wait_t* wait, int rc) {
   const TableWait& call = WaitIn(wait);
-  IsAllOn(call.wait.flags) ? EndTableLock<Mode::kAllOn>(call, rc == 0) : EndTableLock<Mode::kAny>(call, rc == 0);
+  if (MayEnd(call.wait)) IsAllOn(call.wait.flags) ? EndTableLock<Mode::kAllOn>(call, rc == 0) : EndTableLock<Mode::kAny>(call, rc == 0);
   wait->instance = nullptr;
 }
 

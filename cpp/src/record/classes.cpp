@@ -21,6 +21,15 @@ uint32_t ClassOfKey(Family family, uint32_t key) {
   return class_of_key[RowOf(family)][key].load(kAcquire);
 }
 
+uint32_t FindClass(Family family, std::string_view full_name) {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    const ShmClass& entry = g_runtime.classes[i];
+    if (entry.family == static_cast<uint32_t>(family) && NameOf(entry) == full_name) return static_cast<uint32_t>(i);
+  }
+  return 0;
+}
+
 uint32_t TakeKey(Family family, uint32_t class_index) {
   const uint32_t row = RowOf(family);
   if (last_key[row] >= kMaxKeys) return 0;

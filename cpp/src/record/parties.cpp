@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "record/cells.h"
+#include "record/texts.h"
 
 namespace perfschema {
 namespace {
@@ -115,21 +116,6 @@ void MoveThreadUp(ShmThread& thread) {
             thread.host.load(kRelaxed));
 }
 
-template <size_t N>
-bool IsText(const Word (&words)[N], std::string_view text) {
-  char padded[N * 8] = {}, found[N * 8];
-  text.copy(padded, sizeof padded);
-  CopyFromShared(found, words, sizeof found);
-  return std::memcmp(padded, found, sizeof found) == 0;
-}
-
-template <size_t N>
-void StoreText(Word (&words)[N], std::string_view text) {
-  char padded[N * 8] = {};
-  text.copy(padded, sizeof padded);
-  CopyToShared(words, padded, sizeof padded);
-}
-
 uint32_t HashOf(std::string_view user, std::string_view host) {
   uint64_t hash = 14695981039346656037u;
   for (const std::string_view text : {user, host}) {
@@ -169,8 +155,7 @@ uint32_t FindParty(Level level, std::string_view user, std::string_view host) {
   StoreText(party.host_name, host);
   party.user.store(level == kAccount ? FindParty(kUser, user, {}) : 0, kRelaxed);
   party.host.store(level == kAccount ? FindParty(kHost, {}, host) : 0, kRelaxed);
-  party.current_connections.store(0, kRelaxed);
-  party.total_connections.store(0, kRelaxed);
+  party.connections.store(0, kRelaxed);
   party.hash.store(hash, kRelaxed);
   party.hash_next.store(BucketOf(level, hash), kRelaxed);
   BucketOf(level, hash) = index;
@@ -194,17 +179,23 @@ void ForgetParty(Level level, uint32_t index) {
   array.free_head.store(index, kRelaxed);
 }
 
+// Both counts of a party in one step.
 void CountConnection(const ShmThread& thread, bool begins) {
   const auto count = [&](Level level, const HalfWord& index_word) {
     const uint32_t index = index_word.load(kRelaxed);
     if (index == 0) return;
-    ShmParty& party = PartyAt(level, index);
-    party.current_connections.fetch_add(begins ? 1 : ~uint64_t{0}, kRelaxed);
-    if (begins) party.total_connections.fetch_add(1, kRelaxed);
+    const uint64_t step = begins ? kOneTotalConnection + 1 : ~uint64_t{0};
+    PartyAt(level, index).connections.fetch_add(step, kRelease);
   };
   count(kAccount, thread.account);
   count(kUser, thread.user);
   count(kHost, thread.host);
+}
+
+void WorkForNobody(ShmThread& thread) {
+  thread.account.store(0, kRelaxed);
+  thread.user.store(0, kRelaxed);
+  thread.host.store(0, kRelaxed);
 }
 
 }  // namespace
@@ -235,9 +226,7 @@ void DisconnectThread(ShmThread& thread, void (*hide)(ShmThread& thread)) {
   hide(thread);
   MoveThreadUp(thread);
   CountConnection(thread, false);
-  thread.account.store(0, kRelaxed);
-  thread.user.store(0, kRelaxed);
-  thread.host.store(0, kRelaxed);
+  WorkForNobody(thread);
 }
 
 void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell) {
@@ -252,8 +241,8 @@ void ForgetUnconnected(Level level) {
   for (uint32_t index = 1; index < used; ++index) {
     ShmParty& party = PartyAt(level, index);
     if (party.is_live.load(kRelaxed) == 0) continue;
-    const uint64_t current = party.current_connections.load(kRelaxed);
-    party.total_connections.store(current, kRelaxed);
+    const uint64_t current = party.connections.load(kRelaxed) & kCurrentConnectionsMask;
+    party.connections.store(current * (kOneTotalConnection + 1), kRelease);
     if (current != 0) continue;
     const uint32_t user = party.user.load(kRelaxed), host = party.host.load(kRelaxed);
     const bool is_account = level == kAccount;
@@ -264,18 +253,26 @@ void ForgetUnconnected(Level level) {
   }
 }
 
-void ForgetPartyCells(ShmThread* own) {
+void ConnectAnewInChild() {
   for (const Level level : {kAccount, kUser, kHost}) {
     const uint64_t used = PartiesOf(level).used.load(kRelaxed);
     for (uint32_t index = 1; index < used; ++index) {
       ShmParty& party = PartyAt(level, index);
       party.cells.store(0, kRelaxed);
       party.fold_seq.store(0, kRelaxed);
-      party.current_connections.store(0, kRelaxed);
-      party.total_connections.store(0, kRelaxed);
+      party.connections.store(0, kRelaxed);
     }
   }
-  if (own != nullptr) CountConnection(*own, true);
+  const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
+  for (uint32_t slot = 1; slot < threads; ++slot) {
+    ShmThread& thread = g_runtime.threads[slot];
+    if (SlotIsFree(slot)) {
+      WorkForNobody(thread);
+    } else {
+      CountConnection(thread, true);
+    }
+  }
+  for (const Level level : {kAccount, kUser, kHost}) ForgetUnconnected(level);
 }
 
 }  // namespace perfschema

@@ -25,7 +25,8 @@ bool StartParties();
 // All below REQUIRE the cold lock.
 
 // The thread works for (user, host) from now on; both empty = for nobody, which is an account as well. What it has counted so far moves to
-// whom it worked for before, and one connection goes with it. A party that there is no room for is counted as lost.
+// whom it worked for before, and one connection ends there and begins here, also if it is the same account. A party that there is no room
+// for is counted as lost. REQUIRES: no signal handler of the thread records meanwhile (OwnSection).
 void ConnectThread(ShmThread& thread, std::string_view user, std::string_view host);
 
 // The thread ends: its numbers move up in one step with `hide`, which takes it out of the readers' sight.
@@ -38,7 +39,7 @@ void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell);
 // TRUNCATE accounts, users, hosts: rows without a connection go (their numbers move up), of the others TOTAL becomes CURRENT.
 void ForgetUnconnected(Level level);
 
-// In a forked child: only `own` (may be nullptr) is still connected, and there are no numbers.
-void ForgetPartyCells(ShmThread* own);
+// In a forked child: live threads are connected, there are no numbers, and nobody knows of parties of the parent's other threads.
+void ConnectAnewInChild();
 
 }  // namespace perfschema

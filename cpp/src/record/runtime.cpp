@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "record/actors.h"
 #include "record/chunk_pool.h"
 #include "record/cells.h"
 #include "record/data_locks.h"
@@ -20,7 +21,7 @@
 
 namespace perfschema {
 
-thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec"))) = {nullptr, false, false};
+thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec"))) = {};
 Runtime g_runtime;
 
 namespace {
@@ -156,8 +157,8 @@ void AfterForkInChild() {
     ForgetStatistics();
     ForgetInspectorsScans();
     ForgetSocketsInChild();
-    ContinueThreadInChild();
-    ForgetPartyCells(t_locals.state == nullptr ? nullptr : t_locals.state->shared);
+    ContinueThreadsInChild();
+    ConnectAnewInChild();
     errno = error;
   }
   if (fork_holds_lock) {
@@ -203,6 +204,7 @@ void Start() {
     status_reason = "no memory for the tables of this process";
     return;
   }
+  StartActors();
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with AttachSegment
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);

@@ -14,11 +14,16 @@ namespace perfschema {
 
 struct ThreadState;
 
-// What the library needs of a thread before it knows it. Reached through the initial-exec TLS model: no call, also in a dlopened library.
+// What the library needs of a thread of the system before it knows it. Reached through the initial-exec TLS model: no call, also in a dlopened
+// library.
 struct ThreadLocals {
-  ThreadState* state;  // nullptr = not registered (yet)
-  bool ended;          // its slot was given back: no further events
+  ThreadState* state;  // the instrumentation that is attached; nullptr = none (yet)
+  ThreadState* own;    // the one that this thread made for itself; nullptr = none (yet). May be put aside for another
+  uint64_t os_id;      // gettid(), 0 = not asked yet
+  bool silent;         // detached: none is made for it
+  bool ended;          // no further events
   bool in_cold_lock;   // re-entry by a signal handler must not lock again
+  uint8_t end_calls;   // times the thread-exit destructor was put off; 0 = there is none
 };
 extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
 

@@ -5,69 +5,37 @@
 #include <cstring>
 #include <new>
 #include <pthread.h>
-#include <string>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "record/events.h"
+#include "record/actors.h"
 #include "record/cells.h"
+#include "record/classes.h"
+#include "record/events.h"
 #include "record/parties.h"
+#include "record/texts.h"
 
 namespace perfschema {
 namespace {
 
-// Private states by slot, kept for the next thread of the slot. Guarded by the cold lock.
-ThreadState** states = nullptr;
+ThreadSlot* slots = nullptr;
 pthread_key_t exit_key;
-
-// Foreground threads serve a user: they have a PROCESSLIST_ID.
-void SetForeground(ThreadState& thread, bool foreground) {
-  ShmThread& shared = *thread.shared;
-  if (foreground) {
-    shared.flags.fetch_or(kThreadForeground, kRelaxed);
-  } else {
-    shared.flags.fetch_and(~kThreadForeground, kRelaxed);
-  }
-  shared.processlist_id.store(foreground ? thread.thread_id : 0, kRelaxed);
-}
-
-// Is this the name of a thread instrument with the user flag (SEMANTICS G6)? REQUIRES: cold lock.
-bool IsRegisteredForUsers(std::string_view full_name) {
-  const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
-  for (uint64_t i = 1; i < used; ++i) {
-    const ShmClass& entry = g_runtime.classes[i];
-    const std::string_view name(reinterpret_cast<const char*>(entry.name), entry.name_bytes);
-    if (entry.family == static_cast<uint32_t>(Family::kThread) && name == full_name) return (entry.properties & kPropertyUser) != 0;
-  }
-  return false;
-}
 
 ShmCell* RowOf(uint32_t slot) { return g_runtime.thread_cells + slot * g_runtime.cells_per_thread; }
 
-// Stores a zero-padded text of the thread's row.
-template <size_t N>
-void StoreText(Word (&words)[N], std::string_view text) {
-  char padded[N * 8] = {};
-  text.copy(padded, sizeof padded);
-  CopyToShared(words, padded, sizeof padded);
-}
-
-// The only way texts of a thread change. REQUIRES: cold lock.
-template <typename Change>
-void ChangeTexts(ShmThread& thread, Change change) {
-  const uint32_t seq = thread.seq.load(kRelaxed);
-  thread.seq.store(seq + 1, kRelaxed);  // ordered before the words by their release stores
-  change();
-  thread.seq.store(seq + 2, kRelease);  // pairs with ReadCell
-}
-
-std::string NativeName() {
-  if (static_cast<pid_t>(syscall(SYS_gettid)) == getpid()) return "thread/native/main";
-  char comm[16] = {};
-  if (pthread_getname_np(pthread_self(), comm, sizeof comm) != 0 || comm[0] == 0) return "thread/native/thread";
-  return std::string("thread/native/") + comm;
-}
+// What the system calls the calling thread. In a buffer: a signal handler may interrupt malloc.
+struct NativeName {
+  char text[32] = "thread/native/";
+  NativeName() {
+    constexpr size_t kPrefix = 14;
+    if (static_cast<pid_t>(OsIdOfThisThread()) == getpid()) {
+      std::strcpy(text + kPrefix, "main");
+    } else if (pthread_getname_np(pthread_self(), text + kPrefix, 16) != 0 || text[kPrefix] == 0) {
+      std::strcpy(text + kPrefix, "thread");
+    }
+  }
+};
 
 uint32_t TakeSlot() {
   ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
@@ -90,80 +58,156 @@ void GiveSlot(uint32_t slot) {
 // event loads first. Side by side (offset 64, class 1) that costs 1.3 ns an event; three quarters of a page apart, nothing.
 constexpr size_t kStateOffset = 3072;
 
-ThreadState* StateOf(uint32_t slot) {
-  if (states[slot] == nullptr) {
+ThreadState* NewState(uint32_t slot) {
+  if (slots[slot].state == nullptr) {
     void* memory = mmap(nullptr, kStateOffset + sizeof(ThreadState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
-    states[slot] = reinterpret_cast<ThreadState*>(static_cast<char*>(memory) + kStateOffset);
+    slots[slot].state = reinterpret_cast<ThreadState*>(static_cast<char*>(memory) + kStateOffset);
   }
-  return new (states[slot]) ThreadState{};
+  auto* thread = new (slots[slot].state) ThreadState{};
+  thread->slot = slot;
+  thread->shared = &g_runtime.threads[slot];
+  thread->cells = RowOf(slot);
+  thread->cell_count = thread->shared->cells.load(kRelaxed);
+  return thread;
 }
 
 // The last thing of a thread that ends. glibc runs destructors of thread keys up to four times: this one waits for the last rounds, so
 // that instrumented code in other destructors is still counted.
-void EndThread(void* pointer) {
-  auto* thread = static_cast<ThreadState*>(pointer);
-  if (++thread->end_calls < 3) {
-    pthread_setspecific(exit_key, thread);
+void EndThread(void*) {
+  ThreadLocals& self = t_locals;
+  if (++self.end_calls < 4) {
+    pthread_setspecific(exit_key, &exit_key);
     return;
   }
-  ColdLock lock;
-  t_locals.state = nullptr;
-  t_locals.ended = true;
-  if (!lock) return;
-  DisconnectThread(*thread->shared, [](ShmThread& shared) { shared.thread_id.store(0, kRelease); });
-  GiveAllChunks(*thread);
-  GiveSlot(thread->slot);
-  FoldGraves(16);
+  ThreadState* const attached = self.state;
+  ThreadState* const own = self.own;
+  const ColdLock lock;
+  self.state = self.own = nullptr;
+  self.ended = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (attached != nullptr && attached != own) {  // lives on, for the next one who attaches it
+    attached->shared->os_id.store(0, kRelaxed);
+    slots[attached->slot].use.store(attached->thread_id << 2, kRelease);  // pairs with AttachThread
+  }
+  if (own != nullptr && lock) EndInstrumentation(*own);
 }
 
 }  // namespace
 
 bool StartThreads() {
-  const size_t bytes = g_runtime.segment.array(ArrayId::kThreads).capacity * sizeof(*states);
+  const size_t bytes = g_runtime.segment.array(ArrayId::kThreads).capacity * sizeof(*slots);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  states = static_cast<ThreadState**>(memory);
+  slots = static_cast<ThreadSlot*>(memory);
   return pthread_key_create(&exit_key, EndThread) == 0;
 }
 
-ThreadState* RegisterThisThread() {
-  if (t_locals.ended || t_locals.in_cold_lock || !EnsureStarted()) return nullptr;
+ThreadSlot& SlotAt(uint32_t slot) { return slots[slot]; }
+
+uint64_t OsIdOfThisThread() {
+  if (t_locals.os_id == 0) t_locals.os_id = static_cast<uint64_t>(syscall(SYS_gettid));
+  return t_locals.os_id;
+}
+
+void HearOfThreadEnd() {
+  if (t_locals.end_calls != 0) return;
+  t_locals.end_calls = 1;
+  pthread_setspecific(exit_key, &exit_key);
+}
+
+uint32_t ForegroundFlag(uint32_t class_index, std::string_view user) {
+  const bool is_foreground = class_index == 0 ? !user.empty() : (g_runtime.classes[class_index].properties & kPropertyUser) != 0;
+  return is_foreground ? kThreadForeground : 0;
+}
+
+uint32_t FlagsAtBirth(uint32_t class_index, std::string_view user, std::string_view host) {
+  ThreadSettings settings;
+  if (class_index != 0) {
+    const ShmClass& entry = g_runtime.classes[class_index];
+    settings = {entry.enabled.load(kRelaxed) != 0, entry.timed.load(kRelaxed) != 0};
+  }
+  if (ForegroundFlag(class_index, user) != 0 || !user.empty() || !host.empty()) {
+    const ThreadSettings actor = FindActor(user, host);
+    settings = {settings.instrumented && actor.instrumented, settings.history && actor.history};
+  }
+  return settings.flags();
+}
+
+ThreadState* MakeThread(const Birth& birth, bool is_own) {
+  const uint32_t slot = TakeSlot();
+  ThreadState* thread = slot == 0 ? nullptr : NewState(slot);
+  if (thread == nullptr) {
+    if (slot != 0) GiveSlot(slot);
+    CountLoss(Loss::kThreadInstances);
+    return nullptr;
+  }
+  ShmThread& shared = *thread->shared;
+  thread->thread_id = g_runtime.header->next_thread_id.fetch_add(1, kRelaxed) + 1;
+  thread->identity = birth.identity;
+  const std::string_view user = CutText(birth.user, kUserBytes), host = CutText(birth.host, kHostBytes);
+  shared.class_index.store(birth.class_index, kRelaxed);
+  shared.flags.store(FlagsAtBirth(birth.class_index, user, host) | ForegroundFlag(birth.class_index, user), kRelaxed);
+  shared.os_id.store(is_own ? OsIdOfThisThread() : 0, kRelaxed);
+  shared.parent_thread_id.store(birth.parent_thread_id, kRelaxed);
+  shared.processlist_id.store(birth.processlist_id != 0 ? birth.processlist_id : thread->thread_id, kRelaxed);
+  shared.peer_port.store(0, kRelaxed);
+  shared.start_seconds.store(0, kRelaxed);
+  {
+    const CellWriter writer(shared.seq);
+    StoreText(shared.name, birth.name.empty() ? NameOf(g_runtime.classes[birth.class_index]) : birth.name);
+    StoreText(shared.user_name, user);
+    StoreText(shared.host_name, host);
+    StoreText(shared.db, {});
+    StoreText(shared.command, {});
+    StoreText(shared.state, {});
+    StoreText(shared.connection_type, {});
+    StoreText(shared.resource_group, {});
+    StoreText(shared.info, {});
+  }
+  ConnectThread(shared, user, host);
+  const uint64_t bits = is_own ? ThreadSlot::kOwn | ThreadSlot::kAttached : 0;
+  slots[slot].use.store(thread->thread_id << 2 | bits, kRelease);  // pairs with AttachThread
+  shared.thread_id.store(thread->thread_id, kRelease);             // last: publishes the row; pairs with Snapshot::threads
+  return thread;
+}
+
+void EndInstrumentation(ThreadState& thread) {
+  const uint32_t slot = thread.slot;
+  slots[slot].use.store(0, kRelaxed);
+  DisconnectThread(*thread.shared, [](ShmThread& shared) { shared.thread_id.store(0, kRelease); });
+  GiveAllChunks(thread);
+  GiveSlot(slot);
+  FoldGraves(16);
+}
+
+ThreadState* RegisterThisThread(const Birth& birth) {
+  if (t_locals.ended || t_locals.silent || t_locals.in_cold_lock || !EnsureStarted()) return nullptr;
   const int error = errno;
   ThreadState* thread = nullptr;
   if (ColdLock lock; lock) {
     // A handler that came while we waited for the lock may have tried, but could not have it.
-    const uint32_t slot = TakeSlot();
-    thread = slot == 0 ? nullptr : StateOf(slot);
+    thread = MakeThread(birth, true);
     if (thread != nullptr) {
-      ShmThread& shared = g_runtime.threads[slot];
-      thread->slot = slot;
-      thread->shared = &shared;
-      thread->cells = RowOf(slot);
-      thread->cell_count = shared.cells.load(kRelaxed);
-      thread->thread_id = g_runtime.header->next_thread_id.fetch_add(1, kRelaxed) + 1;
-      shared.flags.store(kThreadInstrumented | kThreadHistory, kRelaxed);
-      shared.os_id.store(static_cast<uint64_t>(syscall(SYS_gettid)), kRelaxed);
-      shared.parent_thread_id.store(0, kRelaxed);
-      shared.processlist_id.store(0, kRelaxed);
-      ChangeTexts(shared, [&] {
-        StoreText(shared.name, NativeName());
-        StoreText(shared.user_name, {});
-        StoreText(shared.host_name, {});
-        StoreText(shared.db, {});
-      });
-      ConnectThread(shared, {}, {});
-      pthread_setspecific(exit_key, thread);
-      shared.thread_id.store(thread->thread_id, kRelease);  // last: publishes the row; pairs with Snapshot::threads
+      HearOfThreadEnd();
+      t_locals.own = thread;
       std::atomic_signal_fence(std::memory_order_seq_cst);
       t_locals.state = thread;
-    } else {
-      if (slot != 0) GiveSlot(slot);
-      CountLoss(Loss::kThreadInstances);
     }
   }
   errno = error;
   return thread;
+}
+
+ThreadState* RegisterThisThread() {
+  // Asked before the name is: such a thread comes here at each of its events.
+  if (t_locals.ended || t_locals.silent || t_locals.in_cold_lock || !EnsureStarted()) return nullptr;
+  const int error = errno;
+  const NativeName name;
+  errno = error;
+  Birth birth;
+  birth.name = name.text;
+  return RegisterThisThread(birth);
 }
 
 bool GrowCells(ThreadState& thread, uint32_t class_index) {
@@ -184,65 +228,36 @@ bool GrowCells(ThreadState& thread, uint32_t class_index) {
   return grown;
 }
 
-void ContinueThreadInChild() {
-  ThreadState* thread = t_locals.state;
-  const uint32_t own_slot = thread == nullptr ? 0 : thread->slot;
+void ContinueThreadsInChild() {
+  ThreadLocals& self = t_locals;
+  self.os_id = 0;
   ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
   array.free_head.store(0, kRelaxed);
   const uint64_t used = array.used.load(kRelaxed);
   for (uint32_t slot = 1; slot < used; ++slot) {
-    g_runtime.threads[slot].cells.store(0, kRelaxed);
-    if (slot == own_slot) continue;
-    g_runtime.threads[slot].thread_id.store(0, kRelaxed);
-    GiveSlot(slot);
+    ShmThread& shared = g_runtime.threads[slot];
+    shared.cells.store(0, kRelaxed);
+    ThreadState* const thread = slots[slot].state;
+    const uint64_t use = slots[slot].use.load(kRelaxed);
+    const bool is_own = thread == self.own, is_attached = thread == self.state;
+    if (use == 0 || (!is_own && (use & ThreadSlot::kOwn) != 0)) {
+      slots[slot].use.store(0, kRelaxed);
+      shared.thread_id.store(0, kRelaxed);
+      GiveSlot(slot);
+      continue;
+    }
+    // fork() may be called inside an open event (in a signal handler, say): its End finds no record of its own any more.
+    const uint64_t inside = is_attached ? thread->nesting & ThreadState::kInside : 0;
+    const uint64_t thread_id = thread->thread_id, event_id = thread->event_id;
+    const void* const identity = thread->identity;
+    NewState(slot);
+    thread->nesting = inside;
+    thread->thread_id = thread_id;
+    thread->event_id = event_id;
+    thread->identity = identity;
+    shared.os_id.store(is_attached ? OsIdOfThisThread() : 0, kRelaxed);
+    slots[slot].use.store(thread_id << 2 | (is_own ? ThreadSlot::kOwn : 0) | (is_attached ? ThreadSlot::kAttached : 0), kRelaxed);
   }
-  if (thread == nullptr) return;
-  // fork() may be called inside an open event (in a signal handler, say): its End finds no record of its own any more.
-  const uint64_t inside = thread->nesting & ThreadState::kInside;
-  const uint64_t thread_id = thread->thread_id, event_id = thread->event_id;
-  new (thread) ThreadState{};
-  thread->nesting = inside;
-  thread->slot = own_slot;
-  thread->shared = &g_runtime.threads[own_slot];
-  thread->cells = RowOf(own_slot);
-  thread->thread_id = thread_id;
-  thread->event_id = event_id;
-  thread->shared->os_id.store(static_cast<uint64_t>(syscall(SYS_gettid)), kRelaxed);
-}
-
-Status SetThreadName(std::string_view name) {
-  ThreadState* thread = CurrentThread();
-  if (name.substr(0, 7) == "thread/") name.remove_prefix(7);
-  if (name.empty() || name.size() > 120) return Status(Code::kInvalidArgument, "a thread's name has 1 to 120 bytes");
-  if (thread == nullptr) return {};
-  const std::string full = "thread/" + std::string(name);
-  ColdLock lock;
-  if (!lock) return {};
-  ChangeTexts(*thread->shared, [&] { StoreText(thread->shared->name, full); });
-  SetForeground(*thread, IsRegisteredForUsers(full));
-  return {};
-}
-
-Status SetAccount(std::string_view user, std::string_view host) {
-  if (user.size() > 32) return Status(Code::kInvalidArgument, "a user's name has at most 32 bytes");
-  if (host.size() > 255) return Status(Code::kInvalidArgument, "a host's name has at most 255 bytes");
-  ThreadState* thread = CurrentThread();
-  if (thread == nullptr) return {};
-  ColdLock lock;
-  if (!lock) return {};
-  ShmThread& shared = *thread->shared;
-  ChangeTexts(shared, [&] {
-    StoreText(shared.user_name, user);
-    StoreText(shared.host_name, host);
-  });
-  ConnectThread(shared, user, host);
-  SetForeground(*thread, !user.empty());
-  return {};
-}
-
-uint64_t CurrentThreadId() {
-  const ThreadState* thread = CurrentThread();
-  return thread == nullptr ? 0 : thread->thread_id;
 }
 
 }  // namespace perfschema

@@ -1,10 +1,12 @@
-// record/threads.h: what the library knows of a thread. Registered at its first event, given back when it ends.
+// record/threads.h: the instrumentation of threads: what events of a thread are counted and recorded with.
+//
+// A thread of the system makes one for itself at its first event and ends it when it ends: its own. One that pfs_thread_new() made
+// (record/attach.h) is attached to one thread of the system after the other. Chunks, cells and open waits belong to the instrumentation.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-#include "base/status.h"
 #include "record/runtime.h"
 #include "record/sources.h"
 
@@ -30,8 +32,8 @@ struct HeldChunk {
   uint64_t until;  // value of ThreadState::chunks_taken at which it may be given away
 };
 
-// Private memory of one thread. The hot part comes first.
-// Threads: owner thread only (signal handlers on it included: see `guard`).
+// Private memory of one instrumentation. The hot part comes first.
+// Threads: the thread that it is attached to only (signal handlers on it included: see `nesting`).
 struct ThreadState {
   // Every event.
   ShmWaitRecord* next_record;  // == records_end: take a chunk
@@ -72,30 +74,72 @@ struct ThreadState {
 
   SourceCache sources;
   CellCache found_cells;
-  uint32_t end_calls;          // times the thread-exit destructor was put off
+  const void* identity;        // what pfs_thread_new() was given
+};
+
+// What the process itself knows of a thread slot. `use` is one word, so that an attachment is one compare-exchange, and a handle of an
+// instrumentation that is gone is told from a living one: THREAD_IDs are never given twice.
+// Threads: `state` is written under the cold lock before `use`; `use`: any thread. Whoever sets kAttached (acquire) has all that was done by the
+// thread that took it away (release).
+struct ThreadSlot {
+  ThreadState* state;  // kept for the next thread of the slot
+  Word use;            // THREAD_ID << 2 | bits below; 0 = free
+  static constexpr uint64_t kAttached = 1;
+  static constexpr uint64_t kOwn = 2;  // of a thread of the system, which alone may attach it
+};
+ThreadSlot& SlotAt(uint32_t slot);
+
+// What an instrumentation begins with.
+struct Birth {
+  uint32_t class_index = 0;  // of its thread instrument; 0 = none
+  std::string_view name;     // full name, if it is not its instrument's
+  uint64_t parent_thread_id = 0;
+  std::string_view user, host;
+  uint64_t processlist_id = 0;  // 0 = its THREAD_ID
+  const void* identity = nullptr;
 };
 
 // Under the cold lock, once.
 bool StartThreads();
 
-// This thread's state, registering it if it is new. nullptr: no room, or the thread is ending. Preserves errno. Cold.
+// The calling thread's own instrumentation, which it has none of yet. nullptr: no room, or the thread is ending, or it was detached.
+// Preserves errno. Cold.
 [[gnu::noinline]] ThreadState* RegisterThisThread();
+ThreadState* RegisterThisThread(const Birth& birth);
 
+// What is attached to the calling thread.
 inline ThreadState* CurrentThread() {
   ThreadState* state = t_locals.state;
   return __builtin_expect(state != nullptr, 1) ? state : RegisterThisThread();
 }
 
+inline uint64_t CurrentThreadId() {  // 0 = not instrumented
+  const ThreadState* thread = CurrentThread();
+  return thread == nullptr ? 0 : thread->thread_id;
+}
+
+// A new instrumentation: the calling thread's own, or one that is attached to nobody. nullptr: no room, counted. REQUIRES: cold lock.
+ThreadState* MakeThread(const Birth& birth, bool is_own);
+// Its numbers move up, its records stay in history_long, its slot is free. REQUIRES: cold lock; it is attached to nobody.
+void EndInstrumentation(ThreadState& thread);
+
+// What the calling thread is in the system. Cached.
+uint64_t OsIdOfThisThread();
+// EndThread will be called when the calling thread ends.
+void HearOfThreadEnd();
+
+// INSTRUMENTED and HISTORY of a thread of an instrument (0 = none) that works for (user, host) from its birth on: its instrument says
+// (setup_threads), and setup_actors if it works for somebody or is a foreground thread. REQUIRES: cold lock.
+uint32_t FlagsAtBirth(uint32_t class_index, std::string_view user, std::string_view host);
+// kThreadForeground or 0: its instrument has the user flag; one without an instrument works for a user. REQUIRES: cold lock.
+uint32_t ForegroundFlag(uint32_t class_index, std::string_view user);
+
 // Makes column `class_index` of the thread's row safe to store to. False: no room. Preserves errno. Cold.
 [[gnu::noinline]] bool GrowCells(ThreadState& thread, uint32_t class_index);
 
-// In a forked child: only the calling thread lives on, with its THREAD_ID.
-void ContinueThreadInChild();
-
-// Of the calling thread. The name "component/name" is shown as thread/component/name.
-Status SetThreadName(std::string_view name);
-Status SetAccount(std::string_view user, std::string_view host);
-uint64_t CurrentThreadId();  // 0 = not instrumented
+// In a forked child. With their THREAD_IDs live on: what the calling thread has attached, its own, and those of pfs_thread_new(), attached to
+// nobody.
+void ContinueThreadsInChild();
 
 // THREAD_IDs are set free of their slots in the order of death. True if nobody has the slot. REQUIRES: cold lock.
 inline bool SlotIsFree(uint32_t slot) { return g_runtime.threads[slot].thread_id.load(kAcquire) == 0; }

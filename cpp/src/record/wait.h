@@ -205,6 +205,14 @@ PFS_ALWAYS_INLINE uint64_t DurationOf(const Wait& wait, const EndedWait& ended) 
   }
 }
 
+// For an end that is a call of its own. False, and counted as lost: another instrumentation is attached to the calling thread than at the
+// begin, and that one may be in use elsewhere. The event stays open.
+inline bool MayEnd(const Wait& wait) {
+  if (__builtin_expect(wait.thread == t_locals.state, 1)) return true;
+  CountLoss(Loss::kLockers);
+  return false;
+}
+
 // Completes and publishes the record. Returns what ThreadState::nesting becomes when the probe is left.
 template <Mode kMode, bool kDetailed = false>
 PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {

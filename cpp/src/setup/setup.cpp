@@ -87,7 +87,8 @@ void RefreshAll() {
   RefreshObjects();
 }
 
-// Start-time presets: the longest matching pattern wins, the last of equal length (SEMANTICS C8).
+// Start-time presets: the longest matching pattern wins, the last of equal length (SEMANTICS C8). Threads are not timed: nothing is said
+// of their HISTORY.
 void ApplyPresets(ShmClass& entry, std::string_view full_name, const Options& options) {
   size_t best = 0;
   for (uint32_t i = 0; i < options.preset_count; ++i) {
@@ -96,11 +97,9 @@ void ApplyPresets(ShmClass& entry, std::string_view full_name, const Options& op
     if (preset.is_consumer || pattern.size() < best || !Like(full_name, pattern, '?')) continue;
     best = pattern.size();
     entry.enabled.store(preset.enabled ? 1 : 0, kRelaxed);
-    entry.timed.store(preset.timed ? 1 : 0, kRelaxed);
+    if (entry.family != static_cast<uint32_t>(Family::kThread)) entry.timed.store(preset.timed ? 1 : 0, kRelaxed);
   }
 }
-
-std::string_view NameOf(const ShmClass& entry) { return {reinterpret_cast<const char*>(entry.name), entry.name_bytes}; }
 
 // A new instrument. 0: no room.
 uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, uint32_t volatility, std::string_view documentation,
@@ -119,7 +118,8 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
   entry.documentation_bytes = static_cast<uint32_t>(std::min(documentation.size(), sizeof entry.documentation));
   std::memcpy(entry.documentation, documentation.data(), entry.documentation_bytes);
   entry.enabled.store((flags & kRegisterDisabled) != 0 ? 0 : 1, kRelaxed);
-  entry.timed.store((flags & (kRegisterDisabled | kRegisterUntimed)) != 0 ? 0 : 1, kRelaxed);
+  const bool is_untimed = family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0;
+  entry.timed.store(is_untimed ? 0 : 1, kRelaxed);
   ApplyPresets(entry, full_name, options);
   RefreshClass(entry);
   entry.key = TakeKey(family, static_cast<uint32_t>(index));

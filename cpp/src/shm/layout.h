@@ -323,7 +323,7 @@ struct alignas(64) ShmClass {
   HalfWord ready;  // release store by registration
   HalfWord flags;  // computed from setup: mutexes point to this word, other objects have copies, events without an object use it
   uint32_t index;  // its own
-  HalfWord enabled, timed, trace_enabled;  // setup_instruments
+  HalfWord enabled, timed, trace_enabled;  // setup_instruments; of a thread instrument `timed` is HISTORY of setup_threads
   uint32_t family;
   uint32_t key;         // number within the family
   uint32_t properties;  // bits of kPropertyNames
@@ -343,9 +343,10 @@ inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user"
 // ---- Threads -------------------------------------------------------------------------------------------------------------------
 
 // HISTORY = YES is both history bits of a flag word: what a thread's event goes into is one AND.
-inline constexpr uint32_t kThreadInstrumented = 1, kThreadForeground = 2, kThreadHistory = kFlagHistory | kFlagHistoryLong;
+inline constexpr uint32_t kThreadInstrumented = 1, kThreadForeground = 2, kThreadSecondary = 4, kThreadHistory = kFlagHistory | kFlagHistoryLong;
 
-// A live thread. Texts change under `seq`, written by the thread itself or under the cold lock. Row t of kThreadCells belongs to thread slot t.
+// The instrumentation of a live thread: a row of threads. Usually a thread of the system makes its own; one of pfs_thread_new() is attached to
+// one after the other, or to none. Texts change under `seq`, by whoever has it attached. Row t of kThreadCells belongs to thread slot t.
 struct alignas(64) ShmThread {
   Word thread_id;     // 0 = free slot; last store of the registration, first store of the end
   HalfWord flags;     // kThreadInstrumented ...: read by every event, written by UPDATE threads
@@ -358,7 +359,7 @@ struct alignas(64) ShmThread {
   HalfWord class_index;  // of its thread instrument, 0 = none
   HalfWord peer_port;    // shown behind the host in processlist; 0 = none
   HalfWord account, user, host;  // what it counts for, by index; 0 = there was no room. Without an account user and host are its parents
-  Word start_micros;  // wall clock that PROCESSLIST_TIME counts from; 0 = NULL
+  Word start_seconds;  // wall clock (of time()) that PROCESSLIST_TIME counts from; 0 = NULL
   alignas(64) Word name[16];  // 128 bytes, zero padded, as all texts
   Word user_name[4];
   Word host_name[32];
@@ -379,10 +380,12 @@ struct alignas(64) ShmParty {
   HalfWord cells;       // columns of its row that may be read
   HalfWord user, host;  // parents of an account; 0 = there was no room
   HalfWord hash, hash_next;  // as in ShmFile
-  Word current_connections, total_connections;
+  Word connections;     // CURRENT_CONNECTIONS, and TOTAL_CONNECTIONS in units of kOneTotalConnection: never seen apart
   Word user_name[4];    // empty = NULL, as in the rows of threads that work for nobody
   Word host_name[32];
 };
+
+inline constexpr uint64_t kOneTotalConnection = uint64_t{1} << 20, kCurrentConnectionsMask = kOneTotalConnection - 1;
 
 // A row of setup_actors. Threads: changed under the cold lock.
 struct alignas(64) ShmActor {

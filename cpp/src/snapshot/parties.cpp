@@ -20,6 +20,71 @@ uint32_t IndexAt(const ShmThread& thread, Level level) {
 
 }  // namespace
 
+bool Snapshot::ReadThread(uint32_t slot, ThreadRow* row) const {
+  const ShmThread* shm = threads_.at(slot);
+  if (shm == nullptr) return false;
+  // A slot that changes hands while it is read is read again: its new thread is as live as any.
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    const uint64_t thread_id = shm->thread_id.load(kAcquire);  // pairs with MakeThread's last store
+    if (thread_id == 0) return false;
+    uint64_t name[16], user[4], host[32], db[8], command[2], state[8], connection_type[2], resource_group[8], info[128];
+    if (!TryRead(shm->seq, [&] {
+          LoadWords(shm->name, name);
+          LoadWords(shm->user_name, user);
+          LoadWords(shm->host_name, host);
+          LoadWords(shm->db, db);
+          LoadWords(shm->command, command);
+          LoadWords(shm->state, state);
+          LoadWords(shm->connection_type, connection_type);
+          LoadWords(shm->resource_group, resource_group);
+          LoadWords(shm->info, info);
+        })) {
+      ++skipped_;
+      return false;
+    }
+    const uint64_t os_id = shm->os_id.load(kAcquire);
+    const uint64_t parent = shm->parent_thread_id.load(kAcquire);
+    const uint64_t processlist_id = shm->processlist_id.load(kAcquire);
+    const uint64_t start_seconds = shm->start_seconds.load(kAcquire);
+    *row = {};
+    row->slot = slot;
+    row->thread_id = thread_id;
+    row->flags = shm->flags.load(kAcquire);
+    row->cells = shm->cells.load(kAcquire);
+    row->peer_port = shm->peer_port.load(kAcquire);
+    if (shm->thread_id.load(kRelaxed) != thread_id) continue;
+    const auto number = [](uint64_t value) { return value == 0 ? std::optional<uint64_t>() : value; };
+    const auto keep = [&](const auto& words, auto* text) {
+      if (const std::string_view kept = KeepWords(words); !kept.empty()) text->emplace(kept);
+    };
+    row->os_id = number(os_id);
+    row->parent_thread_id = number(parent);
+    if (row->is_foreground()) row->processlist_id = number(processlist_id);
+    const auto now = static_cast<uint64_t>(std::time(nullptr));
+    if (start_seconds != 0) row->seconds = static_cast<int64_t>(start_seconds < now ? now - start_seconds : 0);
+    row->name = KeepWords(name);
+    keep(user, &row->user);
+    keep(host, &row->host);
+    keep(db, &row->db);
+    keep(command, &row->command);
+    keep(state, &row->state);
+    keep(connection_type, &row->connection_type);
+    keep(resource_group, &row->resource_group);
+    keep(info, &row->info);
+    return true;
+  }
+  return false;
+}
+
+std::vector<ThreadRow> Snapshot::Threads() const {
+  std::vector<ThreadRow> rows;
+  ThreadRow row{};
+  for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
+    if (ReadThread(static_cast<uint32_t>(slot), &row)) rows.push_back(row);
+  }
+  return rows;
+}
+
 // Adds a row of cells to `sums`, by place in classes_. Numbers of an epoch before `since` do not count.
 void Snapshot::AddRow(Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Stat>* sums,
                       bool* torn) const {
@@ -65,10 +130,11 @@ bool Snapshot::ReadParty(Level level, uint32_t index, PartyRow* row) const {
   if (shm == nullptr || shm->is_live.load(kAcquire) == 0) return false;  // pairs with FindParty
   const uint32_t version = shm->version.load(kAcquire);
   uint64_t user[4], host[32];
-  for (size_t i = 0; i < std::size(user); ++i) user[i] = shm->user_name[i].load(kAcquire);
-  for (size_t i = 0; i < std::size(host); ++i) host[i] = shm->host_name[i].load(kAcquire);
-  row->current_connections = static_cast<int64_t>(shm->current_connections.load(kAcquire));
-  row->total_connections = static_cast<int64_t>(shm->total_connections.load(kAcquire));
+  LoadWords(shm->user_name, user);
+  LoadWords(shm->host_name, host);
+  const uint64_t connections = shm->connections.load(kAcquire);
+  row->current_connections = static_cast<int64_t>(connections & kCurrentConnectionsMask);
+  row->total_connections = static_cast<int64_t>(connections / kOneTotalConnection);
   if (shm->is_live.load(kAcquire) == 0 || shm->version.load(kRelaxed) != version) return false;
   row->user.reset();
   row->host.reset();
@@ -117,8 +183,10 @@ void Snapshot::AddUpParties(Level level, PartySums* wanted) const {
     PartySums::One* one = &wanted->parties[index];
     return one->is_wanted && one->is_there ? one : nullptr;
   };
+  // As many as there are now: numbers that were a thread's when this snapshot began may be a younger account's.
   const auto& accounts = parties_[static_cast<uint32_t>(Level::kAccount)];
-  for (uint64_t i = 1; level != Level::kAccount && i < accounts.used(); ++i) {
+  const uint64_t account_count = std::min(view_.used(ArrayId::kAccounts), accounts.capacity());
+  for (uint64_t i = 1; level != Level::kAccount && i < account_count; ++i) {
     const ShmParty* shm = accounts.at(i);
     if (shm == nullptr) break;
     if (shm->is_live.load(kAcquire) == 0) continue;

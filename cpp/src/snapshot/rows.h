@@ -56,10 +56,26 @@ struct ThreadRow {
   uint32_t flags;  // kThreadInstrumented ...
   uint32_t cells;  // columns of its row of kThreadCells that may be read
   Text<128> name;
-  std::optional<uint64_t> os_id, parent_thread_id, processlist_id;
+  std::optional<uint64_t> os_id, parent_thread_id;
+  std::optional<uint64_t> processlist_id;  // of foreground threads
   std::optional<Text<32>> user;
   std::optional<Text<255>> host;
+  uint32_t peer_port;  // 0 = none
   std::optional<Text<64>> db;
+  std::optional<Text<16>> command;
+  std::optional<int64_t> seconds;  // since its start time
+  std::optional<Text<64>> state;
+  std::optional<LongText> info;
+  std::optional<Text<16>> connection_type;
+  std::optional<Text<64>> resource_group;
+  bool is_foreground() const { return (flags & kThreadForeground) != 0; }
+};
+
+// A row of setup_actors.
+struct ActorRow {
+  Text<255> host;
+  Text<32> user, role;
+  bool enabled, history;
 };
 
 // A mutex, an rwlock of any kind, a condition.

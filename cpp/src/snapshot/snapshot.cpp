@@ -27,6 +27,7 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce) : view_(view), quie
   for (uint32_t i = 0; i < kLevelCount; ++i) rows_[i] = {view, kRows[i], ArrayView<ShmCell>::Extent::kWhole};
   constexpr ArrayId kParties[] = {ArrayId::kCount, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
   for (uint32_t i = 1; i < kLevelCount; ++i) parties_[i] = {view, kParties[i]};
+  actors_ = {view, ArrayId::kActors};
   instances_ = {view, ArrayId::kInstances};
   instance_lists_ = {view, ArrayId::kInstanceLists};
   files_ = {view, ArrayId::kFiles};
@@ -147,57 +148,30 @@ std::optional<Text<64>> Snapshot::SourceText(uint64_t index) const {
   return std::string_view(reinterpret_cast<const char*>(source->text), std::min<size_t>(bytes, sizeof source->text));
 }
 
-bool Snapshot::ReadThread(uint32_t slot, ThreadRow* row) const {
-  const ShmThread* shm = threads_.at(slot);
-  if (shm == nullptr) return false;
-  // A slot that changes hands while it is read is read again: its new thread is as live as any.
-  for (int attempt = 0; attempt < 4; ++attempt) {
-    const uint64_t thread_id = shm->thread_id.load(kAcquire);  // pairs with the registration's last store
-    if (thread_id == 0) return false;
-    uint64_t name[16], user[4], host[32], db[8];
-    const auto load = [](const auto& from, auto& to) {
-      for (size_t i = 0; i < std::size(to); ++i) to[i] = from[i].load(kAcquire);
-    };
-    if (!TryRead(shm->seq, [&] {
-          load(shm->name, name);
-          load(shm->user_name, user);
-          load(shm->host_name, host);
-          load(shm->db, db);
-        })) {
+void Snapshot::ForEachActor(const std::function<void(const ActorRow&)>& use) const {
+  for (uint64_t i = 1; i < actors_.used(); ++i) {
+    const ShmActor* shm = actors_.at(i);
+    if (shm == nullptr) break;
+    if (shm->is_live.load(kAcquire) == 0) continue;  // pairs with InsertActor
+    uint64_t host[32], user[4], role[4];
+    ActorRow row;
+    const bool whole = TryRead(shm->seq, [&] {
+      LoadWords(shm->host, host);
+      LoadWords(shm->user, user);
+      LoadWords(shm->role, role);
+      row.enabled = shm->enabled.load(kAcquire) != 0;
+      row.history = shm->history.load(kAcquire) != 0;
+    });
+    if (shm->is_live.load(kAcquire) == 0) continue;  // deleted meanwhile
+    if (!whole) {
       ++skipped_;
-      return false;
+      continue;
     }
-    const uint64_t os_id = shm->os_id.load(kAcquire);
-    const uint64_t parent = shm->parent_thread_id.load(kAcquire);
-    const uint64_t processlist_id = shm->processlist_id.load(kAcquire);
-    row->slot = slot;
-    row->thread_id = thread_id;
-    row->flags = shm->flags.load(kAcquire);
-    row->cells = shm->cells.load(kAcquire);
-    if (shm->thread_id.load(kRelaxed) != thread_id) continue;
-    const auto number = [](uint64_t value) { return value == 0 ? std::optional<uint64_t>() : value; };
-    row->os_id = number(os_id);
-    row->parent_thread_id = number(parent);
-    row->processlist_id = number(processlist_id);
-    row->name = KeepWords(name);
-    row->user.reset();
-    row->host.reset();
-    row->db.reset();
-    if (const auto text = KeepWords(user); !text.empty()) row->user = text;
-    if (const auto text = KeepWords(host); !text.empty()) row->host = text;
-    if (const auto text = KeepWords(db); !text.empty()) row->db = text;
-    return true;
+    row.host = KeepWords(host);
+    row.user = KeepWords(user);
+    row.role = KeepWords(role);
+    use(row);
   }
-  return false;
-}
-
-std::vector<ThreadRow> Snapshot::Threads() const {
-  std::vector<ThreadRow> rows;
-  ThreadRow row{};
-  for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
-    if (ReadThread(static_cast<uint32_t>(slot), &row)) rows.push_back(row);
-  }
-  return rows;
 }
 
 }  // namespace perfschema

@@ -3,8 +3,8 @@
 // Works on one's own segment and on any file: all bytes are untrusted, indices are checked, loops are bounded, lengths
 // are clamped. A row that stays torn after bounded retries is left out and counted, never shown. Nothing here stores to
 // the segment.
-//   snapshot.cpp  instruments, threads, names     stats.cpp    objects, totals of classes
-//   records.cpp   the views of events             parties.cpp  accounts, users, hosts and their sums
+//   snapshot.cpp  instruments, names, actors      stats.cpp    objects, totals of classes
+//   records.cpp   the views of events             parties.cpp  threads, accounts, users, hosts and their sums
 //   tables.cpp    tables, handles, metadata locks, setup_objects
 #pragma once
 
@@ -51,6 +51,7 @@ class Snapshot {
   // Instruments: families in their order, each as registered.
   std::span<const ClassRow> classes() const { return classes_; }
   std::vector<ThreadRow> Threads() const;
+  void ForEachActor(const std::function<void(const ActorRow&)>& use) const;
 
   void ForEachInstance(const std::function<void(const InstanceRow&)>& use) const;
   // Files and sockets.
@@ -96,7 +97,6 @@ class Snapshot {
   }
   bool CopyName(uint32_t granule, uint32_t version, std::string_view* name) const;
   std::optional<Text<64>> SourceText(uint64_t index) const;
-  bool ReadThread(uint32_t slot, ThreadRow* row) const;
 
   // stats.cpp
   uint32_t Reset(ResetDomain domain) const {
@@ -122,6 +122,7 @@ class Snapshot {
                    const std::function<void(const Row&)>& use) const;
 
   // parties.cpp
+  bool ReadThread(uint32_t slot, ThreadRow* row) const;
   struct PartySums;
   bool ReadParty(Level level, uint32_t index, PartyRow* row) const;
   void AddRow(Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Stat>* sums, bool* torn) const;
@@ -146,6 +147,7 @@ class Snapshot {
   ArrayView<ShmThread> threads_;
   ArrayView<ShmCell> rows_[kLevelCount];  // cells by thread, account, user, host; the party says what may be read
   ArrayView<ShmParty> parties_[kLevelCount];
+  ArrayView<ShmActor> actors_;
   ArrayView<ShmInstance> instances_;
   ArrayView<ShmCellList> instance_lists_;
   ArrayView<ShmFile> files_;

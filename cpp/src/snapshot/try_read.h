@@ -1,4 +1,4 @@
-// snapshot/try_read.h: Snapshot::TryRead, shared by the files of this folder.
+// snapshot/try_read.h: Snapshot::TryRead, and LoadWords, shared by the files of this folder.
 #pragma once
 
 #include <ctime>
@@ -23,6 +23,12 @@ bool Snapshot::TryRead(const HalfWord& seq, Copy copy) const {
     if (ReadWhole(seq, copy)) return true;
   }
   return false;
+}
+
+// Each word whole; whether they belong together the caller knows.
+template <size_t N>
+void LoadWords(const Word (&from)[N], uint64_t (&to)[N]) {
+  for (size_t i = 0; i < N; ++i) to[i] = from[i].load(kAcquire);
 }
 
 }  // namespace perfschema

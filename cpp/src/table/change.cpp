@@ -119,6 +119,12 @@ bool CellText(const ColumnFacts& column, const ColumnData& data, size_t row, std
   return true;
 }
 
+// Texts that are not patterns are told apart to the letter: those of keys are (users, say).
+bool Holds(const ColumnFacts& column, const Condition& condition, const std::string& text) {
+  if (condition.like) return Like(text, condition.pattern);
+  return column.kind == ColumnKind::kText ? text == condition.pattern : EqualsIgnoringCase(text, condition.pattern);
+}
+
 // Keeps every row, and the columns that conditions look at.
 // Threads: external lock. Valid as long as the Snapshot.
 class KeepingSink final : public RawSink {
@@ -183,8 +189,8 @@ Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const 
   for (size_t row = 0; row < sink.rows(); ++row) {
     bool matches = true;
     for (size_t i = 0; i < where.size() && matches; ++i) {
-      matches = CellText(table.columns[columns[i]], data[i], row, &text) &&
-                (where[i].like ? Like(text, where[i].pattern) : EqualsIgnoringCase(text, where[i].pattern));
+      const ColumnFacts& column = table.columns[columns[i]];
+      matches = CellText(column, data[i], row, &text) && Holds(column, where[i], text);
     }
     if (!matches) continue;
     const Status status = change(sink.row(row));

@@ -28,10 +28,13 @@
   X(mutex_instances)                              \
   X(objects_summary_global_by_type)               \
   X(performance_timers)                           \
+  X(processlist)                                  \
   X(rwlock_instances)                             \
+  X(setup_actors)                                 \
   X(setup_consumers)                              \
   X(setup_instruments)                            \
   X(setup_objects)                                \
+  X(setup_threads)                                \
   X(setup_timers)                                 \
   X(socket_instances)                             \
   X(socket_summary_by_event_name)                 \

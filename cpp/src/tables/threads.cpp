@@ -1,4 +1,6 @@
-// threads: the live threads.
+// threads, and processlist: those that work for users.
+#include <string>
+
 #include "setup/setup.h"
 #include "tables/tables.h"
 
@@ -18,41 +20,40 @@ struct ThreadInstance {
   ThreadRow thread;
   YesNo instrumented, history;
 
-  Text<128> name() const { return thread.name; }
-  uint64_t thread_id() const { return thread.thread_id; }
-  Text<10> type() const { return (thread.flags & kThreadForeground) != 0 ? "FOREGROUND" : "BACKGROUND"; }
+  Text<10> type() const { return thread.is_foreground() ? "FOREGROUND" : "BACKGROUND"; }
+  std::optional<Engine> engine() const {
+    if (!thread.is_foreground()) return {};
+    return (thread.flags & kThreadSecondary) != 0 ? Engine::kSecondary : Engine::kPrimary;
+  }
+  std::optional<Text<64>> no_role() const { return {}; }
   YesNo telemetry_active() const { return YesNo::kNo; }
   uint64_t nothing_yet() const { return 0; }
-  // Columns that no thread has a value for yet.
-  template <typename T>
-  std::optional<T> unset() const {
-    return {};
-  }
 };
 using Row = ThreadInstance;
 
 constexpr auto kColumns = columns(
-    col<&Row::thread_id>("THREAD_ID", Unit::kNone, "Number of the thread, never used twice in a process."),
-    col<&Row::name>("NAME", Unit::kNone, "Name of the thread, which begins with thread/."),
+    col<&Row::thread, &ThreadRow::thread_id>("THREAD_ID", Unit::kNone, "Number of the thread, never used twice in a process."),
+    col<&Row::thread, &ThreadRow::name>("NAME", Unit::kNone, "Name of the thread, which begins with thread/."),
     col<&Row::type>("TYPE", Unit::kNone, "FOREGROUND if it works for a user, else BACKGROUND."),
     col<&Row::thread, &ThreadRow::processlist_id>("PROCESSLIST_ID", Unit::kNone,
                                                   "Number of the session; NULL for background threads."),
     col<&Row::thread, &ThreadRow::user>("PROCESSLIST_USER", Unit::kNone, "User that it works for."),
     col<&Row::thread, &ThreadRow::host>("PROCESSLIST_HOST", Unit::kNone, "Host of that user."),
     col<&Row::thread, &ThreadRow::db>("PROCESSLIST_DB", Unit::kNone, "Default database of the session."),
-    col<&Row::unset<Text<16>>>("PROCESSLIST_COMMAND", Unit::kNone, "What the session does."),
-    col<&Row::unset<int64_t>>("PROCESSLIST_TIME", Unit::kSeconds, "For how long it has done so."),
-    col<&Row::unset<Text<64>>>("PROCESSLIST_STATE", Unit::kNone, "Stage that it is in."),
-    col<&Row::unset<LongText>>("PROCESSLIST_INFO", Unit::kNone, "Statement that it executes."),
+    col<&Row::thread, &ThreadRow::command>("PROCESSLIST_COMMAND", Unit::kNone, "What the session does."),
+    col<&Row::thread, &ThreadRow::seconds>("PROCESSLIST_TIME", Unit::kSeconds, "For how long it has done so."),
+    col<&Row::thread, &ThreadRow::state>("PROCESSLIST_STATE", Unit::kNone, "Stage that it is in."),
+    col<&Row::thread, &ThreadRow::info>("PROCESSLIST_INFO", Unit::kNone, "Statement that it executes, at most 1024 bytes of it."),
     col<&Row::thread, &ThreadRow::parent_thread_id>("PARENT_THREAD_ID", Unit::kNone,
                                                     "Thread that started it; NULL if not known."),
-    col<&Row::unset<Text<64>>>("ROLE", Unit::kNone, "Not used."),
+    col<&Row::no_role>("ROLE", Unit::kNone, "Not used."),
     col<&Row::instrumented>("INSTRUMENTED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
     col<&Row::history>("HISTORY", Unit::kNone, "Whether its events go to the history tables.").writable(),
-    col<&Row::unset<Text<16>>>("CONNECTION_TYPE", Unit::kNone, "Protocol of the session."),
-    col<&Row::thread, &ThreadRow::os_id>("THREAD_OS_ID", Unit::kNone, "Number of the thread in the operating system."),
-    col<&Row::unset<Text<64>>>("RESOURCE_GROUP", Unit::kNone, "Resource group of the thread."),
-    col<&Row::unset<Engine>>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements."),
+    col<&Row::thread, &ThreadRow::connection_type>("CONNECTION_TYPE", Unit::kNone, "Protocol of the session."),
+    col<&Row::thread, &ThreadRow::os_id>("THREAD_OS_ID", Unit::kNone,
+                                         "Thread of the system that it is attached to; NULL if there is none at the moment."),
+    col<&Row::thread, &ThreadRow::resource_group>("RESOURCE_GROUP", Unit::kNone, "Resource group of the thread."),
+    col<&Row::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements; NULL for background threads."),
     col<&Row::nothing_yet>("CONTROLLED_MEMORY", Unit::kBytes, "Controlled memory that it uses."),
     col<&Row::nothing_yet>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Most controlled memory that it has used."),
     col<&Row::nothing_yet>("TOTAL_MEMORY", Unit::kBytes, "Memory that it uses."),
@@ -74,7 +75,49 @@ Status UpdateRow(const Row& before, const Row& after) {
                       ChangedTo(before.history, after.history));
 }
 
+// ---- processlist
+
+struct Session {
+  ThreadInstance instance;
+  std::optional<Text<261>> host;
+};
+template <auto... Path>
+constexpr Column OfThread(FixedText<40> name, Unit unit, FixedText<200> doc) {
+  return col<&Session::instance, &ThreadInstance::thread, Path...>(name, unit, doc);
+}
+constexpr auto kSessionColumns = columns(
+    OfThread<&ThreadRow::processlist_id>("ID", Unit::kNone, "Number of the session; joins threads.PROCESSLIST_ID."),
+    OfThread<&ThreadRow::user>("USER", Unit::kNone, "User that the thread works for."),
+    col<&Session::host>("HOST", Unit::kNone, "Host of that user, with the port if it is known: host:port."),
+    OfThread<&ThreadRow::db>("DB", Unit::kNone, "Default database of the session."),
+    OfThread<&ThreadRow::command>("COMMAND", Unit::kNone, "What the session does."),
+    OfThread<&ThreadRow::seconds>("TIME", Unit::kSeconds, "For how long it has done so."),
+    OfThread<&ThreadRow::state>("STATE", Unit::kNone, "Stage that it is in."),
+    OfThread<&ThreadRow::info>("INFO", Unit::kNone, "Statement that it executes, at most 1024 bytes of it."),
+    col<&Session::instance, &ThreadInstance::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements."));
+
+void ScanSessions(const Snapshot& snapshot, RowSink<Session> out) {
+  for (const ThreadRow& row : snapshot.Threads()) {
+    if (!row.is_foreground()) continue;
+    Session session{{row, YesNo::kYes, YesNo::kYes}, {}};
+    if (row.host && row.peer_port != 0) {
+      session.host = snapshot.Keep(std::string(row.host->view()) + ":" + std::to_string(row.peer_port));
+    } else if (row.host) {
+      session.host = row.host->view();
+    }
+    out(session);
+  }
+}
+
 }  // namespace
+
+constexpr TableDef tables::processlist{
+    .doc = "The live threads that work for users.",
+    .key = {"ID"},
+    .columns = kSessionColumns,
+    .scan = scan<&ScanSessions>,
+};
+static_assert(ok(tables::processlist));
 
 constexpr TableDef tables::threads{
     .doc = "The live threads that have come across pfs.",

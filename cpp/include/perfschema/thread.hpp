@@ -1,0 +1,120 @@
+// perfschema/thread.hpp: threads in C++. Part of pfs.hpp, which includes it. What the rows show is said in thread.h.
+//
+//     perfschema::thread worker{"myapp/worker", work, argument};    thread/myapp/worker, with its parent and the parent's account
+//     worker.join();
+//
+//     perfschema::thread_instance session{"myapp/session"};         in a thread pool: a row of threads for each session
+//     { perfschema::thread_attachment as{session}; ... }            events of this block are the session's
+#ifndef PERFSCHEMA_THREAD_HPP
+#define PERFSCHEMA_THREAD_HPP
+
+#ifndef PERFSCHEMA_PFS_HPP
+#error "include <perfschema/pfs.hpp>"
+#endif
+
+#include <functional>
+#include <thread>
+
+namespace perfschema {
+#ifdef PFS_DISABLE
+inline namespace disabled {
+#else
+inline namespace recorded {
+#endif
+
+inline pfs_key_t thread_key(std::string_view name) { return detail::key_of(pfs_register_thread, name); }
+
+// std::thread, instrumented from its first instruction. Moves, joins, detaches and terminates as std::thread does.
+class thread {
+ public:
+  using id = std::thread::id;
+  using native_handle_type = std::thread::native_handle_type;
+
+  thread() noexcept = default;
+  // Runs f(args...), copied as std::thread copies them. `name` is "component/name", registered at its first use. Throws std::system_error
+  // where no thread can be had.
+  template <class F, class... Args, class = std::enable_if_t<std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>>>
+  explicit thread(std::string_view name, F&& f, Args&&... args)
+      : thread(thread_key(name), std::forward<F>(f), std::forward<Args>(args)...) {}
+  template <class F, class... Args, class = std::enable_if_t<std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>>>
+  explicit thread(pfs_key_t key, F&& f, Args&&... args) : thread_(beginning(key), std::forward<F>(f), std::forward<Args>(args)...) {}
+
+  bool joinable() const noexcept { return thread_.joinable(); }
+  void join() { thread_.join(); }
+  void detach() { thread_.detach(); }
+  id get_id() const noexcept { return thread_.get_id(); }
+  native_handle_type native_handle() { return thread_.native_handle(); }
+  static unsigned hardware_concurrency() noexcept { return std::thread::hardware_concurrency(); }
+  void swap(thread& other) noexcept { thread_.swap(other.thread_); }
+
+ private:
+  // Made by the parent, called by the new thread.
+  class beginning {
+   public:
+    explicit beginning(pfs_key_t key) : key_(key) { pfs_thread_describe(&origin_); }
+    template <class F, class... Args>
+    void operator()(F&& f, Args&&... args) {
+      pfs_thread_begin(key_, nullptr, &origin_);
+      std::invoke(std::forward<F>(f), std::forward<Args>(args)...);
+    }
+
+   private:
+    pfs_key_t key_;
+    pfs_thread_origin_t origin_{};
+  };
+
+  std::thread thread_;
+};
+inline void swap(thread& a, thread& b) noexcept { a.swap(b); }
+
+// A row of threads that is attached to nobody at first. It must not be attached to another thread when it is destroyed.
+class thread_instance {
+ public:
+  // `identity` and `processlist_id`: see pfs_thread_new().
+  explicit thread_instance(std::string_view name, const void* identity = nullptr, uint64_t processlist_id = 0)
+      : thread_instance(thread_key(name), identity, processlist_id) {}
+  explicit thread_instance(const char* name, const void* identity = nullptr, uint64_t processlist_id = 0)
+      : thread_instance(std::string_view(name), identity, processlist_id) {}
+  explicit thread_instance(pfs_key_t key, const void* identity = nullptr, uint64_t processlist_id = 0)
+      : thread_(pfs_thread_new(key, identity, processlist_id)) {}
+  ~thread_instance() { pfs_thread_delete(thread_); }
+  thread_instance(const thread_instance&) = delete;
+  thread_instance& operator=(const thread_instance&) = delete;
+
+  pfs_thread_t get() const noexcept { return thread_; }  // 0 = not instrumented: events under it go nowhere
+  uint64_t thread_id() const noexcept { return pfs_thread_id_of(thread_); }
+
+ private:
+  pfs_thread_t thread_;
+};
+
+// Attaches it to the calling thread for the life of this object; then what was attached before is so again. Throws perfschema::error if
+// another thread has it.
+class [[nodiscard]] thread_attachment {
+ public:
+  explicit thread_attachment(const thread_instance& instance) : thread_attachment(instance.get()) {}
+  explicit thread_attachment(pfs_thread_t thread) {
+    pfs_thread_id();  // a thread that has had no event yet gets its own now, to come back to
+    before_ = pfs_thread_current();
+    detail::check_pfs(pfs_thread_attach(thread));
+  }
+  ~thread_attachment() { pfs_thread_attach(before_); }
+  thread_attachment(const thread_attachment&) = delete;
+  thread_attachment& operator=(const thread_attachment&) = delete;
+
+ private:
+  pfs_thread_t before_ = 0;
+};
+
+// Names the calling thread: "component/name" is shown as thread/component/name. Throws perfschema::error.
+inline void set_thread_name(const char* name) { detail::check_pfs(pfs_set_thread_name(name)); }
+inline void set_thread_name(const std::string& name) { set_thread_name(name.c_str()); }
+
+// Says for whom the calling thread works.
+inline void set_account(const char* user, const char* host) { detail::check_pfs(pfs_set_account(user, host)); }
+inline void set_account(const std::string& user, const std::string& host) { set_account(user.c_str(), host.c_str()); }
+
+}  // inline namespace
+}  // namespace perfschema
+
+#endif  // PERFSCHEMA_THREAD_HPP

@@ -1,0 +1,131 @@
+#include "record/actors.h"
+
+#include "record/texts.h"
+
+namespace perfschema {
+namespace {
+
+// All below REQUIRE the cold lock.
+
+ShmActor& ActorAt(uint64_t index) { return *g_runtime.segment.element<ShmActor>(ArrayId::kActors, index); }
+uint64_t UsedActors() { return g_runtime.segment.array(ArrayId::kActors).used.load(kRelaxed); }
+
+// Index of the row with this key, 0 = none.
+uint64_t IndexOf(const ActorKey& key) {
+  for (uint64_t i = 1; i < UsedActors(); ++i) {
+    const ShmActor& actor = ActorAt(i);
+    if (actor.is_live.load(kRelaxed) != 0 && IsText(actor.user, key.user) && IsText(actor.host, key.host) && IsText(actor.role, key.role)) return i;
+  }
+  return 0;
+}
+
+// REQUIRES: a CellWriter of the row.
+void Set(ShmActor& actor, ThreadSettings settings) {
+  actor.enabled.store(settings.instrumented ? 1 : 0, kRelease);
+  actor.history.store(settings.history ? 1 : 0, kRelease);
+}
+
+// False: no room.
+bool Make(const ActorKey& key, ThreadSettings settings) {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kActors);
+  uint64_t index = array.free_head.load(kRelaxed);
+  if (index != 0) {
+    array.free_head.store(ActorAt(index).next.load(kRelaxed), kRelaxed);
+  } else if (const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kActors); fresh > 0) {
+    index = static_cast<uint64_t>(fresh);
+  } else {
+    return false;
+  }
+  ShmActor& actor = ActorAt(index);
+  {
+    const CellWriter writer(actor.seq);
+    StoreText(actor.host, key.host);
+    StoreText(actor.user, key.user);
+    StoreText(actor.role, key.role);
+    Set(actor, settings);
+  }
+  actor.is_live.store(1, kRelease);  // last: pairs with Snapshot::ForEachActor
+  return true;
+}
+
+void Delete(uint64_t index) {
+  ShmActor& actor = ActorAt(index);
+  ShmArray& array = g_runtime.segment.array(ArrayId::kActors);
+  actor.is_live.store(0, kRelease);
+  actor.next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+  array.free_head.store(index, kRelaxed);
+}
+
+std::string Shown(const ActorKey& key) {
+  return "HOST '" + std::string(key.host) + "', USER '" + std::string(key.user) + "', ROLE '" + std::string(key.role) + "'";
+}
+
+// Runs `change` under the cold lock. Where pfs is off there are no rows.
+template <typename Change>
+Status Changed(Change change) {
+  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
+  const ColdLock lock;
+  if (!lock) return Status(Code::kState, "setup_actors in a signal handler that interrupted pfs: try again outside of it");
+  return change();
+}
+
+}  // namespace
+
+ThreadSettings FindActor(std::string_view user, std::string_view host) {
+  int best = -1;
+  ThreadSettings settings{false, false};
+  for (uint64_t i = 1; i < UsedActors(); ++i) {
+    const ShmActor& actor = ActorAt(i);
+    if (actor.is_live.load(kRelaxed) == 0) continue;
+    const bool any_user = IsText(actor.user, "%"), any_host = IsText(actor.host, "%");
+    if ((!any_user && !IsText(actor.user, user)) || (!any_host && !IsText(actor.host, host))) continue;
+    const int rank = (any_user ? 0 : 2) + (any_host ? 0 : 1);
+    if (rank <= best) continue;
+    best = rank;
+    settings = {actor.enabled.load(kRelaxed) != 0, actor.history.load(kRelaxed) != 0};
+  }
+  return settings;
+}
+
+void StartActors() { (void)Make({"%", "%", "%"}, {}); }
+
+Status InsertActor(const ActorKey& key, ThreadSettings settings) {
+  return Changed([&] {
+    if (key.role != "%") return Status(Code::kInvalidArgument, "column ROLE of setup_actors takes '%' only: there are no roles");
+    if (IndexOf(key) != 0) return Status(Code::kExists, "setup_actors has a row with " + Shown(key) + " already");
+    if (Make(key, settings)) return Status();
+    return Status(Code::kFull, "setup_actors is full: performance_schema_setup_actors_size is " +
+                                   std::to_string(StartOptionsLocked().Get(OptionId::setup_actors_size)));
+  });
+}
+
+Status UpdateActor(const ActorKey& key, ThreadSettings settings) {
+  return Changed([&] {
+    const uint64_t index = IndexOf(key);
+    if (index == 0) return Status(Code::kNotFound, "no such row");
+    const CellWriter writer(ActorAt(index).seq);
+    Set(ActorAt(index), settings);
+    return Status();
+  });
+}
+
+Status DeleteActor(const ActorKey& key) {
+  return Changed([&] {
+    const uint64_t index = IndexOf(key);
+    if (index == 0) return Status(Code::kNotFound, "no such row");
+    Delete(index);
+    return Status();
+  });
+}
+
+Status DeleteAllActors() {
+  if (!EnsureStarted()) return {};
+  return Changed([] {
+    for (uint64_t i = 1; i < UsedActors(); ++i) {
+      if (ActorAt(i).is_live.load(kRelaxed) != 0) Delete(i);
+    }
+    return Status();
+  });
+}
+
+}  // namespace perfschema

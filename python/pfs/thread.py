@@ -1,0 +1,108 @@
+"""Threads that know where they come from, and what a thread says of itself."""
+
+from __future__ import annotations
+
+import threading
+
+from pfs import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from types import EllipsisType
+    from typing import Any
+
+__all__ = ["Thread", "set_account", "set_processlist", "set_thread_name"]
+
+
+class Thread(threading.Thread):
+    """A ``threading.Thread`` that is a row of ``threads`` from its start: PARENT_THREAD_ID is the thread that started it, and it works for the
+    same account.
+
+        worker = pfs.Thread(target=work, args=(queue,))                   # thread/python/Thread-1 (work)
+        worker = pfs.Thread(target=work, instrument="myapp/worker")       # thread/myapp/worker, a row of setup_threads
+        worker.start()
+
+    Arguments are those of ``threading.Thread``, and `instrument`: the "component/name" of a thread instrument, which is the NAME of the
+    thread then; ``setup_threads`` says whether its threads are instrumented. A ``threading.Thread`` is watched as well: it appears at its
+    first event, without a parent.
+
+    Raises:
+        InvalidValue: `instrument` breaks the rules of instrument names.
+    """
+
+    def __init__(
+        self,
+        group: None = None,
+        target: Callable[..., object] | None = None,
+        name: str | None = None,
+        args: Iterable[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        daemon: bool | None = None,
+        instrument: str | None = None,
+    ) -> None:
+        super().__init__(group, target, name, args, kwargs, daemon=daemon)
+        if instrument is not None:
+            _core.thread_instrument(instrument)
+        self._pfs_instrument = instrument or ""
+
+    def start(self) -> None:
+        """As ``threading.Thread.start``."""
+        origin, run = _core.thread_origin(), self.run
+
+        def begin_and_run() -> None:
+            self.__dict__.pop("run", None)
+            _core.thread_begin(origin, "python/" + self.name, self._pfs_instrument)
+            run()
+
+        # Before run(), which may be that of a subclass.
+        self.__dict__["run"] = begin_and_run
+        try:
+            super().start()
+        except BaseException:
+            self.__dict__.pop("run", None)
+            raise
+
+
+def set_account(user: str, host: str) -> None:
+    """Says for whom the calling thread works from now on: a row of ``accounts``, ``users`` and ``hosts``, to which its events count.
+
+    ``setup_actors`` says whether it is instrumented from now on. More than 32 bytes of user or 255 of host are cut; "" for both is nobody.
+    """
+    _core.set_account(user, host)
+
+
+def set_thread_name(name: str) -> None:
+    """Names the calling thread: "myapp/worker" is shown as ``thread/myapp/worker`` in ``threads``.
+
+    Raises:
+        InvalidValue: the name is empty or has more than 120 bytes.
+    """
+    _core.set_thread_name(name)
+
+
+def set_processlist(
+    *,
+    id: int | None | EllipsisType = ...,
+    db: str | None | EllipsisType = ...,
+    command: str | None | EllipsisType = ...,
+    state: str | None | EllipsisType = ...,
+    info: str | None | EllipsisType = ...,
+    start_time: float | None | EllipsisType = ...,
+    connection_type: str | None | EllipsisType = ...,
+    resource_group: str | None | EllipsisType = ...,
+    peer_port: int | None | EllipsisType = ...,
+) -> None:
+    """Says what the calling thread does: its row of ``processlist``, and the PROCESSLIST_ columns of ``threads``.
+
+        pfs.set_processlist(command="Query", info=sql, start_time=time.time())
+
+    What is left out stays as it is; None makes a column NULL; text that is wider than its column is cut. `start_time` is what
+    PROCESSLIST_TIME counts from. No lock and no system call: it may be called for each request.
+    """
+    given = (id, db, command, state, info, start_time, connection_type, resource_group, peer_port)
+    names = ("id", "db", "command", "state", "info", "start_time", "connection_type", "resource_group", "peer_port")
+    for name, value in zip(names, given, strict=True):
+        if value is not ...:
+            _core.set_processlist(name, int(value) if isinstance(value, float) else value)
