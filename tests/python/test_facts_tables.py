@@ -21,10 +21,10 @@ from tests.python._programs.driver import (
     Mutex,
     OwnLock,
     Worker,
-    columns,
     consumer,
     count,
     events,
+    every,
     instrument,
     losses,
     me,
@@ -64,11 +64,6 @@ from tests.python._programs.tables import (
 
 SINGLE = {IO, LOCK, IDLE, MDL}
 WAITS_BY = [f"events_waits_summary_by_{level}_by_event_name" for level in ("account", "user", "host", "thread")]
-
-
-def every(table: str) -> list[dict[str, Any]]:
-    """All rows, those of unused single instruments as well."""
-    return [dict(zip(columns(table), row, strict=True)) for row in _core.rows(table, None, None)]
 
 
 def numbers(table: str, **where: Any) -> dict[str, int]:
