@@ -350,6 +350,7 @@ inline void set_account(const std::string& user, const std::string& host) { set_
 }  // namespace perfschema
 
 #include "perfschema/socket.hpp"
+#include "perfschema/table.hpp"
 
 #undef PFS_CALL_
 #undef PFS_CALLER_
