@@ -81,7 +81,8 @@ class wait:
 
 
 class idle:
-    """Time in which the thread has nothing to do, such as between two requests: an event ``idle`` from begin to end of a block or function.
+    """Time in which the thread has nothing to do, such as between two requests: an event ``idle`` from begin to end of a block
+    or function.
 
         with pfs.idle():
             request = connection.recv(4096)
@@ -89,8 +90,8 @@ class idle:
         @pfs.idle()
         def next_request(): ...
 
-    An idle event has no NESTING_EVENT_ID, whatever runs. One object may be used again. An exception ends it and goes on. SOURCE is where
-    the block begins, or where the function is called.
+    An idle event has no NESTING_EVENT_ID, whatever runs. One object may be used again. An exception ends it and goes on. SOURCE
+    is where the block begins, or where the function is called.
 
     Raises:
         TypeError: a generator or coroutine function is decorated; use ``with`` around the part that waits.
@@ -197,10 +198,10 @@ class Table:
         ...
         orders.unlock()
 
-    The name is "schema.name", or a name without schema; the object is a handle of the table, shown in ``table_handles`` until it is
-    closed or collected. One ``with`` block is one wait, which may cover many rows: each counts, the time is the wait's. Rows show in
-    ``table_io_waits_summary_by_table`` and ``_by_index_usage``, locks in ``table_lock_waits_summary_by_table``; ``setup_objects`` says which
-    tables are watched. Many threads may fetch and change rows through one object.
+    The name is "schema.name", or a name without schema; the object is a handle of the table, shown in ``table_handles`` until
+    it is closed or collected. One ``with`` block is one wait, which may cover many rows: each counts, the time is the wait's.
+    Rows show in ``table_io_waits_summary_by_table`` and ``_by_index_usage``, locks in ``table_lock_waits_summary_by_table``;
+    ``setup_objects`` says which tables are watched. Many threads may fetch and change rows through one object.
 
     Args:
         name: "schema.name"; each is cut at 64 bytes.
@@ -230,7 +231,9 @@ class Table:
 
     def _io(self, operation: int, index: str | None) -> TableIO:
         if index is not None and index not in self._indexes:
-            raise InvalidValue(f"{self._name} has no index {index!r}: legal are None, {', '.join(map(repr, self._indexes))}".rstrip(", "))
+            raise InvalidValue(
+                f"{self._name} has no index {index!r}: legal are None, {', '.join(map(repr, self._indexes))}".rstrip(", ")
+            )
         return TableIO(self._handle, operation, -1 if index is None else self._indexes[index])
 
     def fetch(self, index: str | None = None) -> TableIO:
@@ -254,9 +257,9 @@ class Table:
         exception leaves the block.
 
         Args:
-            kind: what INTERNAL_LOCK or EXTERNAL_LOCK of ``table_handles`` will show: READ, READ WITH SHARED LOCKS, READ HIGH PRIORITY,
-                READ NO INSERT, WRITE ALLOW WRITE, WRITE CONCURRENT INSERT, WRITE LOW PRIORITY, WRITE; READ EXTERNAL, WRITE EXTERNAL.
-                Upper and lower case are the same.
+            kind: what INTERNAL_LOCK or EXTERNAL_LOCK of ``table_handles`` will show, in upper or lower case: READ, READ WITH
+                SHARED LOCKS, READ HIGH PRIORITY, READ NO INSERT, WRITE ALLOW WRITE, WRITE CONCURRENT INSERT, WRITE LOW
+                PRIORITY, WRITE; READ EXTERNAL, WRITE EXTERNAL.
 
         Raises:
             InvalidValue: another kind.
@@ -270,7 +273,7 @@ class Table:
         self._handle.unlock()
 
     def close(self) -> None:
-        """The handle's row goes, and nothing is recorded through this object any more. The table stays known, with its numbers."""
+        """The handle's row goes, and nothing is recorded through this object any more. The table and its numbers stay."""
         self._handle.close()
 
     def drop(self) -> None:

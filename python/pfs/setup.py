@@ -366,7 +366,10 @@ class SetupTable(Generic[R]):
                 changed += _core.delete(self.name, [(column, str(value), False) for column, value in zip(key, row, strict=True)])
             for row, values in saved._rows.items():
                 if row not in there:
-                    _core.insert(self.name, [(column, _sql(value)) for column, value in zip([*key, *writable], [*row, *values], strict=True)])
+                    _core.insert(
+                        self.name,
+                        [(column, _sql(value)) for column, value in zip([*key, *writable], [*row, *values], strict=True)],
+                    )
                     changed += 1
         for now, current in there.items():
             then = saved._rows.get(now, current)
@@ -478,8 +481,9 @@ class SetupTimers(SetupTable[TimerRows]):
 
 
 class SetupObjects(SetupTable[ObjectRows]):
-    """Which tables of the program are watched: the row of its type, schema and name counts, else that of (type, schema, '%'), else that of
-    (type, '%', '%'); without one it is not. Text instead of a dict is a pattern on OBJECT_SCHEMA; ``\\%`` is the name '%'.
+    """Which tables of the program are watched: the row of its type, schema and name counts, else that of (type, schema, '%'),
+    else that of (type, '%', '%'); without one it is not. Text instead of a dict is a pattern on OBJECT_SCHEMA; ``\\%`` is the
+    name '%'.
 
         pfs.setup_objects.insert(object_schema="shop", object_name="orders", timed=False)      # a row for TABLE
     """

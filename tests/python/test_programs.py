@@ -141,7 +141,7 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
 # ---- The same with and without pfs -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["all_file_calls", "all_socket_calls", "cancelled", "first_mutex", "sockets_cancelled"])
+@pytest.mark.parametrize("name", ["all_file_calls", "all_socket_calls", "cancelled", "first_mutex", "sockets_cancelled", "tables"])
 def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
     outputs = []
     scarce = "performance_schema_max_file_instances=1,performance_schema_max_socket_instances=1"
@@ -157,10 +157,68 @@ def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build,
         assert output == outputs[0]
 
 
-@pytest.mark.parametrize("name", ["raii", "socket_class"])
+@pytest.mark.parametrize("name", ["raii", "socket_class", "table_class"])
 def test_classes_behave_as_those_of_the_standard_library(name: str, build: Build, tmp_path: Path) -> None:
     for disabled in (False, True):
         assert run(build(name, disabled), str(tmp_path), cwd=tmp_path) == f"{name}: ok\n"
+
+
+def test_tables_of_a_program_show_exactly_what_its_threads_did(build: Build, tmp_path: Path) -> None:
+    """L7 and the seed's graph: by index = by table = global = by thread and its parents; drop carries the rows to the instrument."""
+    io, lock = "wait/io/table/sql/handler", "wait/lock/table/sql/handler"
+    operations = ("FETCH", "INSERT", "UPDATE", "DELETE")
+    with talking(build("tables"), "wait", folder=tmp_path) as program:
+        program.until("ready")
+        segment, said = program.said["segment"], program.said
+        by_index = {(row["OBJECT_NAME"], row["INDEX_NAME"]): row for row in rows(segment, "table_io_waits_summary_by_index_usage")}
+        total = 0
+        for table in ("first", "second"):
+            for index in (None, "by_key"):
+                row = by_index[table, index]
+                want = [int(said[f"{table}_{number}_{index or 'without'}"]) for number in range(4)]
+                assert [row["COUNT_" + operation] for operation in operations] == want
+                total += sum(want)
+        for row in rows(segment, "table_io_waits_summary_by_table"):
+            own = [of for (table, _), of in by_index.items() if table == row["OBJECT_NAME"]]
+            for column in row:
+                if column.startswith(("COUNT_", "SUM_")):
+                    assert row[column] == sum(of[column] for of in own)
+            assert row["COUNT_STAR"] == sum(row["COUNT_" + operation] for operation in operations)
+        assert {row["OBJECT_NAME"]: row["COUNT_WRITE_NORMAL"] for row in rows(segment, "table_lock_waits_summary_by_table")} == {
+            "first": 4000,
+            "second": 4000,
+            "kept": 0,
+        }
+        levels = [f"events_waits_summary_by_{level}_by_event_name" for level in ("account", "user", "host")]
+        for summary in ("events_waits_summary_global_by_event_name", *levels):
+            assert (count(segment, io, summary), count(segment, lock, summary)) == (total, 8000)
+        objects = {row["OBJECT_NAME"]: row["COUNT_STAR"] for row in rows(segment, "objects_summary_global_by_type")}
+        assert sum(objects.values()) == total + 8000
+        (handle,) = rows(segment, "table_handles")
+        assert (handle["OBJECT_TYPE"], handle["OBJECT_NAME"], handle["OWNER_THREAD_ID"]) == ("TEMPORARY TABLE", "kept", None)
+        assert [row["LOCK_STATUS"] for row in rows(segment, "metadata_locks")] == ["GRANTED"]
+        assert (count(segment, "idle"), count(segment, "wait/lock/metadata/sql/mdl")) == (1, 1)
+        program.go()
+        program.until("dropped")
+        assert {row["OBJECT_NAME"] for row in rows(segment, "objects_summary_global_by_type")} == {"second", "kept"}
+        assert (count(segment, io), count(segment, lock)) == (total, 8000)
+        assert {name: value for name, value in status_of(segment).items() if name.endswith("_lost") and value != "0"} == {}
+
+
+def test_table_classes_record_what_they_do(build: Build, tmp_path: Path) -> None:
+    with talking(build("table_class"), "x", "wait", folder=tmp_path) as program:
+        program.until("ready")
+        segment = program.said["segment"]
+        (row,) = rows(segment, "table_io_waits_summary_by_table")
+        # 300 put, 100 counted at once, 1 found, and none where an exception ended the wait.
+        assert (row["OBJECT_NAME"], row["COUNT_INSERT"], row["COUNT_FETCH"]) == ("store", 300, 101)
+        assert count(segment, "wait/lock/table/sql/handler") == 302
+        (handle,) = rows(segment, "table_handles")
+        assert (handle["OBJECT_SCHEMA"], handle["INTERNAL_LOCK"]) == ("app", None)
+        assert rows(segment, "metadata_locks") == []
+        sources = {row["SOURCE"].partition(":")[0] for row in rows(segment, "events_waits_history_long")}
+        assert sources == {"table_class.cpp"}
+        program.go()
 
 
 def test_a_compiled_out_program_needs_no_library(build: Build, tmp_path: Path) -> None:

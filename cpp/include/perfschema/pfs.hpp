@@ -340,6 +340,7 @@ class file {
 }  // namespace perfschema
 
 #include "perfschema/socket.hpp"
+#include "perfschema/table.hpp"
 #include "perfschema/thread.hpp"
 
 #undef PFS_CALL_

@@ -4,6 +4,8 @@
 
 #include <perfschema/pfs.h>
 
+#include "table_driver.c"
+
 typedef int (*Register)(const char*, struct pfs_instrument_info*, int);
 
 static uint32_t RegisterOne(Register call, const char* component, const char* name, uint32_t flags, const char* documentation, int* error) {

@@ -202,10 +202,15 @@ def columns(table: str) -> tuple[str, ...]:
 SINGLE = ("wait/io/table/sql/handler", "wait/lock/table/sql/handler", "idle", "wait/lock/metadata/sql/mdl")
 
 
+def every(table: str) -> list[Row]:
+    """All rows."""
+    names = columns(table)
+    return [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, None)]
+
+
 def rows(table: str, **where: Any) -> list[Row]:
     """Rows whose columns have these values, those of unused single instruments left out."""
-    names = columns(table)
-    found = [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, None)]
+    names, found = columns(table), every(table)
     if table == "setup_instruments":
         found = [row for row in found if row["NAME"] not in SINGLE]
     elif "COUNT_STAR" in names and "EVENT_NAME" in names:
