@@ -10,7 +10,7 @@
 // SOURCE is the line that calls lock(), read() ...: __builtin_FILE() and __builtin_LINE() as default arguments. std::lock_guard and its
 // like call lock() from inside the standard library, so they show a line of its header: perfschema::lock_guard and unique_lock show yours.
 //
-// Threads: mutexes are for many threads, all other objects for one at a time.
+// Threads: mutexes and conditions are for many threads, all other objects for one at a time.
 // With PFS_DISABLE everything is the plain call, and the classes live in another inline namespace: files compiled either way may be linked.
 #ifndef PERFSCHEMA_PFS_HPP
 #define PERFSCHEMA_PFS_HPP
@@ -57,13 +57,13 @@ namespace detail {
 using register_function = int (*)(const char*, pfs_instrument_info*, int);
 
 // Key of "component/name", registered at the first call with that name; 0 if it cannot be.
-inline pfs_key_t key_of(register_function register_one, std::string_view name) {
+inline pfs_key_t key_of(register_function register_one, std::string_view name, uint32_t flags = 0) {
   const size_t slash = name.find('/');
   if (slash == std::string_view::npos) return 0;
   const std::string component(name.substr(0, slash));
   const std::string rest(name.substr(slash + 1));
   pfs_key_t key = 0;
-  pfs_instrument_info info{&key, rest.c_str(), 0, nullptr};
+  pfs_instrument_info info{&key, rest.c_str(), flags, nullptr};
   register_one(component.c_str(), &info, 1);
   return key;
 }
@@ -82,6 +82,144 @@ timespec to_timespec(Duration since_epoch) {
   const auto rest = std::chrono::ceil<std::chrono::nanoseconds>(since_epoch - seconds);
   return {static_cast<time_t>(seconds.count()), static_cast<long>(rest.count())};
 }
+
+#ifdef __SANITIZE_THREAD__
+using wait_clock = std::chrono::system_clock;  // ThreadSanitizer of gcc 12 knows no pthread_mutex_clocklock, no pthread_rwlock_clockrdlock
+#else
+using wait_clock = std::chrono::steady_clock;
+#endif
+
+// Locks until a moment of any clock: with_clock(clockid_t, const timespec*) and with_system(const timespec*) are pthread's timed calls.
+template <class Clock, class Duration, class WithClock, class WithSystem>
+bool lock_until(const std::chrono::time_point<Clock, Duration>& deadline, WithClock with_clock, WithSystem with_system) {
+  if constexpr (std::is_same_v<Clock, std::chrono::steady_clock> && std::is_same_v<Clock, wait_clock>) {
+    const timespec when = to_timespec(deadline.time_since_epoch());
+    return with_clock(CLOCK_MONOTONIC, &when) == 0;
+  } else if constexpr (std::is_same_v<Clock, std::chrono::system_clock>) {
+    const timespec when = to_timespec(deadline.time_since_epoch());
+    return with_system(&when) == 0;
+  } else {
+    // Any other clock may run at its own pace: look at it again each time.
+    do {
+      if (lock_until(wait_clock::now() + std::chrono::ceil<wait_clock::duration>(deadline - Clock::now()), with_clock, with_system)) return true;
+    } while (Clock::now() < deadline);
+    return false;
+  }
+}
+
+// What a guard does to its mutex.
+struct exclusive_access {
+  template <class Mutex>
+  static void lock(Mutex& m, PFS_CALLER_) {
+    m.lock(source_file, source_line);
+  }
+  template <class Mutex>
+  static bool try_lock(Mutex& m, PFS_CALLER_) {
+    return m.try_lock(source_file, source_line);
+  }
+  template <class Mutex, class Moment>
+  static bool try_lock_until(Mutex& m, const Moment& deadline, PFS_CALLER_) {
+    return m.try_lock_until(deadline, source_file, source_line);
+  }
+  template <class Mutex>
+  static void unlock(Mutex& m) {
+    m.unlock();
+  }
+};
+struct shared_access {
+  template <class Mutex>
+  static void lock(Mutex& m, PFS_CALLER_) {
+    m.lock_shared(source_file, source_line);
+  }
+  template <class Mutex>
+  static bool try_lock(Mutex& m, PFS_CALLER_) {
+    return m.try_lock_shared(source_file, source_line);
+  }
+  template <class Mutex, class Moment>
+  static bool try_lock_until(Mutex& m, const Moment& deadline, PFS_CALLER_) {
+    return m.try_lock_shared_until(deadline, source_file, source_line);
+  }
+  template <class Mutex>
+  static void unlock(Mutex& m) {
+    m.unlock_shared();
+  }
+};
+
+// std::unique_lock and std::shared_lock.
+template <class Mutex, class Access>
+class [[nodiscard]] movable_lock {
+ public:
+  using mutex_type = Mutex;
+
+  movable_lock() noexcept = default;
+  explicit movable_lock(Mutex& m, PFS_CALLER_) : mutex_(&m) { lock(source_file, source_line); }
+  movable_lock(Mutex& m, std::defer_lock_t) noexcept : mutex_(&m) {}
+  movable_lock(Mutex& m, std::try_to_lock_t, PFS_CALLER_) : mutex_(&m) { try_lock(source_file, source_line); }
+  movable_lock(Mutex& m, std::adopt_lock_t) noexcept : mutex_(&m), owns_(true) {}
+  template <class Clock, class Duration>
+  movable_lock(Mutex& m, const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) : mutex_(&m) {
+    try_lock_until(deadline, source_file, source_line);
+  }
+  template <class Rep, class Period>
+  movable_lock(Mutex& m, const std::chrono::duration<Rep, Period>& duration, PFS_CALLER_) : mutex_(&m) {
+    try_lock_for(duration, source_file, source_line);
+  }
+  ~movable_lock() {
+    if (owns_) Access::unlock(*mutex_);
+  }
+  movable_lock(movable_lock&& other) noexcept : mutex_(std::exchange(other.mutex_, nullptr)), owns_(std::exchange(other.owns_, false)) {}
+  movable_lock& operator=(movable_lock&& other) noexcept {
+    movable_lock(std::move(other)).swap(*this);
+    return *this;
+  }
+
+  // Throw std::system_error: operation_not_permitted without a mutex, resource_deadlock_would_occur if it is locked by this guard already.
+  void lock(PFS_CALLER_) {
+    check_lockable();
+    Access::lock(*mutex_, source_file, source_line);
+    owns_ = true;
+  }
+  bool try_lock(PFS_CALLER_) {
+    check_lockable();
+    return owns_ = Access::try_lock(*mutex_, source_file, source_line);
+  }
+  // Of timed mutexes only.
+  template <class Clock, class Duration>
+  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) {
+    check_lockable();
+    return owns_ = Access::try_lock_until(*mutex_, deadline, source_file, source_line);
+  }
+  template <class Rep, class Period>
+  bool try_lock_for(const std::chrono::duration<Rep, Period>& duration, PFS_CALLER_) {
+    return try_lock_until(wait_clock::now() + std::chrono::ceil<wait_clock::duration>(duration), source_file, source_line);
+  }
+  void unlock() {
+    if (!owns_) throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
+    owns_ = false;
+    Access::unlock(*mutex_);
+  }
+  void swap(movable_lock& other) noexcept {
+    std::swap(mutex_, other.mutex_);
+    std::swap(owns_, other.owns_);
+  }
+  // Gives up the mutex without unlocking it.
+  Mutex* release() noexcept {
+    owns_ = false;
+    return std::exchange(mutex_, nullptr);
+  }
+  Mutex* mutex() const noexcept { return mutex_; }
+  bool owns_lock() const noexcept { return owns_; }
+  explicit operator bool() const noexcept { return owns_; }
+
+ private:
+  void check_lockable() const {
+    if (mutex_ == nullptr) throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
+    if (owns_) throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur));
+  }
+
+  Mutex* mutex_ = nullptr;
+  bool owns_ = false;
+};
 
 }  // namespace detail
 
@@ -111,8 +249,10 @@ class mutex {
   bool try_lock(PFS_CALLER_) { return PFS_CALL_(mutex_trylock, &mutex_) == 0; }
   void unlock() { pfs_mutex_unlock(&mutex_); }
 
-  // For pthread_cond_wait and the like; locking through it goes unseen.
+  // Locking through it goes unseen.
   native_handle_type native_handle() { return &mutex_.mutex; }
+  // For the C API.
+  pfs_mutex_t* get() noexcept { return &mutex_; }
 
  protected:
   pfs_mutex_t mutex_;
@@ -125,102 +265,41 @@ class timed_mutex : public mutex {
 
   template <class Rep, class Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& duration, PFS_CALLER_) {
-    return try_lock_until(wait_clock::now() + std::chrono::ceil<wait_clock::duration>(duration), source_file, source_line);
+    return try_lock_until(detail::wait_clock::now() + std::chrono::ceil<detail::wait_clock::duration>(duration), source_file, source_line);
   }
 
   template <class Clock, class Duration>
   bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) {
-    if constexpr (std::is_same_v<Clock, std::chrono::steady_clock> && std::is_same_v<Clock, wait_clock>) {
-      const timespec when = detail::to_timespec(deadline.time_since_epoch());
-      return PFS_CALL_(mutex_clocklock, &mutex_, CLOCK_MONOTONIC, &when) == 0;
-    } else if constexpr (std::is_same_v<Clock, std::chrono::system_clock>) {
-      const timespec when = detail::to_timespec(deadline.time_since_epoch());
-      return PFS_CALL_(mutex_timedlock, &mutex_, &when) == 0;
-    } else {
-      // Any other clock may run at its own pace: look at it again each time.
-      do {
-        if (try_lock_for(deadline - Clock::now(), source_file, source_line)) return true;
-      } while (Clock::now() < deadline);
-      return false;
-    }
+    return detail::lock_until(
+        deadline, [&](clockid_t clock, const timespec* when) { return PFS_CALL_(mutex_clocklock, &mutex_, clock, when); },
+        [&](const timespec* when) { return PFS_CALL_(mutex_timedlock, &mutex_, when); });
   }
-
- private:
-#ifdef __SANITIZE_THREAD__
-  using wait_clock = std::chrono::system_clock;  // ThreadSanitizer of gcc 12 does not know pthread_mutex_clocklock
-#else
-  using wait_clock = std::chrono::steady_clock;
-#endif
 };
 
-// std::lock_guard whose SOURCE is the line of the guard.
+// std::lock_guard whose SOURCE is the line of the guard. Of a mutex, or of a shared_mutex (rwlock.hpp), which it locks exclusively.
+template <class Mutex = mutex>
 class [[nodiscard]] lock_guard {
  public:
-  explicit lock_guard(mutex& m, PFS_CALLER_) : mutex_(m) { mutex_.lock(source_file, source_line); }
-  lock_guard(mutex& m, std::adopt_lock_t) noexcept : mutex_(m) {}
+  explicit lock_guard(Mutex& m, PFS_CALLER_) : mutex_(m) { mutex_.lock(source_file, source_line); }
+  lock_guard(Mutex& m, std::adopt_lock_t) noexcept : mutex_(m) {}
   ~lock_guard() { mutex_.unlock(); }
   lock_guard(const lock_guard&) = delete;
   lock_guard& operator=(const lock_guard&) = delete;
 
  private:
-  mutex& mutex_;
+  Mutex& mutex_;
 };
+template <class Mutex, class... More>
+lock_guard(Mutex&, More...) -> lock_guard<Mutex>;
 
-// std::unique_lock whose SOURCE is the line of the guard, or of the call on it. Works with std::condition_variable_any.
-class [[nodiscard]] unique_lock {
+// std::unique_lock whose SOURCE is the line of the guard, or of the call on it.
+template <class Mutex = mutex>
+class [[nodiscard]] unique_lock : public detail::movable_lock<Mutex, detail::exclusive_access> {
  public:
-  using mutex_type = perfschema::mutex;
-
-  unique_lock() noexcept = default;
-  explicit unique_lock(mutex_type& m, PFS_CALLER_) : mutex_(&m) { lock(source_file, source_line); }
-  unique_lock(mutex_type& m, std::defer_lock_t) noexcept : mutex_(&m) {}
-  unique_lock(mutex_type& m, std::try_to_lock_t, PFS_CALLER_) : mutex_(&m), owns_(m.try_lock(source_file, source_line)) {}
-  unique_lock(mutex_type& m, std::adopt_lock_t) noexcept : mutex_(&m), owns_(true) {}
-  ~unique_lock() {
-    if (owns_) mutex_->unlock();
-  }
-  unique_lock(unique_lock&& other) noexcept : mutex_(std::exchange(other.mutex_, nullptr)), owns_(std::exchange(other.owns_, false)) {}
-  unique_lock& operator=(unique_lock&& other) noexcept {
-    unique_lock(std::move(other)).swap(*this);
-    return *this;
-  }
-
-  void lock(PFS_CALLER_) {
-    check_lockable();
-    mutex_->lock(source_file, source_line);
-    owns_ = true;
-  }
-  bool try_lock(PFS_CALLER_) {
-    check_lockable();
-    return owns_ = mutex_->try_lock(source_file, source_line);
-  }
-  void unlock() {
-    if (!owns_) throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
-    owns_ = false;
-    mutex_->unlock();
-  }
-  void swap(unique_lock& other) noexcept {
-    std::swap(mutex_, other.mutex_);
-    std::swap(owns_, other.owns_);
-  }
-  // Gives up the mutex without unlocking it.
-  mutex_type* release() noexcept {
-    owns_ = false;
-    return std::exchange(mutex_, nullptr);
-  }
-  mutex_type* mutex() const noexcept { return mutex_; }
-  bool owns_lock() const noexcept { return owns_; }
-  explicit operator bool() const noexcept { return owns_; }
-
- private:
-  void check_lockable() const {
-    if (mutex_ == nullptr) throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
-    if (owns_) throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur));
-  }
-
-  mutex_type* mutex_ = nullptr;
-  bool owns_ = false;
+  using detail::movable_lock<Mutex, detail::exclusive_access>::movable_lock;
 };
+template <class Mutex, class... More>
+unique_lock(Mutex&, More...) -> unique_lock<Mutex>;
 
 // ---- Locks of one's own ----------------------------------------------------------------------------------------------------------
 //
@@ -339,6 +418,8 @@ class file {
 }  // inline namespace
 }  // namespace perfschema
 
+#include "perfschema/cond.hpp"
+#include "perfschema/rwlock.hpp"
 #include "perfschema/socket.hpp"
 #include "perfschema/table.hpp"
 #include "perfschema/thread.hpp"

@@ -20,7 +20,7 @@ struct Log {
 
 static_assert(!std::is_copy_constructible_v<perfschema::mutex> && !std::is_move_constructible_v<perfschema::mutex>);
 static_assert(!std::is_copy_constructible_v<perfschema::file> && std::is_nothrow_move_constructible_v<perfschema::file>);
-static_assert(std::is_nothrow_move_assignable_v<perfschema::unique_lock>);
+static_assert(std::is_nothrow_move_assignable_v<perfschema::unique_lock<>>);
 
 }  // namespace app
 
