@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,8 @@ import pfs
 ROOT = Path(__file__).resolve().parent.parent
 
 Run = Callable[..., str]
+Build = Callable[..., Path]
+PROGRAMS = ROOT / "tests/programs"
 
 
 def pytest_report_header() -> list[str]:
@@ -56,3 +59,32 @@ def fresh(tmp_path: Path) -> Run:
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """build("forks") compiles tests/programs/forks.c with the flags of pkg-config; with disabled=True, without the library."""
+    assert shutil.which("pkg-config"), "pkg-config is needed: see tests/run.sh"
+    folder = tmp_path_factory.mktemp("programs")
+    env = {**os.environ, "PKG_CONFIG_PATH": f"{pfs.get_library_dir()}/pkgconfig"}
+
+    def build(name: str, disabled: bool = False) -> Path:
+        program = folder / (name + "-plain" * disabled)
+        if program.exists():
+            return program
+        what = ["--cflags"] if disabled else ["--cflags", "--libs"]
+        flags = subprocess.run(
+            ["pkg-config", *what, "perfschema"], env=env, capture_output=True, text=True, check=True
+        ).stdout.split()
+        source = PROGRAMS / f"{name}.c"
+        compiler = ["gcc", "-std=c11"]
+        if not source.exists():
+            source = PROGRAMS / f"{name}.cpp"
+            compiler = ["g++", "-std=c++17"]
+        command = [*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program), *flags]
+        command += ["-DPFS_DISABLE", "-lpthread"] if disabled else [f"-Wl,-rpath,{pfs.get_library_dir()}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return program
+
+    return build

@@ -22,49 +22,17 @@ from typing import Any
 
 import pytest
 
-import pfs
 from pfs import _core
-from tests.conftest import ROOT, Run
+from tests.conftest import PROGRAMS, Build, Run
 
-PROGRAMS = ROOT / "tests/programs"
 TIMEOUT = 120
 
-Build = Callable[..., Path]
 Row = dict[str, Any]
 
 
 def environment(folder: Path | str, **more: str) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
     return {**env, "PFS_DIR": str(folder), **more}
-
-
-@pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """build("forks") compiles tests/programs/forks.c with the flags of pkg-config; with disabled=True, without the library."""
-    assert shutil.which("pkg-config"), "pkg-config is needed: see tests/run.sh"
-    folder = tmp_path_factory.mktemp("programs")
-    env = {**os.environ, "PKG_CONFIG_PATH": f"{pfs.get_library_dir()}/pkgconfig"}
-
-    def build(name: str, disabled: bool = False) -> Path:
-        program = folder / (name + "-plain" * disabled)
-        if program.exists():
-            return program
-        what = ["--cflags"] if disabled else ["--cflags", "--libs"]
-        flags = subprocess.run(
-            ["pkg-config", *what, "perfschema"], env=env, capture_output=True, text=True, check=True
-        ).stdout.split()
-        source = PROGRAMS / f"{name}.c"
-        compiler = ["gcc", "-std=c11"]
-        if not source.exists():
-            source = PROGRAMS / f"{name}.cpp"
-            compiler = ["g++", "-std=c++17"]
-        command = [*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program), *flags]
-        command += ["-DPFS_DISABLE", "-lpthread"] if disabled else [f"-Wl,-rpath,{pfs.get_library_dir()}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return program
-
-    return build
 
 
 def run(program: Path | str, *arguments: str, cwd: Path, status: int = 0, segments: Path | None = None, **more: Any) -> str:
@@ -219,6 +187,21 @@ def test_table_classes_record_what_they_do(build: Build, tmp_path: Path) -> None
         sources = {row["SOURCE"].partition(":")[0] for row in rows(segment, "events_waits_history_long")}
         assert sources == {"table_class.cpp"}
         program.go()
+
+
+def test_a_thread_that_is_cancelled_in_a_call_on_a_socket_leaves_an_event_that_failed(build: Build, tmp_path: Path) -> None:
+    with talking(build("sockets_cancelled"), "wait", folder=tmp_path) as program:
+        program.until("ready")
+        (row,) = rows(program.said["segment"], "socket_summary_by_event_name")
+        # recv, recvmsg and accept were cancelled; each time three bytes came afterwards.
+        assert (row["COUNT_READ"], row["SUM_NUMBER_OF_BYTES_READ"]) == (2 + 3, 9)
+        assert (row["COUNT_WRITE"], row["SUM_NUMBER_OF_BYTES_WRITE"]) == (3, 9)
+        assert row["COUNT_MISC"] == 1 + 3 + 1
+        events = rows(program.said["segment"], "events_waits_history_long")
+        assert len(events) == row["COUNT_STAR"]
+        assert all(event["END_EVENT_ID"] == event["EVENT_ID"] for event in events)
+        assert sorted(event["NUMBER_OF_BYTES"] for event in events if event["OPERATION"] == "recv") == [0, 3, 3, 3]
+        assert len(rows(program.said["segment"], "socket_instances")) == 3
 
 
 def test_a_compiled_out_program_needs_no_library(build: Build, tmp_path: Path) -> None:

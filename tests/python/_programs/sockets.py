@@ -1,4 +1,6 @@
-"""The socket calls of the C API for facts: pfs_socket_at() and its like by ctypes, addresses as text. Their SOURCE is "facts.c:1"."""
+"""The socket calls of the C API for facts: pfs_socket_at() and its like by ctypes, addresses as text.
+
+Their SOURCE is "facts.c:1"."""
 
 from __future__ import annotations
 
@@ -18,7 +20,6 @@ IDLE, ACTIVE = 1, 2
 DONTWAIT = plain.MSG_DONTWAIT
 
 _BYTES = ("send", "recv", "sendto", "recvfrom", "sendmsg", "recvmsg")
-# How the driver of the mutexes registers: the library's own function, found by name.
 _LIBRARY = perfschema()
 
 
