@@ -90,8 +90,6 @@ class Barrier(_Named, threading.Barrier):
 
     __module__ = "pfs"  # where users find it
 
-    def __init__(
-        self, name: str, parties: int, action: Callable[[], None] | None = None, timeout: float | None = None
-    ) -> None:
+    def __init__(self, name: str, parties: int, action: Callable[[], None] | None = None, timeout: float | None = None) -> None:
         super().__init__(parties, action, timeout)
         self._cond = _condition(name)

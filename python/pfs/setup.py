@@ -347,8 +347,8 @@ class SetupTable(Generic[R]):
         return Saved(self.name, {row[: len(key)]: row[len(key) :] for row in self._rows([*key, *writable])})
 
     def restore(self, saved: Saved) -> int:
-        """Puts settings back. Where rows can be inserted and deleted the table has the same rows again; elsewhere rows that came later
-        stay as they are and rows that are gone are skipped.
+        """Puts settings back. Where rows can be inserted and deleted the table has the same rows again; elsewhere rows that
+        came later stay as they are and rows that are gone are skipped.
 
         Returns:
             Rows changed.
@@ -393,8 +393,8 @@ class SetupTable(Generic[R]):
         self.restore(self._saved.pop())
 
     def insert(self, *_values: object, **columns: object) -> None:
-        """A new row, where the table takes rows of the user's own (setup_actors, setup_objects). Columns that are not given have their
-        defaults.
+        """A new row, where the table takes rows of the user's own (setup_actors, setup_objects). Columns that are not given
+        have their defaults.
 
         Raises:
             OperationNotAllowed: this table has the rows that the program gives it.
@@ -407,7 +407,8 @@ class SetupTable(Generic[R]):
         _core.insert(self.name, [(column.upper(), _sql(value)) for column, value in columns.items()])
 
     def delete(self, where: Where = None) -> int:
-        """Removes the rows that `where` chooses, where the table takes rows of the user's own. Returns the number of rows removed.
+        """Removes the rows that `where` chooses, where the table takes rows of the user's own. Returns the number of rows
+        removed.
 
         Raises:
             OperationNotAllowed: this table has the rows that the program gives it.
@@ -499,8 +500,8 @@ class SetupObjects(SetupTable[ObjectRows]):
 class SetupActors(SetupTable[ActorRows]):
     """Whose threads are instrumented: asked when a thread begins to work for somebody; running threads stay as they are.
 
-    ``insert(host="%", user="%", role="%", enabled=True, history=True)``: each may be left out. ``%`` in a row means any, and there are no
-    roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the rows for any user.
+    ``insert(host="%", user="%", role="%", enabled=True, history=True)``: each may be left out. ``%`` in a row means any, and
+    there are no roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the rows for any user.
     """
 
     def update(self, where: Where = None, *, enabled: Flag | None = None, history: Flag | None = None) -> int:

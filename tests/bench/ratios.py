@@ -184,7 +184,9 @@ def measure(program: Path, rounds: int = 6, repetitions: int = 40, say: Callable
     if not good:
         raise SystemExit("no round was quiet")
     # A whole round, so that every ratio stays within one process: the one whose cases are nearest to the best of all rounds, on average.
-    best = {case: min(one.best(case) for one in good) for case in good[0].blocks if not case.startswith(("same/", "rdlock_same/"))}
+    best = {
+        case: min(one.best(case) for one in good) for case in good[0].blocks if not case.startswith(("same/", "rdlock_same/"))
+    }
     chosen = min(good, key=lambda one: sum(one.best(case) / best[case] for case in best))
     return Result(chosen, good, attempts)
 

@@ -6,7 +6,8 @@ from tests.bench import scale
 
 
 def test_memory_is_linear_in_what_is_used() -> None:
-    """Ten times the objects and threads: at most ten times the memory; limits 16 times as large: the same memory; reading takes none."""
+    """Ten times the objects and threads: at most ten times the memory; limits 16 times as large: the same memory; reading
+    takes none."""
     few, many, large = scale.measure(300, 30, ""), scale.measure(3_000, 300, ""), scale.measure(3_000, 300, scale.LARGE)
     assert 5 * few.memory < many.memory <= 10 * few.memory
     assert large.memory <= 1.02 * many.memory

@@ -619,7 +619,8 @@ def test_C7_a_socket_of_a_disabled_instrument_is_listed_and_counts_when_it_is_en
     assert (len(events()), lanes(one(SOCKETS))) == (before, (2, 2, 0))
 
 
-# ---- Calls that the program makes itself -----------------------------------------------------------------------------------------
+# ---- Calls that the program makes itself
+# -----------------------------------------------------------------------------------------
 
 
 @fresh_process()

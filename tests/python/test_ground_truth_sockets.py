@@ -91,7 +91,7 @@ def test_parser_of_strace_counts_what_it_should() -> None:
         "getsockname(3, {sa_family=AF_INET, sin_port=htons(1)}, [128 => 16]) = 0",
         "accept(3, NULL, NULL)                   = 5",
         'sendto(5, ""..., 70, MSG_DONTWAIT, NULL, 0) = 60',
-        'recvfrom(5, 0x7ffd, 10, MSG_DONTWAIT, NULL, NULL) = -1 EAGAIN (Resource temporarily unavailable)',
+        "recvfrom(5, 0x7ffd, 10, MSG_DONTWAIT, NULL, NULL) = -1 EAGAIN (Resource temporarily unavailable)",
         "recvmmsg(5, [{msg_hdr={msg_iovlen=1}, msg_len=7}, {msg_hdr={}, msg_len=8}], 2, MSG_DONTWAIT, NULL) = 1",
         "close(3)                                = 0",
         "socketpair(AF_UNIX, SOCK_STREAM, 0, [3, 4]) = 0",

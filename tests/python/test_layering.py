@@ -39,7 +39,11 @@ def wrong_includes(root: Path) -> list[str]:
             if room in ROOMS:
                 if target in ROOMS and ROOMS.index(target) > ROOMS.index(room):
                     wrong.append(where)
-                elif "/" in name and target not in ROOMS and target not in ("perfschema", "sys", "netinet", "arpa", "linux", "asm", "pybind11"):
+                elif (
+                    "/" in name
+                    and target not in ROOMS
+                    and target not in ("perfschema", "sys", "netinet", "arpa", "linux", "asm", "pybind11")
+                ):
                     wrong.append(where + " (of no room)")
             elif room in ("include", "demo") and target in ROOMS:
                 wrong.append(where + " (only the public headers)")

@@ -111,10 +111,21 @@ def test_long_program_reuses_records_threads_and_objects(judge: Judge, seed: int
         ("own_end", 2),
     ]
     names += [("open", 3), ("read", 3), ("write", 3), ("seek", 3), ("close", 2), ("stat", 2), ("rename", 3), ("unlink", 2)]
-    names += [("free_mutex", 1), ("end_thread", 1), ("truncate", 1), ("instrument", 3), ("consumer", 2), ("thread", 3), ("account", 2)]
+    names += [
+        ("free_mutex", 1),
+        ("end_thread", 1),
+        ("truncate", 1),
+        ("instrument", 3),
+        ("consumer", 2),
+        ("thread", 3),
+        ("account", 2),
+    ]
     names += [("rwlock", 3), ("rwunlock", 2), ("free_rwlock", 1), ("cond", 2), ("free_cond", 1)]
     often = [random_.random() ** 2 + 0.02 for _ in names]
-    program = [(name, *[random_.randrange(14 if name == "truncate" else 6) for _ in range(n)]) for name, n in random_.choices(names, often, k=400)]
+    program = [
+        (name, *[random_.randrange(14 if name == "truncate" else 6) for _ in range(n)])
+        for name, n in random_.choices(names, often, k=400)
+    ]
     assert judge(program) == ""
 
 

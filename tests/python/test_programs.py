@@ -109,7 +109,9 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
 # ---- The same with and without pfs -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["all_file_calls", "all_socket_calls", "cancelled", "first_mutex", "sockets_cancelled", "tables"])
+@pytest.mark.parametrize(
+    "name", ["all_file_calls", "all_socket_calls", "cancelled", "first_mutex", "sockets_cancelled", "tables"]
+)
 def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
     outputs = []
     scarce = "performance_schema_max_file_instances=1,performance_schema_max_socket_instances=1"
@@ -132,13 +134,16 @@ def test_classes_behave_as_those_of_the_standard_library(name: str, build: Build
 
 
 def test_tables_of_a_program_show_exactly_what_its_threads_did(build: Build, tmp_path: Path) -> None:
-    """L7 and the seed's graph: by index = by table = global = by thread and its parents; drop carries the rows to the instrument."""
+    """L7 and the seed's graph: by index = by table = global = by thread and its parents; drop carries the rows to the
+    instrument."""
     io, lock = "wait/io/table/sql/handler", "wait/lock/table/sql/handler"
     operations = ("FETCH", "INSERT", "UPDATE", "DELETE")
     with talking(build("tables"), "wait", folder=tmp_path) as program:
         program.until("ready")
         segment, said = program.said["segment"], program.said
-        by_index = {(row["OBJECT_NAME"], row["INDEX_NAME"]): row for row in rows(segment, "table_io_waits_summary_by_index_usage")}
+        by_index = {
+            (row["OBJECT_NAME"], row["INDEX_NAME"]): row for row in rows(segment, "table_io_waits_summary_by_index_usage")
+        }
         total = 0
         for table in ("first", "second"):
             for index in (None, "by_key"):

@@ -49,7 +49,10 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "own_free": [ctypes.c_void_p],
     "own_released": [ctypes.c_void_p],
     "lock_far_away": [ctypes.c_void_p],
-    **{f"rwlock_{call}": [ctypes.c_void_p] for call in ("free", "read_lock", "write_lock", "try_read_lock", "try_write_lock", "unlock")},
+    **{
+        f"rwlock_{call}": [ctypes.c_void_p]
+        for call in ("free", "read_lock", "write_lock", "try_read_lock", "try_write_lock", "unlock")
+    },
     **{f"cond_{call}": [ctypes.c_void_p] for call in ("free", "late", "signal")},
 }
 

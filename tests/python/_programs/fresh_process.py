@@ -54,7 +54,13 @@ def compile_library(source: str) -> str:
 def environment(folder: Path, options: str = "", **more: str) -> dict[str, str]:
     """Of a process that uses driver.py and has its segment in a folder."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
-    env.update(PFS_DIR=str(folder), PFS_TEST_DRIVER=compile_library("driver.c"), PYTHONPATH=str(ROOT), PYTHONDONTWRITEBYTECODE="1", **more)
+    env.update(
+        PFS_DIR=str(folder),
+        PFS_TEST_DRIVER=compile_library("driver.c"),
+        PYTHONPATH=str(ROOT),
+        PYTHONDONTWRITEBYTECODE="1",
+        **more,
+    )
     if options:
         env["PFS_OPTIONS"] = options
     return env

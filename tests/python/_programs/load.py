@@ -1,8 +1,10 @@
-"""Runs load.c in this process beside a reader of every table and a truncater, and compares the end with what the program counted itself.
+"""Runs load.c in this process beside a reader of every table and a truncater, and compares the end with what the program
+counted itself.
 
     python -m tests.python._programs.load LIBRARY FOLDER SECONDS TRUNCATED SEED
 
-TRUNCATED says what is truncated at random meanwhile; what it leaves alone must be exact (SEMANTICS F4-F8). Prints what was checked.
+TRUNCATED says what is truncated at random meanwhile; what it leaves alone must be exact (SEMANTICS F4-F8). Prints what was
+checked.
 """
 
 from __future__ import annotations
@@ -19,14 +21,27 @@ from typing import Any
 import pfs
 from pfs import _core
 
-ALWAYS = ("events_waits_current", "events_waits_history", "events_waits_history_long", "events_waits_summary_by_thread_by_event_name")
-GLOBAL = ("events_waits_summary_global_by_event_name", "events_waits_summary_by_instance", "file_summary_by_instance", "file_summary_by_event_name")
+ALWAYS = (
+    "events_waits_current",
+    "events_waits_history",
+    "events_waits_history_long",
+    "events_waits_summary_by_thread_by_event_name",
+)
+GLOBAL = (
+    "events_waits_summary_global_by_event_name",
+    "events_waits_summary_by_instance",
+    "file_summary_by_instance",
+    "file_summary_by_event_name",
+)
 # Name -> what is truncated besides ALWAYS, and the levels that keep everything.
 TRUNCATED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "thread": ((), ("global", "account", "user", "host")),
     "global": (GLOBAL, ("account", "user", "host")),
     "account": (("events_waits_summary_by_account_by_event_name", "accounts"), ("global", "user", "host")),
-    "user": (("events_waits_summary_by_account_by_event_name", "events_waits_summary_by_user_by_event_name", "users"), ("global", "host")),
+    "user": (
+        ("events_waits_summary_by_account_by_event_name", "events_waits_summary_by_user_by_event_name", "users"),
+        ("global", "host"),
+    ),
     "host": (("events_waits_summary_by_host_by_event_name", "hosts"), ("global", "user")),
 }
 KEYS = {"account": ("USER", "HOST"), "user": ("USER",), "host": ("HOST",), "global": ()}
@@ -53,7 +68,9 @@ def wrong_in(table: str, row: Row) -> str:
         suffix = count.removeprefix("COUNT_").replace("STAR", "WAIT")
         if "SUM_TIMER_" + suffix not in row:
             continue
-        n, total, least, average, most = (row[name.format(suffix)] for name in (count, "SUM_TIMER_{}", "MIN_TIMER_{}", "AVG_TIMER_{}", "MAX_TIMER_{}"))
+        n, total, least, average, most = (
+            row[name.format(suffix)] for name in (count, "SUM_TIMER_{}", "MIN_TIMER_{}", "AVG_TIMER_{}", "MAX_TIMER_{}")
+        )
         if not least <= most or not least * n <= total <= most * n or average != (total // n if n else 0):
             return f"{suffix}: count {n}, sum {total}, min {least}, avg {average}, max {most} are not of one time"
     if "COUNT_MISC" in row and row["COUNT_STAR"] != row["COUNT_READ"] + row["COUNT_WRITE"] + row["COUNT_MISC"]:
@@ -120,8 +137,14 @@ def main(library: str, folder: str, seconds: float, truncated: str, seed: int) -
     assert not {name: n for name, n in lost.items() if n}, lost
     assert not wrong, wrong[:5]
     for level in exact:
-        table = "events_waits_summary_global_by_event_name" if level == "global" else f"events_waits_summary_by_{level}_by_event_name"
-        shown = {(*[row[key] for key in KEYS[level]], row["EVENT_NAME"]): row["COUNT_STAR"] for row in rows(table) if row["EVENT_NAME"] in kinds}
+        table = (
+            "events_waits_summary_global_by_event_name" if level == "global" else f"events_waits_summary_by_{level}_by_event_name"
+        )
+        shown = {
+            (*[row[key] for key in KEYS[level]], row["EVENT_NAME"]): row["COUNT_STAR"]
+            for row in rows(table)
+            if row["EVENT_NAME"] in kinds
+        }
         off = {key: (shown.get(key), n) for key, n in counted[level].items() if shown.get(key, 0) != n}
         assert not off, f"{table}: shown and counted by the program: {off}"
     if "global" in exact:
@@ -131,7 +154,8 @@ def main(library: str, folder: str, seconds: float, truncated: str, seed: int) -
     # Flat: what comes and goes takes the place of what went. (The first third fills histories and pools.)
     assert late <= early + 512 * 1024, f"memory grew from {early >> 10} to {late >> 10} KiB"
     (skipped,) = [row["VARIABLE_VALUE"] for row in rows("global_status") if row["VARIABLE_NAME"].endswith("rows_skipped")]
-    print(f"{sum(counted['global'].values())} events, {sum(read.values())} rows of {len(read)} tables read, {skipped} skipped, {early >> 10} to {late >> 10} KiB")
+    done_and_read = f"{sum(counted['global'].values())} events, {sum(read.values())} rows of {len(read)} tables read"
+    print(f"{done_and_read}, {skipped} skipped, {early >> 10} to {late >> 10} KiB")
     os._exit(0)
 
 

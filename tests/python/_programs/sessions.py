@@ -45,7 +45,7 @@ def spawn(key: int, function: Callable[[], Any]) -> Any:
     """Runs a function in a thread of pfs_thread_create(), waits for it and gives its result."""
     result: list[Any] = []
 
-    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)  # type: ignore[untyped-decorator]
     def start(argument: int | None) -> int | None:
         try:
             result.append(function())

@@ -42,7 +42,12 @@ TRUNCATED = (
     "hosts",
 )
 ACCOUNTS = ((None, None), ("anna", "desk"), ("anna", "phone"), ("bert", "desk"), ("bert", None), (None, "phone"))
-LEVELS = ((THREAD, "threads", ("THREAD_ID",)), (ACCOUNT, "accounts", ("USER", "HOST")), (USER, "users", ("USER",)), (HOST, "hosts", ("HOST",)))
+LEVELS = (
+    (THREAD, "threads", ("THREAD_ID",)),
+    (ACCOUNT, "accounts", ("USER", "HOST")),
+    (USER, "users", ("USER",)),
+    (HOST, "hosts", ("HOST",)),
+)
 READ, WRITE = ("read",), ("write",)
 MISC = ("open", "close", "seek", "rename", "delete", "stat")
 
@@ -323,13 +328,16 @@ class World:
             waits = {(row["THREAD_ID"], row["EVENT_ID"]): row["TIMER_WAIT"] for row in rows(view)}
             assert all(waits[e.thread, e.id] == e.wait for e in model.rows(view) if e.wait is not None and e.end_id is not None)
         things = {thing.identity: cell for thing, cell in model.things.items()}
-        table = {row["OBJECT_INSTANCE_BEGIN"]: row for row in rows("events_waits_summary_by_instance")}
-        same("objects", sorted(table), sorted(things))
+        objects = {row["OBJECT_INSTANCE_BEGIN"]: row for row in rows("events_waits_summary_by_instance")}
+        same("objects", sorted(objects), sorted(things))
         for identity, cell in things.items():
-            check(table[identity], "WAIT", numbers(cell), "COUNT_STAR")
+            check(objects[identity], "WAIT", numbers(cell), "COUNT_STAR")
         for level, table, key in LEVELS:
             cells = model.sums(level)
-            found = {tuple(row[column] for column in (*key, "EVENT_NAME")): row for row in rows(f"events_waits_summary_by_{level}_by_event_name")}
+            found = {
+                tuple(row[column] for column in (*key, "EVENT_NAME")): row
+                for row in rows(f"events_waits_summary_by_{level}_by_event_name")
+            }
             for member, row in found.items():
                 check(row, "WAIT", numbers(cells.pop(member, [])), "COUNT_STAR")
             assert not cells, f"by_{level}: not shown {list(cells)}"
@@ -361,7 +369,9 @@ class World:
             row = shown[thing.identity]
             assert row["WRITE_LOCKED_BY_THREAD_ID"] == (writers[0] if writers else None), (row, self.held[lock])
             assert row["READ_LOCKED_BY_COUNT"] == len(readers), (row, self.held[lock])
-        same("conds", [row["OBJECT_INSTANCE_BEGIN"] for row in rows("cond_instances")], [thing.identity for _, thing in self.conds])
+        same(
+            "conds", [row["OBJECT_INSTANCE_BEGIN"] for row in rows("cond_instances")], [thing.identity for _, thing in self.conds]
+        )
         assert driver.losses() == {}
 
 
