@@ -235,8 +235,7 @@ struct alignas(64) ShmInstance {
 static_assert(sizeof(ShmInstance) == sizeof(pfs_instance) && offsetof(ShmInstance, flags) == offsetof(pfs_instance, flags));
 static_assert(offsetof(ShmInstance, owner) == offsetof(pfs_instance, owner) && offsetof(ShmInstance, identity) == offsetof(pfs_instance, identity));
 
-// A file, known by name from its first successful open until it is deleted; or a socket, from its making until it is closed, which has no
-// place among the names (record/sockets.h).
+// A file, known by name from its first successful open until it is deleted; or a socket, from its making until it is closed.
 // Threads: fields change under the cold lock, except flags (setup), open_count (atomic add) and thread_id.
 struct alignas(64) ShmFile {
   HalfWord flags;
