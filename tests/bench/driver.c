@@ -19,9 +19,10 @@
 #define TEXT(x) TEXT_(x)
 #define PADDING __asm__ volatile(".rept " TEXT(PFS_BENCH_PADDING) "\n\tnop\n\t.endr")
 
-static pfs_key_t mutex_key, file_key;
+static pfs_key_t mutex_key, file_key, socket_key;
 static pfs_mutex_info_t mutexes[] = {{&mutex_key, "LOCK_driver", 0, "A mutex."}};
 static pfs_file_info_t files[] = {{&file_key, "driver", 0, "A file."}};
+static pfs_socket_info_t sockets[] = {{&socket_key, "driver", 0, "Sockets."}};
 
 int main(int argc, char** argv) {
   static pthread_mutex_t bare = PTHREAD_MUTEX_INITIALIZER;
@@ -32,6 +33,7 @@ int main(int argc, char** argv) {
   const long n = atol(argv[2]);
   pfs_register_mutex("bench", mutexes, 1);
   pfs_register_file("bench", files, 1);
+  pfs_register_socket("bench", sockets, 1);
   pfs_mutex_init(mutex_key, &m, NULL);
   if (strcmp(what, "bare") == 0) {
     for (long i = 0; i < n; ++i) {
@@ -64,6 +66,13 @@ int main(int argc, char** argv) {
       if (pfs_fread(buffer, 1, 1, stream) != 1) pfs_rewind(stream);
     }
     pfs_fclose(stream);
+  } else if (strcmp(what, "socket") == 0) {
+    int fds[2];
+    if (pfs_socketpair(socket_key, AF_UNIX, SOCK_STREAM, 0, fds) != 0) return 3;
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      if (pfs_send(fds[0], buffer, 64, 0) != 64 || pfs_recv(fds[1], buffer, 64, 0) != 64) return 3;
+    }
   } else if (strcmp(what, "memory") == 0) {
     struct stat segment;
     for (long i = 0; i < n; ++i) {

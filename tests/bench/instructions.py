@@ -51,6 +51,10 @@ CASES = {
     "pread/counted": Case("pread", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
     "pread/all": Case("pread"),
     "fread/all": Case("fread"),
+    # send and recv.
+    "socket/disabled": Case("socket", "performance_schema_instrument='wait/%=OFF'"),
+    "socket/counted": Case("socket", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "socket/all": Case("socket"),
 }
 
 

@@ -19,6 +19,7 @@ import pfs
 from pfs import _core
 from tests.python._programs.driver import Mutex, OwnLock, Worker, every, key_of, raises, rows, settings
 from tests.python._programs.fresh_process import fresh_process
+from tests.python._programs.sockets import pair
 from tests.python._programs.tables import FETCH, INSERT, Engine, MetadataLock, Table, idle
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "mysql_tables.json"
@@ -74,6 +75,8 @@ def load() -> None:
         f.write("text" * 100)
     with pfs.open("file", name="contract/data") as f:
         f.read()
+    a, b = pair("contract/pair")
+    assert a.send(5) == b.recv(9) == 5
     key_of("thread", "contract/worker")
     worker = Worker()
     worker.do(m.use, 5)
