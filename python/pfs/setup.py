@@ -366,7 +366,10 @@ class SetupTable(Generic[R]):
                 changed += _core.delete(self.name, [(column, str(value), False) for column, value in zip(key, row, strict=True)])
             for row, values in saved._rows.items():
                 if row not in there:
-                    _core.insert(self.name, [(column, _sql(value)) for column, value in zip([*key, *writable], [*row, *values], strict=True)])
+                    _core.insert(
+                        self.name,
+                        [(column, _sql(value)) for column, value in zip([*key, *writable], [*row, *values], strict=True)],
+                    )
                     changed += 1
         for now, current in there.items():
             then = saved._rows.get(now, current)
@@ -495,8 +498,8 @@ class SetupObjects(SetupTable[ObjectRows]):
 class SetupActors(SetupTable[ActorRows]):
     """Whose threads are instrumented: asked when a thread begins to work for somebody; running threads stay as they are.
 
-    ``insert(host="%", user="%", role="%", enabled=True, history=True)``: each may be left out. ``%`` in a row means any, and there are no
-    roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the rows for any user.
+    ``insert(host="%", user="%", role="%", enabled=True, history=True)``: each may be left out. ``%`` in a row means any, and
+    there are no roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the rows for any user.
     """
 
     def update(self, where: Where = None, *, enabled: Flag | None = None, history: Flag | None = None) -> int:
