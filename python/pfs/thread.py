@@ -16,16 +16,16 @@ __all__ = ["Thread", "set_account", "set_processlist", "set_thread_name"]
 
 
 class Thread(threading.Thread):
-    """A ``threading.Thread`` that is a row of ``threads`` from its start: PARENT_THREAD_ID is the thread that started it, and
-    it works for the same account.
+    """A ``threading.Thread`` that is a row of ``threads`` from its start: PARENT_THREAD_ID is the thread that started it, and it
+    works for the same account.
 
         worker = pfs.Thread(target=work, args=(queue,))                   # thread/python/Thread-1 (work)
         worker = pfs.Thread(target=work, instrument="myapp/worker")       # thread/myapp/worker, a row of setup_threads
         worker.start()
 
-    Arguments are those of ``threading.Thread``, and `instrument`: the "component/name" of a thread instrument, which is the
-    NAME of the thread then; ``setup_threads`` says whether its threads are instrumented. A ``threading.Thread`` is watched as
-    well: it appears at its first event, without a parent.
+    Arguments are those of ``threading.Thread``, and `instrument`: the "component/name" of a thread instrument, which is the NAME
+    of the thread then; ``setup_threads`` says whether its threads are instrumented. A ``threading.Thread`` is watched as well: it
+    appears at its first event, without a parent.
 
     Raises:
         InvalidValue: `instrument` breaks the rules of instrument names.
@@ -66,11 +66,10 @@ class Thread(threading.Thread):
 
 
 def set_account(user: str, host: str) -> None:
-    """Says for whom the calling thread works from now on: a row of ``accounts``, ``users`` and ``hosts``, to which its events
-    count.
+    """Says for whom the calling thread works from now on: a row of ``accounts``, ``users`` and ``hosts``; its events count there.
 
-    ``setup_actors`` says whether it is instrumented from now on. More than 32 bytes of user or 255 of host are cut; "" for
-    both is nobody.
+    ``setup_actors`` says whether it is instrumented from now on. More than 32 bytes of user or 255 of host are cut; "" for both
+    is nobody.
     """
     _core.set_account(user, host)
 

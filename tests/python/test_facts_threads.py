@@ -160,9 +160,8 @@ def check(name: str, counted: list[dict[str, Any]], live: dict[int, tuple[str, s
 @fresh_process()
 @pytest.mark.parametrize("truncated", list(EMPTIES))
 def test_F5_F6_each_truncate_empties_its_level_and_those_below(truncated: str) -> None:
-    """F4-F6, F8, the classic trap: live, dead and stale threads and account switches in between; all five tables after each
-    of the
-    truncates, right away and after every further step."""
+    """F4-F6, F8, the classic trap: live, dead and stale threads and account switches in between; all five tables after each of
+    the truncates, right away and after every further step."""
     lock = Counted()
     counted: list[dict[str, Any]] = []
     live: dict[int, tuple[str, str]] = {}
@@ -357,8 +356,7 @@ def test_F19_without_accounts_numbers_reach_users_and_hosts(
 
 @fresh_process("performance_schema_accounts_size=3,performance_schema_users_size=3,performance_schema_hosts_size=2")
 def test_F19_full_tables_lose_rows_and_use_freed_ones_again() -> None:
-    """F13, F19: a party without room is counted as lost, its threads still reach the levels that have room; TRUNCATE frees
-    rows."""
+    """F13, F19: a party without room is lost, its threads still reach the levels that have room; TRUNCATE frees rows."""
     lock = Counted()
     first, second = working_for("anna", "desk"), working_for("bob", "desk")  # and nobody: full, but for hosts
     assert losses() == {}
@@ -484,8 +482,9 @@ def test_G2_the_first_of_four_matches_decides_both_flags() -> None:
         worker.end()
         return found
 
-    def expected(user: str, host: str) -> tuple[str, ...]:
-        return tuple("YES" if flag else "NO" for flag in rules[user, host])
+    def expected(user: str, host: str) -> tuple[str, str]:
+        enabled, history = rules[user, host]
+        return ("YES" if enabled else "NO", "YES" if history else "NO")
 
     assert flags("anna", "desk") == expected("anna", "desk")
     assert flags("anna", "sofa") == expected("anna", "%")
@@ -748,8 +747,7 @@ def test_G7_a_session_outlives_the_threads_that_work_for_it() -> None:
 
 @fresh_process()
 def test_G7_an_open_wait_goes_with_its_instrumentation() -> None:
-    """G7: begun by one thread, ended by the next one that has the session; ended by one that has not: nothing happens but a
-    count."""
+    """G7: begun by one thread, ended by the next one that has the session; by one that has not: nothing but a loss."""
     lock, name = OwnLock("g/LOCK_own"), MUTEX + "g/LOCK_own"
     first, second = Worker(), Worker()
     handle = session()
@@ -812,8 +810,7 @@ def test_G7_a_thread_may_give_up_its_own_instrumentation() -> None:
 
 @fresh_process()
 def test_G8_a_spawned_thread_works_for_its_parents_account() -> None:
-    """G8: the child's account is the spawner's; accounts and by_account share the row; later changes of the parent do not
-    matter."""
+    """G8: the child's account is the spawner's; accounts and by_account share the row; setup_actors is asked."""
     lock = Counted()
     key = key_of("thread", "g/worker")
     worker = working_for("anna", "desk")
@@ -835,8 +832,7 @@ def test_G8_a_spawned_thread_works_for_its_parents_account() -> None:
 
 @fresh_process()
 def test_G9_state_and_info_are_cut_to_their_width() -> None:
-    """G9, L13: PROCESSLIST_STATE has at most 64 bytes, PROCESSLIST_INFO 1024, the others theirs; a character is not cut in
-    two."""
+    """G9, L13: PROCESSLIST_STATE has at most 64 bytes, PROCESSLIST_INFO 1024, the others theirs; no character is cut in two."""
     handle = session()
     attach(handle)
     api().pfs_set_account(b"u" * 33, b"h" * 256)
@@ -928,9 +924,8 @@ def test_processlist_shows_foreground_threads() -> None:
     handle = session("p/session", processlist_id=77)
     attach(handle)
     account("anna", "desk")
-    pfs.set_processlist(
-        db="shop", command="Query", state="executing", info="select 1", start_time=time.time() - 2.5, peer_port=4000
-    )
+    pfs.set_processlist(db="shop", command="Query", state="executing", info="select 1")
+    pfs.set_processlist(start_time=time.time() - 2.5, peer_port=4000)
     lock.use()
     row = one("processlist")
     assert 2 <= row.pop("TIME") <= 62

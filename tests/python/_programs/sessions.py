@@ -45,14 +45,14 @@ def spawn(key: int, function: Callable[[], Any]) -> Any:
     """Runs a function in a thread of pfs_thread_create(), waits for it and gives its result."""
     result: list[Any] = []
 
-    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)  # type: ignore[untyped-decorator]
-    def start(argument: int | None) -> int | None:
+    def run(argument: int | None) -> int | None:
         try:
             result.append(function())
         except BaseException as error:
             result.append(error)
         return argument
 
+    start = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(run)
     thread = ctypes.c_ulong()
     rc = api().pfs_thread_create(key, ctypes.byref(thread), None, ctypes.cast(start, ctypes.c_void_p), 0x77)
     assert rc == 0
