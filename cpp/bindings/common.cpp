@@ -153,7 +153,7 @@ struct FamilyOfNames {
 const FamilyOfNames& Facts(NameFamily family) {
   static const FamilyOfNames families[] = {{"wait/synch/mutex/", pfs_register_mutex}, {"wait/io/file/", pfs_register_file},
                                            {"wait/synch/rwlock/", pfs_register_rwlock}, {"wait/synch/cond/", pfs_register_cond},
-                                           {"thread/", pfs_register_thread}};
+                                           {"thread/", pfs_register_thread}, {"wait/io/socket/", pfs_register_socket}};
   return families[static_cast<int>(family)];
 }
 std::string_view Prefix(NameFamily family) { return Facts(family).prefix; }

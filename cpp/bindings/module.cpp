@@ -24,4 +24,5 @@ PYBIND11_MODULE(_core, m) {
   BindQueues(m);
   BindWaits(m);
   BindFiles(m);
+  BindSockets(m);
 }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pfs._names import TableName
     from pfs.locks import Barrier, BoundedSemaphore, Event, Semaphore
     from pfs.queues import LifoQueue, PriorityQueue, Queue
+    from pfs.sockets import create_connection, create_server, socket, socketpair
 
 from pfs import errors
 from pfs.errors import (
@@ -102,6 +103,10 @@ __all__ = [
     "PriorityQueue",
     "SimpleQueue",
     "Thread",
+    "socket",
+    "socketpair",
+    "create_connection",
+    "create_server",
     "open",
     "wait",
     "idle",
@@ -130,6 +135,7 @@ __all__ = [
 _LATER = {
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
+    "pfs.sockets": ("create_connection", "create_server", "socket", "socketpair"),
 }
 
 

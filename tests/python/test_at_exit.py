@@ -19,6 +19,8 @@ WAITS = {
     "RWLock": "lock = pfs.RWLock('test/X'); lock.acquire_write(); wait = lock.acquire_read",
     "RWLock with a timeout": "lock = pfs.RWLock('test/X'); lock.acquire_read(); wait = lambda: lock.acquire_write(timeout=0.05)",
     "Queue": "lock = pfs.Queue('test/X'); wait = lock.get",
+    "socket": "a, b = pfs.socketpair('test/X'); wait = lambda: a.recv(1)",
+    "socket with a timeout": "a, b = pfs.socketpair('test/X'); a.settimeout(0.05); wait = lambda: a.recv(1)",
     "SimpleQueue": "lock = pfs.SimpleQueue('test/X'); wait = lambda: lock.get(timeout=0.05)",
 }
 

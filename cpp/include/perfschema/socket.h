@@ -163,7 +163,10 @@ PFS_API void pfs_socket_unbind(int fd);
  * say pfs_socket_set_address(fd, NULL, 0).
  * Returns 1 if it is looked at, else 0; pfs_socket_wait_end may be called either way, and must be called if it was 1.
  *
- * void pfs_socket_wait_end(pfs_wait_t* wait, int64_t bytes): ends it, in the same thread. -1 = it failed, or moves no bytes. */
+ * void pfs_socket_wait_end(pfs_wait_t* wait, int64_t bytes): ends it, in the same thread. -1 = it failed, or moves no bytes.
+ *
+ * int pfs_socket_is_enabled(int fd): 1 if an event of the socket would be looked at now, else 0. For callers to whom the call site is dear. */
+PFS_API int pfs_socket_is_enabled(int fd);
 PFS_API int pfs_socket_wait_begin_at(pfs_wait_t* wait, int fd, enum pfs_socket_op op, int64_t requested_bytes, PFS_SITE_);
 PFS_API void pfs_socket_wait_end_(pfs_wait_t* wait, int64_t bytes);
 static inline void pfs_socket_wait_end(pfs_wait_t* wait, int64_t bytes) {
@@ -230,6 +233,7 @@ static inline int pfs_socket_wait_begin(pfs_wait_t* wait PFS_UNUSED_, int fd PFS
   return 0;
 }
 static inline void pfs_socket_wait_end(pfs_wait_t* wait PFS_UNUSED_, int64_t bytes PFS_UNUSED_) {}
+static inline int pfs_socket_is_enabled(int fd PFS_UNUSED_) { return 0; }
 
 #endif /* PFS_DISABLE */
 

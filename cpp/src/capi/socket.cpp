@@ -208,6 +208,11 @@ void pfs_socket_set_address(int fd, const sockaddr* address, socklen_t length) {
 
 // ---- Calls that the program makes itself -----------------------------------------------------------------------------------------
 
+int pfs_socket_is_enabled(int fd) {
+  const ShmFile* const socket = perfschema::SocketOfDescriptor(fd);
+  return socket != nullptr && (socket->flags.load(perfschema::kRelaxed) & perfschema::kFlagEnabled) != 0 ? 1 : 0;
+}
+
 int pfs_socket_wait_begin_at(pfs_wait_t* wait, int fd, enum pfs_socket_op op, int64_t requested_bytes, PFS_SITE_) {
   wait->instance = nullptr;
   ShmFile* const socket = perfschema::SocketOfDescriptor(fd);

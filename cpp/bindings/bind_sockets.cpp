@@ -1,0 +1,350 @@
+// bindings/bind_sockets.cpp: what pfs.socket stands on: a subclass of socket.socket, each of whose calls is an event around the call of
+// the base class. So arguments, results, timeouts and errors are the base class's, and no signal can come between an event and its call.
+#include "locks.h"  // Python.h comes first
+
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+namespace perfschema::bindings {
+
+namespace {
+
+// How many bytes a call has moved.
+enum class Moved {
+  kNothing,
+  kResult,         // the result is their number
+  kLength,         // the result is they
+  kFirst,          // the result begins with their number
+  kLengthOfFirst,  // the result begins with them
+  kArgument        // all of the first argument
+};
+
+struct Call {
+  const char* name;
+  pfs_socket_op op;
+  Moved moved;
+};
+constexpr Call kCalls[] = {
+    {"_accept", PFS_SOCKET_CONNECT, Moved::kNothing},
+    {"bind", PFS_SOCKET_BIND, Moved::kNothing},
+    {"connect", PFS_SOCKET_CONNECT, Moved::kNothing},
+    {"connect_ex", PFS_SOCKET_CONNECT, Moved::kNothing},
+    {"getpeername", PFS_SOCKET_BIND, Moved::kNothing},
+    {"getsockname", PFS_SOCKET_BIND, Moved::kNothing},
+    {"getsockopt", PFS_SOCKET_OPT, Moved::kNothing},
+    {"listen", PFS_SOCKET_CONNECT, Moved::kNothing},
+    {"recv", PFS_SOCKET_RECV, Moved::kLength},
+    {"recv_into", PFS_SOCKET_RECV, Moved::kResult},
+    {"recvfrom", PFS_SOCKET_RECVFROM, Moved::kLengthOfFirst},
+    {"recvfrom_into", PFS_SOCKET_RECVFROM, Moved::kFirst},
+    {"recvmsg", PFS_SOCKET_RECVMSG, Moved::kLengthOfFirst},
+    {"recvmsg_into", PFS_SOCKET_RECVMSG, Moved::kFirst},
+    {"send", PFS_SOCKET_SEND, Moved::kResult},
+    {"sendall", PFS_SOCKET_SEND, Moved::kArgument},
+    {"sendmsg", PFS_SOCKET_SENDMSG, Moved::kResult},
+    {"sendmsg_afalg", PFS_SOCKET_SENDMSG, Moved::kResult},
+    {"sendto", PFS_SOCKET_SENDTO, Moved::kResult},
+    {"setsockopt", PFS_SOCKET_OPT, Moved::kNothing},
+    {"shutdown", PFS_SOCKET_SHUTDOWN, Moved::kNothing},
+};
+constexpr size_t kCallCount = std::size(kCalls);
+constexpr bool GivesAddress(const Call& call) { return call.op == PFS_SOCKET_BIND || call.op == PFS_SOCKET_CONNECT; }
+constexpr bool MovesBytes(const Call& call) { return call.moved != Moved::kNothing; }
+
+PyTypeObject* standard;     // socket.socket; never goes
+PyTypeObject* base;         // its subclass
+Py_ssize_t fields_offset;   // of Fields in an object of that
+PyObject* methods_of_standard[kCallCount];
+
+// Threads: the GIL is held.
+struct Fields {
+  int fd_plus_1;        // 0 = not followed
+  bool awaits_peer;     // it connects, and who is at the other end the system says only when it has
+};
+Fields& FieldsOf(PyObject* self) { return *reinterpret_cast<Fields*>(reinterpret_cast<char*>(self) + fields_offset); }
+
+// What is printed of a socket asks the system for its addresses: that is not the program's doing.
+thread_local int t_unseen;
+
+void BeginEvent(pfs_wait_t* wait, int fd, pfs_socket_op op, int64_t requested) {
+  wait->instance = nullptr;
+  if (t_unseen != 0 || pfs_socket_is_enabled(fd) == 0) return;
+  const CallSite site = FindCallSite();
+  pfs_socket_wait_begin_at(wait, fd, op, requested, site.file, site.line);
+}
+
+int64_t BytesIn(PyObject* buffer) {
+  if (PyBytes_CheckExact(buffer)) return PyBytes_GET_SIZE(buffer);
+  Py_buffer view;
+  if (PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE) != 0) {
+    PyErr_Clear();  // the base class says it
+    return 0;
+  }
+  const int64_t bytes = view.len;
+  PyBuffer_Release(&view);
+  return bytes;
+}
+
+int64_t NumberIn(PyObject* number) {
+  const Py_ssize_t value = PyLong_Check(number) ? PyLong_AsSsize_t(number) : 0;
+  if (value >= 0) return value;
+  PyErr_Clear();
+  return 0;
+}
+
+// As the program asks for, from the arguments by position.
+template <size_t kIndex>
+int64_t Requested(PyObject* const* args, Py_ssize_t count) {
+  constexpr Call kCall = kCalls[kIndex];
+  if (count == 0) return 0;
+  if (kCall.moved == Moved::kArgument || kCall.op == PFS_SOCKET_SEND || kCall.op == PFS_SOCKET_SENDTO) return BytesIn(args[0]);
+  if (kCall.op != PFS_SOCKET_RECV && kCall.op != PFS_SOCKET_RECVFROM) return 0;
+  if (kCall.moved == Moved::kLength || kCall.moved == Moved::kLengthOfFirst) return NumberIn(args[0]);
+  const int64_t number = count > 1 ? NumberIn(args[1]) : 0;
+  return number != 0 ? number : BytesIn(args[0]);
+}
+
+template <size_t kIndex>
+int64_t BytesMoved(PyObject* result, int64_t requested) {
+  if (result == nullptr) return -1;
+  switch (kCalls[kIndex].moved) {
+    case Moved::kNothing: return -1;
+    case Moved::kResult: return NumberIn(result);
+    case Moved::kLength: return PyBytes_GET_SIZE(result);
+    case Moved::kFirst: return NumberIn(PyTuple_GET_ITEM(result, 0));
+    case Moved::kLengthOfFirst: return PyBytes_GET_SIZE(PyTuple_GET_ITEM(result, 0));
+    case Moved::kArgument: return requested;
+  }
+  return -1;
+}
+
+// Calls the base class's method: `self` goes in front.
+PyObject* CallStandard(PyObject* method, PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  const Py_ssize_t total = count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names));
+  constexpr Py_ssize_t kFew = 6;
+  PyObject* few[kFew + 2];
+  PyObject** all = total <= kFew ? few : static_cast<PyObject**>(PyMem_Malloc((total + 2) * sizeof(PyObject*)));
+  if (all == nullptr) return PyErr_NoMemory();
+  all[1] = self;
+  for (Py_ssize_t i = 0; i < total; ++i) all[i + 2] = args[i];
+  PyObject* result = PyObject_Vectorcall(method, all + 1, (count + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+  if (all != few) PyMem_Free(all);
+  return result;
+}
+
+void LearnAddress(PyObject* self, int fd) {
+  // Another thread may have closed it meanwhile.
+  if (FieldsOf(self).fd_plus_1 == fd + 1) pfs_socket_set_address(fd, nullptr, 0);
+}
+
+template <size_t kIndex>
+PyObject* Recorded(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  constexpr Call kCall = kCalls[kIndex];
+  const int fd = FieldsOf(self).fd_plus_1 - 1;
+  if (fd < 0) return CallStandard(methods_of_standard[kIndex], self, args, count, names);
+  const int64_t requested = Requested<kIndex>(args, count);
+  pfs_wait_t wait;
+  BeginEvent(&wait, fd, kCall.op, requested);
+  PyObject* result = CallStandard(methods_of_standard[kIndex], self, args, count, names);
+  pfs_socket_wait_end(&wait, BytesMoved<kIndex>(result, requested));
+  if (GivesAddress(kCall) && count != 0) {  // bind, connect, connect_ex; listen binds, too
+    LearnAddress(self, fd);
+    const std::string_view name = kCall.name;
+    FieldsOf(self).awaits_peer = name == "connect_ex" || (name == "connect" && result == nullptr);
+  } else if (MovesBytes(kCall) && result != nullptr && FieldsOf(self).awaits_peer) {
+    FieldsOf(self).awaits_peer = false;
+    LearnAddress(self, fd);
+  }
+  return result;
+}
+
+// ---- Making and closing ------------------------------------------------------------------------------------------------------------------
+
+// Registers the name. Gives the full name, or nullptr and a Python exception.
+PyObject* KeyOf(PyObject* name, uint32_t* key) {
+  return Guarded([&] {
+    const auto text = py::reinterpret_borrow<py::str>(name).cast<std::string>();
+    *key = RegisterName(NameFamily::kSocket, text);
+    return py::str(FullName(NameFamily::kSocket, text)).release().ptr();
+  });
+}
+
+// _start(name, family, type, proto, fileno, is_followed): what __init__ does. `is_followed`: pfs made fileno itself. Gives the full name.
+PyObject* SocketStart(PyObject* self, PyObject* args) {
+  PyObject *name, *fileno;
+  int family, type, proto, is_followed;
+  if (!PyArg_ParseTuple(args, "UiiiOp:_start", &name, &family, &type, &proto, &fileno, &is_followed)) return nullptr;
+  uint32_t key = 0;
+  PyObject* full = KeyOf(name, &key);
+  if (full == nullptr) return nullptr;
+  int made = -1;
+  if (fileno == Py_None) {
+    if (family == -1) family = AF_INET;
+    if (type == -1) type = SOCK_STREAM;
+    if (proto == -1) proto = 0;
+    const CallSite site = FindCallSite();
+    Py_BEGIN_ALLOW_THREADS;
+    made = pfs_socket_at(key, family, type | SOCK_CLOEXEC, proto, site.file, site.line);
+    Py_END_ALLOW_THREADS;
+    if (made < 0) {
+      Py_DECREF(full);
+      return PyErr_SetFromErrno(PyExc_OSError);
+    }
+  }
+  PyObject* fd = made < 0 ? Py_NewRef(fileno) : PyLong_FromLong(made);
+  PyObject* type_object = reinterpret_cast<PyObject*>(standard);
+  PyObject* done = fd == nullptr ? nullptr : PyObject_CallMethod(type_object, "__init__", "OiiiO", self, family, type, proto, fd);
+  Py_XDECREF(fd);
+  if (done == nullptr) {
+    if (made >= 0) pfs_close_at(made, nullptr, 0);
+    Py_DECREF(full);
+    return nullptr;
+  }
+  Py_DECREF(done);
+  if (made < 0) made = PyObject_AsFileDescriptor(self);
+  if (made < 0) {
+    Py_DECREF(full);
+    return nullptr;
+  }
+  if (fileno != Py_None && is_followed == 0) pfs_socket_bind(key, made);
+  FieldsOf(self) = {made + 1, false};
+  return full;
+}
+
+// Every way to the end of a descriptor goes through here: it is not followed from the beginning of the close on.
+void BeginClose(PyObject* self, pfs_wait_t* wait) {
+  wait->instance = nullptr;
+  const int fd = FieldsOf(self).fd_plus_1 - 1;
+  if (fd < 0) return;
+  FieldsOf(self).fd_plus_1 = 0;
+  BeginEvent(wait, fd, PFS_SOCKET_CLOSE, 0);
+  if (wait->instance == nullptr) pfs_socket_unbind(fd);
+}
+
+PyObject* SocketRealClose(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  pfs_wait_t wait;
+  PyObject* method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(standard), "_real_close");
+  if (method == nullptr) return nullptr;
+  BeginClose(self, &wait);
+  PyObject* result = CallStandard(method, self, args, count, names);
+  pfs_socket_wait_end(&wait, -1);
+  Py_DECREF(method);
+  return result;
+}
+
+PyObject* SocketDetach(PyObject* self, PyObject*) {
+  const int fd = FieldsOf(self).fd_plus_1 - 1;
+  FieldsOf(self).fd_plus_1 = 0;
+  if (fd >= 0) pfs_socket_unbind(fd);
+  return PyObject_CallMethod(reinterpret_cast<PyObject*>(standard), "detach", "O", self);
+}
+
+// A socket that nobody closed.
+void SocketFinalize(PyObject* self) {
+  PyObject *type, *error, *trace;
+  PyErr_Fetch(&type, &error, &trace);
+  pfs_wait_t wait;
+  BeginClose(self, &wait);
+  PyObject* done = PyObject_CallMethod(reinterpret_cast<PyObject*>(standard), "__del__", "O", self);
+  if (done == nullptr) PyErr_WriteUnraisable(self);
+  Py_XDECREF(done);
+  pfs_socket_wait_end(&wait, -1);
+  PyErr_Restore(type, error, trace);
+}
+
+PyObject* SocketRepr(PyObject* self) {
+  ++t_unseen;
+  PyObject* text = PyObject_CallMethod(reinterpret_cast<PyObject*>(standard), "__repr__", "O", self);
+  --t_unseen;
+  return text;
+}
+
+template <size_t... kIndices>
+std::array<PyMethodDef, kCallCount + 4> Methods(std::index_sequence<kIndices...>) {
+  return {PyMethodDef{kCalls[kIndices].name, AsMethod(Recorded<kIndices>), METH_FASTCALL | METH_KEYWORDS, nullptr}...,
+          PyMethodDef{"_start", SocketStart, METH_VARARGS, nullptr},
+          PyMethodDef{"_real_close", AsMethod(SocketRealClose), METH_FASTCALL | METH_KEYWORDS, nullptr},
+          PyMethodDef{"detach", SocketDetach, METH_NOARGS, nullptr}, PyMethodDef{nullptr, nullptr, 0, nullptr}};
+}
+
+py::object SocketBase() {
+  if (base == nullptr) {
+    standard = reinterpret_cast<PyTypeObject*>(py::object(py::module_::import("socket").attr("socket")).release().ptr());
+    for (size_t i = 0; i < kCallCount; ++i) {
+      methods_of_standard[i] = py::object(py::handle(reinterpret_cast<PyObject*>(standard)).attr(kCalls[i].name)).release().ptr();
+    }
+    static auto methods = Methods(std::make_index_sequence<kCallCount>());
+    // The base class documents them.
+    for (size_t i = 0; i < kCallCount; ++i) {
+      const py::object doc = py::handle(methods_of_standard[i]).attr("__doc__");
+      if (!doc.is_none()) methods[i].ml_doc = PyUnicode_AsUTF8(py::object(doc).release().ptr());
+    }
+    static PyType_Slot slots[] = {{Py_tp_finalize, reinterpret_cast<void*>(SocketFinalize)},
+                                  {Py_tp_repr, reinterpret_cast<void*>(SocketRepr)},
+                                  {Py_tp_methods, methods.data()},
+                                  {0, nullptr}};
+    constexpr Py_ssize_t kAlignment = alignof(Fields);
+    fields_offset = (standard->tp_basicsize + kAlignment - 1) / kAlignment * kAlignment;
+    PyType_Spec spec = {"pfs._core.SocketBase", static_cast<int>(fields_offset + sizeof(Fields)), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+    base = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(standard)));
+    if (base == nullptr) throw py::error_already_set();
+  }
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(base));
+}
+
+// ---- Functions -----------------------------------------------------------------------------------------------------------------------------
+
+PyObject* SocketPair(PyObject*, PyObject* args) {
+  PyObject* name;
+  int family, type, proto, fds[2], rc;
+  if (!PyArg_ParseTuple(args, "Uiii:socket_pair", &name, &family, &type, &proto)) return nullptr;
+  uint32_t key = 0;
+  PyObject* full = KeyOf(name, &key);
+  if (full == nullptr) return nullptr;
+  Py_DECREF(full);
+  const CallSite site = FindCallSite();
+  Py_BEGIN_ALLOW_THREADS;
+  rc = pfs_socketpair_at(key, family, type | SOCK_CLOEXEC, proto, fds, site.file, site.line);
+  Py_END_ALLOW_THREADS;
+  return rc < 0 ? PyErr_SetFromErrno(PyExc_OSError) : Py_BuildValue("ii", fds[0], fds[1]);
+}
+
+// os.sendfile(out_fd, in_fd, offset, count) as a send of the socket.
+PyObject* SocketSendfile(PyObject*, PyObject* args) {
+  int out, in, error;
+  long long start;
+  Py_ssize_t size, sent;
+  if (!PyArg_ParseTuple(args, "iiLn:socket_sendfile", &out, &in, &start, &size)) return nullptr;
+  pfs_wait_t wait;
+  BeginEvent(&wait, out, PFS_SOCKET_SEND, size);
+  bool raised = false;
+  do {
+    off_t offset = start;
+    Py_BEGIN_ALLOW_THREADS;
+    sent = sendfile(out, in, &offset, static_cast<size_t>(size));
+    error = errno;
+    Py_END_ALLOW_THREADS;
+    raised = sent < 0 && error == EINTR && PyErr_CheckSignals() != 0;
+  } while (sent < 0 && error == EINTR && !raised);
+  pfs_socket_wait_end(&wait, sent);
+  if (raised) return nullptr;
+  errno = error;
+  return sent < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromSsize_t(sent);
+}
+
+}  // namespace
+
+void BindSockets(py::module_& m) {
+  m.def("socket_base", SocketBase);
+  static PyMethodDef functions[] = {{"socket_pair", SocketPair, METH_VARARGS, nullptr},
+                                    {"socket_sendfile", SocketSendfile, METH_VARARGS, nullptr},
+                                    {nullptr, nullptr, 0, nullptr}};
+  if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw py::error_already_set();
+}
+
+}  // namespace perfschema::bindings

@@ -1,0 +1,145 @@
+"""Sockets: those of ``socket``, each of whose calls is an event."""
+
+from __future__ import annotations
+
+import os
+import socket as std
+from functools import partial
+from types import FunctionType, SimpleNamespace
+
+from pfs import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self, SupportsIndex
+
+    class _Base(std.socket):
+        def _start(
+            self, name: str, family: int, type: int, proto: int, fileno: SupportsIndex | None, is_followed: bool
+        ) -> str: ...
+        def _accept(self) -> tuple[int, Any]: ...
+
+else:
+    _Base = _core.socket_base()
+
+__all__ = ["create_connection", "create_server", "socket", "socketpair"]
+
+_NO_TIMEOUT: Any = std._GLOBAL_DEFAULT_TIMEOUT  # type: ignore[attr-defined]
+
+
+def _with(function: Any, **names: object) -> Callable[..., Any]:
+    """A function of the standard library to which these global names mean something else."""
+    changed = FunctionType(
+        function.__code__, {**function.__globals__, **names}, function.__name__, function.__defaults__, function.__closure__
+    )
+    changed.__kwdefaults__ = function.__kwdefaults__
+    return changed
+
+
+class socket(_Base):
+    """A socket whose calls are events: a drop-in for ``socket.socket``, which it is a subclass of.
+
+    ``pfs.socket("myapp/client", socket.AF_INET, socket.SOCK_STREAM)`` counts as ``wait/io/socket/myapp/client`` and has a row in
+    ``socket_instances`` until it is closed. Each call on the system is one event, with its bytes; one that fails, or whose time
+    is over, has none. ``sendall`` is one ``send``, with all bytes or, if it fails, none; ``sendfile`` is a ``send`` for each
+    part; a file of ``makefile`` makes ``recv`` and ``send`` when its buffer is empty or full. What ``accept`` and ``dup`` give
+    are sockets of the same name. The descriptor that ``detach`` gives is not followed any more.
+
+    Args:
+        name: "component/name" of the instrument, or in full. All others are those of ``socket.socket``.
+
+    Raises:
+        InvalidValue: the name breaks the rules of instrument names.
+        Whatever ``socket.socket`` raises.
+    """
+
+    __module__ = "pfs"  # where users find it
+    __slots__ = ("_name",)
+
+    def __init__(
+        self, name: str, family: int = -1, type: int = -1, proto: int = -1, fileno: SupportsIndex | None = None
+    ) -> None:
+        self._name = self._start(name, family, type, proto, fileno, False)
+
+    @property
+    def name(self) -> str:
+        """Full name of the instrument."""
+        return self._name
+
+    def accept(self) -> tuple[socket, Any]:
+        """Waits for a connection. Gives a socket for it, of the same name, and the address of the other end."""
+        fd, address = self._accept()
+        made = socket(self._name, self.family, self.type, self.proto, fileno=fd)
+        if std.getdefaulttimeout() is None and self.gettimeout():
+            made.setblocking(True)  # as in the standard one: the system may have handed the listener's mode down
+        return made, address
+
+    def dup(self) -> Self:
+        """A second socket, of the same name, for what this one is connected to."""
+        fd = std.dup(self.fileno())
+        made = self.__class__(self._name, self.family, self.type, self.proto, fileno=fd)
+        made.settimeout(self.gettimeout())
+        return made
+
+    # The standard one, with a sendfile that is seen.
+    _sendfile_use_sendfile = _with(
+        std.socket._sendfile_use_sendfile,  # type: ignore[attr-defined]
+        os=SimpleNamespace(**{**vars(os), "sendfile": _core.socket_sendfile}),
+    )
+
+
+def socketpair(name: str, family: int | None = None, type: int = std.SOCK_STREAM, proto: int = 0) -> tuple[socket, socket]:
+    """Two sockets that are connected to each other: ``socket.socketpair``, as ``pfs.socket`` of that name.
+
+    Raises:
+        InvalidValue: the name breaks the rules of instrument names.
+        OSError: whatever ``socket.socketpair`` raises.
+    """
+    if family is None:
+        family = std.AF_UNIX
+    sockets = []
+    for fd in _core.socket_pair(name, family, type, proto):
+        made = socket.__new__(socket)
+        made._name = made._start(name, family, type, proto, fd, True)
+        sockets.append(made)
+    return sockets[0], sockets[1]
+
+
+def create_connection(
+    name: str,
+    address: tuple[str | None, int],
+    timeout: float | None = _NO_TIMEOUT,
+    source_address: tuple[str, int] | None = None,
+    *,
+    all_errors: bool = False,
+) -> socket:
+    """Connects to a host and port: ``socket.create_connection``, with a ``pfs.socket`` of that name.
+
+    Raises:
+        InvalidValue: the name breaks the rules of instrument names.
+        Whatever ``socket.create_connection`` raises.
+    """
+    connect = _with(std.create_connection, socket=partial(socket, name))
+    made: socket = connect(address, timeout, source_address, all_errors=all_errors)
+    return made
+
+
+def create_server(
+    name: str,
+    address: tuple[str, int],
+    *,
+    family: int = std.AF_INET,
+    backlog: int | None = None,
+    reuse_port: bool = False,
+    dualstack_ipv6: bool = False,
+) -> socket:
+    """A socket that listens on a host and port: ``socket.create_server``, with a ``pfs.socket`` of that name.
+
+    Raises:
+        InvalidValue: the name breaks the rules of instrument names.
+        Whatever ``socket.create_server`` raises.
+    """
+    serve = _with(std.create_server, socket=partial(socket, name))
+    made: socket = serve(address, family=family, backlog=backlog, reuse_port=reuse_port, dualstack_ipv6=dualstack_ipv6)
+    return made
