@@ -109,7 +109,7 @@ def test_headers_compile_where_they_are_easily_misread(disabled: bool, tmp_path:
         flags = [f"-I{pfs.get_include()}", "-Wall", "-Wextra", "-pedantic", "-Werror", str(source), "-o", str(tmp_path / source.stem), *link]
         done = subprocess.run([*compiler, *flags, "-lpthread"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert run(tmp_path / source.stem, cwd=tmp_path) is not None
+        run(tmp_path / source.stem, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("standard", ["c99", "c11", "gnu11"])
