@@ -110,11 +110,11 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
 
 
 @pytest.mark.parametrize(
-    "name", ["all_file_calls", "all_socket_calls", "cancelled", "first_mutex", "sockets_cancelled", "tables"]
+    "name", ["all_file_calls", "all_socket_calls", "all_sync_calls", "cancelled", "first_mutex", "sockets_cancelled", "tables"]
 )
 def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
     outputs = []
-    scarce = "performance_schema_max_file_instances=1,performance_schema_max_socket_instances=1"
+    scarce = ",".join(f"performance_schema_max_{family}_instances=1" for family in ("file", "socket", "rwlock", "cond"))
     cases = [(True, ""), (False, ""), (False, "performance_schema=OFF"), (False, scarce)]
     for index, (disabled, options) in enumerate(cases):
         folder = tmp_path / str(index)
@@ -122,7 +122,7 @@ def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build,
         work.mkdir(parents=True)
         arguments = [str(work)] if name == "all_file_calls" else []
         outputs.append(run(build(name, disabled), *arguments, cwd=work, segments=folder, env={"PFS_OPTIONS": options}))
-    assert len(outputs[0].splitlines()) >= {"all_file_calls": 200, "all_socket_calls": 400}.get(name, 1)
+    assert len(outputs[0].splitlines()) >= {"all_file_calls": 200, "all_socket_calls": 400, "all_sync_calls": 120}.get(name, 1)
     for output in outputs[1:]:
         assert output == outputs[0]
 
@@ -217,7 +217,9 @@ def test_a_compiled_out_program_needs_no_library(build: Build, tmp_path: Path) -
 
 
 def test_every_program_is_run_here() -> None:
-    text = Path(__file__).read_text() + (Path(__file__).parent / "test_package.py").read_text()
+    text = Path(__file__).read_text() + "".join(
+        (Path(__file__).parent / f"test_{name}.py").read_text() for name in ("package", "sync_programs")
+    )
     for path in PROGRAMS.glob("*.c*"):
         assert f'"{path.stem}"' in text, f"{path.name} is not built"
 

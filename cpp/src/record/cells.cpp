@@ -47,6 +47,18 @@ ShmCell* TakeCell() {
   return &g_runtime.cells[fresh];
 }
 
+// A new cell of a list, `instance` being whose list it is, or nullptr. nullptr: no room. REQUIRES: cold lock.
+ShmCell* AddCell(ShmCellList& list, uint32_t slot, ShmInstance* instance) {
+  ShmCell* const cell = TakeCell();
+  if (cell == nullptr) return nullptr;
+  cell->owner.store(slot, kRelaxed);
+  cell->instance.store(instance != nullptr ? InstanceMark(instance) : kNoInstance, kRelaxed);
+  cell->next.store(list.head.load(kRelaxed), kRelaxed);
+  list.head.store(IndexOf(cell), kRelease);  // pairs with Snapshot: the cell is whole before it is in the list
+  if (instance != nullptr) instance->flags.fetch_or(kFlagShared, kRelaxed);
+  return cell;
+}
+
 void GiveCell(ShmCell& cell) {
   {
     const CellWriter writer(cell.seq);
@@ -142,7 +154,6 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
   const int error = errno;
   uint32_t found = 0;
   bool is_dead = false;
-  ShmInstance* const instance = InstanceOf(key);
   if (ColdLock lock; lock) {
     is_dead = (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
     uint32_t adoptable = 0;
@@ -161,14 +172,7 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
     }
     if (found == 0 && !is_dead) {
       FoldGraves(4);
-      if (ShmCell* cell = TakeCell(); cell != nullptr) {
-        cell->owner.store(thread.slot, kRelaxed);
-        cell->next.store(list.head.load(kRelaxed), kRelaxed);
-        found = IndexOf(cell);
-        list.head.store(found, kRelease);  // pairs with Snapshot: the cell is whole before it is in the list
-        cell->instance.store(instance != nullptr ? InstanceMark(instance) : kNoInstance, kRelaxed);
-        if (instance != nullptr) instance->flags.fetch_or(kFlagShared, kRelaxed);
-      }
+      if (ShmCell* cell = AddCell(list, thread.slot, InstanceOf(key)); cell != nullptr) found = IndexOf(cell);
     }
   }
   errno = error;
@@ -253,6 +257,21 @@ bool MakeClassCells(ShmClass& entry) {
   for (uint8_t lane = 0; lane < lanes; ++lane) g_runtime.cells[first + lane].owner.store(kColdOwner, kRelaxed);
   entry.dead.store(static_cast<uint32_t>(first), kRelease);
   return true;
+}
+
+uint32_t HeldByThisThread(uint32_t instance_index) {
+  const ShmInstance& instance = g_runtime.instances[instance_index];
+  const ThreadState* const self = t_locals.state;
+  if (self == nullptr || (instance.flags.load(kRelaxed) & kFlagShared) == 0) return 0;
+  const uint64_t key = CellKey(CellKind::kInstance, instance_index, instance.version.load(kRelaxed), 0);
+  const ShmCell* const cell = LookForCell(*self, key, g_runtime.instance_lists[instance_index]);
+  return cell == nullptr ? 0 : cell->held.load(kRelaxed);
+}
+
+void HoldInChild(uint32_t instance_index, uint32_t held) {
+  if (held == 0) return;
+  ShmCell* const cell = AddCell(g_runtime.instance_lists[instance_index], t_locals.state->slot, &g_runtime.instances[instance_index]);
+  if (cell != nullptr) cell->held.store(held, kRelaxed);
 }
 
 void ForgetCells() {

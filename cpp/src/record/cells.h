@@ -74,6 +74,10 @@ void FoldGraves(uint32_t at_most);
 // Gives a new class the cells that keep what its dead objects leave. False: no room. REQUIRES: cold lock.
 bool MakeClassCells(ShmClass& entry);
 
+// Read locks that the calling thread holds on an instance, and how they go with it into a forked child. REQUIRES: cold lock.
+uint32_t HeldByThisThread(uint32_t instance_index);
+void HoldInChild(uint32_t instance_index, uint32_t held);
+
 // In a forked child, where no cell of the parent is left. REQUIRES: cold lock.
 void ForgetCells();
 

@@ -34,6 +34,7 @@ std::atomic<Phase> phase{Phase::kNew};
 Options options;
 std::string status_reason;
 bool fork_holds_lock = false;
+bool holds_are_noted = false;
 
 void CopyText(uint8_t* to, size_t size, const std::string& text) {
   std::fill_n(to, size, uint8_t{0});
@@ -115,8 +116,10 @@ void ForgetStatistics() {
   (void)segment.ReserveUpTo(ArrayId::kInstanceLists, instances);
   for (uint64_t i = 1; i < instances; ++i) {
     auto* instance = segment.element<ShmInstance>(ArrayId::kInstances, i);
+    const uint64_t held = holds_are_noted ? instance->stat.count.load(kRelaxed) : 0;
     instance->seq.store(0, kRelaxed);
     ClearStat(instance->stat);
+    HoldInChild(static_cast<uint32_t>(i), static_cast<uint32_t>(held));
   }
   const auto forget = [&](auto* elements, ArrayId id, auto lanes_of) {
     const uint64_t used = segment.array(id).used.load(kRelaxed);
@@ -130,13 +133,27 @@ void ForgetStatistics() {
   EmptyChunkPool();
 }
 
+// The read locks that the forking thread holds are held in the child, too. They are noted where the child will not look for statistics.
+void NoteHolds() {
+  holds_are_noted = g_runtime.segment.has_copy();
+  if (!holds_are_noted) return;
+  const uint64_t instances = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
+  for (uint64_t i = 1; i < instances; ++i) {
+    g_runtime.segment.copied_element<ShmInstance>(ArrayId::kInstances, i)->stat.count.store(HeldByThisThread(static_cast<uint32_t>(i)), kRelaxed);
+  }
+}
+
 void BeforeFork() {
   // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the cold path cannot have it.
   fork_holds_lock = !t_locals.in_cold_lock;
+  holds_are_noted = false;
   if (fork_holds_lock) {
     pthread_mutex_lock(&cold_mutex);
     t_locals.in_cold_lock = true;
-    if (g_runtime.on) g_runtime.segment.CopyBeforeFork(KeptByChild);
+    if (g_runtime.on) {
+      g_runtime.segment.CopyBeforeFork(KeptByChild);
+      NoteHolds();
+    }
   }
 }
 

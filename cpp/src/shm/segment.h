@@ -60,6 +60,12 @@ class Segment {
   T* element(ArrayId id, uint64_t index) const {
     return reinterpret_cast<T*>(base_ + header()->arrays[static_cast<uint32_t>(id)].offset) + index;
   }
+  // Of the copy that a forked child starts with. REQUIRES: has_copy().
+  bool has_copy() const { return copy_ != nullptr; }
+  template <typename T>
+  T* copied_element(ArrayId id, uint64_t index) const {
+    return reinterpret_cast<T*>(copy_ + header()->arrays[static_cast<uint32_t>(id)].offset) + index;
+  }
   ShmArray& array(ArrayId id) const { return header()->arrays[static_cast<uint32_t>(id)]; }
 
   // Makes the first `elements` of an array safe to store to (never SIGBUS). False: no room, nothing may be stored.

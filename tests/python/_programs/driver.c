@@ -87,6 +87,75 @@ int t_cond_late(pfs_cond_t* c) {
   return rc;
 }
 int t_cond_signal(pfs_cond_t* c) { return pfs_cond_broadcast(c) | pfs_cond_signal(c); }
+/* With a mutex that is held. nanoseconds < 0: for ever. */
+int t_cond_wait(pfs_cond_t* c, pfs_mutex_t* m, long nanoseconds) {
+  struct timespec until;
+  if (nanoseconds < 0) return pfs_cond_wait(c, m);
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec += nanoseconds / 1000000000;
+  until.tv_nsec += nanoseconds % 1000000000;
+  if (until.tv_nsec >= 1000000000) ++until.tv_sec, until.tv_nsec -= 1000000000;
+  return pfs_cond_clockwait(c, m, CLOCK_MONOTONIC, &until);
+}
+
+/* A thread is cancelled in a wait. seen: whether it has the mutex in its cleanup handler, and who the table says has it; its own THREAD_ID. */
+static struct {
+  pfs_cond_t* c;
+  pfs_mutex_t* m;
+  uint64_t thread_id, owner;
+  int trylock;
+} cancelled;
+static void t_cleanup(void* unused) {
+  (void)unused;
+  cancelled.owner = cancelled.m->instance->owner;
+  cancelled.trylock = pthread_mutex_trylock(&cancelled.m->mutex);
+  pfs_mutex_unlock(cancelled.m);
+}
+static void* t_wait_for_ever(void* unused) {
+  pfs_mutex_lock(cancelled.m);
+  pthread_cleanup_push(t_cleanup, NULL);
+  __atomic_store_n(&cancelled.thread_id, pfs_thread_id(), __ATOMIC_RELEASE);
+  for (;;) pfs_cond_wait(cancelled.c, cancelled.m);
+  pthread_cleanup_pop(0);
+  return unused;
+}
+int t_cond_cancel(pfs_cond_t* c, pfs_mutex_t* m, uint64_t* seen) {
+  pthread_t thread;
+  cancelled.c = c, cancelled.m = m, cancelled.thread_id = 0;
+  pthread_create(&thread, NULL, t_wait_for_ever, NULL);
+  while (__atomic_load_n(&cancelled.thread_id, __ATOMIC_ACQUIRE) == 0) usleep(100);
+  pthread_mutex_lock(&m->mutex); /* free: it waits */
+  pthread_mutex_unlock(&m->mutex);
+  pthread_cancel(thread);
+  pthread_join(thread, NULL);
+  seen[0] = (uint64_t)cancelled.trylock, seen[1] = cancelled.owner, seen[2] = cancelled.thread_id;
+  return 0;
+}
+
+pfs_instance_t* t_ownrw_new(pfs_key_t key, void* identity) { return pfs_rwlock_create(key, identity); }
+void t_ownrw_free(pfs_instance_t* instance) { pfs_rwlock_discard(instance); }
+pfs_wait_t* t_ownrw_begin(pfs_instance_t* instance, int op) {
+  pfs_wait_t* wait = malloc(sizeof *wait);
+  pfs_rwlock_wait_begin(wait, instance, (enum pfs_rwlock_op)op);
+  return wait;
+}
+void t_ownrw_end(pfs_wait_t* wait, int rc, uint32_t spins) {
+  pfs_rwlock_wait_end(wait, rc, spins);
+  free(wait);
+}
+void t_ownrw_released(pfs_instance_t* instance, int op) { pfs_rwlock_released(instance, (enum pfs_rwlock_op)op); }
+
+pfs_instance_t* t_owncond_new(pfs_key_t key, void* identity) { return pfs_cond_create(key, identity); }
+void t_owncond_free(pfs_instance_t* instance) { pfs_cond_discard(instance); }
+pfs_wait_t* t_owncond_begin(pfs_instance_t* instance, int op) {
+  pfs_wait_t* wait = malloc(sizeof *wait);
+  pfs_cond_wait_begin(wait, instance, (enum pfs_cond_op)op);
+  return wait;
+}
+void t_owncond_end(pfs_wait_t* wait, int rc) {
+  pfs_cond_wait_end(wait, rc);
+  free(wait);
+}
 
 int t_open(pfs_key_t key, const char* path, int flags, int mode) { return pfs_open(key, path, flags, mode); }
 int t_creat(pfs_key_t key, const char* path, int mode) { return pfs_creat(key, path, (mode_t)mode); }

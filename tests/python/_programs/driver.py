@@ -30,7 +30,7 @@ MUTEX, FILE = "wait/synch/mutex/", "wait/io/file/"
 NO_SPINS = 0xFFFFFFFF
 EBUSY = errno.EBUSY
 
-_POINTER = ("mutex_new", "own_new", "own_begin", "rwlock_new", "cond_new")
+_POINTER = ("mutex_new", "own_new", "own_begin", "rwlock_new", "cond_new", "ownrw_new", "ownrw_begin", "owncond_new", "owncond_begin")
 _LONG = ("read", "pread", "write", "lseek", "tell")
 _ARGUMENTS: dict[str, list[Any]] = {
     "read": [ctypes.c_int, ctypes.c_size_t],
@@ -54,6 +54,14 @@ _ARGUMENTS: dict[str, list[Any]] = {
         for call in ("free", "read_lock", "write_lock", "try_read_lock", "try_write_lock", "unlock")
     },
     **{f"cond_{call}": [ctypes.c_void_p] for call in ("free", "late", "signal")},
+    "cond_wait": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long],
+    "cond_cancel": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p],
+    **{f"own{kind}_new": [ctypes.c_uint32, ctypes.c_void_p] for kind in ("rw", "cond")},
+    **{f"own{kind}_free": [ctypes.c_void_p] for kind in ("rw", "cond")},
+    **{f"own{kind}_begin": [ctypes.c_void_p, ctypes.c_int] for kind in ("rw", "cond")},
+    "ownrw_end": [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32],
+    "ownrw_released": [ctypes.c_void_p, ctypes.c_int],
+    "owncond_end": [ctypes.c_void_p, ctypes.c_int],
 }
 
 
