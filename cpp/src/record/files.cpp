@@ -74,7 +74,7 @@ uint32_t IndexOf(const ShmFile* file) { return static_cast<uint32_t>(file - g_ru
 ShmFile* FindByName(std::string_view name, uint32_t hash) {
   for (uint32_t at = buckets[hash % kBuckets]; at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
     ShmFile& file = g_runtime.files[at];
-    if (file.hash.load(kRelaxed) == hash && NameText(file.name.load(kRelaxed)) == name) return &file;
+    if (file.hash.load(kRelaxed) == hash && NameText(NameOf(file.name.load(kRelaxed))) == name) return &file;
   }
   return nullptr;
 }
@@ -106,7 +106,7 @@ void GiveFileIfUnused(ShmFile& file) {
   --LiveObjects(file.class_index.load(kRelaxed));
   file.class_index.store(0, kRelease);
   file.state.store(kFileFree, kRelaxed);
-  GiveName(file.name.load(kRelaxed));
+  GiveName(NameOf(file.name.load(kRelaxed)));
   ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
   file.hash_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
   array.free_head.store(IndexOf(&file), kRelaxed);
@@ -178,8 +178,8 @@ ShmFile* TakeFileSlot(uint32_t class_index) {
 void SetFileName(ShmFile& file, std::string_view name) {
   const uint32_t granule = name.empty() ? 0 : TakeName(name);
   const auto* first = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, granule);
-  file.name_version.store(granule == 0 ? 0 : first->version.load(kRelaxed), kRelaxed);
-  file.name.store(granule, kRelease);
+  const uint64_t version = granule == 0 ? 0 : first->version.load(kRelaxed);
+  file.name.store(version << 32 | granule, kRelease);
 }
 
 void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state) {
@@ -242,11 +242,10 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   if (record->state.load(kRelaxed) != call.wait.begun_state) return;
   record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | call.wait.class_index, kRelease);
   record->object.store(reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header), kRelease);
-  const uint32_t name = file->name.load(kRelaxed);
+  const uint64_t name = file->name.load(kRelaxed);
   if (name == 0) return;
-  const auto* granule = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, name);
-  record->flags_and_name.store((record->flags_and_name.load(kRelaxed) & 0xffffffffu) | static_cast<uint64_t>(name) << 32, kRelease);
-  record->version_and_type.store(granule->version.load(kRelaxed), kRelease);
+  record->flags_and_name.store((record->flags_and_name.load(kRelaxed) & 0xffffffffu) | name << 32, kRelease);
+  record->version_and_type.store(name >> 32, kRelease);
   *more_state_bits |= kRecordHasName;
 }
 
@@ -369,7 +368,7 @@ void WasRenamed(ShmFile* file, const char* new_path) {
   if (!IsLive(file) || replaced == file) return;
   // The same instance under the new name; events that have happened keep the old one.
   TakeFromBucket(*file);
-  GiveName(file->name.load(kRelaxed));
+  GiveName(NameOf(file->name.load(kRelaxed)));
   SetFileName(*file, name.view());
   file->hash.store(hash, kRelaxed);
   AddToBucket(*file);

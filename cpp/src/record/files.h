@@ -21,6 +21,9 @@ bool StartFiles();
 extern HalfWord* g_file_of_descriptor;
 extern uint32_t g_max_descriptors;
 
+// The granule in ShmFile::name.
+constexpr uint32_t NameOf(uint64_t name) { return static_cast<uint32_t>(name); }
+
 inline ShmFile* FileOfDescriptor(int fd) {
   if (static_cast<uint32_t>(fd) >= g_max_descriptors) return nullptr;
   const uint32_t index = g_file_of_descriptor[fd].load(kRelaxed);
@@ -69,9 +72,9 @@ PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t fla
   call->file = file;
   call->operation = operation;
   if (IsOfSocket(operation)) call->version = file->version.load(kRelaxed);
-  const uint32_t name = file->name.load(kRelaxed);
+  const uint64_t name = file->name.load(kRelaxed);
   const WaitDetails details{(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0),
-                            requested_bytes >= 0 ? static_cast<uint64_t>(requested_bytes) : 0, 0, name, file->name_version.load(kRelaxed)};
+                            requested_bytes >= 0 ? static_cast<uint64_t>(requested_bytes) : 0, 0, NameOf(name), static_cast<uint32_t>(name >> 32)};
   const uint64_t identity = offset >= 0 ? static_cast<uint64_t>(offset) : reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header);
   return BeginWait<kMode, true>(call->wait, flags, file->class_index.load(kRelaxed), operation, identity, source_file, line, details);
 }

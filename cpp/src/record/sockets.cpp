@@ -93,7 +93,7 @@ bool AskSystem(int fd, SocketName* name) {
 // ---- All REQUIRE the cold lock.
 
 void SetAddress(ShmFile& socket, const SocketName& name) {
-  const uint32_t before = socket.name.load(kRelaxed);
+  const uint32_t before = NameOf(socket.name.load(kRelaxed));
   SetFileName(socket, name.view());
   GiveName(before);  // after: whoever has read the old number finds another version, or the old text
   if (name.is_local) {

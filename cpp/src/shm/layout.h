@@ -243,8 +243,7 @@ struct alignas(64) ShmFile {
   std::atomic<uint16_t> version;      // counts the lives of the slot
   ShmCellList lanes[3];               // kMiscLane, kReadLane, kWriteLane
   HalfWord open_count;        // of a socket: its descriptor, and a close that has not ended
-  HalfWord name;       // first granule of its name; a socket's is "IP:PORT"
-  HalfWord name_version;  // of that granule: what a record needs, without a look at another line
+  Word name;           // first granule of its name | that granule's version << 32, in one: it may change. A socket's is "IP:PORT"
   HalfWord hash;       // of the name; of a socket its descriptor
   HalfWord hash_next;  // next file of the same bucket; link of the free list while free
   HalfWord state;      // kFileFree, kFileLive, kFileDead, and bits beside

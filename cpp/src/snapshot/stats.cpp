@@ -110,7 +110,8 @@ Snapshot::Found Snapshot::ReadFileStat(uint32_t index, FileRow* row) const {
 bool Snapshot::ReadFileName(uint32_t index, FileRow* row) const {
   const ShmFile* shm = files_.at(index);
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint32_t granule = shm->name.load(kAcquire);
+    const uint64_t whole = shm->name.load(kAcquire);
+    const auto granule = static_cast<uint32_t>(whole);
     if (granule == 0) {  // there was no room for it: Performance_schema_names_lost
       row->name = {};
       return true;
@@ -119,7 +120,7 @@ bool Snapshot::ReadFileName(uint32_t index, FileRow* row) const {
     if (first == nullptr) return false;
     std::string_view name;
     const bool copied = CopyName(granule, first->version.load(kAcquire), &name);
-    if (!copied || shm->name.load(kRelaxed) != granule) continue;
+    if (!copied || shm->name.load(kRelaxed) != whole) continue;
     row->name = name;
     return true;
   }
