@@ -27,16 +27,19 @@ Status Taken() { return Status(Code::kState, "the thread is attached to another 
 bool IsInterrupted() { return t_locals.in_cold_lock || (t_locals.state != nullptr && t_locals.state->inside()); }
 Status Interrupted() { return Status(Code::kState, "in a signal handler that interrupted pfs: try again outside of it"); }
 
-// Its own or not: what is attached to this thread is so no more.
-void PutAside() {
+// Nothing is attached to this thread any more; nullptr: nothing was. What was is this thread's until LetGo().
+ThreadState* PutAside() {
   ThreadState* const thread = t_locals.state;
   t_locals.state = nullptr;
   t_locals.silent = true;
-  if (thread == nullptr) return;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // a handler that comes now finds nothing attached
-  thread->shared->os_id.store(0, kRelaxed);
-  const uint64_t own = thread == t_locals.own ? ThreadSlot::kOwn : 0;
-  SlotAt(thread->slot).use.store(thread->thread_id << 2 | own, kRelease);  // pairs with TakeUse
+  if (thread != nullptr) thread->shared->os_id.store(0, kRelaxed);
+  return thread;
+}
+
+void LetGo(const ThreadState& thread) {
+  const uint64_t own = &thread == t_locals.own ? ThreadSlot::kOwn : 0;
+  SlotAt(thread.slot).use.store(thread.thread_id << 2 | own, kRelease);  // pairs with TakeUse
 }
 
 // Makes the handle's instrumentation nobody else's: `use` becomes `wanted`. REQUIRES: it is not attached to this thread.
@@ -44,7 +47,7 @@ Status TakeUse(ThreadSlot& slot, ThreadHandle handle, uint64_t wanted) {
   const bool is_own = t_locals.own != nullptr && HandleOf(*t_locals.own) == handle;
   const uint64_t idle = ThreadIdOf(handle) << 2 | (is_own ? ThreadSlot::kOwn : 0);
   uint64_t use = idle;
-  if (slot.use.compare_exchange_strong(use, wanted, kAcquire, kRelaxed)) return {};  // pairs with PutAside, EndThread, MakeThread
+  if (slot.use.compare_exchange_strong(use, wanted, kAcquire, kRelaxed)) return {};  // pairs with LetGo, EndThread, MakeThread
   return use >> 2 == ThreadIdOf(handle) ? Taken() : Gone();
 }
 
@@ -73,7 +76,7 @@ Status AttachThread(ThreadHandle handle) {
   const bool is_own = t_locals.own != nullptr && HandleOf(*t_locals.own) == handle;
   const uint64_t bits = ThreadSlot::kAttached | (is_own ? ThreadSlot::kOwn : 0);
   if (Status status = TakeUse(*slot, handle, ThreadIdOf(handle) << 2 | bits); !status.ok()) return status;
-  PutAside();
+  if (const ThreadState* before = PutAside(); before != nullptr) LetGo(*before);
   ThreadState* const thread = slot->state;
   thread->shared->os_id.store(OsIdOfThisThread(), kRelaxed);
   // Waits that are open may have begun on another stack: none of them lies below a frame of this one.
@@ -86,7 +89,7 @@ Status AttachThread(ThreadHandle handle) {
 
 Status DetachThread() {
   if (IsInterrupted()) return Interrupted();
-  PutAside();
+  if (const ThreadState* before = PutAside(); before != nullptr) LetGo(*before);
   return {};
 }
 
@@ -95,9 +98,13 @@ Status DeleteThread(ThreadHandle handle) {
   if (IsInterrupted()) return Interrupted();
   ThreadSlot* const slot = SlotOf(handle);
   if (slot == nullptr) return Gone();
-  if (t_locals.state != nullptr && HandleOf(*t_locals.state) == handle) PutAside();
+  const bool is_attached = t_locals.state != nullptr && HandleOf(*t_locals.state) == handle;
   const ColdLock lock;
-  if (Status status = TakeUse(*slot, handle, ThreadIdOf(handle) << 2 | ThreadSlot::kAttached); !status.ok()) return status;
+  if (is_attached) {
+    PutAside();
+  } else if (Status status = TakeUse(*slot, handle, ThreadIdOf(handle) << 2 | ThreadSlot::kAttached); !status.ok()) {
+    return status;
+  }
   if (slot->state == t_locals.own) t_locals.own = nullptr;
   EndInstrumentation(*slot->state);
   return {};

@@ -125,64 +125,79 @@ void Snapshot::ForEachThreadWait(const std::function<void(const ThreadWaitRow&)>
   }
 }
 
-bool Snapshot::ReadParty(Level level, uint32_t index, PartyRow* row) const {
+// A live party: which life of which slot, and its row as it is now.
+struct Snapshot::Party {
+  const ShmParty* shm = nullptr;
+  uint32_t index = 0, version = 0;
+  PartyRow row;
+  bool is_live() const { return shm->is_live.load(kAcquire) != 0 && shm->version.load(kRelaxed) == version; }
+};
+
+bool Snapshot::ReadParty(Level level, uint32_t index, Party* party) const {
   const ShmParty* shm = parties_[static_cast<uint32_t>(level)].at(index);
   if (shm == nullptr || shm->is_live.load(kAcquire) == 0) return false;  // pairs with FindParty
-  const uint32_t version = shm->version.load(kAcquire);
+  *party = {shm, index, shm->version.load(kAcquire), {}};
   uint64_t user[4], host[32];
   LoadWords(shm->user_name, user);
   LoadWords(shm->host_name, host);
   const uint64_t connections = shm->connections.load(kAcquire);
-  row->current_connections = static_cast<int64_t>(connections & kCurrentConnectionsMask);
-  row->total_connections = static_cast<int64_t>(connections / kOneTotalConnection);
-  if (shm->is_live.load(kAcquire) == 0 || shm->version.load(kRelaxed) != version) return false;
-  row->user.reset();
-  row->host.reset();
-  if (const auto text = KeepWords(user); !text.empty()) row->user = text;
-  if (const auto text = KeepWords(host); !text.empty()) row->host = text;
+  if (!party->is_live()) return false;
+  party->row.current_connections = static_cast<int64_t>(connections & kCurrentConnectionsMask);
+  party->row.total_connections = static_cast<int64_t>(connections / kOneTotalConnection);
+  if (const auto text = KeepWords(user); !text.empty()) party->row.user = text;
+  if (const auto text = KeepWords(host); !text.empty()) party->row.host = text;
   return true;
+}
+
+std::vector<Snapshot::Party> Snapshot::Parties(Level level) const {
+  std::vector<Party> parties;
+  Party party;
+  for (uint64_t i = 1; i < parties_[static_cast<uint32_t>(level)].used(); ++i) {
+    if (ReadParty(level, static_cast<uint32_t>(i), &party)) parties.push_back(party);
+  }
+  // One that was forgotten meanwhile may have come back in another slot: nobody is shown twice.
+  std::erase_if(parties, [](const Party& one) { return !one.is_live(); });
+  return parties;
 }
 
 void Snapshot::ForEachParty(Level level, const std::function<void(const PartyRow&)>& use) const {
   if (!ok_) return;
-  PartyRow row;
-  for (uint64_t i = 1; i < parties_[static_cast<uint32_t>(level)].used(); ++i) {
-    if (ReadParty(level, static_cast<uint32_t>(i), &row)) use(row);
-  }
+  for (const Party& party : Parties(level)) use(party.row);
 }
 
-// By index of the party.
 struct Snapshot::PartySums {
   struct One {
-    bool is_there = false, is_wanted = false;  // wanted: not read yet
-    uint32_t seq = 0;
-    PartyRow row;
-    std::vector<Stat> sums;
+    Party party;
+    bool is_wanted = true;  // not read yet
+    bool is_gone = false;
     bool torn = false;
+    uint32_t seq = 0;
+    std::vector<Stat> sums;
   };
-  std::vector<One> parties;
+  std::vector<One> ones;
+  std::vector<uint32_t> place_of;  // by index of the party: place in `ones` + 1
+
+  One* Wanted(uint64_t index) {
+    if (index >= place_of.size() || place_of[index] == 0) return nullptr;
+    One& one = ones[place_of[index] - 1];
+    return one.is_wanted ? &one : nullptr;
+  }
 };
 
 // One pass over the rows of a level and all below it. Parties that nothing moved into or out of meanwhile are not
-// wanted any more.
+// wanted any more, nor are those that are gone.
 void Snapshot::AddUpParties(Level level, PartySums* wanted) const {
-  const auto& own = parties_[static_cast<uint32_t>(level)];
   const uint32_t since = Since(level);
-  for (uint64_t i = 1; i < wanted->parties.size(); ++i) {
-    PartySums::One& one = wanted->parties[i];
-    const ShmParty* shm = own.at(i);
-    if (!one.is_wanted || shm == nullptr) continue;
+  for (PartySums::One& one : wanted->ones) {
+    if (!one.is_wanted) continue;
+    const ShmParty* shm = one.party.shm;
     one.seq = shm->fold_seq.load(kAcquire);  // pairs with MoveSection
     one.torn = (one.seq & 1) != 0;
-    one.is_there = ReadParty(level, static_cast<uint32_t>(i), &one.row);
+    one.is_gone = !one.party.is_live();
+    one.is_wanted = !one.is_gone;
     one.sums.assign(classes_.size(), Stat());
-    if (one.is_there) AddRow(level, i, shm->cells.load(kAcquire), since, &one.sums, &one.torn);
+    if (one.is_wanted) AddRow(level, one.party.index, shm->cells.load(kAcquire), since, &one.sums, &one.torn);
   }
-  const auto find = [&](uint64_t index) -> PartySums::One* {
-    if (index == 0 || index >= wanted->parties.size()) return nullptr;
-    PartySums::One* one = &wanted->parties[index];
-    return one->is_wanted && one->is_there ? one : nullptr;
-  };
   // As many as there are now: numbers that were a thread's when this snapshot began may be a younger account's.
   const auto& accounts = parties_[static_cast<uint32_t>(Level::kAccount)];
   const uint64_t account_count = std::min(view_.used(ArrayId::kAccounts), accounts.capacity());
@@ -191,33 +206,38 @@ void Snapshot::AddUpParties(Level level, PartySums* wanted) const {
     if (shm == nullptr) break;
     if (shm->is_live.load(kAcquire) == 0) continue;
     const HalfWord& parent = level == Level::kUser ? shm->user : shm->host;
-    if (PartySums::One* one = find(parent.load(kAcquire)); one != nullptr)
+    if (PartySums::One* one = wanted->Wanted(parent.load(kAcquire)); one != nullptr)
       AddRow(Level::kAccount, i, shm->cells.load(kAcquire), since, &one->sums, &one->torn);
   }
   for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
     const ShmThread* shm = threads_.at(slot);
     if (shm == nullptr) break;
     if (shm->thread_id.load(kAcquire) == 0) continue;
-    if (PartySums::One* one = find(IndexAt(*shm, level)); one != nullptr)
+    if (PartySums::One* one = wanted->Wanted(IndexAt(*shm, level)); one != nullptr)
       AddRow(Level::kThread, slot, shm->cells.load(kAcquire), since, &one->sums, &one->torn);
   }
   if (Since(level) != since) return;  // a TRUNCATE meanwhile
-  for (uint64_t i = 1; i < wanted->parties.size(); ++i) {
-    PartySums::One& one = wanted->parties[i];
-    const ShmParty* shm = own.at(i);
-    if (!one.is_wanted || shm == nullptr) continue;
+  for (PartySums::One& one : wanted->ones) {
+    if (!one.is_wanted) continue;
+#if defined(PFS_BREAK_SEQLOCK)  // negative control of the test of parties: the check removed
+    one.is_wanted = false;
+#else
     // All loads above are acquire: this one is the last.
-    if (!one.torn && shm->fold_seq.load(kRelaxed) == one.seq) one.is_wanted = false;
+    if (!one.torn && one.party.shm->fold_seq.load(kRelaxed) == one.seq) one.is_wanted = false;
+#endif
   }
 }
 
 void Snapshot::ForEachPartyWait(Level level, const std::function<void(const PartyWaitRow&)>& use) const {
   if (!ok_) return;
   PartySums sums;
-  sums.parties.resize(parties_[static_cast<uint32_t>(level)].used());
-  for (size_t i = 1; i < sums.parties.size(); ++i) sums.parties[i].is_wanted = true;
+  sums.place_of.resize(parties_[static_cast<uint32_t>(level)].used());
+  for (const Party& party : Parties(level)) {
+    sums.ones.emplace_back().party = party;
+    sums.place_of[party.index] = static_cast<uint32_t>(sums.ones.size());
+  }
   const auto is_done = [&] {
-    return std::none_of(sums.parties.begin(), sums.parties.end(), [](const auto& one) { return one.is_wanted; });
+    return std::none_of(sums.ones.begin(), sums.ones.end(), [](const auto& one) { return one.is_wanted; });
   };
   for (int attempt = 0; attempt < kSumAttempts && !is_done(); ++attempt) {
     if (attempt > 2) {
@@ -227,11 +247,11 @@ void Snapshot::ForEachPartyWait(Level level, const std::function<void(const Part
     AddUpParties(level, &sums);
   }
   if (!is_done() && quiesce_) quiesce_([&] { AddUpParties(level, &sums); });
-  for (const PartySums::One& one : sums.parties) {
+  for (const PartySums::One& one : sums.ones) {
     if (one.is_wanted) ++skipped_;
-    if (one.is_wanted || !one.is_there) continue;
+    if (one.is_wanted || one.is_gone) continue;
     for (size_t i = 0; i < classes_.size(); ++i) {
-      if (classes_[i].is_wait()) use({&one.row, &classes_[i], one.sums[i]});
+      if (classes_[i].is_wait()) use({&one.party.row, &classes_[i], one.sums[i]});
     }
   }
 }

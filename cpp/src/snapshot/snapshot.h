@@ -123,8 +123,10 @@ class Snapshot {
 
   // parties.cpp
   bool ReadThread(uint32_t slot, ThreadRow* row) const;
+  struct Party;
   struct PartySums;
-  bool ReadParty(Level level, uint32_t index, PartyRow* row) const;
+  bool ReadParty(Level level, uint32_t index, Party* party) const;
+  std::vector<Party> Parties(Level level) const;
   void AddRow(Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Stat>* sums, bool* torn) const;
   void AddUpParties(Level level, PartySums* wanted) const;
   uint32_t Since(Level level) const {
