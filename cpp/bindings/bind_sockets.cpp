@@ -318,7 +318,7 @@ py::object SocketBase() {
                                   {0, nullptr}};
     constexpr Py_ssize_t kAlignment = alignof(Fields);
     fields_offset = (standard->tp_basicsize + kAlignment - 1) / kAlignment * kAlignment;
-    PyType_Spec spec = {"pfs._core.SocketBase", static_cast<int>(fields_offset + sizeof(Fields)), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+    PyType_Spec spec = {"pfs._core.socket", static_cast<int>(fields_offset + sizeof(Fields)), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
     base = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(standard)));
     if (base == nullptr) throw py::error_already_set();
   }
