@@ -200,12 +200,18 @@ bool ParseWait(PyObject* object, double* timeout) {
   return true;
 }
 
-PyObject* ConditionWait(PyObject* object, PyObject* args, PyObject* keywords) {
+PyObject* ConditionWaitWith(PyObject* object, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"timeout", nullptr};
   PyObject* limit = Py_None;
   double timeout;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:wait", const_cast<char**>(names), &limit) || !ParseWait(limit, &timeout)) return nullptr;
   return Wait(AsCondition(object), timeout);
+}
+
+PyObject* ConditionWait(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  if (count > 1 || names != nullptr) return CallWithTuple(ConditionWaitWith, object, args, count, names);
+  double timeout = -1;
+  return count == 0 || ParseWait(args[0], &timeout) ? Wait(AsCondition(object), timeout) : nullptr;
 }
 
 PyObject* ConditionWaitFor(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -246,13 +252,18 @@ PyObject* Notify(ConditionObject* self, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-PyObject* ConditionNotify(PyObject* object, PyObject* args, PyObject* keywords) {
+PyObject* ConditionNotifyWith(PyObject* object, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"n", nullptr};
   PyObject* number = nullptr;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:notify", const_cast<char**>(names), &number)) return nullptr;
   const Py_ssize_t count = number == nullptr ? 1 : PyNumber_AsSsize_t(number, nullptr);
   if (count == -1 && PyErr_Occurred() != nullptr) return nullptr;
   return Notify(AsCondition(object), count);
+}
+
+PyObject* ConditionNotify(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  if (count == 0 && names == nullptr) return Notify(AsCondition(object), 1);
+  return CallWithTuple(ConditionNotifyWith, object, args, count, names);
 }
 
 PyObject* ConditionNotifyAll(PyObject* object, PyObject*) { return Notify(AsCondition(object), PY_SSIZE_T_MAX); }
@@ -320,14 +331,14 @@ PyObject* ConditionName(PyObject* object, void*) { return Py_NewRef(AsCondition(
 
 PyObject* MakeConditionType(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"wait", AsMethod(ConditionWait), METH_VARARGS | METH_KEYWORDS,
+      {"wait", AsMethod(ConditionWait), METH_FASTCALL | METH_KEYWORDS,
        "wait($self, timeout=None)\n--\n\n"
        "Lets the lock go, waits until notify() wakes this thread or `timeout` seconds are over, takes the lock back. True if it was woken.\n"
        "One event: wait, or timed_wait if there is a timeout. RuntimeError if the lock is not held."},
       {"wait_for", AsMethod(ConditionWaitFor), METH_VARARGS | METH_KEYWORDS,
        "wait_for($self, predicate, timeout=None)\n--\n\n"
        "Waits until predicate() is true or `timeout` seconds are over; gives the last result of it. One event per wait in it."},
-      {"notify", AsMethod(ConditionNotify), METH_VARARGS | METH_KEYWORDS,
+      {"notify", AsMethod(ConditionNotify), METH_FASTCALL | METH_KEYWORDS,
        "notify($self, n=1)\n--\n\nWakes the `n` threads that have waited longest, or all if they are fewer. No event. RuntimeError if the lock is not held."},
       {"notify_all", ConditionNotifyAll, METH_NOARGS, "notify_all($self)\n--\n\nWakes all waiting threads. No event."},
       {"notifyAll", ConditionNotifyAllOld, METH_NOARGS, "notifyAll($self)\n--\n\nDeprecated name of notify_all()."},

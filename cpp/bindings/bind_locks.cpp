@@ -102,9 +102,15 @@ PyObject* Release(LockObject* self) {
 // ---- Methods ---------------------------------------------------------------------------------------------------------------------------
 
 template <LockKind kKind>
-PyObject* LockAcquire(PyObject* object, PyObject* args, PyObject* keywords) {
+PyObject* LockAcquireWith(PyObject* object, PyObject* args, PyObject* keywords) {
   Limits limits;
   return ParseLimits(args, keywords, &limits) ? Acquire<kKind>(AsLock(object), limits) : nullptr;
+}
+
+template <LockKind kKind>
+PyObject* LockAcquire(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  if (count == 0 && names == nullptr) return Acquire<kKind>(AsLock(object), {});
+  return CallWithTuple(LockAcquireWith<kKind>, object, args, count, names);
 }
 
 template <LockKind kKind>
@@ -211,7 +217,7 @@ PyTypeObject* MakeType(PyObject* module, const char* name, unsigned int flags, r
 PyTypeObject* MakeLockType(PyObject* module) {
   constexpr LockKind kKind = LockKind::kLock;
   static PyMethodDef methods[] = {
-      {"acquire", AsMethod(LockAcquire<kKind>), METH_VARARGS | METH_KEYWORDS,
+      {"acquire", AsMethod(LockAcquire<kKind>), METH_FASTCALL | METH_KEYWORDS,
        "acquire($self, blocking=True, timeout=-1)\n--\n\nTakes the lock; waits for it if blocking, for at most `timeout` seconds if given.\n"
        "Returns True if the lock was taken. Waiting releases the GIL; a signal handler that raises ends it."},
       {"release", LockRelease<kKind>, METH_NOARGS,
@@ -234,14 +240,14 @@ PyTypeObject* MakeLockType(PyObject* module) {
 PyTypeObject* MakeRLockType(PyObject* module) {
   constexpr LockKind kKind = LockKind::kRLock;
   static PyMethodDef methods[] = {
-      {"acquire", AsMethod(LockAcquire<kKind>), METH_VARARGS | METH_KEYWORDS,
+      {"acquire", AsMethod(LockAcquire<kKind>), METH_FASTCALL | METH_KEYWORDS,
        "acquire($self, blocking=True, timeout=-1)\n--\n\n"
        "Takes the lock, once more if this thread has it; waits for it if blocking, for at most `timeout` seconds if given.\n"
        "Returns True if the lock was taken. Waiting releases the GIL; a signal handler that raises ends it."},
       {"release", LockRelease<kKind>, METH_NOARGS,
        "release($self)\n--\n\nLets the lock go once; it is free after as many calls as acquire() had. RuntimeError if this thread does not hold it."},
       {"locked", LockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if somebody holds the lock."},
-      {"__enter__", AsMethod(LockAcquire<kKind>), METH_VARARGS | METH_KEYWORDS, "__enter__($self, blocking=True, timeout=-1)\n--\n\nTakes the lock."},
+      {"__enter__", AsMethod(LockAcquire<kKind>), METH_FASTCALL | METH_KEYWORDS, "__enter__($self, blocking=True, timeout=-1)\n--\n\nTakes the lock."},
       {"__exit__", AsMethod(LockExit<kKind>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nLets the lock go."},
       {"_is_owned", LockIsOwned<kKind>, METH_NOARGS, nullptr},
       {"_recursion_count", RLockRecursionCount, METH_NOARGS, nullptr},

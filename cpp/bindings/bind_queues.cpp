@@ -152,13 +152,18 @@ PyObject* Get(QueueObject* self, double timeout) {
   return waited == Waited::kTimeOver ? RaiseEmpty() : item;
 }
 
-PyObject* QueuePut(PyObject* object, PyObject* args, PyObject* keywords) {
+PyObject* QueuePutWith(PyObject* object, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"item", "block", "timeout", nullptr};
   PyObject* item;
   int block;
   PyObject* timeout;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|pO:put", const_cast<char**>(names), &item, &block, &timeout)) return nullptr;
   return Put(AsQueue(object), item);
+}
+
+PyObject* QueuePut(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  if (count == 1 && names == nullptr) return Put(AsQueue(object), args[0]);
+  return CallWithTuple(QueuePutWith, object, args, count, names);
 }
 
 PyObject* QueuePutNowait(PyObject* object, PyObject* args, PyObject* keywords) {
@@ -168,7 +173,7 @@ PyObject* QueuePutNowait(PyObject* object, PyObject* args, PyObject* keywords) {
   return Put(AsQueue(object), item);
 }
 
-PyObject* QueueGet(PyObject* object, PyObject* args, PyObject* keywords) {
+PyObject* QueueGetWith(PyObject* object, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"block", "timeout", nullptr};
   int block = 1;
   PyObject* limit = Py_None;
@@ -184,6 +189,11 @@ PyObject* QueueGet(PyObject* object, PyObject* args, PyObject* keywords) {
   return Get(AsQueue(object), timeout);
 }
 
+PyObject* QueueGet(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  if (count == 0 && names == nullptr) return Get(AsQueue(object), -1);
+  return CallWithTuple(QueueGetWith, object, args, count, names);
+}
+
 PyObject* QueueGetNowait(PyObject* object, PyObject*) { return Get(AsQueue(object), 0); }
 PyObject* QueueEmpty(PyObject* object, PyObject*) { return PyBool_FromLong(AsQueue(object)->count == 0); }
 PyObject* QueueSize(PyObject* object, PyObject*) { return PyLong_FromSize_t(AsQueue(object)->count); }
@@ -191,10 +201,10 @@ PyObject* QueueName(PyObject* object, void*) { return Py_NewRef(AsQueue(object)-
 
 PyObject* MakeQueueType(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"put", AsMethod(QueuePut), METH_VARARGS | METH_KEYWORDS,
+      {"put", AsMethod(QueuePut), METH_FASTCALL | METH_KEYWORDS,
        "put($self, item, block=True, timeout=None)\n--\n\nPuts the item at the end. Never waits; `block` and `timeout` are as in queue.Queue and have no "
        "effect. No event."},
-      {"get", AsMethod(QueueGet), METH_VARARGS | METH_KEYWORDS,
+      {"get", AsMethod(QueueGet), METH_FASTCALL | METH_KEYWORDS,
        "get($self, block=True, timeout=None)\n--\n\n"
        "Takes the first item. If there is none it waits, for at most `timeout` seconds if given: one event, wait or timed_wait.\n"
        "queue.Empty if there is none still, or at once if not `block`."},

@@ -175,9 +175,15 @@ PyObject* Release(RWLockObject* self) {
 }
 
 template <bool kWrite>
-PyObject* RWLockAcquire(PyObject* object, PyObject* args, PyObject* keywords) {
+PyObject* RWLockAcquireWith(PyObject* object, PyObject* args, PyObject* keywords) {
   Limits limits;
   return ParseLimits(args, keywords, &limits) ? Acquire<kWrite>(AsRWLock(object), limits) : nullptr;
+}
+
+template <bool kWrite>
+PyObject* RWLockAcquire(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  if (count == 0 && names == nullptr) return Acquire<kWrite>(AsRWLock(object), {});
+  return CallWithTuple(RWLockAcquireWith<kWrite>, object, args, count, names);
 }
 
 template <bool kWrite>
@@ -259,11 +265,11 @@ PyObject* MakeRWLockType(PyObject* module) {
   static PyMethodDef methods[] = {
       {"read", RWLockGuard<false>, METH_NOARGS, "read($self)\n--\n\n`with lock.read():` holds the lock for reading."},
       {"write", RWLockGuard<true>, METH_NOARGS, "write($self)\n--\n\n`with lock.write():` holds the lock for writing."},
-      {"acquire_read", AsMethod(RWLockAcquire<false>), METH_VARARGS | METH_KEYWORDS,
+      {"acquire_read", AsMethod(RWLockAcquire<false>), METH_FASTCALL | METH_KEYWORDS,
        "acquire_read($self, blocking=True, timeout=-1)\n--\n\n"
        "Takes the lock for reading; waits for it if blocking, for at most `timeout` seconds if given. Returns True if it was taken.\n"
        "A thread that reads may read again, at once. RuntimeError if it writes: it would wait for itself."},
-      {"acquire_write", AsMethod(RWLockAcquire<true>), METH_VARARGS | METH_KEYWORDS,
+      {"acquire_write", AsMethod(RWLockAcquire<true>), METH_FASTCALL | METH_KEYWORDS,
        "acquire_write($self, blocking=True, timeout=-1)\n--\n\n"
        "Takes the lock for writing; waits for it if blocking, for at most `timeout` seconds if given. Returns True if it was taken.\n"
        "RuntimeError if this thread holds it already, either way: it would wait for itself."},

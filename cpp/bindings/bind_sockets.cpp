@@ -60,6 +60,7 @@ PyTypeObject* standard;     // socket.socket; never goes
 PyTypeObject* base;         // its subclass
 Py_ssize_t fields_offset;   // of Fields in an object of that
 PyObject* methods_of_standard[kCallCount];
+PyCFunction functions_of_standard[kCallCount];  // nullptr: not a C function of a tuple
 
 // Threads: the GIL is held.
 struct Fields {
@@ -71,9 +72,10 @@ Fields& FieldsOf(PyObject* self) { return *reinterpret_cast<Fields*>(reinterpret
 // What is printed of a socket asks the system for its addresses: that is not the program's doing.
 thread_local int t_unseen;
 
+bool MayBeginEvent(int fd) { return t_unseen == 0 && pfs_socket_is_enabled(fd) != 0; }
+
+// REQUIRES: MayBeginEvent.
 void BeginEvent(pfs_wait_t* wait, int fd, pfs_socket_op op, int64_t requested) {
-  wait->instance = nullptr;
-  if (t_unseen != 0 || pfs_socket_is_enabled(fd) == 0) return;
   const CallSite site = FindCallSite();
   pfs_socket_wait_begin_at(wait, fd, op, requested, site.file, site.line);
 }
@@ -142,16 +144,21 @@ void LearnAddress(PyObject* self, int fd) {
   if (FieldsOf(self).fd_plus_1 == fd + 1) pfs_socket_set_address(fd, nullptr, 0);
 }
 
-template <size_t kIndex>
-PyObject* Recorded(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+// `call_standard()` makes the call.
+template <size_t kIndex, typename CallStandard>
+PyObject* Record(PyObject* self, PyObject* const* args, Py_ssize_t count, CallStandard call_standard) {
   constexpr Call kCall = kCalls[kIndex];
   const int fd = FieldsOf(self).fd_plus_1 - 1;
-  if (fd < 0) return CallStandard(methods_of_standard[kIndex], self, args, count, names);
-  const int64_t requested = Requested<kIndex>(args, count);
+  int64_t requested = 0;
   pfs_wait_t wait;
-  BeginEvent(&wait, fd, kCall.op, requested);
-  PyObject* result = CallStandard(methods_of_standard[kIndex], self, args, count, names);
-  pfs_socket_wait_end(&wait, BytesMoved<kIndex>(result, requested));
+  wait.instance = nullptr;
+  if (fd >= 0 && MayBeginEvent(fd)) {
+    requested = Requested<kIndex>(args, count);
+    BeginEvent(&wait, fd, kCall.op, requested);
+  }
+  PyObject* result = call_standard();
+  if (wait.instance != nullptr) pfs_socket_wait_end(&wait, BytesMoved<kIndex>(result, requested));
+  if (fd < 0) return result;
   if (GivesAddress(kCall) && count != 0) {  // bind, connect, connect_ex; listen binds, too
     LearnAddress(self, fd);
     const std::string_view name = kCall.name;
@@ -161,6 +168,19 @@ PyObject* Recorded(PyObject* self, PyObject* const* args, Py_ssize_t count, PyOb
     LearnAddress(self, fd);
   }
   return result;
+}
+
+template <size_t kIndex>
+PyObject* Recorded(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return Record<kIndex>(self, args, count, [=] { return CallStandard(methods_of_standard[kIndex], self, args, count, names); });
+}
+
+// Where the base class's method is a C function of a tuple, as most are: the interpreter's tuple is handed on as it is.
+template <size_t kIndex>
+PyObject* RecordedTuple(PyObject* self, PyObject* args) {
+  PyObject* const* items = reinterpret_cast<PyTupleObject*>(args)->ob_item;
+  const PyCFunction function = functions_of_standard[kIndex];
+  return Record<kIndex>(self, items, PyTuple_GET_SIZE(args), [=] { return function(self, args); });
 }
 
 // ---- Making and closing ------------------------------------------------------------------------------------------------------------------
@@ -222,7 +242,7 @@ void BeginClose(PyObject* self, pfs_wait_t* wait) {
   const int fd = FieldsOf(self).fd_plus_1 - 1;
   if (fd < 0) return;
   FieldsOf(self).fd_plus_1 = 0;
-  BeginEvent(wait, fd, PFS_SOCKET_CLOSE, 0);
+  if (MayBeginEvent(fd)) BeginEvent(wait, fd, PFS_SOCKET_CLOSE, 0);
   if (wait->instance == nullptr) pfs_socket_unbind(fd);
 }
 
@@ -264,33 +284,41 @@ PyObject* SocketRepr(PyObject* self) {
   return text;
 }
 
+template <size_t kIndex>
+PyMethodDef Method() {
+  PyObject* method = methods_of_standard[kIndex] = py::object(py::handle(reinterpret_cast<PyObject*>(standard)).attr(kCalls[kIndex].name)).release().ptr();
+  const py::object doc = py::handle(method).attr("__doc__");
+  const char* text = doc.is_none() ? nullptr : PyUnicode_AsUTF8(py::object(doc).release().ptr());  // never goes
+  if (Py_IS_TYPE(method, &PyMethodDescr_Type)) {
+    const PyMethodDef* its = reinterpret_cast<PyMethodDescrObject*>(method)->d_method;
+    if (its->ml_flags == METH_VARARGS) {
+      functions_of_standard[kIndex] = its->ml_meth;
+      return {kCalls[kIndex].name, RecordedTuple<kIndex>, METH_VARARGS, text};
+    }
+  }
+  return {kCalls[kIndex].name, AsMethod(Recorded<kIndex>), METH_FASTCALL | METH_KEYWORDS, text};
+}
+
 template <size_t... kIndices>
 std::array<PyMethodDef, kCallCount + 4> Methods(std::index_sequence<kIndices...>) {
-  return {PyMethodDef{kCalls[kIndices].name, AsMethod(Recorded<kIndices>), METH_FASTCALL | METH_KEYWORDS, nullptr}...,
+  return {Method<kIndices>()...,
           PyMethodDef{"_start", SocketStart, METH_VARARGS, nullptr},
           PyMethodDef{"_real_close", AsMethod(SocketRealClose), METH_FASTCALL | METH_KEYWORDS, nullptr},
-          PyMethodDef{"detach", SocketDetach, METH_NOARGS, nullptr}, PyMethodDef{nullptr, nullptr, 0, nullptr}};
+          PyMethodDef{"detach", SocketDetach, METH_NOARGS, nullptr},
+          PyMethodDef{nullptr, nullptr, 0, nullptr}};
 }
 
 py::object SocketBase() {
   if (base == nullptr) {
     standard = reinterpret_cast<PyTypeObject*>(py::object(py::module_::import("socket").attr("socket")).release().ptr());
-    for (size_t i = 0; i < kCallCount; ++i) {
-      methods_of_standard[i] = py::object(py::handle(reinterpret_cast<PyObject*>(standard)).attr(kCalls[i].name)).release().ptr();
-    }
     static auto methods = Methods(std::make_index_sequence<kCallCount>());
-    // The base class documents them.
-    for (size_t i = 0; i < kCallCount; ++i) {
-      const py::object doc = py::handle(methods_of_standard[i]).attr("__doc__");
-      if (!doc.is_none()) methods[i].ml_doc = PyUnicode_AsUTF8(py::object(doc).release().ptr());
-    }
     static PyType_Slot slots[] = {{Py_tp_finalize, reinterpret_cast<void*>(SocketFinalize)},
                                   {Py_tp_repr, reinterpret_cast<void*>(SocketRepr)},
                                   {Py_tp_methods, methods.data()},
                                   {0, nullptr}};
     constexpr Py_ssize_t kAlignment = alignof(Fields);
     fields_offset = (standard->tp_basicsize + kAlignment - 1) / kAlignment * kAlignment;
-    PyType_Spec spec = {"pfs._core.SocketBase", static_cast<int>(fields_offset + sizeof(Fields)), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+    PyType_Spec spec = {"pfs._core.socket", static_cast<int>(fields_offset + sizeof(Fields)), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
     base = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(standard)));
     if (base == nullptr) throw py::error_already_set();
   }
@@ -321,7 +349,8 @@ PyObject* SocketSendfile(PyObject*, PyObject* args) {
   Py_ssize_t size, sent;
   if (!PyArg_ParseTuple(args, "iiLn:socket_sendfile", &out, &in, &start, &size)) return nullptr;
   pfs_wait_t wait;
-  BeginEvent(&wait, out, PFS_SOCKET_SEND, size);
+  wait.instance = nullptr;
+  if (MayBeginEvent(out)) BeginEvent(&wait, out, PFS_SOCKET_SEND, size);
   bool raised = false;
   do {
     off_t offset = start;

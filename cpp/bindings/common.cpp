@@ -114,22 +114,51 @@ void NameThisThreadOnce() {
   }
 }
 
+namespace {
+
+// A place in code where somebody calls. Found again by the code and the instruction: the line of an instruction takes the interpreter the
+// longer to find, the longer the function is.
+struct KnownSite {
+  CallSite site;
+  Whose whose;
+};
+
+KnownSite SiteOf(PyFrameObject* frame) {
+  struct Entry {
+    PyCodeObject* code;  // held, so that its address is not used again; nullptr = empty
+    int instruction;
+    KnownSite known;
+  };
+  constexpr size_t kEntries = 1024;
+  static Entry entries[kEntries];
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  const int instruction = PyFrame_GetLasti(frame);
+  Entry& entry = entries[(reinterpret_cast<uintptr_t>(code) >> 4 ^ static_cast<uintptr_t>(instruction) * 31) % kEntries];
+  if (__builtin_expect(entry.code == code && entry.instruction == instruction, 1)) {
+    Py_DECREF(code);
+    return entry.known;
+  }
+  const FileName& file = KeepFileName(code->co_filename);
+  const int line = PyFrame_GetLineNumber(frame);
+  const KnownSite known{{file.text, line > 0 ? static_cast<uint32_t>(line) : 0}, file.whose};
+  PyCodeObject* old = entry.code;
+  entry = {code, instruction, known};
+  Py_XDECREF(old);  // last: it may run code that comes here
+  return known;
+}
+
+}  // namespace
+
 CallSite FindCallSite() {
   NameThisThreadOnce();
   CallSite site{nullptr, 0};
-  bool is_users = false;
   PyFrameObject* frame = PyEval_GetFrame();  // borrowed
   Py_XINCREF(frame);
-  while (frame != nullptr && !is_users) {
-    PyCodeObject* code = PyFrame_GetCode(frame);
-    const FileName& file = KeepFileName(code->co_filename);
-    Py_DECREF(code);
-    is_users = file.whose == Whose::kUsers;
+  while (frame != nullptr) {
+    const KnownSite known = SiteOf(frame);
+    const bool is_users = known.whose == Whose::kUsers;
     // Where no user's code is on the stack, as in a thread whose function is a method of ours, the standard library called.
-    if (is_users || (file.whose == Whose::kStandard && site.file == nullptr)) {
-      const int line = PyFrame_GetLineNumber(frame);
-      site = {file.text, line > 0 ? static_cast<uint32_t>(line) : 0};
-    }
+    if (is_users || (known.whose == Whose::kStandard && site.file == nullptr)) site = known.site;
     PyFrameObject* caller = is_users ? nullptr : PyFrame_GetBack(frame);
     Py_DECREF(frame);
     frame = caller;

@@ -19,6 +19,10 @@ PyCFunction AsMethod(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
+// A METH_FASTCALL | METH_KEYWORDS method has a short way for the calls that everybody makes. This is the long way: the same call to a
+// METH_VARARGS | METH_KEYWORDS one, which takes whatever there is.
+PyObject* CallWithTuple(PyCFunctionWithKeywords method, PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+
 // Sets the Python exception that belongs to the one of C++ being handled.
 void SetPythonError();
 

@@ -9,6 +9,19 @@
 
 namespace perfschema::bindings {
 
+PyObject* CallWithTuple(PyCFunctionWithKeywords method, PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  PyObject* tuple = PyTuple_New(count);
+  PyObject* keywords = names == nullptr ? nullptr : PyDict_New();
+  bool done = tuple != nullptr && (names == nullptr || keywords != nullptr);
+  for (Py_ssize_t i = 0; done && i < count; ++i) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+  const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  for (Py_ssize_t i = 0; done && i < named; ++i) done = PyDict_SetItem(keywords, PyTuple_GET_ITEM(names, i), args[count + i]) == 0;
+  PyObject* result = done ? method(self, tuple, keywords) : nullptr;
+  Py_XDECREF(tuple);
+  Py_XDECREF(keywords);
+  return result;
+}
+
 void SetPythonError() {
   try {
     throw;
