@@ -57,9 +57,7 @@ class socket(_Base):
     __module__ = "pfs"  # where users find it
     __slots__ = ("_name",)
 
-    def __init__(
-        self, name: str, family: int = -1, type: int = -1, proto: int = -1, fileno: SupportsIndex | None = None
-    ) -> None:
+    def __init__(self, name: str, family: int = -1, type: int = -1, proto: int = -1, fileno: SupportsIndex | None = None) -> None:
         self._name = self._start(name, family, type, proto, fileno, False)
 
     @property

@@ -61,7 +61,9 @@ def cases() -> list[Case]:
             lambda: held(threading.Condition(threading.Lock())),
             lambda: held(pfs.Condition("bench/COND_wait", pfs.Lock("bench/COND_wait"))),
         ),
-        both("Condition.notify()", "x.notify()", lambda: held(threading.Condition()), lambda: held(pfs.Condition("bench/COND_n"))),
+        both(
+            "Condition.notify()", "x.notify()", lambda: held(threading.Condition()), lambda: held(pfs.Condition("bench/COND_n"))
+        ),
         both("Semaphore", "with x: pass", threading.Semaphore, lambda: pfs.Semaphore("bench/SEM")),
         both("Event.set()", "x.set()", threading.Event, lambda: pfs.Event("bench/EVENT")),
         both("Queue", "x.put(1); x.get()", queue.Queue, lambda: pfs.Queue("bench/QUEUE")),

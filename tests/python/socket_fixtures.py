@@ -60,5 +60,3 @@ def last(name: str) -> tuple[str, int | None]:
     event = events(name).iloc[-1]
     moved = event["NUMBER_OF_BYTES"]
     return event["OPERATION"], None if pd.isna(moved) else int(moved)
-
-

@@ -17,7 +17,7 @@ import pytest
 
 import pfs
 from pfs import _core
-from tests.python._programs.driver import Mutex, OwnLock, Worker, every, key_of, raises, rows, settings
+from tests.python._programs.driver import Cond, Mutex, OwnLock, Rwlock, Worker, every, key_of, raises, rows, settings
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.sockets import pair
 from tests.python._programs.tables import FETCH, INSERT, Engine, MetadataLock, Table, idle
@@ -77,6 +77,8 @@ def load() -> None:
         f.read()
     a, b = pair("contract/pair")
     assert a.send(5) == b.recv(9) == 5
+    Rwlock(key_of("rwlock", "contract/tree")).do("read_lock")
+    Cond(key_of("cond", "contract/late")).late()
     key_of("thread", "contract/worker")
     worker = Worker()
     worker.do(m.use, 5)

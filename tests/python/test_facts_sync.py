@@ -42,7 +42,9 @@ from tests.python._programs.fresh_process import fresh_process
 RWLOCKS, CONDS, MUTEXES = "rwlock_instances", "cond_instances", "mutex_instances"
 RWLOCK, PRLOCK, SXLOCK, COND = "wait/synch/rwlock/", "wait/synch/prlock/", "wait/synch/sxlock/", "wait/synch/cond/"
 PR, SX = 256, 16  # PFS_RWLOCK_PR, PFS_RWLOCK_SX
-READ, WRITE, TRY_READ, TRY_WRITE, TIMED_READ, TIMED_WRITE, S, SX_LOCK, X, TRY_S, TRY_SX, TRY_X = range(1, 13)  # enum pfs_rwlock_op
+READ, WRITE, TRY_READ, TRY_WRITE, TIMED_READ, TIMED_WRITE, S, SX_LOCK, X, TRY_S, TRY_SX, TRY_X = range(
+    1, 13
+)  # enum pfs_rwlock_op
 OPERATIONS = {
     READ: "read_lock", WRITE: "write_lock", TRY_READ: "try_read_lock", TRY_WRITE: "try_write_lock", TIMED_READ: "read_lock",
     TIMED_WRITE: "write_lock", S: "shared_lock", SX_LOCK: "shared_exclusive_lock", X: "exclusive_lock", TRY_S: "try_shared_lock",
@@ -423,7 +425,9 @@ def test_A_every_operation_has_its_name_its_object_and_its_end() -> None:
     assert names_of(seen, "OBJECT_INSTANCE_BEGIN") == [tree.at] * 4 + [0x7000] * 12 + [changed.at]
     for row in seen:
         assert row["SOURCE"].startswith("driver.c:")
-        assert {row[c] for c in ("OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME", "NUMBER_OF_BYTES", "FLAGS")} == {None}
+        assert {row[c] for c in ("OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME", "NUMBER_OF_BYTES", "FLAGS")} == {
+            None
+        }
         assert row["TIMER_END"] - row["TIMER_START"] == row["TIMER_WAIT"]
     assert holders(SXLOCK + "h/page") == (None, 0)
 

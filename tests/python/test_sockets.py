@@ -271,5 +271,3 @@ def test_event_loop_takes_our_sockets() -> None:
     assert asyncio.run(talk()) == b"hello\n"
     assert summary(full("test/OTHER"))["SUM_NUMBER_OF_BYTES_READ"] == 6
     assert len(instances(full("test/OTHER"))) == 0
-
-

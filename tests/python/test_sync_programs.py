@@ -69,7 +69,9 @@ def test_a_forked_child_holds_the_read_locks_of_its_thread(build: Build, tmp_pat
 @pytest.mark.parametrize("disabled", [False, True])
 def test_cpp_classes_do_as_those_of_std(disabled: bool, build: Build, tmp_path: Path) -> None:  # noqa: F811
     program = build("raii_sync", disabled)
-    done = subprocess.run([program], input="\n", env=environment(tmp_path), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [program], input="\n", env=environment(tmp_path), capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "result ok" in done.stdout
 
@@ -105,8 +107,20 @@ def test_headers_compile_where_they_are_easily_misread(disabled: bool, tmp_path:
     library = pfs.get_library_dir()
     link = ["-DPFS_DISABLE"] if disabled else [f"-L{library}", f"-Wl,-rpath,{library}", "-lperfschema"]
     for source in sorted((ROOT / "tests/cpp/compile").iterdir()):
-        compiler = ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=c99" if "c99" in source.name else "-std=c11"]
-        flags = [f"-I{pfs.get_include()}", "-Wall", "-Wextra", "-pedantic", "-Werror", str(source), "-o", str(tmp_path / source.stem), *link]
+        compiler = (
+            ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=c99" if "c99" in source.name else "-std=c11"]
+        )
+        flags = [
+            f"-I{pfs.get_include()}",
+            "-Wall",
+            "-Wextra",
+            "-pedantic",
+            "-Werror",
+            str(source),
+            "-o",
+            str(tmp_path / source.stem),
+            *link,
+        ]
         done = subprocess.run([*compiler, *flags, "-lpthread"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         run(tmp_path / source.stem, cwd=tmp_path)
@@ -119,6 +133,10 @@ def test_header_asks_for_nothing(standard: str, disabled: bool, tmp_path: Path) 
     (tmp_path / "empty.c").write_text("#include <perfschema/pfs.h>\nint main(void) { return sizeof(pfs_cond_t) == 0; }\n")
     flags = [f"-std={standard}", "-pedantic", "-Wall", "-Wextra", "-Werror", *(["-DPFS_DISABLE"] if disabled else [])]
     done = subprocess.run(
-        ["gcc", *flags, f"-I{pfs.get_include()}", "-c", "empty.c", "-o", "empty.o"], cwd=tmp_path, capture_output=True, text=True, check=False
+        ["gcc", *flags, f"-I{pfs.get_include()}", "-c", "empty.c", "-o", "empty.o"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -30,7 +30,17 @@ MUTEX, FILE = "wait/synch/mutex/", "wait/io/file/"
 NO_SPINS = 0xFFFFFFFF
 EBUSY = errno.EBUSY
 
-_POINTER = ("mutex_new", "own_new", "own_begin", "rwlock_new", "cond_new", "ownrw_new", "ownrw_begin", "owncond_new", "owncond_begin")
+_POINTER = (
+    "mutex_new",
+    "own_new",
+    "own_begin",
+    "rwlock_new",
+    "cond_new",
+    "ownrw_new",
+    "ownrw_begin",
+    "owncond_new",
+    "owncond_begin",
+)
 _LONG = ("read", "pread", "write", "lseek", "tell")
 _ARGUMENTS: dict[str, list[Any]] = {
     "read": [ctypes.c_int, ctypes.c_size_t],
