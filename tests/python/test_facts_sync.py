@@ -1,4 +1,5 @@
-"""rwlocks, prlocks, sxlocks and conditions: SEMANTICS H2 to H4, and A, C, F where these families differ. Each test runs in a process of its own."""
+"""rwlocks, prlocks, sxlocks and conditions: SEMANTICS H2 to H4, and A, C, F where these families differ. Each test runs in a
+process of its own."""
 
 from __future__ import annotations
 
@@ -161,7 +162,8 @@ def test_H2_sxlock_an_SX_or_X_is_the_writer_and_S_are_the_readers() -> None:
 @fresh_process()
 @pytest.mark.parametrize("how", ["instrument", "thread", "global_instrumentation"])
 def test_H2_locks_taken_unseen_are_never_counted_and_seen_ones_are_counted_down(how: str) -> None:
-    """H2: what was read-locked while the instrument, the thread or everything was off is not in the count, also not when it is on again;
+    """H2: what was read-locked while the instrument, the thread or everything was off is not in the count, also not when it
+    is on again;
     what was counted before is counted down while it is off."""
     tree, name = rwlock(), RWLOCK + "h/tree"
 
@@ -310,7 +312,8 @@ def test_H3_the_owner_is_right_where_the_condition_or_the_mutex_is_disabled(disa
 
 @fresh_process()
 def test_H3_a_cancelled_wait_ends_and_the_mutex_is_its_holders_in_the_cleanup() -> None:
-    """H1, H3: the thread that is cancelled in a wait has the mutex when its handlers run, and so says the row; its event has an end."""
+    """H1, H3: the thread that is cancelled in a wait has the mutex when its handlers run, and so says the row; its event has
+    an end."""
     mutex, changed = Mutex("h/LOCK_changed"), Cond(key_of("cond", "h/changed"))
     seen = (ctypes.c_uint64 * 3)()
     for n in range(1, 4):
@@ -378,7 +381,8 @@ def test_H4_a_destroyed_object_leaves_its_numbers_to_its_class(kind: str) -> Non
 
 @fresh_process()
 def test_H4_a_wait_that_ends_after_its_condition_died_counts_for_the_class() -> None:
-    """H4: whoever was woken may destroy the condition before the others have returned; also after a TRUNCATE, and with a new condition in its place."""
+    """H4: whoever was woken may destroy the condition before the others have returned; also after a TRUNCATE, and with a new
+    condition in its place."""
     key, name, waiter = key_of("cond", "h/short"), COND + "h/short", Worker()
     for truncate in (False, True):
         for known in (False, True):  # the thread has counted on the condition before
@@ -485,7 +489,8 @@ def test_A11_an_operation_keeps_what_it_began_with() -> None:
 
 @fresh_process()
 def test_C_the_flag_of_a_registration_chooses_the_family() -> None:
-    """C1, C3: PFS_RWLOCK_PR and PFS_RWLOCK_SX; both is refused; the same short name may be of all three families, with keys of its own."""
+    """C1, C3: PFS_RWLOCK_PR and PFS_RWLOCK_SX; both is refused; the same short name may be of all three families, with keys
+    of its own."""
     keys = [key_of("rwlock", "c/lock", flags) for flags in (0, PR, SX)]
     assert len(set(keys)) == 3
     assert [key_of("rwlock", "c/lock", flags) for flags in (SX, PR, 0)] == keys[::-1]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import pfs
-from tests.conftest import ROOT
-from tests.python.test_programs import Build, build, count, environment, rows, run, status_of, talking  # noqa: F401
+from tests.conftest import ROOT, Build
+from tests.python.test_programs import count, environment, rows, run, status_of, talking
 
 RWLOCKS = "rwlock_instances"
 
@@ -22,8 +22,9 @@ def readers(segment: str, name: str = "a") -> int:
     return int(found[0]["READ_LOCKED_BY_COUNT"])
 
 
-def test_a_lock_released_after_its_thread_has_ended_is_counted_down(build: Build, tmp_path: Path) -> None:  # noqa: F811
-    """H2: a destructor that runs when pfs has forgotten the thread; a lock that nobody releases stays held, and is not taken for another's."""
+def test_a_lock_released_after_its_thread_has_ended_is_counted_down(build: Build, tmp_path: Path) -> None:
+    """H2: a destructor that runs when pfs has forgotten the thread; a lock that nobody releases stays held, and is not taken
+    for another's."""
     with talking(build("sync_life"), "ends", folder=tmp_path) as program:
         program.until("released_late")
         segment = program.said["segment"]
@@ -34,7 +35,7 @@ def test_a_lock_released_after_its_thread_has_ended_is_counted_down(build: Build
         assert count(segment, "wait/synch/rwlock/life/a") == 3 + 1 + 2
 
 
-def test_read_locks_of_signal_handlers_do_not_disturb_the_count(build: Build, tmp_path: Path) -> None:  # noqa: F811
+def test_read_locks_of_signal_handlers_do_not_disturb_the_count(build: Build, tmp_path: Path) -> None:
     """H2: handlers come within rdlock and unlock, and lock the same lock; what they could not record is in locker_lost."""
     with talking(build("sync_life"), "signals", folder=tmp_path) as program:
         program.until("held")
@@ -48,7 +49,7 @@ def test_read_locks_of_signal_handlers_do_not_disturb_the_count(build: Build, tm
         assert readers(segment) == readers(segment, "b") == 0
 
 
-def test_a_forked_child_holds_the_read_locks_of_its_thread(build: Build, tmp_path: Path) -> None:  # noqa: F811
+def test_a_forked_child_holds_the_read_locks_of_its_thread(build: Build, tmp_path: Path) -> None:
     """H2: the child's copy of the lock is held by the forking thread, and so says its table; the parent's does not move."""
     with talking(build("sync_life"), "fork", folder=tmp_path) as program:
         for name, held, held_b in (("child", 2, 0), ("child_released", 1, 1), ("child_free", 0, 0)):
@@ -67,7 +68,7 @@ def test_a_forked_child_holds_the_read_locks_of_its_thread(build: Build, tmp_pat
 
 
 @pytest.mark.parametrize("disabled", [False, True])
-def test_cpp_classes_do_as_those_of_std(disabled: bool, build: Build, tmp_path: Path) -> None:  # noqa: F811
+def test_cpp_classes_do_as_those_of_std(disabled: bool, build: Build, tmp_path: Path) -> None:
     program = build("raii_sync", disabled)
     done = subprocess.run(
         [program], input="\n", env=environment(tmp_path), capture_output=True, text=True, timeout=120, check=False
@@ -76,7 +77,7 @@ def test_cpp_classes_do_as_those_of_std(disabled: bool, build: Build, tmp_path: 
     assert "result ok" in done.stdout
 
 
-def test_cpp_source_is_the_callers_line(build: Build, tmp_path: Path) -> None:  # noqa: F811
+def test_cpp_source_is_the_callers_line(build: Build, tmp_path: Path) -> None:
     """A9: guards and conditions show the line of whoever wrote them, also where a condition takes its lock again."""
     with talking(build("raii_sync"), folder=tmp_path) as talker:
         segment = talker.until("segment")
