@@ -6,10 +6,10 @@
 namespace perfschema {
 namespace {
 
-constexpr uint32_t kLanes = 16;
+constexpr uint32_t kQueues = 16;
 
-// A place of a lane. `turn` says whose turn it is, relative to the position p that uses the place: 0 (free for the giver of p), 1 (filled
-// for the taker of p); the taker leaves it at the size of the lane = 0 for position p + size. Stored minus p, so that zero bytes are an empty lane.
+// A place of a queue. `turn` says whose turn it is, relative to the position p that uses the place: 0 (free for the giver of p), 1 (filled
+// for the taker of p); the taker leaves it at the size of the queue = 0 for position p + size. Stored minus p, so that zero bytes are an empty queue.
 struct Place {
   HalfWord turn;
   HalfWord chunk;
@@ -18,30 +18,30 @@ struct Place {
 
 // A bounded queue of many givers and takers (D. Vyukov's algorithm): a position is claimed by compare-exchange, handed over by its turn.
 // Threads: any thread.
-struct alignas(128) Lane {
+struct alignas(128) Queue {
   alignas(64) HalfWord tail;  // next position to give to
   alignas(64) HalfWord head;  // next position to take from
   alignas(64) Place* places;
 };
 
-Lane lanes[kLanes];
-uint32_t places_per_lane = 0;  // a power of two
+Queue queues[kQueues];
+uint32_t places_per_queue = 0;  // a power of two
 uint64_t pool_chunks = 0;
 
 uint32_t TurnOf(const Place& place, uint32_t index) { return place.turn.load(kAcquire) + index; }
 
-bool Give(Lane& lane, uint32_t chunk, uint64_t now) {
-  uint32_t position = lane.tail.load(kRelaxed);
+bool Give(Queue& queue, uint32_t chunk, uint64_t now) {
+  uint32_t position = queue.tail.load(kRelaxed);
   for (;;) {
-    const uint32_t index = position & (places_per_lane - 1);
-    Place& place = lane.places[index];
+    const uint32_t index = position & (places_per_queue - 1);
+    Place& place = queue.places[index];
     const auto ahead = static_cast<int32_t>(TurnOf(place, index) - position);
     if (ahead < 0) return false;  // full
     if (ahead > 0) {
-      position = lane.tail.load(kRelaxed);
+      position = queue.tail.load(kRelaxed);
       continue;
     }
-    if (!lane.tail.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
+    if (!queue.tail.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
     place.chunk.store(chunk, kRelaxed);
     place.given.store(now, kRelaxed);
     place.turn.store(position + 1 - index, kRelease);  // pairs with TurnOf in Take: the chunk and all stores to it
@@ -49,30 +49,30 @@ bool Give(Lane& lane, uint32_t chunk, uint64_t now) {
   }
 }
 
-uint32_t Take(Lane& lane) {
-  uint32_t position = lane.head.load(kRelaxed);
+uint32_t Take(Queue& queue) {
+  uint32_t position = queue.head.load(kRelaxed);
   for (;;) {
-    const uint32_t index = position & (places_per_lane - 1);
-    Place& place = lane.places[index];
+    const uint32_t index = position & (places_per_queue - 1);
+    Place& place = queue.places[index];
     const auto ahead = static_cast<int32_t>(TurnOf(place, index) - (position + 1));
     if (ahead < 0) return 0;  // empty
     if (ahead > 0) {
-      position = lane.head.load(kRelaxed);
+      position = queue.head.load(kRelaxed);
       continue;
     }
-    if (!lane.head.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
+    if (!queue.head.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
     const uint32_t chunk = place.chunk.load(kRelaxed);
-    place.turn.store(position + places_per_lane - index, kRelease);  // pairs with TurnOf in Give
+    place.turn.store(position + places_per_queue - index, kRelease);  // pairs with TurnOf in Give
     return chunk;
   }
 }
 
-// When the lane's oldest chunk was given; 0 = the lane is empty. A guess: it may be gone by now.
-uint64_t OldestIn(const Lane& lane) {
-  const uint32_t position = lane.head.load(kRelaxed);
-  if (position == lane.tail.load(kRelaxed)) return 0;
-  const uint32_t index = position & (places_per_lane - 1);
-  const Place& place = lane.places[index];
+// When the queue's oldest chunk was given; 0 = the queue is empty. A guess: it may be gone by now.
+uint64_t OldestIn(const Queue& queue) {
+  const uint32_t position = queue.head.load(kRelaxed);
+  if (position == queue.tail.load(kRelaxed)) return 0;
+  const uint32_t index = position & (places_per_queue - 1);
+  const Place& place = queue.places[index];
   return TurnOf(place, index) == position + 1 ? place.given.load(kRelaxed) : 0;
 }
 
@@ -99,15 +99,15 @@ uint32_t TakeFresh() {
   return chunk;
 }
 
-// The oldest chunk of another lane, if it is clearly older than the own lane's. Another lane each time.
-uint32_t TakeIfOlder(ThreadState& thread, const Lane& own, uint64_t now) {
+// The oldest chunk of another queue, if it is clearly older than the own queue's. Another queue each time.
+uint32_t TakeIfOlder(ThreadState& thread, const Queue& own, uint64_t now) {
   const uint64_t own_oldest = OldestIn(own);
   const uint64_t own_age = own_oldest == 0 ? 0 : now - own_oldest;
-  for (uint32_t tried = 0; tried < kLanes; ++tried) {
-    Lane& other = lanes[thread.lane_to_look % kLanes];
+  for (uint32_t tried = 0; tried < kQueues; ++tried) {
+    Queue& other = queues[thread.queue_to_look % kQueues];
     const uint64_t oldest = &other == &own ? 0 : OldestIn(other);
     if (oldest != 0 && now - oldest > own_age + own_age / 8) return Take(other);
-    ++thread.lane_to_look;
+    ++thread.queue_to_look;
     if (oldest != 0) break;
   }
   return 0;
@@ -118,35 +118,35 @@ uint32_t TakeIfOlder(ThreadState& thread, const Lane& own, uint64_t now) {
 bool StartChunkPool() {
   pool_chunks = ChunksInPool(static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::events_waits_history_long_size)));
   const uint64_t all = g_runtime.segment.array(ArrayId::kWaitChunks).capacity;
-  places_per_lane = 64;
-  while (places_per_lane < pool_chunks + 64 || places_per_lane * kLanes < all * 2) places_per_lane *= 2;
-  const size_t bytes = static_cast<size_t>(kLanes) * places_per_lane * sizeof(Place);
+  places_per_queue = 64;
+  while (places_per_queue < pool_chunks + 64 || places_per_queue * kQueues < all * 2) places_per_queue *= 2;
+  const size_t bytes = static_cast<size_t>(kQueues) * places_per_queue * sizeof(Place);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  for (uint32_t i = 0; i < kLanes; ++i) lanes[i].places = static_cast<Place*>(memory) + static_cast<size_t>(i) * places_per_lane;
+  for (uint32_t i = 0; i < kQueues; ++i) queues[i].places = static_cast<Place*>(memory) + static_cast<size_t>(i) * places_per_queue;
   return true;
 }
 
 void EmptyChunkPool() {
-  // Another thread may have been in the middle of a give or take when fork() copied the lanes: nothing of them is worth keeping.
-  madvise(lanes[0].places, static_cast<size_t>(kLanes) * places_per_lane * sizeof(Place), MADV_DONTNEED);
-  for (Lane& lane : lanes) {
-    lane.head.store(0, kRelaxed);
-    lane.tail.store(0, kRelaxed);
+  // Another thread may have been in the middle of a give or take when fork() copied the queues: nothing of them is worth keeping.
+  madvise(queues[0].places, static_cast<size_t>(kQueues) * places_per_queue * sizeof(Place), MADV_DONTNEED);
+  for (Queue& queue : queues) {
+    queue.head.store(0, kRelaxed);
+    queue.tail.store(0, kRelaxed);
   }
 }
 
-void GiveChunk(uint32_t lane, uint32_t chunk, uint64_t now) {
-  while (!Give(lanes[lane % kLanes], chunk, now)) ++lane;  // all lanes together hold twice as many chunks as there are
+void GiveChunk(uint32_t queue, uint32_t chunk, uint64_t now) {
+  while (!Give(queues[queue % kQueues], chunk, now)) ++queue;  // all queues together hold twice as many chunks as there are
 }
 
 uint32_t TakeChunk(ThreadState& thread, uint64_t now) {
   if (MayGrow()) {
     if (const uint32_t chunk = TakeFresh(); chunk != 0) return chunk;
   }
-  Lane& own = lanes[thread.slot % kLanes];
+  Queue& own = queues[thread.slot % kQueues];
   // A look costs both threads some misses, so it is rare; but it comes before the thread has written its own oldest quarter again, which
-  // is what the pool is larger than the history. Others may have emptied the lane meanwhile.
+  // is what the pool is larger than the history. Others may have emptied the queue meanwhile.
   const uint32_t quarter = (own.tail.load(kRelaxed) - own.head.load(kRelaxed)) / 4;
   if (thread.takes_to_look > quarter) thread.takes_to_look = quarter;
   if (thread.takes_to_look == 0) {
@@ -156,8 +156,8 @@ uint32_t TakeChunk(ThreadState& thread, uint64_t now) {
     --thread.takes_to_look;
   }
   if (const uint32_t chunk = Take(own); chunk != 0) return chunk;
-  for (Lane& lane : lanes) {
-    if (const uint32_t chunk = Take(lane); chunk != 0) return chunk;
+  for (Queue& queue : queues) {
+    if (const uint32_t chunk = Take(queue); chunk != 0) return chunk;
   }
   return 0;
 }

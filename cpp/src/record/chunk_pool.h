@@ -1,8 +1,8 @@
 // record/chunk_pool.h: chunks of finished records on their way to be written again, the oldest first.
 //
 // One queue for all threads would hand every chunk to another core: a miss on each line that is written, and two threads slower than
-// one. So the pool has lanes. A thread gives to and takes from the lane of its slot, and now and then compares that lane's oldest chunk with
-// another lane's: if the other is clearly older (its thread is slower, or gone) it takes that one. What is kept is the newest of the
+// one. So the pool has queues. A thread gives to and takes from the queue of its slot, and now and then compares that queue's oldest chunk with
+// another queue's: if the other is clearly older (its thread is slower, or gone) it takes that one. What is kept is the newest of the
 // whole process, within a quarter that ChunksInPool adds.
 #pragma once
 
@@ -17,9 +17,9 @@ bool StartChunkPool();
 // In a forked child: all chunks are gone.
 void EmptyChunkPool();
 
-// Puts a chunk last in its lane. `now`: the cycle counter, about.
+// Puts a chunk last in its queue. `now`: the cycle counter, about.
 // Threads: any thread.
-void GiveChunk(uint32_t lane, uint32_t chunk, uint64_t now);
+void GiveChunk(uint32_t queue, uint32_t chunk, uint64_t now);
 // The chunk to write next, 0 if there is none.
 // Threads: any thread; `thread` is the caller.
 uint32_t TakeChunk(ThreadState& thread, uint64_t now);

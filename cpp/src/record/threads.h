@@ -55,8 +55,8 @@ struct ThreadState {
   // Every chunk.
   uint32_t chunk;              // the one being written, 0 = none
   uint64_t chunks_taken;
-  uint32_t takes_to_look;      // until the pool looks into another lane, and which
-  uint32_t lane_to_look;
+  uint32_t takes_to_look;      // until the pool looks into another queue, and which
+  uint32_t queue_to_look;
   uint32_t held_count;
   static constexpr uint32_t kMaxHeld = 32 + 4 * kMaxNestedWaits;
   HeldChunk held[kMaxHeld];

@@ -427,7 +427,7 @@ struct ShmSource {
 // ---- Event records -------------------------------------------------------------------------------------------------------------
 //
 //   pool of chunks of 32 records        who may store
-//   free, or in a lane of the pool  nobody
+//   free, or in a queue of the pool  nobody
 //   owned by a thread               that thread, without asking
 //
 // A chunk gets a new lap each time it is taken. A record belongs to its chunk's present owner only if it carries the chunk's lap, so old
