@@ -7,6 +7,7 @@ namespace bench {
 namespace {
 
 constexpr size_t kBytes = 64;
+constexpr int kIterations = 1'250;  // about two milliseconds, as the blocks of pread
 
 struct Pair {
   int bare[2];
@@ -60,13 +61,13 @@ void Recording(benchmark::State& state, int events) {
 }
 
 benchmark::internal::Benchmark* Add(const char* name, void (*run)(benchmark::State&)) {
-  return benchmark::RegisterBenchmark(name, run)->Iterations(kReadIterations)->UseRealTime();
+  return benchmark::RegisterBenchmark(name, run)->Iterations(kIterations)->UseRealTime();
 }
 
 template <Recorded kWhat>
 void AddRecording(const char* name) {
   benchmark::RegisterBenchmark(name, Recording, kWhat != Recorded::kNothing ? 2 : 0)
-      ->Iterations(kReadIterations)
+      ->Iterations(kIterations)
       ->UseRealTime()
       ->Setup(SetUp<kWhat>);
 }

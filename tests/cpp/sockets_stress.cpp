@@ -193,7 +193,9 @@ void Churn(int threads, std::chrono::milliseconds time) {
   uint64_t frames = 0;
   for (const auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end; ++frames) {
     const Log now = Shown();
-    for (int kind = 0; kind < kKinds; ++kind) EXPECT_TRUE(last.kinds[kind].IsBefore(now.kinds[kind])) << last.kinds[kind] << " then " << now.kinds[kind];
+    for (int kind = 0; kind < kKinds; ++kind) {
+      EXPECT_TRUE(last.kinds[kind].IsBefore(now.kinds[kind])) << last.kinds[kind] << " then " << now.kinds[kind];
+    }
     last = now;
   }
   stop.store(true);

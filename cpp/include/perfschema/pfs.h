@@ -24,8 +24,9 @@
  *     evaluate each argument once and have no address. For a function pointer write a function of your own around the macro.
  *     `file` must live as long as the program: a literal.
  *  8. Names that end in '_' belong to the headers.
- *  9. Files are found by descriptor: every call on a descriptor (or a FILE* with one) that pfs_open, pfs_fopen ... or pfs_file_bind gave a
- *     name is an event; on other descriptors it is the plain call. Close what pfs opened with pfs_close or pfs_fclose, else the number keeps the name.
+ *  9. Files, and sockets (socket.h), are found by descriptor: every call on a descriptor (or a FILE* with one) that pfs_open, pfs_fopen ... or
+ *     pfs_file_bind gave a name is an event; on other descriptors it is the plain call. Close what pfs opened with pfs_close or pfs_fclose,
+ *     else the number keeps the name.
  * 10. -DPFS_DISABLE makes every wrapper the plain call and needs no library; keys are evaluated and stay 0. Objects keep their layout.
  *     Calls that the C library declares only on request (_GNU_SOURCE, _POSIX_C_SOURCE) then need that request, as the plain call does.
  * 11. No C++ exception leaves a function.

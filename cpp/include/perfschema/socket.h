@@ -111,13 +111,14 @@ PFS_API ssize_t pfs_recv_at(int fd, void* buffer, size_t size, int flags, PFS_SI
 PFS_API ssize_t pfs_sendto_at(int fd, const void* buffer, size_t size, int flags, PFS_CONST_ADDRESS_ to, socklen_t length, PFS_SITE_);
 /* ssize_t pfs_recvfrom(int fd, void* buffer, size_t size, int flags, struct sockaddr* from, socklen_t* length): recvfrom, bytes (READ). */
 PFS_API ssize_t pfs_recvfrom_at(int fd, void* buffer, size_t size, int flags, PFS_ADDRESS_ from, socklen_t* length, PFS_SITE_);
-/* ssize_t pfs_sendmsg(int fd, const struct msghdr* message, int flags): sendmsg (WRITE). Bytes are in the sums; NUMBER_OF_BYTES of the event is NULL. */
+/* ssize_t pfs_sendmsg(int fd, const struct msghdr* message, int flags): sendmsg (WRITE). NUMBER_OF_BYTES is NULL; the sums have the bytes. */
 PFS_API ssize_t pfs_sendmsg_at(int fd, const struct msghdr* message, int flags, PFS_SITE_);
 /* ssize_t pfs_recvmsg(int fd, struct msghdr* message, int flags): recvmsg (READ). Bytes as in pfs_sendmsg. */
 PFS_API ssize_t pfs_recvmsg_at(int fd, struct msghdr* message, int flags, PFS_SITE_);
 /* int pfs_sendmmsg(int fd, struct mmsghdr* messages, unsigned count, int flags): sendmsg (WRITE), one event with the bytes of all that were sent. */
 PFS_API int pfs_sendmmsg_at(int fd, struct mmsghdr* messages, unsigned count, int flags, PFS_SITE_);
-/* int pfs_recvmmsg(int fd, struct mmsghdr* messages, unsigned count, int flags, struct timespec* timeout): recvmsg (READ), one event with the bytes of all. */
+/* int pfs_recvmmsg(int fd, struct mmsghdr* messages, unsigned count, int flags, struct timespec* timeout): recvmsg (READ), one event with the
+ * bytes of all. */
 PFS_API int pfs_recvmmsg_at(int fd, struct mmsghdr* messages, unsigned count, int flags, struct timespec* timeout, PFS_SITE_);
 
 /* ---- The rest ------------------------------------------------------------------------------------------------------------------

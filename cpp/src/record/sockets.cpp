@@ -41,7 +41,8 @@ struct SocketName {
       case AF_INET6: {
         const auto& inet = reinterpret_cast<const sockaddr_in6&>(copy);
         // An old program's structure ends before the scope.
-        if (given >= offsetof(sockaddr_in6, sin6_scope_id)) SetInternet(AF_INET6, &inet.sin6_addr, inet.sin6_port, IN6_IS_ADDR_UNSPECIFIED(&inet.sin6_addr));
+        if (given < offsetof(sockaddr_in6, sin6_scope_id)) break;
+        SetInternet(AF_INET6, &inet.sin6_addr, inet.sin6_port, IN6_IS_ADDR_UNSPECIFIED(&inet.sin6_addr));
         break;
       }
       case AF_UNIX:
