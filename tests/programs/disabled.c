@@ -10,7 +10,8 @@
 #include <assert.h>
 #include <string.h>
 
-static pfs_key_t key_data = 7, key_lock = 7;
+static pfs_key_t key_data = 7, key_lock = 7, key_thread = 7;
+static pfs_thread_info_t threads[] = {{&key_thread, "worker", PFS_USER, NULL}};
 static pfs_file_info_t files[] = {{&key_data, "data", 0, "Input."}};
 static pfs_mutex_info_t mutexes[] = {{&key_lock, "LOCK", 0, NULL}};
 static pfs_mutex_t still = PFS_MUTEX_INITIALIZER;
@@ -21,8 +22,15 @@ static pfs_key_t key(void) {
   return key_data;
 }
 
+static void* start(void* argument) {
+  return pfs_thread_begin(key_thread, "disabled/worker", (const pfs_thread_origin_t*)argument) == PFS_OK ? argument : NULL;
+}
+
 int main(void) {
   pfs_mutex_t m;
+  pfs_thread_origin_t origin;
+  pthread_t thread;
+  void* result;
   pfs_wait_t wait;
   char buffer[4];
   int fd, ok;
@@ -36,6 +44,11 @@ int main(void) {
   pfs_mutex_wait_end(&wait, 0, 3);
   pfs_mutex_released(NULL);
   pfs_mutex_discard(NULL);
+  pfs_thread_describe(&origin);
+  ok = ok && pfs_register_thread("disabled", threads, 1) == PFS_OK && key_thread == 0 && pfs_thread_new(key_thread, &m, 1) == 0;
+  ok = ok && pfs_thread_create(key_thread, &thread, NULL, start, &origin) == 0 && pthread_join(thread, &result) == 0 && result == &origin;
+  ok = ok && pfs_thread_attach(0) == PFS_OK && pfs_thread_detach() == PFS_OK && pfs_thread_delete(0) == PFS_OK && pfs_thread_current() == 0;
+  pfs_thread_set_info("info", 4);
   fd = pfs_open(key(), "/dev/zero", O_RDONLY);
   ok = ok && fd >= 0 && evaluated == 1 && pfs_file_bind(key(), fd, "zero") == PFS_OK && evaluated == 2;
   pfs_file_unbind(fd);

@@ -110,7 +110,8 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
 
 
 @pytest.mark.parametrize(
-    "name", ["all_file_calls", "all_socket_calls", "all_sync_calls", "cancelled", "first_mutex", "sockets_cancelled", "tables"]
+    "name",
+    ["all_file_calls", "all_socket_calls", "all_sync_calls", "cancelled", "first_mutex", "sockets_cancelled", "spawned", "tables"],
 )
 def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
     outputs = []
@@ -127,7 +128,7 @@ def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build,
         assert output == outputs[0]
 
 
-@pytest.mark.parametrize("name", ["raii", "socket_class", "table_class"])
+@pytest.mark.parametrize("name", ["raii", "raii_threads", "socket_class", "table_class"])
 def test_classes_behave_as_those_of_the_standard_library(name: str, build: Build, tmp_path: Path) -> None:
     for disabled in (False, True):
         assert run(build(name, disabled), str(tmp_path), cwd=tmp_path) == f"{name}: ok\n"
@@ -347,6 +348,75 @@ def test_threads_that_end_leave_totals_and_give_back_their_slots(build: Build, t
         assert max(row["THREAD_ID"] for row in rows(segment, "threads", "THREAD_ID")) >= 2071
         state = status_of(segment)
         assert not {name: value for name, value in state.items() if value not in ("0", None)}
+    assert segments_in(tmp_path) == []
+
+
+def test_spawned_threads_know_their_parent_and_leave_their_numbers_to_its_account(build: Build, tmp_path: Path) -> None:
+    with talking(build("spawned"), "many", "400", folder=tmp_path) as program:
+        program.until("ready")
+        segment, lock = program.said["segment"], "wait/synch/mutex/spawned/LOCK"
+        assert count(segment, lock) == 800
+        assert count(segment, lock, "events_waits_summary_by_thread_by_event_name") == 0
+        by_account = rows(segment, "events_waits_summary_by_account_by_event_name", "USER", "HOST", "EVENT_NAME", "COUNT_STAR")
+        assert [(row["USER"], row["COUNT_STAR"]) for row in by_account if row["COUNT_STAR"]] == [("anna", 800)]
+        (account,) = [row for row in rows(segment, "accounts") if row["USER"] == "anna"]
+        assert (account["CURRENT_CONNECTIONS"], account["TOTAL_CONNECTIONS"]) == (1, 801)
+        assert len(rows(segment, "threads")) == 1
+        state = status_of(segment)
+        assert not {name: value for name, value in state.items() if value not in ("0", None)}
+
+
+def test_sessions_in_a_forked_child_are_those_of_the_parent_without_its_threads(build: Build, tmp_path: Path) -> None:
+    """G7, fork: what the forking thread has attached stays attached, all other sessions are there, attached to nobody; THREAD_IDs
+    are the same, numbers start at zero. In the parent nothing changes."""
+    with talking(build("sessions"), folder=tmp_path) as program:
+        program.until("child_ready")
+        said = program.said
+        program.until("attach_of_others")
+        own, first, second, third = (int(said[name]) for name in ("own", "first", "second", "third"))
+        lock = "wait/synch/mutex/sessions/LOCK"
+
+        def shown(segment: str) -> dict[int, tuple[int, str | None, bool]]:
+            counts = {
+                row["THREAD_ID"]: row["COUNT_STAR"]
+                for row in rows(segment, "events_waits_summary_by_thread_by_event_name")
+                if row["EVENT_NAME"] == lock
+            }
+            return {
+                row["THREAD_ID"]: (counts[row["THREAD_ID"]], row["PROCESSLIST_USER"], row["THREAD_OS_ID"] is not None)
+                for row in rows(segment, "threads")
+            }
+
+        assert said["child_current"] == said["first"]
+        assert (said["child_attach_of_others"], said["child_delete"], said["child_gone"], said["child_own"]) == (
+            "0",
+            "0",
+            "2",
+            "0",
+        )
+        new = int(said["child_new"])
+        assert shown(said["child_segment"]) == {
+            own: (16, None, True),
+            first: (4, "anna", False),
+            second: (8, "bob", False),
+            new: (0, None, False),
+        }
+        assert {row["USER"]: row["CURRENT_CONNECTIONS"] for row in rows(said["child_segment"], "accounts")} == {
+            None: 2,
+            "anna": 1,
+            "bob": 1,
+        }
+        assert count(said["child_segment"], lock) == 28
+        assert said["attach_of_others"] == "6"
+        program.go()
+        program.until("ready")
+        assert (said["child_exit"], said["attach_of_what_an_ended_thread_had"]) == ("0", "0")
+        assert shown(said["segment"]) == {
+            own: (1, None, False),
+            first: (8, "anna", False),
+            second: (8, "bob", True),
+            third: (0, None, False),
+        }
     assert segments_in(tmp_path) == []
 
 
