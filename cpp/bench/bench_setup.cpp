@@ -60,8 +60,11 @@ uint64_t Sum(const char* table_name, const char* key, const char* value, bool (*
 }  // namespace
 
 void Record(Recorded what) {
-  Update("setup_instruments", "wait/%/bench/%", "ENABLED", what >= Recorded::kCounts);
-  Update("setup_instruments", "wait/%/bench/%", "TIMED", what >= Recorded::kTimes);
+  // Nobody else in this process uses the instruments that there is one of.
+  for (const char* pattern : {"wait/%/bench/%", "wait/%/table/sql/handler", "wait/lock/metadata/sql/mdl", "idle"}) {
+    Update("setup_instruments", pattern, "ENABLED", what >= Recorded::kCounts);
+    Update("setup_instruments", pattern, "TIMED", what >= Recorded::kTimes);
+  }
   Update("setup_consumers", "events_waits_current", "ENABLED", what >= Recorded::kCurrent);
   Update("setup_consumers", "events_waits_history", "ENABLED", what >= Recorded::kHistory);
   Update("setup_consumers", "events_waits_history_long", "ENABLED", what >= Recorded::kAll);
@@ -69,7 +72,7 @@ void Record(Recorded what) {
 
 uint64_t CountedEvents() {
   return Sum("events_waits_summary_global_by_event_name", "EVENT_NAME", "COUNT_STAR",
-             [](const std::string& name) { return name.find("/bench/") != std::string::npos; });
+             [](const std::string& name) { return name.find("/bench/") != std::string::npos || name.find("/sql/") != std::string::npos || name == "idle"; });
 }
 
 uint64_t Losses() {

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   bench::RegisterFileBenchmarks();
   bench::RegisterSyncBenchmarks();
   bench::RegisterSocketBenchmarks();
+  bench::RegisterTableBenchmarks();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::AddCustomContext("pfs_version", pfs_version());

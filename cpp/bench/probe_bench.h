@@ -79,5 +79,6 @@ void RegisterMutexBenchmarks();
 void RegisterFileBenchmarks();
 void RegisterSyncBenchmarks();
 void RegisterSocketBenchmarks();
+void RegisterTableBenchmarks();
 
 }  // namespace bench

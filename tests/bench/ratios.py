@@ -129,6 +129,10 @@ def limits(result: Result) -> list[Limit]:
         times("read lock, everything on", "rdlock/all", "rdlock/floor", 1.25, "x floor"),
         times("write lock, timed", "wrlock/timed", "wrlock/floor", 1.25, "x floor"),
         times("wait for a condition, everything on", "cond/all", "cond/floor", 1.25, "x floor"),
+        times("copy of a row of 256 bytes, timed", "fetch/timed", "fetch/floor", 1.25, "x floor"),
+        times("spin lock as a lock on a table, timed", "table_lock/timed", "table_lock/floor", 1.25, "x floor"),
+        times("spin lock as a metadata lock, timed", "metadata/timed", "metadata/floor", 1.25, "x floor"),
+        times("poll of nothing as idle time, everything on", "idle/all", "idle/floor", 1.25, "x floor"),
         times("send and recv of 64 bytes on a socketpair, all on", "socket/all", "socket/floor", 1.25, "x floor"),
     ]
 

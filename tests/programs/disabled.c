@@ -53,6 +53,29 @@ int main(void) {
   ok = ok && fd >= 0 && evaluated == 1 && pfs_file_bind(key(), fd, "zero") == PFS_OK && evaluated == 2;
   pfs_file_unbind(fd);
   ok = ok && pfs_read(fd, buffer, sizeof buffer) == 4 && pfs_close(fd) == 0;
+  {
+    const char* const indexes[] = {"PRIMARY"};
+    pfs_table_t* table = pfs_table_open(PFS_OBJECT_TABLE, "s", "t", &m, indexes, 1);
+    pfs_metadata_lock_t* lock = pfs_metadata_lock_create(&m, PFS_OBJECT_SCHEMA, "s", NULL, NULL, PFS_METADATA_SHARED, PFS_METADATA_EXPLICIT, PFS_METADATA_PENDING);
+    ok = ok && table == NULL && lock == NULL && pfs_data_lock_register(NULL) == PFS_OK && pfs_data_lock_unregister(NULL) == PFS_OK;
+    ok = ok && pfs_table_io_begin(&wait, table, PFS_TABLE_FETCH, 0) == 0 && pfs_table_lock_begin(&wait, table, PFS_TABLE_READ_LOCK) == 0;
+    pfs_table_io_end(&wait, 1);
+    pfs_table_lock_end(&wait, 0);
+    pfs_table_bind(table);
+    pfs_table_unbind(table);
+    pfs_table_unlock(table);
+    pfs_table_unlock_internal(table);
+    pfs_table_unlock_external(table);
+    pfs_table_close(table);
+    pfs_table_drop(PFS_OBJECT_TABLE, "s", "t");
+    pfs_metadata_lock_set_status(lock, PFS_METADATA_GRANTED);
+    pfs_metadata_lock_set_duration(lock, PFS_METADATA_STATEMENT);
+    pfs_metadata_lock_set_type(lock, PFS_METADATA_EXCLUSIVE);
+    ok = ok && pfs_metadata_wait_begin(&wait, lock) == 0 && pfs_idle_begin(&wait) == 0;
+    pfs_metadata_wait_end(&wait, 0);
+    pfs_idle_end(&wait);
+    pfs_metadata_lock_destroy(lock);
+  }
   puts(ok ? "disabled: ok" : "disabled: FAILED");
   return !ok;
 }

@@ -46,6 +46,11 @@ typedef struct pfs_table {
   const uint32_t* flags; /* [0] for operations on rows, [1] for locks; as pfs_instance.flags */
 } pfs_table_t;
 
+/* A metadata lock, likewise. */
+typedef struct pfs_metadata_lock {
+  uint32_t flags;
+} pfs_metadata_lock_t;
+
 /* Bits of pfs_instance.flags. The object's events are looked at at all. */
 #define PFS_FLAG_ENABLED 1u
 /* Threads have counted operations of the object that lock no other thread out: a read lock that is let go may be one of them. Stays. */

@@ -24,8 +24,6 @@
 extern "C" {
 #endif
 
-typedef struct pfs_metadata_lock pfs_metadata_lock_t;
-
 /* LOCK_TYPE: the same words. */
 enum pfs_metadata_type {
   PFS_METADATA_INTENTION_EXCLUSIVE = 0,
@@ -83,7 +81,7 @@ PFS_API void pfs_metadata_wait_end_(pfs_wait_t* wait, int rc);
 
 static inline int pfs_metadata_wait_begin_at(pfs_wait_t* wait, pfs_metadata_lock_t* lock, PFS_SITE_) {
   wait->instance = NULL;
-  return lock != NULL ? pfs_metadata_wait_begin_(wait, lock, file, line) : 0;
+  return lock != NULL && pfs_flags_enabled(&lock->flags) ? pfs_metadata_wait_begin_(wait, lock, file, line) : 0;
 }
 
 static inline void pfs_metadata_wait_end(pfs_wait_t* wait, int rc) {

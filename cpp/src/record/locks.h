@@ -167,10 +167,6 @@ PFS_ALWAYS_INLINE int LockOperation(const LockProbe& probe, uint32_t flags, Oper
   return rc;
 }
 
-// Counted, not timed, not recorded: nothing need be known before the end.
-inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;
-constexpr bool IsCounted(uint32_t flags) { return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead)) == kCountedFlags; }
-
 // False: nothing was done, the general way must be gone.
 template <typename Operate>
 PFS_ALWAYS_INLINE bool CountedLockOperation(const LockProbe& probe, Operation operation, Operate operate, int* result) {

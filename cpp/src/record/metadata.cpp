@@ -70,20 +70,55 @@ void RefreshMetadataLocks() {
   }
 }
 
-bool BeginMetadataWait(Wait& wait, ShmMetadataLock& lock, const char* file, uint32_t line) {
-  const uint32_t flags = lock.flags.load(kRelaxed);
-  if ((flags & kFlagEnabled) == 0) return false;
+namespace {
+
+template <Mode kMode>
+PFS_ALWAYS_INLINE bool BeginMetadataWait(Wait& wait, const ShmMetadataLock& lock, uint32_t flags, const char* file, uint32_t line) {
+  if (kMode == Mode::kTimed || (kMode == Mode::kAny && (flags & kFlagCurrent) == 0)) return BeginWait<kMode>(wait, flags, ClassOfKey(Family::kMetadata, 1), Operation::kMetadataLock, 0, nullptr, 0);
   WaitDetails details;
   details.name = lock.name.load(kRelaxed);
   details.state_bits = details.name != 0 ? kRecordHasName | kRecordHasSchema : 0;
   details.name_version = lock.name_version.load(kRelaxed);
   details.type = static_cast<ObjectType>(lock.state.load(kRelaxed) & 0xff);
-  if (!BeginWait<Mode::kAny, true>(wait, flags, ClassOfKey(Family::kMetadata, 1), Operation::kMetadataLock, lock.identity.load(kRelaxed), file, line,
-                                   details)) {
-    return false;
+  details.outlives_call = true;
+  return BeginWait<kMode, true>(wait, flags, ClassOfKey(Family::kMetadata, 1), Operation::kMetadataLock, lock.identity.load(kRelaxed), file, line, details);
+}
+
+// AddToClass without a call where the thread's cell is the first of its list and of the present generation.
+PFS_ALWAYS_INLINE void AddToSingle(ThreadState& thread, uint32_t class_index, bool timed, uint64_t wait_ps) {
+  const uint32_t first = g_runtime.classes[class_index].lanes[0].head.load(kAcquire);
+  ShmCell& cell = g_runtime.cells[first];
+  if (__builtin_expect(first != 0 && cell.owner.load(kRelaxed) == thread.slot && cell.gen.load(kRelaxed) == Generation(ClassDomain(ResetGroup::kSync)), 1)) {
+    return AddOne(cell.seq, cell.stat, timed, wait_ps);
   }
-  KeepUntilEnd(wait);
-  return true;
+  AddToClass(thread, class_index, 0, timed, wait_ps, 0, 1);
+}
+
+template <Mode kMode>
+PFS_ALWAYS_INLINE void EndWithoutObject(const Wait& call) {
+  const Wait wait = call;  // in registers: the compiler need not read it again after each store
+  const EndedWait ended = EndWait<kMode>(wait);
+  const uint64_t nesting = CloseRecord<kMode == Mode::kTimed ? kMode : Mode::kAny, true>(wait, ended);
+  const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
+  AddToSingle(*wait.thread, wait.class_index, ended.timed, wait_ps);
+  AddToThreadCell(ThreadCell<kMode>(wait), ended.timed, wait_ps);
+  LeaveProbe(*wait.thread, nesting);
+}
+
+[[gnu::noinline]] bool BeginAny(Wait& wait, const ShmMetadataLock& lock, uint32_t flags, const char* file, uint32_t line) {
+  if (IsTimedOnly(flags)) return BeginMetadataWait<Mode::kTimed>(wait, lock, flags, file, line);
+  return (flags & kFlagEnabled) != 0 && BeginMetadataWait<Mode::kAny>(wait, lock, flags, file, line);
+}
+[[gnu::noinline]] void EndAny(const Wait& wait) {
+  IsTimedOnly(wait.flags) ? EndWithoutObject<Mode::kTimed>(wait) : EndWithoutObject<Mode::kAny>(wait);
+}
+
+}  // namespace
+
+bool BeginMetadataWait(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line) {
+  const uint32_t flags = lock.flags.load(kRelaxed);
+  if (__builtin_expect(!IsAllOn(flags), 0)) return BeginAny(wait, lock, flags, file, line);
+  return BeginMetadataWait<Mode::kAllOn>(wait, lock, flags, file, line);
 }
 
 bool BeginIdle(Wait& wait, const char* file, uint32_t line) {
@@ -92,18 +127,13 @@ bool BeginIdle(Wait& wait, const char* file, uint32_t line) {
   if ((flags & kFlagEnabled) == 0) return false;
   WaitDetails details;
   details.has_parent = false;
-  if (!BeginWait<Mode::kAny, true>(wait, flags, class_index, Operation::kIdle, 0, file, line, details)) return false;
-  KeepUntilEnd(wait);
-  return true;
+  details.outlives_call = true;
+  return BeginWait<Mode::kAny, true>(wait, flags, class_index, Operation::kIdle, 0, file, line, details);
 }
 
 void EndObjectlessWait(const Wait& wait) {
-  const EndedWait ended = EndWait<Mode::kAny>(wait);
-  const uint64_t nesting = CloseRecord<Mode::kAny, true>(wait, ended);
-  const uint64_t wait_ps = DurationOf<Mode::kAny>(wait, ended);
-  AddToClass(*wait.thread, wait.class_index, 0, ended.timed, wait_ps, 0, 1);
-  AddToThreadCell(ThreadCell<Mode::kAny>(wait), ended.timed, wait_ps);
-  LeaveProbe(*wait.thread, nesting);
+  if (__builtin_expect(!IsAllOn(wait.flags), 0)) return EndAny(wait);
+  EndWithoutObject<Mode::kAllOn>(wait);
 }
 
 }  // namespace perfschema

@@ -23,7 +23,7 @@ void ChangeMetadataLock(ShmMetadataLock& lock, uint32_t shift, uint32_t value);
 // Setup has changed: flag words of all metadata locks. REQUIRES: cold lock.
 void RefreshMetadataLocks();
 
-bool BeginMetadataWait(Wait& wait, ShmMetadataLock& lock, const char* file, uint32_t line);
+bool BeginMetadataWait(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line);
 bool BeginIdle(Wait& wait, const char* file, uint32_t line);
 // Of both.
 void EndObjectlessWait(const Wait& wait);

@@ -203,6 +203,7 @@ TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* co
         handle->type = table.type;
         handle->io_class = ClassOf(Family::kTableIo);
         handle->lock_class = ClassOf(Family::kTableLock);
+        handle->lock_table = (found->facts.load(kRelaxed) & kTableHasLocks) != 0 ? found : nullptr;
         handle->unindexed = FindIndex(*found, {});
         for (uint32_t i = 0; i < index_count; ++i) {
           const char* index = index_names[i];
@@ -213,7 +214,7 @@ TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* co
         row.identity.store(handle->identity, kRelease);
         row.owner_thread_id.store(thread == nullptr ? 0 : thread->thread_id, kRelease);
         row.owner_event_id.store(thread == nullptr ? 0 : CurrentEventId(*thread), kRelease);
-        row.locks.store(0, kRelease);
+        for (auto& lock : row.locks) lock.store(0, kRelease);
         row.type.store(static_cast<uint32_t>(handle->type), kRelease);
         row.name.store(handle->name, kRelease);
         row.name_version.store(handle->name_version, kRelease);

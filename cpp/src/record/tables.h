@@ -22,6 +22,7 @@ struct TableHandle : pfs_table {
   uint32_t name, name_version;
   ObjectType type;
   uint16_t io_class, lock_class;
+  ShmTable* lock_table;  // the table; nullptr = no room for statistics of its locks
   ShmIndex* unindexed;   // rows reached through no index; nullptr = no room for its statistics, as below
   uint32_t index_count;
   ShmIndex** indexes;    // behind this struct
@@ -52,40 +53,35 @@ void ReapplyObjectRules();
 uint32_t ObjectFacts(ObjectType type, std::string_view schema, std::string_view name);
 
 // INTERNAL_LOCK and EXTERNAL_LOCK of the handle's row. REQUIRES: called by whoever uses the handle.
-inline constexpr uint32_t kInternalLock = 0xff, kExternalLock = 0xff00;
 constexpr bool IsExternal(uint8_t lane) { return lane == kReadExternalLane || lane == kWriteExternalLane; }
-inline void ShowLock(TableHandle& handle, uint8_t lane) {
-  HalfWord& locks = handle.row->locks;
-  const uint32_t other = locks.load(kRelaxed) & (IsExternal(lane) ? kInternalLock : kExternalLock);
-  locks.store(other | (lane + 1u) << (IsExternal(lane) ? 8 : 0), kRelease);
+PFS_ALWAYS_INLINE void ShowLock(const TableHandle& handle, uint8_t lane) {
+  handle.row->locks[IsExternal(lane) ? 1 : 0].store(static_cast<uint16_t>(lane + 1), kRelease);
 }
-inline void HideLocks(TableHandle& handle, uint32_t which) {
-  HalfWord& locks = handle.row->locks;
-  locks.store(locks.load(kRelaxed) & ~which, kRelease);
-}
+inline void HideLock(const TableHandle& handle, bool is_external) { handle.row->locks[is_external ? 1 : 0].store(0, kRelease); }
 
 // ---- Waits -------------------------------------------------------------------------------------------------------------------------
 
 // A wait in progress, on the caller's stack.
 struct TableWait {
   Wait wait;
-  TableHandle* handle;
+  const TableHandle* handle;
   ShmIndex* index;  // of the rows
-  Operation operation;
+  uint8_t lane;
 };
 
 // `index` -1 = none. Rows are inserted through none (SEMANTICS L7).
-inline ShmIndex* IndexOfWait(const TableHandle& handle, Operation operation, int index) {
-  if (index < 0 || static_cast<uint32_t>(index) >= handle.index_count || operation == Operation::kInsert) return handle.unindexed;
+PFS_ALWAYS_INLINE ShmIndex* IndexOfWait(const TableHandle& handle, Operation operation, int index) {
+  if (static_cast<uint32_t>(index) >= handle.index_count || operation == Operation::kInsert) return handle.unindexed;
   return handle.indexes[index];
 }
 
 template <Mode kMode>
-PFS_ALWAYS_INLINE bool BeginTableWait(TableWait& call, TableHandle& handle, uint32_t flags, uint32_t class_index, Operation operation,
+PFS_ALWAYS_INLINE bool BeginTableWait(TableWait& call, const TableHandle& handle, uint32_t flags, uint32_t class_index, Operation operation,
                                       ShmIndex* index, const char* file, uint32_t line) {
   call.handle = &handle;
   call.index = index;
-  call.operation = operation;
+  call.lane = kOperations[static_cast<uint32_t>(operation)].lane;
+  if (kMode == Mode::kTimed || (kMode == Mode::kAny && (flags & kFlagCurrent) == 0)) return BeginWait<kMode>(call.wait, flags, class_index, operation, 0, nullptr, 0);
   WaitDetails details;
   details.state_bits = kRecordHasName | kRecordHasSchema;
   details.name = handle.name;
@@ -97,32 +93,38 @@ PFS_ALWAYS_INLINE bool BeginTableWait(TableWait& call, TableHandle& handle, uint
       details.index_name = static_cast<uint64_t>(name) << 32 | index->name_version.load(kRelaxed);
     }
   }
-  if (!BeginWait<kMode, true>(call.wait, flags, class_index, operation, handle.identity, file, line, details)) return false;
-  KeepUntilEnd(call.wait);
-  return true;
+  details.outlives_call = true;
+  return BeginWait<kMode, true>(call.wait, flags, class_index, operation, handle.identity, file, line, details);
 }
 
-inline ShmCellList* LanesOf(ShmIndex& index) { return index.lanes; }
-inline ShmCellList* LanesOf(ShmTable& table) { return table.lock_lanes; }
+// What a wait counts on: an index for rows, the table for locks. nullptr = no room for its statistics.
+struct RowsOf {
+  static constexpr ResetGroup kGroup = ResetGroup::kTableIo;
+  static constexpr CellKind kKind = CellKind::kIndex;
+  static ShmIndex* Object(const TableWait& call) { return call.index; }
+  static const HalfWord& Flags(const TableWait& call) { return call.handle->table->io_flags; }
+  static uint32_t IndexOf(const ShmIndex* index) { return static_cast<uint32_t>(index - g_runtime.indexes); }
+  static ShmCellList* Lanes(ShmIndex* index) { return index->lanes; }
+};
+struct LocksOf {
+  static constexpr ResetGroup kGroup = ResetGroup::kTableLock;
+  static constexpr CellKind kKind = CellKind::kTable;
+  static ShmTable* Object(const TableWait& call) { return call.handle->lock_table; }
+  static const HalfWord& Flags(const TableWait& call) { return call.handle->table->lock_flags; }
+  static uint32_t IndexOf(const ShmTable* table) { return static_cast<uint32_t>(table - g_runtime.tables); }
+  static ShmCellList* Lanes(ShmTable* table) { return table->lock_lanes; }
+};
 
-// `count` events that were one wait: to the thread's cell of the object; where that is dead, or has no statistics (nullptr), to its instrument.
-// `flags`: the word of the table that says whether it is dead.
-template <ResetGroup kGroup, typename Object>
-PFS_ALWAYS_INLINE void AddToTable(const TableWait& call, Object* object, const HalfWord& flags, bool timed, uint64_t wait_ps, uint64_t count) {
-  ThreadState& thread = *call.wait.thread;
-  const uint8_t lane = kOperations[static_cast<uint32_t>(call.operation)].lane;
+// `count` events that were one wait: to the thread's cell of the object; where that is dead, or has no statistics, to its instrument.
+template <typename Of>
+PFS_ALWAYS_INLINE void AddToTable(ThreadState& thread, const TableWait& call, bool timed, uint64_t wait_ps, uint64_t count) {
+  const uint8_t lane = call.lane;
+  const HalfWord& flags = Of::Flags(call);
+  auto* const object = Of::Object(call);
   if (__builtin_expect(object != nullptr && (flags.load(kRelaxed) & kFlagDead) == 0, 1)) {
-    constexpr bool kIsIndex = std::is_same_v<Object, ShmIndex>;
-    const Object* first;
-    if constexpr (kIsIndex) {
-      first = g_runtime.indexes;
-    } else {
-      first = g_runtime.tables;
-    }
-    const auto at = static_cast<uint32_t>(object - first);
-    ShmCell* const cell = FindCellAtHead(thread, kIsIndex ? CellKind::kIndex : CellKind::kTable, at, object->version, lane, LanesOf(*object)[lane], &flags);
+    ShmCell* const cell = FindCellAtHead(thread, Of::kKind, Of::IndexOf(object), object->version, lane, Of::Lanes(object)[lane], &flags);
     if (__builtin_expect(cell != nullptr, 1)) {
-      const uint32_t gen = Generation(ObjectDomain(kGroup));
+      const uint32_t gen = Generation(ObjectDomain(Of::kGroup));
       if (__builtin_expect(cell->gen.load(kRelaxed) != gen, 0)) return AddToCell(*cell, gen, timed, wait_ps, 0, count);
       return AddEvents(cell->seq, cell->stat, timed, wait_ps, count);
     }
@@ -131,38 +133,47 @@ PFS_ALWAYS_INLINE void AddToTable(const TableWait& call, Object* object, const H
   AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, 0, count);
 }
 
-// The end of any wait on a table: `count` events, `more_state_bits` for the record. `add(timed, wait_ps)` counts them on the object.
-template <Mode kMode, typename Add>
-PFS_ALWAYS_INLINE void EndTableWait(const TableWait& call, uint64_t count, uint64_t more_state_bits, Add add) {
-  const EndedWait ended = EndWait<kMode>(call.wait);
+// The same where nothing but the count is wanted.
+template <typename Of>
+PFS_ALWAYS_INLINE void EndCounted(const TableWait& call, uint64_t count) {
+  ThreadState& thread = *call.wait.thread;
+  const uint64_t nesting = thread.nesting;
+  EnterProbe(thread);
+  AddToTable<Of>(thread, call, false, 0, count);
+  AddToThreadCell(ThreadCell<Mode::kAny>(call.wait), false, 0, count);
+  LeaveProbe(thread, nesting);
+}
+
+// The end of any wait on a table: `count` events.
+template <Mode kMode, typename Of>
+PFS_ALWAYS_INLINE void EndTableWait(const TableWait& call, uint64_t count, uint64_t more_state_bits) {
+  const Wait wait = call.wait;  // in registers: the compiler need not read it again after each store
+  const EndedWait ended = EndWait<kMode>(wait);
   // Waits that begin and end in calls of their own may overlap: CloseRecord looks at all that Mode::kAny has to.
-  const uint64_t nesting = CloseRecord<Mode::kAny, true>(call.wait, ended, more_state_bits);
-  const uint64_t wait_ps = DurationOf<kMode>(call.wait, ended);
-  add(ended.timed, wait_ps);
-  AddToThreadCell(ThreadCell<kMode>(call.wait), ended.timed, wait_ps, count);
-  LeaveProbe(*call.wait.thread, nesting);
+  const uint64_t nesting = CloseRecord<kMode == Mode::kTimed ? kMode : Mode::kAny, true>(wait, ended, more_state_bits);
+  const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
+  ThreadState& thread = *wait.thread;
+  AddToTable<Of>(thread, call, ended.timed, wait_ps, count);
+  AddToThreadCell(ThreadCell<kMode>(wait), ended.timed, wait_ps, count);
+  LeaveProbe(thread, nesting);
 }
 
 // `rows` may be 0: the time counts, and no event.
 template <Mode kMode>
 PFS_ALWAYS_INLINE void EndTableIo(const TableWait& call, uint64_t rows) {
-  if (ShmWaitRecord* record = Anew(call.wait.record); record != nullptr && record->state.load(kRelaxed) == call.wait.begun_state) {
+  if (kMode == Mode::kAny && IsCounted(call.wait.flags)) return EndCounted<RowsOf>(call, rows);
+  if (ShmWaitRecord* record = kMode == Mode::kTimed ? nullptr : Anew(call.wait.record); record != nullptr && __builtin_expect(record->state.load(kRelaxed) == call.wait.begun_state, 1)) {
     record->bytes.store(rows, kRelease);
   }
-  EndTableWait<kMode>(call, rows, kRecordHasBytes, [&](bool timed, uint64_t wait_ps) {
-    AddToTable<ResetGroup::kTableIo>(call, call.index, call.handle->table->io_flags, timed, wait_ps, rows);
-  });
+  EndTableWait<kMode, RowsOf>(call, rows, kRecordHasBytes);
 }
 
 // is_held: the caller has the lock now, and the handle's row shows it.
 template <Mode kMode>
 PFS_ALWAYS_INLINE void EndTableLock(const TableWait& call, bool is_held) {
-  EndTableWait<kMode>(call, 1, 0, [&](bool timed, uint64_t wait_ps) {
-    if (is_held) ShowLock(*call.handle, kOperations[static_cast<uint32_t>(call.operation)].lane);
-    ShmTable* const table = call.handle->table;
-    const bool has_room = (table->facts.load(kRelaxed) & kTableHasLocks) != 0;
-    AddToTable<ResetGroup::kTableLock>(call, has_room ? table : nullptr, table->lock_flags, timed, wait_ps, 1);
-  });
+  if (is_held) ShowLock(*call.handle, call.lane);
+  if (kMode == Mode::kAny && IsCounted(call.wait.flags)) return EndCounted<LocksOf>(call, 1);
+  EndTableWait<kMode, LocksOf>(call, 1, 0);
 }
 
 }  // namespace perfschema

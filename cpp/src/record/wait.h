@@ -20,17 +20,25 @@ struct Wait {
   uint32_t class_index;
 };
 
-// Most events find everything on and timed by the cycle counter: for them the hot path is compiled once more, without the questions.
-enum class Mode { kAny, kAllOn };
+// Most events find everything on and timed by the cycle counter: for them the hot path is compiled once more, without the questions. And where
+// there are two calls to an event, once more for events that are timed by it and not recorded.
+enum class Mode { kAny, kAllOn, kTimed };
 inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread | kFlagCurrent;
 // `kind`: kFlagSocket if it is a socket that is asked for. One comparison finds whatever is not as usual.
 constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) {
   return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket)) == (kAllOnFlags | kind);
 }
+constexpr bool IsTimedOnly(uint32_t flags) {
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead)) == (kAllOnFlags & ~kFlagCurrent);
+}
+// Counted, not timed, not recorded: nothing need be known before the end.
+inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;
+constexpr bool IsCounted(uint32_t flags) { return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead)) == kCountedFlags; }
 // A multiplier of the cycle counter is at most 2^38 (1 GHz and faster) where Mode::kAllOn is used: setup gives slower ones kFlagSlowTimer.
 inline constexpr uint64_t kShortTicks = uint64_t{1} << 25;
 template <Mode kMode>
 constexpr bool Has(uint32_t flags, uint32_t flag) {
+  if (kMode == Mode::kTimed) return flag != kFlagCurrent;
   return kMode == Mode::kAllOn || (flags & flag) != 0;
 }
 
@@ -49,7 +57,7 @@ PFS_ALWAYS_INLINE void LeaveProbe(ThreadState& thread, uint64_t nesting) {
 
 template <Mode kMode>
 PFS_ALWAYS_INLINE uint64_t NowTicks(uint32_t flags) {
-  if (kMode == Mode::kAllOn || __builtin_expect((flags & kFlagSlowTimer) == 0, 1)) return ReadCycle();
+  if (kMode != Mode::kAny || __builtin_expect((flags & kFlagSlowTimer) == 0, 1)) return ReadCycle();
   return ReadSlowTimer(static_cast<TimerId>((flags & kFlagTimerMask) >> kFlagTimerShift));
 }
 
@@ -74,11 +82,13 @@ PFS_ALWAYS_INLINE T* Anew(T* pointer) {
 
 // A wait that outlives the call that begins it: what a longjmp leaves behind is its place on the caller's stack. One that lies elsewhere is
 // never taken for left.
-PFS_ALWAYS_INLINE void KeepUntilEnd(const Wait& wait) {
+PFS_ALWAYS_INLINE const void* PlaceOf(const Wait& wait) {
   const auto place = reinterpret_cast<uintptr_t>(&wait), stack = reinterpret_cast<uintptr_t>(StackMark());
   constexpr uintptr_t kStackBytes = 64u << 20, kNever = ~uintptr_t{0};
-  if (wait.record == nullptr) return;
-  wait.thread->wait_frames[wait.outer & ThreadState::kDepthMask] = reinterpret_cast<const void*>(place - stack < kStackBytes ? place : kNever);
+  return reinterpret_cast<const void*>(place - stack < kStackBytes ? place : kNever);
+}
+PFS_ALWAYS_INLINE void KeepUntilEnd(const Wait& wait) {
+  if (wait.record != nullptr) wait.thread->wait_frames[wait.outer & ThreadState::kDepthMask] = PlaceOf(wait);
 }
 
 struct WaitDetails {  // the second line of a record
@@ -89,6 +99,7 @@ struct WaitDetails {  // the second line of a record
   uint32_t name_version = 0;
   ObjectType type = ObjectType::kNone;  // OBJECT_TYPE, if it is not the family's
   uint64_t index_name = 0;              // granule << 32 | its version
+  bool outlives_call = false;           // PlaceOf(wait) is its place
   bool has_parent = true;               // false: no NESTING_EVENT_ID, whatever runs (SEMANTICS D6)
 };
 
@@ -124,7 +135,9 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     const uint64_t id = thread->event_id + 1;
     thread->event_id = id;
     thread->open_waits[depth] = record;
-    if constexpr (kMode == Mode::kAny || kDetailed) thread->wait_frames[depth] = StackMark();  // nobody jumps out of a plain lock call
+    if constexpr (kMode == Mode::kAny || kDetailed) {  // nobody jumps out of a plain lock call
+      thread->wait_frames[depth] = kDetailed && details.outlives_call ? PlaceOf(wait) : StackMark();
+    }
     // Release: a reader that still takes the record for its chunk's last owner's sees that the lap has changed.
     record->event_id.store(id, kRelease);
     record->end_info.store(0, kRelease);
@@ -145,7 +158,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
       __builtin_prefetch(record + 1, 1);
       __builtin_prefetch(&record[1].bytes, 1);
       state |= details.state_bits;
-      record->bytes.store(details.bytes, kRelease);
+      if ((details.state_bits & kRecordHasBytes) != 0) record->bytes.store(details.bytes, kRelease);
       record->flags_and_name.store(details.flags | static_cast<uint64_t>(details.name) << 32, kRelease);
       record->version_and_type.store(details.name_version | static_cast<uint64_t>(details.type) << 32, kRelease);
       if (details.index_name != 0) record->index_name.store(details.index_name, kRelease);
@@ -157,7 +170,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
   wait.record = record;
   if (Has<kMode>(flags, kFlagTimed)) {
     const uint64_t start = NowTicks<kMode>(flags);
-    if constexpr (kMode == Mode::kAny) wait.start_ticks = start;
+    if constexpr (kMode != Mode::kAllOn) wait.start_ticks = start;
     if (kMode == Mode::kAllOn || record != nullptr) record->start_ticks.store(start, kRelease);
   }
   if (kMode == Mode::kAllOn || record != nullptr) record->state.store(wait.begun_state, kRelease);  // publishes the open event; pairs with Snapshot
@@ -216,8 +229,9 @@ inline bool MayEnd(const Wait& wait) {
 // Completes and publishes the record. Returns what ThreadState::nesting becomes when the probe is left.
 template <Mode kMode, bool kDetailed = false>
 PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {
-  ShmWaitRecord* const record = Anew(wait.record);
   ThreadState& thread = *wait.thread;
+  if constexpr (kMode == Mode::kTimed) return thread.nesting & ~ThreadState::kInside;
+  ShmWaitRecord* const record = Anew(wait.record);
   uint64_t nesting = wait.outer;
   if constexpr (kMode == Mode::kAny || kDetailed) {
     // Not recorded, or gone: its chunk was taken away meanwhile (a child of fork(), a hold that overflowed).

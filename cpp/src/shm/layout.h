@@ -300,7 +300,7 @@ struct alignas(64) ShmTableHandle {
   HalfWord seq;       // of all but `locks`; cell.h
   Word identity;      // OBJECT_INSTANCE_BEGIN; link of the free list while free
   Word owner_thread_id, owner_event_id;  // 0 = only cached
-  HalfWord locks;     // lane of the internal lock + 1 | lane of the external lock + 1 << 8; 0 = unlocked
+  std::atomic<uint16_t> locks[2];  // lane + 1 of the internal lock and of the external one; 0 = unlocked
   HalfWord type;      // ObjectType
   HalfWord name, name_version;
 };

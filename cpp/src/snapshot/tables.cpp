@@ -95,14 +95,15 @@ Snapshot::Found Snapshot::ReadTableHandle(uint32_t index, TableHandleRow* row) c
   const ShmTableHandle* shm = table_handles_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    uint32_t table = 0, type = 0, name = 0, name_version = 0, locks = 0;
+    uint32_t table = 0, type = 0, name = 0, name_version = 0, internal_lock = 0, external_lock = 0;
     uint64_t thread_id = 0, event_id = 0;
     const bool whole = TryRead(shm->seq, [&] {
       table = shm->table.load(kAcquire);
       row->identity = shm->identity.load(kAcquire);
       thread_id = shm->owner_thread_id.load(kAcquire);
       event_id = shm->owner_event_id.load(kAcquire);
-      locks = shm->locks.load(kAcquire);
+      internal_lock = shm->locks[0].load(kAcquire);
+      external_lock = shm->locks[1].load(kAcquire);
       type = shm->type.load(kAcquire);
       name = shm->name.load(kAcquire);
       name_version = shm->name_version.load(kAcquire);
@@ -119,8 +120,8 @@ Snapshot::Found Snapshot::ReadTableHandle(uint32_t index, TableHandleRow* row) c
     row->name = parts.name;
     row->owner_thread_id = Number(thread_id);
     row->owner_event_id = Number(event_id);
-    row->internal_lock = Lane(locks & 0xff);
-    row->external_lock = Lane(locks >> 8);
+    row->internal_lock = Lane(internal_lock);
+    row->external_lock = Lane(external_lock);
     return Found::kRead;
   }
   return Found::kTorn;

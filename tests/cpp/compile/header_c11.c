@@ -29,6 +29,26 @@ int main(void) {
   pfs_mutex_wait_end(&wait, 0, 1); /* a second end does nothing */
   pfs_mutex_released(row);
   pfs_mutex_discard(row);
+  {
+    pfs_table_t* table = pfs_table_open(PFS_OBJECT_TABLE, NULL, "t", NULL, NULL, 0);
+    pfs_metadata_lock_t* lock = pfs_metadata_lock_create(NULL, PFS_OBJECT_GLOBAL, NULL, NULL, NULL, PFS_METADATA_SHARED, PFS_METADATA_STATEMENT, PFS_METADATA_PENDING);
+    static pfs_data_lock_inspector_t inspector = {"compile", NULL, NULL, NULL};
+    pfs_data_lock_t row_of = PFS_DATA_LOCK_INITIALIZER;
+    pfs_data_lock_wait_t wait_of = PFS_DATA_LOCK_WAIT_INITIALIZER;
+    if (row_of.transaction_id != PFS_NO_TRANSACTION || wait_of.blocking.transaction_id != PFS_NO_TRANSACTION) return 1;
+    if (pfs_data_lock_register(&inspector) != PFS_OK || pfs_data_lock_unregister(&inspector) != PFS_OK) return 1;
+    pfs_table_io_begin(&wait, table, PFS_TABLE_INSERT, PFS_NO_INDEX);
+    pfs_table_io_end(&wait, 1);
+    pfs_table_lock_begin(&wait, table, PFS_TABLE_WRITE_EXTERNAL);
+    pfs_table_lock_end(&wait, 1);
+    pfs_metadata_wait_begin(&wait, lock);
+    pfs_metadata_wait_end(&wait, 0);
+    pfs_idle_begin(&wait);
+    pfs_idle_end(&wait);
+    pfs_idle_end(&wait); /* a second end does nothing */
+    pfs_metadata_lock_destroy(lock);
+    pfs_table_close(table);
+  }
   fd = pfs_open(key_data, "/dev/null", O_RDWR);
   if (fd < 0) return 1;
   if (pfs_write(fd, buffer, sizeof buffer) != 2 || pfs_write(fd, (char[]){'c', 'd', 'e'}, 3) != 3 || pfs_read(fd, buffer, 1) != 0) return 1;
