@@ -111,7 +111,16 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
 
 @pytest.mark.parametrize(
     "name",
-    ["all_file_calls", "all_socket_calls", "all_sync_calls", "cancelled", "first_mutex", "sockets_cancelled", "spawned", "tables"],
+    [
+        "all_file_calls",
+        "all_socket_calls",
+        "all_sync_calls",
+        "cancelled",
+        "first_mutex",
+        "sockets_cancelled",
+        "spawned",
+        "tables",
+    ],
 )
 def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
     outputs = []
@@ -218,9 +227,7 @@ def test_a_compiled_out_program_needs_no_library(build: Build, tmp_path: Path) -
 
 
 def test_every_program_is_run_here() -> None:
-    text = Path(__file__).read_text() + "".join(
-        (Path(__file__).parent / f"test_{name}.py").read_text() for name in ("package", "sync_programs")
-    )
+    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     for path in PROGRAMS.glob("*.c*"):
         assert f'"{path.stem}"' in text, f"{path.name} is not built"
 
