@@ -116,7 +116,7 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
   entry.name_bytes = static_cast<uint32_t>(full_name.size());
   std::memcpy(entry.name, full_name.data(), full_name.size());
   entry.documentation_bytes = static_cast<uint32_t>(std::min(documentation.size(), sizeof entry.documentation));
-  std::memcpy(entry.documentation, documentation.data(), entry.documentation_bytes);
+  if (!documentation.empty()) std::memcpy(entry.documentation, documentation.data(), entry.documentation_bytes);
   entry.enabled.store((flags & kRegisterDisabled) != 0 ? 0 : 1, kRelaxed);
   const bool is_untimed = family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0;
   entry.timed.store(is_untimed ? 0 : 1, kRelaxed);
