@@ -16,10 +16,11 @@ namespace {
 
 constexpr char kMutexName[] = "wait/synch/mutex/live/truncated", kFileName[] = "wait/io/file/live/truncated";
 
+// That count events of mutexes, or of files.
 std::vector<std::string> Summaries() {
   std::vector<std::string> names;
   for (const TableFacts& table : AllTables()) {
-    if (table.name.find("summary") != table.name.npos && (table.operations & kTruncate) != 0) names.emplace_back(table.name);
+    if (table.name.starts_with("events_waits_summary_") || table.name.starts_with("file_summary_")) names.emplace_back(table.name);
   }
   return names;
 }
