@@ -78,7 +78,7 @@ def test_unknown_pattern_names_the_nearest() -> None:
 
 
 def test_bad_updates_raise_and_change_nothing() -> None:
-    before = [repr(table.save()._rows) for table in TABLES]
+    before = [table.save()._rows for table in TABLES]
     for call in (
         lambda: pfs.setup_instruments.update(A, enabled="MAYBE"),
         lambda: pfs.setup_timers.update("wait", timer_name="SUNDIAL"),
@@ -104,7 +104,11 @@ def test_bad_updates_raise_and_change_nothing() -> None:
                 refused("x")
         with pytest.raises(pfs.OperationNotAllowed):
             pfs.truncate(table.name)
-    assert before == [repr(table.save()._rows) for table in TABLES]
+    for table, old in zip(TABLES, before, strict=True):
+        new = table.save()._rows
+        # A thread of an earlier test may end meanwhile.
+        gone = set(old) - set(new) if table is pfs.threads else set()
+        assert {row: old[row] for row in old if row not in gone} == new
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
