@@ -1,6 +1,7 @@
 /* Signals in a program that is watched.
  *   signals timer     a 5 kHz timer whose handler locks a mutex of its own and writes to a pipe, while the program locks and reads; then one line: calls of the
  *                     handler, locks and writes of the program itself. Run with PFS_KEEP=1, the tables can be read afterwards
+ *   signals account   the same timer, whose handler locks its mutex and says what it does, while the program works for one user after the other
  *   signals jump      one lock; siglongjmp out of a blocking read, 20 times; after that 50 locks
  * Prints "name value" lines. */
 #define _GNU_SOURCE
@@ -70,6 +71,46 @@ static int timer(void) {
   return 0;
 }
 
+static void on_timer_of_account(int signal) {
+  (void)signal;
+  ++calls;
+  if (pfs_mutex_lock(&of_handler) != 0 || pfs_mutex_unlock(&of_handler) != 0) ++handler_bad;
+  pfs_thread_set_info("hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh", 40);
+}
+
+static int account(void) {
+  static const char* const users[] = {"anna", "bob", "eve"};
+  struct itimerval every = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+  struct sigaction action;
+  struct timespec start, now;
+  unsigned long locks = 0, switches = 0;
+  int i;
+  pfs_mutex_init(key_handler, &of_handler, NULL);
+  pfs_mutex_init(key_main, &of_main, NULL);
+  for (i = 0; i < 3; ++i) pfs_set_account(users[i], "desk"); /* each path once, as in timer() */
+  on_timer_of_account(0);
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_timer_of_account;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, NULL);
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  setitimer(ITIMER_REAL, &every, NULL);
+  do {
+    for (i = 0; i < 500; ++i) {
+      if (pfs_set_account(users[i % 3], "desk") != PFS_OK) ++handler_bad;
+      ++switches;
+      pfs_mutex_lock(&of_main);
+      pfs_mutex_unlock(&of_main);
+      ++locks;
+      pfs_thread_set_info("mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm", 64);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while (now.tv_sec - start.tv_sec < 2);
+  setitimer(ITIMER_REAL, &never, NULL);
+  printf("calls %d\nlocks %lu\nswitches %lu\nhandler_bad %lu\n", (int)calls, locks, switches, handler_bad);
+  return 0;
+}
+
 static sigjmp_buf out;
 static void on_alarm(int signal) {
   (void)signal;
@@ -112,6 +153,7 @@ int main(int argc, char** argv) {
   if (pfs_register_mutex("signals", mutexes, 2) != PFS_OK || pfs_register_file("signals", files, 3) != PFS_OK) return 2;
   printf("segment %s\n", pfs_segment_path());
   if (argc > 1 && strcmp(argv[1], "timer") == 0) return timer();
+  if (argc > 1 && strcmp(argv[1], "account") == 0) return account();
   if (argc > 1 && strcmp(argv[1], "jump") == 0) return jump();
   return 2;
 }

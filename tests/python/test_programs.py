@@ -328,6 +328,27 @@ def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(build: Bu
             assert row["NESTING_EVENT_TYPE"] == "WAIT"
 
 
+def test_a_signal_handler_that_comes_into_a_change_of_account_loses_no_count(build: Build, tmp_path: Path) -> None:
+    """Numbers that move from the thread to its account and events of a handler on the same thread: all are counted, or as lost."""
+    said = values(run(build("signals"), "account", cwd=tmp_path, env={"PFS_KEEP": "1"}))
+    segment, calls, locks = said["segment"], int(said["calls"]), int(said["locks"])
+    assert said["handler_bad"] == "0"
+    assert calls > 500
+    by_user: dict[str, int] = {}
+    for row in rows(segment, "events_waits_summary_by_user_by_event_name", "USER", "EVENT_NAME", "COUNT_STAR"):
+        by_user[row["EVENT_NAME"]] = by_user.get(row["EVENT_NAME"], 0) + row["COUNT_STAR"]
+    main, handler = "wait/synch/mutex/signals/main", "wait/synch/mutex/signals/handler"
+    assert by_user[main] == count(segment, main) == locks
+    lost = int(status_of(segment)["Performance_schema_locker_lost"] or 0)
+    assert by_user[handler] == count(segment, handler)
+    # A handler that is not heard loses its event and its text.
+    assert calls - lost <= by_user[handler] <= calls - lost // 2
+    accounts = {row["USER"]: row["TOTAL_CONNECTIONS"] for row in rows(segment, "accounts") if row["USER"]}
+    assert sum(accounts.values()) == int(said["switches"]) + 3
+    (row,) = [row for row in rows(segment, "threads") if row["PROCESSLIST_INFO"]]
+    assert row["PROCESSLIST_INFO"] in ("h" * 40, "m" * 64)
+
+
 def test_longjmp_out_of_a_read_leaves_later_events_recorded(build: Build, tmp_path: Path) -> None:
     said = values(run(build("signals"), "jump", cwd=tmp_path, env={"PFS_KEEP": "1"}))
     assert said["jumps"] == "20"
