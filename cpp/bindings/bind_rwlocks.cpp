@@ -208,8 +208,9 @@ PyObject* RWLockAtForkReinit(PyObject* object, PyObject*) {
 
 PyObject* RWLockRepr(PyObject* object) {
   RWLockObject* self = AsRWLock(object);
-  return PyUnicode_FromFormat("<%s pfs.RWLock object '%U' readers=%zu waiting=%zu at %p>", self->writer != 0 ? "write-locked" : "unlocked",
-                              self->name, self->reader_count, self->line.size(), object);
+  const char* state = self->writer != 0 ? "write-locked" : self->reader_count != 0 ? "read-locked" : "unlocked";
+  return PyUnicode_FromFormat("<%s pfs.RWLock object '%U' readers=%zu waiting=%zu at %p>", state, self->name, self->reader_count,
+                              self->line.size(), object);
 }
 
 PyObject* RWLockName(PyObject* object, void*) { return Py_NewRef(AsRWLock(object)->name); }

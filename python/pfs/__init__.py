@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pfs.locks import Barrier, BoundedSemaphore, Event, Semaphore
     from pfs.queues import LifoQueue, PriorityQueue, Queue
     from pfs.sockets import create_connection, create_server, socket, socketpair
+    from pfs.thread import Thread, set_account, set_processlist, set_thread_name
 
 from pfs import errors
 from pfs.errors import (
@@ -64,7 +65,6 @@ from pfs.setup import (
     threads,
     variables,
 )
-from pfs.thread import Thread, set_account, set_processlist, set_thread_name
 
 __version__ = _core.__version__
 
@@ -136,17 +136,20 @@ _LATER = {
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
     "pfs.sockets": ("create_connection", "create_server", "socket", "socketpair"),
+    "pfs.thread": ("Thread", "set_account", "set_processlist", "set_thread_name"),
 }
 
 
-def __getattr__(name: str) -> object:
-    for module, names in _LATER.items():
-        if name in names:
-            from importlib import import_module
+if not TYPE_CHECKING:  # which would take every name as there
 
-            value = globals()[name] = getattr(import_module(module), name)
-            return value
-    raise AttributeError(f"module 'pfs' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        for module, names in _LATER.items():
+            if name in names:
+                from importlib import import_module
+
+                value = globals()[name] = getattr(import_module(module), name)
+                return value
+        raise AttributeError(f"module 'pfs' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

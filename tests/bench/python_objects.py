@@ -1,11 +1,9 @@
-"""What Python's instrumented objects cost beside the standard ones: ratios of the fastest of many interleaved blocks, in one
-process.
+"""What Python's instrumented objects cost beside the standard ones: the fastest of many interleaved blocks, in one process.
 
 python tests/bench/python_objects.py [--rounds 40]
 
-Each line: nanoseconds of the standard object and of ours with its instruments disabled, counted only (no timer, no records)
-and with
-everything on, for one pass of the statement; an empty pass is taken off. "events" is how many one pass makes.
+Each line: nanoseconds of the standard object, and of ours with its instruments disabled, counted only (no timer, no records) and
+with everything on, for one pass of the statement; an empty pass is taken off. "events" is how many one pass makes.
 """
 
 from __future__ import annotations

@@ -38,8 +38,11 @@ def test_import_loads_neither_pandas_nor_numpy_until_a_frame_is_asked_for(fresh:
             pass
         pfs.setup_consumers["global_instrumentation"].enabled = True
         repr(pfs.setup_consumers), repr(pfs.status)
-        heavy = {"numpy", "pandas", "click", "rich", "typing"} & set(sys.modules)
+        assert pfs.RLock and pfs.Condition and pfs.RWLock and pfs.SimpleQueue
+        heavy = {"numpy", "pandas", "click", "rich", "typing", "threading", "queue", "socket"} & set(sys.modules)
         assert not heavy, heavy
+        assert pfs.Event and pfs.Queue and pfs.socket and pfs.Thread  # from here on they are there
+        assert {"threading", "queue", "socket"} <= set(sys.modules)
         pfs.table("threads")
         assert "pandas" in sys.modules
         print("good")
@@ -66,6 +69,10 @@ def test_public_names_are_listed_and_exist() -> None:
     assert dir(pfs) == sorted(pfs.__all__)
     for name in pfs.__all__:
         assert getattr(pfs, name) is not None
+    for module, names in pfs._LATER.items():
+        assert set(names) <= set(pfs.__all__), module
+    with pytest.raises(AttributeError, match="module 'pfs' has no attribute 'nothing'"):
+        pfs.nothing  # type: ignore[attr-defined]  # noqa: B018
     for name in pfs.errors.__all__:
         assert issubclass(getattr(pfs.errors, name), pfs.Error)
 

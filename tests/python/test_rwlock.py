@@ -267,7 +267,7 @@ def test_row_goes_with_the_lock_and_its_numbers_stay() -> None:
     reference = weakref.ref(lock)
     lock.acquire_read()
     guard = lock.read()
-    assert repr(lock).startswith("<unlocked pfs.RWLock object 'wait/synch/rwlock/test/RW_dies' readers=1 waiting=0 at ")
+    assert repr(lock).startswith("<read-locked pfs.RWLock object 'wait/synch/rwlock/test/RW_dies' readers=1 waiting=0 at ")
     del lock
     gc.collect()
     assert reference() is not None  # the guard has it

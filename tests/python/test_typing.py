@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 USER = """
+import socket
+import threading
 from collections.abc import Mapping
 
 import pandas as pd
@@ -24,6 +26,27 @@ with pfs.open("in.csv", name="myapp/data") as f:
     text: str = f.read()
 with pfs.open("in.bin", "rb") as b:
     data: bytes = b.read()
+
+rlock = pfs.RLock("myapp/LOCK_tree")
+condition = pfs.Condition("myapp/COND_work", rlock)
+with condition:
+    found: str | None = condition.wait_for(lambda: "x", timeout=1.5)
+    condition.notify_all()
+rw = pfs.RWLock("myapp/RW_cache")
+with rw.read(), pfs.Semaphore("myapp/SEM", 2):
+    woken: bool = pfs.Event("myapp/EVENT").wait(0.1)
+jobs: pfs.Queue[int] = pfs.Queue("myapp/QUEUE", maxsize=3)
+jobs.put(1)
+job: int = jobs.get(timeout=1)
+names: pfs.SimpleQueue[str] = pfs.SimpleQueue("myapp/SIMPLE")
+first: str = names.get_nowait()
+with pfs.create_server("myapp/server", ("127.0.0.1", 0)) as server:
+    server.settimeout(1)
+    client, address = server.accept()
+    part: bytes = client.recv(10)
+    instrument: str = client.name
+threading_condition: threading.Event = pfs.Event("myapp/EVENT")
+plain: socket.socket = client
 
 frame: pd.DataFrame = pfs.table("events_waits_current", ["THREAD_ID"])
 rows: int = pfs.setup_instruments.update(where="wait/io/file/%", enabled=True, timed=False)
@@ -50,6 +73,9 @@ pfs.Lock()
 pfs.setup_instruments["x"].enabled = 3
 pfs.setup_instruments.update(colour=True)
 pfs.table(3)
+pfs.Condition("myapp/COND", lock=3)
+pfs.RWLock("myapp/RW").acquire()
+pfs.socket()
 """
 
 
@@ -78,7 +104,7 @@ def test_users_script_passes_strict_and_mistakes_are_found(tmp_path: Path) -> No
     assert 'Revealed type is "def (server: str, *, timeout: float =) -> int"' in done.stdout.replace("builtins.", "")
     (tmp_path / "wrong.py").write_text(WRONG)
     done = mypy("--strict", "wrong.py", cwd=tmp_path)
-    assert "Found 4 errors" in done.stdout, done.stdout
+    assert "Found 7 errors" in done.stdout, done.stdout
 
 
 @pytest.mark.slow
