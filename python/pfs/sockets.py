@@ -40,12 +40,12 @@ def _with(function: Any, **names: object) -> Callable[..., Any]:
 class socket(_Base):
     """A socket whose calls are events: a drop-in for ``socket.socket``, which it is a subclass of.
 
-    ``pfs.socket("myapp/client", socket.AF_INET, socket.SOCK_STREAM)`` counts as ``wait/io/socket/myapp/client`` and has a row in
-    ``socket_instances`` until it is closed. Each call on the system is one event, with its bytes; one that fails, or whose time
-    is over, has none. ``sendall`` is one ``send``, with all bytes or, if it fails, none; ``sendfile`` is a ``send`` for each
-    part; a file of ``makefile`` makes ``recv`` and ``send`` when its buffer is empty or full. What ``accept`` and ``dup`` give
-    are sockets of the same name. The descriptor that ``detach`` gives is not followed any more. The time of an event is that of the
-    call as Python makes it, with the wait for the GIL after it.
+    ``pfs.socket("myapp/client", socket.AF_INET, socket.SOCK_STREAM)`` counts as ``wait/io/socket/myapp/client`` and has a row
+    in ``socket_instances`` until it is closed. Each call on the system is one event, with its bytes; one that fails, or whose
+    time is over, has none. ``sendall`` is one ``send``, with all bytes or, if it fails, none; ``sendfile`` is a ``send`` for
+    each part; a file of ``makefile`` makes ``recv`` and ``send`` when its buffer is empty or full. What ``accept`` and
+    ``dup`` give are sockets of the same name. The descriptor that ``detach`` gives is not followed any more. The time of an
+    event is that of the call as Python makes it, with the wait for the GIL after it.
 
     Args:
         name: "component/name" of the instrument, or in full. All others are those of ``socket.socket``.

@@ -329,7 +329,8 @@ def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(build: Bu
 
 
 def test_a_signal_handler_that_comes_into_a_change_of_account_loses_no_count(build: Build, tmp_path: Path) -> None:
-    """Numbers that move from the thread to its account and events of a handler on the same thread: all are counted, or as lost."""
+    """Numbers that move from the thread to its account and events of a handler on the same thread: all are counted, or as
+    lost."""
     said = values(run(build("signals"), "account", cwd=tmp_path, env={"PFS_KEEP": "1"}))
     segment, calls, locks = said["segment"], int(said["calls"]), int(said["locks"])
     assert said["handler_bad"] == "0"
