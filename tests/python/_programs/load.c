@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOCK_SHARED, LOCK_BRIEF, LOCK_OWN, TREE, GONE, LATE, DATA, LINK, KINDS };
+enum { LOCK_SHARED, LOCK_BRIEF, LOCK_OWN, TREE, GONE, LATE, DATA, LINK, ROWS, TABLE_LOCK, METADATA, IDLE, KINDS };
 const char* const load_instruments[KINDS] = {
     "wait/synch/mutex/load/LOCK_shared", "wait/synch/mutex/load/LOCK_brief", "wait/synch/mutex/load/LOCK_own", "wait/synch/rwlock/load/tree",
-    "wait/synch/rwlock/load/gone",       "wait/synch/cond/load/late",        "wait/io/file/load/data", "wait/io/socket/load/link"};
+    "wait/synch/rwlock/load/gone",       "wait/synch/cond/load/late",        "wait/io/file/load/data", "wait/io/socket/load/link",
+    "wait/io/table/sql/handler", "wait/lock/table/sql/handler", "wait/lock/metadata/sql/mdl", "idle"};
 enum { ACCOUNTS = 5, SHARED = 3, FILES = 6 };
 static const char* const users[ACCOUNTS] = {"", "anna", "anna", "bert", "carl"};
 static const char* const hosts[ACCOUNTS] = {"", "desk", "phone", "desk", "desk"};
@@ -165,6 +166,34 @@ static void UseLink(Worker* w) {
   w->counts.events[w->account][LINK] += 3;
 }
 
+static void UseTable(Worker* w) {
+  static const char* const names[] = {"first", "second", "third"};
+  static const char* const indexes[] = {"by_key"};
+  const char* name = names[Random(w, 3)];
+  pfs_metadata_lock_t* lock = pfs_metadata_lock_create(w, PFS_OBJECT_TABLE, "load", name, NULL, PFS_METADATA_EXCLUSIVE, PFS_METADATA_TRANSACTION, PFS_METADATA_PENDING);
+  pfs_wait_t wait;
+  pfs_metadata_wait_begin(&wait, lock);
+  pfs_metadata_wait_end(&wait, 0);
+  Count(w, METADATA);
+  pfs_table_t* table = pfs_table_open(PFS_OBJECT_TABLE, "load", name, NULL, indexes, 1);
+  pfs_table_lock_begin(&wait, table, (enum pfs_table_lock)Random(w, 10));
+  pfs_table_lock_end(&wait, 0);
+  Count(w, TABLE_LOCK);
+  for (uint32_t n = Random(w, 4); n > 0; --n) {
+    const uint64_t rows = 1 + Random(w, 3);
+    pfs_table_io_begin(&wait, table, (enum pfs_table_io)Random(w, 4), (int)Random(w, 2) - 1);
+    pfs_table_io_end(&wait, rows);
+    w->counts.events[w->account][ROWS] += rows;
+  }
+  pfs_table_unlock(table);
+  pfs_table_close(table);
+  if (Random(w, 8) == 0) pfs_table_drop(PFS_OBJECT_TABLE, "load", name);
+  pfs_metadata_lock_destroy(lock);
+  pfs_idle_begin(&wait);
+  pfs_idle_end(&wait);
+  Count(w, IDLE);
+}
+
 static void Change(Worker* w) {
   w->account = (int)Random(w, ACCOUNTS);
   pfs_set_account(users[w->account], hosts[w->account]);
@@ -176,7 +205,13 @@ static void Step(Worker* w) {
     case 1: UseOwn(w); break;
     case 2: UseGone(w); break;
     case 3: UseLate(w); break;
-    case 4: UseLink(w); break;
+    case 4:
+      if (Random(w, 2) == 0) {
+        UseLink(w);
+      } else {
+        UseTable(w);
+      }
+      break;
     case 5: UseData(w); break;
     case 6:
       if (Random(w, 8) == 0) Change(w);
