@@ -12,20 +12,18 @@
 namespace perfschema {
 namespace {
 
-std::vector<WaitRow> Waits(const Snapshot& snapshot,
-                           void (Snapshot::*view)(const std::function<void(const WaitRow&)>&) const) {
+std::vector<WaitRow> Waits(const Snapshot& snapshot, uint32_t view) {
   std::vector<WaitRow> rows;
-  (snapshot.*view)([&](const WaitRow& row) { rows.push_back(row); });
+  snapshot.ForEachWait(view, [&](const WaitRow& row) { rows.push_back(row); });
   return rows;
 }
 std::vector<uint64_t> Ids(const std::vector<WaitRow>& rows) {
   std::vector<uint64_t> ids;
-  for (const WaitRow& row : rows) ids.push_back(row.event_id);
+  for (const WaitRow& row : rows) ids.push_back(row.event.event_id);
   return ids;
 }
-constexpr auto kCurrent = &Snapshot::ForEachCurrentWait;
-constexpr auto kHistory = &Snapshot::ForEachWaitOfHistory;
-constexpr auto kHistoryLong = &Snapshot::ForEachWaitOfHistoryLong;
+constexpr uint32_t kCurrent = kViewCurrent, kHistory = kViewHistory, kHistoryLong = kViewHistoryLong;
+constexpr uint32_t kRecordsPerChunk = PerChunk(Kind::kWait);
 using Idlist = std::vector<uint64_t>;
 
 std::map<std::string, Lanes> Totals(const Snapshot& snapshot) {
@@ -36,9 +34,7 @@ std::map<std::string, Lanes> Totals(const Snapshot& snapshot) {
 }
 
 void HideAll(SyntheticSegment& shm, uint32_t view) {
-  HideWaitsOf(shm.segment.element<ShmChunk>(ArrayId::kWaitChunks, 0),
-              shm.segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0),
-              shm.segment.array(ArrayId::kWaitChunks).used.load(), view);
+  HideEventsOf(shm.view(), shm.segment.element<ShmChunk>(ArrayId::kWaitChunks, 0), Kind::kWait, view);
 }
 
 TEST(Text, is_cut_at_its_width_but_not_inside_a_character) {
@@ -138,8 +134,8 @@ TEST(Snapshot, thread_waits_list_every_wait_instrument) {
   SyntheticSegment::Fill(shm.segment.element<ShmCell>(ArrayId::kThreadCells, width + 2)->stat, 99, 9, 2, 4);
   std::vector<std::pair<std::string, uint64_t>> rows;
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachThreadWait(
-      [&](const ThreadWaitRow& row) { rows.emplace_back(row.instrument->name.view(), row.wait.count); });
+  snapshot.ForEachSum(Kind::kWait, Level::kThread,
+                      [&](const SumRow& row) { rows.emplace_back(row.instrument->name.view(), row.numbers[0]); });
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0], std::make_pair(std::string("wait/synch/mutex/a/m"), uint64_t{3}));
   EXPECT_EQ(rows[1], std::make_pair(std::string("wait/io/file/a/f"), uint64_t{0}));
@@ -237,12 +233,12 @@ TEST(Snapshot, current_shows_open_events_or_the_last_outer_one) {
   const Snapshot snapshot(shm.view());
   const auto rows = Waits(snapshot, kCurrent);
   EXPECT_EQ(Ids(rows), (Idlist{4, 5}));
-  EXPECT_EQ(rows[0].timer_start, 300u);
-  EXPECT_FALSE(rows[0].timer_end);
-  EXPECT_FALSE(rows[0].timer_wait);
-  EXPECT_FALSE(rows[0].end_event_id);
+  EXPECT_EQ(rows[0].event.timer_start, 300u);
+  EXPECT_FALSE(rows[0].event.timer_end);
+  EXPECT_FALSE(rows[0].event.timer_wait);
+  EXPECT_FALSE(rows[0].event.end_event_id);
   EXPECT_EQ(rows[0].operation.view(), "lock");
-  EXPECT_EQ(rows[0].event_name.view(), "wait/synch/mutex/a/m");
+  EXPECT_EQ(rows[0].event.event_name.view(), "wait/synch/mutex/a/m");
 }
 
 TEST(Snapshot, history_is_the_last_to_finish_of_live_threads) {
@@ -259,7 +255,7 @@ TEST(Snapshot, history_is_the_last_to_finish_of_live_threads) {
   EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, 32, 33}));
   EXPECT_EQ(Waits(Snapshot(shm.view()), kHistoryLong).size(), 34u);
   // Not in the view: the consumer was off, or the thread's HISTORY.
-  auto& record = shm.at<ShmWaitRecord>(ArrayId::kWaitRecords, 1 * kRecordPitch);
+  auto& record = shm.Record(1, 0);
   record.state.fetch_and(~kRecordHistory);
   EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, 31, 32}));
 }
@@ -269,7 +265,7 @@ TEST(Snapshot, history_has_no_hole_where_a_chunk_is_missing_but_keeps_what_was_o
   shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
   shm.AddThread(1, 7);
   for (uint32_t chunk = 1; chunk <= 3; ++chunk) {
-    shm.AddChunk(chunk, 2, 1, 7, 0);
+    shm.AddChunk(chunk, 2, 1, 7, 0, chunk == 1 ? 1 : chunk + 1);
     // Events 1 to 32, and 65 to 128: those between are another thread's chunk by now.
     const uint64_t before = chunk == 1 ? 0 : 32 * chunk;
     for (uint32_t i = 0; i < kRecordsPerChunk; ++i) shm.AddRecord(chunk, i, before + 1 + i, 100 * (before + i), 10);
@@ -344,9 +340,9 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   record.version_and_type.store(2);
   record.end_info.store(uint64_t{9} << 32);
   auto row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
-  EXPECT_FALSE(row.number_of_bytes || row.flags || row.object_name || row.spins || row.nesting_event_id ||
-               row.nesting_type);
-  EXPECT_EQ(row.end_event_id, 1u);
+  EXPECT_FALSE(row.number_of_bytes || row.flags || row.object_name || row.spins || row.event.nesting_event_id ||
+               row.event.nesting_type);
+  EXPECT_EQ(row.event.end_event_id, 1u);
   record.state.fetch_or(kRecordHasBytes | kRecordHasFlags | kRecordHasName | kRecordHasSpins);
   const Snapshot snapshot(shm.view());
   row = Waits(snapshot, kHistoryLong).at(0);
@@ -355,15 +351,15 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   EXPECT_EQ(row.spins, 9u);
   EXPECT_EQ(row.object_name->view(), "/tmp/data");
   EXPECT_EQ(row.object_type->view(), "FILE");
-  EXPECT_EQ(row.source->view(), "main.c:12");
+  EXPECT_EQ(row.event.source->view(), "main.c:12");
   EXPECT_EQ(row.operation.view(), "write");
-  EXPECT_EQ(*row.timer_end - *row.timer_start, row.timer_wait);
+  EXPECT_EQ(*row.event.timer_end - *row.event.timer_start, row.event.timer_wait);
   // The name was given to another file meanwhile.
   record.version_and_type.store(4);
   EXPECT_FALSE(Waits(Snapshot(shm.view()), kHistoryLong).at(0).object_name);
   record.state.fetch_and(~kRecordTimed);
   row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
-  EXPECT_FALSE(row.timer_start || row.timer_end || row.timer_wait);
+  EXPECT_FALSE(row.event.timer_start || row.event.timer_end || row.event.timer_wait);
 }
 
 // ---- Damaged segments: any bytes give rows or none, never a crash or a hang
@@ -377,7 +373,10 @@ void ReadAll(const SegmentView& view) {
   (void)snapshot.status_reason();
   snapshot.ForEachInstance([](const InstanceRow&) {});
   snapshot.ForEachFile([](const FileRow&) {});
-  snapshot.ForEachThreadWait([](const ThreadWaitRow&) {});
+  for (const Kind kind : {Kind::kWait, Kind::kStage, Kind::kStatement, Kind::kTransaction}) {
+    for (const Level level : {Level::kThread, Level::kAccount, Level::kUser, Level::kHost, Level::kGlobal})
+      snapshot.ForEachSum(kind, level, [](const SumRow&) {});
+  }
   snapshot.ForEachTable([](const TableRow&) {});
   snapshot.ForEachTableHandle([](const TableHandleRow&) {});
   snapshot.ForEachMetadataLock([](const MetadataLockRow&) {});

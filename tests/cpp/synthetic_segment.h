@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -126,9 +127,10 @@ class SyntheticSegment {
     lock.state.store(static_cast<uint32_t>(ObjectType::kTable));
     return table;
   }
-  ShmChunk& AddChunk(uint32_t index, uint32_t lap, uint32_t slot, uint64_t thread_id, uint64_t taken) {
+  // turn 0 = the next one of its thread.
+  ShmChunk& AddChunk(uint32_t index, uint32_t lap, uint32_t slot, uint64_t thread_id, uint64_t taken, uint64_t turn = 0) {
     auto& chunk = at<ShmChunk>(ArrayId::kWaitChunks, index);
-    at<ShmWaitRecord>(ArrayId::kWaitRecords, uint64_t{index} * kRecordPitch + kRecordsPerChunk - 1);
+    chunk.turn.store(turn != 0 ? turn : ++turns_[thread_id]);
     chunk.thread.store(slot);
     chunk.thread_id.store(thread_id);
     chunk.taken.store(taken);
@@ -138,7 +140,7 @@ class SyntheticSegment {
   // A mutex event of class 1 that took `wait` ticks.
   ShmWaitRecord& AddRecord(uint32_t chunk, uint32_t i, uint64_t event_id, uint64_t start, uint64_t wait,
                            uint64_t more_bits = kRecordClosed, uint64_t children = 0) {
-    auto& record = at<ShmWaitRecord>(ArrayId::kWaitRecords, uint64_t{chunk} * kRecordPitch + i);
+    auto& record = Record(chunk, i);
     record.event_id.store(event_id);
     record.start_ticks.store(start);
     record.end_ticks.store(start + wait);
@@ -151,7 +153,13 @@ class SyntheticSegment {
     return record;
   }
 
+  ShmWaitRecord& Record(uint32_t chunk, uint32_t i) {
+    const uint64_t pitch = segment.array(ArrayId::kWaitRecords).stride;
+    return reinterpret_cast<ShmWaitRecord*>(segment.element<char>(ArrayId::kWaitRecords, 0) + chunk * pitch)[i];
+  }
+
   SegmentView view() const { return segment.view(); }
+  std::map<uint64_t, uint64_t> turns_;
   Segment segment;
 };
 

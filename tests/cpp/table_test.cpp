@@ -365,7 +365,7 @@ constexpr auto kTwice = columns(col<&BadRow::a>("A", Unit::kNone, "A."), col<&Ba
 constexpr auto kLower = columns(col<&BadRow::a>("a", Unit::kNone, "A."));
 constexpr auto kNoPeriod = columns(col<&BadRow::a>("A", Unit::kNone, "A"));
 constexpr auto kWritable = columns(col<&BadRow::b>("B", Unit::kNone, "B.").writable());
-constexpr auto kOtherRow = columns(col<&WaitRow::event_id>("A", Unit::kNone, "A."));
+constexpr auto kOtherRow = columns(col<&WaitRow::event, &EventRow::event_id>("A", Unit::kNone, "A."));
 static_assert(ok(TableDef{.doc = "D.", .columns = kGood, .scan = scan<&ScanBad>}));
 static_assert(!ok(TableDef{.doc = "D", .columns = kGood, .scan = scan<&ScanBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .columns = kGood}));

@@ -83,7 +83,7 @@ struct CellSegment : SyntheticSegment {
     {
       const uint64_t width = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
       auto& cell = *segment.element<ShmCell>(ArrayId::kThreadCells, i * width + 1);
-      const uint32_t gen = header->thread_waits.now.load(kRelaxed);
+      const uint32_t gen = header->epochs[0].now.load(kRelaxed);
       const CellWriter writer(cell.seq);
       if (StartsGeneration(cell.gen, gen)) ClearStat(cell.stat);
       AddToStat(cell.stat, true, kBase + gen);
@@ -101,7 +101,7 @@ struct CellSegment : SyntheticSegment {
       segment.header()->resets[way].fetch_add(1);
       return;
     }
-    ShmEpochs& epochs = segment.header()->thread_waits;
+    ShmEpochs& epochs = segment.header()->epochs[0];
     epochs.since[0].store(epochs.now.load() + 1);
     epochs.now.fetch_add(1);
   }
@@ -109,7 +109,8 @@ struct CellSegment : SyntheticSegment {
     const Snapshot snapshot(view());
     snapshot.ForEachInstance([&](const InstanceRow& row) { verdict->Check(IsOfOneGeneration(row.wait), "a mutex"); });
     snapshot.ForEachFile([&](const FileRow& row) { verdict->Check(IsWhole(row.io), "a file"); });
-    snapshot.ForEachThreadWait([&](const ThreadWaitRow& row) { verdict->Check(IsOfOneGeneration(row.wait), "a thread's cell"); });
+    snapshot.ForEachSum(Kind::kWait, Level::kThread,
+                        [&](const SumRow& row) { verdict->Check(IsOfOneGeneration(StatIn(row.numbers, 0)), "a thread's cell"); });
     return snapshot.skipped();
   }
 };

@@ -25,7 +25,7 @@ Status BumpResets(std::initializer_list<ResetDomain> domains) {
 
 namespace {
 
-// The levels that TRUNCATE of one empties: itself and all below it (SEMANTICS F4-F6).
+// The levels that TRUNCATE of one empties: itself and all below it (SEMANTICS F4-F7).
 constexpr bool Empties(Level truncated, Level level) {
   switch (level) {
     case Level::kThread:
@@ -33,13 +33,13 @@ constexpr bool Empties(Level truncated, Level level) {
     case Level::kAccount:
       return truncated != Level::kThread;
     default:
-      return level == truncated;
+      return level == truncated || truncated == Level::kGlobal;
   }
 }
 
 // REQUIRES: cold lock.
-void BeginEpoch(Level truncated) {
-  ShmEpochs& epochs = OwnSegmentState().header()->thread_waits;
+void BeginEpoch(Kind kind, Level truncated) {
+  ShmEpochs& epochs = OwnSegmentState().header()->epochs[static_cast<uint32_t>(kind)];
   const uint32_t now = epochs.now.load(kRelaxed) + 1;
   // `since` first: a cell of the new epoch counts everywhere at once.
   for (uint32_t i = 0; i < kLevelCount; ++i) {
@@ -50,11 +50,11 @@ void BeginEpoch(Level truncated) {
 
 }  // namespace
 
-Status TruncateLevel(Level level) {
+Status TruncateLevel(Kind kind, Level level) {
   if (!EnsureStarted()) return {};
   const ColdLock lock;
   if (!lock) return Interrupted();
-  BeginEpoch(level);
+  BeginEpoch(kind, level);
   return {};
 }
 
@@ -62,22 +62,28 @@ Status TruncateParties(Level level) {
   if (!EnsureStarted()) return {};
   const ColdLock lock;
   if (!lock) return Interrupted();
-  BeginEpoch(level);
+  for (uint32_t kind = 0; kind < kKindCount; ++kind) BeginEpoch(static_cast<Kind>(kind), level);
   // Accounts first: they point to users and hosts.
   ForgetUnconnected(Level::kAccount);
   if (level != Level::kAccount) ForgetUnconnected(level);
   return {};
 }
 
-void HideWaitsOf(ShmChunk* chunks, const ShmWaitRecord* records, uint64_t used, uint32_t view) {
+void HideEventsOf(const SegmentView& view_of, ShmChunk* chunks, Kind kind, uint32_t view) {
+  const auto at = static_cast<uint32_t>(kind);
+  const ShmHeader& header = view_of.header();
+  const ShmArray& rooms = header.arrays[static_cast<uint32_t>(kRecordsOf[at])];
+  const uint64_t used = header.arrays[static_cast<uint32_t>(kChunksOf[at])].used.load(kAcquire);
+  const char* records = reinterpret_cast<const char*>(&header) + rooms.offset;
   for (uint64_t i = 1; i < used; ++i) {
     ShmChunk& chunk = chunks[i];
     const uint32_t lap = chunk.lap.load(kAcquire);
     // A chunk that changes hands has no record of its new lap yet, and those of its old one are gone.
     if (lap == 0 || (lap & 1) != 0) continue;
     uint32_t bits = 0;
-    for (uint32_t j = 0; j < kRecordsPerChunk; ++j) {
-      const uint64_t state = records[i * kRecordPitch + j].state.load(kAcquire);
+    for (uint32_t j = 0; j < PerChunk(kind); ++j) {
+      const auto* record = reinterpret_cast<const ShmRecord*>(records + i * rooms.stride + j * header.record_bytes[at]);
+      const uint64_t state = record->state.load(kAcquire);
       if (state >> 32 == lap && (state & (kRecordOpen | kRecordClosed)) != 0) bits |= 1u << j;
     }
     // Records of a lap only grow in number: the bits of an earlier TRUNCATE are among these. A mask of a lap that has
@@ -86,14 +92,12 @@ void HideWaitsOf(ShmChunk* chunks, const ShmWaitRecord* records, uint64_t used, 
   }
 }
 
-Status HideWaits(uint32_t view) {
+Status HideEvents(Kind kind, uint32_t view) {
   if (!EnsureStarted()) return {};
   const ColdLock lock;
   if (!lock) return Interrupted();
   const Segment& segment = OwnSegmentState();
-  HideWaitsOf(segment.element<ShmChunk>(ArrayId::kWaitChunks, 0),
-              segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0),
-              segment.array(ArrayId::kWaitChunks).used.load(kAcquire), view);
+  HideEventsOf(segment.view(), segment.element<ShmChunk>(kChunksOf[static_cast<uint32_t>(kind)], 0), kind, view);
   return {};
 }
 

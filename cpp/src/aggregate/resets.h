@@ -7,7 +7,7 @@
 #include <initializer_list>
 
 #include "base/status.h"
-#include "shm/layout.h"
+#include "shm/segment.h"
 
 namespace perfschema {
 
@@ -16,11 +16,11 @@ namespace perfschema {
 Status BumpResets(std::initializer_list<ResetDomain> domains);
 // Hides from kViewCurrent, kViewHistory or kViewHistoryLong what it shows now; an event that still runs stays hidden
 // when it ends.
-Status HideWaits(uint32_t view);
+Status HideEvents(Kind kind, uint32_t view);
 
-// TRUNCATE of a summary by thread, account, user or host: empties the level and those below it. What still counts for a
+// TRUNCATE of a summary by thread, account, user, host or of all: empties the level and those below it. What still counts for a
 // level above moves there when its thread next adds to it.
-Status TruncateLevel(Level level);
+Status TruncateLevel(Kind kind, Level level);
 // TRUNCATE of accounts, users or hosts: the same, and rows without a connection go (SEMANTICS F13).
 Status TruncateParties(Level level);
 
@@ -31,20 +31,20 @@ Status Reset() {
   if constexpr (kPart == Part::kObjects) return BumpResets({ObjectDomain(kGroups)...});
   return BumpResets({ObjectDomain(kGroups)..., ClassDomain(kGroups)...});
 }
-template <Level kLevel>
+template <Kind kKind, Level kLevel>
 Status ResetLevel() {
-  return TruncateLevel(kLevel);
+  return TruncateLevel(kKind, kLevel);
 }
 template <Level kLevel>
 Status ForgetParties() {
   return TruncateParties(kLevel);
 }
-template <uint32_t kView>
+template <Kind kKind, uint32_t kView>
 Status Hide() {
-  return HideWaits(kView);
+  return HideEvents(kKind, kView);
 }
 
-// The part of HideWaits that needs no process state. REQUIRES: no other truncater of the segment at work.
-void HideWaitsOf(ShmChunk* chunks, const ShmWaitRecord* records, uint64_t used, uint32_t view);
+// The part of HideEvents that needs no process state. REQUIRES: no other truncater of the segment at work.
+void HideEventsOf(const SegmentView& view_of, ShmChunk* chunks, Kind kind, uint32_t view);
 
 }  // namespace perfschema

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/families.h"
 #include "base/like.h"
 
 namespace perfschema {
@@ -45,6 +46,17 @@ inline constexpr ConsumerFacts kConsumers[kConsumerCount] = {
 #define X(name, parent, enabled) {#name, Consumer::parent, enabled},
     PFS_FOR_EACH_CONSUMER(X)
 #undef X
+};
+
+// What records the events of a kind.
+struct KindConsumers {
+  Consumer current, history, history_long;
+};
+inline constexpr KindConsumers kConsumersOf[kEventKinds] = {
+    {Consumer::events_waits_current, Consumer::events_waits_history, Consumer::events_waits_history_long},
+    {Consumer::events_stages_current, Consumer::events_stages_history, Consumer::events_stages_history_long},
+    {Consumer::events_statements_current, Consumer::events_statements_history, Consumer::events_statements_history_long},
+    {Consumer::events_transactions_current, Consumer::events_transactions_history, Consumer::events_transactions_history_long},
 };
 
 inline Consumer FindConsumer(std::string_view name) {

@@ -6,11 +6,17 @@
 
 namespace perfschema {
 
+// What an event of an instrument is, and so the shape of its statistics (shm/shapes.h). The first four are recorded as well.
+enum class Kind : uint8_t { kWait = 0, kStage, kStatement, kTransaction, kCount, kNone = kCount };
+inline constexpr uint32_t kKindCount = static_cast<uint32_t>(Kind::kCount);
+inline constexpr uint32_t kEventKinds = 4;
+
 // One row a family (schema/instruments.json). Order = order in setup_instruments.
 enum class Family : uint8_t {
-  kNone = 0, kMutex, kRwlock, kPrlock, kSxlock, kCond, kFile, kTableIo, kTableLock, kSocket, kIdle, kMetadata, kThread
+  kNone = 0, kMutex, kRwlock, kPrlock, kSxlock, kCond, kFile, kTableIo, kTableLock, kStage, kStatement, kTransaction, kSocket, kIdle, kMetadata,
+  kThread
 };
-inline constexpr int kFamilyCount = 13;
+inline constexpr int kFamilyCount = 16;
 
 // What one TRUNCATE empties together (SEMANTICS F8-F11). Two reset domains each: live objects, and what classes keep.
 enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLock, kCount };
@@ -18,25 +24,28 @@ enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLoc
 struct FamilyFacts {
   std::string_view prefix;       // of the full name, without the last '/'; of a single instrument the full name
   std::string_view object_type;  // OBJECT_TYPE of its events; empty = NULL, or the object says
-  bool is_wait;                  // its events are waits: setup_instruments row, cell in every thread
+  Kind kind;                     // of its events; kNone: it has none, and no row in setup_instruments
   bool is_single;                // one instrument, made at start
   uint8_t lanes;                 // statistics that an object of it has, one for each kind of operation
   ResetGroup group;
 };
 inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
-    {"", "", false, false, 0, ResetGroup::kSync},
-    {"wait/synch/mutex", "", true, false, 1, ResetGroup::kSync},
-    {"wait/synch/rwlock", "", true, false, 1, ResetGroup::kSync},
-    {"wait/synch/prlock", "", true, false, 1, ResetGroup::kSync},
-    {"wait/synch/sxlock", "", true, false, 1, ResetGroup::kSync},
-    {"wait/synch/cond", "", true, false, 1, ResetGroup::kSync},
-    {"wait/io/file", "FILE", true, false, 3, ResetGroup::kFile},
-    {"wait/io/table/sql/handler", "", true, true, 4, ResetGroup::kTableIo},
-    {"wait/lock/table/sql/handler", "", true, true, 10, ResetGroup::kTableLock},
-    {"wait/io/socket", "SOCKET", true, false, 3, ResetGroup::kSocket},
-    {"idle", "", true, true, 1, ResetGroup::kSync},
-    {"wait/lock/metadata/sql/mdl", "", true, true, 1, ResetGroup::kSync},
-    {"thread", "", false, false, 0, ResetGroup::kSync},
+    {"", "", Kind::kNone, false, 0, ResetGroup::kSync},
+    {"wait/synch/mutex", "", Kind::kWait, false, 1, ResetGroup::kSync},
+    {"wait/synch/rwlock", "", Kind::kWait, false, 1, ResetGroup::kSync},
+    {"wait/synch/prlock", "", Kind::kWait, false, 1, ResetGroup::kSync},
+    {"wait/synch/sxlock", "", Kind::kWait, false, 1, ResetGroup::kSync},
+    {"wait/synch/cond", "", Kind::kWait, false, 1, ResetGroup::kSync},
+    {"wait/io/file", "FILE", Kind::kWait, false, 3, ResetGroup::kFile},
+    {"wait/io/table/sql/handler", "", Kind::kWait, true, 4, ResetGroup::kTableIo},
+    {"wait/lock/table/sql/handler", "", Kind::kWait, true, 10, ResetGroup::kTableLock},
+    {"stage", "", Kind::kStage, false, 0, ResetGroup::kSync},
+    {"statement", "", Kind::kStatement, false, 0, ResetGroup::kSync},
+    {"transaction", "", Kind::kTransaction, true, 0, ResetGroup::kSync},
+    {"wait/io/socket", "SOCKET", Kind::kWait, false, 3, ResetGroup::kSocket},
+    {"idle", "", Kind::kWait, true, 1, ResetGroup::kSync},
+    {"wait/lock/metadata/sql/mdl", "", Kind::kWait, true, 1, ResetGroup::kSync},
+    {"thread", "", Kind::kNone, false, 0, ResetGroup::kSync},
 };
 constexpr const FamilyFacts& FactsOf(Family family) { return kFamilies[static_cast<int>(family)]; }
 inline constexpr uint32_t kMostLanes = 10;

@@ -7,6 +7,7 @@
 #include <exception>
 #include <string_view>
 
+#include "base/families.h"
 #include "base/status.h"
 #include "perfschema/pfs.h"
 
@@ -14,6 +15,9 @@ namespace perfschema::capi {
 
 // Keeps the message for pfs_last_error() of this thread. Returns `code`.
 int Fail(int code, std::string_view message);
+
+// Registers instruments of a family, as pfs_register_mutex() says.
+int RegisterFamily(Family family, const char* component, pfs_instrument_info* info, int count);
 
 // Runs `body`, which returns a Status. errno is preserved, no exception leaves, and a thread is not cancelled inside.
 template <typename Body>

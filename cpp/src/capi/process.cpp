@@ -38,13 +38,6 @@ PFS_SAME_(kCorrupt, PFS_E_CORRUPT);
 // Plain bytes: no destructor at the end of a thread, and no allocation.
 thread_local char t_last_error[512];
 
-// The family of a registration that has one only.
-template <Family kFamily>
-Status Only(uint32_t, Family* family) {
-  *family = kFamily;
-  return {};
-}
-
 Status KindOfRwlock(uint32_t flags, Family* family) {
   const bool prefers_writers = (flags & PFS_RWLOCK_PR) != 0, is_sxlock = (flags & PFS_RWLOCK_SX) != 0;
   if (prefers_writers && is_sxlock) return Status(Code::kInvalidArgument, "PFS_RWLOCK_PR or PFS_RWLOCK_SX: a lock is one of them, not both");
@@ -52,9 +45,9 @@ Status KindOfRwlock(uint32_t flags, Family* family) {
   return {};
 }
 
-using FamilyOfFlags = Status (*)(uint32_t flags, Family* family);
-
-Status RegisterOne(FamilyOfFlags family_of, const char* component, const pfs_instrument_info& info) {
+// family_of(flags, &family) says what an instrument with these flags is.
+template <typename FamilyOf>
+Status RegisterOne(FamilyOf family_of, const char* component, const pfs_instrument_info& info) {
   if (info.key == nullptr || info.name == nullptr) return Status(Code::kInvalidArgument, "an instrument needs a place for its key and a name");
   const uint32_t volatility = info.flags >> PFS_VOLATILITY_SHIFT;
   const uint32_t flags = info.flags & ((1u << PFS_VOLATILITY_SHIFT) - 1);
@@ -64,7 +57,8 @@ Status RegisterOne(FamilyOfFlags family_of, const char* component, const pfs_ins
   return perfschema::RegisterInstrument(family, component, info.name, flags, volatility, documentation, info.key);
 }
 
-int Register(FamilyOfFlags family, const char* component, pfs_instrument_info* info, int count) {
+template <typename FamilyOf>
+int Register(FamilyOf family, const char* component, pfs_instrument_info* info, int count) {
   if (count < 0 || (info == nullptr && count > 0)) return Fail(PFS_E_INVALID_ARGUMENT, "pfs_register_...: no instruments given");
   int first_error = PFS_OK;
   std::string_view first_message;
@@ -92,6 +86,14 @@ int perfschema::capi::Fail(int code, std::string_view message) {
   return code;
 }
 
+int perfschema::capi::RegisterFamily(Family family, const char* component, pfs_instrument_info* info, int count) {
+  const auto only = [=](uint32_t, Family* of) {
+    *of = family;
+    return Status();
+  };
+  return Register(only, component, info, count);
+}
+
 extern "C" {
 
 int pfs_init(const char* options) {
@@ -117,17 +119,17 @@ const char* pfs_segment_path(void) {
 
 const char* pfs_last_error(void) { return t_last_error; }
 
-int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count) { return Register(Only<Family::kMutex>, component, info, count); }
+int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count) { return perfschema::capi::RegisterFamily(Family::kMutex, component, info, count); }
 
 int pfs_register_rwlock(const char* component, pfs_rwlock_info_t* info, int count) { return Register(KindOfRwlock, component, info, count); }
 
-int pfs_register_cond(const char* component, pfs_cond_info_t* info, int count) { return Register(Only<Family::kCond>, component, info, count); }
+int pfs_register_cond(const char* component, pfs_cond_info_t* info, int count) { return perfschema::capi::RegisterFamily(Family::kCond, component, info, count); }
 
-int pfs_register_file(const char* component, pfs_file_info_t* info, int count) { return Register(Only<Family::kFile>, component, info, count); }
+int pfs_register_file(const char* component, pfs_file_info_t* info, int count) { return perfschema::capi::RegisterFamily(Family::kFile, component, info, count); }
 
-int pfs_register_socket(const char* component, pfs_socket_info_t* info, int count) { return Register(Only<Family::kSocket>, component, info, count); }
+int pfs_register_socket(const char* component, pfs_socket_info_t* info, int count) { return perfschema::capi::RegisterFamily(Family::kSocket, component, info, count); }
 
-int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count) { return Register(Only<Family::kThread>, component, info, count); }
+int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count) { return perfschema::capi::RegisterFamily(Family::kThread, component, info, count); }
 
 int pfs_file_bind(pfs_key_t key, int fd, const char* name) {
   if (key == 0 || fd < 0 || name == nullptr || name[0] == '\0') {

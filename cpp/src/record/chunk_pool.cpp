@@ -24,13 +24,19 @@ struct alignas(128) Queue {
   alignas(64) Place* places;
 };
 
-Queue queues[kQueues];
-uint32_t places_per_queue = 0;  // a power of two
-uint64_t pool_chunks = 0;
+// The pool of one kind of events.
+struct Queues {
+  Queue queues[kQueues];
+  uint32_t places_per_queue;  // a power of two
+  uint64_t pool_chunks;
+};
+Queues pools[kEventKinds];
+
+Queues& QueuesOf(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
 
 uint32_t TurnOf(const Place& place, uint32_t index) { return place.turn.load(kAcquire) + index; }
 
-bool Give(Queue& queue, uint32_t chunk, uint64_t now) {
+bool Give(Queue& queue, uint32_t places_per_queue, uint32_t chunk, uint64_t now) {
   uint32_t position = queue.tail.load(kRelaxed);
   for (;;) {
     const uint32_t index = position & (places_per_queue - 1);
@@ -49,7 +55,7 @@ bool Give(Queue& queue, uint32_t chunk, uint64_t now) {
   }
 }
 
-uint32_t Take(Queue& queue) {
+uint32_t Take(Queue& queue, uint32_t places_per_queue) {
   uint32_t position = queue.head.load(kRelaxed);
   for (;;) {
     const uint32_t index = position & (places_per_queue - 1);
@@ -68,7 +74,7 @@ uint32_t Take(Queue& queue) {
 }
 
 // When the queue's oldest chunk was given; 0 = the queue is empty. A guess: it may be gone by now.
-uint64_t OldestIn(const Queue& queue) {
+uint64_t OldestIn(const Queue& queue, uint32_t places_per_queue) {
   const uint32_t position = queue.head.load(kRelaxed);
   if (position == queue.tail.load(kRelaxed)) return 0;
   const uint32_t index = position & (places_per_queue - 1);
@@ -77,22 +83,24 @@ uint64_t OldestIn(const Queue& queue) {
 }
 
 // May a never-used chunk be taken instead of one that holds events?
-bool MayGrow() {
-  const uint64_t used = g_runtime.segment.array(ArrayId::kWaitChunks).used.load(kRelaxed);
+bool MayGrow(Kind kind) {
+  const uint64_t used = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).used.load(kRelaxed);
   const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
-  return used < pool_chunks + threads * (g_runtime.chunks_held + 1);
+  return used < QueuesOf(kind).pool_chunks + threads * (g_runtime.pool(kind).chunks_held + 1);
 }
 
-uint32_t TakeFresh() {
+uint32_t TakeFresh(Kind kind) {
   const int error = errno;
   uint32_t chunk = 0;
   if (ColdLock lock; lock) {
     Segment& segment = g_runtime.segment;
-    const uint64_t next = segment.array(ArrayId::kWaitChunks).used.load(kRelaxed);
-    const uint64_t begin = next * kRecordPitch * sizeof(ShmWaitRecord);
-    if (next < segment.array(ArrayId::kWaitChunks).capacity &&
-        segment.ReserveRange(ArrayId::kWaitRecords, begin, begin + kRecordsPerChunk * sizeof(ShmWaitRecord))) {
-      if (const int64_t fresh = segment.TakeFresh(ArrayId::kWaitChunks); fresh > 0) chunk = static_cast<uint32_t>(fresh);
+    const Pool& pool = g_runtime.pool(kind);
+    const ArrayId chunks = kChunksOf[static_cast<uint32_t>(kind)];
+    const uint64_t next = segment.array(chunks).used.load(kRelaxed);
+    const uint64_t begin = next * pool.pitch;
+    if (next < segment.array(chunks).capacity &&
+        segment.ReserveRange(kRecordsOf[static_cast<uint32_t>(kind)], begin, begin + PerChunk(kind) * pool.record_bytes)) {
+      if (const int64_t fresh = segment.TakeFresh(chunks); fresh > 0) chunk = static_cast<uint32_t>(fresh);
     }
   }
   errno = error;
@@ -100,64 +108,77 @@ uint32_t TakeFresh() {
 }
 
 // The oldest chunk of another queue, if it is clearly older than the own queue's. Another queue each time.
-uint32_t TakeIfOlder(ThreadState& thread, const Queue& own, uint64_t now) {
-  const uint64_t own_oldest = OldestIn(own);
+uint32_t TakeIfOlder(Queues& all, ChunkHold& hold, const Queue& own, uint64_t now) {
+  const uint64_t own_oldest = OldestIn(own, all.places_per_queue);
   const uint64_t own_age = own_oldest == 0 ? 0 : now - own_oldest;
   for (uint32_t tried = 0; tried < kQueues; ++tried) {
-    Queue& other = queues[thread.queue_to_look % kQueues];
-    const uint64_t oldest = &other == &own ? 0 : OldestIn(other);
-    if (oldest != 0 && now - oldest > own_age + own_age / 8) return Take(other);
-    ++thread.queue_to_look;
+    Queue& other = all.queues[hold.queue_to_look % kQueues];
+    const uint64_t oldest = &other == &own ? 0 : OldestIn(other, all.places_per_queue);
+    if (oldest != 0 && now - oldest > own_age + own_age / 8) return Take(other, all.places_per_queue);
+    ++hold.queue_to_look;
     if (oldest != 0) break;
   }
   return 0;
 }
 
-}  // namespace
-
-bool StartChunkPool() {
-  pool_chunks = ChunksInPool(static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::events_waits_history_long_size)));
-  const uint64_t all = g_runtime.segment.array(ArrayId::kWaitChunks).capacity;
-  places_per_queue = 64;
-  while (places_per_queue < pool_chunks + 64 || places_per_queue * kQueues < all * 2) places_per_queue *= 2;
-  const size_t bytes = static_cast<size_t>(kQueues) * places_per_queue * sizeof(Place);
+bool StartQueues(Kind kind) {
+  Queues& all = QueuesOf(kind);
+  all.pool_chunks = ChunksInPool(kind, static_cast<uint64_t>(StartOptionsLocked().Get(kPools[static_cast<uint32_t>(kind)].history_long_size)));
+  const uint64_t capacity = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
+  all.places_per_queue = 64;
+  while (all.places_per_queue < all.pool_chunks + 64 || all.places_per_queue * kQueues < capacity * 2) all.places_per_queue *= 2;
+  const size_t bytes = static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(Place);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  for (uint32_t i = 0; i < kQueues; ++i) queues[i].places = static_cast<Place*>(memory) + static_cast<size_t>(i) * places_per_queue;
+  for (uint32_t i = 0; i < kQueues; ++i) all.queues[i].places = static_cast<Place*>(memory) + static_cast<size_t>(i) * all.places_per_queue;
   return true;
 }
 
-void EmptyChunkPool() {
+}  // namespace
+
+bool StartChunkPools() {
+  for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
+    if (!StartQueues(static_cast<Kind>(kind))) return false;
+  }
+  return true;
+}
+
+void EmptyChunkPools() {
   // Another thread may have been in the middle of a give or take when fork() copied the queues: nothing of them is worth keeping.
-  madvise(queues[0].places, static_cast<size_t>(kQueues) * places_per_queue * sizeof(Place), MADV_DONTNEED);
-  for (Queue& queue : queues) {
-    queue.head.store(0, kRelaxed);
-    queue.tail.store(0, kRelaxed);
+  for (Queues& all : pools) {
+    madvise(all.queues[0].places, static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(Place), MADV_DONTNEED);
+    for (Queue& queue : all.queues) {
+      queue.head.store(0, kRelaxed);
+      queue.tail.store(0, kRelaxed);
+    }
   }
 }
 
-void GiveChunk(uint32_t queue, uint32_t chunk, uint64_t now) {
-  while (!Give(queues[queue % kQueues], chunk, now)) ++queue;  // all queues together hold twice as many chunks as there are
+void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint64_t now) {
+  Queues& all = QueuesOf(kind);
+  while (!Give(all.queues[queue % kQueues], all.places_per_queue, chunk, now)) ++queue;  // all queues together hold twice as many chunks as there are
 }
 
-uint32_t TakeChunk(ThreadState& thread, uint64_t now) {
-  if (MayGrow()) {
-    if (const uint32_t chunk = TakeFresh(); chunk != 0) return chunk;
+uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
+  if (MayGrow(kind)) {
+    if (const uint32_t chunk = TakeFresh(kind); chunk != 0) return chunk;
   }
-  Queue& own = queues[thread.slot % kQueues];
+  Queues& all = QueuesOf(kind);
+  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+  Queue& own = all.queues[thread.slot % kQueues];
   // A look costs both threads some misses, so it is rare; but it comes before the thread has written its own oldest quarter again, which
   // is what the pool is larger than the history. Others may have emptied the queue meanwhile.
   const uint32_t quarter = (own.tail.load(kRelaxed) - own.head.load(kRelaxed)) / 4;
-  if (thread.takes_to_look > quarter) thread.takes_to_look = quarter;
-  if (thread.takes_to_look == 0) {
-    if (const uint32_t chunk = TakeIfOlder(thread, own, now); chunk != 0) return chunk;  // there may be more: look again at the next take
-    thread.takes_to_look = quarter;
+  if (hold.takes_to_look > quarter) hold.takes_to_look = quarter;
+  if (hold.takes_to_look == 0) {
+    if (const uint32_t chunk = TakeIfOlder(all, hold, own, now); chunk != 0) return chunk;  // there may be more: look again at the next take
+    hold.takes_to_look = quarter;
   } else {
-    --thread.takes_to_look;
+    --hold.takes_to_look;
   }
-  if (const uint32_t chunk = Take(own); chunk != 0) return chunk;
-  for (Queue& queue : queues) {
-    if (const uint32_t chunk = Take(queue); chunk != 0) return chunk;
+  if (const uint32_t chunk = Take(own, all.places_per_queue); chunk != 0) return chunk;
+  for (Queue& queue : all.queues) {
+    if (const uint32_t chunk = Take(queue, all.places_per_queue); chunk != 0) return chunk;
   }
   return 0;
 }

@@ -12,16 +12,16 @@
 
 namespace perfschema {
 
-// Under the cold lock, once. The pool is private memory: readers find records by scanning the chunks.
-bool StartChunkPool();
+// Each kind of events has a pool. Under the cold lock, once. The pools are private memory: readers find records by scanning the chunks.
+bool StartChunkPools();
 // In a forked child: all chunks are gone.
-void EmptyChunkPool();
+void EmptyChunkPools();
 
 // Puts a chunk last in its queue. `now`: the cycle counter, about.
 // Threads: any thread.
-void GiveChunk(uint32_t queue, uint32_t chunk, uint64_t now);
+void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint64_t now);
 // The chunk to write next, 0 if there is none.
 // Threads: any thread; `thread` is the caller.
-uint32_t TakeChunk(ThreadState& thread, uint64_t now);
+uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now);
 
 }  // namespace perfschema

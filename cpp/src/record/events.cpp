@@ -1,4 +1,6 @@
 #include "record/events.h"
+
+#include <algorithm>
 #include <cerrno>
 
 #include "record/chunk_pool.h"
@@ -8,33 +10,44 @@
 namespace perfschema {
 namespace {
 
-uint32_t ChunkOf(const ShmWaitRecord* record) {
-  return static_cast<uint32_t>(static_cast<uint64_t>(record - g_runtime.records) / kRecordPitch);
+uint32_t ChunkOf(Kind kind, const ShmRecord* record) {
+  const Pool& pool = g_runtime.pool(kind);
+  return static_cast<uint32_t>(static_cast<uint64_t>(reinterpret_cast<const char*>(record) - pool.records) / pool.pitch);
 }
 
-bool HasOpenWait(const ThreadState& thread, uint32_t chunk) {
-  for (uint32_t i = 0; i < thread.wait_depth(); ++i) {
-    if (ChunkOf(thread.open_waits[i]) == chunk) return true;
+// An event that runs keeps its chunk, whatever its place in history.
+bool HasOpenEvent(const ThreadState& thread, Kind kind, uint32_t chunk) {
+  const auto is_in = [&](const ShmRecord* record) { return record != nullptr && ChunkOf(kind, record) == chunk; };
+  switch (kind) {
+    case Kind::kWait:
+      return std::any_of(thread.open_waits, thread.open_waits + thread.wait_depth(), is_in);
+    case Kind::kStage:
+      return is_in(thread.stage.record);
+    case Kind::kStatement:
+      return std::any_of(thread.statements, thread.statements + std::min(thread.statement_depth, g_runtime.statement_stack),
+                         [&](const OpenStatement& open) { return is_in(open.record); });
+    default:
+      return is_in(thread.transaction.record);
   }
-  return false;
 }
 
 // Takes the oldest chunk that nothing needs out of the thread's hold, or 0.
-uint32_t TakeOneToGive(ThreadState& thread, bool hold_is_full) {
-  for (uint32_t i = 0; i < thread.held_count; ++i) {
-    const HeldChunk held = thread.held[i];
-    if (!hold_is_full && (held.until > thread.chunks_taken || HasOpenWait(thread, held.chunk))) continue;
-    for (uint32_t j = i + 1; j < thread.held_count; ++j) thread.held[j - 1] = thread.held[j];
-    --thread.held_count;
+uint32_t TakeOneToGive(ThreadState& thread, Kind kind, bool hold_is_full) {
+  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+  for (uint32_t i = 0; i < hold.held_count; ++i) {
+    const HeldChunk held = hold.held[i];
+    if (!hold_is_full && (held.until > hold.chunks_taken || HasOpenEvent(thread, kind, held.chunk))) continue;
+    for (uint32_t j = i + 1; j < hold.held_count; ++j) hold.held[j - 1] = hold.held[j];
+    --hold.held_count;
     return held.chunk;
   }
   return 0;
 }
 
 // The cycle counter, about: a chunk need not be dated better than by its last event, and reading the counter costs as much as two events.
-uint64_t LastTicks(const ThreadState& thread) {
-  if (thread.chunk != 0) {
-    const ShmWaitRecord& last = thread.next_record[-1];
+uint64_t LastTicks(const ThreadState& thread, Kind kind) {
+  if (kind == Kind::kWait && thread.holds[0].chunk != 0) {
+    const ShmRecord& last = static_cast<const ShmWaitRecord*>(thread.waits.next)[-1];
     const uint64_t state = last.state.load(kRelaxed);
     if ((state & kRecordTimed) != 0 && (state & kFlagTimerMask) == 0) return last.start_ticks.load(kRelaxed);
   }
@@ -54,11 +67,11 @@ void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t 
   const int error = errno;
   if (IsEmpty(cell.stat)) {  // nothing to move
     const CellWriter writer(cell.seq);
-    cell.gen.store(g_runtime.header->thread_waits.now.load(kRelaxed), kRelease);
+    cell.gen.store(g_runtime.header->epochs[0].now.load(kRelaxed), kRelease);
     AddToStat(cell.stat, timed, wait_ps, count);
   } else if (const ColdLock lock; lock) {
     const CellWriter writer(cell.seq);
-    RollOver(*thread.shared, static_cast<uint32_t>(&cell - thread.cells), cell);
+    RollOver(*thread.shared, static_cast<uint32_t>(&cell - thread.cells), cell, Kind::kWait);
     AddToStat(cell.stat, timed, wait_ps, count);
   } else {
     CountLoss(Loss::kThreadStatistics);
@@ -66,35 +79,41 @@ void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t 
   errno = error;
 }
 
-void NextChunk(ThreadState& thread) {
-  const uint64_t now = LastTicks(thread);
-  ++thread.chunks_taken;
-  if (thread.chunk != 0) {
-    thread.held[thread.held_count++] = {thread.chunk, thread.chunks_taken + g_runtime.chunks_held};
-    thread.chunk = 0;
+bool NextChunk(ThreadState& thread, Kind kind) {
+  const Pool& pool = g_runtime.pool(kind);
+  RecordCursor& cursor = thread.CursorOf(kind);
+  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+  const uint64_t now = LastTicks(thread, kind);
+  ++hold.chunks_taken;
+  if (hold.chunk != 0) {
+    hold.held[hold.held_count++] = {hold.chunk, hold.chunks_taken + pool.chunks_held};
+    hold.chunk = 0;
   }
-  thread.next_record = thread.records_end = nullptr;
-  const bool hold_is_full = thread.held_count == ThreadState::kMaxHeld;
-  if (const uint32_t give = TakeOneToGive(thread, hold_is_full); give != 0) GiveChunk(thread.slot, give, now);
-  const uint32_t chunk = TakeChunk(thread, now);
+  cursor = {};
+  const bool hold_is_full = hold.held_count == ChunkHold::kMaxHeld;
+  if (const uint32_t give = TakeOneToGive(thread, kind, hold_is_full); give != 0) GiveChunk(kind, thread.slot, give, now);
+  const uint32_t chunk = TakeChunk(kind, thread, now);
   if (chunk == 0) {
     CountLoss(Loss::kEvents);
-    thread.lap_bits = 0;
-    thread.next_record = &thread.scratch;
-    thread.records_end = &thread.scratch + 1;
-    return;
+    return false;
   }
-  ShmChunk& shared = g_runtime.chunks[chunk];
+  ShmChunk& shared = pool.chunks[chunk];
   const uint32_t lap = shared.lap.load(kRelaxed);
   shared.lap.store(lap + 1, kRelaxed);  // odd: ordered before the words below by their release stores
   shared.thread.store(thread.slot, kRelease);
   shared.thread_id.store(thread.thread_id, kRelease);
   shared.taken.store(now, kRelease);
+  shared.turn.store(hold.chunks_taken, kRelease);
   shared.lap.store(lap + 2, kRelease);  // pairs with Snapshot: even lap, then the words, then lap again
-  thread.chunk = chunk;
-  thread.lap_bits = static_cast<uint64_t>(lap + 2) << 32;
-  thread.next_record = g_runtime.records + static_cast<uint64_t>(chunk) * kRecordPitch;
-  thread.records_end = thread.next_record + kRecordsPerChunk;
+  hold.chunk = chunk;
+  char* const first = pool.records + uint64_t{chunk} * pool.pitch;
+  cursor = {reinterpret_cast<ShmRecord*>(first), reinterpret_cast<ShmRecord*>(first + PerChunk(kind) * pool.record_bytes),
+            static_cast<uint64_t>(lap + 2) << 32};
+  return true;
+}
+
+void NextWaitChunk(ThreadState& thread) {
+  if (!NextChunk(thread, Kind::kWait)) thread.waits = {&thread.scratch, &thread.scratch + 1, 0};
 }
 
 uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record) {
@@ -106,13 +125,14 @@ uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record) {
     thread.open_waits[i - 1] = thread.open_waits[i];
     thread.wait_frames[i - 1] = thread.wait_frames[i];
   }
-  return depth == 1 ? 0 : static_cast<uint64_t>(kNestingWait) << ThreadState::kNestingTypeShift | (depth - 1);
+  return depth - 1;
 }
 
-void KeepChunkOf(ThreadState& thread, const ShmWaitRecord* record) {
-  const uint32_t chunk = ChunkOf(record);
-  for (uint32_t i = 0; i < thread.held_count; ++i) {
-    if (thread.held[i].chunk == chunk) thread.held[i].until = thread.chunks_taken + 1 + g_runtime.chunks_held;
+void KeepChunkOf(ThreadState& thread, Kind kind, const ShmRecord* record) {
+  const uint32_t chunk = ChunkOf(kind, record);
+  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+  for (uint32_t i = 0; i < hold.held_count; ++i) {
+    if (hold.held[i].chunk == chunk) hold.held[i].until = hold.chunks_taken + 1 + g_runtime.pool(kind).chunks_held;
   }
 }
 
@@ -123,19 +143,21 @@ bool DropAbandonedWaits(ThreadState& thread, const void* frame) {
   uint32_t depth = before;
   while (depth > 0 && thread.wait_frames[depth - 1] < frame) --depth;
   if (depth == before) return false;
-  thread.nesting = depth == 0 ? 0 : static_cast<uint64_t>(kNestingWait) << ThreadState::kNestingTypeShift | depth;
+  thread.nesting = depth;
   return true;
 }
 
 void GiveAllChunks(ThreadState& thread) {
-  const uint64_t now = LastTicks(thread);
-  if (thread.chunk != 0) thread.held[thread.held_count++] = {thread.chunk, 0};
-  thread.chunk = 0;
-  thread.next_record = thread.records_end = nullptr;
-  for (uint32_t i = 0; i < thread.held_count; ++i) {
-    GiveChunk(thread.slot, thread.held[i].chunk, now);
+  for (uint32_t i = 0; i < kEventKinds; ++i) {
+    const auto kind = static_cast<Kind>(i);
+    ChunkHold& hold = thread.holds[i];
+    const uint64_t now = LastTicks(thread, kind);
+    if (hold.chunk != 0) hold.held[hold.held_count++] = {hold.chunk, 0};
+    hold.chunk = 0;
+    thread.CursorOf(kind) = {};
+    for (uint32_t at = 0; at < hold.held_count; ++at) GiveChunk(kind, thread.slot, hold.held[at].chunk, now);
+    hold.held_count = 0;
   }
-  thread.held_count = 0;
 }
 
 }  // namespace perfschema

@@ -5,16 +5,18 @@
 
 namespace perfschema {
 
-// Gives the thread a new chunk and the oldest one that it no longer needs to the pool. Preserves errno. If no chunk could be had the next
-// record is the thread's scratch record, and the event counts as lost. Called every 32 records: lock-free once the pool has its size.
-[[gnu::noinline]] void NextChunk(ThreadState& thread);
+// Gives the thread a new chunk of records of a kind, and the oldest one that it no longer needs to the pool. Preserves errno. False: no chunk
+// could be had, the event counts as lost. Called once a chunk: lock-free once the pool has its size.
+[[gnu::noinline]] bool NextChunk(ThreadState& thread, Kind kind);
+// The same for waits: where no chunk can be had the next record is the thread's scratch record.
+[[gnu::noinline]] void NextWaitChunk(ThreadState& thread);
 
 // A wait ends that is not the innermost: users' begin/end pairs may overlap, and a longjmp may have left others open. Takes it out of the
 // open waits (if it is there) and returns the nesting without it.
 [[gnu::noinline]] uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record);
 
 // A record outside the chunk being written ended: its chunk must stay for a history's length from now on.
-[[gnu::noinline]] void KeepChunkOf(ThreadState& thread, const ShmWaitRecord* record);
+[[gnu::noinline]] void KeepChunkOf(ThreadState& thread, Kind kind, const ShmRecord* record);
 
 // Open waits whose Wait lies below `frame`, where a longjmp has passed over them: forgotten. True if there were any.
 [[gnu::noinline]] bool DropAbandonedWaits(ThreadState& thread, const void* frame);

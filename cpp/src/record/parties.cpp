@@ -1,10 +1,12 @@
 #include "record/parties.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <sys/mman.h>
 
 #include "record/cells.h"
 #include "record/texts.h"
+#include "shm/shapes.h"
 
 namespace perfschema {
 namespace {
@@ -21,10 +23,10 @@ ShmCell* RowOf(Level level, uint32_t index) {
   return g_runtime.segment.element<ShmCell>(kCellsOf[static_cast<uint32_t>(level)], index * g_runtime.cells_per_thread);
 }
 
-ShmEpochs& Epochs() { return g_runtime.header->thread_waits; }
+ShmEpochs& Epochs(Kind kind) { return g_runtime.header->epochs[static_cast<uint32_t>(kind)]; }
 // Does a number of this epoch count for the level?
-bool Counts(uint32_t epoch, Level level) {
-  return static_cast<int32_t>(epoch - Epochs().since[static_cast<uint32_t>(level)].load(kRelaxed)) >= 0;
+bool Counts(Kind kind, uint32_t epoch, Level level) {
+  return static_cast<int32_t>(epoch - Epochs(kind).since[static_cast<uint32_t>(level)].load(kRelaxed)) >= 0;
 }
 
 // While numbers move between these parties (0 = none), readers of their sums wait.
@@ -32,9 +34,10 @@ bool Counts(uint32_t epoch, Level level) {
 class MoveSection {
  public:
   MoveSection(uint32_t account, uint32_t user, uint32_t host) {
-    Open(0, kAccount, account);
-    Open(1, kUser, user);
-    Open(2, kHost, host);
+    Open(0, g_runtime.header->move_seq);
+    if (account != 0) Open(1, PartyAt(kAccount, account).fold_seq);
+    if (user != 0) Open(2, PartyAt(kUser, user).fold_seq);
+    if (host != 0) Open(3, PartyAt(kHost, host).fold_seq);
   }
   explicit MoveSection(const ShmThread& thread) : MoveSection(thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed)) {}
   ~MoveSection() {
@@ -46,74 +49,98 @@ class MoveSection {
   MoveSection& operator=(const MoveSection&) = delete;
 
  private:
-  void Open(int at, Level level, uint32_t index) {
-    if (index == 0) return;
-    HalfWord& seq = PartyAt(level, index).fold_seq;
+  void Open(int at, HalfWord& seq) {
     if ((seq.load(kRelaxed) & 1) != 0) return;  // an outer section's
     seq.store(seq.load(kRelaxed) + 1, kRelaxed);  // ordered before the moves by their release stores
     opened_[at] = &seq;
   }
-  HalfWord* opened_[3] = {};
+  HalfWord* opened_[4] = {};
 };
 
-// Column of a party's row that may be stored to, nullptr: no room.
-ShmCell* ColumnOf(Level level, uint32_t index, uint32_t column) {
-  ShmParty& party = PartyAt(level, index);
-  const uint32_t cells = party.cells.load(kRelaxed);
-  ShmCell* row = RowOf(level, index);
-  if (column < cells) return row + column;
-  constexpr uint32_t kCellsPerPage = 4096 / sizeof(ShmCell);
-  const auto wanted = static_cast<uint32_t>(std::min<uint64_t>((column / kCellsPerPage + 1) * kCellsPerPage, g_runtime.cells_per_thread));
-  const uint64_t begin = index * g_runtime.cells_per_thread;
-  if (!g_runtime.segment.ReserveRange(kCellsOf[static_cast<uint32_t>(level)], (begin + cells) * sizeof(ShmCell), (begin + wanted) * sizeof(ShmCell))) {
-    return nullptr;
-  }
-  party.cells.store(wanted, kRelease);  // pairs with Snapshot: columns below are mapped
-  return row + column;
+// How many columns of a row may be stored to, and read.
+HalfWord& ReadyColumns(Level level, uint32_t index) {
+  return level == Level::kGlobal ? g_runtime.header->remainder_cells : PartyAt(level, index).cells;
 }
 
-void AddToParents(uint32_t account, uint32_t user, uint32_t host, uint32_t column, const Stat& stat, uint32_t epoch);
+// Column of a row that may be stored to, nullptr: no room.
+ShmCell* ColumnOf(Level level, uint32_t index, uint32_t column, Kind kind) {
+  ShmCell* row = RowOf(level, index);
+  const uint32_t end = column + ColumnsOf(kind);
+  HalfWord& ready = ReadyColumns(level, index);
+  const bool grown = end <= ready.load(kRelaxed) || ReserveColumns(kCellsOf[static_cast<uint32_t>(level)], index, end, &ready);
+  return grown ? row + column : nullptr;
+}
+
+struct Parents {
+  uint32_t account, user, host;
+};
+Parents ParentsOf(const ShmThread& thread) {
+  return {thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed)};
+}
+
+// An instrument, where its numbers are in every row, and what they are.
+struct Column {
+  uint32_t index;
+  Kind kind;
+  const Shape& shape() const { return ShapeOf(kind); }
+};
+
+void AddToParents(const Parents& parents, Column column, const Numbers& numbers, uint32_t epoch);
 
 // Adds numbers that count for the level. What the cell holds may not count for it any more: that moves on first.
-void AddToParty(Level level, uint32_t index, uint32_t column, const Stat& stat) {
-  ShmCell* cell = ColumnOf(level, index, column);
+void AddToParty(Level level, uint32_t index, Column column, const Numbers& numbers) {
+  ShmCell* cell = ColumnOf(level, index, column.index, column.kind);
   if (cell == nullptr) return CountLoss(Loss::kThreadStatistics);
   const CellWriter writer(cell->seq);
   const uint32_t epoch = cell->gen.load(kRelaxed);
-  if (IsEmpty(cell->stat) || !Counts(epoch, level)) {
+  Numbers sum{};
+  if (!IsEmpty(column.shape(), *cell)) LoadNumbers(column.shape(), *cell, &sum);
+  if (IsEmpty(column.shape(), *cell) || !Counts(column.kind, epoch, level)) {
     if (level == kAccount) {
       const ShmParty& party = PartyAt(level, index);
-      AddToParents(0, party.user.load(kRelaxed), party.host.load(kRelaxed), column, LoadStat(cell->stat), epoch);
+      AddToParents({0, party.user.load(kRelaxed), party.host.load(kRelaxed)}, column, sum, epoch);
+    } else if (level == kHost) {
+      AddToParents({}, column, sum, epoch);
     }
-    ClearStat(cell->stat);
-    cell->gen.store(Epochs().now.load(kRelaxed), kRelease);
+    sum = {};
+    cell->gen.store(Epochs(column.kind).now.load(kRelaxed), kRelease);
   }
-  MergeIntoStat(cell->stat, stat);
+  MergeNumbers(column.shape(), numbers, &sum);
+  StoreNumbers(column.shape(), sum, *cell);
 }
 
-// Numbers of an epoch go to the closest that they still count for: the account, else the user and the host.
-void AddToParents(uint32_t account, uint32_t user, uint32_t host, uint32_t column, const Stat& stat, uint32_t epoch) {
-  if (stat.is_empty()) return;
-  if (account != 0 && Counts(epoch, kAccount)) return AddToParty(kAccount, account, column, stat);
-  if (user != 0 && Counts(epoch, kUser)) AddToParty(kUser, user, column, stat);
-  if (host != 0 && Counts(epoch, kHost)) AddToParty(kHost, host, column, stat);
+// Numbers of an epoch go to the closest that they still count for: the account, else the user and the host. What goes to no host, or has
+// left it, stays for the total.
+void AddToParents(const Parents& parents, Column column, const Numbers& numbers, uint32_t epoch) {
+  if (numbers == Numbers{}) return;
+  const auto counts = [&](Level level) { return Counts(column.kind, epoch, level); };
+  if (parents.account != 0 && counts(kAccount)) return AddToParty(kAccount, parents.account, column, numbers);
+  if (parents.user != 0 && counts(kUser)) AddToParty(kUser, parents.user, column, numbers);
+  if (parents.host != 0 && counts(kHost)) return AddToParty(kHost, parents.host, column, numbers);
+  if (HasGlobalLevel(column.kind) && counts(Level::kGlobal)) AddToParty(Level::kGlobal, 0, column, numbers);
 }
 
-// Moves all numbers of a row up, and leaves it empty. REQUIRES: a MoveSection, and that nobody else writes the row.
-void MoveRowUp(ShmCell* row, uint32_t cells, uint32_t account, uint32_t user, uint32_t host) {
-  for (uint32_t column = 0; column < cells; ++column) {
-    ShmCell& cell = row[column];
-    if (IsEmpty(cell.stat)) continue;
+// Moves all numbers of a row up, and leaves it empty. `to_total` is false for a user: what it has its host has as well.
+// REQUIRES: a MoveSection, and that nobody else writes the row.
+void MoveRowUp(ShmCell* row, uint32_t cells, const Parents& parents, bool to_total = true) {
+  const uint64_t classes = std::min<uint64_t>(g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed), cells);
+  for (uint32_t at = 1; at < classes; ++at) {
+    const ShmClass& entry = g_runtime.classes[at];
+    const Column column{at, entry.ready.load(kRelaxed) != 0 ? FactsOf(static_cast<Family>(entry.family)).kind : Kind::kNone};
+    if (column.kind == Kind::kNone) continue;
+    ShmCell& cell = row[at];
+    if (IsEmpty(column.shape(), cell)) continue;
     const CellWriter writer(cell.seq);
-    AddToParents(account, user, host, column, LoadStat(cell.stat), cell.gen.load(kRelaxed));
-    ClearStat(cell.stat);
+    Numbers numbers{};
+    LoadNumbers(column.shape(), cell, &numbers);
+    if (to_total) AddToParents(parents, column, numbers, cell.gen.load(kRelaxed));
+    StoreNumbers(column.shape(), {}, cell);
   }
 }
 
 void MoveThreadUp(ShmThread& thread) {
   const auto slot = static_cast<uint32_t>(&thread - g_runtime.threads);
-  MoveRowUp(RowOf(Level::kThread, slot), thread.cells.load(kRelaxed), thread.account.load(kRelaxed), thread.user.load(kRelaxed),
-            thread.host.load(kRelaxed));
+  MoveRowUp(RowOf(Level::kThread, slot), thread.cells.load(kRelaxed), ParentsOf(thread));
 }
 
 uint32_t HashOf(std::string_view user, std::string_view host) {
@@ -200,6 +227,17 @@ void WorkForNobody(ShmThread& thread) {
 
 }  // namespace
 
+bool ReserveColumns(ArrayId cells, uint64_t row, uint32_t end, HalfWord* ready) {
+  constexpr uint64_t kCellsPerPage = 4096 / sizeof(ShmCell);
+  const uint64_t wanted = std::min<uint64_t>((end + kCellsPerPage - 1) / kCellsPerPage * kCellsPerPage, g_runtime.cells_per_thread);
+  const uint64_t begin = row * g_runtime.cells_per_thread;
+  if (end > wanted || !g_runtime.segment.ReserveRange(cells, (begin + ready->load(kRelaxed)) * sizeof(ShmCell), (begin + wanted) * sizeof(ShmCell))) {
+    return false;
+  }
+  ready->store(static_cast<uint32_t>(wanted), kRelease);  // pairs with Snapshot: columns below are mapped
+  return true;
+}
+
 bool StartParties() {
   void* memory = mmap(nullptr, kLevelCount * sizeof *buckets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
@@ -229,11 +267,14 @@ void DisconnectThread(ShmThread& thread, void (*hide)(ShmThread& thread)) {
   WorkForNobody(thread);
 }
 
-void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell) {
+void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell, Kind kind) {
   const MoveSection moving(thread);
-  AddToParents(thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed), column, LoadStat(cell.stat), cell.gen.load(kRelaxed));
-  ClearStat(cell.stat);
-  cell.gen.store(Epochs().now.load(kRelaxed), kRelease);
+  const Column at{column, kind};
+  Numbers numbers{};
+  LoadNumbers(at.shape(), cell, &numbers);
+  AddToParents(ParentsOf(thread), at, numbers, cell.gen.load(kRelaxed));
+  StoreNumbers(at.shape(), {}, cell);
+  cell.gen.store(Epochs(kind).now.load(kRelaxed), kRelease);
 }
 
 void ForgetUnconnected(Level level) {
@@ -248,7 +289,7 @@ void ForgetUnconnected(Level level) {
     const bool is_account = level == kAccount;
     const MoveSection moving(is_account ? index : 0, level == kUser ? index : user, level == kHost ? index : host);
     party.is_live.store(0, kRelease);  // first: nobody shows it from here on
-    MoveRowUp(RowOf(level, index), party.cells.load(kRelaxed), 0, user, host);
+    MoveRowUp(RowOf(level, index), party.cells.load(kRelaxed), {0, user, host}, level != kUser);
     ForgetParty(level, index);
   }
 }

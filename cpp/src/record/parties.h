@@ -4,8 +4,9 @@
 //   thread    kThreadCells         the account; without one the user and the host
 //   account   kAccountCells        the user and the host
 //   user      kUserCells           nowhere
-//   host      kHostCells           nowhere
+//   host      kHostCells           the total (row 0 of kGlobalCells); of waits nowhere
 //
+// Numbers that no thread has (thread_instrumentation is off) are in the row of kGlobalCells of the slot of who counted them.
 // A number stands in one place only, and a reader adds up a row and all rows below it. Which levels it still counts for its epoch says
 // (ShmEpochs). While numbers move, fold_seq of every party that they may count for is odd.
 #pragma once
@@ -16,8 +17,9 @@
 
 namespace perfschema {
 
-inline constexpr ArrayId kPartiesOf[kLevelCount] = {ArrayId::kThreads, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
-inline constexpr ArrayId kCellsOf[kLevelCount] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells};
+inline constexpr ArrayId kPartiesOf[kLevelCount - 1] = {ArrayId::kThreads, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
+inline constexpr ArrayId kCellsOf[kLevelCount] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells,
+                                                   ArrayId::kGlobalCells};
 
 // Private tables. Under the cold lock, once.
 bool StartParties();
@@ -34,7 +36,10 @@ void DisconnectThread(ShmThread& thread, void (*hide)(ShmThread& thread));
 
 // A cell of the thread's row is of an old epoch: what still counts moves up, the cell is empty and of the present epoch.
 // REQUIRES: called by its writer, inside a CellWriter of it.
-void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell);
+void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell, Kind kind);
+
+// Makes columns of a row up to `end` safe to store to; `ready` says how many are. False: no room.
+bool ReserveColumns(ArrayId cells, uint64_t row, uint32_t end, HalfWord* ready);
 
 // TRUNCATE accounts, users, hosts: rows without a connection go (their numbers move up), of the others TOTAL becomes CURRENT.
 void ForgetUnconnected(Level level);

@@ -56,10 +56,14 @@ void CachePointers() {
   rt.indexes = segment.element<ShmIndex>(ArrayId::kIndexes, 0);
   rt.table_handles = segment.element<ShmTableHandle>(ArrayId::kTableHandles, 0);
   rt.metadata_locks = segment.element<ShmMetadataLock>(ArrayId::kMetadataLocks, 0);
-  rt.chunks = segment.element<ShmChunk>(ArrayId::kWaitChunks, 0);
-  rt.records = segment.element<ShmWaitRecord>(ArrayId::kWaitRecords, 0);
+  rt.global_cells = segment.element<ShmCell>(ArrayId::kGlobalCells, 0);
+  for (uint32_t i = 0; i < kEventKinds; ++i) {
+    const auto history_size = static_cast<uint64_t>(options.Get(kPools[i].history_size));
+    rt.pools[i] = {segment.element<ShmChunk>(kChunksOf[i], 0), segment.element<char>(kRecordsOf[i], 0), rt.header->record_bytes[i],
+                   segment.array(kRecordsOf[i]).stride, ChunksHeldByThread(static_cast<Kind>(i), history_size)};
+  }
+  rt.statement_stack = static_cast<uint32_t>(options.Get(OptionId::max_statement_stack));
   rt.cells_per_thread = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
-  rt.chunks_held = ChunksHeldByThread(static_cast<uint64_t>(options.Get(OptionId::events_waits_history_size)));
 }
 
 void StartClocks(ShmHeader* header) {
@@ -101,8 +105,15 @@ bool KeptByChild(ArrayId id) {
     case ArrayId::kInstanceLists:
     case ArrayId::kCells:
     case ArrayId::kGraves:
+    case ArrayId::kGlobalCells:
     case ArrayId::kWaitChunks:
-    case ArrayId::kWaitRecords: return false;
+    case ArrayId::kWaitRecords:
+    case ArrayId::kStageChunks:
+    case ArrayId::kStageRecords:
+    case ArrayId::kStatementChunks:
+    case ArrayId::kStatementRecords:
+    case ArrayId::kTransactionChunks:
+    case ArrayId::kTransactionRecords: return false;
     default: return true;
   }
 }
@@ -112,6 +123,8 @@ void ForgetStatistics() {
   Segment& segment = g_runtime.segment;
   for (Word& loss : rt.header->losses) loss.store(0, kRelaxed);
   ForgetCells();
+  rt.header->remainder_cells.store(0, kRelaxed);
+  rt.header->move_seq.store(0, kRelaxed);
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
   (void)segment.ReserveUpTo(ArrayId::kInstanceLists, instances);
   for (uint64_t i = 1; i < instances; ++i) {
@@ -130,7 +143,7 @@ void ForgetStatistics() {
   forget(rt.files, ArrayId::kFiles, [](ShmFile& file) -> auto& { return file.lanes; });
   forget(rt.tables, ArrayId::kTables, [](ShmTable& table) -> auto& { return table.lock_lanes; });
   forget(rt.indexes, ArrayId::kIndexes, [](ShmIndex& index) -> auto& { return index.lanes; });
-  EmptyChunkPool();
+  EmptyChunkPools();
 }
 
 // The read locks that the forking thread holds are held in the child, too. They are noted where the child will not look for statistics.
@@ -216,7 +229,7 @@ void Start() {
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
   StartClocks(header);
   StartConsumers(header);
-  if (!StartChunkPool() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartSources() || !StartSetup()) {
+  if (!StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartSources() || !StartSetup()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;

@@ -27,6 +27,15 @@ struct ThreadLocals {
 };
 extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
 
+// Records of one kind of events. Threads: constant after start.
+struct Pool {
+  ShmChunk* chunks;
+  char* records;          // of chunk i from i * pitch on
+  uint64_t record_bytes;  // from one record to the next
+  uint64_t pitch;
+  uint64_t chunks_held;   // by a thread, for its history
+};
+
 // Threads: constant after start, except where said.
 struct Runtime {
   Segment segment;
@@ -42,10 +51,11 @@ struct Runtime {
   ShmIndex* indexes;
   ShmTableHandle* table_handles;
   ShmMetadataLock* metadata_locks;
-  ShmChunk* chunks;
-  ShmWaitRecord* records;
+  ShmCell* global_cells;
+  Pool pools[kEventKinds];
+  Pool& pool(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
   uint64_t cells_per_thread;  // columns of a row of thread_cells
-  uint64_t chunks_held;       // by a thread, for its history
+  uint32_t statement_stack;   // nested statements of a thread that are recorded
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId
   bool on;
 };

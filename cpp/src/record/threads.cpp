@@ -69,6 +69,8 @@ ThreadState* NewState(uint32_t slot) {
   thread->shared = &g_runtime.threads[slot];
   thread->cells = RowOf(slot);
   thread->cell_count = thread->shared->cells.load(kRelaxed);
+  thread->global_cells = g_runtime.global_cells + slot * g_runtime.cells_per_thread;
+  thread->global_cell_count = thread->shared->global_cells.load(kRelaxed);
   return thread;
 }
 
@@ -152,6 +154,8 @@ ThreadState* MakeThread(const Birth& birth, bool is_own) {
   shared.parent_thread_id.store(birth.parent_thread_id, kRelaxed);
   shared.processlist_id.store(birth.processlist_id != 0 ? birth.processlist_id : thread->thread_id, kRelaxed);
   shared.peer_port.store(0, kRelaxed);
+  shared.stage.store(0, kRelaxed);
+  shared.event_id.store(0, kRelaxed);
   shared.start_seconds.store(0, kRelaxed);
   {
     const CellWriter writer(shared.seq);
@@ -210,19 +214,21 @@ ThreadState* RegisterThisThread() {
   return RegisterThisThread(birth);
 }
 
-bool GrowCells(ThreadState& thread, uint32_t class_index) {
+bool GrowCells(ThreadState& thread, uint32_t end) {
   const int error = errno;
-  constexpr uint32_t kCellsPerPage = 4096 / sizeof(ShmCell);
-  const auto wanted = static_cast<uint32_t>(std::min<uint64_t>((class_index / kCellsPerPage + 1) * kCellsPerPage, g_runtime.cells_per_thread));
-  const uint64_t row = thread.slot * g_runtime.cells_per_thread;
   bool grown = false;
-  if (ColdLock lock; lock) {
-    grown = g_runtime.segment.ReserveRange(ArrayId::kThreadCells, (row + thread.cell_count) * sizeof(ShmCell), (row + wanted) * sizeof(ShmCell));
-    if (grown) {
-      thread.cell_count = wanted;
-      thread.shared->cells.store(wanted, kRelease);  // pairs with Snapshot: columns below are mapped
-    }
-  }
+  if (ColdLock lock; lock) grown = ReserveColumns(ArrayId::kThreadCells, thread.slot, end, &thread.shared->cells);
+  if (grown) thread.cell_count = thread.shared->cells.load(kRelaxed);
+  if (!grown) CountLoss(Loss::kThreadStatistics);
+  errno = error;
+  return grown;
+}
+
+bool GrowGlobalCells(ThreadState& thread, uint32_t end) {
+  const int error = errno;
+  bool grown = false;
+  if (ColdLock lock; lock) grown = ReserveColumns(ArrayId::kGlobalCells, thread.slot, end, &thread.shared->global_cells);
+  if (grown) thread.global_cell_count = thread.shared->global_cells.load(kRelaxed);
   if (!grown) CountLoss(Loss::kThreadStatistics);
   errno = error;
   return grown;
@@ -237,6 +243,7 @@ void ContinueThreadsInChild() {
   for (uint32_t slot = 1; slot < used; ++slot) {
     ShmThread& shared = g_runtime.threads[slot];
     shared.cells.store(0, kRelaxed);
+    shared.global_cells.store(0, kRelaxed);
     ThreadState* const thread = slots[slot].state;
     const uint64_t use = slots[slot].use.load(kRelaxed);
     const bool is_own = thread == self.own, is_attached = thread == self.state;

@@ -26,40 +26,78 @@ struct CellCache {
 // Of no object and no thread.
 inline ShmCell no_cell{};
 
+// Where the next record of a kind goes.
+struct RecordCursor {
+  ShmRecord* next;    // == end: take a chunk
+  ShmRecord* end;
+  uint64_t lap_bits;  // lap of the chunk << 32
+};
+
 // A chunk that is full but still needed: by the thread's history, or by an event in it that has not ended.
 struct HeldChunk {
   uint32_t chunk;
-  uint64_t until;  // value of ThreadState::chunks_taken at which it may be given away
+  uint64_t until;  // value of ChunkHold::chunks_taken at which it may be given away
+};
+
+// The chunks of a kind that a thread has.
+struct ChunkHold {
+  uint32_t chunk;  // the one being written, 0 = none
+  uint64_t chunks_taken;
+  uint32_t takes_to_look;  // until the pool looks into another queue, and which
+  uint32_t queue_to_look;
+  uint32_t held_count;
+  static constexpr uint32_t kMaxHeld = 1024 / 8 + 48;
+  HeldChunk held[kMaxHeld];
+};
+
+// The stage that runs.
+struct OpenStage {
+  ShmStageRecord* record;  // nullptr = not recorded
+  uint64_t begun_state;    // of the record
+  uint64_t event_id;       // 0 = not recorded
+  uint64_t start_ticks;
+  uint32_t flags;
+  uint32_t class_index;    // 0 = none runs
+};
+
+// A statement that runs; its numbers are in the caller's pfs_statement_t, which may be gone.
+struct OpenStatement {
+  ShmStatementRecord* record;
+  uint64_t begun_state;
+  uint64_t event_id;  // 0 = not recorded
+  uint64_t serial;    // tells it from others that had its place in the stack
+};
+
+// The transaction that is active.
+struct OpenTransaction {
+  ShmTransactionRecord* record;
+  uint64_t begun_state;
+  uint64_t event_id;
+  uint64_t start_ticks;
+  uint64_t serial;  // 0 = none
 };
 
 // Private memory of one instrumentation. The hot part comes first.
 // Threads: the thread that it is attached to only (signal handlers on it included: see `nesting`).
 struct ThreadState {
   // Every event.
-  ShmWaitRecord* next_record;  // == records_end: take a chunk
-  ShmWaitRecord* records_end;
-  uint64_t lap_bits;           // lap of the chunk << 32
+  RecordCursor waits;
   uint64_t event_id;           // last EVENT_ID given
   uint64_t thread_id;
   ShmThread* shared;
   ShmCell* cells;              // its row of kThreadCells
   uint32_t cell_count;         // columns that may be stored to
-  // Type (kNesting...) of the innermost open event << 24 | number of open waits that have records | kInside while a probe of this thread is inside: a signal
-  // handler that comes then must not touch the rest. One comparison finds both "inside" and "too deep".
+  // Number of open waits that have records | kInside while a probe of this thread is inside: a signal handler that comes then must not touch
+  // the rest. One comparison finds both "inside" and "too deep".
   uint64_t nesting;
   uint32_t slot;               // index into kThreads
   // The cell that it last used of an object that it did not hold exclusively: that of the read lock which it is about to let go, mostly. May be
   // another's by now; cell.owner and cell.instance tell.
   ShmCell* shared_cell = &no_cell;
+  // What a wait that is in no other wait is nested in: the stage, else the innermost statement. Its type (kNesting...) << 24.
+  uint64_t parent_event_id;
+  uint64_t parent_type;
 
-  // Every chunk.
-  uint32_t chunk;              // the one being written, 0 = none
-  uint64_t chunks_taken;
-  uint32_t takes_to_look;      // until the pool looks into another queue, and which
-  uint32_t queue_to_look;
-  uint32_t held_count;
-  static constexpr uint32_t kMaxHeld = 32 + 4 * kMaxNestedWaits;
-  HeldChunk held[kMaxHeld];
   ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
   const void* wait_frames[kMaxNestedWaits];  // stack frames they began in, to find those that a longjmp left behind
 
@@ -69,8 +107,21 @@ struct ThreadState {
   static constexpr uint64_t kInside = 0x80;
   static constexpr uint64_t kDepthMask = 0x7f;
   static constexpr int kNestingTypeShift = 24;
+  static constexpr uint64_t kInWait = uint64_t{kNestingWait} << kNestingTypeShift;
   uint32_t wait_depth() const { return static_cast<uint32_t>(nesting & kDepthMask); }
   bool inside() const { return (nesting & kInside) != 0; }
+
+  // Stages, statements and transactions.
+  RecordCursor cursors[kEventKinds];  // [0] is not used: `waits` is
+  RecordCursor& CursorOf(Kind kind) { return kind == Kind::kWait ? waits : cursors[static_cast<uint32_t>(kind)]; }
+  ChunkHold holds[kEventKinds];
+  ShmCell* global_cells;              // its row of kGlobalCells
+  uint32_t global_cell_count;
+  uint64_t serials;                   // statements and transactions so far
+  OpenStage stage;
+  OpenTransaction transaction;
+  uint32_t statement_depth;           // of those that run, recorded or not
+  OpenStatement statements[kMaxStatementStack];  // outermost first; [max_statement_stack...] are not kept
 
   SourceCache sources;
   CellCache found_cells;
@@ -134,8 +185,9 @@ uint32_t FlagsAtBirth(uint32_t class_index, std::string_view user, std::string_v
 // kThreadForeground or 0: its instrument has the user flag; one without an instrument works for a user. REQUIRES: cold lock.
 uint32_t ForegroundFlag(uint32_t class_index, std::string_view user);
 
-// Makes column `class_index` of the thread's row safe to store to. False: no room. Preserves errno. Cold.
-[[gnu::noinline]] bool GrowCells(ThreadState& thread, uint32_t class_index);
+// Makes columns up to `end` of the thread's row, or of its slot's row of kGlobalCells, safe to store to. False: no room. Preserves errno. Cold.
+[[gnu::noinline]] bool GrowCells(ThreadState& thread, uint32_t end);
+[[gnu::noinline]] bool GrowGlobalCells(ThreadState& thread, uint32_t end);
 
 // In a forked child. With their THREAD_IDs live on: what the calling thread has attached, its own, and those of pfs_thread_new(), attached to
 // nobody.

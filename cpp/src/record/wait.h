@@ -126,12 +126,15 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
   if (Has<kMode>(flags, kFlagCurrent)) {
     thread->nesting = outer | ThreadState::kInside;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (__builtin_expect(thread->next_record == thread->records_end, 0)) NextChunk(*thread);
-    record = thread->next_record;
-    thread->next_record = record + 1;
+    if (__builtin_expect(thread->waits.next == thread->waits.end, 0)) NextWaitChunk(*thread);
+    record = static_cast<ShmWaitRecord*>(thread->waits.next);
+    thread->waits.next = record + 1;
     const uint64_t depth = outer & ThreadState::kDepthMask;
-    uint64_t outer_event_id = 0;
-    if (__builtin_expect(depth != 0, 0)) outer_event_id = thread->open_waits[depth - 1]->event_id.load(kRelaxed);
+    uint64_t outer_event_id = thread->parent_event_id, nesting_type = thread->parent_type;
+    if (__builtin_expect(depth != 0, 0)) {
+      outer_event_id = thread->open_waits[depth - 1]->event_id.load(kRelaxed);
+      nesting_type = ThreadState::kInWait;
+    }
     const uint64_t id = thread->event_id + 1;
     thread->event_id = id;
     thread->open_waits[depth] = record;
@@ -142,7 +145,6 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     record->event_id.store(id, kRelease);
     record->end_info.store(0, kRelease);
     record->object.store(object, kRelease);
-    uint64_t nesting_type = outer - depth;
     if constexpr (kDetailed) {
       if (!details.has_parent) outer_event_id = nesting_type = 0;
     }
@@ -150,7 +152,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     record->what.store(class_index | static_cast<uint64_t>(operation) << 16 | nesting_type |
                            static_cast<uint64_t>(thread->sources.Find(file, line)) << 32,
                        kRelease);
-    uint64_t state = thread->lap_bits | kRecordOpen | (flags & (thread_flags & kThreadHistory));
+    uint64_t state = thread->waits.lap_bits | kRecordOpen | (flags & (thread_flags & kThreadHistory));
     state |= kMode == Mode::kAllOn ? kFlagTimed : flags & (kFlagTimed | kFlagTimerMask);
     if constexpr (kDetailed) {
       // An event with details is an operation of the system: long enough to bring the next record, which was last written a whole pool
@@ -165,7 +167,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     }
     wait.begun_state = state;
     // An event of a signal handler from here on is nested in this one.
-    LeaveProbe(*thread, (static_cast<uint64_t>(kNestingWait) << ThreadState::kNestingTypeShift) + depth + 1);
+    LeaveProbe(*thread, depth + 1);
   }
   wait.record = record;
   if (Has<kMode>(flags, kFlagTimed)) {
@@ -247,7 +249,7 @@ PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended,
   // Read back, too, where nothing else needs it: a register that is kept over the real call is a store before it.
   const uint64_t begun_state = kMode == Mode::kAny || kDetailed ? wait.begun_state : record->state.load(kRelaxed);
   record->state.store((begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
-  if (__builtin_expect(record + 1 != thread.next_record, 0)) KeepChunkOf(thread, record);
+  if (__builtin_expect(record + 1 != thread.waits.next, 0)) KeepChunkOf(thread, Kind::kWait, record);
   return nesting;
 }
 
@@ -256,7 +258,7 @@ template <Mode kMode>
 PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait, uint32_t class_index) {
   if (!Has<kMode>(wait.flags, kFlagThread)) return nullptr;
   ThreadState& thread = *wait.thread;
-  if (__builtin_expect(class_index >= thread.cell_count, 0) && !GrowCells(thread, class_index)) return nullptr;
+  if (__builtin_expect(class_index >= thread.cell_count, 0) && !GrowCells(thread, class_index + 1)) return nullptr;
   return &thread.cells[class_index];
 }
 template <Mode kMode>
@@ -265,7 +267,7 @@ PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
 }
 
 // Are the thread's numbers of the present epoch?
-PFS_ALWAYS_INLINE bool IsOfEpoch(const ShmCell& cell) { return cell.gen.load(kRelaxed) == g_runtime.header->thread_waits.now.load(kRelaxed); }
+PFS_ALWAYS_INLINE bool IsOfEpoch(const ShmCell& cell) { return cell.gen.load(kRelaxed) == g_runtime.header->epochs[0].now.load(kRelaxed); }
 
 // The numbers are of before a TRUNCATE: they move up (record/parties.h), and the cell starts with this event.
 [[gnu::noinline]] void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count);

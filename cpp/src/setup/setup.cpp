@@ -13,6 +13,7 @@
 #include "record/tables.h"
 #include "setup/objects.h"
 #include "shm/limits.h"
+#include "shm/shapes.h"
 
 namespace perfschema {
 namespace {
@@ -30,7 +31,8 @@ uint32_t FlagsOf(const ShmClass& entry) {
   if (entry.enabled.load(kRelaxed) == 0 || !ConsumerActs(Consumer::global_instrumentation)) return 0;
   uint32_t flags = kFlagEnabled;
   if (entry.timed.load(kRelaxed) != 0) {
-    const TimedClass timed_class = entry.family == static_cast<uint32_t>(Family::kIdle) ? TimedClass::kIdle : TimedClass::kWait;
+    const Kind kind = FactsOf(static_cast<Family>(entry.family)).kind;
+    const TimedClass timed_class = entry.family == static_cast<uint32_t>(Family::kIdle) ? TimedClass::kIdle : TimedClassOf(kind);
     const uint32_t timer = g_runtime.header->timer_of[static_cast<uint32_t>(timed_class)].load(kRelaxed) - 1;
     // A timer that is not there answers through the closest one: the event uses that one's scale from begin to end.
     const auto source = static_cast<uint32_t>(g_runtime.header->timers[timer].source);
@@ -40,9 +42,16 @@ uint32_t FlagsOf(const ShmClass& entry) {
     if (!is_fast) flags |= kFlagSlowTimer;
   }
   if (ConsumerActs(Consumer::thread_instrumentation)) flags |= kFlagThread;
-  if (ConsumerActs(Consumer::events_waits_current)) flags |= kFlagCurrent;
-  if (ConsumerActs(Consumer::events_waits_history)) flags |= kFlagHistory;
-  if (ConsumerActs(Consumer::events_waits_history_long)) flags |= kFlagHistoryLong;
+  const auto consumer_flags = [&](const KindConsumers& of) {
+    if (ConsumerActs(of.current)) flags |= kFlagCurrent;
+    if (ConsumerActs(of.history)) flags |= kFlagHistory;
+    if (ConsumerActs(of.history_long)) flags |= kFlagHistoryLong;
+  };
+  if (const Kind kind = FactsOf(static_cast<Family>(entry.family)).kind; static_cast<uint32_t>(kind) < kEventKinds) {
+    consumer_flags(kConsumersOf[static_cast<uint32_t>(kind)]);
+    if (kind == Kind::kStatement && ConsumerActs(Consumer::statements_digest)) flags |= kFlagDigest;
+    if (kind == Kind::kStatement && ConsumerActs(Consumer::events_statements_cpu)) flags |= kFlagCpu;
+  }
   if (entry.family == static_cast<uint32_t>(Family::kSocket)) flags |= kFlagSocket;
   return flags;
 }
@@ -83,7 +92,9 @@ namespace {
 
 void RefreshAll() {
   const uint64_t classes = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
-  for (uint64_t i = 1; i < classes; ++i) RefreshClass(g_runtime.classes[i]);
+  for (uint64_t i = 1; i < classes; ++i) {
+    if (g_runtime.classes[i].family != 0) RefreshClass(g_runtime.classes[i]);
+  }
   RefreshObjects();
 }
 
@@ -104,7 +115,7 @@ void ApplyPresets(ShmClass& entry, std::string_view full_name, const Options& op
 // A new instrument. 0: no room.
 uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, uint32_t volatility, std::string_view documentation,
                    const Options& options) {
-  const int64_t index = g_runtime.segment.TakeFresh(ArrayId::kClasses);
+  const int64_t index = g_runtime.segment.TakeFresh(ArrayId::kClasses, ColumnsOf(FactsOf(family).kind));
   if (index < 0) return 0;
   ShmClass& entry = g_runtime.classes[index];
   entry.index = static_cast<uint32_t>(index);
@@ -171,6 +182,7 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
   for (uint64_t i = 1; i < used; ++i) {
     const ShmClass& entry = g_runtime.classes[i];
     const auto other = static_cast<Family>(entry.family);
+    if (other == Family::kNone) continue;  // a further column of the one before
     of_family += !FactsOf(other).is_single && LimitsOf(other).classes == limits.classes ? 1 : 0;
     if (other == family && NameOf(entry) == full) {
       *key = entry.key;
@@ -230,7 +242,7 @@ Status UpdateConsumer(Consumer consumer, bool enabled) {
 Status UpdateTimer(TimedClass timed_class, TimerId timer) {
   if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
   if (timer == TimerId::kThreadCpu) {
-    return Status(Code::kInvalidArgument, "THREAD_CPU cannot time waits: legal are CYCLE, NANOSECOND, MICROSECOND, MILLISECOND, TICK");
+    return Status(Code::kInvalidArgument, "THREAD_CPU cannot time events: legal are CYCLE, NANOSECOND, MICROSECOND, MILLISECOND, TICK");
   }
   ColdLock lock;
   if (!lock) return {};

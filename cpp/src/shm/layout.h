@@ -14,7 +14,9 @@
 #include "base/families.h"
 #include "perfschema/abi.h"
 #include "shm/cell.h"
+#include "shm/flags.h"
 #include "shm/options.h"
+#include "shm/records.h"
 
 namespace perfschema {
 
@@ -36,6 +38,7 @@ inline constexpr uint32_t kEndianMark = 0x01020304u;
   X(kUserCells, ShmCell)               \
   X(kHosts, ShmParty)                  \
   X(kHostCells, ShmCell)               \
+  X(kGlobalCells, ShmCell)           \
   X(kActors, ShmActor)                 \
   X(kObjectRules, ShmObjectRule)       \
   X(kInstances, ShmInstance)           \
@@ -50,7 +53,13 @@ inline constexpr uint32_t kEndianMark = 0x01020304u;
   X(kNames, ShmNameGranule)            \
   X(kSources, ShmSource)               \
   X(kWaitChunks, ShmChunk)             \
-  X(kWaitRecords, ShmWaitRecord)
+  X(kWaitRecords, ShmWaitRecord)       \
+  X(kStageChunks, ShmChunk)            \
+  X(kStageRecords, ShmStageRecord)     \
+  X(kStatementChunks, ShmChunk)        \
+  X(kStatementRecords, ShmStatementRecord) \
+  X(kTransactionChunks, ShmChunk)      \
+  X(kTransactionRecords, ShmTransactionRecord)
 
 enum class ArrayId : uint32_t {
 #define X(name, type) name,
@@ -59,6 +68,11 @@ enum class ArrayId : uint32_t {
       kCount
 };
 inline constexpr uint32_t kArrayCount = static_cast<uint32_t>(ArrayId::kCount);
+
+inline constexpr ArrayId kChunksOf[kEventKinds] = {ArrayId::kWaitChunks, ArrayId::kStageChunks, ArrayId::kStatementChunks,
+                                                   ArrayId::kTransactionChunks};
+inline constexpr ArrayId kRecordsOf[kEventKinds] = {ArrayId::kWaitRecords, ArrayId::kStageRecords, ArrayId::kStatementRecords,
+                                                    ArrayId::kTransactionRecords};  // an element is the room of a chunk
 
 // One array. `used` grows when the first never-used element is taken; elements beyond are untouched zero bytes.
 struct ShmArray {
@@ -80,10 +94,12 @@ constexpr ResetDomain ClassDomain(ResetGroup group) { return 2 * static_cast<uin
 constexpr ResetDomain ObjectDomain(Family family) { return ObjectDomain(FactsOf(family).group); }
 constexpr ResetDomain ClassDomain(Family family) { return ClassDomain(FactsOf(family).group); }
 
-// Whom an event of a thread counts for: the thread, its account, that account's user and host. Each level has a row of cells for each of
-// its members in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level below.
-enum class Level : uint32_t { kThread = 0, kAccount, kUser, kHost };
-inline constexpr uint32_t kLevelCount = 4;
+// Whom an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of cells for
+// each of its members in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level below.
+// Waits have no numbers of the last level: their totals are those of the objects.
+enum class Level : uint32_t { kThread = 0, kAccount, kUser, kHost, kGlobal };
+inline constexpr uint32_t kLevelCount = 5;
+constexpr bool HasGlobalLevel(Kind kind) { return kind != Kind::kWait; }
 
 // TRUNCATE of a level begins a new epoch: `now` grows, and `since` of the levels that it empties becomes `now`. A cell's gen is the epoch in
 // which its numbers began: they count for a level if gen >= since[level]. A thread that finds its cell of an old epoch moves the
@@ -98,6 +114,7 @@ struct ShmEpochs {
   X(kAccounts, "Performance_schema_accounts_lost")                    \
   X(kCondClasses, "Performance_schema_cond_classes_lost")             \
   X(kCondInstances, "Performance_schema_cond_instances_lost")         \
+  X(kDigests, "Performance_schema_digest_lost")                       \
   X(kFileClasses, "Performance_schema_file_classes_lost")             \
   X(kFileInstances, "Performance_schema_file_instances_lost")         \
   X(kFileHandles, "Performance_schema_file_handles_lost")             \
@@ -107,10 +124,15 @@ struct ShmEpochs {
   X(kMetadataLocks, "Performance_schema_metadata_lock_lost")          \
   X(kMutexClasses, "Performance_schema_mutex_classes_lost")           \
   X(kMutexInstances, "Performance_schema_mutex_instances_lost")       \
+  X(kNestedStatements, "Performance_schema_nested_statement_lost")    \
+  X(kPreparedStatements, "Performance_schema_prepared_statements_lost") \
+  X(kPrograms, "Performance_schema_program_lost")                     \
   X(kRwlockClasses, "Performance_schema_rwlock_classes_lost")         \
   X(kRwlockInstances, "Performance_schema_rwlock_instances_lost")     \
   X(kSocketClasses, "Performance_schema_socket_classes_lost")         \
   X(kSocketInstances, "Performance_schema_socket_instances_lost")     \
+  X(kStageClasses, "Performance_schema_stage_classes_lost")           \
+  X(kStatementClasses, "Performance_schema_statement_classes_lost")   \
   X(kTableHandles, "Performance_schema_table_handles_lost")           \
   X(kTableInstances, "Performance_schema_table_instances_lost")       \
   X(kTableLockStat, "Performance_schema_table_lock_stat_lost")        \
@@ -135,6 +157,7 @@ enum class Loss : uint32_t {
 
 inline constexpr uint32_t kTimedClassCount = 5;  // rows of setup_timers: idle, wait, stage, statement, transaction
 enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransaction };
+constexpr TimedClass TimedClassOf(Kind kind) { return static_cast<TimedClass>(static_cast<uint32_t>(kind) + 1); }
 
 struct ShmHeader {
   // Written once, before the magic; read only after.
@@ -149,6 +172,7 @@ struct ShmHeader {
   uint64_t epoch_unix_micros;  // wall clock at the epoch of all timers
   TimerScale timers[kTimerCount];
   uint64_t options[kOptionCount];  // int64_t values as they are in force
+  uint64_t record_bytes[kEventKinds];  // from one record to the next
   ShmArray arrays[kArrayCount];
   uint8_t status_reason[256];  // why pfs is not fully on; empty = it is
   uint8_t timer_reason[128];   // why CYCLE is not the default; empty = it is
@@ -159,7 +183,9 @@ struct ShmHeader {
 
   // Read by every update of a cell, written by TRUNCATE only: a line of its own that stays in all caches.
   alignas(64) HalfWord resets[kResetDomainCount];
-  ShmEpochs thread_waits;
+  ShmEpochs epochs[kKindCount];
+  HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
+  HalfWord move_seq;  // odd while numbers move between rows: readers of totals retry
 
   // Written by many, rarely.
   alignas(64) Word losses[static_cast<size_t>(Loss::kCount)];
@@ -169,20 +195,6 @@ struct ShmHeader {
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------
-
-// Bits of the flag word of a class and of each of its objects: all that setup says about an event, in one load.
-inline constexpr uint32_t kFlagEnabled = PFS_FLAG_ENABLED;
-inline constexpr uint32_t kFlagTimed = 1u << 1;
-inline constexpr uint32_t kFlagThread = 1u << 2;       // thread_instrumentation
-inline constexpr uint32_t kFlagCurrent = 1u << 3;      // events_*_current
-inline constexpr uint32_t kFlagHistory = 1u << 4;      // events_*_history
-inline constexpr uint32_t kFlagHistoryLong = 1u << 5;  // events_*_history_long
-inline constexpr uint32_t kFlagSlowTimer = 1u << 6;    // the timer is not CYCLE
-inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
-inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
-inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
-inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: there are cells in its list
-inline constexpr uint32_t kFlagSocket = 1u << 18;      // not a file: the operations that both have are a socket's
 
 // Statistics of one object (a lane of it) as one thread has seen it, of one class in a thread's row, or what a class keeps: the only shape
 // there is. See record/cells.h.
@@ -349,13 +361,16 @@ inline constexpr uint32_t kThreadInstrumented = 1, kThreadForeground = 2, kThrea
 struct alignas(64) ShmThread {
   Word thread_id;     // 0 = free slot; last store of the registration, first store of the end
   HalfWord flags;     // kThreadInstrumented ...: read by every event, written by UPDATE threads
+  Word event_id;      // youngest event that is no wait, by whoever has it attached
   HalfWord cells;     // columns of its row that may be stored to and read
+  HalfWord global_cells;  // the same of the slot's row of kGlobalCells, whose numbers outlive the thread
   Word os_id;         // gettid(); 0 = no thread of the system is attached
   Word parent_thread_id;
   Word processlist_id;  // 0 = NULL
   HalfWord free_next;
   HalfWord seq;       // of the texts below; cell.h
   HalfWord class_index;  // of its thread instrument, 0 = none
+  HalfWord stage;        // instrument of the stage it is in, 0 = none: PROCESSLIST_STATE
   HalfWord peer_port;    // shown behind the host in processlist; 0 = none
   HalfWord account, user, host;  // what it counts for, by index; 0 = there was no room. Without an account user and host are its parents
   Word start_seconds;  // wall clock (of time()) that PROCESSLIST_TIME counts from; 0 = NULL
@@ -423,76 +438,6 @@ struct ShmSource {
   uint8_t text[64];
   uint32_t hash;
 };
-
-// ---- Event records -------------------------------------------------------------------------------------------------------------
-//
-//   pool of chunks of 32 records        who may store
-//   free, or in a queue of the pool  nobody
-//   owned by a thread               that thread, without asking
-//
-// A chunk gets a new lap each time it is taken. A record belongs to its chunk's present owner only if it carries the chunk's lap, so old
-// records need not be cleared. A record is written once, in place, and is current, history and history_long at the same time.
-
-inline constexpr uint32_t kRecordsPerChunk = 32;
-// Records from one chunk to the next: a page of nothing lies between, never given memory. Without it the processor, which fetches ahead over
-// the end of a page, takes the next chunk's first lines out of another core's cache: two threads then are slower than one (measured: 1.1 of one
-// thread's rate against 1.9).
-inline constexpr uint32_t kRecordPitch = 64;
-inline constexpr uint32_t kMaxNestedWaits = 5;  // SEMANTICS D7
-
-// Chunks that the tail of a thread's history may lie in, besides the one it writes.
-// At least one: events_waits_current shows the last finished event.
-constexpr uint64_t ChunksHeldByThread(uint64_t history_size) {
-  return history_size == 0 ? 1 : (history_size + kRecordsPerChunk - 1) / kRecordsPerChunk;
-}
-// Chunks that finished events pass through before they are written again. Besides the rows of history_long, a chunk for each of 64
-// threads (a slow thread's chunk comes late and holds old events), and a quarter for the pool's liking for a thread's own chunks.
-constexpr uint64_t ChunksInPool(uint64_t history_long_size) { return (history_long_size + kRecordsPerChunk - 1) / kRecordsPerChunk * 5 / 4 + 64; }
-
-struct alignas(128) ShmChunk {  // 128: its neighbour may be another core's, and lines are fetched in pairs
-  HalfWord lap;        // odd while changing hands; even = the lap of valid records
-  HalfWord thread;     // slot of the owner, kept after its end
-  Word thread_id;
-  Word taken;          // cycle counter when it was taken: the order of events that are not timed
-  // TRUNCATE of a view hides the records that existed: lap << 32 | one bit a record. Written by truncaters only.
-  Word hidden[3];
-};
-inline constexpr uint32_t kViewCurrent = 0, kViewHistory = 1, kViewHistoryLong = 2;
-
-// Low half of ShmWaitRecord::state; the high half is the lap. Some bits are those of the flag word that the event
-// began with, the timer (kFlagTimerMask) among them.
-inline constexpr uint64_t kRecordOpen = 1;  // the event runs: words of its end are not valid yet
-inline constexpr uint64_t kRecordTimed = kFlagTimed;
-inline constexpr uint64_t kRecordClosed = 4;
-inline constexpr uint64_t kRecordHistory = kFlagHistory;
-inline constexpr uint64_t kRecordHistoryLong = kFlagHistoryLong;
-inline constexpr uint64_t kRecordHasBytes = 1 << 12;  // NUMBER_OF_BYTES is not NULL
-inline constexpr uint64_t kRecordHasFlags = 1 << 13;  // FLAGS is not NULL
-inline constexpr uint64_t kRecordHasName = 1 << 14;   // OBJECT_NAME is not NULL
-inline constexpr uint64_t kRecordHasSpins = 1 << 15;  // SPINS is not NULL
-inline constexpr uint64_t kRecordHasSchema = 1 << 17;  // the name is "SCHEMA\0NAME"
-inline constexpr uint64_t kRecordHasIndex = 1 << 18;   // INDEX_NAME is not NULL
-
-// A wait. A mutex event touches the first line only.
-// Threads: owner thread writes, any reads: state (acquire), words, state again and the chunk's lap last.
-struct alignas(64) ShmWaitRecord {
-  Word state;      // release store: publishes all words before it
-  Word event_id;
-  Word start_ticks;  // of the timer that the event began with; TIMER_START = scale.Picos(start)
-  Word end_ticks;    // TIMER_WAIT = scale.Duration(end - start), TIMER_END = TIMER_START + TIMER_WAIT
-  Word object;     // OBJECT_INSTANCE_BEGIN
-  Word what;       // class | operation << 16 | nesting type << 24 | source << 32
-  Word nesting_event_id;
-  Word end_info;   // END_EVENT_ID - EVENT_ID | spins << 32
-  Word bytes;
-  Word flags_and_name;  // FLAGS | name granule << 32
-  Word version_and_type;  // version of the name | ObjectType << 32, which wins over the family's OBJECT_TYPE
-  Word index_name;     // granule << 32 | its version
-  Word unused[4];
-};
-static_assert(sizeof(ShmWaitRecord) == 128);
-
-inline constexpr uint32_t kNestingTransaction = 1, kNestingStatement = 2, kNestingStage = 3, kNestingWait = 4;
 
 static_assert(std::is_standard_layout_v<ShmHeader> && std::is_standard_layout_v<ShmClass> && std::is_standard_layout_v<ShmThread>);
 

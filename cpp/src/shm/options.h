@@ -20,8 +20,17 @@ namespace perfschema {
   X(accounts_size, -1, -1, 16384, 1024, "Rows of accounts; 0 = users and hosts only.")                               \
   X(hosts_size, -1, -1, 16384, 1024, "Rows of hosts.")                                                               \
   X(users_size, -1, -1, 16384, 1024, "Rows of users.")                                                               \
+  X(digests_size, -1, -1, 1048576, 10000, "Rows of events_statements_summary_by_digest, the one for all others included.") \
+  X(events_stages_history_size, -1, -1, 1024, 10, "Rows per thread of events_stages_history.")                       \
+  X(events_stages_history_long_size, -1, -1, 1048576, 10000, "Rows of events_stages_history_long.")                  \
+  X(events_statements_history_size, -1, -1, 1024, 10, "Rows per thread of events_statements_history.")               \
+  X(events_statements_history_long_size, -1, -1, 1048576, 10000, "Rows of events_statements_history_long.")          \
+  X(events_transactions_history_size, -1, -1, 1024, 10, "Rows per thread of events_transactions_history.")           \
+  X(events_transactions_history_long_size, -1, -1, 1048576, 10000, "Rows of events_transactions_history_long.")      \
   X(max_cond_classes, 150, 0, 1024, 150, "Condition instruments.")                                                   \
   X(max_cond_instances, -1, -1, 1048576, 65536, "Instrumented conditions at one time.")                              \
+  X(max_digest_length, 1024, 0, 1048576, 1024, "Bytes of tokens that a digest is made of; 0 = no digests.")          \
+  X(max_digest_sample_age, 60, 0, 1048576, 60, "Seconds after which any statement replaces the sample of its digest; 0 = only a slower one.") \
   X(max_file_classes, 80, 0, 1024, 80, "File instruments.")                                                          \
   X(max_file_handles, 32768, 0, 1048576, 32768, "Highest file descriptor that can be followed, plus one.")           \
   X(max_file_instances, -1, -1, 1048576, 65536, "Known files at one time.")                                          \
@@ -30,11 +39,17 @@ namespace perfschema {
   X(max_mutex_classes, 350, 0, 1024, 350, "Mutex instruments.")                                                      \
   X(max_mutex_instances, -1, -1, 1048576, 262144, "Instrumented mutexes at one time.")                               \
   X(max_object_cells, -1, -1, 16777216, 262144, "Statistics of one object as seen by one thread, at one time.")      \
+  X(max_prepared_statements_instances, -1, -1, 4194304, 65536, "Prepared statements at one time.")                   \
+  X(max_program_instances, -1, -1, 1048576, 16384, "Stored programs with statistics.")                               \
   X(max_rwlock_classes, 100, 0, 1024, 100, "Rwlock, prlock and sxlock instruments.")                                 \
   X(max_rwlock_instances, -1, -1, 1048576, 65536, "Instrumented rwlocks, prlocks and sxlocks at one time.")          \
   X(max_socket_classes, 10, 0, 1024, 10, "Socket instruments.")                                                      \
   X(max_socket_instances, -1, -1, 1048576, 65536, "Instrumented sockets at one time.")                               \
   X(max_source_locations, -1, -1, 65535, 16384, "Call sites that SOURCE can tell apart.")                            \
+  X(max_sql_text_length, 1024, 0, 1048576, 1024, "Bytes that are kept of a statement's text.")                       \
+  X(max_stage_classes, 175, 0, 1024, 175, "Stage instruments.")                                                      \
+  X(max_statement_classes, 256, 0, 256, 256, "Statement instruments.")                                               \
+  X(max_statement_stack, 10, 1, 256, 10, "Nested statements of a thread that are recorded.")                         \
   X(max_table_handles, -1, -1, 1048576, 65536, "Open tables at one time.")                                           \
   X(max_table_instances, -1, -1, 1048576, 16384, "Known tables at one time.")                                        \
   X(max_table_lock_stat, -1, -1, 1048576, 16384, "Tables with statistics of their locks.")                           \

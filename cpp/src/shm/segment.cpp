@@ -12,29 +12,50 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "shm/shapes.h"
+
 namespace perfschema {
 namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t RoundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
-constexpr uint64_t kStrides[kArrayCount] = {
+constexpr uint64_t kElementBytes[kArrayCount] = {
 #define X(name, type) sizeof(type),
     PFS_FOR_EACH_ARRAY(X)
 #undef X
 };
 
+uint64_t RecordBytesFor(Kind kind, const Options& options) {
+  return RecordBytes(kind, static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)),
+                     static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
+}
+
+// An element of an array of records is the room of a chunk.
+uint64_t Stride(ArrayId id, const Options& options) {
+  for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
+    if (kRecordsOf[kind] == id) return ChunkPitch(static_cast<Kind>(kind), RecordBytesFor(static_cast<Kind>(kind), options));
+  }
+  return kElementBytes[static_cast<uint32_t>(id)];
+}
+
 // Elements of each array for these options. Index 0 of every array stays unused, so that zero bytes mean "no reference".
 uint64_t Capacity(ArrayId id, const Options& options) {
   const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
   uint64_t classes = 1;  // and the single instruments
-  for (const FamilyFacts& facts : kFamilies) classes += facts.is_single ? 1 : 0;
+  for (const FamilyFacts& facts : kFamilies) classes += facts.is_single ? ColumnsOf(facts.kind) : 0;
+  classes += get(OptionId::max_stage_classes) + get(OptionId::max_statement_classes) * ColumnsOf(Kind::kStatement);
   for (const OptionId option : {OptionId::max_mutex_classes, OptionId::max_rwlock_classes, OptionId::max_cond_classes, OptionId::max_file_classes,
                                 OptionId::max_socket_classes, OptionId::max_thread_classes}) {
     classes += get(option);
   }
   const uint64_t threads = get(OptionId::max_thread_instances) + 1;
-  const uint64_t chunks = ChunksInPool(get(OptionId::events_waits_history_long_size)) + threads * (ChunksHeldByThread(get(OptionId::events_waits_history_size)) + kMaxNestedWaits + 1) + 1;
+  for (uint32_t i = 0; i < kEventKinds; ++i) {
+    if (id != kChunksOf[i] && id != kRecordsOf[i]) continue;
+    const auto kind = static_cast<Kind>(i);
+    const uint64_t of_thread = ChunksHeldByThread(kind, get(kPools[i].history_size)) + MostOpen(kind, get(OptionId::max_statement_stack)) + 1;
+    return ChunksInPool(kind, get(kPools[i].history_long_size)) + threads * of_thread + 1;
+  }
   const uint64_t instances = get(OptionId::max_mutex_instances) + get(OptionId::max_rwlock_instances) + get(OptionId::max_cond_instances);
   const uint64_t columns = RoundUp(classes, kPage / sizeof(ShmCell));
   const auto with_zero = [&](OptionId option) { return get(option) + 1; };
@@ -48,6 +69,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
     case ArrayId::kUserCells: return with_zero(OptionId::users_size) * columns;
     case ArrayId::kHosts: return with_zero(OptionId::hosts_size);
     case ArrayId::kHostCells: return with_zero(OptionId::hosts_size) * columns;
+    case ArrayId::kGlobalCells: return threads * columns;  // 0: what no host keeps; else what a thread's slot counted for nobody
     case ArrayId::kActors: return with_zero(OptionId::setup_actors_size);
     case ArrayId::kObjectRules: return with_zero(OptionId::setup_objects_size);
     case ArrayId::kInstances:
@@ -63,9 +85,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
       return get(OptionId::max_file_instances) * 4 + get(OptionId::max_socket_instances) * 2 +
              (get(OptionId::max_table_instances) + get(OptionId::max_index_stat)) * 3 + get(OptionId::max_metadata_locks) * 4 + 64;
     case ArrayId::kSources: return get(OptionId::max_source_locations) + 1;
-    case ArrayId::kWaitChunks: return chunks;
-    case ArrayId::kWaitRecords: return chunks * kRecordPitch;
-    case ArrayId::kCount: break;
+    default: break;
   }
   return 0;
 }
@@ -224,7 +244,7 @@ Status Segment::Create(const Options& options, std::string* reason) {
   uint64_t bytes = RoundUp(sizeof(ShmHeader), kPage);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     offsets[i] = bytes;
-    bytes = RoundUp(bytes + Capacity(static_cast<ArrayId>(i), options) * kStrides[i], kPage);
+    bytes = RoundUp(bytes + Capacity(static_cast<ArrayId>(i), options) * Stride(static_cast<ArrayId>(i), options), kPage);
   }
   const char* mode = std::getenv("PFS_SEGMENT");
   const bool is_private = mode != nullptr && std::strcmp(mode, "private") == 0;
@@ -244,10 +264,11 @@ Status Segment::Create(const Options& options, std::string* reason) {
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     ShmArray& array = head->arrays[i];
     array.offset = offsets[i];
-    array.stride = kStrides[i];
+    array.stride = Stride(static_cast<ArrayId>(i), options);
     array.capacity = Capacity(static_cast<ArrayId>(i), options);
     array.used.store(1, kRelaxed);  // element 0 stays unused
   }
+  for (uint32_t i = 0; i < kEventKinds; ++i) head->record_bytes[i] = RecordBytesFor(static_cast<Kind>(i), options);
   for (uint32_t i = 0; i < kOptionCount; ++i) head->options[i] = static_cast<uint64_t>(options.Get(static_cast<OptionId>(i)));
   return {};
 }

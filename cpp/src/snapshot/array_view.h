@@ -51,6 +51,7 @@ class ArrayView {
     }
     return reinterpret_cast<const T*>(base_ + index * stride_);
   }
+  uint64_t stride() const { return stride_; }
   bool is_packed() const { return stride_ == sizeof(T); }  // at(i)+1 is at(i+1)
 
  private:

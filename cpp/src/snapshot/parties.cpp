@@ -13,6 +13,12 @@ constexpr int kSumAttempts = 20;  // for parties whose threads end while they ar
 
 bool Counts(uint32_t epoch, uint32_t since) { return static_cast<int32_t>(epoch - since) >= 0; }
 
+// What a stage is called in lists of threads: "stage/component/NAME".
+std::string_view StateOf(std::string_view stage) {
+  for (int i = 0; i < 2; ++i) stage.remove_prefix(std::min(stage.find('/'), stage.size() - 1) + 1);
+  return stage;
+}
+
 uint32_t IndexAt(const ShmThread& thread, Level level) {
   const HalfWord& index = level == Level::kAccount ? thread.account : level == Level::kUser ? thread.user : thread.host;
   return index.load(kAcquire);  // pairs with ConnectThread
@@ -52,6 +58,7 @@ bool Snapshot::ReadThread(uint32_t slot, ThreadRow* row) const {
     row->flags = shm->flags.load(kAcquire);
     row->cells = shm->cells.load(kAcquire);
     row->peer_port = shm->peer_port.load(kAcquire);
+    const ClassRow* stage = ClassAt(shm->stage.load(kAcquire));
     if (shm->thread_id.load(kRelaxed) != thread_id) continue;
     const auto number = [](uint64_t value) { return value == 0 ? std::optional<uint64_t>() : value; };
     const auto keep = [&](const auto& words, auto* text) {
@@ -68,6 +75,7 @@ bool Snapshot::ReadThread(uint32_t slot, ThreadRow* row) const {
     keep(db, &row->db);
     keep(command, &row->command);
     keep(state, &row->state);
+    if (stage != nullptr && stage->kind() == Kind::kStage) row->state = StateOf(stage->name.view());
     keep(connection_type, &row->connection_type);
     keep(resource_group, &row->resource_group);
     keep(info, &row->info);
@@ -85,42 +93,47 @@ std::vector<ThreadRow> Snapshot::Threads() const {
   return rows;
 }
 
-// Adds a row of cells to `sums`, by place in classes_. Numbers of an epoch before `since` do not count.
-void Snapshot::AddRow(Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Stat>* sums,
+// Adds a row of cells to `sums`, which go by place in classes_. Numbers of an epoch before `since` do not count.
+void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Numbers>* sums,
                       bool* torn) const {
-  const ArrayView<ShmCell>& cells = rows_[static_cast<uint32_t>(level)];
-  const uint64_t members = level == Level::kThread ? threads_.capacity() : parties_[static_cast<uint32_t>(level)].capacity();
+  const auto at = static_cast<uint32_t>(level);
+  const ArrayView<ShmCell>& cells = rows_[at];
+  const bool by_thread = level == Level::kThread || level == Level::kGlobal;
+  const uint64_t members = by_thread ? threads_.capacity() : parties_[at].capacity();
   const uint64_t width = members == 0 ? 0 : cells.capacity() / members;
+  const Shape& shape = ShapeOf(kind);
   readable = std::min(readable, width);
   for (size_t i = 0; i < classes_.size(); ++i) {
-    if (!classes_[i].is_wait() || classes_[i].index >= readable) continue;
-    const ShmCell* cell = cells.at(index * width + classes_[i].index);
-    if (cell == nullptr) continue;
-    Stat stat;
+    if (classes_[i].kind() != kind || classes_[i].index + uint64_t{shape.columns} > readable) continue;
+    const uint64_t first = index * width + classes_[i].index;
+    const ShmCell* cell = cells.at(first);
+    if (cell == nullptr || (shape.columns > 1 && (!cells.is_packed() || cells.at(first + shape.columns - 1) == nullptr))) continue;
+    Numbers numbers;
     const bool whole = TryRead(cell->seq, [&] {
-      stat = Counts(cell->gen.load(kAcquire), since) ? LoadStat(cell->stat) : Stat();
+      numbers = {};
+      if (Counts(cell->gen.load(kAcquire), since)) LoadNumbers(shape, *cell, &numbers);
     });
     *torn |= !whole;
-    (*sums)[i].Merge(stat);
+    if (numbers != Numbers{}) MergeNumbers(shape, numbers, &(*sums)[i]);
   }
 }
 
-void Snapshot::ForEachThreadWait(const std::function<void(const ThreadWaitRow&)>& use) const {
+void Snapshot::ForEachThreadSum(Kind kind, const std::function<void(const SumRow&)>& use) const {
   if (!ok_) return;
-  std::vector<Stat> stats;
+  std::vector<Numbers> sums;
   for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
     const ShmThread* shm = threads_.at(slot);
     if (shm == nullptr) break;
     const uint64_t thread_id = shm->thread_id.load(kAcquire);
     if (thread_id == 0) continue;
-    stats.assign(classes_.size(), Stat());
+    sums.assign(classes_.size(), Numbers{});
     bool torn = false;
     const uint64_t readable = shm->cells.load(kAcquire);  // pairs with the reservation of cells
-    AddRow(Level::kThread, slot, readable, Since(Level::kThread), &stats, &torn);
+    AddRow(kind, Level::kThread, slot, readable, Since(kind, Level::kThread), &sums, &torn);
     if (shm->thread_id.load(kRelaxed) != thread_id) continue;  // ended meanwhile: its rows left with it
     if (torn) ++skipped_;
     for (size_t i = 0; i < classes_.size() && !torn; ++i) {
-      if (classes_[i].is_wait()) use({thread_id, &classes_[i], stats[i]});
+      if (classes_[i].kind() == kind) use({&classes_[i], thread_id, nullptr, sums[i]});
     }
   }
 }
@@ -167,12 +180,12 @@ void Snapshot::ForEachParty(Level level, const std::function<void(const PartyRow
 
 struct Snapshot::PartySums {
   struct One {
-    Party party;
+    Party party;             // of Level::kGlobal: nobody
     bool is_wanted = true;  // not read yet
     bool is_gone = false;
     bool torn = false;
     uint32_t seq = 0;
-    std::vector<Stat> sums;
+    std::vector<Numbers> sums;
   };
   std::vector<One> ones;
   std::vector<uint32_t> place_of;  // by index of the party: place in `ones` + 1
@@ -186,55 +199,74 @@ struct Snapshot::PartySums {
 
 // One pass over the rows of a level and all below it. Parties that nothing moved into or out of meanwhile are not
 // wanted any more, nor are those that are gone.
-void Snapshot::AddUpParties(Level level, PartySums* wanted) const {
-  const uint32_t since = Since(level);
+void Snapshot::AddUpParties(Kind kind, Level level, PartySums* wanted) const {
+  const uint32_t since = Since(kind, level);
+  const bool is_global = level == Level::kGlobal;
+  // What moves from anywhere to anywhere may count for the total; for a party what moves from or to it.
+  const auto seq_of = [&](const PartySums::One& one) -> const HalfWord& { return is_global ? header().move_seq : one.party.shm->fold_seq; };
   for (PartySums::One& one : wanted->ones) {
     if (!one.is_wanted) continue;
-    const ShmParty* shm = one.party.shm;
-    one.seq = shm->fold_seq.load(kAcquire);  // pairs with MoveSection
+    one.seq = seq_of(one).load(kAcquire);  // pairs with MoveSection
     one.torn = (one.seq & 1) != 0;
-    one.is_gone = !one.party.is_live();
+    one.is_gone = !is_global && !one.party.is_live();
     one.is_wanted = !one.is_gone;
-    one.sums.assign(classes_.size(), Stat());
-    if (one.is_wanted) AddRow(level, one.party.index, shm->cells.load(kAcquire), since, &one.sums, &one.torn);
+    one.sums.assign(classes_.size(), Numbers{});
+    if (!one.is_wanted) continue;
+    const HalfWord& columns = is_global ? header().remainder_cells : one.party.shm->cells;
+    AddRow(kind, level, is_global ? 0 : one.party.index, columns.load(kAcquire), since, &one.sums, &one.torn);
   }
   // As many as there are now: numbers that were a thread's when this snapshot began may be a younger account's.
-  const auto& accounts = parties_[static_cast<uint32_t>(Level::kAccount)];
-  const uint64_t account_count = std::min(view_.used(ArrayId::kAccounts), accounts.capacity());
-  for (uint64_t i = 1; level != Level::kAccount && i < account_count; ++i) {
-    const ShmParty* shm = accounts.at(i);
-    if (shm == nullptr) break;
-    if (shm->is_live.load(kAcquire) == 0) continue;
-    const HalfWord& parent = level == Level::kUser ? shm->user : shm->host;
-    if (PartySums::One* one = wanted->Wanted(parent.load(kAcquire)); one != nullptr)
-      AddRow(Level::kAccount, i, shm->cells.load(kAcquire), since, &one->sums, &one->torn);
+  const auto add_parties = [&](Level below, auto parent_of) {
+    const auto& parties = parties_[static_cast<uint32_t>(below)];
+    const uint64_t count = std::min(view_.used(below == Level::kAccount ? ArrayId::kAccounts : ArrayId::kHosts), parties.capacity());
+    for (uint64_t i = 1; i < count; ++i) {
+      const ShmParty* shm = parties.at(i);
+      if (shm == nullptr) break;
+      if (shm->is_live.load(kAcquire) == 0) continue;
+      if (PartySums::One* one = wanted->Wanted(parent_of(*shm)); one != nullptr)
+        AddRow(kind, below, i, shm->cells.load(kAcquire), since, &one->sums, &one->torn);
+    }
+  };
+  if (is_global) add_parties(Level::kHost, [](const ShmParty&) { return 0u; });
+  if (level != Level::kAccount) {
+    add_parties(Level::kAccount, [&](const ShmParty& account) {
+      return is_global ? 0 : (level == Level::kUser ? account.user : account.host).load(kAcquire);
+    });
   }
   for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
     const ShmThread* shm = threads_.at(slot);
     if (shm == nullptr) break;
+    if (PartySums::One* one = is_global ? wanted->Wanted(0) : nullptr; one != nullptr)
+      AddRow(kind, Level::kGlobal, slot, shm->global_cells.load(kAcquire), since, &one->sums, &one->torn);
     if (shm->thread_id.load(kAcquire) == 0) continue;
-    if (PartySums::One* one = wanted->Wanted(IndexAt(*shm, level)); one != nullptr)
-      AddRow(Level::kThread, slot, shm->cells.load(kAcquire), since, &one->sums, &one->torn);
+    if (PartySums::One* one = wanted->Wanted(is_global ? 0 : IndexAt(*shm, level)); one != nullptr)
+      AddRow(kind, Level::kThread, slot, shm->cells.load(kAcquire), since, &one->sums, &one->torn);
   }
-  if (Since(level) != since) return;  // a TRUNCATE meanwhile
+  if (Since(kind, level) != since) return;  // a TRUNCATE meanwhile
   for (PartySums::One& one : wanted->ones) {
     if (!one.is_wanted) continue;
 #if defined(PFS_BREAK_SEQLOCK)  // negative control of the test of parties: the check removed
     one.is_wanted = false;
 #else
     // All loads above are acquire: this one is the last.
-    if (!one.torn && one.party.shm->fold_seq.load(kRelaxed) == one.seq) one.is_wanted = false;
+    if (!one.torn && seq_of(one).load(kRelaxed) == one.seq) one.is_wanted = false;
 #endif
   }
 }
 
-void Snapshot::ForEachPartyWait(Level level, const std::function<void(const PartyWaitRow&)>& use) const {
+void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const SumRow&)>& use) const {
   if (!ok_) return;
+  if (level == Level::kThread) return ForEachThreadSum(kind, use);
   PartySums sums;
-  sums.place_of.resize(parties_[static_cast<uint32_t>(level)].used());
-  for (const Party& party : Parties(level)) {
-    sums.ones.emplace_back().party = party;
-    sums.place_of[party.index] = static_cast<uint32_t>(sums.ones.size());
+  if (level == Level::kGlobal) {
+    sums.ones.emplace_back();
+    sums.place_of = {1};
+  } else {
+    sums.place_of.resize(parties_[static_cast<uint32_t>(level)].used());
+    for (const Party& party : Parties(level)) {
+      sums.ones.emplace_back().party = party;
+      sums.place_of[party.index] = static_cast<uint32_t>(sums.ones.size());
+    }
   }
   const auto is_done = [&] {
     return std::none_of(sums.ones.begin(), sums.ones.end(), [](const auto& one) { return one.is_wanted; });
@@ -244,14 +276,14 @@ void Snapshot::ForEachPartyWait(Level level, const std::function<void(const Part
       const timespec nap{0, 20'000 * attempt};
       nanosleep(&nap, nullptr);
     }
-    AddUpParties(level, &sums);
+    AddUpParties(kind, level, &sums);
   }
-  if (!is_done() && quiesce_) quiesce_([&] { AddUpParties(level, &sums); });
+  if (!is_done() && quiesce_) quiesce_([&] { AddUpParties(kind, level, &sums); });
   for (const PartySums::One& one : sums.ones) {
     if (one.is_wanted) ++skipped_;
     if (one.is_wanted || one.is_gone) continue;
     for (size_t i = 0; i < classes_.size(); ++i) {
-      if (classes_[i].is_wait()) use({&one.party.row, &classes_[i], one.sums[i]});
+      if (classes_[i].kind() == kind) use({&classes_[i], 0, &one.party.row, one.sums[i]});
     }
   }
 }

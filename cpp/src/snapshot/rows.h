@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/families.h"
-#include "shm/layout.h"
+#include "shm/shapes.h"
 #include "snapshot/text.h"
 
 namespace perfschema {
@@ -47,7 +47,8 @@ struct ClassRow {
   uint32_t properties;
   uint32_t volatility;
   std::optional<LongText> documentation;
-  bool is_wait() const { return kFamilies[static_cast<int>(family)].is_wait; }
+  Kind kind() const { return FactsOf(family).kind; }
+  bool is_wait() const { return kind() == Kind::kWait; }
 };
 
 struct ThreadRow {
@@ -144,18 +145,12 @@ struct PartyRow {
   int64_t current_connections, total_connections;
 };
 
-// Waits of all threads of a party, dead ones included, on one instrument.
-struct PartyWaitRow {
-  const PartyRow* party;
+// What one instrument counted for one member of a level; the shape is that of the instrument's kind (shm/shapes.h).
+struct SumRow {
   const ClassRow* instrument;
-  Stat wait;
-};
-
-// Waits of one thread on one instrument.
-struct ThreadWaitRow {
-  uint64_t thread_id;
-  const ClassRow* instrument;
-  Stat wait;
+  uint64_t thread_id;     // of Level::kThread
+  const PartyRow* party;  // of accounts, users and hosts
+  const Numbers& numbers;
 };
 
 // All that was ever counted for one instrument.
@@ -166,25 +161,80 @@ struct ClassTotalRow {
 
 enum class NestingType : uint8_t { kTransaction = 0, kStatement, kStage, kWait };
 
-// A row of events_waits_*.
-struct WaitRow {
+// What the row of an event of any kind has.
+struct EventRow {
   uint64_t thread_id;
   uint64_t event_id;
   std::optional<uint64_t> end_event_id;
   Text<128> event_name;
   std::optional<Text<64>> source;
   std::optional<uint64_t> timer_start, timer_end, timer_wait;
+  std::optional<uint64_t> nesting_event_id;
+  std::optional<NestingType> nesting_type;
+};
+
+// A row of events_waits_*.
+struct WaitRow {
+  EventRow event;
   std::optional<uint32_t> spins;
   std::optional<Text<64>> object_schema;
   std::optional<Text<512>> object_name;
   std::optional<Text<64>> index_name;
   std::optional<Text<64>> object_type;
   uint64_t object;
-  std::optional<uint64_t> nesting_event_id;
-  std::optional<NestingType> nesting_type;
   Text<32> operation;
   std::optional<int64_t> number_of_bytes;
   std::optional<uint32_t> flags;
+};
+
+// A row of events_stages_*.
+struct StageRow {
+  EventRow event;
+  std::optional<uint64_t> work_completed, work_estimated;
+};
+
+enum class Engine : uint8_t { kPrimary = 0, kSecondary };
+
+// A row of events_statements_*.
+struct StatementRow {
+  EventRow event;
+  uint64_t counters[kStatementCounters];
+  template <StatementCounter kCounter>
+  uint64_t counter() const {
+    return counters[static_cast<uint32_t>(kCounter)];
+  }
+  std::optional<LongText> sql_text;
+  std::optional<Text<64>> digest;
+  std::optional<LongText> digest_text;
+  std::optional<Text<64>> schema;
+  std::optional<Text<64>> object_type, object_schema, object_name;
+  std::optional<uint64_t> object;
+  std::optional<int32_t> error;
+  std::optional<Text<5>> sqlstate;
+  std::optional<Text<128>> message;
+  std::optional<int32_t> level;
+  std::optional<uint64_t> statement_id;
+  uint64_t controlled_memory, total_memory;
+  std::optional<Engine> engine;
+};
+
+enum class TransactionState : uint8_t { kActive = 0, kCommitted, kRolledBack };
+enum class AccessMode : uint8_t { kReadOnly = 0, kReadWrite };
+
+// A row of events_transactions_*.
+struct TransactionRow {
+  EventRow event;
+  std::optional<TransactionState> state;
+  std::optional<uint64_t> trx_id;
+  std::optional<Text<90>> gtid;
+  std::optional<int32_t> xid_format;
+  std::optional<Text<130>> xid_gtrid, xid_bqual;
+  std::optional<Text<64>> xa_state;
+  std::optional<AccessMode> access_mode;
+  std::optional<Text<64>> isolation_level;
+  bool autocommit;
+  std::optional<uint64_t> savepoints, rollbacks_to_savepoint, releases_of_savepoint;
+  std::optional<uint64_t> object;
 };
 
 struct ArrayRow {

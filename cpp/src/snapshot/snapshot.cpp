@@ -23,10 +23,10 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce) : view_(view), quie
   ok_ = true;
   class_array_ = {view, ArrayId::kClasses};
   threads_ = {view, ArrayId::kThreads};
-  constexpr ArrayId kRows[] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells};
+  constexpr ArrayId kRows[] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells, ArrayId::kGlobalCells};
   for (uint32_t i = 0; i < kLevelCount; ++i) rows_[i] = {view, kRows[i], ArrayView<ShmCell>::Extent::kWhole};
   constexpr ArrayId kParties[] = {ArrayId::kCount, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
-  for (uint32_t i = 1; i < kLevelCount; ++i) parties_[i] = {view, kParties[i]};
+  for (uint32_t i = 1; i < std::size(kParties); ++i) parties_[i] = {view, kParties[i]};
   actors_ = {view, ArrayId::kActors};
   instances_ = {view, ArrayId::kInstances};
   instance_lists_ = {view, ArrayId::kInstanceLists};
@@ -40,9 +40,7 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce) : view_(view), quie
   graves_ = {view, ArrayId::kGraves};
   names_ = {view, ArrayId::kNames};
   sources_ = {view, ArrayId::kSources};
-  chunks_ = {view, ArrayId::kWaitChunks};
-  records_ = {view, ArrayId::kWaitRecords,
-              ArrayView<ShmWaitRecord>::Extent::kWhole};  // the used chunks say what may be read
+  for (uint32_t i = 0; i < kEventKinds; ++i) pools_[i] = {view, static_cast<Kind>(i)};
   LoadClasses();
 }
 

@@ -4,7 +4,7 @@
 // are clamped. A row that stays torn after bounded retries is left out and counted, never shown. Nothing here stores to
 // the segment.
 //   snapshot.cpp  instruments, names, actors      stats.cpp    objects, totals of classes
-//   records.cpp   the views of events             parties.cpp  threads, accounts, users, hosts and their sums
+//   events.h      the views of events             parties.cpp  threads, accounts, users, hosts and their sums
 //   tables.cpp    tables, handles, metadata locks, setup_objects
 #pragma once
 
@@ -17,10 +17,13 @@
 #include <vector>
 
 #include "shm/segment.h"
-#include "snapshot/array_view.h"
+#include "snapshot/pool_view.h"
 #include "snapshot/rows.h"
 
 namespace perfschema {
+
+struct ChunkHead;
+struct EventHead;
 
 // Threads: external lock. Valid as long as the mapping.
 class Snapshot {
@@ -61,27 +64,25 @@ class Snapshot {
   void ForEachTableHandle(const std::function<void(const TableHandleRow&)>& use) const;
   void ForEachMetadataLock(const std::function<void(const MetadataLockRow&)>& use) const;
   void ForEachObjectRule(const std::function<void(const ObjectRuleRow&)>& use) const;
-  // Every live thread x every wait instrument, used or not.
-  void ForEachThreadWait(const std::function<void(const ThreadWaitRow&)>& use) const;
   // REQUIRES: not Level::kThread.
   void ForEachParty(Level level, const std::function<void(const PartyRow&)>& use) const;
-  // Every party x every wait instrument, used or not: what it keeps, and what lies below it.
-  void ForEachPartyWait(Level level, const std::function<void(const PartyWaitRow&)>& use) const;
+  // Every member of a level (live thread, party, or all together) x every instrument of a kind, used or not: what the member keeps, and what
+  // lies below it. REQUIRES: not waits of Level::kGlobal, which are ForEachClassTotal.
+  void ForEachSum(Kind kind, Level level, const std::function<void(const SumRow&)>& use) const;
   // Every wait instrument, used or not.
   void ForEachClassTotal(const std::function<void(const ClassTotalRow&)>& use) const;
 
-  void ForEachCurrentWait(const std::function<void(const WaitRow&)>& use) const;
-  void ForEachWaitOfHistory(const std::function<void(const WaitRow&)>& use) const;
-  void ForEachWaitOfHistoryLong(const std::function<void(const WaitRow&)>& use) const;
-  uint64_t MostWaitsOfHistoryLong() const;  // rows that it may have
+  // The views of events: kViewCurrent, kViewHistory, kViewHistoryLong.
+  void ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use) const;
+  void ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use) const;
+  void ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use) const;
+  void ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use) const;
+  uint64_t MostEvents(Kind kind) const;  // rows that history_long may have
 
   // Copies a text so that it lives as long as this Snapshot.
   std::string_view Keep(std::string_view text) const;
 
  private:
-  struct ChunkHead;
-  struct WaitCopy;
-  struct WaitFilter;
   struct Totals;
 
   template <typename Copy>
@@ -127,27 +128,30 @@ class Snapshot {
   struct PartySums;
   bool ReadParty(Level level, uint32_t index, Party* party) const;
   std::vector<Party> Parties(Level level) const;
-  void AddRow(Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Stat>* sums, bool* torn) const;
-  void AddUpParties(Level level, PartySums* wanted) const;
-  uint32_t Since(Level level) const {
-    return header().thread_waits.since[static_cast<uint32_t>(level)].load(kAcquire);
+  void AddRow(Kind kind, Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Numbers>* sums, bool* torn) const;
+  void AddUpParties(Kind kind, Level level, PartySums* wanted) const;
+  void ForEachThreadSum(Kind kind, const std::function<void(const SumRow&)>& use) const;
+  uint32_t Since(Kind kind, Level level) const {
+    return header().epochs[static_cast<uint32_t>(kind)].since[static_cast<uint32_t>(level)].load(kAcquire);
   }  // pairs with TruncateLevel
 
-  // records.cpp
-  std::vector<ChunkHead> LookAtChunks() const;
-  std::vector<ChunkHead> ChunkHeads() const;
-  bool IsLive(const ChunkHead& head) const;
-  bool CopyChunk(const ChunkHead& head, WaitFilter* filter, std::vector<WaitCopy>* copies) const;
-  void EmitWait(const WaitCopy& copy, const std::function<void(const WaitRow&)>& use) const;
-  template <typename Select>
-  void ForEachLiveThreadsWaits(const WaitFilter& start, uint64_t enough, Select select,
-                               const std::function<void(const WaitRow&)>& use) const;
+  // events.cpp; what differs between the kinds: waits.cpp, stages.cpp, statements.cpp, transactions.cpp
+  std::vector<ChunkHead> LookAtChunks(Kind kind) const;
+  // By THREAD_ID: the youngest event of any kind but one, about.
+  std::unordered_map<uint64_t, uint64_t> NewestEventIds(Kind but) const;
+  EventRow RowOf(const EventHead& head, const ClassRow& instrument) const;
+  template <typename Event>
+  friend class EventReader;
+  friend struct WaitEvent;
+  friend struct StageEvent;
+  friend struct StatementEvent;
+  friend struct TransactionEvent;
 
   SegmentView view_;
   Quiesce quiesce_;
   bool ok_ = false;
   ArrayView<ShmThread> threads_;
-  ArrayView<ShmCell> rows_[kLevelCount];  // cells by thread, account, user, host; the party says what may be read
+  ArrayView<ShmCell> rows_[kLevelCount];  // cells by thread, account, user, host, all; the member says what may be read
   ArrayView<ShmParty> parties_[kLevelCount];
   ArrayView<ShmActor> actors_;
   ArrayView<ShmInstance> instances_;
@@ -163,8 +167,7 @@ class Snapshot {
   ArrayView<ShmNameGranule> names_;
   ArrayView<ShmSource> sources_;
   ArrayView<ShmClass> class_array_;
-  ArrayView<ShmChunk> chunks_;
-  ArrayView<ShmWaitRecord> records_;
+  PoolView pools_[kEventKinds];
 
   std::vector<ClassRow> classes_;
   std::vector<const ClassRow*> class_at_;  // by index of the ShmClass; nullptr = not there

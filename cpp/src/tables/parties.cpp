@@ -41,7 +41,7 @@ constexpr TableDef PartyTable(std::string_view doc) {
 
 template <Level kLevel, typename Key>
 void WaitsByParty(const Snapshot& snapshot, RowSink<SummaryRow<PartyEventKey<Key>, Stat>> out) {
-  snapshot.ForEachPartyWait(kLevel, [&](const PartyWaitRow& row) { out({{Key::Of(*row.party), row.instrument->name}, row.wait}); });
+  snapshot.ForEachSum(Kind::kWait, kLevel, [&](const SumRow& row) { out({{Key::Of(*row.party), row.instrument->name}, StatIn(row.numbers, 0)}); });
 }
 
 }  // namespace
@@ -55,15 +55,15 @@ static_assert(ok(tables::hosts));
 
 constexpr TableDef tables::events_waits_summary_by_account_by_event_name =
     summary<PartyEventKey<AccountKey>, Stat, WaitsByParty<Level::kAccount, AccountKey>>(
-        "Waits of all threads of each account, ended ones included, by instrument.", ResetLevel<Level::kAccount>);
+        "Waits of all threads of each account, ended ones included, by instrument.", ResetLevel<Kind::kWait, Level::kAccount>);
 static_assert(ok(tables::events_waits_summary_by_account_by_event_name));
 constexpr TableDef tables::events_waits_summary_by_user_by_event_name =
     summary<PartyEventKey<UserKey>, Stat, WaitsByParty<Level::kUser, UserKey>>(
-        "Waits of all threads of each user, ended ones included, by instrument.", ResetLevel<Level::kUser>);
+        "Waits of all threads of each user, ended ones included, by instrument.", ResetLevel<Kind::kWait, Level::kUser>);
 static_assert(ok(tables::events_waits_summary_by_user_by_event_name));
 constexpr TableDef tables::events_waits_summary_by_host_by_event_name =
     summary<PartyEventKey<HostKey>, Stat, WaitsByParty<Level::kHost, HostKey>>(
-        "Waits of all threads of each host, ended ones included, by instrument.", ResetLevel<Level::kHost>);
+        "Waits of all threads of each host, ended ones included, by instrument.", ResetLevel<Kind::kWait, Level::kHost>);
 static_assert(ok(tables::events_waits_summary_by_host_by_event_name));
 
 }  // namespace perfschema

@@ -65,7 +65,7 @@ constexpr auto kInstrumentColumns = columns(
     col<&InstrumentRow::trace_enabled>("TRACE_ENABLED", Unit::kNone, "Whether its events are written to the trace."));
 void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   for (const ClassRow& row : snapshot.classes()) {
-    if (!row.is_wait()) continue;  // threads have no row here
+    if (row.kind() == Kind::kNone) continue;  // threads have no row here
     out({row.name,
          YesIf(row.enabled),
          YesIf(row.timed),

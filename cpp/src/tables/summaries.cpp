@@ -19,7 +19,7 @@ void WaitsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, Stat>
   snapshot.ForEachFile([&](const FileRow& row) { out({{row.instrument->name, row.identity}, row.io.total()}); });
 }
 void WaitsByThread(const Snapshot& snapshot, RowSink<SummaryRow<ThreadEventKey, Stat>> out) {
-  snapshot.ForEachThreadWait([&](const ThreadWaitRow& row) { out({{row.thread_id, row.instrument->name}, row.wait}); });
+  snapshot.ForEachSum(Kind::kWait, Level::kThread, [&](const SumRow& row) { out({{row.thread_id, row.instrument->name}, StatIn(row.numbers, 0)}); });
 }
 void WaitsByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stat>> out) {
   snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { out({{row.instrument->name}, row.lanes.total()}); });
@@ -49,7 +49,7 @@ static_assert(ok(tables::events_waits_summary_by_instance));
 
 constexpr TableDef tables::events_waits_summary_by_thread_by_event_name =
     summary<ThreadEventKey, Stat, WaitsByThread>("Waits of each live thread, by instrument.",
-                                                   ResetLevel<Level::kThread>);
+                                                   ResetLevel<Kind::kWait, Level::kThread>);
 static_assert(ok(tables::events_waits_summary_by_thread_by_event_name));
 
 constexpr TableDef tables::events_waits_summary_global_by_event_name = summary<EventKey, Stat, WaitsByEvent>(

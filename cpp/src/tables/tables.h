@@ -9,6 +9,14 @@
   X(cond_instances)                               \
   X(data_lock_waits)                              \
   X(data_locks)                                   \
+  X(events_stages_current)                        \
+  X(events_stages_history)                        \
+  X(events_stages_history_long)                   \
+  X(events_stages_summary_by_account_by_event_name) \
+  X(events_stages_summary_by_host_by_event_name)  \
+  X(events_stages_summary_by_thread_by_event_name) \
+  X(events_stages_summary_by_user_by_event_name)  \
+  X(events_stages_summary_global_by_event_name)   \
   X(events_waits_current)                         \
   X(events_waits_history)                         \
   X(events_waits_history_long)                    \

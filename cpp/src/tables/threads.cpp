@@ -2,18 +2,10 @@
 #include <string>
 
 #include "setup/setup.h"
+#include "tables/enums.h"
 #include "tables/tables.h"
 
 namespace perfschema {
-namespace {
-enum class Engine : uint8_t { kPrimary = 0, kSecondary };
-}
-
-template <>
-struct EnumNames<Engine> {
-  static constexpr std::string_view kValues[] = {"PRIMARY", "SECONDARY"};
-};
-
 namespace {
 
 struct ThreadInstance {

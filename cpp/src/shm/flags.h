@@ -1,0 +1,26 @@
+// shm/flags.h: the flag word.
+#pragma once
+
+#include <cstdint>
+
+#include "perfschema/abi.h"
+
+namespace perfschema {
+
+// Bits of the flag word of a class and of each of its objects: all that setup says about an event, in one load.
+inline constexpr uint32_t kFlagEnabled = PFS_FLAG_ENABLED;
+inline constexpr uint32_t kFlagTimed = 1u << 1;
+inline constexpr uint32_t kFlagThread = 1u << 2;       // thread_instrumentation
+inline constexpr uint32_t kFlagCurrent = 1u << 3;      // events_*_current
+inline constexpr uint32_t kFlagHistory = 1u << 4;      // events_*_history
+inline constexpr uint32_t kFlagHistoryLong = 1u << 5;  // events_*_history_long
+inline constexpr uint32_t kFlagSlowTimer = 1u << 6;    // the timer is not CYCLE
+inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
+inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
+inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
+inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: there are cells in its list
+inline constexpr uint32_t kFlagDigest = 1u << 19;      // of a statement: statements_digest
+inline constexpr uint32_t kFlagCpu = 1u << 20;         // of a statement: events_statements_cpu
+inline constexpr uint32_t kFlagSocket = 1u << 18;      // not a file: the operations that both have are a socket's
+
+}  // namespace perfschema

@@ -1,0 +1,124 @@
+// shm/shapes.h: statistics of any kind in rows of 64-byte columns: a ShmCell and, for wide kinds, the lines behind it.
+//
+// The numbers of a member (thread, account, user, host, all) are a row; an instrument's column is its index in kClasses, and an instrument
+// of a wide kind takes as many indices as it needs columns. What moves, adds up or reads numbers needs no more than the shape.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/families.h"
+#include "base/statement_counters.h"
+#include "shm/layout.h"
+
+namespace perfschema {
+
+// Words of a cell behind its 16-byte head, as a plain copy. All zero is the empty statistic.
+inline constexpr uint32_t kMostWords = 30;
+using Numbers = std::array<uint64_t, kMostWords>;
+constexpr uint32_t WordsOf(uint32_t columns) { return columns * 8 - 2; }
+
+// How a word of two statistics becomes one. kStat: this word and the next three are a ShmStat.
+enum class Rule : uint8_t { kUnused = 0, kStat, kInStat, kSum, kMax, kFirst };
+
+struct Shape {
+  uint32_t columns;
+  std::array<Rule, kMostWords> rules;
+};
+
+// A statement: its time, two maxima, then the counters in their order.
+inline constexpr uint32_t kControlledMemoryWord = 4, kTotalMemoryWord = 5, kCounterWords = 6, kSecondaryWord = kCounterWords + kStatementCounters;
+// A transaction: those that may write, and those that may not.
+inline constexpr uint32_t kReadWriteWord = 0, kReadOnlyWord = 6;
+
+namespace shapes {
+constexpr void PutStat(Shape* shape, uint32_t at) {
+  shape->rules[at] = Rule::kStat;
+  for (uint32_t i = 1; i < 4; ++i) shape->rules[at + i] = Rule::kInStat;
+}
+constexpr Shape Times() {
+  Shape shape{1, {}};
+  PutStat(&shape, 0);
+  return shape;
+}
+constexpr Shape Statements() {
+  Shape shape{4, {}};
+  PutStat(&shape, 0);
+  shape.rules[kControlledMemoryWord] = shape.rules[kTotalMemoryWord] = Rule::kMax;
+  for (uint32_t i = 0; i < kStatementCounters; ++i) shape.rules[kCounterWords + i] = Rule::kSum;
+  shape.rules[kSecondaryWord] = Rule::kSum;
+  return shape;
+}
+constexpr Shape Transactions() {
+  Shape shape{2, {}};
+  PutStat(&shape, kReadWriteWord);
+  PutStat(&shape, kReadOnlyWord);
+  return shape;
+}
+}  // namespace shapes
+
+inline constexpr Shape kShapes[kKindCount] = {shapes::Times(), shapes::Times(), shapes::Statements(), shapes::Transactions()};
+constexpr const Shape& ShapeOf(Kind kind) { return kShapes[static_cast<uint32_t>(kind)]; }
+constexpr uint32_t ColumnsOf(Kind kind) { return kind == Kind::kNone ? 1 : ShapeOf(kind).columns; }
+static_assert(WordsOf(4) <= kMostWords && kSecondaryWord < WordsOf(4) && kReadOnlyWord + 4 <= WordsOf(2));
+
+// The words of a cell in its row. They run on over the columns of a wide one.
+inline Word* CellWords(ShmCell& cell) { return reinterpret_cast<Word*>(&cell.stat); }
+inline const Word* CellWords(const ShmCell& cell) { return reinterpret_cast<const Word*>(&cell.stat); }
+inline ShmStat& StatAt(ShmCell& cell, uint32_t word) { return reinterpret_cast<ShmStat&>(CellWords(cell)[word]); }
+static_assert(offsetof(ShmCell, stat) == 16 && sizeof(ShmStat) == 32 && offsetof(ShmCell, amount) == 16 + 32);
+
+// A statistic of plain numbers.
+inline Stat StatIn(const Numbers& numbers, uint32_t word) {
+  const uint64_t inverted_min = numbers[word + 2];
+  return {numbers[word], numbers[word + 1], inverted_min, inverted_min == 0 ? 0 : ~inverted_min + numbers[word + 3]};
+}
+inline void PutStatIn(Numbers* numbers, uint32_t word, const Stat& stat) {
+  (*numbers)[word] = stat.count;
+  (*numbers)[word + 1] = stat.sum_ps;
+  (*numbers)[word + 2] = stat.inverted_min_ps;
+  (*numbers)[word + 3] = stat.max_ps - stat.min_ps();
+}
+
+// REQUIRES: inside ReadWhole's copy, or nobody writes.
+inline void LoadNumbers(const Shape& shape, const ShmCell& cell, Numbers* numbers) {
+  const Word* words = CellWords(cell);
+  for (uint32_t i = 0; i < WordsOf(shape.columns); ++i) {
+    if (shape.rules[i] == Rule::kStat) PutStatIn(numbers, i, LoadStat(reinterpret_cast<const ShmStat&>(words[i])));
+    if (shape.rules[i] > Rule::kInStat) (*numbers)[i] = words[i].load(kAcquire);
+  }
+}
+inline void MergeNumbers(const Shape& shape, const Numbers& more, Numbers* sum) {
+  for (uint32_t i = 0; i < WordsOf(shape.columns); ++i) {
+    uint64_t& word = (*sum)[i];
+    switch (shape.rules[i]) {
+      case Rule::kStat: {
+        Stat stat = StatIn(*sum, i);
+        stat.Merge(StatIn(more, i));
+        PutStatIn(sum, i, stat);
+        break;
+      }
+      case Rule::kSum: word += more[i]; break;
+      case Rule::kMax: word = word > more[i] ? word : more[i]; break;
+      case Rule::kFirst: word = word == 0 || (more[i] != 0 && more[i] < word) ? more[i] : word; break;
+      case Rule::kUnused:
+      case Rule::kInStat: break;
+    }
+  }
+}
+// REQUIRES: a CellWriter of the cell.
+inline void StoreNumbers(const Shape& shape, const Numbers& numbers, ShmCell& cell) {
+  Word* words = CellWords(cell);
+  for (uint32_t i = 0; i < WordsOf(shape.columns); ++i) {
+    if (shape.rules[i] != Rule::kUnused) words[i].store(numbers[i], kRelease);
+  }
+}
+inline bool IsEmpty(const Shape& shape, const ShmCell& cell) {
+  const Word* words = CellWords(cell);
+  for (uint32_t i = 0; i < WordsOf(shape.columns); ++i) {
+    if (shape.rules[i] != Rule::kUnused && words[i].load(kRelaxed) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace perfschema

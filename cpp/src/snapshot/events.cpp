@@ -1,0 +1,89 @@
+#include "snapshot/events.h"
+
+namespace perfschema {
+
+std::vector<ChunkHead> Snapshot::LookAtChunks(Kind kind) const {
+  const PoolView& pool = pools_[static_cast<uint32_t>(kind)];
+  std::vector<ChunkHead> heads;
+  const uint64_t used = pool.used();
+  heads.reserve(used);
+  for (uint64_t i = 1; i < used; ++i) {
+    const ShmChunk* chunk = pool.chunk(i);
+    if (chunk == nullptr) break;
+    ChunkHead head;
+    head.index = static_cast<uint32_t>(i);
+    head.lap = chunk->lap.load(kAcquire);  // pairs with the taker's store of the new lap
+    head.slot = chunk->thread.load(kAcquire);
+    head.thread_id = chunk->thread_id.load(kAcquire);
+    head.taken = chunk->taken.load(kAcquire);
+    head.turn = chunk->turn.load(kAcquire);
+    if (head.lap == 0 || (head.lap & 1) != 0 || head.thread_id == 0) continue;
+    const ShmRecord* first = pool.records(i);
+    if (first == nullptr || first->state.load(kAcquire) >> 32 != head.lap) continue;  // nothing in it yet
+    head.first_event_id = first->event_id.load(kAcquire);
+    if (chunk->lap.load(kRelaxed) == head.lap) heads.push_back(head);
+  }
+  return heads;
+}
+
+std::unordered_map<uint64_t, uint64_t> Snapshot::NewestEventIds(Kind but) const {
+  std::unordered_map<uint64_t, uint64_t> newest;
+  const auto meet = [&](uint64_t thread_id, uint64_t event_id) {
+    uint64_t& id = newest[thread_id];
+    id = std::max(id, event_id);
+  };
+  for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
+    const ShmThread* thread = threads_.at(slot);
+    if (thread == nullptr) break;
+    meet(thread->thread_id.load(kAcquire), thread->event_id.load(kAcquire));  // pairs with BeginRecord
+  }
+  if (but == Kind::kWait) return newest;
+  // Waits are too frequent to say so in a second place: their youngest chunk tells.
+  const PoolView& pool = pools_[0];
+  std::unordered_map<uint64_t, ChunkHead> youngest;
+  for (const ChunkHead& head : LookAtChunks(Kind::kWait)) {
+    const auto [found, is_new] = youngest.try_emplace(head.thread_id, head);
+    if (!is_new && found->second.turn < head.turn) found->second = head;
+  }
+  for (const auto& [thread_id, head] : youngest) {
+    for (uint32_t i = pool.per_chunk(); i-- > 0;) {
+      const ShmRecord& record = *pool.record(head.index, i);
+      if (record.state.load(kAcquire) >> 32 != head.lap) continue;
+      meet(thread_id, record.event_id.load(kAcquire));
+      break;
+    }
+  }
+  return newest;
+}
+
+uint64_t Snapshot::MostEvents(Kind kind) const {
+  if (!ok_) return 0;
+  const PoolView& pool = pools_[static_cast<uint32_t>(kind)];
+  return std::min(static_cast<uint64_t>(std::max<int64_t>(option(kPools[static_cast<uint32_t>(kind)].history_long_size), 0)),
+                  pool.used() * pool.per_chunk());
+}
+
+EventRow Snapshot::RowOf(const EventHead& head, const ClassRow& instrument) const {
+  const bool is_open = head.is_open();
+  EventRow row{};
+  row.thread_id = head.thread_id;
+  row.event_id = head.event_id;
+  if (!is_open) row.end_event_id = head.end_event_id();
+  row.event_name = instrument.name;
+  row.source = SourceText(head.what >> 32);
+  if (head.is_timed()) {
+    row.timer_start = head.StartPicos(header());
+    if (!is_open) {
+      row.timer_wait = head.WaitPicos(header());
+      row.timer_end = *row.timer_start + *row.timer_wait;
+    }
+  }
+  if (head.nesting_event_id != 0) {
+    row.nesting_event_id = head.nesting_event_id;
+    const uint32_t type = head.nesting_type();
+    if (type >= kNestingTransaction && type <= kNestingWait) row.nesting_type = static_cast<NestingType>(type - kNestingTransaction);
+  }
+  return row;
+}
+
+}  // namespace perfschema

@@ -1,0 +1,322 @@
+// snapshot/events.h: the three views of the records of a kind. What belongs to which is the table under "Protocols" in docs/architecture.md.
+//
+// First the heads of all chunks, then the records. For the views of one thread its chunks are read from the newest
+// record back: what is older cannot change into something newer, so events never seem to overlap that did not. For
+// history_long the oldest chunk comes first: that is the order in which chunks are taken away, and a reader that is
+// ahead of the takers loses none.
+//
+// An Event says what a kind has besides:
+//   kKind, Row                                          its kind, and what a row of its tables is
+//   Extra; Load(snapshot, record, state, &extra)        the words behind the first line, and how to copy them; false = torn
+//   IsNested(head)                                      is it part of another event of its kind?
+//   Emit(snapshot, head, extra, use)                    makes the row
+#pragma once
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "snapshot/snapshot.h"
+
+namespace perfschema {
+
+// The first line of a record, whole.
+struct EventHead {
+  uint64_t thread_id;
+  uint64_t state, event_id, start_ticks, end_ticks, object, what, nesting_event_id, end_info;
+  uint64_t finish;  // when it finished, for sorting
+  uint64_t place;   // position in the order of chunks
+
+  bool is_open() const { return (state & kRecordOpen) != 0; }
+  bool is_timed() const { return (state & kRecordTimed) != 0; }
+  uint64_t end_event_id() const { return event_id + (end_info & 0xffffffffu); }
+  uint64_t class_index() const { return what & 0xffff; }
+  uint32_t operation() const { return what >> 16 & 0xff; }  // of a statement its level
+  uint32_t nesting_type() const { return what >> 24 & 0xff; }
+  // The timer that the event began with, whatever setup_timers says now.
+  uint32_t timer() const { return std::min<uint32_t>((state & kFlagTimerMask) >> kFlagTimerShift, kTimerCount - 1); }
+  uint64_t StartPicos(const ShmHeader& header) const { return header.timers[timer()].Picos(start_ticks); }
+  uint64_t WaitPicos(const ShmHeader& header) const {
+    return end_ticks < start_ticks ? 0 : header.timers[timer()].Duration(end_ticks - start_ticks);
+  }
+};
+
+// What a view wants of the records, so that most of them are left after a look at two words.
+// Threads: external lock.
+struct EventFilter {
+  uint32_t view;
+  uint64_t bits = 0;  // of the state that a record must have
+  bool newest_first = true;
+  bool wants_open = false;   // besides closed ones
+  uint64_t newest_id = 0;    // youngest event that was met, wanted or not, of any kind: the first one if the newest comes first
+  uint64_t from_end_id = 0;  // closed events below do not matter any more
+  uint64_t after_id = 0;     // the same by EVENT_ID
+};
+
+struct ChunkHead {
+  uint32_t index;
+  uint32_t lap;
+  uint32_t slot;
+  uint64_t thread_id;
+  uint64_t taken;
+  uint64_t turn;  // orders the chunks of one thread
+  uint64_t first_event_id;
+};
+
+// Threads: external lock.
+template <typename Event>
+class EventReader {
+ public:
+  using Row = typename Event::Row;
+  using Use = std::function<void(const Row&)>;
+
+  explicit EventReader(const Snapshot& snapshot) : snapshot_(snapshot), pool_(snapshot.pools_[static_cast<uint32_t>(Event::kKind)]) {}
+
+  void ForEach(uint32_t view, const Use& use) const {
+    if (!snapshot_.ok_ || !pool_.ok()) return;
+    if (view == kViewCurrent) return Current(use);
+    view == kViewHistory ? History(use) : HistoryLong(use);
+  }
+
+ private:
+  struct Copy : EventHead {
+    typename Event::Extra extra;
+  };
+
+  // True if the whole record was copied: it is wanted, and did not change meanwhile.
+  bool CopyRecord(const ShmRecord& record, uint32_t lap, EventFilter* filter, Copy* copy) const {
+    // A record changes twice in its life (open, closed) and then with the chunk's lap only.
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      const uint64_t state = record.state.load(kAcquire);  // pairs with the owner's release store
+      if ((state & (kRecordOpen | kRecordClosed)) == 0) return false;
+#if !defined(PFS_BREAK_SEQLOCK)  // negative control of the torn-read test: this and the later checks removed
+      if (state >> 32 != lap) return false;
+#endif
+      copy->state = state;
+      copy->event_id = record.event_id.load(kAcquire);
+      copy->end_info = record.end_info.load(kAcquire);
+      filter->newest_id = std::max(filter->newest_id, copy->event_id);
+      if ((state & filter->bits) != filter->bits) return false;
+      if (copy->is_open()) {
+        if (!filter->wants_open) return false;
+      } else {
+        const uint64_t end_event_id = copy->end_event_id();
+        if (end_event_id < filter->from_end_id || copy->event_id <= filter->after_id) return false;
+        // What finished after the newest event was read would leave a gap before it.
+        if (filter->newest_first && end_event_id > filter->newest_id) return false;
+      }
+      copy->start_ticks = record.start_ticks.load(kAcquire);
+      copy->end_ticks = record.end_ticks.load(kAcquire);
+      copy->object = record.object.load(kAcquire);
+      copy->what = record.what.load(kAcquire);
+      copy->nesting_event_id = record.nesting_event_id.load(kAcquire);
+      const bool whole = Event::Load(snapshot_, record, state, &copy->extra);
+#if defined(PFS_BREAK_SEQLOCK)
+      (void)lap;
+      (void)whole;
+      return true;
+#endif
+      if (whole && record.state.load(kRelaxed) == state) return true;
+    }
+    return false;
+  }
+
+  // Chunks with events in them, the newest first, without holes: a thread may take a chunk that one look has passed and
+  // then one that it has not. So there are two looks, and of each thread only what is not younger than its youngest chunk
+  // in the first: that was all there when the second began.
+  std::vector<ChunkHead> ChunkHeads() const {
+    std::vector<ChunkHead> first = snapshot_.LookAtChunks(Event::kKind);
+    std::vector<ChunkHead> heads;
+    // Once more if we were kept from looking for so long that much is new.
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      std::unordered_map<uint64_t, uint64_t> youngest;
+      for (const ChunkHead& head : first) youngest[head.thread_id] = std::max(youngest[head.thread_id], head.turn);
+      std::vector<ChunkHead> second = snapshot_.LookAtChunks(Event::kKind);
+      heads.clear();
+      std::unordered_set<uint64_t> found;
+      for (const ChunkHead& head : second) {
+        const auto limit = youngest.find(head.thread_id);
+        if (limit == youngest.end() || head.turn > limit->second) continue;
+        heads.push_back(head);
+        found.insert(head.thread_id);
+      }
+      if (found.size() == youngest.size() && (second.size() - heads.size()) * 8 <= second.size()) break;
+      first = std::move(second);
+    }
+    // `taken` is the same for all if there is no cycle counter worth the name.
+    std::sort(heads.begin(), heads.end(), [](const ChunkHead& a, const ChunkHead& b) {
+      return std::tie(a.taken, a.thread_id, a.turn) > std::tie(b.taken, b.thread_id, b.turn);
+    });
+    return heads;
+  }
+
+  bool IsLive(const ChunkHead& head) const {
+    const ShmThread* thread = snapshot_.threads_.at(head.slot);
+    return thread != nullptr && thread->thread_id.load(kAcquire) == head.thread_id;
+  }
+
+  // Appends the records of a chunk that the filter wants. False, and nothing appended: the chunk changed hands.
+  bool CopyChunk(const ChunkHead& head, EventFilter* filter, std::vector<Copy>* copies) const {
+    const ShmChunk& chunk = *pool_.chunk(head.index);
+    const size_t size_before = copies->size();
+    Copy copy{};
+    copy.thread_id = head.thread_id;
+    for (uint32_t n = 0; n < pool_.per_chunk(); ++n) {
+      const uint32_t i = filter->newest_first ? pool_.per_chunk() - 1 - n : n;
+      if (!CopyRecord(*pool_.record(head.index, i), head.lap, filter, &copy)) continue;
+      copy.place = i;
+      copies->push_back(copy);
+    }
+    // The mask after the records: a TRUNCATE that ended before this reading began is seen.
+    const uint64_t hidden = chunk.hidden[filter->view].load(kAcquire);
+#if !defined(PFS_BREAK_SEQLOCK)
+    if (chunk.lap.load(kRelaxed) != head.lap) {
+      copies->resize(size_before);
+      return false;
+    }
+#endif
+    if (hidden >> 32 == head.lap && static_cast<uint32_t>(hidden) != 0) {
+      const auto is_hidden = [&](const Copy& c) { return (hidden >> c.place & 1) != 0; };
+      copies->erase(std::remove_if(copies->begin() + static_cast<ptrdiff_t>(size_before), copies->end(), is_hidden), copies->end());
+    }
+    return true;
+  }
+
+  // Reads the records of each live thread from the newest chunk back. select(&copies, &filter) runs after each chunk: it
+  // takes out what the view does not show, as far as is known, and sharpens the filter. The rest is emitted by EVENT_ID.
+  // A view has `enough` rows a thread.
+  template <typename Select>
+  void OfLiveThreads(const EventFilter& start, uint64_t enough, Select select, const Use& use) const {
+    const auto by_thread_newest_first = [](const ChunkHead& a, const ChunkHead& b) {
+      return a.thread_id != b.thread_id ? a.thread_id < b.thread_id : a.turn > b.turn;
+    };
+    // Of other kinds before those of this one: END_EVENT_ID of an event may be any kind's.
+    const auto newest_ids = snapshot_.NewestEventIds(Event::kKind);
+    std::vector<ChunkHead> heads = ChunkHeads();
+    heads.erase(std::remove_if(heads.begin(), heads.end(), [&](const ChunkHead& head) { return !IsLive(head); }), heads.end());
+    std::sort(heads.begin(), heads.end(), by_thread_newest_first);
+    std::vector<Copy> copies;
+    for (size_t begin = 0, end = 0; begin < heads.size(); begin = end) {
+      const uint64_t thread_id = heads[begin].thread_id;
+      while (end < heads.size() && heads[end].thread_id == thread_id) ++end;
+      std::vector<ChunkHead> own(heads.begin() + static_cast<ptrdiff_t>(begin), heads.begin() + static_cast<ptrdiff_t>(end));
+      uint64_t newest_of_others = 0;
+      if (const auto found = newest_ids.find(thread_id); found != newest_ids.end()) newest_of_others = found->second;
+      // A chunk that was taken away: that part of the thread's life is not in the pool any more. What is older counts if it
+      // was still open when the next chunk began: then the thread kept it. If rows are missing, the thread went on while we
+      // were kept from reading: look at where it is now.
+      for (int attempt = 0; attempt < 8; ++attempt) {
+        copies.clear();
+        EventFilter filter = start;
+        filter.newest_id = newest_of_others;
+        bool is_whole = true;
+        uint64_t turn = 0, first_event_id = 0;  // of the last chunk that was there
+        const auto leave_out_older = [&] {
+          is_whole = false;
+          filter.from_end_id = std::max(filter.from_end_id, turn == 0 ? ~uint64_t{0} : first_event_id);
+        };
+        for (const ChunkHead& head : own) {
+          // One between may be missing: who takes the older one may have been kept from marking it.
+          if (turn != 0 && head.turn + 1 != turn) leave_out_older();
+          if (CopyChunk(head, &filter, &copies)) {
+            turn = head.turn;
+            first_event_id = head.first_event_id;
+            select(&copies, &filter);
+          } else {
+            leave_out_older();
+          }
+        }
+        if (is_whole || copies.size() >= enough) break;
+        newest_of_others = std::max(newest_of_others, snapshot_.NewestEventIds(Event::kKind)[thread_id]);
+        own = ChunkHeads();
+        own.erase(std::remove_if(own.begin(), own.end(), [&](const ChunkHead& head) { return head.thread_id != thread_id; }), own.end());
+        std::sort(own.begin(), own.end(), by_thread_newest_first);
+      }
+      if (!IsLive(heads[begin])) continue;  // ended meanwhile
+      std::sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) { return a.event_id < b.event_id; });
+      for (const Copy& copy : copies) Event::Emit(snapshot_, copy, copy.extra, use);
+    }
+  }
+
+  // All open ones; else the last that finished and was not part of another.
+  void Current(const Use& use) const {
+    const auto select = [](std::vector<Copy>* copies, EventFilter* filter) {
+      bool any_open = false;
+      uint64_t last_id = 0;
+      for (const Copy& c : *copies) {
+        if (c.is_open())
+          any_open = true;
+        else if (!Event::IsNested(c))
+          last_id = std::max(last_id, c.event_id);
+      }
+      const auto is_dropped = [&](const Copy& c) { return !c.is_open() && (any_open || c.event_id != last_id); };
+      copies->erase(std::remove_if(copies->begin(), copies->end(), is_dropped), copies->end());
+      // Older closed events cannot be the last one; older open ones count.
+      filter->after_id = any_open ? ~uint64_t{0} : std::max(filter->after_id, last_id);
+    };
+    EventFilter filter{.view = kViewCurrent};
+    filter.wants_open = true;
+    OfLiveThreads(filter, 1, select, use);
+  }
+
+  void History(const Use& use) const {
+    const auto limit = static_cast<uint64_t>(std::max<int64_t>(snapshot_.option(kPools[static_cast<uint32_t>(Event::kKind)].history_size), 0));
+    const auto select = [&](std::vector<Copy>* copies, EventFilter* filter) {
+      if (copies->size() <= limit) return;
+      // An event ends after those nested in it, which have the same END_EVENT_ID and a higher EVENT_ID.
+      const auto finished_later = [](const Copy& a, const Copy& b) {
+        return a.end_event_id() != b.end_event_id() ? a.end_event_id() > b.end_event_id() : a.event_id < b.event_id;
+      };
+      const auto last = copies->begin() + static_cast<ptrdiff_t>(limit - 1);
+      std::nth_element(copies->begin(), last, copies->end(), finished_later);
+      filter->from_end_id = last->end_event_id();
+      copies->resize(limit);
+    };
+    if (limit != 0) OfLiveThreads({.view = kViewHistory, .bits = kRecordHistory}, limit, select, use);
+  }
+
+  void HistoryLong(const Use& use) const {
+    const uint64_t limit = snapshot_.MostEvents(Event::kKind);
+    if (limit == 0) return;
+    std::vector<Copy> copies;
+    // While we are kept from reading, chunks are taken away. Then once more, if rows are missing for it.
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      const std::vector<ChunkHead> heads = ChunkHeads();
+      copies.clear();
+      copies.reserve(heads.size() * pool_.per_chunk());
+      EventFilter filter{.view = kViewHistoryLong, .bits = kRecordHistoryLong, .newest_first = false};
+      uint64_t lost = 0, latest_end = 0;
+      for (size_t i = heads.size(); i-- > 0;) {
+        const size_t first = copies.size();
+        if (!CopyChunk(heads[i], &filter, &copies)) ++lost;
+        for (size_t j = first; j < copies.size(); ++j) {
+          // An event that was not timed finished some time after the one before it.
+          copies[j].finish = copies[j].is_timed()
+                                 ? copies[j].StartPicos(snapshot_.header()) + copies[j].WaitPicos(snapshot_.header())
+                                 : latest_end;
+          latest_end = std::max(latest_end, copies[j].finish);
+          copies[j].place += uint64_t{heads.size() - i} * kMostPerChunk;
+        }
+      }
+      if (lost == 0 || copies.size() >= limit) break;
+    }
+    struct Order {
+      uint64_t finish, place;
+      const Copy* copy;
+      bool operator<(const Order& other) const { return finish != other.finish ? finish < other.finish : place < other.place; }
+    };
+    std::vector<Order> order;
+    order.reserve(copies.size());
+    for (const Copy& copy : copies) order.push_back({copy.finish, copy.place, &copy});
+    if (!std::is_sorted(order.begin(), order.end())) std::sort(order.begin(), order.end());
+    for (size_t i = order.size() > limit ? order.size() - limit : 0; i < order.size(); ++i) {
+      Event::Emit(snapshot_, *order[i].copy, order[i].copy->extra, use);
+    }
+  }
+
+  const Snapshot& snapshot_;
+  const PoolView& pool_;
+};
+
+}  // namespace perfschema

@@ -1,0 +1,44 @@
+// snapshot/pool_view.h: the chunks and records of one kind of events, their sizes checked once.
+#pragma once
+
+#include "shm/records.h"
+#include "snapshot/array_view.h"
+
+namespace perfschema {
+
+// Threads: immutable. Valid as long as the mapping.
+class PoolView {
+ public:
+  PoolView() = default;
+  PoolView(const SegmentView& view, Kind kind)
+      : chunks_(view, kChunksOf[static_cast<uint32_t>(kind)]),
+        rooms_(view, kRecordsOf[static_cast<uint32_t>(kind)], ArrayView<ShmRecord>::Extent::kWhole),  // used chunks say what may be read
+        per_chunk_(PerChunk(kind)),
+        record_bytes_(view.header().record_bytes[static_cast<uint32_t>(kind)]) {
+    constexpr uint64_t kLeast[kEventKinds] = {sizeof(ShmWaitRecord), sizeof(ShmStageRecord), sizeof(ShmStatementRecord),
+                                              sizeof(ShmTransactionRecord)};
+    const uint64_t least = kLeast[static_cast<uint32_t>(kind)];
+    ok_ = rooms_.ok() && record_bytes_ >= least && record_bytes_ % alignof(ShmRecord) == 0 && record_bytes_ <= rooms_.stride() / per_chunk_;
+  }
+
+  bool ok() const { return ok_; }
+  uint64_t used() const { return ok_ ? std::min(chunks_.used(), rooms_.capacity()) : 0; }  // chunks to scan: [1, used)
+  uint32_t per_chunk() const { return per_chunk_; }
+  uint64_t record_bytes() const { return record_bytes_; }
+  const ShmChunk* chunk(uint64_t i) const { return chunks_.at(i); }
+  // The first record of a chunk, nullptr: there is none. The others follow in steps of record_bytes.
+  const ShmRecord* records(uint64_t chunk) const { return rooms_.at(chunk); }
+  const ShmRecord* record(uint64_t chunk, uint32_t i) const {
+    const ShmRecord* const first = records(chunk);
+    return first == nullptr ? nullptr : reinterpret_cast<const ShmRecord*>(reinterpret_cast<const char*>(first) + i * record_bytes_);
+  }
+
+ private:
+  ArrayView<ShmChunk> chunks_;
+  ArrayView<ShmRecord> rooms_;
+  uint32_t per_chunk_ = 1;
+  uint64_t record_bytes_ = 0;
+  bool ok_ = false;
+};
+
+}  // namespace perfschema

@@ -1,0 +1,39 @@
+// Records of stages.
+#include "snapshot/events.h"
+
+namespace perfschema {
+
+struct StageEvent {
+  static constexpr Kind kKind = Kind::kStage;
+  using Row = StageRow;
+  struct Extra {
+    uint64_t completed, estimated;
+  };
+
+  static bool Load(const Snapshot&, const ShmRecord& record, uint64_t state, Extra* extra) {
+    const auto& stage = static_cast<const ShmStageRecord&>(record);
+    const bool has_progress = (state & kRecordHasProgress) != 0;
+    *extra = {has_progress ? stage.work_completed.load(kAcquire) : 0, has_progress ? stage.work_estimated.load(kAcquire) : 0};
+    return true;
+  }
+
+  static bool IsNested(const EventHead&) { return false; }
+
+  static void Emit(const Snapshot& snapshot, const EventHead& head, const Extra& extra, const std::function<void(const Row&)>& use) {
+    const ClassRow* instrument = snapshot.ClassAt(head.class_index());
+    if (instrument == nullptr) return;  // younger than this snapshot, or damaged
+    StageRow row{};
+    row.event = snapshot.RowOf(head, *instrument);
+    if ((head.state & kRecordHasProgress) != 0) {
+      row.work_completed = extra.completed;
+      row.work_estimated = extra.estimated;
+    }
+    use(row);
+  }
+};
+
+void Snapshot::ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use) const {
+  EventReader<StageEvent>(*this).ForEach(view, use);
+}
+
+}  // namespace perfschema

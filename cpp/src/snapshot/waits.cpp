@@ -1,0 +1,66 @@
+// Records of waits.
+#include "snapshot/events.h"
+
+namespace perfschema {
+
+struct WaitEvent {
+  static constexpr Kind kKind = Kind::kWait;
+  using Row = WaitRow;
+  // Words of the second line, zero unless `state` says that they are used.
+  struct Extra {
+    uint64_t bytes, flags_and_name, version_and_type, index_name;
+  };
+
+  static bool Load(const Snapshot&, const ShmRecord& record, uint64_t state, Extra* extra) {
+    constexpr uint64_t kSecondLine = kRecordHasBytes | kRecordHasFlags | kRecordHasName;
+    const auto& wait = static_cast<const ShmWaitRecord&>(record);
+    const bool has_more = (state & kSecondLine) != 0;
+    extra->bytes = has_more ? wait.bytes.load(kAcquire) : 0;
+    extra->flags_and_name = has_more ? wait.flags_and_name.load(kAcquire) : 0;
+    extra->version_and_type = has_more ? wait.version_and_type.load(kAcquire) : 0;
+    extra->index_name = (state & kRecordHasIndex) != 0 ? wait.index_name.load(kAcquire) : 0;
+    return true;
+  }
+
+  static bool IsNested(const EventHead& head) { return head.nesting_event_id != 0 && head.nesting_type() == kNestingWait; }
+
+  static void Emit(const Snapshot& snapshot, const EventHead& head, const Extra& extra, const std::function<void(const Row&)>& use) {
+    const ClassRow* instrument = snapshot.ClassAt(head.class_index());
+    const uint64_t operation = head.operation();
+    if (instrument == nullptr || operation >= std::size(kOperations)) return;  // younger than this snapshot, or damaged
+    WaitRow row{};
+    row.event = snapshot.RowOf(head, *instrument);
+    if (!head.is_open() && (head.state & kRecordHasSpins) != 0) row.spins = static_cast<uint32_t>(head.end_info >> 32);
+    if ((head.state & kRecordHasName) != 0) {
+      std::string_view name;
+      if (snapshot.CopyName(static_cast<uint32_t>(extra.flags_and_name >> 32), static_cast<uint32_t>(extra.version_and_type), &name)) {
+        const size_t end = (head.state & kRecordHasSchema) != 0 ? name.find('\0') : std::string_view::npos;
+        if (end != std::string_view::npos) {
+          if (end != 0) row.object_schema = name.substr(0, end);
+          name.remove_prefix(end + 1);
+          name = name.substr(0, name.find('\0'));
+        }
+        if (end == std::string_view::npos || !name.empty()) row.object_name = name;
+      }
+    }
+    const std::string_view object_type = kFamilies[static_cast<int>(instrument->family)].object_type;
+    if (!object_type.empty()) row.object_type = object_type;
+    if ((head.state & kRecordHasName) != 0) {
+      const uint64_t type = extra.version_and_type >> 32;
+      if (type > 0 && type < std::size(kObjectTypeNames)) row.object_type = kObjectTypeNames[type];
+    }
+    if ((head.state & kRecordHasIndex) != 0) {
+      std::string_view name;
+      if (snapshot.CopyName(static_cast<uint32_t>(extra.index_name >> 32), static_cast<uint32_t>(extra.index_name), &name)) row.index_name = name;
+    }
+    row.object = head.object;
+    row.operation = kOperations[operation].shown;
+    if ((head.state & kRecordHasBytes) != 0) row.number_of_bytes = static_cast<int64_t>(extra.bytes);
+    if ((head.state & kRecordHasFlags) != 0) row.flags = static_cast<uint32_t>(extra.flags_and_name);
+    use(row);
+  }
+};
+
+void Snapshot::ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use) const { EventReader<WaitEvent>(*this).ForEach(view, use); }
+
+}  // namespace perfschema

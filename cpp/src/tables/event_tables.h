@@ -1,0 +1,56 @@
+// tables/event_tables.h: what the tables of events of every kind share: columns, and their three views as declarations.
+#pragma once
+
+#include "aggregate/resets.h"
+#include "tables/enums.h"
+#include "tables/tables.h"
+
+namespace perfschema {
+
+// THREAD_ID ... EVENT_NAME of the EventRow at the end of the path.
+template <auto... Path>
+constexpr auto event_columns() {
+  return columns(
+      col<Path..., &EventRow::thread_id>("THREAD_ID", Unit::kNone, "Thread whose event it is; joins threads.THREAD_ID."),
+      col<Path..., &EventRow::event_id>("EVENT_ID", Unit::kNone, "Number of the event in its thread, counted from 1."),
+      col<Path..., &EventRow::end_event_id>("END_EVENT_ID", Unit::kNone, "Youngest event of the thread when this one ended; NULL while it runs."),
+      col<Path..., &EventRow::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."));
+}
+
+// SOURCE ... TIMER_WAIT.
+template <auto... Path>
+constexpr auto time_columns() {
+  return columns(
+      col<Path..., &EventRow::source>("SOURCE", Unit::kNone, "Call site as file:line."),
+      col<Path..., &EventRow::timer_start>("TIMER_START", Unit::kPicoseconds, "Begin, since the start of pfs; NULL if not timed."),
+      col<Path..., &EventRow::timer_end>("TIMER_END", Unit::kPicoseconds, "End, since the start of pfs; NULL if not timed or still running."),
+      col<Path..., &EventRow::timer_wait>("TIMER_WAIT", Unit::kPicoseconds, "TIMER_END minus TIMER_START; NULL if not timed or still running."));
+}
+
+template <auto... Path>
+constexpr auto nesting_columns() {
+  return columns(col<Path..., &EventRow::nesting_event_id>("NESTING_EVENT_ID", Unit::kNone,
+                                                           "EVENT_ID of the event in which this one began; NULL if there was none."),
+                 col<Path..., &EventRow::nesting_type>("NESTING_EVENT_TYPE", Unit::kNone, "Kind of the event in which this one began."));
+}
+
+// Reads a view of a kind of events: kForEach is Snapshot::ForEachWait or its like.
+template <typename Row, auto kForEach, Kind kKind, uint32_t kView>
+void ScanEvents(const Snapshot& snapshot, RowSink<Row> out) {
+  if (kView == kViewHistoryLong) out.Expect(snapshot.MostEvents(kKind));
+  (snapshot.*kForEach)(kView, out);
+}
+
+template <typename Row, auto kForEach, Kind kKind, uint32_t kView, typename Columns>
+constexpr TableDef EventTable(std::string_view doc, const Columns& columns) {
+  TableDef table;
+  table.doc = doc;
+  table.ops = kSelect | kTruncate;
+  if (kView != kViewHistoryLong) table.key = {"THREAD_ID", "EVENT_ID"};
+  table.columns = columns;
+  table.scan = internal::MakeScan<Row, ScanEvents<Row, kForEach, kKind, kView>>();
+  table.truncate = Hide<kKind, kView>;
+  return table;
+}
+
+}  // namespace perfschema

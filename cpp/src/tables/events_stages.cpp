@@ -1,0 +1,32 @@
+// events_stages_*, and the summaries of stages.
+#include "tables/event_tables.h"
+#include "tables/sums.h"
+
+namespace perfschema {
+namespace {
+
+constexpr auto kColumns = columns(
+    event_columns<&StageRow::event>(), time_columns<&StageRow::event>(),
+    col<&StageRow::work_completed>("WORK_COMPLETED", Unit::kCount, "Units of work done so far; NULL for stages that do not say."),
+    col<&StageRow::work_estimated>("WORK_ESTIMATED", Unit::kCount, "Units of work in all, as far as is known; NULL for stages that do not say."),
+    nesting_columns<&StageRow::event>());
+
+template <uint32_t kView>
+constexpr TableDef StageTable(std::string_view doc) {
+  return EventTable<StageRow, &Snapshot::ForEachStage, Kind::kStage, kView>(doc, kColumns);
+}
+
+}  // namespace
+
+constexpr TableDef tables::events_stages_current = StageTable<kViewCurrent>("The stage that each live thread is in, or else its last one.");
+static_assert(ok(tables::events_stages_current));
+constexpr TableDef tables::events_stages_history = StageTable<kViewHistory>(
+    "The last stages of each live thread that have ended; performance_schema_events_stages_history_size says how many.");
+static_assert(ok(tables::events_stages_history));
+constexpr TableDef tables::events_stages_history_long = StageTable<kViewHistoryLong>(
+    "The last stages of the process that have ended; performance_schema_events_stages_history_long_size says how many.");
+static_assert(ok(tables::events_stages_history_long));
+
+PFS_SUM_TABLES_(stages, Kind::kStage, "Stages");
+
+}  // namespace perfschema

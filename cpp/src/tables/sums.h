@@ -1,0 +1,81 @@
+// tables/sums.h: summaries of a kind of events by thread, account, user, host and of all: (key of the member) x (numbers of the kind).
+#pragma once
+
+#include "aggregate/resets.h"
+#include "tables/keys.h"
+#include "tables/tables.h"
+
+namespace perfschema {
+
+// Numbers of one kind, with members for the columns of tables.
+template <Kind kKind>
+struct Sums {
+  Numbers numbers;
+  template <uint32_t kWord>
+  Stat stat() const {
+    return StatIn(numbers, kWord);
+  }
+  template <uint32_t kWord>
+  uint64_t number() const {
+    return numbers[kWord];
+  }
+};
+
+template <>
+struct StatsColumns<Sums<Kind::kStage>> {
+  template <auto... Path>
+  static constexpr auto Get() {
+    return timer_stats<Path..., &Sums<Kind::kStage>::stat<0>>("WAIT", "stages");
+  }
+};
+
+// The key of a level's rows.
+template <Level kLevel>
+struct SumKey;
+template <>
+struct SumKey<Level::kThread> {
+  using Type = ThreadEventKey;
+  static Type Of(const SumRow& row) { return {row.thread_id, row.instrument->name}; }
+};
+template <typename Party>
+struct PartySumKey {
+  using Type = PartyEventKey<Party>;
+  static Type Of(const SumRow& row) { return {Party::Of(*row.party), row.instrument->name}; }
+};
+template <>
+struct SumKey<Level::kAccount> : PartySumKey<AccountKey> {};
+template <>
+struct SumKey<Level::kUser> : PartySumKey<UserKey> {};
+template <>
+struct SumKey<Level::kHost> : PartySumKey<HostKey> {};
+template <>
+struct SumKey<Level::kGlobal> {
+  using Type = EventKey;
+  static Type Of(const SumRow& row) { return {row.instrument->name}; }
+};
+
+template <Kind kKind, Level kLevel>
+void ScanSums(const Snapshot& snapshot, RowSink<SummaryRow<typename SumKey<kLevel>::Type, Sums<kKind>>> out) {
+  snapshot.ForEachSum(kKind, kLevel, [&](const SumRow& row) { out({SumKey<kLevel>::Of(row), {row.numbers}}); });
+}
+
+template <Kind kKind, Level kLevel>
+constexpr TableDef SumTable(std::string_view doc) {
+  return summary<typename SumKey<kLevel>::Type, Sums<kKind>, ScanSums<kKind, kLevel>>(doc, ResetLevel<kKind, kLevel>);
+}
+
+// The five tables of a kind: events_`kind`_summary_by_..._by_event_name. `what`: plural, begins a sentence.
+#define PFS_SUM_TABLE_(name, kind, level, doc)           \
+  constexpr TableDef tables::name = SumTable<kind, level>(doc); \
+  static_assert(ok(tables::name))
+#define PFS_SUM_TABLES_(family, kind, what)                                                                                                     \
+  PFS_SUM_TABLE_(events_##family##_summary_by_thread_by_event_name, kind, Level::kThread, what " of each live thread, by instrument.");         \
+  PFS_SUM_TABLE_(events_##family##_summary_by_account_by_event_name, kind, Level::kAccount,                                                     \
+                 what " of all threads of each account, ended ones included, by instrument.");                                                  \
+  PFS_SUM_TABLE_(events_##family##_summary_by_user_by_event_name, kind, Level::kUser,                                                           \
+                 what " of all threads of each user, ended ones included, by instrument.");                                                     \
+  PFS_SUM_TABLE_(events_##family##_summary_by_host_by_event_name, kind, Level::kHost,                                                           \
+                 what " of all threads of each host, ended ones included, by instrument.");                                                     \
+  PFS_SUM_TABLE_(events_##family##_summary_global_by_event_name, kind, Level::kGlobal, what " of the process by instrument, those of ended threads included.")
+
+}  // namespace perfschema
