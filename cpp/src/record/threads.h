@@ -73,7 +73,6 @@ struct OpenTransaction {
   ShmTransactionRecord* record;
   uint64_t begun_state;
   uint64_t event_id;
-  uint64_t start_ticks;
   uint64_t serial;  // 0 = none
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "base/families.h"
 #include "base/statement_counters.h"
@@ -140,6 +141,24 @@ struct ShmTransactionRecord : ShmRecord {
   Word unused[4];
 };
 static_assert(sizeof(ShmTransactionRecord) == 512);
+
+inline constexpr uint32_t kGtidBytes = 90, kXidBytes = 130;
+inline constexpr uint32_t kTransactionActive = 0, kTransactionCommitted = 1, kTransactionRolledBack = 2;
+
+// Small facts of a transaction in one word.
+struct TransactionFacts {
+  uint32_t state;
+  uint32_t isolation;  // enum pfs_isolation; 0 = NULL
+  bool is_read_only, autocommit;
+  static constexpr uint64_t kStateMask = 3, kReadOnly = 4, kAutocommit = 8, kHasXid = 16;
+  static constexpr uint32_t kIsolationShift = 8, kXaShift = 12;  // state of XA + 1; 0 = NULL
+  static constexpr uint64_t kXaMask = 15 << kXaShift;
+  constexpr uint64_t word() const {
+    return state | (is_read_only ? kReadOnly : 0) | (autocommit ? kAutocommit : 0) | uint64_t{isolation} << kIsolationShift;
+  }
+};
+inline constexpr std::string_view kIsolationNames[] = {"", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
+inline constexpr std::string_view kXaStateNames[] = {"NOTR", "ACTIVE", "IDLE", "PREPARED", "ROLLBACK ONLY"};
 
 // Bytes from one record to the next, and from one chunk's records to the next chunk's: behind them lies a page of nothing, never given memory.
 // Without it the processor, which fetches ahead over the end of a page, takes the next chunk's first lines out of another core's cache: two

@@ -1,7 +1,7 @@
 // table/column.h: one column of a table, and groups of columns.
 //
 //   col<&Row::event_id>("EVENT_ID", Unit::kNone, "Number of the event in its thread.")
-//   col<&Row::stats, &IoStat::total>(...)      a path: members and member functions, applied in turn
+//   col<&Row::stats, &IoStat::total>(...)      a path: members, member functions and functions, applied in turn
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ constexpr decltype(auto) Follow(const T& value) {
   return value;
 }
 template <auto First, auto... Rest, typename T>
-requires(std::is_member_pointer_v<decltype(First)>) constexpr auto Follow(const T& value) {
+requires(std::is_member_pointer_v<decltype(First)> || std::is_function_v<std::remove_pointer_t<decltype(First)>>) constexpr auto Follow(const T& value) {
   if constexpr (sizeof...(Rest) == 0) {
     return std::invoke(First, value);
   } else {

@@ -15,6 +15,12 @@ struct Sums {
   Stat stat() const {
     return StatIn(numbers, kWord);
   }
+  template <uint32_t kWord, uint32_t kOther>
+  Stat both() const {
+    Stat sum = stat<kWord>();
+    sum.Merge(stat<kOther>());
+    return sum;
+  }
   template <uint32_t kWord>
   uint64_t number() const {
     return numbers[kWord];

@@ -17,6 +17,14 @@
   X(events_stages_summary_by_thread_by_event_name) \
   X(events_stages_summary_by_user_by_event_name)  \
   X(events_stages_summary_global_by_event_name)   \
+  X(events_transactions_current)                  \
+  X(events_transactions_history)                  \
+  X(events_transactions_history_long)             \
+  X(events_transactions_summary_by_account_by_event_name) \
+  X(events_transactions_summary_by_host_by_event_name) \
+  X(events_transactions_summary_by_thread_by_event_name) \
+  X(events_transactions_summary_by_user_by_event_name) \
+  X(events_transactions_summary_global_by_event_name) \
   X(events_waits_current)                         \
   X(events_waits_history)                         \
   X(events_waits_history_long)                    \

@@ -1,0 +1,81 @@
+/* perfschema/transaction.h: transactions. Included by pfs.h only.
+ *
+ *     pfs_transaction_t transaction;
+ *     pfs_transaction_begin(&transaction, PFS_REPEATABLE_READ, 0, 0);
+ *     ... statements, whose rows name this transaction as the event that they are nested in ...
+ *     pfs_transaction_end(&transaction, 1);
+ *
+ * Instrument "transaction". Rows of events_transactions_*; events_transactions_summary_* count those that may write apart from those that only read.
+ * A transaction is nested in the statement that runs when it begins. A thread shows one at a time: the one that began last.
+ *
+ * Thread-safe: each thread has its own; a pfs_transaction_t is used by the thread that began it. No call fails, allocates or locks; errno stays.
+ */
+#ifndef PERFSCHEMA_TRANSACTION_H
+#define PERFSCHEMA_TRANSACTION_H
+
+#ifndef PERFSCHEMA_PFS_H
+#error "include <perfschema/pfs.h>"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A transaction that is active. Belongs to the library between begin and end. */
+typedef struct pfs_transaction {
+  uint64_t opaque[6];
+} pfs_transaction_t;
+
+enum pfs_isolation {
+  PFS_ISOLATION_UNKNOWN = 0, /* ISOLATION_LEVEL is NULL */
+  PFS_READ_UNCOMMITTED = 1,
+  PFS_READ_COMMITTED = 2,
+  PFS_REPEATABLE_READ = 3,
+  PFS_SERIALIZABLE = 4
+};
+
+enum pfs_xa_state { PFS_XA_NOTR = 0, PFS_XA_ACTIVE = 1, PFS_XA_IDLE = 2, PFS_XA_PREPARED = 3, PFS_XA_ROLLBACK_ONLY = 4 };
+
+#ifndef PFS_DISABLE
+
+/* int pfs_transaction_begin(pfs_transaction_t* transaction, enum pfs_isolation isolation, int read_only, int autocommit): STATE is ACTIVE. 1 if it is
+ * looked at. */
+PFS_API int pfs_transaction_begin_at(pfs_transaction_t* transaction, enum pfs_isolation isolation, int read_only, int autocommit, PFS_SITE_);
+#define pfs_transaction_begin(...) pfs_transaction_begin_at(__VA_ARGS__, __FILE__, __LINE__)
+/* COMMITTED, or ROLLED BACK if `committed` is 0. A second end does nothing. */
+PFS_API void pfs_transaction_end(pfs_transaction_t* transaction, int committed);
+
+/* XID_FORMAT_ID, XID_GTRID and XID_BQUAL (at most 130 bytes each, zero terminated), XA_STATE. */
+PFS_API void pfs_transaction_set_xid(pfs_transaction_t* transaction, int32_t format, const char* gtrid, const char* bqual, enum pfs_xa_state state);
+PFS_API void pfs_transaction_set_xa_state(pfs_transaction_t* transaction, enum pfs_xa_state state);
+/* GTID, at most 90 bytes. */
+PFS_API void pfs_transaction_set_gtid(pfs_transaction_t* transaction, const char* gtid);
+/* TRX_ID: the first one that is not 0 stays. */
+PFS_API void pfs_transaction_set_trx_id(pfs_transaction_t* transaction, uint64_t trx_id);
+/* NUMBER_OF_SAVEPOINTS, NUMBER_OF_ROLLBACK_TO_SAVEPOINT, NUMBER_OF_RELEASE_SAVEPOINT. */
+PFS_API void pfs_transaction_add_savepoints(pfs_transaction_t* transaction, uint64_t more);
+PFS_API void pfs_transaction_add_rollbacks(pfs_transaction_t* transaction, uint64_t more);
+PFS_API void pfs_transaction_add_releases(pfs_transaction_t* transaction, uint64_t more);
+
+#else /* PFS_DISABLE */
+
+static inline int pfs_transaction_begin(pfs_transaction_t* transaction PFS_UNUSED_, enum pfs_isolation isolation PFS_UNUSED_, int read_only PFS_UNUSED_,
+                                        int autocommit PFS_UNUSED_) {
+  return 0;
+}
+static inline void pfs_transaction_end(pfs_transaction_t* transaction PFS_UNUSED_, int committed PFS_UNUSED_) {}
+static inline void pfs_transaction_set_xid(pfs_transaction_t* transaction PFS_UNUSED_, int32_t format PFS_UNUSED_, const char* gtrid PFS_UNUSED_,
+                                           const char* bqual PFS_UNUSED_, enum pfs_xa_state state PFS_UNUSED_) {}
+static inline void pfs_transaction_set_xa_state(pfs_transaction_t* transaction PFS_UNUSED_, enum pfs_xa_state state PFS_UNUSED_) {}
+static inline void pfs_transaction_set_gtid(pfs_transaction_t* transaction PFS_UNUSED_, const char* gtid PFS_UNUSED_) {}
+static inline void pfs_transaction_set_trx_id(pfs_transaction_t* transaction PFS_UNUSED_, uint64_t trx_id PFS_UNUSED_) {}
+static inline void pfs_transaction_add_savepoints(pfs_transaction_t* transaction PFS_UNUSED_, uint64_t more PFS_UNUSED_) {}
+static inline void pfs_transaction_add_rollbacks(pfs_transaction_t* transaction PFS_UNUSED_, uint64_t more PFS_UNUSED_) {}
+static inline void pfs_transaction_add_releases(pfs_transaction_t* transaction PFS_UNUSED_, uint64_t more PFS_UNUSED_) {}
+
+#endif /* PFS_DISABLE */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PERFSCHEMA_TRANSACTION_H */

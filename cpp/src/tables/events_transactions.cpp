@@ -1,0 +1,58 @@
+// events_transactions_*, and the summaries of transactions.
+#include "tables/event_tables.h"
+#include "tables/sums.h"
+
+namespace perfschema {
+
+template <>
+struct StatsColumns<Sums<Kind::kTransaction>> {
+  template <auto... Path>
+  static constexpr auto Get() {
+    using Of = Sums<Kind::kTransaction>;
+    return columns(timer_stats<Path..., &Of::both<kReadWriteWord, kReadOnlyWord>>("WAIT", "transactions"),
+                   timer_stats<Path..., &Of::stat<kReadWriteWord>>("READ_WRITE", "transactions that may write"),
+                   timer_stats<Path..., &Of::stat<kReadOnlyWord>>("READ_ONLY", "transactions that only read"));
+  }
+};
+
+namespace {
+
+constexpr auto kColumns = columns(
+    event_columns<&TransactionRow::event>(),
+    col<&TransactionRow::state>("STATE", Unit::kNone, "ACTIVE while it runs, then COMMITTED or ROLLED BACK."),
+    col<&TransactionRow::trx_id>("TRX_ID", Unit::kNone, "Number that the program's engine gave it; NULL if none."),
+    col<&TransactionRow::gtid>("GTID", Unit::kNone, "Global identifier of the transaction; NULL if none was given."),
+    col<&TransactionRow::xid_format>("XID_FORMAT_ID", Unit::kNone, "Format of its XA identifier; NULL if it is no XA transaction."),
+    col<&TransactionRow::xid_gtrid>("XID_GTRID", Unit::kNone, "Global part of its XA identifier."),
+    col<&TransactionRow::xid_bqual>("XID_BQUAL", Unit::kNone, "Branch part of its XA identifier."),
+    col<&TransactionRow::xa_state>("XA_STATE", Unit::kNone, "NOTR, ACTIVE, IDLE, PREPARED or ROLLBACK ONLY; NULL if it is no XA transaction."),
+    time_columns<&TransactionRow::event>(),
+    col<&TransactionRow::access_mode>("ACCESS_MODE", Unit::kNone, "Whether it may write."),
+    col<&TransactionRow::isolation_level>("ISOLATION_LEVEL", Unit::kNone, "Isolation it was begun with; NULL if none was said."),
+    col<&TransactionRow::autocommit, &YesIf>("AUTOCOMMIT", Unit::kNone, "Whether each statement commits."),
+    col<&TransactionRow::savepoints>("NUMBER_OF_SAVEPOINTS", Unit::kCount, "Savepoints that were set."),
+    col<&TransactionRow::rollbacks_to_savepoint>("NUMBER_OF_ROLLBACK_TO_SAVEPOINT", Unit::kCount, "Rollbacks to a savepoint."),
+    col<&TransactionRow::releases_of_savepoint>("NUMBER_OF_RELEASE_SAVEPOINT", Unit::kCount, "Savepoints that were given up."),
+    col<&TransactionRow::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Always NULL: a transaction is no object."),
+    nesting_columns<&TransactionRow::event>());
+
+template <uint32_t kView>
+constexpr TableDef TransactionTable(std::string_view doc) {
+  return EventTable<TransactionRow, &Snapshot::ForEachTransaction, Kind::kTransaction, kView>(doc, kColumns);
+}
+
+}  // namespace
+
+constexpr TableDef tables::events_transactions_current =
+    TransactionTable<kViewCurrent>("The transaction that each live thread is in, or else its last one.");
+static_assert(ok(tables::events_transactions_current));
+constexpr TableDef tables::events_transactions_history = TransactionTable<kViewHistory>(
+    "The last transactions of each live thread that have ended; performance_schema_events_transactions_history_size says how many.");
+static_assert(ok(tables::events_transactions_history));
+constexpr TableDef tables::events_transactions_history_long = TransactionTable<kViewHistoryLong>(
+    "The last transactions of the process that have ended; performance_schema_events_transactions_history_long_size says how many.");
+static_assert(ok(tables::events_transactions_history_long));
+
+PFS_SUM_TABLES_(transactions, Kind::kTransaction, "Transactions");
+
+}  // namespace perfschema
