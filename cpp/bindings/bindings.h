@@ -55,6 +55,7 @@ std::string FullName(NameFamily family, const std::string& name);
 std::string ShortName(NameFamily family, const std::string& name);
 
 void BindConditions(py::module_& m);
+void BindDigest(py::module_& m);
 void BindFiles(py::module_& m);
 void BindLocks(py::module_& m);
 void BindQueues(py::module_& m);

@@ -15,6 +15,7 @@ PYBIND11_MODULE(_core, m) {
     }
   });
   StartCallSites();
+  BindDigest(m);
   BindTables(m);
   BindSetup(m);
   StartLines();

@@ -47,7 +47,7 @@ try:
 except ImportError as error:
     error.add_note(
         "pfs: the compiled module pfs._core is missing or broken. Install the package with 'pip install .' in the root of the "
-        "source tree (it needs g++), and do not run Python from inside its python/ folder."
+        "source tree (it needs g++ and libmd-dev), and do not run Python from inside its python/ folder."
     )
     raise
 
@@ -75,6 +75,7 @@ __all__ = [
     "describe",
     "ddl",
     "truncate",
+    "digest",
     "variables",
     "status",
     # Setting up
@@ -211,6 +212,35 @@ def truncate(name: TableName | str) -> None:
         OperationNotAllowed: the table lists objects or settings and cannot be truncated.
     """
     _core.truncate(name)
+
+
+def digest(statement: str | bytes, max_length: int = 1024) -> tuple[str, str] | tuple[None, None]:
+    """What makes a statement the same as another one: DIGEST and DIGEST_TEXT, as the statement tables show them.
+
+    >>> pfs.digest("select * from t where a in (1, -2) -- all")[1]
+    'SELECT * FROM `t` WHERE `a` IN (...)'
+
+    Literals, parameters (``?``, ``:name``, ``$1``, ``%s``) and NULL where a value stands become ``?``, lists of them ``?, ...``,
+    rows ``(?)`` or ``(...)``, more rows of one kind ``(...) /* , ... */``. Names stand in backquotes, keywords in upper case, one
+    blank between two tokens; comments and a ``;`` at the end are gone. Strings in double quotes are literals, unless a ``.`` is
+    beside them.
+
+    Args:
+        statement: SQL of any dialect. Nothing is rejected: what is no SQL becomes tokens as well.
+        max_length: bytes of tokens that count, as ``performance_schema_max_digest_length``: one or two for a keyword, two and its
+            length for a name. What comes later makes no difference, and the text ends there.
+
+    Returns:
+        SHA-256 of the tokens as 64 hexadecimal digits, and the text; ``(None, None)`` if there is no token.
+
+    Raises:
+        InvalidValue: ``max_length`` is not from 0 to 1048576.
+    """
+    if not 0 <= max_length <= 1048576:
+        raise InvalidValue(f"bad value {max_length} for max_length: legal is a number from 0 to 1048576")
+    text = statement.encode("utf-8", "surrogatepass") if isinstance(statement, str) else statement
+    found = _core.digest(text, max_length)
+    return (None, None) if found is None else (found[0], found[1].decode("utf-8", "replace"))
 
 
 def configure(**options: bool | int | str) -> None:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <string_view>
 
 namespace perfschema {
@@ -14,6 +15,16 @@ constexpr std::string_view CutText(std::string_view text, size_t limit) {
   for (int steps = 0; steps < 3 && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u; ++steps) --end;
   if ((static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) end = limit;
   return text.substr(0, end);
+}
+
+// SEMANTICS I1: `text` in at most `limit` bytes; one that is longer ends with three dots, as far as the limit has room for them. Returns the bytes
+// written to `out`, which has room for `limit`.
+inline size_t CutText(std::string_view text, size_t limit, char* out) {
+  const size_t dots = text.size() <= limit ? 0 : limit < 3 ? limit : 3;
+  const std::string_view kept = CutText(text, limit - dots);
+  if (!kept.empty()) std::memcpy(out, kept.data(), kept.size());
+  if (dots != 0) std::memset(out + kept.size(), '.', dots);
+  return kept.size() + dots;
 }
 
 }  // namespace perfschema

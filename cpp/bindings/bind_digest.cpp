@@ -1,0 +1,30 @@
+// bindings/bind_digest.cpp: digests of statements, without a statement.
+#include <vector>
+
+#include "base/digest.h"
+#include "bindings.h"
+
+namespace perfschema::bindings {
+
+namespace {
+py::object Digest(const py::bytes& text, size_t limit) {
+  std::vector<uint8_t> tokens(limit);
+  const std::string_view statement = text;
+  size_t size = 0;
+  std::string shown;
+  char hash[64];
+  {
+    py::gil_scoped_release released;
+    size = DigestTokens(statement, tokens);
+    tokens.resize(size);
+    shown = DigestText(tokens);
+    DigestHash(tokens, hash);
+  }
+  if (size == 0) return py::none();
+  return py::make_tuple(py::str(hash, sizeof(hash)), py::bytes(shown));
+}
+}  // namespace
+
+void BindDigest(py::module_& m) { m.def("digest", &Digest, py::arg("text"), py::arg("limit")); }
+
+}  // namespace perfschema::bindings
