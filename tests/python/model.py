@@ -277,6 +277,8 @@ class Model:
         for thread in self.threads:
             ended = [event for event in self.events if event.thread == thread and view in event.views]
             if view == HISTORY:
+                # An event ends after those begun in it; where it does not, and nothing began between their ends, it is taken to.
+                ended.sort(key=lambda event: (event.end_id, -event.id))
                 shown += ended[-self.history_size :]
                 continue
             running = [event for event in self.open[thread] if view in event.views]

@@ -39,7 +39,7 @@ FAMILIES: dict[str, dict[str, tuple[Sequence[int], ...]]] = {
         "cond": (T, N),
         "free_cond": (N,),
         "own_begin": (T, N),
-        "end_wait": (T, N),
+        "end_wait": (T, N, N),
     },
     "files": {
         "open": (T, N, YES),

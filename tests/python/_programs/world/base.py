@@ -57,11 +57,11 @@ class Base:
         """It may end: nothing of it is open or held."""
         return not self.waits[worker]
 
-    def end_wait(self, t: int, n: int) -> None:
-        """Ends the innermost wait that is open. What the number means is up to the kind of wait."""
+    def end_wait(self, t: int, which: int, n: int) -> None:
+        """Ends a wait that is open, in any order. What the number means is up to the kind of wait."""
         worker = self.worker(t)
         if self.waits[worker]:
-            self.waits[worker].pop()(n)
+            self.waits[worker].pop(which % len(self.waits[worker]))(n)
 
     # ---- Comparison
 
