@@ -1,5 +1,5 @@
 """What the tables must show: a plain model of waits, without time, threads or memory. test_model_waits.py compares it with
-pfs at each step.
+pfs at each step. Tables of the program, and metadata locks, are in model_tables.py.
 
 The durations of events are taken from pfs (``learn``); what follows from them (SUM, MIN, AVG, MAX of every summary) is not.
 """
@@ -25,16 +25,55 @@ THREAD, ACCOUNT, USER, HOST = LEVELS = ("thread", "account", "user", "host")
 EMPTIED = {THREAD: (THREAD,), ACCOUNT: (THREAD, ACCOUNT), USER: (THREAD, ACCOUNT, USER), HOST: (THREAD, ACCOUNT, HOST)}
 Party = tuple[str | None, ...]
 
+MUTEX, RWLOCK, COND = "wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/cond/"
+FILE, SOCKET = "wait/io/file/", "wait/io/socket/"
+# Single instruments: of all tables of the program, of all metadata locks, of threads that have nothing to do.
+TABLE_IO, TABLE_LOCK = "wait/io/table/sql/handler", "wait/lock/table/sql/handler"
+METADATA, IDLE = "wait/lock/metadata/sql/mdl", "idle"
+
+# What TRUNCATE of a summary of objects empties: things whose instruments begin so, and what dead ones left to these (F8-F11).
+OBJECTS_OF: dict[str, tuple[str, ...]] = {
+    "events_waits_summary_by_instance": ("wait/synch/", FILE, SOCKET),
+    "events_waits_summary_global_by_event_name": ("",),
+    "file_summary_by_instance": (FILE,),
+    "file_summary_by_event_name": (FILE,),
+    "socket_summary_by_instance": (SOCKET,),
+    "socket_summary_by_event_name": (SOCKET,),
+    "objects_summary_global_by_type": (TABLE_IO, TABLE_LOCK),
+    "table_io_waits_summary_by_table": (TABLE_IO,),
+    "table_io_waits_summary_by_index_usage": (TABLE_IO,),
+    "table_lock_waits_summary_by_table": (TABLE_LOCK,),
+}
+# Of which NUMBER_OF_BYTES tells how much they moved: bytes, or rows of a table.
+SHOWS_BYTES = ("read", "write", "send", "recv", "sendto", "recvfrom", "fetch", "insert", "update", "delete")
+
 
 @dataclass(eq=False)
 class Thing:
-    """A mutex or a file."""
+    """What numbers are kept for: a lock, a condition, a file, a socket, an index or the locks of a table."""
 
     instrument: str
     identity: int = 0
+    is_dead: bool = False
+
+
+@dataclass(eq=False)
+class File(Thing):
     name: str = ""
     open_count: int = 0
-    is_dead: bool = False
+
+
+@dataclass(eq=False)
+class Socket(Thing):
+    descriptor: int = -1
+    address: tuple[str, int] = ("", 0)
+    thread: int | None = None
+    state: str = "ACTIVE"
+
+
+# OBJECT_SCHEMA, OBJECT_NAME and INDEX_NAME of what belongs to a schema.
+Names = tuple[str | None, str | None, str | None]
+NAMELESS: Names = (None, None, None)
 
 
 @dataclass(eq=False)
@@ -49,7 +88,9 @@ class Event:
     end_id: int | None = None
     nesting: int | None = None
     target: int = 0
-    bytes: int | None = None
+    bytes: int | None = None  # that it moved, or asks for
+    count: int = 1  # as how many it counts: the rows of a table
+    about: Names = NAMELESS
     views: set[str] = field(default_factory=set)  # that show it
     account: tuple[str | None, str | None] = (None, None)
     levels: set[str] = field(default_factory=set)  # that it still counts for
@@ -65,7 +106,7 @@ class Event:
             self.operation,
             self.target,
             self.nesting,
-            self.bytes,
+            self.bytes if self.operation in SHOWS_BYTES else None,
             self.timed,
             times,
         )
@@ -73,23 +114,29 @@ class Event:
 
 @dataclass
 class Settings:
+    """Of an instrument or a rule; of a thread INSTRUMENTED and HISTORY, and for whom it works."""
+
     enabled: bool = True
     timed: bool = True
-    account: tuple[str | None, str | None] = (None, None)  # of a thread
+    account: tuple[str | None, str | None] = (None, None)
+
+
+ALWAYS = Settings()
 
 
 Cell = list[Event]
 
 
 def numbers(cell: Iterable[Event], kinds: tuple[str, ...] = ()) -> tuple[int, ...] | tuple[int, None]:
-    """COUNT, SUM, MIN, AVG, MAX of events (of some operations); only COUNT if a duration is not known."""
+    """COUNT, SUM, MIN, AVG, MAX of events (of some operations); only COUNT if a duration is not known. One wait for many rows is
+    that many events, and its time is in the sum once (L7)."""
     events = [e for e in cell if not kinds or e.operation in kinds]
-    waits = [e.wait for e in events if e.timed]
+    count, waits = sum(e.count for e in events), [e.wait for e in events if e.timed]
     if None in waits:
-        return len(events), None
+        return count, None
     known = [wait for wait in waits if wait is not None]
     total = sum(known)
-    return len(events), total, min(known, default=0), total // max(len(events), 1), max(known, default=0)
+    return count, total, min(known, default=0), total // count if count else 0, max(known, default=0)
 
 
 class Model:
@@ -146,25 +193,33 @@ class Model:
                 cells[*member, event.instrument].append(event)
         return cells
 
-    def begin(self, thread: int, instrument: str, operation: str, target: int = 0) -> Event | None:
+    def is_on(self, instrument: str) -> bool:
+        return self.instruments[instrument].enabled and self.acts("global_instrumentation")
+
+    def begin(self, thread: int, instrument: str, operation: str, target: int = 0, rule: Settings = ALWAYS) -> Event | None:
         """None: nobody looks at it."""
-        settings, own = self.instruments[instrument], self.threads[thread]
-        by_thread = self.acts("thread_instrumentation")
-        if not settings.enabled or not self.acts("global_instrumentation") or (by_thread and not own.enabled):
+        own, by_thread = self.threads[thread], self.acts("thread_instrumentation")
+        if not self.is_on(instrument) or not rule.enabled or (by_thread and not own.enabled):
             return None
-        event = Event(thread, instrument, operation, settings.timed, by_thread, self.acts(CURRENT), target=target)
+        timed = self.instruments[instrument].timed and rule.timed
+        event = Event(thread, instrument, operation, timed, by_thread, self.acts(CURRENT), target=target)
         if event.recorded:
+            has_parent = self.open[thread] and instrument != IDLE  # D6
+            event.nesting = self.open[thread][-1].id if has_parent else None
             event.id = self.last_id[thread] = self.last_id[thread] + 1
-            event.nesting = self.open[thread][-1].id if self.open[thread] else None
             event.views = {CURRENT} | {view for view in (HISTORY, HISTORY_LONG) if self.acts(view) and own.timed}
             self.open[thread].append(event)
         return event
 
-    def end(self, event: Event | None, thing: Thing | None, number_of_bytes: int | None = None) -> None:
+    def running_in(self, thread: int) -> int | None:
+        """EVENT_ID of the innermost event that runs, else of the last one."""
+        return self.open[thread][-1].id if self.open[thread] else self.last_id[thread] or None
+
+    def end(self, event: Event | None, thing: Thing | None, moved: int | None = None, count: int = 1) -> None:
         """Counts it for the thing, or for its class if there is none or it is dead."""
         if event is None:
             return
-        event.bytes = number_of_bytes
+        event.bytes, event.count = moved, count
         cell = self.dead[event.instrument] if thing is None or thing.is_dead else self.things[thing]
         cell.append(event)
         if event.by_thread:
@@ -174,6 +229,9 @@ class Model:
             event.end_id = self.last_id[event.thread]
             self.open[event.thread].remove(event)
             self.events.append(event)
+
+    def add(self, thing: Thing) -> None:
+        self.things[thing] = []
 
     def kill(self, thing: Thing) -> None:
         self.dead[thing.instrument] += self.things.pop(thing)
@@ -197,12 +255,11 @@ class Model:
         elif (level := table.removeprefix("events_waits_summary_by_").removesuffix("_by_event_name")) in LEVELS:
             self.empty(level)
         else:
-            prefix = "wait/io/file/" if table.startswith("file") else "wait/"
             for thing, cell in self.things.items():
-                if thing.instrument.startswith(prefix):
+                if thing.instrument.startswith(OBJECTS_OF[table]):
                     cell.clear()
             for instrument, cell in self.dead.items():
-                if instrument.startswith(prefix) and table.endswith("by_event_name"):
+                if instrument.startswith(OBJECTS_OF[table]) and table.endswith("by_event_name"):
                     cell.clear()
 
     def empty(self, level: str) -> None:
@@ -220,6 +277,8 @@ class Model:
         for thread in self.threads:
             ended = [event for event in self.events if event.thread == thread and view in event.views]
             if view == HISTORY:
+                # An event ends after those begun in it; where it does not, and nothing began between their ends, it is taken to.
+                ended.sort(key=lambda event: (event.end_id, -event.id))
                 shown += ended[-self.history_size :]
                 continue
             running = [event for event in self.open[thread] if view in event.views]

@@ -733,3 +733,20 @@ def test_a_forked_child_keeps_its_sockets_and_starts_from_zero() -> None:
     worker.do(wait.end)
     os.close(closing.fd)
     assert len(rows("socket_instances")) == 2
+
+
+@fresh_process()
+def test_a_forked_child_ends_a_wait_of_its_parent_without_touching_its_own_events() -> None:
+    """The wait has no record in the child, where that place is another event's; its count and bytes are the child's."""
+    a, b = pair("f/pair")
+    pfs.truncate(HISTORY_LONG)
+    outer = Wait(b.fd, RECV, 100)
+    child = os.fork()
+    if child == 0:
+        assert [a.send(size) for size in (4, 5, 6)] == [4, 5, 6]
+        outer.end(77)
+        ok = [(e["OPERATION"], e["NUMBER_OF_BYTES"]) for e in events()] == [("send", 4), ("send", 5), ("send", 6)]
+        os._exit(0 if ok and moved(one(SOCKETS)) == (77, 15) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    outer.end(50)
+    assert [(e["OPERATION"], e["NUMBER_OF_BYTES"]) for e in events()] == [("recv", 50)]

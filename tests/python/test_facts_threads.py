@@ -6,15 +6,19 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import pfs
+from tests.python._programs import sockets, tables
 from tests.python._programs.driver import (
+    CURRENT,
     HISTORY,
     HISTORY_LONG,
     MUTEX,
+    NO_SPINS,
     WAITS,
     C,
     Mutex,
@@ -765,6 +769,52 @@ def test_G7_an_open_wait_goes_with_its_instrumentation() -> None:
     for _ in range(6):
         second.do(lock.use)
     assert count(BY_THREAD, THREAD_ID=id_of(handle), EVENT_NAME=name) == 6
+
+
+def begin_of_every_family() -> dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]:
+    """Begin and end, where they are two calls."""
+    table, metadata = tables.Table("g.t"), tables.MetadataLock("g.t")
+    first, second = sockets.pair("g/socket")
+    mutex = OwnLock("g/LOCK_own")
+    rwlock, cond = C.ownrw_new(key_of("rwlock", "g/own"), 0x30), C.owncond_new(key_of("cond", "g/own"), 0x40)
+    return {
+        "mutex": (mutex.begin, mutex.end),
+        "rwlock": (lambda: C.ownrw_begin(rwlock, 2), lambda wait: C.ownrw_end(wait, 0, NO_SPINS)),
+        "cond": (lambda: C.owncond_begin(cond, 1), lambda wait: C.owncond_end(wait, 0)),
+        "socket": (lambda: sockets.Wait(first.fd, sockets.SEND, 7), lambda wait: wait.end(7)),
+        "close": (lambda: sockets.Wait(second.fd, sockets.CLOSE), lambda wait: wait.end()),
+        "table io": (lambda: table.begin(tables.FETCH), table.end),
+        "table lock": (lambda: table.lock_begin(0), table.lock_end),
+        "metadata": (metadata.begin, metadata.end),
+        "idle": (tables.idle_begin, tables.idle_end),
+    }
+
+
+@fresh_process()
+@pytest.mark.parametrize("current", [True, False])
+@pytest.mark.parametrize("timed", [True, False])
+def test_G7_no_wait_is_ended_by_a_thread_that_has_not_its_session(current: bool, timed: bool) -> None:
+    """G7, of each family, however it is recorded: a loss, no count, and the event is open until its session is gone."""
+    first, second = Worker(), Worker()
+    pairs = begin_of_every_family()
+    consumer(CURRENT, current)
+    pfs.setup_instruments.update(timed=timed)
+    before = count(WAITS)
+    for number, (begin, end) in enumerate(pairs.values(), 1):
+        handle = session()
+        assert first.do(attach, handle) == 0
+        wait = first.do(begin)
+        for other in (detach, lambda: attach(session())):
+            first.do(other)
+            assert len(rows(CURRENT, THREAD_ID=id_of(handle), END_EVENT_ID=None)) == current
+        first.do(end, wait) if number % 2 else second.do(end, wait)
+        assert losses() == {"Performance_schema_locker_lost": number}
+        assert len(rows(CURRENT, THREAD_ID=id_of(handle), END_EVENT_ID=None)) == current
+        assert count(BY_THREAD, THREAD_ID=id_of(handle)) == 0
+    assert count(WAITS) == before
+    # A socket that was closed is gone all the same; nobody holds what was not taken.
+    assert len(rows("socket_instances")) == 1
+    assert one("table_handles")["INTERNAL_LOCK"] is None
 
 
 @fresh_process("performance_schema_max_thread_instances=3")

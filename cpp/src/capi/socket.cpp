@@ -239,7 +239,7 @@ void pfs_socket_wait_end_(pfs_wait_t* wait, int64_t bytes) {
   const int error = errno;
   if (call.operation == Operation::kSocketClose) {
     perfschema::EndFileClose(&call, 0);
-  } else {
+  } else if (MayEnd(call.wait)) {
     perfschema::EndFileWait<perfschema::Mode::kAny>(call, call.operation, bytes);
   }
   errno = error;

@@ -305,11 +305,16 @@ bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t li
 void EndFileClose(FileWait* call, int rc) {
   (void)rc;  // on Linux the descriptor is gone whatever close() says
   const int error = errno;
-  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
-  FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, 0, [&] {
+  const auto release = [&] {
     // In a child that was forked meanwhile the slot may be free, or another's.
     if (ColdLock lock; lock && call->file->version.load(kRelaxed) == call->version) Release(*call->file);
-  });
+  };
+  if (MayEnd(call->wait)) {
+    const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+    FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, 0, release);
+  } else {
+    release();  // closed it is, whosever event that was
+  }
   errno = error;
 }
 

@@ -84,7 +84,9 @@ template <Mode kMode>
 PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes) {
   const EndedWait ended = EndWait<kMode>(call.wait);
   const uint64_t moved = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
-  if (ShmWaitRecord* record = Anew(call.wait.record); record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0) {
+  // A record that was taken away meanwhile is another event's by now.
+  if (ShmWaitRecord* record = Anew(call.wait.record);
+      record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0 && record->state.load(kRelaxed) == call.wait.begun_state) {
     record->bytes.store(moved, kRelease);
   }
   FinishFileWait<kMode>(call, operation, ended, moved, 0, [] {});
