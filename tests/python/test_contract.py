@@ -19,6 +19,7 @@ import pfs
 from pfs import _core
 from tests.python._programs.driver import Cond, Mutex, OwnLock, Rwlock, Worker, every, key_of, raises, rows, settings
 from tests.python._programs.fresh_process import fresh_process
+from tests.python._programs.nested import PROGRESS, Transaction, stage
 from tests.python._programs.sockets import pair
 from tests.python._programs.tables import FETCH, INSERT, Engine, MetadataLock, Table, idle
 
@@ -88,6 +89,9 @@ def load() -> None:
     MetadataLock("shop.orders").wait()
     Engine("engine", 2).register()
     idle()
+    stage("contract/reading", PROGRESS)
+    stage("contract/writing")
+    Transaction().end()
 
 
 def check_frame(table: str) -> int:

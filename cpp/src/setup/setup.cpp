@@ -30,8 +30,8 @@ bool ConsumerActs(Consumer consumer) {
 uint32_t FlagsOf(const ShmClass& entry) {
   if (entry.enabled.load(kRelaxed) == 0 || !ConsumerActs(Consumer::global_instrumentation)) return 0;
   uint32_t flags = kFlagEnabled;
-  if (entry.timed.load(kRelaxed) != 0) {
-    const Kind kind = FactsOf(static_cast<Family>(entry.family)).kind;
+  const Kind kind = FactsOf(static_cast<Family>(entry.family)).kind;
+  if (entry.timed.load(kRelaxed) != 0 && static_cast<uint32_t>(kind) < kEventKinds) {
     const TimedClass timed_class = entry.family == static_cast<uint32_t>(Family::kIdle) ? TimedClass::kIdle : TimedClassOf(kind);
     const uint32_t timer = g_runtime.header->timer_of[static_cast<uint32_t>(timed_class)].load(kRelaxed) - 1;
     // A timer that is not there answers through the closest one: the event uses that one's scale from begin to end.
@@ -47,7 +47,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
     if (ConsumerActs(of.history)) flags |= kFlagHistory;
     if (ConsumerActs(of.history_long)) flags |= kFlagHistoryLong;
   };
-  if (const Kind kind = FactsOf(static_cast<Family>(entry.family)).kind; static_cast<uint32_t>(kind) < kEventKinds) {
+  if (static_cast<uint32_t>(kind) < kEventKinds) {
     consumer_flags(kConsumersOf[static_cast<uint32_t>(kind)]);
     if (kind == Kind::kStatement && ConsumerActs(Consumer::statements_digest)) flags |= kFlagDigest;
     if (kind == Kind::kStatement && ConsumerActs(Consumer::events_statements_cpu)) flags |= kFlagCpu;

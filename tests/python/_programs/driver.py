@@ -220,7 +220,7 @@ def columns(table: str) -> tuple[str, ...]:
 
 
 # Every process has these, also one that does not know them.
-SINGLE = ("wait/io/table/sql/handler", "wait/lock/table/sql/handler", "idle", "wait/lock/metadata/sql/mdl")
+SINGLE = ("wait/io/table/sql/handler", "wait/lock/table/sql/handler", "transaction", "idle", "wait/lock/metadata/sql/mdl")
 
 
 def every(table: str) -> list[Row]:

@@ -33,6 +33,8 @@ class Base:
     def registered(self, key: int) -> int:
         """The key of an instrument that is new: all that there are have a row."""
         for row in every("setup_instruments"):
+            if not row["NAME"].startswith(("wait/", "idle")):
+                continue
             self.model.instruments.setdefault(row["NAME"], Settings())
         return key
 
