@@ -332,6 +332,7 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #include "perfschema/data_lock.h"
 #include "perfschema/idle.h"
 #include "perfschema/stage.h"
+#include "perfschema/statement.h"
 #include "perfschema/transaction.h"
 #include "perfschema/thread.h"
 

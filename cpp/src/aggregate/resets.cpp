@@ -1,6 +1,7 @@
 #include "aggregate/resets.h"
 
 #include "record/parties.h"
+#include "record/statements.h"
 
 namespace perfschema {
 namespace {
@@ -50,11 +51,20 @@ void BeginEpoch(Kind kind, Level truncated) {
 
 }  // namespace
 
+Status UnderLock(void (*truncate)()) {
+  if (!EnsureStarted()) return {};
+  const ColdLock lock;
+  if (!lock) return Interrupted();
+  truncate();
+  return {};
+}
+
 Status TruncateLevel(Kind kind, Level level) {
   if (!EnsureStarted()) return {};
   const ColdLock lock;
   if (!lock) return Interrupted();
   BeginEpoch(kind, level);
+  if (kind == Kind::kStatement && level == Level::kGlobal) EmptyHistogram();  // SEMANTICS F7
   return {};
 }
 

@@ -14,6 +14,8 @@ namespace perfschema {
 // Threads: any thread. kState in a signal handler that interrupted pfs; success if pfs is off.
 // Domains in the order: objects before classes.
 Status BumpResets(std::initializer_list<ResetDomain> domains);
+// Runs a TRUNCATE under the cold lock.
+Status UnderLock(void (*truncate)());
 // Hides from kViewCurrent, kViewHistory or kViewHistoryLong what it shows now; an event that still runs stays hidden
 // when it ends.
 Status HideEvents(Kind kind, uint32_t view);

@@ -12,6 +12,7 @@
 #include "record/chunk_pool.h"
 #include "record/cells.h"
 #include "record/data_locks.h"
+#include "record/digests.h"
 #include "record/files.h"
 #include "record/names.h"
 #include "record/parties.h"
@@ -106,6 +107,8 @@ bool KeptByChild(ArrayId id) {
     case ArrayId::kCells:
     case ArrayId::kGraves:
     case ArrayId::kGlobalCells:
+    case ArrayId::kStatementCells:
+    case ArrayId::kDigests:
     case ArrayId::kWaitChunks:
     case ArrayId::kWaitRecords:
     case ArrayId::kStageChunks:
@@ -123,6 +126,9 @@ void ForgetStatistics() {
   Segment& segment = g_runtime.segment;
   for (Word& loss : rt.header->losses) loss.store(0, kRelaxed);
   ForgetCells();
+  ForgetStatementCells();
+  ForgetDigestsInChild();
+  rt.header->histogram.life.fetch_add(1, kRelaxed);
   rt.header->remainder_cells.store(0, kRelaxed);
   rt.header->move_seq.store(0, kRelaxed);
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
@@ -229,7 +235,7 @@ void Start() {
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
   StartClocks(header);
   StartConsumers(header);
-  if (!StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartSources() || !StartSetup()) {
+  if (!StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartSources() || !StartDigests() || !StartSetup()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;

@@ -120,6 +120,16 @@ struct ThreadState {
   OpenStage stage;
   OpenTransaction transaction;
   uint32_t statement_depth;           // of those that run, recorded or not
+  // Texts of the statements that run: of each level its SQL text and then its tokens, in the room that the options give them. Levels that are not
+  // recorded share the last.
+  char* texts;
+  uint64_t last_text_serial;  // whose text is in the last room
+  // Which cell of a digest, program or prepared statement is this thread's.
+  static constexpr uint32_t kStatementCellEntries = 64;
+  struct {
+    const ShmStatementObject* object;
+    ShmStatementCell* cell;
+  } statement_cells[kStatementCellEntries];
   OpenStatement statements[kMaxStatementStack];  // outermost first; [max_statement_stack...] are not kept
 
   SourceCache sources;

@@ -9,6 +9,7 @@
 #include "record/cells.h"
 #include "record/classes.h"
 #include "record/metadata.h"
+#include "record/programs.h"
 #include "record/runtime.h"
 #include "record/tables.h"
 #include "setup/objects.h"
@@ -84,7 +85,12 @@ void RefreshObjects() {
     const uint32_t dead = file.flags.load(kRelaxed) & kFlagDead;
     file.flags.store(g_runtime.classes[at].flags.load(kRelaxed) | dead, kRelaxed);
   }
-  TakeObjectRulesChanged() ? ReapplyObjectRules() : RefreshTables();
+  if (TakeObjectRulesChanged()) {
+    ReapplyObjectRules();
+    ReapplyRulesToPrograms();
+  } else {
+    RefreshTables();
+  }
   RefreshMetadataLocks();
 }
 

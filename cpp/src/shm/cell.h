@@ -157,6 +157,18 @@ inline void CopyFromShared(void* to, const void* shared, size_t bytes) {
   }
 }
 
+// Is what lies in shared memory these bytes? Padding beyond them is zero.
+inline bool EqualsShared(const void* shared, const void* bytes_of, size_t bytes) {
+  const auto* words = static_cast<const uint64_t*>(shared);
+  const auto* wanted = static_cast<const char*>(bytes_of);
+  for (size_t at = 0; at < bytes; at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, wanted + at, bytes - at < 8 ? bytes - at : 8);
+    if (__atomic_load_n(words++, __ATOMIC_ACQUIRE) != word) return false;
+  }
+  return true;
+}
+
 // The section in which a cell's only writer changes it.
 // Threads: owner thread writes.
 class CellWriter {

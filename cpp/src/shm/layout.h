@@ -17,6 +17,7 @@
 #include "shm/flags.h"
 #include "shm/options.h"
 #include "shm/records.h"
+#include "shm/statements.h"
 
 namespace perfschema {
 
@@ -49,6 +50,10 @@ inline constexpr uint32_t kEndianMark = 0x01020304u;
   X(kTableHandles, ShmTableHandle)     \
   X(kMetadataLocks, ShmMetadataLock)   \
   X(kCells, ShmCell)                   \
+  X(kStatementCells, ShmStatementCell) \
+  X(kDigests, ShmDigest)               \
+  X(kPrograms, ShmProgram)             \
+  X(kPrepared, ShmPrepared)            \
   X(kGraves, ShmGrave)                 \
   X(kNames, ShmNameGranule)            \
   X(kSources, ShmSource)               \
@@ -186,6 +191,9 @@ struct ShmHeader {
   ShmEpochs epochs[kKindCount];
   HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
   HalfWord move_seq;  // odd while numbers move between rows: readers of totals retry
+
+  // Statements of all digests, and those without one.
+  ShmHistogram histogram;
 
   // Written by many, rarely.
   alignas(64) Word losses[static_cast<size_t>(Loss::kCount)];

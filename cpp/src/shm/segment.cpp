@@ -36,7 +36,10 @@ uint64_t Stride(ArrayId id, const Options& options) {
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
     if (kRecordsOf[kind] == id) return ChunkPitch(static_cast<Kind>(kind), RecordBytesFor(static_cast<Kind>(kind), options));
   }
-  return kElementBytes[static_cast<uint32_t>(id)];
+  const uint64_t sql = RoomForText(static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)));
+  const uint64_t tokens = RoomForText(static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
+  const uint64_t behind = id == ArrayId::kDigests ? tokens + sql : id == ArrayId::kPrepared ? sql : 0;
+  return RoundUp(kElementBytes[static_cast<uint32_t>(id)] + behind, 64);
 }
 
 // Elements of each array for these options. Index 0 of every array stays unused, so that zero bytes mean "no reference".
@@ -80,10 +83,15 @@ uint64_t Capacity(ArrayId id, const Options& options) {
     case ArrayId::kTableHandles: return with_zero(OptionId::max_table_handles);
     case ArrayId::kMetadataLocks: return with_zero(OptionId::max_metadata_locks);
     case ArrayId::kCells: return get(OptionId::max_object_cells) + classes * kMostLanes + 1;  // and those of the classes themselves
+    case ArrayId::kStatementCells: return get(OptionId::max_object_cells) / 4 + 1;
+    case ArrayId::kDigests: return with_zero(OptionId::digests_size);
+    case ArrayId::kPrograms: return with_zero(OptionId::max_program_instances);
+    case ArrayId::kPrepared: return with_zero(OptionId::max_prepared_statements_instances);
     case ArrayId::kGraves: return 16384;
     case ArrayId::kNames:
       return get(OptionId::max_file_instances) * 4 + get(OptionId::max_socket_instances) * 2 +
-             (get(OptionId::max_table_instances) + get(OptionId::max_index_stat)) * 3 + get(OptionId::max_metadata_locks) * 4 + 64;
+             (get(OptionId::max_table_instances) + get(OptionId::max_index_stat)) * 3 + get(OptionId::max_metadata_locks) * 4 +
+             get(OptionId::max_program_instances) * 3 + 64;
     case ArrayId::kSources: return get(OptionId::max_source_locations) + 1;
     default: break;
   }

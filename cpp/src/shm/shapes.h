@@ -14,7 +14,7 @@
 namespace perfschema {
 
 // Words of a cell behind its 16-byte head, as a plain copy. All zero is the empty statistic.
-inline constexpr uint32_t kMostWords = 30;
+inline constexpr uint32_t kMostWords = 38;
 using Numbers = std::array<uint64_t, kMostWords>;
 constexpr uint32_t WordsOf(uint32_t columns) { return columns * 8 - 2; }
 
@@ -28,6 +28,9 @@ struct Shape {
 
 // A statement: its time, two maxima, then the counters in their order.
 inline constexpr uint32_t kControlledMemoryWord = 4, kTotalMemoryWord = 5, kCounterWords = 6, kSecondaryWord = kCounterWords + kStatementCounters;
+// A digest, program or prepared statement: the same, and when it was seen first and last (microseconds since 1970), and the time of the statements
+// inside a program.
+inline constexpr uint32_t kFirstSeenWord = kSecondaryWord + 1, kInnerWord = 28, kLastSeenWord = 32;
 // A transaction: those that may write, and those that may not.
 inline constexpr uint32_t kReadWriteWord = 0, kReadOnlyWord = 6;
 
@@ -49,6 +52,14 @@ constexpr Shape Statements() {
   shape.rules[kSecondaryWord] = Rule::kSum;
   return shape;
 }
+constexpr Shape Objects() {
+  Shape shape = Statements();
+  shape.columns = 5;
+  shape.rules[kFirstSeenWord] = Rule::kFirst;
+  shape.rules[kLastSeenWord] = Rule::kMax;
+  PutStat(&shape, kInnerWord);
+  return shape;
+}
 constexpr Shape Transactions() {
   Shape shape{2, {}};
   PutStat(&shape, kReadWriteWord);
@@ -58,13 +69,17 @@ constexpr Shape Transactions() {
 }  // namespace shapes
 
 inline constexpr Shape kShapes[kKindCount] = {shapes::Times(), shapes::Times(), shapes::Statements(), shapes::Transactions()};
+inline constexpr Shape kObjectShape = shapes::Objects();
 constexpr const Shape& ShapeOf(Kind kind) { return kShapes[static_cast<uint32_t>(kind)]; }
 constexpr uint32_t ColumnsOf(Kind kind) { return kind == Kind::kNone ? 1 : ShapeOf(kind).columns; }
-static_assert(WordsOf(4) <= kMostWords && kSecondaryWord < WordsOf(4) && kReadOnlyWord + 4 <= WordsOf(2));
+static_assert(WordsOf(5) <= kMostWords && sizeof(ShmStatementCell) == 5 * 64 && kSecondaryWord < WordsOf(4) && kReadOnlyWord + 4 <= WordsOf(2));
 
 // The words of a cell in its row. They run on over the columns of a wide one.
 inline Word* CellWords(ShmCell& cell) { return reinterpret_cast<Word*>(&cell.stat); }
 inline const Word* CellWords(const ShmCell& cell) { return reinterpret_cast<const Word*>(&cell.stat); }
+inline ShmCell& AsCell(ShmStatementCell& cell) { return reinterpret_cast<ShmCell&>(cell); }
+inline const ShmCell& AsCell(const ShmStatementCell& cell) { return reinterpret_cast<const ShmCell&>(cell); }
+static_assert(offsetof(ShmStatementCell, stat) == offsetof(ShmCell, stat) && offsetof(ShmStatementCell, gen) == offsetof(ShmCell, gen));
 inline ShmStat& StatAt(ShmCell& cell, uint32_t word) { return reinterpret_cast<ShmStat&>(CellWords(cell)[word]); }
 static_assert(offsetof(ShmCell, stat) == 16 && sizeof(ShmStat) == 32 && offsetof(ShmCell, amount) == 16 + 32);
 

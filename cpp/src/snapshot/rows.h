@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/families.h"
+#include "base/histogram.h"
 #include "shm/shapes.h"
 #include "snapshot/text.h"
 
@@ -216,6 +217,51 @@ struct StatementRow {
   std::optional<uint64_t> statement_id;
   uint64_t controlled_memory, total_memory;
   std::optional<Engine> engine;
+};
+
+// A histogram of statements (base/histogram.h).
+struct Histogram {
+  uint64_t counts[kHistogramBuckets];
+  uint64_t total;
+  // Upper bound of the bucket in which `per_mille` of the statements are reached; 0 if there are none (SEMANTICS I9).
+  uint64_t Quantile(uint64_t per_mille) const {
+    const uint64_t wanted = (total * per_mille + 999) / 1000;
+    uint64_t seen = 0;
+    for (uint32_t i = 0; i < kHistogramBuckets && total != 0; ++i) {
+      seen += counts[i];
+      if (seen >= wanted) return BucketHigh(i);
+    }
+    return 0;
+  }
+};
+
+// Statements of one digest in one schema. Numbers: kObjectShape.
+struct DigestRow {
+  std::optional<Text<64>> schema, digest;
+  std::optional<LongText> text;
+  Numbers numbers;
+  Histogram histogram;
+  std::optional<LongText> sample;
+  uint64_t sample_seen;  // microseconds since 1970
+  uint64_t sample_wait;
+};
+
+struct ProgramRow {
+  ObjectType type;
+  Text<64> schema, name;
+  Numbers numbers;
+};
+
+struct PreparedRow {
+  uint64_t identity, statement_id;
+  std::optional<Text<64>> name;
+  LongText text;
+  uint64_t owner_thread_id, owner_event_id;
+  std::optional<ObjectType> owner_type;
+  std::optional<Text<64>> owner_schema, owner_name;
+  Engine engine;
+  uint64_t prepare, reprepared;
+  Numbers numbers;
 };
 
 enum class TransactionState : uint8_t { kActive = 0, kCommitted, kRolledBack };

@@ -40,6 +40,10 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce) : view_(view), quie
   graves_ = {view, ArrayId::kGraves};
   names_ = {view, ArrayId::kNames};
   sources_ = {view, ArrayId::kSources};
+  statement_cells_ = {view, ArrayId::kStatementCells};
+  digests_ = {view, ArrayId::kDigests};
+  programs_ = {view, ArrayId::kPrograms};
+  prepared_ = {view, ArrayId::kPrepared};
   for (uint32_t i = 0; i < kEventKinds; ++i) pools_[i] = {view, static_cast<Kind>(i)};
   LoadClasses();
 }

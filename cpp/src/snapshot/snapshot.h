@@ -77,6 +77,10 @@ class Snapshot {
   void ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use) const;
   void ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use) const;
   void ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use) const;
+  void ForEachDigest(const std::function<void(const DigestRow&)>& use) const;
+  void ForEachProgram(const std::function<void(const ProgramRow&)>& use) const;
+  void ForEachPrepared(const std::function<void(const PreparedRow&)>& use) const;
+  Histogram StatementHistogram() const;  // of all statements that were timed
   uint64_t MostEvents(Kind kind) const;  // rows that history_long may have
 
   // Copies a text so that it lives as long as this Snapshot.
@@ -135,6 +139,17 @@ class Snapshot {
     return header().epochs[static_cast<uint32_t>(kind)].since[static_cast<uint32_t>(level)].load(kAcquire);
   }  // pairs with TruncateLevel
 
+  // digests.cpp
+  bool AddUpStatements(const ShmStatementObject& object, uint32_t life, Numbers* sum) const;
+  Histogram ReadHistogram(const ShmHistogram& shm) const;
+  DigestRow DescribeTokens(std::string_view tokens) const;  // digest and text only
+  // `name`: granule << 32 | version of "SCHEMA\0NAME". Nothing is set if it is not there any more.
+  void DescribeProgram(uint64_t type, uint64_t name, std::optional<Text<64>>* shown_type, std::optional<Text<64>>* schema,
+                       std::optional<Text<64>>* shown_name) const;
+  Found ReadDigest(uint32_t index, DigestRow* row) const;
+  Found ReadProgram(uint32_t index, ProgramRow* row) const;
+  Found ReadPrepared(uint32_t index, PreparedRow* row) const;
+
   // events.cpp; what differs between the kinds: waits.cpp, stages.cpp, statements.cpp, transactions.cpp
   std::vector<ChunkHead> LookAtChunks(Kind kind) const;
   // By THREAD_ID: the youngest event of any kind but one, about.
@@ -168,6 +183,10 @@ class Snapshot {
   ArrayView<ShmSource> sources_;
   ArrayView<ShmClass> class_array_;
   PoolView pools_[kEventKinds];
+  ArrayView<ShmStatementCell> statement_cells_;
+  ArrayView<ShmDigest> digests_;
+  ArrayView<ShmProgram> programs_;
+  ArrayView<ShmPrepared> prepared_;
 
   std::vector<ClassRow> classes_;
   std::vector<const ClassRow*> class_at_;  // by index of the ShmClass; nullptr = not there
@@ -176,6 +195,7 @@ class Snapshot {
   mutable uint64_t skipped_ = 0;
   mutable int patience_ = 100;       // naps that are left for cells whose writer does not go on
   mutable uint64_t steps_left_ = 0;  // of walks along cells in this pass: a damaged list may be a circle
+  mutable std::vector<char> text_buffer_;
   mutable std::vector<std::unique_ptr<char[]>> blocks_;
   mutable char* free_begin_ = nullptr;
   mutable size_t free_bytes_ = 0;

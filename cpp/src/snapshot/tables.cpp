@@ -29,26 +29,6 @@ bool IsObjectType(uint32_t type) { return type != 0 && type < std::size(kObjectT
 
 }  // namespace
 
-template <typename T, typename Row>
-void Snapshot::ForEachSlot(const ArrayView<T>& array, Found (Snapshot::*read)(uint32_t index, Row* row) const,
-                           const std::function<void(const Row&)>& use) const {
-  if (!ok_) return;
-  steps_left_ = 4 * cells_.used() + 1'000'000;
-  for (uint64_t i = 1; i < array.used(); ++i) {
-    Row row{};
-    switch ((this->*read)(static_cast<uint32_t>(i), &row)) {
-      case Found::kFree:
-        break;
-      case Found::kRead:
-        use(row);
-        break;
-      case Found::kTorn:
-        ++skipped_;
-        break;
-    }
-  }
-}
-
 Snapshot::Found Snapshot::ReadTable(uint32_t index, TableRow* row) const {
   const ShmTable* shm = tables_.at(index);
   if (shm == nullptr) return Found::kFree;

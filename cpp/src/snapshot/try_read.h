@@ -1,4 +1,4 @@
-// snapshot/try_read.h: Snapshot::TryRead, and LoadWords, shared by the files of this folder.
+// snapshot/try_read.h: Snapshot::TryRead, LoadWords and ForEachSlot, shared by the files of this folder.
 #pragma once
 
 #include <ctime>
@@ -29,6 +29,27 @@ bool Snapshot::TryRead(const HalfWord& seq, Copy copy) const {
 template <size_t N>
 void LoadWords(const Word (&from)[N], uint64_t (&to)[N]) {
   for (size_t i = 0; i < N; ++i) to[i] = from[i].load(kAcquire);
+}
+
+// Rows of all elements that are there. One that stays torn is left out and counted.
+template <typename T, typename Row>
+void Snapshot::ForEachSlot(const ArrayView<T>& array, Found (Snapshot::*read)(uint32_t index, Row* row) const,
+                           const std::function<void(const Row&)>& use) const {
+  if (!ok_) return;
+  steps_left_ = 4 * cells_.used() + 1'000'000;
+  for (uint64_t i = 1; i < array.used(); ++i) {
+    Row row{};
+    switch ((this->*read)(static_cast<uint32_t>(i), &row)) {
+      case Found::kFree:
+        break;
+      case Found::kRead:
+        use(row);
+        break;
+      case Found::kTorn:
+        ++skipped_;
+        break;
+    }
+  }
 }
 
 }  // namespace perfschema

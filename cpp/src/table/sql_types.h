@@ -91,6 +91,15 @@ struct SqlTraits<double> : NumberTraits<double> {
   static constexpr SqlType kType{"double", ColumnKind::kDouble};
   static void Append(double value, ColumnBuilder& out) { out.AddWord(std::bit_cast<uint64_t>(value)); }
 };
+// A part of a whole, from 0 to 1.
+struct Fraction {
+  double value;
+};
+template <>
+struct SqlTraits<Fraction> : NumberTraits<double> {
+  static constexpr SqlType kType{"double(7,6)", ColumnKind::kDouble};
+  static void Append(Fraction value, ColumnBuilder& out) { out.AddWord(std::bit_cast<uint64_t>(value.value)); }
+};
 template <>
 struct SqlTraits<Timestamp> : NumberTraits<int64_t> {
   static constexpr SqlType kType{"timestamp(6)", ColumnKind::kTimestamp};

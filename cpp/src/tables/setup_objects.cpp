@@ -1,21 +1,10 @@
 // setup_objects: which tables of the program are watched.
 #include "setup/objects.h"
+#include "tables/enums.h"
 #include "tables/tables.h"
 
 namespace perfschema {
 namespace {
-enum class RuleType : uint8_t {};  // ObjectType - 1
-}
-
-template <>
-struct EnumNames<RuleType> {
-  static constexpr std::string_view kValues[] = {"EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER"};
-};
-
-namespace {
-
-constexpr RuleType RuleTypeOf(ObjectType type) { return static_cast<RuleType>(static_cast<uint8_t>(type) - 1); }
-static_assert(RuleTypeOf(ObjectType::kEvent) == RuleType{0} && RuleTypeOf(ObjectType::kTrigger) == RuleType{4});
 
 struct ObjectRule {
   RuleType type = RuleTypeOf(ObjectType::kTable);

@@ -17,6 +17,18 @@
   X(events_stages_summary_by_thread_by_event_name) \
   X(events_stages_summary_by_user_by_event_name)  \
   X(events_stages_summary_global_by_event_name)   \
+  X(events_statements_current)                    \
+  X(events_statements_histogram_by_digest)        \
+  X(events_statements_histogram_global)           \
+  X(events_statements_history)                    \
+  X(events_statements_history_long)               \
+  X(events_statements_summary_by_account_by_event_name) \
+  X(events_statements_summary_by_digest)          \
+  X(events_statements_summary_by_host_by_event_name) \
+  X(events_statements_summary_by_program)         \
+  X(events_statements_summary_by_thread_by_event_name) \
+  X(events_statements_summary_by_user_by_event_name) \
+  X(events_statements_summary_global_by_event_name) \
   X(events_transactions_current)                  \
   X(events_transactions_history)                  \
   X(events_transactions_history_long)             \
@@ -44,6 +56,7 @@
   X(mutex_instances)                              \
   X(objects_summary_global_by_type)               \
   X(performance_timers)                           \
+  X(prepared_statements_instances)                \
   X(processlist)                                  \
   X(rwlock_instances)                             \
   X(setup_actors)                                 \

@@ -1,0 +1,156 @@
+/* perfschema/statement.h: statements: what somebody asked the program to do. SQL, a request, a command, a job. Included by pfs.h only.
+ *
+ *     static pfs_key_t key_query;
+ *     static pfs_statement_info_t statements[] = {{&key_query, "query", 0, "A query of a user."}};
+ *     pfs_register_statement("myapp", statements, 1);         statement/myapp/query
+ *     pfs_statement_t statement;
+ *     pfs_statement_begin(&statement, key_query);
+ *     pfs_statement_set_schema(&statement, "shop");
+ *     pfs_statement_set_text(&statement, sql, strlen(sql));
+ *     ... stages and waits that begin here are nested in it ...
+ *     pfs_statement_add(&statement, PFS_ROWS_SENT, rows);
+ *     pfs_statement_end(&statement);
+ *
+ * Rows of events_statements_*. Statements that differ in their literals, blanks and comments only have one digest: events_statements_summary_by_digest
+ * counts them together, with a histogram of their times. Statements may be nested: those that begin inside another one are one level deeper; the end of a
+ * statement is the end of all that began inside it. Deeper than performance_schema_max_statement_stack they are counted, not recorded.
+ *
+ * Thread-safe: each thread has its own; a pfs_statement_t is used by the thread that began it. No probe fails, and none locks or allocates but the
+ * first statement of a digest; errno stays.
+ */
+#ifndef PERFSCHEMA_STATEMENT_H
+#define PERFSCHEMA_STATEMENT_H
+
+#ifndef PERFSCHEMA_PFS_H
+#error "include <perfschema/pfs.h>"
+#endif
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pfs_instrument_info pfs_statement_info_t;
+
+/* A statement that runs. Belongs to the library between begin and end. */
+typedef struct pfs_statement {
+  uint64_t opaque[48];
+} pfs_statement_t;
+
+/* A stored program of one's own, and a prepared statement: handles, NULL where there is no room. */
+typedef struct pfs_program pfs_program_t;
+typedef struct pfs_prepared pfs_prepared_t;
+typedef struct pfs_program_call {
+  uint64_t opaque[6];
+} pfs_program_call_t;
+
+/* What a statement counts: the columns of that name. */
+enum pfs_statement_counter {
+  PFS_LOCK_TIME = 0, /* in picoseconds; pfs_statement_set_lock_time() takes microseconds */
+  PFS_ERRORS = 1,    /* pfs_statement_set_error() sets it */
+  PFS_WARNINGS = 2,
+  PFS_ROWS_AFFECTED = 3,
+  PFS_ROWS_SENT = 4,
+  PFS_ROWS_EXAMINED = 5,
+  PFS_CREATED_TMP_DISK_TABLES = 6,
+  PFS_CREATED_TMP_TABLES = 7,
+  PFS_SELECT_FULL_JOIN = 8,
+  PFS_SELECT_FULL_RANGE_JOIN = 9,
+  PFS_SELECT_RANGE = 10,
+  PFS_SELECT_RANGE_CHECK = 11,
+  PFS_SELECT_SCAN = 12,
+  PFS_SORT_MERGE_PASSES = 13,
+  PFS_SORT_RANGE = 14,
+  PFS_SORT_ROWS = 15,
+  PFS_SORT_SCAN = 16,
+  PFS_NO_INDEX_USED = 17,
+  PFS_NO_GOOD_INDEX_USED = 18
+};
+
+#ifndef PFS_DISABLE
+
+/* Registers statements as pfs_register_mutex() does mutexes. PFS_FLAG_MUTABLE: its kind is not known yet when it begins; pfs_statement_refine() says it
+ * (statement/abstract/...). */
+PFS_API int pfs_register_statement(const char* component, pfs_statement_info_t* info, int count); /* statement/COMPONENT/NAME */
+
+/* int pfs_statement_begin(pfs_statement_t* statement, pfs_key_t key): 1 if it is looked at. pfs_statement_begin_in(statement, key, program): as part of a
+ * stored program, whose name the row has as its object. */
+PFS_API int pfs_statement_begin_at(pfs_statement_t* statement, pfs_key_t key, pfs_program_t* program, PFS_SITE_);
+#define pfs_statement_begin(statement, key) pfs_statement_begin_at(statement, key, NULL, __FILE__, __LINE__)
+#define pfs_statement_begin_in(statement, key, program) pfs_statement_begin_at(statement, key, program, __FILE__, __LINE__)
+/* A second end does nothing. */
+PFS_API void pfs_statement_end(pfs_statement_t* statement);
+
+/* The statement turns out to be of another instrument: EVENT_NAME changes, EVENT_ID and TIMER_START stay. One that is disabled: nothing is recorded or
+ * counted. */
+PFS_API void pfs_statement_refine(pfs_statement_t* statement, pfs_key_t key);
+/* CURRENT_SCHEMA, at most 64 bytes. */
+PFS_API void pfs_statement_set_schema(pfs_statement_t* statement, const char* schema);
+/* SQL_TEXT, any bytes; of what is longer than performance_schema_max_sql_text_length the end is three dots. Its digest is taken here. */
+PFS_API void pfs_statement_set_text(pfs_statement_t* statement, const char* text, size_t bytes);
+PFS_API void pfs_statement_set(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t value);
+PFS_API void pfs_statement_add(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t more);
+PFS_API void pfs_statement_set_lock_time(pfs_statement_t* statement, uint64_t microseconds);
+/* MYSQL_ERRNO, RETURNED_SQLSTATE (5 bytes), MESSAGE_TEXT (at most 128). number 0: it went well; then sqlstate NULL is "00000". */
+PFS_API void pfs_statement_set_error(pfs_statement_t* statement, int number, const char* sqlstate, const char* message);
+PFS_API void pfs_statement_set_id(pfs_statement_t* statement, uint64_t statement_id); /* STATEMENT_ID; 0 = NULL */
+PFS_API void pfs_statement_set_secondary(pfs_statement_t* statement, int is_secondary); /* EXECUTION_ENGINE */
+
+/* A stored program: a procedure, function, trigger or event of one's own. Found by name, or made: a row of events_statements_summary_by_program, if
+ * setup_objects lets it through. The handle stays good until it is dropped. */
+PFS_API pfs_program_t* pfs_program(enum pfs_object_type type, const char* schema, const char* name);
+PFS_API void pfs_program_drop(enum pfs_object_type type, const char* schema, const char* name);
+/* A call of it. */
+PFS_API void pfs_program_begin(pfs_program_call_t* call, pfs_program_t* program);
+PFS_API void pfs_program_end(pfs_program_call_t* call);
+
+/* A prepared statement: a row of prepared_statements_instances until it is destroyed. `statement`: the one that prepares it and runs now, or NULL; its time
+ * so far is TIMER_PREPARE. `identity`: OBJECT_INSTANCE_BEGIN. name may be NULL. */
+PFS_API pfs_prepared_t* pfs_prepared_create(const void* identity, uint64_t statement_id, pfs_statement_t* statement, const char* name, const char* text,
+                                            size_t bytes);
+PFS_API void pfs_prepared_destroy(pfs_prepared_t* prepared);
+PFS_API void pfs_prepared_reprepare(pfs_prepared_t* prepared); /* COUNT_REPREPARE */
+PFS_API void pfs_prepared_set_text(pfs_prepared_t* prepared, const char* text, size_t bytes);
+PFS_API void pfs_prepared_set_secondary(pfs_prepared_t* prepared, int is_secondary);
+/* The statement executes it: what it counts, counts for it as well. */
+PFS_API void pfs_statement_executes(pfs_statement_t* statement, pfs_prepared_t* prepared);
+
+#else /* PFS_DISABLE */
+
+static inline int pfs_register_statement(const char* component PFS_UNUSED_, pfs_statement_info_t* info, int count) {
+  return pfs_register_nothing_(info, count);
+}
+static inline int pfs_statement_begin(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_) { return 0; }
+static inline int pfs_statement_begin_in(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_, pfs_program_t* program PFS_UNUSED_) { return 0; }
+static inline void pfs_statement_end(pfs_statement_t* statement PFS_UNUSED_) {}
+static inline void pfs_statement_refine(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_) {}
+static inline void pfs_statement_set_schema(pfs_statement_t* statement PFS_UNUSED_, const char* schema PFS_UNUSED_) {}
+static inline void pfs_statement_set_text(pfs_statement_t* statement PFS_UNUSED_, const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {}
+static inline void pfs_statement_set(pfs_statement_t* statement PFS_UNUSED_, enum pfs_statement_counter counter PFS_UNUSED_, uint64_t value PFS_UNUSED_) {}
+static inline void pfs_statement_add(pfs_statement_t* statement PFS_UNUSED_, enum pfs_statement_counter counter PFS_UNUSED_, uint64_t more PFS_UNUSED_) {}
+static inline void pfs_statement_set_lock_time(pfs_statement_t* statement PFS_UNUSED_, uint64_t microseconds PFS_UNUSED_) {}
+static inline void pfs_statement_set_error(pfs_statement_t* statement PFS_UNUSED_, int number PFS_UNUSED_, const char* sqlstate PFS_UNUSED_,
+                                           const char* message PFS_UNUSED_) {}
+static inline void pfs_statement_set_id(pfs_statement_t* statement PFS_UNUSED_, uint64_t statement_id PFS_UNUSED_) {}
+static inline void pfs_statement_set_secondary(pfs_statement_t* statement PFS_UNUSED_, int is_secondary PFS_UNUSED_) {}
+static inline pfs_program_t* pfs_program(enum pfs_object_type type PFS_UNUSED_, const char* schema PFS_UNUSED_, const char* name PFS_UNUSED_) { return NULL; }
+static inline void pfs_program_drop(enum pfs_object_type type PFS_UNUSED_, const char* schema PFS_UNUSED_, const char* name PFS_UNUSED_) {}
+static inline void pfs_program_begin(pfs_program_call_t* call PFS_UNUSED_, pfs_program_t* program PFS_UNUSED_) {}
+static inline void pfs_program_end(pfs_program_call_t* call PFS_UNUSED_) {}
+static inline pfs_prepared_t* pfs_prepared_create(const void* identity PFS_UNUSED_, uint64_t statement_id PFS_UNUSED_, pfs_statement_t* statement PFS_UNUSED_,
+                                                  const char* name PFS_UNUSED_, const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {
+  return NULL;
+}
+static inline void pfs_prepared_destroy(pfs_prepared_t* prepared PFS_UNUSED_) {}
+static inline void pfs_prepared_reprepare(pfs_prepared_t* prepared PFS_UNUSED_) {}
+static inline void pfs_prepared_set_text(pfs_prepared_t* prepared PFS_UNUSED_, const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {}
+static inline void pfs_prepared_set_secondary(pfs_prepared_t* prepared PFS_UNUSED_, int is_secondary PFS_UNUSED_) {}
+static inline void pfs_statement_executes(pfs_statement_t* statement PFS_UNUSED_, pfs_prepared_t* prepared PFS_UNUSED_) {}
+
+#endif /* PFS_DISABLE */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PERFSCHEMA_STATEMENT_H */

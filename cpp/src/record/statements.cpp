@@ -1,0 +1,271 @@
+#include "record/statements.h"
+
+#include <cstring>
+#include <ctime>
+
+#include "base/digest.h"
+#include "record/digests.h"
+#include "record/programs.h"
+#include "record/texts.h"
+
+namespace perfschema {
+namespace {
+
+uint64_t OptionNow(OptionId id) { return g_runtime.header->options[static_cast<uint32_t>(id)]; }
+uint64_t SqlLimit() { return OptionNow(OptionId::max_sql_text_length); }
+uint64_t DigestLimit() { return OptionNow(OptionId::max_digest_length); }
+
+// The room for a level's texts.
+char* SqlRoom(const ThreadState& thread, uint32_t level) {
+  return thread.texts + std::min(level, g_runtime.statement_stack) * (RoomForText(SqlLimit()) + RoomForText(DigestLimit()));
+}
+uint8_t* DigestRoom(const ThreadState& thread, uint32_t level) {
+  return reinterpret_cast<uint8_t*>(SqlRoom(thread, level)) + RoomForText(SqlLimit());
+}
+
+// Where the statement stands in the thread's stack, nullptr: it is not recorded, or not there any more.
+OpenStatement* PlaceOf(const Statement& statement) {
+  ThreadState* const thread = statement.thread;
+  if (statement.level >= g_runtime.statement_stack || statement.level >= thread->statement_depth) return nullptr;
+  OpenStatement& open = thread->statements[statement.level];
+  return open.serial == statement.serial ? &open : nullptr;
+}
+
+// Its record, as long as it has one.
+ShmStatementRecord* RecordOf(const Statement& statement) {
+  OpenStatement* const open = PlaceOf(statement);
+  return open != nullptr && StillHas(open->record, open->begun_state) ? open->record : nullptr;
+}
+
+// May this call go on? The statement is looked at, and the thread that began it is here.
+bool IsMine(const Statement& statement) { return statement.thread != nullptr && statement.thread == t_locals.state; }
+
+Nesting NestingOf(const ThreadState& thread) {
+  const Nesting outer = RunningStatement(thread);
+  // A transaction that is active and newer than the statement around it is the parent (SEMANTICS D3).
+  if (thread.transaction.event_id > outer.event_id) return {thread.transaction.event_id, kNestingTransaction};
+  return outer;
+}
+
+// Wall clock of an event that has ended now.
+uint64_t NowMicros() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);  // vDSO
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000u + static_cast<uint64_t>(now.tv_nsec) / 1000;
+}
+
+void ShowText(const Statement& statement) {
+  ShmStatementRecord* const record = RecordOf(statement);
+  if (record == nullptr) return;
+  char* const behind = reinterpret_cast<char*>(record + 1);
+  const CellWriter writer(record->seq);
+  CopyToShared(behind, SqlRoom(*statement.thread, statement.level), statement.sql_bytes);
+  CopyToShared(behind + RoomForText(SqlLimit()), DigestRoom(*statement.thread, statement.level), statement.digest_bytes);
+  record->sql_bytes.store(statement.sql_bytes, kRelease);
+  record->digest_bytes.store(statement.digest_bytes, kRelease);
+  record->bits.store(record->bits.load(kRelaxed) | kStatementHasText, kRelease);
+}
+
+// The statement and those inside it, which nobody has ended, leave the stack. Its own place is in `*open`; false: it had none.
+bool TakeFromStack(const Statement& statement, OpenStatement* open) {
+  ThreadState& thread = *statement.thread;
+  const OpenStatement* const place = PlaceOf(statement);
+  const bool is_there = place != nullptr;
+  if (is_there) *open = *place;
+  const bool is_deep = statement.level >= g_runtime.statement_stack && statement.level < thread.statement_depth;
+  if (!is_there && !is_deep) return false;
+  for (uint32_t i = statement.level + 1; i < std::min(thread.statement_depth, g_runtime.statement_stack); ++i) {
+    DropRecord(thread.statements[i].record, thread.statements[i].begun_state);
+  }
+  thread.statement_depth = statement.level;
+  return is_there;
+}
+
+void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
+  ThreadState& thread = *statement.thread;
+  AddToSums<Kind::kStatement>(thread, statement.class_index, statement.flags, [&](ShmCell& cell) { AddStatement(cell, numbers); });
+  if (numbers.time.timed) {
+    ShmHistogram& histogram = g_runtime.header->histogram;
+    AddToHistogram(histogram, histogram.life.load(kAcquire), numbers.time.wait_ps);
+  }
+  if (statement.program != nullptr) CountInProgram(thread, *statement.program, statement.program_version, numbers);
+  if (statement.prepared != nullptr) CountExecution(thread, *statement.prepared, statement.prepared_version, numbers);
+  // Texts of levels that share a room may be another's.
+  const bool has_text = statement.level < g_runtime.statement_stack || thread.last_text_serial == statement.serial;
+  if (statement.digest_bytes == 0 || !has_text) return;
+  const std::string_view schema(statement.schema, strnlen(statement.schema, sizeof statement.schema));
+  CountDigest(thread, schema, {DigestRoom(thread, statement.level), statement.digest_bytes}, statement.digest_key,
+              {SqlRoom(thread, statement.level), statement.sql_bytes}, numbers, NowMicros());
+}
+
+}  // namespace
+
+void BeginStatement(Statement& statement, uint32_t class_index, ShmProgram* program, const char* file, uint32_t line) {
+  statement.thread = nullptr;
+  ThreadState* const thread = CurrentThread();
+  const uint32_t flags = thread == nullptr ? 0 : FlagsInThread(*thread, class_index);
+  if (flags == 0) return;
+  const NestedProbe probe(*thread);
+  if (!probe) return;
+  const uint32_t level = thread->statement_depth++;
+  const bool is_kept = level < g_runtime.statement_stack;
+  BegunRecord begun;
+  if (is_kept) {
+    begun = BeginRecord<Kind::kStatement>(*thread, class_index, flags, NestingOf(*thread), thread->sources.Find(file, line), 0, std::min(level, 255u));
+  } else {
+    CountLoss(Loss::kNestedStatements);
+  }
+  auto* const record = static_cast<ShmStatementRecord*>(begun.record);
+  if (record != nullptr) {
+    for (Word& counter : record->counters) counter.store(0, kRelease);
+    for (Word* word : {&record->controlled_memory, &record->total_memory, &record->statement_id}) word->store(0, kRelease);
+    const CellWriter writer(record->seq);
+    for (HalfWord* word : {&record->error, &record->sql_bytes, &record->digest_bytes}) word->store(0, kRelease);
+    for (Word* word : {&record->bits, &record->sqlstate, &record->schema[0], &record->message[0]}) word->store(0, kRelease);
+    record->program.store(program == nullptr ? 0 : uint64_t{program->name.load(kRelaxed)} << 32 | program->name_version.load(kRelaxed), kRelease);
+    record->program_type.store(program == nullptr ? 0 : program->type.load(kRelaxed), kRelease);
+  }
+  statement = {};
+  statement.thread = thread;
+  statement.serial = ++thread->serials;
+  statement.flags = flags;
+  statement.class_index = class_index;
+  statement.level = level;
+  statement.program = program;
+  if (program != nullptr) statement.program_version = program->version.load(kRelaxed);
+  if (is_kept) thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial};
+  SetParentOfWaits(*thread);
+  if ((flags & kFlagCpu) != 0) statement.cpu_start = ReadClockNanos(CLOCK_THREAD_CPUTIME_ID);
+  statement.start_ticks = TicksOf(flags);
+  ShowRecord(begun, statement.start_ticks);
+}
+
+void EndStatement(Statement& statement) {
+  if (statement.thread == nullptr) return;
+  if (!IsMine(statement)) {
+    statement.thread = nullptr;
+    return CountLoss(Loss::kLockers);  // another instrumentation is attached than at the begin
+  }
+  ThreadState& thread = *statement.thread;
+  const Measured measured = MeasuredUntil(statement.flags, statement.start_ticks, TicksOf(statement.flags));
+  if ((statement.flags & kFlagCpu) != 0) {
+    SetStatementCounter(statement, StatementCounter::kCpuTime, (ReadClockNanos(CLOCK_THREAD_CPUTIME_ID) - statement.cpu_start) * 1000);
+  }
+  const NestedProbe probe(thread);
+  if (!probe) return;
+  StatementNumbers numbers{measured, {}, 0, 0, statement.secondary};
+  std::memcpy(numbers.counters, statement.counters, sizeof numbers.counters);
+  OpenStatement open;
+  if (TakeFromStack(statement, &open)) {
+    if (statement.flags == 0) {
+      DropRecord(open.record, open.begun_state);
+    } else if (StillHas(open.record, open.begun_state)) {
+      EndRecord<Kind::kStatement>(thread, open.record, open.begun_state, measured.end_ticks);
+    }
+  }
+  SetParentOfWaits(thread);
+  if (statement.flags != 0) CountEverywhere(statement, numbers);
+  statement.thread = nullptr;
+}
+
+void RefineStatement(Statement& statement, uint32_t class_index) {
+  if (!IsMine(statement) || statement.flags == 0) return;
+  const uint32_t flags = FlagsInThread(*statement.thread, class_index);
+  OpenStatement* const open = PlaceOf(statement);
+  ShmStatementRecord* const record = RecordOf(statement);
+  if (flags == 0) {
+    if (record != nullptr) DropRecord(record, open->begun_state);
+    if (open != nullptr) open->event_id = 0;  // nothing is nested in it any more
+    statement.flags = 0;
+    return SetParentOfWaits(*statement.thread);
+  }
+  statement.class_index = class_index;
+  // It goes on with the settings that it began with; but what is not to be timed is not.
+  if ((flags & kFlagTimed) == 0) statement.flags &= ~kFlagTimed;
+  if (record == nullptr) return;
+  record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | class_index, kRelease);
+  if ((flags & kFlagTimed) == 0) open->begun_state &= ~uint64_t{kFlagTimed};
+  record->state.store(open->begun_state, kRelease);
+}
+
+void SetStatementSchema(Statement& statement, std::string_view schema) {
+  if (!IsMine(statement)) return;
+  std::memset(statement.schema, 0, sizeof statement.schema);
+  schema = CutText(schema.substr(0, schema.find('\0')), sizeof statement.schema);
+  schema.copy(statement.schema, sizeof statement.schema);
+  if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) {
+    const CellWriter writer(record->seq);
+    StoreText(record->schema, schema);
+  }
+}
+
+void SetStatementText(Statement& statement, std::string_view text) {
+  if (!IsMine(statement)) return;
+  const NestedProbe probe(*statement.thread);
+  if (!probe) return;
+  ThreadState& thread = *statement.thread;
+  if (statement.level >= g_runtime.statement_stack) thread.last_text_serial = statement.serial;
+  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlRoom(thread, statement.level)));
+  statement.digest_bytes = 0;
+  if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) {
+    uint8_t* const tokens = DigestRoom(thread, statement.level);
+    statement.digest_bytes = static_cast<uint32_t>(DigestTokens(text, {tokens, DigestLimit()}));
+    statement.digest_key = DigestKey({tokens, statement.digest_bytes});
+  }
+  ShowText(statement);
+}
+
+void SetStatementCounter(Statement& statement, StatementCounter counter, uint64_t value) {
+  const auto at = static_cast<uint32_t>(counter);
+  if (!IsMine(statement) || at >= kStatementCounters) return;
+  statement.counters[at] = value;
+  if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) record->counters[at].store(value, kRelease);
+}
+
+void SetStatementId(Statement& statement, uint64_t statement_id) {
+  if (!IsMine(statement)) return;
+  if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) record->statement_id.store(statement_id, kRelease);
+}
+
+void SetStatementSecondary(Statement& statement, bool is_secondary) {
+  if (!IsMine(statement)) return;
+  statement.secondary = is_secondary ? 1 : 0;
+  if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) {
+    const CellWriter writer(record->seq);
+    const uint64_t others = record->bits.load(kRelaxed) & ~kStatementIsSecondary;
+    record->bits.store(others | (is_secondary ? kStatementIsSecondary : 0), kRelease);
+  }
+}
+
+void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message) {
+  if (!IsMine(statement)) return;
+  statement.has_error = number != 0 ? 1 : 0;
+  SetStatementCounter(statement, StatementCounter::kErrors, statement.has_error);
+  ShmStatementRecord* const record = RecordOf(statement);
+  if (record == nullptr) return;
+  const CellWriter writer(record->seq);
+  record->error.store(number, kRelease);
+  uint64_t state = 0;
+  std::memcpy(&state, sqlstate.data(), std::min<size_t>(sqlstate.size(), 5));
+  record->sqlstate.store(state, kRelease);
+  StoreText(record->message, CutText(message, 128));
+  record->bits.store(record->bits.load(kRelaxed) | kStatementHasDiagnostics, kRelease);
+}
+
+uint32_t TimingOfStatements() {
+  const ShmHeader& header = *g_runtime.header;
+  const uint32_t timer = header.timer_of[static_cast<uint32_t>(TimedClass::kStatement)].load(kRelaxed) - 1;
+  const auto source = static_cast<uint32_t>(header.timers[timer].source);
+  return kFlagTimed | source << kFlagTimerShift | (source == static_cast<uint32_t>(TimerId::kCycle) ? 0 : kFlagSlowTimer);
+}
+
+void DescribePreparer(const Statement& statement, PreparedFacts* facts) {
+  if (!IsMine(statement)) return;
+  if (const OpenStatement* open = PlaceOf(statement); open != nullptr) facts->owner_event_id = open->event_id;
+  facts->prepare_ps = MeasuredUntil(statement.flags, statement.start_ticks, TicksOf(statement.flags)).wait_ps;
+  facts->program = statement.program;
+}
+
+void EmptyHistogram() { g_runtime.header->histogram.life.fetch_add(1); }  // pairs with AddToHistogram and Snapshot
+
+}  // namespace perfschema

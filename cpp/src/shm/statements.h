@@ -1,0 +1,88 @@
+// shm/statements.h: what statements have in common: digests, stored programs, prepared statements, and the histogram of all.
+#pragma once
+
+#include <cstdint>
+
+#include "base/histogram.h"
+#include "shm/cell.h"
+
+namespace perfschema {
+
+// Statistics of one object as one thread has seen it. Words behind the head: kObjectShape of shapes.h.
+// Threads: the thread in slot `owner` writes, any reads.
+struct alignas(64) ShmStatementCell {
+  HalfWord seq, gen;  // gen: the object's life that the numbers belong to
+  HalfWord owner;     // thread slot index
+  HalfWord next;      // next cell of the same object
+  ShmStat stat;
+  Word more[34];
+};
+static_assert(sizeof(ShmStatementCell) == 320);
+
+// An object that statements count for. Its cells belong to the slot and stay in its list for good: `life` says which of their numbers count. A
+// writer takes the life that it found the object in; if the object has died or was emptied since, what it writes is of an old life.
+struct ShmStatementObject {
+  HalfWord life;   // odd = live; + 1 at birth and at death, + 2 when a TRUNCATE empties it
+  HalfWord cells;  // first of its list in kStatementCells
+};
+
+// A word of a histogram: how many, and of which life. One store makes both, so that nobody has to clear old ones.
+inline constexpr uint32_t kBucketCountBits = 40;
+constexpr uint64_t BucketTag(uint32_t life) { return static_cast<uint64_t>(life & 0xffffffu) << kBucketCountBits; }
+constexpr uint64_t CountInBucket(uint64_t word, uint32_t life) {
+  return word >> kBucketCountBits == (life & 0xffffffu) ? word & ((uint64_t{1} << kBucketCountBits) - 1) : 0;
+}
+// Threads: any thread adds (compare-exchange), any reads.
+struct alignas(64) ShmHistogram {
+  HalfWord life;
+  Word buckets[kHistogramBuckets];
+};
+
+// A digest. Its tokens lie behind it, and then the text of the sample, each in the room that the options give it. Element 1 is for all that there
+// was no room for: no schema, no tokens.
+// Threads: `life` and what identifies it change under the cold lock; the sample under sample_seq, by whoever gets it.
+struct alignas(64) ShmDigest {
+  ShmStatementObject object;
+  HalfWord next;         // next digest of the same bucket
+  HalfWord token_bytes;
+  Word key;              // hash of schema and tokens
+  Word schema[8];        // zero padded; empty = NULL
+  HalfWord sample_seq;   // odd while somebody replaces the sample
+  HalfWord sample_life;  // of the object
+  HalfWord sample_bytes;
+  HalfWord unused;
+  Word sample_seen;      // microseconds since 1970
+  Word sample_wait;      // picoseconds
+  ShmHistogram histogram;
+};
+
+// A stored program of the user's.
+// Threads: changed under the cold lock.
+struct alignas(64) ShmProgram {
+  ShmStatementObject object;
+  HalfWord version;             // counts the lives of the slot
+  HalfWord type;                // ObjectType
+  HalfWord name, name_version;  // "SCHEMA\0NAME"
+  HalfWord flags;               // kTableEnabled, kTableTimed: what setup_objects says
+  HalfWord hash_next;           // next program of the same bucket; link of the free list while free
+};
+
+// A prepared statement. Its text lies behind it.
+// Threads: changed under the cold lock, except reprepared (atomic add).
+struct alignas(64) ShmPrepared {
+  ShmStatementObject object;
+  HalfWord version;  // counts the lives of the slot
+  HalfWord seq;      // of all below; cell.h
+  Word identity;     // OBJECT_INSTANCE_BEGIN; link of the free list while free
+  Word statement_id;
+  Word owner_thread_id, owner_event_id;
+  Word prepare_ps;
+  Word reprepared;
+  HalfWord text_bytes;
+  HalfWord is_secondary;
+  HalfWord program_type, program_name, program_name_version;  // in which it was prepared; 0 = none
+  HalfWord unused;
+  Word name[8];
+};
+
+}  // namespace perfschema

@@ -1,0 +1,172 @@
+// Digests, stored programs, prepared statements: objects that statements count for. Histograms.
+#include "base/digest.h"
+#include "snapshot/snapshot.h"
+#include "snapshot/try_read.h"
+
+namespace perfschema {
+namespace {
+
+constexpr int kSlotAttempts = 8;  // for an object that changes while it is read
+constexpr bool IsLive(uint32_t life) { return (life & 1) != 0; }
+
+}  // namespace
+
+// What all threads have counted for a life of an object. False: torn.
+bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t life, Numbers* sum) const {
+  *sum = {};
+  uint64_t longest = threads_.capacity() + 1;
+  for (uint32_t at = object.cells.load(kAcquire); at != 0;) {  // pairs with FindStatementCell
+    const ShmStatementCell* cell = statement_cells_.at(at);
+    if (cell == nullptr || longest-- == 0) return false;
+    Numbers numbers;
+    const bool whole = TryRead(cell->seq, [&] {
+      numbers = {};
+      if (cell->gen.load(kAcquire) == life) LoadNumbers(kObjectShape, AsCell(*cell), &numbers);
+    });
+    if (!whole) return false;
+    MergeNumbers(kObjectShape, numbers, sum);
+    at = cell->next.load(kAcquire);
+  }
+  return true;
+}
+
+Histogram Snapshot::ReadHistogram(const ShmHistogram& shm) const {
+  Histogram histogram{};
+  const uint32_t life = shm.life.load(kAcquire);  // pairs with the TRUNCATE
+  for (uint32_t i = 0; i < kHistogramBuckets; ++i) {
+    histogram.counts[i] = CountInBucket(shm.buckets[i].load(kAcquire), life);
+    histogram.total += histogram.counts[i];
+  }
+  return histogram;
+}
+
+Histogram Snapshot::StatementHistogram() const { return ok_ ? ReadHistogram(header().histogram) : Histogram{}; }
+
+DigestRow Snapshot::DescribeTokens(std::string_view tokens) const {
+  DigestRow row{};
+  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(tokens.data()), tokens.size());
+  char hex[64];
+  DigestHash(bytes, hex);
+  row.digest = Keep({hex, sizeof hex});
+  row.text = LongText(Keep(DigestText(bytes)));
+  return row;
+}
+
+void Snapshot::DescribeProgram(uint64_t type, uint64_t name, std::optional<Text<64>>* shown_type, std::optional<Text<64>>* schema,
+                               std::optional<Text<64>>* shown_name) const {
+  std::string_view full;
+  if (type == 0 || type >= std::size(kObjectTypeNames) || !CopyName(static_cast<uint32_t>(name >> 32), static_cast<uint32_t>(name), &full)) return;
+  const size_t end = std::min(full.find('\0'), full.size());
+  *shown_type = kObjectTypeNames[type];
+  *schema = full.substr(0, end);
+  *shown_name = full.substr(std::min(end + 1, full.size()));
+}
+
+Snapshot::Found Snapshot::ReadDigest(uint32_t index, DigestRow* row) const {
+  const ShmDigest* shm = digests_.at(index);
+  if (shm == nullptr) return Found::kFree;
+  const uint64_t behind = digests_.stride() - sizeof(ShmDigest);
+  const uint64_t token_room = std::min(RoomForText(static_cast<uint64_t>(option(OptionId::max_digest_length))), behind);
+  const uint64_t sample_room = behind - token_room;
+  for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
+    const uint32_t life = shm->object.life.load(kAcquire);  // pairs with the birth
+    if (!IsLive(life)) return Found::kFree;
+    *row = {};
+    std::vector<char>& buffer = text_buffer_;
+    buffer.resize(std::min<uint64_t>(shm->token_bytes.load(kAcquire), token_room));
+    CopyFromShared(buffer.data(), shm + 1, buffer.size());
+    const std::string tokens(buffer.data(), buffer.size());
+    uint64_t schema[8];
+    LoadWords(shm->schema, schema);
+    if (!AddUpStatements(shm->object, life, &row->numbers)) return Found::kTorn;
+    const Histogram histogram = ReadHistogram(shm->histogram);
+    uint32_t sample_life = 0;
+    uint64_t sample_bytes = 0;
+    const bool whole = TryRead(shm->sample_seq, [&] {
+      sample_life = shm->sample_life.load(kAcquire);
+      sample_bytes = std::min<uint64_t>(shm->sample_bytes.load(kAcquire), sample_room);
+      buffer.resize(sample_bytes);
+      CopyFromShared(buffer.data(), reinterpret_cast<const char*>(shm + 1) + token_room, sample_bytes);
+      row->sample_seen = shm->sample_seen.load(kAcquire);
+      row->sample_wait = shm->sample_wait.load(kAcquire);
+    });
+    if (shm->object.life.load(kRelaxed) != life) continue;
+    if (!whole) return Found::kTorn;
+    if (!tokens.empty()) {
+      const DigestRow described = DescribeTokens(tokens);
+      row->digest = described.digest;
+      row->text = described.text;
+    }
+    if (const auto text = KeepWords(schema); !text.empty()) row->schema = text;
+    if (sample_life == life) {
+      row->sample = LongText(Keep({buffer.data(), buffer.size()}));
+    } else {
+      row->sample_seen = row->sample_wait = 0;
+    }
+    row->histogram = histogram;
+    return Found::kRead;
+  }
+  return Found::kTorn;
+}
+
+Snapshot::Found Snapshot::ReadProgram(uint32_t index, ProgramRow* row) const {
+  const ShmProgram* shm = programs_.at(index);
+  if (shm == nullptr) return Found::kFree;
+  for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
+    const uint32_t life = shm->object.life.load(kAcquire);  // pairs with the birth
+    if (!IsLive(life) || (shm->flags.load(kAcquire) & kTableEnabled) == 0) return Found::kFree;
+    *row = {};
+    std::optional<Text<64>> type, schema, name;
+    row->type = static_cast<ObjectType>(shm->type.load(kAcquire));
+    DescribeProgram(shm->type.load(kAcquire), uint64_t{shm->name.load(kAcquire)} << 32 | shm->name_version.load(kAcquire), &type, &schema, &name);
+    const bool whole = AddUpStatements(shm->object, life, &row->numbers);
+    if (shm->object.life.load(kRelaxed) != life) continue;
+    if (!whole || row->type < ObjectType::kEvent || row->type > ObjectType::kTrigger) return Found::kTorn;
+    row->schema = schema.value_or("");
+    row->name = name.value_or("");
+    return Found::kRead;
+  }
+  return Found::kTorn;
+}
+
+Snapshot::Found Snapshot::ReadPrepared(uint32_t index, PreparedRow* row) const {
+  const ShmPrepared* shm = prepared_.at(index);
+  if (shm == nullptr) return Found::kFree;
+  for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
+    const uint32_t life = shm->object.life.load(kAcquire);  // pairs with the birth
+    if (!IsLive(life)) return Found::kFree;
+    *row = {};
+    uint64_t name[8], program = 0, program_type = 0;
+    std::vector<char>& buffer = text_buffer_;
+    const bool whole = TryRead(shm->seq, [&] {
+      row->identity = shm->identity.load(kAcquire);
+      row->statement_id = shm->statement_id.load(kAcquire);
+      row->owner_thread_id = shm->owner_thread_id.load(kAcquire);
+      row->owner_event_id = shm->owner_event_id.load(kAcquire);
+      row->prepare = shm->prepare_ps.load(kAcquire);
+      program_type = shm->program_type.load(kAcquire);
+      program = uint64_t{shm->program_name.load(kAcquire)} << 32 | shm->program_name_version.load(kAcquire);
+      LoadWords(shm->name, name);
+      buffer.resize(std::min<uint64_t>(shm->text_bytes.load(kAcquire), prepared_.stride() - sizeof(ShmPrepared)));
+      CopyFromShared(buffer.data(), shm + 1, buffer.size());
+    });
+    row->reprepared = shm->reprepared.load(kAcquire);
+    row->engine = shm->is_secondary.load(kAcquire) != 0 ? Engine::kSecondary : Engine::kPrimary;
+    const bool counted = AddUpStatements(shm->object, life, &row->numbers);
+    if (shm->object.life.load(kRelaxed) != life) continue;
+    if (!whole || !counted) return Found::kTorn;
+    row->text = LongText(Keep({buffer.data(), buffer.size()}));
+    if (const auto text = KeepWords(name); !text.empty()) row->name = text;
+    std::optional<Text<64>> type;
+    DescribeProgram(program_type, program, &type, &row->owner_schema, &row->owner_name);
+    if (type && program_type <= static_cast<uint64_t>(ObjectType::kTrigger)) row->owner_type = static_cast<ObjectType>(program_type);
+    return Found::kRead;
+  }
+  return Found::kTorn;
+}
+
+void Snapshot::ForEachDigest(const std::function<void(const DigestRow&)>& use) const { ForEachSlot(digests_, &Snapshot::ReadDigest, use); }
+void Snapshot::ForEachProgram(const std::function<void(const ProgramRow&)>& use) const { ForEachSlot(programs_, &Snapshot::ReadProgram, use); }
+void Snapshot::ForEachPrepared(const std::function<void(const PreparedRow&)>& use) const { ForEachSlot(prepared_, &Snapshot::ReadPrepared, use); }
+
+}  // namespace perfschema

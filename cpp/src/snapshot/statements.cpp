@@ -1,0 +1,89 @@
+// Records of statements.
+#include "base/digest.h"
+#include "snapshot/events.h"
+#include "snapshot/try_read.h"
+
+namespace perfschema {
+
+struct StatementEvent {
+  static constexpr Kind kKind = Kind::kStatement;
+  using Row = StatementRow;
+  struct Extra {
+    uint64_t counters[kStatementCounters];
+    uint64_t controlled_memory, total_memory, statement_id;
+    uint64_t bits, sqlstate, program;
+    uint32_t error, program_type;
+    uint64_t schema[8], message[16];
+    std::string_view sql, tokens;
+  };
+
+  static bool Load(const Snapshot& snapshot, const ShmRecord& record, uint64_t, Extra* extra) {
+    const auto& from = static_cast<const ShmStatementRecord&>(record);
+    LoadWords(from.counters, extra->counters);
+    extra->controlled_memory = from.controlled_memory.load(kAcquire);
+    extra->total_memory = from.total_memory.load(kAcquire);
+    extra->statement_id = from.statement_id.load(kAcquire);
+    // The rooms behind the record, as far as the record's size bears the options out.
+    const uint64_t behind = snapshot.pools_[static_cast<uint32_t>(kKind)].record_bytes() - sizeof(ShmStatementRecord);
+    const uint64_t sql_room = std::min(RoomForText(static_cast<uint64_t>(snapshot.option(OptionId::max_sql_text_length))), behind);
+    const uint64_t token_room = behind - sql_room;
+    const char* const texts = reinterpret_cast<const char*>(&from + 1);
+    std::vector<char>& buffer = snapshot.text_buffer_;
+    uint64_t sql_bytes = 0, token_bytes = 0;
+    const bool whole = snapshot.TryRead(from.seq, [&] {
+      extra->error = from.error.load(kAcquire);
+      extra->bits = from.bits.load(kAcquire);
+      extra->sqlstate = from.sqlstate.load(kAcquire);
+      extra->program = from.program.load(kAcquire);
+      extra->program_type = from.program_type.load(kAcquire);
+      LoadWords(from.schema, extra->schema);
+      LoadWords(from.message, extra->message);
+      sql_bytes = std::min<uint64_t>(from.sql_bytes.load(kAcquire), sql_room);
+      token_bytes = std::min<uint64_t>(from.digest_bytes.load(kAcquire), token_room);
+      buffer.resize(sql_bytes + token_bytes);
+      CopyFromShared(buffer.data(), texts, sql_bytes);
+      CopyFromShared(buffer.data() + sql_bytes, texts + sql_room, token_bytes);
+    });
+    if (!whole) return false;
+    const std::string_view kept = snapshot.Keep({buffer.data(), buffer.size()});
+    extra->sql = kept.substr(0, sql_bytes);
+    extra->tokens = kept.substr(sql_bytes, token_bytes);
+    return true;
+  }
+
+  static bool IsNested(const EventHead& head) { return head.operation() != 0; }
+
+  static void Emit(const Snapshot& snapshot, const EventHead& head, const Extra& extra, const std::function<void(const Row&)>& use) {
+    const ClassRow* instrument = snapshot.ClassAt(head.class_index());
+    if (instrument == nullptr) return;  // younger than this snapshot, or damaged
+    StatementRow row{};
+    row.event = snapshot.RowOf(head, *instrument);
+    std::copy(std::begin(extra.counters), std::end(extra.counters), row.counters);
+    row.controlled_memory = extra.controlled_memory;
+    row.total_memory = extra.total_memory;
+    if (extra.statement_id != 0) row.statement_id = extra.statement_id;
+    if ((extra.bits & kStatementHasText) != 0) row.sql_text = LongText(extra.sql);
+    if (!extra.tokens.empty()) {
+      const DigestRow digest = snapshot.DescribeTokens(extra.tokens);
+      row.digest = digest.digest;
+      row.digest_text = digest.text;
+    }
+    if (const auto schema = snapshot.KeepWords(extra.schema); !schema.empty()) row.schema = schema;
+    snapshot.DescribeProgram(extra.program_type, extra.program, &row.object_type, &row.object_schema, &row.object_name);
+    if (const bool has_diagnostics = (extra.bits & kStatementHasDiagnostics) != 0; has_diagnostics || !head.is_open()) {
+      row.error = static_cast<int32_t>(extra.error);
+      const char* const state = reinterpret_cast<const char*>(&extra.sqlstate);
+      row.sqlstate = has_diagnostics ? snapshot.Keep({state, strnlen(state, 5)}) : "00000";
+      if (const auto message = snapshot.KeepWords(extra.message); !message.empty()) row.message = message;
+    }
+    row.level = static_cast<int32_t>(head.operation());
+    row.engine = (extra.bits & kStatementIsSecondary) != 0 ? Engine::kSecondary : Engine::kPrimary;
+    use(row);
+  }
+};
+
+void Snapshot::ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use) const {
+  EventReader<StatementEvent>(*this).ForEach(view, use);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,54 @@
+// events_statements_*, and the summaries of statements by thread, account, user, host and of all.
+#include "aggregate/statements.h"
+#include "tables/event_tables.h"
+#include "tables/statement_columns.h"
+
+namespace perfschema {
+namespace {
+
+constexpr auto kLast = static_cast<uint32_t>(StatementCounter::kCpuTime);
+static_assert(kLast == kStatementCounters - 1, "CPU_TIME stands behind the others");
+
+constexpr auto kColumns = columns(
+    event_columns<&StatementRow::event>(), time_columns<&StatementRow::event>(),
+    internal::Counters<0>(std::make_integer_sequence<uint32_t, 1>()),  // LOCK_TIME
+    col<&StatementRow::sql_text>("SQL_TEXT", Unit::kNone, "Text of the statement; the end of one that is too long is three dots; NULL if it has none."),
+    col<&StatementRow::digest>("DIGEST", Unit::kNone, "SHA-256 of the statement without its literals; NULL if none was taken."),
+    col<&StatementRow::digest_text>("DIGEST_TEXT", Unit::kNone, "The statement without its literals, blanks and comments."),
+    col<&StatementRow::schema>("CURRENT_SCHEMA", Unit::kNone, "Schema that it runs in; NULL if none was said."),
+    col<&StatementRow::object_type>("OBJECT_TYPE", Unit::kNone, "Kind of the stored program that it is part of; NULL for others."),
+    col<&StatementRow::object_schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of that program."),
+    col<&StatementRow::object_name>("OBJECT_NAME", Unit::kNone, "Name of that program."),
+    col<&StatementRow::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Always NULL: a statement is no object."),
+    col<&StatementRow::error>("MYSQL_ERRNO", Unit::kNone, "Number of the error that it ended with; 0 if it went well, NULL while it runs."),
+    col<&StatementRow::sqlstate>("RETURNED_SQLSTATE", Unit::kNone, "SQLSTATE that it ended with; 00000 if it went well."),
+    col<&StatementRow::message>("MESSAGE_TEXT", Unit::kNone, "Message that it ended with."),
+    internal::Counters<1>(std::make_integer_sequence<uint32_t, kLast - 1>()),  // ERRORS ... NO_GOOD_INDEX_USED
+    nesting_columns<&StatementRow::event>(),
+    col<&StatementRow::level>("NESTING_EVENT_LEVEL", Unit::kNone, "Statements of the thread around it."),
+    col<&StatementRow::statement_id>("STATEMENT_ID", Unit::kNone, "Number that the program gave it; NULL if none."),
+    internal::Counters<kLast>(std::make_integer_sequence<uint32_t, 1>()),  // CPU_TIME
+    col<&StatementRow::controlled_memory>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Most controlled memory that it used."),
+    col<&StatementRow::total_memory>("MAX_TOTAL_MEMORY", Unit::kBytes, "Most memory that it used."),
+    col<&StatementRow::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes it."));
+
+template <uint32_t kView>
+constexpr TableDef StatementTable(std::string_view doc) {
+  return EventTable<StatementRow, &Snapshot::ForEachStatement, Kind::kStatement, kView>(doc, kColumns);
+}
+
+}  // namespace
+
+constexpr TableDef tables::events_statements_current =
+    StatementTable<kViewCurrent>("The statements that each live thread is in, nested ones included, or else its last one.");
+static_assert(ok(tables::events_statements_current));
+constexpr TableDef tables::events_statements_history = StatementTable<kViewHistory>(
+    "The last statements of each live thread that have ended; performance_schema_events_statements_history_size says how many.");
+static_assert(ok(tables::events_statements_history));
+constexpr TableDef tables::events_statements_history_long = StatementTable<kViewHistoryLong>(
+    "The last statements of the process that have ended; performance_schema_events_statements_history_long_size says how many.");
+static_assert(ok(tables::events_statements_history_long));
+
+PFS_SUM_TABLES_(statements, Kind::kStatement, "Statements");
+
+}  // namespace perfschema

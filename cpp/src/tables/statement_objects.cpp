@@ -1,0 +1,198 @@
+// Digests, histograms, stored programs and prepared statements.
+#include "aggregate/statements.h"
+#include "tables/enums.h"
+#include "tables/statement_columns.h"
+
+namespace perfschema {
+namespace {
+
+using StatementSums = Sums<Kind::kStatement>;
+std::optional<RuleType> ProgramTypeOf(ObjectType type) { return RuleTypeOf(type); }
+Timestamp At(uint64_t micros) { return {static_cast<int64_t>(micros)}; }
+
+// ---- Digests
+
+struct Digest {
+  DigestRow row;
+  StatementSums sums;
+  template <uint64_t kPerMille>
+  uint64_t quantile() const {
+    return row.histogram.Quantile(kPerMille);
+  }
+};
+
+constexpr auto kDigestColumns = columns(
+    col<&Digest::row, &DigestRow::schema>("SCHEMA_NAME", Unit::kNone, "Schema that the statements ran in; NULL if none was said."),
+    col<&Digest::row, &DigestRow::digest>("DIGEST", Unit::kNone, "SHA-256 of the statements without their literals; NULL for all that there was no room for."),
+    col<&Digest::row, &DigestRow::text>("DIGEST_TEXT", Unit::kNone, "The statements without their literals, blanks and comments."),
+    StatsColumns<StatementSums>::Get<&Digest::sums>(),
+    col<&Digest::sums, &StatementSums::number<kFirstSeenWord>, &At>("FIRST_SEEN", Unit::kNone, "When such a statement ended for the first time."),
+    col<&Digest::sums, &StatementSums::number<kLastSeenWord>, &At>("LAST_SEEN", Unit::kNone, "When one ended for the last time."),
+    col<&Digest::quantile<950>>("QUANTILE_95", Unit::kPicoseconds, "95 % of the timed statements took no longer, by the histogram; 0 if none was timed."),
+    col<&Digest::quantile<990>>("QUANTILE_99", Unit::kPicoseconds, "99 % of the timed statements took no longer, by the histogram; 0 if none was timed."),
+    col<&Digest::quantile<999>>("QUANTILE_999", Unit::kPicoseconds, "99.9 % of the timed statements took no longer, by the histogram; 0 if none was timed."),
+    col<&Digest::row, &DigestRow::sample>("QUERY_SAMPLE_TEXT", Unit::kNone, "One of the statements: the slowest of late."),
+    col<&Digest::row, &DigestRow::sample_seen, &At>("QUERY_SAMPLE_SEEN", Unit::kNone, "When the sample ended."),
+    col<&Digest::row, &DigestRow::sample_wait>("QUERY_SAMPLE_TIMER_WAIT", Unit::kPicoseconds, "How long the sample took."));
+
+void ScanDigests(const Snapshot& snapshot, RowSink<Digest> out) {
+  snapshot.ForEachDigest([&](const DigestRow& row) {
+    if (row.numbers[0] != 0) out({row, {row.numbers}});  // one that has not counted its first statement yet
+  });
+}
+
+// ---- Histograms
+
+struct Bucket {
+  uint32_t number;
+  uint64_t count, count_and_lower, total;
+  uint64_t low() const { return kBucketLow[number]; }
+  uint64_t high() const { return BucketHigh(number); }
+  Fraction quantile() const { return {total == 0 ? 0 : static_cast<double>(count_and_lower) / static_cast<double>(total)}; }
+};
+
+template <auto... Path>
+constexpr auto BucketColumns() {
+  return columns(
+      col<Path..., &Bucket::number>("BUCKET_NUMBER", Unit::kNone, "Number of the bucket, from 0."),
+      col<Path..., &Bucket::low>("BUCKET_TIMER_LOW", Unit::kPicoseconds, "Shortest time that belongs to it."),
+      col<Path..., &Bucket::high>("BUCKET_TIMER_HIGH", Unit::kPicoseconds, "Times below this belong to it; the last bucket has no end."),
+      col<Path..., &Bucket::count>("COUNT_BUCKET", Unit::kCount, "Statements that took so long."),
+      col<Path..., &Bucket::count_and_lower>("COUNT_BUCKET_AND_LOWER", Unit::kCount, "Statements that took so long or shorter."),
+      col<Path..., &Bucket::quantile>("BUCKET_QUANTILE", Unit::kNone, "Part of all timed statements that took so long or shorter; 0 if there are none."));
+}
+
+template <typename Use>
+void ForEachBucket(const Histogram& histogram, Use use) {
+  Bucket bucket{0, 0, 0, histogram.total};
+  for (; bucket.number < kHistogramBuckets; ++bucket.number) {
+    bucket.count = histogram.counts[bucket.number];
+    bucket.count_and_lower += bucket.count;
+    use(bucket);
+  }
+}
+
+constexpr auto kBucketColumns = BucketColumns();
+void ScanHistogram(const Snapshot& snapshot, RowSink<Bucket> out) {
+  if (snapshot.ok()) ForEachBucket(snapshot.StatementHistogram(), out);
+}
+
+struct DigestBucket {
+  std::optional<Text<64>> schema, digest;
+  Bucket bucket;
+};
+constexpr auto kDigestBucketColumns = columns(
+    col<&DigestBucket::schema>("SCHEMA_NAME", Unit::kNone, "Schema that the statements ran in; NULL if none was said."),
+    col<&DigestBucket::digest>("DIGEST", Unit::kNone, "Digest of the statements; joins events_statements_summary_by_digest.DIGEST."),
+    BucketColumns<&DigestBucket::bucket>());
+void ScanDigestHistograms(const Snapshot& snapshot, RowSink<DigestBucket> out) {
+  snapshot.ForEachDigest([&](const DigestRow& row) {
+    if (row.numbers[0] != 0) ForEachBucket(row.histogram, [&](const Bucket& bucket) { out({row.schema, row.digest, bucket}); });
+  });
+}
+
+// ---- Programs
+
+struct Program {
+  ProgramRow row;
+  StatementSums sums;
+};
+constexpr auto kProgramColumns = columns(
+    col<&Program::row, &ProgramRow::type, &ProgramTypeOf>("OBJECT_TYPE", Unit::kNone, "Kind of the program."),
+    col<&Program::row, &ProgramRow::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the program."),
+    col<&Program::row, &ProgramRow::name>("OBJECT_NAME", Unit::kNone, "Name of the program."),
+    timer_stats<&Program::sums, &StatementSums::stat<0>>("WAIT", "calls"),
+    col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::count>("COUNT_STATEMENTS", Unit::kCount, "Statements that ran in the program."),
+    col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::sum_ps>("SUM_STATEMENTS_WAIT", Unit::kPicoseconds, "Total time of these statements."),
+    col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::min_ps>("MIN_STATEMENTS_WAIT", Unit::kPicoseconds, "Shortest of these statements."),
+    col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::avg_ps>("AVG_STATEMENTS_WAIT", Unit::kPicoseconds, "Total time divided by the number of these statements."),
+    col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::max_ps>("MAX_STATEMENTS_WAIT", Unit::kPicoseconds, "Longest of these statements."),
+    statement_sums<&Program::sums>());
+void ScanPrograms(const Snapshot& snapshot, RowSink<Program> out) {
+  snapshot.ForEachProgram([&](const ProgramRow& row) { out({row, {row.numbers}}); });
+}
+
+// ---- Prepared statements
+
+struct Prepared {
+  PreparedRow row;
+  StatementSums sums;
+  std::optional<RuleType> owner_type() const { return row.owner_type ? std::optional<RuleType>(RuleTypeOf(*row.owner_type)) : std::nullopt; }
+  std::optional<Engine> engine() const { return row.engine; }
+};
+constexpr auto kPreparedColumns = columns(
+    col<&Prepared::row, &PreparedRow::identity>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the prepared statement."),
+    col<&Prepared::row, &PreparedRow::statement_id>("STATEMENT_ID", Unit::kNone, "Number that the program gave it."),
+    col<&Prepared::row, &PreparedRow::name>("STATEMENT_NAME", Unit::kNone, "Name that it was given; NULL if none."),
+    col<&Prepared::row, &PreparedRow::text>("SQL_TEXT", Unit::kNone, "Text that was prepared."),
+    col<&Prepared::row, &PreparedRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone, "Thread that prepared it; joins threads.THREAD_ID."),
+    col<&Prepared::row, &PreparedRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone, "EVENT_ID of the statement that prepared it; 0 if none is known."),
+    col<&Prepared::owner_type>("OWNER_OBJECT_TYPE", Unit::kNone, "Kind of the stored program that prepared it; NULL for others."),
+    col<&Prepared::row, &PreparedRow::owner_schema>("OWNER_OBJECT_SCHEMA", Unit::kNone, "Schema of that program."),
+    col<&Prepared::row, &PreparedRow::owner_name>("OWNER_OBJECT_NAME", Unit::kNone, "Name of that program."),
+    col<&Prepared::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes it."),
+    col<&Prepared::row, &PreparedRow::prepare>("TIMER_PREPARE", Unit::kPicoseconds, "Time that it took to prepare it."),
+    col<&Prepared::row, &PreparedRow::reprepared>("COUNT_REPREPARE", Unit::kCount, "Times that it was prepared anew."),
+    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::count>("COUNT_EXECUTE", Unit::kCount, "Times that it was executed."),
+    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::sum_ps>("SUM_TIMER_EXECUTE", Unit::kPicoseconds, "Total time of the timed executions."),
+    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::min_ps>("MIN_TIMER_EXECUTE", Unit::kPicoseconds, "Shortest of the timed executions."),
+    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::avg_ps>("AVG_TIMER_EXECUTE", Unit::kPicoseconds, "Total time divided by the number of executions."),
+    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::max_ps>("MAX_TIMER_EXECUTE", Unit::kPicoseconds, "Longest of the timed executions."),
+    statement_sums<&Prepared::sums>());
+void ScanPrepared(const Snapshot& snapshot, RowSink<Prepared> out) {
+  snapshot.ForEachPrepared([&](const PreparedRow& row) { out({row, {row.numbers}}); });
+}
+
+}  // namespace
+
+constexpr TableDef tables::events_statements_summary_by_digest{
+    .doc = "Statements that differ in their literals, blanks and comments only, by schema.",
+    .ops = kSelect | kTruncate,
+    .key = {"SCHEMA_NAME", "DIGEST"},
+    .columns = kDigestColumns,
+    .scan = scan<&ScanDigests>,
+    .truncate = TruncateDigests,
+};
+static_assert(ok(tables::events_statements_summary_by_digest));
+
+constexpr TableDef tables::events_statements_histogram_global{
+    .doc = "How long statements take: all of them.",
+    .ops = kSelect | kTruncate,
+    .key = {"BUCKET_NUMBER"},
+    .columns = kBucketColumns,
+    .scan = scan<&ScanHistogram>,
+    .truncate = TruncateHistogram,
+};
+static_assert(ok(tables::events_statements_histogram_global));
+
+constexpr TableDef tables::events_statements_histogram_by_digest{
+    .doc = "How long statements take, by schema and digest.",
+    .ops = kSelect | kTruncate,
+    .key = {"SCHEMA_NAME", "DIGEST", "BUCKET_NUMBER"},
+    .columns = kDigestBucketColumns,
+    .scan = scan<&ScanDigestHistograms>,
+    .truncate = TruncateDigestHistograms,
+};
+static_assert(ok(tables::events_statements_histogram_by_digest));
+
+constexpr TableDef tables::events_statements_summary_by_program{
+    .doc = "Calls of each stored program of the user's, and the statements in it.",
+    .ops = kSelect | kTruncate,
+    .key = {"OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"},
+    .columns = kProgramColumns,
+    .scan = scan<&ScanPrograms>,
+    .truncate = TruncatePrograms,
+};
+static_assert(ok(tables::events_statements_summary_by_program));
+
+constexpr TableDef tables::prepared_statements_instances{
+    .doc = "Prepared statements that live, and their executions.",
+    .ops = kSelect | kTruncate,
+    .key = {"OBJECT_INSTANCE_BEGIN"},
+    .columns = kPreparedColumns,
+    .scan = scan<&ScanPrepared>,
+    .truncate = TruncatePrepared,
+};
+static_assert(ok(tables::prepared_statements_instances));
+
+}  // namespace perfschema
