@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "base/text.h"
+#include "base/text_rules.h"
 
 using namespace perfschema;
 
@@ -45,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
   const uint8_t* data = exact.get();
 
   const std::vector<uint8_t> whole = Tokens(data, size, 4 * size + 16), cut = Tokens(data, size, limit);
-  Require(cut.size() <= whole.size() && std::equal(cut.begin(), cut.end(), whole.begin()), "tokens that are cut are not the beginning of the whole");
+  Require(cut.size() <= whole.size() && std::equal(cut.begin(), cut.end(), whole.begin()), "cut tokens are not the beginning of the whole");
   Require(limit < whole.size() || cut == whole, "tokens that fit are cut");
   Require(Tokens(data, size, limit) == cut && DigestKey(cut) == DigestKey(Tokens(data, size, limit)), "two results for one text");
   CheckText(whole);
@@ -55,7 +56,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   std::unique_ptr<uint8_t[]> out(new uint8_t[limit]);
   const size_t used = VerbatimTokens(text, {out.get(), limit});
-  Require(used <= limit && text.substr(0, used == 0 ? 0 : used - 1) == DigestText({out.get(), used}), "verbatim text is not the beginning of the text");
+  Require(used <= limit && text.substr(0, used == 0 ? 0 : used - 1) == DigestText({out.get(), used}), "not the beginning of the text");
+  // The beginning as rules, all of it as the text.
+  Normaliser rules;
+  if (Normaliser::Make("regex", text.substr(0, std::min<size_t>(size, 24)), &rules).ok()) {
+    Require(rules.Tokens(text, {out.get(), limit}) <= limit, "more tokens than room");
+  }
   std::unique_ptr<char[]> sample(new char[limit]);
   Require(CutText(text, limit, sample.get()) <= limit, "a text longer than its limit");
   return 0;
@@ -66,9 +72,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
 int main(int argc, char** argv) {
   const long rounds = argc > 1 ? std::atol(argv[1]) : 100000;
   std::mt19937_64 random(argc > 2 ? static_cast<uint64_t>(std::atoll(argv[2])) : 1);
-  static const char* const kParts[] = {"select ", "IN", "(", ")", ",", "?", "1", "-", "+", "'", "\"", "`", "\\", "/*", "*/", "/*!", "--", "#", "\n", " ", ";",
-                                       "@", "@@", "$", "$$", "$a$", "%s", "%(", ")s", ":", ".", "e", "0x", "null", "is ", "not ", "count", "values", "_utf8", "n'",
-                                       "\xc3", "\xa9", "\xff", "a.", "1e", "<=>", "->>", "order by", "abcdefghijklmnopqrstuvwxyz_0123456789"};
+  static const char* const kParts[] = {
+      "select ", "IN", "(", ")", ",", "?", "1", "-", "+", "'", "\"", "`", "\\", "/*", "*/", "/*!", "--", "#", "\n", " ", ";", "@", "@@",
+      "$", "$$", "$a$", "%s", "%(", ")s", ":", ".", "e", "0x", "null", "is ", "not ", "count", "values", "_utf8", "n'", "\xc3", "\xa9",
+      "\xff", "a.", "1e", "<=>", "->>", "order by", "abcdefghijklmnopqrstuvwxyz_0123456789", "a -> b", "[", "]", "{2}", "|"};
   std::string text;
   for (long round = 0; round < rounds; ++round) {
     if (random() % 4 == 0) text.clear();

@@ -14,7 +14,7 @@ import pytest
 @pytest.mark.native
 def test_mutated_statements(root: Path, tmp_path: Path) -> None:
     """I2 to I4: some thousand mutations, the same ones in each run; needs g++ only."""
-    sources = ["tests/fuzz/digest_fuzz.cpp", "cpp/src/base/digest.cpp", "cpp/src/base/sql_lexer.cpp"]
+    sources = ["tests/fuzz/digest_fuzz.cpp", *(f"cpp/src/base/{name}.cpp" for name in ("digest", "sql_lexer", "text_rules"))]
     flags = [
         "-std=c++20",
         "-O1",
@@ -27,9 +27,9 @@ def test_mutated_statements(root: Path, tmp_path: Path) -> None:
     ]
     command = ["g++", *flags, "-Icpp/src", "-Icpp/include", *sources, "-l:libmd.a", "-o", str(tmp_path / "digest_fuzz")]
     subprocess.run(command, cwd=root, check=True)
-    done = subprocess.run([tmp_path / "digest_fuzz", "20000", "1"], capture_output=True, text=True, check=False)
+    done = subprocess.run([tmp_path / "digest_fuzz", "100000", "1"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "20000 texts\n"
+    assert done.stdout == "100000 texts\n"
 
 
 @pytest.mark.native

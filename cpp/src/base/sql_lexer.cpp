@@ -15,17 +15,18 @@ namespace perfschema {
 
 namespace {
 
-constexpr uint8_t kBlank = 1, kDigit = 2, kLetter = 4, kDollarSign = 8, kHexDigit = 16, kInString = 32, kBinaryDigit = 64, kMayBeComment = 128, kWordPart = kDigit | kLetter | kDollarSign;
+constexpr uint8_t kBlank = 1, kDigit = 2, kLetter = 4, kDollarSign = 8, kHexDigit = 16, kInString = 32, kBinaryDigit = 64, kMayBeComment = 128;
+constexpr uint8_t kWordPart = kDigit | kLetter | kDollarSign;
 
 constexpr auto MakeClasses() {
   std::array<uint8_t, 256> classes{};
   for (int c = 0; c < 256; ++c) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80, digit = c >= '0' && c <= '9';
     const bool hex = digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-    classes[static_cast<size_t>(c)] = static_cast<uint8_t>((c <= ' ' || c == 0x7f ? kBlank : 0) | (digit ? kDigit : 0) | (letter ? kLetter : 0) |
-                                                           (c == '$' ? kDollarSign : 0) | (hex ? kHexDigit : 0) | (c == '0' || c == '1' ? kBinaryDigit : 0) |
-                                                           (c == '#' || c == '-' || c == '/' || c == '*' ? kMayBeComment : 0) |
-                                                           (c != '\'' && c != '"' && c != '\\' ? kInString : 0));
+    const bool comment = c == '#' || c == '-' || c == '/' || c == '*', string = c != '\'' && c != '"' && c != '\\';
+    classes[static_cast<size_t>(c)] = static_cast<uint8_t>(
+        (c <= ' ' || c == 0x7f ? kBlank : 0) | (digit ? kDigit : 0) | (letter ? kLetter : 0) | (c == '$' ? kDollarSign : 0) | (hex ? kHexDigit : 0) |
+        (string ? kInString : 0) | (c == '0' || c == '1' ? kBinaryDigit : 0) | (comment ? kMayBeComment : 0));
   }
   return classes;
 }

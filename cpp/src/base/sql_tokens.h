@@ -148,7 +148,9 @@ constexpr WordTable MakeWords() {
     for (const char c : word.text) table.good &= (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     table.words[i] = {KeyOf(word.text), CodeOfSqlWord(shown), word.traits};
     size_t slot = SlotOf(table.words[i].key);
-    for (; table.slots[slot] != 0; slot = (slot + 1) % table.slots.size()) table.good &= !(table.words[table.slots[slot] - 1u].key == table.words[i].key);
+    for (; table.slots[slot] != 0; slot = (slot + 1) % table.slots.size()) {
+      table.good &= !(table.words[table.slots[slot] - 1u].key == table.words[i].key);
+    }
     table.slots[slot] = static_cast<uint16_t>(i + 1);
   }
   return table;
