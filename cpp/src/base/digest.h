@@ -16,7 +16,7 @@ namespace perfschema {
 
 // Writes the tokens of `sql` into `out` and returns how many bytes they have. Any bytes will do for `sql`: nothing is rejected.
 // What is written is the longest beginning of the whole stream that fits, so two texts of one normal form have one stream, whatever the size
-// of `out`; a list of a million literals needs one byte. One pass, about a nanosecond per byte; for probes.
+// of `out`; a list of a million literals needs one byte. One pass, one to two nanoseconds per byte; for probes.
 PFS_API size_t DigestTokens(std::string_view sql, std::span<uint8_t> out);
 
 // The tokens of a text that is no SQL: the text as it is, as much of it as fits, without half a character. For probes.
