@@ -2,12 +2,15 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "base/text_rules.h"
 #include "bindings.h"
 
 namespace perfschema::bindings {
 
 namespace {
-py::object Digest(const py::bytes& text, size_t limit) {
+py::object Digest(const py::bytes& text, size_t limit, const std::string& normalizer, const std::string& rules) {
+  Normaliser normaliser;
+  RaiseIfBad(Normaliser::Make(normalizer, rules, &normaliser));
   std::vector<uint8_t> tokens(limit);
   const std::string_view statement = text;
   size_t size = 0;
@@ -15,7 +18,7 @@ py::object Digest(const py::bytes& text, size_t limit) {
   char hash[64];
   {
     py::gil_scoped_release released;
-    size = DigestTokens(statement, tokens);
+    size = normaliser.Tokens(statement, tokens);
     tokens.resize(size);
     shown = DigestText(tokens);
     DigestHash(tokens, hash);
@@ -25,6 +28,6 @@ py::object Digest(const py::bytes& text, size_t limit) {
 }
 }  // namespace
 
-void BindDigest(py::module_& m) { m.def("digest", &Digest, py::arg("text"), py::arg("limit")); }
+void BindDigest(py::module_& m) { m.def("digest", &Digest, py::arg("text"), py::arg("limit"), py::arg("normalizer"), py::arg("rules")); }
 
 }  // namespace perfschema::bindings

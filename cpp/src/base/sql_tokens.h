@@ -90,10 +90,9 @@ struct SqlTokenFacts {
 namespace sql_tokens {
 
 constexpr size_t FindWord(std::string_view text) {
-  for (size_t i = 0; i < kSqlWordCount; ++i) {
-    if (SqlWordAt(i).text == text) return i;
-  }
-  return kSqlWordCount;
+  size_t i = 0;
+  while (i < kSqlWordCount && SqlWordAt(i).text != text) ++i;
+  return i;
 }
 
 constexpr auto MakeFacts() {
@@ -137,30 +136,24 @@ struct WordEntry {
 struct WordTable {
   std::array<uint16_t, size_t{1} << kSlotBits> slots;  // number of the word + 1; 0 = free
   std::array<WordEntry, kSqlWordCount> words;
+  bool good;  // every word is in upper case, not too long and there once, and what it is another spelling of is there
 };
 constexpr WordTable MakeWords() {
   WordTable table{};
+  table.good = true;
   for (size_t i = 0; i < kSqlWordCount; ++i) {
     const SqlWord& word = SqlWordAt(i);
-    table.words[i] = {KeyOf(word.text), CodeOfSqlWord(word.shown.empty() ? i : FindWord(word.shown)), word.traits};
+    const size_t shown = word.shown.empty() ? i : FindWord(word.shown);
+    table.good &= !word.text.empty() && word.text.size() <= kLongestWord && shown < kSqlWordCount;
+    for (const char c : word.text) table.good &= (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    table.words[i] = {KeyOf(word.text), CodeOfSqlWord(shown), word.traits};
     size_t slot = SlotOf(table.words[i].key);
-    while (table.slots[slot] != 0) slot = (slot + 1) % table.slots.size();
+    for (; table.slots[slot] != 0; slot = (slot + 1) % table.slots.size()) {
+      table.good &= !(table.words[table.slots[slot] - 1u].key == table.words[i].key);
+    }
     table.slots[slot] = static_cast<uint16_t>(i + 1);
   }
   return table;
-}
-
-// What a list of words must be: in upper case, not too long, no word twice, no other spelling of a word that is not there.
-constexpr bool WordsAreGood() {
-  for (size_t i = 0; i < kSqlWordCount; ++i) {
-    const SqlWord& word = SqlWordAt(i);
-    if (word.text.empty() || word.text.size() > kLongestWord || FindWord(word.text) != i) return false;
-    if (!word.shown.empty() && FindWord(word.shown) == kSqlWordCount) return false;
-    for (const char c : word.text) {
-      if (!((c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_')) return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace sql_tokens

@@ -1,0 +1,45 @@
+"""Any bytes as a statement, and as tokens, under AddressSanitizer and UndefinedBehaviorSanitizer."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.native
+def test_mutated_statements(root: Path, tmp_path: Path) -> None:
+    """I2 to I4: some thousand mutations, the same ones in each run; needs g++ only."""
+    sources = ["tests/fuzz/digest_fuzz.cpp", *(f"cpp/src/base/{name}.cpp" for name in ("digest", "sql_lexer", "text_rules"))]
+    flags = [
+        "-std=c++20",
+        "-O1",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-DPFS_FUZZ_ALONE",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+    ]
+    command = ["g++", *flags, "-Icpp/src", "-Icpp/include", *sources, "-l:libmd.a", "-o", str(tmp_path / "digest_fuzz")]
+    subprocess.run(command, cwd=root, check=True)
+    done = subprocess.run([tmp_path / "digest_fuzz", "100000", "1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "100000 texts\n"
+
+
+@pytest.mark.native
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="libFuzzer is a part of clang: apt-get install clang")
+def test_libfuzzer(root: Path) -> None:
+    """tests/fuzz/digest.sh, for a few seconds; PFS_FUZZ_SECONDS for more."""
+    seconds = os.environ.get("PFS_FUZZ_SECONDS", "5")
+    done = subprocess.run([root / "tests/fuzz/digest.sh", seconds], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-10_000:]
+    found = re.search(r"Done (\d+) runs", done.stderr)
+    assert found, done.stderr[-10_000:]
+    assert int(found[1]) > 1000
