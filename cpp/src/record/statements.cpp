@@ -107,11 +107,12 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmProgram* prog
   if (flags == 0) return;
   const NestedProbe probe(*thread);
   if (!probe) return;
+  const Nesting nesting = NestingOf(*thread);
   const uint32_t level = thread->statement_depth++;
   const bool is_kept = level < g_runtime.statement_stack;
   BegunRecord begun;
   if (is_kept) {
-    begun = BeginRecord<Kind::kStatement>(*thread, class_index, flags, NestingOf(*thread), thread->sources.Find(file, line), 0, std::min(level, 255u));
+    begun = BeginRecord<Kind::kStatement>(*thread, class_index, flags, nesting, thread->sources.Find(file, line), 0, std::min(level, 255u));
   } else {
     CountLoss(Loss::kNestedStatements);
   }

@@ -39,7 +39,7 @@ uint64_t Stride(ArrayId id, const Options& options) {
   const uint64_t sql = RoomForText(static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)));
   const uint64_t tokens = RoomForText(static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
   const uint64_t behind = id == ArrayId::kDigests ? tokens + sql : id == ArrayId::kPrepared ? sql : 0;
-  return RoundUp(kElementBytes[static_cast<uint32_t>(id)] + behind, 64);
+  return kElementBytes[static_cast<uint32_t>(id)] + RoundUp(behind, 64);  // those with something behind them are whole lines
 }
 
 // Elements of each array for these options. Index 0 of every array stays unused, so that zero bytes mean "no reference".
