@@ -12,7 +12,9 @@
 #include "record/chunk_pool.h"
 #include "record/cells.h"
 #include "record/data_locks.h"
+#include "record/facts.h"
 #include "record/files.h"
+#include "record/log.h"
 #include "record/names.h"
 #include "record/parties.h"
 #include "record/sources.h"
@@ -106,6 +108,7 @@ bool KeptByChild(ArrayId id) {
     case ArrayId::kCells:
     case ArrayId::kGraves:
     case ArrayId::kGlobalCells:
+    case ArrayId::kErrorLog:
     case ArrayId::kWaitChunks:
     case ArrayId::kWaitRecords:
     case ArrayId::kStageChunks:
@@ -122,6 +125,7 @@ void ForgetStatistics() {
   const Runtime& rt = g_runtime;
   Segment& segment = g_runtime.segment;
   for (Word& loss : rt.header->losses) loss.store(0, kRelaxed);
+  rt.header->program.longest_attrs.store(0, kRelaxed);
   ForgetCells();
   rt.header->remainder_cells.store(0, kRelaxed);
   rt.header->move_seq.store(0, kRelaxed);
@@ -189,8 +193,10 @@ void AfterForkInChild() {
     ForgetSocketsInChild();
     ContinueThreadsInChild();
     ConnectAnewInChild();
+    ForgetLogInChild();
     errno = error;
   }
+  ContinueFactsInChild();
   if (fork_holds_lock) {
     t_locals.in_cold_lock = false;
     pthread_mutex_init(&cold_mutex, nullptr);
@@ -229,13 +235,13 @@ void Start() {
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
   StartClocks(header);
   StartConsumers(header);
-  if (!StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartSources() || !StartSetup()) {
+  if (!StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartFacts() || !StartSources() || !StartSetup()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;
   }
   StartActors();
-  pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  HearOfForks();
   __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with AttachSegment
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
   std::atexit(RemoveAtExit);
@@ -277,6 +283,8 @@ Status InitRuntime(std::string_view text) {
   Start();
   return {};
 }
+
+void HearOfForks() { pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild); }
 
 bool EnsureStarted() {
   if (__builtin_expect(phase.load(kAcquire) == Phase::kStarted, 1)) return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
