@@ -286,6 +286,10 @@ def test_sessions_have_values_of_their_own_or_the_global_one() -> None:
     raises(pfs.InvalidValue, lambda: setattr(own, "thread_value", 10), "0 to 9")
     del mode.thread_value
     assert mode.thread_value == "medium"
+    pfs.register_variable("OWN", 1, scope="SESSION_ONLY", maximum=5)
+    assert worker.do(lambda: own.thread_value) == 5
+    pfs.register_variable("own", 2, scope="SESSION_ONLY", maximum=4)
+    assert worker.do(lambda: own.thread_value) == 2
     own.unregister()
     assert {row["VARIABLE_NAME"] for row in every("variables_by_thread")} == {"mode"}
 

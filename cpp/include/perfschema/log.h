@@ -21,8 +21,8 @@ enum pfs_log_priority { PFS_LOG_SYSTEM = 0, PFS_LOG_ERROR = 1, PFS_LOG_WARNING =
 
 #ifndef PFS_DISABLE
 
-/* LOGGED is now, or a microsecond after the row before it; THREAD_ID the calling thread. code [10], such as "MY-010000", and subsystem [7]: NULL or "" = NULL;
- * longer ones are cut, and a message at 65535 bytes. Nothing happens where pfs is off.
+/* LOGGED is now, or a microsecond after the row before it; THREAD_ID the calling thread. code [10], such as "MY-010000", and subsystem [7]:
+ * NULL or "" = NULL; longer ones are cut, and a message at 65535 bytes. Nothing happens where pfs is off.
  * Errors: PFS_E_INVALID_ARGUMENT for a priority that no enumerator has or no message; PFS_E_FULL: it was lost for want of memory, or in a
  * handler that interrupted pfs_log() (Performance_schema_error_log_lost). */
 PFS_API int pfs_log(enum pfs_log_priority priority, const char* code, const char* subsystem, const char* message);

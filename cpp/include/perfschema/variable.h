@@ -9,7 +9,7 @@
  *     pfs_thread_set_variable("myapp_verbose", "ON");                                 session_variables, variables_by_thread
  *     pfs_thread_set_user_variable("batch", data, bytes);                             user_variables_by_thread
  *
- * pfs shows values, it does not give them: the program tells when one changes. None of these functions is meant for a hot path or for signal handlers.
+ * pfs shows values, it does not give them: the program tells when one changes. Not for hot paths or signal handlers.
  * Names of variables are told apart without regard to case. All but values of one's own (user variables) are kept and shown also where pfs is off.
  * Errors: PFS_E_INVALID_ARGUMENT for a name or value that breaks its rule, PFS_E_NOT_FOUND for a variable that is not registered, PFS_E_FULL (rows
  * are limited by performance_schema_max_program_rows; Performance_schema_program_rows_lost counts), PFS_E_STATE in a handler that interrupted pfs.
@@ -65,7 +65,7 @@ typedef struct pfs_variable_info {
 
 #ifndef PFS_DISABLE
 
-/* Registers `count` variables. One that is registered already is from now on what this call says, and keeps its value if that is still legal.
+/* Registers `count` variables. One that is registered already is from now on what this call says, and keeps its values that are still legal.
  * Returns 0, or the error of the first row that was refused; the others are registered. PFS_E_EXISTS: the name is that of an option of pfs. */
 PFS_API int pfs_register_variable(const pfs_variable_info_t* info, int count);
 

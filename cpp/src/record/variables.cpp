@@ -121,12 +121,18 @@ Status RegisterVariable(const VariableInfo& info) {
     FactText shown;
     if (const FactIndex index = FindFact(FactKind::kVariable, 0, {info.name}); index != 0) {
       const Fact before = LoadFact(index);
+      fact.texts[kVariableName] = before.texts[kVariableName];
       if (CheckValue(info.name, info.type, info.minimum, info.maximum, View(before, kVariableValue), &shown).ok()) {
-        for (const VariableText kept : {kVariableName, kVariablePath, kVariableSetUser, kVariableSetHost}) fact.texts[kept] = before.texts[kept];
+        for (const VariableText kept : {kVariablePath, kVariableSetUser, kVariableSetHost}) fact.texts[kept] = before.texts[kept];
         fact.texts[kVariableValue] = shown;
         fact.numbers[kVariableSource] = before.number(kVariableSource);
         fact.numbers[kVariableSetTime] = before.number(kVariableSetTime);
       }
+      DropFactsIf(FactKind::kThreadVariable, [&](const Fact& own) {
+        if (!EqualsIgnoringCase(own.text(0), info.name)) return false;
+        const OptionalText value = own.texts.size() > 1 && own.texts[1] ? OptionalText(*own.texts[1]) : OptionalText();
+        return info.scope == VariableScope::kGlobal || !CheckValue(info.name, info.type, info.minimum, info.maximum, value, &shown).ok();
+      });
     }
     return Store(FactKind::kVariable, 0, fact);
   });

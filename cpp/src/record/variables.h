@@ -33,7 +33,7 @@ struct VariableInfo {
 // Each of them: kInvalidArgument for names and values that break a rule, kNotFound for a variable that there is not, kNotAllowed for what its scope
 // forbids and for options of pfs, kFull. Texts are cut to the width of their column.
 
-// Again: what it says replaces what was said, and the value stays.
+// Again: what it says replaces what was said; values, those of threads as well, stay if they are still legal.
 Status RegisterVariable(const VariableInfo& info);
 // The global value. `path`: VARIABLE_PATH, empty = NULL.
 Status SetVariable(std::string_view name, OptionalText value, VariableSource source, std::string_view path);
