@@ -58,6 +58,7 @@ void BindConditions(py::module_& m);
 void BindDigest(py::module_& m);
 void BindFiles(py::module_& m);
 void BindLocks(py::module_& m);
+void BindProgram(py::module_& m);
 void BindQueues(py::module_& m);
 void BindRWLocks(py::module_& m);
 void BindSockets(py::module_& m);

@@ -26,4 +26,5 @@ PYBIND11_MODULE(_core, m) {
   BindWaits(m);
   BindFiles(m);
   BindSockets(m);
+  BindProgram(m);
 }

@@ -23,7 +23,28 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
+    from pfs.error_log import LoggingHandler, log, logging_handler
     from pfs.locks import Barrier, BoundedSemaphore, Event, Semaphore
+    from pfs.program import (
+        Function,
+        Logger,
+        Meter,
+        Task,
+        Variable,
+        account_lock,
+        host_error,
+        host_forget,
+        host_seen,
+        login_failed,
+        login_succeeded,
+        register_function,
+        register_logger,
+        register_meter,
+        register_task,
+        register_variable,
+        set_connect_attrs,
+        set_user_variable,
+    )
     from pfs.queues import LifoQueue, PriorityQueue, Queue
     from pfs.sockets import create_connection, create_server, socket, socketpair
     from pfs.thread import Thread, set_account, set_processlist, set_thread_name
@@ -58,6 +79,8 @@ from pfs.setup import (
     setup_actors,
     setup_consumers,
     setup_instruments,
+    setup_loggers,
+    setup_meters,
     setup_objects,
     setup_threads,
     setup_timers,
@@ -83,6 +106,8 @@ __all__ = [
     "setup_actors",
     "setup_consumers",
     "setup_instruments",
+    "setup_loggers",
+    "setup_meters",
     "setup_objects",
     "setup_threads",
     "setup_timers",
@@ -112,6 +137,28 @@ __all__ = [
     "wait",
     "idle",
     "Table",
+    # What the program says of itself
+    "register_variable",
+    "register_meter",
+    "register_logger",
+    "register_task",
+    "register_function",
+    "Variable",
+    "Meter",
+    "Logger",
+    "Task",
+    "Function",
+    "set_connect_attrs",
+    "set_user_variable",
+    "host_seen",
+    "host_error",
+    "host_forget",
+    "login_failed",
+    "login_succeeded",
+    "account_lock",
+    "log",
+    "logging_handler",
+    "LoggingHandler",
     # Building C and C++ programs
     "get_include",
     "get_library_dir",
@@ -134,6 +181,27 @@ __all__ = [
 
 # Names of modules that are imported when they are first asked for: they stand on modules that not every program needs.
 _LATER = {
+    "pfs.error_log": ("LoggingHandler", "log", "logging_handler"),
+    "pfs.program": (
+        "Function",
+        "Logger",
+        "Meter",
+        "Task",
+        "Variable",
+        "account_lock",
+        "host_error",
+        "host_forget",
+        "host_seen",
+        "login_failed",
+        "login_succeeded",
+        "register_function",
+        "register_logger",
+        "register_meter",
+        "register_task",
+        "register_variable",
+        "set_connect_attrs",
+        "set_user_variable",
+    ),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
     "pfs.sockets": ("create_connection", "create_server", "socket", "socketpair"),

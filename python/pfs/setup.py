@@ -47,6 +47,8 @@ __all__ = [
     "setup_actors",
     "setup_consumers",
     "setup_instruments",
+    "setup_loggers",
+    "setup_meters",
     "setup_objects",
     "setup_threads",
     "setup_timers",
@@ -110,6 +112,23 @@ class Word:
         rows._assign(self.column, value)
 
 
+class Number:
+    """A column of whole numbers. Read: the number if all rows agree, else None."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    @overload
+    def __get__(self, rows: None, owner: type[Rows]) -> Self: ...
+    @overload
+    def __get__(self, rows: Rows, owner: type[Rows]) -> int | None: ...
+    def __get__(self, rows: Rows | None, owner: type[Rows]) -> Self | int | None:
+        return self if rows is None else rows._common(self.column)
+
+    def __set__(self, rows: Rows, value: int) -> None:
+        rows._assign(self.column, value)
+
+
 class Rows:
     """The rows of a setup table that a pattern chose. They are read and changed at the moment of use."""
 
@@ -122,7 +141,7 @@ class Rows:
         object.__setattr__(self, "_where", where)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not isinstance(getattr(type(self), name, None), YesNo | Word):
+        if not isinstance(getattr(type(self), name, None), YesNo | Word | Number):
             legal = ", ".join(column.lower() for column in self._table._writable())
             raise OperationNotAllowed(f"{self._table.name}: '{name}' cannot be set; legal: {legal}")
         object.__setattr__(self, name, value)
@@ -197,6 +216,21 @@ class ThreadClassRows(Rows):
     __slots__ = ()
     enabled = YesNo("ENABLED")
     history = YesNo("HISTORY")
+
+
+class MeterRows(Rows):
+    """Rows of setup_meters."""
+
+    __slots__ = ()
+    enabled = YesNo("ENABLED")
+    frequency = Number("FREQUENCY")
+
+
+class LoggerRows(Rows):
+    """Rows of setup_loggers."""
+
+    __slots__ = ()
+    level = Word("LEVEL")
 
 
 class ThreadRows(Rows):
@@ -377,7 +411,7 @@ class SetupTable(Generic[R]):
                 continue
             # A NULL setting belongs to rows that cannot have one: it never changes.
             changes = [
-                (column, value)
+                (column, _sql(value))
                 for column, value, old in zip(writable, then, current, strict=True)
                 if value != old and value is not None
             ]
@@ -517,6 +551,25 @@ class SetupThreads(SetupTable[ThreadClassRows]):
         return self._update_given(where, enabled=enabled, history=history)
 
 
+class SetupMeters(SetupTable[MeterRows]):
+    """Groups of metrics: whether and how often (in seconds, 1 to 16777215) the program is to read them."""
+
+    def update(self, where: Where = None, *, enabled: Flag | None = None, frequency: int | None = None) -> int:
+        """Changes the rows that `where` chooses. Returns the number of rows changed."""
+        return self._update_given(where, enabled=enabled, frequency=frequency)
+
+
+class SetupLoggers(SetupTable[LoggerRows]):
+    """Loggers of the program: the least important messages that they are to pass on: none, error, warn, info, debug."""
+
+    def _key(self) -> tuple[str, ...]:
+        return ("NAME",)
+
+    def update(self, where: Where = None, *, level: str | None = None) -> int:
+        """Changes the rows that `where` chooses. Returns the number of rows changed."""
+        return self._update_given(where, level=level)
+
+
 class Threads(SetupTable[ThreadRows]):
     """The threads of the program. An int instead of a pattern is a THREAD_ID."""
 
@@ -604,6 +657,8 @@ setup_objects = SetupObjects("setup_objects", ObjectRows)
 setup_timers = SetupTimers("setup_timers", TimerRows)
 setup_actors = SetupActors("setup_actors", ActorRows)
 setup_threads = SetupThreads("setup_threads", ThreadClassRows)
+setup_meters = SetupMeters("setup_meters", MeterRows)
+setup_loggers = SetupLoggers("setup_loggers", LoggerRows)
 threads = Threads("threads", ThreadRows)
 variables = Values("global_variables")
 status = Values("global_status")

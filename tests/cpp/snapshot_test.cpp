@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "shm/fact.h"
 #include "aggregate/resets.h"
 #include "synthetic_segment.h"
 
@@ -381,13 +382,38 @@ void ReadAll(const SegmentView& view) {
   snapshot.ForEachTableHandle([](const TableHandleRow&) {});
   snapshot.ForEachMetadataLock([](const MetadataLockRow&) {});
   snapshot.ForEachObjectRule([](const ObjectRuleRow&) {});
+  snapshot.ForEachFact(FactKind::kHostSeen, [](const FactRow&) {});
+  snapshot.ForEachLogEvent([](const LogRow&) {});
   (void)Totals(snapshot);
   (void)Waits(snapshot, kCurrent);
   (void)Waits(snapshot, kHistory);
   (void)Waits(snapshot, kHistoryLong);
 }
 
+// A host of two blocks, and two events of the log.
+void AddProgramRows(SyntheticSegment& shm) {
+  const std::string bytes = EncodeFact({{1, 2, 3}, {std::string(100, 'i'), std::string(60, 'h')}});
+  for (uint32_t i = 1; i <= 2; ++i) {
+    auto& block = shm.at<ShmFactBlock>(ArrayId::kFactBlocks, i);
+    const std::string part = bytes.substr((i - 1) * kFactBlockBytes, kFactBlockBytes);
+    CopyToShared(block.words, part.data(), part.size());
+    block.next.store(i == 1 ? 2 : 0);
+  }
+  auto& fact = shm.at<ShmFact>(ArrayId::kFacts, 1);
+  fact.block.store(1);
+  fact.bytes.store(static_cast<uint32_t>(bytes.size()));
+  fact.kind.store(static_cast<uint32_t>(FactKind::kHostSeen));
+  for (uint64_t place = 0; place < 2; ++place) {
+    auto& unit = shm.at<ShmLogUnit>(ArrayId::kErrorLog, 1 + place);
+    unit.words[0].store(place);
+    unit.words[1].store(5 + place);
+    unit.words[3].store(2 | uint64_t{3} << 32);
+  }
+  shm.segment.header()->program.log_end.store(2);
+}
+
 void FillSegment(SyntheticSegment& shm) {
+  AddProgramRows(shm);
   shm.AddClass(1, Family::kFile, "wait/io/file/a/f");
   shm.AddClass(2, Family::kMutex, "wait/synch/mutex/a/m");
   shm.AddThread(1, 7).cells.store(64);
@@ -420,6 +446,53 @@ TEST(DamagedSegment, circular_lists_end) {
   EXPECT_EQ(snapshot.skipped(), 1u);
   snapshot.ForEachTable([](const TableRow&) { ADD_FAILURE(); });
   EXPECT_EQ(snapshot.skipped(), 2u);
+}
+
+TEST(DamagedSegment, rows_of_the_program_are_whole_or_left_out) {
+  const auto read = [](SyntheticSegment& shm, uint64_t* skipped) {
+    const Snapshot snapshot(shm.view());
+    uint64_t hosts = 0, events = 0;
+    snapshot.ForEachFact(FactKind::kHostSeen, [&](const FactRow& row) {
+      ++hosts;
+      EXPECT_TRUE(row.numbers.size() == 3 && row.text(0).size() == 100 && row.text(1).size() == 60);
+    });
+    snapshot.ForEachLogEvent([&](const LogRow& row) {
+      EXPECT_TRUE(row.logged == 5 + events && row.data.view().size() == 3 && row.priority == 2);
+      ++events;
+    });
+    *skipped = snapshot.skipped();
+    return 10 * hosts + events;
+  };
+  uint64_t skipped = 0;
+  SyntheticSegment good;
+  AddProgramRows(good);
+  EXPECT_EQ(read(good, &skipped), 12u);
+  EXPECT_EQ(skipped, 0u);
+  const auto damage = [&](auto change) {
+    SyntheticSegment shm;
+    AddProgramRows(shm);
+    change(shm);
+    return read(shm, &skipped);
+  };
+  const auto fact = [](SyntheticSegment& shm) -> ShmFact& { return shm.at<ShmFact>(ArrayId::kFacts, 1); };
+  for (const uint32_t bad : {0u, 3u, 1000000u, ~0u}) {
+    EXPECT_EQ(damage([&](auto& shm) { fact(shm).block.store(bad); }), 2u) << bad;
+    EXPECT_EQ(skipped, 1u);
+    EXPECT_EQ(damage([&](auto& shm) { fact(shm).bytes.store(bad); }), 2u) << bad;
+  }
+  // A circle: more bytes than all blocks have, and texts that are not there.
+  EXPECT_EQ(damage([&](auto& shm) {
+              shm.template at<ShmFactBlock>(ArrayId::kFactBlocks, 2).next.store(1);
+              fact(shm).bytes.store(kMostFactBytes);
+            }) / 10,
+            1u);
+  EXPECT_EQ(damage([](auto& shm) { shm.template at<ShmFactBlock>(ArrayId::kFactBlocks, 1).words[0].store(~uint64_t{0}); }), 2u);
+  for (const uint64_t bad : {uint64_t{1} << 40, ~uint64_t{0}}) {
+    EXPECT_EQ(damage([&](auto& shm) { shm.segment.header()->program.log_end.store(bad); }), 10u);
+    EXPECT_EQ(damage([&](auto& shm) { shm.segment.header()->program.log_begin.store(bad); }), 10u);
+    EXPECT_EQ(damage([&](auto& shm) { shm.template at<ShmLogUnit>(ArrayId::kErrorLog, 1).words[3].store(bad); }), 10u);
+    EXPECT_EQ(damage([&](auto& shm) { shm.template at<ShmLogUnit>(ArrayId::kErrorLog, 2).words[0].store(bad); }), 11u);
+  }
 }
 
 TEST(DamagedSegment, indices_out_of_range_are_refused) {

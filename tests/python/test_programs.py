@@ -120,6 +120,7 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
         "sockets_cancelled",
         "spawned",
         "tables",
+        "told",
     ],
 )
 def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
@@ -655,3 +656,70 @@ def test_kill_leaves_a_file_that_opens(build: Build, tmp_path: Path) -> None:
     assert _core.Segment(segment).pid == process.pid
     for table in _core.tables():
         rows(segment, table)
+
+
+# ---- What a program says of itself -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["end", "kill"])
+def test_what_a_program_says_of_itself_is_read_from_outside(how: str, build: Build, tmp_path: Path) -> None:
+    """All calls of variable.h, connection.h, program.h, log.h; also of a program that was killed."""
+    with talking(build("told"), how, folder=tmp_path, status=0 if how == "end" else -signal.SIGKILL) as program:
+        program.until("ready")
+        said, segment = program.said, program.said["segment"]
+        if how == "kill":
+            program.go()
+            program.process.wait(TIMEOUT)
+        assert (said["sum"], said["levels"], said["none"]) == ("0", "10 3", "0 0")
+        assert (said["errors"], said["error"]) == ("1 1 2 3 1 1 1 1 2", "1")
+        assert "PFS_ROW_METER" in said["why"]
+
+        def only(table: str, *columns: str) -> list[tuple[Any, ...]]:
+            return [tuple(row.values()) for row in rows(segment, table, *columns)]
+
+        values = {row["VARIABLE_NAME"]: row["VARIABLE_VALUE"] for row in rows(segment, "global_variables")}
+        assert {name: value for name, value in values.items() if name.startswith("told")} == {
+            "told_threads": "8",
+            "told_verbose": "OFF",
+        }
+        info = {row["VARIABLE_NAME"]: row for row in rows(segment, "variables_info")}
+        assert (info["told_threads"]["VARIABLE_SOURCE"], info["told_threads"]["SET_USER"]) == ("COMMAND_LINE", "anna")
+        assert only("variables_by_thread", "VARIABLE_NAME", "VARIABLE_VALUE") == [("told_verbose", "ON"), ("told_ratio", "0.75")]
+        assert only("global_variable_attributes") == [("told_threads", "unit", "threads")]
+        assert only("user_variables_by_thread", "VARIABLE_NAME", "VARIABLE_VALUE") == [("bytes", "\0\1\2"), ("null", None)]
+        assert only("session_connect_attrs", "ATTR_NAME", "ATTR_VALUE", "ORDINAL_POSITION") == [
+            ("_client", "told", 0),
+            ("_empty", None, 1),
+        ]
+        assert only("session_account_connect_attrs") == []
+        (host,) = rows(segment, "host_cache")
+        assert {value for name, value in host.items() if name.startswith(("COUNT_", "SUM_"))} == {1}
+        assert only("connection_control_failed_login_attempts") == [("'anna'@'desk'", 2)]
+        year, day = 365 * 86400 * 10**6, 86400 * 10**6
+        assert only("temporary_account_locks") == [("anna", "desk", "YES", 3, 0, 2, year, year + 2 * day)]
+        assert only("setup_meters") == [("told.queue", 10, "YES", "The queue.")]
+        assert only("setup_metrics") == [("depth", "told.queue", "ASYNC GAUGE COUNTER", "INTEGER", "items", None)]
+        assert only("setup_loggers") == [("told/queue", "info", None)]
+        assert only("component_scheduler_tasks") == [("clean", "RUNNING", "Cleans up.", 60, 1, 1)]
+        assert only("user_defined_functions") == [("area", "real", "function", "shapes.so", 2)]
+        assert only("error_log", "PRIO", "ERROR_CODE", "SUBSYSTEM", "DATA") == [
+            ("Warning", "TOLD-00001", "queue", "nearly full"),
+            ("Note", None, None, "a\0b"),
+        ]
+
+
+def test_the_log_may_be_written_from_signal_handlers(build: Build, tmp_path: Path) -> None:
+    """Nobody waits for ever; each call is an event or is counted as lost; events are whole."""
+    with talking(build("log_signals"), folder=tmp_path) as program:
+        program.until("ready")
+        said, segment = program.said, program.said["segment"]
+        status = status_of(segment)
+        events = rows(segment, "error_log", "ERROR_CODE", "DATA")
+        assert int(said["handled"]) >= 20
+        assert int(status["Performance_schema_error_log_lost"] or 0) == int(said["lost"])
+        logged = int(status["Error_log_buffered_events"] or 0) + int(status["Error_log_expired_events"] or 0)
+        assert logged + int(said["lost"]) == int(said["calls"])
+        assert len(events) == int(status["Error_log_buffered_events"] or 0)
+        for event in events:
+            text = event["DATA"]
+            assert text == ("from the handler" if event["ERROR_CODE"] == "HANDLER" else text[:1] * len(text))

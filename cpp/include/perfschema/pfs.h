@@ -335,5 +335,9 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #include "perfschema/statement.h"
 #include "perfschema/transaction.h"
 #include "perfschema/thread.h"
+#include "perfschema/variable.h"
+#include "perfschema/connection.h"
+#include "perfschema/program.h"
+#include "perfschema/log.h"
 
 #endif /* PERFSCHEMA_PFS_H */

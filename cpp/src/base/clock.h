@@ -59,6 +59,9 @@ inline uint64_t ReadClockNanos(clockid_t clock) {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+// Since 1970, UTC.
+inline uint64_t WallClockMicros() { return ReadClockNanos(CLOCK_REALTIME) / 1000; }
+
 // Any thread. The cold switch behind ReadTimer.
 uint64_t ReadSlowTimer(TimerId timer);
 

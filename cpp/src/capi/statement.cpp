@@ -10,7 +10,7 @@
 #include "record/programs.h"
 
 using perfschema::ShmPrepared;
-using perfschema::ShmProgram;
+using perfschema::ShmStoredProgram;
 using perfschema::Statement;
 using perfschema::StatementCounter;
 
@@ -27,7 +27,7 @@ PFS_SAME_(kNoGoodIndex, PFS_NO_GOOD_INDEX_USED);
 constexpr uint32_t kSettable = PFS_NO_GOOD_INDEX_USED + 1;  // the others are measured
 
 Statement& In(pfs_statement_t* statement) { return *std::launder(reinterpret_cast<Statement*>(statement->opaque)); }
-ShmProgram* AsProgram(pfs_program_t* program) { return reinterpret_cast<ShmProgram*>(program); }
+ShmStoredProgram* AsProgram(pfs_program_t* program) { return reinterpret_cast<ShmStoredProgram*>(program); }
 ShmPrepared* AsPrepared(pfs_prepared_t* prepared) { return reinterpret_cast<ShmPrepared*>(prepared); }
 std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
 std::string_view TextOf(const char* text, size_t bytes) { return text != nullptr ? std::string_view(text, bytes) : ""; }
@@ -35,7 +35,7 @@ std::string_view TextOf(const char* text, size_t bytes) { return text != nullptr
 // A call of a stored program in progress.
 struct Call {
   perfschema::ThreadState* thread;
-  ShmProgram* program;
+  ShmStoredProgram* program;
   uint64_t start_ticks;
   uint32_t flags;
   uint32_t version;
@@ -104,10 +104,9 @@ void pfs_program_drop(enum pfs_object_type type, const char* schema, const char*
 void pfs_program_begin(pfs_program_call_t* call, pfs_program_t* program) {
   auto& begun = *new (call->opaque) Call{};
   perfschema::ThreadState* const thread = program == nullptr ? nullptr : perfschema::CurrentThread();
-  // Timed as statements are.
-  const uint32_t timer = perfschema::TimingOfStatements();
-  if (thread == nullptr || (thread->shared->flags.load(perfschema::kRelaxed) & perfschema::kThreadInstrumented) == 0) return;
-  begun = {thread, AsProgram(program), perfschema::TicksOf(timer), timer, AsProgram(program)->version.load(perfschema::kRelaxed)};
+  const uint32_t flags = thread == nullptr ? 0 : perfschema::TimingOfPrograms(*thread);
+  if (flags == 0) return;
+  begun = {thread, AsProgram(program), perfschema::TicksOf(flags), flags, AsProgram(program)->version.load(perfschema::kRelaxed)};
 }
 
 void pfs_program_end(pfs_program_call_t* call) {

@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kBuckets = 1u << 12;
 uint32_t buckets[kBuckets];
 
-ShmProgram* Programs() { return g_runtime.segment.element<ShmProgram>(ArrayId::kPrograms, 0); }
+ShmStoredProgram* Programs() { return g_runtime.segment.element<ShmStoredProgram>(ArrayId::kPrograms, 0); }
 ShmPrepared& PreparedAt(uint64_t index) {
   const uint64_t stride = g_runtime.segment.array(ArrayId::kPrepared).stride;
   return *reinterpret_cast<ShmPrepared*>(g_runtime.segment.element<char>(ArrayId::kPrepared, 0) + index * stride);
@@ -29,7 +29,7 @@ uint32_t& BucketOf(ObjectType type, std::string_view name) {
   return buckets[(hash ^ (hash >> 32)) % kBuckets];
 }
 
-bool Is(const ShmProgram& program, ObjectType type, std::string_view name) {
+bool Is(const ShmStoredProgram& program, ObjectType type, std::string_view name) {
   return program.type.load(kRelaxed) == static_cast<uint32_t>(type) && NameText(program.name.load(kRelaxed)) == name;
 }
 
@@ -38,15 +38,15 @@ uint32_t FactsByRules(ObjectType type, std::string_view name) {
   return ObjectFacts(type, name.substr(0, end), name.substr(end + 1));
 }
 
-ShmProgram* MakeProgram(ObjectType type, std::string_view name) {
-  const uint64_t slot = TakeSlot(ArrayId::kPrograms, Programs(), &ShmProgram::hash_next);
+ShmStoredProgram* MakeProgram(ObjectType type, std::string_view name) {
+  const uint64_t slot = TakeSlot(ArrayId::kPrograms, Programs(), &ShmStoredProgram::hash_next);
   const uint32_t granule = slot == 0 ? 0 : TakeName(name);
-  if (slot != 0 && granule == 0) GiveSlot(ArrayId::kPrograms, Programs(), &ShmProgram::hash_next, slot);
+  if (slot != 0 && granule == 0) GiveSlot(ArrayId::kPrograms, Programs(), &ShmStoredProgram::hash_next, slot);
   if (granule == 0) {
     CountLoss(Loss::kPrograms);
     return nullptr;
   }
-  ShmProgram& program = Programs()[slot];
+  ShmStoredProgram& program = Programs()[slot];
   program.version.fetch_add(1, kRelaxed);
   program.type.store(static_cast<uint32_t>(type), kRelaxed);
   program.name.store(granule, kRelaxed);
@@ -82,11 +82,11 @@ void EmptyAll(uint64_t used, ShmStatementObject& (*at)(uint64_t index)) {
 
 }  // namespace
 
-ShmProgram* FindProgram(ObjectType type, std::string_view schema, std::string_view name) {
+ShmStoredProgram* FindProgram(ObjectType type, std::string_view schema, std::string_view name) {
   if (!EnsureStarted()) return nullptr;
   const ObjectName full{schema, name};
   const int error = errno;
-  ShmProgram* found = nullptr;
+  ShmStoredProgram* found = nullptr;
   if (const ColdLock lock; lock) {
     for (uint32_t at = BucketOf(type, full.view()); at != 0 && found == nullptr; at = Programs()[at].hash_next.load(kRelaxed)) {
       if (Is(Programs()[at], type, full.view())) found = &Programs()[at];
@@ -107,7 +107,7 @@ void DropProgram(ObjectType type, std::string_view schema, std::string_view name
   uint32_t at = head;
   for (; at != 0 && !Is(Programs()[at], type, full.view()); at = Programs()[at].hash_next.load(kRelaxed)) before = at;
   if (at == 0) return;
-  ShmProgram& program = Programs()[at];
+  ShmStoredProgram& program = Programs()[at];
   const uint32_t next = program.hash_next.load(kRelaxed);
   if (before == 0) {
     head = next;
@@ -117,17 +117,17 @@ void DropProgram(ObjectType type, std::string_view schema, std::string_view name
   program.object.life.fetch_add(1, kRelease);  // not shown any more
   program.version.fetch_add(1, kRelaxed);
   GiveName(program.name.load(kRelaxed));
-  GiveSlot(ArrayId::kPrograms, Programs(), &ShmProgram::hash_next, at);
+  GiveSlot(ArrayId::kPrograms, Programs(), &ShmStoredProgram::hash_next, at);
 }
 
-void CountCall(ThreadState& thread, ShmProgram& program, uint32_t version, const Measured& time) {
+void CountCall(ThreadState& thread, ShmStoredProgram& program, uint32_t version, const Measured& time) {
   const uint32_t life = LifeOf(program, version);
   if (life == 0 || (program.flags.load(kRelaxed) & kTableEnabled) == 0) return;
   const bool timed = time.timed && (program.flags.load(kRelaxed) & kTableTimed) != 0;
   AddToObject(thread, program.object, life, [&](ShmCell& cell) { AddToStat(cell.stat, timed, time.wait_ps); });
 }
 
-void CountInProgram(ThreadState& thread, ShmProgram& program, uint32_t version, const StatementNumbers& numbers) {
+void CountInProgram(ThreadState& thread, ShmStoredProgram& program, uint32_t version, const StatementNumbers& numbers) {
   const uint32_t life = LifeOf(program, version);
   if (life == 0 || (program.flags.load(kRelaxed) & kTableEnabled) == 0) return;
   AddToObject(thread, program.object, life, [&](ShmCell& cell) {
@@ -160,7 +160,7 @@ ShmPrepared* MakePrepared(const PreparedFacts& facts) {
         made->prepare_ps.store(facts.prepare_ps, kRelease);
         made->reprepared.store(0, kRelease);
         made->is_secondary.store(0, kRelease);
-        const ShmProgram* const program = facts.program;
+        const ShmStoredProgram* const program = facts.program;
         made->program_type.store(program == nullptr ? 0 : program->type.load(kRelaxed), kRelease);
         made->program_name.store(program == nullptr ? 0 : program->name.load(kRelaxed), kRelease);
         made->program_name_version.store(program == nullptr ? 0 : program->name_version.load(kRelaxed), kRelease);
@@ -210,7 +210,7 @@ void EmptyPrepared() {
 void ReapplyRulesToPrograms() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kPrograms).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
-    ShmProgram& program = Programs()[i];
+    ShmStoredProgram& program = Programs()[i];
     if (!IsLive(program.object.life.load(kRelaxed))) continue;
     program.flags.store(FactsByRules(static_cast<ObjectType>(program.type.load(kRelaxed)), NameText(program.name.load(kRelaxed))), kRelaxed);
   }

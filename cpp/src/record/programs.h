@@ -10,13 +10,13 @@
 namespace perfschema {
 
 // Finds or makes the program (type, schema, name). nullptr: there is no room (counted), or setup_objects does not let it through. Preserves errno.
-ShmProgram* FindProgram(ObjectType type, std::string_view schema, std::string_view name);
+ShmStoredProgram* FindProgram(ObjectType type, std::string_view schema, std::string_view name);
 void DropProgram(ObjectType type, std::string_view schema, std::string_view name);
 
 // A call of a program: COUNT_STAR and its times.
-void CountCall(ThreadState& thread, ShmProgram& program, uint32_t version, const Measured& time);
+void CountCall(ThreadState& thread, ShmStoredProgram& program, uint32_t version, const Measured& time);
 // A statement that ran as part of it: COUNT_STATEMENTS and its times, and all that the statement counted.
-void CountInProgram(ThreadState& thread, ShmProgram& program, uint32_t version, const StatementNumbers& numbers);
+void CountInProgram(ThreadState& thread, ShmStoredProgram& program, uint32_t version, const StatementNumbers& numbers);
 
 // A prepared statement that lives until it is destroyed. nullptr: no room, counted.
 struct PreparedFacts {
@@ -24,7 +24,7 @@ struct PreparedFacts {
   std::string_view name, text;
   uint64_t owner_event_id;
   uint64_t prepare_ps;
-  const ShmProgram* program;
+  const ShmStoredProgram* program;
 };
 ShmPrepared* MakePrepared(const PreparedFacts& facts);
 void DestroyPrepared(ShmPrepared& prepared);

@@ -13,7 +13,9 @@
 #include "record/cells.h"
 #include "record/data_locks.h"
 #include "record/digests.h"
+#include "record/facts.h"
 #include "record/files.h"
+#include "record/log.h"
 #include "record/names.h"
 #include "record/parties.h"
 #include "record/sources.h"
@@ -109,6 +111,7 @@ bool KeptByChild(ArrayId id) {
     case ArrayId::kGlobalCells:
     case ArrayId::kStatementCells:
     case ArrayId::kDigests:
+    case ArrayId::kErrorLog:
     case ArrayId::kWaitChunks:
     case ArrayId::kWaitRecords:
     case ArrayId::kStageChunks:
@@ -125,6 +128,7 @@ void ForgetStatistics() {
   const Runtime& rt = g_runtime;
   Segment& segment = g_runtime.segment;
   for (Word& loss : rt.header->losses) loss.store(0, kRelaxed);
+  rt.header->program.longest_attrs.store(0, kRelaxed);
   ForgetCells();
   ForgetStatementCells();
   ForgetDigestsInChild();
@@ -195,8 +199,10 @@ void AfterForkInChild() {
     ForgetSocketsInChild();
     ContinueThreadsInChild();
     ConnectAnewInChild();
+    ForgetLogInChild();
     errno = error;
   }
+  ContinueFactsInChild();
   if (fork_holds_lock) {
     t_locals.in_cold_lock = false;
     pthread_mutex_init(&cold_mutex, nullptr);
@@ -235,13 +241,14 @@ void Start() {
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
   StartClocks(header);
   StartConsumers(header);
-  if (!StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartSources() || !StartDigests() || !StartSetup()) {
+  if (!StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartFacts() || !StartSources() ||
+      !StartDigests() || !StartSetup()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;
   }
   StartActors();
-  pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  HearOfForks();
   __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with AttachSegment
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
   std::atexit(RemoveAtExit);
@@ -283,6 +290,8 @@ Status InitRuntime(std::string_view text) {
   Start();
   return {};
 }
+
+void HearOfForks() { pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild); }
 
 bool EnsureStarted() {
   if (__builtin_expect(phase.load(kAcquire) == Phase::kStarted, 1)) return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);

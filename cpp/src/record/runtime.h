@@ -97,6 +97,9 @@ Segment& OwnSegmentState();
 // Fills the setup tables with what they begin with. False: no memory. Defined in setup/, which knows their rules. REQUIRES: cold lock, pfs starts.
 bool StartSetup();
 
+// What this process does at fork(), also while pfs is off. Once.
+void HearOfForks();
+
 // Any thread, any time: one atomic add.
 [[gnu::noinline]] void CountLoss(Loss loss, uint64_t n = 1);
 

@@ -54,7 +54,7 @@ void ForgetStatementCells() {
     char* const first = segment.element<char>(id, 0);
     for (uint64_t i = 1; i < used; ++i) reinterpret_cast<decltype(kind)>(first + i * stride)->object.cells.store(0, kRelaxed);
   };
-  forget(static_cast<ShmProgram*>(nullptr), ArrayId::kPrograms);
+  forget(static_cast<ShmStoredProgram*>(nullptr), ArrayId::kPrograms);
   forget(static_cast<ShmPrepared*>(nullptr), ArrayId::kPrepared);
 }
 

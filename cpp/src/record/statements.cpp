@@ -100,7 +100,7 @@ void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
 
 }  // namespace
 
-void BeginStatement(Statement& statement, uint32_t class_index, ShmProgram* program, const char* file, uint32_t line) {
+void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram* program, const char* file, uint32_t line) {
   statement.thread = nullptr;
   ThreadState* const thread = CurrentThread();
   const uint32_t flags = thread == nullptr ? 0 : FlagsInThread(*thread, class_index);
@@ -253,11 +253,13 @@ void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasDiagnostics, kRelease);
 }
 
-uint32_t TimingOfStatements() {
+uint32_t TimingOfPrograms(const ThreadState& thread) {
   const ShmHeader& header = *g_runtime.header;
+  const bool is_on = header.consumers[static_cast<uint32_t>(Consumer::global_instrumentation)].load(kRelaxed) != 0;
+  if (!is_on || (thread.shared->flags.load(kRelaxed) & kThreadInstrumented) == 0) return 0;
   const uint32_t timer = header.timer_of[static_cast<uint32_t>(TimedClass::kStatement)].load(kRelaxed) - 1;
   const auto source = static_cast<uint32_t>(header.timers[timer].source);
-  return kFlagTimed | source << kFlagTimerShift | (source == static_cast<uint32_t>(TimerId::kCycle) ? 0 : kFlagSlowTimer);
+  return kFlagEnabled | kFlagTimed | source << kFlagTimerShift | (source == static_cast<uint32_t>(TimerId::kCycle) ? 0 : kFlagSlowTimer);
 }
 
 void DescribePreparer(const Statement& statement, PreparedFacts* facts) {

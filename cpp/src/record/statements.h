@@ -24,7 +24,7 @@ struct Statement {
   uint32_t has_error;
   uint64_t secondary;
   uint64_t memory_peak[2];   // of the statement around it, controlled and total
-  ShmProgram* program;       // that it is part of; nullptr = none
+  ShmStoredProgram* program;       // that it is part of; nullptr = none
   uint32_t program_version;
   uint32_t prepared_version;
   ShmPrepared* prepared;     // that it executes
@@ -33,7 +33,7 @@ struct Statement {
 };
 
 // A statement of the thread that is nested in the ones that run. `program`: the stored program that it is part of, or nullptr.
-void BeginStatement(Statement& statement, uint32_t class_index, ShmProgram* program, const char* file, uint32_t line);
+void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram* program, const char* file, uint32_t line);
 // It and all that began inside it have ended.
 void EndStatement(Statement& statement);
 
@@ -48,8 +48,8 @@ void SetStatementSecondary(Statement& statement, bool is_secondary);
 // MYSQL_ERRNO, RETURNED_SQLSTATE, MESSAGE_TEXT. `number` 0: it went well.
 void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message);
 
-// Flags of an event that is timed as statements are (setup_timers), for what has no instrument.
-uint32_t TimingOfStatements();
+// Flags of a call of a stored program, which has no instrument: it is timed as statements are (setup_timers). 0: nobody looks at it.
+uint32_t TimingOfPrograms(const ThreadState& thread);
 
 // What a prepared statement knows of the one that prepares it: its EVENT_ID, its time so far, its program.
 struct PreparedFacts;

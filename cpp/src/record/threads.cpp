@@ -13,6 +13,7 @@
 #include "record/cells.h"
 #include "record/classes.h"
 #include "record/events.h"
+#include "record/facts.h"
 #include "record/parties.h"
 #include "record/texts.h"
 
@@ -187,6 +188,7 @@ ThreadState* MakeThread(const Birth& birth, bool is_own) {
 void EndInstrumentation(ThreadState& thread) {
   const uint32_t slot = thread.slot;
   slots[slot].use.store(0, kRelaxed);
+  DropFactsOf(thread.thread_id);
   DisconnectThread(*thread.shared, [](ShmThread& shared) { shared.thread_id.store(0, kRelease); });
   GiveAllChunks(thread);
   GiveSlot(slot);

@@ -13,9 +13,8 @@
 #include "base/consumers.h"
 #include "base/families.h"
 #include "perfschema/abi.h"
-#include "shm/cell.h"
 #include "shm/flags.h"
-#include "shm/options.h"
+#include "shm/layout_program.h"
 #include "shm/records.h"
 #include "shm/statements.h"
 
@@ -52,7 +51,7 @@ inline constexpr uint32_t kEndianMark = 0x01020304u;
   X(kCells, ShmCell)                   \
   X(kStatementCells, ShmStatementCell) \
   X(kDigests, ShmDigest)               \
-  X(kPrograms, ShmProgram)             \
+  X(kPrograms, ShmStoredProgram)             \
   X(kPrepared, ShmPrepared)            \
   X(kGraves, ShmGrave)                 \
   X(kNames, ShmNameGranule)            \
@@ -64,7 +63,8 @@ inline constexpr uint32_t kEndianMark = 0x01020304u;
   X(kStatementChunks, ShmChunk)        \
   X(kStatementRecords, ShmStatementRecord) \
   X(kTransactionChunks, ShmChunk)      \
-  X(kTransactionRecords, ShmTransactionRecord)
+  X(kTransactionRecords, ShmTransactionRecord) \
+  PFS_FOR_EACH_PROGRAM_ARRAY(X)
 
 enum class ArrayId : uint32_t {
 #define X(name, type) name,
@@ -149,7 +149,8 @@ struct ShmEpochs {
   X(kThreadStatistics, "Performance_schema_thread_statistics_lost")   \
   X(kNames, "Performance_schema_names_lost")                          \
   X(kSources, "Performance_schema_source_locations_lost")             \
-  X(kTornRows, "Performance_schema_rows_skipped")
+  X(kTornRows, "Performance_schema_rows_skipped")                     \
+  PFS_FOR_EACH_PROGRAM_LOSS(X)
 
 enum class Loss : uint32_t {
 #define X(name, shown) name,
@@ -198,8 +199,8 @@ struct ShmHeader {
   // Written by many, rarely.
   alignas(64) Word losses[static_cast<size_t>(Loss::kCount)];
   Word next_thread_id;      // THREAD_IDs given so far
-  Word names_free[16];      // ShmNameGranule free lists by size: first << 32 | last
-  Word names_free_count[16];
+  Word names_free[16], names_free_count[16];  // ShmNameGranule free lists by size: first << 32 | last, and their lengths
+  ShmProgram program;
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ size_t Likeness(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Options::Options() : presets{}, preset_count(0) {
+Options::Options() : presets{}, preset_count(0), is_set{} {
   for (uint32_t i = 0; i < kOptionCount; ++i) values[i] = kOptions[i].initial;
 }
 
@@ -116,6 +116,7 @@ Status Options::Set(std::string_view name, std::string_view value) {
       }
     }
     values[i] = number;
+    is_set[i] = true;
     return {};
   }
   return Status(Code::kNotFound, "unknown option '" + std::string(name) + "': the nearest is '" + std::string(nearest) +

@@ -35,12 +35,16 @@ namespace perfschema {
   X(max_file_handles, 32768, 0, 1048576, 32768, "Highest file descriptor that can be followed, plus one.")           \
   X(max_file_instances, -1, -1, 1048576, 65536, "Known files at one time.")                                          \
   X(max_index_stat, -1, -1, 1048576, 65536, "Indexes of tables with statistics, rows without an index included.")    \
+  X(max_logger_classes, 80, 0, 200, 80, "Rows of setup_loggers.")                                                    \
   X(max_metadata_locks, -1, -1, 1048576, 65536, "Metadata locks at one time.")                                       \
+  X(max_meter_classes, 30, 0, 64, 30, "Rows of setup_meters.")                                                       \
+  X(max_metric_classes, 600, 0, 11000, 600, "Rows of setup_metrics.")                                                \
   X(max_mutex_classes, 350, 0, 1024, 350, "Mutex instruments.")                                                      \
   X(max_mutex_instances, -1, -1, 1048576, 262144, "Instrumented mutexes at one time.")                               \
   X(max_object_cells, -1, -1, 16777216, 262144, "Statistics of one object as seen by one thread, at one time.")      \
   X(max_prepared_statements_instances, -1, -1, 4194304, 65536, "Prepared statements at one time.")                   \
   X(max_program_instances, -1, -1, 1048576, 16384, "Stored programs with statistics.")                               \
+  X(max_program_rows, -1, -1, 1048576, 16384, "Rows that the program gives: variables, hosts, tasks and others.")    \
   X(max_rwlock_classes, 100, 0, 1024, 100, "Rwlock, prlock and sxlock instruments.")                                 \
   X(max_rwlock_instances, -1, -1, 1048576, 65536, "Instrumented rwlocks, prlocks and sxlocks at one time.")          \
   X(max_socket_classes, 10, 0, 1024, 10, "Socket instruments.")                                                      \
@@ -55,6 +59,7 @@ namespace perfschema {
   X(max_table_lock_stat, -1, -1, 1048576, 16384, "Tables with statistics of their locks.")                           \
   X(max_thread_classes, 100, 0, 1024, 100, "Thread instruments.")                                                    \
   X(max_thread_instances, -1, -1, 65536, 4096, "Instrumented threads at one time.")                                  \
+  X(session_connect_attrs_size, -1, -1, 1048576, 512, "Bytes of connection attributes per session.")                 \
   X(setup_actors_size, -1, -1, 65536, 1024, "Rows of setup_actors.")                                                 \
   X(setup_objects_size, -1, -1, 65536, 1024, "Rows of setup_objects.")
 
@@ -88,6 +93,7 @@ struct Options {
   int64_t values[kOptionCount];
   Preset presets[kMaxPresets];
   uint32_t preset_count;
+  bool is_set[kOptionCount];  // named, whatever the value
 
   Options();
   int64_t Get(OptionId id) const {

@@ -93,6 +93,9 @@ uint64_t Capacity(ArrayId id, const Options& options) {
              (get(OptionId::max_table_instances) + get(OptionId::max_index_stat)) * 3 + get(OptionId::max_metadata_locks) * 4 +
              get(OptionId::max_program_instances) * 3 + 64;
     case ArrayId::kSources: return get(OptionId::max_source_locations) + 1;
+    case ArrayId::kFacts: return with_zero(OptionId::max_program_rows);
+    case ArrayId::kFactBlocks: return get(OptionId::max_program_rows) * kBlocksPerFact + 1;
+    case ArrayId::kErrorLog: return kLogUnits + 1;
     default: break;
   }
   return 0;
@@ -247,7 +250,7 @@ bool Segment::OpenFile(size_t bytes, std::string* reason) {
   return true;
 }
 
-Status Segment::Create(const Options& options, std::string* reason) {
+Status Segment::Create(const Options& options, std::string* reason, bool is_private) {
   uint64_t offsets[kArrayCount];
   uint64_t bytes = RoundUp(sizeof(ShmHeader), kPage);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
@@ -255,7 +258,7 @@ Status Segment::Create(const Options& options, std::string* reason) {
     bytes = RoundUp(bytes + Capacity(static_cast<ArrayId>(i), options) * Stride(static_cast<ArrayId>(i), options), kPage);
   }
   const char* mode = std::getenv("PFS_SEGMENT");
-  const bool is_private = mode != nullptr && std::strcmp(mode, "private") == 0;
+  is_private = is_private || (mode != nullptr && std::strcmp(mode, "private") == 0);
   if (is_private || !OpenFile(bytes, reason)) {
     if (!MapPrivate(bytes)) {
       *reason = Reason("cannot map", std::to_string(bytes) + " bytes", errno);
@@ -278,6 +281,7 @@ Status Segment::Create(const Options& options, std::string* reason) {
   }
   for (uint32_t i = 0; i < kEventKinds; ++i) head->record_bytes[i] = RecordBytesFor(static_cast<Kind>(i), options);
   for (uint32_t i = 0; i < kOptionCount; ++i) head->options[i] = static_cast<uint64_t>(options.Get(static_cast<OptionId>(i)));
+  for (uint32_t i = 0; i < kOptionCount; ++i) head->program.option_is_set[i] = options.is_set[i] ? 1 : 0;
   return {};
 }
 

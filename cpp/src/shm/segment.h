@@ -39,8 +39,9 @@ class SegmentView {
 // Threads: external lock (the cold lock of record/runtime.h), except element().
 class Segment {
  public:
-  // Makes a segment for `options`. Falls back to private memory if the file cannot be made; `reason` says why (empty = all well).
-  Status Create(const Options& options, std::string* reason);
+  // Makes a segment for `options`. Falls back to private memory if the file cannot be made; `reason` says why (empty = all well). A private one
+  // is never a file.
+  Status Create(const Options& options, std::string* reason, bool is_private = false);
   // After fork(), in the child: the same addresses, a file (or private memory) of its own. The header and the arrays that `keep` names
   // hold what they held; the others are empty.
   void CopyForChild(bool (*keep)(ArrayId), std::string* reason);

@@ -58,7 +58,7 @@ struct alignas(64) ShmDigest {
 
 // A stored program of the user's.
 // Threads: changed under the cold lock.
-struct alignas(64) ShmProgram {
+struct alignas(64) ShmStoredProgram {
   ShmStatementObject object;
   HalfWord version;             // counts the lives of the slot
   HalfWord type;                // ObjectType

@@ -110,7 +110,7 @@ Snapshot::Found Snapshot::ReadDigest(uint32_t index, DigestRow* row) const {
 }
 
 Snapshot::Found Snapshot::ReadProgram(uint32_t index, ProgramRow* row) const {
-  const ShmProgram* shm = programs_.at(index);
+  const ShmStoredProgram* shm = programs_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     const uint32_t life = shm->object.life.load(kAcquire);  // pairs with the birth

@@ -283,6 +283,31 @@ struct TransactionRow {
   std::optional<uint64_t> object;
 };
 
+// A row that the program gave: what its numbers and texts are is said in record/program.h and variables.h.
+struct FactRow {
+  uint64_t owner;  // THREAD_ID; 0 = the process
+  uint64_t setting;
+  std::vector<uint64_t> numbers;
+  std::vector<std::optional<LongText>> texts;
+
+  uint64_t number(size_t i) const { return i < numbers.size() ? numbers[i] : 0; }
+  std::string_view text(size_t i) const { return i < texts.size() && texts[i] ? texts[i]->view() : std::string_view(); }
+  template <typename T>
+  std::optional<T> optional(size_t i) const {
+    return i < texts.size() && texts[i] ? std::optional<T>(texts[i]->view()) : std::optional<T>();
+  }
+};
+
+// An event of the error log.
+struct LogRow {
+  uint64_t logged;  // microseconds since 1970
+  std::optional<uint64_t> thread_id;
+  uint32_t priority;  // LogPriority
+  std::optional<Text<10>> code;
+  std::optional<Text<7>> subsystem;
+  LongText data;
+};
+
 struct ArrayRow {
   Text<64> name;
   uint64_t used, capacity, reserved_bytes;

@@ -18,7 +18,12 @@ std::string_view ZeroPadded(const uint8_t (&bytes)[N]) {
 
 }  // namespace
 
-Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce) : view_(view), quiesce_(std::move(quiesce)) {
+Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& facts) : view_(view), quiesce_(std::move(quiesce)) {
+  if (const SegmentView& home = view.ok() ? view : facts; home.ok() && home.bytes() >= sizeof(ShmHeader)) {
+    facts_ = {home, ArrayId::kFacts};
+    fact_blocks_ = {home, ArrayId::kFactBlocks};
+    log_units_ = {home, ArrayId::kErrorLog};
+  }
   if (!view.ok() || view.bytes() < sizeof(ShmHeader)) return;
   ok_ = true;
   class_array_ = {view, ArrayId::kClasses};

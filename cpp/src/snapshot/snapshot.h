@@ -5,6 +5,7 @@
 // the segment.
 //   snapshot.cpp  instruments, names, actors      stats.cpp    objects, totals of classes
 //   events.h      the views of events             parties.cpp  threads, accounts, users, hosts and their sums
+//   program.cpp   rows that the program gave
 //   tables.cpp    tables, handles, metadata locks, setup_objects
 #pragma once
 
@@ -32,7 +33,8 @@ class Snapshot {
   // last resort for totals of a class whose objects die faster than they can be added up.
   using Quiesce = std::function<bool(const std::function<void()>&)>;
 
-  explicit Snapshot(const SegmentView& view, Quiesce quiesce = {});
+  // `facts`: where rows that the program gave are while `view` is not ok().
+  explicit Snapshot(const SegmentView& view, Quiesce quiesce = {}, const SegmentView& facts = {});
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
 
@@ -82,6 +84,12 @@ class Snapshot {
   void ForEachPrepared(const std::function<void(const PreparedRow&)>& use) const;
   Histogram StatementHistogram() const;  // of all statements that were timed
   uint64_t MostEvents(Kind kind) const;  // rows that history_long may have
+
+  // Rows that the program gave.
+  void ForEachFact(FactKind kind, const std::function<void(const FactRow&)>& use) const;
+  void ForEachLogEvent(const std::function<void(const LogRow&)>& use) const;  // oldest first
+  // REQUIRES: ok().
+  const ShmProgram& program() const { return header().program; }
 
   // Copies a text so that it lives as long as this Snapshot.
   std::string_view Keep(std::string_view text) const;
@@ -185,8 +193,11 @@ class Snapshot {
   PoolView pools_[kEventKinds];
   ArrayView<ShmStatementCell> statement_cells_;
   ArrayView<ShmDigest> digests_;
-  ArrayView<ShmProgram> programs_;
+  ArrayView<ShmStoredProgram> programs_;
   ArrayView<ShmPrepared> prepared_;
+  ArrayView<ShmFact> facts_;
+  ArrayView<ShmFactBlock> fact_blocks_;
+  ArrayView<ShmLogUnit> log_units_;
 
   std::vector<ClassRow> classes_;
   std::vector<const ClassRow*> class_at_;  // by index of the ShmClass; nullptr = not there

@@ -27,6 +27,7 @@ Status FindColumn(const TableFacts& table, const std::string& name, size_t* inde
 
 std::string LegalValues(const ColumnFacts& column) {
   std::string text;
+  if (column.kind == ColumnKind::kUInt32) text = "a whole number that fits " + std::string(column.sql_type);
   if (column.kind == ColumnKind::kText) text = "text as wide as " + std::string(column.sql_type);
   for (size_t i = 0; i < column.values.size(); ++i) {
     const bool is_last = i + 1 == column.values.size();

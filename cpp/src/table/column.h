@@ -33,7 +33,7 @@ constexpr RowTag TagOf() {
 
 // Threads: immutable.
 struct Column {
-  FixedText<40> name;
+  FixedText<48> name;
   FixedText<200> doc;
   Unit unit = Unit::kNone;
   SqlType type{};
@@ -96,7 +96,7 @@ bool Assign(void* row, const std::string_view* text) {
 }  // namespace internal
 
 template <auto First, auto... Rest>
-constexpr Column col(FixedText<40> name, Unit unit, FixedText<200> doc) {
+constexpr Column col(FixedText<48> name, Unit unit, FixedText<200> doc) {
   using Row = typename internal::MemberOf<decltype(First)>::type;
   using T = std::remove_cvref_t<decltype(internal::Follow<First, Rest...>(std::declval<const Row&>()))>;
   Column column;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "record/facts.h"
 #include "record/runtime.h"
 #include "table/facts.h"
 #include "table/nearest.h"
@@ -144,7 +145,7 @@ Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<con
     for (size_t i = 0; i < def->columns.size(); ++i) chosen.push_back(i);
   }
   const Snapshot::Quiesce quiesce = QuiesceFor(view);
-  const Snapshot snapshot(view, quiesce);
+  const Snapshot snapshot(view, quiesce, view.ok() ? SegmentView() : FactsWhileOff());
   FrameSink sink(*def, chosen);
   if (snapshot.ok() || def->available_when_disabled) def->scan.call(snapshot, sink);
   sink.Finish(data);

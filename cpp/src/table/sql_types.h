@@ -3,10 +3,13 @@
 //
 //   uint64_t bigint unsigned   int64_t bigint      uint32_t int unsigned   int32_t int     double double
 //   Text<N>  varchar(N)        LongText longtext   Timestamp timestamp(6)  std::optional<T>  T, nullable
+//   Timestamp0 timestamp       Date date           MediumInt mediumint unsigned
+//   PlainText text             MediumText mediumtext                       LongBlob longblob
 //   enum with EnumNames<E>: enum(...)              SetOf<E> with SetNames<E>: set(...)
 #pragma once
 
 #include <bit>
+#include <charconv>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +24,26 @@ namespace perfschema {
 
 struct Timestamp {
   int64_t unix_micros;
+};
+
+// The same, shown in whole seconds; and as a day.
+struct Timestamp0 {
+  int64_t unix_micros;
+};
+struct Date {
+  int64_t unix_micros;
+};
+struct MediumInt {
+  uint32_t value;
+};
+struct PlainText : Text<65535> {
+  using Text::Text;
+};
+struct MediumText : Text<0xffffffu> {
+  using Text::Text;
+};
+struct LongBlob : LongText {
+  using LongText::LongText;
 };
 
 // Specialize with: static constexpr std::string_view kValues[]; the enumerators count from 0 in that order.
@@ -105,6 +128,32 @@ struct SqlTraits<Timestamp> : NumberTraits<int64_t> {
   static constexpr SqlType kType{"timestamp(6)", ColumnKind::kTimestamp};
   static void Append(Timestamp value, ColumnBuilder& out) { out.AddWord(static_cast<uint64_t>(value.unix_micros)); }
 };
+// Shown at the beginning of each `kStep`.
+template <typename T, int64_t kStep>
+struct CoarseTimeTraits : NumberTraits<int64_t> {
+  static void Append(T value, ColumnBuilder& out) {
+    const int64_t rest = value.unix_micros % kStep;
+    out.AddWord(static_cast<uint64_t>(value.unix_micros - (rest < 0 ? rest + kStep : rest)));
+  }
+};
+template <>
+struct SqlTraits<Timestamp0> : CoarseTimeTraits<Timestamp0, 1'000'000> {
+  static constexpr SqlType kType{"timestamp", ColumnKind::kTimestamp};
+};
+template <>
+struct SqlTraits<Date> : CoarseTimeTraits<Date, 86'400'000'000> {
+  static constexpr SqlType kType{"date", ColumnKind::kTimestamp};
+};
+template <>
+struct SqlTraits<MediumInt> : NumberTraits<uint32_t> {
+  static constexpr SqlType kType{"mediumint unsigned", ColumnKind::kUInt32};
+  static constexpr uint32_t kMost = 0xffffff;
+  static void Append(MediumInt value, ColumnBuilder& out) { out.AddWord(value.value); }
+  static bool Assign(MediumInt* to, std::string_view text) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to->value);
+    return error == std::errc{} && end == text.data() + text.size() && to->value <= kMost;
+  }
+};
 template <uint32_t N>
 struct SqlTraits<Text<N>> : CodeTraits {
   static constexpr SqlType kType{"varchar", ColumnKind::kText, N};
@@ -124,6 +173,22 @@ template <>
 struct SqlTraits<LongText> : CodeTraits {
   static constexpr SqlType kType{"longtext", ColumnKind::kText};
   static void Append(const LongText& value, ColumnBuilder& out) { out.AddText(value.view()); }
+};
+template <typename T>
+struct LargeTextTraits : CodeTraits {
+  static void Append(const T& value, ColumnBuilder& out) { out.AddText(value.view()); }
+};
+template <>
+struct SqlTraits<PlainText> : LargeTextTraits<PlainText> {
+  static constexpr SqlType kType{"text", ColumnKind::kText};
+};
+template <>
+struct SqlTraits<MediumText> : LargeTextTraits<MediumText> {
+  static constexpr SqlType kType{"mediumtext", ColumnKind::kText};
+};
+template <>
+struct SqlTraits<LongBlob> : LargeTextTraits<LongBlob> {
+  static constexpr SqlType kType{"longblob", ColumnKind::kText};
 };
 template <typename E>
 requires std::is_enum_v<E>

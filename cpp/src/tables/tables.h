@@ -6,9 +6,12 @@
 // clang-format off
 #define PFS_FOR_EACH_TABLE(X)                     \
   X(accounts)                                     \
+  X(component_scheduler_tasks)                    \
   X(cond_instances)                               \
+  X(connection_control_failed_login_attempts)     \
   X(data_lock_waits)                              \
   X(data_locks)                                   \
+  X(error_log)                                    \
   X(events_stages_current)                        \
   X(events_stages_history)                        \
   X(events_stages_history_long)                   \
@@ -50,7 +53,9 @@
   X(file_summary_by_event_name)                   \
   X(file_summary_by_instance)                     \
   X(global_status)                                \
+  X(global_variable_attributes)                   \
   X(global_variables)                             \
+  X(host_cache)                                   \
   X(hosts)                                        \
   X(metadata_locks)                               \
   X(mutex_instances)                              \
@@ -59,9 +64,15 @@
   X(prepared_statements_instances)                \
   X(processlist)                                  \
   X(rwlock_instances)                             \
+  X(session_account_connect_attrs)                \
+  X(session_connect_attrs)                        \
+  X(session_variables)                            \
   X(setup_actors)                                 \
   X(setup_consumers)                              \
   X(setup_instruments)                            \
+  X(setup_loggers)                                \
+  X(setup_meters)                                 \
+  X(setup_metrics)                                \
   X(setup_objects)                                \
   X(setup_threads)                                \
   X(setup_timers)                                 \
@@ -72,8 +83,14 @@
   X(table_io_waits_summary_by_index_usage)        \
   X(table_io_waits_summary_by_table)              \
   X(table_lock_waits_summary_by_table)            \
+  X(temporary_account_locks)                      \
   X(threads)                                      \
-  X(users)
+  X(user_defined_functions)                       \
+  X(user_variables_by_thread)                     \
+  X(users)                                        \
+  X(variables_by_thread)                          \
+  X(variables_info)                               \
+  X(variables_metadata)
 // clang-format on
 
 namespace perfschema::tables {

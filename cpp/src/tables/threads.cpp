@@ -74,7 +74,7 @@ struct Session {
   std::optional<Text<261>> host;
 };
 template <auto... Path>
-constexpr Column OfThread(FixedText<40> name, Unit unit, FixedText<200> doc) {
+constexpr Column OfThread(FixedText<48> name, Unit unit, FixedText<200> doc) {
   return col<&Session::instance, &ThreadInstance::thread, Path...>(name, unit, doc);
 }
 constexpr auto kSessionColumns = columns(

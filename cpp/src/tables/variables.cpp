@@ -1,6 +1,7 @@
 // global_variables and global_status: name and value. Readable also when pfs is off.
 #include "record/runtime.h"
 #include "tables/tables.h"
+#include "tables/variable_rows.h"
 
 namespace perfschema {
 namespace {
@@ -13,16 +14,12 @@ constexpr auto kColumns = columns(col<&VariableRow::name>("VARIABLE_NAME", Unit:
                                   col<&VariableRow::value>("VARIABLE_VALUE", Unit::kNone, "Its value as text."));
 
 void ScanVariables(const Snapshot& snapshot, RowSink<VariableRow> out) {
-  for (uint32_t i = 0; i < kOptionCount; ++i) {
-    const auto id = static_cast<OptionId>(i);
-    const int64_t value = snapshot.ok() ? snapshot.option(id) : StartOptions().Get(id);
-    const bool is_switch = kOptions[i].minimum == 0 && kOptions[i].maximum == 1;
-    const std::string text = !is_switch ? std::to_string(value) : value != 0 ? "ON" : "OFF";
-    out({kOptions[i].name, Text<1024>(snapshot.Keep(text))});
-  }
+  ForEachVariable(snapshot, [&](const Variable& variable) {
+    if (variable.has_global()) out({variable.name, variable.value});
+  });
 }
 
-// Losses, then the reasons why something is not as it should be: NULL if all is well.
+// Losses, what the program's own reports came to, then the reasons why something is not as it should be: NULL if all is well.
 void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   constexpr std::string_view kNames[] = {
 #define X(name, shown) shown,
@@ -33,6 +30,15 @@ void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
     const uint64_t count = snapshot.ok() ? snapshot.loss(static_cast<Loss>(i)) : 0;
     out({kNames[i], Text<1024>(snapshot.Keep(std::to_string(count)))});
   }
+  const auto number = [&](std::string_view name, uint64_t count) { out({name, Text<1024>(snapshot.Keep(std::to_string(count)))}); };
+  const ShmProgram* const program = snapshot.ok() ? &snapshot.program() : nullptr;
+  const auto word = [&](Word ShmProgram::*member) { return program == nullptr ? 0 : (program->*member).load(kAcquire); };
+  const uint64_t expired = word(&ShmProgram::log_expired), begin = word(&ShmProgram::log_begin);
+  number("Performance_schema_session_connect_attrs_longest_seen", word(&ShmProgram::longest_attrs));
+  number("Error_log_buffered_bytes", (word(&ShmProgram::log_end) - begin) * sizeof(ShmLogUnit));
+  number("Error_log_buffered_events", word(&ShmProgram::log_written) - expired);
+  number("Error_log_expired_events", expired);
+  number("Error_log_latest_write", word(&ShmProgram::log_latest));
   const auto reason = [](std::string_view text) {
     return text.empty() ? std::optional<Text<1024>>() : Text<1024>(text);
   };
@@ -47,7 +53,7 @@ Status KeepStatus() { return {}; }
 }  // namespace
 
 constexpr TableDef tables::global_variables{
-    .doc = "The start-time options in force.",
+    .doc = "The start-time options in force, and the global values of the program's variables.",
     .key = {"VARIABLE_NAME"},
     .columns = kColumns,
     .scan = scan<&ScanVariables>,

@@ -1,0 +1,114 @@
+// bindings/bind_program.cpp: what the program says of itself. Thin: python/pfs/program.py and error_log.py are what users see.
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "perfschema/pfs.h"
+
+namespace perfschema::bindings {
+namespace {
+
+using Text = std::optional<std::string>;
+const char* AsC(const Text& text) { return text ? text->c_str() : nullptr; }
+const char* AsC(const std::string& text) { return text.c_str(); }
+template <typename Number>
+Number AsC(Number number) {
+  return number;
+}
+
+void RaiseIfBadCode(int rc) {
+  if (rc != PFS_OK) throw StatusError(Status(static_cast<Code>(rc), pfs_last_error()));
+}
+
+// A function of Python with these arguments that makes one call of C. The thread has its name first: the call may be the first that pfs hears of it.
+template <typename... Arguments, typename... Parameters>
+void Def(py::module_& m, const char* name, int (*call)(Parameters...)) {
+  m.def(name, [call](const Arguments&... arguments) {
+    NameThisThreadOnce();
+    RaiseIfBadCode(call(static_cast<Parameters>(AsC(arguments))...));
+  });
+}
+
+void RegisterVariable(const std::string& name, const Text& value, int type, int scope, const Text& minimum, const Text& maximum,
+                      const std::string& documentation) {
+  const pfs_variable_info_t info{name.c_str(), AsC(value),   static_cast<pfs_variable_type>(type), static_cast<pfs_variable_scope>(scope),
+                                 AsC(minimum), AsC(maximum), documentation.c_str()};
+  RaiseIfBadCode(pfs_register_variable(&info, 1));
+}
+
+void SetConnectAttrs(const std::vector<std::pair<std::string, Text>>& attributes) {
+  NameThisThreadOnce();
+  std::vector<pfs_connect_attr_t> all;
+  for (const auto& [name, value] : attributes) all.push_back({name.c_str(), AsC(value)});
+  RaiseIfBadCode(pfs_thread_set_connect_attrs(all.data(), static_cast<int>(all.size())));
+}
+
+// (locked, failed attempts, remaining attempts, days, since, until)
+void SetAccountLock(const std::string& user, const std::string& host, const std::optional<std::tuple<bool, int, int, int, int64_t, int64_t>>& lock) {
+  if (!lock) return RaiseIfBadCode(pfs_account_lock_set(user.c_str(), host.c_str(), nullptr));
+  const auto& [locked, failed, remaining, days, since, until] = *lock;
+  const pfs_account_lock_t given{locked ? 1 : 0, failed, remaining, days, since, until};
+  RaiseIfBadCode(pfs_account_lock_set(user.c_str(), host.c_str(), &given));
+}
+
+}  // namespace
+
+void BindProgram(py::module_& m) {
+  m.def("variable_register", RegisterVariable);
+  m.def("variable_set", [](const std::string& name, const Text& value, int source, const Text& path) {
+    NameThisThreadOnce();
+    RaiseIfBadCode(pfs_variable_set(name.c_str(), AsC(value), static_cast<pfs_variable_source>(source), AsC(path)));
+  });
+  Def<std::string, std::string, Text>(m, "variable_attribute", pfs_variable_set_attribute);
+  Def<std::string>(m, "variable_unregister", pfs_unregister_variable);
+  Def<std::string, Text>(m, "thread_variable_set", pfs_thread_set_variable);
+  Def<std::string>(m, "thread_variable_forget", pfs_thread_forget_variable);
+  m.def("user_variable_set", [](const std::string& name, const std::optional<py::bytes>& value) {
+    NameThisThreadOnce();
+    const std::string bytes = value ? std::string(*value) : std::string();
+    RaiseIfBadCode(pfs_thread_set_user_variable(name.c_str(), value ? bytes.data() : nullptr, bytes.size()));
+  });
+  Def<std::string>(m, "user_variable_forget", pfs_thread_forget_user_variable);
+
+  m.def("connect_attrs", SetConnectAttrs);
+  Def<std::string, Text, bool>(m, "host_seen", pfs_host_seen);
+  Def<std::string, int>(m, "host_error", pfs_host_error);
+  Def<std::string>(m, "host_forget", pfs_host_forget);
+  Def<std::string, std::string>(m, "login_failed", pfs_login_failed);
+  Def<std::string, std::string>(m, "login_succeeded", pfs_login_succeeded);
+  m.def("account_lock", SetAccountLock);
+
+  m.def("meter_register", [](const std::string& name, uint32_t frequency, bool enabled, const Text& description) {
+    pfs_key_t key = 0;
+    RaiseIfBadCode(pfs_register_meter(name.c_str(), frequency, enabled ? 1 : 0, AsC(description), &key));
+    return key;
+  });
+  m.def("meter_frequency", pfs_meter_frequency);
+  Def<std::string, std::string, int, bool, Text, Text>(m, "metric_register", pfs_register_metric);
+  m.def("logger_register", [](const std::string& name, int level, const Text& description) {
+    pfs_key_t key = 0;
+    RaiseIfBadCode(pfs_register_logger(name.c_str(), static_cast<pfs_log_level>(level), AsC(description), &key));
+    return key;
+  });
+  m.def("logger_level", [](pfs_key_t key) { return static_cast<int>(pfs_logger_level(key)); });
+  Def<std::string, Text, uint32_t>(m, "task_register", pfs_register_task);
+  Def<std::string>(m, "task_begin", pfs_task_begin);
+  Def<std::string, bool>(m, "task_end", pfs_task_end);
+  Def<std::string, std::string, std::string, Text>(m, "function_register", pfs_register_function);
+  Def<std::string, int>(m, "function_use", pfs_function_use);
+  m.def("row_unregister", [](int kind, const std::string& name) { RaiseIfBadCode(pfs_unregister_row(static_cast<pfs_row_kind>(kind), name.c_str())); });
+
+  m.def("log", [](int priority, const Text& code, const Text& subsystem, const py::bytes& message) {
+    NameThisThreadOnce();
+    const std::string_view bytes = message;
+    const int rc = pfs_log_bytes(static_cast<pfs_log_priority>(priority), AsC(code), AsC(subsystem), bytes.data(), bytes.size());
+    if (rc != PFS_E_FULL) RaiseIfBadCode(rc);  // a lost event is counted
+  });
+}
+
+}  // namespace perfschema::bindings

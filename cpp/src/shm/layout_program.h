@@ -1,0 +1,105 @@
+// shm/layout_program.h: what the program itself says: variables, attributes, meters, its log ... A part of layout.h, whose rules hold here.
+#pragma once
+
+#include "shm/cell.h"
+#include "shm/options.h"
+
+namespace perfschema {
+
+// ---- Facts: rows that the program gives ----------------------------------------------------------------------------------------
+
+// One row a kind. Facts of the same kind and owner are told apart by their first texts, as many as `key_texts` says.
+// X(identifier, key texts, upper and lower case are the same, belongs to a thread, there is some although pfs is off)
+#define PFS_FOR_EACH_FACT_KIND(X)          \
+  X(kVariable, 1, true, false, true)       \
+  X(kAttribute, 2, true, false, true)      \
+  X(kThreadVariable, 1, true, true, true)  \
+  X(kUserVariable, 1, false, true, false)  \
+  X(kConnectAttrs, 0, false, true, false)  \
+  X(kMeter, 1, false, false, false)        \
+  X(kMetric, 1, false, false, false)       \
+  X(kLogger, 1, false, false, false)       \
+  X(kTask, 1, false, false, false)         \
+  X(kFunction, 1, false, false, false)     \
+  X(kHostSeen, 1, false, false, true)      \
+  X(kFailedLogin, 1, false, false, false)  \
+  X(kAccountLock, 2, false, false, true)
+
+enum class FactKind : uint32_t {
+  kNone = 0,
+#define X(name, ...) name,
+  PFS_FOR_EACH_FACT_KIND(X)
+#undef X
+      kCount
+};
+struct FactKindFacts {
+  uint8_t key_texts;
+  bool folds_case, is_of_thread, is_kept_when_off;
+};
+inline constexpr FactKindFacts kFactKinds[] = {
+    {0, false, false, false},
+#define X(name, ...) {__VA_ARGS__},
+    PFS_FOR_EACH_FACT_KIND(X)
+#undef X
+};
+constexpr const FactKindFacts& FactsOf(FactKind kind) { return kFactKinds[static_cast<uint32_t>(kind)]; }
+
+// A fact: numbers and texts, encoded (shm/fact.h) into a chain of blocks. A new value is written in place, inside `seq`; blocks go back to
+// the free list inside it, too, so a reader that followed a chain which is another's by now sees that `seq` has changed.
+// Threads: changed under the cold lock, except `setting`: any thread, at one stroke.
+struct alignas(64) ShmFact {
+  HalfWord kind;   // FactKind; 0 = free slot
+  HalfWord seq;    // of all but `setting`; cell.h
+  HalfWord block;  // first of its chain; link of the free list while free
+  HalfWord bytes;  // in the chain
+  Word owner;      // THREAD_ID that it comes and goes with; 0 = the process
+  Word setting;    // what is read or changed without a lock: the level of a logger, the frequency of a meter ...
+  HalfWord hash, hash_next;  // as in ShmFile
+  HalfWord owner_next;       // next fact of threads of the same bucket
+};
+
+struct ShmFactBlock {
+  HalfWord next;  // in the chain, or in the free list
+  HalfWord unused;
+  Word words[15];
+};
+static_assert(sizeof(ShmFact) == 64 && sizeof(ShmFactBlock) == 128);
+inline constexpr uint64_t kFactBlockBytes = sizeof(ShmFactBlock::words);
+inline constexpr uint64_t kBlocksPerFact = 8;              // that there is room for on the average
+inline constexpr uint64_t kMostFactBytes = 2 * 1024 * 1024;  // more than the limit of any kind
+
+// ---- The error log -------------------------------------------------------------------------------------------------------------
+
+// A ring of units; an event takes as many as it needs, one behind the other. Places count from the start of the process and never go down:
+// unit 1 + place % kLogUnits holds what was written at `place`, if begin <= place < end. A writer that needs room moves `begin` before it stores
+// anything, and `end` when all is stored: what a reader copied is whole if `begin` has not passed it since.
+// First unit: place, LOGGED, THREAD_ID, sizes (see record/log.h), and then the texts.
+struct alignas(64) ShmLogUnit {
+  Word words[8];
+};
+inline constexpr uint64_t kLogUnits = 5 * 1024 * 1024 / sizeof(ShmLogUnit);
+
+// ---- Their part of the header --------------------------------------------------------------------------------------------------
+
+struct ShmProgram {
+  alignas(64) Word log_begin, log_end;  // places
+  Word log_written, log_expired;        // events
+  Word log_latest;                      // LOGGED of the youngest, 0 = none
+  Word longest_attrs;                   // bytes of the longest list of connection attributes, stored or not
+  uint8_t option_is_set[kOptionCount];  // 1 = PFS_OPTIONS or pfs_init() named it; constant
+};
+
+#define PFS_FOR_EACH_PROGRAM_ARRAY(X) \
+  X(kFacts, ShmFact)                  \
+  X(kFactBlocks, ShmFactBlock)        \
+  X(kErrorLog, ShmLogUnit)
+
+#define PFS_FOR_EACH_PROGRAM_LOSS(X)                                      \
+  X(kConnectAttrs, "Performance_schema_session_connect_attrs_lost")       \
+  X(kLogEvents, "Performance_schema_error_log_lost")                      \
+  X(kLoggers, "Performance_schema_logger_lost")                           \
+  X(kMeters, "Performance_schema_meter_lost")                             \
+  X(kMetrics, "Performance_schema_metric_lost")                           \
+  X(kProgramRows, "Performance_schema_program_rows_lost")
+
+}  // namespace perfschema

@@ -1,0 +1,45 @@
+// error_log.
+#include "record/log.h"
+#include "tables/tables.h"
+
+namespace perfschema {
+
+template <>
+struct EnumNames<LogPriority> {
+  static constexpr std::string_view kValues[] = {"System", "Error", "Warning", "Note"};
+};
+
+namespace {
+
+struct LogEvent {
+  Timestamp logged;
+  std::optional<uint64_t> thread_id;
+  LogPriority priority;
+  std::optional<Text<10>> code;
+  std::optional<Text<7>> subsystem;
+  PlainText data;
+};
+constexpr auto kColumns = columns(
+    col<&LogEvent::logged>("LOGGED", Unit::kNone, "When it was logged; one microsecond after the event before it if they came together."),
+    col<&LogEvent::thread_id>("THREAD_ID", Unit::kNone, "Thread that logged it; joins threads.THREAD_ID while it lives."),
+    col<&LogEvent::priority>("PRIO", Unit::kNone, "How important it is."),
+    col<&LogEvent::code>("ERROR_CODE", Unit::kNone, "Code of the message, such as MY-010000."),
+    col<&LogEvent::subsystem>("SUBSYSTEM", Unit::kNone, "Part of the program that logged it."),
+    col<&LogEvent::data>("DATA", Unit::kNone, "The message."));
+void Scan(const Snapshot& snapshot, RowSink<LogEvent> out) {
+  snapshot.ForEachLogEvent([&](const LogRow& row) {
+    out({{static_cast<int64_t>(row.logged)}, row.thread_id, static_cast<LogPriority>(row.priority), row.code, row.subsystem, row.data.view()});
+  });
+}
+
+}  // namespace
+
+constexpr TableDef tables::error_log{
+    .doc = "What the program logged last: 5 MiB of it; the oldest events go first.",
+    .key = {"LOGGED"},
+    .columns = kColumns,
+    .scan = scan<&Scan>,
+};
+static_assert(ok(tables::error_log));
+
+}  // namespace perfschema

@@ -1,0 +1,79 @@
+// tables/variable_rows.h: what the tables of variables share: options of pfs and variables of the program, one after the other.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "record/threads.h"
+#include "record/variables.h"
+#include "tables/tables.h"
+
+namespace perfschema {
+
+struct Variable {
+  Text<64> name;
+  std::optional<Text<1024>> value;  // global; of SESSION_ONLY what a session begins with
+  VariableScope scope;
+  VariableType type;
+  VariableSource source;
+  std::optional<Text<64>> minimum, maximum;
+  LongText documentation;
+  std::optional<Text<1024>> path;
+  std::optional<Timestamp> set_time;
+  std::optional<Char<32>> set_user;
+  std::optional<Char<255>> set_host;
+  bool has_global() const { return scope != VariableScope::kSessionOnly; }
+  bool has_session() const { return scope != VariableScope::kGlobal; }
+};
+
+// Readable also when pfs is off.
+template <typename Use>
+void ForEachVariable(const Snapshot& snapshot, Use use) {
+  for (uint32_t i = 0; i < kOptionCount; ++i) {
+    const auto id = static_cast<OptionId>(i);
+    const OptionFacts& option = kOptions[i];
+    const int64_t value = snapshot.ok() ? snapshot.option(id) : StartOptions().Get(id);
+    const bool is_set = snapshot.ok() ? snapshot.program().option_is_set[i] != 0 : StartOptions().is_set[i];
+    const bool is_switch = option.minimum == 0 && option.maximum == 1;
+    const auto number = [&](int64_t n) { return snapshot.Keep(std::to_string(n)); };
+    Variable variable{};
+    variable.name = option.name;
+    variable.value = is_switch ? Text<1024>(value != 0 ? "ON" : "OFF") : Text<1024>(number(value));
+    variable.type = is_switch ? VariableType::kBoolean : VariableType::kInteger;
+    variable.source = is_set ? VariableSource::kCommandLine : VariableSource::kCompiled;
+    if (!is_switch) {
+      variable.minimum = Text<64>(number(option.minimum));
+      variable.maximum = Text<64>(number(option.maximum));
+    }
+    variable.documentation = option.doc;
+    if (snapshot.ok()) variable.set_time = Timestamp{static_cast<int64_t>(snapshot.header().epoch_unix_micros)};
+    use(variable);
+  }
+  snapshot.ForEachFact(FactKind::kVariable, [&](const FactRow& row) {
+    Variable variable{};
+    variable.name = row.text(kVariableName);
+    variable.value = row.optional<Text<1024>>(kVariableValue);
+    // What another process says is a number of ours, or nothing.
+    const auto code = [&](VariableNumber i, uint32_t count) { return std::min<uint64_t>(row.number(i), count - 1); };
+    variable.scope = static_cast<VariableScope>(code(kVariableScope, kVariableScopeCount));
+    variable.type = static_cast<VariableType>(code(kVariableType, kVariableTypeCount));
+    variable.source = static_cast<VariableSource>(code(kVariableSource, kVariableSourceCount));
+    variable.minimum = row.optional<Text<64>>(kVariableMinimum);
+    variable.maximum = row.optional<Text<64>>(kVariableMaximum);
+    variable.documentation = row.text(kVariableDoc);
+    variable.path = row.optional<Text<1024>>(kVariablePath);
+    variable.set_time = Timestamp{static_cast<int64_t>(row.number(kVariableSetTime))};
+    variable.set_user = row.optional<Char<32>>(kVariableSetUser);
+    variable.set_host = row.optional<Char<255>>(kVariableSetHost);
+    use(variable);
+  });
+}
+
+// The thread that reads, as owner of facts; 0: it is none of the process whose tables are read.
+inline uint64_t ReaderOf(const Snapshot& snapshot) {
+  if (!snapshot.ok()) return OsIdOfThisThread();
+  const bool is_own = g_runtime.on && &snapshot.header() == g_runtime.header;
+  return is_own && t_locals.state != nullptr ? t_locals.state->thread_id : 0;
+}
+
+}  // namespace perfschema
