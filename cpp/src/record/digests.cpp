@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/digest.h"
+#include "base/text_rules.h"
 
 namespace perfschema {
 namespace {
@@ -25,6 +26,9 @@ char* TokensOf(ShmDigest& digest) { return reinterpret_cast<char*>(&digest + 1);
 char* SampleOf(ShmDigest& digest) {
   return TokensOf(digest) + RoomForText(static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_digest_length)));
 }
+
+// Made at start, constant after. Never destroyed: threads may outlive main().
+const Normaliser* normaliser = nullptr;
 
 constexpr bool IsLive(uint32_t life) { return (life & 1) != 0; }
 
@@ -122,8 +126,13 @@ bool StartDigests() {
   void* memory = mmap(nullptr, bucket_count * sizeof *buckets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   buckets = static_cast<HalfWord*>(memory);
-  return true;
+  const Options& options = StartOptionsLocked();
+  auto* const made = new Normaliser;
+  normaliser = made;
+  return Normaliser::Make(options.Get(TextOptionId::digest_normalizer), options.Get(TextOptionId::digest_rules), made).ok();
 }
+
+size_t TokensForDigest(std::string_view text, std::span<uint8_t> out) { return normaliser->Tokens(text, out); }
 
 void CountDigest(ThreadState& thread, std::string_view schema, std::span<const uint8_t> tokens, uint64_t key, std::string_view sql,
                  const StatementNumbers& numbers, uint64_t now_micros) {

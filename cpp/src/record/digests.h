@@ -11,6 +11,9 @@ namespace perfschema {
 // Private tables. Under the cold lock, once.
 bool StartDigests();
 
+// The tokens of a text, by the normaliser that the options name (performance_schema_digest_normalizer). Inside a probe.
+size_t TokensForDigest(std::string_view text, std::span<uint8_t> out);
+
 // A statement that ends: its digest is found, or made where it is the first of its kind, and counts it. `sql`: the text as it was kept.
 // Threads: the calling thread's, inside a probe. Preserves errno.
 void CountDigest(ThreadState& thread, std::string_view schema, std::span<const uint8_t> tokens, uint64_t key, std::string_view sql,

@@ -210,7 +210,7 @@ void SetStatementText(Statement& statement, std::string_view text) {
   statement.digest_bytes = 0;
   if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) {
     uint8_t* const tokens = DigestRoom(thread, statement.level);
-    statement.digest_bytes = static_cast<uint32_t>(DigestTokens(text, {tokens, DigestLimit()}));
+    statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, {tokens, DigestLimit()}));
     statement.digest_key = DigestKey({tokens, statement.digest_bytes});
   }
   ShowText(statement);

@@ -23,6 +23,9 @@ bool IsOption(std::string_view name) {
   for (const OptionFacts& option : kOptions) {
     if (EqualsIgnoringCase(option.name, name)) return true;
   }
+  for (const TextOptionFacts& option : kTextOptions) {
+    if (EqualsIgnoringCase(option.name, name)) return true;
+  }
   return false;
 }
 

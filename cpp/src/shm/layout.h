@@ -178,6 +178,7 @@ struct ShmHeader {
   uint64_t epoch_unix_micros;  // wall clock at the epoch of all timers
   TimerScale timers[kTimerCount];
   uint64_t options[kOptionCount];  // int64_t values as they are in force
+  char text_options[kTextOptionCount][kTextOptionBytes];  // zero padded
   uint64_t record_bytes[kEventKinds];  // from one record to the next
   ShmArray arrays[kArrayCount];
   uint8_t status_reason[256];  // why pfs is not fully on; empty = it is

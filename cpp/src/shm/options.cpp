@@ -1,10 +1,12 @@
 #include "shm/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <string>
 
 #include "base/like.h"
+#include "base/text_rules.h"
 #include "base/consumers.h"
 
 namespace perfschema {
@@ -19,6 +21,12 @@ constinit const OptionFacts kOptions[kOptionCount] = {  // constinit: objects wi
 #define X(name, initial, minimum, maximum, autosize, doc) \
   {SqlName(#name, "performance_schema_" #name), initial, minimum, maximum, autosize, doc},
     PFS_FOR_EACH_OPTION(X)
+#undef X
+};
+
+constinit const TextOptionFacts kTextOptions[kTextOptionCount] = {
+#define X(name, initial, doc) {"performance_schema_" #name, initial, doc},
+    PFS_FOR_EACH_TEXT_OPTION(X)
 #undef X
 };
 
@@ -56,7 +64,8 @@ size_t Likeness(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Options::Options() : presets{}, preset_count(0), is_set{} {
+Options::Options() : presets{}, preset_count(0), texts{}, is_set{} {
+  for (uint32_t i = 0; i < kTextOptionCount; ++i) kTextOptions[i].initial.copy(texts[i], kTextOptionBytes - 1);
   for (uint32_t i = 0; i < kOptionCount; ++i) values[i] = kOptions[i].initial;
 }
 
@@ -92,6 +101,18 @@ Status Options::Set(std::string_view name, std::string_view value) {
     preset.is_consumer = is_consumer;
     preset.enabled = on == 1;
     preset.timed = on == 1 && !counted;
+    return {};
+  }
+  for (uint32_t i = 0; i < kTextOptionCount; ++i) {
+    if (!EqualsIgnoringCase(name, kTextOptions[i].name)) continue;
+    Normaliser checked;
+    const bool is_name = i == static_cast<uint32_t>(TextOptionId::digest_normalizer);
+    if (Status bad = Normaliser::Make(is_name ? value : "regex", is_name ? "" : value, &checked); !bad.ok()) {
+      return Status(Code::kInvalidArgument, std::string(name) + ": " + bad.message());
+    }
+    if (value.size() >= kTextOptionBytes) return BadValue(name, value, "a text of at most 1023 bytes");
+    std::fill_n(texts[i], kTextOptionBytes, '\0');
+    value.copy(texts[i], value.size());
     return {};
   }
   std::string_view nearest;

@@ -63,6 +63,24 @@ namespace perfschema {
   X(setup_actors_size, -1, -1, 65536, 1024, "Rows of setup_actors.")                                                 \
   X(setup_objects_size, -1, -1, 65536, 1024, "Rows of setup_objects.")
 
+// Options that are texts. X(identifier, default, one sentence)
+#define PFS_FOR_EACH_TEXT_OPTION(X)                                                                                                 \
+  X(digest_normalizer, "sql", "What makes statements of one digest: sql, identity (equal texts), or regex (performance_schema_digest_rules).") \
+  X(digest_rules, "", "Rules for digests: 'pattern -> replacement', separated by ';'.")
+
+enum class TextOptionId : uint32_t {
+#define X(name, ...) name,
+  PFS_FOR_EACH_TEXT_OPTION(X)
+#undef X
+      kCount
+};
+inline constexpr uint32_t kTextOptionCount = static_cast<uint32_t>(TextOptionId::kCount);
+inline constexpr size_t kTextOptionBytes = 1024;
+struct TextOptionFacts {
+  std::string_view name, initial, doc;
+};
+extern const TextOptionFacts kTextOptions[kTextOptionCount];
+
 enum class OptionId : uint32_t {
 #define X(name, ...) name,
   PFS_FOR_EACH_OPTION(X)
@@ -93,6 +111,7 @@ struct Options {
   int64_t values[kOptionCount];
   Preset presets[kMaxPresets];
   uint32_t preset_count;
+  char texts[kTextOptionCount][kTextOptionBytes];  // zero padded
   bool is_set[kOptionCount];  // named, whatever the value
 
   Options();
@@ -100,6 +119,7 @@ struct Options {
     const auto index = static_cast<uint32_t>(id);
     return values[index] == -1 ? kOptions[index].autosize : values[index];
   }
+  std::string_view Get(TextOptionId id) const { return texts[static_cast<uint32_t>(id)]; }
   // "name=value,name=value". Applies every good entry; the first bad one is told.
   Status Parse(std::string_view text);
   // One entry. Nothing changes unless it is good.

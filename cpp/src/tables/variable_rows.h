@@ -49,6 +49,17 @@ void ForEachVariable(const Snapshot& snapshot, Use use) {
     if (snapshot.ok()) variable.set_time = Timestamp{static_cast<int64_t>(snapshot.header().epoch_unix_micros)};
     use(variable);
   }
+  for (uint32_t i = 0; i < kTextOptionCount; ++i) {
+    const char* const text = snapshot.ok() ? snapshot.header().text_options[i] : StartOptions().texts[i];
+    Variable variable{};
+    variable.name = kTextOptions[i].name;
+    variable.value = Text<1024>(snapshot.Keep({text, strnlen(text, kTextOptionBytes)}));
+    variable.type = VariableType::kString;
+    variable.source = variable.value->view() == kTextOptions[i].initial ? VariableSource::kCompiled : VariableSource::kCommandLine;
+    variable.documentation = kTextOptions[i].doc;
+    if (snapshot.ok()) variable.set_time = Timestamp{static_cast<int64_t>(snapshot.header().epoch_unix_micros)};
+    use(variable);
+  }
   snapshot.ForEachFact(FactKind::kVariable, [&](const FactRow& row) {
     Variable variable{};
     variable.name = row.text(kVariableName);
