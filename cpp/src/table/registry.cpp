@@ -122,7 +122,7 @@ Status NotAllowed(const TableFacts& table, const char* operation) {
 }
 
 Snapshot::Quiesce QuiesceFor(const SegmentView& view) {
-  const SegmentView own = g_runtime.on ? OwnSegmentState().view() : SegmentView();
+  const SegmentView own = __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE) ? OwnSegmentState().view() : SegmentView();
   if (!view.ok() || !own.ok() || &view.header() != &own.header()) return {};
   return [](const std::function<void()>& run) {
     const ColdLock lock;

@@ -83,7 +83,7 @@ void ForEachVariable(const Snapshot& snapshot, Use use) {
 // The thread that reads, as owner of facts; 0: it is none of the process whose tables are read.
 inline uint64_t ReaderOf(const Snapshot& snapshot) {
   if (!snapshot.ok()) return OsIdOfThisThread();
-  const bool is_own = g_runtime.on && &snapshot.header() == g_runtime.header;
+  const bool is_own = __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE) && &snapshot.header() == g_runtime.header;
   return is_own && t_locals.state != nullptr ? t_locals.state->thread_id : 0;
 }
 
