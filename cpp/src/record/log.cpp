@@ -106,7 +106,7 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
   code = CutText(code, kLogCodeBytes);
   subsystem = CutText(subsystem, kLogSubsystemBytes);
   data = CutText(data, kLogDataBytes);
-  ShmProgram& program = g_runtime.header->program;
+  ShmTold& program = g_runtime.header->program;
   bool is_written = false;
   if (const Turn turn; turn) {
     const uint64_t place = program.log_end.load(kRelaxed);
@@ -139,7 +139,7 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
 }
 
 void ForgetLogInChild() {
-  ShmProgram& program = g_runtime.header->program;
+  ShmTold& program = g_runtime.header->program;
   for (Word* word : {&program.log_begin, &program.log_end, &program.log_written, &program.log_expired, &program.log_latest}) word->store(0, kRelaxed);
   // Whoever wrote in the parent is not here, except a thread that forks in a handler which interrupted it: it goes on.
   if (!t_writes) is_taken.store(0, kRelaxed);

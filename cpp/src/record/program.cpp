@@ -93,7 +93,7 @@ Status SetConnectAttributes(std::span<const ConnectAttribute> attributes) {
   uint64_t total = 0;
   for (const ConnectAttribute& one : attributes) total += size_of(one);
   return WithFacts(FactKind::kConnectAttrs, [&] {
-    ShmProgram& program = g_runtime.header->program;
+    ShmTold& program = g_runtime.header->program;
     const auto room = static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::session_connect_attrs_size));
     if (total > program.longest_attrs.load(kRelaxed)) program.longest_attrs.store(total, kRelaxed);
     size_t kept = attributes.size();

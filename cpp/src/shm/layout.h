@@ -201,7 +201,7 @@ struct ShmHeader {
   alignas(64) Word losses[static_cast<size_t>(Loss::kCount)];
   Word next_thread_id;      // THREAD_IDs given so far
   Word names_free[16], names_free_count[16];  // ShmNameGranule free lists by size: first << 32 | last, and their lengths
-  ShmProgram program;
+  ShmTold program;
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ inline constexpr uint64_t kLogUnits = 5 * 1024 * 1024 / sizeof(ShmLogUnit);
 
 // ---- Their part of the header --------------------------------------------------------------------------------------------------
 
-struct ShmProgram {
+struct ShmTold {
   alignas(64) Word log_begin, log_end;  // places
   Word log_written, log_expired;        // events
   Word log_latest;                      // LOGGED of the youngest, 0 = none

@@ -89,7 +89,7 @@ class Snapshot {
   void ForEachFact(FactKind kind, const std::function<void(const FactRow&)>& use) const;
   void ForEachLogEvent(const std::function<void(const LogRow&)>& use) const;  // oldest first
   // REQUIRES: ok().
-  const ShmProgram& program() const { return header().program; }
+  const ShmTold& program() const { return header().program; }
 
   // Copies a text so that it lives as long as this Snapshot.
   std::string_view Keep(std::string_view text) const;
