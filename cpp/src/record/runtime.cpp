@@ -13,6 +13,7 @@
 #include "record/cells.h"
 #include "record/data_locks.h"
 #include "record/digests.h"
+#include "record/errors.h"
 #include "record/facts.h"
 #include "record/files.h"
 #include "record/log.h"
@@ -242,7 +243,7 @@ void Start() {
   StartClocks(header);
   StartConsumers(header);
   if (!StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartFacts() || !StartSources() ||
-      !StartDigests() || !StartSetup()) {
+      !StartDigests() || !StartSetup() || !StartErrors()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;
