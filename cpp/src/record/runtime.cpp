@@ -218,9 +218,7 @@ void RemoveAtExit() {
   if (keep == nullptr || std::strcmp(keep, "1") != 0) g_runtime.segment.Remove();
 }
 
-void Start() {
-  g_runtime.on = false;
-  phase.store(Phase::kStarted, kRelease);
+void StartNow() {
   if (options.Get(OptionId::performance_schema) == 0) {
     status_reason = "performance_schema is OFF";
     return;
@@ -253,6 +251,11 @@ void Start() {
   __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with AttachSegment
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
   std::atexit(RemoveAtExit);
+}
+
+void Start() {
+  StartNow();
+  phase.store(Phase::kStarted, kRelease);  // last: threads that come meanwhile wait for the lock, none takes pfs for off
 }
 
 }  // namespace
