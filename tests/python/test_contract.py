@@ -18,10 +18,10 @@ import pytest
 
 import pfs
 from pfs import _core
+from tests.python._programs import nested
 from tests.python._programs.counted import register, status
 from tests.python._programs.driver import Cond, Mutex, OwnLock, Rwlock, Worker, every, key_of, raises, rows, settings
 from tests.python._programs.fresh_process import fresh_process
-from tests.python._programs import nested
 from tests.python._programs.nested import PROGRESS, Call, Statement, Transaction, prepare, stage
 from tests.python._programs.sockets import pair
 from tests.python._programs.tables import FETCH, INSERT, Engine, MetadataLock, Table, idle
