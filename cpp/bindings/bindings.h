@@ -56,6 +56,7 @@ std::string ShortName(NameFamily family, const std::string& name);
 
 void BindConditions(py::module_& m);
 void BindDigest(py::module_& m);
+void BindErrors(py::module_& m);
 void BindFiles(py::module_& m);
 void BindLocks(py::module_& m);
 void BindProgram(py::module_& m);

@@ -24,6 +24,7 @@ PYBIND11_MODULE(_core, m) {
   BindRWLocks(m);
   BindQueues(m);
   BindWaits(m);
+  BindErrors(m);
   BindFiles(m);
   BindSockets(m);
   BindProgram(m);

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
+    from pfs.counted import StatusVariable, handled, raised, register_status
     from pfs.error_log import LoggingHandler, log, logging_handler
     from pfs.locks import Barrier, BoundedSemaphore, Event, Semaphore
     from pfs.program import (
@@ -159,6 +160,10 @@ __all__ = [
     "log",
     "logging_handler",
     "LoggingHandler",
+    "raised",
+    "handled",
+    "register_status",
+    "StatusVariable",
     # Building C and C++ programs
     "get_include",
     "get_library_dir",
@@ -202,6 +207,7 @@ _LATER = {
         "set_connect_attrs",
         "set_user_variable",
     ),
+    "pfs.counted": ("StatusVariable", "handled", "raised", "register_status"),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
     "pfs.sockets": ("create_connection", "create_server", "socket", "socketpair"),

@@ -11,6 +11,7 @@
 #include <string.h>
 
 static pfs_key_t key_data = 7, key_lock = 7, key_thread = 7;
+static pfs_key_t key_status = 7;
 static pfs_thread_info_t threads[] = {{&key_thread, "worker", PFS_USER, NULL}};
 static pfs_file_info_t files[] = {{&key_data, "data", 0, "Input."}};
 static pfs_mutex_info_t mutexes[] = {{&key_lock, "LOCK", 0, NULL}};
@@ -49,6 +50,11 @@ int main(void) {
   ok = ok && pfs_thread_create(key_thread, &thread, NULL, start, &origin) == 0 && pthread_join(thread, &result) == 0 && result == &origin;
   ok = ok && pfs_thread_attach(0) == PFS_OK && pfs_thread_detach() == PFS_OK && pfs_thread_delete(0) == PFS_OK && pfs_thread_current() == 0;
   pfs_thread_set_info("info", 4);
+  ok = ok && pfs_register_error(1, NULL, "bad", PFS_GLOBAL) == PFS_OK && pfs_error_number("x") == 0;
+  pfs_error_raised(1);
+  pfs_error_handled(1);
+  ok = ok && pfs_register_status("Status", NULL, &key_status) == PFS_OK && key_status == 0;
+  pfs_status_add(key_status, 1);
   fd = pfs_open(key(), "/dev/zero", O_RDONLY);
   ok = ok && fd >= 0 && evaluated == 1 && pfs_file_bind(key(), fd, "zero") == PFS_OK && evaluated == 2;
   pfs_file_unbind(fd);

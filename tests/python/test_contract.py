@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ import pytest
 
 import pfs
 from pfs import _core
+from tests.python._programs import nested
+from tests.python._programs.counted import register, status
 from tests.python._programs.driver import Cond, Mutex, OwnLock, Rwlock, Worker, every, key_of, raises, rows, settings
 from tests.python._programs.fresh_process import fresh_process
-from tests.python._programs import nested
 from tests.python._programs.nested import PROGRESS, Call, Statement, Transaction, prepare, stage
 from tests.python._programs.sockets import pair
 from tests.python._programs.tables import FETCH, INSERT, Engine, MetadataLock, Table, idle
@@ -132,6 +134,10 @@ def load() -> None:
     prepared = prepare("SELECT ?")
     Statement("contract/query", "SELECT 1", "shop").add("ROWS_SENT", 3).executes(prepared).end()
     program()
+    with suppress(KeyError), pfs.raised(handled=True):
+        raise KeyError
+    register(1062, "ER_DUP_ENTRY", "23000")
+    status("Contract_count", 3)
 
 
 def check_frame(table: str) -> int:
@@ -303,7 +309,10 @@ def test_operations_do_what_they_say_or_are_refused(table: str) -> None:
     pfs.truncate(table)
     after = every(table)
     if table == "global_status":
-        assert after == before
+        assert after == [{**row, "VARIABLE_VALUE": "0"} if row["VARIABLE_NAME"] == "Contract_count" else row for row in before]
+        assert {"VARIABLE_NAME": "Contract_count", "VARIABLE_VALUE": "3"} in before
+    elif table.startswith("status_by_"):
+        assert after == [{**row, "VARIABLE_VALUE": "0"} for row in before]
     elif table in ("accounts", "users", "hosts"):
         assert after == [{**row, "TOTAL_CONNECTIONS": row["CURRENT_CONNECTIONS"]} for row in before if row["CURRENT_CONNECTIONS"]]
     elif table == "events_statements_summary_by_digest":

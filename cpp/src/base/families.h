@@ -6,17 +6,18 @@
 
 namespace perfschema {
 
-// What an event of an instrument is, and so the shape of its statistics (shm/shapes.h). The first four are recorded as well.
-enum class Kind : uint8_t { kWait = 0, kStage, kStatement, kTransaction, kCount, kNone = kCount };
+// What is counted, and so the shape of its statistics (shm/shapes.h). The first four are events, which are recorded as well.
+enum class Kind : uint8_t { kWait = 0, kStage, kStatement, kTransaction, kError, kStatus, kCount, kNone = kCount };
 inline constexpr uint32_t kKindCount = static_cast<uint32_t>(Kind::kCount);
 inline constexpr uint32_t kEventKinds = 4;
 
-// One row a family (schema/instruments.json). Order = order in setup_instruments.
+// One row a family (schema/instruments.json). Order = order in setup_instruments. Of kErrorNumber are the registered errors, of kStatus the
+// registered status variables: they have columns in all rows as instruments have, and are none.
 enum class Family : uint8_t {
   kNone = 0, kMutex, kRwlock, kPrlock, kSxlock, kCond, kFile, kTableIo, kTableLock, kStage, kStatement, kTransaction, kSocket, kIdle, kMetadata,
-  kThread
+  kError, kThread, kErrorNumber, kStatus
 };
-inline constexpr int kFamilyCount = 16;
+inline constexpr int kFamilyCount = 19;
 
 // What one TRUNCATE empties together (SEMANTICS F8-F11). Two reset domains each: live objects, and what classes keep.
 enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLock, kCount };
@@ -24,10 +25,12 @@ enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLoc
 struct FamilyFacts {
   std::string_view prefix;       // of the full name, without the last '/'; of a single instrument the full name
   std::string_view object_type;  // OBJECT_TYPE of its events; empty = NULL, or the object says
-  Kind kind;                     // of its events; kNone: it has none, and no row in setup_instruments
+  Kind kind;                     // of what is counted; kNone: nothing is, and it has no row in setup_instruments
   bool is_single;                // one instrument, made at start
   uint8_t lanes;                 // statistics that an object of it has, one for each kind of operation
   ResetGroup group;
+  bool is_timed = true;       // false: TIMED is NULL (SEMANTICS C2)
+  bool is_instrument = true;  // has a row in setup_instruments, if it has a kind
 };
 inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
     {"", "", Kind::kNone, false, 0, ResetGroup::kSync},
@@ -45,7 +48,10 @@ inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
     {"wait/io/socket", "SOCKET", Kind::kWait, false, 3, ResetGroup::kSocket},
     {"idle", "", Kind::kWait, true, 1, ResetGroup::kSync},
     {"wait/lock/metadata/sql/mdl", "", Kind::kWait, true, 1, ResetGroup::kSync},
+    {"error", "", Kind::kError, true, 0, ResetGroup::kSync, false},
     {"thread", "", Kind::kNone, false, 0, ResetGroup::kSync},
+    {"", "", Kind::kError, false, 0, ResetGroup::kSync, false, false},
+    {"", "", Kind::kStatus, false, 0, ResetGroup::kSync, false, false},
 };
 constexpr const FamilyFacts& FactsOf(Family family) { return kFamilies[static_cast<int>(family)]; }
 inline constexpr uint32_t kMostLanes = 10;

@@ -1,5 +1,10 @@
 #include "record/classes.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "shm/shapes.h"
+
 namespace perfschema {
 namespace {
 
@@ -28,6 +33,19 @@ uint32_t FindClass(Family family, std::string_view full_name) {
     if (entry.family == static_cast<uint32_t>(family) && NameOf(entry) == full_name) return static_cast<uint32_t>(i);
   }
   return 0;
+}
+
+ShmClass* NewClass(Family family, std::string_view name, std::string_view documentation) {
+  const int64_t index = g_runtime.segment.TakeFresh(ArrayId::kClasses, ColumnsOf(FactsOf(family).kind));
+  if (index < 0) return nullptr;
+  ShmClass& entry = g_runtime.classes[index];
+  entry.index = static_cast<uint32_t>(index);
+  entry.family = static_cast<uint32_t>(family);
+  entry.name_bytes = static_cast<uint32_t>(std::min(name.size(), sizeof entry.name));
+  std::memcpy(entry.name, name.data(), entry.name_bytes);
+  entry.documentation_bytes = static_cast<uint32_t>(std::min(documentation.size(), sizeof entry.documentation));
+  if (!documentation.empty()) std::memcpy(entry.documentation, documentation.data(), entry.documentation_bytes);
+  return &entry;
 }
 
 uint32_t TakeKey(Family family, uint32_t class_index) {

@@ -13,6 +13,7 @@
 #include "record/cells.h"
 #include "record/data_locks.h"
 #include "record/digests.h"
+#include "record/errors.h"
 #include "record/facts.h"
 #include "record/files.h"
 #include "record/log.h"
@@ -217,9 +218,7 @@ void RemoveAtExit() {
   if (keep == nullptr || std::strcmp(keep, "1") != 0) g_runtime.segment.Remove();
 }
 
-void Start() {
-  g_runtime.on = false;
-  phase.store(Phase::kStarted, kRelease);
+void StartNow() {
   if (options.Get(OptionId::performance_schema) == 0) {
     status_reason = "performance_schema is OFF";
     return;
@@ -242,7 +241,7 @@ void Start() {
   StartClocks(header);
   StartConsumers(header);
   if (!StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartFacts() || !StartSources() ||
-      !StartDigests() || !StartSetup()) {
+      !StartDigests() || !StartSetup() || !StartErrors()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;
@@ -252,6 +251,11 @@ void Start() {
   __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with AttachSegment
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
   std::atexit(RemoveAtExit);
+}
+
+void Start() {
+  StartNow();
+  phase.store(Phase::kStarted, kRelease);  // last: threads that come meanwhile wait for the lock, none takes pfs for off
 }
 
 }  // namespace

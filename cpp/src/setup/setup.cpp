@@ -114,32 +114,26 @@ void ApplyPresets(ShmClass& entry, std::string_view full_name, const Options& op
     if (preset.is_consumer || pattern.size() < best || !Like(full_name, pattern, '?')) continue;
     best = pattern.size();
     entry.enabled.store(preset.enabled ? 1 : 0, kRelaxed);
-    if (entry.family != static_cast<uint32_t>(Family::kThread)) entry.timed.store(preset.timed ? 1 : 0, kRelaxed);
+    const auto family = static_cast<Family>(entry.family);
+    if (family != Family::kThread && FactsOf(family).is_timed) entry.timed.store(preset.timed ? 1 : 0, kRelaxed);
   }
 }
 
 // A new instrument. 0: no room.
 uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, uint32_t volatility, std::string_view documentation,
                    const Options& options) {
-  const int64_t index = g_runtime.segment.TakeFresh(ArrayId::kClasses, ColumnsOf(FactsOf(family).kind));
-  if (index < 0) return 0;
-  ShmClass& entry = g_runtime.classes[index];
-  entry.index = static_cast<uint32_t>(index);
-  entry.family = static_cast<uint32_t>(family);
-  if (!MakeClassCells(entry)) return 0;
+  ShmClass* const made = NewClass(family, full_name, documentation);
+  if (made == nullptr || !MakeClassCells(*made)) return 0;
+  ShmClass& entry = *made;
   entry.properties = ((flags & kRegisterSingleton) != 0 ? kPropertySingleton : 0) | ((flags & kRegisterProgress) != 0 ? kPropertyProgress : 0) |
                      ((flags & kRegisterUser) != 0 ? kPropertyUser : 0) | ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0);
   entry.volatility = std::min(volatility, 8u);
-  entry.name_bytes = static_cast<uint32_t>(full_name.size());
-  std::memcpy(entry.name, full_name.data(), full_name.size());
-  entry.documentation_bytes = static_cast<uint32_t>(std::min(documentation.size(), sizeof entry.documentation));
-  if (!documentation.empty()) std::memcpy(entry.documentation, documentation.data(), entry.documentation_bytes);
   entry.enabled.store((flags & kRegisterDisabled) != 0 ? 0 : 1, kRelaxed);
-  const bool is_untimed = family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0;
+  const bool is_untimed = !FactsOf(family).is_timed || (family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0);
   entry.timed.store(is_untimed ? 0 : 1, kRelaxed);
   ApplyPresets(entry, full_name, options);
   RefreshClass(entry);
-  entry.key = TakeKey(family, static_cast<uint32_t>(index));
+  entry.key = TakeKey(family, entry.index);
   entry.ready.store(1, kRelease);  // last: pairs with Snapshot::classes
   return entry.key;
 }

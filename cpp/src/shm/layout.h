@@ -149,6 +149,7 @@ struct ShmEpochs {
   X(kThreadStatistics, "Performance_schema_thread_statistics_lost")   \
   X(kNames, "Performance_schema_names_lost")                          \
   X(kSources, "Performance_schema_source_locations_lost")             \
+  X(kStatusVariables, "Performance_schema_status_variables_lost")     \
   X(kTornRows, "Performance_schema_rows_skipped")                     \
   PFS_FOR_EACH_PROGRAM_LOSS(X)
 
@@ -339,7 +340,7 @@ struct alignas(64) ShmMetadataLock {
   HalfWord name, name_version;
 };
 
-// An instrument. Constant after `ready` is set, except setup words and statistics.
+// An instrument; a registered error or status variable. Constant after `ready` is set, except setup words and statistics.
 struct alignas(64) ShmClass {
   HalfWord ready;  // release store by registration
   HalfWord flags;  // computed from setup: mutexes point to this word, other objects have copies, events without an object use it
@@ -356,9 +357,12 @@ struct alignas(64) ShmClass {
   HalfWord fold_seq;  // odd while statistics of a dying object move here; readers of totals retry
   HalfWord dead;      // first of its cells, one a lane, with what dead objects left: kColdOwner's
   ShmCellList lanes[kMostLanes];  // events without an object, by thread
+  int32_t error_number;  // of a registered error, whose name is `name`
+  uint8_t sqlstate[8];   // 5 bytes
 };
+static_assert(sizeof(ShmClass) == 512);
 
-inline constexpr uint32_t kPropertySingleton = 1, kPropertyProgress = 2, kPropertyUser = 4, kPropertyMutable = 16;
+inline constexpr uint32_t kPropertySingleton = 1, kPropertyProgress = 2, kPropertyUser = 4, kPropertyGlobal = 8, kPropertyMutable = 16;
 inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"};
 
 // ---- Threads -------------------------------------------------------------------------------------------------------------------

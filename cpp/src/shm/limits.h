@@ -24,6 +24,8 @@ constexpr FamilyLimits LimitsOf(Family family) {
     case Family::kStage: return {OptionId::max_stage_classes, Loss::kStageClasses, OptionId::kCount, Loss::kCount};  // no objects
     case Family::kStatement: return {OptionId::max_statement_classes, Loss::kStatementClasses, OptionId::kCount, Loss::kCount};
     case Family::kThread: return {OptionId::max_thread_classes, Loss::kThreadClasses, OptionId::max_thread_instances, Loss::kThreadInstances};
+    case Family::kErrorNumber: return {OptionId::error_size, Loss::kCount, OptionId::kCount, Loss::kCount};  // there is a row for all others
+    case Family::kStatus: return {OptionId::max_status_variables, Loss::kStatusVariables, OptionId::kCount, Loss::kCount};
     default: return {OptionId::max_mutex_classes, Loss::kMutexClasses, OptionId::max_mutex_instances, Loss::kMutexInstances};
   }
 }

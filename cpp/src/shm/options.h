@@ -21,6 +21,7 @@ namespace perfschema {
   X(hosts_size, -1, -1, 16384, 1024, "Rows of hosts.")                                                               \
   X(users_size, -1, -1, 16384, 1024, "Rows of users.")                                                               \
   X(digests_size, -1, -1, 1048576, 10000, "Rows of events_statements_summary_by_digest, the one for all others included.") \
+  X(error_size, -1, -1, 1048576, 1024, "Rows of errors, the one for all others included; at most 32768 are used.")   \
   X(events_stages_history_size, -1, -1, 1024, 10, "Rows per thread of events_stages_history.")                       \
   X(events_stages_history_long_size, -1, -1, 1048576, 10000, "Rows of events_stages_history_long.")                  \
   X(events_statements_history_size, -1, -1, 1024, 10, "Rows per thread of events_statements_history.")               \
@@ -54,6 +55,7 @@ namespace perfschema {
   X(max_stage_classes, 175, 0, 1024, 175, "Stage instruments.")                                                      \
   X(max_statement_classes, 256, 0, 256, 256, "Statement instruments.")                                               \
   X(max_statement_stack, 10, 1, 256, 10, "Nested statements of a thread that are recorded.")                         \
+  X(max_status_variables, 256, 0, 1024, 256, "Status variables of the program's own.")                                \
   X(max_table_handles, -1, -1, 1048576, 65536, "Open tables at one time.")                                           \
   X(max_table_instances, -1, -1, 1048576, 16384, "Known tables at one time.")                                        \
   X(max_table_lock_stat, -1, -1, 1048576, 16384, "Tables with statistics of their locks.")                           \
@@ -88,6 +90,9 @@ enum class OptionId : uint32_t {
       kCount
 };
 inline constexpr uint32_t kOptionCount = static_cast<uint32_t>(OptionId::kCount);
+
+// An instrument's number has 16 bits in records of events: errors leave room for all others.
+inline constexpr uint64_t kMostErrors = 32768;
 
 struct OptionFacts {
   std::string_view name;  // SQL name

@@ -48,6 +48,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
   uint64_t classes = 1;  // and the single instruments
   for (const FamilyFacts& facts : kFamilies) classes += facts.is_single ? ColumnsOf(facts.kind) : 0;
   classes += get(OptionId::max_stage_classes) + get(OptionId::max_statement_classes) * ColumnsOf(Kind::kStatement);
+  classes += std::min(get(OptionId::error_size), kMostErrors) + get(OptionId::max_status_variables);
   for (const OptionId option : {OptionId::max_mutex_classes, OptionId::max_rwlock_classes, OptionId::max_cond_classes, OptionId::max_file_classes,
                                 OptionId::max_socket_classes, OptionId::max_thread_classes}) {
     classes += get(option);

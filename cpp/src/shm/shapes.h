@@ -33,6 +33,8 @@ inline constexpr uint32_t kControlledMemoryWord = 4, kTotalMemoryWord = 5, kCoun
 inline constexpr uint32_t kFirstSeenWord = kSecondaryWord + 1, kInnerWord = 28, kLastSeenWord = 32;
 // A transaction: those that may write, and those that may not.
 inline constexpr uint32_t kReadWriteWord = 0, kReadOnlyWord = 6;
+// An error: how often, and when (seconds of the wall clock).
+inline constexpr uint32_t kRaisedWord = 0, kHandledWord = 1, kFirstErrorWord = 2, kLastErrorWord = 3;
 
 namespace shapes {
 constexpr void PutStat(Shape* shape, uint32_t at) {
@@ -66,9 +68,22 @@ constexpr Shape Transactions() {
   PutStat(&shape, kReadOnlyWord);
   return shape;
 }
+constexpr Shape Errors() {
+  Shape shape{1, {}};
+  shape.rules[kRaisedWord] = shape.rules[kHandledWord] = Rule::kSum;
+  shape.rules[kFirstErrorWord] = Rule::kFirst;
+  shape.rules[kLastErrorWord] = Rule::kMax;
+  return shape;
+}
+constexpr Shape StatusValues() {
+  Shape shape{1, {}};
+  shape.rules[0] = Rule::kSum;  // of two's complement: may be negative
+  return shape;
+}
 }  // namespace shapes
 
-inline constexpr Shape kShapes[kKindCount] = {shapes::Times(), shapes::Times(), shapes::Statements(), shapes::Transactions()};
+inline constexpr Shape kShapes[kKindCount] = {shapes::Times(), shapes::Times(), shapes::Statements(), shapes::Transactions(),
+                                              shapes::Errors(), shapes::StatusValues()};
 inline constexpr Shape kObjectShape = shapes::Objects();
 constexpr const Shape& ShapeOf(Kind kind) { return kShapes[static_cast<uint32_t>(kind)]; }
 constexpr uint32_t ColumnsOf(Kind kind) { return kind == Kind::kNone ? 1 : ShapeOf(kind).columns; }

@@ -38,7 +38,7 @@ struct Lanes {
   }
 };
 
-// An instrument.
+// An instrument; a registered error or status variable.
 struct ClassRow {
   uint32_t index;  // of its ShmClass
   Family family;
@@ -48,6 +48,8 @@ struct ClassRow {
   uint32_t properties;
   uint32_t volatility;
   std::optional<LongText> documentation;
+  int32_t error_number;  // of a registered error
+  Text<5> sqlstate;
   Kind kind() const { return FactsOf(family).kind; }
   bool is_wait() const { return kind() == Kind::kWait; }
 };

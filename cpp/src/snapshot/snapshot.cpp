@@ -109,6 +109,8 @@ void Snapshot::LoadClasses() {
     row.trace_enabled = shm->trace_enabled.load(kRelaxed) != 0;
     row.properties = shm->properties;
     row.volatility = shm->volatility;
+    row.error_number = shm->error_number;
+    row.sqlstate = std::string_view(reinterpret_cast<const char*>(shm->sqlstate), strnlen(reinterpret_cast<const char*>(shm->sqlstate), 5));
     const size_t documentation = std::min<size_t>(shm->documentation_bytes, sizeof shm->documentation);
     if (documentation != 0)
       row.documentation = LongText(std::string_view(reinterpret_cast<const char*>(shm->documentation), documentation));

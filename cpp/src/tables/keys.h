@@ -17,15 +17,12 @@ struct EventKey {
   }
 };
 
-struct ThreadEventKey {
+struct ThreadKey {
   uint64_t thread_id;
-  Text<128> event_name;
-  static constexpr KeyColumns kKey{"THREAD_ID", "EVENT_NAME"};
+  static constexpr KeyColumns kKey{"THREAD_ID"};
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(
-        col<Path..., &ThreadEventKey::thread_id>("THREAD_ID", Unit::kNone, "Live thread; joins threads.THREAD_ID."),
-        col<Path..., &ThreadEventKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc));
+    return columns(col<Path..., &ThreadKey::thread_id>("THREAD_ID", Unit::kNone, "Live thread; joins threads.THREAD_ID."));
   }
 };
 
@@ -62,20 +59,55 @@ struct HostKey {
   }
   static HostKey Of(const PartyRow& party) { return {party.host}; }
 };
-template <typename Party>
-struct PartyEventKey {
-  Party party;
-  Text<128> event_name;
+
+// What a member of a level counted, by item: the two keys, one behind the other.
+template <typename Member, typename Item>
+struct ItemKey {
+  Member member;
+  Item item;
   static constexpr KeyColumns kKey = [] {
-    KeyColumns key = Party::kKey;
-    key.names[key.count++] = "EVENT_NAME";
+    KeyColumns key = Member::kKey;
+    for (size_t i = 0; i < Item::kKey.count; ++i) key.names[key.count++] = Item::kKey.names[i];
     return key;
   }();
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(Party::template Columns<Path..., &PartyEventKey::party>(),
-                   col<Path..., &PartyEventKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc));
+    return columns(Member::template Columns<Path..., &ItemKey::member>(), Item::template Columns<Path..., &ItemKey::item>());
   }
+};
+using ThreadEventKey = ItemKey<ThreadKey, EventKey>;
+template <typename Party>
+using PartyEventKey = ItemKey<Party, EventKey>;
+
+// The key of a level's member, from what Snapshot::ForEachSum gives.
+template <Level kLevel>
+struct MemberOf;
+template <>
+struct MemberOf<Level::kThread> {
+  using Key = ThreadKey;
+  static Key Of(const SumRow& row) { return {row.thread_id}; }
+};
+template <typename Party>
+struct PartyOf {
+  using Key = Party;
+  static Key Of(const SumRow& row) { return Party::Of(*row.party); }
+};
+template <>
+struct MemberOf<Level::kAccount> : PartyOf<AccountKey> {};
+template <>
+struct MemberOf<Level::kUser> : PartyOf<UserKey> {};
+template <>
+struct MemberOf<Level::kHost> : PartyOf<HostKey> {};
+template <>
+struct MemberOf<Level::kGlobal> {
+  struct Key {  // all together: no column
+    static constexpr KeyColumns kKey{};
+    template <auto... Path>
+    static constexpr auto Columns() {
+      return columns();
+    }
+  };
+  static Key Of(const SumRow&) { return {}; }
 };
 
 struct ObjectKey {

@@ -54,7 +54,7 @@ struct InstrumentRow {
 constexpr auto kInstrumentColumns = columns(
     col<&InstrumentRow::name>("NAME", Unit::kNone, "Name of the instrument."),
     col<&InstrumentRow::enabled>("ENABLED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
-    col<&InstrumentRow::timed>("TIMED", Unit::kNone, "Whether its events are timed.").writable(),
+    col<&InstrumentRow::timed>("TIMED", Unit::kNone, "Whether its events are timed; NULL if they have no duration, which no update changes.").writable(),
     col<&InstrumentRow::properties>("PROPERTIES", Unit::kNone, "What its registration said about it."),
     col<&InstrumentRow::flags>("FLAGS", Unit::kNone,
                                "For memory instruments whether they count as controlled; NULL for others.")
@@ -65,10 +65,10 @@ constexpr auto kInstrumentColumns = columns(
     col<&InstrumentRow::trace_enabled>("TRACE_ENABLED", Unit::kNone, "Whether its events are written to the trace."));
 void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   for (const ClassRow& row : snapshot.classes()) {
-    if (row.kind() == Kind::kNone) continue;  // threads have no row here
+    if (row.kind() == Kind::kNone || !FactsOf(row.family).is_instrument) continue;
     out({row.name,
          YesIf(row.enabled),
-         YesIf(row.timed),
+         FactsOf(row.family).is_timed ? YesIf(row.timed) : std::optional<YesNo>(),
          {row.properties},
          std::nullopt,
          static_cast<int32_t>(row.volatility),
@@ -79,12 +79,12 @@ void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
 }
 Status UpdateInstrumentRow(const InstrumentRow& before, const InstrumentRow& after) {
   const std::string name(before.name.view());
-  if (!after.timed)
+  if (before.timed && !after.timed)
     return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES or NO, not NULL: it can be timed");
   if (after.flags && after.flags->bits != 0)
     return Status(Code::kNotAllowed, "FLAGS can be set for memory instruments only, not for " + name);
   return UpdateInstrument(before.class_index, ChangedTo(before.enabled, after.enabled),
-                          ChangedTo(*before.timed, *after.timed));
+                          before.timed ? ChangedTo(*before.timed, *after.timed) : std::optional<bool>());  // SEMANTICS C2: ignored
 }
 
 struct ConsumerRow {

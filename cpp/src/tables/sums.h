@@ -37,37 +37,16 @@ struct StatsColumns<Sums<Kind::kStage>> {
 
 // The key of a level's rows.
 template <Level kLevel>
-struct SumKey;
-template <>
-struct SumKey<Level::kThread> {
-  using Type = ThreadEventKey;
-  static Type Of(const SumRow& row) { return {row.thread_id, row.instrument->name}; }
-};
-template <typename Party>
-struct PartySumKey {
-  using Type = PartyEventKey<Party>;
-  static Type Of(const SumRow& row) { return {Party::Of(*row.party), row.instrument->name}; }
-};
-template <>
-struct SumKey<Level::kAccount> : PartySumKey<AccountKey> {};
-template <>
-struct SumKey<Level::kUser> : PartySumKey<UserKey> {};
-template <>
-struct SumKey<Level::kHost> : PartySumKey<HostKey> {};
-template <>
-struct SumKey<Level::kGlobal> {
-  using Type = EventKey;
-  static Type Of(const SumRow& row) { return {row.instrument->name}; }
-};
+using SumKey = ItemKey<typename MemberOf<kLevel>::Key, EventKey>;
 
 template <Kind kKind, Level kLevel>
-void ScanSums(const Snapshot& snapshot, RowSink<SummaryRow<typename SumKey<kLevel>::Type, Sums<kKind>>> out) {
-  snapshot.ForEachSum(kKind, kLevel, [&](const SumRow& row) { out({SumKey<kLevel>::Of(row), {row.numbers}}); });
+void ScanSums(const Snapshot& snapshot, RowSink<SummaryRow<SumKey<kLevel>, Sums<kKind>>> out) {
+  snapshot.ForEachSum(kKind, kLevel, [&](const SumRow& row) { out({{MemberOf<kLevel>::Of(row), {row.instrument->name}}, {row.numbers}}); });
 }
 
 template <Kind kKind, Level kLevel>
 constexpr TableDef SumTable(std::string_view doc) {
-  return summary<typename SumKey<kLevel>::Type, Sums<kKind>, ScanSums<kKind, kLevel>>(doc, ResetLevel<kKind, kLevel>);
+  return summary<SumKey<kLevel>, Sums<kKind>, ScanSums<kKind, kLevel>>(doc, ResetLevel<kKind, kLevel>);
 }
 
 // The five tables of a kind: events_`kind`_summary_by_..._by_event_name. `what`: plural, begins a sentence.

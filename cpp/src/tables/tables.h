@@ -12,6 +12,11 @@
   X(data_lock_waits)                              \
   X(data_locks)                                   \
   X(error_log)                                    \
+  X(events_errors_summary_by_account_by_error)    \
+  X(events_errors_summary_by_host_by_error)       \
+  X(events_errors_summary_by_thread_by_error)     \
+  X(events_errors_summary_by_user_by_error)       \
+  X(events_errors_summary_global_by_error)        \
   X(events_stages_current)                        \
   X(events_stages_history)                        \
   X(events_stages_history_long)                   \
@@ -66,6 +71,7 @@
   X(rwlock_instances)                             \
   X(session_account_connect_attrs)                \
   X(session_connect_attrs)                        \
+  X(session_status)                               \
   X(session_variables)                            \
   X(setup_actors)                                 \
   X(setup_consumers)                              \
@@ -79,6 +85,10 @@
   X(socket_instances)                             \
   X(socket_summary_by_event_name)                 \
   X(socket_summary_by_instance)                   \
+  X(status_by_account)                            \
+  X(status_by_host)                               \
+  X(status_by_thread)                             \
+  X(status_by_user)                               \
   X(table_handles)                                \
   X(table_io_waits_summary_by_index_usage)        \
   X(table_io_waits_summary_by_table)              \

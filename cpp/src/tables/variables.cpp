@@ -1,5 +1,6 @@
-// global_variables and global_status: name and value. Readable also when pfs is off.
-#include "record/runtime.h"
+// global_variables, global_status and session_status: name and value. Readable also when pfs is off.
+#include "record/threads.h"
+#include "tables/status_values.h"
 #include "tables/tables.h"
 #include "tables/variable_rows.h"
 
@@ -47,8 +48,28 @@ void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   out({"Performance_schema_timer_reason", reason(snapshot.ok() ? snapshot.timer_reason() : "")});
 }
 
-// Counters of losses never go down (SEMANTICS L9), and there are no others yet.
-Status KeepStatus() { return {}; }
+void ScanGlobalStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
+  ScanStatus(snapshot, out);
+  snapshot.ForEachSum(Kind::kStatus, Level::kGlobal, [&](const SumRow& row) { out({VariableName(row), StatusText(snapshot, row.numbers)}); });
+}
+
+// Of another process's segment nobody is the calling thread: then there are pfs's own only.
+void ScanSessionStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
+  ScanStatus(snapshot, out);
+  if (!snapshot.ok() || &snapshot.header() != g_runtime.header) return;
+  const uint64_t thread_id = CurrentThreadId();
+  std::vector<Numbers> values;
+  snapshot.ForEachSum(Kind::kStatus, Level::kThread, [&](const SumRow& row) {
+    if (row.thread_id == thread_id) values.push_back(row.numbers);
+  });
+  size_t at = 0;
+  for (const ClassRow& variable : snapshot.classes()) {
+    if (variable.kind() != Kind::kStatus) continue;
+    // A thread without instrumentation has counted nothing.
+    out({variable.name.view(), StatusText(snapshot, at < values.size() ? values[at] : Numbers{})});
+    ++at;
+  }
+}
 
 }  // namespace
 
@@ -62,14 +83,23 @@ constexpr TableDef tables::global_variables{
 static_assert(ok(tables::global_variables));
 
 constexpr TableDef tables::global_status{
-    .doc = "What was lost for want of room, and why pfs is not fully on.",
+    .doc = "What was lost for want of room, why pfs is not fully on, and the sums of the program's status variables, which TRUNCATE sets to zero.",
     .ops = kSelect | kTruncate,
     .key = {"VARIABLE_NAME"},
     .columns = kColumns,
-    .scan = scan<&ScanStatus>,
-    .truncate = KeepStatus,
+    .scan = scan<&ScanGlobalStatus>,
+    .truncate = ResetLevel<Kind::kStatus, Level::kGlobal>,  // counters of losses never go down (SEMANTICS L9)
     .available_when_disabled = true,
 };
 static_assert(ok(tables::global_status));
+
+constexpr TableDef tables::session_status{
+    .doc = "The status variables of the program as the calling thread counted them, and pfs's own of global_status.",
+    .key = {"VARIABLE_NAME"},
+    .columns = kColumns,
+    .scan = scan<&ScanSessionStatus>,
+    .available_when_disabled = true,
+};
+static_assert(ok(tables::session_status));
 
 }  // namespace perfschema

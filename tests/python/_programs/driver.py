@@ -220,7 +220,14 @@ def columns(table: str) -> tuple[str, ...]:
 
 
 # Every process has these, also one that does not know them.
-SINGLE = ("wait/io/table/sql/handler", "wait/lock/table/sql/handler", "transaction", "idle", "wait/lock/metadata/sql/mdl")
+SINGLE = (
+    "wait/io/table/sql/handler",
+    "wait/lock/table/sql/handler",
+    "transaction",
+    "idle",
+    "wait/lock/metadata/sql/mdl",
+    "error",
+)
 
 
 def every(table: str) -> list[Row]:
