@@ -334,6 +334,7 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #include "perfschema/stage.h"
 #include "perfschema/statement.h"
 #include "perfschema/transaction.h"
+#include "perfschema/memory.h"
 #include "perfschema/thread.h"
 #include "perfschema/variable.h"
 #include "perfschema/connection.h"
