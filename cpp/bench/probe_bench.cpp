@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   bench::RegisterSyncBenchmarks();
   bench::RegisterSocketBenchmarks();
   bench::RegisterTableBenchmarks();
+  bench::RegisterMemoryBenchmarks();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::AddCustomContext("pfs_version", pfs_version());

@@ -80,5 +80,6 @@ void RegisterFileBenchmarks();
 void RegisterSyncBenchmarks();
 void RegisterSocketBenchmarks();
 void RegisterTableBenchmarks();
+void RegisterMemoryBenchmarks();
 
 }  // namespace bench

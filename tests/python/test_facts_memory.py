@@ -659,6 +659,41 @@ def test_a_detached_thread_counts_nothing_but_frees_for_the_total() -> None:
 
 
 @fresh_process()
+def test_python_accounts_for_blocks() -> None:
+    """pfs.memory: by blocks, by size, given and taken, resized, collected."""
+    buffers = pfs.memory("k/buffers")
+    assert buffers.name == "memory/k/buffers"
+    used = Memory("k/buffers")
+    with buffers.block(1000) as block:
+        assert used.used() == (0, 1000, 1000)
+        block.resize(1500)
+        assert block.size == 1500
+    block.free()
+    assert used.counted() == (2, 2, 2500, 2500)
+    raises(pfs.InvalidValue, lambda: block.resize(1), "freed")
+    buffers.alloc(10)
+    buffers.alloc(10)
+    buffers.free(10)
+    assert used.used()[1] == 10
+    buffers.free(10)
+    raises(pfs.InvalidValue, lambda: buffers.free(10), "no block of 10 bytes", "k/buffers")
+    for bad in (-1, 1.5, True, 1 << 64):
+        raises(pfs.InvalidValue, lambda size=bad: buffers.block(size), "number of bytes")
+    raises(pfs.InvalidValue, lambda: pfs.memory("bad"), "component/name")
+    block = buffers.block(7)
+    del block
+    assert used.used()[1] == 0
+    block, worker = buffers.block(50), Worker()
+    block.give()
+    worker.do(block.take)
+    assert used.used(BY_THREAD, THREAD_ID=worker.id) == (0, 50, 50)
+    worker.do(block.free)
+    assert used.used(BY_THREAD, THREAD_ID=worker.id) == (0, 0, 50)
+    assert repr(buffers) == "pfs.memory('memory/k/buffers')"
+    used.check()
+
+
+@fresh_process()
 def test_a_name_that_is_taken() -> None:
     """The component of pfs itself is refused."""
     raises(AssertionError, lambda: key_of("memory", "performance_schema/mine"), "performance_schema", "taken")

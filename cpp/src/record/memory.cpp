@@ -216,20 +216,34 @@ void ChangeMemoryOfNobody(uint32_t class_index, const MemoryChange& change) {
   errno = error;
 }
 
+uint32_t AllocateForTotal(uint32_t class_index, uint32_t flags, uint32_t key, uint64_t size, uint64_t* owner) {
+  return AllocateFor<false>(class_index, flags, key, size, owner);
+}
+
+void FreeElsewhere(uint32_t class_index, uint64_t size, uint64_t owner) {
+  if (owner >> kLifeShift != g_memory_life) return;  // a forked child has it from its parent
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr || thread->inside()) return ChangeMemoryOfNobody(class_index, {0, 0, 1, size});
+  FreeFor<false>(*thread, class_index, size, false);
+}
+
 uint32_t ReallocateMemory(uint32_t key, uint64_t old_size, uint64_t new_size, uint64_t* owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
   ThreadState* const thread = CurrentThread();
   const bool is_own = thread != nullptr && *owner >> kLifeShift == g_memory_life && (*owner & kOwnerMask) == thread->thread_id;
-  const MemoryPlace place = PlaceOfMemory(class_index);
-  if (class_index == 0 || !is_own || thread->inside() || place.thread != thread || !place.of_thread || place.controlled != ((key & kControlledKey) != 0)) {
+  const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
+  constexpr uint32_t kUsual = kFlagEnabled | kFlagThread;
+  const bool controlled = (key & kControlledKey) != 0;
+  if ((flags & kUsual) != kUsual || !is_own || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 ||
+      controlled != ((flags & kFlagControlled) != 0)) {
     // Its account changes: gone here, made there.
     FreeMemory(key, old_size, *owner);
     return AllocateMemory(key, new_size, owner);
   }
   EnterProbe(*thread);
   ChangeMemory(*thread, class_index, true, {1, new_size, 1, old_size});
-  TakeFromSession(*thread, old_size, place.controlled);
-  AddToSession(*thread, new_size, place.controlled);
+  TakeFromSession(*thread, old_size, controlled);
+  AddToSession(*thread, new_size, controlled);
   LeaveProbe(*thread, thread->nesting & ~ThreadState::kInside);
   return key;
 }

@@ -128,63 +128,66 @@ PFS_ALWAYS_INLINE ShmCell* MemoryCell(ThreadState& thread, uint32_t class_index,
   return &thread.global_cells[class_index];
 }
 
-// Where the blocks of the instrument count that the calling thread allocates now. thread == nullptr: nowhere.
-struct MemoryPlace {
-  ThreadState* thread = nullptr;
-  bool of_thread = false, controlled = false;
-};
-PFS_ALWAYS_INLINE MemoryPlace PlaceOfMemory(uint32_t class_index) {
-  const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
-  if (__builtin_expect((flags & kFlagEnabled) == 0, 0)) return {};
-  ThreadState* const thread = CurrentThread();
-  if (__builtin_expect(thread == nullptr, 0)) return {};
-  const bool of_thread = (flags & kFlagThread) != 0;
-  if (of_thread && __builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) return {};
-  return {thread, of_thread, of_thread && (flags & kFlagControlled) != 0};
-}
-
 // What is left to a thread that has no row (it ends, or is detached), or is inside a probe (a signal handler): a change of the total, under
 // the cold lock. Preserves errno.
 [[gnu::noinline]] void ChangeMemoryOfNobody(uint32_t class_index, const MemoryChange& change);
 
-// An allocation. Returns the key to keep with the block, 0 = it is not counted; and the owner.
-PFS_ALWAYS_INLINE uint32_t AllocateMemory(uint32_t key, uint64_t size, uint64_t* owner) {
-  *owner = 0;
-  const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
-  const MemoryPlace place = PlaceOfMemory(class_index);
-  ThreadState* const thread = place.thread;
+// `flags`: of the instrument. REQUIRES: kFlagEnabled, and kFlagThread if and only if kOfThread.
+template <bool kOfThread>
+PFS_ALWAYS_INLINE uint32_t AllocateFor(uint32_t class_index, uint32_t flags, uint32_t key, uint64_t size, uint64_t* owner) {
+  ThreadState* const thread = CurrentThread();
   if (__builtin_expect(thread == nullptr, 0)) return 0;
+  if (kOfThread && __builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) return 0;
   const uint64_t outer = thread->nesting;
   if (__builtin_expect((outer & ThreadState::kInside) != 0, 0)) {
     CountLoss(Loss::kLockers);
     return 0;
   }
   EnterProbe(*thread);
-  ShmCell* const cell = MemoryCell(*thread, class_index, place.of_thread);
+  ShmCell* const cell = MemoryCell(*thread, class_index, kOfThread);
   if (__builtin_expect(cell != nullptr, 1)) {
-    CountBlock<true>(*thread, class_index, place.of_thread, *cell, size);
-    if (place.of_thread) AddToSession(*thread, size, place.controlled);
+    CountBlock<true>(*thread, class_index, kOfThread, *cell, size);
+    if (kOfThread) AddToSession(*thread, size, (flags & kFlagControlled) != 0);
   }
   LeaveProbe(*thread, outer);
   if (__builtin_expect(cell == nullptr, 0)) return 0;
-  *owner = g_memory_life << kLifeShift | (place.of_thread ? thread->thread_id : 0);
-  return (key & ~kControlledKey) | (place.controlled ? kControlledKey : 0);
+  *owner = g_memory_life << kLifeShift | (kOfThread ? thread->thread_id : 0);
+  return kOfThread && (flags & kFlagControlled) != 0 ? key | kControlledKey : key;
 }
+[[gnu::noinline]] uint32_t AllocateForTotal(uint32_t class_index, uint32_t flags, uint32_t key, uint64_t size, uint64_t* owner);
+
+// An allocation. Returns the key to keep with the block, 0 = it is not counted; and the owner.
+PFS_ALWAYS_INLINE uint32_t AllocateMemory(uint32_t key, uint64_t size, uint64_t* owner) {
+  *owner = 0;
+  key &= ~kControlledKey;
+  const uint32_t class_index = ClassOfKey(Family::kMemory, key);
+  const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
+  constexpr uint32_t kUsual = kFlagEnabled | kFlagThread;
+  if (__builtin_expect((flags & kUsual) == kUsual, 1)) return AllocateFor<true>(class_index, flags, key, size, owner);
+  return (flags & kFlagEnabled) == 0 ? 0 : AllocateForTotal(class_index, flags, key, size, owner);
+}
+
+// REQUIRES: the block is the thread's if and only if kOfThread, and the thread is not inside a probe.
+template <bool kOfThread>
+PFS_ALWAYS_INLINE void FreeFor(ThreadState& thread, uint32_t class_index, uint64_t size, bool controlled) {
+  const uint64_t outer = thread.nesting;
+  EnterProbe(thread);
+  if (ShmCell* const cell = MemoryCell(thread, class_index, kOfThread); __builtin_expect(cell != nullptr, 1)) {
+    CountBlock<false>(thread, class_index, kOfThread, *cell, size);
+    if (kOfThread) TakeFromSession(thread, size, controlled);
+  }
+  LeaveProbe(thread, outer);
+}
+[[gnu::noinline]] void FreeElsewhere(uint32_t class_index, uint64_t size, uint64_t owner);
 
 // A free. It counts if the allocation did, whatever setup says by now (SEMANTICS K5). `key` and `owner` as AllocateMemory() returned them.
 PFS_ALWAYS_INLINE void FreeMemory(uint32_t key, uint64_t size, uint64_t owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
-  if (class_index == 0 || owner >> kLifeShift != g_memory_life) return;
-  ThreadState* const thread = CurrentThread();
-  if (__builtin_expect(thread == nullptr || thread->inside(), 0)) return ChangeMemoryOfNobody(class_index, {0, 0, 1, size});
-  const uint64_t outer = thread->nesting;
-  EnterProbe(*thread);
-  const bool is_own = (owner & kOwnerMask) == thread->thread_id;
-  if (ShmCell* const cell = MemoryCell(*thread, class_index, is_own); __builtin_expect(cell != nullptr, 1)) {
-    CountBlock<false>(*thread, class_index, is_own, *cell, size);
-    if (is_own) TakeFromSession(*thread, size, (key & kControlledKey) != 0);
-  }
-  LeaveProbe(*thread, outer);
+  if (__builtin_expect(class_index == 0, 0)) return;
+  ThreadState* const thread = t_locals.state;
+  const bool is_own = thread != nullptr && owner == (g_memory_life << kLifeShift | thread->thread_id);
+  if (__builtin_expect(!is_own || thread->inside(), 0)) return FreeElsewhere(class_index, size, owner);
+  FreeFor<true>(*thread, class_index, size, (key & kControlledKey) != 0);
 }
 
 // A block changes its size: a free and an allocation. Returns the key to keep.
