@@ -20,7 +20,7 @@ def _bytes(size: int) -> int:
 
 
 class MemoryBlock:
-    """A block of ``memory.block(size)``: in use from its making until ``free()``, the end of its ``with``, or until it is collected.
+    """A block of ``memory.block(size)``: in use until ``free()``, the end of its ``with``, or until it is collected.
 
     It belongs to the thread that made it. Freed by another one it counts as freed in memory_summary_global_by_event_name only,
     unless that one has claimed it.

@@ -12,7 +12,10 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 # Facts by section, as SEMANTICS numbers them. Of D the facts of waits, of L those of locks and of what is there in every process.
 FACTS = {
-    **{section: range(1, last + 1) for section, last in {"A": 13, "B": 10, "C": 13, "E": 7, "F": 19, "G": 15, "H": 13, "K": 8}.items()},
+    **{
+        section: range(1, last + 1)
+        for section, last in {"A": 13, "B": 10, "C": 13, "E": 7, "F": 19, "G": 15, "H": 13, "K": 8}.items()
+    },
     "D": (1, 6, 7),
     "L": (3, 4, 5, 6, 7, 8, 9, 10, 11, 13),
 }

@@ -84,11 +84,12 @@ static inline void pfs_free(void* block) { free(block); }
 static inline void* pfs_malloc(pfs_key_t key PFS_UNUSED_, size_t size) { return malloc(size); }
 static inline void* pfs_calloc(pfs_key_t key PFS_UNUSED_, size_t count, size_t size) { return calloc(count, size); }
 static inline void* pfs_aligned_alloc(pfs_key_t key PFS_UNUSED_, size_t alignment, size_t size) {
-  void* block = NULL;
-  int error = posix_memalign(&block, alignment < sizeof(void*) ? sizeof(void*) : alignment, size);
-  if (error == 0) return block;
-  errno = error;
-  return NULL;
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
+    errno = EINVAL;
+    return NULL;
+  }
+  if (alignment <= 16 || size > SIZE_MAX - alignment) return malloc(size);
+  return aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1)); /* wants a multiple */
 }
 static inline char* pfs_strdup(pfs_key_t key PFS_UNUSED_, const char* text) {
   size_t size = strlen(text) + 1;
