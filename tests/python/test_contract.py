@@ -17,9 +17,9 @@ import pytest
 
 import pfs
 from pfs import _core
+from tests.python._programs import nested
 from tests.python._programs.driver import OWN_MEMORY, Cond, Mutex, OwnLock, Rwlock, Worker, every, key_of, raises, rows, settings
 from tests.python._programs.fresh_process import fresh_process
-from tests.python._programs import nested
 from tests.python._programs.memory import Memory
 from tests.python._programs.nested import PROGRESS, Call, Statement, Transaction, prepare, stage
 from tests.python._programs.sockets import pair
