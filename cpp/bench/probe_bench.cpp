@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   bench::RegisterSocketBenchmarks();
   bench::RegisterTableBenchmarks();
   bench::RegisterNestedBenchmarks();
+  bench::RegisterMemoryBenchmarks();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::AddCustomContext("pfs_version", pfs_version());

@@ -81,5 +81,6 @@ void RegisterSyncBenchmarks();
 void RegisterSocketBenchmarks();
 void RegisterTableBenchmarks();
 void RegisterNestedBenchmarks();
+void RegisterMemoryBenchmarks();
 
 }  // namespace bench

@@ -48,7 +48,7 @@ void KeepThreadName();
 
 // Registers "component/name", or the full name that begins with `family`, and gives its key; 0 if pfs is off or has no room for it.
 // `what` is what the user calls such a name, for the message. Throws StatusError for a name that breaks the rules.
-enum class NameFamily { kMutex, kFile, kRwlock, kCond, kThread, kSocket };  // as in the table in common.cpp
+enum class NameFamily { kMutex, kFile, kRwlock, kCond, kThread, kSocket, kMemory };  // as in the table in common.cpp
 uint32_t RegisterName(NameFamily family, const std::string& name);
 // The full name that RegisterName gives it, and the short one, "component/name".
 std::string FullName(NameFamily family, const std::string& name);
@@ -59,6 +59,7 @@ void BindDigest(py::module_& m);
 void BindErrors(py::module_& m);
 void BindFiles(py::module_& m);
 void BindLocks(py::module_& m);
+void BindMemory(py::module_& m);
 void BindProgram(py::module_& m);
 void BindQueues(py::module_& m);
 void BindRWLocks(py::module_& m);

@@ -22,6 +22,7 @@ PYBIND11_MODULE(_core, m) {
   BindLocks(m);
   BindConditions(m);
   BindRWLocks(m);
+  BindMemory(m);
   BindQueues(m);
   BindWaits(m);
   BindErrors(m);

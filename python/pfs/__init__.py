@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pfs._names import TableName
     from pfs.counted import StatusVariable, handled, raised, register_status
+    from pfs.blocks import memory
     from pfs.error_log import LoggingHandler, log, logging_handler
     from pfs.locks import Barrier, BoundedSemaphore, Event, Semaphore
     from pfs.program import (
@@ -138,6 +139,7 @@ __all__ = [
     "wait",
     "idle",
     "Table",
+    "memory",
     # What the program says of itself
     "register_variable",
     "register_meter",
@@ -186,6 +188,7 @@ __all__ = [
 
 # Names of modules that are imported when they are first asked for: they stand on modules that not every program needs.
 _LATER = {
+    "pfs.blocks": ("memory",),
     "pfs.error_log": ("LoggingHandler", "log", "logging_handler"),
     "pfs.program": (
         "Function",

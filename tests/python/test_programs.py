@@ -117,6 +117,7 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
         "all_sync_calls",
         "cancelled",
         "first_mutex",
+        "memory",
         "sockets_cancelled",
         "spawned",
         "tables",
@@ -138,10 +139,42 @@ def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build,
         assert output == outputs[0]
 
 
-@pytest.mark.parametrize("name", ["raii", "raii_threads", "socket_class", "table_class"])
+@pytest.mark.parametrize("name", ["memory_class", "raii", "raii_threads", "socket_class", "table_class"])
 def test_classes_behave_as_those_of_the_standard_library(name: str, build: Build, tmp_path: Path) -> None:
     for disabled in (False, True):
         assert run(build(name, disabled), str(tmp_path), cwd=tmp_path) == f"{name}: ok\n"
+
+
+def test_memory_of_a_program_is_what_it_says_itself(build: Build, tmp_path: Path) -> None:
+    """K1, K3, K4, K6: of every call of memory.h, read from the segment that the program leaves."""
+    said = values(run(build("memory"), cwd=tmp_path, env={"PFS_KEEP": "1"}))
+    (segment,) = segments_in(tmp_path)
+    columns = ("COUNT_ALLOC", "COUNT_FREE", "SUM_NUMBER_OF_BYTES_ALLOC", "SUM_NUMBER_OF_BYTES_FREE")
+    everything = {row["EVENT_NAME"]: row for row in rows(tmp_path / segment, "memory_summary_global_by_event_name")}
+    for name, text in said.items():
+        row = everything["memory/program/" + name]
+        assert [row[column] for column in columns][: len(text.split())] == [int(number) for number in text.split()], name
+    assert everything["memory/program/passed"]["CURRENT_NUMBER_OF_BYTES_USED"] == 77
+    (anna,) = [row for row in rows(tmp_path / segment, "users") if row["USER"] == "anna"]
+    assert anna["MAX_SESSION_CONTROLLED_MEMORY"] >= 1100
+    assert anna["MAX_SESSION_TOTAL_MEMORY"] >= 3 * 1000 * 999 // 8  # a quarter is given away at once
+
+
+def test_memory_of_containers_is_counted(build: Build, tmp_path: Path) -> None:
+    """The allocator and the resource of pfs.hpp: all is freed at the end, and the most was there."""
+    run(build("memory_class"), cwd=tmp_path, env={"PFS_KEEP": "1"})
+    (segment,) = segments_in(tmp_path)
+    found = {
+        row["EVENT_NAME"].rpartition("/")[2]: row
+        for row in rows(tmp_path / segment, "memory_summary_global_by_event_name")
+        if row["EVENT_NAME"].startswith("memory/class/")
+    }
+    assert {name: row["CURRENT_NUMBER_OF_BYTES_USED"] for name, row in found.items() if name == "resource"} == {"resource": 0}
+    assert found["numbers"]["HIGH_NUMBER_OF_BYTES_USED"] >= 8000
+    assert (found["lines"]["COUNT_ALLOC"], found["lines"]["SUM_NUMBER_OF_BYTES_ALLOC"]) == (1, 640)
+    assert found["list"]["COUNT_ALLOC"] == 10
+    assert found["resource"]["COUNT_ALLOC"] == 201
+    assert found["resource"]["HIGH_NUMBER_OF_BYTES_USED"] > 100 * 100
 
 
 def test_tables_of_a_program_show_exactly_what_its_threads_did(build: Build, tmp_path: Path) -> None:

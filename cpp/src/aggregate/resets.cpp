@@ -26,20 +26,9 @@ Status BumpResets(std::initializer_list<ResetDomain> domains) {
 
 namespace {
 
-// The levels that TRUNCATE of one empties: itself and all below it (SEMANTICS F4-F7).
-constexpr bool Empties(Level truncated, Level level) {
-  switch (level) {
-    case Level::kThread:
-      return true;
-    case Level::kAccount:
-      return truncated != Level::kThread;
-    default:
-      return level == truncated || truncated == Level::kGlobal;
-  }
-}
-
 // REQUIRES: cold lock.
 void BeginEpoch(Kind kind, Level truncated) {
+  if (kind == Kind::kMemory) return RebaseMemory(truncated);
   ShmEpochs& epochs = OwnSegmentState().header()->epochs[static_cast<uint32_t>(kind)];
   const uint32_t now = epochs.now.load(kRelaxed) + 1;
   // `since` first: a cell of the new epoch counts everywhere at once.

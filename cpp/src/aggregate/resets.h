@@ -26,6 +26,21 @@ Status TruncateLevel(Kind kind, Level level);
 // TRUNCATE of accounts, users or hosts: the same, and rows without a connection go (SEMANTICS F13).
 Status TruncateParties(Level level);
 
+// The levels that TRUNCATE of one empties: itself and all below it (SEMANTICS F4-F7).
+constexpr bool Empties(Level truncated, Level level) {
+  switch (level) {
+    case Level::kThread:
+      return true;
+    case Level::kAccount:
+      return truncated != Level::kThread;
+    default:
+      return level == truncated || truncated == Level::kGlobal;
+  }
+}
+
+// The same of memory, whose rows are never emptied: what is in use stays (SEMANTICS K2). REQUIRES: cold lock.
+void RebaseMemory(Level truncated);
+
 // For the declarations of tables.
 enum class Part { kObjects, kAll };  // kAll: what classes keep of dead objects as well
 template <Part kPart, ResetGroup... kGroups>

@@ -7,17 +7,17 @@
 namespace perfschema {
 
 // What is counted, and so the shape of its statistics (shm/shapes.h). The first four are events, which are recorded as well.
-enum class Kind : uint8_t { kWait = 0, kStage, kStatement, kTransaction, kError, kStatus, kCount, kNone = kCount };
+enum class Kind : uint8_t { kWait = 0, kStage, kStatement, kTransaction, kMemory, kError, kStatus, kCount, kNone = kCount };
 inline constexpr uint32_t kKindCount = static_cast<uint32_t>(Kind::kCount);
 inline constexpr uint32_t kEventKinds = 4;
 
 // One row a family (schema/instruments.json). Order = order in setup_instruments. Of kErrorNumber are the registered errors, of kStatus the
 // registered status variables: they have columns in all rows as instruments have, and are none.
 enum class Family : uint8_t {
-  kNone = 0, kMutex, kRwlock, kPrlock, kSxlock, kCond, kFile, kTableIo, kTableLock, kStage, kStatement, kTransaction, kSocket, kIdle, kMetadata,
-  kError, kThread, kErrorNumber, kStatus
+  kNone = 0, kMutex, kRwlock, kPrlock, kSxlock, kCond, kFile, kTableIo, kTableLock, kStage, kStatement, kTransaction, kSocket, kIdle, kOwnMemory,
+  kMemory, kMetadata, kError, kThread, kErrorNumber, kStatus
 };
-inline constexpr int kFamilyCount = 19;
+inline constexpr int kFamilyCount = 21;
 
 // What one TRUNCATE empties together (SEMANTICS F8-F11). Two reset domains each: live objects, and what classes keep.
 enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLock, kCount };
@@ -25,7 +25,7 @@ enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLoc
 struct FamilyFacts {
   std::string_view prefix;       // of the full name, without the last '/'; of a single instrument the full name
   std::string_view object_type;  // OBJECT_TYPE of its events; empty = NULL, or the object says
-  Kind kind;                     // of what is counted; kNone: nothing is, and it has no row in setup_instruments
+  Kind kind;                     // of what is counted; kNone: nothing is
   bool is_single;                // one instrument, made at start
   uint8_t lanes;                 // statistics that an object of it has, one for each kind of operation
   ResetGroup group;
@@ -47,9 +47,11 @@ inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
     {"transaction", "", Kind::kTransaction, true, 0, ResetGroup::kSync},
     {"wait/io/socket", "SOCKET", Kind::kWait, false, 3, ResetGroup::kSocket},
     {"idle", "", Kind::kWait, true, 1, ResetGroup::kSync},
+    {"memory/performance_schema", "", Kind::kNone, false, 0, ResetGroup::kSync, false},  // the arrays of the segment: made up by readers
+    {"memory", "", Kind::kMemory, false, 0, ResetGroup::kSync, false},
     {"wait/lock/metadata/sql/mdl", "", Kind::kWait, true, 1, ResetGroup::kSync},
     {"error", "", Kind::kError, true, 0, ResetGroup::kSync, false},
-    {"thread", "", Kind::kNone, false, 0, ResetGroup::kSync},
+    {"thread", "", Kind::kNone, false, 0, ResetGroup::kSync, true, false},
     {"", "", Kind::kError, false, 0, ResetGroup::kSync, false, false},
     {"", "", Kind::kStatus, false, 0, ResetGroup::kSync, false, false},
 };

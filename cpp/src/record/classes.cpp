@@ -6,12 +6,11 @@
 #include "shm/shapes.h"
 
 namespace perfschema {
+
+std::atomic<uint16_t> class_of_key[kFamilyCount][kMaxKeys + 1];
+
 namespace {
 
-// Keys are numbered per family from 1 and never used again. Private: a key means nothing to another process.
-// Threads: written under the cold lock, read by any thread (release/acquire on the entry).
-constexpr uint32_t kMaxKeys = 1024;
-std::atomic<uint16_t> class_of_key[kFamilyCount][kMaxKeys + 1];
 uint32_t last_key[kFamilyCount];
 
 // rwlocks, prlocks and sxlocks are registered by one function: the key says which of them it is.
@@ -20,11 +19,6 @@ uint32_t RowOf(Family family) {
 }
 
 }  // namespace
-
-uint32_t ClassOfKey(Family family, uint32_t key) {
-  if (key == 0 || key > kMaxKeys) return 0;
-  return class_of_key[RowOf(family)][key].load(kAcquire);
-}
 
 uint32_t FindClass(Family family, std::string_view full_name) {
   const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);

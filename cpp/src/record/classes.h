@@ -7,8 +7,16 @@
 
 namespace perfschema {
 
+// Keys are numbered per family from 1 and never used again. Private: a key means nothing to another process.
+// Threads: written under the cold lock, read by any thread (release/acquire on the entry).
+inline constexpr uint32_t kMaxKeys = 1024;
+extern std::atomic<uint16_t> class_of_key[kFamilyCount][kMaxKeys + 1];
+
 // 0 = not instrumented: bad key, other family, pfs off. rwlocks, prlocks and sxlocks share their keys: the class says which of them it is.
-uint32_t ClassOfKey(Family family, uint32_t key);
+inline uint32_t ClassOfKey(Family family, uint32_t key) {
+  const auto row = static_cast<uint32_t>(family == Family::kPrlock || family == Family::kSxlock ? Family::kRwlock : family);
+  return key == 0 || key > kMaxKeys ? 0 : class_of_key[row][key].load(kAcquire);
+}
 
 // Takes an entry for something that is counted and fills in what it is; the caller adds the rest, and publishes it with `ready` (release, pairs
 // with Snapshot::classes). nullptr: no room. REQUIRES: cold lock.

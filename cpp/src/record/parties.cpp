@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "record/cells.h"
+#include "record/memory.h"
 #include "record/texts.h"
 #include "shm/shapes.h"
 
@@ -19,9 +20,6 @@ constexpr auto kAccount = Level::kAccount, kUser = Level::kUser, kHost = Level::
 
 ShmArray& PartiesOf(Level level) { return g_runtime.segment.array(kPartiesOf[static_cast<uint32_t>(level)]); }
 ShmParty& PartyAt(Level level, uint32_t index) { return *g_runtime.segment.element<ShmParty>(kPartiesOf[static_cast<uint32_t>(level)], index); }
-ShmCell* RowOf(Level level, uint32_t index) {
-  return g_runtime.segment.element<ShmCell>(kCellsOf[static_cast<uint32_t>(level)], index * g_runtime.cells_per_thread);
-}
 
 ShmEpochs& Epochs(Kind kind) { return g_runtime.header->epochs[static_cast<uint32_t>(kind)]; }
 // Does a number of this epoch count for the level?
@@ -56,20 +54,6 @@ class MoveSection {
   }
   HalfWord* opened_[4] = {};
 };
-
-// How many columns of a row may be stored to, and read.
-HalfWord& ReadyColumns(Level level, uint32_t index) {
-  return level == Level::kGlobal ? g_runtime.header->remainder_cells : PartyAt(level, index).cells;
-}
-
-// Column of a row that may be stored to, nullptr: no room.
-ShmCell* ColumnOf(Level level, uint32_t index, uint32_t column, Kind kind) {
-  ShmCell* row = RowOf(level, index);
-  const uint32_t end = column + ColumnsOf(kind);
-  HalfWord& ready = ReadyColumns(level, index);
-  const bool grown = end <= ready.load(kRelaxed) || ReserveColumns(kCellsOf[static_cast<uint32_t>(level)], index, end, &ready);
-  return grown ? row + column : nullptr;
-}
 
 struct Parents {
   uint32_t account, user, host;
@@ -140,7 +124,9 @@ void MoveRowUp(ShmCell* row, uint32_t cells, const Parents& parents, bool to_tot
 
 void MoveThreadUp(ShmThread& thread) {
   const auto slot = static_cast<uint32_t>(&thread - g_runtime.threads);
+  SettleMemory(thread);
   MoveRowUp(RowOf(Level::kThread, slot), thread.cells.load(kRelaxed), ParentsOf(thread));
+  ForgetMemory(Level::kThread, slot);
 }
 
 uint32_t HashOf(std::string_view user, std::string_view host) {
@@ -183,6 +169,7 @@ uint32_t FindParty(Level level, std::string_view user, std::string_view host) {
   party.user.store(level == kAccount ? FindParty(kUser, user, {}) : 0, kRelaxed);
   party.host.store(level == kAccount ? FindParty(kHost, {}, host) : 0, kRelaxed);
   party.connections.store(0, kRelaxed);
+  ForgetMemory(level, index);
   party.hash.store(hash, kRelaxed);
   party.hash_next.store(BucketOf(level, hash), kRelaxed);
   BucketOf(level, hash) = index;
@@ -226,6 +213,22 @@ void WorkForNobody(ShmThread& thread) {
 }
 
 }  // namespace
+
+ShmCell* RowOf(Level level, uint32_t index) {
+  return g_runtime.segment.element<ShmCell>(kCellsOf[static_cast<uint32_t>(level)], index * g_runtime.cells_per_thread);
+}
+
+HalfWord& ReadyColumns(Level level, uint32_t index) {
+  return level == Level::kGlobal ? g_runtime.header->remainder_cells : PartyAt(level, index).cells;
+}
+
+ShmCell* ColumnOf(Level level, uint32_t index, uint32_t column, Kind kind) {
+  ShmCell* row = RowOf(level, index);
+  const uint32_t end = column + ColumnsOf(kind);
+  HalfWord& ready = ReadyColumns(level, index);
+  const bool grown = end <= ready.load(kRelaxed) || ReserveColumns(kCellsOf[static_cast<uint32_t>(level)], index, end, &ready);
+  return grown ? row + column : nullptr;
+}
 
 bool ReserveColumns(ArrayId cells, uint64_t row, uint32_t end, HalfWord* ready) {
   constexpr uint64_t kCellsPerPage = 4096 / sizeof(ShmCell);
@@ -284,6 +287,8 @@ void ForgetUnconnected(Level level) {
     if (party.is_live.load(kRelaxed) == 0) continue;
     const uint64_t current = party.connections.load(kRelaxed) & kCurrentConnectionsMask;
     party.connections.store(current * (kOneTotalConnection + 1), kRelease);
+    party.max_controlled_memory.store(0, kRelease);
+    party.max_total_memory.store(0, kRelease);
     if (current != 0) continue;
     const uint32_t user = party.user.load(kRelaxed), host = party.host.load(kRelaxed);
     const bool is_account = level == kAccount;

@@ -41,6 +41,12 @@ void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell, Kind kind);
 // Makes columns of a row up to `end` safe to store to; `ready` says how many are. False: no room.
 bool ReserveColumns(ArrayId cells, uint64_t row, uint32_t end, HalfWord* ready);
 
+// A member's row of cells (Level::kGlobal: of what no host keeps), how many of its columns may be stored to, and one of them for a kind;
+// nullptr: no room.
+ShmCell* RowOf(Level level, uint32_t index);
+HalfWord& ReadyColumns(Level level, uint32_t index);
+ShmCell* ColumnOf(Level level, uint32_t index, uint32_t column, Kind kind);
+
 // TRUNCATE accounts, users, hosts: rows without a connection go (their numbers move up), of the others TOTAL becomes CURRENT.
 void ForgetUnconnected(Level level);
 

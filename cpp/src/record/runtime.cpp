@@ -17,6 +17,7 @@
 #include "record/facts.h"
 #include "record/files.h"
 #include "record/log.h"
+#include "record/memory.h"
 #include "record/names.h"
 #include "record/parties.h"
 #include "record/sources.h"
@@ -136,6 +137,7 @@ void ForgetStatistics() {
   rt.header->histogram.life.fetch_add(1, kRelaxed);
   rt.header->remainder_cells.store(0, kRelaxed);
   rt.header->move_seq.store(0, kRelaxed);
+  ForgetMemoryInChild();
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
   (void)segment.ReserveUpTo(ArrayId::kInstanceLists, instances);
   for (uint64_t i = 1; i < instances; ++i) {

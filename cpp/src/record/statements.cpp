@@ -135,6 +135,8 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   statement.program = program;
   if (program != nullptr) statement.program_version = program->version.load(kRelaxed);
   if (is_kept) thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial};
+  statement.memory_before = MemoryInUse(*thread);
+  statement.outer_peaks = LowerMemoryPeaks(*thread);
   SetParentOfWaits(*thread);
   if ((flags & kFlagCpu) != 0) statement.cpu_start = ReadClockNanos(CLOCK_THREAD_CPUTIME_ID);
   statement.start_ticks = TicksOf(flags);
@@ -154,13 +156,18 @@ void EndStatement(Statement& statement) {
   }
   const NestedProbe probe(thread);
   if (!probe) return;
-  StatementNumbers numbers{measured, {}, 0, 0, statement.secondary};
+  const MemoryPeaks most = RaiseMemoryPeaks(thread, statement.outer_peaks);
+  const auto more = [](uint64_t peak, uint64_t before) { return peak > before ? peak - before : 0; };
+  StatementNumbers numbers{measured, {}, more(most.controlled, statement.memory_before.controlled), more(most.total, statement.memory_before.total),
+                           statement.secondary};
   std::memcpy(numbers.counters, statement.counters, sizeof numbers.counters);
   OpenStatement open;
   if (TakeFromStack(statement, &open)) {
     if (statement.flags == 0) {
       DropRecord(open.record, open.begun_state);
     } else if (StillHas(open.record, open.begun_state)) {
+      open.record->controlled_memory.store(numbers.controlled_memory, kRelease);
+      open.record->total_memory.store(numbers.total_memory, kRelease);
       EndRecord<Kind::kStatement>(thread, open.record, open.begun_state, measured.end_ticks);
     }
   }

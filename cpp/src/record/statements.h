@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "record/memory.h"
 #include "record/statement_cells.h"
 
 namespace perfschema {
@@ -23,7 +24,8 @@ struct Statement {
   uint32_t sql_bytes;
   uint32_t has_error;
   uint64_t secondary;
-  uint64_t memory_peak[2];   // of the statement around it, controlled and total
+  MemoryPeaks outer_peaks;   // of the statement around it
+  MemoryPeaks memory_before; // what the session used when it began
   ShmStoredProgram* program;       // that it is part of; nullptr = none
   uint32_t program_version;
   uint32_t prepared_version;

@@ -96,6 +96,8 @@ struct ThreadState {
   // What a wait that is in no other wait is nested in: the stage, else the innermost statement. Its type (kNesting...) << 24.
   uint64_t parent_event_id;
   uint64_t parent_type;
+  // Most memory of its session since the peaks were last lowered (record/memory.h).
+  uint64_t controlled_memory_peak, total_memory_peak;
 
   ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
   const void* wait_frames[kMaxNestedWaits];  // stack frames they began in, to find those that a longjmp left behind

@@ -42,7 +42,8 @@ uint32_t FlagsOf(const ShmClass& entry) {
     const bool is_fast = source == static_cast<uint32_t>(TimerId::kCycle) && g_runtime.picos_per_tick[source] <= uint64_t{1} << 38;
     if (!is_fast) flags |= kFlagSlowTimer;
   }
-  if (ConsumerActs(Consumer::thread_instrumentation)) flags |= kFlagThread;
+  if (ConsumerActs(Consumer::thread_instrumentation) && (entry.properties & kPropertyGlobal) == 0) flags |= kFlagThread;
+  if (entry.controlled.load(kRelaxed) != 0) flags |= kFlagControlled;
   const auto consumer_flags = [&](const KindConsumers& of) {
     if (ConsumerActs(of.current)) flags |= kFlagCurrent;
     if (ConsumerActs(of.history)) flags |= kFlagHistory;
@@ -125,13 +126,19 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
   ShmClass* const made = NewClass(family, full_name, documentation);
   if (made == nullptr || !MakeClassCells(*made)) return 0;
   ShmClass& entry = *made;
+  const bool is_memory = family == Family::kMemory;
   entry.properties = ((flags & kRegisterSingleton) != 0 ? kPropertySingleton : 0) | ((flags & kRegisterProgress) != 0 ? kPropertyProgress : 0) |
-                     ((flags & kRegisterUser) != 0 ? kPropertyUser : 0) | ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0);
+                     ((flags & kRegisterUser) != 0 ? kPropertyUser : 0) | (is_memory && (flags & kRegisterGlobal) != 0 ? kPropertyGlobal : 0) |
+                     (is_memory && (flags & kRegisterControlled) != 0 ? kPropertyControlled : 0) | ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0);
   entry.volatility = std::min(volatility, 8u);
   entry.enabled.store((flags & kRegisterDisabled) != 0 ? 0 : 1, kRelaxed);
   const bool is_untimed = !FactsOf(family).is_timed || (family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0);
   entry.timed.store(is_untimed ? 0 : 1, kRelaxed);
   ApplyPresets(entry, full_name, options);
+  if (is_memory) {
+    const bool controlled = (entry.properties & (kPropertyGlobal | kPropertyControlled)) == kPropertyControlled;
+    entry.controlled.store(controlled ? 1 : 0, kRelaxed);
+  }
   RefreshClass(entry);
   entry.key = TakeKey(family, entry.index);
   entry.ready.store(1, kRelease);  // last: pairs with Snapshot::classes
@@ -160,6 +167,9 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
   if (prefix.size() + component.size() + 2 >= 32) {
     return Status(Code::kInvalidArgument, "component '" + std::string(component) + "' is too long: with " + std::string(prefix) + " at most " +
                                               std::to_string(29 - prefix.size()) + " bytes are legal");
+  }
+  if (family == Family::kMemory && component == "performance_schema") {
+    return Status(Code::kInvalidArgument, "component 'performance_schema' of memory is taken: its instruments are the arrays of pfs itself");
   }
   const std::string full = std::string(prefix) + "/" + std::string(component) + "/" + std::string(name);
   if (full.size() > 128) {
@@ -216,15 +226,18 @@ SetupBatch::~SetupBatch() {
   if (const ColdLock lock; lock && --open_batches == 0 && refresh_is_due) RefreshObjects();
 }
 
-Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed) {
+Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed, std::optional<bool> controlled) {
   if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
   ColdLock lock;
-  if (!lock || class_index == 0 || class_index >= g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed)) {
+  if (class_index == 0) return {};
+  if (!lock || class_index >= g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed)) {
     return Status(Code::kNotFound, "no such instrument");
   }
   ShmClass& entry = g_runtime.classes[class_index];
   if (enabled) entry.enabled.store(*enabled ? 1 : 0, kRelaxed);
-  if (timed) entry.timed.store(*timed ? 1 : 0, kRelaxed);
+  const bool is_memory = entry.family == static_cast<uint32_t>(Family::kMemory);
+  if (timed && !is_memory) entry.timed.store(*timed ? 1 : 0, kRelaxed);
+  if (controlled && is_memory && (entry.properties & kPropertyGlobal) == 0) entry.controlled.store(*controlled ? 1 : 0, kRelaxed);
   RefreshClass(entry);
   RefreshObjects();
   return {};

@@ -16,7 +16,7 @@
 namespace perfschema {
 
 // Bits of the `flags` of a registration (schema/instruments.json, registration_flags).
-inline constexpr uint32_t kRegisterSingleton = 1, kRegisterMutable = 2, kRegisterProgress = 8, kRegisterUser = 64, kRegisterDisabled = 8192,
+inline constexpr uint32_t kRegisterSingleton = 1, kRegisterMutable = 2, kRegisterProgress = 8, kRegisterUser = 64, kRegisterGlobal = 128, kRegisterControlled = 4096, kRegisterDisabled = 8192,
                           kRegisterUntimed = 16384;
 
 // A new instrument, or the one that has the name already (SEMANTICS C3). `key` is 0 if it is refused, if the family is full (counted) or if
@@ -40,7 +40,9 @@ class SetupBatch {
 // Brings the words of all live objects up to their classes', at the end of the last batch if there is one. REQUIRES: cold lock.
 void RefreshObjects();
 
-Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed);
+// What the instrument does not have is ignored: TIMED of memory, FLAGS of one that counts globally only. Class 0, an instrument that pfs itself
+// has: nothing can be set, and nothing happens.
+Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed, std::optional<bool> controlled = {});
 Status UpdateConsumer(Consumer consumer, bool enabled);
 Status UpdateTimer(TimedClass timed_class, TimerId timer);
 // Nothing happens if the slot is another thread's by now.

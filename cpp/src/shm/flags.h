@@ -21,6 +21,7 @@ inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: co
 inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: there are cells in its list
 inline constexpr uint32_t kFlagDigest = 1u << 19;      // of a statement: statements_digest
 inline constexpr uint32_t kFlagCpu = 1u << 20;         // of a statement: events_statements_cpu
+inline constexpr uint32_t kFlagControlled = 1u << 21;  // of memory: counts as controlled
 inline constexpr uint32_t kFlagSocket = 1u << 18;      // not a file: the operations that both have are a socket's
 
 }  // namespace perfschema

@@ -85,7 +85,7 @@ struct ShmArray {
   uint64_t stride;    // bytes from one element to the next
   uint64_t capacity;  // elements
   Word used;          // elements that were ever taken: what a reader scans
-  Word reserved;      // bytes from `offset` that may be stored to
+  Word reserved;      // bytes that may be stored to: from `offset` on, or, if ranges of it are reserved, in all
   Word free_head;     // index of the first free element, 0 = none; links lie inside the elements
 };
 
@@ -126,6 +126,7 @@ struct ShmEpochs {
   X(kHosts, "Performance_schema_hosts_lost")                          \
   X(kIndexStat, "Performance_schema_index_stat_lost")                 \
   X(kLockers, "Performance_schema_locker_lost")                       \
+  X(kMemoryClasses, "Performance_schema_memory_classes_lost")         \
   X(kMetadataLocks, "Performance_schema_metadata_lock_lost")          \
   X(kMutexClasses, "Performance_schema_mutex_classes_lost")           \
   X(kMutexInstances, "Performance_schema_mutex_instances_lost")       \
@@ -193,6 +194,7 @@ struct ShmHeader {
   alignas(64) HalfWord resets[kResetDomainCount];
   ShmEpochs epochs[kKindCount];
   HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
+  HalfWord rebase_seq;  // odd while a TRUNCATE of memory statistics is under way: their readers try again
   HalfWord move_seq;  // odd while numbers move between rows: readers of totals retry
 
   // Statements of all digests, and those without one.
@@ -345,6 +347,7 @@ struct alignas(64) ShmClass {
   HalfWord ready;  // release store by registration
   HalfWord flags;  // computed from setup: mutexes point to this word, other objects have copies, events without an object use it
   uint32_t index;  // its own
+  HalfWord controlled;  // FLAGS of setup_instruments
   HalfWord enabled, timed, trace_enabled;  // setup_instruments; of a thread instrument `timed` is HISTORY of setup_threads
   uint32_t family;
   uint32_t key;         // number within the family
@@ -362,7 +365,8 @@ struct alignas(64) ShmClass {
 };
 static_assert(sizeof(ShmClass) == 512);
 
-inline constexpr uint32_t kPropertySingleton = 1, kPropertyProgress = 2, kPropertyUser = 4, kPropertyGlobal = 8, kPropertyMutable = 16;
+inline constexpr uint32_t kPropertySingleton = 1, kPropertyProgress = 2, kPropertyUser = 4, kPropertyGlobal = 8, kPropertyMutable = 16,
+                          kPropertyControlled = 32;
 inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"};
 
 // ---- Threads -------------------------------------------------------------------------------------------------------------------
@@ -397,6 +401,9 @@ struct alignas(64) ShmThread {
   Word connection_type[2];
   Word resource_group[8];
   Word info[128];
+  // Memory of the session, by whoever has it attached; see record/memory.h. Of a free slot zero.
+  alignas(64) Word controlled_memory;
+  Word max_controlled_memory, total_memory, max_total_memory;
 };
 
 // An account, a user or a host that threads work for. Its texts are constant while it lives. Its row of cells has its own index.
@@ -409,6 +416,7 @@ struct alignas(64) ShmParty {
   HalfWord user, host;  // parents of an account; 0 = there was no room
   HalfWord hash, hash_next;  // as in ShmFile
   Word connections;     // CURRENT_CONNECTIONS, and TOTAL_CONNECTIONS in units of kOneTotalConnection: never seen apart
+  Word max_controlled_memory, max_total_memory;  // most that a session has used which works for it no more
   Word user_name[4];    // empty = NULL, as in the rows of threads that work for nobody
   Word host_name[32];
 };

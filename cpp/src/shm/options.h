@@ -37,6 +37,7 @@ namespace perfschema {
   X(max_file_instances, -1, -1, 1048576, 65536, "Known files at one time.")                                          \
   X(max_index_stat, -1, -1, 1048576, 65536, "Indexes of tables with statistics, rows without an index included.")    \
   X(max_logger_classes, 80, 0, 200, 80, "Rows of setup_loggers.")                                                    \
+  X(max_memory_classes, 470, 0, 1024, 470, "Memory instruments.")                                                    \
   X(max_metadata_locks, -1, -1, 1048576, 65536, "Metadata locks at one time.")                                       \
   X(max_meter_classes, 30, 0, 64, 30, "Rows of setup_meters.")                                                       \
   X(max_metric_classes, 600, 0, 11000, 600, "Rows of setup_metrics.")                                                \

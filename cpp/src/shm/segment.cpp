@@ -47,7 +47,8 @@ uint64_t Capacity(ArrayId id, const Options& options) {
   const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
   uint64_t classes = 1;  // and the single instruments
   for (const FamilyFacts& facts : kFamilies) classes += facts.is_single ? ColumnsOf(facts.kind) : 0;
-  classes += get(OptionId::max_stage_classes) + get(OptionId::max_statement_classes) * ColumnsOf(Kind::kStatement);
+  classes += get(OptionId::max_stage_classes) + get(OptionId::max_statement_classes) * ColumnsOf(Kind::kStatement) +
+             get(OptionId::max_memory_classes) * ColumnsOf(Kind::kMemory);
   classes += std::min(get(OptionId::error_size), kMostErrors) + get(OptionId::max_status_variables);
   for (const OptionId option : {OptionId::max_mutex_classes, OptionId::max_rwlock_classes, OptionId::max_cond_classes, OptionId::max_file_classes,
                                 OptionId::max_socket_classes, OptionId::max_thread_classes}) {
@@ -395,7 +396,10 @@ bool Segment::ReserveUpTo(ArrayId id, uint64_t elements) {
 }
 
 bool Segment::ReserveRange(ArrayId id, uint64_t begin, uint64_t end) {
-  return Reserve(array(id).offset + begin, end - begin);
+  ShmArray& array = this->array(id);
+  if (!Reserve(array.offset + begin, end - begin)) return false;
+  array.reserved.store(array.reserved.load(kRelaxed) + end - begin, kRelease);
+  return true;
 }
 
 int64_t Segment::TakeFresh(ArrayId id, uint64_t count) {

@@ -35,6 +35,13 @@ inline constexpr uint32_t kFirstSeenWord = kSecondaryWord + 1, kInnerWord = 28, 
 inline constexpr uint32_t kReadWriteWord = 0, kReadOnlyWord = 6;
 // An error: how often, and when (seconds of the wall clock).
 inline constexpr uint32_t kRaisedWord = 0, kHandledWord = 1, kFirstErrorWord = 2, kLastErrorWord = 3;
+// Memory. Words are in pairs: blocks, then bytes. See record/memory.h.
+inline constexpr uint32_t kAllocWord = 0, kFreeWord = 2, kHighWord = 4, kLowWord = 6;  // these add up over rows
+// What is the row's own, and neither moves nor adds up. Of a thread: the band that it has told those above, and how often it may still tell.
+inline constexpr uint32_t kBandTopWord = 8, kBandBottomWord = 10, kPaceWord = 12;
+// Of accounts, users, hosts and the total: watermarks of before the last TRUNCATE, and those of the bands below.
+inline constexpr uint32_t kKeptHighWord = 8, kKeptLowWord = 10, kMaxTopWord = 12, kMinBottomWord = 20, kTopsWord = 16, kBottomsWord = 18;
+inline constexpr uint32_t kCancelledWord = 14;  // of all: what TRUNCATEs have taken off both allocations and releases
 
 namespace shapes {
 constexpr void PutStat(Shape* shape, uint32_t at) {
@@ -80,10 +87,15 @@ constexpr Shape StatusValues() {
   shape.rules[0] = Rule::kSum;  // of two's complement: may be negative
   return shape;
 }
+constexpr Shape Memory() {
+  Shape shape{3, {}};
+  for (uint32_t i = kAllocWord; i < kLowWord + 2; ++i) shape.rules[i] = Rule::kSum;
+  return shape;
+}
 }  // namespace shapes
 
-inline constexpr Shape kShapes[kKindCount] = {shapes::Times(), shapes::Times(), shapes::Statements(), shapes::Transactions(),
-                                              shapes::Errors(), shapes::StatusValues()};
+inline constexpr Shape kShapes[kKindCount] = {shapes::Times(),  shapes::Times(),  shapes::Statements(),  shapes::Transactions(),
+                                              shapes::Memory(), shapes::Errors(), shapes::StatusValues()};
 inline constexpr Shape kObjectShape = shapes::Objects();
 constexpr const Shape& ShapeOf(Kind kind) { return kShapes[static_cast<uint32_t>(kind)]; }
 constexpr uint32_t ColumnsOf(Kind kind) { return kind == Kind::kNone ? 1 : ShapeOf(kind).columns; }
@@ -134,6 +146,12 @@ inline void MergeNumbers(const Shape& shape, const Numbers& more, Numbers* sum) 
       case Rule::kUnused:
       case Rule::kInStat: break;
     }
+  }
+}
+// Watermarks of memory that are of an earlier interval: nothing has changed since it ended (record/memory.h).
+inline void BeginMemoryInterval(Numbers* numbers) {
+  for (uint32_t i = 0; i < 2; ++i) {
+    (*numbers)[kHighWord + i] = (*numbers)[kLowWord + i] = (*numbers)[kAllocWord + i] - (*numbers)[kFreeWord + i];
   }
 }
 // REQUIRES: a CellWriter of the cell.

@@ -60,6 +60,10 @@ bool Snapshot::ReadThread(uint32_t slot, ThreadRow* row) const {
     row->peer_port = shm->peer_port.load(kAcquire);
     const ClassRow* stage = ClassAt(shm->stage.load(kAcquire));
     if (shm->thread_id.load(kRelaxed) != thread_id) continue;
+    row->controlled_memory = shm->controlled_memory.load(kAcquire);
+    row->max_controlled_memory = shm->max_controlled_memory.load(kAcquire);
+    row->total_memory = shm->total_memory.load(kAcquire);
+    row->max_total_memory = shm->max_total_memory.load(kAcquire);
     const auto number = [](uint64_t value) { return value == 0 ? std::optional<uint64_t>() : value; };
     const auto keep = [&](const auto& words, auto* text) {
       if (const std::string_view kept = KeepWords(words); !kept.empty()) text->emplace(kept);
@@ -103,6 +107,7 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
   const uint64_t width = members == 0 ? 0 : cells.capacity() / members;
   const Shape& shape = ShapeOf(kind);
   readable = std::min(readable, width);
+  const uint32_t interval = header().epochs[static_cast<uint32_t>(kind)].now.load(kAcquire);
   for (size_t i = 0; i < classes_.size(); ++i) {
     if (classes_[i].kind() != kind || classes_[i].index + uint64_t{shape.columns} > readable) continue;
     const uint64_t first = index * width + classes_[i].index;
@@ -111,7 +116,9 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
     Numbers numbers;
     const bool whole = TryRead(cell->seq, [&] {
       numbers = {};
-      if (Counts(cell->gen.load(kAcquire), since)) LoadNumbers(shape, *cell, &numbers);
+      const uint32_t gen = cell->gen.load(kAcquire);
+      if (Counts(gen, since)) LoadNumbers(shape, *cell, &numbers);
+      if (kind == Kind::kMemory && gen != interval) BeginMemoryInterval(&numbers);
     });
     *torn |= !whole;
     if (numbers != Numbers{}) MergeNumbers(shape, numbers, &(*sums)[i]);
@@ -133,7 +140,7 @@ void Snapshot::ForEachThreadSum(Kind kind, const std::function<void(const SumRow
     if (shm->thread_id.load(kRelaxed) != thread_id) continue;  // ended meanwhile: its rows left with it
     if (torn) ++skipped_;
     for (size_t i = 0; i < classes_.size() && !torn; ++i) {
-      if (classes_[i].kind() == kind) use({&classes_[i], thread_id, nullptr, sums[i]});
+      if (classes_[i].kind() == kind) use({&classes_[i], thread_id, nullptr, slot, sums[i]});
     }
   }
 }
@@ -155,6 +162,8 @@ bool Snapshot::ReadParty(Level level, uint32_t index, Party* party) const {
   LoadWords(shm->host_name, host);
   const uint64_t connections = shm->connections.load(kAcquire);
   if (!party->is_live()) return false;
+  party->row.max_controlled_memory = shm->max_controlled_memory.load(kAcquire);
+  party->row.max_total_memory = shm->max_total_memory.load(kAcquire);
   party->row.current_connections = static_cast<int64_t>(connections & kCurrentConnectionsMask);
   party->row.total_connections = static_cast<int64_t>(connections / kOneTotalConnection);
   if (const auto text = KeepWords(user); !text.empty()) party->row.user = text;
@@ -175,7 +184,20 @@ std::vector<Snapshot::Party> Snapshot::Parties(Level level) const {
 
 void Snapshot::ForEachParty(Level level, const std::function<void(const PartyRow&)>& use) const {
   if (!ok_) return;
-  for (const Party& party : Parties(level)) use(party.row);
+  std::vector<Party> parties = Parties(level);
+  // And of the sessions that there are.
+  std::vector<Party*> place_of(parties_[static_cast<uint32_t>(level)].used(), nullptr);
+  for (Party& party : parties) place_of[party.index] = &party;
+  for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
+    const ShmThread* shm = threads_.at(slot);
+    if (shm == nullptr) break;
+    const uint32_t index = IndexAt(*shm, level);
+    if (shm->thread_id.load(kAcquire) == 0 || index >= place_of.size() || place_of[index] == nullptr) continue;
+    PartyRow& row = place_of[index]->row;
+    row.max_controlled_memory = std::max(row.max_controlled_memory, shm->max_controlled_memory.load(kAcquire));
+    row.max_total_memory = std::max(row.max_total_memory, shm->max_total_memory.load(kAcquire));
+  }
+  for (const Party& party : parties) use(party.row);
 }
 
 struct Snapshot::PartySums {
@@ -283,7 +305,7 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
     if (one.is_wanted) ++skipped_;
     if (one.is_wanted || one.is_gone) continue;
     for (size_t i = 0; i < classes_.size(); ++i) {
-      if (classes_[i].kind() == kind) use({&classes_[i], 0, &one.party.row, one.sums[i]});
+      if (classes_[i].kind() == kind) use({&classes_[i], 0, &one.party.row, one.party.index, one.sums[i]});
     }
   }
 }

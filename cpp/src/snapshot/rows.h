@@ -50,6 +50,7 @@ struct ClassRow {
   std::optional<LongText> documentation;
   int32_t error_number;  // of a registered error
   Text<5> sqlstate;
+  bool controlled;
   Kind kind() const { return FactsOf(family).kind; }
   bool is_wait() const { return kind() == Kind::kWait; }
 };
@@ -72,6 +73,7 @@ struct ThreadRow {
   std::optional<LongText> info;
   std::optional<Text<16>> connection_type;
   std::optional<Text<64>> resource_group;
+  uint64_t controlled_memory, max_controlled_memory, total_memory, max_total_memory;
   bool is_foreground() const { return (flags & kThreadForeground) != 0; }
 };
 
@@ -146,6 +148,7 @@ struct PartyRow {
   std::optional<Text<32>> user;
   std::optional<Text<255>> host;
   int64_t current_connections, total_connections;
+  uint64_t max_controlled_memory, max_total_memory;  // of one of its sessions
 };
 
 // What one instrument counted for one member of a level; the shape is that of the instrument's kind (shm/shapes.h).
@@ -153,7 +156,20 @@ struct SumRow {
   const ClassRow* instrument;
   uint64_t thread_id;     // of Level::kThread
   const PartyRow* party;  // of accounts, users and hosts
+  uint64_t member;        // its row of cells; of Level::kGlobal 0
   const Numbers& numbers;
+};
+
+// Memory that one instrument counted for one member of a level.
+struct MemoryRow {
+  const ClassRow* instrument;
+  uint64_t thread_id;     // as in SumRow
+  const PartyRow* party;
+  struct Side {  // blocks, or bytes
+    uint64_t alloc, free;
+    int64_t low, current, high;
+  };
+  Side blocks, bytes;
 };
 
 // All that was ever counted for one instrument.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "snapshot/try_read.h"
 
@@ -14,6 +15,17 @@ template <size_t N>
 std::string_view ZeroPadded(const uint8_t (&bytes)[N]) {
   const char* text = reinterpret_cast<const char*>(bytes);
   return {text, strnlen(text, N)};
+}
+
+// ThreadCells -> thread_cells
+std::string Lower(std::string_view name) {
+  std::string lower;
+  for (const char c : name) {
+    const bool is_upper = c >= 'A' && c <= 'Z';
+    if (is_upper && !lower.empty()) lower += '_';
+    lower += is_upper ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return lower;
 }
 
 }  // namespace
@@ -108,6 +120,7 @@ void Snapshot::LoadClasses() {
     row.timed = shm->timed.load(kRelaxed) != 0;
     row.trace_enabled = shm->trace_enabled.load(kRelaxed) != 0;
     row.properties = shm->properties;
+    row.controlled = shm->controlled.load(kRelaxed) != 0;
     row.volatility = shm->volatility;
     row.error_number = shm->error_number;
     row.sqlstate = std::string_view(reinterpret_cast<const char*>(shm->sqlstate), strnlen(reinterpret_cast<const char*>(shm->sqlstate), 5));
@@ -116,11 +129,25 @@ void Snapshot::LoadClasses() {
       row.documentation = LongText(std::string_view(reinterpret_cast<const char*>(shm->documentation), documentation));
     classes_.push_back(row);
   }
+  // Instruments that no program has registered: what pfs itself takes, array by array.
+  const std::vector<ArrayRow> arrays = Arrays();
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    ClassRow row{};
+    row.family = Family::kOwnMemory;
+    row.key = static_cast<uint32_t>(i) + 1;
+    row.name = Keep("memory/performance_schema/" + Lower(arrays[i].name.view()));
+    row.enabled = true;
+    row.properties = kPropertyGlobal;
+    row.volatility = 1;
+    classes_.push_back(row);
+  }
   std::stable_sort(classes_.begin(), classes_.end(), [](const ClassRow& a, const ClassRow& b) {
     return a.family != b.family ? a.family < b.family : a.key < b.key;
   });
   class_at_.assign(used, nullptr);
-  for (const ClassRow& row : classes_) class_at_[row.index] = &row;
+  for (const ClassRow& row : classes_) {
+    if (row.index != 0) class_at_[row.index] = &row;
+  }
 }
 
 // The name that begins at `granule`, if the granule still lives its life number `version`.

@@ -71,6 +71,8 @@ class Snapshot {
   // Every member of a level (live thread, party, or all together) x every instrument of a kind, used or not: what the member keeps, and what
   // lies below it. REQUIRES: not waits of Level::kGlobal, which are ForEachClassTotal.
   void ForEachSum(Kind kind, Level level, const std::function<void(const SumRow&)>& use) const;
+  // The same of memory, with the instruments of pfs itself for Level::kGlobal: what its arrays take.
+  void ForEachMemory(Level level, const std::function<void(const MemoryRow&)>& use) const;
   // Every wait instrument, used or not.
   void ForEachClassTotal(const std::function<void(const ClassTotalRow&)>& use) const;
 
@@ -157,6 +159,10 @@ class Snapshot {
   Found ReadDigest(uint32_t index, DigestRow* row) const;
   Found ReadProgram(uint32_t index, ProgramRow* row) const;
   Found ReadPrepared(uint32_t index, PreparedRow* row) const;
+
+  // memory.cpp
+  struct MemorySums;
+  void ReadMemory(Level level, MemorySums* sums) const;
 
   // events.cpp; what differs between the kinds: waits.cpp, stages.cpp, statements.cpp, transactions.cpp
   std::vector<ChunkHead> LookAtChunks(Kind kind) const;

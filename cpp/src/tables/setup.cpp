@@ -65,12 +65,13 @@ constexpr auto kInstrumentColumns = columns(
     col<&InstrumentRow::trace_enabled>("TRACE_ENABLED", Unit::kNone, "Whether its events are written to the trace."));
 void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   for (const ClassRow& row : snapshot.classes()) {
-    if (row.kind() == Kind::kNone || !FactsOf(row.family).is_instrument) continue;
+    if (!FactsOf(row.family).is_instrument) continue;
+    const bool is_memory = row.family == Family::kMemory || row.family == Family::kOwnMemory;
     out({row.name,
          YesIf(row.enabled),
          FactsOf(row.family).is_timed ? YesIf(row.timed) : std::optional<YesNo>(),
          {row.properties},
-         std::nullopt,
+         is_memory ? std::optional(SetOf<InstrumentFlags>{row.controlled ? 1u : 0u}) : std::nullopt,
          static_cast<int32_t>(row.volatility),
          row.documentation,
          YesIf(row.trace_enabled),
@@ -79,6 +80,10 @@ void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
 }
 Status UpdateInstrumentRow(const InstrumentRow& before, const InstrumentRow& after) {
   const std::string name(before.name.view());
+  if (before.flags) {  // memory
+    const bool was = before.flags->bits != 0, is = after.flags && after.flags->bits != 0;
+    return UpdateInstrument(before.class_index, ChangedTo(before.enabled, after.enabled), {}, was == is ? std::optional<bool>() : is);
+  }
   if (before.timed && !after.timed)
     return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES or NO, not NULL: it can be timed");
   if (after.flags && after.flags->bits != 0)

@@ -62,6 +62,11 @@
   X(global_variables)                             \
   X(host_cache)                                   \
   X(hosts)                                        \
+  X(memory_summary_by_account_by_event_name) \
+  X(memory_summary_by_host_by_event_name) \
+  X(memory_summary_by_thread_by_event_name) \
+  X(memory_summary_by_user_by_event_name) \
+  X(memory_summary_global_by_event_name) \
   X(metadata_locks)                               \
   X(mutex_instances)                              \
   X(objects_summary_global_by_type)               \

@@ -19,7 +19,6 @@ struct ThreadInstance {
   }
   std::optional<Text<64>> no_role() const { return {}; }
   YesNo telemetry_active() const { return YesNo::kNo; }
-  uint64_t nothing_yet() const { return 0; }
 };
 using Row = ThreadInstance;
 
@@ -46,10 +45,10 @@ constexpr auto kColumns = columns(
                                          "Thread of the system that it is attached to; NULL if there is none at the moment."),
     col<&Row::thread, &ThreadRow::resource_group>("RESOURCE_GROUP", Unit::kNone, "Resource group of the thread."),
     col<&Row::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements; NULL for background threads."),
-    col<&Row::nothing_yet>("CONTROLLED_MEMORY", Unit::kBytes, "Controlled memory that it uses."),
-    col<&Row::nothing_yet>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Most controlled memory that it has used."),
-    col<&Row::nothing_yet>("TOTAL_MEMORY", Unit::kBytes, "Memory that it uses."),
-    col<&Row::nothing_yet>("MAX_TOTAL_MEMORY", Unit::kBytes, "Most memory that it has used."),
+    col<&Row::thread, &ThreadRow::controlled_memory>("CONTROLLED_MEMORY", Unit::kBytes, "Controlled memory that its session uses."),
+    col<&Row::thread, &ThreadRow::max_controlled_memory>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Most controlled memory that its session has used."),
+    col<&Row::thread, &ThreadRow::total_memory>("TOTAL_MEMORY", Unit::kBytes, "Memory that its session uses."),
+    col<&Row::thread, &ThreadRow::max_total_memory>("MAX_TOTAL_MEMORY", Unit::kBytes, "Most memory that its session has used."),
     col<&Row::telemetry_active>("TELEMETRY_ACTIVE", Unit::kNone, "Whether a telemetry session is attached."));
 
 void ScanThreads(const Snapshot& snapshot, RowSink<Row> out) {

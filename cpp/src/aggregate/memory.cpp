@@ -1,0 +1,145 @@
+// TRUNCATE of summaries of memory. See record/memory.h for what the words of a row are.
+#include <algorithm>
+#include <vector>
+
+#include "aggregate/resets.h"
+#include "record/memory.h"
+#include "record/parties.h"
+
+namespace perfschema {
+namespace {
+
+int64_t SignedOf(uint64_t word) { return static_cast<int64_t>(word); }
+
+// The numbers of one instrument, by level and member.
+struct Sums {
+  std::vector<Numbers> members[kLevelCount];  // those of Level::kThread stay empty
+
+  Sums() {
+    for (uint32_t level = 1; level + 1 < kLevelCount; ++level) {
+      members[level].resize(g_runtime.segment.array(kPartiesOf[level]).used.load(kRelaxed));
+    }
+    members[static_cast<uint32_t>(Level::kGlobal)].resize(1);
+  }
+  void Clear() {
+    for (std::vector<Numbers>& level : members) std::fill(level.begin(), level.end(), Numbers{});
+  }
+  // 0 = there is none.
+  void Add(Level level, uint32_t index, const Numbers& numbers) {
+    std::vector<Numbers>& of_level = members[static_cast<uint32_t>(level)];
+    if (index >= of_level.size() || (index == 0 && level != Level::kGlobal)) return;
+    MergeNumbers(ShapeOf(Kind::kMemory), numbers, &of_level[index]);
+  }
+};
+
+// A cell as it is at one time. Its owner may be stopped in the middle of a change, by us (TRUNCATE in a signal handler): then as far as that has got.
+Numbers Read(const ShmCell& cell) {
+  Numbers numbers{};
+  uint32_t gen = 0;
+  const auto copy = [&] {
+    numbers = {};
+    gen = cell.gen.load(kAcquire);
+    LoadNumbers(ShapeOf(Kind::kMemory), cell, &numbers);
+  };
+  if (!ReadWhole(cell.seq, copy)) copy();
+  // The interval has been ended already, and owners begin the next one under the cold lock, which we have: the last one is the one before.
+  const uint32_t last = g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed) - 1;
+  if (gen != last) BeginMemoryInterval(&numbers);
+  return numbers;
+}
+
+// What was allocated and freed is taken off both. Only ever grows.
+void Cancel(ShmCell& cell, const Numbers& numbers) {
+  for (uint32_t i = 0; i < 2; ++i) CellWords(cell)[kCancelledWord + i].store(std::min(numbers[kAllocWord + i], numbers[kFreeWord + i]), kRelease);
+}
+
+// Watermarks of a member begin anew: from what is in use, or with what they have been so far.
+void KeepWatermarks(ShmCell& cell, const Numbers& numbers, bool is_emptied) {
+  Word* const words = CellWords(cell);
+  const auto load = [&](uint32_t at) { return SignedOf(words[at].load(kRelaxed)); };
+  for (uint32_t i = 0; i < 2; ++i) {
+    const int64_t used = SignedOf(numbers[kAllocWord + i] - numbers[kFreeWord + i]);
+    int64_t high = used, low = used;
+    if (!is_emptied) {
+      high = std::max({used, load(kKeptHighWord + i), std::min(load(kMaxTopWord + i), SignedOf(numbers[kHighWord + i]))});
+      low = std::min({used, load(kKeptLowWord + i), std::max(load(kMinBottomWord + i), SignedOf(numbers[kLowWord + i]))});
+    }
+    words[kKeptHighWord + i].store(static_cast<uint64_t>(high), kRelease);
+    words[kKeptLowWord + i].store(static_cast<uint64_t>(low), kRelease);
+    // Threads go on telling: what one tells between a load and the store is in the second load.
+    for (int look = 0; look < 2; ++look) {
+      words[kMaxTopWord + i].store(words[kTopsWord + i].load());
+      words[kMinBottomWord + i].store(words[kBottomsWord + i].load());
+    }
+  }
+}
+
+// The row's own watermarks, of a row that only the cold path writes.
+void BeginInterval(ShmCell& cell) {
+  Numbers numbers{};
+  LoadNumbers(ShapeOf(Kind::kMemory), cell, &numbers);
+  BeginMemoryInterval(&numbers);
+  const CellWriter writer(cell.seq);
+  StoreNumbers(ShapeOf(Kind::kMemory), numbers, cell);
+  cell.gen.store(g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed), kRelease);
+}
+
+void RebaseClass(uint32_t class_index, Level truncated, Sums* sums) {
+  sums->Clear();
+  const uint32_t end = class_index + ColumnsOf(Kind::kMemory);
+  const auto cell_at = [&](Level level, uint32_t index, uint32_t ready) { return end <= ready ? RowOf(level, index) + class_index : nullptr; };
+  const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
+  for (uint32_t slot = 1; slot < threads; ++slot) {
+    const ShmThread& thread = g_runtime.threads[slot];
+    if (const ShmCell* cell = cell_at(Level::kGlobal, slot, thread.global_cells.load(kRelaxed)); cell != nullptr) sums->Add(Level::kGlobal, 0, Read(*cell));
+    ShmCell* const cell = cell_at(Level::kThread, slot, thread.cells.load(kRelaxed));
+    if (cell == nullptr || SlotIsFree(slot)) continue;
+    const Numbers numbers = Read(*cell);
+    Cancel(*cell, numbers);
+    sums->Add(Level::kAccount, thread.account.load(kRelaxed), numbers);
+    sums->Add(Level::kUser, thread.user.load(kRelaxed), numbers);
+    sums->Add(Level::kHost, thread.host.load(kRelaxed), numbers);
+    sums->Add(Level::kGlobal, 0, numbers);
+  }
+  const auto for_each_member = [&](auto use) {
+    for (const Level level : {Level::kAccount, Level::kUser, Level::kHost, Level::kGlobal}) {
+      const size_t count = sums->members[static_cast<uint32_t>(level)].size();
+      for (uint32_t index = level == Level::kGlobal ? 0 : 1; index < count; ++index) use(level, index);
+    }
+  };
+  for_each_member([&](Level level, uint32_t index) {
+    const ShmCell* cell = cell_at(level, index, ReadyColumns(level, index).load(kRelaxed));
+    if (cell == nullptr) return;
+    const Numbers numbers = Read(*cell);
+    sums->Add(level, index, numbers);
+    if (level == Level::kAccount) {
+      const ShmParty& account = *g_runtime.segment.element<ShmParty>(ArrayId::kAccounts, index);
+      sums->Add(Level::kUser, account.user.load(kRelaxed), numbers);
+      sums->Add(Level::kHost, account.host.load(kRelaxed), numbers);
+    }
+    if (level == Level::kAccount || level == Level::kHost) sums->Add(Level::kGlobal, 0, numbers);
+  });
+  for_each_member([&](Level level, uint32_t index) {
+    const Numbers& numbers = sums->members[static_cast<uint32_t>(level)][index];
+    ShmCell* cell = cell_at(level, index, ReadyColumns(level, index).load(kRelaxed));
+    if (cell == nullptr && numbers == Numbers{}) return;
+    if (cell == nullptr) cell = ColumnOf(level, index, class_index, Kind::kMemory);
+    if (cell == nullptr) return CountLoss(Loss::kThreadStatistics);
+    if (Empties(truncated, level)) Cancel(*cell, numbers);
+    KeepWatermarks(*cell, numbers, Empties(truncated, level));
+    BeginInterval(*cell);
+  });
+}
+
+}  // namespace
+
+void RebaseMemory(Level truncated) {
+  Sums sums;  // all that is allocated, before anything changes
+  ShmHeader& header = *g_runtime.header;
+  header.rebase_seq.fetch_add(1);  // pairs with Snapshot::ForEachMemory, as the second one does
+  header.epochs[static_cast<uint32_t>(Kind::kMemory)].now.fetch_add(1);  // pairs with the owners' next changes
+  ForEachMemoryClass([&](uint32_t class_index) { RebaseClass(class_index, truncated, &sums); });
+  header.rebase_seq.fetch_add(1);
+}
+
+}  // namespace perfschema

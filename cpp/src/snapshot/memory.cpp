@@ -1,0 +1,101 @@
+// Memory by thread, account, user, host and in all: sums of rows, less what TRUNCATEs have cancelled (record/memory.h).
+#include <algorithm>
+#include <ctime>
+#include <vector>
+
+#include "snapshot/snapshot.h"
+
+namespace perfschema {
+namespace {
+
+constexpr int kAttempts = 20;  // while TRUNCATEs are under way
+
+int64_t SignedOf(uint64_t word) { return static_cast<int64_t>(word); }
+uint64_t Less(uint64_t number, uint64_t cancelled) { return number - std::min(number, cancelled); }
+
+}  // namespace
+
+struct Snapshot::MemorySums {
+  struct One {
+    MemoryRow row;
+    PartyRow party;
+  };
+  std::vector<One> ones;
+};
+
+// What one look at the rows shows.
+void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
+  sums->ones.clear();
+  const auto at = static_cast<uint32_t>(level);
+  const ArrayView<ShmCell>& cells = rows_[at];
+  const bool by_thread = level == Level::kThread || level == Level::kGlobal;
+  const uint64_t members = by_thread ? threads_.capacity() : parties_[at].capacity();
+  const uint64_t width = members == 0 ? 0 : cells.capacity() / members;
+  constexpr uint32_t kColumns = ColumnsOf(Kind::kMemory);
+  const auto columns_of = [&](uint64_t member) -> uint64_t {
+    if (level == Level::kGlobal) return header().remainder_cells.load(kAcquire);
+    const ShmThread* thread = level == Level::kThread ? threads_.at(member) : nullptr;
+    const ShmParty* party = level != Level::kThread ? parties_[at].at(member) : nullptr;
+    return thread != nullptr ? thread->cells.load(kAcquire) : party != nullptr ? party->cells.load(kAcquire) : 0;
+  };
+  ForEachSum(Kind::kMemory, level, [&](const SumRow& sum) {
+    const uint64_t column = sum.instrument->index;
+    const uint64_t first = sum.member * width + column;
+    // The row's own words. One that has no such column yet has nothing cancelled, and was told nothing.
+    uint64_t own[WordsOf(kColumns)] = {};
+    if (column + kColumns <= std::min(columns_of(sum.member), width) && cells.is_packed() && cells.at(first + kColumns - 1) != nullptr) {
+      const Word* words = CellWords(*cells.at(first));
+      for (uint32_t i = kLowWord + 2; i < WordsOf(kColumns); ++i) own[i] = words[i].load(kAcquire);
+    }
+    const auto side = [&](uint32_t i) {
+      const Numbers& n = sum.numbers;
+      MemoryRow::Side of{Less(n[kAllocWord + i], own[kCancelledWord + i]), Less(n[kFreeWord + i], own[kCancelledWord + i]), 0,
+                         SignedOf(n[kAllocWord + i] - n[kFreeWord + i]), 0};
+      int64_t high = SignedOf(n[kHighWord + i]), low = SignedOf(n[kLowWord + i]);
+      if (level != Level::kThread) {
+        high = std::max(SignedOf(own[kKeptHighWord + i]), std::min(high, SignedOf(own[kMaxTopWord + i])));
+        low = std::min(SignedOf(own[kKeptLowWord + i]), std::max(low, SignedOf(own[kMinBottomWord + i])));
+      }
+      if (level == Level::kGlobal) low = std::max<int64_t>(low, 0);  // SEMANTICS K3
+      of.high = std::max(high, of.current);
+      of.low = std::min(low, of.current);
+      return of;
+    };
+    sums->ones.push_back({{sum.instrument, sum.thread_id, nullptr, side(0), side(1)}, sum.party != nullptr ? *sum.party : PartyRow{}});
+  });
+}
+
+void Snapshot::ForEachMemory(Level level, const std::function<void(const MemoryRow&)>& use) const {
+  if (!ok_) return;
+  MemorySums sums;
+  bool is_whole = false;
+  for (int attempt = 0; attempt < kAttempts && !is_whole; ++attempt) {
+    if (attempt > 2) {
+      const timespec nap{0, 20'000 * attempt};
+      nanosleep(&nap, nullptr);
+    }
+    const uint32_t before = header().rebase_seq.load(kAcquire);  // pairs with RebaseMemory
+    if ((before & 1) != 0) continue;
+    ReadMemory(level, &sums);
+    is_whole = header().rebase_seq.load(kRelaxed) == before;  // all loads above are acquire
+  }
+  if (!is_whole) {
+    ++skipped_;
+    return;
+  }
+  if (level == Level::kGlobal) {
+    const std::vector<ArrayRow> arrays = Arrays();
+    for (const ClassRow& row : classes_) {
+      if (row.family != Family::kOwnMemory || row.key == 0 || row.key > arrays.size()) continue;
+      const auto side = [](uint64_t in_use) { return MemoryRow::Side{in_use, 0, SignedOf(in_use), SignedOf(in_use), SignedOf(in_use)}; };
+      const uint64_t bytes = arrays[row.key - 1].reserved_bytes;
+      use({&row, 0, nullptr, side(bytes != 0 ? 1 : 0), side(bytes)});
+    }
+  }
+  for (MemorySums::One& one : sums.ones) {
+    one.row.party = &one.party;
+    use(one.row);
+  }
+}
+
+}  // namespace perfschema

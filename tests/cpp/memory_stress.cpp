@@ -1,0 +1,211 @@
+// Memory: no block is lost or doubled, and no watermark is on the wrong side of the truth, while threads allocate, free each other's blocks, claim
+// them, end and change whom they work for.
+//
+// Contract. At rest what is in use is exact in every summary. At any time LOW <= CURRENT <= HIGH in every row. HIGH of the total is never below the
+// most that was in use at one time, as the threads themselves add it up: into a ledger after each allocation, and out of it before each free.
+// That this can fail is shown by the_ledger_tells: the sum that a reader would get from the last numbers alone.
+#include <array>
+#include <deque>
+
+#include "live.h"
+
+namespace perfschema {
+namespace {
+
+constexpr char kGlobal[] = "memory_summary_global_by_event_name";
+constexpr const char* kTables[] = {"memory_summary_by_thread_by_event_name", "memory_summary_by_account_by_event_name",
+                                   "memory_summary_by_user_by_event_name", "memory_summary_by_host_by_event_name", kGlobal};
+constexpr int kThreads = 4;
+
+struct Blocks {
+  pfs_key_t key = 0;
+  std::string name;
+  explicit Blocks(const char* of) : name(std::string("memory/live/") + of) {
+    pfs_memory_info_t info{&key, of, 0, nullptr};
+    EXPECT_EQ(pfs_register_memory("live", &info, 1), 0);
+  }
+};
+
+struct Shown {
+  int64_t low = 0, current = 0, high = 0;
+};
+
+// The sum of the rows of an instrument; each row is looked at by itself.
+Shown Look(const char* table, const std::string& name) {
+  const Frame frame(table, {"EVENT_NAME", "LOW_NUMBER_OF_BYTES_USED", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED", "LOW_COUNT_USED",
+                            "CURRENT_COUNT_USED", "HIGH_COUNT_USED"});
+  EXPECT_EQ(frame.skipped(), 0u) << table;
+  Shown sum;
+  for (size_t i = 0; i < frame.rows(); ++i) {
+    if (frame.text(i, 0) != name) continue;
+    const auto at = [&](size_t column) { return static_cast<int64_t>(frame.number(i, column)); };
+    EXPECT_LE(at(1), at(2)) << table;
+    EXPECT_LE(at(2), at(3)) << table;
+    EXPECT_LE(at(4), at(5)) << table;
+    EXPECT_LE(at(5), at(6)) << table;
+    sum.low += at(1);
+    sum.current += at(2);
+    sum.high += at(3);
+  }
+  return sum;
+}
+
+// What is in use, by those who use it: never more than the truth.
+// Threads: any thread.
+class Ledger {
+ public:
+  void Add(int64_t bytes) {
+    const int64_t now = in_use_.fetch_add(bytes) + bytes;
+    int64_t seen = most_.load();
+    while (seen < now && !most_.compare_exchange_weak(seen, now)) {
+    }
+  }
+  int64_t in_use() const { return in_use_.load(); }
+  int64_t most() const { return most_.load(); }
+
+ private:
+  std::atomic<int64_t> in_use_{0}, most_{0};
+};
+
+struct Block {
+  void* at;
+  size_t size;
+};
+
+// Blocks on their way from one thread to another.
+// Threads: any thread.
+class Exchange {
+ public:
+  void Put(Block block) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    blocks_.push_back(block);
+  }
+  bool Take(Block* block) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (blocks_.empty()) return false;
+    *block = blocks_.front();
+    blocks_.pop_front();
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Block> blocks_;
+};
+
+// One life of a thread: `steps` random steps. All that it still has goes to the exchange.
+void Live(const Blocks& blocks, Ledger& ledger, Exchange& exchange, uint64_t seed, int steps) {
+  std::mt19937_64 random(seed);
+  std::vector<Block> mine;
+  const auto work_for_somebody = [&] {
+    EXPECT_EQ(pfs_set_account(random() % 2 == 0 ? "anna" : "bob", random() % 2 == 0 ? "desk" : "sofa"), 0);
+  };
+  const auto free = [&](const Block& block) {
+    ledger.Add(-static_cast<int64_t>(block.size));
+    pfs_free(block.at);
+  };
+  work_for_somebody();
+  for (int step = 0; step < steps; ++step) {
+    const uint64_t what = random() % 100;
+    Block block{};
+    if (what < 45 || mine.empty()) {
+      block.size = size_t{1} << random() % 14;
+      block.at = pfs_malloc(blocks.key, block.size);
+      ledger.Add(static_cast<int64_t>(block.size));
+      mine.push_back(block);
+    } else if (what < 80) {
+      std::swap(mine[random() % mine.size()], mine.back());
+      free(mine.back());
+      mine.pop_back();
+    } else if (what < 88) {
+      Block& last = mine.back();
+      const size_t size = size_t{1} << random() % 14;
+      ledger.Add(-static_cast<int64_t>(last.size));
+      last = {pfs_realloc(blocks.key, last.at, size), size};
+      ledger.Add(static_cast<int64_t>(size));
+    } else if (what < 93) {
+      if (random() % 2 == 0) pfs_claim(mine.back().at, 0);
+      exchange.Put(mine.back());
+      mine.pop_back();
+    } else if (what < 99) {
+      if (!exchange.Take(&block)) continue;
+      if (random() % 2 == 0) pfs_claim(block.at, 1);
+      random() % 2 == 0 ? free(block) : mine.push_back(block);
+    } else if (random() % 8 == 0) {
+      work_for_somebody();
+    }
+  }
+  for (const Block& block : mine) exchange.Put(block);
+}
+
+void RunAll(const Blocks& blocks, Ledger& ledger, bool truncates) {
+  const uint64_t seed = Seed();
+  Exchange exchange;
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int life = 0; life < 6; ++life) {
+        std::thread([&, life] { Live(blocks, ledger, exchange, seed + static_cast<uint64_t>(t * 100 + life), 4000); }).join();
+      }
+      --running;
+    });
+  }
+  std::mt19937_64 random(seed);
+  while (running.load() != 0) {
+    const int64_t most = ledger.most();
+    const Shown total = Look(kGlobal, blocks.name);
+    if (!truncates) {
+      EXPECT_GE(total.high, most);
+      EXPECT_EQ(total.low, 0);
+    }
+    for (const char* table : kTables) Look(table, blocks.name);
+    if (truncates) Truncate(kTables[random() % std::size(kTables)]);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Look(kGlobal, blocks.name).current, ledger.in_use());
+  Block block{};
+  while (exchange.Take(&block)) {
+    ledger.Add(-static_cast<int64_t>(block.size));
+    pfs_free(block.at);
+  }
+}
+
+TEST(Memory, what_is_in_use_is_exact_and_HIGH_is_no_less_than_the_most_there_was_K1_K3_K4_K8) {
+  const Blocks blocks("bounds");
+  Ledger ledger;
+  RunAll(blocks, ledger, false);
+  const Shown total = Look(kGlobal, blocks.name);
+  EXPECT_EQ(total.current, 0);
+  EXPECT_GE(total.high, ledger.most());
+  std::printf("most in use: %ld, HIGH: %ld\n", static_cast<long>(ledger.most()), static_cast<long>(total.high));
+  EXPECT_LT(total.high, 3 * ledger.most());
+  EXPECT_EQ(SumWhere(kGlobal, "EVENT_NAME", blocks.name, "COUNT_ALLOC"), SumWhere(kGlobal, "EVENT_NAME", blocks.name, "COUNT_FREE"));
+  // Users and hosts have the same threads.
+  EXPECT_EQ(Look(kTables[2], blocks.name).current, Look(kTables[3], blocks.name).current);
+  EXPECT_EQ(Look(kTables[1], blocks.name).current, Look(kTables[3], blocks.name).current);
+}
+
+TEST(Memory, no_TRUNCATE_loses_what_is_in_use_K2_F4_F7) {
+  const Blocks blocks("truncated");
+  Ledger ledger;
+  RunAll(blocks, ledger, true);
+  for (const char* table : kTables) Truncate(table);
+  const Shown total = Look(kGlobal, blocks.name);
+  EXPECT_EQ(total.current, 0);
+  EXPECT_EQ(total.high, 0);
+  EXPECT_EQ(SumWhere(kGlobal, "EVENT_NAME", blocks.name, "COUNT_ALLOC"), 0u);
+  EXPECT_EQ(Look(kTables[1], blocks.name).current, Look(kTables[3], blocks.name).current);
+}
+
+TEST(Memory, the_ledger_tells) {
+  Ledger ledger;
+  ledger.Add(100);
+  ledger.Add(-100);
+  ledger.Add(60);
+  EXPECT_EQ(ledger.most(), 100);
+  EXPECT_LT(ledger.in_use(), ledger.most());  // what is in use at the end is no watermark
+}
+
+}  // namespace
+}  // namespace perfschema
