@@ -2,7 +2,7 @@
  *
  *     static pfs_key_t key_parse, key_load;
  *     static pfs_stage_info_t stages[] = {{&key_parse, "parsing", 0, "Reads the grammar."},
- *                                         {&key_load, "loading rows", PFS_FLAG_PROGRESS, NULL}};
+ *                                         {&key_load, "loading rows", PFS_PROGRESS, NULL}};
  *     pfs_register_stage("myapp", stages, 2);                 stage/myapp/parsing, stage/myapp/loading rows
  *     pfs_stage_begin(key_parse);
  *     pfs_stage_begin(key_load);                              ends "parsing"
@@ -31,7 +31,7 @@ typedef struct pfs_instrument_info pfs_stage_info_t;
 
 #ifndef PFS_DISABLE
 
-/* Registers stages as pfs_register_mutex() does mutexes. PFS_FLAG_PROGRESS: the stage says how far it is; of others WORK_COMPLETED and WORK_ESTIMATED
+/* Registers stages as pfs_register_mutex() does mutexes. PFS_PROGRESS: the stage says how far it is; of others WORK_COMPLETED and WORK_ESTIMATED
  * are NULL. */
 PFS_API int pfs_register_stage(const char* component, pfs_stage_info_t* info, int count); /* stage/COMPONENT/NAME */
 

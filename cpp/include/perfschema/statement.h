@@ -70,7 +70,7 @@ enum pfs_statement_counter {
 
 #ifndef PFS_DISABLE
 
-/* Registers statements as pfs_register_mutex() does mutexes. PFS_FLAG_MUTABLE: its kind is not known yet when it begins; pfs_statement_refine() says it
+/* Registers statements as pfs_register_mutex() does mutexes. PFS_MUTABLE: its kind is not known yet when it begins; pfs_statement_refine() says it
  * (statement/abstract/...). */
 PFS_API int pfs_register_statement(const char* component, pfs_statement_info_t* info, int count); /* statement/COMPONENT/NAME */
 

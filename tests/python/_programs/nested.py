@@ -9,7 +9,7 @@ from tests.python._programs.driver import perfschema
 
 STAGES, STATEMENTS, TRANSACTIONS = "events_stages", "events_statements", "events_transactions"
 UNKNOWN, READ_UNCOMMITTED, READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE = range(5)
-PROGRESS = 2
+PROGRESS, MUTABLE = 8, 2  # PFS_PROGRESS, PFS_MUTABLE
 
 _LIBRARY = perfschema()
 _SITE = (b"facts.c", ctypes.c_uint32(1))
