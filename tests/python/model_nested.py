@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.python.model import EMPTIED, LEVELS, THREAD, Cell, Event
+from tests.python.model import EMPTIED, LEVELS, THREAD, Event
 from tests.python.model_tables import TablesModel
 
 STAGES, STATEMENTS, TRANSACTIONS = KINDS = ("stages", "statements", "transactions")
@@ -170,7 +170,7 @@ class NestedModel(TablesModel):
     def end_thread(self, thread: int) -> None:
         super().end_thread(thread)
         for open_ in (self.stages, self.statements, self.transactions, self.states):
-            open_.pop(thread, None)  # type: ignore[attr-defined]
+            open_.pop(thread, None)
 
     def open_in(self, kind: str, thread: int) -> list[Nested]:
         if kind == STATEMENTS:
@@ -213,8 +213,8 @@ class NestedModel(TablesModel):
                 cells[*member, event.instrument].append(event)
         return cells
 
-    def by_digest(self) -> dict[tuple[str | None, str | None], Cell]:
-        cells: dict[tuple[str | None, str | None], Cell] = defaultdict(list)
+    def by_digest(self) -> dict[tuple[str | None, str | None], list[Nested]]:
+        cells: dict[tuple[str | None, str | None], list[Nested]] = defaultdict(list)
         for event in self.sums_of[STATEMENTS]:
             if DIGESTS in event.sums:
                 cells[event.schema, event.text].append(event)
@@ -224,7 +224,7 @@ class NestedModel(TablesModel):
         return [event for event in self.sums_of[STATEMENTS] if table in event.sums]
 
     def shown(self, kind: str, view: str) -> list[Nested]:
-        current, history, long = VIEWS_OF[kind]
+        _current, history, long = VIEWS_OF[kind]
         if view == long:
             return [event for event in self.ended[kind] if view in event.views][-self.history_long_size :]
         shown: list[Nested] = []

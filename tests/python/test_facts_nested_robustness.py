@@ -1,5 +1,5 @@
-"""Stages, statements and transactions that are begun, ended or left in ways nobody should: nothing crashes, the program's result is
-its own, what is lost is counted, and what is counted is exact. Each test in a process of its own."""
+"""Stages, statements and transactions that are begun, ended or left in ways nobody should: nothing crashes, what is lost is
+counted, and what is counted is exact. Each test in a process of its own."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def test_statements_of_one_digest_from_8_threads_are_all_counted() -> None:
     assert members("transactions", "thread") == expected
     total = times * threads
     assert digests() == {(f"s{i}", f"SELECT `c{i}` FROM `t` WHERE `a` = ?"): total // 2 for i in range(2)}
-    assert digests("SUM_ROWS_SENT") == {key: total for key in digests()}
+    assert digests("SUM_ROWS_SENT") == dict.fromkeys(digests(), total)
     assert list(in_histograms().values()) == [total // 2] * 2
     assert in_histogram() == total
     row = one("events_transactions_summary_global_by_event_name")
@@ -365,7 +365,7 @@ def test_statements_of_one_digest_from_8_threads_are_all_counted() -> None:
     for worker in workers:
         worker.end()
     assert set(totals("statements", WORK).values()) == {0, total}
-    assert digests("COUNT_STAR") == {key: total // 2 for key in digests()}
+    assert digests("COUNT_STAR") == dict.fromkeys(digests(), total // 2)
     assert losses() == {}
 
 
@@ -415,16 +415,10 @@ def test_truncates_beside_8_threads_lose_nothing_that_they_do_not_empty(what: st
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     for worker in workers:
-        finished = False
-        while not finished:
+        while not worker.is_done():
             for table in TRUNCATED[what]:
                 pfs.truncate(table)
-            try:
-                value, error = worker._done.get(timeout=0.001)
-                assert (value, error) == (None, None)
-                finished = True
-            except Exception as empty:
-                assert type(empty).__name__ == "Empty", empty
+        worker.result()
     stop.set()
     reader.join()
     assert problems == []

@@ -183,7 +183,7 @@ class NestedSteps(Base):
         for (schema, text), cell in self.model.by_digest().items():
             digest, _ = pfs.digest(text or "")
             if digest is not None:
-                cells.setdefault((schema, digest), []).extend(cell)  # type: ignore[arg-type]
+                cells.setdefault((schema, digest), []).extend(cell)
         rows = {values(row, "SCHEMA_NAME", "DIGEST"): row for row in every(DIGESTS)}
         same("digests", rows, cells)
         for key, cell in cells.items():
