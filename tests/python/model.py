@@ -13,10 +13,14 @@ from typing import Any
 
 CURRENT, HISTORY, HISTORY_LONG = "events_waits_current", "events_waits_history", "events_waits_history_long"
 PARENT = {
-    HISTORY: CURRENT,
-    HISTORY_LONG: CURRENT,
-    CURRENT: "thread_instrumentation",
+    **{
+        f"events_{kind}_{view}": f"events_{kind}_current"
+        for kind in ("waits", "stages", "statements", "transactions")
+        for view in ("history", "history_long")
+    },
+    **{f"events_{kind}_current": "thread_instrumentation" for kind in ("waits", "stages", "statements", "transactions")},
     "thread_instrumentation": "global_instrumentation",
+    "statements_digest": "global_instrumentation",
 }
 
 
@@ -87,6 +91,7 @@ class Event:
     id: int = 0
     end_id: int | None = None
     nesting: int | None = None
+    nesting_type: str | None = None
     target: int = 0
     bytes: int | None = None  # that it moved, or asks for
     count: int = 1  # as how many it counts: the rows of a table
@@ -106,6 +111,7 @@ class Event:
             self.operation,
             self.target,
             self.nesting,
+            self.nesting_type,
             self.bytes if self.operation in SHOWS_BYTES else None,
             self.timed,
             times,
@@ -204,12 +210,18 @@ class Model:
         timed = self.instruments[instrument].timed and rule.timed
         event = Event(thread, instrument, operation, timed, by_thread, self.acts(CURRENT), target=target)
         if event.recorded:
-            has_parent = self.open[thread] and instrument != IDLE  # D6
-            event.nesting = self.open[thread][-1].id if has_parent else None
+            if instrument != IDLE:  # D6
+                event.nesting, event.nesting_type = self.parent_of_wait(thread)
+                if self.open[thread]:
+                    event.nesting, event.nesting_type = self.open[thread][-1].id, "WAIT"
             event.id = self.last_id[thread] = self.last_id[thread] + 1
             event.views = {CURRENT} | {view for view in (HISTORY, HISTORY_LONG) if self.acts(view) and own.timed}
             self.open[thread].append(event)
         return event
+
+    def parent_of_wait(self, thread: int) -> tuple[int | None, str | None]:
+        """EVENT_ID and type of what a wait is in that is in no other wait."""
+        return None, None
 
     def running_in(self, thread: int) -> int | None:
         """EVENT_ID of the innermost event that runs, else of the last one."""
@@ -282,5 +294,7 @@ class Model:
                 shown += ended[-self.history_size :]
                 continue
             running = [event for event in self.open[thread] if view in event.views]
-            shown += running or sorted((event for event in ended if event.nesting is None), key=lambda event: event.id)[-1:]
+            shown += (
+                running or sorted((event for event in ended if event.nesting_type != "WAIT"), key=lambda event: event.id)[-1:]
+            )
         return shown

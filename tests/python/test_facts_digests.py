@@ -124,7 +124,7 @@ def test_I6_what_there_is_no_room_for(size: int) -> None:
         for i in range(10):
             run(f"select c{i}", f"select c{i}", schema="shop")
         kept = [i for i in range(10) if i < size - 1]
-        expected = {("shop", f"SELECT `c{i}`"): 2 for i in kept}
+        expected: dict[tuple[str | None, str | None], int] = {("shop", f"SELECT `c{i}`"): 2 for i in kept}
         if 0 < size <= 10:
             expected[None, None] = 2 * (10 - len(kept))
         assert digests() == expected

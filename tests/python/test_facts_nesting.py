@@ -3,6 +3,8 @@ own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.python._programs.driver import MUTEX, Mutex, OwnLock, Worker, consumer, every, instrument, losses, me, one, rows
@@ -82,25 +84,27 @@ def test_A11_an_event_keeps_the_settings_that_it_began_with(kind: str) -> None:
     """A11: its instrument, its timing or its consumers are switched in the middle: it ends as it began."""
     name, (current, history, long) = INSTRUMENTS[kind], views(kind)
     do(kind)  # 1
-    for off in (
-        lambda on: instrument(name, enabled=on),
-        lambda on: instrument(name, timed=on),
-        lambda on: consumer(f"events_{kind}_history", on),
-        lambda on: consumer(f"events_{kind}_current", on),
-        lambda on: consumer("thread_instrumentation", on),
-        lambda on: consumer("global_instrumentation", on),
-    ):
+    # What is switched, and whether events that begin while it is off count.
+    switches: list[tuple[Callable[[bool], None], int]] = [
+        (lambda on: instrument(name, enabled=on), 0),
+        (lambda on: instrument(name, timed=on), 1),
+        (lambda on: consumer(f"events_{kind}_history", on), 1),
+        (lambda on: consumer(f"events_{kind}_current", on), 1),
+        (lambda on: consumer("thread_instrumentation", on), 1),
+        (lambda on: consumer("global_instrumentation", on), 0),
+    ]
+    for switch, counts in switches:
         end = begin(kind)  # recorded, though not what follows
-        off(False)
+        switch(False)
         end()
         last = ids(current)[-1]
         assert ids(history)[-1] == ids(long)[-1] == last
         assert rows(current)[-1]["TIMER_WAIT"] is not None
-        end = begin(kind)  # maybe not recorded, nor counted
+        end = begin(kind)  # as the settings are now, whatever they are at its end
         before = totals(kind)["global"]
-        off(True)
+        switch(True)
         end()
-        assert totals(kind)["global"] - before in (0, 1)
+        assert totals(kind)["global"] - before == counts
         do(kind)
         assert ids(current) == ids(history)[-1:]
         assert ids(current)[0] > last

@@ -88,15 +88,22 @@ FAMILIES: dict[str, dict[str, tuple[Sequence[int], ...]]] = {
         "idle": (T,),
         "idle_begin": (T,),
     },
+    "nested": {
+        "stage": (T, N),
+        "statement": (T, N, N, N),
+        "transaction": (T, N),
+        "change_statement": (T, N, range(4), N),
+        "end_nested": (T, range(8), N),
+    },
     "settings": {
-        "instrument": (range(12), YES, YES),
-        "consumer": (N, YES),
+        "instrument": (range(19), YES, YES),
+        "consumer": (range(15), YES),
         "thread": (T, YES, YES),
         "end_thread": (T,),
         "account": (T, N),
     },
     "truncate": {
-        "truncate": (range(21),),
+        "truncate": (range(48),),
     },
 }
 STEPS = {name: given for steps in FAMILIES.values() for name, given in steps.items()}
@@ -183,6 +190,9 @@ WORK: Program = [
         ("table_io", 0, 1, 2, 0, 1),
     ],
     *[("metadata_create", 0, 0, 0), ("metadata_wait", 1, 0), ("idle", 0), ("idle", 1)],
+    *[("transaction", 0, 0), ("statement", 0, 0, 1, 1), ("statement", 1, 1, 3, 2), ("stage", 0, 0), ("stage", 1, 1), ("idle", 0)],
+    *[("statement", 0, 2, 2, 1), ("transaction", 1, 1), ("metadata_wait", 0, 0), ("stage", 0, 3), ("end_nested", 1, 0, 0)],
+    *[("end_nested", 0, 0, 0), ("end_nested", 0, 0, 0), ("end_nested", 0, 0, 1), ("end_nested", 1, 0, 0)],
 ]
 CLEAR: Program = [("close_socket", 0, 0)] * 4 + [("close", 0, 0)] * 2 + [("table_close", 0)] * 2 + [("metadata_destroy", 0)]
 
@@ -209,7 +219,21 @@ def test_rules_of_setup_objects_in_any_order(judge: Judge) -> None:
     assert judge(program) == ""
 
 
-SECRETS = "mutex", "socket", "rows", "no rows", "table lock", "table unlock", "metadata wait", "metadata status", "idle", "rule"
+SECRETS = (
+    "stage",
+    "statement",
+    "transaction",
+    "mutex",
+    "socket",
+    "rows",
+    "no rows",
+    "table lock",
+    "table unlock",
+    "metadata wait",
+    "metadata status",
+    "idle",
+    "rule",
+)
 
 
 @pytest.mark.parametrize("what", SECRETS)

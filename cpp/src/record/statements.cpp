@@ -66,6 +66,27 @@ void ShowText(const Statement& statement) {
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasText, kRelease);
 }
 
+// Those of this level and deeper leave the stack. Nobody will end them: they are not shown any more.
+void DropFromLevel(ThreadState& thread, uint32_t level) {
+  for (uint32_t i = level; i < std::min(thread.statement_depth, g_runtime.statement_stack); ++i) {
+    DropRecord(thread.statements[i].record, thread.statements[i].begun_state);
+  }
+  thread.statement_depth = level;
+}
+
+// Statements that were left by a longjmp or an exception. One whose memory the new one takes can be ended no more; and if the stack of statements
+// is full, one whose memory lies below `frame`, which has been given back. (On another stack, a signal stack say, such a look may go wrong: then
+// rows are missing, but all that ends is counted.)
+void DropAbandoned(ThreadState& thread, const void* place, const void* frame) {
+  constexpr uintptr_t kStackBytes = 64u << 20;
+  const bool is_full = thread.statement_depth >= g_runtime.statement_stack;
+  const auto is_below = [&](const void* at) { return reinterpret_cast<uintptr_t>(frame) - reinterpret_cast<uintptr_t>(at) - 1 < kStackBytes; };
+  for (uint32_t i = 0; i < std::min(thread.statement_depth, g_runtime.statement_stack); ++i) {
+    const void* const at = thread.statements[i].place;
+    if (at == place || (is_full && is_below(at))) return DropFromLevel(thread, i);
+  }
+}
+
 // The statement and those inside it, which nobody has ended, leave the stack. Its own place is in `*open`; false: it had none.
 bool TakeFromStack(const Statement& statement, OpenStatement* open) {
   ThreadState& thread = *statement.thread;
@@ -74,9 +95,7 @@ bool TakeFromStack(const Statement& statement, OpenStatement* open) {
   if (is_there) *open = *place;
   const bool is_deep = statement.level >= g_runtime.statement_stack && statement.level < thread.statement_depth;
   if (!is_there && !is_deep) return false;
-  for (uint32_t i = statement.level + 1; i < std::min(thread.statement_depth, g_runtime.statement_stack); ++i) {
-    DropRecord(thread.statements[i].record, thread.statements[i].begun_state);
-  }
+  DropFromLevel(thread, statement.level + 1);
   thread.statement_depth = statement.level;
   return is_there;
 }
@@ -107,6 +126,7 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   if (flags == 0) return;
   const NestedProbe probe(*thread);
   if (!probe) return;
+  if (thread->statement_depth != 0) DropAbandoned(*thread, &statement, StackMark());
   const Nesting nesting = NestingOf(*thread);
   const uint32_t level = thread->statement_depth++;
   const bool is_kept = level < g_runtime.statement_stack;
@@ -134,7 +154,7 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   statement.level = level;
   statement.program = program;
   if (program != nullptr) statement.program_version = program->version.load(kRelaxed);
-  if (is_kept) thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial};
+  if (is_kept) thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial, &statement};
   statement.memory_before = MemoryInUse(*thread);
   statement.outer_peaks = LowerMemoryPeaks(*thread);
   SetParentOfWaits(*thread);

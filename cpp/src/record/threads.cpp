@@ -265,12 +265,14 @@ void ContinueThreadsInChild() {
     }
     // fork() may be called inside an open event (in a signal handler, say): its End finds no record of its own any more.
     const uint64_t inside = is_attached ? thread->nesting & ThreadState::kInside : 0;
-    const uint64_t thread_id = thread->thread_id, event_id = thread->event_id;
+    // What was open in the parent must not be taken for what the child begins: its numbers go on.
+    const uint64_t thread_id = thread->thread_id, event_id = thread->event_id, serials = thread->serials;
     const void* const identity = thread->identity;
     NewState(slot);
     thread->nesting = inside;
     thread->thread_id = thread_id;
     thread->event_id = event_id;
+    thread->serials = serials;
     thread->identity = identity;
     shared.os_id.store(is_attached ? OsIdOfThisThread() : 0, kRelaxed);
     slots[slot].use.store(thread_id << 2 | (is_own ? ThreadSlot::kOwn : 0) | (is_attached ? ThreadSlot::kAttached : 0), kRelaxed);

@@ -66,6 +66,7 @@ struct OpenStatement {
   uint64_t begun_state;
   uint64_t event_id;  // 0 = not recorded
   uint64_t serial;    // tells it from others that had its place in the stack
+  const void* place;  // of the caller's pfs_statement_t
 };
 
 // The transaction that is active.

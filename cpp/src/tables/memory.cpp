@@ -26,16 +26,16 @@ struct StatsColumns<MemoryRow> {
 namespace {
 
 template <Level kLevel>
-void Scan(const Snapshot& snapshot, RowSink<SummaryRow<typename SumKey<kLevel>::Type, MemoryRow>> out) {
+void Scan(const Snapshot& snapshot, RowSink<SummaryRow<SumKey<kLevel>, MemoryRow>> out) {
   constexpr Numbers kNone{};
   snapshot.ForEachMemory(kLevel, [&](const MemoryRow& row) {
-    out({SumKey<kLevel>::Of({row.instrument, row.thread_id, row.party, 0, kNone}), row});
+    out({{MemberOf<kLevel>::Of({row.instrument, row.thread_id, row.party, 0, kNone}), {row.instrument->name}}, row});
   });
 }
 
 template <Level kLevel>
 constexpr TableDef MemoryTable(std::string_view doc) {
-  return summary<typename SumKey<kLevel>::Type, MemoryRow, Scan<kLevel>>(doc, ResetLevel<Kind::kMemory, kLevel>);
+  return summary<SumKey<kLevel>, MemoryRow, Scan<kLevel>>(doc, ResetLevel<Kind::kMemory, kLevel>);
 }
 
 }  // namespace

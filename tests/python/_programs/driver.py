@@ -313,6 +313,10 @@ class Worker:
         """Begins a call; ``result()`` waits for it."""
         self._todo.put((function, arguments))
 
+    def is_done(self) -> bool:
+        """Is there a result that nobody has asked for?"""
+        return not self._done.empty()
+
     def result(self) -> Any:
         value, error = self._done.get(timeout=60)
         if error is not None:

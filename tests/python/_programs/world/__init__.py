@@ -9,12 +9,13 @@ from __future__ import annotations
 from tests.python._programs import tables as calls
 from tests.python._programs.world.files import Files
 from tests.python._programs.world.locks import Locks
+from tests.python._programs.world.nested import NestedSteps
 from tests.python._programs.world.settings import SettingsSteps
 from tests.python._programs.world.sockets import Sockets
 from tests.python._programs.world.tables import Tables
 
 
-class World(SettingsSteps, Locks, Files, Sockets, Tables):
+class World(SettingsSteps, Locks, Files, Sockets, Tables, NestedSteps):
     """Each step is a method: numbers are taken modulo what there is; a step that makes no sense does nothing."""
 
     def behind_its_back(self, what: str) -> None:
@@ -29,6 +30,9 @@ class World(SettingsSteps, Locks, Files, Sockets, Tables):
             "metadata wait": lambda: self.metadata[0][0].wait(),
             "metadata status": lambda: self.metadata[0][0].set(status=calls.GRANTED),
             "idle": calls.idle,
+            "stage": lambda: self.secret("stages"),
+            "statement": lambda: self.secret("statements"),
+            "transaction": lambda: self.secret("transactions"),
             "rule": lambda: calls.rule("unheard_of"),
         }
         self.worker(0).do(secrets[what])

@@ -50,8 +50,9 @@ def check_io(row: driver.Row, cell: list[Event], reads: Operations, writes: Oper
 def event_row(row: driver.Row) -> tuple[object, ...]:
     """As Event.row() of the model."""
     assert row["TIMER_WAIT"] is None or row["TIMER_WAIT"] == row["TIMER_END"] - row["TIMER_START"]
-    columns = ("THREAD_ID", "EVENT_ID", "END_EVENT_ID", "EVENT_NAME", "OPERATION", "OBJECT_INSTANCE_BEGIN", "NESTING_EVENT_ID")
-    return (*values(row, *columns, "NUMBER_OF_BYTES"), row["TIMER_START"] is not None, row["TIMER_WAIT"] is not None)
+    columns = ("THREAD_ID", "EVENT_ID", "END_EVENT_ID", "EVENT_NAME", "OPERATION", "OBJECT_INSTANCE_BEGIN")
+    more = ("NESTING_EVENT_ID", "NESTING_EVENT_TYPE", "NUMBER_OF_BYTES")
+    return (*values(row, *columns, *more), row["TIMER_START"] is not None, row["TIMER_WAIT"] is not None)
 
 
 def check_names(row: driver.Row, event: Event) -> None:

@@ -6,17 +6,23 @@ import pfs
 from tests.python._programs import driver
 from tests.python._programs.world.base import VIEWS, Base
 from tests.python.model import OBJECTS_OF
+from tests.python.model_nested import DIGESTS, GLOBAL, HISTOGRAM, HISTOGRAMS, KINDS, VIEWS_OF, summary
 
-CONSUMERS = ("global_instrumentation", "thread_instrumentation", *VIEWS)
+VIEWS_OF_ALL = (*VIEWS, *(view for views in VIEWS_OF.values() for view in views))
+CONSUMERS = ("global_instrumentation", "thread_instrumentation", "statements_digest", *VIEWS_OF_ALL)
 ACCOUNTS = ((None, None), ("anna", "desk"), ("anna", "phone"), ("bert", "desk"), ("bert", None), (None, "phone"))
 TRUNCATED = (
-    *VIEWS,
+    *VIEWS_OF_ALL,
     *OBJECTS_OF,
     *(f"events_waits_summary_by_{level}_by_event_name" for level in ("thread", "account", "user", "host")),
     "accounts",
     "users",
     "hosts",
     "setup_objects",
+    *(summary(kind, level) for kind in KINDS for level in ("thread", "account", "user", "host", GLOBAL)),
+    DIGESTS,
+    HISTOGRAM,
+    HISTOGRAMS,
 )
 
 
