@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
-    from pfs.counted import StatusVariable, handled, raised, register_status
     from pfs.blocks import memory
+    from pfs.counted import StatusVariable, handled, raised, register_status
     from pfs.error_log import LoggingHandler, log, logging_handler
     from pfs.locks import Barrier, BoundedSemaphore, Event, Semaphore
     from pfs.program import (

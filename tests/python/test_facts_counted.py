@@ -256,7 +256,7 @@ def test_B4_without_thread_instrumentation_errors_count_for_the_total_only() -> 
 def test_C2_timed_of_error_is_null_whatever_is_said() -> None:
     """C2: TIMED is NULL; an update of it, or a preset, is ignored without an error; ENABLED can be set. C1: one instrument."""
     register(NUMBER, "ER_FACT")
-    (row,) = [row for row in every("setup_instruments") if "error" in row["NAME"] or "ER_FACT" in row["NAME"]]
+    (row,) = [row for row in every("setup_instruments") if row["NAME"] == "error" or "ER_FACT" in row["NAME"]]
     assert (row["NAME"], row["ENABLED"], row["TIMED"]) == ("error", "YES", None)
     for timed in (True, False):
         instrument("error", timed=timed)

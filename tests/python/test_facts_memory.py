@@ -715,6 +715,9 @@ def test_I16_the_peak_of_a_statement_includes_that_of_a_nested_one() -> None:
     most = {row["EVENT_NAME"].rpartition("/")[2]: row["MAX_TOTAL_MEMORY"] for row in rows("events_statements_history")}
     assert (2 << 20) <= most["inner"] <= most["outer"] < (2 << 20) + 65536
     assert most["after"] == 0
-    summary = {row["EVENT_NAME"].rpartition("/")[2]: row["MAX_TOTAL_MEMORY"] for row in rows("events_statements_summary_global_by_event_name")}
+    summary = {
+        row["EVENT_NAME"].rpartition("/")[2]: row["MAX_TOTAL_MEMORY"]
+        for row in rows("events_statements_summary_global_by_event_name")
+    }
     assert summary == most
     blocks.free(kept)
