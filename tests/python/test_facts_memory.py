@@ -701,7 +701,7 @@ def test_a_name_that_is_taken() -> None:
 
 @fresh_process()
 def test_I16_the_peak_of_a_statement_includes_that_of_a_nested_one() -> None:
-    """I16: MAX_TOTAL_MEMORY is the most that a statement used above what the session used before; the summaries keep the largest."""
+    """I16: MAX_TOTAL_MEMORY is the most above what the session used before; the summaries keep the largest."""
     blocks = Memory("facts/peak")
     kept = blocks.malloc(5000)
     outer = Statement("facts/outer", "CALL p()")
