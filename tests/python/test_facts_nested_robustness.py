@@ -89,6 +89,9 @@ def test_the_end_of_a_statement_is_the_end_of_those_inside_it() -> None:
     ]
     middle.end()
     next_one.end()
+    # Of each the digest that it had when the outer one ended; but of `middle` and `inner` only if no other took their place.
+    shown = {text: count for (_, text), count in digests().items()}
+    assert shown == {"SELECT ?": 1, "SELECT `a`": 1, "SELECT `b`": 1, "SELECT `c`": 1}
     assert ids(HISTORY, "EVENT_ID", "END_EVENT_ID") == [(1, 3), (5, 5)]
     assert ids("events_waits_history_long", "NESTING_EVENT_ID") == [None]
     assert set(totals("statements", WORK).values()) == {4}
@@ -161,9 +164,8 @@ def test_a_thread_that_ends_inside_everything_leaves_a_clean_slot() -> None:
     """E3: it ends in a statement, a stage, a transaction; its slot's next thread is in none of them."""
     for _ in range(20):
         worker = Worker()
-        for kind in KINDS:
-            worker.do(begin, kind)
-        worker.do(begin, "statements")
+        open_ = [worker.do(begin, kind) for kind in (*KINDS, "statements")]
+        assert len(open_) == 4  # kept: memory that is used again is a statement that was left
         assert ids(CURRENT, "NESTING_EVENT_LEVEL", THREAD_ID=worker.id) == [0, 1]
         worker.end()
         assert all(rows(views(kind)[0]) == rows(views(kind)[2]) == [] for kind in KINDS)
@@ -246,6 +248,23 @@ def test_a_child_of_fork_goes_on_inside_a_statement() -> None:
     assert set(totals("statements", WORK).values()) == {2}
     assert totals("statements", "statement/n/child")["global"] == 0
     assert losses() == {}
+
+
+@fresh_process()
+def test_a_text_that_another_statement_took_the_place_of_is_not_counted_for_its_digest() -> None:
+    """I5, D3: the outer statement ends, another one begins at the inner one's level and gives its text; the inner one ends: its
+    digest is lost and counted as such, that of the other is its own."""
+    outer, inner = Statement("n/work", "select 1"), Statement("n/work", "select stale from t")
+    outer.end()
+    again, other = Statement("n/work", "select 1"), Statement("n/work", "select b")
+    inner.set_text("select late")
+    inner.end()
+    other.end()
+    again.end()
+    assert digests() == {(None, "SELECT ?"): 2, (None, "SELECT `b`"): 1}
+    assert ids(HISTORY, "SQL_TEXT") == ["select 1", "select 1", "select b"]
+    assert losses() == {"Performance_schema_digest_lost": 1}
+    assert set(totals("statements", WORK).values()) == {4}
 
 
 # ---- Signal handlers -----------------------------------------------------------------------------------------------------------

@@ -133,7 +133,8 @@ def long_program(seed: int, length: int = 500) -> Program:
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
     """Runs a program in a process of its own. Gives what went wrong, "" if nothing."""
     folder = tmp_path_factory.mktemp("model")
-    options = "performance_schema_events_waits_history_size=4"
+    kinds = ("waits", "stages", "statements", "transactions")
+    options = ",".join(f"performance_schema_events_{kind}_history_size=4" for kind in kinds)
     server = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "tests.python._programs.world", str(folder / "work")],
         env=environment(folder, options, PFS_SEGMENT="private"),

@@ -15,7 +15,8 @@ uint64_t OptionNow(OptionId id) { return g_runtime.header->options[static_cast<u
 uint64_t SqlLimit() { return OptionNow(OptionId::max_sql_text_length); }
 uint64_t DigestLimit() { return OptionNow(OptionId::max_digest_length); }
 
-// The room for a level's texts.
+// The room for a level's texts, and whose they are.
+uint64_t& TextSerial(ThreadState& thread, uint32_t level) { return thread.text_serials[std::min(level, g_runtime.statement_stack)]; }
 char* SqlRoom(const ThreadState& thread, uint32_t level) {
   return thread.texts + std::min(level, g_runtime.statement_stack) * (RoomForText(SqlLimit()) + RoomForText(DigestLimit()));
 }
@@ -109,9 +110,9 @@ void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   }
   if (statement.program != nullptr) CountInProgram(thread, *statement.program, statement.program_version, numbers);
   if (statement.prepared != nullptr) CountExecution(thread, *statement.prepared, statement.prepared_version, numbers);
-  // Texts of levels that share a room may be another's.
-  const bool has_text = statement.level < g_runtime.statement_stack || thread.last_text_serial == statement.serial;
-  if (statement.digest_bytes == 0 || !has_text) return;
+  if (statement.digest_bytes == 0) return;
+  // Another statement had its place: levels that are not recorded share a room, and the one around it may have ended before.
+  if (TextSerial(thread, statement.level) != statement.serial) return CountLoss(Loss::kDigests);
   const std::string_view schema(statement.schema, strnlen(statement.schema, sizeof statement.schema));
   CountDigest(thread, schema, {DigestRoom(thread, statement.level), statement.digest_bytes}, statement.digest_key,
               {SqlRoom(thread, statement.level), statement.sql_bytes}, numbers, NowMicros());
@@ -232,7 +233,8 @@ void SetStatementText(Statement& statement, std::string_view text) {
   const NestedProbe probe(*statement.thread);
   if (!probe) return;
   ThreadState& thread = *statement.thread;
-  if (statement.level >= g_runtime.statement_stack) thread.last_text_serial = statement.serial;
+  if (statement.level < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // the one around it has ended
+  TextSerial(thread, statement.level) = statement.serial;
   statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlRoom(thread, statement.level)));
   statement.digest_bytes = 0;
   if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) {

@@ -126,7 +126,7 @@ struct ThreadState {
   // Texts of the statements that run: of each level its SQL text and then its tokens, in the room that the options give them. Levels that are not
   // recorded share the last.
   char* texts;
-  uint64_t last_text_serial;  // whose text is in the last room
+  uint64_t text_serials[kMaxStatementStack + 1];  // whose text is in the room of a level
   // Which cell of a digest, program or prepared statement is this thread's.
   static constexpr uint32_t kStatementCellEntries = 64;
   struct {

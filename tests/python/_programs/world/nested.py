@@ -81,7 +81,9 @@ class NestedSteps(Base):
         begun = worker.do(Statement, self.statement_keys[n], words, place)
         assert begun.begun == (event is not None)
         if event is not None:
-            event.text, event.schema = words, place
+            event.schema = place
+            if words is not None:
+                self.model.set_text(event, words)
 
         def end(_: int) -> None:
             worker.do(begun.end)
@@ -125,12 +127,12 @@ class NestedSteps(Base):
         assert schema is not None
         if how % 4 == 1:
             worker.do(begun.set_text, text)
+            self.model.set_text(event, text)
         elif how % 4 == 2:
             worker.do(begun.set_schema, schema)
         else:
             worker.do(begun.add, "ROWS_SENT", n)
         if event is not None:
-            event.text = text if how % 4 == 1 else event.text
             event.schema = schema if how % 4 == 2 else event.schema
             event.sent += n if how % 4 == 3 else 0
 
