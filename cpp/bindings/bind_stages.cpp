@@ -35,7 +35,7 @@ PyObject* StageNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   uint64_t number = 0;
   if (estimated != Py_None && !UintOf(estimated, "estimated", &number)) return nullptr;
   const bool has_progress = progress != 0 || estimated != Py_None;
-  const KnownName* const known = FindName(NameFamily::kStage, name, has_progress ? PFS_FLAG_PROGRESS : 0);
+  const KnownName* const known = FindName(NameFamily::kStage, name, has_progress ? PFS_PROGRESS : 0);
   if (known == nullptr) return nullptr;
   return Guarded([&]() -> PyObject* {
     if (has_progress && !known->has_progress) {

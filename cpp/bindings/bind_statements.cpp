@@ -47,7 +47,7 @@ const KnownName* FindStatementName(PyObject* name) {
   if (text == nullptr) return nullptr;
   const std::string_view view(text, static_cast<size_t>(bytes));
   const bool is_abstract = view.starts_with("abstract/") || view.starts_with("statement/abstract/");
-  return FindName(NameFamily::kStatement, name, is_abstract ? PFS_FLAG_MUTABLE : 0);
+  return FindName(NameFamily::kStatement, name, is_abstract ? PFS_MUTABLE : 0);
 }
 
 // ---- A run -----------------------------------------------------------------------------------------------------------------------------

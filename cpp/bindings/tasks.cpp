@@ -301,12 +301,11 @@ PyObject* Decorated(PyObject* object, PyObject* function) { return CallHelper("p
 
 bool DescribeError(PyObject* error, ErrorFacts* facts) {
   PyObject* const found = CallHelper("pfs._blocks", "error_facts", error, nullptr);
-  const char *state, *message;
-  Py_ssize_t state_bytes, message_bytes;
-  const bool ok = found != nullptr && PyArg_ParseTuple(found, "is#y#", &facts->number, &state, &state_bytes, &message, &message_bytes) != 0;
+  PyObject *state, *message;
+  const bool ok = found != nullptr && PyArg_ParseTuple(found, "iSS", &facts->number, &state, &message) != 0;
   if (ok) {
-    facts->sqlstate.assign(state, static_cast<size_t>(state_bytes));
-    facts->message.assign(message, static_cast<size_t>(message_bytes));
+    facts->sqlstate.assign(PyBytes_AS_STRING(state), static_cast<size_t>(PyBytes_GET_SIZE(state)));
+    facts->message.assign(PyBytes_AS_STRING(message), static_cast<size_t>(PyBytes_GET_SIZE(message)));
   }
   Py_XDECREF(found);
   PyErr_Clear();
@@ -326,7 +325,7 @@ const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags) {
     if (PyObject* const found = PyDict_GetItemWithError(names, full.ptr()); found != nullptr && PyDict_SetItem(names, name, found) == 0) {
       return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
     }
-    auto fresh = std::make_unique<KnownName>(KnownName{full.inc_ref().ptr(), RegisterName(family, text, flags), (flags & PFS_FLAG_PROGRESS) != 0});
+    auto fresh = std::make_unique<KnownName>(KnownName{full.inc_ref().ptr(), RegisterName(family, text, flags), (flags & PFS_PROGRESS) != 0});
     const auto address = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(fresh.get()));
     if (PyDict_SetItem(names, name, address.ptr()) != 0 || PyDict_SetItem(names, full.ptr(), address.ptr()) != 0) return nullptr;
     return fresh.release();

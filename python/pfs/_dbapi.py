@@ -106,6 +106,10 @@ class Proxy:
     __slots__ = ("__weakref__", "_plain")
     _plain: Any
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._plain)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._plain, name)
 
@@ -126,10 +130,6 @@ class Proxy:
 
     def __hash__(self) -> int:
         return hash(self._plain)
-
-
-def _class_of_plain(self: Any) -> Any:
-    return type(self._plain)
 
 
 class Cursor(Proxy):
@@ -377,8 +377,6 @@ _set_rows = Cursor.__dict__["_rows"].__set__
 _set_connection_session = Connection.__dict__["_session"].__set__
 _set_name = Module.__dict__["_name"].__set__
 _set_schema = Module.__dict__["_schema"].__set__
-for _type in (Cursor, Connection, Module):
-    _type.__class__ = property(_class_of_plain)  # type: ignore[assignment]
 
 
 def _schema_of(plain: Any, args: Any, kwargs: Any) -> str | None:

@@ -20,6 +20,7 @@ Task* NewTask(ThreadState& thread, bool has_texts) {
   void* const memory = std::malloc(bytes + (has_texts ? BytesOfTextRooms() : 0));
   if (memory == nullptr) return nullptr;
   Task* const task = new (memory) Task{};
+  std::fill_n(task->statements, g_runtime.statement_stack, OpenStatement{});
   task->thread.store(&thread, kRelaxed);
   task->texts = has_texts ? static_cast<char*>(memory) + bytes : thread.texts;
   if (has_texts) std::fill_n(reinterpret_cast<uint64_t*>(task->texts), g_runtime.statement_stack + 1, 0);
