@@ -1,4 +1,4 @@
-"""What the compiled pfs.statement, pfs.stage and pfs.transaction need of Python: decorated functions, and what an exception says."""
+"""What the compiled pfs.statement, pfs.stage and pfs.transaction need of Python: decorated functions, and what exceptions say."""
 
 from __future__ import annotations
 

@@ -11,11 +11,13 @@ from pfs._core import RunningStatement, RunningTransaction, statement, transacti
 from pfs.errors import InvalidValue
 
 # First words of statements that have an instrument of their own; the others are statement/sql/other.
-KEYWORDS = frozenset(
-    "alter analyze attach begin call close comment commit copy create deallocate declare delete describe detach do drop end execute "
-    "explain fetch grant insert listen load lock merge notify pragma prepare refresh reindex release replace reset revoke rollback "
-    "savepoint select set show start table truncate unlock update use vacuum values with".split()
-)
+_WORDS = """
+alter analyze attach begin call close comment commit copy create deallocate declare delete describe detach do
+drop end execute explain fetch grant insert listen load lock merge notify pragma prepare refresh reindex
+release replace reset revoke rollback savepoint select set show start table truncate unlock update use vacuum
+values with
+"""
+KEYWORDS = frozenset(_WORDS.split())
 _KNOWN_TEXTS = 4096
 
 
@@ -308,17 +310,6 @@ class Connection(Proxy):
     def cursor(self, *args: Any, **kwargs: Any) -> Any:
         return Cursor(self._plain.cursor(*args, **kwargs), self)
 
-    # sqlite3 and others have these: a cursor and its execution in one.
-    def _short(self, method: str, sql: Any, args: Any, kwargs: Any) -> Any:
-        getattr(self._plain, method)  # AttributeError if the plain connection has no such thing
-        return getattr(Cursor(self._plain.cursor(), self), method)(sql, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._plain, name)
-        if name in ("execute", "executemany", "executescript") and callable(found):
-            return lambda sql, *args, **kwargs: self._short(name, sql, args, kwargs)
-        return found
-
     def commit(self) -> Any:
         try:
             result = self._plain.commit()
@@ -352,6 +343,25 @@ class Connection(Proxy):
         return self._plain(*args, **kwargs)
 
 
+class ShortConnection(Connection):
+    """One that has what sqlite3 and others have: a cursor and its execution in one."""
+
+    __slots__ = ()
+
+    def execute(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
+        return Cursor(self._plain.cursor(), self).execute(sql, *args, **kwargs)
+
+    def executemany(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
+        return Cursor(self._plain.cursor(), self).executemany(sql, *args, **kwargs)
+
+    def executescript(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
+        return Cursor(self._plain.cursor(), self).executescript(sql, *args, **kwargs)
+
+
+def _watched(plain: Any, name: str | None, schema: str | None) -> Connection:
+    return (ShortConnection if hasattr(plain, "execute") else Connection)(plain, name, schema)
+
+
 class Module(Proxy):
     """A DB-API module whose connections are watched."""
 
@@ -366,7 +376,7 @@ class Module(Proxy):
 
     def connect(self, *args: Any, **kwargs: Any) -> Any:
         plain = self._plain.connect(*args, **kwargs)
-        return Connection(plain, self._name, self._schema or _schema_of(plain, args, kwargs))
+        return _watched(plain, self._name, self._schema or _schema_of(plain, args, kwargs))
 
 
 _set_plain = Proxy.__dict__["_plain"].__set__
@@ -420,8 +430,9 @@ def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | N
     does so. Closing the connection rolls back. A statement in a transaction has it as its parent. ``SAVEPOINT``,
     ``RELEASE`` and ``ROLLBACK TO`` count in it.
 
-    All other attributes, also those that are set, are those of the plain object, whose class it is for ``isinstance``; results and
-    exceptions are its. Connections and cursors are as thread-safe as the plain ones; a statement and a transaction count in the
+    All other attributes, also those that are set, are those of the plain object, whose class it is for ``isinstance``; results
+    and exceptions are its. Connections and cursors are as thread-safe as the plain ones; a statement and a transaction count
+    in the
     thread that began them, and are lost (``Performance_schema_locker_lost``) if another one ends them.
 
     Args:
@@ -438,7 +449,7 @@ def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | N
     if schema is not None and not isinstance(schema, str):
         raise InvalidValue(f"bad schema {schema!r}: legal is a str, or None")
     if callable(getattr(module_or_connection, "cursor", None)):
-        return Connection(module_or_connection, name, schema or _schema_of(module_or_connection, (), {}))
+        return _watched(module_or_connection, name, schema or _schema_of(module_or_connection, (), {}))
     if isinstance(module_or_connection, ModuleType) or callable(getattr(module_or_connection, "connect", None)):
         return Module(module_or_connection, name, schema)
     raise TypeError(f"{module_or_connection!r} is no DB-API module and no connection: it has neither connect() nor cursor()")

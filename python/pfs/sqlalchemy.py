@@ -17,6 +17,8 @@ from pfs._dbapi import first_keyword
 from pfs.errors import StateError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy.engine import Connection, Engine
     from sqlalchemy.engine.interfaces import ExceptionContext
 
@@ -33,7 +35,7 @@ class _Hooks:
         self.engine, self.name = engine, name
         self.schema = schema or engine.url.database or None
         self.made: dict[str, statement] = {}
-        self.listeners = {
+        self.listeners: dict[str, Callable[..., Any]] = {
             "before_cursor_execute": self.before,
             "after_cursor_execute": self.after,
             "handle_error": self.error,
@@ -96,9 +98,9 @@ _hooks: dict[int, _Hooks] = {}
 
 
 def instrument(engine: Engine, *, name: str | None = None, schema: str | None = None) -> None:
-    """Every statement of the engine is an event from now on, as with ``pfs.dbapi``: ``statement/sql/<first keyword>`` from the call
-    of the driver's cursor to its return (rows are fetched later, and not counted), with text, CURRENT_SCHEMA, ROWS_AFFECTED and
-    errors. Transactions of its connections are rows of ``events_transactions_*``.
+    """Every statement of the engine is an event from now on, as with ``pfs.dbapi``: ``statement/sql/<first keyword>`` from the
+    call of the driver's cursor to its return (rows are fetched later, and not counted), with text, CURRENT_SCHEMA, ROWS_AFFECTED
+    and errors. Transactions of its connections are rows of ``events_transactions_*``.
 
     Args:
         engine: an Engine; of an AsyncEngine its ``sync_engine``.

@@ -36,7 +36,7 @@ def here() -> str:
     return f"test_blocks.py:{caller.f_back.f_lineno}"
 
 
-# ---- Statements ------------------------------------------------------------------------------------------------------------------------
+# ---- Statements
 
 
 def test_statement_has_its_text_schema_counters_and_the_callers_line() -> None:
@@ -83,9 +83,7 @@ class Refused(Exception):
         (ValueError(), 1105, "HY000", "ValueError"),
     ],
 )
-def test_exception_is_an_error_of_the_statement_and_goes_on(
-    error: Exception, number: int, state: str, message: str
-) -> None:
+def test_exception_is_an_error_of_the_statement_and_goes_on(error: Exception, number: int, state: str, message: str) -> None:
     name = f"blocks/{type(error).__name__}"
     with pytest.raises(type(error)) as raised, pfs.statement(name):
         raise error
@@ -97,9 +95,15 @@ def test_exception_is_an_error_of_the_statement_and_goes_on(
 
 
 def test_error_that_the_program_names_stays() -> None:
-    with pytest.raises(RuntimeError), pfs.statement("blocks/named") as s:
-        s.error(1064, "42000", "near 'x'")
-        raise RuntimeError
+    @pfs.statement("blocks/around_named")
+    def fail() -> None:
+        with pfs.statement("blocks/named") as s:
+            s.error(1064, "42000", "near 'x'")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert only("statements", "statement/blocks/around_named")["MYSQL_ERRNO"] == 1105
     row = only("statements", "statement/blocks/named")
     assert (row["MYSQL_ERRNO"], row["RETURNED_SQLSTATE"], row["MESSAGE_TEXT"]) == (1064, "42000", "near 'x'")
     with pytest.raises(pfs.InvalidValue, match="five characters"), pfs.statement("blocks/named") as s:
@@ -163,7 +167,7 @@ def test_begin_and_end_without_a_block_and_suspended() -> None:
     assert only("statements", "statement/blocks/inside")["NESTING_EVENT_ID"] == row["EVENT_ID"]
 
 
-# ---- Decorated functions -----------------------------------------------------------------------------------------------------------------
+# ---- Decorated functions
 
 
 def test_decorated_functions_count_each_call_and_keep_their_face() -> None:
@@ -190,7 +194,7 @@ def test_decorated_coroutine_function_is_one_and_counts_its_run() -> None:
     assert inspect.iscoroutinefunction(later)
 
     async def main() -> list[int]:
-        return await asyncio.gather(later(1), later(2))
+        return list(await asyncio.gather(later(1), later(2)))
 
     assert asyncio.run(main()) == [2, 3]
     found = rows("statements", "statement/blocks/later")
@@ -210,7 +214,7 @@ def test_generators_are_refused() -> None:
             pfs.statement("blocks/generator")(function)
 
 
-# ---- Stages ----------------------------------------------------------------------------------------------------------------------------
+# ---- Stages
 
 
 def test_leaving_a_stage_returns_to_the_one_around_it() -> None:
@@ -250,7 +254,7 @@ def test_progress_of_a_stage_that_has_none_or_does_not_run_is_refused() -> None:
         pfs.stage("blocks/not", progress=True).completed = 1
 
 
-# ---- Transactions ------------------------------------------------------------------------------------------------------------------------
+# ---- Transactions
 
 
 def test_transactions_end_as_their_blocks_do() -> None:
@@ -280,7 +284,7 @@ def test_transactions_end_as_their_blocks_do() -> None:
     assert frame.iloc[-1]["AUTOCOMMIT"] == "YES"
 
 
-# ---- Tasks -----------------------------------------------------------------------------------------------------------------------------
+# ---- Tasks
 
 
 @fresh_process(options="performance_schema_events_statements_history_long_size=20000")
