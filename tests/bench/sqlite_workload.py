@@ -23,6 +23,7 @@ def normal_form(sql: str) -> str:
     """Our own notion of statements that are the same: literals and lists of them do not matter, nor do blanks and case."""
     text = re.sub(r"--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL)
     text = re.sub(r"'(?:[^']|'')*'|\b\d+(?:\.\d+)?\b|\?", "?", text)
+    text = re.sub(r"([,(]\s*)null\b", r"\1?", text, flags=re.IGNORECASE)  # a value, as any other
     text = re.sub(r"\(\s*\?(?:\s*,\s*\?)+\s*\)", "(...)", text)
     return " ".join(text.lower().replace(",", " , ").replace("(", " ( ").replace(")", " ) ").replace(";", " ").split())
 
