@@ -256,10 +256,28 @@ PyObject* RunRepr(PyObject* object) { return PyUnicode_FromFormat("<pfs.statemen
 
 // ---- What begins -------------------------------------------------------------------------------------------------------------------------
 
+// The call that everybody makes: a name, and text and schema by name. False: something else.
+bool TakeUsualArguments(PyObject* args, PyObject* keywords, PyObject** name, PyObject** text, PyObject** schema) {
+  static PyObject* const text_name = PyUnicode_InternFromString("text");
+  static PyObject* const schema_name = PyUnicode_InternFromString("schema");
+  if (PyTuple_GET_SIZE(args) != 1 || !PyUnicode_Check(PyTuple_GET_ITEM(args, 0))) return false;
+  PyObject* const given_text = keywords == nullptr ? nullptr : PyDict_GetItem(keywords, text_name);
+  PyObject* const given_schema = keywords == nullptr ? nullptr : PyDict_GetItem(keywords, schema_name);
+  const Py_ssize_t known = (given_text != nullptr ? 1 : 0) + (given_schema != nullptr ? 1 : 0);
+  if (keywords != nullptr && PyDict_GET_SIZE(keywords) != known) return false;
+  *name = PyTuple_GET_ITEM(args, 0);
+  if (given_text != nullptr) *text = given_text;
+  if (given_schema != nullptr) *schema = given_schema;
+  return true;
+}
+
 PyObject* StatementNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"name", "text", "schema", nullptr};
   PyObject *name, *text = Py_None, *schema = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|OO:statement", const_cast<char**>(names), &name, &text, &schema)) return nullptr;
+  if (!TakeUsualArguments(args, keywords, &name, &text, &schema) &&
+      !PyArg_ParseTupleAndKeywords(args, keywords, "U|OO:statement", const_cast<char**>(names), &name, &text, &schema)) {
+    return nullptr;
+  }
   const auto is_text = [](PyObject* value) { return value == Py_None || PyUnicode_Check(value) || PyBytes_Check(value); };
   if (!is_text(text) || !is_text(schema)) {
     PyErr_SetString(PyExc_TypeError, "text and schema must be str, bytes or None");
