@@ -1,4 +1,6 @@
 // bindings/bind_waits.cpp: waits of one's own behind pfs.wait, pfs.idle and pfs.Table.
+#include "tasks.h"  // Python.h comes first
+
 #include <pybind11/stl.h>
 
 #include <cerrno>
@@ -8,14 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "bindings.h"
 #include "perfschema/pfs.h"
 
 namespace perfschema::bindings {
 
 namespace {
 
-// The waits that a thread is in. They fill from the end, so that inner ones have lower addresses, as on a stack: the library takes
+// The waits that a task is in. They fill from the end, so that inner ones have lower addresses, as on a stack: the library takes
 // waits at lower addresses than a new one's for left behind.
 // Threads: owner thread.
 struct OpenWaits {
@@ -26,33 +27,42 @@ struct OpenWaits {
   } entries[kMost];
   int used;
 };
-thread_local OpenWaits t_open_waits;
+
+// Of the task that runs. nullptr: no memory.
+OpenWaits* WaitsHere() {
+  TurnObject* const turn = TakeTurn(Looks::kForBlock);
+  if (turn == nullptr) return nullptr;
+  void*& waits = turn->current->waits;
+  if (waits == nullptr) waits = PyMem_RawCalloc(1, sizeof(OpenWaits));
+  return static_cast<OpenWaits*>(waits);
+}
 
 // begin(wait, call site) starts a wait at a point, if it is looked at. False: too deep, far deeper than events are recorded.
 template <typename Begin>
 bool BeginAt(const void* point, bool is_enabled, Begin begin) {
-  OpenWaits& open = t_open_waits;
-  if (open.used == OpenWaits::kMost) return false;
-  OpenWaits::Entry& entry = open.entries[OpenWaits::kMost - ++open.used];
+  OpenWaits* const open = WaitsHere();
+  if (open == nullptr || open->used == OpenWaits::kMost) return false;
+  OpenWaits::Entry& entry = open->entries[OpenWaits::kMost - ++open->used];
   entry.point = point;
   entry.wait.instance = nullptr;
   if (is_enabled) begin(&entry.wait, FindCallSite());
   return true;
 }
 
-// end(wait) for the innermost open wait at this point. False: this thread has none (it began elsewhere, or too deep).
+// end(wait) for the innermost open wait at this point. False: this task has none (it began elsewhere, or too deep).
 template <typename End>
 bool EndAt(const void* point, End end) {
-  OpenWaits& open = t_open_waits;
+  OpenWaits* const open = WaitsHere();
+  if (open == nullptr) return false;
   bool found = false;
-  for (int depth = open.used; depth > 0 && !found; --depth) {
-    OpenWaits::Entry& entry = open.entries[OpenWaits::kMost - depth];
+  for (int depth = open->used; depth > 0 && !found; --depth) {
+    OpenWaits::Entry& entry = open->entries[OpenWaits::kMost - depth];
     if (entry.point != point) continue;
     end(&entry.wait);
     entry.point = nullptr;
     found = true;
   }
-  while (open.used > 0 && open.entries[OpenWaits::kMost - open.used].point == nullptr) --open.used;
+  while (open->used > 0 && open->entries[OpenWaits::kMost - open->used].point == nullptr) --open->used;
   return found;
 }
 

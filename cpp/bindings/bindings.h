@@ -48,8 +48,8 @@ void KeepThreadName();
 
 // Registers "component/name", or the full name that begins with `family`, and gives its key; 0 if pfs is off or has no room for it.
 // `what` is what the user calls such a name, for the message. Throws StatusError for a name that breaks the rules.
-enum class NameFamily { kMutex, kFile, kRwlock, kCond, kThread, kSocket, kMemory };  // as in the table in common.cpp
-uint32_t RegisterName(NameFamily family, const std::string& name);
+enum class NameFamily { kMutex, kFile, kRwlock, kCond, kThread, kSocket, kMemory, kStage, kStatement };  // as in the table in common.cpp
+uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags = 0);  // flags: of its first registration
 // The full name that RegisterName gives it, and the short one, "component/name".
 std::string FullName(NameFamily family, const std::string& name);
 std::string ShortName(NameFamily family, const std::string& name);
@@ -65,7 +65,10 @@ void BindQueues(py::module_& m);
 void BindRWLocks(py::module_& m);
 void BindSockets(py::module_& m);
 void BindSetup(py::module_& m);
+void BindStages(py::module_& m);
+void BindStatements(py::module_& m);
 void BindTables(py::module_& m);
+void BindTransactions(py::module_& m);
 void BindWaits(py::module_& m);
 
 }  // namespace perfschema::bindings

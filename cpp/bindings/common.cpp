@@ -4,7 +4,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "bindings.h"
+#include "tasks.h"  // Python.h comes first
+
 #include "perfschema/pfs.h"
 
 namespace perfschema::bindings {
@@ -151,6 +152,7 @@ KnownSite SiteOf(PyFrameObject* frame) {
 
 CallSite FindCallSite() {
   NameThisThreadOnce();
+  TakeTurn(Looks::kForWait);
   CallSite site{nullptr, 0};
   PyFrameObject* frame = PyEval_GetFrame();  // borrowed
   Py_XINCREF(frame);
@@ -183,7 +185,8 @@ const FamilyOfNames& Facts(NameFamily family) {
   static const FamilyOfNames families[] = {{"wait/synch/mutex/", pfs_register_mutex}, {"wait/io/file/", pfs_register_file},
                                            {"wait/synch/rwlock/", pfs_register_rwlock}, {"wait/synch/cond/", pfs_register_cond},
                                            {"thread/", pfs_register_thread}, {"wait/io/socket/", pfs_register_socket},
-                                           {"memory/", pfs_register_memory}};
+                                           {"memory/", pfs_register_memory},
+                                           {"stage/", pfs_register_stage}, {"statement/", pfs_register_statement}};
   return families[static_cast<int>(family)];
 }
 std::string_view Prefix(NameFamily family) { return Facts(family).prefix; }
@@ -220,12 +223,12 @@ std::string ShortName(NameFamily family, const std::string& name) {
 
 std::string FullName(NameFamily family, const std::string& name) { return std::string(Prefix(family)) + ShortName(family, name); }
 
-uint32_t RegisterName(NameFamily family, const std::string& name) {
+uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags) {
   static auto& keys = *new std::map<std::pair<NameFamily, std::string>, uint32_t>;  // registered names stay for ever
   if (const auto known = keys.find({family, name}); known != keys.end()) return known->second;
   const auto [component, rest] = SplitName(family, name);
   pfs_key_t key = 0;
-  pfs_instrument_info info{&key, rest.c_str(), 0, nullptr};
+  pfs_instrument_info info{&key, rest.c_str(), flags, nullptr};
   const int rc = Facts(family).register_one(component.c_str(), &info, 1);
   if (rc == PFS_E_INVALID_ARGUMENT) RefuseName(family, name, pfs_last_error());
   if (key != 0) keys[{family, name}] = key;

@@ -1,5 +1,5 @@
 // bindings/module.cpp: the module pfs._core. Thin: each file binds one group of functions.
-#include "locks.h"  // Python.h comes first
+#include "tasks.h"  // Python.h comes first
 
 #include "perfschema/pfs.h"
 
@@ -24,8 +24,12 @@ PYBIND11_MODULE(_core, m) {
   BindRWLocks(m);
   BindMemory(m);
   BindQueues(m);
+  StartTasks();
   BindWaits(m);
   BindErrors(m);
+  BindStages(m);
+  BindStatements(m);
+  BindTransactions(m);
   BindFiles(m);
   BindSockets(m);
   BindProgram(m);

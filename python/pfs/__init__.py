@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from pfs._dbapi import dbapi
     from pfs._names import TableName
     from pfs.blocks import memory
     from pfs.counted import StatusVariable, handled, raised, register_status
@@ -74,7 +75,7 @@ except ImportError as error:
     )
     raise
 
-from pfs._core import Condition, Lock, RLock, RWLock, SimpleQueue
+from pfs._core import Condition, Lock, RLock, RWLock, SimpleQueue, stage, statement, transaction
 from pfs.files import open
 from pfs.instrument import Table, idle, wait
 from pfs.setup import (
@@ -138,6 +139,10 @@ __all__ = [
     "open",
     "wait",
     "idle",
+    "stage",
+    "statement",
+    "transaction",
+    "dbapi",
     "Table",
     "memory",
     # What the program says of itself
@@ -211,6 +216,7 @@ _LATER = {
         "set_user_variable",
     ),
     "pfs.counted": ("StatusVariable", "handled", "raised", "register_status"),
+    "pfs._dbapi": ("dbapi",),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
     "pfs.sockets": ("create_connection", "create_server", "socket", "socketpair"),

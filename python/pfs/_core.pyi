@@ -1,10 +1,11 @@
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import GenericAlias, TracebackType
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypedDict, TypeVar, final
+from typing import Any, Generic, ParamSpec, Protocol, Self, TypeAlias, TypedDict, TypeVar, final
 
 from typing_extensions import Buffer, deprecated
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 class _AnyLock(Protocol):
@@ -164,6 +165,114 @@ class SimpleQueue(Generic[_T]):
     def empty(self) -> bool: ...
     def qsize(self) -> int: ...
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
+
+@final
+class stage:
+    def __new__(cls, name: str, estimated: int | None = None, *, progress: bool = False) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    completed: int
+    estimated: int
+    def __enter__(self) -> Self: ...
+    def __aenter__(self) -> Awaitable[Self]: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /) -> None: ...
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> Awaitable[None]: ...
+    def __call__(self, function: Callable[_P, _T]) -> Callable[_P, _T]: ...
+
+@final
+class RunningStatement:
+    lock_time: int
+    errors: int
+    warnings: int
+    rows_affected: int
+    rows_sent: int
+    rows_examined: int
+    created_tmp_disk_tables: int
+    created_tmp_tables: int
+    select_full_join: int
+    select_full_range_join: int
+    select_range: int
+    select_range_check: int
+    select_scan: int
+    sort_merge_passes: int
+    sort_range: int
+    sort_rows: int
+    sort_scan: int
+    no_index_used: int
+    no_good_index_used: int
+    text: str | bytes | None
+    schema: str | bytes | None
+    statement_id: int
+    @property
+    def name(self) -> str: ...
+    def add(
+        self,
+        *,
+        lock_time: int = 0,
+        errors: int = 0,
+        warnings: int = 0,
+        rows_affected: int = 0,
+        rows_sent: int = 0,
+        rows_examined: int = 0,
+        created_tmp_disk_tables: int = 0,
+        created_tmp_tables: int = 0,
+        select_full_join: int = 0,
+        select_full_range_join: int = 0,
+        select_range: int = 0,
+        select_range_check: int = 0,
+        select_scan: int = 0,
+        sort_merge_passes: int = 0,
+        sort_range: int = 0,
+        sort_rows: int = 0,
+        sort_scan: int = 0,
+        no_index_used: int = 0,
+        no_good_index_used: int = 0,
+    ) -> None: ...
+    def suspend(self) -> None: ...
+    def refine(self, name: str, /) -> None: ...
+    def error(self, number: int, sqlstate: str | None = None, message: str | None = None) -> None: ...
+    def end(self, error: BaseException | None = None, /) -> None: ...
+
+@final
+class statement:
+    def __new__(cls, name: str, text: str | bytes | None = None, schema: str | bytes | None = None) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    def begin(self, text: str | bytes | None = None, schema: str | bytes | None = None) -> RunningStatement: ...
+    def __enter__(self) -> RunningStatement: ...
+    def __aenter__(self) -> Awaitable[RunningStatement]: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /) -> None: ...
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> Awaitable[None]: ...
+    def __call__(self, function: Callable[_P, _T]) -> Callable[_P, _T]: ...
+
+@final
+class RunningTransaction:
+    gtid: str
+    trx_id: int
+    @property
+    def state(self) -> str: ...
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    def savepoint(self) -> None: ...
+    def rollback_to_savepoint(self) -> None: ...
+    def release_savepoint(self) -> None: ...
+    def xid(self, gtrid: str, bqual: str = "", format_id: int = 1, state: str = "ACTIVE") -> None: ...
+
+@final
+class transaction:
+    def __new__(cls, isolation: str | None = None, *, read_only: bool = False, autocommit: bool = False) -> Self: ...
+    def begin(self) -> RunningTransaction: ...
+    def __enter__(self) -> RunningTransaction: ...
+    def __aenter__(self) -> Awaitable[RunningTransaction]: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /) -> None: ...
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> Awaitable[None]: ...
+    def __call__(self, function: Callable[_P, _T]) -> Callable[_P, _T]: ...
 
 @final
 class WaitPoint:

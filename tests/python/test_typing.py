@@ -63,6 +63,21 @@ def ask(server: str, *, timeout: float = 1.0) -> int:
     return 1
 
 answer: int = ask("x", timeout=2)
+
+with pfs.statement("sql/select", text="SELECT 1", schema="shop") as statement:
+    statement.rows_sent += 1
+    statement.add(rows_examined=3, select_scan=1)
+    statement.error(1064, sqlstate="42000", message="no")
+with pfs.stage("myapp/loading", estimated=3) as stage, pfs.transaction("READ COMMITTED") as transaction:
+    stage.completed += 1
+    transaction.savepoint()
+
+@pfs.stage("myapp/answering")
+async def reply(question: str) -> int:
+    async with pfs.statement("myapp/asking") as asked:
+        asked.text = question
+    return 1
+
 reveal_type(ask)
 """
 

@@ -336,6 +336,7 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #include "perfschema/transaction.h"
 #include "perfschema/error.h"
 #include "perfschema/status.h"
+#include "perfschema/fiber.h"
 #include "perfschema/memory.h"
 #include "perfschema/thread.h"
 #include "perfschema/variable.h"

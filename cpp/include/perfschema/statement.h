@@ -82,6 +82,12 @@ PFS_API int pfs_statement_begin_at(pfs_statement_t* statement, pfs_key_t key, pf
 /* A second end does nothing. */
 PFS_API void pfs_statement_end(pfs_statement_t* statement);
 
+/* The innermost statement of the thread waits for something that its thread does not: for somebody who fetches its rows, say. Nothing is nested in it until
+ * it goes on, in the thread that began it and in whatever runs there then; its time goes on. What it needs is kept in `room`: returns how many bytes,
+ * and if that is more than `bytes`, or 0 (it is not the innermost, or not looked at), nothing has happened. */
+PFS_API size_t pfs_statement_suspend(pfs_statement_t* statement, void* room, size_t bytes);
+PFS_API void pfs_statement_resume(pfs_statement_t* statement, const void* room);
+
 /* The statement turns out to be of another instrument: EVENT_NAME changes, EVENT_ID and TIMER_START stay. One that is disabled: nothing is recorded or
  * counted. */
 PFS_API void pfs_statement_refine(pfs_statement_t* statement, pfs_key_t key);
@@ -124,6 +130,8 @@ static inline int pfs_register_statement(const char* component PFS_UNUSED_, pfs_
 static inline int pfs_statement_begin(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_) { return 0; }
 static inline int pfs_statement_begin_in(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_, pfs_program_t* program PFS_UNUSED_) { return 0; }
 static inline void pfs_statement_end(pfs_statement_t* statement PFS_UNUSED_) {}
+static inline size_t pfs_statement_suspend(pfs_statement_t* statement PFS_UNUSED_, void* room PFS_UNUSED_, size_t bytes PFS_UNUSED_) { return 0; }
+static inline void pfs_statement_resume(pfs_statement_t* statement PFS_UNUSED_, const void* room PFS_UNUSED_) {}
 static inline void pfs_statement_refine(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_) {}
 static inline void pfs_statement_set_schema(pfs_statement_t* statement PFS_UNUSED_, const char* schema PFS_UNUSED_) {}
 static inline void pfs_statement_set_text(pfs_statement_t* statement PFS_UNUSED_, const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {}

@@ -58,6 +58,13 @@ int pfs_statement_begin_at(pfs_statement_t* statement, pfs_key_t key, pfs_progra
 
 void pfs_statement_end(pfs_statement_t* statement) { perfschema::EndStatement(In(statement)); }
 
+size_t pfs_statement_suspend(pfs_statement_t* statement, void* room, size_t bytes) {
+  return perfschema::SuspendStatement(In(statement), static_cast<char*>(room), bytes);
+}
+void pfs_statement_resume(pfs_statement_t* statement, const void* room) {
+  perfschema::ResumeStatement(In(statement), static_cast<const char*>(room));
+}
+
 void pfs_statement_refine(pfs_statement_t* statement, pfs_key_t key) {
   perfschema::RefineStatement(In(statement), perfschema::ClassOfKey(perfschema::Family::kStatement, key));
 }

@@ -5,6 +5,7 @@
 
 #include "record/chunk_pool.h"
 #include "record/parties.h"
+#include "record/tasks.h"
 #include "record/wait.h"
 
 namespace perfschema {
@@ -15,9 +16,10 @@ uint32_t ChunkOf(Kind kind, const ShmRecord* record) {
   return static_cast<uint32_t>(static_cast<uint64_t>(reinterpret_cast<const char*>(record) - pool.records) / pool.pitch);
 }
 
-// An event that runs keeps its chunk, whatever its place in history.
+// An event that runs keeps its chunk, whatever its place in history; also one of a task that another one has taken the turn of.
 bool HasOpenEvent(const ThreadState& thread, Kind kind, uint32_t chunk) {
   const auto is_in = [&](const ShmRecord* record) { return record != nullptr && ChunkOf(kind, record) == chunk; };
+  if (AnyOpenInTasks(thread, kind, is_in)) return true;
   switch (kind) {
     case Kind::kWait:
       return std::any_of(thread.open_waits, thread.open_waits + thread.wait_depth(), is_in);

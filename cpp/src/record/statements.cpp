@@ -6,23 +6,11 @@
 #include "base/digest.h"
 #include "record/digests.h"
 #include "record/programs.h"
+#include "record/text_rooms.h"
 #include "record/texts.h"
 
 namespace perfschema {
 namespace {
-
-uint64_t OptionNow(OptionId id) { return g_runtime.header->options[static_cast<uint32_t>(id)]; }
-uint64_t SqlLimit() { return OptionNow(OptionId::max_sql_text_length); }
-uint64_t DigestLimit() { return OptionNow(OptionId::max_digest_length); }
-
-// The room for a level's texts, and whose they are.
-uint64_t& TextSerial(ThreadState& thread, uint32_t level) { return thread.text_serials[std::min(level, g_runtime.statement_stack)]; }
-char* SqlRoom(const ThreadState& thread, uint32_t level) {
-  return thread.texts + std::min(level, g_runtime.statement_stack) * (RoomForText(SqlLimit()) + RoomForText(DigestLimit()));
-}
-uint8_t* DigestRoom(const ThreadState& thread, uint32_t level) {
-  return reinterpret_cast<uint8_t*>(SqlRoom(thread, level)) + RoomForText(SqlLimit());
-}
 
 // Where the statement stands in the thread's stack, nullptr: it is not recorded, or not there any more.
 OpenStatement* PlaceOf(const Statement& statement) {
@@ -111,8 +99,9 @@ void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   if (statement.program != nullptr) CountInProgram(thread, *statement.program, statement.program_version, numbers);
   if (statement.prepared != nullptr) CountExecution(thread, *statement.prepared, statement.prepared_version, numbers);
   if (statement.digest_bytes == 0) return;
-  // Another statement had its place: levels that are not recorded share a room, and the one around it may have ended before.
-  if (TextSerial(thread, statement.level) != statement.serial) return CountLoss(Loss::kDigests);
+  // The text in the room may be another's: levels that are not recorded share one, so do statements of different tasks, and the statement around
+  // it may have ended before.
+  if (OwnerOfRoom(thread, statement.level) != statement.serial) return CountLoss(Loss::kDigests);
   const std::string_view schema(statement.schema, strnlen(statement.schema, sizeof statement.schema));
   CountDigest(thread, schema, {DigestRoom(thread, statement.level), statement.digest_bytes}, statement.digest_key,
               {SqlRoom(thread, statement.level), statement.sql_bytes}, numbers, NowMicros());
@@ -234,7 +223,7 @@ void SetStatementText(Statement& statement, std::string_view text) {
   if (!probe) return;
   ThreadState& thread = *statement.thread;
   if (statement.level < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // the one around it has ended
-  TextSerial(thread, statement.level) = statement.serial;
+  OwnerOfRoom(thread, statement.level) = statement.serial;
   statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlRoom(thread, statement.level)));
   statement.digest_bytes = 0;
   if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) {
@@ -280,6 +269,48 @@ void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_
   record->sqlstate.store(state, kRelease);
   StoreText(record->message, CutText(message, 128));
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasDiagnostics, kRelease);
+}
+
+size_t SuspendStatement(Statement& statement, char* room, size_t bytes) {
+  if (!IsMine(statement) || statement.level + 1 != statement.thread->statement_depth) return 0;
+  ThreadState& thread = *statement.thread;
+  const bool has_text = OwnerOfRoom(thread, statement.level) == statement.serial;
+  const size_t needed = sizeof(OpenStatement) + (has_text ? statement.sql_bytes + statement.digest_bytes : 0);
+  if (bytes < needed) return needed;
+  const NestedProbe probe(thread);
+  if (!probe) return 0;
+  const OpenStatement* const place = PlaceOf(statement);
+  const OpenStatement open = place != nullptr ? *place : OpenStatement{};
+  std::memcpy(room, &open, sizeof open);
+  if (has_text) {
+    std::memcpy(room + sizeof open, SqlRoom(thread, statement.level), statement.sql_bytes);
+    std::memcpy(room + sizeof open + statement.sql_bytes, DigestRoom(thread, statement.level), statement.digest_bytes);
+  } else {
+    statement.sql_bytes = statement.digest_bytes = 0;
+  }
+  thread.statement_depth = statement.level;
+  SetParentOfWaits(thread);
+  return needed;
+}
+
+void ResumeStatement(Statement& statement, const char* room) {
+  if (!IsMine(statement)) return;
+  ThreadState& thread = *statement.thread;
+  const NestedProbe probe(thread);
+  if (!probe) return;
+  OpenStatement open;
+  std::memcpy(&open, room, sizeof open);
+  statement.level = thread.statement_depth++;
+  if (statement.level < g_runtime.statement_stack) {
+    open.serial = statement.serial;
+    thread.statements[statement.level] = open;
+  }
+  if (statement.sql_bytes + statement.digest_bytes != 0) {
+    OwnerOfRoom(thread, statement.level) = statement.serial;
+    std::memcpy(SqlRoom(thread, statement.level), room + sizeof open, statement.sql_bytes);
+    std::memcpy(DigestRoom(thread, statement.level), room + sizeof open + statement.sql_bytes, statement.digest_bytes);
+  }
+  SetParentOfWaits(thread);
 }
 
 uint32_t TimingOfPrograms(const ThreadState& thread) {

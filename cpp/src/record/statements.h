@@ -50,6 +50,11 @@ void SetStatementSecondary(Statement& statement, bool is_secondary);
 // MYSQL_ERRNO, RETURNED_SQLSTATE, MESSAGE_TEXT. `number` 0: it went well.
 void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message);
 
+// Takes the innermost statement that runs out of the thread's stack without ending it, with what it needs to go on; it may be ended or go on later, in
+// this thread. Returns how many bytes of `room` that takes: nothing has happened if there are fewer, or at 0.
+size_t SuspendStatement(Statement& statement, char* room, size_t bytes);
+void ResumeStatement(Statement& statement, const char* room);
+
 // Flags of a call of a stored program, which has no instrument: it is timed as statements are (setup_timers). 0: nobody looks at it.
 uint32_t TimingOfPrograms(const ThreadState& thread);
 

@@ -15,6 +15,8 @@
 #include "record/events.h"
 #include "record/facts.h"
 #include "record/parties.h"
+#include "record/tasks.h"
+#include "record/text_rooms.h"
 #include "record/texts.h"
 
 namespace perfschema {
@@ -61,14 +63,10 @@ constexpr size_t kStateOffset = 3072;
 
 // Behind the state: the texts of the statements that run. Memory is taken as it is used.
 constexpr size_t kTextsOffset = (kStateOffset + sizeof(ThreadState) + 4095) / 4096 * 4096;
-size_t TextBytes() {
-  const auto room = [](OptionId id) { return RoomForText(g_runtime.header->options[static_cast<uint32_t>(id)]); };
-  return (g_runtime.statement_stack + 1) * (room(OptionId::max_sql_text_length) + room(OptionId::max_digest_length));
-}
 
 ThreadState* NewState(uint32_t slot) {
   if (slots[slot].state == nullptr) {
-    void* memory = mmap(nullptr, kTextsOffset + TextBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = mmap(nullptr, kTextsOffset + BytesOfTextRooms(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
     slots[slot].state = reinterpret_cast<ThreadState*>(static_cast<char*>(memory) + kStateOffset);
   }
@@ -190,6 +188,7 @@ void EndInstrumentation(ThreadState& thread) {
   slots[slot].use.store(0, kRelaxed);
   DropFactsOf(thread.thread_id);
   DisconnectThread(*thread.shared, [](ShmThread& shared) { shared.thread_id.store(0, kRelease); });
+  ForgetTasks(thread, true);
   GiveAllChunks(thread);
   GiveSlot(slot);
   FoldGraves(16);
@@ -255,6 +254,7 @@ void ContinueThreadsInChild() {
     shared.cells.store(0, kRelaxed);
     shared.global_cells.store(0, kRelaxed);
     ThreadState* const thread = slots[slot].state;
+    if (thread != nullptr) ForgetTasks(*thread, false);
     const uint64_t use = slots[slot].use.load(kRelaxed);
     const bool is_own = thread == self.own, is_attached = thread == self.state;
     if (use == 0 || (!is_own && (use & ThreadSlot::kOwn) != 0)) {

@@ -123,10 +123,12 @@ struct ThreadState {
   OpenStage stage;
   OpenTransaction transaction;
   uint32_t statement_depth;           // of those that run, recorded or not
-  // Texts of the statements that run: of each level its SQL text and then its tokens, in the room that the options give them. Levels that are not
-  // recorded share the last.
+  // Texts of the statements that run (record/text_rooms.h).
   char* texts;
-  uint64_t text_serials[kMaxStatementStack + 1];  // whose text is in the room of a level
+  // What it does by turns (record/tasks.h): nullptr = its own. `own_work` is there as soon as it has had a task.
+  struct Task* task;
+  struct Task* own_work;
+  struct Task* tasks;
   // Which cell of a digest, program or prepared statement is this thread's.
   static constexpr uint32_t kStatementCellEntries = 64;
   struct {

@@ -1,0 +1,197 @@
+// bindings/bind_stages.cpp: pfs.stage.
+#include "tasks.h"  // Python.h comes first
+
+#include <new>
+
+namespace perfschema::bindings {
+
+// Threads: the GIL is held.
+struct StageObject {
+  PyObject_HEAD
+  const KnownName* name;
+  uint64_t estimated;  // what a block begins with
+};
+
+namespace {
+
+PyTypeObject* stage_type;
+StageObject* AsStage(PyObject* object) { return reinterpret_cast<StageObject*>(object); }
+
+// False: a Python exception is set.
+bool UintOf(PyObject* value, const char* what, uint64_t* number) {
+  if (value == nullptr) {
+    PyErr_Format(PyExc_AttributeError, "%s cannot be deleted", what);
+    return false;
+  }
+  *number = PyLong_AsUnsignedLongLong(value);
+  return *number != ~uint64_t{0} || PyErr_Occurred() == nullptr;
+}
+
+PyObject* StageNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"name", "estimated", "progress", nullptr};
+  PyObject *name, *estimated = Py_None;
+  int progress = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|O$p:stage", const_cast<char**>(names), &name, &estimated, &progress)) return nullptr;
+  uint64_t number = 0;
+  if (estimated != Py_None && !UintOf(estimated, "estimated", &number)) return nullptr;
+  const bool has_progress = progress != 0 || estimated != Py_None;
+  const KnownName* const known = FindName(NameFamily::kStage, name, has_progress ? PFS_PROGRESS : 0);
+  if (known == nullptr) return nullptr;
+  return Guarded([&]() -> PyObject* {
+    if (has_progress && !known->has_progress) {
+      throw StatusError(Status(Code::kState, "this stage says nothing of its progress: its name was first used without 'estimated' or 'progress'"));
+    }
+    PyObject* const object = type->tp_alloc(type, 0);
+    if (object == nullptr) return nullptr;
+    AsStage(object)->name = known;
+    AsStage(object)->estimated = number;
+    return object;
+  });
+}
+
+void StageDealloc(PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+void Show(const OpenStageBlock& block) {
+  pfs_stage_begin_at(block.stage->name->key, block.site.file, block.site.line);
+  if (!block.stage->name->has_progress) return;
+  if (block.completed != 0) pfs_stage_set_completed(block.completed);
+  if (block.estimated != 0) pfs_stage_set_estimated(block.estimated);
+}
+
+PyObject* StageEnter(PyObject* object, PyObject*) {
+  TurnObject* const turn = TakeTurn(Looks::kForBlock);
+  if (turn == nullptr) return Py_NewRef(object);
+  StageObject* const stage = AsStage(object);
+  const OpenStageBlock block{stage, FindCallSite(), 0, stage->estimated};
+  try {
+    turn->current->stages->push_back(block);
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  }
+  Py_INCREF(object);  // the block's
+  if (turn->current == turn->own) ++turn->open_in_own;
+  Show(block);
+  return Py_NewRef(object);
+}
+
+// The innermost block of this stage in the task that runs; end() if there is none: it began elsewhere.
+std::vector<OpenStageBlock>::iterator FindBlock(std::vector<OpenStageBlock>& blocks, const StageObject* stage) {
+  for (auto block = blocks.end(); block != blocks.begin();) {
+    if ((--block)->stage == stage) return block;
+  }
+  return blocks.end();
+}
+
+PyObject* StageExit(PyObject* object, PyObject* const*, Py_ssize_t) {
+  TurnObject* const turn = TakeTurn(Looks::kForBlock);
+  if (turn == nullptr) Py_RETURN_NONE;
+  std::vector<OpenStageBlock>& blocks = *turn->current->stages;
+  const auto block = FindBlock(blocks, AsStage(object));
+  if (block == blocks.end()) Py_RETURN_NONE;
+  const bool is_innermost = block + 1 == blocks.end();
+  blocks.erase(block);
+  if (is_innermost) blocks.empty() ? pfs_stage_end() : Show(blocks.back());
+  if (turn->open_in_own != 0 && turn->current == turn->own) --turn->open_in_own;
+  Py_DECREF(object);
+  Py_RETURN_NONE;
+}
+
+PyObject* StageAsyncEnter(PyObject* object, PyObject* none) { return MakeReady(StageEnter(object, none)); }
+PyObject* StageAsyncExit(PyObject* object, PyObject* const* args, Py_ssize_t count) { return MakeReady(StageExit(object, args, count)); }
+
+PyObject* StageCall(PyObject* object, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"function", nullptr};
+  PyObject* function;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:stage", const_cast<char**>(names), &function)) return nullptr;
+  return Decorated(object, function);
+}
+
+// The block that the task that runs is in. nullptr: none, a Python exception is set.
+OpenStageBlock* BlockOf(StageObject* stage, bool* is_innermost) {
+  TurnObject* const turn = TakeTurn(Looks::kForBlock);
+  const char* problem = "the stage does not run here";
+  if (turn != nullptr) {
+    std::vector<OpenStageBlock>& blocks = *turn->current->stages;
+    const auto block = FindBlock(blocks, stage);
+    *is_innermost = block + 1 == blocks.end();
+    if (block != blocks.end() && stage->name->has_progress) return &*block;
+    if (block != blocks.end()) problem = "this stage says nothing of its progress: give it 'estimated' or 'progress=True'";
+  }
+  Guarded([&]() -> PyObject* { throw StatusError(Status(Code::kState, problem)); });
+  return nullptr;
+}
+
+template <uint64_t OpenStageBlock::*kNumber>
+PyObject* StageGet(PyObject* object, void*) {
+  bool is_innermost;
+  const OpenStageBlock* const block = BlockOf(AsStage(object), &is_innermost);
+  return block == nullptr ? nullptr : PyLong_FromUnsignedLongLong(block->*kNumber);
+}
+
+template <uint64_t OpenStageBlock::*kNumber>
+int StageSet(PyObject* object, PyObject* value, void*) {
+  uint64_t number;
+  bool is_innermost;
+  if (!UintOf(value, "progress", &number)) return -1;
+  OpenStageBlock* const block = BlockOf(AsStage(object), &is_innermost);
+  if (block == nullptr) return -1;
+  block->*kNumber = number;
+  if (is_innermost) kNumber == &OpenStageBlock::completed ? pfs_stage_set_completed(number) : pfs_stage_set_estimated(number);
+  return 0;
+}
+
+PyObject* StageName(PyObject* object, void*) { return Py_NewRef(AsStage(object)->name->full); }
+PyObject* StageRepr(PyObject* object) { return PyUnicode_FromFormat("pfs.stage('%U')", AsStage(object)->name->full); }
+
+}  // namespace
+
+void BindStages(py::module_& m) {
+  static PyMethodDef methods[] = {
+      {"__enter__", StageEnter, METH_NOARGS, "__enter__($self)\n--\n\nThe thread, or the task, is in the stage from now on."},
+      {"__exit__", AsMethod(StageExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nBack in the stage around it, if there is one."},
+      {"__aenter__", StageAsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
+      {"__aexit__", AsMethod(StageAsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef properties[] = {
+      {"name", StageName, nullptr, "Full name of the instrument.", nullptr},
+      {"completed", StageGet<&OpenStageBlock::completed>, StageSet<&OpenStageBlock::completed>,
+       "WORK_COMPLETED of the block that runs, in units of one's own. StateError if none runs here, or the stage has no progress.", nullptr},
+      {"estimated", StageGet<&OpenStageBlock::estimated>, StageSet<&OpenStageBlock::estimated>,
+       "WORK_ESTIMATED of the block that runs. StateError as for completed.", nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static const char doc[] =
+      "stage(name, estimated=None, *, progress=False)\n--\n\n"
+      "What the program is doing now: an event stage/<component>/<name> from begin to end of a block or function.\n\n"
+      "    with pfs.stage('myapp/parsing'):\n"
+      "        ...\n"
+      "    loading = pfs.stage('myapp/loading rows', estimated=len(rows))      # may be used again and again, by many threads\n"
+      "    with loading:\n"
+      "        for row in rows:\n"
+      "            loading.completed += 1\n\n"
+      "    @pfs.stage('myapp/answering')\n"
+      "    async def answer(request): ...\n\n"
+      "`with`, `async with` and decorator. A thread is in one stage at a time: a stage in a stage ends the outer one, which begins again\n"
+      "when the inner one is over (two rows, with the outer block's SOURCE and progress). Stages of different asyncio tasks do not touch\n"
+      "each other. Rows of events_stages_current, _history, _history_long and events_stages_summary_*; PROCESSLIST_STATE of threads is the\n"
+      "stage. Waits in it have it as their parent (NESTING_EVENT_ID), and it has the statement that runs.\n\n"
+      "name: 'component/name', or in full. estimated, progress: the stage says how far it is, in units of its own (WORK_COMPLETED,\n"
+      "WORK_ESTIMATED; NULL otherwise); what the first use of a name says holds for all.\n\n"
+      "Raises InvalidValue for a name that breaks the rules of instrument names; StateError for progress of a name without it;\n"
+      "TypeError if a generator function is decorated.";
+  stage_type = MakeType(m.ptr(), "pfs.stage", sizeof(StageObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                        {{Py_tp_new, reinterpret_cast<void*>(StageNew)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(StageDealloc)},
+                         {Py_tp_call, reinterpret_cast<void*>(StageCall)},
+                         {Py_tp_repr, reinterpret_cast<void*>(StageRepr)},
+                         {Py_tp_methods, methods},
+                         {Py_tp_getset, properties},
+                         {Py_tp_doc, const_cast<char*>(doc)}});
+  if (stage_type == nullptr) throw py::error_already_set();
+  m.attr("stage") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(stage_type));
+}
+
+}  // namespace perfschema::bindings

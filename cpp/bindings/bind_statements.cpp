@@ -1,0 +1,429 @@
+// bindings/bind_statements.cpp: pfs.statement.
+#include "runs.h"  // Python.h comes first
+
+#include <string>
+
+namespace perfschema::bindings {
+
+namespace {
+
+PyTypeObject* statement_type;
+PyTypeObject* run_type;
+
+constexpr int kCounters = PFS_NO_GOOD_INDEX_USED + 1;
+const char* const counter_names[kCounters] = {
+    "lock_time", "errors", "warnings", "rows_affected", "rows_sent", "rows_examined", "created_tmp_disk_tables", "created_tmp_tables",
+    "select_full_join", "select_full_range_join", "select_range", "select_range_check", "select_scan", "sort_merge_passes", "sort_range",
+    "sort_rows", "sort_scan", "no_index_used", "no_good_index_used"};
+
+// What begins.
+struct StatementObject {
+  PyObject_HEAD
+  const KnownName* name;
+  PyObject* text;    // nullptr: none
+  PyObject* schema;
+  OpenRuns runs;
+};
+StatementObject* AsStatement(PyObject* object) { return reinterpret_cast<StatementObject*>(object); }
+
+// One that has begun.
+struct StatementRun {
+  RunHead head;
+  const KnownName* name;
+  PyObject* text;
+  PyObject* schema;
+  bool is_looked_at;
+  bool has_error;
+  uint64_t counters[kCounters];
+  void* aside;  // PyMem_Raw: what suspend() needs; nullptr: it is not suspended
+  pfs_statement_t statement;
+};
+StatementRun* AsRun(PyObject* object) { return reinterpret_cast<StatementRun*>(object); }
+PyObject* AsObject(StatementRun* run) { return reinterpret_cast<PyObject*>(run); }
+
+const KnownName* FindStatementName(PyObject* name) {
+  Py_ssize_t bytes = 0;
+  const char* const text = PyUnicode_AsUTF8AndSize(name, &bytes);
+  if (text == nullptr) return nullptr;
+  const std::string_view view(text, static_cast<size_t>(bytes));
+  const bool is_abstract = view.starts_with("abstract/") || view.starts_with("statement/abstract/");
+  return FindName(NameFamily::kStatement, name, is_abstract ? PFS_MUTABLE : 0);
+}
+
+// ---- A run -----------------------------------------------------------------------------------------------------------------------------
+
+// Keeps the object in `*kept`, and gives its bytes to the statement. False: a Python exception is set.
+template <typename Set>
+bool SetTextOf(StatementRun* run, PyObject* value, const char* what, PyObject** kept, Set set) {
+  if (value == nullptr || value == Py_None) value = nullptr;
+  py::object holder;
+  const char* text = "";
+  Py_ssize_t bytes = 0;
+  if (value != nullptr && !TextOf(value, what, &text, &bytes, &holder)) return false;
+  PyObject* const before = *kept;
+  Py_XINCREF(value);
+  *kept = value;
+  if (run->is_looked_at && MayChange(&run->head)) set(text, static_cast<size_t>(bytes));
+  Py_XDECREF(before);
+  return true;
+}
+bool SetText(StatementRun* run, PyObject* value) {
+  return SetTextOf(run, value, "text", &run->text, [run](const char* text, size_t bytes) { pfs_statement_set_text(&run->statement, text, bytes); });
+}
+bool SetSchema(StatementRun* run, PyObject* value) {
+  return SetTextOf(run, value, "schema", &run->schema, [run](const char* text, size_t) { pfs_statement_set_schema(&run->statement, text); });
+}
+
+StatementRun* BeginStatement(const KnownName* name, PyObject* text, PyObject* schema) {
+  PyObject* const object = run_type->tp_alloc(run_type, 0);
+  if (object == nullptr) return nullptr;
+  StatementRun* const run = AsRun(object);
+  run->name = name;
+  BeginRun(&run->head, [run](CallSite site) {
+    run->is_looked_at = pfs_statement_begin_at(&run->statement, run->name->key, nullptr, site.file, site.line) != 0;
+  });
+  if ((schema == nullptr || SetSchema(run, schema)) && (text == nullptr || SetText(run, text))) return run;
+  Py_DECREF(object);
+  return nullptr;
+}
+
+void Resume(StatementRun* run) {
+  if (run->aside == nullptr) return;
+  if (MayChange(&run->head)) pfs_statement_resume(&run->statement, run->aside);
+  PyMem_RawFree(run->aside);
+  run->aside = nullptr;
+}
+
+void EndStatement(StatementRun* run) {
+  Resume(run);
+  EndRun(&run->head, [run] {
+    if (run->is_looked_at) pfs_statement_end(&run->statement);
+  });
+}
+
+void SetCounter(StatementRun* run, int counter, uint64_t value) {
+  Resume(run);
+  run->counters[counter] = value;
+  if (run->is_looked_at && MayChange(&run->head)) pfs_statement_set(&run->statement, static_cast<pfs_statement_counter>(counter), value);
+}
+
+void SetError(StatementRun* run, int number, const char* sqlstate, const char* message) {
+  run->has_error = number != 0;
+  run->counters[PFS_ERRORS] = run->has_error ? 1 : 0;
+  if (run->is_looked_at && MayChange(&run->head)) pfs_statement_set_error(&run->statement, number, sqlstate, message);
+}
+
+// An exception leaves the block. What the program has said of the error itself stays.
+void SetException(StatementRun* run, PyObject* error) {
+  ErrorFacts facts;
+  if (run->has_error || !run->is_looked_at || !run->head.is_open || !DescribeError(error, &facts)) return;
+  SetError(run, facts.number, facts.sqlstate.c_str(), facts.message.c_str());
+}
+
+void RunDealloc(PyObject* object) {
+  StatementRun* const run = AsRun(object);
+  PyTypeObject* const type = Py_TYPE(object);
+  if (run->head.is_open) {  // nobody ended it: it ends with the one around it, or with its task
+    run->head.is_open = false;
+    if (run->is_looked_at && t_turn.turn != nullptr && run->head.task != nullptr && run->head.task->turn == t_turn.turn->number) {
+      PyObject *kind, *error, *trace;
+      PyErr_Fetch(&kind, &error, &trace);
+      run->head.is_open = true;
+      EndStatement(run);
+      PyErr_Restore(kind, error, trace);
+    }
+  }
+  ForgetRun(&run->head);
+  PyMem_RawFree(run->aside);
+  Py_XDECREF(run->text);
+  Py_XDECREF(run->schema);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyObject* RunEnd(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  if (count > 1) {
+    PyErr_SetString(PyExc_TypeError, "end() takes at most one argument: the exception");
+    return nullptr;
+  }
+  if (count == 1 && args[0] != Py_None) SetException(AsRun(object), args[0]);
+  EndStatement(AsRun(object));
+  Py_RETURN_NONE;
+}
+
+PyObject* RunSuspend(PyObject* object, PyObject*) {
+  StatementRun* const run = AsRun(object);
+  if (!run->is_looked_at || run->aside != nullptr || !MayChange(&run->head)) Py_RETURN_NONE;
+  char nothing;
+  const size_t bytes = pfs_statement_suspend(&run->statement, &nothing, 0);
+  void* const aside = bytes == 0 ? nullptr : PyMem_RawMalloc(bytes);
+  if (aside == nullptr) Py_RETURN_NONE;
+  if (pfs_statement_suspend(&run->statement, aside, bytes) == bytes) {
+    run->aside = aside;
+  } else {
+    PyMem_RawFree(aside);
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* RunRefine(PyObject* object, PyObject* name) {
+  if (!PyUnicode_Check(name)) {
+    PyErr_Format(PyExc_TypeError, "a name is a str, not %.100s", Py_TYPE(name)->tp_name);
+    return nullptr;
+  }
+  const KnownName* const known = FindStatementName(name);
+  if (known == nullptr) return nullptr;
+  StatementRun* const run = AsRun(object);
+  if (run->head.is_open) run->name = known;
+  if (run->is_looked_at && MayChange(&run->head)) pfs_statement_refine(&run->statement, known->key);
+  Py_RETURN_NONE;
+}
+
+PyObject* RunError(PyObject* object, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"number", "sqlstate", "message", nullptr};
+  int number;
+  const char *sqlstate = nullptr, *message = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "i|zz:error", const_cast<char**>(names), &number, &sqlstate, &message)) return nullptr;
+  if (sqlstate != nullptr && std::char_traits<char>::length(sqlstate) != 5) {
+    return Guarded([&]() -> PyObject* {
+      throw StatusError(Status(Code::kInvalidArgument, "bad sqlstate '" + std::string(sqlstate) + "': legal are five characters, or None"));
+    });
+  }
+  SetError(AsRun(object), number, sqlstate, message);
+  Py_RETURN_NONE;
+}
+
+// -1: a Python exception is set.
+int CounterOf(PyObject* name) {
+  for (int i = 0; i < kCounters; ++i) {
+    if (PyUnicode_CompareWithASCIIString(name, counter_names[i]) == 0) return i;
+  }
+  PyErr_Format(PyExc_TypeError, "a statement does not count %R", name);
+  return -1;
+}
+
+// False: a Python exception is set.
+bool NumberOf(PyObject* value, uint64_t* number) {
+  *number = PyLong_AsUnsignedLongLong(value);
+  return *number != ~uint64_t{0} || PyErr_Occurred() == nullptr;
+}
+
+PyObject* RunAdd(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  if (count != 0) {
+    PyErr_SetString(PyExc_TypeError, "add() takes keywords only: add(rows_sent=1)");
+    return nullptr;
+  }
+  StatementRun* const run = AsRun(object);
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
+    const int counter = CounterOf(PyTuple_GET_ITEM(names, i));
+    uint64_t more;
+    if (counter < 0 || !NumberOf(args[i], &more)) return nullptr;
+    SetCounter(run, counter, run->counters[counter] + more);
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* RunGetCounter(PyObject* object, void* counter) {
+  return PyLong_FromUnsignedLongLong(AsRun(object)->counters[reinterpret_cast<intptr_t>(counter)]);
+}
+
+bool RefuseDelete(PyObject* value) {
+  if (value == nullptr) PyErr_SetString(PyExc_AttributeError, "it cannot be deleted");
+  return value == nullptr;
+}
+
+int RunSetCounter(PyObject* object, PyObject* value, void* counter) {
+  uint64_t number;
+  if (RefuseDelete(value) || !NumberOf(value, &number)) return -1;
+  SetCounter(AsRun(object), static_cast<int>(reinterpret_cast<intptr_t>(counter)), number);
+  return 0;
+}
+
+PyObject* RunGetName(PyObject* object, void*) { return Py_NewRef(AsRun(object)->name->full); }
+PyObject* RunGetText(PyObject* object, void*) { return Py_NewRef(AsRun(object)->text != nullptr ? AsRun(object)->text : Py_None); }
+PyObject* RunGetSchema(PyObject* object, void*) { return Py_NewRef(AsRun(object)->schema != nullptr ? AsRun(object)->schema : Py_None); }
+int RunSetText(PyObject* object, PyObject* value, void*) { return !RefuseDelete(value) && SetText(AsRun(object), value) ? 0 : -1; }
+int RunSetSchema(PyObject* object, PyObject* value, void*) { return !RefuseDelete(value) && SetSchema(AsRun(object), value) ? 0 : -1; }
+
+int RunSetId(PyObject* object, PyObject* value, void*) {
+  uint64_t number;
+  if (RefuseDelete(value) || !NumberOf(value, &number)) return -1;
+  if (AsRun(object)->is_looked_at && MayChange(&AsRun(object)->head)) pfs_statement_set_id(&AsRun(object)->statement, number);
+  return 0;
+}
+
+PyObject* RunRepr(PyObject* object) { return PyUnicode_FromFormat("<pfs.statement '%U' that %s>", AsRun(object)->name->full, AsRun(object)->head.is_open ? "runs" : "has ended"); }
+
+// ---- What begins -------------------------------------------------------------------------------------------------------------------------
+
+// The call that everybody makes: a name, and text and schema by name. False: something else.
+bool TakeUsualArguments(PyObject* args, PyObject* keywords, PyObject** name, PyObject** text, PyObject** schema) {
+  static PyObject* const text_name = PyUnicode_InternFromString("text");
+  static PyObject* const schema_name = PyUnicode_InternFromString("schema");
+  if (PyTuple_GET_SIZE(args) != 1 || !PyUnicode_Check(PyTuple_GET_ITEM(args, 0))) return false;
+  PyObject* const given_text = keywords == nullptr ? nullptr : PyDict_GetItem(keywords, text_name);
+  PyObject* const given_schema = keywords == nullptr ? nullptr : PyDict_GetItem(keywords, schema_name);
+  const Py_ssize_t known = (given_text != nullptr ? 1 : 0) + (given_schema != nullptr ? 1 : 0);
+  if (keywords != nullptr && PyDict_GET_SIZE(keywords) != known) return false;
+  *name = PyTuple_GET_ITEM(args, 0);
+  if (given_text != nullptr) *text = given_text;
+  if (given_schema != nullptr) *schema = given_schema;
+  return true;
+}
+
+PyObject* StatementNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"name", "text", "schema", nullptr};
+  PyObject *name, *text = Py_None, *schema = Py_None;
+  if (!TakeUsualArguments(args, keywords, &name, &text, &schema) &&
+      !PyArg_ParseTupleAndKeywords(args, keywords, "U|OO:statement", const_cast<char**>(names), &name, &text, &schema)) {
+    return nullptr;
+  }
+  const auto is_text = [](PyObject* value) { return value == Py_None || PyUnicode_Check(value) || PyBytes_Check(value); };
+  if (!is_text(text) || !is_text(schema)) {
+    PyErr_SetString(PyExc_TypeError, "text and schema must be str, bytes or None");
+    return nullptr;
+  }
+  const KnownName* const known = FindStatementName(name);
+  PyObject* const object = known == nullptr ? nullptr : type->tp_alloc(type, 0);
+  if (object == nullptr) return nullptr;
+  StatementObject* const self = AsStatement(object);
+  self->name = known;
+  self->text = text == Py_None ? nullptr : Py_NewRef(text);
+  self->schema = schema == Py_None ? nullptr : Py_NewRef(schema);
+  return object;
+}
+
+void StatementDealloc(PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  StatementObject* const self = AsStatement(object);
+  self->runs.Clear();
+  Py_XDECREF(self->text);
+  Py_XDECREF(self->schema);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyObject* StatementEnter(PyObject* object, PyObject*) {
+  StatementObject* const self = AsStatement(object);
+  StatementRun* const run = BeginStatement(self->name, self->text, self->schema);
+  if (run == nullptr) return nullptr;
+  self->runs.Add(&run->head);
+  return AsObject(run);
+}
+
+PyObject* StatementExit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  auto* const run = reinterpret_cast<StatementRun*>(AsStatement(object)->runs.Take());
+  if (run == nullptr) Py_RETURN_NONE;
+  if (count >= 2 && args[1] != Py_None) SetException(run, args[1]);
+  EndStatement(run);
+  Py_DECREF(AsObject(run));
+  Py_RETURN_NONE;
+}
+
+PyObject* StatementBegin(PyObject* object, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"text", "schema", nullptr};
+  StatementObject* const self = AsStatement(object);
+  PyObject *text = Py_None, *schema = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OO:begin", const_cast<char**>(names), &text, &schema)) return nullptr;
+  return AsObject(BeginStatement(self->name, text == Py_None ? self->text : text, schema == Py_None ? self->schema : schema));
+}
+
+PyObject* StatementAsyncEnter(PyObject* object, PyObject* none) { return MakeReady(StatementEnter(object, none)); }
+PyObject* StatementAsyncExit(PyObject* object, PyObject* const* args, Py_ssize_t count) { return MakeReady(StatementExit(object, args, count)); }
+
+PyObject* StatementCall(PyObject* object, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"function", nullptr};
+  PyObject* function;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:statement", const_cast<char**>(names), &function)) return nullptr;
+  return Decorated(object, function);
+}
+
+PyObject* StatementName(PyObject* object, void*) { return Py_NewRef(AsStatement(object)->name->full); }
+PyObject* StatementRepr(PyObject* object) { return PyUnicode_FromFormat("pfs.statement('%U')", AsStatement(object)->name->full); }
+
+PyTypeObject* MakeRunType() {
+  static PyMethodDef methods[] = {
+      {"add", AsMethod(RunAdd), METH_FASTCALL | METH_KEYWORDS, "add($self, **counters)\n--\n\nAdds to counters: add(rows_sent=1, rows_examined=20)."},
+      {"suspend", RunSuspend, METH_NOARGS,
+       "suspend($self)\n--\n\nWhile somebody takes his time to fetch its rows: nothing that begins from now on is nested in it, but its own time goes on. A\n"
+       "counter that is set, and its end, resume it. Nothing happens if others have begun inside it."},
+      {"refine", RunRefine, METH_O,
+       "refine($self, name, /)\n--\n\nIt turns out to be another statement: EVENT_NAME changes. Nothing is recorded or counted if that one is disabled."},
+      {"error", AsMethod(RunError), METH_VARARGS | METH_KEYWORDS,
+       "error($self, number, sqlstate=None, message=None)\n--\n\nMYSQL_ERRNO, RETURNED_SQLSTATE (five characters; 'HY000' if None) and MESSAGE_TEXT (at most 128\n"
+       "bytes); ERRORS is 1. number 0: it went well. An exception that leaves the block changes nothing after that."},
+      {"end", AsMethod(RunEnd), METH_FASTCALL,
+       "end($self, error=None, /)\n--\n\nEnds it now, in the thread that began it; `error` is the exception that ended it, if there was one. What follows changes nothing."},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef properties[kCounters + 5] = {
+      {"name", RunGetName, nullptr, "Full name of the instrument.", nullptr},
+      {"text", RunGetText, RunSetText, "SQL_TEXT, str or bytes; its digest is taken when it is set.", nullptr},
+      {"schema", RunGetSchema, RunSetSchema, "CURRENT_SCHEMA, at most 64 bytes.", nullptr},
+      {"statement_id", nullptr, RunSetId, "STATEMENT_ID, a number of one's own; write only.", nullptr}};
+  for (intptr_t i = 0; i < kCounters; ++i) {
+    const char* const doc = i == PFS_LOCK_TIME ? "LOCK_TIME, in picoseconds." : "The column of that name.";
+    properties[4 + i] = {counter_names[i], RunGetCounter, RunSetCounter, doc, reinterpret_cast<void*>(i)};
+  }
+  static const char doc[] =
+      "A statement that runs: what `with pfs.statement(...) as s` gives. Its counters are numbers to set or to add to; all stand in the row\n"
+      "at once. After its end nothing changes the row any more.";
+  return MakeType(nullptr, "pfs._core.RunningStatement", sizeof(StatementRun),
+                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                  {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
+                   {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
+                   {Py_tp_methods, methods},
+                   {Py_tp_getset, properties},
+                   {Py_tp_doc, const_cast<char*>(doc)}});
+}
+
+}  // namespace
+
+void BindStatements(py::module_& m) {
+  static PyMethodDef methods[] = {
+      {"__enter__", StatementEnter, METH_NOARGS, "__enter__($self)\n--\n\nBegins it."},
+      {"__exit__", AsMethod(StatementExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nEnds it, and notes the error."},
+      {"__aenter__", StatementAsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
+      {"__aexit__", AsMethod(StatementAsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
+      {"begin", AsMethod(StatementBegin), METH_VARARGS | METH_KEYWORDS,
+       "begin($self, text=None, schema=None)\n--\n\nBegins one that is no block: call end() of what it returns, in this thread."},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef properties[] = {{"name", StatementName, nullptr, "Full name of the instrument.", nullptr},
+                                     {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static const char doc[] =
+      "statement(name, text=None, schema=None)\n--\n\n"
+      "What somebody asked the program to do: SQL, a request, a job. An event statement/<component>/<name> from begin to end of a block\n"
+      "or function.\n\n"
+      "    with pfs.statement('sql/select', text=sql, schema='shop') as s:\n"
+      "        rows = run(sql)\n"
+      "        s.rows_sent = len(rows)\n"
+      "    request = pfs.statement('abstract/request')         # may be used again and again, by many threads and tasks\n"
+      "    async with request as s:\n"
+      "        s.text = await read()\n"
+      "        s.refine('web/get')                             # now we know which\n\n"
+      "    @pfs.statement('myapp/job')\n"
+      "    async def job(): ...\n\n"
+      "`with`, `async with` and decorator. Rows of events_statements_current, _history, _history_long; events_statements_summary_*;\n"
+      "with a text also events_statements_summary_by_digest, where statements that differ in literals only are one, and\n"
+      "events_statements_histogram_*. Statements, stages and waits in it have it as their parent (NESTING_EVENT_ID); an asyncio task that\n"
+      "is suspended in the block takes the statement aside with it, and tasks that are started in the block are nested in it. An exception\n"
+      "that leaves the block goes on; the row has ERRORS 1, MYSQL_ERRNO (sqlite_errorcode, errno, a number in front of the arguments, or\n"
+      "1105), RETURNED_SQLSTATE (sqlstate or pgcode, or 'HY000') and MESSAGE_TEXT, the class and what it says.\n\n"
+      "name: 'component/name', or in full; of component 'abstract': one that refine() will name. text: str or bytes. schema: at most 64\n"
+      "bytes.\n\n"
+      "Raises InvalidValue for a name that breaks the rules of instrument names; TypeError if a generator function is decorated.";
+  run_type = MakeRunType();
+  statement_type = run_type == nullptr ? nullptr
+                                       : MakeType(m.ptr(), "pfs.statement", sizeof(StatementObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                                                  {{Py_tp_new, reinterpret_cast<void*>(StatementNew)},
+                                                   {Py_tp_dealloc, reinterpret_cast<void*>(StatementDealloc)},
+                                                   {Py_tp_call, reinterpret_cast<void*>(StatementCall)},
+                                                   {Py_tp_repr, reinterpret_cast<void*>(StatementRepr)},
+                                                   {Py_tp_methods, methods},
+                                                   {Py_tp_getset, properties},
+                                                   {Py_tp_doc, const_cast<char*>(doc)}});
+  if (statement_type == nullptr) throw py::error_already_set();
+  m.attr("statement") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(statement_type));
+  m.attr("RunningStatement") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(run_type));
+}
+
+}  // namespace perfschema::bindings

@@ -1,0 +1,382 @@
+// bindings/tasks.cpp: see tasks.h.
+#include "tasks.h"  // Python.h comes first
+
+#include <cstring>
+#include <map>
+#include <memory>
+
+namespace perfschema::bindings {
+
+thread_local KnownTurn t_turn;
+
+namespace {
+
+PyTypeObject* task_type;
+PyTypeObject* link_type;
+PyTypeObject* turn_type;
+PyTypeObject* ready_type;
+PyObject* link_variable;  // a contextvars.ContextVar
+PyObject* turn_key;       // in the dictionary of a thread
+
+template <typename Object>
+Object* New(PyTypeObject* type) {
+  return reinterpret_cast<Object*>(type->tp_alloc(type, 0));  // zeroed
+}
+template <typename Object>
+void Free(Object* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+bool IsEmpty(const pfs_fiber_parent_t& parent) { return (parent.opaque[1] | parent.opaque[2]) == 0; }
+
+// ---- The three objects -----------------------------------------------------------------------------------------------------------------
+
+TaskObject* MakeTask(TurnObject* turn, PyObject* context, const pfs_fiber_parent_t* parent, bool is_own) {
+  TaskObject* const task = New<TaskObject>(task_type);
+  if (task == nullptr) return nullptr;
+  task->turn = turn->number;
+  task->stages = new (std::nothrow) std::vector<OpenStageBlock>;
+  task->context = context == nullptr ? nullptr : PyWeakref_NewRef(context, nullptr);
+  if (!is_own) task->task = pfs_fiber_create(parent);
+  if (task->stages != nullptr && (context == nullptr) == (task->context == nullptr) && (is_own || task->task != nullptr)) return task;
+  Py_DECREF(task);
+  return nullptr;
+}
+
+void TaskDealloc(PyObject* object) {
+  auto* const task = reinterpret_cast<TaskObject*>(object);
+  pfs_fiber_destroy(task->task);  // drops its waits, too
+  PyMem_RawFree(task->waits);
+  if (task->stages != nullptr) {
+    for (const OpenStageBlock& block : *task->stages) Py_DECREF(reinterpret_cast<PyObject*>(block.stage));
+    delete task->stages;
+  }
+  Py_XDECREF(task->context);
+  Free(task);
+}
+
+LinkObject* MakeLink(TaskObject* task, LinkObject* outer) {
+  LinkObject* const link = New<LinkObject>(link_type);
+  if (link == nullptr) return nullptr;
+  Py_INCREF(task);
+  link->task = task;
+  Py_XINCREF(outer);
+  link->outer = outer;
+  pfs_fiber_parent(&link->parent);
+  return link;
+}
+
+void LinkDealloc(PyObject* object) {
+  auto* const link = reinterpret_cast<LinkObject*>(object);
+  Py_XDECREF(link->task);
+  Py_XDECREF(link->outer);
+  Free(link);
+}
+
+void TurnDealloc(PyObject* object) {
+  auto* const turn = reinterpret_cast<TurnObject*>(object);
+  if (t_turn.turn == turn) t_turn = {};
+  Py_XDECREF(turn->current);
+  Py_XDECREF(turn->blank);
+  Py_XDECREF(turn->own);
+  Free(turn);
+}
+
+// The turn of a thread whose first event comes.
+TurnObject* MakeTurn(PyThreadState* state) {
+  static uint64_t numbers = 0;
+  PyObject* const dictionary = PyThreadState_GetDict();  // borrowed
+  if (dictionary == nullptr) return nullptr;
+  TurnObject* turn = reinterpret_cast<TurnObject*>(PyDict_GetItemWithError(dictionary, turn_key));
+  if (turn == nullptr) {
+    turn = New<TurnObject>(turn_type);
+    if (turn == nullptr) return nullptr;
+    turn->number = ++numbers;
+    // A thread that has no context yet is in none of a task. One that has may be in a task's: then each context counts as a task's.
+    const bool is_outside = state->context == nullptr;
+    Py_XDECREF(PyContext_CopyCurrent());  // makes it
+    turn->own = MakeTask(turn, is_outside ? state->context : nullptr, nullptr, true);
+    const int rc = turn->own == nullptr ? -1 : PyDict_SetItem(dictionary, turn_key, reinterpret_cast<PyObject*>(turn));
+    Py_XINCREF(turn->own);
+    turn->current = turn->own;
+    Py_DECREF(turn);  // the dictionary has it
+    if (rc != 0) return nullptr;
+  }
+  t_turn = {turn, state->id + 1};
+  return turn;
+}
+
+bool IsOf(const TaskObject* task, PyObject* context) {
+  if (task == nullptr || task->context == nullptr) return false;
+#if PY_VERSION_HEX >= 0x030d0000
+  PyObject* its_own;
+  if (PyWeakref_GetRef(task->context, &its_own) <= 0) return false;
+  Py_DECREF(its_own);
+  return its_own == context;
+#else
+  return PyWeakref_GET_OBJECT(task->context) == context;
+#endif
+}
+
+LinkObject* CurrentLink() {  // new reference, or nullptr
+  PyObject* found = nullptr;
+  if (PyContextVar_Get(link_variable, nullptr, &found) != 0) PyErr_Clear();
+  return reinterpret_cast<LinkObject*>(found);
+}
+void SetLink(LinkObject* link) {
+  PyObject* const token = PyContextVar_Set(link_variable, reinterpret_cast<PyObject*>(link));
+  token == nullptr ? PyErr_Clear() : Py_DECREF(token);
+}
+
+// Takes the reference. False: not possible, and the one that has the turn keeps it.
+bool GiveTurn(TurnObject* turn, TaskObject* task) {
+  if (task == turn->current) {
+    Py_DECREF(task);
+    return true;
+  }
+  if (turn->current == turn->own) pfs_fiber_parent(&turn->own_parent);
+  if (pfs_fiber_switch(task->task) == 0) {
+    Py_DECREF(task);
+    return false;
+  }
+  TaskObject* const before = turn->current;
+  turn->current = task;
+  Py_DECREF(before);
+  return true;
+}
+
+// The task of this context, a new reference. nullptr: it has none and needs none.
+TaskObject* TaskOf(TurnObject* turn, PyObject* context, Looks looks) {
+  LinkObject* const link = CurrentLink();
+  if (link != nullptr && link->task->turn == turn->number && IsOf(link->task, context)) {
+    TaskObject* const task = link->task;
+    Py_INCREF(task);
+    Py_DECREF(link);
+    return task;
+  }
+  if (turn->current == turn->own) pfs_fiber_parent(&turn->own_parent);
+  const pfs_fiber_parent_t parent = link != nullptr ? link->parent : turn->own_parent;
+  Py_XDECREF(link);
+  if (looks == Looks::kForWait && IsEmpty(parent)) return nullptr;
+  TaskObject* const task = MakeTask(turn, context, &parent, false);
+  if (task == nullptr) return nullptr;
+  ++turn->tasks;
+  if (LinkObject* const first = MakeLink(task, nullptr); first != nullptr) {
+    first->parent = parent;
+    SetLink(first);
+    Py_DECREF(first);
+  }
+  return task;
+}
+
+}  // namespace
+
+TurnObject* LookForTurn(Looks looks) {
+  PyObject *kind, *error, *trace;
+  PyErr_Fetch(&kind, &error, &trace);  // a block may end by an exception
+  PyThreadState* const state = PyThreadState_Get();
+  TurnObject* const turn = t_turn.thread_state == state->id + 1 ? t_turn.turn : MakeTurn(state);
+  PyObject* const context = state->context;
+  if (turn != nullptr) {
+    turn->is_settled = true;
+    if (IsOf(turn->own, context)) {
+      Py_INCREF(turn->own);
+      turn->is_settled = GiveTurn(turn, turn->own);
+    } else if (!IsOf(turn->current, context) && context != nullptr && (looks == Looks::kForBlock || turn->tasks + turn->open_in_own != 0)) {
+      TaskObject* task = TaskOf(turn, context, looks);
+      turn->is_settled = task != nullptr;
+      if (task == nullptr && turn->tasks != 0) {
+        if (turn->blank == nullptr) turn->blank = MakeTask(turn, nullptr, nullptr, false);
+        Py_XINCREF(turn->blank);
+        task = turn->blank;
+      }
+      if (task != nullptr && !GiveTurn(turn, task)) turn->is_settled = false;
+    } else if (!IsOf(turn->current, context)) {
+      turn->is_settled = false;
+    }
+    turn->context_version = state->context_ver;
+  }
+  PyErr_Clear();
+  PyErr_Restore(kind, error, trace);
+  return turn;
+}
+
+bool TakeTurnOf(TaskObject* task) {
+  TurnObject* const turn = TakeTurn(Looks::kForWait);
+  if (turn == nullptr || task == nullptr || task->turn != turn->number) return false;
+  if (task == turn->current) return true;
+  Py_INCREF(task);
+  turn->context_version = 0;  // the next event belongs to whoever runs
+  return GiveTurn(turn, task);
+}
+
+LinkObject* PushLink(TurnObject* turn) {
+  if (turn->current == turn->own) {
+    ++turn->open_in_own;
+    return nullptr;
+  }
+  LinkObject* const outer = CurrentLink();
+  LinkObject* const link = MakeLink(turn->current, outer);
+  Py_XDECREF(outer);
+  if (link != nullptr) SetLink(link);
+  PyErr_Clear();
+  return link;
+}
+
+void PopLink(TurnObject* turn, LinkObject* link) {
+  if (link == nullptr) {
+    if (turn->open_in_own != 0 && turn->current == turn->own) --turn->open_in_own;
+    return;
+  }
+  link->has_ended = true;
+  LinkObject* const now = CurrentLink();
+  if (now == link) {
+    LinkObject* outer = link->outer;
+    while (outer != nullptr && outer->has_ended && outer->outer != nullptr) outer = outer->outer;
+    if (outer != nullptr) SetLink(outer);
+  }
+  Py_XDECREF(now);
+  Py_DECREF(link);
+}
+
+// ---- What the types of events share ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct ReadyObject {
+  PyObject_HEAD
+  PyObject* value;
+};
+
+PyObject* ReadyAwait(PyObject* object) { return Py_NewRef(object); }
+
+PySendResult ReadySend(PyObject* object, PyObject*, PyObject** result) {
+  auto* const ready = reinterpret_cast<ReadyObject*>(object);
+  *result = ready->value != nullptr ? ready->value : Py_NewRef(Py_None);
+  ready->value = nullptr;
+  return PYGEN_RETURN;
+}
+
+PyObject* ReadyNext(PyObject* object) {
+  PyObject* value;
+  ReadySend(object, nullptr, &value);
+  PyObject* const stop = PyObject_CallOneArg(PyExc_StopIteration, value);
+  Py_DECREF(value);
+  if (stop != nullptr) PyErr_SetObject(PyExc_StopIteration, stop);
+  Py_XDECREF(stop);
+  return nullptr;
+}
+
+void ReadyDealloc(PyObject* object) {
+  auto* const ready = reinterpret_cast<ReadyObject*>(object);
+  Py_XDECREF(ready->value);
+  Free(ready);
+}
+
+PyObject* CallHelper(const char* module, const char* function, PyObject* first, PyObject* second) {
+  PyObject* const found = PyImport_ImportModule(module);
+  PyObject* const callee = found == nullptr ? nullptr : PyObject_GetAttrString(found, function);
+  PyObject* const result = callee == nullptr ? nullptr : PyObject_CallFunctionObjArgs(callee, first, second, nullptr);
+  Py_XDECREF(callee);
+  Py_XDECREF(found);
+  return result;
+}
+
+}  // namespace
+
+PyObject* MakeReady(PyObject* value) {
+  if (value == nullptr) return nullptr;
+  auto* const ready = New<ReadyObject>(ready_type);
+  if (ready == nullptr) {
+    Py_DECREF(value);
+    return nullptr;
+  }
+  ready->value = value;
+  return reinterpret_cast<PyObject*>(ready);
+}
+
+PyObject* Decorated(PyObject* object, PyObject* function) { return CallHelper("pfs._blocks", "decorated", object, function); }
+
+bool DescribeError(PyObject* error, ErrorFacts* facts) {
+  PyObject* const found = CallHelper("pfs._blocks", "error_facts", error, nullptr);
+  PyObject *state, *message;
+  const bool ok = found != nullptr && PyArg_ParseTuple(found, "iSS", &facts->number, &state, &message) != 0;
+  if (ok) {
+    facts->sqlstate.assign(PyBytes_AS_STRING(state), static_cast<size_t>(PyBytes_GET_SIZE(state)));
+    facts->message.assign(PyBytes_AS_STRING(message), static_cast<size_t>(PyBytes_GET_SIZE(message)));
+  }
+  Py_XDECREF(found);
+  PyErr_Clear();
+  return ok;
+}
+
+const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags) {
+  static auto& known = *new std::map<NameFamily, PyObject*>;  // dict of str: address of a KnownName
+  PyObject*& names = known[family];
+  if (names == nullptr) names = PyDict_New();
+  if (names == nullptr) return nullptr;
+  if (PyObject* const found = PyDict_GetItemWithError(names, name); found != nullptr) return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  try {
+    const auto text = py::reinterpret_borrow<py::str>(name).cast<std::string>();
+    const py::str full(FullName(family, text));
+    if (PyObject* const found = PyDict_GetItemWithError(names, full.ptr()); found != nullptr && PyDict_SetItem(names, name, found) == 0) {
+      return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
+    }
+    auto fresh = std::make_unique<KnownName>(KnownName{full.inc_ref().ptr(), RegisterName(family, text, flags), (flags & PFS_PROGRESS) != 0});
+    const auto address = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(fresh.get()));
+    if (PyDict_SetItem(names, name, address.ptr()) != 0 || PyDict_SetItem(names, full.ptr(), address.ptr()) != 0) return nullptr;
+    return fresh.release();
+  } catch (const std::exception&) {
+    SetPythonError();
+    return nullptr;
+  }
+}
+
+bool TextOf(PyObject* object, const char* what, const char** text, Py_ssize_t* bytes, py::object* holder) {
+  if (PyUnicode_Check(object)) {
+    *text = PyUnicode_AsUTF8AndSize(object, bytes);
+    if (*text != nullptr) return true;
+    PyErr_Clear();  // lone surrogates
+    *holder = py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(object, "utf-8", "surrogatepass"));
+    if (!*holder) return false;
+    object = holder->ptr();
+  } else if (!PyBytes_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "%s must be str or bytes, not %.100s", what, Py_TYPE(object)->tp_name);
+    return false;
+  }
+  *text = PyBytes_AS_STRING(object);
+  *bytes = PyBytes_GET_SIZE(object);
+  return true;
+}
+
+PyTypeObject* MakeType(PyObject* module, const char* name, size_t bytes, unsigned int flags, std::vector<PyType_Slot> slots) {
+  slots.push_back({0, nullptr});
+  PyType_Spec spec = {name, static_cast<int>(bytes), 0, flags, slots.data()};
+  return reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
+}
+
+void StartTasks() {
+  constexpr unsigned int kPrivate = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE;
+  const auto make = [](const char* name, size_t bytes, destructor dealloc, std::vector<PyType_Slot> more = {}) {
+    more.push_back({Py_tp_dealloc, reinterpret_cast<void*>(dealloc)});
+    return MakeType(nullptr, name, bytes, kPrivate, more);
+  };
+  task_type = make("pfs._core.Task", sizeof(TaskObject), TaskDealloc);
+  link_type = make("pfs._core.Link", sizeof(LinkObject), LinkDealloc);
+  turn_type = make("pfs._core.Turn", sizeof(TurnObject), TurnDealloc);
+  ready_type = make("pfs._core.Ready", sizeof(ReadyObject), ReadyDealloc,
+                    {{Py_am_await, reinterpret_cast<void*>(ReadyAwait)},
+                     {Py_am_send, reinterpret_cast<void*>(ReadySend)},
+                     {Py_tp_iter, reinterpret_cast<void*>(PyObject_SelfIter)},
+                     {Py_tp_iternext, reinterpret_cast<void*>(ReadyNext)}});
+  link_variable = PyContextVar_New("pfs", nullptr);
+  turn_key = PyUnicode_InternFromString("pfs._core.Turn");
+  if (task_type == nullptr || link_type == nullptr || turn_type == nullptr || ready_type == nullptr || link_variable == nullptr || turn_key == nullptr) {
+    throw py::error_already_set();
+  }
+}
+
+}  // namespace perfschema::bindings

@@ -1,0 +1,133 @@
+"""Statements and transactions of SQLAlchemy engines, through SQLAlchemy's public events.
+
+    import pfs.sqlalchemy
+    pfs.sqlalchemy.instrument(engine)
+
+Needs SQLAlchemy 2 (``pip install 'perfschema[sqlalchemy]'``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import event
+
+from pfs._core import RunningStatement, RunningTransaction, statement, transaction
+from pfs._dbapi import first_keyword
+from pfs.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy.engine import Connection, Engine
+    from sqlalchemy.engine.interfaces import ExceptionContext
+
+__all__ = ["instrument", "uninstrument"]
+
+_ISOLATION = {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
+_KEY = "pfs"  # in Connection.info: the transaction that is active
+
+
+class _Hooks:
+    """The listeners of one engine."""
+
+    def __init__(self, engine: Engine, name: str | None, schema: str | None) -> None:
+        self.engine, self.name = engine, name
+        self.schema = schema or engine.url.database or None
+        self.made: dict[str, statement] = {}
+        self.listeners: dict[str, Callable[..., Any]] = {
+            "before_cursor_execute": self.before,
+            "after_cursor_execute": self.after,
+            "handle_error": self.error,
+            "begin": self.begin,
+            "commit": self.commit,
+            "rollback": self.rollback,
+            "savepoint": self.savepoint,
+            "rollback_savepoint": self.rollback_savepoint,
+            "release_savepoint": self.release_savepoint,
+        }
+
+    def before(self, connection: Connection, cursor: Any, sql: str, parameters: Any, context: Any, many: bool) -> None:
+        name = self.name or f"sql/{first_keyword(sql)}"
+        made = self.made.get(name) or self.made.setdefault(name, statement(name, schema=self.schema))
+        context._pfs_run = made.begin(sql)
+
+    def after(self, connection: Connection, cursor: Any, sql: str, parameters: Any, context: Any, many: bool) -> None:
+        run: RunningStatement | None = context.__dict__.pop("_pfs_run", None)
+        if run is not None:
+            if cursor.description is None and cursor.rowcount > 0:
+                run.rows_affected = cursor.rowcount
+            run.end()
+
+    def error(self, context: ExceptionContext) -> None:
+        execution = context.execution_context
+        run: RunningStatement | None = None if execution is None else execution.__dict__.pop("_pfs_run", None)
+        if run is not None:
+            run.end(context.original_exception)
+
+    def begin(self, connection: Connection) -> None:
+        level = connection.default_isolation_level
+        connection.info[_KEY] = transaction(level if level in _ISOLATION else None).begin()
+
+    def _active(self, connection: Connection) -> RunningTransaction | None:
+        active: RunningTransaction | None = connection.info.get(_KEY)
+        return active
+
+    def commit(self, connection: Connection) -> None:
+        if (active := self._active(connection)) is not None:
+            active.commit()
+
+    def rollback(self, connection: Connection) -> None:
+        if (active := self._active(connection)) is not None:
+            active.rollback()
+
+    def savepoint(self, connection: Connection, name: str) -> None:
+        if (active := self._active(connection)) is not None:
+            active.savepoint()
+
+    def rollback_savepoint(self, connection: Connection, name: str, context: None) -> None:
+        if (active := self._active(connection)) is not None:
+            active.rollback_to_savepoint()
+
+    def release_savepoint(self, connection: Connection, name: str, context: None) -> None:
+        if (active := self._active(connection)) is not None:
+            active.release_savepoint()
+
+
+_hooks: dict[int, _Hooks] = {}
+
+
+def instrument(engine: Engine, *, name: str | None = None, schema: str | None = None) -> None:
+    """Every statement of the engine is an event from now on, as with ``pfs.dbapi``: ``statement/sql/<first keyword>`` from the
+    call of the driver's cursor to its return (rows are fetched later, and not counted), with text, CURRENT_SCHEMA, ROWS_AFFECTED
+    and errors. Transactions of its connections are rows of ``events_transactions_*``.
+
+    Args:
+        engine: an Engine; of an AsyncEngine its ``sync_engine``.
+        name: the instrument of all statements instead: "component/name".
+        schema: CURRENT_SCHEMA instead of the database of the engine's URL.
+
+    Raises:
+        StateError: the engine is instrumented already.
+        InvalidValue: the name breaks the rules of instrument names.
+    """
+    if id(engine) in _hooks:
+        raise StateError(f"{engine!r} is instrumented already")
+    if name is not None:
+        statement(name)
+    hooks = _hooks[id(engine)] = _Hooks(engine, name, schema)
+    for what, function in hooks.listeners.items():
+        event.listen(engine, what, function)
+
+
+def uninstrument(engine: Engine) -> None:
+    """The engine is as it was.
+
+    Raises:
+        StateError: it is not instrumented.
+    """
+    hooks = _hooks.pop(id(engine), None)
+    if hooks is None:
+        raise StateError(f"{engine!r} is not instrumented")
+    for what, function in hooks.listeners.items():
+        event.remove(engine, what, function)
