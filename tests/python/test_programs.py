@@ -139,7 +139,7 @@ def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build,
         assert output == outputs[0]
 
 
-@pytest.mark.parametrize("name", ["memory_class", "raii", "raii_threads", "socket_class", "table_class"])
+@pytest.mark.parametrize("name", ["memory_class", "raii", "raii_threads", "socket_class", "statement_class", "table_class"])
 def test_classes_behave_as_those_of_the_standard_library(name: str, build: Build, tmp_path: Path) -> None:
     for disabled in (False, True):
         assert run(build(name, disabled), str(tmp_path), cwd=tmp_path) == f"{name}: ok\n"
@@ -158,6 +158,23 @@ def test_memory_of_a_program_is_what_it_says_itself(build: Build, tmp_path: Path
     (anna,) = [row for row in rows(tmp_path / segment, "users") if row["USER"] == "anna"]
     assert anna["MAX_SESSION_CONTROLLED_MEMORY"] >= 1100
     assert anna["MAX_SESSION_TOTAL_MEMORY"] >= 3 * 1000 * 999 // 8  # a quarter is given away at once
+
+
+def test_statements_of_classes_are_recorded(build: Build, tmp_path: Path) -> None:
+    """Blocks of C++: what they say, what an exception says, what nobody ended."""
+    run(build("statement_class"), cwd=tmp_path, env={"PFS_KEEP": "1"})
+    (segment,) = segments_in(tmp_path)
+    path = tmp_path / segment
+    statements = {row["EVENT_NAME"].rpartition("/")[2]: row for row in rows(path, "events_statements_history_long")}
+    columns = ("CURRENT_SCHEMA", "DIGEST_TEXT", "ROWS_SENT", "MYSQL_ERRNO", "RETURNED_SQLSTATE")
+    assert [statements["query"][c] for c in columns] == ["town", "SELECT `name` FROM `people` WHERE `id` = ?", 5, 0, "00000"]
+    assert [statements["failing"][c] for c in columns[3:]] == [1105, "HY000"]
+    assert [statements["said"][c] for c in columns[3:]] == [1146, "42S02"]
+    assert statements["query"]["SOURCE"].startswith("statement_class.cpp:")
+    stages = [(row["EVENT_NAME"], row["WORK_COMPLETED"], row["WORK_ESTIMATED"]) for row in rows(path, "events_stages_history_long")]
+    assert stages == [("stage/class/parsing", None, None), ("stage/class/loading", 3, 10)]
+    states = [(row["STATE"], row["ISOLATION_LEVEL"], row["ACCESS_MODE"]) for row in rows(path, "events_transactions_history_long")]
+    assert states == [("COMMITTED", "SERIALIZABLE", "READ WRITE"), ("ROLLED BACK", "READ COMMITTED", "READ ONLY")]
 
 
 def test_memory_of_containers_is_counted(build: Build, tmp_path: Path) -> None:

@@ -422,6 +422,7 @@ class file {
 #include "perfschema/memory.hpp"
 #include "perfschema/rwlock.hpp"
 #include "perfschema/socket.hpp"
+#include "perfschema/statement.hpp"
 #include "perfschema/table.hpp"
 #include "perfschema/thread.hpp"
 

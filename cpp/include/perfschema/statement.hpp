@@ -1,0 +1,112 @@
+// perfschema/statement.hpp: stages, statements and transactions as blocks. Part of pfs.hpp; include that one.
+//
+//     perfschema::statement statement{"myapp/query", sql, "shop"};
+//     {
+//       perfschema::stage stage{"myapp/parsing"};
+//       parse(sql);
+//     }
+//     statement.add(PFS_ROWS_SENT, rows);
+//
+// What the rows of the tables show is said in stage.h, statement.h and transaction.h.
+//
+// Threads: each object belongs to the thread that made it.
+#ifndef PERFSCHEMA_STATEMENT_HPP
+#define PERFSCHEMA_STATEMENT_HPP
+
+#ifndef PERFSCHEMA_PFS_HPP
+#error "include <perfschema/pfs.hpp>"
+#endif
+
+#include <exception>
+
+namespace perfschema {
+#ifdef PFS_DISABLE
+inline namespace disabled {
+#else
+inline namespace recorded {
+#endif
+
+// Registers "component/name"; the same name has the same key. For what is entered often: keep the key.
+inline pfs_key_t stage_key(std::string_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_stage, name, flags); }
+inline pfs_key_t statement_key(std::string_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_statement, name, flags); }
+
+// The thread is in this stage until the object is destroyed, or another one begins: stages do not nest.
+class [[nodiscard]] stage {
+ public:
+  explicit stage(pfs_key_t key, PFS_CALLER_) { PFS_CALL_(stage_begin, key); }
+  explicit stage(std::string_view name, PFS_CALLER_) { PFS_CALL_(stage_begin, stage_key(name, PFS_PROGRESS)); }
+  explicit stage(const char* name, PFS_CALLER_) : stage(std::string_view(name), source_file, source_line) {}
+  ~stage() { pfs_stage_end(); }
+  stage(const stage&) = delete;
+  stage& operator=(const stage&) = delete;
+
+  void estimated(uint64_t work) noexcept { pfs_stage_set_estimated(work); }
+  void completed(uint64_t work) noexcept { pfs_stage_set_completed(work); }
+  void advance(uint64_t more = 1) noexcept { pfs_stage_add_completed(more); }
+};
+
+// A statement, from construction to destruction. One that an exception ends without a word from the program has an error.
+class [[nodiscard]] statement {
+ public:
+  explicit statement(pfs_key_t key, std::string_view text = {}, const char* schema = nullptr, PFS_CALLER_) {
+    begin(key, source_file, source_line);
+    if (schema != nullptr) pfs_statement_set_schema(&statement_, schema);
+    if (!text.empty()) this->text(text);
+  }
+  explicit statement(std::string_view name, std::string_view text = {}, const char* schema = nullptr, PFS_CALLER_)
+      : statement(statement_key(name), text, schema, source_file, source_line) {}
+  explicit statement(const char* name, std::string_view text = {}, const char* schema = nullptr, PFS_CALLER_)
+      : statement(std::string_view(name), text, schema, source_file, source_line) {}
+  ~statement() {
+    if (!has_outcome_ && std::uncaught_exceptions() > exceptions_) pfs_statement_set_error(&statement_, 1105, "HY000", nullptr);
+    pfs_statement_end(&statement_);
+  }
+  statement(const statement&) = delete;
+  statement& operator=(const statement&) = delete;
+
+  void text(std::string_view text) noexcept { pfs_statement_set_text(&statement_, text.data(), text.size()); }
+  void refine(pfs_key_t key) noexcept { pfs_statement_refine(&statement_, key); }
+  void add(pfs_statement_counter counter, uint64_t more) noexcept { pfs_statement_add(&statement_, counter, more); }
+  void set(pfs_statement_counter counter, uint64_t value) noexcept { pfs_statement_set(&statement_, counter, value); }
+  // How it ended. number 0 = well.
+  void error(int number, const char* sqlstate = nullptr, const char* message = nullptr) noexcept {
+    has_outcome_ = true;
+    pfs_statement_set_error(&statement_, number, sqlstate, message);
+  }
+  pfs_statement_t* get() noexcept { return &statement_; }
+
+ private:
+#ifdef PFS_DISABLE
+  void begin(pfs_key_t key, const char*, uint32_t) noexcept { pfs_statement_begin(&statement_, key); }
+#else
+  void begin(pfs_key_t key, const char* file, uint32_t line) noexcept { pfs_statement_begin_at(&statement_, key, nullptr, file, line); }
+#endif
+
+  pfs_statement_t statement_;
+  bool has_outcome_ = false;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+// A transaction, from construction to commit() or rollback(). Destroyed without either: rolled back.
+class [[nodiscard]] transaction {
+ public:
+  explicit transaction(pfs_isolation isolation = PFS_ISOLATION_UNKNOWN, bool read_only = false, bool autocommit = false, PFS_CALLER_) {
+    PFS_CALL_(transaction_begin, &transaction_, isolation, read_only ? 1 : 0, autocommit ? 1 : 0);
+  }
+  ~transaction() { rollback(); }
+  transaction(const transaction&) = delete;
+  transaction& operator=(const transaction&) = delete;
+
+  void commit() noexcept { pfs_transaction_end(&transaction_, 1); }
+  void rollback() noexcept { pfs_transaction_end(&transaction_, 0); }  // a second end does nothing
+  void savepoint() noexcept { pfs_transaction_add_savepoints(&transaction_, 1); }
+  pfs_transaction_t* get() noexcept { return &transaction_; }
+
+ private:
+  pfs_transaction_t transaction_;
+};
+
+}  // inline namespace
+}  // namespace perfschema
+
+#endif  // PERFSCHEMA_STATEMENT_HPP
