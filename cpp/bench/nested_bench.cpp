@@ -40,7 +40,7 @@ uint64_t Nanos() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-void Floor(benchmark::State& state) {
+void TwoReadings(benchmark::State& state) {
   uint64_t sum = 0;
   Run(state, kWarmUp, [&] {
     const uint64_t start = Nanos();
@@ -84,7 +84,7 @@ void RegisterNestedBenchmarks() {
   const auto add = [](const char* name, void (*run)(benchmark::State&)) {
     benchmark::RegisterBenchmark(name, run)->Iterations(kReadIterations)->UseRealTime()->Setup(SetUp<Recorded::kAll>);
   };
-  add("nested/floor", Floor);
+  add("nested/floor", TwoReadings);
   add("stage/all", Stage);
   add("statement/all", Statement);
   add("transaction/all", Transaction);
