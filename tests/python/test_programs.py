@@ -171,9 +171,13 @@ def test_statements_of_classes_are_recorded(build: Build, tmp_path: Path) -> Non
     assert [statements["failing"][c] for c in columns[3:]] == [1105, "HY000"]
     assert [statements["said"][c] for c in columns[3:]] == [1146, "42S02"]
     assert statements["query"]["SOURCE"].startswith("statement_class.cpp:")
-    stages = [(row["EVENT_NAME"], row["WORK_COMPLETED"], row["WORK_ESTIMATED"]) for row in rows(path, "events_stages_history_long")]
+    stages = [
+        (row["EVENT_NAME"], row["WORK_COMPLETED"], row["WORK_ESTIMATED"]) for row in rows(path, "events_stages_history_long")
+    ]
     assert stages == [("stage/class/parsing", None, None), ("stage/class/loading", 3, 10)]
-    states = [(row["STATE"], row["ISOLATION_LEVEL"], row["ACCESS_MODE"]) for row in rows(path, "events_transactions_history_long")]
+    states = [
+        (row["STATE"], row["ISOLATION_LEVEL"], row["ACCESS_MODE"]) for row in rows(path, "events_transactions_history_long")
+    ]
     assert states == [("COMMITTED", "SERIALIZABLE", "READ WRITE"), ("ROLLED BACK", "READ COMMITTED", "READ ONLY")]
 
 
