@@ -53,4 +53,17 @@ constexpr TableDef EventTable(std::string_view doc, const Columns& columns) {
   return table;
 }
 
+// The three tables of a kind of events. table<kView>(doc) is the declaration of one.
+#define PFS_EVENT_TABLE_(name, table, view, doc)      \
+  constexpr TableDef tables::name = table<view>(doc); \
+  static_assert(ok(tables::name))
+#define PFS_EVENT_TABLES_(family, table, current_doc)                                                                              \
+  PFS_EVENT_TABLE_(events_##family##_current, table, kViewCurrent, current_doc);                                                   \
+  PFS_EVENT_TABLE_(events_##family##_history, table, kViewHistory,                                                                 \
+                   "The last " #family " of each live thread that have ended; performance_schema_events_" #family                  \
+                   "_history_size says how many.");                                                                                \
+  PFS_EVENT_TABLE_(events_##family##_history_long, table, kViewHistoryLong,                                                        \
+                   "The last " #family " of the process that have ended; performance_schema_events_" #family                       \
+                   "_history_long_size says how many.")
+
 }  // namespace perfschema

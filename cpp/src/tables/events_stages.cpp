@@ -18,14 +18,7 @@ constexpr TableDef StageTable(std::string_view doc) {
 
 }  // namespace
 
-constexpr TableDef tables::events_stages_current = StageTable<kViewCurrent>("The stage that each live thread is in, or else its last one.");
-static_assert(ok(tables::events_stages_current));
-constexpr TableDef tables::events_stages_history = StageTable<kViewHistory>(
-    "The last stages of each live thread that have ended; performance_schema_events_stages_history_size says how many.");
-static_assert(ok(tables::events_stages_history));
-constexpr TableDef tables::events_stages_history_long = StageTable<kViewHistoryLong>(
-    "The last stages of the process that have ended; performance_schema_events_stages_history_long_size says how many.");
-static_assert(ok(tables::events_stages_history_long));
+PFS_EVENT_TABLES_(stages, StageTable, "The stage that each live thread is in, or else its last one.");
 
 PFS_SUM_TABLES_(stages, Kind::kStage, "Stages");
 

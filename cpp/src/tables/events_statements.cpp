@@ -39,15 +39,7 @@ constexpr TableDef StatementTable(std::string_view doc) {
 
 }  // namespace
 
-constexpr TableDef tables::events_statements_current =
-    StatementTable<kViewCurrent>("The statements that each live thread is in, nested ones included, or else its last one.");
-static_assert(ok(tables::events_statements_current));
-constexpr TableDef tables::events_statements_history = StatementTable<kViewHistory>(
-    "The last statements of each live thread that have ended; performance_schema_events_statements_history_size says how many.");
-static_assert(ok(tables::events_statements_history));
-constexpr TableDef tables::events_statements_history_long = StatementTable<kViewHistoryLong>(
-    "The last statements of the process that have ended; performance_schema_events_statements_history_long_size says how many.");
-static_assert(ok(tables::events_statements_history_long));
+PFS_EVENT_TABLES_(statements, StatementTable, "The statements that each live thread is in, nested ones included, or else its last one.");
 
 PFS_SUM_TABLES_(statements, Kind::kStatement, "Statements");
 

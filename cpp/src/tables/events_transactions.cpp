@@ -43,15 +43,7 @@ constexpr TableDef TransactionTable(std::string_view doc) {
 
 }  // namespace
 
-constexpr TableDef tables::events_transactions_current =
-    TransactionTable<kViewCurrent>("The transaction that each live thread is in, or else its last one.");
-static_assert(ok(tables::events_transactions_current));
-constexpr TableDef tables::events_transactions_history = TransactionTable<kViewHistory>(
-    "The last transactions of each live thread that have ended; performance_schema_events_transactions_history_size says how many.");
-static_assert(ok(tables::events_transactions_history));
-constexpr TableDef tables::events_transactions_history_long = TransactionTable<kViewHistoryLong>(
-    "The last transactions of the process that have ended; performance_schema_events_transactions_history_long_size says how many.");
-static_assert(ok(tables::events_transactions_history_long));
+PFS_EVENT_TABLES_(transactions, TransactionTable, "The transaction that each live thread is in, or else its last one.");
 
 PFS_SUM_TABLES_(transactions, Kind::kTransaction, "Transactions");
 

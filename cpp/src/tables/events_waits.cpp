@@ -28,13 +28,6 @@ constexpr TableDef WaitTable(std::string_view doc) {
 
 }  // namespace
 
-constexpr TableDef tables::events_waits_current = WaitTable<kViewCurrent>("The waits that each live thread is in, or else its last one.");
-static_assert(ok(tables::events_waits_current));
-constexpr TableDef tables::events_waits_history = WaitTable<kViewHistory>(
-    "The last waits of each live thread that have ended; performance_schema_events_waits_history_size says how many.");
-static_assert(ok(tables::events_waits_history));
-constexpr TableDef tables::events_waits_history_long = WaitTable<kViewHistoryLong>(
-    "The last waits of the process that have ended; performance_schema_events_waits_history_long_size says how many.");
-static_assert(ok(tables::events_waits_history_long));
+PFS_EVENT_TABLES_(waits, WaitTable, "The waits that each live thread is in, or else its last one.");
 
 }  // namespace perfschema
