@@ -8,6 +8,9 @@
 
 #include "shm/layout.h"
 
+// Records begin with what all of them have (ShmRecord): gcc and clang lay a struct with a base out as if it were its first member.
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+
 namespace perfschema {
 namespace {
 
@@ -55,7 +58,7 @@ TEST(Layout, PageHasTheCompilersNumbers) {
 }
 
 TEST(Layout, HeaderFitsItsPagesAndZeroIsFree) {
-  EXPECT_LE(sizeof(ShmHeader), 8192u);
+  EXPECT_LE(sizeof(ShmHeader), 12288u);
   EXPECT_EQ(kFileFree, 0u);
 }
 

@@ -63,7 +63,8 @@ TEST(Snapshot, lists_classes_by_family_then_key) {
   shm.AddClass(3, Family::kMutex, "wait/synch/mutex/a/first", 1);
   shm.AddClass(4, Family::kMutex, "wait/synch/mutex/a/half_made", 3).ready.store(0);
   const Snapshot snapshot(shm.view());
-  ASSERT_EQ(snapshot.classes().size(), 3u);
+  // Besides what a reader makes up.
+  EXPECT_EQ(std::count_if(snapshot.classes().begin(), snapshot.classes().end(), [](const ClassRow& row) { return row.family != Family::kOwnMemory; }), 3);
   EXPECT_EQ(snapshot.classes()[0].name.view(), "wait/synch/mutex/a/first");
   EXPECT_EQ(snapshot.classes()[1].name.view(), "wait/synch/mutex/a/second");
   EXPECT_EQ(snapshot.classes()[2].name.view(), "wait/io/file/a/x");
