@@ -144,7 +144,7 @@ void Snapshot::LoadClasses() {
   std::stable_sort(classes_.begin(), classes_.end(), [](const ClassRow& a, const ClassRow& b) {
     return a.family != b.family ? a.family < b.family : a.key < b.key;
   });
-  class_at_.assign(used, nullptr);
+  class_at_.assign(std::max<uint64_t>(used, 1), nullptr);  // what is made up has no index
   for (const ClassRow& row : classes_) {
     if (row.index != 0) class_at_[row.index] = &row;
   }
