@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryBlock", "memory"]
 
 
-def _bytes(size: int) -> int:
+def _bytes(size: object) -> int:
     if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size < 1 << 63:
         raise InvalidValue(f"bad size {size!r}: legal is a number of bytes, 0 or more")
     return size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -678,7 +679,7 @@ def test_python_accounts_for_blocks() -> None:
     buffers.free(10)
     raises(pfs.InvalidValue, lambda: buffers.free(10), "no block of 10 bytes", "k/buffers")
     for bad in (-1, 1.5, True, 1 << 64):
-        raises(pfs.InvalidValue, lambda size=bad: buffers.block(size), "number of bytes")
+        raises(pfs.InvalidValue, partial(buffers.block, bad), "number of bytes")  # type: ignore[arg-type]
     raises(pfs.InvalidValue, lambda: pfs.memory("bad"), "component/name")
     block = buffers.block(7)
     del block

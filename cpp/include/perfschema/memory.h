@@ -83,6 +83,9 @@ static inline int pfs_register_memory(const char* component PFS_UNUSED_, pfs_mem
 static inline void pfs_free(void* block) { free(block); }
 static inline void* pfs_malloc(pfs_key_t key PFS_UNUSED_, size_t size) { return malloc(size); }
 static inline void* pfs_calloc(pfs_key_t key PFS_UNUSED_, size_t count, size_t size) { return calloc(count, size); }
+#if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L)
+extern void* aligned_alloc(size_t alignment, size_t size); /* the C library has it; its header says so from C11 on */
+#endif
 static inline void* pfs_aligned_alloc(pfs_key_t key PFS_UNUSED_, size_t alignment, size_t size) {
   if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
     errno = EINVAL;
