@@ -1,9 +1,9 @@
 #include "record/events.h"
 
 #include <algorithm>
-#include <cerrno>
 
 #include "record/chunk_pool.h"
+#include "record/nested.h"
 #include "record/parties.h"
 #include "record/tasks.h"
 #include "record/wait.h"
@@ -65,20 +65,7 @@ bool MayBeginAfterAll(ThreadState& thread, const void* mark) {
 }
 
 void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count) {
-  ThreadState& thread = *t_locals.state;
-  const int error = errno;
-  if (IsEmpty(cell.stat)) {  // nothing to move
-    const CellWriter writer(cell.seq);
-    cell.gen.store(g_runtime.header->epochs[0].now.load(kRelaxed), kRelease);
-    AddToStat(cell.stat, timed, wait_ps, count);
-  } else if (const ColdLock lock; lock) {
-    const CellWriter writer(cell.seq);
-    RollOver(*thread.shared, static_cast<uint32_t>(&cell - thread.cells), cell, Kind::kWait);
-    AddToStat(cell.stat, timed, wait_ps, count);
-  } else {
-    CountLoss(Loss::kThreadStatistics);
-  }
-  errno = error;
+  if (BeginEpochOfCell(*t_locals.state, Kind::kWait, cell, false)) AddEvents(cell.seq, cell.stat, timed, wait_ps, count);
 }
 
 bool NextChunk(ThreadState& thread, Kind kind) {

@@ -223,24 +223,21 @@ ThreadState* RegisterThisThread() {
   return RegisterThisThread(birth);
 }
 
-bool GrowCells(ThreadState& thread, uint32_t end) {
+// `known` is the thread's own copy of how many of its cells there are.
+static bool Grow(ThreadState& thread, ArrayId array, uint32_t end, std::atomic<uint32_t>* reserved, uint32_t* known) {
   const int error = errno;
   bool grown = false;
-  if (ColdLock lock; lock) grown = ReserveColumns(ArrayId::kThreadCells, thread.slot, end, &thread.shared->cells);
-  if (grown) thread.cell_count = thread.shared->cells.load(kRelaxed);
+  if (ColdLock lock; lock) grown = ReserveColumns(array, thread.slot, end, reserved);
+  if (grown) *known = reserved->load(kRelaxed);
   if (!grown) CountLoss(Loss::kThreadStatistics);
   errno = error;
   return grown;
 }
 
+bool GrowCells(ThreadState& thread, uint32_t end) { return Grow(thread, ArrayId::kThreadCells, end, &thread.shared->cells, &thread.cell_count); }
+
 bool GrowGlobalCells(ThreadState& thread, uint32_t end) {
-  const int error = errno;
-  bool grown = false;
-  if (ColdLock lock; lock) grown = ReserveColumns(ArrayId::kGlobalCells, thread.slot, end, &thread.shared->global_cells);
-  if (grown) thread.global_cell_count = thread.shared->global_cells.load(kRelaxed);
-  if (!grown) CountLoss(Loss::kThreadStatistics);
-  errno = error;
-  return grown;
+  return Grow(thread, ArrayId::kGlobalCells, end, &thread.shared->global_cells, &thread.global_cell_count);
 }
 
 void ContinueThreadsInChild() {

@@ -93,6 +93,7 @@ enum class OptionId : uint32_t {
 inline constexpr uint32_t kOptionCount = static_cast<uint32_t>(OptionId::kCount);
 
 // An instrument's number has 16 bits in records of events: errors leave room for all others.
+inline constexpr uint64_t kMostClasses = 65536;
 inline constexpr uint64_t kMostErrors = 32768;
 
 struct OptionFacts {

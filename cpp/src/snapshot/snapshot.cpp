@@ -102,7 +102,7 @@ std::string_view Snapshot::Keep(std::string_view text) const {
 }
 
 void Snapshot::LoadClasses() {
-  const uint64_t used = class_array_.used();
+  const uint64_t used = std::min(class_array_.used(), kMostClasses);  // more is damage
   classes_.reserve(used);
   for (uint64_t i = 1; i < used; ++i) {
     const ShmClass* shm = class_array_.at(i);
