@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/digest.h"
+#include "base/hash.h"
 #include "base/text_rules.h"
 
 namespace perfschema {
@@ -29,8 +30,6 @@ char* SampleOf(ShmDigest& digest) {
 
 // Made at start, constant after. Never destroyed: threads may outlive main().
 const Normaliser* normaliser = nullptr;
-
-constexpr bool IsLive(uint32_t life) { return (life & 1) != 0; }
 
 struct Wanted {
   uint64_t key;
@@ -139,8 +138,8 @@ void CountDigest(ThreadState& thread, std::string_view schema, std::span<const u
   if (g_runtime.header->options[static_cast<uint32_t>(OptionId::digests_size)] == 0) return;
   Wanted wanted{key, {}, tokens};
   schema.copy(wanted.schema, sizeof wanted.schema);
-  for (const char c : schema) wanted.key = (wanted.key ^ static_cast<uint8_t>(c)) * 1099511628211u;
-  wanted.key ^= wanted.key >> 32;
+  const uint64_t hash = Hash(key).Add(schema).value();
+  wanted.key = hash ^ hash >> 32;
   Found found = Look(wanted);
   if (__builtin_expect(found.digest == nullptr, 0)) {
     const int error = errno;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "base/hash.h"
 #include "base/like.h"
 #include "record/threads.h"
 
@@ -30,12 +31,12 @@ ShmFact& FactAt(uint64_t index) { return *Home().element<ShmFact>(ArrayId::kFact
 ShmFactBlock& BlockAt(uint64_t index) { return *Home().element<ShmFactBlock>(ArrayId::kFactBlocks, index); }
 
 uint32_t HashOf(FactKind kind, uint64_t owner, KeyTexts key) {
-  uint64_t hash = 14695981039346656037u ^ static_cast<uint64_t>(kind) ^ owner << 8;
+  Hash hash(static_cast<uint64_t>(kind) ^ owner << 8);
   for (const std::string_view text : key) {
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(FactsOf(kind).folds_case ? AsciiLower(c) : c)) * 1099511628211u;
-    hash = (hash ^ 0xff) * 1099511628211u;
+    for (const char c : text) hash.AddByte(static_cast<uint8_t>(FactsOf(kind).folds_case ? AsciiLower(c) : c));
+    hash.AddByte(0xff);
   }
-  return static_cast<uint32_t>(hash >> 32);
+  return static_cast<uint32_t>(hash.value() >> 32);
 }
 
 bool HasKey(const Fact& fact, FactKind kind, KeyTexts key) {

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "record/classes.h"
 #include "record/names.h"
 #include "shm/limits.h"
@@ -56,11 +57,7 @@ struct FileName {
   }
 };
 
-uint32_t HashName(std::string_view name) {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-  return static_cast<uint32_t>(hash ^ (hash >> 32));
-}
+uint32_t HashName(std::string_view name) { return Hash().Add(name).folded(); }
 
 // Files, and sockets, that have a slot. Guarded by the cold lock.
 uint64_t live_files = 0, live_sockets = 0;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <sys/mman.h>
 
+#include "base/hash.h"
 #include "record/cells.h"
 #include "record/memory.h"
 #include "record/texts.h"
@@ -129,14 +130,7 @@ void MoveThreadUp(ShmThread& thread) {
   ForgetMemory(Level::kThread, slot);
 }
 
-uint32_t HashOf(std::string_view user, std::string_view host) {
-  uint64_t hash = 14695981039346656037u;
-  for (const std::string_view text : {user, host}) {
-    for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-    hash = (hash ^ 0xff) * 1099511628211u;
-  }
-  return static_cast<uint32_t>(hash ^ (hash >> 32));
-}
+uint32_t HashOf(std::string_view user, std::string_view host) { return Hash().AddPart(user).AddPart(host).folded(); }
 
 uint32_t& BucketOf(Level level, uint32_t hash) { return buckets[static_cast<uint32_t>(level)][hash % kBuckets]; }
 

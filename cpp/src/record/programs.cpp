@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <sys/mman.h>
 
+#include "base/hash.h"
 #include "record/names.h"
 #include "record/slots.h"
 #include "record/tables.h"
@@ -21,21 +22,12 @@ ShmPrepared& PreparedAt(uint64_t index) {
   return *reinterpret_cast<ShmPrepared*>(g_runtime.segment.element<char>(ArrayId::kPrepared, 0) + index * stride);
 }
 
-constexpr bool IsLive(uint32_t life) { return (life & 1) != 0; }
-
 uint32_t& BucketOf(ObjectType type, std::string_view name) {
-  uint64_t hash = 14695981039346656037u ^ static_cast<uint64_t>(type);
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-  return buckets[(hash ^ (hash >> 32)) % kBuckets];
+  return buckets[Hash(static_cast<uint64_t>(type)).Add(name).folded() % kBuckets];
 }
 
 bool Is(const ShmStoredProgram& program, ObjectType type, std::string_view name) {
   return program.type.load(kRelaxed) == static_cast<uint32_t>(type) && NameText(program.name.load(kRelaxed)) == name;
-}
-
-uint32_t FactsByRules(ObjectType type, std::string_view name) {
-  const size_t end = name.find('\0');
-  return ObjectFacts(type, name.substr(0, end), name.substr(end + 1));
 }
 
 ShmStoredProgram* MakeProgram(ObjectType type, std::string_view name) {
@@ -51,7 +43,7 @@ ShmStoredProgram* MakeProgram(ObjectType type, std::string_view name) {
   program.type.store(static_cast<uint32_t>(type), kRelaxed);
   program.name.store(granule, kRelaxed);
   program.name_version.store(NameVersion(granule), kRelaxed);
-  program.flags.store(FactsByRules(type, name), kRelaxed);
+  program.flags.store(ObjectFacts(type, name), kRelaxed);
   uint32_t& head = BucketOf(type, name);
   program.hash_next.store(head, kRelaxed);
   head = static_cast<uint32_t>(slot);
@@ -212,7 +204,7 @@ void ReapplyRulesToPrograms() {
   for (uint64_t i = 1; i < used; ++i) {
     ShmStoredProgram& program = Programs()[i];
     if (!IsLive(program.object.life.load(kRelaxed))) continue;
-    program.flags.store(FactsByRules(static_cast<ObjectType>(program.type.load(kRelaxed)), NameText(program.name.load(kRelaxed))), kRelaxed);
+    program.flags.store(ObjectFacts(static_cast<ObjectType>(program.type.load(kRelaxed)), NameText(program.name.load(kRelaxed))), kRelaxed);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <new>
 #include <sys/mman.h>
 
+#include "base/hash.h"
 #include "record/classes.h"
 #include "record/names.h"
 #include "record/slots.h"
@@ -19,11 +20,7 @@ uint32_t* buckets = nullptr;
 // Tables whose locks have statistics.
 uint64_t tables_with_locks = 0;
 
-uint32_t HashOf(ObjectType type, std::string_view name) {
-  uint64_t hash = 14695981039346656037u ^ static_cast<uint64_t>(type);
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-  return static_cast<uint32_t>(hash ^ (hash >> 32));
-}
+uint32_t HashOf(ObjectType type, std::string_view name) { return Hash(static_cast<uint64_t>(type)).Add(name).folded(); }
 
 uint32_t IndexOf(const ShmTable& table) { return static_cast<uint32_t>(&table - g_runtime.tables); }
 uint32_t IndexOf(const ShmTableHandle& handle) { return static_cast<uint32_t>(&handle - g_runtime.table_handles); }
@@ -35,11 +32,6 @@ uint16_t ClassOf(Family family) { return static_cast<uint16_t>(ClassOfKey(family
 uint32_t Filtered(uint32_t flags, uint32_t facts) {
   if ((facts & kTableEnabled) == 0) return 0;
   return (facts & kTableTimed) != 0 ? flags : flags & ~kFlagTimed;
-}
-
-uint32_t FactsByRules(ObjectType type, std::string_view name) {
-  const size_t end = name.find('\0');
-  return ObjectFacts(type, name.substr(0, end), name.substr(end + 1));
 }
 
 void RefreshTable(ShmTable& table) {
@@ -98,7 +90,7 @@ ShmTable* MakeTable(ObjectType type, std::string_view name, uint32_t hash) {
   table.version.fetch_add(1, kRelaxed);
   const bool has_locks = tables_with_locks < static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_table_lock_stat));
   has_locks ? ++tables_with_locks : (CountLoss(Loss::kTableLockStat), 0);
-  table.facts.store(FactsByRules(type, name) | (has_locks ? kTableHasLocks : 0), kRelaxed);
+  table.facts.store(ObjectFacts(type, name) | (has_locks ? kTableHasLocks : 0), kRelaxed);
   table.io_flags.store(0, kRelaxed);  // not dead
   RefreshTable(table);
   table.name.store(granule, kRelaxed);
@@ -278,7 +270,7 @@ void ReapplyObjectRules() {
     ShmTable& table = g_runtime.tables[i];
     const auto type = static_cast<ObjectType>(table.type.load(kRelaxed));
     if (type == ObjectType::kNone) continue;
-    const uint32_t facts = FactsByRules(type, NameText(table.name.load(kRelaxed)));
+    const uint32_t facts = ObjectFacts(type, NameText(table.name.load(kRelaxed)));
     table.facts.store(facts | (table.facts.load(kRelaxed) & kTableHasLocks), kRelaxed);
   }
   RefreshTables();

@@ -51,6 +51,11 @@ void ReapplyObjectRules();
 
 // What setup_objects says of an object: kTableEnabled | kTableTimed. Defined in setup/, which knows the rules. REQUIRES: cold lock.
 uint32_t ObjectFacts(ObjectType type, std::string_view schema, std::string_view name);
+// The same of "SCHEMA\0NAME".
+inline uint32_t ObjectFacts(ObjectType type, std::string_view name) {
+  const size_t end = name.find('\0');
+  return ObjectFacts(type, name.substr(0, end), name.substr(end + 1));
+}
 
 // INTERNAL_LOCK and EXTERNAL_LOCK of the handle's row. REQUIRES: called by whoever uses the handle.
 constexpr bool IsExternal(uint8_t lane) { return lane == kReadExternalLane || lane == kWriteExternalLane; }

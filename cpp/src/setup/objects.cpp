@@ -3,6 +3,7 @@
 #include <cstring>
 #include <sys/mman.h>
 
+#include "base/hash.h"
 #include "record/slots.h"
 #include "record/tables.h"
 #include "setup/setup.h"
@@ -31,12 +32,7 @@ bool IsText(const Word (&words)[8], const Padded& text) {
 }
 
 uint32_t& BucketOf(const ObjectRuleKey& key) {
-  uint64_t hash = 14695981039346656037u ^ static_cast<uint64_t>(key.type);
-  for (const std::string_view text : {key.schema, key.name}) {
-    for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-    hash = (hash ^ 0xff) * 1099511628211u;
-  }
-  return buckets[(hash ^ (hash >> 32)) % kBuckets];
+  return buckets[Hash(static_cast<uint64_t>(key.type)).AddPart(key.schema).AddPart(key.name).folded() % kBuckets];
 }
 
 // REQUIRES: cold lock, for all below.

@@ -25,6 +25,7 @@ struct ShmStatementObject {
   HalfWord life;   // odd = live; + 1 at birth and at death, + 2 when a TRUNCATE empties it
   HalfWord cells;  // first of its list in kStatementCells
 };
+constexpr bool IsLive(uint32_t life) { return (life & 1) != 0; }
 
 // A word of a histogram: how many, and of which life. One store makes both, so that nobody has to clear old ones.
 inline constexpr uint32_t kBucketCountBits = 40;

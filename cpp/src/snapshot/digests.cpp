@@ -7,7 +7,6 @@ namespace perfschema {
 namespace {
 
 constexpr int kSlotAttempts = 8;  // for an object that changes while it is read
-constexpr bool IsLive(uint32_t life) { return (life & 1) != 0; }
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/hash.h"
 #include "table/fixed_text.h"
 #include "table/sql_types.h"
 
@@ -25,10 +26,7 @@ inline constexpr std::string_view kUnitNames[] = {"",      "count", "picoseconds
 using RowTag = uint64_t;
 template <typename Row>
 constexpr RowTag TagOf() {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : std::string_view(__PRETTY_FUNCTION__))
-    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
+  return Hash().Add(__PRETTY_FUNCTION__).value();
 }
 
 // Threads: immutable.
