@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <cstring>
+#include <exception>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -60,6 +61,22 @@ uint64_t Delete(const std::string& name, const Conditions& conditions) {
   return deleted;
 }
 
+// Calls change() in a turn of an outsider, and returns what it returns.
+py::object InTurn(const py::function& change) {
+  py::object result;
+  std::exception_ptr error;  // not through the library, which is no place for exceptions
+  RaiseIfBad(ChangeFromOutside([&] {
+    try {
+      result = change();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    return Status();
+  }));
+  if (error) std::rethrow_exception(error);
+  return result;
+}
+
 std::vector<bool> Matches(const std::vector<std::string>& texts, const std::string& pattern) {
   std::vector<bool> result;
   result.reserve(texts.size());
@@ -98,6 +115,8 @@ void BindSetup(py::module_& m) {
   m.def("update", Update, py::arg("table"), py::arg("conditions"), py::arg("assignments"));
   m.def("insert", Insert, py::arg("table"), py::arg("values"));
   m.def("delete", Delete, py::arg("table"), py::arg("conditions"));
+  m.def("adopt", [](const std::string& path) { RaiseIfBad(AdoptSegmentFile(path), "AttachError"); }, py::arg("path"));
+  m.def("in_turn", InTurn, py::arg("change"));
   m.def("matches", Matches, py::arg("texts"), py::arg("pattern"));
   m.def("configure", [](const std::string& options) { RaiseIfBadCode(pfs_init(options.c_str())); }, py::arg("options"));
   m.def(

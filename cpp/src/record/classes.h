@@ -25,6 +25,9 @@ ShmClass* NewClass(Family family, std::string_view name, std::string_view docume
 // Gives the next key of the family to a new class; 0 if the family's limit is reached. REQUIRES: cold lock.
 uint32_t TakeKey(Family family, uint32_t class_index);
 
+// All keys anew from the classes of the segment. REQUIRES: the segment has been adopted.
+void ReindexClasses();
+
 // Full name. Constant once the class is registered.
 inline std::string_view NameOf(const ShmClass& entry) { return {reinterpret_cast<const char*>(entry.name), entry.name_bytes}; }
 

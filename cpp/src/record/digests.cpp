@@ -178,6 +178,19 @@ void EmptyDigestHistograms() {
   for (uint32_t i = 1; i < used; ++i) DigestAt(i).histogram.life.fetch_add(1, kRelease);
 }
 
+void ReindexDigests() {
+  // Digests die all at once: what lives lies at the front.
+  const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
+  for (uint32_t i = 0; i < bucket_count; ++i) buckets[i].store(0, kRelaxed);
+  next_digest = 2;
+  for (uint32_t i = 2; i < used && IsLive(DigestAt(i).object.life.load(kRelaxed)); ++i) {
+    HalfWord& head = buckets[DigestAt(i).key.load(kRelaxed) & (bucket_count - 1)];
+    DigestAt(i).next.store(head.load(kRelaxed), kRelaxed);
+    head.store(i, kRelease);  // pairs with Look
+    next_digest = i + 1;
+  }
+}
+
 void ForgetDigestsInChild() {
   for (uint32_t i = 0; i < bucket_count; ++i) buckets[i].store(0, kRelaxed);
   next_digest = 2;

@@ -10,6 +10,8 @@ namespace perfschema {
 
 // Private tables. Under the cold lock, once.
 bool StartDigests();
+// The tables anew from the segment. REQUIRES: cold lock.
+void ReindexDigests();
 
 // The tokens of a text, by the normaliser that the options name (performance_schema_digest_normalizer). Inside a probe.
 size_t TokensForDigest(std::string_view text, std::span<uint8_t> out);

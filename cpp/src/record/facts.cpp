@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -122,6 +123,17 @@ void Unlink(uint32_t& head, FactIndex index, HalfWord ShmFact::*next) {
   }
 }
 
+void Link(FactIndex index) {
+  ShmFact& fact = FactAt(index);
+  const auto push = [&](uint32_t& head, HalfWord& next) {
+    next.store(head, kRelaxed);
+    head = index;
+  };
+  push(lists->by_hash[fact.hash.load(kRelaxed) % kBuckets], fact.hash_next);
+  if (const uint64_t owner = fact.owner.load(kRelaxed); owner != 0) push(lists->by_owner[owner % kOwnerBuckets], fact.owner_next);
+  ++lists->counts[fact.kind.load(kRelaxed)];
+}
+
 FactIndex Find(FactKind kind, uint64_t owner, uint32_t hash, KeyTexts key) {
   for (uint32_t at = lists->by_hash[hash % kBuckets]; at != 0; at = FactAt(at).hash_next.load(kRelaxed)) {
     const ShmFact& fact = FactAt(at);
@@ -167,6 +179,15 @@ bool StartFacts() {
   if (memory == MAP_FAILED) return false;
   lists = static_cast<Lists*>(memory);
   return true;
+}
+
+void ReindexFacts() {
+  std::memset(lists, 0, sizeof *lists);
+  const uint64_t used = Home().array(ArrayId::kFacts).used.load(kRelaxed);
+  for (uint32_t i = 1; i < used; ++i) {
+    const uint32_t kind = FactAt(i).kind.load(kRelaxed);
+    if (kind != 0 && kind < static_cast<uint32_t>(FactKind::kCount)) Link(i);
+  }
 }
 
 SegmentView FactsWhileOff() { return is_kept_off.load(kAcquire) ? off_segment.view() : SegmentView(); }  // pairs with KeepWhileOff
@@ -244,13 +265,7 @@ FactIndex StoreFact(FactKind kind, uint64_t owner, const Fact& fact) {
   }
   if (!is_new) return index;
   shm.hash.store(hash, kRelaxed);
-  shm.hash_next.store(lists->by_hash[hash % kBuckets], kRelaxed);
-  lists->by_hash[hash % kBuckets] = index;
-  if (owner != 0) {
-    shm.owner_next.store(lists->by_owner[owner % kOwnerBuckets], kRelaxed);
-    lists->by_owner[owner % kOwnerBuckets] = index;
-  }
-  ++lists->counts[static_cast<uint32_t>(kind)];
+  Link(index);
   return index;
 }
 

@@ -52,6 +52,8 @@ void ContinueFactsInChild();
 
 // False: no memory. REQUIRES: cold lock, pfs starts.
 bool StartFacts();
+// The lists anew from the segment. REQUIRES: cold lock.
+void ReindexFacts();
 
 // Where facts are while pfs is off; not ok(): there are none yet.
 SegmentView FactsWhileOff();

@@ -235,6 +235,36 @@ bool ReserveColumns(ArrayId cells, uint64_t row, uint32_t end, HalfWord* ready) 
   return true;
 }
 
+void ReindexParties() {
+  std::fill_n(&buckets[0][0], kLevelCount * kBuckets, 0u);
+  for (const Level level : {kAccount, kUser, kHost}) {
+    const uint64_t used = PartiesOf(level).used.load(kRelaxed);
+    for (uint32_t index = 1; index < used; ++index) {
+      ShmParty& party = PartyAt(level, index);
+      if (party.is_live.load(kRelaxed) == 0) continue;
+      uint32_t& head = BucketOf(level, party.hash.load(kRelaxed));
+      party.hash_next.store(head, kRelaxed);
+      head = index;
+    }
+  }
+}
+
+void PutPartiesRight() {
+  for (const Level level : {kAccount, kUser, kHost, Level::kGlobal}) {
+    const bool is_global = level == Level::kGlobal;
+    const uint64_t used = is_global ? 1 : PartiesOf(level).used.load(kRelaxed);
+    for (uint32_t index = is_global ? 0 : 1; index < used; ++index) {
+      if (!is_global) EndWriting(PartyAt(level, index).fold_seq);
+      ShmCell* const row = RowOf(level, index);
+      const uint32_t ready = ReadyColumns(level, index).load(kRelaxed);
+      const uint64_t classes = std::min<uint64_t>(g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed), ready);
+      for (uint32_t at = 1; at < classes; ++at) {
+        if (g_runtime.classes[at].ready.load(kRelaxed) != 0) EndWriting(row[at].seq);
+      }
+    }
+  }
+}
+
 bool StartParties() {
   void* memory = mmap(nullptr, kLevelCount * sizeof *buckets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;

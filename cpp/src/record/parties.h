@@ -23,6 +23,9 @@ inline constexpr ArrayId kCellsOf[kLevelCount] = {ArrayId::kThreadCells, ArrayId
 
 // Private tables. Under the cold lock, once.
 bool StartParties();
+// The tables anew from the segment; and rows readable again that a writer left when it died. REQUIRES: cold lock.
+void ReindexParties();
+void PutPartiesRight();
 
 // All below REQUIRE the cold lock.
 

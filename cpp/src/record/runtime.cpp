@@ -11,6 +11,8 @@
 #include "record/actors.h"
 #include "record/chunk_pool.h"
 #include "record/cells.h"
+#include "record/classes.h"
+#include "record/cold_lock.h"
 #include "record/data_locks.h"
 #include "record/digests.h"
 #include "record/errors.h"
@@ -30,8 +32,6 @@ thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-e
 Runtime g_runtime;
 
 namespace {
-
-pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 // Guarded by the cold lock until started.
 enum class Phase { kNew, kStarted };
@@ -171,10 +171,9 @@ void NoteHolds() {
 
 void BeforeFork() {
   // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the cold path cannot have it.
-  fork_holds_lock = !t_locals.in_cold_lock;
+  fork_holds_lock = !t_locals.in_cold_lock && LockCold();
   holds_are_noted = false;
   if (fork_holds_lock) {
-    pthread_mutex_lock(&cold_mutex);
     t_locals.in_cold_lock = true;
     if (g_runtime.on) {
       g_runtime.segment.CopyBeforeFork(KeptByChild);
@@ -187,7 +186,7 @@ void AfterForkInParent() {
   if (!fork_holds_lock) return;
   g_runtime.segment.ForgetCopy();
   t_locals.in_cold_lock = false;
-  pthread_mutex_unlock(&cold_mutex);
+  UnlockCold();
 }
 
 void AfterForkInChild() {
@@ -208,7 +207,7 @@ void AfterForkInChild() {
   ContinueFactsInChild();
   if (fork_holds_lock) {
     t_locals.in_cold_lock = false;
-    pthread_mutex_init(&cold_mutex, nullptr);
+    UnlockColdInChild();
   }
 }
 
@@ -267,12 +266,18 @@ ColdLock::ColdLock() : held_(!t_locals.in_cold_lock), cancel_state_(0) {
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   t_locals.in_cold_lock = true;  // before locking: a handler that comes while we wait must not wait for us
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  pthread_mutex_lock(&cold_mutex);
+  if (__builtin_expect(LockCold(), 1)) return;
+  held_ = false;
+  Restore();
 }
 
 ColdLock::~ColdLock() {
   if (!held_) return;
-  pthread_mutex_unlock(&cold_mutex);
+  UnlockCold();
+  Restore();
+}
+
+void ColdLock::Restore() const {
   std::atomic_signal_fence(std::memory_order_seq_cst);
   t_locals.in_cold_lock = false;
   pthread_setcancelstate(cancel_state_, nullptr);
@@ -294,6 +299,21 @@ Status InitRuntime(std::string_view text) {
   }
   options = wanted;
   Start();
+  return {};
+}
+
+Status AdoptRuntime(const std::string& path) {
+  if (phase.load(kAcquire) != Phase::kNew) return Status(Code::kState, "pfs has started in this process: another one's segment can be adopted in a fresh process only");
+  int descriptor = -1;
+  if (Status bad = g_runtime.segment.Adopt(path, &options, &descriptor); !bad.ok()) return bad;
+  CachePointers();
+  for (int i = 0; i < kTimerCount; ++i) g_runtime.picos_per_tick[i] = g_runtime.header->timers[i].multiplier;
+  ReindexClasses();
+  if (!StartParties() || !StartFacts() || !StartDigests() || !AdoptSetup()) return Status(Code::kFull, "no memory for private tables");
+  t_locals.ended = true;  // nothing that this process does is an event
+  BecomeOutsider(descriptor);
+  __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
+  phase.store(Phase::kStarted, kRelease);
   return {};
 }
 

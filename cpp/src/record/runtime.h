@@ -61,8 +61,9 @@ struct Runtime {
 };
 extern Runtime g_runtime;
 
-// Serialises the cold path of this process.
-// Threads: any thread. Not reentrant: a ColdLock inside another one (a signal handler) is false, and its owner must do without.
+// Serialises the cold path of this process, and keeps outsiders out (record/cold_lock.h).
+// Threads: any thread. Not reentrant: a ColdLock inside another one (a signal handler) is false, and its owner must do without. So is one that an
+// outsider which does not go on keeps out.
 class ColdLock {
  public:
   ColdLock();
@@ -72,6 +73,7 @@ class ColdLock {
   explicit operator bool() const { return held_; }
 
  private:
+  void Restore() const;
   bool held_;
   int cancel_state_;  // a thread that is cancelled in here would leave the lock taken
 };
@@ -96,6 +98,15 @@ Segment& OwnSegmentState();
 
 // Fills the setup tables with what they begin with. False: no memory. Defined in setup/, which knows their rules. REQUIRES: cold lock, pfs starts.
 bool StartSetup();
+
+// For this process to change another one's setup and to truncate there, in OutsiderTurns; it has no events of its own. kState: pfs has started here already.
+// REQUIRES: one thread.
+Status AdoptRuntime(const std::string& path);
+// Defined in setup/. The private tables, empty: false, no memory. What is kept beside the segment anew from what is in it. Flag words anew.
+// REQUIRES: cold lock.
+bool AdoptSetup();
+void ReindexSetup();
+void RefreshSetup();
 
 // What this process does at fork(), also while pfs is off. Once.
 void HearOfForks();

@@ -22,6 +22,7 @@ constexpr std::string_view kAny = "%";
 struct Padded {
   char bytes[kObjectNameWidth] = {};
   explicit Padded(std::string_view text) { text.copy(bytes, sizeof bytes); }
+  std::string_view view() const { return {bytes, strnlen(bytes, sizeof bytes)}; }
 };
 static_assert(sizeof(Padded) == sizeof(ShmObjectRule::schema) && sizeof(Padded) == sizeof(ShmObjectRule::name));
 
@@ -93,10 +94,31 @@ Status ChangeRules(Change change) {
 
 }  // namespace
 
-bool StartObjectRules() {
+bool AdoptObjectRules() {
   void* memory = mmap(nullptr, kBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   buckets = static_cast<uint32_t*>(memory);
+  return true;
+}
+
+void ReindexObjectRules() {
+  std::memset(buckets, 0, kBuckets * sizeof *buckets);
+  const uint64_t used = g_runtime.segment.array(ArrayId::kObjectRules).used.load(kRelaxed);
+  for (uint32_t i = 1; i < used; ++i) {
+    ShmObjectRule& rule = Rules()[i];
+    const uint32_t type = rule.type.load(kRelaxed);
+    if (type == 0) continue;
+    Padded schema{""}, name{""};
+    CopyFromShared(schema.bytes, rule.schema, sizeof schema.bytes);
+    CopyFromShared(name.bytes, rule.name, sizeof name.bytes);
+    uint32_t& head = BucketOf({static_cast<ObjectType>(type), schema.view(), name.view()});
+    rule.next.store(head, kRelease);
+    head = i;
+  }
+}
+
+bool StartObjectRules() {
+  if (!AdoptObjectRules()) return false;
   for (auto type = static_cast<uint8_t>(ObjectType::kEvent); type <= static_cast<uint8_t>(ObjectType::kTrigger); ++type) {
     for (const std::string_view schema : {"mysql", "performance_schema", "information_schema"}) {
       (void)AddRule({static_cast<ObjectType>(type), schema, kAny}, false, false);
@@ -105,6 +127,8 @@ bool StartObjectRules() {
   }
   return true;
 }
+
+void ObjectRulesChanged() { rules_changed = true; }
 
 bool TakeObjectRulesChanged() {
   const bool changed = rules_changed;

@@ -28,6 +28,12 @@ Status UpdateObjectRule(const ObjectRuleKey& key, std::optional<bool> enabled, s
 Status RemoveObjectRule(const ObjectRuleKey& key);
 Status TruncateObjectRules();
 
+// The private tables alone; and what they hold anew from the segment. REQUIRES: cold lock.
+bool AdoptObjectRules();
+void ReindexObjectRules();
+
+// What setup_objects says must be applied anew, at the next RefreshObjects(). REQUIRES: cold lock.
+void ObjectRulesChanged();
 // What setup_objects says must be applied anew since the last call? REQUIRES: cold lock.
 bool TakeObjectRulesChanged();
 

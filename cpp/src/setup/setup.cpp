@@ -155,6 +155,15 @@ bool StartSetup() {
   return StartObjectRules();
 }
 
+bool AdoptSetup() { return AdoptObjectRules(); }
+
+void ReindexSetup() { ReindexObjectRules(); }
+
+void RefreshSetup() {
+  ObjectRulesChanged();
+  RefreshAll();
+}
+
 Status RegisterInstrument(Family family, std::string_view component, std::string_view name, uint32_t flags, uint32_t volatility,
                           std::string_view documentation, uint32_t* key) {
   *key = 0;

@@ -185,6 +185,11 @@ class CellWriter {
   uint32_t next_;
 };
 
+// For a writer that died in its section.
+inline void EndWriting(HalfWord& seq) {
+  if ((seq.load(kRelaxed) & 1) != 0) seq.fetch_add(1, kRelease);  // pairs with ReadCell
+}
+
 // One event of a cell with one stat, of the current generation, without a section around it.
 #if defined(PFS_WIDE_STAT)
 // The rare event that is a new minimum or maximum: readers see it in count, sum and range together.

@@ -167,6 +167,12 @@ inline constexpr uint32_t kTimedClassCount = 5;  // rows of setup_timers: idle, 
 enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransaction };
 constexpr TimedClass TimedClassOf(Kind kind) { return static_cast<TimedClass>(static_cast<uint32_t>(kind) + 1); }
 
+// Who is on the cold path: threads of the process take turns among themselves first. An outsider is another process that changes the setup or truncates
+// (record/cold_lock.h). Each of its turns adds kOutsiderTurn: what the process keeps beside the segment may be out of date then.
+enum ColdHolder : uint32_t { kNobody = 0, kInsider = 1, kOutsider = 2 };
+inline constexpr uint32_t kColdHolderMask = 3, kOutsiderTurn = 4;
+constexpr ColdHolder HolderOf(uint32_t word) { return static_cast<ColdHolder>(word & kColdHolderMask); }
+
 struct ShmHeader {
   // Written once, before the magic; read only after.
   uint64_t magic;  // last store of the creation: pairs with the acquire load in AttachSegment
@@ -196,6 +202,7 @@ struct ShmHeader {
   HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
   HalfWord rebase_seq;  // odd while a TRUNCATE of memory statistics is under way: their readers try again
   HalfWord move_seq;  // odd while numbers move between rows: readers of totals retry
+  HalfWord cold_holder;  // ColdHolder, and the turns of outsiders
 
   // Statements of all digests, and those without one.
   ShmHistogram histogram;

@@ -103,6 +103,22 @@ uint64_t Capacity(ArrayId id, const Options& options) {
   return 0;
 }
 
+// Where everything lies in a segment with these options.
+struct Plan {
+  explicit Plan(const Options& options) : bytes(RoundUp(sizeof(ShmHeader), kPage)) {
+    for (uint32_t i = 0; i < kArrayCount; ++i) {
+      const auto id = static_cast<ArrayId>(i);
+      arrays[i] = {bytes, Stride(id, options), Capacity(id, options)};
+      bytes = RoundUp(bytes + arrays[i].capacity * arrays[i].stride, kPage);
+    }
+  }
+  struct Place {
+    uint64_t offset, stride, capacity;
+  };
+  Place arrays[kArrayCount];
+  uint64_t bytes;
+};
+
 // Reads a small file of /proc or /sys into `buffer`, zero terminated.
 bool ReadSmallFile(const char* path, char* buffer, size_t size) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -253,12 +269,8 @@ bool Segment::OpenFile(size_t bytes, std::string* reason) {
 }
 
 Status Segment::Create(const Options& options, std::string* reason, bool is_private) {
-  uint64_t offsets[kArrayCount];
-  uint64_t bytes = RoundUp(sizeof(ShmHeader), kPage);
-  for (uint32_t i = 0; i < kArrayCount; ++i) {
-    offsets[i] = bytes;
-    bytes = RoundUp(bytes + Capacity(static_cast<ArrayId>(i), options) * Stride(static_cast<ArrayId>(i), options), kPage);
-  }
+  const Plan plan(options);
+  const uint64_t bytes = plan.bytes;
   const char* mode = std::getenv("PFS_SEGMENT");
   is_private = is_private || (mode != nullptr && std::strcmp(mode, "private") == 0);
   if (is_private || !OpenFile(bytes, reason)) {
@@ -276,9 +288,9 @@ Status Segment::Create(const Options& options, std::string* reason, bool is_priv
   FillIdentity(head);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     ShmArray& array = head->arrays[i];
-    array.offset = offsets[i];
-    array.stride = Stride(static_cast<ArrayId>(i), options);
-    array.capacity = Capacity(static_cast<ArrayId>(i), options);
+    array.offset = plan.arrays[i].offset;
+    array.stride = plan.arrays[i].stride;
+    array.capacity = plan.arrays[i].capacity;
     array.used.store(1, kRelaxed);  // element 0 stays unused
   }
   for (uint32_t i = 0; i < kEventKinds; ++i) head->record_bytes[i] = RecordBytesFor(static_cast<Kind>(i), options);
@@ -408,6 +420,41 @@ int64_t Segment::TakeFresh(ArrayId id, uint64_t count) {
   if (index + count > array.capacity || !ReserveUpTo(id, index + count)) return -1;
   array.used.store(index + count, kRelease);
   return static_cast<int64_t>(index);
+}
+
+Status Segment::Adopt(const std::string& path, Options* options, int* descriptor) {
+  SegmentView view;
+  if (Status bad = AttachSegment(path, &view); !bad.ok()) return bad;
+  const ShmHeader& seen = view.header();
+  for (uint32_t i = 0; i < kOptionCount; ++i) options->values[i] = static_cast<int64_t>(seen.options[i]);
+  std::memcpy(options->texts, seen.text_options, sizeof options->texts);
+  for (auto& text : options->texts) text[kTextOptionBytes - 1] = 0;
+  bool is_ours = seen.layout_minor == kLayoutMinor;
+  for (uint32_t i = 0; i < kOptionCount; ++i) is_ours = is_ours && options->values[i] >= kOptions[i].minimum && options->values[i] <= kOptions[i].maximum;
+  const Plan plan(is_ours ? *options : Options());
+  is_ours = is_ours && view.bytes() == plan.bytes;
+  for (uint32_t i = 0; is_ours && i < kArrayCount; ++i) {
+    const ShmArray& array = seen.arrays[i];
+    const Plan::Place& place = plan.arrays[i];
+    is_ours = array.offset == place.offset && array.stride == place.stride && array.capacity == place.capacity && array.used.load(kRelaxed) <= place.capacity;
+  }
+  munmap(const_cast<ShmHeader*>(&seen), view.bytes());
+  if (!is_ours) return Status(Code::kCorrupt, path + " was written by another version of this library, or is damaged: it can be read but not changed");
+  const int fd = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return Status(errno == EACCES ? Code::kNotAllowed : Code::kIo, Reason("cannot open for writing", path, errno));
+  struct stat info;
+  void* mapped = MAP_FAILED;
+  if (fstat(fd, &info) == 0 && static_cast<uint64_t>(info.st_size) == plan.bytes) mapped = mmap(nullptr, plan.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) {
+    const int error = errno;
+    close(fd);
+    return Status(Code::kIo, Reason("cannot map", path, error));
+  }
+  base_ = static_cast<char*>(mapped);
+  bytes_ = plan.bytes;
+  path_ = path;
+  *descriptor = fd;
+  return {};
 }
 
 Status AttachSegment(const std::string& path, SegmentView* view) {

@@ -49,6 +49,9 @@ class Segment {
   // threads go on changing it. ForgetCopy() in the parent afterwards.
   void CopyBeforeFork(bool (*keep)(ArrayId));
   void ForgetCopy();
+  // Maps the file of another process for writing; `options` become that process's. The file must be laid out as this library would: what is checked
+  // here is all that is checked. The descriptor is the caller's.
+  Status Adopt(const std::string& path, Options* options, int* descriptor);
   // Removes the file. The mapping stays until exit: late probes may still store.
   void Remove();
 

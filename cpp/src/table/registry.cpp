@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "record/cold_lock.h"
 #include "record/facts.h"
 #include "record/runtime.h"
 #include "table/facts.h"
@@ -164,5 +165,12 @@ Status TruncateTable(const TableFacts& table) {
 SegmentView OwnSegment() { return EnsureStarted() ? OwnSegmentState().view() : SegmentView(); }
 
 Status AttachSegmentFile(const std::string& path, SegmentView* view) { return AttachSegment(path, view); }
+
+Status AdoptSegmentFile(const std::string& path) { return AdoptRuntime(path); }
+
+Status ChangeFromOutside(const std::function<Status()>& change) {
+  const OutsiderTurn turn;
+  return turn.status().ok() ? change() : turn.status();
+}
 
 }  // namespace perfschema

@@ -1,10 +1,11 @@
 // table/registry.h: the tables as data: what bindings and tools use. Nothing here names a single table.
 //
-// Tables are read from any segment; only those of one's own process are changed.
+// Tables are read from any segment. Those of one's own process are changed, or, in a process that has adopted it, those of another one.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -92,5 +93,10 @@ PFS_API Status DeleteRows(const TableFacts& table, std::span<const Condition> wh
 PFS_API std::string TableDdl(const TableFacts& table);  // CREATE TABLE
 PFS_API SegmentView OwnSegment();                       // starts pfs if needed; not ok() if pfs is off
 PFS_API Status AttachSegmentFile(const std::string& path, SegmentView* view);
+// From here on TruncateTable, UpdateTable, InsertRow and DeleteRows of this process change the segment of another one, inside ChangeFromOutside() only; and
+// nothing that this process does is an event. kState: pfs has started here already. REQUIRES: one thread.
+PFS_API Status AdoptSegmentFile(const std::string& path);
+// Runs `change` while the process whose segment was adopted is not on its cold path. kState: it does not come out of there.
+PFS_API Status ChangeFromOutside(const std::function<Status()>& change);
 
 }  // namespace perfschema

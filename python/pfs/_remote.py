@@ -1,0 +1,162 @@
+"""Changes of another process's setup, and TRUNCATE there.
+
+They are made by the same compiled code that a process uses for itself, in a small process of their own which adopts the segment
+(``python -m pfs._remote PATH``): a damaged segment, or one of somebody with bad intentions, is no danger to the caller. The program
+is asked nothing and may hang; only while it makes an object of pfs has the change to wait, and the program for the change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pfs import _core, errors
+from pfs.errors import AttachError, Error, StateError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+_SECONDS = 30.0  # longer than a turn can wait for its two doors
+_OPERATIONS = {"update": _core.update, "insert": _core.insert, "delete": _core.delete, "truncate": _core.truncate}
+
+
+class Remote:
+    """A process that changes the segment at `path`. It starts with the first change.
+
+    Thread-safe: no. The caller holds a lock around ``call``.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._process: subprocess.Popen[str] | None = None
+
+    def call(self, operation: str, *arguments: object) -> Any:
+        """Runs one of ``_core.update/insert/delete/truncate`` with these arguments on the segment, and returns what it returns.
+
+        Raises:
+            Error: what the operation raises in a process of one's own.
+            StateError: the program does not leave its cold path (it is stopped there), or somebody else is at it. Nothing was changed.
+            AttachError: the segment cannot be adopted: no permission to write, another version, damage.
+        """
+        if self._process is None:
+            self._process = self._start()
+        answer = self._ask(self._process, {"operation": operation, "arguments": arguments})
+        if "error" in answer:
+            known = getattr(errors, str(answer["error"]), Error)
+            raise (known if isinstance(known, type) and issubclass(known, Error) else Error)(str(answer["message"]))
+        return answer.get("result")
+
+    def close(self) -> None:
+        """Ends the process. Another ``call`` starts a new one."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.close()
+        process.stdout.close()
+        try:
+            process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _start(self) -> subprocess.Popen[str]:
+        # A session of its own: Ctrl-C in the terminal is meant for the caller.
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pfs._remote", self.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            start_new_session=True,
+        )
+        answer = self._ask(process, None)
+        if "error" in answer:
+            self._process = process
+            self.close()
+            raise AttachError(str(answer["message"]))
+        return process
+
+    def _ask(self, process: subprocess.Popen[str], question: object) -> dict[str, Any]:
+        from threading import Timer
+
+        assert process.stdin is not None and process.stdout is not None
+        timer = Timer(_SECONDS, process.kill)
+        timer.start()
+        try:
+            if question is not None:
+                process.stdin.write(json.dumps(question) + "\n")
+                process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            timer.cancel()
+        if not line:
+            self._process = process
+            self.close()
+            ended = process.returncode
+            why = f"it was ended by {signal.Signals(-ended).name}" if ended is not None and ended < 0 else f"it ended with {ended}"
+            raise StateError(f"the process that changes {self.path} gave no answer: {why}; the segment may be damaged")
+        answer = json.loads(line)
+        assert isinstance(answer, dict)
+        return answer
+
+
+def _give_up_privileges(path: str) -> None:
+    """Root changes the segment of somebody else as that user: what is in it cannot be trusted."""
+    owner = os.stat(path, follow_symlinks=False)
+    if os.geteuid() != 0 or owner.st_uid == 0:
+        return
+    os.setgroups([])
+    os.setgid(owner.st_gid)
+    os.setuid(owner.st_uid)
+
+
+def _tuples(value: object) -> object:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def main(path: str) -> int:
+    """Adopts the segment, then answers one question a line until there are no more."""
+
+    def answer(**fields: object) -> None:
+        print(json.dumps(fields), flush=True)
+
+    try:
+        _give_up_privileges(path)
+        _core.adopt(path)
+    except (Error, OSError) as error:
+        answer(error=type(error).__name__, message=str(error))
+        return 1
+    answer(result=None)
+    for line in sys.stdin:
+        question = json.loads(line)
+        operation = _OPERATIONS[question["operation"]]
+        arguments = [list(map(_tuples, value)) if isinstance(value, list) else value for value in question["arguments"]]
+        try:
+            answer(result=_core.in_turn(lambda: operation(*arguments)))  # noqa: B023
+        except Error as error:
+            answer(error=type(error).__name__, message=str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    for stream in (sys.stdin, sys.stdout):
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
+    sys.exit(main(sys.argv[1]))
