@@ -92,7 +92,7 @@ def test_an_update_acts_at_once(program: Subject, remote: Remote) -> None:
 
 
 def test_each_writable_table_is_written_from_outside(program: Subject, remote: Remote) -> None:
-    program.do("pfs.register_meter('app_meter', 10, 'A meter.'); pfs.register_logger('app_logger', 'A logger.')")
+    program.do("pfs.register_meter('app_meter'); pfs.register_logger('app_logger'); pfs.Thread(instrument='app/worker').start()")
     changes = {
         "setup_instruments": ("TIMED", "NO"),
         "setup_consumers": ("ENABLED", "NO"),

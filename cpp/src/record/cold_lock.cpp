@@ -151,8 +151,14 @@ void UnlockCold() {
   pthread_mutex_unlock(&cold_mutex);
 }
 
-void UnlockColdInChild() {
-  if (g_runtime.on) Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease);
+void ContinueColdLockInChild(bool was_locked) {
+  if (g_runtime.on && HolderOf(Holder().load(kRelaxed)) == kOutsider) {
+    stuck_word = Holder().load(kRelaxed);  // dead, for this process: nobody has the lock on its file
+    look_again_at = 0;
+  }
+  if (!was_locked) return;
+  // The copy may have been made before or after the parent left its own.
+  if (is_inside) Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease);
   is_inside = false;
   pthread_mutex_init(&cold_mutex, nullptr);
 }

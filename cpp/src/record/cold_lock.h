@@ -19,8 +19,8 @@ namespace perfschema {
 // False: an outsider is in there and does not come out.
 bool LockCold();
 void UnlockCold();
-// In a forked child, which has its thread's locks and a segment of its own. REQUIRES: the parent had locked.
-void UnlockColdInChild();
+// In a forked child, which has a segment of its own, where no outsider comes out any more. `was_locked`: by the parent, for fork().
+void ContinueColdLockInChild(bool was_locked);
 
 // This process is an outsider from here on: LockCold() is false without a turn. `descriptor`: of the segment's file, open for writing.
 void BecomeOutsider(int descriptor);

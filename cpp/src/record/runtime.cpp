@@ -205,10 +205,8 @@ void AfterForkInChild() {
     errno = error;
   }
   ContinueFactsInChild();
-  if (fork_holds_lock) {
-    t_locals.in_cold_lock = false;
-    UnlockColdInChild();
-  }
+  if (fork_holds_lock) t_locals.in_cold_lock = false;
+  ContinueColdLockInChild(fork_holds_lock);
 }
 
 // Under the cold lock.
