@@ -12,6 +12,7 @@
 
 #include "base/like.h"
 #include "bindings.h"
+#include "identity.h"
 #include "perfschema/pfs.h"
 #include "table/registry.h"
 
@@ -243,7 +244,8 @@ py::dict Facts(const std::string& name) {
   for (const ColumnFacts& column : table.columns) {
     columns.append(py::dict("name"_a = std::string(column.name), "sql_type"_a = std::string(column.sql_type),
                             "kind"_a = KindName(column.kind), "unit"_a = std::string(column.unit), "doc"_a = std::string(column.doc),
-                            "nullable"_a = column.nullable, "writable"_a = column.writable, "values"_a = NamesOf(column.values)));
+                            "nullable"_a = column.nullable, "writable"_a = column.writable, "values"_a = NamesOf(column.values),
+                            "combine"_a = std::string(column.combine)));
   }
   static constexpr const char* kOperationNames[] = {"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"};
   for (size_t bit = 0; bit < std::size(kOperationNames); ++bit) {
@@ -275,6 +277,7 @@ void BindTables(py::module_& m) {
   py::class_<AttachedSegment>(m, "Segment", "A segment file, mapped for reading until the object dies.")
       .def(py::init<std::string>(), py::arg("path"))
       .def_property_readonly("path", &AttachedSegment::path)
+      .def_property_readonly("identity", [](const AttachedSegment& segment) { return IdentityOf(&segment.view().header()); })
       .def_property_readonly("pid", &AttachedSegment::pid);
   m.def("tables", TableNames);
   m.def("facts", Facts, py::arg("table"));

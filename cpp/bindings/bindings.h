@@ -58,6 +58,7 @@ void BindConditions(py::module_& m);
 void BindDigest(py::module_& m);
 void BindErrors(py::module_& m);
 void BindFiles(py::module_& m);
+void BindIdentity(py::module_& m);
 void BindLocks(py::module_& m);
 void BindMemory(py::module_& m);
 void BindProgram(py::module_& m);

@@ -16,6 +16,7 @@ PYBIND11_MODULE(_core, m) {
   });
   StartCallSites();
   BindDigest(m);
+  BindIdentity(m);
   BindTables(m);
   BindSetup(m);
   StartLines();

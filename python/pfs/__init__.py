@@ -9,6 +9,8 @@
     pfs.table("file_summary_by_instance")          # any table of pfs.tables(), at any time
     pfs.setup_instruments["wait/io/file/%"].enabled = False
 
+    pfs.attach(4711).table("threads")              # the same of another process, or of a dead one: pfs.processes()
+
 All times are picoseconds since the start of the program (columns TIMER_*). ``pfs.describe(table)`` explains every column.
 """
 
@@ -22,8 +24,11 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from pfs._attach import Schema, attach
     from pfs._dbapi import dbapi
     from pfs._names import TableName
+    from pfs._processes import gc, processes
+    from pfs._snapshot import Diff, Snapshot, diff, read_snapshot, snapshot
     from pfs.blocks import memory
     from pfs.counted import StatusVariable, handled, raised, register_status
     from pfs.error_log import LoggingHandler, log, logging_handler
@@ -104,6 +109,16 @@ __all__ = [
     "digest",
     "variables",
     "status",
+    # Other processes, and times compared
+    "processes",
+    "attach",
+    "Schema",
+    "gc",
+    "snapshot",
+    "read_snapshot",
+    "Snapshot",
+    "diff",
+    "Diff",
     # Setting up
     "configure",
     "setup_actors",
@@ -216,7 +231,10 @@ _LATER = {
         "set_user_variable",
     ),
     "pfs.counted": ("StatusVariable", "handled", "raised", "register_status"),
+    "pfs._attach": ("Schema", "attach"),
     "pfs._dbapi": ("dbapi",),
+    "pfs._processes": ("gc", "processes"),
+    "pfs._snapshot": ("Diff", "Snapshot", "diff", "read_snapshot", "snapshot"),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
     "pfs.sockets": ("create_connection", "create_server", "socket", "socketpair"),

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 import pfs
-from pfs import _core
+from pfs import _commands_processes, _core
+from pfs._commands_processes import new_table
 from pfs.cli import CONFIG_FLAGS, config_text
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ def pfs_command() -> None:
 
     \b
     pfs demo                                          see what it does
+    pfs ps                                            processes that can be read
+    pfs show 4711 threads                             a table of one of them, also when it hangs or has crashed
     cc app.c $(pfs config --cflags --libs) -o app     build a C program with it
     """
 
@@ -78,7 +79,7 @@ def config(**flags: bool) -> None:
 def tables() -> None:
     """Lists all tables."""
     console = Console(highlight=False)
-    drawn = _table()
+    drawn = new_table()
     drawn.add_column("table", no_wrap=True)
     drawn.add_column("what it tells", overflow="fold")
     for name in pfs.tables():
@@ -130,10 +131,6 @@ def demo(root: str | None, threads: int, keep_dir: str | None, limit: int, as_js
         console.print(f"Segment: {done.segment}", soft_wrap=True)
 
 
-def _table() -> Table:
-    return Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-
-
 def _draw(console: Console, title: str, columns: str, rows: list[list[str]], cut: int | None = None) -> None:
     """One table. Columns that begin with '>' are aligned to the right; column `cut` gives way where the screen is narrow."""
     names = columns.split("|")
@@ -143,7 +140,7 @@ def _draw(console: Console, title: str, columns: str, rows: list[list[str]], cut
         others = [max([len(names[i].lstrip(">")), *(len(row[i]) for row in rows)]) for i in range(len(names)) if i != cut]
         room = max(12, console.width - sum(others) - 2 * len(names))
         rows = [[_tail(cell, room) if i == cut else cell for i, cell in enumerate(row)] for row in rows]
-    drawn = _table()
+    drawn = new_table()
     for name in names:
         drawn.add_column(name.lstrip(">"), justify="right" if name.startswith(">") else "left", no_wrap=True)
     for row in rows:
@@ -233,3 +230,7 @@ def _demo_facts(done: Demo, limit: int) -> dict[str, object]:
         "mutexes": records(done.mutex_instruments(limit)),
         "last_events": records(done.last_events(limit)),
     }
+
+
+for _command in _commands_processes.COMMANDS:
+    pfs_command.add_command(_command)

@@ -23,6 +23,7 @@ class ColumnFacts(TypedDict):
     nullable: bool
     writable: bool
     values: tuple[str, ...]  # of an enum
+    combine: str  # how the values of two times combine: "" (they do not), sum, least, most, mean or derived
 
 class TableFacts(TypedDict):
     name: str
@@ -33,12 +34,37 @@ class TableFacts(TypedDict):
     available_when_disabled: bool
 
 @final
+class Identity:  # who wrote a segment, as its header says
+    @property
+    def layout(self) -> tuple[int, int]: ...
+    @property
+    def is_readable(self) -> bool: ...  # this library knows the layout
+    @property
+    def pid(self) -> int: ...
+    @property
+    def pid_namespace(self) -> int: ...  # inode of /proc/self/ns/pid
+    @property
+    def process_start_ticks(self) -> int: ...  # field 22 of /proc/PID/stat
+    @property
+    def boot_id(self) -> str: ...
+    @property
+    def started(self) -> int: ...  # microseconds since 1970, UTC
+    @property
+    def library_version(self) -> str: ...
+    @property
+    def command(self) -> bytes: ...  # as /proc/PID/cmdline, cut to 256 bytes
+
+def identity(descriptor: int, /) -> Identity | None: ...  # None: not a segment
+
+@final
 class Segment:
     def __init__(self, path: str) -> None: ...
     @property
     def path(self) -> str: ...
     @property
     def pid(self) -> int: ...
+    @property
+    def identity(self) -> Identity: ...
 
 # name, kind, nullable, values or codes (numpy array), mask (numpy array of bool) or None, texts or None
 Part: TypeAlias = tuple[str, str, bool, Any, Any, list[str] | None]

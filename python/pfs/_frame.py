@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from pfs import _core
+from pfs._source import OWN
 
-_TEXT = pd.StringDtype(storage="python")
+if TYPE_CHECKING:
+    from pfs._source import Source
+
+TEXT = pd.StringDtype(storage="python")
 
 
 @lru_cache(maxsize=256)
-def _category(values: tuple[str, ...]) -> pd.CategoricalDtype:
+def category(values: tuple[str, ...]) -> pd.CategoricalDtype:
     return pd.CategoricalDtype(list(values), ordered=False)
 
 
 def _column(kind: str, nullable: bool, values: Any, mask: Any, texts: list[str] | None) -> Any:
     if kind in ("text", "set"):
-        known = pd.array(texts or [], dtype=_TEXT)
+        known = pd.array(texts or [], dtype=TEXT)
         return known.take(values, allow_fill=True)
     if kind == "enum":
-        return pd.Categorical.from_codes(values, dtype=_category(tuple(texts or ())), validate=False)
+        return pd.Categorical.from_codes(values, dtype=category(tuple(texts or ())), validate=False)
     if kind == "timestamp":
         return values.view("datetime64[us]")
     if nullable and kind != "double":
@@ -32,11 +36,11 @@ def _column(kind: str, nullable: bool, values: Any, mask: Any, texts: list[str] 
     return values
 
 
-def frame(table: str, columns: Iterable[str] | None = None, segment: _core.Segment | None = None) -> pd.DataFrame:
-    """A table of this process, or of an attached segment. See ``pfs.table``."""
+def frame(table: str, columns: Iterable[str] | None = None, source: Source = OWN) -> pd.DataFrame:
+    """A table of this process, or of an attached one. See ``pfs.table``."""
     if isinstance(columns, str):
         columns = [columns]
-    rows, _skipped, parts = _core.read(str(table), None if columns is None else list(columns), segment)
+    rows, _skipped, parts = source.read(str(table), None if columns is None else list(columns))
     data = {name: _column(kind, nullable, values, mask, texts) for name, kind, nullable, values, mask, texts in parts}
     return pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
 
@@ -46,11 +50,11 @@ def describe(table: str) -> pd.DataFrame:
     columns = _core.facts(str(table))["columns"]
     return pd.DataFrame(
         {
-            "COLUMN_NAME": pd.array([column["name"] for column in columns], dtype=_TEXT),
-            "COLUMN_TYPE": pd.array([column["sql_type"] for column in columns], dtype=_TEXT),
+            "COLUMN_NAME": pd.array([column["name"] for column in columns], dtype=TEXT),
+            "COLUMN_TYPE": pd.array([column["sql_type"] for column in columns], dtype=TEXT),
             "NULLABLE": np.array([column["nullable"] for column in columns], dtype=bool),
             "WRITABLE": np.array([column["writable"] for column in columns], dtype=bool),
-            "UNIT": pd.array([column["unit"] for column in columns], dtype=_TEXT),
-            "DESCRIPTION": pd.array([column["doc"] for column in columns], dtype=_TEXT),
+            "UNIT": pd.array([column["unit"] for column in columns], dtype=TEXT),
+            "DESCRIPTION": pd.array([column["doc"] for column in columns], dtype=TEXT),
         }
     )

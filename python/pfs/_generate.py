@@ -59,6 +59,7 @@ def _golden() -> str:
                     "nullable": column["nullable"],
                     "writable": column["writable"],
                     "unit": column["unit"],
+                    "combine": column["combine"],
                 }
                 for column in facts["columns"]
             ],

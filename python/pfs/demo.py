@@ -13,7 +13,7 @@ from typing import IO
 
 import pandas as pd
 
-from pfs import _core, _frame
+import pfs
 from pfs.errors import Error
 
 __all__ = ["Demo", "bytes_text", "count_text", "python_files", "run", "standard_library", "time_text"]
@@ -50,11 +50,11 @@ class Demo:
     words: int
     distinct: int
     output: str
-    _attached: _core.Segment
+    schema: pfs.Schema
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """A table of the program, as ``pfs.table`` gives those of one's own."""
-        return _frame.frame(name, columns, self._attached)
+        return self.schema.table(name, columns)
 
     def busiest_files(self, limit: int = 10) -> pd.DataFrame:
         """Rows of file_summary_by_instance, most time first."""
@@ -133,7 +133,7 @@ def _run(files: list[str], threads: int, folder: Path, progress: Callable[[int, 
         raise Error(f"{program.name} ended with status {status}: {text or 'it said nothing'}")
     if not segment:
         raise Error(f"{program.name} could not make its segment in {folder}: {text or 'is the disk full?'}")
-    return Demo(segment, *result, str(folder / "index.txt"), _core.Segment(segment))
+    return Demo(segment, *result, str(folder / "index.txt"), pfs.attach(segment))
 
 
 def _started(

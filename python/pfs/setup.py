@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pfs import _core, _show
+from pfs._source import OWN
 from pfs.errors import InvalidValue, OperationNotAllowed, UnknownName
 
 TYPE_CHECKING = False
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from typing import Any, Generic, Self, TypeVar, overload
 
     import pandas as pd
+
+    from pfs._source import Source
 
     Where = str | int | Mapping[str, object] | None
     Flag = bool | str
@@ -161,7 +164,7 @@ class Rows:
         from pfs import _frame
 
         chosen = self._table._chosen(self._where, self._table._rows(self._table._columns()))
-        return _frame.frame(self._table.name).iloc[chosen].reset_index(drop=True)
+        return _frame.frame(self._table.name, None, self._table._source).iloc[chosen].reset_index(drop=True)
 
     def __repr__(self) -> str:
         columns = self._table._columns()
@@ -283,11 +286,11 @@ class SetupTable(Generic[R]):
     Used as a context manager it puts all settings back at the end of the block.
     """
 
+    name: str
     rows_type: type[R]
 
-    def __init__(self, name: str, rows_type: type[R]) -> None:
-        self.name = name
-        self.rows_type = rows_type
+    def __init__(self, source: Source = OWN) -> None:
+        self._source = source
         self._facts: _core.TableFacts | None = None
         self._saved: list[Saved] = []
 
@@ -312,7 +315,7 @@ class SetupTable(Generic[R]):
         return "NAME" if "NAME" in columns else self._key()[0]
 
     def _rows(self, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-        return _core.rows(self.name, columns, None)
+        return self._source.rows(self.name, columns)
 
     # Choosing rows.
 
@@ -353,7 +356,8 @@ class SetupTable(Generic[R]):
     # Changing.
 
     def _update(self, where: Where, assignments: Mapping[str, object]) -> int:
-        return _core.update(self.name, self._conditions(where), [(column, _sql(value)) for column, value in assignments.items()])
+        values = [(column, _sql(value)) for column, value in assignments.items()]
+        return self._source.update(self.name, self._conditions(where), values)
 
     def _update_given(self, where: Where, **columns: object) -> int:
         given = {name.upper(): value for name, value in columns.items() if value is not None}
@@ -397,10 +401,11 @@ class SetupTable(Generic[R]):
         there = self.save()._rows
         if self._allows("INSERT") and self._allows("DELETE"):
             for row in [row for row in there if row not in saved._rows]:
-                changed += _core.delete(self.name, [(column, str(value), False) for column, value in zip(key, row, strict=True)])
+                conditions = [(column, str(value), False) for column, value in zip(key, row, strict=True)]
+                changed += self._source.delete(self.name, conditions)
             for row, values in saved._rows.items():
                 if row not in there:
-                    _core.insert(
+                    self._source.insert(
                         self.name,
                         [(column, _sql(value)) for column, value in zip([*key, *writable], [*row, *values], strict=True)],
                     )
@@ -416,7 +421,7 @@ class SetupTable(Generic[R]):
                 if value != old and value is not None
             ]
             conditions = [(column, str(value), False) for column, value in zip(key, now, strict=True)]
-            changed += _core.update(self.name, conditions, changes) if changes else 0
+            changed += self._source.update(self.name, conditions, changes) if changes else 0
         return changed
 
     def __enter__(self) -> Self:
@@ -438,7 +443,7 @@ class SetupTable(Generic[R]):
         """
         if _values or not self._allows("INSERT"):
             self._refuse("INSERT" if not self._allows("INSERT") else "INSERT without names of columns")
-        _core.insert(self.name, [(column.upper(), _sql(value)) for column, value in columns.items()])
+        self._source.insert(self.name, [(column.upper(), _sql(value)) for column, value in columns.items()])
 
     def delete(self, where: Where = None) -> int:
         """Removes the rows that `where` chooses, where the table takes rows of the user's own. Returns the number of rows
@@ -449,11 +454,11 @@ class SetupTable(Generic[R]):
         """
         if not self._allows("DELETE"):
             self._refuse("DELETE")
-        return _core.delete(self.name, self._conditions(where))
+        return self._source.delete(self.name, self._conditions(where))
 
     def truncate(self) -> None:
         """Removes all rows, where the table takes rows of the user's own: ``pfs.truncate`` of its name."""
-        _core.truncate(self.name)
+        self._source.truncate(self.name)
 
     def _allows(self, operation: str) -> bool:
         return operation in self._table_facts()["operations"]
@@ -468,7 +473,7 @@ class SetupTable(Generic[R]):
         """The table as a DataFrame: ``pfs.table`` of its name."""
         from pfs import _frame
 
-        return _frame.frame(self.name)
+        return _frame.frame(self.name, None, self._source)
 
     def __len__(self) -> int:
         return len(self._rows(self._key()))
@@ -488,6 +493,9 @@ class SetupTable(Generic[R]):
 class SetupInstruments(SetupTable[InstrumentRows]):
     """What is watched: one row per instrument."""
 
+    name = "setup_instruments"
+    rows_type = InstrumentRows
+
     def update(
         self, where: Where = None, *, enabled: Flag | None = None, timed: Flag | None = None, flags: str | None = None
     ) -> int:
@@ -502,6 +510,9 @@ class SetupInstruments(SetupTable[InstrumentRows]):
 class SetupConsumers(SetupTable[ConsumerRows]):
     """Where events go: one row per consumer. A consumer works only if the ones above it are on as well."""
 
+    name = "setup_consumers"
+    rows_type = ConsumerRows
+
     def update(self, where: Where = None, *, enabled: Flag | None = None) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed."""
         return self._update_given(where, enabled=enabled)
@@ -509,6 +520,9 @@ class SetupConsumers(SetupTable[ConsumerRows]):
 
 class SetupTimers(SetupTable[TimerRows]):
     """Which timer each class of events is timed with: names of ``performance_timers``."""
+
+    name = "setup_timers"
+    rows_type = TimerRows
 
     def update(self, where: Where = None, *, timer_name: str | None = None) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed."""
@@ -522,6 +536,9 @@ class SetupObjects(SetupTable[ObjectRows]):
 
         pfs.setup_objects.insert(object_schema="shop", object_name="orders", timed=False)      # a row for TABLE
     """
+
+    name = "setup_objects"
+    rows_type = ObjectRows
 
     def _name_column(self) -> str:
         return "OBJECT_SCHEMA"
@@ -538,6 +555,9 @@ class SetupActors(SetupTable[ActorRows]):
     there are no roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the rows for any user.
     """
 
+    name = "setup_actors"
+    rows_type = ActorRows
+
     def update(self, where: Where = None, *, enabled: Flag | None = None, history: Flag | None = None) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed."""
         return self._update_given(where, enabled=enabled, history=history)
@@ -545,6 +565,9 @@ class SetupActors(SetupTable[ActorRows]):
 
 class SetupThreads(SetupTable[ThreadClassRows]):
     """The thread instruments: whether their new threads are instrumented."""
+
+    name = "setup_threads"
+    rows_type = ThreadClassRows
 
     def update(self, where: Where = None, *, enabled: Flag | None = None, history: Flag | None = None) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed."""
@@ -554,6 +577,9 @@ class SetupThreads(SetupTable[ThreadClassRows]):
 class SetupMeters(SetupTable[MeterRows]):
     """Groups of metrics: whether and how often (in seconds, 1 to 16777215) the program is to read them."""
 
+    name = "setup_meters"
+    rows_type = MeterRows
+
     def update(self, where: Where = None, *, enabled: Flag | None = None, frequency: int | None = None) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed."""
         return self._update_given(where, enabled=enabled, frequency=frequency)
@@ -561,6 +587,9 @@ class SetupMeters(SetupTable[MeterRows]):
 
 class SetupLoggers(SetupTable[LoggerRows]):
     """Loggers of the program: the least important messages that they are to pass on: none, error, warn, info, debug."""
+
+    name = "setup_loggers"
+    rows_type = LoggerRows
 
     def _key(self) -> tuple[str, ...]:
         return ("NAME",)
@@ -573,6 +602,9 @@ class SetupLoggers(SetupTable[LoggerRows]):
 class Threads(SetupTable[ThreadRows]):
     """The threads of the program. An int instead of a pattern is a THREAD_ID."""
 
+    name = "threads"
+    rows_type = ThreadRows
+
     def update(self, where: Where = None, *, instrumented: Flag | None = None, history: Flag | None = None) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed."""
         return self._update_given(where, instrumented=instrumented, history=history)
@@ -584,11 +616,12 @@ class Values(Mapping[str, "int | str"]):
     Upper and lower case are the same, and ``performance_schema_`` in front may be left out. Whole numbers are int.
     """
 
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: str, source: Source = OWN) -> None:
         self._table = table
+        self._source = source
 
     def _read(self) -> dict[str, int | str]:
-        rows = _core.rows(self._table, ("VARIABLE_NAME", "VARIABLE_VALUE"), None)
+        rows = self._source.rows(self._table, ("VARIABLE_NAME", "VARIABLE_VALUE"))
         return {name: _number(value) for name, value in rows}
 
     def __getitem__(self, name: str) -> int | str:
@@ -609,7 +642,7 @@ class Values(Mapping[str, "int | str"]):
         """The table as a DataFrame."""
         from pfs import _frame
 
-        return _frame.frame(self._table)
+        return _frame.frame(self._table, None, self._source)
 
     def __repr__(self) -> str:
         return _show.as_text(self._table, ("VARIABLE_NAME", "VARIABLE_VALUE"), list(self._read().items()), limit=1000)
@@ -651,14 +684,14 @@ def option_text(options: Mapping[str, bool | int | str]) -> str:
     return ",".join(entries)
 
 
-setup_instruments = SetupInstruments("setup_instruments", InstrumentRows)
-setup_consumers = SetupConsumers("setup_consumers", ConsumerRows)
-setup_objects = SetupObjects("setup_objects", ObjectRows)
-setup_timers = SetupTimers("setup_timers", TimerRows)
-setup_actors = SetupActors("setup_actors", ActorRows)
-setup_threads = SetupThreads("setup_threads", ThreadClassRows)
-setup_meters = SetupMeters("setup_meters", MeterRows)
-setup_loggers = SetupLoggers("setup_loggers", LoggerRows)
-threads = Threads("threads", ThreadRows)
+setup_instruments = SetupInstruments()
+setup_consumers = SetupConsumers()
+setup_objects = SetupObjects()
+setup_timers = SetupTimers()
+setup_actors = SetupActors()
+setup_threads = SetupThreads()
+setup_meters = SetupMeters()
+setup_loggers = SetupLoggers()
+threads = Threads()
 variables = Values("global_variables")
 status = Values("global_status")

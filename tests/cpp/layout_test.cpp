@@ -23,6 +23,8 @@ const std::map<std::string, size_t> kSizes = {
 #define AT(s, f) {#s "." #f, offsetof(s, f)}
 const std::map<std::string, size_t> kOffsets = {
     AT(ShmHeader, magic),         AT(ShmHeader, layout_major), AT(ShmHeader, endian_mark), AT(ShmHeader, segment_bytes), AT(ShmHeader, pid),
+    AT(ShmHeader, pid_namespace), AT(ShmHeader, process_start_ticks), AT(ShmHeader, boot_id), AT(ShmHeader, epoch_unix_micros),
+    AT(ShmHeader, library_version), AT(ShmHeader, command), AT(ShmHeader, timers),
     AT(ShmInstance, flags),       AT(ShmInstance, class_index), AT(ShmInstance, version), AT(ShmInstance, seq), AT(ShmInstance, gen),
     AT(ShmInstance, stat),        AT(ShmInstance, owner), AT(ShmInstance, identity), AT(ShmStat, count), AT(ShmStat, sum_ps),
     AT(ShmStat, inverted_min_ps), AT(ShmStat, range_ps), AT(ShmCell, seq), AT(ShmCell, gen), AT(ShmCell, owner),

@@ -174,7 +174,8 @@ inline constexpr uint32_t kColdHolderMask = 3, kOutsiderTurn = 4;
 constexpr ColdHolder HolderOf(uint32_t word) { return static_cast<ColdHolder>(word & kColdHolderMask); }
 
 struct ShmHeader {
-  // Written once, before the magic; read only after.
+  // Who wrote this, as far as `timers`: where it is in layout 1.0, in every layout. Lists of processes and the removal of dead ones read no
+  // more than that. Written once, before the magic; read only after.
   uint64_t magic;  // last store of the creation: pairs with the acquire load in AttachSegment
   uint32_t layout_major, layout_minor;
   uint32_t endian_mark, word_bytes;
@@ -184,6 +185,10 @@ struct ShmHeader {
   uint64_t process_start_ticks;  // field 22 of /proc/PID/stat: tells a reused pid apart
   uint8_t boot_id[40];
   uint64_t epoch_unix_micros;  // wall clock at the epoch of all timers
+  uint8_t library_version[16];  // zero padded, as the next one
+  uint8_t command[256];         // the beginning of the command line, as /proc/PID/cmdline: each argument ends with a zero byte
+
+  // What all else is read with. Written once, before the magic.
   TimerScale timers[kTimerCount];
   uint64_t options[kOptionCount];  // int64_t values as they are in force
   char text_options[kTextOptionCount][kTextOptionBytes];  // zero padded

@@ -12,6 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "perfschema/pfs.h"
 #include "shm/shapes.h"
 
 namespace perfschema {
@@ -135,9 +136,8 @@ uint64_t ProcessStartTicks() {
   if (!ReadSmallFile("/proc/self/stat", stat, sizeof stat)) return 0;
   const char* after_name = std::strrchr(stat, ')');
   if (after_name == nullptr) return 0;
-  // Field 22 is the 20th after the name.
-  const char* field = after_name + 1;
-  for (int skipped = 0; skipped < 20 && field != nullptr; ++skipped) field = std::strchr(field + 1, ' ');
+  const char* field = after_name + 1;  // the blank before field 3
+  for (int at = 3; at < 22 && field != nullptr; ++at) field = std::strchr(field + 1, ' ');
   return field == nullptr ? 0 : std::strtoull(field, nullptr, 10);
 }
 
@@ -154,6 +154,11 @@ void FillIdentity(ShmHeader* header) {
   if (ReadSmallFile("/proc/sys/kernel/random/boot_id", boot, sizeof boot)) {
     std::memcpy(header->boot_id, boot, std::min(std::strcspn(boot, "\n"), sizeof header->boot_id));
   }
+  std::memset(header->library_version, 0, sizeof header->library_version);
+  std::memcpy(header->library_version, PFS_VERSION, std::min(sizeof PFS_VERSION, sizeof header->library_version) - 1);
+  char command[sizeof header->command + 1] = {};  // whoever cuts it short: the rest is zero
+  (void)ReadSmallFile("/proc/self/cmdline", command, sizeof command);
+  std::memcpy(header->command, command, sizeof header->command);
 }
 
 std::string Reason(const char* what, const std::string& where, int error) {

@@ -21,6 +21,28 @@ enum class Unit : uint8_t { kNone, kCount, kPicoseconds, kSeconds, kBytes, kTick
 inline constexpr std::string_view kUnitNames[] = {"",      "count", "picoseconds",      "seconds",
                                                   "bytes", "ticks", "ticks per second", "cycles"};
 
+// How the number of a longer time comes from those of its parts: what the difference of two readings can tell.
+enum class Combine : uint8_t {
+  kNone,     // it does not: names, settings, what is so at the moment
+  kSum,      // counts and sums: later minus earlier
+  kLeast,    // cannot be told from a difference
+  kMost,     // nor this one
+  kMean,     // SUM_... divided by the COUNT_... before it
+  kDerived,  // made of other columns, of other rows too
+};
+inline constexpr std::string_view kCombineNames[] = {"", "sum", "least", "most", "mean", "derived"};
+
+namespace internal {
+// The first word of a number's name says it; Column::combines() where it does not.
+constexpr Combine CombineOf(std::string_view name, Unit unit) {
+  if (unit == Unit::kNone) return Combine::kNone;
+  if (name.starts_with("COUNT_") || name.starts_with("SUM_")) return Combine::kSum;
+  if (name.starts_with("MIN_") || name.starts_with("LOW_")) return Combine::kLeast;
+  if (name.starts_with("MAX_") || name.starts_with("HIGH_")) return Combine::kMost;
+  return name.starts_with("AVG_") ? Combine::kMean : Combine::kNone;
+}
+}  // namespace internal
+
 // Stands for a row struct, so that columns, scan and update of a table can be checked to speak of the same one.
 // (A hash of its name: g++ does not compare addresses at compile time under -fsanitize=undefined.)
 using RowTag = uint64_t;
@@ -41,7 +63,13 @@ struct Column {
   bool (*assign)(void* row, const std::string_view* text) = nullptr;
   bool is_assignable = false;
   bool is_writable = false;
+  Combine combine = Combine::kNone;
 
+  constexpr Column combines(Combine how) const {
+    Column copy = *this;
+    copy.combine = how;
+    return copy;
+  }
   constexpr Column writable() const {
     if (!is_assignable) throw "a column of this type cannot be written to";
     Column copy = *this;
@@ -101,6 +129,7 @@ constexpr Column col(FixedText<48> name, Unit unit, FixedText<200> doc) {
   column.name = name;
   column.doc = doc;
   column.unit = unit;
+  column.combine = internal::CombineOf(column.name.view(), unit);
   column.type = SqlTraits<T>::kType;
   column.row = TagOf<Row>();
   column.append = internal::Append<Row, First, Rest...>;

@@ -17,7 +17,7 @@ template <typename Key>
 constexpr auto kPartyColumns = columns(
     Key::template Columns<&Party<Key>::key>(),
     col<&Party<Key>::current>("CURRENT_CONNECTIONS", Unit::kCount, "Live threads that work for it."),
-    col<&Party<Key>::total>("TOTAL_CONNECTIONS", Unit::kCount, "Threads that have worked for it; a thread that comes back counts again."),
+    col<&Party<Key>::total>("TOTAL_CONNECTIONS", Unit::kCount, "Threads that have worked for it; a thread that comes back counts again.").combines(Combine::kSum),
     col<&Party<Key>::most_controlled_memory>("MAX_SESSION_CONTROLLED_MEMORY", Unit::kBytes,
                                              "Most controlled memory that one of its threads has used."),
     col<&Party<Key>::most_memory>("MAX_SESSION_TOTAL_MEMORY", Unit::kBytes, "Most memory that one of its threads has used."));

@@ -102,8 +102,8 @@ constexpr auto kTaskColumns = columns(
     col<&TaskRow::status>("STATUS", Unit::kNone, "RUNNING, or WAITING for its next time."),
     col<&TaskRow::comment>("COMMENT", Unit::kNone, "What its registration said it does."),
     col<&TaskRow::interval_seconds>("INTERVAL_SECONDS", Unit::kSeconds, "How often it is to run."),
-    col<&TaskRow::times_run>("TIMES_RUN", Unit::kCount, "How often it has run."),
-    col<&TaskRow::times_failed>("TIMES_FAILED", Unit::kCount, "How often it has failed."));
+    col<&TaskRow::times_run>("TIMES_RUN", Unit::kCount, "How often it has run.").combines(Combine::kSum),
+    col<&TaskRow::times_failed>("TIMES_FAILED", Unit::kCount, "How often it has failed.").combines(Combine::kSum));
 void ScanTasks(const Snapshot& snapshot, RowSink<TaskRow> out) {
   snapshot.ForEachFact(FactKind::kTask, [&](const FactRow& row) {
     out({row.text(0), row.number(3) != 0 ? "RUNNING" : "WAITING", row.optional<Text<1023>>(1), row.number(0), row.number(1), row.number(2)});

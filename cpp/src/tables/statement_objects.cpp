@@ -28,9 +28,9 @@ constexpr auto kDigestColumns = columns(
     StatsColumns<StatementSums>::Get<&Digest::sums>(),
     col<&Digest::sums, &StatementSums::number<kFirstSeenWord>, &At>("FIRST_SEEN", Unit::kNone, "When such a statement ended for the first time."),
     col<&Digest::sums, &StatementSums::number<kLastSeenWord>, &At>("LAST_SEEN", Unit::kNone, "When one ended for the last time."),
-    col<&Digest::quantile<950>>("QUANTILE_95", Unit::kPicoseconds, "95 % of the timed statements took no longer, by the histogram; 0 if none was timed."),
-    col<&Digest::quantile<990>>("QUANTILE_99", Unit::kPicoseconds, "99 % of the timed statements took no longer, by the histogram; 0 if none was timed."),
-    col<&Digest::quantile<999>>("QUANTILE_999", Unit::kPicoseconds, "99.9 % of the timed statements took no longer, by the histogram; 0 if none was timed."),
+    col<&Digest::quantile<950>>("QUANTILE_95", Unit::kPicoseconds, "95 % of the timed statements took no longer, by the histogram; 0 if none was timed.").combines(Combine::kDerived),
+    col<&Digest::quantile<990>>("QUANTILE_99", Unit::kPicoseconds, "99 % of the timed statements took no longer, by the histogram; 0 if none was timed.").combines(Combine::kDerived),
+    col<&Digest::quantile<999>>("QUANTILE_999", Unit::kPicoseconds, "99.9 % of the timed statements took no longer, by the histogram; 0 if none was timed.").combines(Combine::kDerived),
     col<&Digest::row, &DigestRow::sample>("QUERY_SAMPLE_TEXT", Unit::kNone, "One of the statements: the slowest of late."),
     col<&Digest::row, &DigestRow::sample_seen, &At>("QUERY_SAMPLE_SEEN", Unit::kNone, "When the sample ended."),
     col<&Digest::row, &DigestRow::sample_wait>("QUERY_SAMPLE_TIMER_WAIT", Unit::kPicoseconds, "How long the sample took."));
@@ -59,7 +59,7 @@ constexpr auto BucketColumns() {
       col<Path..., &Bucket::high>("BUCKET_TIMER_HIGH", Unit::kPicoseconds, "Times below this belong to it; the last bucket has no end."),
       col<Path..., &Bucket::count>("COUNT_BUCKET", Unit::kCount, "Statements that took so long."),
       col<Path..., &Bucket::count_and_lower>("COUNT_BUCKET_AND_LOWER", Unit::kCount, "Statements that took so long or shorter."),
-      col<Path..., &Bucket::quantile>("BUCKET_QUANTILE", Unit::kNone, "Part of all timed statements that took so long or shorter; 0 if there are none."));
+      col<Path..., &Bucket::quantile>("BUCKET_QUANTILE", Unit::kNone, "Part of all timed statements that took so long or shorter; 0 if there are none.").combines(Combine::kDerived));
 }
 
 template <typename Use>

@@ -1,0 +1,30 @@
+// bindings/identity.h: who wrote a segment, from the first bytes of its file: nothing else is read, so that a list of processes costs little and
+// also shows segments of other layouts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "shm/layout.h"
+
+namespace perfschema::bindings {
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+inline constexpr size_t kIdentityBytes = offsetof(ShmHeader, timers);
+#pragma GCC diagnostic pop
+
+// What the header claims. Nobody has checked that it is true.
+// Threads: immutable.
+struct Identity {
+  uint32_t layout_major, layout_minor;
+  bool is_readable;  // by this library
+  uint64_t pid, pid_namespace, process_start_ticks, epoch_unix_micros;
+  std::string boot_id, library_version;
+  std::string command;  // as /proc/PID/cmdline
+};
+
+// `head`: kIdentityBytes, which may change meanwhile.
+Identity IdentityOf(const void* head);
+
+}  // namespace perfschema::bindings

@@ -1,0 +1,290 @@
+"""The processes that have a segment: pfs.processes, pfs.gc, and what pfs.attach finds them with.
+
+A segment's name proves nothing: its header says who wrote it, and the kernel whether that process is still there. Both are asked
+here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pfs import _core
+from pfs.errors import AttachError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Found", "State", "command_text", "default_directory", "find", "gc", "liveness", "processes", "scan"]
+
+State = Literal["alive", "dead", "unknown"]
+STATES: tuple[State, ...] = ("alive", "dead", "unknown")
+
+_SHARED = "/dev/shm"
+_MOST_PID = 2**22  # of any Linux
+_LAST_MICROSECOND = 253402300799999999  # of the year 9999: what is later was not written by a clock
+
+
+def default_directory(uid: int | None = None) -> str:
+    """Where the segments of this user are: PFS_DIR, else /dev/shm/pfs-<uid>; of another user: the latter."""
+    chosen = os.environ.get("PFS_DIR") if uid is None else None
+    return chosen or f"{_SHARED}/pfs-{os.geteuid() if uid is None else uid}"
+
+
+def liveness(identity: _core.Identity, name: str) -> State:
+    """Whether the process that wrote a segment is there.
+
+    ``dead`` if its pid is free, belongs to a later process, is that of a zombie, or runs another program by now (exec) that has not
+    mapped a file called `name`. ``unknown`` if nobody can tell from here: it ran in another pid namespace or before another boot,
+    or /proc hides it.
+    """
+    namespace, boot = _here()
+    pid = identity.pid
+    if not 0 < pid <= _MOST_PID or identity.pid_namespace != namespace or identity.boot_id != boot or not namespace or not boot:
+        return "unknown"
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        kind, threads, started = fields[0], int(fields[17]), int(fields[19])
+    except (FileNotFoundError, ProcessLookupError):
+        return "unknown" if _is_hidden(pid) else "dead"
+    except (OSError, IndexError, ValueError):
+        return "unknown"
+    if started != identity.process_start_ticks:
+        return "dead"
+    if kind in (b"Z", b"X") and threads <= 1:  # with more, only the first thread has ended
+        return "dead"
+    return "alive" if _maps(pid, name) else "dead"
+
+
+def _here() -> tuple[int, str]:
+    """Pid namespace and boot of this process; 0 and "" where /proc does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return os.stat("/proc/self/ns/pid").st_ino, file.read().strip()
+    except OSError:
+        return 0, ""
+
+
+def _is_hidden(pid: int) -> bool:
+    """True for a process that /proc does not show to us (mount option hidepid)."""
+    try:
+        os.kill(pid, 0)  # only asks
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _maps(pid: int, name: str) -> bool:
+    """False if the process surely has no file of this name mapped."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            maps = file.read()
+    except OSError:
+        return True  # not ours to look at
+    if b"/" not in maps:
+        return True
+    end = b"/" + os.fsencode(name)
+    return any(line.removesuffix(b" (deleted)").endswith(end) for line in maps.splitlines() if end in line)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A segment file, and what its header and the kernel say of it."""
+
+    path: str
+    identity: _core.Identity
+    info: os.stat_result
+    state: State
+
+    @property
+    def command(self) -> str:
+        """The command line: all of it while the process is there, then the first 256 bytes."""
+        if self.state == "alive":
+            try:
+                with open(f"/proc/{self.identity.pid}/cmdline", "rb") as file:
+                    now = file.read(4096)
+            except OSError:
+                now = b""
+            if now.strip(b"\0"):
+                return command_text(now)
+        return command_text(self.identity.command)
+
+
+def command_text(command: bytes) -> str:
+    """Arguments that end with zero bytes as one line. What is no UTF-8 is shown as \\xNN."""
+    return command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "backslashreplace")
+
+
+@contextmanager
+def _opened(path: str, directory: int | None = None) -> Iterator[int]:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _look(directory: int, folder: str, name: str) -> Found | None:
+    """None: no segment, or not ours to read."""
+    try:
+        with _opened(name, directory) as descriptor:
+            info = os.fstat(descriptor)
+            identity = _core.identity(descriptor) if stat.S_ISREG(info.st_mode) else None
+    except OSError:  # gone meanwhile, a symbolic link, closed to us
+        return None
+    return None if identity is None else Found(os.path.join(folder, name), identity, info, liveness(identity, name))
+
+
+@contextmanager
+def _directory(folder: str) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def scan(folder: str) -> list[Found]:
+    """The segments of a folder, by path. None if there is no such folder, or it is closed to us."""
+    try:
+        with _directory(folder) as directory:
+            names = sorted(name for name in os.listdir(directory) if name.endswith(".pfs"))
+            return [found for name in names if (found := _look(directory, folder, name)) is not None]
+    except OSError:
+        return []
+
+
+def find(pid: int) -> Found:
+    """The segment of a process.
+
+    Raises:
+        AttachError: there is none, only that of an earlier process with this pid, or several.
+    """
+    folders = [default_directory()]
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        owner = os.geteuid()
+    if owner != os.geteuid():
+        folders.append(default_directory(owner))
+    there = [found for folder in folders for found in scan(folder)]
+    of_pid = [found for found in there if found.identity.pid == pid]
+    alive = [found for found in of_pid if found.state == "alive"]
+    if len(alive) == 1:
+        return alive[0]
+    if not of_pid:
+        raise AttachError(f"no segment of process {pid} in {' or '.join(folders)}: {_list(there)}")
+    if len(of_pid) > 1:
+        raise AttachError(f"several segments of processes {pid}: give the path of one: {_list(of_pid)}")
+    if of_pid[0].state == "dead" and os.path.exists(f"/proc/{pid}"):
+        raise AttachError(
+            f"process {pid} of now has no segment; {of_pid[0].path} is of an earlier one with this pid ({of_pid[0].command}): "
+            "give that path to read it"
+        )
+    return of_pid[0]
+
+
+def _list(there: Sequence[Found], most: int = 10) -> str:
+    if not there:
+        return "there are no segments at all (PFS_DIR says where they are)"
+    shown = [f"{found.path} (process {found.identity.pid}, {found.state})" for found in there[:most]]
+    return "there are " + ", ".join(shown) + (f" and {len(there) - most} more" if len(there) > most else "")
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
+    import numpy as np
+    import pandas as pd
+
+    from pfs._frame import TEXT, category
+
+    started = [
+        found.identity.started if found.identity.started <= _LAST_MICROSECOND else np.iinfo(np.int64).min for found in there
+    ]
+    versions = [(found.identity.library_version or "?", *found.identity.layout) for found in there]
+    return pd.DataFrame(
+        {
+            "PID": np.array([found.identity.pid for found in there], dtype=np.uint64),
+            "COMMAND": pd.array([found.command for found in there], dtype=TEXT),
+            "USER": pd.array([_user(found.info.st_uid) for found in there], dtype=TEXT),
+            "STARTED": np.array(started, dtype=np.int64).view("datetime64[us]"),
+            "STATE": pd.Categorical([found.state for found in there], dtype=category(STATES)),
+            "VERSION": pd.array([f"{library} (layout {major}.{minor})" for library, major, minor in versions], dtype=TEXT),
+            "SIZE": np.array([found.info.st_blocks * 512 for found in there], dtype=np.uint64),
+            "PATH": pd.array([found.path for found in there], dtype=TEXT),
+        }
+    )
+
+
+def processes(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> pd.DataFrame:
+    """The processes of this machine that have a segment, running or not: one row per segment file.
+
+    Args:
+        directory: where the segments are; PFS_DIR, else /dev/shm/pfs-<uid>, if None.
+        all_users: also the folders of other users below /dev/shm, as far as they are open to us.
+
+    Returns:
+        PID as the process itself knows it; COMMAND (of one that is gone: the first 256 bytes of it); USER who owns the file;
+        STARTED when pfs started in it, UTC: what TIMER_* columns count from; STATE: ``alive``, ``dead``, or ``unknown`` for
+        processes of another pid namespace (a container) or from before another boot; VERSION of its library and of the layout;
+        SIZE in bytes that take memory; PATH, which ``pfs.attach`` takes. A folder that is not there has no processes.
+    """
+    folders = [os.fspath(directory) if directory is not None else default_directory()]
+    if all_users:
+        try:
+            others = [f"{_SHARED}/{name}" for name in sorted(os.listdir(_SHARED)) if name.startswith("pfs-")]
+        except OSError:
+            others = []
+        folders += [folder for folder in others if folder not in folders]
+    return _frame_of([found for folder in folders for found in scan(folder)])
+
+
+def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> pd.DataFrame:
+    """Removes the segments of processes that are dead, also those that PFS_KEEP=1 has left.
+
+    Not touched: segments of processes of which nobody can tell from here (STATE ``unknown``), files that are no segments, symbolic
+    links, and, unless we are root, files of other users.
+
+    Args:
+        directory: as for ``pfs.processes``.
+        dry_run: removes nothing.
+
+    Returns:
+        What was removed, or would be: columns as of ``pfs.processes``.
+    """
+    folder = os.fspath(directory) if directory is not None else default_directory()
+    removed = []
+    for found in scan(folder):
+        if found.state == "dead" and os.geteuid() in (0, found.info.st_uid) and (dry_run or _remove(folder, found)):
+            removed.append(found)
+    return _frame_of(removed)
+
+
+def _remove(folder: str, found: Found) -> bool:
+    """Only the very file that was looked at: a new process may have taken the pid, and with it the name."""
+    name = os.path.basename(found.path)
+    try:
+        with _directory(folder) as directory:
+            now = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if (now.st_dev, now.st_ino) != (found.info.st_dev, found.info.st_ino):
+                return False
+            os.unlink(name, dir_fd=directory)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,471 @@
+"""All tables of a process at one time, kept in memory or as Parquet files, and what happened between two such times."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+
+from pfs import _core, _frame, _processes, _show
+from pfs._frame import TEXT, category
+from pfs._source import OWN
+from pfs.errors import Error, InvalidValue
+
+if TYPE_CHECKING:
+    from pfs._source import Source
+
+    _Places = np.ndarray[Any, np.dtype[Any]]
+
+__all__ = ["Diff", "Snapshot", "diff", "read_snapshot", "snapshot"]
+
+_FACTS = "snapshot.json"
+_FORMAT = 1
+_CHANGES = ("changed", "new", "gone", "reset")
+
+
+@dataclass(frozen=True)
+class Process:
+    """What tells one run of a program from every other."""
+
+    pid: int
+    pid_namespace: int
+    process_start_ticks: int
+    boot_id: str
+    started: int
+    command: str
+
+
+class _Frames(Mapping[str, pd.DataFrame]):
+    """Frames by the names of their tables."""
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
+        self._tables = dict(tables)
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        table = self._tables.get(name)
+        if table is None:
+            known = _core.facts(name)["name"]  # raises and names the nearest one; upper and lower case are the same
+            table = self._tables[known]
+        return table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def _rows(self) -> list[tuple[str, int]]:
+        """Tables that are not empty, and their rows."""
+        return [(name, len(table)) for name, table in self._tables.items() if len(table)]
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return _show.as_text(self._title(), ("table", "rows"), self._rows(), limit=1000)
+
+    def _repr_html_(self) -> str:
+        return _show.as_html(self._title(), ("table", "rows"), self._rows(), limit=1000)
+
+
+class Snapshot(_Frames):
+    """All tables of a process, read together: a mapping from names of tables to DataFrames. From ``pfs.snapshot``,
+    ``Schema.snapshot`` and ``pfs.read_snapshot``.
+
+    Attributes:
+        time: when the first table was read, UTC.
+        duration: seconds until the last one was read.
+        pid: the process.
+        command: the beginning of its command line.
+    """
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], process: Process, when: pd.Timestamp, duration: float) -> None:
+        """Not for users."""
+        super().__init__(tables)
+        self.process = process
+        self.time = when
+        self.duration = duration
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def command(self) -> str:
+        return self.process.command
+
+    def _title(self) -> str:
+        return f"Snapshot of process {self.pid} at {self.time:%Y-%m-%d %H:%M:%S} UTC"
+
+    def to_folder(self, path: str | os.PathLike[str]) -> None:
+        """Writes a Parquet file for each table, and snapshot.json; ``pfs.read_snapshot`` reads them. What is no UTF-8 in texts
+        (names of files) becomes ``\\xNN``.
+
+        Raises:
+            InvalidValue: the folder has files that are no snapshot.
+            Error: pyarrow is missing.
+        """
+        _need_pyarrow()
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not (folder / _FACTS).exists():
+            raise InvalidValue(f"{folder} is not empty and holds no snapshot: give a new folder")
+        (folder / _FACTS).unlink(missing_ok=True)
+        for old in folder.glob("*.parquet"):
+            old.unlink()
+        for name, table in self.items():
+            storable(table).to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
+        facts = {
+            "format": _FORMAT,
+            "time": self.time.isoformat(),
+            "duration": self.duration,
+            "process": asdict(self.process),
+            "pfs": _core.__version__,
+            "rows": {name: len(table) for name, table in self.items()},
+        }
+        (folder / _FACTS).write_text(json.dumps(facts, indent=1) + "\n")  # last: a folder with it is complete
+
+
+def _need_pyarrow() -> None:
+    try:
+        import pyarrow  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
+    except ImportError:
+        raise Error("Parquet files need pyarrow: pip install 'perfschema[parquet]'") from None
+
+
+def storable(table: pd.DataFrame) -> pd.DataFrame:
+    """The same with texts that can be written as UTF-8."""
+    changed = {}
+    for name in table.columns:
+        if not isinstance(table[name].dtype, pd.StringDtype):
+            continue
+        texts = table[name].dropna().unique()
+        try:
+            "\0".join(texts).encode()
+        except UnicodeEncodeError:
+            clean = {text: text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in texts}
+            changed[name] = table[name].map(clean, na_action="ignore").astype(TEXT)
+    return table.assign(**changed) if changed else table
+
+
+def take(source: Source, process: _core.Identity | Process, folder: str | os.PathLike[str] | None) -> Snapshot:
+    """Reads all tables."""
+    if folder is not None:
+        _need_pyarrow()  # before the work
+    if not isinstance(process, Process):
+        process = Process(
+            process.pid,
+            process.pid_namespace,
+            process.process_start_ticks,
+            process.boot_id,
+            process.started,
+            _processes.command_text(process.command),
+        )
+    when = pd.Timestamp(time.time_ns(), unit="ns").floor("us")
+    begin = time.perf_counter()
+    tables = {name: _frame.frame(name, None, source) for name in _core.tables()}
+    taken = Snapshot(tables, process, when, time.perf_counter() - begin)
+    if folder is not None:
+        taken.to_folder(folder)
+    return taken
+
+
+def snapshot(folder: str | os.PathLike[str] | None = None) -> Snapshot:
+    """All tables of this process, read one right after the other (each by itself is exact; the program goes on between them).
+    ``pfs.attach(pid).snapshot()`` does it for another process.
+
+    Args:
+        folder: also writes it there, as ``Snapshot.to_folder``.
+
+    Raises:
+        Error: pyarrow is missing, which a folder needs.
+    """
+    from pfs._attach import attach
+
+    if _core.segment_path():
+        with attach(os.getpid()) as schema:
+            identity = schema._source.identity
+        return take(OWN, identity, folder)
+    return take(OWN, Process(os.getpid(), 0, 0, "", 0, " ".join(_command())), folder)
+
+
+def _command() -> Sequence[str]:
+    import sys
+
+    return sys.orig_argv
+
+
+def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
+    """A snapshot that ``to_folder`` has written: the same frames, with the same types.
+
+    Raises:
+        InvalidValue: the folder holds no complete snapshot.
+        Error: pyarrow is missing.
+    """
+    folder = Path(path)
+    try:
+        facts: dict[str, Any] = json.loads((folder / _FACTS).read_text())
+        if facts["format"] != _FORMAT:
+            raise InvalidValue(f"{folder} holds a snapshot of format {facts['format']}, this version reads {_FORMAT}")
+        process = Process(**facts["process"])
+        when, duration, rows = pd.Timestamp(facts["time"]), float(facts["duration"]), dict(facts["rows"])
+    except FileNotFoundError:
+        raise InvalidValue(f"{folder} holds no snapshot: there is no {_FACTS}") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, Error):
+            raise
+        raise InvalidValue(f"{folder} holds no snapshot: {_FACTS} cannot be read ({error})") from None
+    _need_pyarrow()
+    tables = {}
+    for name in rows:
+        file = folder / f"{os.path.basename(name)}.parquet"
+        try:
+            tables[name] = _as_read(name, pd.read_parquet(file, engine="pyarrow"))
+        except (OSError, ValueError) as error:
+            raise InvalidValue(f"{file} cannot be read: {error}") from None
+    return Snapshot(tables, process, when, duration)
+
+
+def _as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
+    """The types of columns that this version knows, which Parquet keeps but in part."""
+    types: dict[str, Any] = {}
+    if name in _core.tables():
+        for column in _core.facts(name)["columns"]:
+            if column["name"] not in stored:
+                continue
+            if column["kind"] == "enum":
+                types[column["name"]] = category(column["values"])
+            elif column["kind"] in ("text", "set"):
+                types[column["name"]] = TEXT
+    return stored.astype(types)
+
+
+class Diff(_Frames):
+    """What happened between two snapshots, from ``pfs.diff``: a mapping from names of tables to DataFrames.
+
+    Attributes:
+        before, after: times of the snapshots, UTC.
+        seconds: between them.
+        pid: the process.
+    """
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], before: pd.Timestamp, after: pd.Timestamp, pid: int) -> None:
+        """Not for users."""
+        super().__init__(tables)
+        self.before, self.after, self.pid = before, after, pid
+
+    @property
+    def seconds(self) -> float:
+        return (self.after - self.before).total_seconds()
+
+    @property
+    def truncated(self) -> list[str]:
+        """Tables with rows that began anew in between (CHANGE is ``reset``)."""
+        return [name for name, table in self.items() if "CHANGE" in table and (table["CHANGE"] == "reset").any()]
+
+    def rates(self) -> Self:
+        """The same per second: sums as Float64, all else as it is.
+
+        Raises:
+            InvalidValue: the snapshots were taken at the same time.
+        """
+        if self.seconds <= 0:
+            raise InvalidValue("the snapshots were taken at the same time: there is no rate")
+        tables = {}
+        for name, table in self.items():
+            sums = [c["name"] for c in _core.facts(name)["columns"] if c["combine"] == "sum" and c["name"] in table]
+            tables[name] = table.assign(**{c: table[c].astype("Float64") / self.seconds for c in sums})
+        return type(self)(tables, self.before, self.after, self.pid)
+
+    def _title(self) -> str:
+        reset = f"; TRUNCATE in between: {', '.join(self.truncated)}" if self.truncated else ""
+        return f"Process {self.pid} in {self.seconds:.3f} s{reset}"
+
+
+def diff(before: Snapshot, after: Snapshot) -> Diff:
+    """What happened between two snapshots of a process.
+
+    Returns:
+        A frame for each table that both have.
+
+        Summaries (tables with columns that add up): a row for each row in which something happened, with counts and sums of the
+        time between, AVG_* computed from them, and all else (names, what is in use) as it is now. MIN_*, MAX_*, LOW_*, HIGH_* and
+        quantiles cannot be known from a difference, and are left out. CHANGE says ``changed``; ``new`` for rows that were not
+        there before; ``gone`` for those that are there no more (what they counted meanwhile is not known: NULL); ``reset`` for
+        rows whose numbers have become smaller: emptied by TRUNCATE, or another object at the same address. Those numbers count
+        from then on. A row that was emptied and has passed its old numbers since looks like ``changed``.
+
+        Tables of events: the events that are in `after` and not in `before`.
+
+        All others: rows that are ``new``, ``gone`` or ``changed``; for a column that changed in any row there is a column
+        ``<name>_BEFORE``.
+
+    Raises:
+        InvalidValue: these are snapshots of two processes, or of two runs with the same process id; or `after` is the earlier.
+    """
+    one, two = before.process, after.process
+    if one.pid != two.pid:
+        raise InvalidValue(f"these are snapshots of two processes: {one.pid} and {two.pid}")
+    if one != two:
+        raise InvalidValue(f"process {one.pid} of the second snapshot is a later one with the same process id: it began anew")
+    if after.time < before.time:
+        raise InvalidValue(
+            f"the second snapshot is the earlier one: {before.time} and {after.time}; give them in the order of time"
+        )
+    tables = {
+        name: _table_diff(_core.facts(name), before[name], after[name])
+        for name in _core.tables()
+        if name in before and name in after
+    }
+    return Diff(tables, before.time, after.time, one.pid)
+
+
+def _table_diff(facts: _core.TableFacts, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    columns = [column for column in facts["columns"] if column["name"] in before and column["name"] in after]
+    names = [column["name"] for column in columns]
+    if {"EVENT_ID", "END_EVENT_ID", "THREAD_ID"} <= set(names):
+        old = _positions(before, after, ["THREAD_ID", "EVENT_ID"])[1]
+        return after[old < 0].reset_index(drop=True)
+    key = list(facts["key"])
+    if not key or not set(key) <= set(names):
+        # Without a declared key: the first column names the row, if it does; else the row is its own name.
+        key = names[:1] if not (before[names[0]].duplicated().any() or after[names[0]].duplicated().any()) else names
+    there, old = _positions(before, after, key)
+    gone = np.flatnonzero(~there)
+    if any(column["combine"] == "sum" for column in columns):
+        return _summary_diff(columns, key, before, after, old, gone)
+    return _plain_diff(columns, key, before, after, old, gone)
+
+
+def _positions(before: pd.DataFrame, after: pd.DataFrame, key: list[str]) -> tuple[_Places, _Places]:
+    """Whether each row of `before` is in `after`, and where each row of `after` is in `before` (-1: it is not)."""
+    both = pd.concat([_joinable(before[key]), _joinable(after[key])], ignore_index=True)
+    ids = both.groupby(key, dropna=False, sort=False).ngroup().to_numpy()
+    first, second = ids[: len(before)], ids[len(before) :]
+    place = np.full(len(both) + 1, -1, dtype=np.intp)
+    place[first] = np.arange(len(before))
+    return np.isin(first, second), place[second]
+
+
+def _joinable(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.astype({name: TEXT for name in frame.columns if isinstance(frame[name].dtype, pd.CategoricalDtype)})
+
+
+_NULLABLE = {"uint64": "UInt64", "int64": "Int64", "uint32": "UInt32", "int32": "Int32"}
+
+
+def _nullable(column: pd.Series[Any]) -> pd.Series[Any]:
+    name = _NULLABLE.get(column.dtype.name)
+    return column if name is None else column.astype(name)  # type: ignore[call-overload, no-any-return, unused-ignore]
+
+
+def _taken(column: pd.Series[Any], places: _Places) -> pd.Series[Any]:
+    """Values at places; NULL at -1."""
+    return pd.Series(_nullable(column).array.take(places, allow_fill=True))
+
+
+def _differs(one: pd.Series[Any], two: pd.Series[Any]) -> _Places:
+    """Where two columns are not the same; NULL is the same as NULL."""
+    if isinstance(one.dtype, pd.CategoricalDtype):
+        one, two = one.astype(TEXT), two.astype(TEXT)
+    one, two = _nullable(one).reset_index(drop=True), _nullable(two).reset_index(drop=True)
+    both_null = one.isna().to_numpy() & two.isna().to_numpy()
+    return (one != two).astype("boolean").to_numpy(dtype=bool, na_value=True) & ~both_null
+
+
+def _numbers(column: pd.Series[Any]) -> _Places:
+    """As plain integers, NULL as 0."""
+    name = str(column.dtype).lower()
+    return np.asarray(column.to_numpy(dtype=name, na_value=0) if column.dtype.name in _NULLABLE.values() else column.to_numpy())
+
+
+def _summary_diff(
+    columns: Sequence[_core.ColumnFacts],
+    key: Sequence[str],
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    old: _Places,
+    gone: _Places,
+) -> pd.DataFrame:
+    known = old >= 0
+    sums: dict[str, tuple[_Places, _Places]] = {}  # now and then
+    less = np.zeros(len(after), dtype=bool)
+    happened = np.zeros(len(after), dtype=bool)
+    for column in columns:
+        name, how = column["name"], column["combine"]
+        if how == "sum" or (how in ("least", "most") and column["unit"] == "picoseconds"):
+            now = _numbers(after[name])
+            then = np.zeros_like(now)
+            then[known] = _numbers(before[name])[old[known]]
+            if how == "sum":
+                sums[name] = now, then
+                happened |= now != then
+                less |= now < then
+            elif how == "most":
+                less |= now < then
+            else:
+                less |= (then != 0) & (now > then)  # 0: nothing was timed
+        elif how == "" and name not in key:
+            happened |= known & _differs(after[name], _taken(before[name], old))
+    less &= known
+    kept = np.flatnonzero(happened | less)
+    gone = gone[np.any([_numbers(before[name])[gone] != 0 for name in sums], axis=0)] if len(gone) else gone
+    is_gone = np.arange(len(kept) + len(gone)) >= len(kept)
+    difference = {
+        name: np.append(np.where(less, now, now - then)[kept], np.zeros(len(gone), now.dtype))
+        for name, (now, then) in sums.items()
+    }
+
+    codes = np.append(np.select([less, ~known], [3, 1], 0)[kept], np.full(len(gone), 2))
+    made: dict[str, Any] = {"CHANGE": pd.Categorical.from_codes(codes, dtype=category(_CHANGES))}
+    count = ""
+    for column in columns:
+        name, how = column["name"], column["combine"]
+        if how == "sum":
+            made[name] = pd.arrays.IntegerArray(difference[name], is_gone.copy())
+            if name.startswith("COUNT_"):
+                count = name
+        elif how == "mean":
+            total = "SUM_" + name.removeprefix("AVG_")
+            if total in difference and count:
+                n = difference[count]
+                mean = difference[total] // np.maximum(n, 1).astype(n.dtype)
+                made[name] = pd.arrays.IntegerArray(mean, is_gone.copy())
+        elif how == "":
+            made[name] = pd.concat([after[name].iloc[kept], before[name].iloc[gone]], ignore_index=True)
+    return pd.DataFrame(made)
+
+
+def _plain_diff(
+    columns: Sequence[_core.ColumnFacts],
+    key: Sequence[str],
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    old: _Places,
+    gone: _Places,
+) -> pd.DataFrame:
+    known = old >= 0
+    then = {column["name"]: _taken(before[column["name"]], old) for column in columns if column["name"] not in key}
+    differs = {name: known & _differs(after[name], values) for name, values in then.items()}
+    kept = np.flatnonzero(np.any([~known, *differs.values()], axis=0))
+    codes = np.append(np.where(known, 0, 1)[kept], np.full(len(gone), 2))
+    made: dict[str, Any] = {"CHANGE": pd.Categorical.from_codes(codes, dtype=category(_CHANGES))}
+    nothing = np.full(len(gone), -1)
+    for column in columns:
+        name = column["name"]
+        made[name] = pd.concat([after[name].iloc[kept], before[name].iloc[gone]], ignore_index=True)
+        if name in differs and differs[name].any():
+            made[f"{name}_BEFORE"] = _taken(before[name], np.append(old[kept], nothing))
+    return pd.DataFrame(made)

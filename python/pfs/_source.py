@@ -1,0 +1,51 @@
+"""Where tables are read and changed: in this process, or in an attached segment (pfs.attach)."""
+
+from __future__ import annotations
+
+from pfs import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Protocol
+
+    Conditions = Sequence[tuple[str, str, bool]]
+    Assignments = Sequence[tuple[str, str | None]]
+
+    class Source(Protocol):
+        """What setup tables, mappings and frames stand on. Arguments and results are those of pfs._core."""
+
+        def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]: ...
+        def rows(self, table: str, columns: Sequence[str] | None) -> list[tuple[Any, ...]]: ...
+        def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int: ...
+        def insert(self, table: str, values: Assignments) -> None: ...
+        def delete(self, table: str, conditions: Conditions) -> int: ...
+        def truncate(self, table: str) -> None: ...
+
+
+__all__ = ["OWN", "OwnProcess"]
+
+
+class OwnProcess:
+    """This process."""
+
+    def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]:
+        return _core.read(table, columns, None)
+
+    def rows(self, table: str, columns: Sequence[str] | None) -> list[tuple[Any, ...]]:
+        return _core.rows(table, columns, None)
+
+    def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int:
+        return _core.update(table, conditions, assignments)
+
+    def insert(self, table: str, values: Assignments) -> None:
+        _core.insert(table, values)
+
+    def delete(self, table: str, conditions: Conditions) -> int:
+        return _core.delete(table, conditions)
+
+    def truncate(self, table: str) -> None:
+        _core.truncate(table)
+
+
+OWN = OwnProcess()
