@@ -139,7 +139,9 @@ def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build,
         assert output == outputs[0]
 
 
-@pytest.mark.parametrize("name", ["counts_class", "memory_class", "raii", "raii_threads", "socket_class", "statement_class", "table_class"])
+@pytest.mark.parametrize(
+    "name", ["counts_class", "memory_class", "raii", "raii_threads", "socket_class", "statement_class", "table_class"]
+)
 def test_classes_behave_as_those_of_the_standard_library(name: str, build: Build, tmp_path: Path) -> None:
     for disabled in (False, True):
         assert run(build(name, disabled), str(tmp_path), cwd=tmp_path) == f"{name}: ok\n"
@@ -174,7 +176,7 @@ def test_errors_and_status_variables_of_classes_are_counted(build: Build, tmp_pa
 
 @pytest.mark.parametrize("options", ["", "performance_schema=OFF"])
 def test_tasks_of_fiber_h(options: str, build: Build, tmp_path: Path) -> None:
-    """D: what begins in a task is nested in what its parent was taken in, also after that has ended, and never in another task's."""
+    """D: nested in what the parent was taken in, also after that has ended; never in another task's."""
     said = run(build("fibers"), cwd=tmp_path, env={"PFS_KEEP": "1", "PFS_OPTIONS": options}).splitlines()
     nothing = ["another thread's task: 0", "errno 123", "turns 0", "task of a thread that has ended: 0"]
     if options:
