@@ -63,10 +63,6 @@ PFS_ALWAYS_INLINE void* Begin(void* memory, size_t pad, pfs_key_t key, size_t si
   head.units = static_cast<uint32_t>(pad / kUnit);
   head.mark = kMark ^ reinterpret_cast<uintptr_t>(block);
   key &= ~perfschema::kControlledKey;
-  if (key == 0) {
-    head.key = 0;
-    return block;
-  }
   if (__builtin_expect(!perfschema::AllocateUsual(&key, size, &head.owner), 0)) return BeginSlowly(block, key, size);
   head.key = key;
   return block;

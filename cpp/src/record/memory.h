@@ -37,8 +37,8 @@ struct MemoryChange {
   uint64_t allocs = 0, alloc_bytes = 0, frees = 0, free_bytes = 0;
 };
 
-// An allocation or a free like nearly all: its cell is of the interval, and what is in use stays inside the cell's room. False: it is not, and nothing
-// was done. Readers need no section around one pair: LoadNumbers sees whether the other one belongs to it. REQUIRES: EnterProbe.
+// An allocation or a free like nearly all: its cell is of the interval, and what is in use stays inside the cell's room. False: it is not,
+// and nothing was done. Readers need no section around one pair: LoadNumbers sees whether the other one belongs to it. REQUIRES: EnterProbe.
 template <bool kIsAlloc>
 PFS_ALWAYS_INLINE bool CountUsualBlock(ShmCell& cell, uint64_t size) {
   constexpr uint32_t kMine = kIsAlloc ? kAllocWord : kFreeWord, kOther = kIsAlloc ? kFreeWord : kAllocWord;
@@ -111,13 +111,20 @@ PFS_ALWAYS_INLINE void TakeFromSession(ThreadState& thread, uint64_t size, bool 
 [[gnu::noinline]] uint32_t AllocateSlowly(uint32_t key, uint64_t size, uint64_t* owner);
 [[gnu::noinline]] void FreeSlowly(uint32_t key, uint64_t size, uint64_t owner);
 
-// What is done without a call. False: nothing was, and the slow one is to be called. Whoever has no call after these keeps no registers for one.
+// What is done without a call: nearly all, and what is not counted (*key = 0). False: nothing was done, and the slow one is to be called.
+// Whoever has no call after these keeps no registers for one.
 PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, *key);
   const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
   constexpr uint32_t kUsual = kFlagEnabled | kFlagThread;
+  if (__builtin_expect((flags & kUsual) != kUsual, 0)) {
+    if ((flags & kFlagEnabled) != 0) return false;
+    *key = 0;
+    *owner = 0;
+    return true;
+  }
   ThreadState* const thread = t_locals.state;
-  if (__builtin_expect((flags & kUsual) != kUsual || thread == nullptr, 0)) return false;
+  if (__builtin_expect(thread == nullptr, 0)) return false;
   const uint64_t outer = thread->nesting;
   if (__builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 || (outer & ThreadState::kInside) != 0 ||
                            class_index + ColumnsOf(Kind::kMemory) > thread->cell_count, 0)) {
