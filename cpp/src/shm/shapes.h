@@ -138,13 +138,14 @@ inline bool LoadNumbers(const Shape& shape, const ShmCell& cell, Numbers* number
   if (shape.has_pairs) {  // the second was what it is while the first did not change
     load_pair(0);
     load_pair(2);
+    if (LoadPair(words).count != (*numbers)[0]) return false;
     first = 4;
   }
   for (uint32_t i = first; i < WordsOf(shape.columns); ++i) {
     if (shape.rules[i] == Rule::kStat) PutStatIn(numbers, i, LoadStat(reinterpret_cast<const ShmStat&>(words[i])));
     if (shape.rules[i] > Rule::kInStat) (*numbers)[i] = words[i].load(kAcquire);
   }
-  return !shape.has_pairs || LoadPair(words).count == (*numbers)[0];
+  return true;
 }
 inline void MergeNumbers(const Shape& shape, const Numbers& more, Numbers* sum) {
   for (uint32_t i = 0; i < WordsOf(shape.columns); ++i) {
