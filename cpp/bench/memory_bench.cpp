@@ -40,7 +40,7 @@ void RegisterMemoryBenchmarks() {
     benchmark::RegisterBenchmark((family + "/bare").c_str(), Bare, size)->Iterations(kLockIterations)->UseRealTime();
     benchmark::RegisterBenchmark((family + "/key_0").c_str(), Counted, size, pfs_key_t{0})->Iterations(kLockIterations)->UseRealTime();
     benchmark::RegisterBenchmark((family + "/counted").c_str(), Counted, size, Key())->Iterations(kLockIterations)->UseRealTime();
-    benchmark::RegisterBenchmark((family + "/counted_2T").c_str(), Counted, size, Key())->Iterations(kLockIterations)->UseRealTime()->Threads(2);
+    benchmark::RegisterBenchmark((family + "/counted/2T").c_str(), Counted, size, Key())->Iterations(kLockIterations)->UseRealTime()->Threads(2);
   }
 }
 

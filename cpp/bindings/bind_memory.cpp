@@ -2,6 +2,11 @@
 #include "bindings.h"
 #include "perfschema/pfs.h"
 
+#include <pybind11/numpy.h>
+
+#include <cstdio>
+#include <memory>
+
 namespace perfschema::bindings {
 namespace {
 
@@ -42,11 +47,57 @@ class MemoryBlock {
   bool is_free_ = false;
 };
 
+// ---- The arrays of numpy
+
+// What numpy asks for in a capsule "mem_handler" (its C API of 1.22). An array keeps the capsule, so that it is freed by whom it was made.
+struct NumpyHandler {
+  char name[127];
+  uint8_t version;
+  struct {
+    void* context;
+    void* (*malloc)(void* context, size_t size);
+    void* (*calloc)(void* context, size_t count, size_t size);
+    void* (*realloc)(void* context, void* block, size_t size);
+    void (*free)(void* context, void* block, size_t size);
+  } allocator;
+};
+
+pfs_key_t KeyIn(void* context) { return static_cast<pfs_key_t>(reinterpret_cast<uintptr_t>(context)); }
+
+py::capsule MakeNumpyHandler(uint32_t key) {
+  auto handler = std::make_unique<NumpyHandler>();
+  std::snprintf(handler->name, sizeof handler->name, "pfs");
+  handler->version = 1;
+  handler->allocator = {reinterpret_cast<void*>(static_cast<uintptr_t>(key)),
+                        [](void* context, size_t size) { return pfs_malloc(KeyIn(context), size); },
+                        [](void* context, size_t count, size_t size) { return pfs_calloc(KeyIn(context), count, size); },
+                        [](void* context, void* block, size_t size) { return pfs_realloc(KeyIn(context), block, size == 0 ? 1 : size); },
+                        [](void*, void* block, size_t) { pfs_free(block); }};
+  auto capsule = py::capsule(handler.get(), "mem_handler", [](PyObject* object) {
+    delete static_cast<NumpyHandler*>(PyCapsule_GetPointer(object, "mem_handler"));
+  });
+  static_cast<void>(handler.release());
+  return capsule;
+}
+
+// For the arrays that are made from now on in this context (contextvars). Returns the handler of before.
+py::object SetNumpyHandler(const py::object& handler) {
+  constexpr int kSetHandler = 304;  // PyDataMem_SetHandler; numpy keeps these places
+  const auto capsule = py::detail::import_numpy_core_submodule("multiarray").attr("_ARRAY_API").cast<py::capsule>();
+  void** const functions = capsule.get_pointer<void*>();
+  const auto set = reinterpret_cast<PyObject* (*)(PyObject*)>(functions[kSetHandler]);
+  PyObject* const before = set(handler.ptr());
+  if (before == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(before);
+}
+
 }  // namespace
 
 void BindMemory(py::module_& m) {
   m.def("memory_key", [](const std::string& name) { return RegisterName(NameFamily::kMemory, name); }, py::arg("name"));
   m.def("memory_instrument", [](const std::string& name) { return FullName(NameFamily::kMemory, name); }, py::arg("name"));
+  m.def("numpy_handler", MakeNumpyHandler, py::arg("key"));
+  m.def("set_numpy_handler", SetNumpyHandler, py::arg("handler"));
   py::class_<MemoryBlock>(m, "MemoryBlock", py::is_final())
       .def(py::init<uint32_t, size_t>(), py::arg("key"), py::arg("size"))
       .def_property_readonly("size", &MemoryBlock::size)

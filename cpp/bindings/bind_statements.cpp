@@ -1,7 +1,11 @@
 // bindings/bind_statements.cpp: pfs.statement.
 #include "runs.h"  // Python.h comes first
 
+#include <cstddef>
+#include <cstring>
+#include <iterator>
 #include <string>
+#include <utility>
 
 namespace perfschema::bindings {
 
@@ -41,13 +45,30 @@ struct StatementRun {
 StatementRun* AsRun(PyObject* object) { return reinterpret_cast<StatementRun*>(object); }
 PyObject* AsObject(StatementRun* run) { return reinterpret_cast<PyObject*>(run); }
 
-const KnownName* FindStatementName(PyObject* name) {
+const KnownName* LookUpStatementName(PyObject* name) {
   Py_ssize_t bytes = 0;
   const char* const text = PyUnicode_AsUTF8AndSize(name, &bytes);
   if (text == nullptr) return nullptr;
   const std::string_view view(text, static_cast<size_t>(bytes));
   const bool is_abstract = view.starts_with("abstract/") || view.starts_with("statement/abstract/");
   return FindName(NameFamily::kStatement, name, is_abstract ? PFS_MUTABLE : 0);
+}
+
+// Names are literals mostly: the same object each time. A few are remembered by it, and held.
+const KnownName* FindStatementName(PyObject* name) {
+  struct Remembered {
+    PyObject* name;
+    const KnownName* known;
+  };
+  static Remembered remembered[64];
+  Remembered& place = remembered[(reinterpret_cast<uintptr_t>(name) >> 4) % std::size(remembered)];
+  if (place.name == name) return place.known;
+  const KnownName* const known = LookUpStatementName(name);
+  if (known != nullptr && PyUnicode_CheckExact(name)) {
+    Py_XSETREF(place.name, Py_NewRef(name));
+    place.known = known;
+  }
+  return known;
 }
 
 // ---- A run -----------------------------------------------------------------------------------------------------------------------------
@@ -74,16 +95,35 @@ bool SetSchema(StatementRun* run, PyObject* value) {
   return SetTextOf(run, value, "schema", &run->schema, [run](const char* text, size_t) { pfs_statement_set_schema(&run->statement, text); });
 }
 
+// The last run that went: it is too large for the interpreter's own pools, and the next one comes soon.
+StatementRun* spare_run;
+
+// Zero but for `statement`.
+StatementRun* MakeRun() {
+  if (spare_run == nullptr) return AsRun(run_type->tp_alloc(run_type, 0));
+  StatementRun* const run = std::exchange(spare_run, nullptr);
+  std::memset(reinterpret_cast<char*>(run) + sizeof(PyObject), 0, offsetof(StatementRun, statement) - sizeof(PyObject));
+  PyObject_Init(AsObject(run), run_type);
+  return run;
+}
+void FreeRun(StatementRun* run) {
+  if (spare_run == nullptr) {
+    spare_run = run;
+  } else {
+    run_type->tp_free(AsObject(run));
+  }
+  Py_DECREF(run_type);
+}
+
 StatementRun* BeginStatement(const KnownName* name, PyObject* text, PyObject* schema) {
-  PyObject* const object = run_type->tp_alloc(run_type, 0);
-  if (object == nullptr) return nullptr;
-  StatementRun* const run = AsRun(object);
+  StatementRun* const run = MakeRun();
+  if (run == nullptr) return nullptr;
   run->name = name;
   BeginRun(&run->head, [run](CallSite site) {
     run->is_looked_at = pfs_statement_begin_at(&run->statement, run->name->key, nullptr, site.file, site.line) != 0;
   });
   if ((schema == nullptr || SetSchema(run, schema)) && (text == nullptr || SetText(run, text))) return run;
-  Py_DECREF(object);
+  Py_DECREF(AsObject(run));
   return nullptr;
 }
 
@@ -122,7 +162,6 @@ void SetException(StatementRun* run, PyObject* error) {
 
 void RunDealloc(PyObject* object) {
   StatementRun* const run = AsRun(object);
-  PyTypeObject* const type = Py_TYPE(object);
   if (run->head.is_open) {  // nobody ended it: it ends with the one around it, or with its task
     run->head.is_open = false;
     if (run->is_looked_at && t_turn.turn != nullptr && run->head.task != nullptr && run->head.task->turn == t_turn.turn->number) {
@@ -137,8 +176,7 @@ void RunDealloc(PyObject* object) {
   PyMem_RawFree(run->aside);
   Py_XDECREF(run->text);
   Py_XDECREF(run->schema);
-  type->tp_free(object);
-  Py_DECREF(type);
+  FreeRun(run);
 }
 
 PyObject* RunEnd(PyObject* object, PyObject* const* args, Py_ssize_t count) {
@@ -256,28 +294,7 @@ PyObject* RunRepr(PyObject* object) { return PyUnicode_FromFormat("<pfs.statemen
 
 // ---- What begins -------------------------------------------------------------------------------------------------------------------------
 
-// The call that everybody makes: a name, and text and schema by name. False: something else.
-bool TakeUsualArguments(PyObject* args, PyObject* keywords, PyObject** name, PyObject** text, PyObject** schema) {
-  static PyObject* const text_name = PyUnicode_InternFromString("text");
-  static PyObject* const schema_name = PyUnicode_InternFromString("schema");
-  if (PyTuple_GET_SIZE(args) != 1 || !PyUnicode_Check(PyTuple_GET_ITEM(args, 0))) return false;
-  PyObject* const given_text = keywords == nullptr ? nullptr : PyDict_GetItem(keywords, text_name);
-  PyObject* const given_schema = keywords == nullptr ? nullptr : PyDict_GetItem(keywords, schema_name);
-  const Py_ssize_t known = (given_text != nullptr ? 1 : 0) + (given_schema != nullptr ? 1 : 0);
-  if (keywords != nullptr && PyDict_GET_SIZE(keywords) != known) return false;
-  *name = PyTuple_GET_ITEM(args, 0);
-  if (given_text != nullptr) *text = given_text;
-  if (given_schema != nullptr) *schema = given_schema;
-  return true;
-}
-
-PyObject* StatementNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-  static const char* names[] = {"name", "text", "schema", nullptr};
-  PyObject *name, *text = Py_None, *schema = Py_None;
-  if (!TakeUsualArguments(args, keywords, &name, &text, &schema) &&
-      !PyArg_ParseTupleAndKeywords(args, keywords, "U|OO:statement", const_cast<char**>(names), &name, &text, &schema)) {
-    return nullptr;
-  }
+PyObject* MakeStatement(PyTypeObject* type, PyObject* name, PyObject* text, PyObject* schema) {
   const auto is_text = [](PyObject* value) { return value == Py_None || PyUnicode_Check(value) || PyBytes_Check(value); };
   if (!is_text(text) || !is_text(schema)) {
     PyErr_SetString(PyExc_TypeError, "text and schema must be str, bytes or None");
@@ -291,6 +308,36 @@ PyObject* StatementNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   self->text = text == Py_None ? nullptr : Py_NewRef(text);
   self->schema = schema == Py_None ? nullptr : Py_NewRef(schema);
   return object;
+}
+
+PyObject* StatementNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"name", "text", "schema", nullptr};
+  PyObject *name, *text = Py_None, *schema = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|OO:statement", const_cast<char**>(names), &name, &text, &schema)) return nullptr;
+  return MakeStatement(type, name, text, schema);
+}
+
+// The call that everybody makes: a name, and text and schema by name. No tuple and no dictionary are made for it.
+PyObject* StatementVectorcall(PyObject* type, PyObject* const* args, size_t flags, PyObject* names) {
+  static PyObject* const text_name = PyUnicode_InternFromString("text");
+  static PyObject* const schema_name = PyUnicode_InternFromString("schema");
+  const Py_ssize_t count = PyVectorcall_NARGS(flags), named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  bool is_usual = count == 1 && PyUnicode_Check(args[0]);
+  PyObject *text = Py_None, *schema = Py_None;
+  for (Py_ssize_t i = 0; i < named && is_usual; ++i) {  // names in a call are interned, and none is there twice
+    PyObject* const name = PyTuple_GET_ITEM(names, i);
+    is_usual = name == text_name || name == schema_name;
+    (name == text_name ? text : schema) = args[count + i];
+  }
+  if (is_usual) return MakeStatement(reinterpret_cast<PyTypeObject*>(type), args[0], text, schema);
+  const auto tuple = py::reinterpret_steal<py::object>(PyTuple_New(count));
+  const auto keywords = py::reinterpret_steal<py::object>(PyDict_New());
+  if (!tuple || !keywords) return nullptr;
+  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple.ptr(), i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    if (PyDict_SetItem(keywords.ptr(), PyTuple_GET_ITEM(names, i), args[count + i]) != 0) return nullptr;
+  }
+  return StatementNew(reinterpret_cast<PyTypeObject*>(type), tuple.ptr(), keywords.ptr());
 }
 
 void StatementDealloc(PyObject* object) {
@@ -422,6 +469,7 @@ void BindStatements(py::module_& m) {
                                                    {Py_tp_getset, properties},
                                                    {Py_tp_doc, const_cast<char*>(doc)}});
   if (statement_type == nullptr) throw py::error_already_set();
+  statement_type->tp_vectorcall = StatementVectorcall;
   m.attr("statement") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(statement_type));
   m.attr("RunningStatement") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(run_type));
 }

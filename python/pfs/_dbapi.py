@@ -134,61 +134,20 @@ class Proxy:
         return hash(self._plain)
 
 
-class Cursor(Proxy):
-    """A cursor of a watched connection."""
+class Rows(Proxy):
+    """A cursor whose rows are counted for the statement that it has executed. The statement ends with the last of them."""
 
-    __slots__ = ("_connection", "_rows", "_run", "_session")
-    _connection: Connection
-    _session: _Session
+    __slots__ = ("_counts_changes", "_rows", "_run")
     _run: RunningStatement | None
     _rows: int
+    _counts_changes: bool
 
-    def __init__(self, plain: Any, connection: Connection) -> None:
+    def __init__(self, plain: Any, run: RunningStatement | None, counts_changes: bool) -> None:
+        """counts_changes: after the last row, rowcount is the number of rows that the statement has changed."""
         _set_plain(self, plain)
-        _set_connection(self, connection)
-        _set_session(self, connection._session)
-        _set_run(self, None)
-
-    @property
-    def connection(self) -> Any:
-        return self._connection
-
-    def _start(self, sql: Any) -> tuple[RunningStatement, str]:
-        if self._run is not None:
-            self._finish()
-        session = self._session
-        if type(sql) is str:
-            made, keyword = session.statements.get(sql) or session.look_up(sql)
-            return made.begin(sql), keyword
-        # What a driver has for a composed statement, or nonsense that it will refuse.
-        made, keyword = session.look_up(str(sql) if isinstance(sql, (str, bytes)) or hasattr(sql, "as_string") else "")
-        return made.begin(str(sql) if isinstance(sql, (str, bytes)) else None), keyword
-
-    def _execution(self, method: Any, sql: Any, args: Any, kwargs: Any, has_rows: bool = True) -> Any:
-        run, keyword = self._start(sql)
-        session = self._session
-        try:
-            result = method(sql, *args, **kwargs)
-        except BaseException as error:
-            session.look(keyword, failed=True)
-            run.end(error)
-            raise
-        plain = self._plain
-        if session.tells:
-            if session.plain.in_transaction is (session.active is None) or keyword in ("savepoint", "release", "rollback"):
-                session.look(keyword)
-        else:
-            session.look(keyword)
-        if has_rows and plain.description is not None:
-            _set_run(self, run)
-            _set_rows(self, 0)
-            run.suspend()
-        else:
-            count = plain.rowcount
-            if count > 0:
-                run.rows_affected = count
-            run.end()
-        return self if result is plain else result
+        _set_rows(self, 0)
+        _set_run(self, run)
+        _set_counts_changes(self, counts_changes)
 
     def _finish(self) -> None:
         run = self._run
@@ -197,8 +156,8 @@ class Cursor(Proxy):
         _set_run(self, None)
         if self._rows:
             run.rows_sent = self._rows
-        if self._session.tells:
-            count = self._plain.rowcount  # INSERT ... RETURNING; of drivers that count rows of SELECT here it says nothing
+        if self._counts_changes:
+            count = self._plain.rowcount  # INSERT ... RETURNING
             if count > 0:
                 run.rows_affected = count
         run.end()
@@ -210,19 +169,6 @@ class Cursor(Proxy):
             if self._rows:
                 run.rows_sent = self._rows
             run.end(error)
-
-    def execute(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._execution(self._plain.execute, sql, args, kwargs)
-
-    def executemany(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._execution(self._plain.executemany, sql, args, kwargs)
-
-    def executescript(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._execution(self._plain.executescript, sql, args, kwargs, has_rows=False)
-
-    def callproc(self, name: Any, *args: Any, **kwargs: Any) -> Any:
-        method = self._plain.callproc
-        return self._execution(lambda _, *a, **k: method(name, *a, **k), f"CALL {name}", args, kwargs)
 
     def fetchone(self) -> Any:
         try:
@@ -295,6 +241,74 @@ class Cursor(Proxy):
                 self._finish()
         except Exception:  # the connection may be closed
             pass
+
+
+class Cursor(Rows):
+    """A cursor of a watched connection."""
+
+    __slots__ = ("_connection", "_session")
+    _connection: Connection
+    _session: _Session
+
+    def __init__(self, plain: Any, connection: Connection) -> None:
+        # Drivers that do not tell of transactions may count the rows of a SELECT in rowcount.
+        super().__init__(plain, None, connection._session.tells)
+        _set_connection(self, connection)
+        _set_session(self, connection._session)
+
+    @property
+    def connection(self) -> Any:
+        return self._connection
+
+    def _start(self, sql: Any) -> tuple[RunningStatement, str]:
+        if self._run is not None:
+            self._finish()
+        session = self._session
+        if type(sql) is str:
+            made, keyword = session.statements.get(sql) or session.look_up(sql)
+            return made.begin(sql), keyword
+        # What a driver has for a composed statement, or nonsense that it will refuse.
+        made, keyword = session.look_up(str(sql) if isinstance(sql, (str, bytes)) or hasattr(sql, "as_string") else "")
+        return made.begin(str(sql) if isinstance(sql, (str, bytes)) else None), keyword
+
+    def _execution(self, method: Any, sql: Any, args: Any, kwargs: Any, has_rows: bool = True) -> Any:
+        run, keyword = self._start(sql)
+        session = self._session
+        try:
+            result = method(sql, *args, **kwargs)
+        except BaseException as error:
+            session.look(keyword, failed=True)
+            run.end(error)
+            raise
+        plain = self._plain
+        if session.tells:
+            if session.plain.in_transaction is (session.active is None) or keyword in ("savepoint", "release", "rollback"):
+                session.look(keyword)
+        else:
+            session.look(keyword)
+        if has_rows and plain.description is not None:
+            _set_run(self, run)
+            _set_rows(self, 0)
+            run.suspend()
+        else:
+            count = plain.rowcount
+            if count > 0:
+                run.rows_affected = count
+            run.end()
+        return self if result is plain else result
+
+    def execute(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._execution(self._plain.execute, sql, args, kwargs)
+
+    def executemany(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._execution(self._plain.executemany, sql, args, kwargs)
+
+    def executescript(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._execution(self._plain.executescript, sql, args, kwargs, has_rows=False)
+
+    def callproc(self, name: Any, *args: Any, **kwargs: Any) -> Any:
+        method = self._plain.callproc
+        return self._execution(lambda _, *a, **k: method(name, *a, **k), f"CALL {name}", args, kwargs)
 
 
 class Connection(Proxy):
@@ -382,8 +396,9 @@ class Module(Proxy):
 _set_plain = Proxy.__dict__["_plain"].__set__
 _set_connection = Cursor.__dict__["_connection"].__set__
 _set_session = Cursor.__dict__["_session"].__set__
-_set_run = Cursor.__dict__["_run"].__set__
-_set_rows = Cursor.__dict__["_rows"].__set__
+_set_run = Rows.__dict__["_run"].__set__
+_set_rows = Rows.__dict__["_rows"].__set__
+_set_counts_changes = Rows.__dict__["_counts_changes"].__set__
 _set_connection_session = Connection.__dict__["_session"].__set__
 _set_name = Module.__dict__["_name"].__set__
 _set_schema = Module.__dict__["_schema"].__set__

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from pfs import _core
 from pfs.errors import InvalidValue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
@@ -75,6 +78,9 @@ class memory:
         buffers.alloc(4096)                         # or by size only: as many frees of a size as allocations
         buffers.free(4096)
 
+        with pfs.memory("myapp/arrays").numpy():    # what numpy allocates for arrays that are made here
+            table = numpy.zeros((1000, 1000))
+
     Nothing is allocated here. The name is "component/name", or in full; an object of a name that is known goes on with its rows.
     May be used by many threads at once.
 
@@ -82,12 +88,13 @@ class memory:
         InvalidValue: the name breaks the rules of instrument names.
     """
 
-    __slots__ = ("_key", "_name", "_sizes")
+    __slots__ = ("_handler", "_key", "_name", "_sizes")
 
     def __init__(self, name: str) -> None:
         self._key = _core.memory_key(name)
         self._name = _core.memory_instrument(name)
         self._sizes: dict[int, list[MemoryBlock]] = {}
+        self._handler: object = None
 
     @property
     def name(self) -> str:
@@ -114,6 +121,23 @@ class memory:
         except (KeyError, IndexError):
             raise InvalidValue(f"{self._name} has no block of {size} bytes in use") from None
         block.free()
+
+    @contextmanager
+    def numpy(self) -> Iterator[None]:
+        """A block, or a decorator: the data of numpy arrays that are made inside count here, from their making until they are
+        freed, wherever that is. For this thread or asyncio task only, and the tasks that it starts; inner blocks win.
+
+        The data are allocated by ``pfs_malloc``, through numpy's own hook (``PyDataMem_SetHandler``). Numpy does not keep small
+        blocks of such arrays for the next one, nor ask for huge pages for large ones. Python's own objects have no such hook:
+        an allocator of the interpreter cannot be exchanged once there are blocks of the one before; see ``tracemalloc``.
+        """
+        if self._handler is None:
+            self._handler = _core.numpy_handler(self._key)
+        before = _core.set_numpy_handler(self._handler)
+        try:
+            yield
+        finally:
+            _core.set_numpy_handler(before)
 
     def __repr__(self) -> str:
         return f"pfs.memory({self._name!r})"

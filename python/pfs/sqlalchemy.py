@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import event
 
 from pfs._core import RunningStatement, RunningTransaction, statement, transaction
-from pfs._dbapi import first_keyword
+from pfs._dbapi import Rows, first_keyword
 from pfs.errors import StateError
 
 if TYPE_CHECKING:
@@ -49,15 +49,23 @@ class _Hooks:
 
     def before(self, connection: Connection, cursor: Any, sql: str, parameters: Any, context: Any, many: bool) -> None:
         name = self.name or f"sql/{first_keyword(sql)}"
+        if type(context.cursor) is Rows:  # the batch before this one, whose rows SQLAlchemy has fetched by itself
+            context.cursor._finish()
         made = self.made.get(name) or self.made.setdefault(name, statement(name, schema=self.schema))
         context._pfs_run = made.begin(sql)
 
     def after(self, connection: Connection, cursor: Any, sql: str, parameters: Any, context: Any, many: bool) -> None:
         run: RunningStatement | None = context.__dict__.pop("_pfs_run", None)
-        if run is not None:
-            if cursor.description is None and cursor.rowcount > 0:
-                run.rows_affected = cursor.rowcount
-            run.end()
+        if run is None:
+            return
+        if cursor.description is not None:
+            # The result takes its cursor from here.
+            context.cursor = Rows(cursor, run, context.isinsert or context.isupdate or context.isdelete)
+            run.suspend()
+            return
+        if cursor.rowcount > 0:
+            run.rows_affected = cursor.rowcount
+        run.end()
 
     def error(self, context: ExceptionContext) -> None:
         execution = context.execution_context
@@ -99,8 +107,10 @@ _hooks: dict[int, _Hooks] = {}
 
 def instrument(engine: Engine, *, name: str | None = None, schema: str | None = None) -> None:
     """Every statement of the engine is an event from now on, as with ``pfs.dbapi``: ``statement/sql/<first keyword>`` from the
-    call of the driver's cursor to its return (rows are fetched later, and not counted), with text, CURRENT_SCHEMA, ROWS_AFFECTED
-    and errors. Transactions of its connections are rows of ``events_transactions_*``.
+    call of the driver's cursor to its return or, if it has rows, to the last of them or the end of its result, with text,
+    CURRENT_SCHEMA, ROWS_SENT (rows that were fetched from the driver), ROWS_AFFECTED and errors. What begins while rows are
+    fetched is not nested in it. Rows that SQLAlchemy fetches by itself, of an INSERT ... RETURNING that it sends in batches, are
+    not counted as sent. Transactions of its connections are rows of ``events_transactions_*``.
 
     Args:
         engine: an Engine; of an AsyncEngine its ``sync_engine``.

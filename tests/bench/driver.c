@@ -19,10 +19,11 @@
 #define TEXT(x) TEXT_(x)
 #define PADDING __asm__ volatile(".rept " TEXT(PFS_BENCH_PADDING) "\n\tnop\n\t.endr")
 
-static pfs_key_t mutex_key, file_key, socket_key;
+static pfs_key_t mutex_key, file_key, socket_key, memory_key;
 static pfs_mutex_info_t mutexes[] = {{&mutex_key, "LOCK_driver", 0, "A mutex."}};
 static pfs_file_info_t files[] = {{&file_key, "driver", 0, "A file."}};
 static pfs_socket_info_t sockets[] = {{&socket_key, "driver", 0, "Sockets."}};
+static pfs_memory_info_t blocks[] = {{&memory_key, "driver", PFS_CONTROLLED, "Blocks."}};
 
 int main(int argc, char** argv) {
   static pthread_mutex_t bare = PTHREAD_MUTEX_INITIALIZER;
@@ -34,6 +35,7 @@ int main(int argc, char** argv) {
   pfs_register_mutex("bench", mutexes, 1);
   pfs_register_file("bench", files, 1);
   pfs_register_socket("bench", sockets, 1);
+  pfs_register_memory("bench", blocks, 1);
   pfs_mutex_init(mutex_key, &m, NULL);
   if (strcmp(what, "bare") == 0) {
     for (long i = 0; i < n; ++i) {
@@ -72,6 +74,11 @@ int main(int argc, char** argv) {
     for (long i = 0; i < n; ++i) {
       PADDING;
       if (pfs_send(fds[0], buffer, 64, 0) != 64 || pfs_recv(fds[1], buffer, 64, 0) != 64) return 3;
+    }
+  } else if (strcmp(what, "block") == 0) {
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      pfs_free(pfs_malloc(memory_key, 64));
     }
   } else if (strcmp(what, "memory") == 0) {
     struct stat segment;

@@ -55,6 +55,9 @@ CASES = {
     "socket/disabled": Case("socket", "performance_schema_instrument='wait/%=OFF'"),
     "socket/counted": Case("socket", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
     "socket/all": Case("socket"),
+    # pfs_malloc and pfs_free of 64 bytes, controlled.
+    "block/disabled": Case("block", "performance_schema_instrument='memory/%=OFF'"),
+    "block/counted": Case("block"),
 }
 
 

@@ -137,6 +137,7 @@ def limits(result: Result) -> list[Limit]:
         # Must hold 6 of issue 4.
         times("change of stage, everything on", "stage/all", "nested/floor", 1.3, "x floor"),
         more("statement with a text of 200 bytes, digest and histogram", "statement/all", "nested/floor", 1000),
+        more("pfs_malloc and pfs_free of 64 bytes, controlled", "memory_64/counted", "memory_64/bare", 10),
     ]
 
 

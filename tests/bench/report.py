@@ -58,12 +58,14 @@ TITLES = {
     "stage": "`pfs_stage_begin`: from one stage to the next",
     "statement": "`pfs_statement_begin`, `_set_text` with 200 bytes, `_end`",
     "transaction": "`pfs_transaction_begin` and `_end`",
+    "memory_64": "`pfs_malloc` of 64 bytes and `pfs_free`; no timer is involved, so the floor says nothing",
+    "memory_4096": "The same of 4,096 bytes, which are more than malloc keeps at hand",
     "idle": "`pfs_idle_begin` and `_end` around a `poll` of nothing",
     "socket": "`pfs_send` and `pfs_recv` of 64 bytes over a socket pair",
     "pread": "`pfs_pread` of 120 bytes from the page cache, each thread its file",
 }
 VARIANTS = {
-    "bare": "plain call", "floor": "floor: two `rdtsc` around it", "disabled": "disabled", "disabled_later": "disabled after it was recorded", "counted": "counted, not timed: by_instance, by_thread",
+    "bare": "plain call", "floor": "floor: two `rdtsc` around it", "key_0": "key 0: not counted", "disabled": "disabled", "disabled_later": "disabled after it was recorded", "counted": "counted, not timed: by_instance, by_thread",
     "timed": "+ timed", "current": "+ events_waits_current", "history": "+ events_waits_history", "all": "+ events_waits_history_long: everything on",
 }  # fmt: skip
 

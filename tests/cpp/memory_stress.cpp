@@ -5,6 +5,7 @@
 // most that was in use at one time, as the threads themselves add it up: into a ledger after each allocation, and out of it before each free.
 // That this can fail is shown by the_ledger_tells: the sum that a reader would get from the last numbers alone.
 #include <array>
+#include <chrono>
 #include <deque>
 
 #include "live.h"
@@ -196,6 +197,39 @@ TEST(Memory, no_TRUNCATE_loses_what_is_in_use_K2_F4_F7) {
   EXPECT_EQ(total.high, 0);
   EXPECT_EQ(SumWhere(kGlobal, "EVENT_NAME", blocks.name, "COUNT_ALLOC"), 0u);
   EXPECT_EQ(Look(kTables[1], blocks.name).current, Look(kTables[3], blocks.name).current);
+}
+
+// One thread has a block or none, of always the same size: a row that has the allocations of one time with the frees of another, or blocks of one with
+// bytes of another, shows something else.
+TEST(Memory, blocks_and_bytes_of_a_row_are_of_one_time_K1) {
+  const Blocks blocks("pairs");
+  constexpr uint64_t kSize = 100;
+  std::atomic<bool> is_over{false};
+  std::thread writer([&] {
+    while (!is_over.load(std::memory_order_relaxed)) pfs_free(pfs_malloc(blocks.key, kSize));
+  });
+  uint64_t looks = 0, with_one = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  while (std::chrono::steady_clock::now() < end) {
+    const Frame frame(kGlobal, {"EVENT_NAME", "COUNT_ALLOC", "COUNT_FREE", "SUM_NUMBER_OF_BYTES_ALLOC", "SUM_NUMBER_OF_BYTES_FREE", "CURRENT_COUNT_USED",
+                                "CURRENT_NUMBER_OF_BYTES_USED"});
+    ASSERT_EQ(frame.skipped(), 0u);
+    for (size_t i = 0; i < frame.rows(); ++i) {
+      if (frame.text(i, 0) != blocks.name) continue;
+      const uint64_t allocs = frame.number(i, 1), frees = frame.number(i, 2);
+      ASSERT_TRUE(allocs == frees || allocs == frees + 1) << allocs << " " << frees;
+      ASSERT_EQ(frame.number(i, 3), allocs * kSize);
+      ASSERT_EQ(frame.number(i, 4), frees * kSize);
+      ASSERT_EQ(frame.number(i, 5), allocs - frees);
+      ASSERT_EQ(frame.number(i, 6), (allocs - frees) * kSize);
+      ++looks;
+      with_one += allocs - frees;
+    }
+  }
+  is_over = true;
+  writer.join();
+  std::printf("looks: %lu, with a block in use: %lu\n", looks, with_one);
+  EXPECT_GT(looks, 0u);
 }
 
 TEST(Memory, the_ledger_tells) {

@@ -189,3 +189,48 @@ def test_sqlalchemy_engine() -> None:
     assert transactions["NUMBER_OF_SAVEPOINTS"].tolist()[0] == 1
     assert not pd.isna(transactions["TIMER_WAIT"]).any()
     engine.dispose()
+
+
+def test_rows_that_sqlalchemy_sends_are_counted() -> None:
+    """Issue 4, Deliver: "statements, digests, transactions and rows"; a result that was read to its end, a part of one, none of
+    one, and one that fails halfway. The statement ends with its last row, and holds nobody meanwhile."""
+    pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
+    import sqlalchemy as sa
+
+    import pfs.sqlalchemy
+
+    engine = sa.create_engine("sqlite://")
+    pfs.sqlalchemy.instrument(engine, schema="rows")
+    table = sa.Table("t", sa.MetaData(), sa.Column("a", sa.Integer, primary_key=True), sa.Column("b", sa.Integer))
+    with engine.begin() as connection:
+        table.create(connection)
+        connection.execute(table.insert(), [{"a": i, "b": i} for i in range(10)])
+        select = sa.select(table.c.a).order_by(table.c.a)
+        assert len(connection.execute(select).all()) == 10
+        assert connection.execute(select.where(table.c.a < 7)).fetchmany(3) == [(0,), (1,), (2,)]
+        first, second = connection.execute(select.where(table.c.a < 6)), connection.execute(select.where(table.c.a < 5))
+        assert [next(first), next(second), next(first)] == [(0,), (0,), (1,)]
+        first.close()
+        second.close()
+        connection.execute(select.where(table.c.a < 4)).close()
+        returned = connection.execute(table.update().where(table.c.a < 3).values(b=7).returning(table.c.a)).all()
+        assert len(returned) == 3
+        failing = connection.execute(sa.text("SELECT abs(-9223372036854775807 - (a = 3)) FROM t"))
+        assert failing.fetchmany(2) == [(9223372036854775807,)] * 2
+        with pytest.raises(sa.exc.OperationalError):
+            failing.fetchone()
+        batched = table.insert().returning(table.c.a, sort_by_parameter_order=True)
+        assert len(connection.execute(batched, [{"a": i, "b": i} for i in range(100, 2500)]).all()) == 2400
+    pfs.sqlalchemy.uninstrument(engine)
+    engine.dispose()
+    frame = pfs.table("events_statements_history_long")
+    frame = frame[(frame["CURRENT_SCHEMA"] == "rows")].sort_values("EVENT_ID")
+    assert frame["END_EVENT_ID"].notna().all()
+    assert (frame["NESTING_EVENT_TYPE"] == "TRANSACTION").all()
+    selects = frame[frame["EVENT_NAME"] == "statement/sql/select"]
+    assert selects["ROWS_SENT"].tolist() == [10, 3, 2, 1, 0, 2]
+    assert selects["ERRORS"].tolist() == [0, 0, 0, 0, 0, 1]
+    update = frame[frame["EVENT_NAME"] == "statement/sql/update"].iloc[0]
+    assert (update["ROWS_SENT"], update["ROWS_AFFECTED"]) == (3, 3)
+    inserts = frame[frame["EVENT_NAME"] == "statement/sql/insert"]
+    assert inserts["ROWS_AFFECTED"].sum() == 2410

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import threading
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pfs
@@ -722,3 +724,39 @@ def test_I16_the_peak_of_a_statement_includes_that_of_a_nested_one() -> None:
     }
     assert summary == most
     blocks.free(kept)
+
+
+def test_arrays_of_numpy_count_where_they_were_made() -> None:
+    """Issue 4, Deliver: "numpy's own allocations optional through their public hooks": inside the block, of this context,
+    until they are freed, also by another thread; realloc; blocks inside blocks; nothing of other threads."""
+    outer, inner = pfs.memory("numpy/outer"), pfs.memory("numpy/inner")
+
+    def shown(which: pfs.memory) -> tuple[int, int, int]:
+        frame = pfs.table("memory_summary_global_by_event_name").set_index("EVENT_NAME")
+        row = frame.loc[which.name]
+        return int(row["COUNT_ALLOC"]), int(row["CURRENT_COUNT_USED"]), int(row["CURRENT_NUMBER_OF_BYTES_USED"])
+
+    def elsewhere() -> None:
+        kept.append(np.ones(3000))
+
+    kept: list[Any] = [np.ones(1000)]
+    with outer.numpy():
+        kept.append(np.ones(1000))
+        with inner.numpy():
+            kept.append(np.zeros(2000, dtype="u1"))
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        kept.append(np.arange(10, dtype="u8"))
+        kept[-1].resize(20, refcheck=False)
+        with pytest.raises(ZeroDivisionError), inner.numpy():
+            raise ZeroDivisionError
+        kept.append(np.full(5, 7, dtype="u1"))
+    kept.append(np.ones(1000))
+    assert shown(inner) == (1, 1, 2000)
+    assert shown(outer) == (4, 3, 8000 + 160 + 5)
+    assert kept[4].tolist() == [*range(10), *[0] * 10]
+    thread = threading.Thread(target=kept.clear)
+    thread.start()
+    thread.join()
+    assert shown(inner)[1:] == shown(outer)[1:] == (0, 0)

@@ -139,7 +139,9 @@ def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build,
         assert output == outputs[0]
 
 
-@pytest.mark.parametrize("name", ["memory_class", "raii", "raii_threads", "socket_class", "statement_class", "table_class"])
+@pytest.mark.parametrize(
+    "name", ["counts_class", "memory_class", "raii", "raii_threads", "socket_class", "statement_class", "table_class"]
+)
 def test_classes_behave_as_those_of_the_standard_library(name: str, build: Build, tmp_path: Path) -> None:
     for disabled in (False, True):
         assert run(build(name, disabled), str(tmp_path), cwd=tmp_path) == f"{name}: ok\n"
@@ -158,6 +160,43 @@ def test_memory_of_a_program_is_what_it_says_itself(build: Build, tmp_path: Path
     (anna,) = [row for row in rows(tmp_path / segment, "users") if row["USER"] == "anna"]
     assert anna["MAX_SESSION_CONTROLLED_MEMORY"] >= 1100
     assert anna["MAX_SESSION_TOTAL_MEMORY"] >= 3 * 1000 * 999 // 8  # a quarter is given away at once
+
+
+def test_errors_and_status_variables_of_classes_are_counted(build: Build, tmp_path: Path) -> None:
+    """Issue 4, Deliver: "Errors: registered error numbers with names and SQLSTATE, raised and handled"."""
+    run(build("counts_class"), cwd=tmp_path, env={"PFS_KEEP": "1"})
+    (segment,) = segments_in(tmp_path)
+    errors = {row["ERROR_NAME"]: row for row in rows(tmp_path / segment, "events_errors_summary_global_by_error")}
+    columns = ("ERROR_NUMBER", "SQL_STATE", "SUM_ERROR_RAISED", "SUM_ERROR_HANDLED")
+    assert [errors["ER_DUP_ENTRY"][c] for c in columns] == [1062, "23000", 2, 1]
+    assert errors["shop::OutOfStock"]["SUM_ERROR_RAISED"] == 1
+    values = status_of(tmp_path / segment)
+    assert (values["Counts_done"], values["Counts_open"]) == ("40", "-1")
+
+
+@pytest.mark.parametrize("options", ["", "performance_schema=OFF"])
+def test_tasks_of_fiber_h(options: str, build: Build, tmp_path: Path) -> None:
+    """D: nested in what the parent was taken in, also after that has ended; never in another task's."""
+    said = run(build("fibers"), cwd=tmp_path, env={"PFS_KEEP": "1", "PFS_OPTIONS": options}).splitlines()
+    nothing = ["another thread's task: 0", "errno 123", "turns 0", "task of a thread that has ended: 0"]
+    if options:
+        assert said == nothing
+        assert run(build("fibers", True), cwd=tmp_path).splitlines() == nothing
+        return
+    assert said == [nothing[0], nothing[1], "turns 8", nothing[3]]
+    (segment,) = segments_in(tmp_path)
+    statements = rows(tmp_path / segment, "events_statements_history_long")
+    names = [row["EVENT_NAME"].rpartition("/")[2] for row in statements]
+    assert sorted(names) == ["outer", "outer", "task", "task"]  # what was forgotten is not there
+    outer, *_ = [row for row in statements if row["EVENT_NAME"].endswith("outer")]
+    tasks = {row["SQL_TEXT"]: row for row in statements if row["EVENT_NAME"].endswith("task")}
+    assert set(tasks) == {"first", "second"}
+    for row in tasks.values():
+        assert (row["NESTING_EVENT_ID"], row["NESTING_EVENT_TYPE"]) == (outer["EVENT_ID"], "STATEMENT")
+        assert row["TIMER_END"] > outer["TIMER_END"]
+    stages = rows(tmp_path / segment, "events_stages_history_long")
+    assert [row["NESTING_EVENT_ID"] for row in stages] == [tasks[text]["EVENT_ID"] for text in ("first", "second")]
+    assert count(tmp_path / segment, "statement/fibers/left", "events_statements_summary_global_by_event_name") == 0
 
 
 def test_statements_of_classes_are_recorded(build: Build, tmp_path: Path) -> None:

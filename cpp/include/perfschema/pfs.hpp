@@ -419,6 +419,7 @@ class file {
 }  // namespace perfschema
 
 #include "perfschema/cond.hpp"
+#include "perfschema/counts.hpp"
 #include "perfschema/memory.hpp"
 #include "perfschema/rwlock.hpp"
 #include "perfschema/socket.hpp"

@@ -39,7 +39,7 @@ Numbers Read(const ShmCell& cell) {
   const auto copy = [&] {
     numbers = {};
     gen = cell.gen.load(kAcquire);
-    LoadNumbers(ShapeOf(Kind::kMemory), cell, &numbers);
+    return LoadNumbers(ShapeOf(Kind::kMemory), cell, &numbers);
   };
   if (!ReadWhole(cell.seq, copy)) copy();
   // The interval has been ended already, and owners begin the next one under the cold lock, which we have: the last one is the one before.

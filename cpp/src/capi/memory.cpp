@@ -42,6 +42,18 @@ PFS_ALWAYS_INLINE BlockHead& CheckedHead(void* block) {
   return head;
 }
 
+// Called last, so that who calls them keeps no registers for them.
+[[gnu::noinline]] void* BeginSlowly(void* block, pfs_key_t key, size_t size) {
+  BlockHead& head = HeadOf(block);
+  head.key = perfschema::AllocateSlowly(key, size, &head.owner);
+  return block;
+}
+[[gnu::noinline]] void FreeBlockSlowly(void* block, void* memory) {
+  const BlockHead& head = HeadOf(block);
+  perfschema::FreeSlowly(head.key, head.size, head.owner);
+  std::free(memory);
+}
+
 // Makes the block that begins `pad` bytes into fresh memory, and counts it.
 PFS_ALWAYS_INLINE void* Begin(void* memory, size_t pad, pfs_key_t key, size_t size) {
   if (__builtin_expect(memory == nullptr, 0)) return nullptr;
@@ -50,16 +62,10 @@ PFS_ALWAYS_INLINE void* Begin(void* memory, size_t pad, pfs_key_t key, size_t si
   head.size = size;
   head.units = static_cast<uint32_t>(pad / kUnit);
   head.mark = kMark ^ reinterpret_cast<uintptr_t>(block);
-  head.key = AllocateMemory(key, size, &head.owner);
+  key &= ~perfschema::kControlledKey;
+  if (__builtin_expect(!perfschema::AllocateUsual(&key, size, &head.owner), 0)) return BeginSlowly(block, key, size);
+  head.key = key;
   return block;
-}
-
-// Counts, and returns where the memory begins.
-PFS_ALWAYS_INLINE void* End(void* block) {
-  BlockHead& head = CheckedHead(block);
-  __atomic_store_n(&head.mark, 0, __ATOMIC_RELAXED);  // the compiler knows that free() follows, and would leave a plain store out
-  if (head.key != 0) FreeMemory(head.key, head.size, head.owner);
-  return static_cast<char*>(block) - size_t{head.units} * kUnit;
 }
 
 // With room for the head; too much for any system if there is none.
@@ -105,7 +111,12 @@ char* pfs_strdup(pfs_key_t key, const char* text) {
 }
 
 void pfs_free(void* block) {
-  if (block != nullptr) std::free(End(block));
+  if (block == nullptr) return;
+  BlockHead& head = CheckedHead(block);
+  __atomic_store_n(&head.mark, 0, __ATOMIC_RELAXED);  // the compiler knows that free() follows, and would leave a plain store out
+  void* const memory = static_cast<char*>(block) - size_t{head.units} * kUnit;
+  if (head.key != 0 && __builtin_expect(!perfschema::FreeUsual(head.key, head.size, head.owner), 0)) return FreeBlockSlowly(block, memory);
+  std::free(memory);
 }
 
 void* pfs_realloc(pfs_key_t key, void* block, size_t size) {

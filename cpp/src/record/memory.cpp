@@ -14,6 +14,8 @@ namespace {
 uint32_t NowInterval() { return g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed); }
 int64_t SignedWord(const Word* words, uint32_t at) { return static_cast<int64_t>(words[at].load(kRelaxed)); }
 
+bool IsOfThisProcess(uint64_t owner) { return owner >> kLifeShift == g_memory_life >> kLifeShift; }
+
 // In use: blocks and bytes.
 struct Used {
   int64_t at[2];
@@ -156,6 +158,17 @@ void StoreChange(ShmCell& cell, const MemoryChange& change) {
   }
 }
 
+// REQUIRES: called by the cell's writer, after any change of its watermarks or its band.
+void StoreRoom(ShmCell& cell) {
+  Word* const words = CellWords(cell);
+  for (uint32_t i = 0; i < 2; ++i) {
+    const int64_t top = std::min(SignedWord(words, kHighWord + i), SignedWord(words, kBandTopWord + i));
+    const int64_t bottom = std::max(SignedWord(words, kLowWord + i), SignedWord(words, kBandBottomWord + i));
+    words[kRoomTopWord + i].store(static_cast<uint64_t>(top), kRelaxed);
+    words[kRoomBottomWord + i].store(static_cast<uint64_t>(bottom), kRelaxed);
+  }
+}
+
 Used After(const ShmCell& cell, const MemoryChange& change) {
   Used used = Used::In(CellWords(cell));
   used.at[0] += static_cast<int64_t>(change.allocs - change.frees);
@@ -163,17 +176,15 @@ Used After(const ShmCell& cell, const MemoryChange& change) {
   return used;
 }
 
-// A change of any kind, in a cell of the thread's. REQUIRES: EnterProbe.
-void ChangeMemory(ThreadState& thread, uint32_t class_index, bool of_thread, const MemoryChange& change) {
-  ShmCell* const cell = MemoryCell(thread, class_index, of_thread);
-  if (cell == nullptr) return;
-  const bool is_usual = cell->gen.load(kRelaxed) == NowInterval() && Band::In(CellWords(*cell)).Holds(After(*cell, change));
-  is_usual ? StoreChange(*cell, change) : ChangeMemorySlowly(thread, class_index, of_thread, *cell, change);
+// The cell that counts, nullptr if there is no room (counted).
+ShmCell* MemoryCell(ThreadState& thread, uint32_t class_index, bool of_thread) {
+  const uint32_t end = class_index + ColumnsOf(Kind::kMemory);
+  if (of_thread) return end > thread.cell_count && !GrowCells(thread, end) ? nullptr : &thread.cells[class_index];
+  return end > thread.global_cell_count && !GrowGlobalCells(thread, end) ? nullptr : &thread.global_cells[class_index];
 }
 
-}  // namespace
-
-void ChangeMemorySlowly(ThreadState& thread, uint32_t class_index, bool of_thread, ShmCell& cell, const MemoryChange& change) {
+// For a cell whose interval is over, or that leaves its band. `of_thread`: it is in the thread's row, else in its slot's for the total. Preserves errno.
+[[gnu::noinline]] void ChangeMemorySlowly(ThreadState& thread, uint32_t class_index, bool of_thread, ShmCell& cell, const MemoryChange& change) {
   const int error = errno;
   Word* const words = CellWords(cell);
   if (cell.gen.load(kRelaxed) != NowInterval()) {
@@ -195,9 +206,25 @@ void ChangeMemorySlowly(ThreadState& thread, uint32_t class_index, bool of_threa
     TellAbove(above, class_index, wide, next);
     next.Store(words);
   }
+  StoreRoom(cell);
   errno = error;
 }
 
+// A change of any kind, in a cell of the thread's. False: there is no room for it (counted). REQUIRES: EnterProbe.
+bool ChangeMemory(ThreadState& thread, uint32_t class_index, bool of_thread, const MemoryChange& change) {
+  ShmCell* const cell = MemoryCell(thread, class_index, of_thread);
+  if (cell == nullptr) return false;
+  if (cell->gen.load(kRelaxed) == NowInterval() && Band::In(CellWords(*cell)).Holds(After(*cell, change))) {
+    StoreChange(*cell, change);
+    StoreRoom(*cell);
+  } else {
+    ChangeMemorySlowly(thread, class_index, of_thread, *cell, change);
+  }
+  return true;
+}
+
+// What is left to a thread that has no row (it ends, or is detached), or is inside a probe (a signal handler): a change of the total, under
+// the cold lock. Preserves errno.
 void ChangeMemoryOfNobody(uint32_t class_index, const MemoryChange& change) {
   const int error = errno;
   if (const ColdLock lock; !lock) {
@@ -216,21 +243,38 @@ void ChangeMemoryOfNobody(uint32_t class_index, const MemoryChange& change) {
   errno = error;
 }
 
-uint32_t AllocateForTotal(uint32_t class_index, uint32_t flags, uint32_t key, uint64_t size, uint64_t* owner) {
-  return AllocateFor<false>(class_index, flags, key, size, owner);
+}  // namespace
+
+uint32_t AllocateSlowly(uint32_t key, uint64_t size, uint64_t* owner) {
+  *owner = 0;
+  const uint32_t class_index = ClassOfKey(Family::kMemory, key);
+  const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return 0;
+  const bool of_thread = (flags & kFlagThread) != 0, is_controlled = of_thread && (flags & kFlagControlled) != 0;
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr) return 0;
+  if (of_thread && (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0) return 0;
+  const NestedProbe probe(*thread);
+  if (!probe || !ChangeMemory(*thread, class_index, of_thread, {1, size, 0, 0})) return 0;
+  if (of_thread) AddToSession(*thread, size, is_controlled);
+  *owner = g_memory_life | (of_thread ? thread->thread_id : 0);
+  return is_controlled ? key | kControlledKey : key;
 }
 
-void FreeElsewhere(uint32_t class_index, uint64_t size, uint64_t owner) {
-  if (owner >> kLifeShift != g_memory_life) return;  // a forked child has it from its parent
+void FreeSlowly(uint32_t key, uint64_t size, uint64_t owner) {
+  const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
+  if (class_index == 0 || !IsOfThisProcess(owner)) return;  // a forked child has it from its parent
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr || thread->inside()) return ChangeMemoryOfNobody(class_index, {0, 0, 1, size});
-  FreeFor<false>(*thread, class_index, size, false);
+  const bool is_own = (owner & kOwnerMask) == thread->thread_id;
+  const NestedProbe probe(*thread);
+  if (ChangeMemory(*thread, class_index, is_own, {0, 0, 1, size}) && is_own) TakeFromSession(*thread, size, (key & kControlledKey) != 0);
 }
 
 uint32_t ReallocateMemory(uint32_t key, uint64_t old_size, uint64_t new_size, uint64_t* owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
   ThreadState* const thread = CurrentThread();
-  const bool is_own = thread != nullptr && *owner >> kLifeShift == g_memory_life && (*owner & kOwnerMask) == thread->thread_id;
+  const bool is_own = thread != nullptr && IsOfThisProcess(*owner) && (*owner & kOwnerMask) == thread->thread_id;
   const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
   constexpr uint32_t kUsual = kFlagEnabled | kFlagThread;
   const bool controlled = (key & kControlledKey) != 0;
@@ -250,7 +294,7 @@ uint32_t ReallocateMemory(uint32_t key, uint64_t old_size, uint64_t new_size, ui
 
 uint32_t ClaimMemory(uint32_t key, uint64_t size, uint64_t* owner, bool takes) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
-  if (class_index == 0 || *owner >> kLifeShift != g_memory_life) return key;
+  if (class_index == 0 || !IsOfThisProcess(*owner)) return key;
   ThreadState* const thread = CurrentThread();
   const bool is_controlled = (key & kControlledKey) != 0;
   const bool is_own = thread != nullptr && (*owner & kOwnerMask) == thread->thread_id;
@@ -263,7 +307,7 @@ uint32_t ClaimMemory(uint32_t key, uint64_t size, uint64_t* owner, bool takes) {
       ChangeMemory(*thread, class_index, false, {1, size, 0, 0});
       TakeFromSession(*thread, size, is_controlled);
     }
-    *owner = g_memory_life << kLifeShift;
+    *owner = g_memory_life;
     return key;
   }
   // Taken by a thread that counts nothing of its own, or of an instrument that counts globally only: it stays nobody's.
@@ -276,7 +320,7 @@ uint32_t ClaimMemory(uint32_t key, uint64_t size, uint64_t* owner, bool takes) {
   ChangeMemory(*thread, class_index, false, {0, 0, 1, size});
   ChangeMemory(*thread, class_index, true, {1, size, 0, 0});
   AddToSession(*thread, size, is_controlled);
-  *owner = g_memory_life << kLifeShift | thread->thread_id;
+  *owner = g_memory_life | thread->thread_id;
   return key;
 }
 
@@ -321,8 +365,7 @@ void ForgetMemory(Level level, uint32_t index) {
 }
 
 void ForgetMemoryInChild() {
-  ++g_memory_life;
-  g_memory_life &= ~uint64_t{0} >> kLifeShift;
+  g_memory_life += uint64_t{1} << kLifeShift;
   g_runtime.header->rebase_seq.store(0, kRelaxed);
   const auto forget = [](auto& holder) {
     holder.max_controlled_memory.store(0, kRelaxed);

@@ -30,39 +30,29 @@ inline constexpr uint32_t kTellings = 64, kChangesPerTelling = 4096;
 inline constexpr uint32_t kControlledKey = 1u << 31;
 inline constexpr int kLifeShift = 48;
 inline constexpr uint64_t kOwnerMask = (uint64_t{1} << kLifeShift) - 1;
-// Threads: constant but for fork().
+// Which process, where it is in an owner. Threads: constant but for fork().
 extern uint64_t g_memory_life;
 
 struct MemoryChange {
   uint64_t allocs = 0, alloc_bytes = 0, frees = 0, free_bytes = 0;
 };
 
-// The same for a cell whose interval is over, or that leaves its band. `of_thread`: it is in the thread's row, else in its slot's for the total.
-// Preserves errno.
-[[gnu::noinline]] void ChangeMemorySlowly(ThreadState& thread, uint32_t class_index, bool of_thread, ShmCell& cell, const MemoryChange& change);
-
-// An allocation or a free. REQUIRES: EnterProbe.
+// An allocation or a free like nearly all: its cell is of the interval, and what is in use stays inside the cell's room. False: it is not,
+// and nothing was done. Readers need no section around one pair: LoadNumbers sees whether the other one belongs to it. REQUIRES: EnterProbe.
 template <bool kIsAlloc>
-PFS_ALWAYS_INLINE void CountBlock(ThreadState& thread, uint32_t class_index, bool of_thread, ShmCell& cell, uint64_t size) {
+PFS_ALWAYS_INLINE bool CountUsualBlock(ShmCell& cell, uint64_t size) {
   constexpr uint32_t kMine = kIsAlloc ? kAllocWord : kFreeWord, kOther = kIsAlloc ? kFreeWord : kAllocWord;
-  constexpr uint32_t kMark = kIsAlloc ? kHighWord : kLowWord, kBand = kIsAlloc ? kBandTopWord : kBandBottomWord;
   Word* const words = CellWords(cell);
   const auto get = [&](uint32_t at) { return words[at].load(kRelaxed); };
-  const auto is_beyond = [&](uint64_t used, uint32_t mark) {
-    return kIsAlloc ? static_cast<int64_t>(used) > static_cast<int64_t>(get(mark)) : static_cast<int64_t>(used) < static_cast<int64_t>(get(mark));
+  const auto is_beyond = [&](uint64_t changes, uint32_t i) {
+    const auto used = static_cast<int64_t>(kIsAlloc ? changes - get(kOther + i) : get(kOther + i) - changes);
+    return kIsAlloc ? used > static_cast<int64_t>(get(kRoomTopWord + i)) : used < static_cast<int64_t>(get(kRoomBottomWord + i));
   };
   const uint64_t count = get(kMine) + 1, bytes = get(kMine + 1) + size;
-  const uint64_t used = kIsAlloc ? count - get(kOther) : get(kOther) - count;
-  const uint64_t used_bytes = kIsAlloc ? bytes - get(kOther + 1) : get(kOther + 1) - bytes;
   const uint32_t now = g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed);
-  if (__builtin_expect(cell.gen.load(kRelaxed) != now || is_beyond(used, kBand) || is_beyond(used_bytes, kBand + 1), 0)) {
-    return ChangeMemorySlowly(thread, class_index, of_thread, cell, kIsAlloc ? MemoryChange{1, size, 0, 0} : MemoryChange{0, 0, 1, size});
-  }
-  const CellWriter writer(cell.seq);
-  words[kMine].store(count, kRelease);
-  words[kMine + 1].store(bytes, kRelease);
-  if (is_beyond(used, kMark)) words[kMark].store(used, kRelease);
-  if (is_beyond(used_bytes, kMark + 1)) words[kMark + 1].store(used_bytes, kRelease);
+  if (__builtin_expect(cell.gen.load(kRelaxed) != now || is_beyond(count, 0) || is_beyond(bytes, 1), 0)) return false;
+  ChangePair(cell.seq, words + kMine, count, bytes);
+  return true;
 }
 
 // ---- Memory of the session (SEMANTICS K7)
@@ -117,77 +107,64 @@ PFS_ALWAYS_INLINE void TakeFromSession(ThreadState& thread, uint64_t size, bool 
 
 // ---- Blocks
 
-// The cell that counts, nullptr if there is no room (counted).
-PFS_ALWAYS_INLINE ShmCell* MemoryCell(ThreadState& thread, uint32_t class_index, bool of_thread) {
-  const uint32_t end = class_index + ColumnsOf(Kind::kMemory);
-  if (__builtin_expect(of_thread, 1)) {
-    if (__builtin_expect(end > thread.cell_count, 0) && !GrowCells(thread, end)) return nullptr;
-    return &thread.cells[class_index];
+// Any allocation, and any free of a block that was counted, as said below.
+[[gnu::noinline]] uint32_t AllocateSlowly(uint32_t key, uint64_t size, uint64_t* owner);
+[[gnu::noinline]] void FreeSlowly(uint32_t key, uint64_t size, uint64_t owner);
+
+// What is done without a call: nearly all, and what is not counted (*key = 0). False: nothing was done, and the slow one is to be called.
+// Whoever has no call after these keeps no registers for one.
+PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* owner) {
+  const uint32_t class_index = ClassOfKey(Family::kMemory, *key);
+  const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
+  constexpr uint32_t kUsual = kFlagEnabled | kFlagThread;
+  if (__builtin_expect((flags & kUsual) != kUsual, 0)) {
+    if ((flags & kFlagEnabled) != 0) return false;
+    *key = 0;
+    *owner = 0;
+    return true;
   }
-  if (end > thread.global_cell_count && !GrowGlobalCells(thread, end)) return nullptr;
-  return &thread.global_cells[class_index];
-}
-
-// What is left to a thread that has no row (it ends, or is detached), or is inside a probe (a signal handler): a change of the total, under
-// the cold lock. Preserves errno.
-[[gnu::noinline]] void ChangeMemoryOfNobody(uint32_t class_index, const MemoryChange& change);
-
-// `flags`: of the instrument. REQUIRES: kFlagEnabled, and kFlagThread if and only if kOfThread.
-template <bool kOfThread>
-PFS_ALWAYS_INLINE uint32_t AllocateFor(uint32_t class_index, uint32_t flags, uint32_t key, uint64_t size, uint64_t* owner) {
-  ThreadState* const thread = CurrentThread();
-  if (__builtin_expect(thread == nullptr, 0)) return 0;
-  if (kOfThread && __builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) return 0;
+  ThreadState* const thread = t_locals.state;
+  if (__builtin_expect(thread == nullptr, 0)) return false;
   const uint64_t outer = thread->nesting;
-  if (__builtin_expect((outer & ThreadState::kInside) != 0, 0)) {
-    CountLoss(Loss::kLockers);
-    return 0;
+  if (__builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 || (outer & ThreadState::kInside) != 0 ||
+                           class_index + ColumnsOf(Kind::kMemory) > thread->cell_count, 0)) {
+    return false;
   }
   EnterProbe(*thread);
-  ShmCell* const cell = MemoryCell(*thread, class_index, kOfThread);
-  if (__builtin_expect(cell != nullptr, 1)) {
-    CountBlock<true>(*thread, class_index, kOfThread, *cell, size);
-    if (kOfThread) AddToSession(*thread, size, (flags & kFlagControlled) != 0);
-  }
+  const bool is_usual = CountUsualBlock<true>(thread->cells[class_index], size);
+  if (__builtin_expect(is_usual, 1)) AddToSession(*thread, size, (flags & kFlagControlled) != 0);
   LeaveProbe(*thread, outer);
-  if (__builtin_expect(cell == nullptr, 0)) return 0;
-  *owner = g_memory_life << kLifeShift | (kOfThread ? thread->thread_id : 0);
-  return kOfThread && (flags & kFlagControlled) != 0 ? key | kControlledKey : key;
+  if (__builtin_expect(!is_usual, 0)) return false;
+  *owner = g_memory_life | thread->thread_id;
+  static_assert(kFlagControlled < kControlledKey && (kControlledKey % kFlagControlled) == 0);
+  *key |= (flags & kFlagControlled) * (kControlledKey / kFlagControlled);
+  return true;
 }
-[[gnu::noinline]] uint32_t AllocateForTotal(uint32_t class_index, uint32_t flags, uint32_t key, uint64_t size, uint64_t* owner);
+PFS_ALWAYS_INLINE bool FreeUsual(uint32_t key, uint64_t size, uint64_t owner) {
+  const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
+  ThreadState* const thread = t_locals.state;
+  if (__builtin_expect(class_index == 0 || thread == nullptr, 0)) return false;
+  const uint64_t outer = thread->nesting;
+  if (__builtin_expect(owner != (g_memory_life | thread->thread_id) || (outer & ThreadState::kInside) != 0 ||
+                           class_index + ColumnsOf(Kind::kMemory) > thread->cell_count, 0)) {
+    return false;
+  }
+  EnterProbe(*thread);
+  const bool is_usual = CountUsualBlock<false>(thread->cells[class_index], size);
+  if (__builtin_expect(is_usual, 1)) TakeFromSession(*thread, size, (key & kControlledKey) != 0);
+  LeaveProbe(*thread, outer);
+  return is_usual;
+}
 
 // An allocation. Returns the key to keep with the block, 0 = it is not counted; and the owner.
 PFS_ALWAYS_INLINE uint32_t AllocateMemory(uint32_t key, uint64_t size, uint64_t* owner) {
-  *owner = 0;
   key &= ~kControlledKey;
-  const uint32_t class_index = ClassOfKey(Family::kMemory, key);
-  const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
-  constexpr uint32_t kUsual = kFlagEnabled | kFlagThread;
-  if (__builtin_expect((flags & kUsual) == kUsual, 1)) return AllocateFor<true>(class_index, flags, key, size, owner);
-  return (flags & kFlagEnabled) == 0 ? 0 : AllocateForTotal(class_index, flags, key, size, owner);
+  return __builtin_expect(AllocateUsual(&key, size, owner), 1) ? key : AllocateSlowly(key, size, owner);
 }
-
-// REQUIRES: the block is the thread's if and only if kOfThread, and the thread is not inside a probe.
-template <bool kOfThread>
-PFS_ALWAYS_INLINE void FreeFor(ThreadState& thread, uint32_t class_index, uint64_t size, bool controlled) {
-  const uint64_t outer = thread.nesting;
-  EnterProbe(thread);
-  if (ShmCell* const cell = MemoryCell(thread, class_index, kOfThread); __builtin_expect(cell != nullptr, 1)) {
-    CountBlock<false>(thread, class_index, kOfThread, *cell, size);
-    if (kOfThread) TakeFromSession(thread, size, controlled);
-  }
-  LeaveProbe(thread, outer);
-}
-[[gnu::noinline]] void FreeElsewhere(uint32_t class_index, uint64_t size, uint64_t owner);
 
 // A free. It counts if the allocation did, whatever setup says by now (SEMANTICS K5). `key` and `owner` as AllocateMemory() returned them.
 PFS_ALWAYS_INLINE void FreeMemory(uint32_t key, uint64_t size, uint64_t owner) {
-  const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
-  if (__builtin_expect(class_index == 0, 0)) return;
-  ThreadState* const thread = t_locals.state;
-  const bool is_own = thread != nullptr && owner == (g_memory_life << kLifeShift | thread->thread_id);
-  if (__builtin_expect(!is_own || thread->inside(), 0)) return FreeElsewhere(class_index, size, owner);
-  FreeFor<true>(*thread, class_index, size, (key & kControlledKey) != 0);
+  if (__builtin_expect(!FreeUsual(key, size, owner), 0)) FreeSlowly(key, size, owner);
 }
 
 // A block changes its size: a free and an allocation. Returns the key to keep.

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -97,6 +98,10 @@ inline void ClearStat(ShmStat& stat) {
 // usual event needs no seq section. Elsewhere, and where a sanitizer must see what happens, a section does it.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define PFS_WIDE_STAT 1
+PFS_ALWAYS_INLINE void StorePair(Word* pair, uint64_t first, uint64_t second) {
+  const __m128i both = _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));
+  asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<__m128i*>(pair)) : "x"(both) : "memory");
+}
 PFS_ALWAYS_INLINE void AddToPair(ShmStat& stat, uint64_t wait_ps) {
   auto* pair = reinterpret_cast<__m128i*>(&stat.count);
   __m128i now;
@@ -109,13 +114,13 @@ PFS_ALWAYS_INLINE void AddToPair(ShmStat& stat, uint64_t wait_ps) {
 struct CountAndSum {
   uint64_t count, sum_ps;
 };
-inline CountAndSum LoadPair(const ShmStat& stat) {
+inline CountAndSum LoadPair(const Word* pair) {
 #if defined(PFS_WIDE_STAT)
   __m128i now;
-  asm volatile("movdqa %1, %0" : "=x"(now) : "m"(*reinterpret_cast<const __m128i*>(&stat.count)) : "memory");
+  asm volatile("movdqa %1, %0" : "=x"(now) : "m"(*reinterpret_cast<const __m128i*>(pair)) : "memory");
   return {static_cast<uint64_t>(_mm_cvtsi128_si64(now)), static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_unpackhi_epi64(now, now)))};
 #else
-  return {stat.count.load(kAcquire), stat.sum_ps.load(kAcquire)};
+  return {pair[0].load(kAcquire), pair[1].load(kAcquire)};
 #endif
 }
 
@@ -124,7 +129,7 @@ inline Stat LoadStat(const ShmStat& stat) {
   // The range first: what is added between the two loads is a duration inside it, or seq tells.
   const uint64_t inverted_min = stat.inverted_min_ps.load(kAcquire);
   const uint64_t range = stat.range_ps.load(kAcquire);
-  const CountAndSum pair = LoadPair(stat);
+  const CountAndSum pair = LoadPair(&stat.count);
   return {pair.count, pair.sum_ps, inverted_min, inverted_min == 0 ? 0 : ~inverted_min + range};
 }
 
@@ -190,6 +195,17 @@ inline void EndWriting(HalfWord& seq) {
   if ((seq.load(kRelaxed) & 1) != 0) seq.fetch_add(1, kRelease);  // pairs with ReadCell
 }
 
+// Two words that readers see change together (LoadPair): 16-byte aligned.
+PFS_ALWAYS_INLINE void ChangePair([[maybe_unused]] HalfWord& seq, Word* pair, uint64_t first, uint64_t second) {
+#if defined(PFS_WIDE_STAT)
+  StorePair(pair, first, second);
+#else
+  const CellWriter writer(seq);
+  pair[0].store(first, kRelease);
+  pair[1].store(second, kRelease);
+#endif
+}
+
 // One event of a cell with one stat, of the current generation, without a section around it.
 #if defined(PFS_WIDE_STAT)
 // The rare event that is a new minimum or maximum: readers see it in count, sum and range together.
@@ -238,7 +254,8 @@ PFS_ALWAYS_INLINE bool StartsGeneration(HalfWord& gen_word, uint32_t gen) {
   return true;
 }
 
-// Copies a payload that changes under its writer: calls copy() until seq was even and the same before and after.
+// Copies a payload that changes under its writer: calls copy() until seq was even and the same before and after. A copy() that can tell by itself
+// that it is not whole returns false.
 // False after many tries: the row must be skipped and counted, never shown.
 template <typename Copy>
 bool ReadWhole(const HalfWord& seq, Copy copy) {
@@ -255,7 +272,12 @@ bool ReadWhole(const HalfWord& seq, Copy copy) {
 #endif
       continue;
     }
-    copy();  // payload loads are acquire: seq below is read after them
+    // Payload loads are acquire: seq below is read after them.
+    if constexpr (std::is_void_v<decltype(copy())>) {
+      copy();
+    } else if (!copy()) {
+      continue;
+    }
     if (seq.load(kRelaxed) == before) return true;
 #endif
   }

@@ -24,6 +24,8 @@ enum class Rule : uint8_t { kUnused = 0, kStat, kInStat, kSum, kMax, kFirst };
 struct Shape {
   uint32_t columns;
   std::array<Rule, kMostWords> rules;
+  // Words 0 and 1, and 2 and 3, are pairs that change without a section around them, the first only ever to what it was not before.
+  bool has_pairs = false;
 };
 
 // A statement: its time, two maxima, then the counters in their order.
@@ -37,8 +39,9 @@ inline constexpr uint32_t kReadWriteWord = 0, kReadOnlyWord = 6;
 inline constexpr uint32_t kRaisedWord = 0, kHandledWord = 1, kFirstErrorWord = 2, kLastErrorWord = 3;
 // Memory. Words are in pairs: blocks, then bytes. See record/memory.h.
 inline constexpr uint32_t kAllocWord = 0, kFreeWord = 2, kHighWord = 4, kLowWord = 6;  // these add up over rows
-// What is the row's own, and neither moves nor adds up. Of a thread: the band that it has told those above, and how often it may still tell.
-inline constexpr uint32_t kBandTopWord = 8, kBandBottomWord = 10, kPaceWord = 12;
+// What is the row's own, and neither moves nor adds up. Of a thread: between which numbers what is in use changes neither a watermark nor the band,
+// how often it may still tell a band to those above, and the one that it has told.
+inline constexpr uint32_t kRoomTopWord = 8, kRoomBottomWord = 10, kPaceWord = 12, kBandTopWord = 16, kBandBottomWord = 18;
 // Of accounts, users, hosts and the total: watermarks of before the last TRUNCATE, and those of the bands below.
 inline constexpr uint32_t kKeptHighWord = 8, kKeptLowWord = 10, kMaxTopWord = 12, kMinBottomWord = 20, kTopsWord = 16, kBottomsWord = 18;
 inline constexpr uint32_t kCancelledWord = 14;  // of all: what TRUNCATEs have taken off both allocations and releases
@@ -89,6 +92,7 @@ constexpr Shape StatusValues() {
 }
 constexpr Shape Memory() {
   Shape shape{3, {}};
+  shape.has_pairs = true;
   for (uint32_t i = kAllocWord; i < kLowWord + 2; ++i) shape.rules[i] = Rule::kSum;
   return shape;
 }
@@ -122,13 +126,26 @@ inline void PutStatIn(Numbers* numbers, uint32_t word, const Stat& stat) {
   (*numbers)[word + 3] = stat.max_ps - stat.min_ps();
 }
 
-// REQUIRES: inside ReadWhole's copy, or nobody writes.
-inline void LoadNumbers(const Shape& shape, const ShmCell& cell, Numbers* numbers) {
+// REQUIRES: inside ReadWhole's copy, or nobody writes. False: somebody did, and they do not belong together.
+inline bool LoadNumbers(const Shape& shape, const ShmCell& cell, Numbers* numbers) {
   const Word* words = CellWords(cell);
-  for (uint32_t i = 0; i < WordsOf(shape.columns); ++i) {
+  const auto load_pair = [&](uint32_t at) {
+    const CountAndSum pair = LoadPair(words + at);
+    (*numbers)[at] = pair.count;
+    (*numbers)[at + 1] = pair.sum_ps;
+  };
+  uint32_t first = 0;
+  if (shape.has_pairs) {  // the second was what it is while the first did not change
+    load_pair(0);
+    load_pair(2);
+    if (LoadPair(words).count != (*numbers)[0]) return false;
+    first = 4;
+  }
+  for (uint32_t i = first; i < WordsOf(shape.columns); ++i) {
     if (shape.rules[i] == Rule::kStat) PutStatIn(numbers, i, LoadStat(reinterpret_cast<const ShmStat&>(words[i])));
     if (shape.rules[i] > Rule::kInStat) (*numbers)[i] = words[i].load(kAcquire);
   }
+  return true;
 }
 inline void MergeNumbers(const Shape& shape, const Numbers& more, Numbers* sum) {
   for (uint32_t i = 0; i < WordsOf(shape.columns); ++i) {

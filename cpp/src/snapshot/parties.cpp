@@ -117,8 +117,9 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
     const bool whole = TryRead(cell->seq, [&] {
       numbers = {};
       const uint32_t gen = cell->gen.load(kAcquire);
-      if (Counts(gen, since)) LoadNumbers(shape, *cell, &numbers);
+      if (Counts(gen, since) && !LoadNumbers(shape, *cell, &numbers)) return false;
       if (kind == Kind::kMemory && gen != interval) BeginMemoryInterval(&numbers);
+      return true;
     });
     *torn |= !whole;
     if (numbers != Numbers{}) MergeNumbers(shape, numbers, &(*sums)[i]);

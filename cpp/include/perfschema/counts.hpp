@@ -1,0 +1,82 @@
+// perfschema/counts.hpp: errors by number, and status variables. Part of pfs.hpp; include that one.
+//
+//     const perfschema::error_number duplicate{1062, "ER_DUP_ENTRY", "23000"};
+//     duplicate.raised();
+//     perfschema::error_number{"shop::OutOfStock"}.raised();     an error that has no number
+//
+//     perfschema::status_variable open{"Requests_open", "Requests that wait for an answer."};
+//     ++open;
+//     perfschema::counted answered_while{open};                  one more until the end of the block
+//
+// What the rows of the tables show is said in error.h and status.h.
+//
+// Threads: any thread may use any of them; what it counts is its own.
+#ifndef PERFSCHEMA_COUNTS_HPP
+#define PERFSCHEMA_COUNTS_HPP
+
+#ifndef PERFSCHEMA_PFS_HPP
+#error "include <perfschema/pfs.hpp>"
+#endif
+
+#include <string>
+
+namespace perfschema {
+#ifdef PFS_DISABLE
+inline namespace disabled {
+#else
+inline namespace recorded {
+#endif
+
+// A registered error. Throws perfschema::error: a bad name or SQLSTATE, or the number has another name.
+class error_number {
+ public:
+  error_number(int32_t number, const std::string& name, const char* sqlstate = nullptr, uint32_t flags = 0) : number_(number) {
+    detail::check_pfs(pfs_register_error(number, name.c_str(), sqlstate, flags));
+  }
+  // By its name; its number is made from that.
+  explicit error_number(const std::string& name) : number_(pfs_error_number(name.c_str())) {}
+
+  int32_t value() const noexcept { return number_; }
+  void raised() const noexcept { pfs_error_raised(number_); }
+  void handled() const noexcept { pfs_error_handled(number_); }
+
+ private:
+  int32_t number_;
+};
+
+// A status variable: the calling thread's value of it. Throws perfschema::error: a bad name.
+class status_variable {
+ public:
+  explicit status_variable(const std::string& name, const char* documentation = nullptr) {
+    detail::check_pfs(pfs_register_status(name.c_str(), documentation, &key_));
+  }
+
+  pfs_key_t key() const noexcept { return key_; }  // 0: it is not counted
+  const status_variable& operator+=(int64_t n) const noexcept {
+    pfs_status_add(key_, n);
+    return *this;
+  }
+  const status_variable& operator-=(int64_t n) const noexcept { return *this += -n; }
+  const status_variable& operator++() const noexcept { return *this += 1; }
+  const status_variable& operator--() const noexcept { return *this += -1; }
+
+ private:
+  pfs_key_t key_ = 0;
+};
+
+// One more of a status variable for as long as the object lives.
+class [[nodiscard]] counted {
+ public:
+  explicit counted(const status_variable& variable) noexcept : key_(variable.key()) { pfs_status_add(key_, 1); }
+  ~counted() { pfs_status_add(key_, -1); }
+  counted(const counted&) = delete;
+  counted& operator=(const counted&) = delete;
+
+ private:
+  pfs_key_t key_;
+};
+
+}  // inline namespace
+}  // namespace perfschema
+
+#endif  // PERFSCHEMA_COUNTS_HPP
