@@ -231,8 +231,8 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
 
     Args:
         pid_or_path: a process id of this pid namespace, which must have a segment in PFS_DIR, else /dev/shm/pfs-<uid> of us or of
-            the user that the process belongs to; or the path of a segment: of a container, or of one of several dead processes that
-            had one pid. One's own process id gives the tables that pfs itself gives.
+            the user that the process belongs to; or the path of a segment: of a container, or of one of several dead processes
+            that had one pid. One's own process id gives the tables that pfs itself gives.
         write: whether setup tables and TRUNCATE are to work.
 
     Raises:

@@ -38,27 +38,31 @@ def default_directory(uid: int | None = None) -> str:
 def liveness(identity: _core.Identity, name: str) -> State:
     """Whether the process that wrote a segment is there.
 
-    ``dead`` if its pid is free, belongs to a later process, is that of a zombie, or runs another program by now (exec) that has not
-    mapped a file called `name`. ``unknown`` if nobody can tell from here: it ran in another pid namespace or before another boot,
-    or /proc hides it.
+    ``dead`` if its pid is free, belongs to a later process, is that of a zombie, or runs another program by now (exec) that has
+    not mapped a file called `name`. ``unknown`` if nobody can tell from here: it ran in another pid namespace or before another
+    boot, or /proc hides it.
     """
     namespace, boot = _here()
     pid = identity.pid
     if not 0 < pid <= _MOST_PID or identity.pid_namespace != namespace or identity.boot_id != boot or not namespace or not boot:
         return "unknown"
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        kind, threads, started = fields[0], int(fields[17]), int(fields[19])
+        started, is_over = _kernel_says(pid)
     except (FileNotFoundError, ProcessLookupError):
         return "unknown" if _is_hidden(pid) else "dead"
     except (OSError, IndexError, ValueError):
         return "unknown"
-    if started != identity.process_start_ticks:
-        return "dead"
-    if kind in (b"Z", b"X") and threads <= 1:  # with more, only the first thread has ended
+    if started != identity.process_start_ticks or is_over:
         return "dead"
     return "alive" if _maps(pid, name) else "dead"
+
+
+def _kernel_says(pid: int) -> tuple[int, bool]:
+    """When a process started, in ticks since the boot, and whether it is a zombie."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    kind, threads = fields[0], int(fields[17])
+    return int(fields[19]), kind in (b"Z", b"X") and threads <= 1  # with more, only the first thread has ended
 
 
 def _here() -> tuple[int, str]:
@@ -184,12 +188,20 @@ def find(pid: int) -> Found:
         raise AttachError(f"no segment of process {pid} in {' or '.join(folders)}: {_list(there)}")
     if len(of_pid) > 1:
         raise AttachError(f"several segments of processes {pid}: give the path of one: {_list(of_pid)}")
-    if of_pid[0].state == "dead" and os.path.exists(f"/proc/{pid}"):
+    if _runs_now(pid):
+        whose = "an earlier one" if of_pid[0].state == "dead" else "one elsewhere, or of an earlier boot,"
         raise AttachError(
-            f"process {pid} of now has no segment; {of_pid[0].path} is of an earlier one with this pid ({of_pid[0].command}): "
+            f"process {pid} of now has no segment; {of_pid[0].path} is of {whose} with this pid ({of_pid[0].command}): "
             "give that path to read it"
         )
     return of_pid[0]
+
+
+def _runs_now(pid: int) -> bool:
+    try:
+        return not _kernel_says(pid)[1]
+    except (OSError, IndexError, ValueError):
+        return False
 
 
 def _list(there: Sequence[Found], most: int = 10) -> str:
@@ -258,8 +270,8 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
 def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> pd.DataFrame:
     """Removes the segments of processes that are dead, also those that PFS_KEEP=1 has left.
 
-    Not touched: segments of processes of which nobody can tell from here (STATE ``unknown``), files that are no segments, symbolic
-    links, and, unless we are root, files of other users.
+    Not touched: segments of processes of which nobody can tell from here (STATE ``unknown``), files that are no segments,
+    symbolic links, and, unless we are root, files of other users.
 
     Args:
         directory: as for ``pfs.processes``.
