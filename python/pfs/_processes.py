@@ -147,6 +147,22 @@ def _look(directory: int, folder: str, name: str) -> Found | None:
     return None if identity is None else Found(os.path.join(folder, name), identity, info, liveness(identity, name))
 
 
+def is_of(path: str, identity: _core.Identity) -> bool:
+    """Whether a file is the segment of the very process that this identity is of."""
+    try:
+        with _opened(path) as descriptor:
+            now = _core.identity(descriptor)
+    except OSError:
+        return False
+    return now is not None and (now.pid, now.pid_namespace, now.process_start_ticks, now.boot_id, now.started) == (
+        identity.pid,
+        identity.pid_namespace,
+        identity.process_start_ticks,
+        identity.boot_id,
+        identity.started,
+    )
+
+
 @contextmanager
 def _directory(folder: str) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -37,7 +37,7 @@ def program(folder: Path) -> Iterator[Subject]:
 
 def locked(schema: pfs.Schema, name: str) -> int:
     frame = schema.table(GLOBAL, ["EVENT_NAME", "COUNT_STAR"]).set_index("EVENT_NAME")
-    return int(frame.loc[f"wait/synch/mutex/{name}", "COUNT_STAR"])
+    return int(frame["COUNT_STAR"][f"wait/synch/mutex/{name}"])
 
 
 def rich_world() -> None:
@@ -107,11 +107,11 @@ def test_another_process_is_read_anew_by_each_call(program: Subject) -> None:
     with pfs.attach(program.pid) as schema:
         assert schema.pid == program.pid
         assert schema.path == str(program.path)
-        assert schema.is_alive
+        assert schema.is_alive is True
         assert locked(schema, "app/LOCK") == 1
         program.do("for _ in range(41):\n    with lock: pass")
         assert locked(schema, "app/LOCK") == 42
-        assert schema.setup_instruments["wait/synch/mutex/app/%"].enabled is True
+        assert len(schema.setup_instruments[{"NAME": "wait/synch/mutex/app/%", "ENABLED": True}]) == 1
         program.do("pfs.setup_instruments['wait/synch/mutex/app/%'].enabled = False")
         assert schema.setup_instruments["wait/synch/mutex/app/%"].enabled is False
         assert program.pid in schema.threads.frame()["THREAD_OS_ID"].tolist()
@@ -353,6 +353,34 @@ def test_write_to_own_process_changes_it() -> None:
         assert pfs.setup_instruments["wait/synch/mutex/app/%"].enabled is False
         schema.setup_actors.insert(user="ann")
         assert schema.setup_actors.delete({"USER": "ann"}) == 1
+
+
+def test_write_changes_another_process(program: Subject) -> None:
+    program.do("lock = pfs.Lock('app/LOCK')\nwith lock: pass")
+    with pfs.attach(program.pid, write=True) as schema:
+        with schema.setup_instruments.only("wait/io/%"):
+            assert schema.setup_instruments["wait/synch/mutex/app/%"].enabled is False
+            program.do("with lock: pass")
+        program.do("assert pfs.setup_instruments['wait/synch/mutex/app/%'].enabled")
+        assert locked(schema, "app/LOCK") == 1
+        schema.truncate(GLOBAL)
+        assert locked(schema, "app/LOCK") == 0
+        schema.setup_actors.insert(user="ann", enabled=False)
+        program.do("assert pfs.setup_actors[{'USER': 'ann'}].enabled is False")
+        with pytest.raises(pfs.AlreadyExists):
+            schema.setup_actors.insert(user="ann")
+        with pytest.raises(pfs.OperationNotAllowed):
+            schema.truncate("mutex_instances")
+        with pytest.raises(pfs.InvalidValue):
+            schema.setup_instruments.update("wait/%", enabled="MAYBE")
+
+
+def test_write_goes_to_the_attached_process_only(program: Subject, folder: Path) -> None:
+    """The name was taken by a later process."""
+    with pfs.attach(program.pid, write=True) as schema, subject(folder) as later:
+        later.path.rename(program.path)
+        with pytest.raises(pfs.StateError, match="another process has taken its place"):
+            schema.truncate(GLOBAL)
 
 
 def test_write_goes_to_the_process_with_the_arguments_of_the_core(program: Subject, monkeypatch: pytest.MonkeyPatch) -> None:

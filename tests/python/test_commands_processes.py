@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import importlib.util
 import io
 import json
 import os
@@ -24,7 +23,6 @@ from tests.python._programs.subject import COMMAND, PID_NAMESPACE, Subject, forg
 
 GLOBAL = "events_waits_summary_global_by_event_name"
 COMMANDS = ("ps", "show", "set", "truncate", "gc", "snapshot", "diff")
-writing = pytest.mark.skipif(importlib.util.find_spec("pfs._remote") is None, reason="changes from outside are not there yet")
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +207,11 @@ def test_nobody_reads_any_more(program: Subject) -> None:
         check=True,
     )
     assert rows.stderr == ""
-    assert {int(line) for line in rows.stdout.splitlines()[1::2]} <= {0, 1, 141}  # not 120, with which Python ends when it cannot flush
+    assert {int(line) for line in rows.stdout.splitlines()[1::2]} <= {
+        0,
+        1,
+        141,
+    }  # not 120, with which Python ends when it cannot flush
     assert all(line.startswith("NAME") for line in rows.stdout.splitlines()[::2])
 
 
@@ -266,7 +268,6 @@ def test_diff_warns_of_truncate(tmp_path: Path) -> None:
         assert f"pfs: {GLOBAL}: TRUNCATE" in done.stderr
 
 
-@writing
 def test_set_and_truncate(tmp_path: Path) -> None:
     with subject(tmp_path) as program:
         program.do("lock = pfs.Lock('app/LOCK')\nwith lock: pass")

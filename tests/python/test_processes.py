@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -42,7 +43,7 @@ def program(folder: Path) -> Iterator[Subject]:
         yield running
 
 
-def only_row() -> pd.Series[object]:
+def only_row() -> pd.Series[Any]:
     there = pfs.processes()
     assert len(there) == 1
     return there.iloc[0]
