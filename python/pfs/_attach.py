@@ -212,15 +212,13 @@ class Schema:
         return f"<Schema of process {self.pid} ({self._source.state}): {self.command or '?'}; {self.path}>"
 
     def _repr_html_(self) -> str:
-        from datetime import UTC, datetime
-
         identity = self._source.identity
-        started = datetime.fromtimestamp(identity.started / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        started = _processes.started(identity)
         rows = [
             ("process", f"{self.pid} ({self._source.state})"),
             ("command", self.command),
-            ("started", started),
-            ("version", f"{identity.library_version} (layout {identity.layout[0]}.{identity.layout[1]})"),
+            ("started", "?" if started is None else f"{started:%Y-%m-%d %H:%M:%S} UTC"),
+            ("version", _processes.version(identity)),
             ("segment", self.path),
             ("tables", f"{len(self.tables())}: .tables(), .table(name)"),
         ]

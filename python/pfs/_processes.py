@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from pfs import _core
@@ -26,7 +27,6 @@ STATES: tuple[State, ...] = ("alive", "dead", "unknown")
 
 _SHARED = "/dev/shm"
 _MOST_PID = 2**22  # of any Linux
-_LAST_MICROSECOND = 253402300799999999  # of the year 9999: what is later was not written by a clock
 
 
 def default_directory(uid: int | None = None) -> str:
@@ -124,6 +124,19 @@ class Found:
 def command_text(command: bytes) -> str:
     """Arguments that end with zero bytes as one line. What is no UTF-8 is shown as \\xNN."""
     return command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "backslashreplace")
+
+
+def started(identity: _core.Identity) -> datetime | None:
+    """When pfs started in a process, UTC. None: a time that no clock has."""
+    try:
+        return datetime(1970, 1, 1) + timedelta(microseconds=identity.started)
+    except OverflowError:
+        return None
+
+
+def version(identity: _core.Identity) -> str:
+    """Versions of the library and of the layout."""
+    return f"{identity.library_version or '?'} (layout {identity.layout[0]}.{identity.layout[1]})"
 
 
 @contextmanager
@@ -242,18 +255,14 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
 
     from pfs._frame import TEXT, category
 
-    started = [
-        found.identity.started if found.identity.started <= _LAST_MICROSECOND else np.iinfo(np.int64).min for found in there
-    ]
-    versions = [(found.identity.library_version or "?", *found.identity.layout) for found in there]
     return pd.DataFrame(
         {
             "PID": np.array([found.identity.pid for found in there], dtype=np.uint64),
             "COMMAND": pd.array([found.command for found in there], dtype=TEXT),
             "USER": pd.array([_user(found.info.st_uid) for found in there], dtype=TEXT),
-            "STARTED": np.array(started, dtype=np.int64).view("datetime64[us]"),
+            "STARTED": np.array([started(found.identity) for found in there], dtype="datetime64[us]"),
             "STATE": pd.Categorical([found.state for found in there], dtype=category(STATES)),
-            "VERSION": pd.array([f"{library} (layout {major}.{minor})" for library, major, minor in versions], dtype=TEXT),
+            "VERSION": pd.array([version(found.identity) for found in there], dtype=TEXT),
             "SIZE": np.array([found.info.st_blocks * 512 for found in there], dtype=np.uint64),
             "PATH": pd.array([found.path for found in there], dtype=TEXT),
         }

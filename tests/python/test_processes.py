@@ -117,6 +117,7 @@ def test_time_that_no_clock_has_is_null(program: Subject) -> None:
     for value in (2**64 - 1, 2**63 - 1, 2**60):
         forge(program.path, EPOCH, value)
         assert pd.isna(only_row()["STARTED"])
+        assert "?" in pfs.attach(program.path)._repr_html_()
 
 
 def clutter(folder: Path, program: Subject) -> list[Path]:
