@@ -184,6 +184,8 @@ def test_show_on_terminals(program: Subject) -> None:
         (["truncate", "PID", "thread"], 1, "the nearest is 'threads'"),
         (["truncate", "4194304", "threads"], 1, "no segment"),
         (["snapshot", "4194304", "somewhere"], 1, "no segment"),
+        (["show", "PID", "threads", "-f", "csv", "-o", "/nowhere/file"], 1, "No such file or directory: /nowhere/file"),
+        (["snapshot", "PID", "/proc/nowhere"], 1, "/proc/nowhere"),
         (["diff", "/nowhere", "/nowhere"], 2, "/nowhere"),
         (["diff", "/usr", "/usr"], 1, "holds no snapshot"),
     ],
