@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
@@ -49,6 +50,7 @@ class SegmentSource:
         self._segment: _core.Segment | None = segment
         self._write = write
         self._changes: _Changes | None = None
+        self._turn = threading.Lock()  # changes one after the other
 
     @property
     def state(self) -> _processes.State:
@@ -61,9 +63,10 @@ class SegmentSource:
 
     def close(self) -> None:
         self._segment = None  # unmapped when nobody reads it any more
-        if self._changes is not None:
-            self._changes.close()
-            self._changes = None
+        with self._turn:
+            changes, self._changes = self._changes, None
+            if changes is not None:
+                changes.close()
 
     def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]:
         return _core.read(table, columns, self.segment())
@@ -93,17 +96,19 @@ class SegmentSource:
             )
         if self.state == "dead":
             raise StateError(f"{operation.upper()} of {table}: process {self.pid} is dead; what it left can only be read")
-        if self._changes is None:
-            self._changes = self._way()
-        return self._changes.call(operation, table, *arguments)
+        with self._turn:
+            if self._changes is None:
+                self._changes = self._way()
+            return self._changes.call(operation, table, *arguments)
 
     def _way(self) -> _Changes:
         if self.pid == os.getpid() and os.path.realpath(self.path) == os.path.realpath(_core.segment_path()):
             return _OwnChanges()
+        if not _processes.is_of(self.path, self.identity):
+            raise StateError(f"{self.path} is not the segment any more that was attached: another process has taken its place")
         from pfs._remote import Remote
 
-        way: _Changes = Remote(self.path)
-        return way
+        return Remote(self.path)
 
 
 class Schema:
@@ -207,15 +212,13 @@ class Schema:
         return f"<Schema of process {self.pid} ({self._source.state}): {self.command or '?'}; {self.path}>"
 
     def _repr_html_(self) -> str:
-        from datetime import UTC, datetime
-
         identity = self._source.identity
-        started = datetime.fromtimestamp(identity.started / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        started = _processes.started(identity)
         rows = [
             ("process", f"{self.pid} ({self._source.state})"),
             ("command", self.command),
-            ("started", started),
-            ("version", f"{identity.library_version} (layout {identity.layout[0]}.{identity.layout[1]})"),
+            ("started", "?" if started is None else f"{started:%Y-%m-%d %H:%M:%S} UTC"),
+            ("version", _processes.version(identity)),
             ("segment", self.path),
             ("tables", f"{len(self.tables())}: .tables(), .table(name)"),
         ]
@@ -231,8 +234,8 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
 
     Args:
         pid_or_path: a process id of this pid namespace, which must have a segment in PFS_DIR, else /dev/shm/pfs-<uid> of us or of
-            the user that the process belongs to; or the path of a segment: of a container, or of one of several dead processes that
-            had one pid. One's own process id gives the tables that pfs itself gives.
+            the user that the process belongs to; or the path of a segment: of a container, or of one of several dead processes
+            that had one pid. One's own process id gives the tables that pfs itself gives.
         write: whether setup tables and TRUNCATE are to work.
 
     Raises:

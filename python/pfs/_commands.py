@@ -44,6 +44,9 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more: no complaint at exit either
         return 141
+    except OSError as error:  # a file or folder that the user has named
+        click.echo(f"pfs: {error.strerror}: {error.filename}" if error.filename else f"pfs: {error}", err=True)
+        return 1
     return 0
 
 

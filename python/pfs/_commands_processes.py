@@ -151,7 +151,7 @@ def write(frame: DataFrame, form: str, output: str | None, human_table: str | No
     elif form == "csv":
         text = frame.to_csv(index=False, lineterminator="\n")
     else:
-        text = frame.to_json(orient="records", date_format="iso", date_unit="us", force_ascii=False) + "\n"
+        text = frame.to_json(orient="records", date_format="iso", date_unit="us") + "\n"
     if output is None:
         click.echo(text, nl=False)
     else:

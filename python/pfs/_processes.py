@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from pfs import _core
@@ -26,7 +27,6 @@ STATES: tuple[State, ...] = ("alive", "dead", "unknown")
 
 _SHARED = "/dev/shm"
 _MOST_PID = 2**22  # of any Linux
-_LAST_MICROSECOND = 253402300799999999  # of the year 9999: what is later was not written by a clock
 
 
 def default_directory(uid: int | None = None) -> str:
@@ -38,27 +38,31 @@ def default_directory(uid: int | None = None) -> str:
 def liveness(identity: _core.Identity, name: str) -> State:
     """Whether the process that wrote a segment is there.
 
-    ``dead`` if its pid is free, belongs to a later process, is that of a zombie, or runs another program by now (exec) that has not
-    mapped a file called `name`. ``unknown`` if nobody can tell from here: it ran in another pid namespace or before another boot,
-    or /proc hides it.
+    ``dead`` if its pid is free, belongs to a later process, is that of a zombie, or runs another program by now (exec) that has
+    not mapped a file called `name`. ``unknown`` if nobody can tell from here: it ran in another pid namespace or before another
+    boot, or /proc hides it.
     """
     namespace, boot = _here()
     pid = identity.pid
     if not 0 < pid <= _MOST_PID or identity.pid_namespace != namespace or identity.boot_id != boot or not namespace or not boot:
         return "unknown"
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        kind, threads, started = fields[0], int(fields[17]), int(fields[19])
+        started, is_over = _kernel_says(pid)
     except (FileNotFoundError, ProcessLookupError):
         return "unknown" if _is_hidden(pid) else "dead"
     except (OSError, IndexError, ValueError):
         return "unknown"
-    if started != identity.process_start_ticks:
-        return "dead"
-    if kind in (b"Z", b"X") and threads <= 1:  # with more, only the first thread has ended
+    if started != identity.process_start_ticks or is_over:
         return "dead"
     return "alive" if _maps(pid, name) else "dead"
+
+
+def _kernel_says(pid: int) -> tuple[int, bool]:
+    """When a process started, in ticks since the boot, and whether it is a zombie."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    kind, threads = fields[0], int(fields[17])
+    return int(fields[19]), kind in (b"Z", b"X") and threads <= 1  # with more, only the first thread has ended
 
 
 def _here() -> tuple[int, str]:
@@ -122,6 +126,19 @@ def command_text(command: bytes) -> str:
     return command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "backslashreplace")
 
 
+def started(identity: _core.Identity) -> datetime | None:
+    """When pfs started in a process, UTC. None: a time that no clock has."""
+    try:
+        return datetime(1970, 1, 1) + timedelta(microseconds=identity.started)
+    except OverflowError:
+        return None
+
+
+def version(identity: _core.Identity) -> str:
+    """Versions of the library and of the layout."""
+    return f"{identity.library_version or '?'} (layout {identity.layout[0]}.{identity.layout[1]})"
+
+
 @contextmanager
 def _opened(path: str, directory: int | None = None) -> Iterator[int]:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -141,6 +158,22 @@ def _look(directory: int, folder: str, name: str) -> Found | None:
     except OSError:  # gone meanwhile, a symbolic link, closed to us
         return None
     return None if identity is None else Found(os.path.join(folder, name), identity, info, liveness(identity, name))
+
+
+def is_of(path: str, identity: _core.Identity) -> bool:
+    """Whether a file is the segment of the very process that this identity is of."""
+    try:
+        with _opened(path) as descriptor:
+            now = _core.identity(descriptor)
+    except OSError:
+        return False
+    return now is not None and (now.pid, now.pid_namespace, now.process_start_ticks, now.boot_id, now.started) == (
+        identity.pid,
+        identity.pid_namespace,
+        identity.process_start_ticks,
+        identity.boot_id,
+        identity.started,
+    )
 
 
 @contextmanager
@@ -184,12 +217,20 @@ def find(pid: int) -> Found:
         raise AttachError(f"no segment of process {pid} in {' or '.join(folders)}: {_list(there)}")
     if len(of_pid) > 1:
         raise AttachError(f"several segments of processes {pid}: give the path of one: {_list(of_pid)}")
-    if of_pid[0].state == "dead" and os.path.exists(f"/proc/{pid}"):
+    if _runs_now(pid):
+        whose = "an earlier one" if of_pid[0].state == "dead" else "one elsewhere, or of an earlier boot,"
         raise AttachError(
-            f"process {pid} of now has no segment; {of_pid[0].path} is of an earlier one with this pid ({of_pid[0].command}): "
+            f"process {pid} of now has no segment; {of_pid[0].path} is of {whose} with this pid ({of_pid[0].command}): "
             "give that path to read it"
         )
     return of_pid[0]
+
+
+def _runs_now(pid: int) -> bool:
+    try:
+        return not _kernel_says(pid)[1]
+    except (OSError, IndexError, ValueError):
+        return False
 
 
 def _list(there: Sequence[Found], most: int = 10) -> str:
@@ -214,18 +255,14 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
 
     from pfs._frame import TEXT, category
 
-    started = [
-        found.identity.started if found.identity.started <= _LAST_MICROSECOND else np.iinfo(np.int64).min for found in there
-    ]
-    versions = [(found.identity.library_version or "?", *found.identity.layout) for found in there]
     return pd.DataFrame(
         {
             "PID": np.array([found.identity.pid for found in there], dtype=np.uint64),
             "COMMAND": pd.array([found.command for found in there], dtype=TEXT),
             "USER": pd.array([_user(found.info.st_uid) for found in there], dtype=TEXT),
-            "STARTED": np.array(started, dtype=np.int64).view("datetime64[us]"),
+            "STARTED": np.array([started(found.identity) for found in there], dtype="datetime64[us]"),
             "STATE": pd.Categorical([found.state for found in there], dtype=category(STATES)),
-            "VERSION": pd.array([f"{library} (layout {major}.{minor})" for library, major, minor in versions], dtype=TEXT),
+            "VERSION": pd.array([version(found.identity) for found in there], dtype=TEXT),
             "SIZE": np.array([found.info.st_blocks * 512 for found in there], dtype=np.uint64),
             "PATH": pd.array([found.path for found in there], dtype=TEXT),
         }
@@ -258,8 +295,8 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
 def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> pd.DataFrame:
     """Removes the segments of processes that are dead, also those that PFS_KEEP=1 has left.
 
-    Not touched: segments of processes of which nobody can tell from here (STATE ``unknown``), files that are no segments, symbolic
-    links, and, unless we are root, files of other users.
+    Not touched: segments of processes of which nobody can tell from here (STATE ``unknown``), files that are no segments,
+    symbolic links, and, unless we are root, files of other users.
 
     Args:
         directory: as for ``pfs.processes``.

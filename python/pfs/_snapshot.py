@@ -16,7 +16,7 @@ import pandas as pd
 from pfs import _core, _frame, _processes, _show
 from pfs._frame import TEXT, category
 from pfs._source import OWN
-from pfs.errors import Error, InvalidValue
+from pfs.errors import Error, InvalidValue, UnknownTable
 
 if TYPE_CHECKING:
     from pfs._source import Source
@@ -42,6 +42,12 @@ class Process:
     command: str
 
 
+class UnknownKey(UnknownTable, KeyError):
+    """No table of this name. A KeyError too, as mappings raise it."""
+
+    __str__ = Exception.__str__  # KeyError would show the quoted representation
+
+
 class _Frames(Mapping[str, pd.DataFrame]):
     """Frames by the names of their tables."""
 
@@ -51,8 +57,10 @@ class _Frames(Mapping[str, pd.DataFrame]):
     def __getitem__(self, name: str) -> pd.DataFrame:
         table = self._tables.get(name)
         if table is None:
-            known = _core.facts(name)["name"]  # raises and names the nearest one; upper and lower case are the same
-            table = self._tables[known]
+            try:
+                table = self._tables[_core.facts(str(name))["name"]]  # upper and lower case are the same
+            except UnknownTable as error:
+                raise UnknownKey(str(error)) from None
         return table
 
     def __iter__(self) -> Iterator[str]:
@@ -156,7 +164,7 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
             "\0".join(texts).encode()
         except UnicodeEncodeError:
             clean = {text: text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in texts}
-            changed[name] = table[name].map(clean, na_action="ignore").astype(TEXT)
+            changed[name] = table[name].map(clean.__getitem__, na_action="ignore").astype(TEXT)
     return table.assign(**changed) if changed else table
 
 

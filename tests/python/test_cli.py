@@ -176,9 +176,7 @@ def test_demo_counts_equal_those_of_strace(library: Path, tmp_path: Path) -> Non
     )
     match = re.search(r"^segment (.*)$", done.stdout, re.MULTILINE)
     assert match is not None
-    from pfs import _core, _frame
-
-    files = _frame.frame("file_summary_by_instance", None, _core.Segment(match[1])).set_index("FILE_NAME")
+    files = pfs.attach(match[1]).table("file_summary_by_instance").set_index("FILE_NAME")
     traced: dict[str, dict[str, list[int]]] = {}
     started: dict[str, tuple[str, str]] = {}
     for line in log.read_text().splitlines():

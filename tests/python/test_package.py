@@ -220,7 +220,5 @@ def test_clean_exit_removes_the_segment_and_pfs_keep_leaves_it(fresh: Run, tmp_p
     assert not path.exists()
     kept = Path(fresh(script, PFS_KEEP="1").strip())
     assert kept.exists()
-    from pfs import _core, _frame
-
-    frame = _frame.frame("events_waits_history_long", ["EVENT_NAME"], _core.Segment(str(kept)))
+    frame = pfs.attach(kept).table("events_waits_history_long", ["EVENT_NAME"])
     assert frame["EVENT_NAME"].tolist() == ["wait/synch/mutex/test/LOCK_exit"]

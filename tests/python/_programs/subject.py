@@ -1,0 +1,88 @@
+"""A process that others look at: it runs the code it is told, step by step, with its segment in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_LOOP = """
+import sys
+world = {}
+exec("import os, pfs", world)
+print(world["pfs"]._core.segment_path(), flush=True)
+for line in sys.stdin:
+    exec(eval(line), world)
+    print("done", flush=True)
+"""
+
+# Offsets in the header: docs/shm_layout.md.
+LAYOUT_MAJOR, PID, PID_NAMESPACE, START_TICKS, BOOT_ID, EPOCH, LIBRARY_VERSION, COMMAND = 8, 32, 40, 48, 56, 96, 104, 120
+
+
+def clean_environment(folder: Path, **more: str) -> dict[str, str]:
+    return {**{name: value for name, value in os.environ.items() if not name.startswith("PFS_")}, "PFS_DIR": str(folder), **more}
+
+
+class Subject:
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", _LOOP, *arguments],
+            env=clean_environment(folder, **environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self.process.pid
+        assert self.process.stdout is not None
+        self.path = Path(self.process.stdout.readline().strip())
+
+    def do(self, code: str) -> None:
+        """Runs code there, to its end. It has `pfs` and what earlier code has made."""
+        self.send(code)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "done\n"
+
+    def send(self, code: str) -> None:
+        """The same without waiting."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(repr(textwrap.dedent(code)) + "\n")
+        self.process.stdin.flush()
+
+    def kill(self, reap: bool = True) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        if reap:
+            self.process.wait(60)
+        else:
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+
+
+@contextmanager
+def subject(folder: Path, *arguments: str, **environment: str) -> Iterator[Subject]:
+    running = Subject(folder, *arguments, **environment)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def forge(path: Path, offset: int, value: int | bytes) -> None:
+    """Changes 8 bytes, or these bytes, of a segment's header."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(struct.pack("<Q", value) if isinstance(value, int) else value)

@@ -1,0 +1,309 @@
+"""pfs ps, show, set, truncate, gc, snapshot, diff: what they print, how they end."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import pfs
+from tests.python._programs.subject import COMMAND, PID_NAMESPACE, Subject, forge, subject
+
+GLOBAL = "events_waits_summary_global_by_event_name"
+COMMANDS = ("ps", "show", "set", "truncate", "gc", "snapshot", "diff")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+    """A process with three mutexes that were locked once, twice, and three times."""
+    folder = tmp_path_factory.mktemp("segments")
+    folder.chmod(0o700)
+    with subject(folder) as running:
+        running.do(
+            """
+            locks = [pfs.Lock(f"app/LOCK_{i}") for i in (1, 2, 3)]
+            for i, lock in enumerate(locks):
+                for _ in range(i + 1):
+                    with lock: pass
+            """
+        )
+        yield running
+
+
+def command(program: Subject, *arguments: str, status: int = 0) -> str:
+    """Standard output; of a failure standard error."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "pfs", *arguments],
+        env={**os.environ, "PFS_DIR": str(program.path.parent)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def on_a_terminal(program: Subject, width: int, *arguments: str) -> str:
+    """The same on a terminal so wide."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    environment = {**os.environ, "PFS_DIR": str(program.path.parent), "TERM": "xterm"}
+    environment.pop("COLUMNS", None)
+    with subprocess.Popen([sys.executable, "-m", "pfs", *arguments], env=environment, stdout=theirs, stdin=theirs) as running:
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            text += part
+            if not part:
+                break
+        running.wait(60)
+    os.close(ours)
+    assert running.returncode == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", text.decode()).replace("\r\n", "\n")
+
+
+MUTEXES = ("--where", "EVENT_NAME like 'wait/synch/mutex/app/%'")
+NAME_AND_COUNT = ("--columns", "EVENT_NAME,COUNT_STAR")
+
+
+def test_help_has_examples(program: Subject) -> None:
+    overview = command(program, "--help")
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} ", overview, re.MULTILINE)
+        assert re.search(rf"^  pfs {name}\b", command(program, name, "--help"), re.MULTILINE), name
+
+
+def test_ps(program: Subject) -> None:
+    lines = command(program, "ps").splitlines()
+    assert lines[0].split() == ["PID", "COMMAND", "USER", "STARTED", "STATE", "VERSION", "SIZE", "PATH"]
+    assert lines[1].lstrip().startswith(str(program.pid))
+    assert str(program.path) in lines[1]
+    (row,) = json.loads(command(program, "ps", "--format", "json"))
+    assert row["PID"] == program.pid
+    assert row["STATE"] == "alive"
+    assert command(program, "ps", "--dir", "/nowhere").splitlines()[1:] == []
+
+
+def test_ps_fits_a_terminal(program: Subject) -> None:
+    text = on_a_terminal(program, 80, "ps")
+    assert max(map(len, text.splitlines())) <= 80
+    assert str(program.pid) in text
+    assert "alive" in text
+
+
+def test_show_where_sort_columns_limit(program: Subject) -> None:
+    text = command(
+        program, "show", str(program.pid), GLOBAL, *MUTEXES, *NAME_AND_COUNT, "--sort", "COUNT_STAR desc", "--limit", "2"
+    )
+    assert text == (
+        "EVENT_NAME                   COUNT_STAR\n"
+        "wait/synch/mutex/app/LOCK_3           3\n"
+        "wait/synch/mutex/app/LOCK_2           2\n"
+    )
+    # Columns that are not shown can be looked at, in any case; an empty answer is an answer.
+    shown = command(program, "show", str(program.pid), GLOBAL, "-w", "count_star = 2 and sum_timer_wait > 0", "-c", "event_name")
+    assert shown.split() == ["EVENT_NAME", "wait/synch/mutex/app/LOCK_2"]
+    assert command(program, "show", str(program.pid), GLOBAL, "-w", "0", *NAME_AND_COUNT) == "EVENT_NAME  COUNT_STAR\n"
+    assert len(command(program, "show", str(program.path), "setup_consumers", "-n", "1").splitlines()) == 2
+
+
+def test_show_formats_have_the_same_rows(program: Subject, tmp_path: Path) -> None:
+    arguments = ["show", str(program.pid), GLOBAL, *MUTEXES]
+    with pfs.attach(program.path) as schema:
+        frame = schema.table(GLOBAL)
+    frame = frame[frame["EVENT_NAME"].str.startswith("wait/synch/mutex/app/")].reset_index(drop=True)
+    csv = pd.read_csv(io.StringIO(command(program, *arguments, "--format", "csv")))
+    assert csv.astype(str).equals(frame.astype(str)) or csv.to_dict("records") == frame.to_dict("records")
+    assert json.loads(command(program, *arguments, "--format", "json")) == frame.to_dict("records")
+    output = tmp_path / "out.parquet"
+    assert command(program, *arguments, "--format", "parquet", "--output", str(output)) == ""
+    assert pd.read_parquet(output).to_dict("records") == frame.to_dict("records")
+    piped = subprocess.run(
+        [sys.executable, "-m", "pfs", *arguments, "--format", "parquet"],
+        env={**os.environ, "PFS_DIR": str(program.path.parent)},
+        capture_output=True,
+        check=True,
+    )
+    assert pd.read_parquet(io.BytesIO(piped.stdout)).to_dict("records") == frame.to_dict("records")
+    for form in ("table", "csv", "json"):
+        file = tmp_path / form
+        command(program, *arguments, "--format", form, "--output", str(file))
+        assert file.read_text().split() == command(program, *arguments, "--format", form).split()
+
+
+def test_show_human_has_units(program: Subject) -> None:
+    text = command(program, "show", str(program.pid), GLOBAL, *MUTEXES, "-c", "SUM_TIMER_WAIT", "--human")
+    assert all(line.split()[1] in ("ps", "ns", "µs", "ms", "s") for line in text.splitlines()[1:])
+
+
+def test_show_on_terminals(program: Subject) -> None:
+    wide = on_a_terminal(program, 120, "show", str(program.pid), GLOBAL, *MUTEXES, *NAME_AND_COUNT)
+    assert re.search(r"EVENT_NAME +COUNT_STAR", wide)
+    assert "3 rows" in wide
+    narrow = on_a_terminal(program, 30, "show", str(program.pid), GLOBAL, *MUTEXES, *NAME_AND_COUNT)
+    assert "2. row" in narrow
+    assert "EVENT_NAME: wait/synch/mutex/app/LOCK_2\nCOUNT_STAR: 2" in narrow
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["show", "4194304", "threads"], 1, "no segment of process 4194304"),
+        (["show", "/nowhere/1.pfs", "threads"], 1, "/nowhere/1.pfs"),
+        (["show", "PID", "thread"], 1, "the nearest is 'threads'"),
+        (["show", "PID", "threads", "-c", "NO"], 1, "no column 'NO'"),
+        (["show", "PID", "threads", "-w", "NO = 1"], 2, "no such column: NO"),
+        (["show", "PID", "threads", "-w", "("], 2, "syntax error"),
+        (["show", "PID", "threads", "-w", "1); DROP TABLE rows; --"], 2, "--where"),
+        (["show", "PID", "threads", "--sort", "NO"], 2, "no such column: NO"),
+        (["show", "PID", "threads", "--limit", "-1"], 2, "--limit"),
+        (["show", "PID", "threads", "--format", "xml"], 2, "--format"),
+        (["show", "PID"], 2, "TABLE"),
+        (["set", "PID", "wait/%"], 2, "--enabled"),
+        (["set", "PID", "wait/%", "--enabled", "maybe"], 2, "--enabled"),
+        (["set", "PID", "wait/nothing", "--enabled", "no"], 1, "the nearest is 'wait/"),
+        (["set", "PID", "%", "--table", "file_instances", "--enabled", "no"], 2, "setup_consumers"),
+        (["truncate", "PID", "thread"], 1, "the nearest is 'threads'"),
+        (["truncate", "4194304", "threads"], 1, "no segment"),
+        (["snapshot", "4194304", "somewhere"], 1, "no segment"),
+        (["show", "PID", "threads", "-f", "csv", "-o", "/nowhere/file"], 1, "No such file or directory: /nowhere/file"),
+        (["snapshot", "PID", "/proc/nowhere"], 1, "/proc/nowhere"),
+        (["diff", "/nowhere", "/nowhere"], 2, "/nowhere"),
+        (["diff", "/usr", "/usr"], 1, "holds no snapshot"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_errors_are_one_line_and_no_traceback(program: Subject, arguments: list[str], status: int, says: str) -> None:
+    text = command(program, *[str(program.pid) if word == "PID" else word for word in arguments], status=status)
+    assert says in text
+    if status == 1:
+        assert text.startswith("pfs: ")
+        assert text.count("\n") == 1
+
+
+def test_nobody_reads_any_more(program: Subject) -> None:
+    shell = f"{sys.executable} -W error -m pfs show {program.pid} setup_instruments | head -n 1; echo ${{PIPESTATUS[0]}}"
+    rows = subprocess.run(
+        ["bash", "-c", f"for i in 1 2 3; do {shell}; done"],
+        env={**os.environ, "PFS_DIR": str(program.path.parent), "PYTHONUNBUFFERED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert rows.stderr == ""
+    assert {int(line) for line in rows.stdout.splitlines()[1::2]} <= {
+        0,
+        1,
+        141,
+    }  # not 120, with which Python ends when it cannot flush
+    assert all(line.startswith("NAME") for line in rows.stdout.splitlines()[::2])
+
+
+def test_texts_of_others_do_nothing_to_the_terminal(tmp_path: Path) -> None:
+    with subject(tmp_path) as hostile:
+        hostile.do(r"pfs.set_thread_name('a\x1b]0;title\x07b\rc')")
+        hostile.kill()
+        forge(hostile.path, COMMAND, b"\x1b[31mred\x07" + bytes(246))
+        for arguments in (["ps"], ["show", str(hostile.path), "threads", "-c", "NAME"], ["gc", "--dry-run"]):
+            text = command(hostile, *arguments)
+            assert "\x1b" not in text
+            assert "\x07" not in text
+            assert "\r" not in text
+            assert r"\x1b" in text
+
+
+def test_gc(tmp_path: Path) -> None:
+    with subject(tmp_path) as dead, subject(tmp_path) as alive, subject(tmp_path) as elsewhere:
+        dead.kill()
+        elsewhere.kill()
+        forge(elsewhere.path, PID_NAMESPACE, 1)
+        assert command(dead, "gc", "--dry-run").startswith(f"would remove {dead.path} (")
+        assert command(dead, "gc", "--dir", str(tmp_path)).startswith(f"removed {dead.path} (")
+        assert command(dead, "gc") == ""
+        assert sorted(tmp_path.glob("*.pfs")) == sorted([alive.path, elsewhere.path])
+
+
+def test_snapshot_and_diff(program: Subject, tmp_path: Path) -> None:
+    before, after = str(tmp_path / "before"), str(tmp_path / "after")
+    assert str(program.pid) in command(program, "snapshot", str(program.pid), before)
+    program.do("for _ in range(4):\n    with locks[0]: pass")
+    command(program, "snapshot", str(program.path), after)
+    assert GLOBAL in command(program, "diff", before, after)
+    text = command(program, "diff", before, after, GLOBAL, "-c", "CHANGE,EVENT_NAME,COUNT_STAR", "-w", "COUNT_STAR > 0")
+    assert text.splitlines()[1:] == ["changed  wait/synch/mutex/app/LOCK_1           4"]
+    rates = json.loads(command(program, "diff", before, after, GLOBAL, "--rates", "--format", "json"))
+    assert rates[0]["COUNT_STAR"] > 0
+    assert rates[0]["COUNT_STAR"] != 4
+    assert "the earlier one" in command(program, "diff", after, before, status=1)
+
+
+def test_diff_warns_of_truncate(tmp_path: Path) -> None:
+    with subject(tmp_path) as program:
+        program.do("lock = pfs.Lock('app/LOCK')\nfor _ in range(4):\n    with lock: pass")
+        command(program, "snapshot", str(program.pid), str(tmp_path / "a"))
+        program.do(f"pfs.truncate({GLOBAL!r})")
+        command(program, "snapshot", str(program.pid), str(tmp_path / "b"))
+        done = subprocess.run(
+            [sys.executable, "-m", "pfs", "diff", str(tmp_path / "a"), str(tmp_path / "b")],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert f"pfs: {GLOBAL}: TRUNCATE" in done.stderr
+
+
+def test_set_and_truncate(tmp_path: Path) -> None:
+    with subject(tmp_path) as program:
+        program.do("lock = pfs.Lock('app/LOCK')\nwith lock: pass")
+        pid = str(program.pid)
+        assert command(program, "set", pid, "wait/synch/mutex/app/%", "--enabled", "no", "--timed", "NO") == (
+            "1 row of setup_instruments set\n"
+        )
+        with pfs.attach(program.path) as schema:
+            assert schema.setup_instruments["wait/synch/mutex/app/%"].enabled is False
+            assert schema.setup_instruments["wait/synch/mutex/app/%"].timed is False
+            command(program, "set", pid, "global_instrumentation", "--table", "setup_consumers", "--enabled", "yes")
+            assert len(schema.table("events_waits_history_long")) == 1
+            command(program, "truncate", pid, "events_waits_history_long")
+            assert schema.table("events_waits_history_long").empty
+        assert "not allowed" in command(program, "truncate", pid, "mutex_instances", status=1)
+
+
+def test_completion(program: Subject) -> None:
+    def complete(*words: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "pfs"],
+            env={
+                **os.environ,
+                "PFS_DIR": str(program.path.parent),
+                "_PFS_COMPLETE": "bash_complete",
+                "COMP_WORDS": " ".join(words),
+                "COMP_CWORD": str(len(words) - 1),
+            },
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return [line.split(",")[1] for line in done.stdout.splitlines()]
+
+    assert "snapshot" in complete("pfs", "sn")
+    assert complete("pfs", "show", str(program.pid)[:1]) == [str(program.pid)]
+    assert complete("pfs", "show", str(program.pid), "threa") == ["threads"]

@@ -1,0 +1,354 @@
+"""Snapshots: all tables at one time, to Parquet and back; pfs.diff: exactly what happened in between."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import pfs
+from pfs import _core
+from tests.python._programs.fresh_process import fresh_process
+from tests.python._programs.subject import Subject, subject
+
+GLOBAL = "events_waits_summary_global_by_event_name"
+BY_INSTANCE = "events_waits_summary_by_instance"
+MUTEX = "wait/synch/mutex/app/LOCK"
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
+    (tmp_path / "segments").mkdir(mode=0o700)
+    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
+    with subject(tmp_path / "segments") as running:
+        running.do("lock = pfs.Lock('app/LOCK')")
+        yield running
+
+
+def take(program: Subject) -> pfs.Snapshot:
+    with pfs.attach(program.pid) as schema:
+        return schema.snapshot()
+
+
+def row(frame: pd.DataFrame, **key: object) -> dict[str, object]:
+    for column, value in key.items():
+        frame = frame[frame[column] == value]
+    (found,) = frame.to_dict("records")
+    return {str(name): value for name, value in found.items()}
+
+
+def busy_world() -> None:
+    """Numbers in many summaries."""
+    pfs.set_account("joe", "here")
+    for _ in range(3):
+        with pfs.Lock("app/LOCK"), pfs.open("file", "w", name="app/data") as file:
+            file.write("x" * 100)
+    with pfs.open("file", name="app/data") as file:
+        file.read()
+    for _ in range(5):
+        with pfs.transaction(), pfs.statement("app/query", "SELECT 1"), pfs.stage("app/step"):
+            pass
+    a, b = pfs.socketpair("app/pair")
+    a.send(b"hello")
+    b.recv(10)
+    pfs.host_seen("192.0.2.1", "example")
+
+
+# ---- Snapshots
+
+
+def test_snapshot_is_a_mapping_of_all_tables(program: Subject) -> None:
+    before = pd.Timestamp.now("UTC").tz_localize(None)
+    taken = take(program)
+    assert list(taken) == pfs.tables()
+    assert len(taken) == len(pfs.tables())
+    assert taken.pid == program.pid
+    assert before <= taken.time <= before + pd.Timedelta(minutes=1)
+    assert 0 < taken.duration < 60
+    assert taken.command.startswith(sys.executable)
+    assert taken["setup_instruments"].equals(taken["SETUP_INSTRUMENTS"])
+    assert "threads" in taken
+    assert "thread" not in taken
+    assert taken.get("thread") is None
+    with pytest.raises(pfs.UnknownTable, match="the nearest is 'threads'"):
+        taken["thread"]
+    assert f"Snapshot of process {program.pid}" in repr(taken)
+    assert "setup_instruments" in taken._repr_html_()
+
+
+def test_snapshot_stays_as_it_was(program: Subject) -> None:
+    taken = take(program)
+    program.do("with lock: pass")
+    program.kill()
+    assert row(taken[GLOBAL], EVENT_NAME=MUTEX)["COUNT_STAR"] == 0
+
+
+@fresh_process()
+def test_own_snapshot() -> None:
+    busy_world()
+    own = pfs.snapshot()
+    with pfs.attach(os.getpid()) as schema:
+        outside = schema.snapshot()
+    assert own.process == outside.process
+    assert own[GLOBAL].equals(outside[GLOBAL])
+    pfs.diff(own, outside)
+
+
+@fresh_process("performance_schema=OFF")
+def test_own_snapshot_while_pfs_is_off() -> None:
+    taken = pfs.snapshot()
+    assert taken.pid == os.getpid()
+    assert len(taken["global_variables"]) > 10
+
+
+@fresh_process()
+def test_folder_has_the_same_frames() -> None:
+    busy_world()
+    taken = pfs.snapshot("out")
+    again = pfs.read_snapshot("out")
+    assert list(again) == list(taken)
+    for name in taken:
+        pd.testing.assert_frame_equal(taken[name], again[name], obj=name)
+    assert again.process == taken.process
+    assert again.time == taken.time
+    assert again.duration == taken.duration
+    taken.to_folder("out")  # once more over the old one
+    assert pfs.diff(again, pfs.read_snapshot("out"))[GLOBAL].empty
+
+
+@fresh_process()
+def test_names_that_are_no_text_can_be_written() -> None:
+    name = os.fsdecode(b"\xff\xfe.txt")
+    with pfs.open(name, "w", name="app/data") as file:
+        file.write("x")
+    taken = pfs.snapshot("out")
+    assert taken["file_instances"]["FILE_NAME"].str.endswith(name).any()
+    with pfs.open(name, name="app/data") as file:
+        file.read()
+    changed = pfs.diff(taken, pfs.snapshot())["file_summary_by_instance"]
+    assert changed["FILE_NAME"].str.endswith(name).tolist() == [True]
+    written = pfs.read_snapshot("out")["file_instances"]["FILE_NAME"]
+    assert written.str.endswith(r"\xff\xfe.txt").any()
+
+
+def test_folders_that_are_no_snapshot(program: Subject, tmp_path: Path) -> None:
+    taken = take(program)
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "precious").touch()
+    with pytest.raises(pfs.InvalidValue, match="not empty"):
+        taken.to_folder(full)
+    assert [file.name for file in full.iterdir()] == ["precious"]
+    for folder in (full, tmp_path / "missing"):
+        with pytest.raises(pfs.InvalidValue, match="holds no snapshot"):
+            pfs.read_snapshot(folder)
+    taken.to_folder(tmp_path / "good")
+    facts = tmp_path / "good" / "snapshot.json"
+    text = facts.read_text()
+    for bad in ("", "{}", "[]", text[: len(text) // 2], text.replace('"format": 1', '"format": 9')):
+        facts.write_text(bad)
+        with pytest.raises(pfs.InvalidValue, match="snapshot"):
+            pfs.read_snapshot(tmp_path / "good")
+    facts.write_text(text)
+    (tmp_path / "good" / "threads.parquet").write_bytes(b"junk")
+    with pytest.raises(pfs.InvalidValue, match=r"threads\.parquet cannot be read"):
+        pfs.read_snapshot(tmp_path / "good")
+
+
+def test_without_pyarrow_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "pyarrow.py").write_text("raise ImportError")
+    script = """
+import pfs
+assert len(pfs.snapshot())
+try:
+    pfs.snapshot("out")
+except pfs.Error as error:
+    print(error)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PFS_DIR": str(tmp_path / "segments")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "pip install 'perfschema[parquet]'" in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+# ---- Differences
+
+
+def test_sums_are_what_happened_in_between(program: Subject) -> None:
+    program.do("for _ in range(5):\n    with lock: pass")
+    before = take(program)
+    program.do("for _ in range(3):\n    with lock: pass")
+    after = take(program)
+    first, second = (row(taken[GLOBAL], EVENT_NAME=MUTEX) for taken in (before, after))
+    found = row(pfs.diff(before, after)[GLOBAL], EVENT_NAME=MUTEX)
+    time = int(second["SUM_TIMER_WAIT"]) - int(first["SUM_TIMER_WAIT"])  # type: ignore[call-overload]
+    assert found == {
+        "CHANGE": "changed",
+        "EVENT_NAME": MUTEX,
+        "COUNT_STAR": 3,
+        "SUM_TIMER_WAIT": time,
+        "AVG_TIMER_WAIT": time // 3,
+    }
+
+
+def test_nothing_happened(program: Subject) -> None:
+    program.do("with lock: pass")
+    program.process.send_signal(19)
+    before, after = take(program), take(program)
+    difference = pfs.diff(before, after)
+    assert list(difference) == pfs.tables()
+    assert {name for name, frame in difference.items() if len(frame)} <= {"performance_timers"}  # measured by the reader
+    assert difference.truncated == []
+
+
+def test_new_and_gone_rows(program: Subject) -> None:
+    program.do("with lock: pass")
+    before = take(program)
+    program.do("del lock; other = pfs.Lock('app/OTHER')\nfor _ in range(2):\n    with other: pass")
+    after = take(program)
+    found = pfs.diff(before, after)[BY_INSTANCE].set_index("EVENT_NAME")
+    if before[BY_INSTANCE]["OBJECT_INSTANCE_BEGIN"].tolist() != after[BY_INSTANCE]["OBJECT_INSTANCE_BEGIN"].tolist():
+        assert found.loc["wait/synch/mutex/app/OTHER", "CHANGE"] == "new"
+        assert found.loc["wait/synch/mutex/app/OTHER", "COUNT_STAR"] == 2
+        assert found.loc[MUTEX, "CHANGE"] == "gone"
+        assert found.loc[MUTEX, ["COUNT_STAR", "SUM_TIMER_WAIT", "AVG_TIMER_WAIT"]].isna().all()
+    totals = pfs.diff(before, after)[GLOBAL]
+    assert row(totals, EVENT_NAME="wait/synch/mutex/app/OTHER")["COUNT_STAR"] == 2
+    instances = pfs.diff(before, after)["mutex_instances"]
+    assert set(instances["CHANGE"]) <= {"new", "gone", "changed"}
+    assert len(instances) >= 1
+
+
+def test_truncate_in_between_is_marked(program: Subject) -> None:
+    program.do("for _ in range(5):\n    with lock: pass")
+    before = take(program)
+    program.do(f"pfs.truncate({GLOBAL!r})\nfor _ in range(2):\n    with lock: pass")
+    difference = pfs.diff(before, take(program))
+    found = row(difference[GLOBAL], EVENT_NAME=MUTEX)
+    assert found["CHANGE"] == "reset"
+    assert found["COUNT_STAR"] == 2
+    assert GLOBAL in difference.truncated
+    assert f"TRUNCATE in between: {GLOBAL}" in repr(difference) or GLOBAL in repr(difference).splitlines()[0]
+
+
+def test_truncate_is_seen_by_the_longest_wait_too(program: Subject) -> None:
+    """More events than before: only the maximum, which never shrinks by itself, tells."""
+    program.do("import time\nwith lock: pass")
+    before = take(program)
+    waits = before[GLOBAL].copy()
+    waits["MAX_TIMER_WAIT"] = waits["MAX_TIMER_WAIT"] + 10**12
+    tampered = type(before)({**before, GLOBAL: waits}, before.process, before.time, before.duration)
+    program.do("for _ in range(9):\n    with lock: pass")
+    found = row(pfs.diff(tampered, take(program))[GLOBAL], EVENT_NAME=MUTEX)
+    assert found["CHANGE"] == "reset"
+    assert found["COUNT_STAR"] == 10
+
+
+def test_events_of_in_between(program: Subject) -> None:
+    program.do("with lock: pass")
+    before = take(program)
+    program.do("for _ in range(3):\n    with lock: pass")
+    after = take(program)
+    for name in ("events_waits_history", "events_waits_history_long"):
+        events = pfs.diff(before, after)[name]
+        assert len(events) == 3
+        old = set(zip(before[name]["THREAD_ID"], before[name]["EVENT_ID"], strict=True))
+        assert not old & set(zip(events["THREAD_ID"], events["EVENT_ID"], strict=True))
+        assert events.columns.tolist() == after[name].columns.tolist()
+
+
+def test_settings_that_changed_show_what_they_were(program: Subject) -> None:
+    before = take(program)
+    program.do("pfs.setup_instruments['wait/synch/mutex/app/%'].timed = False; pfs.setup_actors.insert(user='ann')")
+    after = take(program)
+    difference = pfs.diff(before, after)
+    assert row(difference["setup_instruments"])["NAME"] == MUTEX
+    assert row(difference["setup_instruments"])["TIMED"] == "NO"
+    assert row(difference["setup_instruments"])["TIMED_BEFORE"] == "YES"
+    assert "ENABLED_BEFORE" not in difference["setup_instruments"]
+    assert row(difference["setup_actors"])["CHANGE"] == "new"
+    back = type(after)(before, after.process, after.time + pd.Timedelta(seconds=1), 0.1)
+    assert row(pfs.diff(after, back)["setup_actors"])["CHANGE"] == "gone"
+
+
+def test_rates_are_per_second(program: Subject) -> None:
+    before = take(program)
+    program.do("for _ in range(30):\n    with lock: pass")
+    after = take(program)
+    after.time = before.time + pd.Timedelta(seconds=10)
+    difference = pfs.diff(before, after)
+    assert difference.seconds == 10
+    rate = row(difference.rates()[GLOBAL], EVENT_NAME=MUTEX)
+    plain = row(difference[GLOBAL], EVENT_NAME=MUTEX)
+    assert rate["COUNT_STAR"] == 3.0
+    assert rate["AVG_TIMER_WAIT"] == plain["AVG_TIMER_WAIT"]
+    after.time = before.time
+    with pytest.raises(pfs.InvalidValue, match="no rate"):
+        pfs.diff(before, after).rates()
+
+
+def test_snapshots_that_cannot_be_compared(program: Subject, tmp_path: Path) -> None:
+    before = take(program)
+    after = take(program)
+    with pytest.raises(pfs.InvalidValue, match="the earlier one"):
+        pfs.diff(after, before)
+    with subject(tmp_path / "segments") as other, pytest.raises(pfs.InvalidValue, match=f"{program.pid} and {other.pid}"):
+        pfs.diff(before, take(other))
+    from dataclasses import replace
+
+    after.process = replace(after.process, process_start_ticks=after.process.process_start_ticks + 1)
+    with pytest.raises(pfs.InvalidValue, match="a later one with the same process id"):
+        pfs.diff(before, after)
+
+
+@fresh_process()
+def test_from_nothing_the_difference_is_all_there_is() -> None:
+    """For every summary: sums are those of the table, means are those that the table itself computes, the rest is left out."""
+    busy_world()
+    after = pfs.snapshot()
+    before = type(after)({name: frame.iloc[:0] for name, frame in after.items()}, after.process, after.time, 0.0)
+    difference = pfs.diff(before, after)
+    means = summaries = 0
+    for name in pfs.tables():
+        how = {column["name"]: column["combine"] for column in _core.facts(name)["columns"]}
+        sums = [column for column in how if how[column] == "sum"]
+        if not sums or {"EVENT_ID", "END_EVENT_ID"} <= set(how):
+            continue
+        shown = difference[name]
+        full = after[name][(after[name][sums] != 0).any(axis=1)].reset_index(drop=True)
+        assert len(shown) == len(full), name
+        summaries += len(full) > 0
+        assert shown.columns.tolist() == ["CHANGE", *(c for c in how if how[c] in ("", "sum", "mean"))], name
+        assert (shown["CHANGE"] == "new").all()
+        for column in shown.columns[1:]:
+            assert shown[column].astype("object").tolist() == full[column].astype("object").tolist() or (
+                shown[column].isna().equals(full[column].isna()) and (shown[column] == full[column]).fillna(True).all()
+            ), (name, column)
+            means += how[column] == "mean" and bool((full[column] > 0).any())
+    assert summaries > 20
+    assert means > 20
+
+
+def test_every_summary_that_truncate_empties_has_sums() -> None:
+    """A declaration that says of no column how it adds up would be compared as if it were a list of settings."""
+    for name in pfs.tables():
+        facts = _core.facts(name)
+        columns = {column["name"]: column["combine"] for column in facts["columns"]}
+        is_events = "EVENT_ID" in columns
+        has_rows_of_users = "INSERT" in facts["operations"]
+        is_text = "VARIABLE_VALUE" in columns
+        if "TRUNCATE" in facts["operations"] and not (is_events or has_rows_of_users or is_text):
+            assert "sum" in columns.values(), name
+        for column in facts["columns"]:
+            assert column["combine"] in ("", "sum", "least", "most", "mean", "derived")
+            if column["combine"] == "sum":
+                assert column["unit"] in ("count", "picoseconds", "bytes"), (name, column["name"])
+                assert column["kind"] in ("uint64", "int64", "uint32", "int32"), (name, column["name"])
+                assert column["name"] not in facts["key"]
