@@ -1,5 +1,5 @@
 // segment_fuzz.cpp: a real segment, damaged in any way, attached and read: every table of it. libFuzzer calls it (segment.sh); with PFS_FUZZ_ALONE
-// it is a program that makes its own damage: segment_fuzz ROUNDS SEED. PFS_FUZZ_SEGMENT names the segment: the smaller the better.
+// it makes its own damage (tests/cpp/segment_test.cpp). PFS_FUZZ_SEGMENT names the segment: the smaller the better.
 //
 // The input is a list of changes of 16 bytes each: where (a word of the header, of the directory, of an element of an array, of any page that has
 // memory), and what (a number as it is, a small one, one of those that break things, a bit, a difference). The segment is there twice: as a file, that is
@@ -20,7 +20,7 @@
 #include "shm/attach.h"
 #include "table/registry.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+#if defined(__SANITIZE_ADDRESS__) || (defined(__clang__) && !defined(PFS_FUZZ_ALONE))
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(begin, bytes) ((void)(bytes))
@@ -217,18 +217,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
 
 #ifdef PFS_FUZZ_ALONE
 #include <random>
-int main(int argc, char** argv) {
-  const long rounds = argc > 1 ? std::atol(argv[1]) : 1000;
-  std::mt19937_64 random(argc > 2 ? static_cast<uint64_t>(std::atoll(argv[2])) : 1);
+
+Change RandomChange(std::mt19937_64& random) {
+  const uint64_t dice = random();
+  return {static_cast<uint8_t>(dice % 64 == 0 ? 255 : dice % 4), static_cast<uint8_t>(dice >> 8), static_cast<uint16_t>(dice >> 16),
+          static_cast<uint32_t>(dice >> 32), random()};
+}
+
+void DamageAndRead(long rounds, uint64_t seed) {
+  std::mt19937_64 random(seed);
   for (long round = 0; round < rounds; ++round) {
     std::vector<Change> changes(random() % 24);
-    for (Change& change : changes) {
-      const uint64_t dice = random();
-      change = {static_cast<uint8_t>(dice % 64 == 0 ? 255 : dice % 4), static_cast<uint8_t>(dice >> 8), static_cast<uint16_t>(dice >> 16),
-                static_cast<uint32_t>(dice >> 32), random()};
-    }
+    for (Change& change : changes) change = RandomChange(random);
     LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(changes.data()), changes.size() * sizeof(Change));
   }
-  std::printf("%ld segments\n", rounds);
 }
 #endif

@@ -135,7 +135,7 @@ CROWD = """
     import pfs
 
     count = int(sys.argv[1])
-    locks = [pfs.Lock(f"lock_{i}") for i in range(count)]
+    locks = [pfs.Lock(f"crowd/lock_{i}") for i in range(count)]
     there, go = threading.Barrier(count + 1), threading.Event()
 
     def work(i):
