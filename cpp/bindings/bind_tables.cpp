@@ -1,7 +1,6 @@
 // bindings/bind_tables.cpp: tables as columns (numpy arrays without a loop in Python) and as plain rows.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
-#include <sys/mman.h>
 
 #include <bit>
 #include <limits>
@@ -76,20 +75,15 @@ std::vector<size_t> GetColumns(const TableFacts& table, const ColumnList& names)
 // Threads: immutable.
 class AttachedSegment {
  public:
-  explicit AttachedSegment(std::string path) : path_(std::move(path)) { RaiseIfBad(AttachSegmentFile(path_, &view_), "AttachError"); }
-  ~AttachedSegment() {
-    if (view_.ok()) munmap(const_cast<ShmHeader*>(&view_.header()), view_.bytes());
-  }
-  AttachedSegment(const AttachedSegment&) = delete;
-  AttachedSegment& operator=(const AttachedSegment&) = delete;
+  explicit AttachedSegment(std::string path) : path_(std::move(path)) { RaiseIfBad(AttachSegmentFile(path_, &file_), "AttachError"); }
 
-  const SegmentView& view() const { return view_; }
+  SegmentView view() const { return file_->view(); }
   const std::string& path() const { return path_; }
-  uint64_t pid() const { return view_.header().pid; }
+  uint64_t pid() const { return view().header().pid; }
 
  private:
   std::string path_;
-  SegmentView view_;
+  std::shared_ptr<SegmentFile> file_;
 };
 
 TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment) {
@@ -100,7 +94,7 @@ TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, cons
     py::gil_scoped_release released;
     status = ReadTable(table, segment != nullptr ? segment->view() : OwnSegment(), columns, &data);
   }
-  RaiseIfBad(std::move(status));
+  RaiseIfBad(std::move(status), segment != nullptr && status.code() == Code::kCorrupt ? "AttachError" : nullptr);
   return data;
 }
 

@@ -9,7 +9,6 @@
 // check runs in one thread first. Built with PFS_BREAK_SEQLOCK the reader does without its checks, and cells_ and events_ here must fail
 // with "torn rows: N" (the build's CMakeLists.txt and tests/python/test_native.py demand it).
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include "live.h"
 #include "record/cells.h"
@@ -359,13 +358,12 @@ void UnderLoad(int work, Check check) {
     });
   }
   // Every other reading is that of another process: through a second mapping of the file.
-  SegmentView attached;
-  EXPECT_TRUE(AttachSegmentFile(pfs_segment_path(), &attached).ok());
+  std::shared_ptr<SegmentFile> file;
+  EXPECT_TRUE(AttachSegmentFile(pfs_segment_path(), &file).ok());
   const uint64_t end = NowNanos() + 1'000'000 * StressTime().count();
-  for (int i = 0; NowNanos() < end; ++i) check(program, i % 2 == 0 || !attached.ok() ? OwnSegment() : attached);
+  for (int i = 0; NowNanos() < end; ++i) check(program, i % 2 == 0 || !file ? OwnSegment() : file->view());
   stop.store(true);
   for (std::thread& thread : threads) thread.join();
-  if (attached.ok()) munmap(const_cast<ShmHeader*>(&attached.header()), attached.bytes());
   std::printf("rows skipped: %llu\n", static_cast<unsigned long long>(StatusNumber("Performance_schema_rows_skipped")));
 }
 

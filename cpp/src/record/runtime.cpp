@@ -213,7 +213,7 @@ void AfterForkInChild() {
 // By atexit() and not as a destructor of the library, which would come after that of g_runtime: the path is no more then.
 void RemoveAtExit() {
   if (!g_runtime.on || g_runtime.header->pid != static_cast<uint64_t>(getpid())) return;
-  const char* keep = std::getenv("PFS_KEEP");
+  const char* keep = secure_getenv("PFS_KEEP");
   if (keep == nullptr || std::strcmp(keep, "1") != 0) g_runtime.segment.Remove();
 }
 
@@ -247,7 +247,7 @@ void StartNow() {
   }
   StartActors();
   HearOfForks();
-  __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with AttachSegment
+  __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with SegmentFile::CheckHeader
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
   std::atexit(RemoveAtExit);
 }

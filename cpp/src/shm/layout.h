@@ -25,6 +25,12 @@ inline constexpr uint32_t kLayoutMajor = 1;
 inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
+// What a minor version may change, so that a reader of an older minor still reads it: lists of the header grow within their rooms below, by
+// entries at the end; fields are added behind the last of the header, or behind the last of an element (its stride says so). Zero in them must
+// mean what there was before. All else is a new major version.
+inline constexpr uint64_t kHeaderRoom = 16384;  // arrays begin behind
+inline constexpr uint32_t kArrayRoom = 64, kOptionRoom = 96, kLossRoom = 96, kConsumerRoom = 32, kResetRoom = 32;
+
 // ---- Directory -----------------------------------------------------------------------------------------------------------------
 
 // X(identifier of the array, type of its elements)
@@ -176,7 +182,7 @@ constexpr ColdHolder HolderOf(uint32_t word) { return static_cast<ColdHolder>(wo
 struct ShmHeader {
   // Who wrote this, as far as `timers`: where it is in layout 1.0, in every layout. Lists of processes and the removal of dead ones read no
   // more than that. Written once, before the magic; read only after.
-  uint64_t magic;  // last store of the creation: pairs with the acquire load in AttachSegment
+  uint64_t magic;  // last store of the creation: pairs with the acquire load in SegmentFile::CheckHeader
   uint32_t layout_major, layout_minor;
   uint32_t endian_mark, word_bytes;
   uint64_t segment_bytes;
@@ -190,19 +196,21 @@ struct ShmHeader {
 
   // What all else is read with. Written once, before the magic.
   TimerScale timers[kTimerCount];
-  uint64_t options[kOptionCount];  // int64_t values as they are in force
+  uint64_t options[kOptionRoom];  // int64_t values as they are in force
   char text_options[kTextOptionCount][kTextOptionBytes];  // zero padded
   uint64_t record_bytes[kEventKinds];  // from one record to the next
-  ShmArray arrays[kArrayCount];
+  uint64_t header_bytes;  // kHeaderRoom
+  uint64_t array_count;   // of `arrays` that the writer knows; the others are zero, and so empty
+  ShmArray arrays[kArrayRoom];
   uint8_t status_reason[256];  // why pfs is not fully on; empty = it is
   uint8_t timer_reason[128];   // why CYCLE is not the default; empty = it is
 
   // Setup: written on the cold path by whoever updates a setup table, read when flag words are computed.
-  alignas(64) HalfWord consumers[kConsumerCount];  // 1 = ENABLED
+  alignas(64) HalfWord consumers[kConsumerRoom];  // 1 = ENABLED
   HalfWord timer_of[kTimedClassCount];             // TimerId + 1 that setup_timers says
 
   // Read by every update of a cell, written by TRUNCATE only: a line of its own that stays in all caches.
-  alignas(64) HalfWord resets[kResetDomainCount];
+  alignas(64) HalfWord resets[kResetRoom];
   ShmEpochs epochs[kKindCount];
   HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
   HalfWord rebase_seq;  // odd while a TRUNCATE of memory statistics is under way: their readers try again
@@ -213,7 +221,7 @@ struct ShmHeader {
   ShmHistogram histogram;
 
   // Written by many, rarely.
-  alignas(64) Word losses[static_cast<size_t>(Loss::kCount)];
+  alignas(64) Word losses[kLossRoom];
   Word next_thread_id;      // THREAD_IDs given so far
   Word names_free[16], names_free_count[16];  // ShmNameGranule free lists by size: first << 32 | last, and their lengths
   ShmTold program;
@@ -473,6 +481,8 @@ struct ShmSource {
   uint32_t hash;
 };
 
+static_assert(sizeof(ShmHeader) <= kHeaderRoom && kArrayCount <= kArrayRoom && kOptionCount <= kOptionRoom &&
+              static_cast<uint32_t>(Loss::kCount) <= kLossRoom && kConsumerCount <= kConsumerRoom && kResetDomainCount <= kResetRoom);
 static_assert(std::is_standard_layout_v<ShmHeader> && std::is_standard_layout_v<ShmClass> && std::is_standard_layout_v<ShmThread>);
 
 }  // namespace perfschema

@@ -86,7 +86,7 @@ struct ShmTold {
   Word log_written, log_expired;        // events
   Word log_latest;                      // LOGGED of the youngest, 0 = none
   Word longest_attrs;                   // bytes of the longest list of connection attributes, stored or not
-  uint8_t option_is_set[kOptionCount];  // 1 = PFS_OPTIONS or pfs_init() named it; constant
+  uint8_t option_is_set[96];  // as many as ShmHeader::options; 1 = PFS_OPTIONS or pfs_init() named it; constant
 };
 
 #define PFS_FOR_EACH_PROGRAM_ARRAY(X) \

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "perfschema/pfs.h"
+#include "shm/attach.h"
+#include "shm/place.h"
 #include "shm/shapes.h"
 
 namespace perfschema {
@@ -106,7 +108,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
 
 // Where everything lies in a segment with these options.
 struct Plan {
-  explicit Plan(const Options& options) : bytes(RoundUp(sizeof(ShmHeader), kPage)) {
+  explicit Plan(const Options& options) : bytes(kHeaderRoom) {
     for (uint32_t i = 0; i < kArrayCount; ++i) {
       const auto id = static_cast<ArrayId>(i);
       arrays[i] = {bytes, Stride(id, options), Capacity(id, options)};
@@ -120,17 +122,6 @@ struct Plan {
   uint64_t bytes;
 };
 
-// Reads a small file of /proc or /sys into `buffer`, zero terminated.
-bool ReadSmallFile(const char* path, char* buffer, size_t size) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const ssize_t got = read(fd, buffer, size - 1);
-  close(fd);
-  if (got < 0) return false;
-  buffer[got] = 0;
-  return true;
-}
-
 uint64_t ProcessStartTicks() {
   char stat[1024];
   if (!ReadSmallFile("/proc/self/stat", stat, sizeof stat)) return 0;
@@ -139,11 +130,6 @@ uint64_t ProcessStartTicks() {
   const char* field = after_name + 1;  // the blank before field 3
   for (int at = 3; at < 22 && field != nullptr; ++at) field = std::strchr(field + 1, ' ');
   return field == nullptr ? 0 : std::strtoull(field, nullptr, 10);
-}
-
-uint64_t PidNamespace() {
-  struct stat info;
-  return stat("/proc/self/ns/pid", &info) == 0 ? static_cast<uint64_t>(info.st_ino) : 0;
 }
 
 void FillIdentity(ShmHeader* header) {
@@ -159,47 +145,6 @@ void FillIdentity(ShmHeader* header) {
   char command[sizeof header->command + 1] = {};  // whoever cuts it short: the rest is zero
   (void)ReadSmallFile("/proc/self/cmdline", command, sizeof command);
   std::memcpy(header->command, command, sizeof header->command);
-}
-
-std::string Reason(const char* what, const std::string& where, int error) {
-  return std::string(what) + " " + where + ": " + std::strerror(error);
-}
-
-// A directory of one's own to put segments in: owned by this user and closed to writes of others.
-int OpenDirectory(const std::string& path, std::string* reason) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    *reason = Reason("cannot make the directory", path, errno);
-    return -1;
-  }
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) {
-    *reason = Reason("cannot open the directory", path, errno);
-    return -1;
-  }
-  struct stat info;
-  if (fstat(fd, &info) != 0 || info.st_uid != geteuid()) {
-    *reason = "the directory " + path + " belongs to another user";
-  } else if ((info.st_mode & S_IWOTH) != 0 || ((info.st_mode & S_IWGRP) != 0 && info.st_gid != getegid())) {
-    *reason = "the directory " + path + " can be written to by others";
-  } else {
-    return fd;
-  }
-  close(fd);
-  return -1;
-}
-
-// True if `name` is the leftover of a dead process that had our pid.
-bool IsLeftover(int directory, const std::string& name) {
-  const int fd = openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return false;
-  struct stat info;
-  uint64_t head[8] = {};
-  const bool ours = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid();
-  const ssize_t got = ours ? pread(fd, head, sizeof head, 0) : 0;
-  close(fd);
-  if (!ours) return false;
-  if (got < static_cast<ssize_t>(sizeof head) || head[0] != kSegmentMagic) return true;  // died while it was made
-  return head[offsetof(ShmHeader, pid_namespace) / 8] == PidNamespace();
 }
 
 }  // namespace
@@ -218,10 +163,7 @@ const void* SegmentView::Element(ArrayId id, uint64_t index, size_t size) const 
   return bytes_ - at < size ? nullptr : base_ + at;
 }
 
-std::string SegmentDirectory() {
-  if (const char* chosen = std::getenv("PFS_DIR"); chosen != nullptr && *chosen != 0) return chosen;
-  return "/dev/shm/pfs-" + std::to_string(geteuid());
-}
+ByteRun SegmentView::RunAt(uint64_t offset, uint64_t wanted) const { return file_ == nullptr ? ByteRun{0, bytes_, true} : file_->RunAt(offset, wanted); }
 
 bool Segment::OpenFile(size_t bytes, std::string* reason) {
   rlimit limit;
@@ -229,26 +171,10 @@ bool Segment::OpenFile(size_t bytes, std::string* reason) {
     *reason = "the file size limit (ulimit -f) is below the " + std::to_string(bytes) + " bytes of a segment";
     return false;
   }
-  const std::string directory = SegmentDirectory();
-  const int dir = OpenDirectory(directory, reason);
-  if (dir < 0) return false;
-  std::string name = std::to_string(getpid()) + ".pfs";
-  const auto make = [&] { return openat(dir, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); };
-  int fd = make();
-  if (fd < 0 && errno == EEXIST) {
-    if (IsLeftover(dir, name)) {
-      unlinkat(dir, name.c_str(), 0);
-    } else {  // another container shares the directory
-      name = std::to_string(getpid()) + "-" + std::to_string(PidNamespace()) + ".pfs";
-      unlinkat(dir, name.c_str(), 0);
-    }
-    fd = make();
-  }
-  if (fd < 0) {
-    *reason = Reason("cannot make the file", directory + "/" + name, errno);
-    close(dir);
-    return false;
-  }
+  std::string path, remark;
+  mode_t mode = 0600;
+  const int fd = MakeSegmentFile(&path, &mode, &remark, reason);
+  if (fd < 0) return false;
   int error = 0;
   void* mapped = MAP_FAILED;
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
@@ -257,26 +183,26 @@ bool Segment::OpenFile(size_t bytes, std::string* reason) {
     mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (mapped == MAP_FAILED) error = errno;
   }
-  if (error == 0) error = posix_fallocate(fd, 0, static_cast<off_t>(RoundUp(sizeof(ShmHeader), kPage)));
+  if (error == 0) error = posix_fallocate(fd, 0, static_cast<off_t>(kHeaderRoom));
+  if (error == 0 && fchmod(fd, mode) != 0) error = errno;  // whatever the umask
   close(fd);  // the program may close descriptors that it does not know: none of ours is left for it
   if (error != 0) {
-    *reason = Reason("cannot make room for the file", directory + "/" + name, error);
+    *reason = Reason("cannot make room for the file", path, error);
     if (mapped != MAP_FAILED) munmap(mapped, bytes);
-    unlinkat(dir, name.c_str(), 0);
-    close(dir);
+    unlink(path.c_str());
     return false;
   }
-  close(dir);
   base_ = static_cast<char*>(mapped);
   bytes_ = bytes;
-  path_ = directory + "/" + name;
+  path_ = path;
+  if (!remark.empty()) *reason = remark;
   return true;
 }
 
 Status Segment::Create(const Options& options, std::string* reason, bool is_private) {
   const Plan plan(options);
   const uint64_t bytes = plan.bytes;
-  const char* mode = std::getenv("PFS_SEGMENT");
+  const char* mode = secure_getenv("PFS_SEGMENT");
   is_private = is_private || (mode != nullptr && std::strcmp(mode, "private") == 0);
   if (is_private || !OpenFile(bytes, reason)) {
     if (!MapPrivate(bytes)) {
@@ -290,6 +216,8 @@ Status Segment::Create(const Options& options, std::string* reason, bool is_priv
   head->endian_mark = kEndianMark;
   head->word_bytes = sizeof(void*);
   head->segment_bytes = bytes;
+  head->header_bytes = kHeaderRoom;
+  head->array_count = kArrayCount;
   FillIdentity(head);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     ShmArray& array = head->arrays[i];
@@ -316,7 +244,7 @@ bool Segment::MapPrivate(size_t bytes) {
 
 // Fills this fresh mapping from the parent's. False: no room.
 bool Segment::CopyArrays(const char* from, bool (*keep)(ArrayId)) {
-  std::memcpy(base_, from, RoundUp(sizeof(ShmHeader), kPage));
+  std::memcpy(base_, from, kHeaderRoom);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     ShmArray& array = header()->arrays[i];
     if (!keep(static_cast<ArrayId>(i))) {
@@ -338,7 +266,7 @@ void Segment::CopyBeforeFork(bool (*keep)(ArrayId)) {
   void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return;  // the child copies what it finds
   copy_ = static_cast<char*>(mapped);
-  CopyFromShared(copy_, base_, RoundUp(sizeof(ShmHeader), kPage));
+  CopyFromShared(copy_, base_, kHeaderRoom);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const ShmArray& array = header()->arrays[i];
     if (!keep(static_cast<ArrayId>(i))) continue;
@@ -392,6 +320,8 @@ bool Segment::Reserve(uint64_t offset, uint64_t bytes) {
   if (fd < 0) return false;
   const int error = posix_fallocate(fd, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
   close(fd);
+  // Touched, or they still count as holes for whoever reads the file (shm/attach.h).
+  for (uint64_t at = begin; error == 0 && at < end; at += kPage) __atomic_fetch_or(base_ + at, 0, __ATOMIC_RELAXED);
   return error == 0;
 }
 
@@ -428,8 +358,10 @@ int64_t Segment::TakeFresh(ArrayId id, uint64_t count) {
 }
 
 Status Segment::Adopt(const std::string& path, Options* options, int* descriptor) {
-  SegmentView view;
-  if (Status bad = AttachSegment(path, &view); !bad.ok()) return bad;
+  std::unique_ptr<SegmentFile> file;
+  if (Status bad = SegmentFile::Open(path, &file); !bad.ok()) return bad;
+  const ReadGuard reading(file.get());
+  const SegmentView view = file->view();
   const ShmHeader& seen = view.header();
   for (uint32_t i = 0; i < kOptionCount; ++i) options->values[i] = static_cast<int64_t>(seen.options[i]);
   std::memcpy(options->texts, seen.text_options, sizeof options->texts);
@@ -443,8 +375,7 @@ Status Segment::Adopt(const std::string& path, Options* options, int* descriptor
     const Plan::Place& place = plan.arrays[i];
     is_ours = array.offset == place.offset && array.stride == place.stride && array.capacity == place.capacity && array.used.load(kRelaxed) <= place.capacity;
   }
-  munmap(const_cast<ShmHeader*>(&seen), view.bytes());
-  if (!is_ours) return Status(Code::kCorrupt, path + " was written by another version of this library, or is damaged: it can be read but not changed");
+  if (!is_ours || !file->Check().ok()) return Status(Code::kCorrupt, path + " was written by another version of this library, or is damaged: it can be read but not changed");
   const int fd = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return Status(errno == EACCES ? Code::kNotAllowed : Code::kIo, Reason("cannot open for writing", path, errno));
   struct stat info;
@@ -460,37 +391,6 @@ Status Segment::Adopt(const std::string& path, Options* options, int* descriptor
   path_ = path;
   *descriptor = fd;
   return {};
-}
-
-Status AttachSegment(const std::string& path, SegmentView* view) {
-  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return Status(errno == ENOENT ? Code::kNotFound : Code::kIo, Reason("cannot open", path, errno));
-  struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) < sizeof(ShmHeader)) {
-    close(fd);
-    return Status(Code::kCorrupt, path + " is not a pfs segment: too short or not a plain file");
-  }
-  const auto bytes = static_cast<size_t>(info.st_size);
-  void* mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-  const int error = errno;
-  close(fd);
-  if (mapped == MAP_FAILED) return Status(Code::kIo, Reason("cannot map", path, error));
-  const auto* head = static_cast<const ShmHeader*>(mapped);
-  std::string wrong;
-  if (__atomic_load_n(&head->magic, __ATOMIC_ACQUIRE) != kSegmentMagic) {
-    wrong = path + " is not a pfs segment: its first bytes are wrong, or it is still being made";
-  } else if (head->endian_mark != kEndianMark || head->word_bytes != sizeof(void*)) {
-    wrong = path + " was written by a machine of another kind";
-  } else if (head->layout_major != kLayoutMajor) {
-    wrong = path + " has layout " + std::to_string(head->layout_major) + ", this library reads layout " + std::to_string(kLayoutMajor);
-  } else if (head->segment_bytes > bytes) {
-    wrong = path + " is cut short";
-  } else {
-    *view = SegmentView(mapped, bytes);
-    return {};
-  }
-  munmap(mapped, bytes);
-  return Status(Code::kCorrupt, wrong);
 }
 
 }  // namespace perfschema

@@ -10,16 +10,28 @@
 
 namespace perfschema {
 
+class SegmentFile;  // shm/attach.h
+
+// Bytes [begin, end) of a segment, all of which have memory, or none has.
+struct ByteRun {
+  uint64_t begin = 0, end = 0;
+  bool has_memory = false;
+};
+
 // A bounds-checked look at a segment, one's own or another's. Never stores.
 // Threads: immutable; const methods safe. Valid as long as the mapping.
 class SegmentView {
  public:
   SegmentView() = default;
-  SegmentView(const void* base, size_t bytes) : base_(static_cast<const char*>(base)), bytes_(bytes) {}
+  explicit SegmentView(const void* base, size_t bytes, const SegmentFile* file = nullptr)
+      : base_(static_cast<const char*>(base)), bytes_(bytes), file_(file) {}
 
   bool ok() const { return base_ != nullptr; }
   const ShmHeader& header() const { return *reinterpret_cast<const ShmHeader*>(base_); }
   size_t bytes() const { return bytes_; }
+  const SegmentFile* file() const { return file_; }  // nullptr: one's own
+  // See SegmentFile::RunAt(). One's own segment may be read everywhere.
+  ByteRun RunAt(uint64_t offset, uint64_t wanted) const;
 
   // Elements that were ever taken, never more than lie inside the mapping.
   uint64_t used(ArrayId id) const;
@@ -33,6 +45,7 @@ class SegmentView {
   const void* Element(ArrayId id, uint64_t index, size_t size) const;
   const char* base_ = nullptr;
   size_t bytes_ = 0;
+  const SegmentFile* file_ = nullptr;
 };
 
 // The writer's side: creation, reservation, slots. One per process.
@@ -90,11 +103,5 @@ class Segment {
   char* copy_ = nullptr;  // same size, private memory
   std::string path_;
 };
-
-// Where segments of this user are: PFS_DIR, else /dev/shm/pfs-<uid>.
-std::string SegmentDirectory();
-
-// Maps a segment file for reading. The caller owns the mapping (munmap of view.bytes()).
-Status AttachSegment(const std::string& path, SegmentView* view);
 
 }  // namespace perfschema

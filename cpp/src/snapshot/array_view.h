@@ -1,8 +1,8 @@
 // snapshot/array_view.h: one array of a segment, its directory entry checked once.
 //
 // The segment may be another process's file, or damaged: sizes are taken once through SegmentView::at(), every index is
-// compared with what was found then. Elements whose pages were never reserved are not touched either: reading them
-// would give them memory.
+// compared with what was found then. Elements whose pages have no memory are not touched either: reading them would give
+// them some. Where that is, the directory claims, and of another process's file its file system knows.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace perfschema {
 
-// Threads: immutable. Valid as long as the mapping.
+// Threads: external lock. Valid as long as the mapping.
 template <typename T>
 class ArrayView {
  public:
@@ -36,7 +36,9 @@ class ArrayView {
         view.bytes() - static_cast<uint64_t>(base_ - reinterpret_cast<const char*>(&view.header()));
     capacity_ = std::min(capacity, bytes_left / stride);
     used_ = std::min(view.used(id), capacity_);
+    if (extent_ == Extent::kWhole) return;
     reserved_ = ReservedNow();
+    used_ = std::min(used_, reserved_);  // room is reserved before it is used
   }
 
   bool ok() const { return base_ != nullptr; }
@@ -49,15 +51,25 @@ class ArrayView {
     if (extent_ == Extent::kReserved && index >= reserved_) {
       if (index >= ReservedNow()) return nullptr;  // grown since this view was made?
     }
+    if (extent_ == Extent::kWhole && !HasMemory(index, sizeof(T))) return nullptr;
     return reinterpret_cast<const T*>(base_ + index * stride_);
+  }
+  // Are the first `bytes` of an element there? Of arrays that are reserved in ranges.
+  bool HasMemory(uint64_t index, uint64_t bytes) const {
+    const uint64_t begin = Offset() + index * stride_, end = begin + bytes;
+    if (begin < run_.begin || begin >= run_.end || (run_.has_memory && end > run_.end)) run_ = view_.RunAt(begin, bytes);
+    return run_.has_memory && begin >= run_.begin && end <= run_.end;
   }
   uint64_t stride() const { return stride_; }
   bool is_packed() const { return stride_ == sizeof(T); }  // at(i)+1 is at(i+1)
 
  private:
+  uint64_t Offset() const { return static_cast<uint64_t>(base_ - reinterpret_cast<const char*>(&view_.header())); }
   uint64_t ReservedNow() const {
-    return view_.header().arrays[static_cast<uint32_t>(id_)].reserved.load(kAcquire) /
-           stride_;  // pairs with ReserveUpTo
+    const uint64_t claimed = view_.header().arrays[static_cast<uint32_t>(id_)].reserved.load(kAcquire);  // pairs with ReserveUpTo
+    const uint64_t wanted = std::min(claimed, capacity_ * stride_);
+    const ByteRun run = view_.RunAt(Offset(), wanted);
+    return run.has_memory ? std::min(wanted, run.end - Offset()) / stride_ : 0;
   }
 
   SegmentView view_;
@@ -66,6 +78,7 @@ class ArrayView {
   const char* base_ = nullptr;
   uint64_t stride_ = 1;
   uint64_t capacity_ = 0, used_ = 0, reserved_ = 0;
+  mutable ByteRun run_;  // that was looked at last
 };
 
 }  // namespace perfschema

@@ -16,7 +16,8 @@ bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t life, 
   uint64_t longest = threads_.capacity() + 1;
   for (uint32_t at = object.cells.load(kAcquire); at != 0;) {  // pairs with FindStatementCell
     const ShmStatementCell* cell = statement_cells_.at(at);
-    if (cell == nullptr || longest-- == 0) return false;
+    if (cell == nullptr || longest-- == 0 || steps_left_ == 0) return false;
+    --steps_left_;
     Numbers numbers;
     const bool whole = TryRead(cell->seq, [&] {
       numbers = {};

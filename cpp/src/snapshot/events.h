@@ -129,7 +129,7 @@ class EventReader {
     std::vector<ChunkHead> first = snapshot_.LookAtChunks(Event::kKind);
     std::vector<ChunkHead> heads;
     // Once more if we were kept from looking for so long that much is new.
-    for (int attempt = 0; attempt < 10; ++attempt) {
+    for (int attempt = 0; attempt < 10 && (attempt == 0 || snapshot_.MayTryAgain()); ++attempt) {
       std::unordered_map<uint64_t, uint64_t> youngest;
       for (const ChunkHead& head : first) youngest[head.thread_id] = std::max(youngest[head.thread_id], head.turn);
       std::vector<ChunkHead> second = snapshot_.LookAtChunks(Event::kKind);
@@ -206,7 +206,7 @@ class EventReader {
       // A chunk that was taken away: that part of the thread's life is not in the pool any more. What is older counts if it
       // was still open when the next chunk began: then the thread kept it. If rows are missing, the thread went on while we
       // were kept from reading: look at where it is now.
-      for (int attempt = 0; attempt < 8; ++attempt) {
+      for (int attempt = 0; attempt < 8 && (attempt == 0 || snapshot_.MayTryAgain()); ++attempt) {
         copies.clear();
         EventFilter filter = start;
         filter.newest_id = newest_of_others;
@@ -281,7 +281,7 @@ class EventReader {
     if (limit == 0) return;
     std::vector<Copy> copies;
     // While we are kept from reading, chunks are taken away. Then once more, if rows are missing for it.
-    for (int attempt = 0; attempt < 10; ++attempt) {
+    for (int attempt = 0; attempt < 10 && (attempt == 0 || snapshot_.MayTryAgain()); ++attempt) {
       const std::vector<ChunkHead> heads = ChunkHeads();
       copies.clear();
       copies.reserve(heads.size() * pool_.per_chunk());

@@ -69,7 +69,7 @@ void Snapshot::ForEachMemory(Level level, const std::function<void(const MemoryR
   if (!ok_) return;
   MemorySums sums;
   bool is_whole = false;
-  for (int attempt = 0; attempt < kAttempts && !is_whole; ++attempt) {
+  for (int attempt = 0; attempt < kAttempts && !is_whole && (attempt == 0 || MayTryAgain()); ++attempt) {
     if (attempt > 2) {
       const timespec nap{0, 20'000 * attempt};
       nanosleep(&nap, nullptr);

@@ -97,9 +97,28 @@ std::vector<ThreadRow> Snapshot::Threads() const {
   return rows;
 }
 
-// Adds a row of cells to `sums`, which go by place in classes_. Numbers of an epoch before `since` do not count.
-void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Numbers>* sums,
-                      bool* torn) const {
+// Sums of a member by place in classes_of_ of the kind. Most are zero, and take no more than an index.
+// Threads: external lock.
+struct Snapshot::RowSums {
+  std::vector<uint32_t> place_of;  // in `numbers`, plus one; 0 = zero
+  std::vector<Numbers> numbers;
+
+  void Clear(size_t count) {
+    place_of.assign(count, 0);
+    numbers.clear();
+  }
+  Numbers* At(size_t i) {
+    if (place_of[i] == 0) {
+      numbers.emplace_back();
+      place_of[i] = static_cast<uint32_t>(numbers.size());
+    }
+    return &numbers[place_of[i] - 1];
+  }
+  Numbers Get(size_t i) const { return place_of[i] == 0 ? Numbers{} : numbers[place_of[i] - 1]; }
+};
+
+// Adds a row of cells to `sums`. Numbers of an epoch before `since` do not count.
+void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable, uint32_t since, RowSums* sums, bool* torn) const {
   const auto at = static_cast<uint32_t>(level);
   const ArrayView<ShmCell>& cells = rows_[at];
   const bool by_thread = level == Level::kThread || level == Level::kGlobal;
@@ -108,9 +127,10 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
   const Shape& shape = ShapeOf(kind);
   readable = std::min(readable, width);
   const uint32_t interval = header().epochs[static_cast<uint32_t>(kind)].now.load(kAcquire);
-  for (size_t i = 0; i < classes_.size(); ++i) {
-    if (classes_[i].kind() != kind || classes_[i].index + uint64_t{shape.columns} > readable) continue;
-    const uint64_t first = index * width + classes_[i].index;
+  const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i]->index + uint64_t{shape.columns} > readable) continue;
+    const uint64_t first = index * width + classes[i]->index;
     const ShmCell* cell = cells.at(first);
     if (cell == nullptr || (shape.columns > 1 && (!cells.is_packed() || cells.at(first + shape.columns - 1) == nullptr))) continue;
     Numbers numbers;
@@ -122,27 +142,32 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
       return true;
     });
     *torn |= !whole;
-    if (numbers != Numbers{}) MergeNumbers(shape, numbers, &(*sums)[i]);
+    if (numbers != Numbers{}) MergeNumbers(shape, numbers, sums->At(i));
   }
 }
 
 void Snapshot::ForEachThreadSum(Kind kind, const std::function<void(const SumRow&)>& use) const {
   if (!ok_) return;
-  std::vector<Numbers> sums;
+  const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
+  RowSums sums;
+  uint64_t room = MostSums();
   for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
     const ShmThread* shm = threads_.at(slot);
     if (shm == nullptr) break;
     const uint64_t thread_id = shm->thread_id.load(kAcquire);
     if (thread_id == 0) continue;
-    sums.assign(classes_.size(), Numbers{});
+    if (room < classes.size()) {
+      ++skipped_;
+      continue;
+    }
+    room -= classes.size();
+    sums.Clear(classes.size());
     bool torn = false;
     const uint64_t readable = shm->cells.load(kAcquire);  // pairs with the reservation of cells
     AddRow(kind, Level::kThread, slot, readable, Since(kind, Level::kThread), &sums, &torn);
     if (shm->thread_id.load(kRelaxed) != thread_id) continue;  // ended meanwhile: its rows left with it
     if (torn) ++skipped_;
-    for (size_t i = 0; i < classes_.size() && !torn; ++i) {
-      if (classes_[i].kind() == kind) use({&classes_[i], thread_id, nullptr, slot, sums[i]});
-    }
+    for (size_t i = 0; i < classes.size() && !torn; ++i) use({classes[i], thread_id, nullptr, slot, sums.Get(i)});
   }
 }
 
@@ -208,7 +233,7 @@ struct Snapshot::PartySums {
     bool is_gone = false;
     bool torn = false;
     uint32_t seq = 0;
-    std::vector<Numbers> sums;
+    RowSums sums;
   };
   std::vector<One> ones;
   std::vector<uint32_t> place_of;  // by index of the party: place in `ones` + 1
@@ -233,7 +258,7 @@ void Snapshot::AddUpParties(Kind kind, Level level, PartySums* wanted) const {
     one.torn = (one.seq & 1) != 0;
     one.is_gone = !is_global && !one.party.is_live();
     one.is_wanted = !one.is_gone;
-    one.sums.assign(classes_.size(), Numbers{});
+    one.sums.Clear(classes_of_[static_cast<uint32_t>(kind)].size());
     if (!one.is_wanted) continue;
     const HalfWord& columns = is_global ? header().remainder_cells : one.party.shm->cells;
     AddRow(kind, level, is_global ? 0 : one.party.index, columns.load(kAcquire), since, &one.sums, &one.torn);
@@ -287,6 +312,10 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
   } else {
     sums.place_of.resize(parties_[static_cast<uint32_t>(level)].used());
     for (const Party& party : Parties(level)) {
+      if ((sums.ones.size() + 1) * classes_of_[static_cast<uint32_t>(kind)].size() > MostSums()) {
+        ++skipped_;
+        continue;
+      }
       sums.ones.emplace_back().party = party;
       sums.place_of[party.index] = static_cast<uint32_t>(sums.ones.size());
     }
@@ -294,7 +323,7 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
   const auto is_done = [&] {
     return std::none_of(sums.ones.begin(), sums.ones.end(), [](const auto& one) { return one.is_wanted; });
   };
-  for (int attempt = 0; attempt < kSumAttempts && !is_done(); ++attempt) {
+  for (int attempt = 0; attempt < kSumAttempts && !is_done() && (attempt == 0 || MayTryAgain()); ++attempt) {
     if (attempt > 2) {
       const timespec nap{0, 20'000 * attempt};
       nanosleep(&nap, nullptr);
@@ -305,9 +334,8 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
   for (const PartySums::One& one : sums.ones) {
     if (one.is_wanted) ++skipped_;
     if (one.is_wanted || one.is_gone) continue;
-    for (size_t i = 0; i < classes_.size(); ++i) {
-      if (classes_[i].kind() == kind) use({&classes_[i], 0, &one.party.row, one.party.index, one.sums[i]});
-    }
+    const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
+    for (size_t i = 0; i < classes.size(); ++i) use({classes[i], 0, &one.party.row, one.party.index, one.sums.Get(i)});
   }
 }
 

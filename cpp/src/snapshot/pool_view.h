@@ -6,7 +6,7 @@
 
 namespace perfschema {
 
-// Threads: immutable. Valid as long as the mapping.
+// Threads: external lock. Valid as long as the mapping.
 class PoolView {
  public:
   PoolView() = default;
@@ -27,7 +27,10 @@ class PoolView {
   uint64_t record_bytes() const { return record_bytes_; }
   const ShmChunk* chunk(uint64_t i) const { return chunks_.at(i); }
   // The first record of a chunk, nullptr: there is none. The others follow in steps of record_bytes.
-  const ShmRecord* records(uint64_t chunk) const { return rooms_.at(chunk); }
+  const ShmRecord* records(uint64_t chunk) const {
+    const ShmRecord* const first = rooms_.at(chunk);
+    return first == nullptr || !rooms_.HasMemory(chunk, per_chunk_ * record_bytes_) ? nullptr : first;
+  }
   const ShmRecord* record(uint64_t chunk, uint32_t i) const {
     const ShmRecord* const first = records(chunk);
     return first == nullptr ? nullptr : reinterpret_cast<const ShmRecord*>(reinterpret_cast<const char*>(first) + i * record_bytes_);

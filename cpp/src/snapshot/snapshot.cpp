@@ -31,12 +31,12 @@ std::string Lower(std::string_view name) {
 }  // namespace
 
 Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& facts) : view_(view), quiesce_(std::move(quiesce)) {
-  if (const SegmentView& home = view.ok() ? view : facts; home.ok() && home.bytes() >= sizeof(ShmHeader)) {
+  if (const SegmentView& home = view.ok() ? view : facts; home.ok() && home.bytes() >= kHeaderRoom) {
     facts_ = {home, ArrayId::kFacts};
     fact_blocks_ = {home, ArrayId::kFactBlocks};
     log_units_ = {home, ArrayId::kErrorLog};
   }
-  if (!view.ok() || view.bytes() < sizeof(ShmHeader)) return;
+  if (!view.ok() || view.bytes() < kHeaderRoom) return;
   ok_ = true;
   class_array_ = {view, ArrayId::kClasses};
   threads_ = {view, ArrayId::kThreads};
@@ -147,7 +147,18 @@ void Snapshot::LoadClasses() {
   class_at_.assign(std::max<uint64_t>(used, 1), nullptr);  // what is made up has no index
   for (const ClassRow& row : classes_) {
     if (row.index != 0) class_at_[row.index] = &row;
+    if (row.kind() != Kind::kNone) classes_of_[static_cast<uint32_t>(row.kind())].push_back(&row);
   }
+}
+
+bool Snapshot::MayTryAgain() const {
+  if (view_.file() == nullptr) return true;
+  constexpr uint64_t kLongest = 500'000'000;
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const uint64_t now_ns = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  if (first_retry_ns_ == 0) first_retry_ns_ = now_ns;
+  return now_ns - first_retry_ns_ < kLongest;
 }
 
 // The name that begins at `granule`, if the granule still lives its life number `version`.

@@ -113,6 +113,12 @@ class Snapshot {
   bool CopyName(uint32_t granule, uint32_t version, std::string_view* name) const;
   std::optional<Text<64>> SourceText(uint64_t index) const;
 
+  // Is there time for one more attempt at what did not stay still? Somebody else's segment may never do.
+  bool MayTryAgain() const;
+  // How many rows members x instruments may have. One's own segment has as many as it has.
+  uint64_t MostSums() const { return view_.file() == nullptr ? ~uint64_t{0} : uint64_t{1} << 24; }
+  void StartWalks() const { steps_left_ = 4 * (cells_.used() + statement_cells_.used() + indexes_.used()) + 1'000'000; }
+
   // stats.cpp
   uint32_t Reset(ResetDomain domain) const {
     return header().resets[domain].load(kAcquire);
@@ -142,7 +148,8 @@ class Snapshot {
   struct PartySums;
   bool ReadParty(Level level, uint32_t index, Party* party) const;
   std::vector<Party> Parties(Level level) const;
-  void AddRow(Kind kind, Level level, uint64_t index, uint64_t readable, uint32_t since, std::vector<Numbers>* sums, bool* torn) const;
+  struct RowSums;
+  void AddRow(Kind kind, Level level, uint64_t index, uint64_t readable, uint32_t since, RowSums* sums, bool* torn) const;
   void AddUpParties(Kind kind, Level level, PartySums* wanted) const;
   void ForEachThreadSum(Kind kind, const std::function<void(const SumRow&)>& use) const;
   uint32_t Since(Kind kind, Level level) const {
@@ -207,11 +214,13 @@ class Snapshot {
 
   std::vector<ClassRow> classes_;
   std::vector<const ClassRow*> class_at_;  // by index of the ShmClass; nullptr = not there
+  std::vector<const ClassRow*> classes_of_[kKindCount];
 
   // What reading costs and keeps; no part of the observable state.
   mutable uint64_t skipped_ = 0;
   mutable int patience_ = 100;       // naps that are left for cells whose writer does not go on
-  mutable uint64_t steps_left_ = 0;  // of walks along cells in this pass: a damaged list may be a circle
+  mutable uint64_t steps_left_ = 0;  // of walks along lists in this pass: a damaged one may be a circle
+  mutable uint64_t first_retry_ns_ = 0;
   mutable std::vector<char> text_buffer_;
   mutable std::vector<std::unique_ptr<char[]>> blocks_;
   mutable char* free_begin_ = nullptr;

@@ -129,7 +129,7 @@ bool Snapshot::ReadFileName(uint32_t index, FileRow* row) const {
 
 void Snapshot::ForEachInstance(const std::function<void(const InstanceRow&)>& use) const {
   if (!ok_) return;
-  steps_left_ = 4 * cells_.used() + 1'000'000;
+  StartWalks();
   InstanceRow row;
   for (uint64_t i = 1; i < instances_.used(); ++i) {
     switch (ReadInstance(static_cast<uint32_t>(i), Reset(ObjectDomain(ResetGroup::kSync)), &row)) {
@@ -147,7 +147,7 @@ void Snapshot::ForEachInstance(const std::function<void(const InstanceRow&)>& us
 
 void Snapshot::ForEachFile(const std::function<void(const FileRow&)>& use) const {
   if (!ok_) return;
-  steps_left_ = 4 * cells_.used() + 1'000'000;
+  StartWalks();
   FileRow row;
   for (uint64_t i = 1; i < files_.used(); ++i) {
     const auto index = static_cast<uint32_t>(i);
@@ -210,8 +210,10 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
     add(found, found == Found::kRead ? file.instrument->index : class_index, file.io);
   }
   // Locks of tables count for the one instrument of such locks, rows for that of rows.
+  Family added = Family{};  // there is one of each: more is damage
   for (const ClassRow& row : classes_) {
-    if (!is_wanted(row.index) || (row.family != Family::kTableLock && row.family != Family::kTableIo)) continue;
+    if (!is_wanted(row.index) || (row.family != Family::kTableLock && row.family != Family::kTableIo) || row.family == added) continue;
+    added = row.family;
     const uint32_t gen = Reset(ObjectDomain(row.family));
     const bool is_lock = row.family == Family::kTableLock;
     const uint64_t used = is_lock ? tables_.used() : indexes_.used();
@@ -243,7 +245,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
 // One pass over everything that may count for a wanted class. Classes that were at rest meanwhile are not wanted any
 // more.
 void Snapshot::AddUpClasses(Totals* totals) const {
-  steps_left_ = 4 * cells_.used() + 1'000'000;
+  StartWalks();
   const size_t count = class_at_.size();
   std::vector<uint32_t> seqs(count);
   Totals pass{std::vector<bool>(count), std::vector<Lanes>(count)};
@@ -285,7 +287,7 @@ void Snapshot::ForEachClassTotal(const std::function<void(const ClassTotalRow&)>
   const auto is_done = [&] {
     return std::find(totals.wanted.begin(), totals.wanted.end(), true) == totals.wanted.end();
   };
-  for (int attempt = 0; attempt < kTotalAttempts && !is_done(); ++attempt) {
+  for (int attempt = 0; attempt < kTotalAttempts && !is_done() && (attempt == 0 || MayTryAgain()); ++attempt) {
     if (attempt > 2) {
       const timespec nap{0, 20'000 * attempt};
       nanosleep(&nap, nullptr);

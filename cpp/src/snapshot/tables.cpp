@@ -52,8 +52,10 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, TableRow* row) const {
     // In a list that was taken apart an index is another table's, or nobody's.
     for (uint32_t at = shm->indexes.load(kAcquire); at != 0 && whole;) {  // pairs with whoever adds an index
       const ShmIndex* one = indexes_.at(at);
-      whole = one != nullptr && one->table.load(kAcquire) == index && row->indexes.size() < indexes_.used();  // a damaged list may be a circle
+      whole = one != nullptr && one->table.load(kAcquire) == index && row->indexes.size() < indexes_.used() &&
+              steps_left_ != 0;  // a damaged list may be a circle
       if (!whole) break;
+      --steps_left_;
       IndexRow& shown = row->indexes.emplace_back();
       if (const uint32_t name = one->name.load(kAcquire); name != 0) {
         whole = CopyName(name, one->name_version.load(kAcquire), &text);

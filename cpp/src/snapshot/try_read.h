@@ -36,7 +36,7 @@ template <typename T, typename Row>
 void Snapshot::ForEachSlot(const ArrayView<T>& array, Found (Snapshot::*read)(uint32_t index, Row* row) const,
                            const std::function<void(const Row&)>& use) const {
   if (!ok_) return;
-  steps_left_ = 4 * cells_.used() + 1'000'000;
+  StartWalks();
   for (uint64_t i = 1; i < array.used(); ++i) {
     Row row{};
     switch ((this->*read)(static_cast<uint32_t>(i), &row)) {

@@ -146,6 +146,7 @@ Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<con
   if (chosen.empty()) {
     for (size_t i = 0; i < def->columns.size(); ++i) chosen.push_back(i);
   }
+  const ReadGuard reading(view.file());
   const Snapshot::Quiesce quiesce = QuiesceFor(view);
   const Snapshot snapshot(view, quiesce, view.ok() ? SegmentView() : FactsWhileOff());
   FrameSink sink(*def, chosen);
@@ -153,7 +154,7 @@ Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<con
   sink.Finish(data);
   data->skipped = snapshot.skipped();
   if (quiesce && data->skipped != 0) CountLoss(Loss::kTornRows, data->skipped);  // one's own segment
-  return {};
+  return view.file() == nullptr ? Status() : view.file()->Check();
 }
 
 Status TruncateTable(const TableFacts& table) {
@@ -165,7 +166,12 @@ Status TruncateTable(const TableFacts& table) {
 
 SegmentView OwnSegment() { return EnsureStarted() ? OwnSegmentState().view() : SegmentView(); }
 
-Status AttachSegmentFile(const std::string& path, SegmentView* view) { return AttachSegment(path, view); }
+Status AttachSegmentFile(const std::string& path, std::shared_ptr<SegmentFile>* file) {
+  std::unique_ptr<SegmentFile> opened;
+  Status status = SegmentFile::Open(path, &opened);
+  *file = std::move(opened);
+  return status;
+}
 
 Status AdoptSegmentFile(const std::string& path) { return AdoptRuntime(path); }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,7 +15,7 @@
 
 #include "base/status.h"
 #include "perfschema/abi.h"
-#include "shm/segment.h"
+#include "shm/attach.h"
 
 namespace perfschema {
 
@@ -93,7 +94,8 @@ PFS_API Status InsertRow(const TableFacts& table, std::span<const Assignment> va
 PFS_API Status DeleteRows(const TableFacts& table, std::span<const Condition> where, uint64_t* rows_deleted);
 PFS_API std::string TableDdl(const TableFacts& table);  // CREATE TABLE
 PFS_API SegmentView OwnSegment();                       // starts pfs if needed; not ok() if pfs is off
-PFS_API Status AttachSegmentFile(const std::string& path, SegmentView* view);
+// Any process's file. ReadTable() of its view tells, with kCorrupt, if the file was cut short meanwhile.
+PFS_API Status AttachSegmentFile(const std::string& path, std::shared_ptr<SegmentFile>* file);
 // From here on TruncateTable, UpdateTable, InsertRow and DeleteRows of this process change the segment of another one, inside ChangeFromOutside() only; and
 // nothing that this process does is an event. kState: pfs has started here already. REQUIRES: one thread.
 PFS_API Status AdoptSegmentFile(const std::string& path);

@@ -1,0 +1,149 @@
+#include "shm/place.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shm/layout.h"
+
+namespace perfschema {
+
+std::string Reason(const char* what, const std::string& where, int error) {
+  return std::string(what) + " " + where + ": " + std::strerror(error);
+}
+
+// Reads a small file of /proc or /sys into `buffer`, zero terminated.
+bool ReadSmallFile(const char* path, char* buffer, size_t size) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const ssize_t got = read(fd, buffer, size - 1);
+  close(fd);
+  if (got < 0) return false;
+  buffer[got] = 0;
+  return true;
+}
+
+uint64_t PidNamespace() {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) == 0 ? static_cast<uint64_t>(info.st_ino) : 0;
+}
+
+namespace {
+
+// Who may read the file (SELECT), and who may store to it (UPDATE, TRUNCATE): PFS_MODE. A bad one leaves it at the owner alone.
+mode_t ModeOfFile(std::string* reason) {
+  const char* text = secure_getenv("PFS_MODE");
+  if (text == nullptr || *text == 0) return 0600;
+  for (const mode_t legal : {0600, 0640, 0644, 0660, 0664}) {
+    char* end = nullptr;
+    if (std::strtoul(text, &end, 8) == legal && *end == 0 && *text != '-' && *text != '+') return legal;
+  }
+  *reason = "bad PFS_MODE '" + std::string(text).substr(0, 32) + "': legal are 0600, 0640, 0644, 0660 and 0664; 0600 is used";
+  return 0600;
+}
+
+// A directory of one's own to put segments in: owned by this user and closed to writes of others. One that is made, and the one that is
+// always there, can be entered by whoever may read the file; PFS_DIR is as its owner has it.
+int OpenDirectory(const std::string& path, mode_t file_mode, bool is_chosen, std::string* reason) {
+  const bool is_new = mkdir(path.c_str(), 0700) == 0;
+  if (!is_new && errno != EEXIST) {
+    *reason = Reason("cannot make the directory", path, errno);
+    return -1;
+  }
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) {
+    struct stat info;
+    const bool is_link = lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+    *reason = is_link ? "the directory " + path + " is a symbolic link" : Reason("cannot open the directory", path, errno);
+    return -1;
+  }
+  struct stat info;
+  if (fstat(fd, &info) != 0 || info.st_uid != geteuid()) {
+    *reason = "the directory " + path + " belongs to another user";
+  } else if ((info.st_mode & S_IWOTH) != 0 || ((info.st_mode & S_IWGRP) != 0 && info.st_gid != getegid())) {
+    *reason = "the directory " + path + " can be written to by others";
+  } else {
+    const mode_t entered = (file_mode & 0044) | (file_mode & 0044) >> 2;  // whoever may read may list and enter
+    if ((is_new || !is_chosen) && (info.st_mode & entered) != entered) fchmod(fd, (info.st_mode & 07777) | entered);
+    return fd;
+  }
+  close(fd);
+  return -1;
+}
+
+// What lies where our file should be.
+enum class Found { kLeftover, kOfAnother, kPlanted };
+
+// kLeftover: of a dead process that had our pid. kOfAnother: a segment of ours whose pid is that of another container. kPlanted: anything else.
+Found WhatIsThere(int directory, const std::string& name, std::string* what) {
+  struct stat info;
+  if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? Found::kLeftover : Found::kPlanted;
+  *what = S_ISLNK(info.st_mode)      ? "a symbolic link"
+          : !S_ISREG(info.st_mode)   ? "not a plain file"
+          : info.st_uid != geteuid() ? "a file of another user"
+          : info.st_nlink != 1       ? "a file with a second name"
+                                     : "";
+  if (!what->empty()) return Found::kPlanted;
+  const int fd = openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return Found::kPlanted;
+  uint64_t head[8] = {};
+  const ssize_t got = pread(fd, head, sizeof head, 0);
+  close(fd);
+  if (got == 0 || head[0] == 0) return Found::kLeftover;  // died while it was made
+  if (got < static_cast<ssize_t>(sizeof head) || head[0] != kSegmentMagic) {
+    *what = "not a segment";
+    return Found::kPlanted;
+  }
+  return head[offsetof(ShmHeader, pid_namespace) / 8] == PidNamespace() ? Found::kLeftover : Found::kOfAnother;
+}
+
+// A file of this name that is ours alone, and was not there before; -1 and the reason.
+int MakeIn(int dir, const std::string& directory, std::string* name, std::string* reason) {
+  const auto make = [&] { return openat(dir, name->c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); };
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const int fd = make();
+    if (fd >= 0) return fd;
+    if (errno != EEXIST) break;
+    std::string what;
+    const Found found = WhatIsThere(dir, *name, &what);
+    if (found == Found::kPlanted) {
+      *reason = "the file " + directory + "/" + *name + " is there already, and is " + (what.empty() ? "not readable" : what);
+      return -1;
+    }
+    if (found == Found::kLeftover) unlinkat(dir, name->c_str(), 0);
+    if (found == Found::kOfAnother) *name = std::to_string(getpid()) + "-" + std::to_string(PidNamespace()) + ".pfs";
+    errno = EEXIST;
+  }
+  *reason = Reason("cannot make the file", directory + "/" + *name, errno);
+  return -1;
+}
+
+}  // namespace
+
+std::string SegmentDirectory() {
+  const char* chosen = secure_getenv("PFS_DIR");  // not in a program that has another's rights
+  if (chosen == nullptr || *chosen == 0) return "/dev/shm/pfs-" + std::to_string(geteuid());
+  std::string path = chosen;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();  // "link/" would follow the link
+  if (path.front() == '/') return path;
+  char here[4096];  // the program may change it later
+  return getcwd(here, sizeof here) == nullptr ? path : std::string(here) + "/" + path;
+}
+
+int MakeSegmentFile(std::string* path, mode_t* mode, std::string* remark, std::string* reason) {
+  *mode = ModeOfFile(remark);
+  const std::string directory = SegmentDirectory();
+  const char* chosen = secure_getenv("PFS_DIR");
+  const int dir = OpenDirectory(directory, *mode, chosen != nullptr && *chosen != 0, reason);
+  if (dir < 0) return -1;
+  std::string name = std::to_string(getpid()) + ".pfs";
+  const int fd = MakeIn(dir, directory, &name, reason);
+  close(dir);
+  *path = directory + "/" + name;
+  return fd;
+}
+
+}  // namespace perfschema

@@ -1,0 +1,134 @@
+// Segments of others: damaged, changed and cut short, while they are read. What a fuzzer finds in hours is tests/fuzz/segment.sh's.
+#define PFS_FUZZ_ALONE
+#include "../fuzz/segment_fuzz.cpp"
+
+#include <sys/wait.h>
+
+#include "live.h"
+
+namespace perfschema {
+namespace {
+
+constexpr const char* kSmall =
+    "performance_schema_max_thread_instances=16,performance_schema_max_mutex_instances=16,performance_schema_max_file_instances=16,"
+    "performance_schema_max_rwlock_instances=16,performance_schema_max_cond_instances=8,performance_schema_max_socket_instances=8,"
+    "performance_schema_max_statement_classes=8,performance_schema_max_memory_classes=8,performance_schema_max_stage_classes=8,"
+    "performance_schema_max_mutex_classes=8,performance_schema_error_size=8,performance_schema_digests_size=8,performance_schema_accounts_size=8,"
+    "performance_schema_users_size=8,performance_schema_hosts_size=8,performance_schema_max_sql_text_length=128,"
+    "performance_schema_max_digest_length=128,performance_schema_instrument='%=ON',performance_schema_consumer_events_waits_history_long=ON";
+
+// A little of everything, in this process, once: PFS_FUZZ_SEGMENT is its segment.
+class DamagedSegment : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    static const TemporaryDirectory folder;
+    setenv("PFS_DIR", (folder / "pfs").c_str(), 1);
+    unsetenv("PFS_SEGMENT");
+    ASSERT_EQ(pfs_init(kSmall), PFS_OK) << pfs_last_error();
+    pfs_key_t statement_key = 0, stage_key = 0, memory_key = 0;
+    pfs_statement_info_t statements[] = {{&statement_key, "select", 0, nullptr}};
+    pfs_stage_info_t stages[] = {{&stage_key, "stage", PFS_PROGRESS, nullptr}};
+    pfs_memory_info_t memory[] = {{&memory_key, "block", 0, nullptr}};
+    ASSERT_EQ(pfs_register_statement("live", statements, 1), PFS_OK);
+    ASSERT_EQ(pfs_register_stage("live", stages, 1), PFS_OK);
+    ASSERT_EQ(pfs_register_memory("live", memory, 1), PFS_OK);
+    pfs_set_account("anna", "desk");
+    pfs_mutex_t mutex;
+    pfs_mutex_init(MutexKey("lock"), &mutex, nullptr);
+    const char* const indexes[] = {"by_name"};
+    pfs_table_t* table = pfs_table_open(PFS_OBJECT_TABLE, "shop", "cakes", &mutex, indexes, 1);
+    pfs_metadata_lock_create(&mutex, PFS_OBJECT_TABLE, "shop", "cakes", nullptr, PFS_METADATA_EXCLUSIVE, PFS_METADATA_TRANSACTION, PFS_METADATA_GRANTED);
+    pfs_log(PFS_LOG_NOTE, "MY-1", "Server", "It works.");
+    for (int i = 0; i < 30; ++i) {
+      pfs_transaction_t transaction;
+      pfs_statement_t statement;
+      pfs_wait_t wait;
+      pfs_transaction_begin(&transaction, PFS_SERIALIZABLE, 0, 1);
+      pfs_statement_begin(&statement, statement_key);
+      const std::string text = "SELECT " + std::to_string(i) + " FROM " + std::string(1, static_cast<char>('a' + i % 12));
+      pfs_statement_set_text(&statement, text.data(), text.size());
+      pfs_stage_begin(stage_key);
+      pfs_mutex_lock(&mutex);
+      pfs_free(pfs_malloc(memory_key, 100));
+      const int fd = pfs_open(FileKey("file"), (folder / ("file" + std::to_string(i % 9))).c_str(), O_RDWR | O_CREAT, 0600);
+      EXPECT_EQ(pfs_write(fd, "x", 1), 1);
+      if (table != nullptr && pfs_table_io_begin(&wait, table, PFS_TABLE_FETCH, 0) != 0) pfs_table_io_end(&wait, 3);
+      pfs_close(fd);
+      pfs_mutex_unlock(&mutex);
+      pfs_stage_end();
+      if (i == 29) break;  // the last ones go on
+      pfs_statement_end(&statement);
+      pfs_transaction_end(&transaction, 1);
+    }
+    setenv("PFS_FUZZ_SEGMENT", pfs_segment_path(), 1);
+    ASSERT_NE(TheImage().bytes(), 0u);
+  }
+};
+
+TEST_F(DamagedSegment, is_read_or_refused_whatever_the_damage) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  DamageAndRead(150, Seed());
+#else
+  DamageAndRead(600, Seed());
+#endif
+}
+
+#if !defined(__SANITIZE_THREAD__)  // words that are written once are no atomics
+TEST_F(DamagedSegment, may_change_while_it_is_read) {
+  Image image(std::getenv("PFS_FUZZ_SEGMENT"));
+  std::atomic<bool> stop{false};
+  std::thread changes([&] {
+    std::mt19937_64 random(Seed());
+    while (!stop.load()) {
+      for (int i = 0; i < 50; ++i) image.Make(RandomChange(random));
+      image.Restore();
+    }
+  });
+  const uint64_t end = NowNanos() + 1'000'000 * StressTime().count();
+  uint64_t read = 0;
+  while (NowNanos() < end) {
+    std::unique_ptr<SegmentFile> file;
+    if (!SegmentFile::Open(image.file(), &file).ok()) continue;
+    for (const TableFacts& table : AllTables()) {
+      TableData data;
+      EXPECT_TRUE(ReadTable(table, file->view(), {}, &data).ok());
+      CheckTable(table, data);
+      ++read;
+    }
+  }
+  stop.store(true);
+  changes.join();
+  EXPECT_GT(read, 0u);
+}
+#endif
+
+TEST_F(DamagedSegment, may_be_cut_short_while_it_is_read) {
+  std::mt19937_64 random(Seed());
+  int cut = 0, rows = 0;
+  for (int round = 0; round < 20; ++round) {
+    Image image(std::getenv("PFS_FUZZ_SEGMENT"));
+    std::unique_ptr<SegmentFile> file;
+    ASSERT_TRUE(SegmentFile::Open(image.file(), &file).ok());
+    std::thread cuts([&, length = static_cast<off_t>(random() % image.bytes()), nap = random() % 20'000'000] {
+      const timespec time{0, static_cast<long>(nap)};
+      clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
+      EXPECT_EQ(truncate(image.file().c_str(), length), 0);
+    });
+    bool is_cut = false;
+    for (const TableFacts& table : AllTables()) {
+      TableData data;
+      const Status status = ReadTable(table, file->view(), {}, &data);
+      EXPECT_TRUE(status.ok() || status.code() == Code::kCorrupt) << status.message();
+      EXPECT_FALSE(is_cut && status.ok()) << "it came back";
+      is_cut = !status.ok();
+      rows += static_cast<int>(data.rows);
+    }
+    cuts.join();
+    cut += is_cut ? 1 : 0;
+  }
+  EXPECT_GT(cut, 0);
+  EXPECT_GT(rows, 0);
+}
+
+}  // namespace
+}  // namespace perfschema

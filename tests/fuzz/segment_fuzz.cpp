@@ -1,0 +1,235 @@
+// segment_fuzz.cpp: a real segment, damaged in any way, attached and read: every table of it. libFuzzer calls it (segment.sh); with PFS_FUZZ_ALONE
+// it makes its own damage (tests/cpp/segment_test.cpp). PFS_FUZZ_SEGMENT names the segment: the smaller the better.
+//
+// The input is a list of changes of 16 bytes each: where (a word of the header, of the directory, of an element of an array, of any page that has
+// memory), and what (a number as it is, a small one, one of those that break things, a bit, a difference). The segment is there twice: as a file, that is
+// attached, and that tells where there is memory; and in memory of exactly its size, so that a sanitizer sees a byte too many.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shm/attach.h"
+#include "table/registry.h"
+
+#if defined(__SANITIZE_ADDRESS__) || (defined(__clang__) && !defined(PFS_FUZZ_ALONE))
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(begin, bytes) ((void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(begin, bytes) ((void)(bytes))
+#endif
+
+using namespace perfschema;
+
+// A reader naps where a writer may go on meanwhile. Nobody does here.
+extern "C" int nanosleep(const timespec*, timespec*) { return 0; }
+
+namespace {
+
+void Require(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "segment_fuzz: %s\n", what);
+  std::abort();
+}
+
+struct Change {
+  uint8_t where, what;
+  uint16_t which;  // array
+  uint32_t place;
+  uint64_t value;
+};
+static_assert(sizeof(Change) == 16);
+
+// Threads: one.
+class Image {
+ public:
+  explicit Image(const char* path) {
+    const int from = open(path, O_RDONLY);
+    struct stat info;
+    Require(from >= 0 && fstat(from, &info) == 0, "PFS_FUZZ_SEGMENT does not name a segment");
+    bytes_ = static_cast<size_t>(info.st_size);
+    copy_.reset(static_cast<uint8_t*>(std::calloc(bytes_, 1)));
+    file_ = "/dev/shm/pfs-segment-fuzz-" + std::to_string(getpid());
+    const int to = open(file_.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    Require(to >= 0 && ftruncate(to, info.st_size) == 0, "cannot make a file");
+    for (off_t data = 0; (data = lseek(from, data, SEEK_DATA)) >= 0;) {
+      const off_t hole = lseek(from, data, SEEK_HOLE);
+      const auto length = static_cast<size_t>(hole - data);
+      Require(pread(from, copy_.get() + data, length, data) == hole - data, "cannot read the segment");
+      Require(pwrite(to, copy_.get() + data, length, data) == hole - data, "cannot write the file");
+      runs_.push_back({static_cast<uint64_t>(data), static_cast<uint64_t>(hole), true});
+      words_ += length / 8;
+      data = hole;
+    }
+    close(from);
+    shared_ = static_cast<uint8_t*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0));
+    close(to);
+    Require(shared_ != MAP_FAILED, "cannot map the file");
+    std::memcpy(&header_, copy_.get(), sizeof header_.bytes);
+  }
+  ~Image() { unlink(file_.c_str()); }
+
+  const std::string& file() const { return file_; }
+  const uint8_t* copy() const { return copy_.get(); }
+  size_t bytes() const { return bytes_; }
+
+  void Make(const Change& change) {
+    const uint64_t at = PlaceOf(change);
+    if (at + 8 > bytes_ || !HasMemory(at) || !HasMemory(at + 7)) return;
+    uint64_t old = 0, value = change.value;
+    std::memcpy(&old, copy_.get() + at, sizeof old);
+    static constexpr uint64_t kBad[] = {0, 1, 2, 3, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, ~uint64_t{0}, ~uint64_t{0} / 3,
+                                        uint64_t{1} << 40, uint64_t{1} << 63, 0x8000000000000001, 64, 4096, 65535};
+    switch (change.what % 6) {
+      case 0: break;
+      case 1: value %= 64; break;
+      case 2: value = kBad[value % std::size(kBad)]; break;
+      case 3: value = old ^ uint64_t{1} << value % 64; break;
+      case 4: value = old + value % 16 - 8; break;
+      default: value = (old & ~uint64_t{0xffffffff}) | (value & 0xffffffff); break;
+    }
+    undo_.push_back({at, old});
+    Store(at, value);
+  }
+  void Restore() {
+    for (; !undo_.empty(); undo_.pop_back()) Store(undo_.back().at, undo_.back().old);
+  }
+
+ private:
+  struct Undo {
+    uint64_t at, old;
+  };
+  struct Free {
+    void operator()(uint8_t* memory) const { std::free(memory); }
+  };
+  // As it was made, whatever has been done to the copy.
+  union Header {
+    Header() {}
+    ~Header() {}
+    uint8_t bytes[sizeof(ShmHeader)];
+    ShmHeader words;
+  };
+
+  void Store(uint64_t at, uint64_t value) {
+    std::memcpy(copy_.get() + at, &value, sizeof value);
+    std::memcpy(shared_ + at, &value, sizeof value);
+  }
+  bool HasMemory(uint64_t at) const {
+    for (const ByteRun& run : runs_) {
+      if (at >= run.begin && at < run.end) return true;
+    }
+    return false;
+  }
+  uint64_t PlaceOf(const Change& change) const {
+    const ShmArray& array = header_.words.arrays[change.which % kArrayCount];
+    switch (change.where % 4) {
+      case 0: return change.place % (sizeof(ShmHeader) / 4) * 4;
+      case 1: return offsetof(ShmHeader, arrays) + change.which % kArrayRoom * sizeof(ShmArray) + change.place % 6 * 8;
+      case 2: {
+        const uint64_t used = std::max<uint64_t>(array.used.load(), 1);
+        return array.offset + change.place % used * array.stride + (change.place >> 16) % std::max<uint64_t>(array.stride / 4, 1) * 4;
+      }
+      default: {
+        uint64_t word = change.place % words_;
+        for (const ByteRun& run : runs_) {
+          if (word < (run.end - run.begin) / 8) return run.begin + word * 8;
+          word -= (run.end - run.begin) / 8;
+        }
+        return 0;
+      }
+    }
+  }
+
+  std::string file_;
+  size_t bytes_ = 0;
+  std::unique_ptr<uint8_t, Free> copy_;
+  uint8_t* shared_ = nullptr;
+  std::vector<ByteRun> runs_;
+  uint64_t words_ = 0;
+  std::vector<Undo> undo_;
+  Header header_;
+};
+
+Image& TheImage() {
+  static Image image(std::getenv("PFS_FUZZ_SEGMENT") != nullptr ? std::getenv("PFS_FUZZ_SEGMENT") : "");
+  return image;
+}
+
+// What whoever shows a table relies on.
+void CheckTable(const TableFacts& table, const TableData& data) {
+  Require(data.columns.size() == table.columns.size(), "columns are missing");
+  for (size_t i = 0; i < data.columns.size(); ++i) {
+    const ColumnData& column = data.columns[i];
+    const ColumnFacts& facts = table.columns[i];
+    const bool is_enum = facts.kind == ColumnKind::kEnum;
+    const bool is_text = is_enum || facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kSet;
+    Require((is_text ? column.codes.size() : column.words.size()) == data.rows, "a column is shorter than the table");
+    Require(column.nulls.empty() || column.nulls.size() == data.rows || column.nulls.size() < data.rows, "more NULLs than rows");
+    for (size_t row = 0; row < column.codes.size(); ++row) {
+      const bool is_null = row < column.nulls.size() && column.nulls[row] != 0;
+      Require(is_null || column.codes[row] < (is_enum ? facts.values.size() : column.texts.size()), "a code without a text");
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
+  Image& image = TheImage();
+  size_t bytes = image.bytes();
+  for (size_t at = 0; at + sizeof(Change) <= size; at += sizeof(Change)) {
+    Change change;
+    std::memcpy(&change, input + at, sizeof change);
+    if (change.where == 255) {  // cut short
+      bytes = kHeaderRoom + change.value % (image.bytes() - kHeaderRoom);
+    } else {
+      image.Make(change);
+    }
+  }
+  std::unique_ptr<SegmentFile> file;
+  const Status status = SegmentFile::Open(image.file(), &file);
+  Require(status.ok() == (file != nullptr), "attached, or not");
+  if (file != nullptr) {
+    ASAN_POISON_MEMORY_REGION(image.copy() + bytes, image.bytes() - bytes);
+    static const char* const only = std::getenv("PFS_FUZZ_TABLE");
+    static const bool is_timed = std::getenv("PFS_FUZZ_TIMES") != nullptr;
+    for (const TableFacts& table : AllTables()) {
+      if (only != nullptr && table.name != only) continue;
+      const clock_t start = clock();
+      TableData data;
+      Require(ReadTable(table, SegmentView(image.copy(), bytes, file.get()), {}, &data).ok(), "a table cannot be read");
+      CheckTable(table, data);
+      if (is_timed) std::fprintf(stderr, "%8.1f ms %9zu rows  %s\n", double(clock() - start) * 1e3 / CLOCKS_PER_SEC, data.rows, table.name.data());
+    }
+    ASAN_UNPOISON_MEMORY_REGION(image.copy() + bytes, image.bytes() - bytes);
+  }
+  image.Restore();
+  return 0;
+}
+
+#ifdef PFS_FUZZ_ALONE
+#include <random>
+
+Change RandomChange(std::mt19937_64& random) {
+  const uint64_t dice = random();
+  return {static_cast<uint8_t>(dice % 64 == 0 ? 255 : dice % 4), static_cast<uint8_t>(dice >> 8), static_cast<uint16_t>(dice >> 16),
+          static_cast<uint32_t>(dice >> 32), random()};
+}
+
+void DamageAndRead(long rounds, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (long round = 0; round < rounds; ++round) {
+    std::vector<Change> changes(random() % 24);
+    for (Change& change : changes) change = RandomChange(random);
+    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(changes.data()), changes.size() * sizeof(Change));
+  }
+}
+#endif
