@@ -1,0 +1,252 @@
+"""pfs top (issue 5, "must hold" 5): right numbers, works at 80x24, survives the process dying under it."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pfs._commands_top import Process, View, lines, screen_of
+from pfs._top import SECTIONS, Row, Sample, rows_between
+from rich.console import Console
+
+import pfs
+from tests.python._programs.subject import Subject, clean_environment, subject
+
+_WORK = """
+import threading
+lock = pfs.Lock("app/LOCK_a")
+def work(turns):
+    for i in range(turns):
+        with lock: pass
+        with pfs.open("/etc/passwd", name="app/data") as file: file.read(100)
+        with pfs.statement("app/query", text=f"SELECT {i} FROM t{i % 3}", schema="shop"): pass
+work(10)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Subject]:
+    (tmp_path / "segments").mkdir(mode=0o700)
+    with subject(tmp_path / "segments") as running:
+        running.do(_WORK)
+        yield running
+
+
+def text_of(process: Process, view: View, width: int, height: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None, legacy_windows=False)
+    console.print(screen_of(process, view, width, height), end="")
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().split("\n")
+
+
+def sample(taken: float, **waits: tuple[int, int]) -> Sample:
+    sums = {section.name: {} for section in SECTIONS}
+    sums["waits"] = {(name,): list(numbers) for name, numbers in waits.items()}
+    return Sample(taken, sums, {}, {}, 0)
+
+
+def test_rows_are_what_happened_in_between_per_second() -> None:
+    before = sample(10.0, a=(10, 1000), b=(5, 500), gone=(3, 3))
+    after = sample(12.0, a=(30, 5000), b=(5, 500), new=(4, 8000))
+    rows = rows_between(before, after, 2.0, SECTIONS[0], "time")
+    assert rows == [Row("new", 2.0, 4000.0, ()), Row("a", 10.0, 2000.0, ())]  # nothing of what did nothing
+    assert [row.average for row in rows] == [2000.0, 200.0]
+    assert [row.name for row in rows_between(before, after, 2.0, SECTIONS[0], "count")] == ["a", "new"]
+    assert [row.name for row in rows_between(before, after, 2.0, SECTIONS[0], "name")] == ["a", "new"]
+
+
+def test_a_sum_that_went_down_was_truncated_and_counts_from_then() -> None:
+    assert rows_between(sample(0, a=(100, 9)), sample(1, a=(7, 70)), 1.0, SECTIONS[0], "time") == [Row("a", 7.0, 70.0, ())]
+
+
+def test_the_numbers_are_those_of_the_tables(program: Subject) -> None:
+    with pfs.attach(program.path) as schema:
+        process = Process(schema)
+        program.do("work(20)")
+        process.look()
+        by_name = {section.name: {row.name: row for row in process.rows(section, "time")} for section in SECTIONS}
+        count = {name: round(row.count * process.seconds) for name, row in by_name["waits"].items()}
+        assert count["wait/synch/mutex/app/LOCK_a"] == 20
+        assert count["wait/io/file/app/data"] == 20 * (count["wait/io/file/app/data"] // 20) > 0
+        assert round(by_name["files"]["/etc/passwd"].extras[0] * process.seconds) == 20 * min(100, os.path.getsize("/etc/passwd"))
+        statements = {name: round(row.count * process.seconds) for name, row in by_name["statements"].items()}
+        assert statements == {"shop: SELECT ? FROM `t0`": 7, "shop: SELECT ? FROM `t1`": 7, "shop: SELECT ? FROM `t2`": 6}
+        (thread,) = by_name["threads"].values()
+        assert round(thread.count * process.seconds) == sum(count.values())
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 50), (40, 12), (20, 5)])
+def test_a_screen_has_its_size(program: Subject, width: int, height: int) -> None:
+    with pfs.attach(program.path) as schema:
+        process = Process(schema)
+        for section in range(5):
+            shown = text_of(process, View(1.0, section=section), width, height)
+            assert max(map(len, shown)) <= width
+            if height >= 12:
+                assert len(shown) == height, "\n".join(shown)
+        if width >= 80:
+            assert "wait/synch/mutex/app/LOCK_a" in "\n".join(shown := text_of(process, View(1.0), width, height))
+            assert shown[0].startswith(f"pfs top: process {program.pid} ")
+            assert "frozen" in "\n".join(text_of(process, View(1.0, is_frozen=True), width, height))
+
+
+def test_keys() -> None:
+    view = View(1.0)
+    for key in "2c +x\t":
+        view.press(key)
+    assert view == View(2.0, "count", 2, is_frozen=True)
+    for _ in range(20):
+        view.press("-")
+    assert view.interval == 0.1
+    view.press("q")
+    assert view.is_over
+
+
+def test_names_that_programs_give_cannot_write_on_the_terminal(program: Subject) -> None:
+    program.do("with pfs.statement('app/evil', text='SELECT \"x\" FROM `\\x1b[31m`'): pass")
+    with pfs.attach(program.path) as schema:
+        shown = "\n".join(text_of(Process(schema), View(1.0, section=3), 100, 20))
+    assert "\x1b" not in shown
+    assert "\\x1b[31m" in shown
+
+
+def run_top(program: Subject, *arguments: str) -> subprocess.CompletedProcess[str]:
+    folder = program.path.parent
+    return subprocess.run(
+        [sys.executable, "-m", "pfs", "top", str(program.pid), *arguments],
+        env=clean_environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_without_a_terminal_it_prints_lines(program: Subject) -> None:
+    done = run_top(program, "--count", "2", "--interval", "0.1", "--sort", "count")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second = done.stdout.split("\n\n")
+    assert "since the start" in first
+    assert "wait/synch/mutex/app/LOCK_a" in first
+    assert "SELECT ? FROM `t0`" in first
+    assert "in 0." in second
+    assert "LOCK_a" not in second  # nothing happened
+
+
+def test_of_a_dead_process_it_shows_what_there_is_and_says_so(program: Subject) -> None:
+    program.kill()
+    done = run_top(program)
+    assert done.returncode == 0
+    assert "wait/synch/mutex/app/LOCK_a" in done.stdout
+    done = run_top(program, "--count", "2", "--interval", "0.1")
+    assert (done.returncode, done.stderr) == (0, "pfs: the process is dead\n")
+
+
+def test_of_no_process_it_fails(program: Subject) -> None:
+    program.pid = 2**22 - 1
+    done = run_top(program)
+    assert done.returncode == 1
+    assert done.stderr.startswith("pfs: no segment of process")
+
+
+def test_without_a_screen_the_death_of_the_process_ends_it(program: Subject, capsys: pytest.CaptureFixture[str]) -> None:
+    with pfs.attach(program.path) as schema:
+        process = Process(schema)
+        program.kill()
+        lines(process, View(0.1), None, 10)
+    said = capsys.readouterr()
+    assert "the process is dead" in said.err
+    assert "LOCK_a" in said.out
+
+
+class Terminal:
+    """`pfs top` on a pseudo terminal of 80x24."""
+
+    def __init__(self, program: Subject, *arguments: str) -> None:
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.before = termios.tcgetattr(slave)
+        self.slave = slave
+        environment = {**clean_environment(program.path.parent), "TERM": "xterm-256color"}
+        for name in ("COLUMNS", "LINES", "NO_COLOR"):
+            environment.pop(name, None)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pfs", "top", str(program.pid), "--interval", "0.2", *arguments],
+            env=environment,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        self.seen = ""
+
+    def wait_for(self, text: str, seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while text not in self.seen:
+            assert time.monotonic() < end, (text, self.seen[-3000:])
+            if select.select([self.master], [], [], 0.2)[0]:
+                self.seen += os.read(self.master, 65536).decode("utf-8", "replace")
+
+    def press(self, keys: str) -> None:
+        self.seen = ""
+        os.write(self.master, keys.encode())
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def terminal(program: Subject) -> Iterator[Terminal]:
+    running = Terminal(program)
+    yield running
+    running.close()
+
+
+def test_on_a_terminal(program: Subject, terminal: Terminal) -> None:
+    terminal.wait_for("LOCK_a")
+    terminal.wait_for("statements")
+    terminal.press("3")
+    terminal.wait_for("statements")
+    program.do("work(20)")
+    terminal.wait_for("rows/s")
+    terminal.press(" ")
+    terminal.wait_for("frozen")
+    terminal.press("\x1b[A")  # an arrow is not Escape
+    time.sleep(0.5)
+    assert terminal.process.poll() is None
+    terminal.press("q")
+    terminal.wait_for("\x1b[?1049l")  # leaves the other screen
+    assert terminal.process.wait(30) == 0
+    assert termios.tcgetattr(terminal.slave) == terminal.before
+
+
+def test_on_a_terminal_it_survives_the_process(program: Subject, terminal: Terminal) -> None:
+    terminal.wait_for("LOCK_a")
+    program.kill()
+    terminal.wait_for("the process is dead")
+    assert terminal.process.poll() is None
+    os.unlink(program.path)
+    terminal.press("1")
+    terminal.wait_for("waits")
+    terminal.press("q")
+    assert terminal.process.wait(30) == 0
+
+
+def test_ctrl_c_ends_it(terminal: Terminal) -> None:
+    terminal.wait_for("LOCK_a")
+    terminal.process.send_signal(2)
+    terminal.wait_for("\x1b[?1049l")
+    assert terminal.process.wait(30) == 0
+    assert termios.tcgetattr(terminal.slave) == terminal.before
