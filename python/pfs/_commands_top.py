@@ -106,10 +106,11 @@ class Process:
         up = max(0, int(time.time() - self.started))
         state = self.problem or {True: "alive", False: "dead", None: "in another container"}[self.schema.is_alive]
         when = "since the start" if self.before is None else f"in {self.seconds:.1f} s"
+        speed = f"{rate_text(sum(row.count for row in waits))} waits/s, {time_text(int(sum(row.time for row in waits)))} waited/s"
         return (
-            f"pfs top: process {self.schema.pid} {plain(self.schema.command)} ({state}), up {up // 3600}:{up // 60 % 60:02}:{up % 60:02}\n"
-            f"{when}: {rate_text(sum(row.count for row in waits))} waits/s, {time_text(int(sum(row.time for row in waits)))} waited/s, "
-            f"{len(self.after.threads)} threads, lost {count_text(self.after.lost)}"
+            f"pfs top: process {self.schema.pid} ({state}), up {up // 3600}:{up // 60 % 60:02}:{up % 60:02}: "
+            f"{plain(self.schema.command)}\n"
+            f"{when}: {speed}, {len(self.after.threads)} threads, lost {count_text(self.after.lost)}"
             + (f" (+{count_text(self.new_lost)})" if self.new_lost else "")
         )
 
@@ -259,15 +260,33 @@ def lines(process: Process, view: View, turns: int | None, limit: int) -> None:
             process.look()
 
 
+def picture(process: Process, view: View, path: str) -> None:
+    """Saves a screen of 80x24 as SVG."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        console = Console(file=nowhere, record=True, width=80, height=24, force_terminal=True, highlight=False, markup=False)
+        console.print(screen_of(process, view, 80, 24))
+        console.save_svg(path, title="pfs top")
+
+
 @click.command()
 @process_argument
-@click.option("-i", "--interval", type=click.FloatRange(_SHORTEST, _LONGEST), default=1.0, show_default=True, help="Seconds.")
+@click.option("-i", "--interval", type=click.FloatRange(_SHORTEST, _LONGEST), default=1.0, show_default=True, help="In seconds.")
 @click.option("-n", "--count", "turns", type=click.IntRange(1), help="End after so many intervals.")
 @click.option("-s", "--sort", type=click.Choice(SORTS), default="time", show_default=True)
 @click.option("--only", type=click.Choice([section.name for section in SECTIONS]), help="One part only.")
 @click.option("-l", "--limit", type=click.IntRange(1), default=10, show_default=True, help="Rows of each part, without a screen.")
 @click.option("-b", "--batch", is_flag=True, help="Lines instead of a screen, as where the output is no terminal.")
-def top(process: int | str, interval: float, turns: int | None, sort: Sort, only: str | None, limit: int, batch: bool) -> None:
+@click.option("--svg", metavar="FILE", help="Save the last screen as a picture, too.")
+def top(
+    process: int | str,
+    interval: float,
+    turns: int | None,
+    sort: Sort,
+    only: str | None,
+    limit: int,
+    batch: bool,
+    svg: str | None,
+) -> None:
     """Shows what a process does: its busiest waits, files, statements and threads, per second of the last interval.
 
     \b
@@ -288,3 +307,5 @@ def top(process: int | str, interval: float, turns: int | None, sort: Sort, only
                 live(watched, view, turns)
         except KeyboardInterrupt:
             pass
+        if svg is not None:
+            picture(watched, view, svg)

@@ -1,8 +1,8 @@
 """Changes of another process's setup, and TRUNCATE there.
 
 They are made by the same compiled code that a process uses for itself, in a small process of their own which adopts the segment
-(``python -m pfs._remote PATH``): a damaged segment, or one of somebody with bad intentions, is no danger to the caller. The program
-is asked nothing and may hang; only while it makes an object of pfs has the change to wait, and the program for the change.
+(``python -m pfs._remote PATH``): a damaged segment, or one of somebody with bad intentions, is no danger to the caller. The
+program is asked nothing and may hang; only while it makes an object of pfs has the change to wait, and the program for the change.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Remote:
 
         Raises:
             Error: what the operation raises in a process of one's own.
-            StateError: the program does not leave its cold path (it is stopped there), or somebody else is at it. Nothing was changed.
+            StateError: the program does not leave its cold path (it is stopped there), or somebody else is at it; nothing was
+                changed.
             AttachError: the segment cannot be adopted: no permission to write, another version, damage.
         """
         if self._process is None:
@@ -56,7 +57,8 @@ class Remote:
         process, self._process = self._process, None
         if process is None:
             return
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.close()
         process.stdout.close()
         try:
@@ -95,7 +97,8 @@ class Remote:
     def _ask(self, process: subprocess.Popen[str], question: object) -> dict[str, Any]:
         from threading import Timer
 
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         timer = Timer(_SECONDS, process.kill)
         timer.start()
         try:
@@ -111,7 +114,9 @@ class Remote:
             self._process = process
             self.close()
             ended = process.returncode
-            why = f"it was ended by {signal.Signals(-ended).name}" if ended is not None and ended < 0 else f"it ended with {ended}"
+            why = (
+                f"it was ended by {signal.Signals(-ended).name}" if ended is not None and ended < 0 else f"it ended with {ended}"
+            )
             raise StateError(f"the process that changes {self.path} gave no answer: {why}; the segment may be damaged")
         answer = json.loads(line)
         assert isinstance(answer, dict)

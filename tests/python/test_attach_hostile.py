@@ -33,7 +33,9 @@ PAGE = 4096
 @pytest.fixture(scope="module")
 def offsets(root: Path) -> dict[str, int]:
     """Where fields of the header are: from the page that the C++ tests compare with the compiler's numbers."""
-    cells = [line.split("|") for line in (root / "docs/shm_layout.md").read_text().splitlines() if line.startswith("| ShmHeader |")]
+    cells = [
+        line.split("|") for line in (root / "docs/shm_layout.md").read_text().splitlines() if line.startswith("| ShmHeader |")
+    ]
     return {row[2].strip(): int(row[3]) for row in cells}
 
 

@@ -1,4 +1,5 @@
-"""Changes from outside (issue 5, "write=True"): the same as those of the process itself, and no danger to it whatever becomes of who makes them."""
+"""Changes from outside (issue 5, "write=True"): those of the process itself, and no danger to it whatever becomes of who makes
+them."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pfs
 import pytest
+
+import pfs
 from pfs import _core
 from pfs._remote import Remote
-
 from tests.python._programs.subject import Subject, forge, subject
 
 # Something of every kind that a TRUNCATE or an UPDATE can reach.
@@ -128,7 +129,9 @@ def test_each_truncate_is_the_same_from_outside(program: Subject, remote: Remote
         program.do("pfs.host_seen('10.0.0.1', 'here'); work(3)")
         remote.call("truncate", table)
         # All that is no name, time or identity: what the table counts.
-        facts = [column for column in _core.facts(table)["columns"] if column["name"].startswith(("COUNT", "SUM_NUMBER", "CURRENT_"))]
+        facts = [
+            column for column in _core.facts(table)["columns"] if column["name"].startswith(("COUNT", "SUM_NUMBER", "CURRENT_"))
+        ]
         names = tuple(column["name"] for column in facts)
         if names:
             program.do(
@@ -216,7 +219,10 @@ def test_a_program_does_not_wait_for_an_outsider_that_is_stopped(program: Subjec
     assert outsider.wait(60) == 0
     program.do("other = pfs.Lock('app/LOCK_b')\nwith other: pass")
     assert count(program, "wait/synch/mutex/app/LOCK_b") == 1
-    assert lost["Performance_schema_mutex_classes_lost"] == dict(rows("global_status", None, program))["Performance_schema_mutex_classes_lost"]
+    assert (
+        lost["Performance_schema_mutex_classes_lost"]
+        == dict(rows("global_status", None, program))["Performance_schema_mutex_classes_lost"]
+    )
 
 
 def test_an_outsider_that_dies_in_its_turn_leaves_the_program_whole(program: Subject, outsider: subprocess.Popen[str]) -> None:
@@ -297,7 +303,8 @@ def test_outsiders_killed_at_random_moments(program: Subject) -> None:
         with subprocess.Popen(
             [sys.executable, "-c", _CHANGES_ALL, str(program.path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
-            assert process.stdout is not None and process.stderr is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
             assert process.stdout.readline() == "in\n", (seed, process.stderr.read())
             time.sleep(random.random() * 0.1)
             process.kill()
@@ -306,7 +313,9 @@ def test_outsiders_killed_at_random_moments(program: Subject) -> None:
     with Remote(str(program.path)) as remote:
         for table in ("setup_instruments", "setup_consumers"):
             remote.call("update", table, [], [("ENABLED", "YES")])
-        for table in [name for name in _core.tables() if "TRUNCATE" in _core.facts(name)["operations"] and not name.startswith("setup_")]:
+        for table in [
+            name for name in _core.tables() if "TRUNCATE" in _core.facts(name)["operations"] and not name.startswith("setup_")
+        ]:
             remote.call("truncate", table)
         remote.call("insert", "setup_actors", [("USER", "last")])
         assert remote.call("delete", "setup_actors", [("USER", "last", False)]) == 1
