@@ -16,7 +16,7 @@ import pytest
 import pfs
 from pfs import _core
 from tests.python._programs.fresh_process import fresh_process
-from tests.python._programs.subject import BOOT_ID, PID, PID_NAMESPACE, START_TICKS, Subject, forge, subject
+from tests.python._programs.subject import BOOT_ID, PID, PID_NAMESPACE, START_TICKS, Subject, copy_header, forge, subject
 
 GLOBAL = "events_waits_summary_global_by_event_name"
 
@@ -233,7 +233,7 @@ def test_pid_that_is_another_process_now_is_refused(
 
 def test_of_several_segments_of_a_pid_the_running_process_is_taken(program: Subject, folder: Path) -> None:
     copy = folder / f"{program.pid}-1.pfs"
-    copy.write_bytes(program.path.read_bytes())
+    copy_header(program.path, copy)
     forge(copy, PID_NAMESPACE, 1)
     with pfs.attach(program.pid) as schema:
         assert schema.path == str(program.path)
