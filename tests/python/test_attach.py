@@ -190,6 +190,27 @@ def test_process_that_became_another_program_is_dead(program: Subject) -> None:
         assert schema.command.startswith(sys.executable)
 
 
+def test_closing_lets_the_mapping_go(program: Subject) -> None:
+    schema = pfs.attach(program.pid)
+    assert str(program.path) in Path("/proc/self/maps").read_text()
+    schema.close()
+    assert str(program.path) not in Path("/proc/self/maps").read_text()
+    assert schema.pid == program.pid
+    assert schema.is_alive
+
+
+def test_file_that_shrinks_is_an_error_and_no_signal(program: Subject) -> None:
+    with pfs.attach(program.pid) as schema:
+        program.kill()
+        os.truncate(program.path, 0)
+        assert schema.pid == program.pid
+        assert str(program.pid) in repr(schema) + schema._repr_html_()
+        with pytest.raises(pfs.AttachError, match="cut short"):
+            schema.table("threads")
+        with pytest.raises(pfs.AttachError, match="cut short"):
+            schema.snapshot()
+
+
 # ---- Whose segment it is
 
 
