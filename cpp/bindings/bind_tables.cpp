@@ -75,15 +75,21 @@ std::vector<size_t> GetColumns(const TableFacts& table, const ColumnList& names)
 // Threads: immutable.
 class AttachedSegment {
  public:
-  explicit AttachedSegment(std::string path) : path_(std::move(path)) { RaiseIfBad(AttachSegmentFile(path_, &file_), "AttachError"); }
+  explicit AttachedSegment(std::string path) : path_(std::move(path)) {
+    RaiseIfBad(AttachSegmentFile(path_, &file_), "AttachError");
+    char head[kIdentityBytes];
+    RaiseIfBad(CopySegmentHead(*file_, head, sizeof head), "AttachError");
+    identity_ = IdentityOf(head);
+  }
 
   SegmentView view() const { return file_->view(); }
   const std::string& path() const { return path_; }
-  uint64_t pid() const { return view().header().pid; }
+  const Identity& identity() const { return identity_; }
 
  private:
   std::string path_;
   std::shared_ptr<SegmentFile> file_;
+  Identity identity_;
 };
 
 TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment) {
@@ -94,7 +100,8 @@ TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, cons
     py::gil_scoped_release released;
     status = ReadTable(table, segment != nullptr ? segment->view() : OwnSegment(), columns, &data);
   }
-  RaiseIfBad(std::move(status), segment != nullptr && status.code() == Code::kCorrupt ? "AttachError" : nullptr);
+  const bool is_damaged = segment != nullptr && status.code() == Code::kCorrupt;
+  RaiseIfBad(std::move(status), is_damaged ? "AttachError" : nullptr);
   return data;
 }
 
@@ -271,8 +278,8 @@ void BindTables(py::module_& m) {
   py::class_<AttachedSegment>(m, "Segment", "A segment file, mapped for reading until the object dies.")
       .def(py::init<std::string>(), py::arg("path"))
       .def_property_readonly("path", &AttachedSegment::path)
-      .def_property_readonly("identity", [](const AttachedSegment& segment) { return IdentityOf(&segment.view().header()); })
-      .def_property_readonly("pid", &AttachedSegment::pid);
+      .def_property_readonly("identity", [](const AttachedSegment& segment) { return segment.identity(); })  // a copy: it keeps nothing mapped
+      .def_property_readonly("pid", [](const AttachedSegment& segment) { return segment.identity().pid; });
   m.def("tables", TableNames);
   m.def("facts", Facts, py::arg("table"));
   m.def("ddl", [](const std::string& name) { return TableDdl(GetTable(name)); }, py::arg("table"));

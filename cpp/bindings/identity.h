@@ -24,7 +24,7 @@ struct Identity {
   std::string command;  // as /proc/PID/cmdline
 };
 
-// `head`: kIdentityBytes, which may change meanwhile.
+// `head`: kIdentityBytes, already copied.
 Identity IdentityOf(const void* head);
 
 }  // namespace perfschema::bindings

@@ -464,6 +464,7 @@ def _plain_diff(
     old: _Places,
     gone: _Places,
 ) -> pd.DataFrame:
+    columns = [column for column in columns if column["combine"] != "derived"]  # measured by the reader
     known = old >= 0
     then = {column["name"]: _taken(before[column["name"]], old) for column in columns if column["name"] not in key}
     differs = {name: known & _differs(after[name], values) for name, values in then.items()}

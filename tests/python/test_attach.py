@@ -16,7 +16,7 @@ import pytest
 import pfs
 from pfs import _core
 from tests.python._programs.fresh_process import fresh_process
-from tests.python._programs.subject import BOOT_ID, PID, PID_NAMESPACE, START_TICKS, Subject, forge, subject
+from tests.python._programs.subject import BOOT_ID, PID, PID_NAMESPACE, START_TICKS, Subject, copy_header, forge, subject
 
 GLOBAL = "events_waits_summary_global_by_event_name"
 
@@ -190,6 +190,27 @@ def test_process_that_became_another_program_is_dead(program: Subject) -> None:
         assert schema.command.startswith(sys.executable)
 
 
+def test_closing_lets_the_mapping_go(program: Subject) -> None:
+    schema = pfs.attach(program.pid)
+    assert str(program.path) in Path("/proc/self/maps").read_text()
+    schema.close()
+    assert str(program.path) not in Path("/proc/self/maps").read_text()
+    assert schema.pid == program.pid
+    assert schema.is_alive
+
+
+def test_file_that_shrinks_is_an_error_and_no_signal(program: Subject) -> None:
+    with pfs.attach(program.pid) as schema:
+        program.kill()
+        os.truncate(program.path, 0)
+        assert schema.pid == program.pid
+        assert str(program.pid) in repr(schema) + schema._repr_html_()
+        with pytest.raises(pfs.AttachError, match="cut short"):
+            schema.table("threads")
+        with pytest.raises(pfs.AttachError, match="cut short"):
+            schema.snapshot()
+
+
 # ---- Whose segment it is
 
 
@@ -233,7 +254,7 @@ def test_pid_that_is_another_process_now_is_refused(
 
 def test_of_several_segments_of_a_pid_the_running_process_is_taken(program: Subject, folder: Path) -> None:
     copy = folder / f"{program.pid}-1.pfs"
-    copy.write_bytes(program.path.read_bytes())
+    copy_header(program.path, copy)
     forge(copy, PID_NAMESPACE, 1)
     with pfs.attach(program.pid) as schema:
         assert schema.path == str(program.path)

@@ -25,6 +25,7 @@ from tests.python._programs.subject import (
     START_TICKS,
     Subject,
     clean_environment,
+    copy_header,
     forge,
     subject,
 )
@@ -123,14 +124,15 @@ def test_time_that_no_clock_has_is_null(program: Subject) -> None:
 def clutter(folder: Path, program: Subject) -> list[Path]:
     """What lies about and is no segment, though its name says so."""
     elsewhere = folder.parent / "elsewhere.pfs"
-    elsewhere.write_bytes(program.path.read_bytes())
+    copy_header(program.path, elsewhere)
     (folder / "1.pfs").write_bytes(b"no segment" * 1000)
     (folder / "2.pfs").touch()
-    (folder / "3.pfs").write_bytes(program.path.read_bytes()[:100])
+    copy_header(program.path, folder / "3.pfs")
+    os.truncate(folder / "3.pfs", 100)
     (folder / "4.pfs").symlink_to(elsewhere)
     (folder / "5.pfs").mkdir()
     os.mkfifo(folder / "6.pfs")
-    (folder / "7").write_bytes(program.path.read_bytes())
+    copy_header(program.path, folder / "7")
     return [elsewhere, *(folder / name for name in ("1.pfs", "2.pfs", "3.pfs", "4.pfs", "5.pfs", "6.pfs", "7"))]
 
 
@@ -186,10 +188,8 @@ def test_a_new_segment_of_the_same_name_is_not_removed(program: Subject, folder:
     program.kill()
     (found,) = _processes.scan(str(folder))
     assert found.state == "dead"
-    content = program.path.read_bytes()
-    (folder / "kept aside").write_bytes(content)
-    program.path.unlink()
-    program.path.write_bytes(content)
+    program.path.rename(folder / "kept aside")  # so that its inode is not given away again
+    copy_header(folder / "kept aside", program.path)
     assert not _processes._remove(str(folder), found)
     assert program.path.exists()
 

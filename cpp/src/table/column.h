@@ -28,7 +28,7 @@ enum class Combine : uint8_t {
   kLeast,    // cannot be told from a difference
   kMost,     // nor this one
   kMean,     // SUM_... divided by the COUNT_... before it
-  kDerived,  // made of other columns, of other rows too
+  kDerived,  // made of other columns, of other rows too; or measured when it is read
 };
 inline constexpr std::string_view kCombineNames[] = {"", "sum", "least", "most", "mean", "derived"};
 

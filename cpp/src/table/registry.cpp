@@ -1,6 +1,7 @@
 #include "table/registry.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "record/cold_lock.h"
 #include "record/facts.h"
@@ -171,6 +172,14 @@ Status AttachSegmentFile(const std::string& path, std::shared_ptr<SegmentFile>* 
   Status status = SegmentFile::Open(path, &opened);
   *file = std::move(opened);
   return status;
+}
+
+Status CopySegmentHead(const SegmentFile& file, void* to, size_t bytes) {
+  {
+    const ReadGuard guard(&file);
+    std::memcpy(to, &file.view().header(), bytes);
+  }
+  return file.Check();
 }
 
 Status AdoptSegmentFile(const std::string& path) { return AdoptRuntime(path); }

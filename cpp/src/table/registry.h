@@ -96,6 +96,8 @@ PFS_API std::string TableDdl(const TableFacts& table);  // CREATE TABLE
 PFS_API SegmentView OwnSegment();                       // starts pfs if needed; not ok() if pfs is off
 // Any process's file. ReadTable() of its view tells, with kCorrupt, if the file was cut short meanwhile.
 PFS_API Status AttachSegmentFile(const std::string& path, std::shared_ptr<SegmentFile>* file);
+// The first bytes of its header. kCorrupt: the file was cut short meanwhile. REQUIRES: bytes <= sizeof(ShmHeader).
+PFS_API Status CopySegmentHead(const SegmentFile& file, void* to, size_t bytes);
 // From here on TruncateTable, UpdateTable, InsertRow and DeleteRows of this process change the segment of another one, inside ChangeFromOutside() only; and
 // nothing that this process does is an event. kState: pfs has started here already. REQUIRES: one thread.
 PFS_API Status AdoptSegmentFile(const std::string& path);

@@ -140,9 +140,9 @@ struct TimerRow {
 constexpr auto kTimerColumns =
     columns(col<&TimerRow::name>("TIMER_NAME", Unit::kNone, "Name of the timer."),
             col<&TimerRow::frequency>("TIMER_FREQUENCY", Unit::kTicksPerSecond,
-                                      "How often it ticks; NULL if this machine does not have it."),
-            col<&TimerRow::resolution>("TIMER_RESOLUTION", Unit::kTicks, "Smallest step seen just now."),
-            col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading, measured just now."));
+                                      "How often it ticks; NULL if this machine does not have it.").combines(Combine::kDerived),
+            col<&TimerRow::resolution>("TIMER_RESOLUTION", Unit::kTicks, "Smallest step seen just now.").combines(Combine::kDerived),
+            col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading, measured just now.").combines(Combine::kDerived));
 void ScanTimers(const Snapshot& snapshot, RowSink<TimerRow> out) {
   // Measured anew by the reader: the clocks are the machine's, not the segment's.
   const bool use_cycle = snapshot.option(OptionId::cycle_timer) != 0 &&

@@ -86,3 +86,10 @@ def forge(path: Path, offset: int, value: int | bytes) -> None:
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(struct.pack("<Q", value) if isinstance(value, int) else value)
+
+
+def copy_header(path: Path, to: Path) -> None:
+    """A segment of the same size and header, with nothing in it: the file itself is some gigabytes, nearly all of it holes."""
+    with path.open("rb") as file:
+        to.write_bytes(file.read(65536))
+    os.truncate(to, path.stat().st_size)
