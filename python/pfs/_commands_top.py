@@ -294,7 +294,8 @@ def top(
     pfs top 4711 --interval 0.5 --only files --sort count
     pfs top 4711 --batch --count 2 | tee now.txt
 
-    Keys: 1-4 show one part, 0 all; t c a n sort by time, count, average, name; space freezes; + and - change the interval; q ends.
+    Keys: 1-4 show one part, 0 all; t c a n sort by time, count, average, name; space freezes; + and - change the interval;
+    q ends.
     """
     names = ["", *(section.name for section in SECTIONS)]
     view = View(interval, sort, names.index(only or ""))

@@ -2,7 +2,8 @@
 
 They are made by the same compiled code that a process uses for itself, in a small process of their own which adopts the segment
 (``python -m pfs._remote PATH``): a damaged segment, or one of somebody with bad intentions, is no danger to the caller. The
-program is asked nothing and may hang; only while it makes an object of pfs has the change to wait, and the program for the change.
+program is asked nothing and may hang; only while it makes an object of pfs has the change to wait, and the program for the
+change.
 """
 
 from __future__ import annotations

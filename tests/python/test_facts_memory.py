@@ -733,7 +733,7 @@ def test_arrays_of_numpy_count_where_they_were_made() -> None:
 
     def shown(which: pfs.memory) -> tuple[int, int, int]:
         frame = pfs.table("memory_summary_global_by_event_name").set_index("EVENT_NAME")
-        row = frame.loc[which.name]
+        row = frame.loc[which.name].to_dict()
         return int(row["COUNT_ALLOC"]), int(row["CURRENT_COUNT_USED"]), int(row["CURRENT_NUMBER_OF_BYTES_USED"])
 
     def elsewhere() -> None:

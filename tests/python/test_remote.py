@@ -40,7 +40,7 @@ def rows(name: str, columns: tuple[str, ...] | None, program: Subject) -> list[t
 
 
 def count(program: Subject, event: str, table: str = "events_waits_summary_global_by_event_name") -> int:
-    return dict(rows(table, ("EVENT_NAME", "COUNT_STAR"), program))[event]
+    return int(dict(rows(table, ("EVENT_NAME", "COUNT_STAR"), program))[event])
 
 
 @pytest.fixture

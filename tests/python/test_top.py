@@ -53,7 +53,7 @@ def text_of(process: Process, view: View, width: int, height: int) -> list[str]:
 
 
 def sample(taken: float, **waits: tuple[int, int]) -> Sample:
-    sums = {section.name: {} for section in SECTIONS}
+    sums: dict[str, dict[tuple[object, ...], list[int]]] = {section.name: {} for section in SECTIONS}
     sums["waits"] = {(name,): list(numbers) for name, numbers in waits.items()}
     return Sample(taken, sums, {}, {}, 0)
 
