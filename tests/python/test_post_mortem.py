@@ -1,4 +1,4 @@
-"""The segment of a program that died: it opens, whatever row is there is right, and it says what every thread was doing (issue 5, must hold 2).
+"""The segment of a program that died: it opens, every row is right, and it says what every thread was doing (issue 5, must hold 2).
 
 tests/programs/checked.c makes rows that prove themselves. PFS_KILLS=200 for as many as the issue says; a test run has fewer.
 """
@@ -122,7 +122,10 @@ def check(tables: dict[str, list[Row]]) -> None:
                 assert row["CURRENT_NUMBER_OF_BYTES_USED"] == BLOCK * row["CURRENT_COUNT_USED"], (table, row)
                 assert 0 <= row["CURRENT_COUNT_USED"] <= WORKERS, (table, row)
             if "COUNT_STAR" in row and "SUM_TIMER_WAIT" in row and row["COUNT_STAR"]:
-                assert row["MIN_TIMER_WAIT"] <= row["AVG_TIMER_WAIT"] <= row["MAX_TIMER_WAIT"] <= row["SUM_TIMER_WAIT"], (table, row)
+                assert row["MIN_TIMER_WAIT"] <= row["AVG_TIMER_WAIT"] <= row["MAX_TIMER_WAIT"] <= row["SUM_TIMER_WAIT"], (
+                    table,
+                    row,
+                )
 
 
 def check_doing(tables: dict[str, list[Row]], gate_is_waited_for: bool) -> None:

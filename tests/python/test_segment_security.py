@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-import pfs
 from pfs import _core
 from tests.python.test_programs import environment, segments_in
 
@@ -79,7 +78,10 @@ def open_folder() -> Iterator[Path]:
 
 def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {
-        str(path.relative_to(folder)): (path.lstat().st_mode, path.read_bytes() if path.is_file() and not path.is_symlink() else b"")
+        str(path.relative_to(folder)): (
+            path.lstat().st_mode,
+            path.read_bytes() if path.is_file() and not path.is_symlink() else b"",
+        )
         for path in sorted(folder.rglob("*"))
     }
 
@@ -125,7 +127,9 @@ def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
 
 @ROOT_ONLY
 def test_a_directory_that_cannot_be_made(open_folder: Path) -> None:
-    loaded = "import pfs, pandas, pfs._frame, pfs.locks, pfs.setup, pfs.blocks, pfs.instrument"  # Python itself may be root's alone
+    loaded = (
+        "import pfs, pandas, pfs._frame, pfs.locks, pfs.setup, pfs.blocks, pfs.instrument"  # Python itself may be root's alone
+    )
     reason, path = run(open_folder / "new", BEFORE=f"{loaded}; os.setgid({NOBODY}); os.setuid({NOBODY})")
     assert path == ""
     assert "cannot make the directory" in reason
@@ -175,7 +179,11 @@ def test_what_was_planted_under_the_expected_name(place: Path, what: str) -> Non
     assert re.search(rf"the file .*\.pfs is there already, and is {PLANTED[what]}", reason), reason
     found = everything(place)
     assert len(found) == (2 if what in ("link", "second name") else 1)
-    assert {content for _, content in found.values()} <= {b"", b"theirs", *(c for _, c in found.values() if c.startswith(b"a text"))}
+    assert {content for _, content in found.values()} <= {
+        b"",
+        b"theirs",
+        *(c for _, c in found.values() if c.startswith(b"a text")),
+    }
 
 
 def test_a_segment_of_a_dead_process_of_the_same_pid_is_replaced(place: Path) -> None:
@@ -204,7 +212,9 @@ def test_a_segment_of_another_container_with_our_pid_is_kept(place: Path) -> Non
         assert one.stdout is not None
         one.stdout.readline()
         first = Path(one.stdout.readline().strip())
-        with subprocess.Popen(command, env={**env, "WAITS": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as two:
+        with subprocess.Popen(
+            command, env={**env, "WAITS": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as two:
             assert two.stdout is not None
             reason = two.stdout.readline().strip()
             second = Path(two.stdout.readline().strip())
@@ -314,9 +324,3 @@ def test_who_may_read_another_users_program(open_folder: Path, mode: str, group:
             assert path in first
         assert second == ("may write" if writes else "may not write")
         process.communicate("\n", timeout=60)
-
-
-def test_options_of_the_place_are_as_documented(root: Path) -> None:
-    readme = (root / "README.md").read_text()
-    assert "PFS_MODE" in readme
-    assert pfs.AttachError
