@@ -45,8 +45,9 @@ sleep 2
 kill -9 $program
 wait $program 2>/dev/null || true
 segments=("$folder"/pfs/*.pfs)
+for i in 1 2 4 8 16 32; do [ -e "$folder/corpus/seed$i" ] || head -c $((1 + 16 * i)) /dev/urandom > "$folder/corpus/seed$i"; done
 export PFS_FUZZ_SEGMENT=${segments[0]} PFS_SEGMENT=private
-ASAN_OPTIONS=allocator_may_return_null=0 "$folder/segment_fuzz" -max_total_time="${1:-60}" -max_len=512 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+ASAN_OPTIONS=allocator_may_return_null=0 "$folder/segment_fuzz" -max_total_time="${1:-60}" -max_len=513 -len_control=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
   -artifact_prefix="$folder/" "$folder/corpus" || {
   cp "$folder"/{crash,leak,oom,timeout,slow-unit}-* . 2>/dev/null || true
   echo "segment.sh: failed; the input lies here" >&2

@@ -127,7 +127,7 @@ def test_a_segment_that_claims_what_it_has_not_is_read_as_far_as_there_is_memory
     (count,) = get(copy, offsets["array_count"], "<Q")
     for i in range(count):
         at = offsets["arrays"] + i * entry
-        offset, stride, capacity, used, reserved, free = get(copy, at, "<6Q")
+        offset, stride, capacity, used, _, free = get(copy, at, "<6Q")
         put(copy, at, "<6Q", offset, stride, max(capacity, 1 << 40), max(used, 1 << 40), 1 << 50, free)
     assert allocated(copy) == before
     lying = read_all(copy)
@@ -284,7 +284,7 @@ def test_another_major_version_is_refused_and_says_who_wrote_and_who_reads(copy:
 
 
 def test_a_newer_minor_version_is_read(copy: Path, offsets: dict[str, int], arrays: list[str]) -> None:
-    """It has more arrays, longer elements, more options, and fields at the end of the header: what this library knows is as it was."""
+    """It has more arrays, longer elements, fields at the end of the header: what this library knows is as it was."""
     honest = {table: rows(copy, table) for table in ("mutex_instances", "setup_actors", "file_summary_by_event_name")}
     entry = struct.calcsize("<6Q")
     (count,) = get(copy, offsets["array_count"], "<Q")
@@ -346,7 +346,7 @@ def test_files_that_are_cut_short_are_refused_or_read(copy: Path) -> None:
     size = os.stat(copy).st_size
     for length in (size // 2, 1 << 20, 65536, 16384, 16383, 100, 0):
         os.truncate(copy, length)
-        with pytest.raises(pfs.AttachError, match="cut short|too short"):
+        with pytest.raises(pfs.AttachError, match=r"cut short|too short"):
             _core.Segment(str(copy))
         if length >= 16384:
             put(copy, SEGMENT_BYTES, "<Q", length)

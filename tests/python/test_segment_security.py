@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-import pfs
 from pfs import _core
 from tests.python.test_programs import environment, segments_in
 
@@ -325,9 +324,3 @@ def test_who_may_read_another_users_program(open_folder: Path, mode: str, group:
             assert path in first
         assert second == ("may write" if writes else "may not write")
         process.communicate("\n", timeout=60)
-
-
-def test_options_of_the_place_are_as_documented(root: Path) -> None:
-    readme = (root / "README.md").read_text()
-    assert "PFS_MODE" in readme
-    assert pfs.AttachError

@@ -80,6 +80,7 @@ class EventReader {
   }
 
  private:
+  static constexpr size_t kMostOfThread = 8192;
   struct Copy : EventHead {
     typename Event::Extra extra;
   };
@@ -223,6 +224,7 @@ class EventReader {
             turn = head.turn;
             first_event_id = head.first_event_id;
             select(&copies, &filter);
+            if (copies.size() > kMostOfThread) break;  // no thread is in so many events: a damaged file
           } else {
             leave_out_older();
           }

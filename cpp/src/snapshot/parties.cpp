@@ -128,6 +128,12 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
   readable = std::min(readable, width);
   const uint32_t interval = header().epochs[static_cast<uint32_t>(kind)].now.load(kAcquire);
   const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
+  if (readable == 0) return;
+  if (looks_left_ < classes.size()) {
+    *torn = true;
+    return;
+  }
+  looks_left_ -= classes.size();
   for (size_t i = 0; i < classes.size(); ++i) {
     if (classes[i]->index + uint64_t{shape.columns} > readable) continue;
     const uint64_t first = index * width + classes[i]->index;
@@ -151,6 +157,7 @@ void Snapshot::ForEachThreadSum(Kind kind, const std::function<void(const SumRow
   const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
   RowSums sums;
   uint64_t room = MostSums();
+  looks_left_ = room;
   for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
     const ShmThread* shm = threads_.at(slot);
     if (shm == nullptr) break;
@@ -306,6 +313,7 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
   if (!ok_) return;
   if (level == Level::kThread) return ForEachThreadSum(kind, use);
   PartySums sums;
+  looks_left_ = MostSums() == ~uint64_t{0} ? MostSums() : 4 * MostSums();
   if (level == Level::kGlobal) {
     sums.ones.emplace_back();
     sums.place_of = {1};

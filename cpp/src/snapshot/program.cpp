@@ -9,7 +9,7 @@ namespace perfschema {
 void Snapshot::ForEachFact(FactKind kind, const std::function<void(const FactRow&)>& use) const {
   const auto wanted = static_cast<uint32_t>(kind);
   std::string bytes;
-  uint64_t room = fact_blocks_.capacity() * kFactBlockBytes;  // chains of a damaged file may meet, or be circles
+  uint64_t room = (2 * fact_blocks_.used() + 10'000) * kFactBlockBytes;  // chains of a damaged file may meet, or be circles
   for (uint64_t i = 1; i < facts_.used(); ++i) {
     const ShmFact* shm = facts_.at(i);
     if (shm == nullptr) break;
@@ -27,8 +27,11 @@ void Snapshot::ForEachFact(FactKind kind, const std::function<void(const FactRow
       continue;
     }
     if (!is_one) continue;  // dropped meanwhile
-    is_readable = is_readable && bytes.size() <= room;
-    if (is_readable) room -= bytes.size();
+    if (bytes.size() > room) {
+      ++skipped_;
+      break;
+    }
+    room -= bytes.size();
     is_readable = is_readable && DecodeFact(
                                      bytes, [&](uint64_t number) { row.numbers.push_back(number); },
                                      [&](std::optional<std::string_view> text) {

@@ -221,6 +221,7 @@ class Snapshot {
   mutable int patience_ = 100;       // naps that are left for cells whose writer does not go on
   mutable uint64_t steps_left_ = 0;  // of walks along lists in this pass: a damaged one may be a circle
   mutable uint64_t first_retry_ns_ = 0;
+  mutable uint64_t looks_left_ = 0;  // at cells of rows; members x instruments of a damaged file are without end
   mutable std::vector<char> text_buffer_;
   mutable std::vector<std::unique_ptr<char[]>> blocks_;
   mutable char* free_begin_ = nullptr;
