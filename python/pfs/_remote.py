@@ -19,11 +19,17 @@ from pfs import _core, errors
 from pfs.errors import AttachError, Error, StateError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
 _SECONDS = 30.0  # longer than a turn can wait for its two doors
-_OPERATIONS = {"update": _core.update, "insert": _core.insert, "delete": _core.delete, "truncate": _core.truncate}
+_OPERATIONS: dict[str, Callable[..., object]] = {
+    "update": _core.update,
+    "insert": _core.insert,
+    "delete": _core.delete,
+    "truncate": _core.truncate,
+}
 
 
 class Remote:

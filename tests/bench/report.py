@@ -114,7 +114,7 @@ def plot(measured: ratios.Round, path: Path) -> None:
             weight="bold" if ours else None,
         )
     for label, (_, _, ours) in zip(axes.get_yticklabels(), bars, strict=True):
-        label.set_weight("bold" if ours else "normal")
+        label.set_fontweight("bold" if ours else "normal")
     axes.axvline(1, color="#d1495b", linewidth=1.2)
     axes.text(1.03, len(bars) - 0.35, "two timer reads", color="#d1495b", fontsize=9, va="bottom")
     axes.set_xscale("log")

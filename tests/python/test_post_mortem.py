@@ -1,4 +1,4 @@
-"""The segment of a program that died: it opens, every row is right, and it says what every thread was doing (issue 5, must hold 2).
+"""The segment of a program that died opens, every row of it is right, and it says what every thread was doing (must hold 2).
 
 tests/programs/checked.c makes rows that prove themselves. PFS_KILLS=200 for as many as the issue says; a test run has fewer.
 """
