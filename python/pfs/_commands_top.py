@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["top"]
 
-KEYS = "1-4 one part  0 all  t c a n sort by time, count, average, name  space freeze  + - interval  q quit"
+KEYS = "1-4 part  0 all  sort: t time c count a avg n name  space freeze  + - q quit"
 _SHORTEST, _LONGEST = 0.1, 60.0
 _NAME, _NUMBER = 16, 9  # columns that a name needs, and that a number takes
 
