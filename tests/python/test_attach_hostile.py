@@ -351,3 +351,20 @@ def test_files_that_are_cut_short_are_refused_or_read(copy: Path) -> None:
         if length >= 16384:
             put(copy, SEGMENT_BYTES, "<Q", length)
             read_all(copy)
+
+
+# ---- Any damage --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.native
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="libFuzzer is a part of clang: apt-get install clang")
+def test_libfuzzer(root: Path) -> None:
+    """tests/fuzz/segment.sh, for a few seconds; PFS_FUZZ_SECONDS for more."""
+    tools = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    seconds = os.environ.get("PFS_FUZZ_SECONDS", "20")
+    done = subprocess.run([root / "tests/fuzz/segment.sh", seconds], env=tools, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-10_000:]
+    found = re.search(r"Done (\d+) runs", done.stderr)
+    assert found, done.stderr[-10_000:]
+    assert int(found[1]) > 100
