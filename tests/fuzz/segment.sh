@@ -11,7 +11,7 @@ mkdir -p "$folder/corpus" "$folder/pfs" "$folder/work"
 chmod 700 "$folder/pfs"
 {
   cmake -S . -B "$folder/build" -GNinja -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
-    -DCMAKE_CXX_FLAGS="-O1 -g" -DPFS_SANITIZE=fuzzer-no-link,address,undefined
+    -DCMAKE_CXX_FLAGS="-O1 -g -fno-sanitize-recover=all" -DPFS_SANITIZE=fuzzer-no-link,address,undefined
   ninja -C "$folder/build" perfschema_objects
 } > "$folder/build.log" 2>&1 || { tail -50 "$folder/build.log" >&2; exit 2; }
 objects=$(find "$folder/build/CMakeFiles/perfschema_objects.dir" -name '*.o')

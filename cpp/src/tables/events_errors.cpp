@@ -26,7 +26,7 @@ struct ErrorKey {
 };
 
 std::optional<Timestamp0> TimeOf(const uint64_t& seconds) {
-  return seconds == 0 ? std::optional<Timestamp0>() : Timestamp0{static_cast<int64_t>(seconds) * 1'000'000};
+  return seconds == 0 ? std::optional<Timestamp0>() : Timestamp0{static_cast<int64_t>(seconds * 1'000'000)};
 }
 
 }  // namespace
