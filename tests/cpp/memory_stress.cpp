@@ -9,6 +9,7 @@
 #include <deque>
 
 #include "live.h"
+#include "shm/shapes.h"
 
 namespace perfschema {
 namespace {
@@ -230,6 +231,54 @@ TEST(Memory, blocks_and_bytes_of_a_row_are_of_one_time_K1) {
   writer.join();
   std::printf("looks: %lu, with a block in use: %lu\n", looks, with_one);
   EXPECT_GT(looks, 0u);
+}
+
+// The same of the cell itself, looked at millions of times; and with the second look at the allocations left out, which must be seen to fail.
+TEST(Memory, a_reader_that_does_not_look_again_mixes_times) {
+#if !defined(PFS_WIDE_STAT)
+  GTEST_SKIP() << "pairs are written in sections here: torn_rows_stress";
+#else
+  struct alignas(64) {
+    ShmCell cells[ColumnsOf(Kind::kMemory)];
+  } row{};
+  ShmCell& cell = row.cells[0];
+  std::atomic<bool> is_over{false};
+  std::thread writer([&] {
+    Word* const words = CellWords(cell);
+    for (uint64_t i = 1; !is_over.load(std::memory_order_relaxed); ++i) {
+      ChangePair(cell.seq, words + kAllocWord, i, 100 * i);
+      ChangePair(cell.seq, words + kFreeWord, i, 100 * i);
+    }
+  });
+  const auto is_of_one_time = [](const Numbers& numbers) {
+    const uint64_t allocs = numbers[kAllocWord], frees = numbers[kFreeWord];
+    return (allocs == frees || allocs == frees + 1) && numbers[kAllocWord + 1] == 100 * allocs && numbers[kFreeWord + 1] == 100 * frees;
+  };
+  uint64_t looks = 0, mixed = 0, mixed_without = 0;
+  for (int turn = 0; turn < 20 && (turn == 0 || mixed_without == 0); ++turn) {  // one processor may run both, one after the other
+    for (int i = 0; i < 2'000'000; ++i) {
+      Numbers numbers{};
+      if (LoadNumbers(ShapeOf(Kind::kMemory), cell, &numbers)) {
+        ++looks;
+        mixed += is_of_one_time(numbers) ? 0 : 1;
+      }
+      if (i % 16 != 0) continue;
+      const CountAndSum allocs = LoadPair(CellWords(cell) + kAllocWord);
+      for (int pause = 0; pause < 16; ++pause) asm volatile("pause");  // as a reader that loses its processor here
+      const CountAndSum frees = LoadPair(CellWords(cell) + kFreeWord);
+      Numbers careless{};
+      careless[kAllocWord] = allocs.count, careless[kAllocWord + 1] = allocs.sum_ps;
+      careless[kFreeWord] = frees.count, careless[kFreeWord + 1] = frees.sum_ps;
+      mixed_without += is_of_one_time(careless) ? 0 : 1;
+    }
+  }
+  is_over = true;
+  writer.join();
+  std::printf("looks: %lu, mixed: %lu; without the second look: %lu\n", looks, mixed, mixed_without);
+  EXPECT_GT(looks, 0u);
+  EXPECT_EQ(mixed, 0u);
+  EXPECT_GT(mixed_without, 0u);
+#endif
 }
 
 TEST(Memory, the_ledger_tells) {
