@@ -73,7 +73,7 @@ class Image {
     shared_ = static_cast<uint8_t*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0));
     close(to);
     Require(shared_ != MAP_FAILED, "cannot map the file");
-    std::memcpy(&header_, copy_.get(), sizeof header_.bytes);
+    std::memcpy(header_.bytes, copy_.get(), sizeof header_.bytes);
   }
   ~Image() { unlink(file_.c_str()); }
 
