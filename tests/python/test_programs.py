@@ -659,7 +659,7 @@ def test_a_directory_that_cannot_be_trusted_means_private_memory_and_a_reason(
     assert fresh_in(good) == ("100", "")
     for folder, words in [
         (everybody, "can be written to by others"),
-        (link, "cannot open the directory"),
+        (link, "is a symbolic link"),
         (file, "cannot open the directory"),
         (tmp_path / "missing/below", "cannot make the directory"),
         ("/proc", "" if os.geteuid() else "cannot make the file"),

@@ -139,7 +139,6 @@ void ForgetStatistics() {
   rt.header->move_seq.store(0, kRelaxed);
   ForgetMemoryInChild();
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
-  (void)segment.ReserveUpTo(ArrayId::kInstanceLists, instances);
   for (uint64_t i = 1; i < instances; ++i) {
     auto* instance = segment.element<ShmInstance>(ArrayId::kInstances, i);
     const uint64_t held = holds_are_noted ? instance->stat.count.load(kRelaxed) : 0;

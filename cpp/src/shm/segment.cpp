@@ -259,7 +259,8 @@ bool Segment::CopyArrays(const char* from, bool (*keep)(ArrayId)) {
     if (!Reserve(array.offset, bytes)) return false;
     std::memcpy(base_ + array.offset, from + array.offset, bytes);
   }
-  return true;
+  // Each object has a list, empty in the child, that is read without asking.
+  return ReserveUpTo(ArrayId::kInstanceLists, header()->arrays[static_cast<uint32_t>(ArrayId::kInstances)].used.load(kRelaxed));
 }
 
 void Segment::CopyBeforeFork(bool (*keep)(ArrayId)) {
