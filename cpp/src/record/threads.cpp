@@ -18,6 +18,7 @@
 #include "record/tasks.h"
 #include "record/text_rooms.h"
 #include "record/texts.h"
+#include "record/trace.h"
 
 namespace perfschema {
 namespace {
@@ -140,6 +141,7 @@ uint32_t FlagsAtBirth(uint32_t class_index, std::string_view user, std::string_v
     const ThreadSettings actor = FindActor(user, host);
     settings = {settings.instrumented && actor.instrumented, settings.history && actor.history};
   }
+  settings.traced = FindActor(user, host).traced;  // of whom it works for, and be it nobody
   return settings.flags();
 }
 
@@ -190,6 +192,7 @@ void EndInstrumentation(ThreadState& thread) {
   DisconnectThread(*thread.shared, [](ShmThread& shared) { shared.thread_id.store(0, kRelease); });
   ForgetTasks(thread, true);
   GiveAllChunks(thread);
+  TellTraceOfEnd(thread);
   GiveSlot(slot);
   FoldGraves(16);
 }
