@@ -13,7 +13,12 @@ constexpr std::string_view kTableNames[kEventKinds] = {"events_waits_current", "
 // A Snapshot keeps the texts of what it read.
 constexpr uint64_t kBytesPerSnapshot = 4u << 20, kPassesPerSnapshot = 256;
 
-uint64_t UsedClasses() { return g_runtime.segment.array(ArrayId::kClasses).used.load(kAcquire); }
+// A Snapshot knows of no more elements than there were when it was made.
+uint64_t UsedElements() {
+  uint64_t sum = 0;
+  for (uint32_t id = 0; id < kArrayCount; ++id) sum += g_runtime.segment.array(static_cast<ArrayId>(id)).used.load(kAcquire);
+  return sum;
+}
 
 void ForEachTraced(const Snapshot& snapshot, uint32_t kind, TraceCursor* cursor, const TraceUse& use) {
   switch (static_cast<Kind>(kind)) {
@@ -179,13 +184,13 @@ uint64_t TraceDrain::Pass(std::span<const EndedThread> ended, bool is_last) {
   ++passes_;
   uint64_t given_before = 0, given = 0;
   for (const TraceCursor& cursor : cursors_) given_before += cursor.given;
-  bool needs_snapshot = snapshot_ == nullptr || snapshot_classes_ != UsedClasses() || bytes_since_snapshot_ > kBytesPerSnapshot || passes_ % kPassesPerSnapshot == 0;
+  bool needs_snapshot = snapshot_ == nullptr || snapshot_elements_ != UsedElements() || bytes_since_snapshot_ > kBytesPerSnapshot || passes_ % kPassesPerSnapshot == 0;
   for (TraceCursor& cursor : cursors_) {
     needs_snapshot |= cursor.is_of_old_snapshot;
     cursor.is_of_old_snapshot = false;
   }
   if (needs_snapshot) {
-    snapshot_classes_ = UsedClasses();
+    snapshot_elements_ = UsedElements();
     snapshot_ = std::make_unique<Snapshot>(OwnSegmentState().view());
     bytes_since_snapshot_ = 0;
   }

@@ -66,7 +66,7 @@ class TraceDrain {
   TraceCursor cursors_[kEventKinds];
   std::unordered_map<uint64_t, std::unique_ptr<Thread>> threads_;
   std::unique_ptr<Snapshot> snapshot_;
-  uint64_t snapshot_classes_ = 0, passes_ = 0, pending_ = 0, bytes_since_snapshot_ = 0;
+  uint64_t snapshot_elements_ = 0, passes_ = 0, pending_ = 0, bytes_since_snapshot_ = 0;
   std::string buffer_;
 };
 
