@@ -1,7 +1,8 @@
-"""The trace (seed wl4878, issue 6): which events are written, how their lines look, and what happens when a file cannot be written."""
+"""The trace (seed wl4878, issue 6): which events are written, how their lines look, what happens where that cannot be."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -20,7 +21,9 @@ ALL = "pfs.setup_instruments.update(trace_enabled=True); pfs.setup_actors.update
 INSERT = re.compile(rb"INSERT INTO (events_[a-z]+_current) VALUES \((.*)\);")
 LOST = "Performance_schema_trace_events_lost"
 WRITTEN = "Performance_schema_trace_events_written"
-HEADER = re.compile(rb"/\* pfs trace file for \S+ on \d{4}-\d\d-\d\d \d\d:\d\d:\d\d; format 1; thread \d+ \S+; process \d+; part \d+ \*/")
+HEADER = re.compile(
+    rb"/\* pfs trace file for \S+ on \d{4}-\d\d-\d\d \d\d:\d\d:\d\d; format 1; thread \d+ \S+; process \d+; part \d+ \*/"
+)
 
 
 def files(folder: Path) -> list[Path]:
@@ -81,7 +84,12 @@ def test_seeds_example(fresh: Run, tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     found = [(m[1].decode(), m[2].split(b",")) for line in lines(path) if (m := INSERT.fullmatch(line))]
-    assert [table for table, _ in found] == ["events_statements_current", "events_waits_current", "events_waits_current", "events_statements_current"]
+    assert [table for table, _ in found] == [
+        "events_statements_current",
+        "events_waits_current",
+        "events_waits_current",
+        "events_statements_current",
+    ]
     first, begin, end, last = (values for _, values in found)
     assert begin[:2] == end[:2]
     assert first[:2] == last[:2]
@@ -147,7 +155,9 @@ def test_from_the_start(fresh: Run, tmp_path: Path) -> None:
         options="performance_schema_trace_enabled=ON,performance_schema_trace_directory=there",
     )
     base = load(tmp_path / "there")
-    assert base.execute("SELECT count(*) FROM events_waits_current WHERE EVENT_NAME = 'wait/synch/mutex/app/mutex'").fetchall() == [(2,)]
+    assert base.execute(
+        "SELECT count(*) FROM events_waits_current WHERE EVENT_NAME = 'wait/synch/mutex/app/mutex'"
+    ).fetchall() == [(2,)]
 
 
 WORK = """
@@ -180,7 +190,7 @@ def summaries():
 
 @pytest.mark.parametrize("consumers", [True, False], ids=["", "without the consumers"])
 def test_trace_has_what_the_summaries_count(fresh: Run, tmp_path: Path, consumers: bool) -> None:
-    """Counts and sums by EVENT_NAME are those of the summaries; nothing was dropped here (must hold 2). The order is that of time."""
+    """Counts and sums by EVENT_NAME are those of the summaries; nothing is dropped (must hold 2). The order is that of time."""
     off = "" if consumers else "pfs.setup_consumers.update('events_%_current', enabled=False)"
     out = fresh(
         f"""
@@ -200,8 +210,6 @@ for kind in ("waits", "statements", "stages", "transactions"):
     assert {consumers} or pfs.table(f"events_{{kind}}_current").empty
 """
     )
-    import json
-
     sums, lost = json.loads(out)
     base = load(tmp_path)
     found = {}
@@ -236,7 +244,7 @@ def in_order(statements: list[bytes]) -> None:
 
 
 def test_written_and_lost_are_all(fresh: Run, tmp_path: Path) -> None:
-    """A pool that is too small for what 4 threads do: what is missing in the trace is counted, no more and no less (must hold 2)."""
+    """A pool that is too small for what 4 threads do: what is missing is counted, no more and no less (must hold 2)."""
     out = fresh(
         f"""
 import json, time
@@ -253,11 +261,12 @@ print(json.dumps([summaries(), status["{LOST}"], status["{WRITTEN}"]]))
         options="performance_schema_events_waits_history_long_size=32,performance_schema_events_statements_history_long_size=32,"
         "performance_schema_events_transactions_history_long_size=32,performance_schema_events_stages_history_long_size=32",
     )
-    import json
-
     sums, lost, written = json.loads(out)
     base = load(tmp_path)
-    ends = sum(base.execute(f"SELECT count(*) FROM events_{kind}_current WHERE END_EVENT_ID IS NOT NULL").fetchone()[0] for kind in EVENTS)
+    ends = sum(
+        base.execute(f"SELECT count(*) FROM events_{kind}_current WHERE END_EVENT_ID IS NOT NULL").fetchone()[0]
+        for kind in EVENTS
+    )
     assert ends == int(written)
     assert int(written) + int(lost) == sum(count for count, _ in sums.values())
 
@@ -371,7 +380,12 @@ def test_full_disk(fresh: Run, tmp_path: Path) -> None:
     """The file ends with a whole line, the program goes on (must hold 4)."""
     small = tmp_path / "small"
     small.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(small)], capture_output=True, check=False).returncode != 0:
+    if (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(small)], capture_output=True, check=False
+        ).returncode
+        != 0
+    ):
         pytest.skip("cannot mount here")
     try:
         fresh(
@@ -389,6 +403,49 @@ run(5)
         assert sum(len(lines(path)) for path in files(small) if path.stat().st_size) > 10
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+def test_limit_of_the_process(fresh: Run, tmp_path: Path) -> None:
+    """RLIMIT_FSIZE: the signal that a write beyond it raises reaches nobody; the file ends with a whole line."""
+    fresh(
+        f"""
+import pfs, resource, signal
+{STATUS}
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+lock = pfs.Lock("app/mutex")
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+{ALL}
+for i in range(500):
+    with lock: pass
+until(lambda: traced() == "NO")
+assert "File too large" in status("status"), status("status")
+""",
+        options="performance_schema_trace_directory=there",
+    )
+    (path,) = files(tmp_path)
+    assert len(lines(path)) > 10
+
+
+def test_thread_that_changes_its_account(fresh: Run, tmp_path: Path) -> None:
+    """It goes on in a new part with the new actor in its name; every byte that is not plain is a '_'."""
+    fresh(
+        f"""
+import pfs
+{STATUS}
+lock = pfs.Lock("app/mutex")
+{ALL}
+for i, (user, host) in enumerate([("Harry", "desk"), ("../x y", ""), ("", "")]):
+    pfs.set_account(user, host)
+    with lock: pass
+    until(lambda: status("events_written") == str(i + 1))
+"""
+    )
+    assert [path.name.split(".")[1:3] for path in files(tmp_path)] == [
+        ["Harry@desk", "MainThread"],
+        ["___x_y", "MainThread"],
+        ["-", "MainThread"],
+    ]
+    assert [len(lines(path)) for path in files(tmp_path)] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(("limit", "parts"), [("stop", 1), ("drop", 1), ("rotate", 2)])

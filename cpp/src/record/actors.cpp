@@ -108,14 +108,22 @@ Status Changed(Change change) {
   {
     const ColdLock lock;
     if (!lock) return Status(Code::kState, "setup_actors in a signal handler that interrupted pfs: try again outside of it");
+    const bool was_any_traced = IsAnyActorTraced();
     status = change();
-    RefreshTracedThreads();
+    if (was_any_traced || IsAnyActorTraced()) RefreshTracedThreads();
   }
   TraceMayBegin();
   return status;
 }
 
 }  // namespace
+
+bool IsAnyActorTraced() {
+  for (uint64_t i = 1; i < UsedActors(); ++i) {
+    if (ActorAt(i).is_live.load(kRelaxed) != 0 && ActorAt(i).traced.load(kRelaxed) != 0) return true;
+  }
+  return false;
+}
 
 ThreadSettings FindActor(std::string_view user, std::string_view host) {
   const uint64_t index = IndexOfBest(user, host);

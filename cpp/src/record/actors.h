@@ -23,6 +23,9 @@ struct ThreadSettings {
 // What the row that decides says; no row: neither. REQUIRES: cold lock.
 ThreadSettings FindActor(std::string_view user, std::string_view host);
 
+// Does any row say that threads are traced? REQUIRES: cold lock.
+bool IsAnyActorTraced();
+
 // TRACE_ENABLED becomes NO in the row that decides for (user, host), and for its threads. Takes the cold lock.
 void StopTraceOfActor(std::string_view user, std::string_view host);
 

@@ -137,11 +137,11 @@ uint32_t FlagsAtBirth(uint32_t class_index, std::string_view user, std::string_v
     const ShmClass& entry = g_runtime.classes[class_index];
     settings = {entry.enabled.load(kRelaxed) != 0, entry.timed.load(kRelaxed) != 0};
   }
+  const ThreadSettings actor = FindActor(user, host);
   if (ForegroundFlag(class_index, user) != 0 || !user.empty() || !host.empty()) {
-    const ThreadSettings actor = FindActor(user, host);
     settings = {settings.instrumented && actor.instrumented, settings.history && actor.history};
   }
-  settings.traced = FindActor(user, host).traced;  // of whom it works for, and be it nobody
+  settings.traced = actor.traced;  // of background threads, too
   return settings.flags();
 }
 

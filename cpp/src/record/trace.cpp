@@ -1,14 +1,13 @@
 #include "record/trace.h"
 
-#include <algorithm>
-
+#include "record/actors.h"
 #include "record/texts.h"
 
 namespace perfschema {
 namespace {
 
 // Guarded by the cold lock. The n-th thread that ended is at n % kEndedKept.
-constexpr uint64_t kEndedKept = 1024;
+constexpr uint64_t kEndedKept = 4096;
 constinit EndedThread ended[kEndedKept] = {};
 uint64_t ended_count = 0;
 
@@ -35,14 +34,7 @@ uint32_t TakeEndedThreads(uint64_t* next, EndedThread* out, uint32_t most) {
 }
 
 bool TraceIsWanted() {
-  if (!TraceHasBegun()) return false;
-  const uint64_t actors = g_runtime.segment.array(ArrayId::kActors).used.load(kRelaxed);
-  bool any_actor = false;
-  for (uint64_t i = 1; i < actors && !any_actor; ++i) {
-    const auto& actor = *g_runtime.segment.element<ShmActor>(ArrayId::kActors, i);
-    any_actor = actor.is_live.load(kRelaxed) != 0 && actor.traced.load(kRelaxed) != 0;
-  }
-  if (!any_actor) return false;
+  if (!TraceHasBegun() || !IsAnyActorTraced()) return false;
   const uint64_t classes = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
   for (uint64_t i = 1; i < classes; ++i) {
     if ((g_runtime.classes[i].flags.load(kRelaxed) & kFlagTrace) != 0) return true;

@@ -172,6 +172,13 @@ void TraceDrain::CountNeverSeen(uint64_t thread_id, Thread& thread, const EndedT
   }
 }
 
+// So many threads ended at once that nobody told of this one's end.
+bool TraceDrain::IsForgotten(uint64_t thread_id, const Thread& thread) const {
+  if (passes_ % kPassesPerSnapshot != 0 || !thread.rows.empty() || thread.last_used + kPassesPerSnapshot > passes_) return false;
+  ThreadRow row;
+  return !snapshot_->ThreadAt(thread.slot, &row) || row.thread_id != thread_id;
+}
+
 void TraceDrain::Forget(uint64_t thread_id) {
   for (TraceCursor& cursor : cursors_) {
     cursor.threads.erase(thread_id);
@@ -212,7 +219,7 @@ uint64_t TraceDrain::Pass(std::span<const EndedThread> ended, bool is_last) {
     WriteRows(*thread, is_last || end != nullptr);
     CountNeverSeen(thread_id, *thread, end);
     pending_ += thread->rows.size();
-    if (end != nullptr) gone.push_back(thread_id);
+    if (end != nullptr || IsForgotten(thread_id, *thread)) gone.push_back(thread_id);
   }
   for (const uint64_t thread_id : gone) Forget(thread_id);
   return given - given_before;

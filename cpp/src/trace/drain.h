@@ -58,6 +58,7 @@ class TraceDrain {
   void LearnNames(const Snapshot& snapshot, uint64_t thread_id, Thread& thread, const EndedThread* end);
   void WriteRows(Thread& thread, bool all);
   void CountNeverSeen(uint64_t thread_id, Thread& thread, const EndedThread* end);
+  bool IsForgotten(uint64_t thread_id, const Thread& thread) const;
   void Forget(uint64_t thread_id);
 
   TraceFolder folder_;
