@@ -564,7 +564,8 @@ class SetupActors(SetupTable[ActorRows]):
     TRACE_ENABLED, whether they are traced, acts at once.
 
     ``insert(host="%", user="%", role="%", enabled=True, history=True, trace_enabled=False)``: each may be left out. ``%`` in
-    a row means any, and there are no roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the rows for any user.
+    a row means any, and there are no roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the
+    rows for any user.
     """
 
     name = "setup_actors"

@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -138,6 +139,9 @@ void Drain(Shared& own) {
 void* Run(void* argument) {
   t_locals.ended = t_locals.silent = true;  // none of what it does is an event
   pthread_setname_np(pthread_self(), "pfs-trace");
+  // Not beside the thread that happened to start it, if that one has a processor to itself: where the program may run.
+  cpu_set_t processors;
+  if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0) sched_setaffinity(0, sizeof processors, &processors);
   try {
     Drain(*static_cast<Shared*>(argument));
   } catch (const std::bad_alloc&) {
@@ -176,6 +180,11 @@ void Start() {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, kStackBytes);
+  // Nor with the priority of a real-time thread.
+  const sched_param normal{};
+  pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+  pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
+  pthread_attr_setschedparam(&attributes, &normal);
   // A new thread has the signal mask of the one that makes it.
   sigset_t all, before;
   sigfillset(&all);
