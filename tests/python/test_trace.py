@@ -480,7 +480,8 @@ def test_forked_child_has_files_of_its_own(fresh: Run, tmp_path: Path) -> None:
     """The child's events are in its files, the parent's in the parent's; none is in both."""
     out = fresh(
         f"""
-import os, pfs, time
+import os, pfs, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 has something against fork() where there are threads
 lock = pfs.Lock("app/mutex")
 {ALL}
 for i in range(3):

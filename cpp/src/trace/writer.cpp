@@ -174,8 +174,9 @@ void EndAtExit() {
 void Start() {
   if (folder_path == nullptr) folder_path = new std::string(PathOfOptions());
   if (shared == nullptr) {
-    shared = new Shared;
-    shared->Make();
+    auto* const made = new Shared();
+    made->Make();
+    shared = made;
   }
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
