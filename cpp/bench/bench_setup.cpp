@@ -28,8 +28,8 @@ const TableFacts& Table(const char* name) {
   return *table;
 }
 
-void Update(const char* table, const char* pattern, const char* column, bool value) {
-  const Condition where{"NAME", pattern, true};
+void Update(const char* table, const char* pattern, const char* column, bool value, const char* key = "NAME") {
+  const Condition where{key, pattern, true};
   const Assignment set{column, value ? "YES" : "NO"};
   uint64_t changed = 0;
   Need(perfschema::UpdateTable(Table(table), {&where, 1}, {&set, 1}, &changed));
@@ -59,11 +59,14 @@ uint64_t Sum(const char* table_name, const char* key, const char* value, bool (*
 
 }  // namespace
 
+void TraceAllThreads() { Update("setup_actors", "%", "TRACE_ENABLED", true, "HOST"); }
+
 void Record(Recorded what) {
   // Nobody else in this process uses the instruments that there is one of.
   for (const char* pattern : {"wait/%/bench/%", "wait/%/table/sql/handler", "wait/lock/metadata/sql/mdl", "idle"}) {
     Update("setup_instruments", pattern, "ENABLED", what >= Recorded::kCounts);
     Update("setup_instruments", pattern, "TIMED", what >= Recorded::kTimes);
+    Update("setup_instruments", pattern, "TRACE_ENABLED", what >= Recorded::kTraced);
   }
   Update("setup_consumers", "events_waits_current", "ENABLED", what >= Recorded::kCurrent);
   Update("setup_consumers", "events_waits_history", "ENABLED", what >= Recorded::kHistory);
@@ -77,7 +80,7 @@ uint64_t CountedEvents() {
 
 uint64_t Losses() {
   return Sum("global_status", "VARIABLE_NAME", "VARIABLE_VALUE",
-             [](const std::string& name) { return name.size() > 5 && name.compare(name.size() - 5, 5, "_lost") == 0; });
+             [](const std::string& name) { return name.ends_with("_lost") && name != "Performance_schema_trace_events_lost"; });
 }
 
 uint64_t Rows(const char* name) {

@@ -13,14 +13,18 @@ enum class Recorded {
   kCurrent,  // + events_waits_current
   kHistory,  // + events_waits_history
   kAll,      // + events_waits_history_long
+  kTraced,   // + written to the trace
 };
 
 // Sets it for all threads. Exits with a message if a table refuses.
 void Record(Recorded what);
 
+// Instruments say then what is traced.
+void TraceAllThreads();
+
 // COUNT_STAR of all instruments of the bench.
 uint64_t CountedEvents();
-// Sum of all status variables that count losses.
+// Sum of all status variables that count losses, but for the trace: its thread cannot keep up with a loop.
 uint64_t Losses();
 // Rows of a table.
 uint64_t Rows(const char* table);

@@ -236,6 +236,7 @@ void RegisterMutexBenchmarks() {
   AddRecording<Recorded::kCurrent>("lock/current", Recording);
   AddRecording<Recorded::kHistory>("lock/history", Recording);
   AddRecording<Recorded::kAll>("lock/all", Recording);
+  AddRecording<Recorded::kTraced>("lock/traced", Recording);
   Add("trylock/bare", TryBare);
   Add("trylock/floor", TryFloor);
   AddRecording<Recorded::kNothing>("trylock/disabled", TryRecording);

@@ -181,6 +181,7 @@ class InstrumentRows(Rows):
     __slots__ = ()
     enabled = YesNo("ENABLED")
     timed = YesNo("TIMED")
+    trace_enabled = YesNo("TRACE_ENABLED")
 
 
 class ConsumerRows(Rows):
@@ -211,6 +212,7 @@ class ActorRows(Rows):
     __slots__ = ()
     enabled = YesNo("ENABLED")
     history = YesNo("HISTORY")
+    trace_enabled = YesNo("TRACE_ENABLED")
 
 
 class ThreadClassRows(Rows):
@@ -497,10 +499,19 @@ class SetupInstruments(SetupTable[InstrumentRows]):
     rows_type = InstrumentRows
 
     def update(
-        self, where: Where = None, *, enabled: Flag | None = None, timed: Flag | None = None, flags: str | None = None
+        self,
+        where: Where = None,
+        *,
+        enabled: Flag | None = None,
+        timed: Flag | None = None,
+        flags: str | None = None,
+        trace_enabled: Flag | None = None,
     ) -> int:
-        """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, enabled=enabled, timed=timed, flags=flags)
+        """Changes the rows that `where` chooses. Returns the number of rows changed.
+
+        `trace_enabled` is legal for instruments that are enabled, and does nothing for those that make no events.
+        """
+        return self._update_given(where, enabled=enabled, timed=timed, flags=flags, trace_enabled=trace_enabled)
 
     def only(self, where: Where) -> _Only[SetupInstruments]:
         """A block in which only these instruments are enabled; all settings are put back at its end."""
@@ -549,18 +560,27 @@ class SetupObjects(SetupTable[ObjectRows]):
 
 
 class SetupActors(SetupTable[ActorRows]):
-    """Whose threads are instrumented: asked when a thread begins to work for somebody; running threads stay as they are.
+    """Whose threads are instrumented: asked when a thread begins to work for somebody; running threads stay as they are. Only
+    TRACE_ENABLED, whether they are traced, acts at once.
 
-    ``insert(host="%", user="%", role="%", enabled=True, history=True)``: each may be left out. ``%`` in a row means any, and
-    there are no roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the rows for any user.
+    ``insert(host="%", user="%", role="%", enabled=True, history=True, trace_enabled=False)``: each may be left out. ``%`` in
+    a row means any, and there are no roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the
+    rows for any user.
     """
 
     name = "setup_actors"
     rows_type = ActorRows
 
-    def update(self, where: Where = None, *, enabled: Flag | None = None, history: Flag | None = None) -> int:
+    def update(
+        self,
+        where: Where = None,
+        *,
+        enabled: Flag | None = None,
+        history: Flag | None = None,
+        trace_enabled: Flag | None = None,
+    ) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed."""
-        return self._update_given(where, enabled=enabled, history=history)
+        return self._update_given(where, enabled=enabled, history=history, trace_enabled=trace_enabled)
 
 
 class SetupThreads(SetupTable[ThreadClassRows]):

@@ -118,6 +118,7 @@ def limits(result: Result) -> list[Limit]:
     return [
         times("disabled", "lock/disabled", "lock/bare", 1.1, "x bare"),
         times("timed, by_instance, by_thread, current, both histories", "lock/all", FLOOR, 1.15, "x floor"),
+        times("the same, and traced", "lock/traced", FLOOR, 1.15, "x floor"),
         more("counted, not timed, aggregates only", "lock/counted", "lock/bare", 5),
         # Nanoseconds per operation of all threads together: one thread's over two threads' is how much more two do.
         times("two threads, own mutexes, all on: throughput", "own/all/1T", "own/all/2T", 1.9, "x one thread", at_least=True),

@@ -35,6 +35,7 @@ YES_NO = "enum('YES','NO')"
 DIFFERENCES: dict[str, Facts] = {
     # DESIGN 8, wl4878: which events go to the trace.
     "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]]},
+    "setup_actors": {"added": [["TRACE_ENABLED", YES_NO, False]]},
     # DESIGN 6: TICK, and the processor time of a thread.
     "performance_timers": {
         "types": {"TIMER_NAME": "enum('CYCLE','NANOSECOND','MICROSECOND','MILLISECOND','TICK','THREAD_CPU')"},
@@ -67,6 +68,7 @@ def expected(table: str) -> Facts:
     types, nulls = own.get("types", {}), own.get("nullable", {})
     columns = [[name, types.get(name, kind), nulls.get(name, null)] for name, kind, null in facts["columns"]]
     facts["columns"] = columns + own.get("added", [])
+    facts["updatable"] = facts["updatable"] + [name for name, *_ in own.get("added", [])]
     return facts
 
 

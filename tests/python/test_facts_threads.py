@@ -61,6 +61,9 @@ from tests.python._programs.sessions import (
     working_for,
 )
 
+UNTRACED = {"TRACE_ENABLED": "NO"}
+
+
 # ---- F: numbers move up ------------------------------------------------------------------------------------------------------
 
 
@@ -453,7 +456,7 @@ def test_B4_without_thread_instrumentation_nobody_counts() -> None:
 @fresh_process()
 def test_G1_without_actors_new_foreground_threads_are_not_instrumented() -> None:
     """G1: one row % % % YES YES at the start; after TRUNCATE new foreground threads are NO, NO."""
-    assert rows("setup_actors") == [{"HOST": "%", "USER": "%", "ROLE": "%", "ENABLED": "YES", "HISTORY": "YES"}]
+    assert rows("setup_actors") == [{"HOST": "%", "USER": "%", "ROLE": "%", "ENABLED": "YES", "HISTORY": "YES", **UNTRACED}]
     before = working_for("anna", "desk")
     pfs.truncate("setup_actors")
     assert rows("setup_actors") == []
@@ -501,7 +504,7 @@ def test_G2_the_first_of_four_matches_decides_both_flags() -> None:
     assert flags("anna", "desk") == expected("%", "desk")
     assert table.delete({"HOST": r"\%"}) == 1
     assert flags("bob", "sofa") == ("NO", "NO")
-    assert rows("setup_actors") == [{"HOST": "desk", "USER": "%", "ROLE": "%", "ENABLED": "NO", "HISTORY": "YES"}]
+    assert rows("setup_actors") == [{"HOST": "desk", "USER": "%", "ROLE": "%", "ENABLED": "NO", "HISTORY": "YES", **UNTRACED}]
     raises(pfs.InvalidValue, lambda: table.insert(user="bob", role="boss"), "ROLE", "%")
 
 
@@ -942,7 +945,7 @@ def test_G13_a_second_actor_of_the_same_key_is_refused() -> None:
         table.truncate()
         table.insert(user="eve")
     assert sorted(map(str, rows("setup_actors"))) == sorted(
-        map(str, [*before, {"HOST": "desk", "USER": "Anna", "ROLE": "%", "ENABLED": "YES", "HISTORY": "YES"}])
+        map(str, [*before, {"HOST": "desk", "USER": "Anna", "ROLE": "%", "ENABLED": "YES", "HISTORY": "YES", **UNTRACED}])
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # A room may include itself and those before it.
-ROOMS = ["base", "shm", "record", "setup", "aggregate", "snapshot", "table", "tables", "capi", "bindings"]
+ROOMS = ["base", "shm", "record", "setup", "aggregate", "snapshot", "table", "tables", "trace", "capi", "bindings"]
 MOST_LINES = 500
 
 

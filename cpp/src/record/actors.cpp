@@ -1,6 +1,7 @@
 #include "record/actors.h"
 
 #include "record/texts.h"
+#include "record/trace.h"
 
 namespace perfschema {
 namespace {
@@ -23,6 +24,7 @@ uint64_t IndexOf(const ActorKey& key) {
 void Set(ShmActor& actor, ThreadSettings settings) {
   actor.enabled.store(settings.instrumented ? 1 : 0, kRelease);
   actor.history.store(settings.history ? 1 : 0, kRelease);
+  actor.traced.store(settings.traced ? 1 : 0, kRelease);
 }
 
 // False: no room.
@@ -60,20 +62,31 @@ std::string Shown(const ActorKey& key) {
   return "HOST '" + std::string(key.host) + "', USER '" + std::string(key.user) + "', ROLE '" + std::string(key.role) + "'";
 }
 
-// Runs `change` under the cold lock. Where pfs is off there are no rows.
-template <typename Change>
-Status Changed(Change change) {
-  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
-  const ColdLock lock;
-  if (!lock) return Status(Code::kState, "setup_actors in a signal handler that interrupted pfs: try again outside of it");
-  return change();
+template <size_t N>
+std::string_view TextIn(const Word (&words)[N], char (&bytes)[N * 8]) {
+  CopyFromShared(bytes, words, N * 8);
+  return {bytes, strnlen(bytes, N * 8)};
 }
 
-}  // namespace
+// The rows say anew which threads are traced.
+void RefreshTracedThreads() {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
+  for (uint64_t slot = 1; slot < used; ++slot) {
+    ShmThread& thread = g_runtime.threads[slot];
+    if (thread.thread_id.load(kRelaxed) == 0) continue;
+    char user[sizeof thread.user_name], host[sizeof thread.host_name];
+    if (FindActor(TextIn(thread.user_name, user), TextIn(thread.host_name, host)).traced) {
+      thread.flags.fetch_or(kThreadTrace, kRelaxed);
+    } else {
+      thread.flags.fetch_and(~kThreadTrace, kRelaxed);
+    }
+  }
+}
 
-ThreadSettings FindActor(std::string_view user, std::string_view host) {
+// Index of the row that decides, 0 = none.
+uint64_t IndexOfBest(std::string_view user, std::string_view host) {
   int best = -1;
-  ThreadSettings settings{false, false};
+  uint64_t index = 0;
   for (uint64_t i = 1; i < UsedActors(); ++i) {
     const ShmActor& actor = ActorAt(i);
     if (actor.is_live.load(kRelaxed) == 0) continue;
@@ -82,16 +95,60 @@ ThreadSettings FindActor(std::string_view user, std::string_view host) {
     const int rank = (any_user ? 0 : 2) + (any_host ? 0 : 1);
     if (rank <= best) continue;
     best = rank;
-    settings = {actor.enabled.load(kRelaxed) != 0, actor.history.load(kRelaxed) != 0};
+    index = i;
   }
-  return settings;
+  return index;
 }
 
-void StartActors() { (void)Make({"%", "%", "%"}, {}); }
+// Runs `change` under the cold lock. Where pfs is off there are no rows.
+template <typename Change>
+Status Changed(Change change) {
+  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
+  Status status;
+  {
+    const ColdLock lock;
+    if (!lock) return Status(Code::kState, "setup_actors in a signal handler that interrupted pfs: try again outside of it");
+    const bool was_any_traced = IsAnyActorTraced();
+    status = change();
+    if (was_any_traced || IsAnyActorTraced()) RefreshTracedThreads();
+  }
+  TraceMayBegin();
+  return status;
+}
+
+}  // namespace
+
+bool IsAnyActorTraced() {
+  for (uint64_t i = 1; i < UsedActors(); ++i) {
+    if (ActorAt(i).is_live.load(kRelaxed) != 0 && ActorAt(i).traced.load(kRelaxed) != 0) return true;
+  }
+  return false;
+}
+
+ThreadSettings FindActor(std::string_view user, std::string_view host) {
+  const uint64_t index = IndexOfBest(user, host);
+  if (index == 0) return {false, false, false};
+  const ShmActor& actor = ActorAt(index);
+  return {actor.enabled.load(kRelaxed) != 0, actor.history.load(kRelaxed) != 0, actor.traced.load(kRelaxed) != 0};
+}
+
+void StopTraceOfActor(std::string_view user, std::string_view host) {
+  const ColdLock lock;
+  const uint64_t index = lock ? IndexOfBest(user, host) : 0;
+  if (index == 0) return;
+  {
+    const CellWriter writer(ActorAt(index).seq);
+    ActorAt(index).traced.store(0, kRelease);
+  }
+  RefreshTracedThreads();
+}
+
+void StartActors() { (void)Make({"%", "%", "%"}, {true, true, StartOptionsLocked().Get(OptionId::trace_enabled) != 0}); }
 
 Status InsertActor(const ActorKey& key, ThreadSettings settings) {
   return Changed([&] {
     if (key.role != "%") return Status(Code::kInvalidArgument, "column ROLE of setup_actors takes '%' only: there are no roles");
+    if (settings.traced && IsOutsider()) return TraceIsInsidersOnly();
     if (IndexOf(key) != 0) return Status(Code::kExists, "setup_actors has a row with " + Shown(key) + " already");
     if (Make(key, settings)) return Status();
     return Status(Code::kFull, "setup_actors is full: performance_schema_setup_actors_size is " +
@@ -103,6 +160,7 @@ Status UpdateActor(const ActorKey& key, ThreadSettings settings) {
   return Changed([&] {
     const uint64_t index = IndexOf(key);
     if (index == 0) return Status(Code::kNotFound, "no such row");
+    if (settings.traced && IsOutsider() && ActorAt(index).traced.load(kRelaxed) == 0) return TraceIsInsidersOnly();
     const CellWriter writer(ActorAt(index).seq);
     Set(ActorAt(index), settings);
     return Status();

@@ -6,6 +6,7 @@
 #include "record/nested.h"
 #include "record/parties.h"
 #include "record/tasks.h"
+#include "record/trace.h"
 #include "record/wait.h"
 
 namespace perfschema {
@@ -56,6 +57,19 @@ uint64_t LastTicks(const ThreadState& thread, Kind kind) {
   return ReadCycle();
 }
 
+// Nothing more is written into the chunk: how many of its events are traced? Once a chunk, and not in probes of single events.
+void CountTraced(ThreadState& thread, Kind kind) {
+  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+  if (hold.chunk == 0 || !TraceHasBegun()) return;
+  const Pool& pool = g_runtime.pool(kind);
+  const uint64_t lap = pool.chunks[hold.chunk].lap.load(kRelaxed);
+  const char* record = pool.records + uint64_t{hold.chunk} * pool.pitch;
+  for (uint32_t i = 0; i < PerChunk(kind); ++i, record += pool.record_bytes) {
+    const uint64_t state = reinterpret_cast<const ShmRecord*>(record)->state.load(kRelaxed);
+    if (state >> 32 == lap && (state & kRecordTraced) != 0) ++hold.traced;
+  }
+}
+
 }  // namespace
 
 bool MayBeginAfterAll(ThreadState& thread, const void* mark) {
@@ -73,6 +87,7 @@ bool NextChunk(ThreadState& thread, Kind kind) {
   RecordCursor& cursor = thread.CursorOf(kind);
   ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
   const uint64_t now = LastTicks(thread, kind);
+  CountTraced(thread, kind);
   ++hold.chunks_taken;
   if (hold.chunk != 0) {
     hold.held[hold.held_count++] = {hold.chunk, hold.chunks_taken + pool.chunks_held};
@@ -93,6 +108,7 @@ bool NextChunk(ThreadState& thread, Kind kind) {
   shared.thread_id.store(thread.thread_id, kRelease);
   shared.taken.store(now, kRelease);
   shared.turn.store(hold.chunks_taken, kRelease);
+  shared.traced.store(hold.traced, kRelease);
   shared.lap.store(lap + 2, kRelease);  // pairs with Snapshot: even lap, then the words, then lap again
   hold.chunk = chunk;
   char* const first = pool.records + uint64_t{chunk} * pool.pitch;
@@ -141,6 +157,7 @@ void GiveAllChunks(ThreadState& thread) {
     const auto kind = static_cast<Kind>(i);
     ChunkHold& hold = thread.holds[i];
     const uint64_t now = LastTicks(thread, kind);
+    CountTraced(thread, kind);
     if (hold.chunk != 0) hold.held[hold.held_count++] = {hold.chunk, 0};
     hold.chunk = 0;
     thread.CursorOf(kind) = {};

@@ -62,7 +62,7 @@ void SetFlags(ShmThread& thread, uint32_t changed, uint32_t bits) {
   thread.flags.fetch_and(~(changed & ~bits), kRelaxed);
   thread.flags.fetch_or(changed & bits, kRelaxed);
 }
-constexpr uint32_t kSettings = kThreadInstrumented | kThreadHistory;
+constexpr uint32_t kSettings = kThreadInstrumented | kThreadHistory | kThreadTrace;
 
 // REQUIRES: cold lock, OwnSection.
 void BecomeOneOf(ShmThread& thread, uint32_t class_index, std::string_view user, std::string_view host) {

@@ -78,8 +78,8 @@ inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32
   record->object.store(0, kRelease);
   record->nesting_event_id.store(nesting.event_id, kRelease);
   record->what.store(class_index | uint64_t{detail} << 16 | uint64_t{nesting.type} << 24 | uint64_t{source} << 32, kRelease);
-  const uint32_t histories = flags & (thread.shared->flags.load(kRelaxed) & kThreadHistory);
-  const uint64_t state = cursor.lap_bits | kRecordOpen | histories | (flags & (kFlagTimed | kFlagTimerMask)) | state_bits;
+  const uint32_t views = flags & (thread.shared->flags.load(kRelaxed) & kThreadViews);
+  const uint64_t state = cursor.lap_bits | kRecordOpen | views | (flags & (kFlagTimed | kFlagTimerMask)) | state_bits;
   return {record, state, id};
 }
 

@@ -25,6 +25,7 @@
 #include "record/sources.h"
 #include "record/tables.h"
 #include "record/threads.h"
+#include "record/trace.h"
 
 namespace perfschema {
 
@@ -206,6 +207,7 @@ void AfterForkInChild() {
   ContinueFactsInChild();
   if (fork_holds_lock) t_locals.in_cold_lock = false;
   ContinueColdLockInChild(fork_holds_lock);
+  if (g_runtime.on && TraceHasBegun()) ContinueTraceInChild();
 }
 
 // Under the cold lock.
@@ -329,6 +331,7 @@ bool EnsureStarted() {
       Start();
     }
   }
+  TraceMayBegin();  // trace_enabled
   errno = error;
   return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
 }

@@ -18,6 +18,7 @@
 #include "record/tasks.h"
 #include "record/text_rooms.h"
 #include "record/texts.h"
+#include "record/trace.h"
 
 namespace perfschema {
 namespace {
@@ -136,10 +137,11 @@ uint32_t FlagsAtBirth(uint32_t class_index, std::string_view user, std::string_v
     const ShmClass& entry = g_runtime.classes[class_index];
     settings = {entry.enabled.load(kRelaxed) != 0, entry.timed.load(kRelaxed) != 0};
   }
+  const ThreadSettings actor = FindActor(user, host);
   if (ForegroundFlag(class_index, user) != 0 || !user.empty() || !host.empty()) {
-    const ThreadSettings actor = FindActor(user, host);
     settings = {settings.instrumented && actor.instrumented, settings.history && actor.history};
   }
+  settings.traced = actor.traced;  // of background threads, too
   return settings.flags();
 }
 
@@ -190,6 +192,7 @@ void EndInstrumentation(ThreadState& thread) {
   DisconnectThread(*thread.shared, [](ShmThread& shared) { shared.thread_id.store(0, kRelease); });
   ForgetTasks(thread, true);
   GiveAllChunks(thread);
+  TellTraceOfEnd(thread);
   GiveSlot(slot);
   FoldGraves(16);
 }

@@ -43,6 +43,7 @@ struct HeldChunk {
 struct ChunkHold {
   uint32_t chunk;  // the one being written, 0 = none
   uint64_t chunks_taken;
+  uint64_t traced;  // traced events in the full ones of these (ShmChunk::traced)
   uint32_t takes_to_look;  // until the pool looks into another queue, and which
   uint32_t queue_to_look;
   uint32_t held_count;

@@ -152,7 +152,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     record->what.store(class_index | static_cast<uint64_t>(operation) << 16 | nesting_type |
                            static_cast<uint64_t>(thread->sources.Find(file, line)) << 32,
                        kRelease);
-    uint64_t state = thread->waits.lap_bits | kRecordOpen | (flags & (thread_flags & kThreadHistory));
+    uint64_t state = thread->waits.lap_bits | kRecordOpen | (flags & (thread_flags & kThreadViews));
     state |= kMode == Mode::kAllOn ? kFlagTimed : flags & (kFlagTimed | kFlagTimerMask);
     if constexpr (kDetailed) {
       // An event with details is an operation of the system: long enough to bring the next record, which was last written a whole pool

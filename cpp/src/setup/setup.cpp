@@ -12,6 +12,7 @@
 #include "record/programs.h"
 #include "record/runtime.h"
 #include "record/tables.h"
+#include "record/trace.h"
 #include "setup/objects.h"
 #include "shm/limits.h"
 #include "shm/shapes.h"
@@ -25,6 +26,11 @@ bool ConsumerActs(Consumer consumer) {
     if (g_runtime.header->consumers[static_cast<uint32_t>(at)].load(kRelaxed) == 0) return false;
   }
   return true;
+}
+
+bool HasEvents(const ShmClass& entry) {
+  const auto family = static_cast<Family>(entry.family);
+  return FactsOf(family).is_instrument && static_cast<uint32_t>(FactsOf(family).kind) < kEventKinds;
 }
 
 // The flag word of a class, and so of its objects. REQUIRES: cold lock, as all below.
@@ -55,6 +61,12 @@ uint32_t FlagsOf(const ShmClass& entry) {
     if (kind == Kind::kStatement && ConsumerActs(Consumer::events_statements_cpu)) flags |= kFlagCpu;
   }
   if (entry.family == static_cast<uint32_t>(Family::kSocket)) flags |= kFlagSocket;
+  if (entry.trace_enabled.load(kRelaxed) != 0 && (flags & kFlagThread) != 0) {
+    NoteTrace();
+    flags |= kFlagTrace;
+    // There must be records, though nobody else looks at them.
+    if ((flags & kFlagCurrent) == 0) flags |= kFlagCurrent | kFlagTraceOnly;
+  }
   return flags;
 }
 
@@ -139,6 +151,8 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
     const bool controlled = (entry.properties & (kPropertyGlobal | kPropertyControlled)) == kPropertyControlled;
     entry.controlled.store(controlled ? 1 : 0, kRelaxed);
   }
+  const bool is_traced = options.Get(OptionId::trace_enabled) != 0 && HasEvents(entry) && entry.enabled.load(kRelaxed) != 0;
+  entry.trace_enabled.store(is_traced ? 1 : 0, kRelaxed);
   RefreshClass(entry);
   entry.key = TakeKey(family, entry.index);
   entry.ready.store(1, kRelease);  // last: pairs with Snapshot::classes
@@ -192,23 +206,26 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
   if (!EnsureStarted()) return {};
   const Options& options = StartOptions();
   const int error = errno;
-  ColdLock lock;
-  if (!lock) return {};
-  Segment& segment = g_runtime.segment;
-  const uint64_t used = segment.array(ArrayId::kClasses).used.load(kRelaxed);
   const FamilyLimits limits = LimitsOf(family);
-  uint32_t of_family = 0;
-  for (uint64_t i = 1; i < used; ++i) {
-    const ShmClass& entry = g_runtime.classes[i];
-    const auto other = static_cast<Family>(entry.family);
-    if (other == Family::kNone) continue;  // a further column of the one before
-    of_family += !FactsOf(other).is_single && LimitsOf(other).classes == limits.classes ? 1 : 0;
-    if (other == family && NameOf(entry) == full) {
-      *key = entry.key;
-      return {};
+  {
+    const ColdLock lock;
+    if (!lock) return {};
+    Segment& segment = g_runtime.segment;
+    const uint64_t used = segment.array(ArrayId::kClasses).used.load(kRelaxed);
+    uint32_t of_family = 0;
+    for (uint64_t i = 1; i < used; ++i) {
+      const ShmClass& entry = g_runtime.classes[i];
+      const auto other = static_cast<Family>(entry.family);
+      if (other == Family::kNone) continue;  // a further column of the one before
+      of_family += !FactsOf(other).is_single && LimitsOf(other).classes == limits.classes ? 1 : 0;
+      if (other == family && NameOf(entry) == full) {
+        *key = entry.key;
+        return {};
+      }
     }
+    if (of_family < static_cast<uint64_t>(options.Get(limits.classes))) *key = MakeClass(family, full, flags, volatility, documentation, options);
   }
-  if (of_family < static_cast<uint64_t>(options.Get(limits.classes))) *key = MakeClass(family, full, flags, volatility, documentation, options);
+  TraceMayBegin();
   errno = error;
   if (*key == 0) CountLoss(limits.classes_lost);
   return {};
@@ -235,29 +252,51 @@ SetupBatch::~SetupBatch() {
   if (const ColdLock lock; lock && --open_batches == 0 && refresh_is_due) RefreshObjects();
 }
 
-Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed, std::optional<bool> controlled) {
-  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
-  ColdLock lock;
-  if (class_index == 0) return {};
-  if (!lock || class_index >= g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed)) {
-    return Status(Code::kNotFound, "no such instrument");
-  }
-  ShmClass& entry = g_runtime.classes[class_index];
-  if (enabled) entry.enabled.store(*enabled ? 1 : 0, kRelaxed);
+namespace {
+// REQUIRES: cold lock.
+Status ChangeInstrument(ShmClass& entry, const InstrumentChange& change) {
   const bool is_memory = entry.family == static_cast<uint32_t>(Family::kMemory);
-  if (timed && !is_memory) entry.timed.store(*timed ? 1 : 0, kRelaxed);
-  if (controlled && is_memory && (entry.properties & kPropertyGlobal) == 0) entry.controlled.store(*controlled ? 1 : 0, kRelaxed);
+  const bool will_be_enabled = change.enabled.value_or(entry.enabled.load(kRelaxed) != 0);
+  if (HasEvents(entry)) {
+    if (change.traced && *change.traced && !will_be_enabled) {
+      return Status(Code::kInvalidArgument, "TRACE_ENABLED of " + std::string(NameOf(entry)) + " can be YES only where ENABLED is YES");
+    }
+    if (change.traced && *change.traced && IsOutsider()) return TraceIsInsidersOnly();
+    if (change.traced) entry.trace_enabled.store(*change.traced ? 1 : 0, kRelaxed);
+    if (!will_be_enabled) entry.trace_enabled.store(0, kRelaxed);
+  }
+  if (change.enabled) entry.enabled.store(*change.enabled ? 1 : 0, kRelaxed);
+  if (change.timed && !is_memory) entry.timed.store(*change.timed ? 1 : 0, kRelaxed);
+  if (change.controlled && is_memory && (entry.properties & kPropertyGlobal) == 0) entry.controlled.store(*change.controlled ? 1 : 0, kRelaxed);
   RefreshClass(entry);
   RefreshObjects();
+  return {};
+}
+}  // namespace
+
+Status UpdateInstrument(uint32_t class_index, const InstrumentChange& change) {
+  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
+  if (class_index == 0) return {};
+  {
+    const ColdLock lock;
+    if (!lock || class_index >= g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed)) {
+      return Status(Code::kNotFound, "no such instrument");
+    }
+    if (Status bad = ChangeInstrument(g_runtime.classes[class_index], change); !bad.ok()) return bad;
+  }
+  TraceMayBegin();
   return {};
 }
 
 Status UpdateConsumer(Consumer consumer, bool enabled) {
   if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
-  ColdLock lock;
-  if (!lock) return {};
-  g_runtime.header->consumers[static_cast<uint32_t>(consumer)].store(enabled ? 1 : 0, kRelaxed);
-  RefreshAll();
+  {
+    const ColdLock lock;
+    if (!lock) return {};
+    g_runtime.header->consumers[static_cast<uint32_t>(consumer)].store(enabled ? 1 : 0, kRelaxed);
+    RefreshAll();
+  }
+  TraceMayBegin();
   return {};
 }
 

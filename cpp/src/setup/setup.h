@@ -40,9 +40,12 @@ class SetupBatch {
 // Brings the words of all live objects up to their classes', at the end of the last batch if there is one. REQUIRES: cold lock.
 void RefreshObjects();
 
-// What the instrument does not have is ignored: TIMED of memory, FLAGS of one that counts globally only. Class 0, an instrument that pfs itself
-// has: nothing can be set, and nothing happens.
-Status UpdateInstrument(uint32_t class_index, std::optional<bool> enabled, std::optional<bool> timed, std::optional<bool> controlled = {});
+// What the instrument does not have is ignored: TIMED of memory, FLAGS of one that counts globally only, TRACE_ENABLED of what makes no events. Class 0,
+// an instrument that pfs itself has: nothing can be set, and nothing happens. kInvalidArgument: it would be traced without being enabled.
+struct InstrumentChange {
+  std::optional<bool> enabled, timed, controlled, traced;
+};
+Status UpdateInstrument(uint32_t class_index, const InstrumentChange& change);
 Status UpdateConsumer(Consumer consumer, bool enabled);
 Status UpdateTimer(TimedClass timed_class, TimerId timer);
 // Nothing happens if the slot is another thread's by now.

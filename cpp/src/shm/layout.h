@@ -158,7 +158,10 @@ struct ShmEpochs {
   X(kSources, "Performance_schema_source_locations_lost")             \
   X(kStatusVariables, "Performance_schema_status_variables_lost")     \
   X(kTornRows, "Performance_schema_rows_skipped")                     \
-  PFS_FOR_EACH_PROGRAM_LOSS(X)
+  PFS_FOR_EACH_PROGRAM_LOSS(X)                                        \
+  X(kTraceErrors, "Performance_schema_trace_errors")                  \
+  X(kTraceEvents, "Performance_schema_trace_events_lost")             \
+  X(kTraceWritten, "Performance_schema_trace_events_written")
 
 enum class Loss : uint32_t {
 #define X(name, shown) name,
@@ -225,6 +228,8 @@ struct ShmHeader {
   Word next_thread_id;      // THREAD_IDs given so far
   Word names_free[16], names_free_count[16];  // ShmNameGranule free lists by size: first << 32 | last, and their lengths
   ShmTold program;
+  Word trace_status[32];      // the last error of the trace, zero padded; empty = none
+  HalfWord trace_status_seq;  // of it; cell.h
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------
@@ -393,6 +398,9 @@ inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user"
 
 // HISTORY = YES is both history bits of a flag word: what a thread's event goes into is one AND.
 inline constexpr uint32_t kThreadInstrumented = 1, kThreadForeground = 2, kThreadSecondary = 4, kThreadHistory = kFlagHistory | kFlagHistoryLong;
+// So is TRACE_ENABLED of setup_actors. What an instrument says that no thread may refuse is set in every thread.
+inline constexpr uint32_t kThreadTrace = kFlagTrace, kThreadAlways = kFlagTraceOnly;
+inline constexpr uint32_t kThreadViews = kThreadHistory | kThreadTrace | kThreadAlways;  // which bits of a flag word become those of a record
 
 // The instrumentation of a live thread: a row of threads. Usually a thread of the system makes its own; one of pfs_thread_new() is attached to
 // one after the other, or to none. Texts change under `seq`, by whoever has it attached. Row t of kThreadCells belongs to thread slot t.
@@ -449,6 +457,7 @@ struct alignas(64) ShmActor {
   HalfWord seq;      // of all below; cell.h
   HalfWord enabled, history;
   HalfWord next;     // free list
+  HalfWord traced;
   Word host[32], user[4], role[4];
 };
 

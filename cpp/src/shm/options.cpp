@@ -62,6 +62,18 @@ size_t Likeness(std::string_view a, std::string_view b) {
   return front + back;
 }
 
+Status CheckText(TextOptionId id, std::string_view value) {
+  Normaliser checked;
+  switch (id) {
+    case TextOptionId::digest_normalizer: return Normaliser::Make(value, "", &checked);
+    case TextOptionId::digest_rules: return Normaliser::Make("regex", value, &checked);
+    default: return {};
+  }
+}
+
+// The words that options with a choice take besides numbers.
+constexpr std::string_view kLimitWords[] = {"stop", "rotate", "drop"};
+
 }  // namespace
 
 Options::Options() : presets{}, preset_count(0), texts{}, is_set{} {
@@ -105,9 +117,7 @@ Status Options::Set(std::string_view name, std::string_view value) {
   }
   for (uint32_t i = 0; i < kTextOptionCount; ++i) {
     if (!EqualsIgnoringCase(name, kTextOptions[i].name)) continue;
-    Normaliser checked;
-    const bool is_name = i == static_cast<uint32_t>(TextOptionId::digest_normalizer);
-    if (Status bad = Normaliser::Make(is_name ? value : "regex", is_name ? "" : value, &checked); !bad.ok()) {
+    if (Status bad = CheckText(static_cast<TextOptionId>(i), value); !bad.ok()) {
       return Status(Code::kInvalidArgument, std::string(name) + ": " + bad.message());
     }
     if (value.size() >= kTextOptionBytes) return BadValue(name, value, "a text of at most 1023 bytes");
@@ -127,7 +137,13 @@ Status Options::Set(std::string_view name, std::string_view value) {
       continue;
     }
     int64_t number = 0;
-    if (facts.minimum == 0 && facts.maximum == 1) {
+    const auto is_limit = [&](std::string_view word) { return EqualsIgnoringCase(word, value); };
+    if (const auto* word = std::find_if(std::begin(kLimitWords), std::end(kLimitWords), is_limit);
+        static_cast<OptionId>(i) == OptionId::trace_on_limit && word != std::end(kLimitWords)) {
+      number = word - std::begin(kLimitWords);
+    } else if (static_cast<OptionId>(i) == OptionId::trace_on_limit && (value.size() != 1 || value[0] < '0' || value[0] > '2')) {
+      return BadValue(name, value, "stop, rotate or drop");
+    } else if (facts.minimum == 0 && facts.maximum == 1) {
       number = ParseSwitch(value);
       if (number < 0) return BadValue(name, value, "ON or OFF");
     } else {

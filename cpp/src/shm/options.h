@@ -64,12 +64,16 @@ namespace perfschema {
   X(max_thread_instances, -1, -1, 65536, 4096, "Instrumented threads at one time.")                                  \
   X(session_connect_attrs_size, -1, -1, 1048576, 512, "Bytes of connection attributes per session.")                 \
   X(setup_actors_size, -1, -1, 65536, 1024, "Rows of setup_actors.")                                                 \
-  X(setup_objects_size, -1, -1, 65536, 1024, "Rows of setup_objects.")
+  X(setup_objects_size, -1, -1, 65536, 1024, "Rows of setup_objects.")                                               \
+  X(trace_enabled, 0, 0, 1, 1, "Whether the trace is on from the start, of every instrument that is enabled and every thread.") \
+  X(trace_max_size, 0, 0, 1099511627776, 0, "Bytes that a file of the trace may have; 0 = no limit.")                \
+  X(trace_on_limit, 0, 0, 2, 0, "When a file of the trace is full: 0 or stop, 1 or rotate, 2 or drop.")
 
 // Options that are texts. X(identifier, default, one sentence)
 #define PFS_FOR_EACH_TEXT_OPTION(X)                                                                                                 \
   X(digest_normalizer, "sql", "What makes statements of one digest: sql, identity (equal texts), or regex (performance_schema_digest_rules).") \
-  X(digest_rules, "", "Rules for digests: 'pattern -> replacement', separated by ';'.")
+  X(digest_rules, "", "Rules for digests: 'pattern -> replacement', separated by ';'.")                                             \
+  X(trace_directory, "", "Folder of the files of the trace; empty = pfs-trace-PID in the current directory.")
 
 enum class TextOptionId : uint32_t {
 #define X(name, ...) name,

@@ -60,6 +60,7 @@ struct alignas(128) ShmChunk {  // 128: its neighbour may be another core's, and
   Word thread_id;
   Word taken;          // cycle counter when it was taken: the order of events that are not timed
   Word turn;           // chunks of the pool that the thread has taken so far, this one included: none is missing between turns in a row
+  Word traced;         // traced events of the thread in the chunks of earlier turns: tells how many a missing chunk had
   // TRUNCATE of a view hides the records that existed: lap << 32 | one bit a record. Written by truncaters only.
   Word hidden[3];
 };
@@ -72,6 +73,8 @@ inline constexpr uint64_t kRecordTimed = kFlagTimed;
 inline constexpr uint64_t kRecordClosed = 4;
 inline constexpr uint64_t kRecordHistory = kFlagHistory;
 inline constexpr uint64_t kRecordHistoryLong = kFlagHistoryLong;
+inline constexpr uint64_t kRecordTraced = kFlagTrace;
+inline constexpr uint64_t kRecordTraceOnly = kFlagTraceOnly;  // events_*_current does not show it
 inline constexpr uint64_t kRecordHasBytes = 1 << 12;  // NUMBER_OF_BYTES is not NULL
 inline constexpr uint64_t kRecordHasFlags = 1 << 13;  // FLAGS is not NULL
 inline constexpr uint64_t kRecordHasName = 1 << 14;   // OBJECT_NAME is not NULL

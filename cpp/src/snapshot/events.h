@@ -47,6 +47,7 @@ struct EventHead {
 struct EventFilter {
   uint32_t view;
   uint64_t bits = 0;  // of the state that a record must have
+  uint64_t without = 0;  // bits that it must not have
   bool newest_first = true;
   bool wants_open = false;   // besides closed ones
   uint64_t newest_id = 0;    // youngest event that was met, wanted or not, of any kind: the first one if the newest comes first
@@ -79,6 +80,13 @@ class EventReader {
     view == kViewHistory ? History(use) : HistoryLong(use);
   }
 
+  // Chunks that have nothing new cost one look at their head.
+  void ForEachTraced(TraceCursor* cursor, const TraceUse& use) const {
+    if (!snapshot_.ok_ || !pool_.ok()) return;
+    if (cursor->chunks.size() < pool_.used()) cursor->chunks.resize(pool_.used());
+    for (uint64_t i = 1; i < cursor->chunks.size(); ++i) ReadTraced(i, cursor, use);
+  }
+
  private:
   static constexpr size_t kMostOfThread = 8192;
   struct Copy : EventHead {
@@ -99,6 +107,7 @@ class EventReader {
       copy->end_info = record.end_info.load(kAcquire);
       filter->newest_id = std::max(filter->newest_id, copy->event_id);
       if ((state & filter->bits) != filter->bits) return false;
+      if ((state & filter->without) != 0) return false;
       if (copy->is_open()) {
         if (!filter->wants_open) return false;
       } else {
@@ -150,6 +159,93 @@ class EventReader {
       return std::tie(a.taken, a.thread_id, a.turn) > std::tie(b.taken, b.thread_id, b.turn);
     });
     return heads;
+  }
+
+  void ReadTraced(uint64_t index, TraceCursor* cursor, const TraceUse& use) const {
+    const ShmChunk* const chunk = pool_.chunk(index);
+    if (chunk == nullptr || pool_.records(index) == nullptr) return;
+    TraceCursor::Chunk& seen = cursor->chunks[index];
+    const uint32_t lap = chunk->lap.load(kAcquire);  // pairs with the taker's store of the new lap
+    if (lap != seen.lap) {
+      // What was begun and has not ended in here is lost; what was never seen, the next chunk of its thread tells.
+      if (const uint32_t open = seen.begun & ~seen.settled; open != 0) cursor->ends_lost[seen.thread_id] += static_cast<uint64_t>(__builtin_popcount(open));
+      seen = {};
+      if (lap == 0 || (lap & 1) != 0) return;
+      TraceCursor::Chunk fresh;
+      fresh.lap = lap;
+      fresh.slot = chunk->thread.load(kAcquire);
+      fresh.thread_id = chunk->thread_id.load(kAcquire);
+      fresh.turn = chunk->turn.load(kAcquire);
+      fresh.traced_before = chunk->traced.load(kAcquire);
+      if (chunk->lap.load(kRelaxed) != lap || fresh.thread_id == 0) return;  // at the next call
+      seen = fresh;
+    }
+    const uint32_t all = pool_.per_chunk() == 32 ? ~0u : (1u << pool_.per_chunk()) - 1;
+    if (lap == 0 || seen.settled == all) return;
+    // Copied first: while the chunk changes hands a record still looks like the last owner's.
+    std::vector<std::pair<uint32_t, Copy>>& copies = copies_;
+    copies.clear();
+    uint32_t begun = 0, settled = 0;
+    EventFilter filter{.view = kViewCurrent, .bits = kRecordTraced, .newest_first = false};
+    filter.wants_open = true;
+    for (uint32_t n = 0; n < pool_.per_chunk(); ++n) {
+      const uint32_t bit = 1u << n;
+      if ((seen.settled & bit) != 0) continue;
+      const ShmRecord& record = *pool_.record(index, n);
+      const uint64_t state = record.state.load(kAcquire);  // pairs with the owner's release store
+      if (state >> 32 != lap) continue;  // not begun
+      if ((state & kRecordTraced) == 0) {
+        if ((state & kRecordClosed) != 0 || (state & kRecordOpen) == 0) settled |= bit;
+        continue;
+      }
+      if ((state & (kRecordOpen | kRecordClosed)) == 0) {  // given up by the program
+        begun |= bit;
+        settled |= bit;
+        continue;
+      }
+      if ((state & kRecordOpen) != 0 && (seen.begun & bit) != 0) continue;
+      Copy copy{};
+      copy.thread_id = seen.thread_id;
+      if (CopyRecord(record, lap, &filter, &copy)) copies.emplace_back(n, copy);
+    }
+    if (chunk->lap.load(kRelaxed) != lap) return;  // what is gone is counted when the chunk is met again
+    for (auto& [n, copy] : copies) {
+      const uint32_t bit = 1u << n;
+      if ((seen.begun & bit) == 0) {
+        EventHead start = copy;
+        start.state = (start.state & ~kRecordClosed) | kRecordOpen;
+        if (!Give(start, copy.extra, seen, false, cursor, use)) continue;
+        begun |= bit;
+      }
+      if (copy.is_open()) continue;
+      (void)Give(copy, copy.extra, seen, true, cursor, use);
+      seen.ended |= bit;
+      settled |= bit;
+    }
+    begun &= ~seen.begun;
+    seen.begun |= begun;
+    seen.settled |= settled;
+    if (seen.begun == 0) return;
+    TraceCursor::Thread& thread = cursor->threads[seen.thread_id];
+    thread.begun_seen += static_cast<uint64_t>(__builtin_popcount(begun));
+    if (seen.turn >= thread.turn) {
+      thread.turn = seen.turn;
+      thread.begun_before = seen.traced_before;
+      thread.begun_in_turn = static_cast<uint64_t>(__builtin_popcount(seen.begun));
+    }
+  }
+
+  // False: not now.
+  bool Give(const EventHead& head, const typename Event::Extra& extra, const TraceCursor::Chunk& chunk, bool is_end, TraceCursor* cursor,
+            const TraceUse& use) const {
+    bool is_given = false;
+    Event::Emit(snapshot_, head, extra, [&](const Row& row) {
+      is_given = true;
+      ++cursor->given;
+      use({head.thread_id, chunk.slot, head.event_id, is_end ? head.end_event_id() : 0, is_end, &row});
+    });
+    if (!is_given && !cursor->is_last_chance) cursor->is_of_old_snapshot = true;
+    return is_given || cursor->is_last_chance;
   }
 
   bool IsLive(const ChunkHead& head) const {
@@ -257,7 +353,7 @@ class EventReader {
       // Older closed events cannot be the last one; older open ones count.
       filter->after_id = any_open ? ~uint64_t{0} : std::max(filter->after_id, last_id);
     };
-    EventFilter filter{.view = kViewCurrent};
+    EventFilter filter{.view = kViewCurrent, .without = kRecordTraceOnly};
     filter.wants_open = true;
     OfLiveThreads(filter, 1, select, use);
   }
@@ -319,6 +415,7 @@ class EventReader {
 
   const Snapshot& snapshot_;
   const PoolView& pool_;
+  mutable std::vector<std::pair<uint32_t, Copy>> copies_;
 };
 
 }  // namespace perfschema

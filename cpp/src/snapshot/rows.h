@@ -81,7 +81,7 @@ struct ThreadRow {
 struct ActorRow {
   Text<255> host;
   Text<32> user, role;
-  bool enabled, history;
+  bool enabled, history, traced;
 };
 
 // A mutex, an rwlock of any kind, a condition.

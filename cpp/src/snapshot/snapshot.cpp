@@ -72,6 +72,10 @@ TimerId Snapshot::timer_of(TimedClass id) const {
 }
 
 std::string_view Snapshot::status_reason() const { return Keep(ZeroPadded(header().status_reason)); }
+std::string_view Snapshot::trace_status() const {
+  uint64_t text[std::extent_v<decltype(ShmHeader::trace_status)>];
+  return TryRead(header().trace_status_seq, [&] { LoadWords(header().trace_status, text); }) ? KeepWords(text) : std::string_view();
+}
 std::string_view Snapshot::timer_reason() const { return Keep(ZeroPadded(header().timer_reason)); }
 
 std::vector<ArrayRow> Snapshot::Arrays() const {
@@ -208,6 +212,7 @@ void Snapshot::ForEachActor(const std::function<void(const ActorRow&)>& use) con
       LoadWords(shm->role, role);
       row.enabled = shm->enabled.load(kAcquire) != 0;
       row.history = shm->history.load(kAcquire) != 0;
+      row.traced = shm->traced.load(kAcquire) != 0;
     });
     if (shm->is_live.load(kAcquire) == 0) continue;  // deleted meanwhile
     if (!whole) {

@@ -20,6 +20,7 @@
 #include "shm/segment.h"
 #include "snapshot/pool_view.h"
 #include "snapshot/rows.h"
+#include "snapshot/traced.h"
 
 namespace perfschema {
 
@@ -50,12 +51,14 @@ class Snapshot {
   }                                        // REQUIRES: ok()
   TimerId timer_of(TimedClass id) const;   // REQUIRES: ok()
   std::string_view status_reason() const;  // REQUIRES: ok(); empty = all well
+  std::string_view trace_status() const;   // REQUIRES: ok(); the last error of the trace
   std::string_view timer_reason() const;   // REQUIRES: ok()
   std::vector<ArrayRow> Arrays() const;
 
   // Instruments: families in their order, each as registered.
   std::span<const ClassRow> classes() const { return classes_; }
   std::vector<ThreadRow> Threads() const;
+  bool ThreadAt(uint32_t slot, ThreadRow* row) const { return ok_ && ReadThread(slot, row); }  // false: nobody has the slot
   void ForEachActor(const std::function<void(const ActorRow&)>& use) const;
 
   void ForEachInstance(const std::function<void(const InstanceRow&)>& use) const;
@@ -85,6 +88,11 @@ class Snapshot {
   void ForEachProgram(const std::function<void(const ProgramRow&)>& use) const;
   void ForEachPrepared(const std::function<void(const PreparedRow&)>& use) const;
   Histogram StatementHistogram() const;  // of all statements that were timed
+  // What is new in the records of traced events since the last call with this cursor (snapshot/traced.h). The kinds' rows are those above.
+  void ForEachTracedWait(TraceCursor* cursor, const TraceUse& use) const;
+  void ForEachTracedStage(TraceCursor* cursor, const TraceUse& use) const;
+  void ForEachTracedStatement(TraceCursor* cursor, const TraceUse& use) const;
+  void ForEachTracedTransaction(TraceCursor* cursor, const TraceUse& use) const;
   uint64_t MostEvents(Kind kind) const;  // rows that history_long may have
 
   // Rows that the program gave.

@@ -86,4 +86,6 @@ void Snapshot::ForEachStatement(uint32_t view, const std::function<void(const St
   EventReader<StatementEvent>(*this).ForEach(view, use);
 }
 
+void Snapshot::ForEachTracedStatement(TraceCursor* cursor, const TraceUse& use) const { EventReader<StatementEvent>(*this).ForEachTraced(cursor, use); }
+
 }  // namespace perfschema

@@ -61,4 +61,6 @@ void Snapshot::ForEachTransaction(uint32_t view, const std::function<void(const 
   EventReader<TransactionEvent>(*this).ForEach(view, use);
 }
 
+void Snapshot::ForEachTracedTransaction(TraceCursor* cursor, const TraceUse& use) const { EventReader<TransactionEvent>(*this).ForEachTraced(cursor, use); }
+
 }  // namespace perfschema

@@ -63,4 +63,6 @@ struct WaitEvent {
 
 void Snapshot::ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use) const { EventReader<WaitEvent>(*this).ForEach(view, use); }
 
+void Snapshot::ForEachTracedWait(TraceCursor* cursor, const TraceUse& use) const { EventReader<WaitEvent>(*this).ForEachTraced(cursor, use); }
+
 }  // namespace perfschema

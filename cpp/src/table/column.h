@@ -59,6 +59,7 @@ struct Column {
   SqlType type{};
   RowTag row = 0;
   void (*append)(const void* row, ColumnBuilder& out) = nullptr;
+  void (*append_sql)(const void* row, SqlText& out) = nullptr;  // the same as a literal
   // Sets the member from text; nullptr text = NULL. False: not a legal value.
   bool (*assign)(void* row, const std::string_view* text) = nullptr;
   bool is_assignable = false;
@@ -100,8 +101,8 @@ requires(std::is_member_pointer_v<decltype(First)> || std::is_function_v<std::re
   }
 }
 
-template <typename Row, auto... Path>
-void Append(const void* row, ColumnBuilder& out) {
+template <typename Row, typename Out, auto... Path>
+void Append(const void* row, Out& out) {
   using T = std::remove_cvref_t<decltype(Follow<Path...>(std::declval<const Row&>()))>;
   SqlTraits<T>::Append(Follow<Path...>(*static_cast<const Row*>(row)), out);
 }
@@ -132,7 +133,8 @@ constexpr Column col(FixedText<48> name, Unit unit, FixedText<200> doc) {
   column.combine = internal::CombineOf(column.name.view(), unit);
   column.type = SqlTraits<T>::kType;
   column.row = TagOf<Row>();
-  column.append = internal::Append<Row, First, Rest...>;
+  column.append = internal::Append<Row, ColumnBuilder, First, Rest...>;
+  column.append_sql = internal::Append<Row, SqlText, First, Rest...>;
   if constexpr (sizeof...(Rest) == 0 && std::is_member_object_pointer_v<decltype(First)>) {
     if constexpr (Assignable<T>) {
       column.assign = internal::Assign<Row, First>;

@@ -1,5 +1,5 @@
 // table/sql_types.h: the ONE place that knows how a C++ type of a row's member shows as a column: SQL type, kind, how
-// it is appended, and how it is assigned if the column can be written to.
+// it is appended (to an Out: a ColumnBuilder, or a SqlText), and how it is assigned if the column can be written to.
 //
 //   uint64_t bigint unsigned   int64_t bigint      uint32_t int unsigned   int32_t int     double double
 //   Text<N>  varchar(N)        LongText longtext   Timestamp timestamp(6)  std::optional<T>  T, nullable
@@ -19,6 +19,7 @@
 #include "base/like.h"
 #include "snapshot/text.h"
 #include "table/column_builder.h"
+#include "table/sql_text.h"
 
 namespace perfschema {
 
@@ -73,22 +74,16 @@ inline std::string JoinSet(std::span<const std::string_view> values, uint32_t bi
   return text;
 }
 
-// What a type says about its column.
-struct SqlType {
-  std::string_view name;  // without the width or values
-  ColumnKind kind;
-  uint32_t width = 0;  // varchar
-  bool nullable = false;
-  std::span<const std::string_view> values = {};
-};
-
 template <typename T>
 struct NumberTraits {
-  static void Append(T value, ColumnBuilder& out) { out.AddWord(static_cast<uint64_t>(value)); }
-  static void AppendNull(ColumnBuilder& out) { out.AddNullWord(); }
+  template <typename Out>
+  static void Append(T value, Out& out) { out.AddWord(static_cast<uint64_t>(value)); }
+  template <typename Out>
+  static void AppendNull(Out& out) { out.AddNullWord(); }
 };
 struct CodeTraits {
-  static void AppendNull(ColumnBuilder& out) { out.AddNullCode(); }
+  template <typename Out>
+  static void AppendNull(Out& out) { out.AddNullCode(); }
 };
 
 template <typename T>
@@ -112,7 +107,8 @@ struct SqlTraits<int32_t> : NumberTraits<int32_t> {
 template <>
 struct SqlTraits<double> : NumberTraits<double> {
   static constexpr SqlType kType{"double", ColumnKind::kDouble};
-  static void Append(double value, ColumnBuilder& out) { out.AddWord(std::bit_cast<uint64_t>(value)); }
+  template <typename Out>
+  static void Append(double value, Out& out) { out.AddWord(std::bit_cast<uint64_t>(value)); }
 };
 // A part of a whole, from 0 to 1.
 struct Fraction {
@@ -121,17 +117,20 @@ struct Fraction {
 template <>
 struct SqlTraits<Fraction> : NumberTraits<double> {
   static constexpr SqlType kType{"double(7,6)", ColumnKind::kDouble};
-  static void Append(Fraction value, ColumnBuilder& out) { out.AddWord(std::bit_cast<uint64_t>(value.value)); }
+  template <typename Out>
+  static void Append(Fraction value, Out& out) { out.AddWord(std::bit_cast<uint64_t>(value.value)); }
 };
 template <>
 struct SqlTraits<Timestamp> : NumberTraits<int64_t> {
   static constexpr SqlType kType{"timestamp(6)", ColumnKind::kTimestamp};
-  static void Append(Timestamp value, ColumnBuilder& out) { out.AddWord(static_cast<uint64_t>(value.unix_micros)); }
+  template <typename Out>
+  static void Append(Timestamp value, Out& out) { out.AddWord(static_cast<uint64_t>(value.unix_micros)); }
 };
 // Shown at the beginning of each `kStep`.
 template <typename T, int64_t kStep>
 struct CoarseTimeTraits : NumberTraits<int64_t> {
-  static void Append(T value, ColumnBuilder& out) {
+  template <typename Out>
+  static void Append(T value, Out& out) {
     const int64_t rest = value.unix_micros % kStep;
     out.AddWord(static_cast<uint64_t>(value.unix_micros - (rest < 0 ? rest + kStep : rest)));
   }
@@ -148,7 +147,8 @@ template <>
 struct SqlTraits<MediumInt> : NumberTraits<uint32_t> {
   static constexpr SqlType kType{"mediumint unsigned", ColumnKind::kUInt32};
   static constexpr uint32_t kMost = 0xffffff;
-  static void Append(MediumInt value, ColumnBuilder& out) { out.AddWord(value.value); }
+  template <typename Out>
+  static void Append(MediumInt value, Out& out) { out.AddWord(value.value); }
   static bool Assign(MediumInt* to, std::string_view text) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to->value);
     return error == std::errc{} && end == text.data() + text.size() && to->value <= kMost;
@@ -157,7 +157,8 @@ struct SqlTraits<MediumInt> : NumberTraits<uint32_t> {
 template <uint32_t N>
 struct SqlTraits<Text<N>> : CodeTraits {
   static constexpr SqlType kType{"varchar", ColumnKind::kText, N};
-  static void Append(const Text<N>& value, ColumnBuilder& out) { out.AddText(value.view()); }
+  template <typename Out>
+  static void Append(const Text<N>& value, Out& out) { out.AddText(value.view()); }
   // The row does not own the text: whoever keeps the row copies it.
   static bool Assign(Text<N>* to, std::string_view text) {
     if (text.size() > N) return false;
@@ -172,11 +173,13 @@ struct SqlTraits<Char<N>> : SqlTraits<Text<N>> {
 template <>
 struct SqlTraits<LongText> : CodeTraits {
   static constexpr SqlType kType{"longtext", ColumnKind::kText};
-  static void Append(const LongText& value, ColumnBuilder& out) { out.AddText(value.view()); }
+  template <typename Out>
+  static void Append(const LongText& value, Out& out) { out.AddText(value.view()); }
 };
 template <typename T>
 struct LargeTextTraits : CodeTraits {
-  static void Append(const T& value, ColumnBuilder& out) { out.AddText(value.view()); }
+  template <typename Out>
+  static void Append(const T& value, Out& out) { out.AddText(value.view()); }
 };
 template <>
 struct SqlTraits<PlainText> : LargeTextTraits<PlainText> {
@@ -194,7 +197,8 @@ template <typename E>
 requires std::is_enum_v<E>
 struct SqlTraits<E> : CodeTraits {
   static constexpr SqlType kType{"enum", ColumnKind::kEnum, 0, false, EnumNames<E>::kValues};
-  static void Append(E value, ColumnBuilder& out) { out.AddCode(static_cast<uint32_t>(value)); }
+  template <typename Out>
+  static void Append(E value, Out& out) { out.AddCode(static_cast<uint32_t>(value)); }
   static bool Assign(E* to, std::string_view text) {
     for (size_t i = 0; i < kType.values.size(); ++i) {
       if (!EqualsIgnoringCase(text, kType.values[i])) continue;
@@ -207,7 +211,8 @@ struct SqlTraits<E> : CodeTraits {
 template <typename Tag>
 struct SqlTraits<SetOf<Tag>> : CodeTraits {
   static constexpr SqlType kType{"set", ColumnKind::kSet, 0, false, SetNames<Tag>::kValues};
-  static void Append(SetOf<Tag> value, ColumnBuilder& out) {
+  template <typename Out>
+  static void Append(SetOf<Tag> value, Out& out) {
     out.AddMadeText(value.bits, [&] { return JoinSet(kType.values, value.bits); });
   }
   // "a,b" in any order; "" is the empty set.
@@ -230,7 +235,8 @@ template <typename T>
 struct SqlTraits<std::optional<T>> {
   static constexpr SqlType kType{SqlTraits<T>::kType.name, SqlTraits<T>::kType.kind, SqlTraits<T>::kType.width, true,
                                  SqlTraits<T>::kType.values};
-  static void Append(const std::optional<T>& value, ColumnBuilder& out) {
+  template <typename Out>
+  static void Append(const std::optional<T>& value, Out& out) {
     if (value)
       SqlTraits<T>::Append(*value, out);
     else

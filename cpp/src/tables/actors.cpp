@@ -23,19 +23,20 @@ constexpr std::string_view kForNewThreads = " New threads only.";
 struct Actor {
   Char<255> host = "%";
   Char<32> user = "%", role = "%";
-  YesNo enabled = YesNo::kYes, history = YesNo::kYes;
+  YesNo enabled = YesNo::kYes, history = YesNo::kYes, traced = YesNo::kNo;
 
   ActorKey key() const { return {host.view(), user.view(), role.view()}; }
-  ThreadSettings settings() const { return {enabled == YesNo::kYes, history == YesNo::kYes}; }
+  ThreadSettings settings() const { return {enabled == YesNo::kYes, history == YesNo::kYes, traced == YesNo::kYes}; }
 };
 constexpr auto kActorColumns = columns(
     col<&Actor::host>("HOST", Unit::kNone, "Host of the user, or % for any."),
     col<&Actor::user>("USER", Unit::kNone, "User that a thread works for, or % for any."),
     col<&Actor::role>("ROLE", Unit::kNone, "Not used: %."),
     col<&Actor::enabled>("ENABLED", Unit::kNone, "INSTRUMENTED of threads that begin to work for such a user.").writable(),
-    col<&Actor::history>("HISTORY", Unit::kNone, "HISTORY of threads that begin to work for such a user.").writable());
+    col<&Actor::history>("HISTORY", Unit::kNone, "HISTORY of threads that begin to work for such a user.").writable(),
+    col<&Actor::traced>("TRACE_ENABLED", Unit::kNone, "Whether threads that work for such a user are traced, from now on; an error of the trace sets it to NO.").writable());
 void ScanActors(const Snapshot& snapshot, RowSink<Actor> out) {
-  snapshot.ForEachActor([&](const ActorRow& row) { out({row.host, row.user, row.role, YesIf(row.enabled), YesIf(row.history)}); });
+  snapshot.ForEachActor([&](const ActorRow& row) { out({row.host, row.user, row.role, YesIf(row.enabled), YesIf(row.history), YesIf(row.traced)}); });
 }
 Status Update(const Actor&, const Actor& after) { return UpdateActor(after.key(), after.settings()); }
 Status Insert(const Actor& row) { return InsertActor(row.key(), row.settings()); }
@@ -67,7 +68,7 @@ void ScanThreadClasses(const Snapshot& snapshot, RowSink<ThreadClass> out) {
   }
 }
 Status UpdateThreadClass(const ThreadClass& before, const ThreadClass& after) {
-  return UpdateInstrument(before.class_index, after.enabled == YesNo::kYes, after.history == YesNo::kYes);
+  return UpdateInstrument(before.class_index, {.enabled = after.enabled == YesNo::kYes, .timed = after.history == YesNo::kYes, .controlled = {}, .traced = {}});
 }
 
 }  // namespace

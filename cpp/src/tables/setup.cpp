@@ -62,7 +62,8 @@ constexpr auto kInstrumentColumns = columns(
     col<&InstrumentRow::volatility>("VOLATILITY", Unit::kNone,
                                     "How long its objects live: 0 unknown, 1 the whole process, up to 8 a moment."),
     col<&InstrumentRow::documentation>("DOCUMENTATION", Unit::kNone, "What its registration said it is."),
-    col<&InstrumentRow::trace_enabled>("TRACE_ENABLED", Unit::kNone, "Whether its events are written to the trace."));
+    col<&InstrumentRow::trace_enabled>("TRACE_ENABLED", Unit::kNone, "Whether its events are written to the trace; never without ENABLED, and NO for what makes no events.")
+        .writable());
 void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   for (const ClassRow& row : snapshot.classes()) {
     if (!FactsOf(row.family).is_instrument) continue;
@@ -80,16 +81,20 @@ void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
 }
 Status UpdateInstrumentRow(const InstrumentRow& before, const InstrumentRow& after) {
   const std::string name(before.name.view());
+  const auto traced = ChangedTo(before.trace_enabled, after.trace_enabled);
   if (before.flags) {  // memory
     const bool was = before.flags->bits != 0, is = after.flags && after.flags->bits != 0;
-    return UpdateInstrument(before.class_index, ChangedTo(before.enabled, after.enabled), {}, was == is ? std::optional<bool>() : is);
+    return UpdateInstrument(before.class_index,
+                            {.enabled = ChangedTo(before.enabled, after.enabled), .timed = {}, .controlled = was == is ? std::optional<bool>() : is, .traced = traced});
   }
   if (before.timed && !after.timed)
     return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES or NO, not NULL: it can be timed");
   if (after.flags && after.flags->bits != 0)
     return Status(Code::kNotAllowed, "FLAGS can be set for memory instruments only, not for " + name);
-  return UpdateInstrument(before.class_index, ChangedTo(before.enabled, after.enabled),
-                          before.timed ? ChangedTo(*before.timed, *after.timed) : std::optional<bool>());  // SEMANTICS C2: ignored
+  return UpdateInstrument(before.class_index, {.enabled = ChangedTo(before.enabled, after.enabled),
+                                               .timed = before.timed ? ChangedTo(*before.timed, *after.timed) : std::optional<bool>(),  // SEMANTICS C2: ignored
+                                               .controlled = {},
+                                               .traced = traced});
 }
 
 struct ConsumerRow {

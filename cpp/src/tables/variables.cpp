@@ -43,6 +43,7 @@ void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   const auto reason = [](std::string_view text) {
     return text.empty() ? std::optional<Text<1024>>() : Text<1024>(text);
   };
+  out({"Performance_schema_trace_status", reason(snapshot.ok() ? snapshot.trace_status() : "")});
   out({"Performance_schema_status_reason",
        reason(snapshot.ok() ? snapshot.status_reason() : snapshot.Keep(StatusReason()))});
   out({"Performance_schema_timer_reason", reason(snapshot.ok() ? snapshot.timer_reason() : "")});

@@ -1,0 +1,48 @@
+// snapshot/traced.h: how far the trace has read the records of a kind. Every traced event is met twice: when it is first seen, and when it has ended.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+namespace perfschema {
+
+// A start or an end.
+struct TracedRow {
+  uint64_t thread_id;
+  uint32_t slot;  // that the thread had
+  uint64_t event_id;
+  uint64_t end_event_id;
+  bool is_end;
+  const void* row;  // of the kind's tables; as of an event that runs if it is a start
+};
+using TraceUse = std::function<void(const TracedRow&)>;
+
+// Threads: external lock.
+struct TraceCursor {
+  // The chunk as it was last seen. One bit a record.
+  struct Chunk {
+    uint32_t lap = 0;
+    uint32_t slot = 0;
+    uint64_t thread_id = 0;
+    uint64_t turn = 0;
+    uint64_t traced_before = 0;  // ShmChunk::traced
+    uint32_t begun = 0, ended = 0;    // traced events that were given to `use`
+    uint32_t settled = 0;             // nothing more will come of the record
+  };
+  // What is known of a thread. begun = those in chunks before the youngest one, and those seen in it.
+  struct Thread {
+    uint64_t turn = 0, begun_before = 0, begun_in_turn = 0;
+    uint64_t begun_seen = 0;
+    uint64_t begun() const { return begun_before + begun_in_turn; }
+  };
+  std::vector<Chunk> chunks;
+  std::unordered_map<uint64_t, Thread> threads;  // by THREAD_ID
+  std::unordered_map<uint64_t, uint64_t> ends_lost;  // by THREAD_ID: begun, and gone before the end was read
+  bool is_of_old_snapshot = false;  // an instrument was younger than the Snapshot: call again with a new one
+  bool is_last_chance = false;      // such a record is given up instead
+  uint64_t given = 0;               // rows
+};
+
+}  // namespace perfschema

@@ -1,0 +1,74 @@
+// trace/drain.h: from records of traced events to lines of files, one pass after the other.
+//
+// The pools of the kinds are read one after the other while the threads go on, so a pass sees events of one moment and of a later one. What a thread did
+// before something that one pass saw is seen by the next pass at the latest: so a pass writes, in their order, the rows up to the youngest that an earlier
+// pass saw, and keeps the others for the next one.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "record/trace.h"
+#include "snapshot/snapshot.h"
+#include "table/table_def.h"
+#include "trace/file.h"
+
+namespace perfschema {
+
+// Threads: external lock.
+class TraceDrain {
+ public:
+  explicit TraceDrain(const TraceFolder& folder);
+  ~TraceDrain();
+  TraceDrain(const TraceDrain&) = delete;
+  TraceDrain& operator=(const TraceDrain&) = delete;
+
+  // Rows that were new. `ended`: threads that had ended before. `is_last`: nothing is kept back.
+  uint64_t Pass(std::span<const EndedThread> ended, bool is_last);
+  bool has_pending() const { return pending_ != 0; }
+  // At most so many files stay open.
+  void CloseFiles(size_t most);
+
+ private:
+  struct Row {
+    uint64_t id, minor;  // order of time
+    size_t begin, bytes;    // of the line
+    bool is_end, is_new;
+    bool operator<(const Row& other) const { return id != other.id ? id < other.id : minor < other.minor; }
+  };
+  struct Thread {
+    TraceNames names;
+    std::string user, host;
+    uint32_t slot = 0;
+    bool is_known = false, is_stopped = false;
+    int passes_without_row = 0;  // of the table threads
+    std::string lines;
+    std::vector<Row> rows;
+    TraceFile file;
+    uint64_t begun_before[kEventKinds] = {};  // as of the last pass
+    uint64_t lost = 0;                        // that were counted: never seen
+    uint64_t last_used = 0;
+  };
+
+  void Read(const Snapshot& snapshot, bool is_fresh);
+  void Add(uint32_t kind, const TracedRow& row);
+  void LearnNames(const Snapshot& snapshot, uint64_t thread_id, Thread& thread, const EndedThread* end);
+  void WriteRows(Thread& thread, bool all);
+  void CountNeverSeen(uint64_t thread_id, Thread& thread, const EndedThread* end);
+  bool IsForgotten(uint64_t thread_id, const Thread& thread) const;
+  void Forget(uint64_t thread_id);
+
+  TraceFolder folder_;
+  const TableDef* tables_[kEventKinds];
+  std::string beginnings_[kEventKinds];  // of lines
+  TraceCursor cursors_[kEventKinds];
+  std::unordered_map<uint64_t, std::unique_ptr<Thread>> threads_;
+  std::unique_ptr<Snapshot> snapshot_;
+  uint64_t snapshot_elements_ = 0, passes_ = 0, pending_ = 0, bytes_since_snapshot_ = 0;
+  std::string buffer_;
+};
+
+}  // namespace perfschema

@@ -1,0 +1,236 @@
+// The thread that writes the trace: its start, its sleep, its end; fork() and exit.
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <new>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "record/trace.h"
+#include "trace/drain.h"
+
+namespace perfschema {
+namespace {
+
+constexpr int64_t kNapNanos = 10'000'000, kExitNanos = 5'000'000'000;
+constexpr uint64_t kMuch = 2000;     // rows of a pass after which the next one comes at once
+constexpr uint64_t kIdlePasses = 50; // after which it is asked whether the trace is still on
+constexpr size_t kMostOpenFiles = 128;
+constexpr size_t kStackBytes = 1u << 20;
+
+timespec In(int64_t nanos) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  nanos += now.tv_nsec;
+  return {now.tv_sec + nanos / 1'000'000'000, nanos % 1'000'000'000};
+}
+
+// What the program's threads and the writer share.
+struct Shared {
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  pthread_t thread;
+  bool is_running, must_end, is_woken;
+  std::atomic<bool> is_awake;  // it looks by itself
+
+  void Make() {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&mutex, nullptr);
+    pthread_cond_init(&changed, &monotonic);
+    is_running = must_end = is_woken = false;
+    is_awake.store(false, kRelaxed);
+  }
+};
+Shared* shared = nullptr;  // made by the first start; a forked child makes its own
+std::string* folder_path = nullptr;  // of this process and of the children that it forks
+pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
+bool is_exiting = false, hears_of_exit = false;
+
+TraceFolder FolderOfOptions() {
+  const Options& options = StartOptions();
+  TraceFolder folder;
+  folder.max_size = static_cast<uint64_t>(options.Get(OptionId::trace_max_size));
+  folder.on_limit = static_cast<TraceFolder::OnLimit>(options.Get(OptionId::trace_on_limit));
+  folder.path = *folder_path;
+  return folder;
+}
+
+// Where the files go: the current directory is the one of now, wherever the program goes later.
+std::string PathOfOptions() {
+  std::string path(StartOptions().Get(TextOptionId::trace_directory));
+  if (path.empty()) path = "pfs-trace-" + std::to_string(getpid());
+  if (path[0] == '/') return path;
+  std::unique_ptr<char, decltype(&std::free)> here(getcwd(nullptr, 0), &std::free);
+  return here == nullptr ? path : std::string(here.get()) + "/" + path;
+}
+
+// The thread has a table of descriptors to itself: the program neither sees its files nor closes them, nor is anything kept open that the program closes. False:
+// this system cannot.
+bool LeaveDescriptors() {
+#if defined(SYS_close_range)
+  constexpr unsigned kUnshare = 2;  // CLOSE_RANGE_UNSHARE
+  return syscall(SYS_close_range, 0u, ~0u, kUnshare) == 0;
+#else
+  return false;
+#endif
+}
+
+uint64_t PassWithDead(TraceDrain& drain, uint64_t* next_ended, bool is_last) {
+  static std::array<EndedThread, 256> ended;
+  uint32_t count = 0;
+  if (const ColdLock lock; lock) count = TakeEndedThreads(next_ended, ended.data(), ended.size());
+  const uint64_t given = drain.Pass({ended.data(), count}, is_last && count < ended.size());
+  return count == ended.size() ? given + kMuch : given;  // there are more
+}
+
+bool IsWanted() {
+  const ColdLock lock;
+  return !lock || TraceIsWanted();
+}
+
+// Until there may be something to do. False: the end has come.
+bool Wait(Shared& own, bool may_sleep) {
+  pthread_mutex_lock(&own.mutex);
+  if (may_sleep) {
+    own.is_awake.store(false, kRelaxed);
+    while (!own.must_end && !own.is_woken) pthread_cond_wait(&own.changed, &own.mutex);
+    own.is_awake.store(true, kRelaxed);
+  } else if (!own.must_end) {
+    const timespec until = In(kNapNanos);
+    pthread_cond_timedwait(&own.changed, &own.mutex, &until);
+  }
+  own.is_woken = false;
+  const bool goes_on = !own.must_end;
+  pthread_mutex_unlock(&own.mutex);
+  return goes_on;
+}
+
+void Drain(Shared& own) {
+  const bool has_own_descriptors = LeaveDescriptors();
+  TraceDrain drain(FolderOfOptions());
+  uint64_t next_ended = 0, idle = 0;
+  for (bool goes_on = true; goes_on;) {
+    const uint64_t given = PassWithDead(drain, &next_ended, false);
+    idle = given == 0 && !drain.has_pending() ? idle + 1 : 0;
+    const bool may_sleep = idle >= kIdlePasses && !IsWanted();
+    if (idle >= kIdlePasses) idle = 0;
+    drain.CloseFiles(has_own_descriptors ? may_sleep ? 0 : kMostOpenFiles : 0);
+    if (given < kMuch) {
+      goes_on = Wait(own, may_sleep);
+    } else {
+      pthread_mutex_lock(&own.mutex);
+      goes_on = !own.must_end;
+      pthread_mutex_unlock(&own.mutex);
+    }
+  }
+  // Twice what is there: the second look finds all that began before what the first one found.
+  for (int i = 0; i < 16 && PassWithDead(drain, &next_ended, false) >= kMuch; ++i) {
+  }
+  (void)PassWithDead(drain, &next_ended, true);
+}
+
+void* Run(void* argument) {
+  t_locals.ended = t_locals.silent = true;  // none of what it does is an event
+  pthread_setname_np(pthread_self(), "pfs-trace");
+  // Not beside the thread that happened to start it, if that one has a processor to itself: where the program may run.
+  cpu_set_t processors;
+  if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0) sched_setaffinity(0, sizeof processors, &processors);
+  try {
+    Drain(*static_cast<Shared*>(argument));
+  } catch (const std::bad_alloc&) {
+    CountLoss(Loss::kTraceErrors);
+    SetTraceStatus("no memory");
+  }
+  return nullptr;
+}
+
+// Bounded: a disk that does not answer keeps no program from its end.
+void EndAtExit() {
+  pthread_mutex_lock(&start_mutex);
+  is_exiting = true;
+  Shared* const own = shared;
+  const bool was_running = own != nullptr && own->is_running;
+  if (was_running) own->is_running = false;
+  pthread_mutex_unlock(&start_mutex);
+  if (!was_running) return;
+  pthread_mutex_lock(&own->mutex);
+  own->must_end = true;
+  pthread_cond_signal(&own->changed);
+  pthread_mutex_unlock(&own->mutex);
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += kExitNanos / 1'000'000'000;
+  (void)pthread_timedjoin_np(own->thread, nullptr, &until);
+}
+
+// REQUIRES: start_mutex, or only this thread runs.
+void Start() {
+  if (folder_path == nullptr) folder_path = new std::string(PathOfOptions());
+  if (shared == nullptr) {
+    auto* const made = new Shared();
+    made->Make();
+    shared = made;
+  }
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  // Nor with the priority of a real-time thread.
+  const sched_param normal{};
+  pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+  pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
+  pthread_attr_setschedparam(&attributes, &normal);
+  // A new thread has the signal mask of the one that makes it.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  shared->is_awake.store(true, kRelaxed);
+  shared->is_running = pthread_create(&shared->thread, &attributes, Run, shared) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (!shared->is_running) {
+    CountLoss(Loss::kTraceErrors);
+    SetTraceStatus("cannot start the thread that writes the trace");
+    return;
+  }
+  if (!hears_of_exit) hears_of_exit = std::atexit(EndAtExit) == 0;
+}
+
+}  // namespace
+
+void TraceMayBegin() {
+  if (!TraceHasBegun() || t_locals.ended) return;
+  const int error = errno;
+  if (IsWanted()) {
+    pthread_mutex_lock(&start_mutex);
+    if (shared == nullptr || !shared->is_running) {
+      if (!is_exiting) Start();
+    } else if (!shared->is_awake.load(kRelaxed)) {
+      pthread_mutex_lock(&shared->mutex);
+      shared->is_woken = true;
+      pthread_cond_signal(&shared->changed);
+      pthread_mutex_unlock(&shared->mutex);
+    }
+    pthread_mutex_unlock(&start_mutex);
+  }
+  errno = error;
+}
+
+void ContinueTraceInChild() {
+  const bool was_running = shared != nullptr && shared->is_running;
+  pthread_mutex_init(&start_mutex, nullptr);
+  shared = nullptr;  // the old one may be locked by a thread that is not here
+  if (was_running && !is_exiting && !t_locals.in_cold_lock && IsWanted()) {
+    const int error = errno;
+    Start();
+    errno = error;
+  }
+}
+
+}  // namespace perfschema
