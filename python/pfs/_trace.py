@@ -220,7 +220,9 @@ def sources(path: str | os.PathLike[str], process: int | None = None) -> tuple[l
             raise InvalidValue(f"{place} has no files of process {process}: legal are {', '.join(map(str, processes))}")
         found = [source for source in found if source.process == process]
     elif len(processes) > 1:  # their times begin each at its own start, and their threads have the same numbers
-        raise InvalidValue(f"{place} has files of several processes: choose one with process=; {', '.join(map(str, processes))}")
+        raise InvalidValue(
+            f"{place} has files of several processes, choose one (process=, --process): {', '.join(map(str, processes))}"
+        )
     found.sort(key=lambda source: source.thread_and_part)
     return found, torn
 

@@ -219,7 +219,7 @@ class _Perfetto:
             from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as messages
         except ImportError:
             raise Error(
-                "Perfetto's own format needs the package perfetto: pip install 'perfschema[perfetto]'; --format chrome does without"
+                "Perfetto's own format needs the package perfetto: pip install 'perfschema[perfetto]'; --format chrome needs none"
             ) from None
         self._messages = messages
         self._output = output
