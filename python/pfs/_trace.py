@@ -76,7 +76,7 @@ class Layout:
         head = re.escape(self.head)
         line = head + b",".join(b"(" + value + b")" for value in values) + rb"\);"
         self.line = re.compile(line)
-        self.lines = re.compile(b"^" + line + b"$", re.MULTILINE)
+        self.lines = re.compile(b"\n" + line + b"(?=\n)")  # begins with a literal, unlike ^: that is searched for much faster
         wanted = [self.place[name] for name in ("END_EVENT_ID", "TIMER_START", "TIMER_END")]
         assert wanted == sorted(wanted)
         to_times = [b"(?:" + value + b")" for value in values[: wanted[-1] + 1]]
@@ -284,7 +284,7 @@ class _Frame:
         self._codes = [_Codes(list(c["values"]), True) if c["kind"] == "enum" else shared for c in layout.columns]
 
     def add(self, block: bytes) -> int:
-        """The rows that a block has of this table."""
+        """The rows that a block has of this table. It begins with a line end."""
         found = self._layout.lines.findall(block)
         for number, tokens in enumerate(zip(*found, strict=True)):
             kind = self._layout.columns[number]["kind"]
@@ -378,7 +378,8 @@ def read_trace(path: str | os.PathLike[str], *, raw: bool = False, process: int 
     for source in found:
         lines = Lines(source.path)
         for block in lines:
-            known = sum(frame.add(block) for frame in frames)
+            led = b"\n" + block
+            known = sum(frame.add(led) for frame in frames)
             if known != block.count(b"\n"):
                 _check(block, known, source.path)
         if lines.rest:

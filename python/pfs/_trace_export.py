@@ -11,9 +11,10 @@ import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import IO, Any, Protocol
 
-from pfs import _trace
+from pfs import _core, _trace
 from pfs._trace import Layout, Progress, Source, Token
 from pfs.errors import Error
 
@@ -127,17 +128,24 @@ class _Thread:
     open: dict[int, tuple[Token, ...]] = field(default_factory=dict)  # start rows of events that have not ended
 
 
+@lru_cache(maxsize=len(_trace.TABLES))
+def _said(table: str) -> list[tuple[int, str, bool]]:
+    """Columns that become arguments: their places and names, and whether a 0 there says nothing."""
+    columns = enumerate(_core.facts(table)["columns"])
+    return [(number, c["name"], not c["nullable"]) for number, c in columns if c["name"] not in _NOT_ARGUMENTS]
+
+
 def _arguments(layout: Layout, row: Sequence[Token], start: Sequence[Token] | None = None) -> dict[str, int | str]:
     """The columns that say something; in an end row those that its start row had not said."""
     found: dict[str, int | str] = {}
-    for number, column in enumerate(layout.columns):
+    for number, name, is_count in _said(layout.table):
         token = row[number]
-        if token == b"NULL" or column["name"] in _NOT_ARGUMENTS or (start is not None and start[number] == token):
+        if token == b"NULL" or (start is not None and start[number] == token):
             continue
         if token[:1] in (b"'", b"C"):
-            found[column["name"]] = _trace.text_of(token, "backslashreplace")
-        elif token != b"0" or column["nullable"] or start is not None:
-            found[column["name"]] = int(token)
+            found[name] = _trace.text_of(token, "backslashreplace")
+        elif token != b"0" or not is_count or start is not None:
+            found[name] = int(token)
     return found
 
 

@@ -42,6 +42,8 @@ TEXTS = [
     b"a,b);",
     b"');",
     b'/* -- ; \\ " ` % ?',
+    line(WAITS, {"EVENT_NAME": "wait/none"})[:-1],
+    b"\n" + line(WAITS, {"EVENT_NAME": "wait/none"}),
     b"two\nlines",
     b"two\r\nlines",
     b"\0",
@@ -282,7 +284,7 @@ def test_processes_are_not_mixed(tmp_path: Path) -> None:
         thread.wait(f"wait/{process}", 1, 2)
         thread.write(tmp_path)
     for read in (pfs.read_trace, merged):
-        with pytest.raises(pfs.InvalidValue, match="several processes, choose one .*: 71, 72"):
+        with pytest.raises(pfs.InvalidValue, match=r"several processes, choose one .*: 71, 72"):
             read(tmp_path)
         with pytest.raises(pfs.InvalidValue, match="no files of process 73: legal are 71, 72"):
             read(tmp_path, process=73)
