@@ -68,8 +68,17 @@ def _written(output: Path, found: list[_trace.Source]) -> Iterator[IO[bytes]]:
         return
     if output.exists() and any(output.samefile(source.path) for source in found):
         raise pfs.InvalidValue(f"{output} is a file of the trace itself: give another name")
-    with open(output, "wb", buffering=1 << 20) as file:
-        yield file
+    if output.exists() and not output.is_file():  # a pipe
+        with open(output, "wb", buffering=1 << 20) as file:
+            yield file
+        return
+    part = output.with_name(output.name + ".part")  # a file under the name that was asked for is a whole one
+    try:
+        with open(part, "wb", buffering=1 << 20) as file:
+            yield file
+        part.replace(output)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _say_partial(partial: dict[str, int]) -> None:

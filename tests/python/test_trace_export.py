@@ -326,3 +326,4 @@ def test_chrome_needs_no_package(tmp_path: Path) -> None:
     assert done.stdout.split() == ["0", "1"]
     assert "pip install 'perfschema[perfetto]'" in done.stderr
     assert json.loads((tmp_path / "outchrome").read_text())["traceEvents"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".sql") == ["outchrome"]  # nothing half done
