@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pfs._names import TableName
     from pfs._processes import gc, processes
     from pfs._snapshot import Diff, Snapshot, diff, read_snapshot, snapshot
+    from pfs._trace import read_trace
     from pfs.blocks import memory
     from pfs.counted import StatusVariable, handled, raised, register_status
     from pfs.error_log import LoggingHandler, log, logging_handler
@@ -119,6 +120,7 @@ __all__ = [
     "Snapshot",
     "diff",
     "Diff",
+    "read_trace",
     # Setting up
     "configure",
     "setup_actors",
@@ -235,6 +237,7 @@ _LATER = {
     "pfs._dbapi": ("dbapi",),
     "pfs._processes": ("gc", "processes"),
     "pfs._snapshot": ("Diff", "Snapshot", "diff", "read_snapshot", "snapshot"),
+    "pfs._trace": ("read_trace",),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
     "pfs.sockets": ("create_connection", "create_server", "socket", "socketpair"),

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 import pfs
-from pfs import _commands_processes, _commands_top, _core
+from pfs import _commands_processes, _commands_top, _commands_trace, _core
 from pfs._commands_processes import new_table
 from pfs.cli import CONFIG_FLAGS, config_text
 
@@ -235,5 +235,5 @@ def _demo_facts(done: Demo, limit: int) -> dict[str, object]:
     }
 
 
-for _command in (*_commands_processes.COMMANDS, _commands_top.top):
+for _command in (*_commands_processes.COMMANDS, _commands_top.top, _commands_trace.trace):
     pfs_command.add_command(_command)
