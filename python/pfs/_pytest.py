@@ -31,9 +31,15 @@ _PATHS = ("pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
 _INSTRUMENTS_SHOWN = 3  # of each test of the report
 
 
-def _taken() -> Totals:
-    """Of this process and of the children that were forked since the session began."""
-    return Totals.take() + _children.watched().totals()
+class _Span:
+    """What this process does from now on, and the children that were forked since the session began."""
+
+    def __init__(self) -> None:
+        self._own, self._children = Totals.take(), _children.watched().totals()
+
+    def done(self) -> Totals:
+        # Each for itself: of what a TRUNCATE has made smaller, all counts. Sums of children only grow.
+        return Totals.take().since(self._own) + (_children.watched().totals() - self._children)
 
 
 class _Meter:
@@ -42,18 +48,18 @@ class _Meter:
     def __init__(self) -> None:
         self.overheads: list[Overhead] = []
         self._not_counted = Totals({})
-        self._before = _taken()
+        self._span = _Span()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        before = _taken()
+        span = _Span()
         try:
             yield
         finally:
-            self._not_counted += _taken().since(before)
+            self._not_counted += span.done()
 
     def done(self) -> Totals:
-        return _taken().since(self._before) - self._not_counted
+        return self._span.done() - self._not_counted
 
 
 _METER = pytest.StashKey[_Meter]()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,8 @@ from pfs._source import OWN
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
-    from pfs._attach import SegmentSource
     from pfs._children import Children
     from pfs._names import TableName
     from pfs._source import Source
@@ -38,15 +38,16 @@ _NOT_COMPARED = {
 }
 
 
-def _columns(facts: _core.TableFacts) -> list[str] | None:
+@cache
+def _columns(table: str) -> list[str] | None:
     """What must be kept of a table to tell later what is new in it: of events, which they are; all of the others."""
-    return list(EVENT) if set(EVENT) <= {column["name"] for column in facts["columns"]} else None
+    return list(EVENT) if set(EVENT) <= {column["name"] for column in _core.facts(table)["columns"]} else None
 
 
+@cache
 def _is_counted(table: str) -> bool:
     """A summary, or a table of events: what begins empty in a forked child."""
-    facts = _core.facts(table)
-    return _columns(facts) is not None or any(column["combine"] == "sum" for column in facts["columns"])
+    return _columns(table) is not None or any(column["combine"] == "sum" for column in _core.facts(table)["columns"])
 
 
 def _same(one: Read, two: Read) -> bool:
@@ -59,17 +60,18 @@ def _same(one: Read, two: Read) -> bool:
 class _Since:
     """All tables of a process, as they came from the core: frames are made of those that somebody asks for."""
 
-    def __init__(self, source: Source, is_new: bool = False) -> None:
+    def __init__(self, source: Source, pid: int, is_new: bool = False) -> None:
         self.source = source
+        self.pid = pid
         self.is_new = is_new  # a child that was not there: its tables began empty
         self.tables: dict[str, Read] = {}
         if not is_new:
-            self.tables = {
-                name: source.read(name, _columns(_core.facts(name))) for name in _core.tables() if name not in _NOT_COMPARED
-            }
+            for name in _core.tables():
+                if name not in _NOT_COMPARED:
+                    self.tables[name] = source.read(name, _columns(name))
 
     def changed(self, name: str) -> bool:
-        return self.is_new or not _same(self.tables[name], self.source.read(name, _columns(_core.facts(name))))
+        return not _same(self.tables[name], self.source.read(name, _columns(name)))
 
     def diff(self, name: str) -> pd.DataFrame:
         after = _frame.frame(name, None, self.source)
@@ -91,16 +93,18 @@ class View:
 
     def restart(self) -> None:
         """From now on, this is the beginning."""
-        self._since = _Since(OWN)
-        self._of_children: dict[str, _Since] = {}
-        for path, source in self._child_sources():
-            self._of_children[path] = _Since(source)
+        self._since = _Since(OWN, os.getpid())
+        self._children_since: dict[str, _Since] = {}
+        self._children_now(are_new=False)
 
-    def _child_sources(self) -> Iterator[tuple[str, SegmentSource]]:
+    def _children_now(self, are_new: bool = True) -> Iterable[_Since]:
+        """Children that are there, or have left their segment. Those that were not there before are new."""
         for child in self._children.there() if self._children is not None else ():
-            source = child.source()
-            if source is not None:
-                yield child.path, source
+            if child.path not in self._children_since:
+                source = child.source()
+                if source is not None:
+                    self._children_since[child.path] = _Since(source, source.pid, are_new)
+        return self._children_since.values()
 
     def _name(self, table: str) -> str:
         name = _core.facts(str(table))["name"]
@@ -125,10 +129,9 @@ class View:
         own = self._since.diff(name)
         if not children:
             return own
-        parts = [own.assign(PID=np.uint64(os.getpid()))]
-        for path, source in self._child_sources():
-            since = self._of_children.get(path) or _Since(source, is_new=True)
-            parts.append(since.diff(name).assign(PID=np.uint64(source.pid)))
+        parts = [own.assign(PID=np.uint64(self._since.pid))]
+        for since in self._children_now():
+            parts.append(since.diff(name).assign(PID=np.uint64(since.pid)))
         full = [part for part in parts if len(part)]
         both = pd.concat(full, ignore_index=True) if full else parts[0]
         return both[["PID", *(column for column in both.columns if column != "PID")]]
@@ -142,8 +145,8 @@ class View:
             InvalidValue: it is no table of events.
         """
         name = self._name(name)
-        if _columns(_core.facts(name)) is None:
-            legal = ", ".join(table for table in _core.tables() if _columns(_core.facts(table)) is not None)
+        if _columns(name) is None:
+            legal = ", ".join(table for table in _core.tables() if _columns(table) is not None)
             raise InvalidValue(f"{name} has no events: legal are {legal}")
         return self.table(name, children=children)
 
@@ -160,7 +163,7 @@ class View:
             for old in folder.glob(f"*.{end}"):
                 old.unlink()
         changed, counted = set(self.changed()), set(filter(_is_counted, self._since.tables))
-        has_children = any(True for _ in self._child_sources())
+        has_children = len(list(self._children_now())) > 0
         rows = {}
         for name in sorted(changed | counted if has_children else changed):
             frame = storable(self.table(name, children=name in counted))
