@@ -130,10 +130,11 @@ class Children:
             found = child.found()
             source = child.source()
             if source is not None:
-                now = Totals.take(source)
+                with suppress(AttachError):  # it was damaged, or cut short
+                    now = Totals.take(source)
+                    self._sum += now.since(child.counted)
+                    child.counted = now
                 source.close()
-                self._sum += now.since(child.counted)
-                child.counted = now
             is_over = found is None or found.state == "dead"  # asked before it was read: what it did is complete
             if is_over and not self._held:
                 del self._known[path]

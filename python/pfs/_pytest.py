@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,12 @@ class _Meter:
 
     def done(self) -> Totals:
         return self._span.done() - self._not_counted
+
+
+@cache
+def _is_on() -> bool:
+    """Fixed by the first use of pfs."""
+    return setup.variables["performance_schema"] == "ON"
 
 
 _METER = pytest.StashKey[_Meter]()
@@ -149,7 +156,7 @@ class Session:
         budget = self.budget(item)
         if not budget.limits and not self._measures_all:
             return (yield)
-        if budget.limits and setup.variables["performance_schema"] != "ON":
+        if budget.limits and not _is_on():
             reason = setup.status["performance_schema_status_reason"]
             pytest.fail(f"pfs_budget: pfs is off, nothing is counted: {reason}", pytrace=False)
         with self._view() as view:

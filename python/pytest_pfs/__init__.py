@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from typing import Protocol
 
-    from pfs._overhead import Overhead
-    from pfs._view import View
+    # For annotations of tests: if TYPE_CHECKING: from pytest_pfs import View
+    from pfs._overhead import Overhead as Overhead
+    from pfs._view import View as View
 
     class MeasureOverhead(Protocol):
         def __call__(self, function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead: ...

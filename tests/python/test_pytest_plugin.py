@@ -167,6 +167,7 @@ def test_schema_shows_forked_children_on_request(inner: Inner) -> None:
 def test_ends(pfs_schema, tmp_path):
     fork(lambda: use(tmp_path / "a"))                             # os._exit: leaves its segment
     fork(lambda: fork(lambda: use(tmp_path / "b", times=2)))       # a child's child
+    fork(lambda: (use(tmp_path / "d", times=4), os.execv(sys.executable, [sys.executable, "-c", ""])))
     pid = os.fork()
     if pid == 0:
         use(tmp_path / "c", times=3)
@@ -177,9 +178,9 @@ def test_ends(pfs_schema, tmp_path):
     assert len(pfs_schema.events()) == 0
     waits = pfs_schema.table("events_waits_summary_global_by_event_name", children=True)
     assert list(waits.columns[:3]) == ["PID", "CHANGE", "EVENT_NAME"]
-    assert sorted(waits["COUNT_STAR"]) == [7, 14, 21]
-    assert os.getpid() not in set(waits["PID"]) and waits["PID"].nunique() == 3
-    assert len(pfs_schema.events(children=True)) == 42
+    assert sorted(waits["COUNT_STAR"]) == [7, 14, 21, 28]
+    assert os.getpid() not in set(waits["PID"]) and waits["PID"].nunique() == 4
+    assert len(pfs_schema.events(children=True)) == 70
 
 def test_lives(request, tmp_path):
     a, b = os.pipe()
