@@ -262,7 +262,7 @@ class Session:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         done = getattr(report, "pfs_done", None)
-        if done is not None and not self._is_worker:
+        if done is not None:
             self._done[report.nodeid] = {**done, "passed": report.passed}
             if self._baseline is not None and report.nodeid not in self._baseline:
                 self._new.append(report.nodeid)

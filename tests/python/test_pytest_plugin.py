@@ -285,6 +285,7 @@ def test_children(tmp_path):
         process = context.Process(target=use, args=(tmp_path / str(i),))
         process.start()
         process.join()
+    assert len(os.listdir(os.environ["PFS_DIR"])) < 20
 
 @mark(max_events=0)
 def test_own_failure_comes_first(tmp_path):
