@@ -76,7 +76,7 @@ def plain(text: str) -> str:
 
 def cells(column: Series[Any], unit: str = "") -> list[str]:
     """The values of a column as texts: NULL as NULL; with a unit as a person would write them."""
-    from pfs.demo import bytes_text, count_text, time_text
+    from pfs._show import bytes_text, count_text, time_text
 
     write: dict[str, Callable[[int], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": count_text}
     as_text = write.get(unit, str)
@@ -130,14 +130,14 @@ def write_lines(rows: list[Any], widths: list[int], right: list[bool]) -> None:
 
 def write(frame: DataFrame, form: str, output: str | None, human_table: str | None = None) -> None:
     """What --format and --output ask for."""
-    from pfs._snapshot import _need_pyarrow, storable
+    from pfs._snapshot import need_pyarrow, storable
 
     if form == "table" and output is None:
         draw(frame, human_table)
         return
     frame = storable(frame)
     if form == "parquet":
-        _need_pyarrow()
+        need_pyarrow()
         if output is None and sys.stdout.isatty():
             raise click.UsageError("Parquet is no text: give --output FILE, or send it through a pipe.")
         frame.to_parquet(output if output is not None else sys.stdout.buffer, engine="pyarrow", index=False)
@@ -229,7 +229,7 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
     if form != "table" or output is not None:
         write(there, form, output)
         return
-    from pfs.demo import bytes_text
+    from pfs._show import bytes_text
 
     shown = there.assign(
         STARTED=there["STARTED"].dt.strftime("%Y-%m-%d %H:%M:%S"), SIZE=[bytes_text(int(size)) for size in there["SIZE"]]

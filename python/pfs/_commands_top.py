@@ -19,8 +19,8 @@ from rich.text import Text
 import pfs
 from pfs._attach import SegmentSource
 from pfs._commands_processes import plain, process_argument, write_lines
+from pfs._show import bytes_text, count_text, time_text
 from pfs._top import SECTIONS, SORTS, Row, Sample, Section, Sort, rows_between, take
-from pfs.demo import bytes_text, count_text, time_text
 
 if TYPE_CHECKING:
     from types import TracebackType

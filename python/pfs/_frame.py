@@ -40,7 +40,11 @@ def frame(table: str, columns: Iterable[str] | None = None, source: Source = OWN
     """A table of this process, or of an attached one. See ``pfs.table``."""
     if isinstance(columns, str):
         columns = [columns]
-    rows, _skipped, parts = source.read(str(table), None if columns is None else list(columns))
+    return made(*source.read(str(table), None if columns is None else list(columns)))
+
+
+def made(rows: int, _skipped: int, parts: list[_core.Part]) -> pd.DataFrame:
+    """A frame of what a source has read, now or earlier."""
     data = {name: _column(kind, nullable, values, mask, texts) for name, kind, nullable, values, mask, texts in parts}
     return pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
 

@@ -185,6 +185,16 @@ def _directory(folder: str) -> Iterator[int]:
         os.close(descriptor)
 
 
+def look(path: str) -> Found | None:
+    """One segment. None: there is none, or it is not ours to read."""
+    folder, name = os.path.split(path)
+    try:
+        with _directory(folder) as directory:
+            return _look(directory, folder, name)
+    except OSError:
+        return None
+
+
 def scan(folder: str) -> list[Found]:
     """The segments of a folder, by path. None if there is no such folder, or it is closed to us."""
     try:
@@ -308,14 +318,14 @@ def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -
     folder = os.fspath(directory) if directory is not None else default_directory()
     removed = []
     for found in scan(folder):
-        if found.state == "dead" and os.geteuid() in (0, found.info.st_uid) and (dry_run or _remove(folder, found)):
+        if found.state == "dead" and os.geteuid() in (0, found.info.st_uid) and (dry_run or remove(found)):
             removed.append(found)
     return _frame_of(removed)
 
 
-def _remove(folder: str, found: Found) -> bool:
+def remove(found: Found) -> bool:
     """Only the very file that was looked at: a new process may have taken the pid, and with it the name."""
-    name = os.path.basename(found.path)
+    folder, name = os.path.split(found.path)
     try:
         with _directory(folder) as directory:
             now = os.stat(name, dir_fd=directory, follow_symlinks=False)

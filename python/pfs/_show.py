@@ -1,4 +1,4 @@
-"""Small tables as text and as HTML, without pandas."""
+"""Small tables, and numbers with units, as text and as HTML, without pandas."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def _cut(rows: Sequence[Sequence[object]], limit: int) -> tuple[Sequence[Sequenc
 def as_text(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], limit: int = _LIMIT) -> str:
     """A table of fixed-width text; numbers are aligned to the right."""
     shown, note = _cut(rows, limit)
+    return as_plain_text(f"{title}: {note}", columns, shown)
+
+
+def as_plain_text(title: str, columns: Sequence[str], shown: Sequence[Sequence[object]]) -> str:
+    """The same of all rows, with nothing about their number."""
     cells = [[_text(value) for value in row] for row in shown]
     widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
     numeric = [bool(shown) and all(isinstance(row[i], int) for row in shown) for i in range(len(columns))]
@@ -32,7 +37,7 @@ def as_text(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
             text.rjust(width) if number else text.ljust(width) for text, width, number in zip(row, widths, numeric, strict=True)
         ).rstrip()
 
-    return "\n".join([f"{title}: {note}", line(columns), line(["-" * width for width in widths]), *map(line, cells)])
+    return "\n".join([title, line(columns), line(["-" * width for width in widths]), *map(line, cells)])
 
 
 def as_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], limit: int = _LIMIT) -> str:
@@ -48,3 +53,30 @@ def as_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
         f"<div><table><caption style='text-align:left'><b>{escape(title)}</b>: {escape(note)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def count_text(value: int) -> str:
+    """12345 -> '12,345'."""
+    return f"{value:,}"
+
+
+def bytes_text(value: int) -> str:
+    """2048 -> '2.0 KiB'."""
+    number = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024 or unit == "GiB":
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    raise AssertionError
+
+
+def time_text(picoseconds: int | None) -> str:
+    """1500000 -> '1.50 µs'; NULL, of pandas as well -> '-'."""
+    try:
+        number = float(picoseconds)  # type: ignore[arg-type]  # which is what fails for NULL
+    except TypeError:
+        return "-"
+    for unit, size in (("s", 1e12), ("ms", 1e9), ("µs", 1e6), ("ns", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}" if number / size < 1000 else f"{number / size:.0f} {unit}"
+    return f"{number:.0f} ps"

@@ -125,7 +125,7 @@ class Snapshot(_Frames):
             InvalidValue: the folder has files that are no snapshot.
             Error: pyarrow is missing.
         """
-        _need_pyarrow()
+        need_pyarrow()
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()) and not (folder / _FACTS).exists():
@@ -146,7 +146,7 @@ class Snapshot(_Frames):
         (folder / _FACTS).write_text(json.dumps(facts, indent=1) + "\n")  # last: a folder with it is complete
 
 
-def _need_pyarrow() -> None:
+def need_pyarrow() -> None:
     try:
         import pyarrow  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
     except ImportError:
@@ -171,7 +171,7 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
 def take(source: Source, process: _core.Identity | Process, folder: str | os.PathLike[str] | None) -> Snapshot:
     """Reads all tables."""
     if folder is not None:
-        _need_pyarrow()  # before the work
+        need_pyarrow()  # before the work
     if not isinstance(process, Process):
         process = Process(
             process.pid,
@@ -235,7 +235,7 @@ def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
         if isinstance(error, Error):
             raise
         raise InvalidValue(f"{folder} holds no snapshot: {_FACTS} cannot be read ({error})") from None
-    _need_pyarrow()
+    need_pyarrow()
     tables = {}
     for name in rows:
         file = folder / f"{os.path.basename(name)}.parquet"
@@ -333,18 +333,21 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
             f"the second snapshot is the earlier one: {before.time} and {after.time}; give them in the order of time"
         )
     tables = {
-        name: _table_diff(_core.facts(name), before[name], after[name])
+        name: table_diff(_core.facts(name), before[name], after[name])
         for name in _core.tables()
         if name in before and name in after
     }
     return Diff(tables, before.time, after.time, one.pid)
 
 
-def _table_diff(facts: _core.TableFacts, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+EVENT = ("THREAD_ID", "EVENT_ID", "END_EVENT_ID")  # what tells an event, and a table of events
+
+
+def table_diff(facts: _core.TableFacts, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     columns = [column for column in facts["columns"] if column["name"] in before and column["name"] in after]
     names = [column["name"] for column in columns]
-    if {"EVENT_ID", "END_EVENT_ID", "THREAD_ID"} <= set(names):
-        old = _positions(before, after, ["THREAD_ID", "EVENT_ID"])[1]
+    if set(EVENT) <= set(names):
+        old = _positions(before, after, list(EVENT[:2]))[1]
         return after[old < 0].reset_index(drop=True)
     key = list(facts["key"])
     if not key or not set(key) <= set(names):

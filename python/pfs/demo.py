@@ -14,6 +14,7 @@ from typing import IO
 import pandas as pd
 
 import pfs
+from pfs._show import bytes_text, count_text, time_text
 from pfs.errors import Error
 
 __all__ = ["Demo", "bytes_text", "count_text", "python_files", "run", "standard_library", "time_text"]
@@ -142,29 +143,3 @@ def _started(
     names.write(os.fsencode("\n".join(files)))
     names.seek(0)
     return subprocess.Popen(command, env=environment, stdin=names, stdout=subprocess.PIPE, stderr=complaints, text=True)
-
-
-def count_text(value: int) -> str:
-    """12345 -> '12,345'."""
-    return f"{value:,}"
-
-
-def bytes_text(value: int) -> str:
-    """2048 -> '2.0 KiB'."""
-    number = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024 or unit == "GiB":
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    raise AssertionError
-
-
-def time_text(picoseconds: int | None) -> str:
-    """1500000 -> '1.50 µs'."""
-    if picoseconds is None or pd.isna(picoseconds):
-        return "-"
-    number = float(picoseconds)
-    for unit, size in (("s", 1e12), ("ms", 1e9), ("µs", 1e6), ("ns", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}" if number / size < 1000 else f"{number / size:.0f} {unit}"
-    return f"{number:.0f} ps"

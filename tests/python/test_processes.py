@@ -190,7 +190,7 @@ def test_a_new_segment_of_the_same_name_is_not_removed(program: Subject, folder:
     assert found.state == "dead"
     program.path.rename(folder / "kept aside")  # so that its inode is not given away again
     copy_header(folder / "kept aside", program.path)
-    assert not _processes._remove(str(folder), found)
+    assert not _processes.remove(found)
     assert program.path.exists()
 
 

@@ -1,0 +1,189 @@
+"""What happened since a moment, table by table: what the fixture ``pfs_schema`` gives to a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pfs import _core, _frame
+from pfs._snapshot import EVENT, storable, table_diff
+from pfs._source import OWN
+from pfs.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pfs._children import Children
+    from pfs._names import TableName
+    from pfs._source import Source
+
+    Read = tuple[int, int, list[_core.Part]]
+
+__all__ = ["FORMS", "View"]
+
+FORMS = ("parquet", "csv")
+
+# To read these is work, or makes the program work: nobody does it for a comparison that may not be wanted.
+_NOT_COMPARED = {
+    "performance_timers": "it is measured by whoever reads it",
+    "data_locks": "each reading asks the program's engines",
+    "data_lock_waits": "each reading asks the program's engines",
+}
+
+
+@cache
+def _columns(table: str) -> list[str] | None:
+    """What must be kept of a table to tell later what is new in it: of events, which they are; all of the others."""
+    return list(EVENT) if set(EVENT) <= {column["name"] for column in _core.facts(table)["columns"]} else None
+
+
+@cache
+def _is_counted(table: str) -> bool:
+    """A summary, or a table of events: what begins empty in a forked child."""
+    return _columns(table) is not None or any(column["combine"] == "sum" for column in _core.facts(table)["columns"])
+
+
+def _same(one: Read, two: Read) -> bool:
+    return one[0] == two[0] and all(
+        a[5] == b[5] and np.array_equal(a[3], b[3]) and (a[4] is None or np.array_equal(a[4], b[4]))
+        for a, b in zip(one[2], two[2], strict=True)
+    )
+
+
+class _Since:
+    """All tables of a process, as they came from the core: frames are made of those that somebody asks for."""
+
+    def __init__(self, source: Source, pid: int, is_new: bool = False) -> None:
+        self.source = source
+        self.pid = pid
+        self.is_new = is_new  # a child that was not there: its tables began empty
+        self.tables: dict[str, Read] = {}
+        if not is_new:
+            for name in _core.tables():
+                if name not in _NOT_COMPARED:
+                    self.tables[name] = source.read(name, _columns(name))
+
+    def changed(self, name: str) -> bool:
+        return not _same(self.tables[name], self.source.read(name, _columns(name)))
+
+    def diff(self, name: str) -> pd.DataFrame:
+        after = _frame.frame(name, None, self.source)
+        before = after.iloc[:0] if self.is_new else _frame.made(*self.tables[name])
+        return table_diff(_core.facts(name), before, after)
+
+
+class View:
+    """What happened in this process since the test began, whatever happened before.
+
+    Threads count, those that ended as well; so do all other threads of the process that were at work meanwhile. Forked children
+    have tables of their own, which are read if ``children=True`` asks for them.
+    """
+
+    def __init__(self, children: Children | None = None) -> None:
+        """Not for users: the fixture makes it."""
+        self._children = children
+        self.restart()
+
+    def restart(self) -> None:
+        """From now on, this is the beginning."""
+        self._since = _Since(OWN, os.getpid())
+        self._children_since: dict[str, _Since] = {}
+        self._children_now(are_new=False)
+
+    def _children_now(self, are_new: bool = True) -> Iterable[_Since]:
+        """Children that are there, or have left their segment. Those that were not there before are new."""
+        for child in self._children.there() if self._children is not None else ():
+            if child.path not in self._children_since:
+                source = child.source()
+                if source is not None:
+                    self._children_since[child.path] = _Since(source, source.pid, are_new)
+        return self._children_since.values()
+
+    def _name(self, table: str) -> str:
+        name = _core.facts(str(table))["name"]
+        if name in _NOT_COMPARED:
+            raise InvalidValue(f"{name} has no difference: {_NOT_COMPARED[name]}; pfs.table('{name}') reads it")
+        return name
+
+    def table(self, name: TableName | str, *, children: bool = False) -> pd.DataFrame:
+        """What happened in a table since the test began: as the frames of ``pfs.diff``, with a column CHANGE and only the rows in
+        which something happened; of a table of events, the events that are new.
+
+        Args:
+            name: one of ``pfs.tables()`` but performance_timers, data_locks and data_lock_waits.
+            children: also of the children that were forked since the session began (``os.fork``, multiprocessing with "fork") and
+                of theirs, whether they have ended or not. The first column is PID then.
+
+        Raises:
+            UnknownTable: no table has this name.
+            InvalidValue: there is no difference of this table.
+        """
+        name = self._name(name)
+        own = self._since.diff(name)
+        if not children:
+            return own
+        parts = [own.assign(PID=np.uint64(self._since.pid))]
+        for since in self._children_now():
+            parts.append(since.diff(name).assign(PID=np.uint64(since.pid)))
+        full = [part for part in parts if len(part)]
+        both = pd.concat(full, ignore_index=True) if full else parts[0]
+        return both[["PID", *(column for column in both.columns if column != "PID")]]
+
+    def events(self, name: TableName | str = "events_waits_history_long", *, children: bool = False) -> pd.DataFrame:
+        """The events of this test that a table of events still has. A history keeps the last ones of all, by default 10,000:
+        counts and sums are to be taken from the summaries.
+
+        Raises:
+            UnknownTable: no table has this name.
+            InvalidValue: it is no table of events.
+        """
+        name = self._name(name)
+        if _columns(name) is None:
+            legal = ", ".join(table for table in _core.tables() if _columns(table) is not None)
+            raise InvalidValue(f"{name} has no events: legal are {legal}")
+        return self.table(name, children=children)
+
+    def changed(self) -> list[str]:
+        """The tables of this process in which something happened."""
+        return [name for name in self._since.tables if self._since.changed(name)]
+
+    def to_folder(self, path: str | os.PathLike[str], form: str, facts: dict[str, Any]) -> None:
+        """A file for each table in which something happened, and test.json with what is to be said of the test. Summaries and
+        events have those of children, too."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        for end in FORMS:
+            for old in folder.glob(f"*.{end}"):
+                old.unlink()
+        changed, counted = set(self.changed()), set(filter(_is_counted, self._since.tables))
+        has_children = len(list(self._children_now())) > 0
+        rows = {}
+        for name in sorted(changed | counted if has_children else changed):
+            frame = storable(self.table(name, children=name in counted))
+            if len(frame) == 0:
+                continue
+            rows[name] = len(frame)
+            if form == "csv":
+                frame.to_csv(folder / f"{name}.csv", index=False)
+            else:
+                frame.to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
+        (folder / "test.json").write_text(json.dumps({**facts, "pfs": _core.__version__, "rows": rows}, indent=1) + "\n")
+
+    def __repr__(self) -> str:
+        return f"<what happened in this test: {', '.join(self.changed()) or 'nothing'}>"
+
+
+def folder_name(test: str) -> str:
+    """The name of a folder for a test: readable, and no other test's."""
+    from hashlib import sha256
+
+    return (
+        f"{re.sub(r'[^A-Za-z0-9_.=-]+', '_', test).strip('._')[-150:]}-{sha256(test.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    )

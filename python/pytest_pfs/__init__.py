@@ -1,0 +1,102 @@
+"""The pytest plugin of pfs: what tests wait for, and how much of it they may. docs/pytest.md says how to use it.
+
+A package of its own, because importing anything of pfs imports pfs: a test run that asks for nothing of this must not pay for it.
+Everything that is more than a declaration is in pfs._pytest.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+    from typing import Protocol
+
+    # For annotations of tests: if TYPE_CHECKING: from pytest_pfs import View
+    from pfs._overhead import Overhead as Overhead
+    from pfs._view import View as View
+
+    class MeasureOverhead(Protocol):
+        def __call__(self, function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead: ...
+
+
+_LIMITS = {
+    "max_wait": "time that a test may wait, all threads together",
+    "max_lock_wait": "time that a test may wait for locks, all threads together",
+    "max_events": "waits that a test may have",
+    "max_bytes_read": "bytes that a test may read from files and sockets",
+    "max_bytes_written": "bytes that a test may write to files and sockets",
+    "max_lost": "events and objects that may be lost for want of room",
+}
+_BY_PATTERN = "; a number, or lines 'pattern of instruments = number'"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("pfs", "what tests wait for (pfs)")
+    group.addoption("--pfs-report", action="store_true", help="show the tests that waited longest, and what for")
+    group.addoption("--pfs-report-top", type=int, default=10, metavar="N", help="tests that --pfs-report shows (10)")
+    group.addoption("--pfs-snapshot-dir", metavar="DIR", help="write what each test did, table by table, into a folder of DIR")
+    group.addoption("--pfs-snapshot-format", choices=("parquet", "csv"), help="of these files (parquet if pyarrow is there)")
+    group.addoption("--pfs-write-baseline", metavar="FILE", help="write what each test that passes did into FILE, as JSON")
+    group.addoption("--pfs-fail-on-increase", metavar="FILE", help="a test fails that does more than FILE says")
+    for name, text in _LIMITS.items():
+        parser.addini(f"pfs_budget_{name}", text + (_BY_PATTERN if name != "max_lost" else ""), default="")
+    parser.addini(
+        "pfs_baseline_tolerance",
+        "what --pfs-fail-on-increase lets pass: '10%' more or '3' events more; lines 'pattern = 10%' for some instruments",
+        default="",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "pfs_budget(max_wait, max_lock_wait, max_events, max_bytes_read, max_bytes_written, max_lost, max_overhead_ratio): "
+        "fail the test if it waits, reads, writes or does more than this",
+    )
+    options = ("pfs_report", "pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
+    if any(config.getoption(name) for name in options) or any(config.getini(f"pfs_budget_{name}") for name in _LIMITS):
+        from pfs import _pytest
+
+        _pytest.of(config)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("pfs_budget") is not None:
+            from pfs import _pytest
+
+            _pytest.of(item.config).check(item)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    if not item.config.pluginmanager.has_plugin("pfs-session"):
+        return (yield)
+    from pfs import _pytest
+
+    return (yield from _pytest.of(item.config).call(item))
+
+
+@pytest.fixture
+def pfs_schema() -> Iterator[View]:
+    """What happened during this test, as DataFrames: ``pfs_schema.table(name)``, ``pfs_schema.events(name)``; with
+    ``children=True`` also in forked children. It begins where this fixture is set up."""
+    from pfs import _pytest
+
+    with _pytest.view() as made:
+        yield made
+
+
+@pytest.fixture
+def pfs_overhead(request: pytest.FixtureRequest) -> MeasureOverhead:
+    """``pfs_overhead(function)``: how much longer it takes with instruments on than with instruments off.
+
+    Returns ``ratio``, its 95 % interval ``low`` and ``high``, and ``on`` and ``off``, seconds of a call. `blocks` pairs of blocks
+    of at least `block_seconds` are measured, on and off in random order right beside each other. The function is called many
+    times; what it does then counts in no budget. All instruments of the process are off meanwhile, by turns.
+    """
+    from pfs import _pytest
+
+    return _pytest.of(request.config).overhead(request.node)
