@@ -133,7 +133,8 @@ def test_a_segment_that_claims_what_it_has_not_is_read_as_far_as_there_is_memory
     lying = read_all(copy)
     assert allocated(copy) == before
     for table in ("mutex_instances", "events_statements_history", "file_instances", "setup_instruments"):
-        assert lying[table] >= honest[table] > 0, table
+        assert lying[table] >= honest[table], table
+    assert honest["mutex_instances"] > 0  # a file may be gone when the program is killed
 
 
 # ---- Files that shrink -------------------------------------------------------------------------------------------------------
