@@ -16,11 +16,7 @@
 #include <memory>
 
 namespace perfschema {
-#ifdef PFS_DISABLE
-inline namespace disabled {
-#else
-inline namespace recorded {
-#endif
+inline namespace PERFSCHEMA_BUILD {
 
 inline pfs_key_t cond_key(std::string_view name) { return detail::key_of(pfs_register_cond, name); }
 

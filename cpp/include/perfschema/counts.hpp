@@ -21,11 +21,7 @@
 #include <string>
 
 namespace perfschema {
-#ifdef PFS_DISABLE
-inline namespace disabled {
-#else
-inline namespace recorded {
-#endif
+inline namespace PERFSCHEMA_BUILD {
 
 // A registered error. Throws perfschema::error: a bad name or SQLSTATE, or the number has another name.
 class error_number {

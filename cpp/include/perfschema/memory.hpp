@@ -18,11 +18,7 @@
 #include <new>
 
 namespace perfschema {
-#ifdef PFS_DISABLE
-inline namespace disabled {
-#else
-inline namespace recorded {
-#endif
+inline namespace PERFSCHEMA_BUILD {
 
 // PFS_GLOBAL_STATISTICS, PFS_CONTROLLED.
 inline pfs_key_t memory_key(std::string_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_memory, name, flags); }

@@ -35,12 +35,15 @@
 #define PFS_CALL_(name, ...) pfs_##name##_at(__VA_ARGS__, source_file, source_line)
 #endif
 
-namespace perfschema {
+// The inline namespace that everything is in: files compiled with PFS_DISABLE have other classes than those without.
 #ifdef PFS_DISABLE
-inline namespace disabled {
+#define PERFSCHEMA_BUILD disabled
 #else
-inline namespace recorded {
+#define PERFSCHEMA_BUILD recorded
 #endif
+
+namespace perfschema {
+inline namespace PERFSCHEMA_BUILD {
 
 // What set_account() and the like throw. what() is pfs_last_error().
 class error : public std::runtime_error {

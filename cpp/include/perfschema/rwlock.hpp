@@ -11,11 +11,7 @@
 #endif
 
 namespace perfschema {
-#ifdef PFS_DISABLE
-inline namespace disabled {
-#else
-inline namespace recorded {
-#endif
+inline namespace PERFSCHEMA_BUILD {
 
 // `flags`: PFS_RWLOCK_PR or PFS_RWLOCK_SX for the families prlock and sxlock.
 inline pfs_key_t rwlock_key(std::string_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_rwlock, name, flags); }

@@ -12,11 +12,7 @@
 #endif
 
 namespace perfschema {
-#ifdef PFS_DISABLE
-inline namespace disabled {
-#else
-inline namespace recorded {
-#endif
+inline namespace PERFSCHEMA_BUILD {
 
 inline pfs_key_t socket_key(std::string_view name) { return detail::key_of(pfs_register_socket, name); }
 

@@ -20,11 +20,7 @@
 #include <exception>
 
 namespace perfschema {
-#ifdef PFS_DISABLE
-inline namespace disabled {
-#else
-inline namespace recorded {
-#endif
+inline namespace PERFSCHEMA_BUILD {
 
 // Registers "component/name"; the same name has the same key. For what is entered often: keep the key.
 inline pfs_key_t stage_key(std::string_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_stage, name, flags); }

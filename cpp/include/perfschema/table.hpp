@@ -26,11 +26,7 @@
 #include <initializer_list>
 
 namespace perfschema {
-#ifdef PFS_DISABLE
-inline namespace disabled {
-#else
-inline namespace recorded {
-#endif
+inline namespace PERFSCHEMA_BUILD {
 
 // ---- Tables --------------------------------------------------------------------------------------------------------------------------
 

@@ -16,11 +16,7 @@
 #include <thread>
 
 namespace perfschema {
-#ifdef PFS_DISABLE
-inline namespace disabled {
-#else
-inline namespace recorded {
-#endif
+inline namespace PERFSCHEMA_BUILD {
 
 inline pfs_key_t thread_key(std::string_view name) { return detail::key_of(pfs_register_thread, name); }
 
