@@ -70,7 +70,8 @@ def test_totals_are_the_same_with_and_without_readers(build: Build, tmp_path: Pa
         time.sleep(0.1)
         other.send_signal(signal.SIGSTOP)
 
-        # The program on the first processor, readers on the others: what is measured is what reading does to it, not who has the processor.
+        # The program on the first processor, readers on the others: what is measured is what reading does to it, not who has the
+        # processor.
         before = os.sched_getaffinity(0)
         if len(before) > 1:
             for thread in os.listdir(f"/proc/{program.process.pid}/task"):
@@ -127,7 +128,8 @@ def test_totals_are_the_same_with_and_without_readers(build: Build, tmp_path: Pa
         assert lost == {}
     print(
         f"\n{reads} readings of {len(TABLES) // 2} tables: the program's rate while it is read is"
-        f" {statistics.median(ratios):.3f} of its own (median of {len(ratios)}; {min(ratios):.3f} to {max(ratios):.3f})"
+        f" {statistics.median(ratios):.3f} of its own (median of {len(ratios)}; {min(ratios):.3f} to {max(ratios):.3f});"
+        f" beside a program that reads nothing {statistics.median(beside):.3f}"
     )
 
 
