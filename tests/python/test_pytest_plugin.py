@@ -73,6 +73,8 @@ def inner(pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyP
     segments.mkdir(mode=0o700)
     for name in ("PFS_OPTIONS", "PFS_KEEP", "PFS_SEGMENT", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(name, raising=False)
+    for name in ("CI", "BUILD_NUMBER"):  # where they are set, pytest's summary repeats every message in full
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PFS_DIR", str(segments))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return Inner(pytester, segments)
