@@ -1,4 +1,4 @@
-#include "record/locks.h"
+#include "record/lock_events.h"
 
 #include "record/classes.h"
 #include "shm/limits.h"
@@ -90,6 +90,23 @@ void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool time
     }
   }
   AddToThreadCell(cell, timed, wait_ps);
+}
+
+int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
+  const uint64_t state = record.state.load(kRelaxed), start_ticks = record.start_ticks.load(kRelaxed);
+  Wait wait{&thread, &record, start_ticks, state, 0, kAllOnFlags, static_cast<uint16_t>(record.what.load(kRelaxed))};
+  // A child of fork() that a signal handler made: the event is its parent's.
+  if ((state & kRecordOpen) == 0) wait.record = nullptr;
+  // Counters of two cores may differ by a few ticks: never before the start.
+  FinishLockWait<Mode::kAny>(wait, {true, end_ticks > start_ticks ? end_ticks - start_ticks : 0, std::max(start_ticks, end_ticks)}, object, wanted, rc);
+  return rc;
+}
+
+int FinishUnusualCount(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc) {
+  Wait wait{&thread, nullptr, 0, 0, thread.nesting, kCountedFlags, class_index};
+  EnterProbe(thread);
+  FinishLockWait<Mode::kAny>(wait, {false, 0, 0}, object, wanted, rc);
+  return rc;
 }
 
 int ReleaseSharedSlow(ShmInstance& object) {

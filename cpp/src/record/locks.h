@@ -129,15 +129,14 @@ struct Numbers {
 // counted when it lets go.
 PFS_ALWAYS_INLINE void AddHeld(ShmCell& cell) { cell.held.store(cell.held.load(kRelaxed) + 1, kRelaxed); }
 
-// The end of an operation that gives the caller `wanted` if its result says so. (A constant where it matters: nothing of it is kept over the call.)
+// The end of an operation that gives the caller `wanted` if its result says so, from the timer on. (A constant where it matters: nothing of it is
+// kept over the call.)
 template <Mode kMode>
-PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0, uint32_t spins = 0) {
-  const EndedWait ended = EndWait<kMode>(wait);
+PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0,
+                                      uint32_t spins = 0) {
   const uint64_t nesting = CloseRecord<kMode>(wait, ended, more_state_bits, spins);
   ThreadState& thread = *wait.thread;
-  const bool timed = kMode == Mode::kAllOn || ended.timed;
-  const auto duration = [&] { return timed ? DurationOf<kMode>(wait, ended) : 0; };
-  // From the wait and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the floor.
+  const auto duration = [&] { return ended.timed ? DurationOf<kMode>(wait, ended) : 0; };
   ShmCell* const cell = ThreadCell<kMode>(wait);
   const Numbers numbers = Numbers::Of(thread, object, wanted);
   const bool is_held = IsHeld(rc, wanted);
@@ -145,19 +144,23 @@ PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold w
   if (__builtin_expect(is_held && numbers.AreReady(thread, object, wanted) && cell != nullptr && IsOfEpoch(*cell), 1)) {
     if (wanted == Hold::kShared) AddHeld(*thread.shared_cell);
     const uint64_t wait_ps = duration();
-    AddOne(numbers.seq, numbers.stat, timed, wait_ps);
-    AddOne(cell->seq, cell->stat, timed, wait_ps);
+    AddOne(numbers.seq, numbers.stat, ended.timed, wait_ps);
+    AddOne(cell->seq, cell->stat, ended.timed, wait_ps);
   } else {
-    AddLockApart(thread, object, is_held ? wanted : Hold::kNothing, timed, duration(), cell);
+    AddLockApart(thread, object, is_held ? wanted : Hold::kNothing, ended.timed, duration(), cell);
   }
   LeaveProbe(thread, nesting);
+}
+template <Mode kMode>
+PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0, uint32_t spins = 0) {
+  FinishLockWait<kMode>(wait, EndWait<kMode>(wait), object, wanted, rc, more_state_bits, spins);
 }
 
 // The end of a wait for a condition, which may have died by now, and its slot be another object's: whoever was woken may destroy it before all
 // that waited have returned. `version`: that of its life when the wait began.
 [[gnu::noinline]] void EndCondWait(const Wait& wait, const ShmInstance& object, uint16_t version);
 
-// One whole operation: begin, the real call, end. `operate()` returns its result as pthread functions do.
+// One whole operation: begin, the real call, end. Most go a shorter way (record/lock_events.h). `operate()` returns its result as pthread functions do.
 template <Mode kMode, typename Operate>
 PFS_ALWAYS_INLINE int LockOperation(const LockProbe& probe, uint32_t flags, Operation operation, const char* file, uint32_t line, Operate operate) {
   Wait wait;
@@ -166,53 +169,6 @@ PFS_ALWAYS_INLINE int LockOperation(const LockProbe& probe, uint32_t flags, Oper
   const int rc = operate();
   EndLockWait<kMode>(wait, probe.mutex, HoldAfter(operation), rc);
   return rc;
-}
-
-// False: nothing was done, the general way must be gone.
-template <typename Operate>
-PFS_ALWAYS_INLINE bool CountedLockOperation(const LockProbe& probe, Operation operation, Operate operate, int* result) {
-  ThreadState* const thread = CurrentThread();
-  if (__builtin_expect(thread == nullptr || (thread->nesting & 0xff) >= kMaxNestedWaits, 0)) return false;
-  const uint32_t class_index = probe.entry.index;
-  if (__builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 || class_index >= thread->cell_count, 0)) return false;
-  const int rc = *result = operate();
-  ShmCell& cell = thread->cells[class_index];
-  ShmInstance& mutex = probe.mutex;
-  const uint64_t nesting = thread->nesting;
-  EnterProbe(*thread);
-  const Hold wanted = HoldAfter(operation);
-  const Numbers numbers = Numbers::Of(*thread, mutex, wanted);
-  const bool is_held = IsHeld(rc, wanted);
-  if (wanted == Hold::kExclusive && is_held) TakeOwnership(mutex, thread->thread_id);
-  if (__builtin_expect(is_held && numbers.AreReady(*thread, mutex, wanted) && IsOfEpoch(cell), 1)) {
-    if (wanted == Hold::kShared) AddHeld(*thread->shared_cell);
-    AddCounted(numbers.seq, numbers.stat);
-    AddCounted(cell.seq, cell.stat);
-  } else {
-    AddLockApart(*thread, mutex, is_held ? wanted : Hold::kNothing, false, 0, &cell);
-  }
-  LeaveProbe(*thread, nesting);
-  return true;
-}
-
-template <typename Operate>
-[[gnu::noinline]] int AnyLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
-                                        const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(instance, flag_word, object, operation);
-  const uint32_t flags = probe.entry.flags.load(kRelaxed);
-  if ((flags & kFlagEnabled) == 0) return operate();
-  if (int rc; IsCounted(flags) && CountedLockOperation(probe, operation, operate, &rc)) return rc;
-  return LockOperation<Mode::kAny>(probe, flags, operation, file, line, operate);
-}
-
-// `flag_word`: FlagsOfInstance(instance). `object`: OBJECT_INSTANCE_BEGIN.
-template <typename Operate>
-PFS_ALWAYS_INLINE int TimedLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
-                                          const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(instance, flag_word, object, operation);
-  const uint32_t flags = probe.entry.flags.load(kRelaxed);
-  if (__builtin_expect(!IsAllOn(flags), 0)) return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
-  return LockOperation<Mode::kAllOn>(probe, flags, operation, file, line, operate);
 }
 
 }  // namespace perfschema

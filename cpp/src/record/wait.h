@@ -47,6 +47,11 @@ PFS_ALWAYS_INLINE void EnterProbe(ThreadState& thread) {
   thread.nesting |= ThreadState::kInside;
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
+// The same where it is known what `nesting` is.
+PFS_ALWAYS_INLINE void EnterProbe(ThreadState& thread, uint64_t nesting) {
+  thread.nesting = nesting | ThreadState::kInside;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
 PFS_ALWAYS_INLINE void LeaveProbe(ThreadState& thread, uint64_t nesting) {
   std::atomic_signal_fence(std::memory_order_seq_cst);
   thread.nesting = nesting;
@@ -103,6 +108,19 @@ struct WaitDetails {  // the second line of a record
   bool has_parent = true;               // false: no NESTING_EVENT_ID, whatever runs (SEMANTICS D6)
 };
 
+constexpr uint64_t WhatOf(uint32_t class_index, Operation operation, uint64_t nesting_type, uint32_t source) {
+  return class_index | static_cast<uint64_t>(operation) << 16 | nesting_type | static_cast<uint64_t>(source) << 32;
+}
+// The first line of a new record but for its start and its state, which publishes it.
+PFS_ALWAYS_INLINE void WriteBegin(ShmRecord& record, uint64_t event_id, uint64_t object, uint64_t nesting_event_id, uint64_t what) {
+  // Release: a reader that still takes the record for its chunk's last owner's sees that the lap has changed.
+  record.event_id.store(event_id, kRelease);
+  record.end_info.store(0, kRelease);
+  record.object.store(object, kRelease);
+  record.nesting_event_id.store(nesting_event_id, kRelease);
+  record.what.store(what, kRelease);
+}
+
 // False: do the operation plainly and call no End. REQUIRES: kFlagEnabled is set in `flags`, and IsAllOn(flags) if the mode says so.
 template <Mode kMode, bool kDetailed = false>
 PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_index, Operation operation, uint64_t object, const char* file,
@@ -141,17 +159,10 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     if constexpr (kMode == Mode::kAny || kDetailed) {  // nobody jumps out of a plain lock call
       thread->wait_frames[depth] = kDetailed && details.outlives_call ? PlaceOf(wait) : StackMark();
     }
-    // Release: a reader that still takes the record for its chunk's last owner's sees that the lap has changed.
-    record->event_id.store(id, kRelease);
-    record->end_info.store(0, kRelease);
-    record->object.store(object, kRelease);
     if constexpr (kDetailed) {
       if (!details.has_parent) outer_event_id = nesting_type = 0;
     }
-    record->nesting_event_id.store(outer_event_id, kRelease);
-    record->what.store(class_index | static_cast<uint64_t>(operation) << 16 | nesting_type |
-                           static_cast<uint64_t>(thread->sources.Find(file, line)) << 32,
-                       kRelease);
+    WriteBegin(*record, id, object, outer_event_id, WhatOf(class_index, operation, nesting_type, thread->sources.Find(file, line)));
     uint64_t state = thread->waits.lap_bits | kRecordOpen | (flags & (thread_flags & kThreadViews));
     state |= kMode == Mode::kAllOn ? kFlagTimed : flags & (kFlagTimed | kFlagTimerMask);
     if constexpr (kDetailed) {

@@ -31,6 +31,14 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr auto kAcquire = std::memory_order_acquire;
 constexpr auto kRelease = std::memory_order_release;
 
+// A word that only the calling thread stores to: a plain load, which the compiler may make a part of the instruction that uses the value. (It
+// never does so with atomic ones.)
+template <typename T>
+PFS_ALWAYS_INLINE T LoadOwn(const std::atomic<T>& word) {
+  using Plain [[gnu::may_alias]] = T;
+  return *reinterpret_cast<const Plain*>(&word);
+}
+
 // count, sum, minimum, maximum of a duration. The minimum is stored inverted, so that zero bytes are the empty statistic, and instead of
 // the maximum its distance from the minimum, so that one comparison finds a duration that is neither below nor above: nearly all.
 // Threads: owner thread writes, any reads (see AddTimed and ReadCell).
@@ -72,7 +80,7 @@ PFS_ALWAYS_INLINE void AddCount(ShmStat& stat) { stat.count.store(stat.count.loa
 }
 // Is the duration outside minimum..maximum? wait - min > range, where -min is inverted_min + 1; true for every first duration.
 PFS_ALWAYS_INLINE bool WidensRange(const ShmStat& stat, uint64_t wait_ps) {
-  return wait_ps + stat.inverted_min_ps.load(kRelaxed) + 1 > stat.range_ps.load(kRelaxed);
+  return wait_ps + LoadOwn(stat.inverted_min_ps) + 1 > LoadOwn(stat.range_ps);
 }
 PFS_ALWAYS_INLINE void AddDuration(ShmStat& stat, uint64_t wait_ps) {
   if (__builtin_expect(WidensRange(stat, wait_ps), 0)) WidenRange(stat, wait_ps);
@@ -102,12 +110,13 @@ PFS_ALWAYS_INLINE void StorePair(Word* pair, uint64_t first, uint64_t second) {
   const __m128i both = _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));
   asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<__m128i*>(pair)) : "x"(both) : "memory");
 }
-PFS_ALWAYS_INLINE void AddToPair(ShmStat& stat, uint64_t wait_ps) {
+// What one event adds.
+PFS_ALWAYS_INLINE __m128i OneEvent(uint64_t wait_ps) { return _mm_set_epi64x(static_cast<long long>(wait_ps), 1); }
+PFS_ALWAYS_INLINE void AddToPair(ShmStat& stat, __m128i event) {
   auto* pair = reinterpret_cast<__m128i*>(&stat.count);
   __m128i now;
-  asm("movdqa %1, %0" : "=x"(now) : "m"(*pair));
-  now = _mm_add_epi64(now, _mm_set_epi64x(static_cast<long long>(wait_ps), 1));
-  asm volatile("movdqa %1, %0" : "=m"(*pair) : "x"(now) : "memory");
+  asm("vpaddq %1, %2, %0" : "=x"(now) : "m"(*pair), "x"(event));
+  asm volatile("vmovdqa %1, %0" : "=m"(*pair) : "x"(now) : "memory");
 }
 #endif
 
@@ -212,11 +221,24 @@ PFS_ALWAYS_INLINE void ChangePair([[maybe_unused]] HalfWord& seq, Word* pair, ui
 [[gnu::noinline]] inline void AddWidening(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
   const CellWriter writer(seq);
   WidenRange(stat, wait_ps);
-  AddToPair(stat, wait_ps);
+  AddToPair(stat, OneEvent(wait_ps));
 }
 PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
   if (__builtin_expect(WidensRange(stat, wait_ps), 0)) return AddWidening(seq, stat, wait_ps);
-  AddToPair(stat, wait_ps);
+  AddToPair(stat, OneEvent(wait_ps));
+}
+// The same event into two cells.
+[[gnu::noinline]] inline void AddWideningTwo(HalfWord& seq, ShmStat& stat, HalfWord& other_seq, ShmStat& other, uint64_t wait_ps) {
+  AddTimed(seq, stat, wait_ps);
+  AddTimed(other_seq, other, wait_ps);
+}
+PFS_ALWAYS_INLINE void AddTimedToBoth(HalfWord& seq, ShmStat& stat, HalfWord& other_seq, ShmStat& other, uint64_t wait_ps) {
+  if (__builtin_expect(WidensRange(stat, wait_ps) || WidensRange(other, wait_ps), 0)) {
+    return AddWideningTwo(seq, stat, other_seq, other, wait_ps);
+  }
+  const __m128i event = OneEvent(wait_ps);
+  AddToPair(stat, event);
+  AddToPair(other, event);
 }
 // One instruction: a signal handler of this thread comes before it or after it.
 PFS_ALWAYS_INLINE void AddCounted(HalfWord&, ShmStat& stat) { asm volatile("incq %0" : "+m"(stat.count) : : "memory", "cc"); }
@@ -224,6 +246,10 @@ PFS_ALWAYS_INLINE void AddCounted(HalfWord&, ShmStat& stat) { asm volatile("incq
 PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
   const CellWriter writer(seq);
   AddToStat(stat, true, wait_ps);
+}
+PFS_ALWAYS_INLINE void AddTimedToBoth(HalfWord& seq, ShmStat& stat, HalfWord& other_seq, ShmStat& other, uint64_t wait_ps) {
+  AddTimed(seq, stat, wait_ps);
+  AddTimed(other_seq, other, wait_ps);
 }
 PFS_ALWAYS_INLINE void AddCounted(HalfWord& seq, ShmStat& stat) {
   const CellWriter writer(seq);
