@@ -79,15 +79,15 @@ void HideEventsOf(const SegmentView& view_of, ShmChunk* chunks, Kind kind, uint3
     const uint32_t lap = chunk.lap.load(kAcquire);
     // A chunk that changes hands has no record of its new lap yet, and those of its old one are gone.
     if (lap == 0 || (lap & 1) != 0) continue;
-    uint32_t bits = 0;
+    uint64_t bits = 0;
     for (uint32_t j = 0; j < PerChunk(kind); ++j) {
       const auto* record = reinterpret_cast<const ShmRecord*>(records + i * rooms.stride + j * header.record_bytes[at]);
       const uint64_t state = record->state.load(kAcquire);
-      if (state >> 32 == lap && (state & (kRecordOpen | kRecordClosed)) != 0) bits |= 1u << j;
+      if (state >> 32 == lap && (state & (kRecordOpen | kRecordClosed)) != 0) bits |= uint64_t{1} << j;
     }
     // Records of a lap only grow in number: the bits of an earlier TRUNCATE are among these. A mask of a lap that has
     // passed is ignored.
-    chunk.hidden[view].store(uint64_t{lap} << 32 | bits, kRelease);  // pairs with Snapshot::CopyChunk
+    chunk.hidden[view].Hide(lap, bits);
   }
 }
 

@@ -22,7 +22,7 @@ namespace perfschema {
 // A chunk gets a new lap each time it is taken. A record belongs to its chunk's present owner only if it carries the chunk's lap, so old
 // records need not be cleared. A record is written once, in place, and is current, history and history_long at the same time.
 
-inline constexpr uint32_t kMostPerChunk = 32;  // one bit each in ShmChunk::hidden
+inline constexpr uint32_t kMostPerChunk = 64;  // one bit each in ShmHidden
 inline constexpr uint32_t kMaxNestedWaits = 5;  // SEMANTICS D7
 inline constexpr uint32_t kMaxStatementStack = 256;
 
@@ -32,7 +32,7 @@ struct PoolFacts {
   OptionId history_size, history_long_size;
 };
 inline constexpr PoolFacts kPools[kEventKinds] = {
-    {32, OptionId::events_waits_history_size, OptionId::events_waits_history_long_size},
+    {64, OptionId::events_waits_history_size, OptionId::events_waits_history_long_size},
     {32, OptionId::events_stages_history_size, OptionId::events_stages_history_long_size},
     {8, OptionId::events_statements_history_size, OptionId::events_statements_history_long_size},
     {8, OptionId::events_transactions_history_size, OptionId::events_transactions_history_long_size},
@@ -54,6 +54,23 @@ constexpr uint64_t MostOpen(Kind kind, uint64_t statement_stack) {
   return kind == Kind::kWait ? kMaxNestedWaits : kind == Kind::kStatement ? statement_stack : 1;
 }
 
+// Records that a TRUNCATE of a view hides. A mask of a lap that has passed hides none.
+// Threads: one truncater writes, any reads.
+struct ShmHidden {
+  Word masks[kMostPerChunk / 32];  // lap << 32 | one bit for each of 32 records
+  void Hide(uint32_t lap, uint64_t bits) {
+    for (uint32_t i = 0; i < kMostPerChunk / 32; ++i) masks[i].store(uint64_t{lap} << 32 | static_cast<uint32_t>(bits >> i * 32), kRelease);
+  }
+  uint64_t Of(uint32_t lap) const {  // pairs with Hide
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < kMostPerChunk / 32; ++i) {
+      const uint64_t mask = masks[i].load(kAcquire);
+      if (mask >> 32 == lap) bits |= uint64_t{static_cast<uint32_t>(mask)} << i * 32;
+    }
+    return bits;
+  }
+};
+
 struct alignas(128) ShmChunk {  // 128: its neighbour may be another core's, and lines are fetched in pairs
   HalfWord lap;        // odd while changing hands; even = the lap of valid records
   HalfWord thread;     // slot of the owner, kept after its end
@@ -61,9 +78,9 @@ struct alignas(128) ShmChunk {  // 128: its neighbour may be another core's, and
   Word taken;          // cycle counter when it was taken: the order of events that are not timed
   Word turn;           // chunks of the pool that the thread has taken so far, this one included: none is missing between turns in a row
   Word traced;         // traced events of the thread in the chunks of earlier turns: tells how many a missing chunk had
-  // TRUNCATE of a view hides the records that existed: lap << 32 | one bit a record. Written by truncaters only.
-  Word hidden[3];
+  ShmHidden hidden[3];  // by view
 };
+static_assert(sizeof(ShmChunk) == 128);
 inline constexpr uint32_t kViewCurrent = 0, kViewHistory = 1, kViewHistoryLong = 2;
 
 // Low half of ShmRecord::state; the high half is the lap. Some bits are those of the flag word that the event

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -168,7 +169,7 @@ class EventReader {
     const uint32_t lap = chunk->lap.load(kAcquire);  // pairs with the taker's store of the new lap
     if (lap != seen.lap) {
       // What was begun and has not ended in here is lost; what was never seen, the next chunk of its thread tells.
-      if (const uint32_t open = seen.begun & ~seen.settled; open != 0) cursor->ends_lost[seen.thread_id] += static_cast<uint64_t>(__builtin_popcount(open));
+      if (const uint64_t open = seen.begun & ~seen.settled; open != 0) cursor->ends_lost[seen.thread_id] += static_cast<uint64_t>(std::popcount(open));
       seen = {};
       if (lap == 0 || (lap & 1) != 0) return;
       TraceCursor::Chunk fresh;
@@ -180,16 +181,16 @@ class EventReader {
       if (chunk->lap.load(kRelaxed) != lap || fresh.thread_id == 0) return;  // at the next call
       seen = fresh;
     }
-    const uint32_t all = pool_.per_chunk() == 32 ? ~0u : (1u << pool_.per_chunk()) - 1;
+    const uint64_t all = ~uint64_t{0} >> (64 - pool_.per_chunk());
     if (lap == 0 || seen.settled == all) return;
     // Copied first: while the chunk changes hands a record still looks like the last owner's.
     std::vector<std::pair<uint32_t, Copy>>& copies = copies_;
     copies.clear();
-    uint32_t begun = 0, settled = 0;
+    uint64_t begun = 0, settled = 0;
     EventFilter filter{.view = kViewCurrent, .bits = kRecordTraced, .newest_first = false};
     filter.wants_open = true;
     for (uint32_t n = 0; n < pool_.per_chunk(); ++n) {
-      const uint32_t bit = 1u << n;
+      const uint64_t bit = uint64_t{1} << n;
       if ((seen.settled & bit) != 0) continue;
       const ShmRecord& record = *pool_.record(index, n);
       const uint64_t state = record.state.load(kAcquire);  // pairs with the owner's release store
@@ -210,7 +211,7 @@ class EventReader {
     }
     if (chunk->lap.load(kRelaxed) != lap) return;  // what is gone is counted when the chunk is met again
     for (auto& [n, copy] : copies) {
-      const uint32_t bit = 1u << n;
+      const uint64_t bit = uint64_t{1} << n;
       if ((seen.begun & bit) == 0) {
         EventHead start = copy;
         start.state = (start.state & ~kRecordClosed) | kRecordOpen;
@@ -227,11 +228,11 @@ class EventReader {
     seen.settled |= settled;
     if (seen.begun == 0) return;
     TraceCursor::Thread& thread = cursor->threads[seen.thread_id];
-    thread.begun_seen += static_cast<uint64_t>(__builtin_popcount(begun));
+    thread.begun_seen += static_cast<uint64_t>(std::popcount(begun));
     if (seen.turn >= thread.turn) {
       thread.turn = seen.turn;
       thread.begun_before = seen.traced_before;
-      thread.begun_in_turn = static_cast<uint64_t>(__builtin_popcount(seen.begun));
+      thread.begun_in_turn = static_cast<uint64_t>(std::popcount(seen.begun));
     }
   }
 
@@ -266,14 +267,14 @@ class EventReader {
       copies->push_back(copy);
     }
     // The mask after the records: a TRUNCATE that ended before this reading began is seen.
-    const uint64_t hidden = chunk.hidden[filter->view].load(kAcquire);
+    const uint64_t hidden = chunk.hidden[filter->view].Of(head.lap);
 #if !defined(PFS_BREAK_SEQLOCK)
     if (chunk.lap.load(kRelaxed) != head.lap) {
       copies->resize(size_before);
       return false;
     }
 #endif
-    if (hidden >> 32 == head.lap && static_cast<uint32_t>(hidden) != 0) {
+    if (hidden != 0) {
       const auto is_hidden = [&](const Copy& c) { return (hidden >> c.place & 1) != 0; };
       copies->erase(std::remove_if(copies->begin() + static_cast<ptrdiff_t>(size_before), copies->end(), is_hidden), copies->end());
     }

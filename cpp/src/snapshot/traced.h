@@ -28,8 +28,8 @@ struct TraceCursor {
     uint64_t thread_id = 0;
     uint64_t turn = 0;
     uint64_t traced_before = 0;  // ShmChunk::traced
-    uint32_t begun = 0, ended = 0;    // traced events that were given to `use`
-    uint32_t settled = 0;             // nothing more will come of the record
+    uint64_t begun = 0, ended = 0;    // traced events that were given to `use`
+    uint64_t settled = 0;             // nothing more will come of the record
   };
   // What is known of a thread. begun = those in chunks before the youngest one, and those seen in it.
   struct Thread {
