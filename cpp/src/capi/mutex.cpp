@@ -5,6 +5,7 @@
 #include "record/lock_events.h"
 
 using perfschema::Family;
+using perfschema::LockCall;
 using perfschema::Operation;
 using perfschema::TimedLockOperation;
 
@@ -16,6 +17,20 @@ Operation OperationOf(enum pfs_lock_op op) {
     case PFS_TIMED_LOCK: return Operation::kTimedLock;
     default: return Operation::kLock;
   }
+}
+
+int Lock(pfs_mutex_t* m) { return pthread_mutex_lock(&m->mutex); }
+int TryLock(pfs_mutex_t* m) { return pthread_mutex_trylock(&m->mutex); }
+
+template <typename Wait>
+int Until(pfs_mutex_t* m, const char* file, uint32_t line, Wait wait) {
+  struct Call {
+    pfs_mutex_t* m;
+    Wait wait;
+    int operator()() const { return wait(); }
+    int attempt() const { return TryLock(m); }
+  };
+  return pfs_flags_enabled(m->flags) ? TimedLockOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, Call{m, wait}) : wait();
 }
 
 }  // namespace
@@ -43,21 +58,19 @@ int pfs_mutex_destroy(pfs_mutex_t* m) {
 
 // The inline half has seen that the instance is there.
 int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_) {
-  return TimedLockOperation(m->instance, m->flags, m, Operation::kLock, file, line, [m] { return pthread_mutex_lock(&m->mutex); });
+  return TimedLockOperation(m->instance, m->flags, m, Operation::kLock, file, line, LockCall<pfs_mutex_t, Lock, TryLock>{m});
 }
 
 int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_) {
-  return TimedLockOperation(m->instance, m->flags, m, Operation::kTryLock, file, line, [m] { return pthread_mutex_trylock(&m->mutex); });
+  return TimedLockOperation(m->instance, m->flags, m, Operation::kTryLock, file, line, LockCall<pfs_mutex_t, TryLock, TryLock>{m});
 }
 
 int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {
-  const auto lock = [=] { return pthread_mutex_timedlock(&m->mutex, deadline); };
-  return pfs_flags_enabled(m->flags) ? TimedLockOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, lock) : lock();
+  return Until(m, file, line, [=] { return pthread_mutex_timedlock(&m->mutex, deadline); });
 }
 
 int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
-  const auto lock = [=] { return pthread_mutex_clocklock(&m->mutex, clock, deadline); };
-  return pfs_flags_enabled(m->flags) ? TimedLockOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, lock) : lock();
+  return Until(m, file, line, [=] { return pthread_mutex_clocklock(&m->mutex, clock, deadline); });
 }
 
 pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity) {

@@ -28,10 +28,26 @@ Operation OperationOf(enum pfs_rwlock_op op) {
   }
 }
 
+int ReadLock(pfs_rwlock_t* rw) { return pthread_rwlock_rdlock(&rw->lock); }
+int WriteLock(pfs_rwlock_t* rw) { return pthread_rwlock_wrlock(&rw->lock); }
+int TryReadLock(pfs_rwlock_t* rw) { return pthread_rwlock_tryrdlock(&rw->lock); }
+int TryWriteLock(pfs_rwlock_t* rw) { return pthread_rwlock_trywrlock(&rw->lock); }
+
+template <int (*kOperate)(pfs_rwlock_t*), int (*kAttempt)(pfs_rwlock_t*)>
+PFS_ALWAYS_INLINE int Locked(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line) {
+  return TimedLockOperation(rw->instance, rw->flags, rw, operation, file, line, perfschema::LockCall<pfs_rwlock_t, kOperate, kAttempt>{rw});
+}
+
 // An operation that the inline half does not look at before.
-template <typename Lock>
-PFS_ALWAYS_INLINE int Locked(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line, Lock lock) {
-  return pfs_flags_enabled(rw->flags) ? TimedLockOperation(rw->instance, rw->flags, rw, operation, file, line, lock) : lock();
+template <int (*kAttempt)(pfs_rwlock_t*), typename Wait>
+int Until(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line, Wait wait) {
+  struct Call {
+    pfs_rwlock_t* rw;
+    Wait wait;
+    int operator()() const { return wait(); }
+    int attempt() const { return kAttempt(rw); }
+  };
+  return pfs_flags_enabled(rw->flags) ? TimedLockOperation(rw->instance, rw->flags, rw, operation, file, line, Call{rw, wait}) : wait();
 }
 
 }  // namespace
@@ -59,35 +75,35 @@ int pfs_rwlock_destroy(pfs_rwlock_t* rw) {
 
 // The inline half has seen that the instance is there and the instrument is on.
 int pfs_rwlock_rdlock_(pfs_rwlock_t* rw, PFS_SITE_) {
-  return TimedLockOperation(rw->instance, rw->flags, rw, Operation::kReadLock, file, line, [rw] { return pthread_rwlock_rdlock(&rw->lock); });
+  return Locked<ReadLock, TryReadLock>(rw, Operation::kReadLock, file, line);
 }
 
 int pfs_rwlock_wrlock_(pfs_rwlock_t* rw, PFS_SITE_) {
-  return TimedLockOperation(rw->instance, rw->flags, rw, Operation::kWriteLock, file, line, [rw] { return pthread_rwlock_wrlock(&rw->lock); });
+  return Locked<WriteLock, TryWriteLock>(rw, Operation::kWriteLock, file, line);
 }
 
 int pfs_rwlock_tryrdlock_(pfs_rwlock_t* rw, PFS_SITE_) {
-  return TimedLockOperation(rw->instance, rw->flags, rw, Operation::kTryReadLock, file, line, [rw] { return pthread_rwlock_tryrdlock(&rw->lock); });
+  return Locked<TryReadLock, TryReadLock>(rw, Operation::kTryReadLock, file, line);
 }
 
 int pfs_rwlock_trywrlock_(pfs_rwlock_t* rw, PFS_SITE_) {
-  return TimedLockOperation(rw->instance, rw->flags, rw, Operation::kTryWriteLock, file, line, [rw] { return pthread_rwlock_trywrlock(&rw->lock); });
+  return Locked<TryWriteLock, TryWriteLock>(rw, Operation::kTryWriteLock, file, line);
 }
 
 int pfs_rwlock_timedrdlock_at(pfs_rwlock_t* rw, const struct timespec* deadline, PFS_SITE_) {
-  return Locked(rw, Operation::kTimedReadLock, file, line, [=] { return pthread_rwlock_timedrdlock(&rw->lock, deadline); });
+  return Until<TryReadLock>(rw, Operation::kTimedReadLock, file, line, [=] { return pthread_rwlock_timedrdlock(&rw->lock, deadline); });
 }
 
 int pfs_rwlock_timedwrlock_at(pfs_rwlock_t* rw, const struct timespec* deadline, PFS_SITE_) {
-  return Locked(rw, Operation::kTimedWriteLock, file, line, [=] { return pthread_rwlock_timedwrlock(&rw->lock, deadline); });
+  return Until<TryWriteLock>(rw, Operation::kTimedWriteLock, file, line, [=] { return pthread_rwlock_timedwrlock(&rw->lock, deadline); });
 }
 
 int pfs_rwlock_clockrdlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
-  return Locked(rw, Operation::kTimedReadLock, file, line, [=] { return pthread_rwlock_clockrdlock(&rw->lock, clock, deadline); });
+  return Until<TryReadLock>(rw, Operation::kTimedReadLock, file, line, [=] { return pthread_rwlock_clockrdlock(&rw->lock, clock, deadline); });
 }
 
 int pfs_rwlock_clockwrlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
-  return Locked(rw, Operation::kTimedWriteLock, file, line, [=] { return pthread_rwlock_clockwrlock(&rw->lock, clock, deadline); });
+  return Until<TryWriteLock>(rw, Operation::kTimedWriteLock, file, line, [=] { return pthread_rwlock_clockwrlock(&rw->lock, clock, deadline); });
 }
 
 pfs_instance_t* pfs_rwlock_create(pfs_key_t key, const void* identity) {

@@ -1,15 +1,24 @@
-// record/lock_events.h: the two events of locks that nearly all are, written out: everything on, and counted only.
+// record/lock_events.h: the events of locks that nearly all are, written out: everything on; not recorded; counted only; looked at only where
+// there is somebody to wait for (TIMED = 'CONTENDED').
 //
 // What an event costs beyond the two timer reads is its instructions, and not what they wait for: a processor has room for some 300 of them behind
 // a read of the timer. So here is what the general way (record/wait.h) does for a thread that is in no other wait, with as few as can be. Whatever is
 // not as usual is a call in the place of the last one, so that few values are kept over the operation:
 //   before the operation: the general way does all of it;
-//   after it:             FinishUnusualLock.
+//   after it:             Finish....
 #pragma once
 
 #include "record/locks.h"
 
 namespace perfschema {
+
+// The operation of a lock that a probe is around. Both return what pthread functions do; attempt() is the same without waiting.
+template <typename Object, int (*kOperate)(Object*), int (*kAttempt)(Object*)>
+struct LockCall {
+  Object* object;
+  PFS_ALWAYS_INLINE int operator()() const { return kOperate(object); }
+  PFS_ALWAYS_INLINE int attempt() const { return kAttempt(object); }
+};
 
 // The general way.
 template <typename Operate>
@@ -22,7 +31,11 @@ template <typename Operate>
 
 // From the second reading of the timer on.
 [[gnu::noinline]] int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks);
-[[gnu::noinline]] int FinishUnusualCount(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc);
+// Of an event without a record.
+[[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, const EndedWait& ended);
+
+// REQUIRES: ticks < kShortTicks, of the cycle counter. The product that TimerScale::Scale has: it fits into 64 bits.
+PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtime.picos_per_tick[0]) >> TimerScale::kFractionBits; }
 
 // Who holds it exclusively is known, and it was nobody: a recursive lock that this thread had already is not usual.
 PFS_ALWAYS_INLINE bool IsFirstHold(const ShmInstance& object, Hold wanted) { return wanted != Hold::kExclusive || LoadOwn(object.owner) == 0; }
@@ -38,31 +51,59 @@ PFS_ALWAYS_INLINE bool IsUsualEnd(ThreadState& thread, uint32_t class_index, con
          IsFirstHold(object, wanted);
 }
 
-// Counted, not timed, not recorded.
-template <typename Operate>
-[[gnu::noinline]] int CountedLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
-                                           const char* file, uint32_t line, Operate operate) {
+// Events without a record. kContended: the operation is tried, and if that is enough it is a wait of zero; what must wait is an event like others.
+enum class Unrecorded { kCounted, kTimed, kContended };
+constexpr bool IsContended(uint32_t flags) {
+  return (flags & (kFlagContended | kFlagEnabled | kFlagThread | kFlagDead)) == (kFlagContended | kFlagEnabled | kFlagThread);
+}
+template <Unrecorded kWay, typename Operate>
+[[gnu::noinline]] int UnrecordedLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
+                                              const char* file, uint32_t line, Operate operate) {
   const LockProbe probe(instance, flag_word, object, operation);
   ThreadState* const thread = t_locals.state;
-  if (__builtin_expect(!IsCounted(probe.entry.flags.load(kRelaxed)) || thread == nullptr || thread->inside() ||
-                           (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) {
+  if (__builtin_expect(thread == nullptr || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) {
     return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
   }
-  const int rc = operate();
-  const uint32_t class_index = probe.entry.index;
   const Hold wanted = HoldAfter(operation);
+  const uint64_t start_ticks = kWay == Unrecorded::kTimed ? ReadCycle() : 0;
+  const int rc = kWay == Unrecorded::kContended ? operate.attempt() : operate();
+  const uint64_t end_ticks = kWay == Unrecorded::kTimed ? ReadCycle() : 0, ticks = end_ticks - start_ticks;
+  if (kWay == Unrecorded::kContended && __builtin_expect(!IsHeld(rc, wanted) && !IsTry(operation), 0)) {
+    return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
+  }
+  const uint32_t class_index = probe.entry.index;
   const Numbers numbers = Numbers::Of(*thread, probe.mutex, wanted);
-  if (__builtin_expect(!IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc), 0)) {
-    return FinishUnusualCount(*thread, class_index, probe.mutex, wanted, rc);
+  if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc), 0)) {
+    // Counters of two cores may differ by a few ticks: never before the start.
+    const EndedWait ended{kWay != Unrecorded::kCounted, end_ticks > start_ticks ? ticks : 0, end_ticks};
+    return FinishUnrecordedLock(*thread, class_index, probe.mutex, wanted, rc, ended);
   }
   const uint64_t nesting = thread->nesting;
   EnterProbe(*thread);
   TakeFirstHold(*thread, probe.mutex, wanted);
   ShmCell& cell = thread->cells[class_index];
-  AddCounted(numbers.seq, numbers.stat);
-  AddCounted(cell.seq, cell.stat);
+  if constexpr (kWay == Unrecorded::kTimed) {
+    AddTimedToBoth(numbers.seq, numbers.stat, cell.seq, cell.stat, ShortPicos(ticks));
+  } else if constexpr (kWay == Unrecorded::kContended) {
+    AddNoWait(numbers.seq, numbers.stat);
+    AddNoWait(cell.seq, cell.stat);
+  } else {
+    AddCounted(numbers.seq, numbers.stat);
+    AddCounted(cell.seq, cell.stat);
+  }
   LeaveProbe(*thread, nesting);
   return rc;
+}
+
+template <typename Operate>
+[[gnu::noinline]] int OtherLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation, const char* file,
+                                         uint32_t line, Operate operate) {
+  const LockProbe probe(instance, flag_word, object, operation);
+  const uint32_t flags = probe.entry.flags.load(kRelaxed);
+  if (IsCounted(flags)) return UnrecordedLockOperation<Unrecorded::kCounted>(instance, flag_word, object, operation, file, line, operate);
+  if (IsContended(flags)) return UnrecordedLockOperation<Unrecorded::kContended>(instance, flag_word, object, operation, file, line, operate);
+  if (IsTimedOnly(flags)) return UnrecordedLockOperation<Unrecorded::kTimed>(instance, flag_word, object, operation, file, line, operate);
+  return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
 }
 
 // `flag_word`: FlagsOfInstance(instance). `object`: OBJECT_INSTANCE_BEGIN.
@@ -71,7 +112,7 @@ PFS_ALWAYS_INLINE int TimedLockOperation(pfs_instance* instance, const uint32_t*
                                          const char* file, uint32_t line, Operate operate) {
   const LockProbe probe(instance, flag_word, object, operation);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
-  if (__builtin_expect(!IsAllOn(flags), 0)) return CountedLockOperation(instance, flag_word, object, operation, file, line, operate);
+  if (__builtin_expect(!IsAllOn(flags), 0)) return OtherLockOperation(instance, flag_word, object, operation, file, line, operate);
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(thread == nullptr || thread->nesting != 0, 0)) {
     return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
@@ -112,7 +153,7 @@ PFS_ALWAYS_INLINE int TimedLockOperation(pfs_instance* instance, const uint32_t*
   record->state.store(LoadOwn(record->state) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
   TakeFirstHold(*thread, probe.mutex, wanted);
   ShmCell& cell = thread->cells[class_index];
-  AddTimedToBoth(numbers.seq, numbers.stat, cell.seq, cell.stat, (ticks * g_runtime.picos_per_tick[0]) >> TimerScale::kFractionBits);
+  AddTimedToBoth(numbers.seq, numbers.stat, cell.seq, cell.stat, ShortPicos(ticks));
   LeaveProbe(*thread, 0);
   return rc;
 }

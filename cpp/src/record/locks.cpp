@@ -102,10 +102,10 @@ int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& o
   return rc;
 }
 
-int FinishUnusualCount(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc) {
-  Wait wait{&thread, nullptr, 0, 0, thread.nesting, kCountedFlags, class_index};
+int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, const EndedWait& ended) {
+  const Wait wait{&thread, nullptr, 0, 0, thread.nesting, kAllOnFlags & ~kFlagCurrent, class_index};
   EnterProbe(thread);
-  FinishLockWait<Mode::kAny>(wait, {false, 0, 0}, object, wanted, rc);
+  FinishLockWait<Mode::kAny>(wait, ended, object, wanted, rc);
   return rc;
 }
 

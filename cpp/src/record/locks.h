@@ -88,6 +88,11 @@ constexpr Hold HoldAfter(Operation operation) {
   }
 }
 
+// Does it return without waiting?
+constexpr bool IsTry(Operation operation) {
+  return operation == Operation::kTryLock || operation == Operation::kTryReadLock || operation == Operation::kTryWriteLock;
+}
+
 // What a probe of a pfs_mutex_t, a pfs_rwlock_t ... knows. Its beginning touches the class's line only, which is in the cache; the object's own line, which may
 // not be, is on its way meanwhile.
 struct LockProbe {

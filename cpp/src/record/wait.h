@@ -26,10 +26,10 @@ enum class Mode { kAny, kAllOn, kTimed };
 inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread | kFlagCurrent;
 // `kind`: kFlagSocket if it is a socket that is asked for. One comparison finds whatever is not as usual.
 constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket)) == (kAllOnFlags | kind);
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket | kFlagContended)) == (kAllOnFlags | kind);
 }
 constexpr bool IsTimedOnly(uint32_t flags) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead)) == (kAllOnFlags & ~kFlagCurrent);
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagContended)) == (kAllOnFlags & ~kFlagCurrent);
 }
 // Counted, not timed, not recorded: nothing need be known before the end.
 inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;

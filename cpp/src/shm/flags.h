@@ -19,6 +19,7 @@ inline constexpr uint32_t kFlagTrace = 1u << 7;        // the trace, of threads 
 inline constexpr uint32_t kFlagTraceOnly = 1u << 11;   // events_*_current is off: records are for the trace alone
 inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
 inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
+inline constexpr uint32_t kFlagContended = 1u << 12;   // of a lock: timed and recorded only if it must be waited for
 inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
 inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: there are cells in its list
 inline constexpr uint32_t kFlagDigest = 1u << 19;      // of a statement: statements_digest
