@@ -32,7 +32,8 @@ template <typename Operate>
 // From the second reading of the timer on.
 [[gnu::noinline]] int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks);
 // Of an event without a record.
-[[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, const EndedWait& ended);
+inline constexpr uint64_t kNotTimed = ~uint64_t{0};
+[[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks);
 
 // REQUIRES: ticks < kShortTicks, of the cycle counter. The product that TimerScale::Scale has: it fits into 64 bits.
 PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtime.picos_per_tick[0]) >> TimerScale::kFractionBits; }
@@ -57,9 +58,8 @@ constexpr bool IsContended(uint32_t flags) {
   return (flags & (kFlagContended | kFlagEnabled | kFlagThread | kFlagDead)) == (kFlagContended | kFlagEnabled | kFlagThread);
 }
 template <Unrecorded kWay, typename Operate>
-[[gnu::noinline]] int UnrecordedLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
+PFS_ALWAYS_INLINE int UnrecordedLockOperation(const LockProbe& probe, pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
                                               const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(instance, flag_word, object, operation);
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(thread == nullptr || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) {
     return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
@@ -74,12 +74,13 @@ template <Unrecorded kWay, typename Operate>
   const uint32_t class_index = probe.entry.index;
   const Numbers numbers = Numbers::Of(*thread, probe.mutex, wanted);
   if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc), 0)) {
-    // Counters of two cores may differ by a few ticks: never before the start.
-    const EndedWait ended{kWay != Unrecorded::kCounted, end_ticks > start_ticks ? ticks : 0, end_ticks};
-    return FinishUnrecordedLock(*thread, class_index, probe.mutex, wanted, rc, ended);
+    return FinishUnrecordedLock(*thread, class_index, probe.mutex, wanted, rc, kWay == Unrecorded::kCounted ? kNotTimed : ticks);
   }
+  // A signal handler of this thread cannot have the lock that we hold, and adds to the thread's cell before or after us.
+  constexpr bool kMayBeInterrupted = kCountsAtOnce && kWay == Unrecorded::kCounted;
   const uint64_t nesting = thread->nesting;
-  EnterProbe(*thread);
+  const bool must_enter = !kMayBeInterrupted || wanted != Hold::kExclusive;
+  if (must_enter) EnterProbe(*thread);
   TakeFirstHold(*thread, probe.mutex, wanted);
   ShmCell& cell = thread->cells[class_index];
   if constexpr (kWay == Unrecorded::kTimed) {
@@ -91,18 +92,25 @@ template <Unrecorded kWay, typename Operate>
     AddCounted(numbers.seq, numbers.stat);
     AddCounted(cell.seq, cell.stat);
   }
-  LeaveProbe(*thread, nesting);
+  if (must_enter) LeaveProbe(*thread, nesting);
   return rc;
 }
 
+template <Unrecorded kWay, typename Operate>
+[[gnu::noinline]] int LessUsualLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
+                                             const char* file, uint32_t line, Operate operate) {
+  const LockProbe probe(instance, flag_word, object, operation);
+  return UnrecordedLockOperation<kWay>(probe, instance, flag_word, object, operation, file, line, operate);
+}
 template <typename Operate>
 [[gnu::noinline]] int OtherLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation, const char* file,
                                          uint32_t line, Operate operate) {
   const LockProbe probe(instance, flag_word, object, operation);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
-  if (IsCounted(flags)) return UnrecordedLockOperation<Unrecorded::kCounted>(instance, flag_word, object, operation, file, line, operate);
-  if (IsContended(flags)) return UnrecordedLockOperation<Unrecorded::kContended>(instance, flag_word, object, operation, file, line, operate);
-  if (IsTimedOnly(flags)) return UnrecordedLockOperation<Unrecorded::kTimed>(instance, flag_word, object, operation, file, line, operate);
+  // The cheapest has no further call.
+  if (IsCounted(flags)) return UnrecordedLockOperation<Unrecorded::kCounted>(probe, instance, flag_word, object, operation, file, line, operate);
+  if (IsContended(flags)) return LessUsualLockOperation<Unrecorded::kContended>(instance, flag_word, object, operation, file, line, operate);
+  if (IsTimedOnly(flags)) return LessUsualLockOperation<Unrecorded::kTimed>(instance, flag_word, object, operation, file, line, operate);
   return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
 }
 

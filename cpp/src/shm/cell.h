@@ -241,6 +241,7 @@ PFS_ALWAYS_INLINE void AddTimedToBoth(HalfWord& seq, ShmStat& stat, HalfWord& ot
   AddToPair(other, event);
 }
 // One instruction: a signal handler of this thread comes before it or after it.
+inline constexpr bool kCountsAtOnce = true;
 PFS_ALWAYS_INLINE void AddCounted(HalfWord&, ShmStat& stat) { asm volatile("incq %0" : "+m"(stat.count) : : "memory", "cc"); }
 #else
 PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
@@ -251,6 +252,7 @@ PFS_ALWAYS_INLINE void AddTimedToBoth(HalfWord& seq, ShmStat& stat, HalfWord& ot
   AddTimed(seq, stat, wait_ps);
   AddTimed(other_seq, other, wait_ps);
 }
+inline constexpr bool kCountsAtOnce = false;
 PFS_ALWAYS_INLINE void AddCounted(HalfWord& seq, ShmStat& stat) {
   const CellWriter writer(seq);
   AddCount(stat);
