@@ -20,6 +20,8 @@ struct LockCall {
   PFS_ALWAYS_INLINE int attempt() const { return kAttempt(object); }
 };
 
+PFS_ALWAYS_INLINE uint32_t FlagsIn(const uint32_t* flag_word) { return __atomic_load_n(flag_word, __ATOMIC_RELAXED); }
+
 // The general way.
 template <typename Operate>
 [[gnu::noinline]] int AnyLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
@@ -105,9 +107,9 @@ template <Unrecorded kWay, typename Operate>
 template <typename Operate>
 [[gnu::noinline]] int OtherLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation, const char* file,
                                          uint32_t line, Operate operate) {
-  const LockProbe probe(instance, flag_word, object, operation);
-  const uint32_t flags = probe.entry.flags.load(kRelaxed);
+  const uint32_t flags = FlagsIn(flag_word);
   // The cheapest has no further call.
+  const LockProbe probe(instance, flag_word, object, operation);
   if (IsCounted(flags)) return UnrecordedLockOperation<Unrecorded::kCounted>(probe, instance, flag_word, object, operation, file, line, operate);
   if (IsContended(flags)) return LessUsualLockOperation<Unrecorded::kContended>(instance, flag_word, object, operation, file, line, operate);
   if (IsTimedOnly(flags)) return LessUsualLockOperation<Unrecorded::kTimed>(instance, flag_word, object, operation, file, line, operate);
@@ -118,9 +120,11 @@ template <typename Operate>
 template <typename Operate>
 PFS_ALWAYS_INLINE int TimedLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
                                          const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(instance, flag_word, object, operation);
-  const uint32_t flags = probe.entry.flags.load(kRelaxed);
+  const uint32_t flags = FlagsIn(flag_word);
   if (__builtin_expect(!IsAllOn(flags), 0)) return OtherLockOperation(instance, flag_word, object, operation, file, line, operate);
+  // New pointers for the compiler: what is kept over the operation is saved from here on, and not before the branch above.
+  instance = Anew(instance);
+  const LockProbe probe(instance, flag_word, object, operation);
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(thread == nullptr || thread->nesting != 0, 0)) {
     return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);

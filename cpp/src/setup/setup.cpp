@@ -33,6 +33,9 @@ bool HasEvents(const ShmClass& entry) {
   return FactsOf(family).is_instrument && static_cast<uint32_t>(FactsOf(family).kind) < kEventKinds;
 }
 
+// Locks that can be tried first.
+bool MayBeContended(Family family) { return family == Family::kMutex || family == Family::kRwlock; }
+
 // The flag word of a class, and so of its objects. REQUIRES: cold lock, as all below.
 uint32_t FlagsOf(const ShmClass& entry) {
   if (entry.enabled.load(kRelaxed) == 0 || !ConsumerActs(Consumer::global_instrumentation)) return 0;
@@ -48,6 +51,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
     const bool is_fast = source == static_cast<uint32_t>(TimerId::kCycle) && g_runtime.picos_per_tick[source] <= uint64_t{1} << 38;
     if (!is_fast) flags |= kFlagSlowTimer;
   }
+  if (entry.timed.load(kRelaxed) == static_cast<uint32_t>(Timing::kContended)) flags |= kFlagContended;
   if (ConsumerActs(Consumer::thread_instrumentation) && (entry.properties & kPropertyGlobal) == 0) flags |= kFlagThread;
   if (entry.controlled.load(kRelaxed) != 0) flags |= kFlagControlled;
   const auto consumer_flags = [&](const KindConsumers& of) {
@@ -128,7 +132,11 @@ void ApplyPresets(ShmClass& entry, std::string_view full_name, const Options& op
     best = pattern.size();
     entry.enabled.store(preset.enabled ? 1 : 0, kRelaxed);
     const auto family = static_cast<Family>(entry.family);
-    if (family != Family::kThread && FactsOf(family).is_timed) entry.timed.store(preset.timed ? 1 : 0, kRelaxed);
+    if (family != Family::kThread && FactsOf(family).is_timed) {
+      // CONTENDED is for locks; what else a pattern finds is timed.
+      const Timing timing = !preset.timed ? Timing::kNo : preset.contended && MayBeContended(family) ? Timing::kContended : Timing::kYes;
+      entry.timed.store(static_cast<uint32_t>(timing), kRelaxed);
+    }
   }
 }
 
@@ -257,6 +265,9 @@ namespace {
 Status ChangeInstrument(ShmClass& entry, const InstrumentChange& change) {
   const bool is_memory = entry.family == static_cast<uint32_t>(Family::kMemory);
   const bool will_be_enabled = change.enabled.value_or(entry.enabled.load(kRelaxed) != 0);
+  if (change.timed == Timing::kContended && !MayBeContended(static_cast<Family>(entry.family))) {
+    return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) + " can be YES or NO: CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
+  }
   if (HasEvents(entry)) {
     if (change.traced && *change.traced && !will_be_enabled) {
       return Status(Code::kInvalidArgument, "TRACE_ENABLED of " + std::string(NameOf(entry)) + " can be YES only where ENABLED is YES");
@@ -266,7 +277,7 @@ Status ChangeInstrument(ShmClass& entry, const InstrumentChange& change) {
     if (!will_be_enabled) entry.trace_enabled.store(0, kRelaxed);
   }
   if (change.enabled) entry.enabled.store(*change.enabled ? 1 : 0, kRelaxed);
-  if (change.timed && !is_memory) entry.timed.store(*change.timed ? 1 : 0, kRelaxed);
+  if (change.timed && !is_memory) entry.timed.store(static_cast<uint32_t>(*change.timed), kRelaxed);
   if (change.controlled && is_memory && (entry.properties & kPropertyGlobal) == 0) entry.controlled.store(*change.controlled ? 1 : 0, kRelaxed);
   RefreshClass(entry);
   RefreshObjects();

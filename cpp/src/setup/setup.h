@@ -43,7 +43,9 @@ void RefreshObjects();
 // What the instrument does not have is ignored: TIMED of memory, FLAGS of one that counts globally only, TRACE_ENABLED of what makes no events. Class 0,
 // an instrument that pfs itself has: nothing can be set, and nothing happens. kInvalidArgument: it would be traced without being enabled.
 struct InstrumentChange {
-  std::optional<bool> enabled, timed, controlled, traced;
+  std::optional<bool> enabled;
+  std::optional<Timing> timed;
+  std::optional<bool> controlled, traced;
 };
 Status UpdateInstrument(uint32_t class_index, const InstrumentChange& change);
 Status UpdateConsumer(Consumer consumer, bool enabled);

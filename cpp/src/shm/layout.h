@@ -367,13 +367,16 @@ struct alignas(64) ShmMetadataLock {
   HalfWord name, name_version;
 };
 
+// TIMED of an instrument. kContended: of a lock, only if it must be waited for; one that is free is counted as a wait of zero.
+enum class Timing : uint32_t { kNo = 0, kYes = 1, kContended = 2 };
+
 // An instrument; a registered error or status variable. Constant after `ready` is set, except setup words and statistics.
 struct alignas(64) ShmClass {
   HalfWord ready;  // release store by registration
   HalfWord flags;  // computed from setup: mutexes point to this word, other objects have copies, events without an object use it
   uint32_t index;  // its own
   HalfWord controlled;  // FLAGS of setup_instruments
-  HalfWord enabled, timed, trace_enabled;  // setup_instruments; of a thread instrument `timed` is HISTORY of setup_threads
+  HalfWord enabled, timed, trace_enabled;  // setup_instruments (`timed`: Timing); of a thread instrument `timed` is HISTORY of setup_threads
   uint32_t family;
   uint32_t key;         // number within the family
   uint32_t properties;  // bits of kPropertyNames

@@ -96,13 +96,14 @@ Status Options::Set(std::string_view name, std::string_view value) {
       }
     } else {
       const size_t equals = value.rfind('=');
-      if (equals == std::string_view::npos) return BadValue(name, value, "'PATTERN=ON|OFF|COUNTED'");
+      if (equals == std::string_view::npos) return BadValue(name, value, "'PATTERN=ON|OFF|COUNTED|CONTENDED'");
       pattern = Trim(value.substr(0, equals));
       wanted = Trim(value.substr(equals + 1));
     }
     const bool counted = !is_consumer && EqualsIgnoringCase(wanted, "COUNTED");
-    const int on = counted ? 1 : ParseSwitch(wanted);
-    if (on < 0) return BadValue(name, value, is_consumer ? "ON or OFF" : "'PATTERN=ON|OFF|COUNTED'");
+    const bool contended = !is_consumer && EqualsIgnoringCase(wanted, "CONTENDED");
+    const int on = counted || contended ? 1 : ParseSwitch(wanted);
+    if (on < 0) return BadValue(name, value, is_consumer ? "ON or OFF" : "'PATTERN=ON|OFF|COUNTED|CONTENDED'");
     if (pattern.empty() || pattern.size() >= sizeof(Preset::pattern)) return BadValue(name, value, "a pattern of 1 to 128 characters");
     if (preset_count == kMaxPresets) {
       return Status(Code::kFull, "more than " + std::to_string(kMaxPresets) + " presets of instruments and consumers");
@@ -113,6 +114,7 @@ Status Options::Set(std::string_view name, std::string_view value) {
     preset.is_consumer = is_consumer;
     preset.enabled = on == 1;
     preset.timed = on == 1 && !counted;
+    preset.contended = contended;
     return {};
   }
   for (uint32_t i = 0; i < kTextOptionCount; ++i) {

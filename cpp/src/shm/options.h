@@ -113,7 +113,7 @@ struct Preset {
   char pattern[129];
   bool is_consumer;
   bool enabled;
-  bool timed;
+  bool timed, contended;
 };
 
 // Values before they are fixed into a segment.

@@ -44,7 +44,9 @@ struct ClassRow {
   Family family;
   uint32_t key;
   Text<128> name;
-  bool enabled, timed, trace_enabled;
+  bool enabled;
+  Timing timed;
+  bool trace_enabled;
   uint32_t properties;
   uint32_t volatility;
   std::optional<LongText> documentation;

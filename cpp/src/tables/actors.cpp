@@ -64,11 +64,11 @@ void ScanThreadClasses(const Snapshot& snapshot, RowSink<ThreadClass> out) {
     if (row.family != Family::kThread) continue;
     const uint32_t properties = ((row.properties & kPropertySingleton) != 0 ? 1u : 0u) | ((row.properties & kPropertyUser) != 0 ? 2u : 0u);
     const auto volatility = static_cast<int32_t>(row.volatility);
-    out({row.name, YesIf(row.enabled), YesIf(row.timed), {properties}, volatility, row.documentation, row.index});
+    out({row.name, YesIf(row.enabled), YesIf(row.timed != Timing::kNo), {properties}, volatility, row.documentation, row.index});
   }
 }
 Status UpdateThreadClass(const ThreadClass& before, const ThreadClass& after) {
-  return UpdateInstrument(before.class_index, {.enabled = after.enabled == YesNo::kYes, .timed = after.history == YesNo::kYes, .controlled = {}, .traced = {}});
+  return UpdateInstrument(before.class_index, {.enabled = after.enabled == YesNo::kYes, .timed = after.history == YesNo::kYes ? Timing::kYes : Timing::kNo, .controlled = {}, .traced = {}});
 }
 
 }  // namespace

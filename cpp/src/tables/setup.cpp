@@ -8,6 +8,7 @@ namespace {
 
 struct InstrumentProperties {};
 struct InstrumentFlags {};
+enum class TimedValue : uint8_t { kYes = 0, kNo, kContended };
 enum class TimerName : uint8_t {};     // TimerId of a timer that setup_timers may say
 enum class AnyTimerName : uint8_t {};  // TimerId
 
@@ -28,6 +29,10 @@ struct SetNames<InstrumentFlags> {
   static constexpr std::string_view kValues[] = {"controlled"};
 };
 template <>
+struct EnumNames<TimedValue> {
+  static constexpr std::string_view kValues[] = {"YES", "NO", "CONTENDED"};
+};
+template <>
 struct EnumNames<TimerName> {
   static constexpr std::string_view kValues[] = {"CYCLE", "NANOSECOND", "MICROSECOND", "MILLISECOND", "TICK"};
 };
@@ -43,7 +48,7 @@ namespace {
 struct InstrumentRow {
   Text<128> name;
   YesNo enabled;
-  std::optional<YesNo> timed;
+  std::optional<TimedValue> timed;
   SetOf<InstrumentProperties> properties;
   std::optional<SetOf<InstrumentFlags>> flags;
   int32_t volatility;
@@ -54,7 +59,7 @@ struct InstrumentRow {
 constexpr auto kInstrumentColumns = columns(
     col<&InstrumentRow::name>("NAME", Unit::kNone, "Name of the instrument."),
     col<&InstrumentRow::enabled>("ENABLED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
-    col<&InstrumentRow::timed>("TIMED", Unit::kNone, "Whether its events are timed; NULL if they have no duration, which no update changes.").writable(),
+    col<&InstrumentRow::timed>("TIMED", Unit::kNone, "Whether its events are timed; CONTENDED, of locks: if they must wait. NULL if they have no duration, which no update changes.").writable(),
     col<&InstrumentRow::properties>("PROPERTIES", Unit::kNone, "What its registration said about it."),
     col<&InstrumentRow::flags>("FLAGS", Unit::kNone,
                                "For memory instruments whether they count as controlled; NULL for others.")
@@ -64,13 +69,19 @@ constexpr auto kInstrumentColumns = columns(
     col<&InstrumentRow::documentation>("DOCUMENTATION", Unit::kNone, "What its registration said it is."),
     col<&InstrumentRow::trace_enabled>("TRACE_ENABLED", Unit::kNone, "Whether its events are written to the trace; never without ENABLED, and NO for what makes no events.")
         .writable());
+TimedValue ValueOf(Timing timing) {
+  return timing == Timing::kNo ? TimedValue::kNo : timing == Timing::kYes ? TimedValue::kYes : TimedValue::kContended;
+}
+Timing TimingOf(TimedValue value) {
+  return value == TimedValue::kNo ? Timing::kNo : value == TimedValue::kYes ? Timing::kYes : Timing::kContended;
+}
 void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   for (const ClassRow& row : snapshot.classes()) {
     if (!FactsOf(row.family).is_instrument) continue;
     const bool is_memory = row.family == Family::kMemory || row.family == Family::kOwnMemory;
     out({row.name,
          YesIf(row.enabled),
-         FactsOf(row.family).is_timed ? YesIf(row.timed) : std::optional<YesNo>(),
+         FactsOf(row.family).is_timed ? std::optional(ValueOf(row.timed)) : std::nullopt,
          {row.properties},
          is_memory ? std::optional(SetOf<InstrumentFlags>{row.controlled ? 1u : 0u}) : std::nullopt,
          static_cast<int32_t>(row.volatility),
@@ -88,11 +99,11 @@ Status UpdateInstrumentRow(const InstrumentRow& before, const InstrumentRow& aft
                             {.enabled = ChangedTo(before.enabled, after.enabled), .timed = {}, .controlled = was == is ? std::optional<bool>() : is, .traced = traced});
   }
   if (before.timed && !after.timed)
-    return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES or NO, not NULL: it can be timed");
+    return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES, NO or CONTENDED, not NULL: it can be timed");
   if (after.flags && after.flags->bits != 0)
     return Status(Code::kNotAllowed, "FLAGS can be set for memory instruments only, not for " + name);
   return UpdateInstrument(before.class_index, {.enabled = ChangedTo(before.enabled, after.enabled),
-                                               .timed = before.timed ? ChangedTo(*before.timed, *after.timed) : std::optional<bool>(),  // SEMANTICS C2: ignored
+                                               .timed = before.timed && *before.timed != *after.timed ? std::optional(TimingOf(*after.timed)) : std::nullopt,  // SEMANTICS C2: ignored
                                                .controlled = {},
                                                .traced = traced});
 }
