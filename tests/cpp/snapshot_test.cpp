@@ -249,34 +249,36 @@ TEST(Snapshot, history_is_the_last_to_finish_of_live_threads) {
   shm.AddThread(1, 7);
   shm.AddChunk(2, 2, 1, 7, 0);  // `taken` may say nothing: event numbers do
   shm.AddChunk(1, 2, 1, 7, 0);
-  shm.AddRecord(2, 0, 1, 100, 5000, kRecordClosed, 32);  // outer: ends last, with END_EVENT_ID 33
+  constexpr uint64_t kMost = kRecordsPerChunk;
+  shm.AddRecord(2, 0, 1, 100, 5000, kRecordClosed, kMost);  // outer: ends last, with END_EVENT_ID kMost + 1
   for (uint32_t i = 1; i < kRecordsPerChunk; ++i) shm.AddRecord(2, i, 1 + i, 100 + i, 1);
-  shm.AddRecord(1, 0, 33, 200, 1);
+  shm.AddRecord(1, 0, kMost + 1, 200, 1);
   shm.AddChunk(3, 2, 2, 8, 0);  // of a thread that ended
   shm.AddRecord(3, 0, 1, 100, 10);
-  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, 32, 33}));
-  EXPECT_EQ(Waits(Snapshot(shm.view()), kHistoryLong).size(), 34u);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, kMost, kMost + 1}));
+  EXPECT_EQ(Waits(Snapshot(shm.view()), kHistoryLong).size(), kMost + 2);
   // Not in the view: the consumer was off, or the thread's HISTORY.
   auto& record = shm.Record(1, 0);
   record.state.fetch_and(~kRecordHistory);
-  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, 31, 32}));
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, kMost - 1, kMost}));
 }
 
 TEST(Snapshot, history_has_no_hole_where_a_chunk_is_missing_but_keeps_what_was_open) {
-  SyntheticSegment shm("performance_schema_events_waits_history_size=100,performance_schema_max_thread_instances=8");
+  constexpr uint64_t kMost = kRecordsPerChunk;
+  SyntheticSegment shm("performance_schema_events_waits_history_size=" + std::to_string(3 * kMost + 4) + ",performance_schema_max_thread_instances=8");
   shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
   shm.AddThread(1, 7);
   for (uint32_t chunk = 1; chunk <= 3; ++chunk) {
     shm.AddChunk(chunk, 2, 1, 7, 0, chunk == 1 ? 1 : chunk + 1);
-    // Events 1 to 32, and 65 to 128: those between are another thread's chunk by now.
-    const uint64_t before = chunk == 1 ? 0 : 32 * chunk;
-    for (uint32_t i = 0; i < kRecordsPerChunk; ++i) shm.AddRecord(chunk, i, before + 1 + i, 100 * (before + i), 10);
+    // The events of the first, third and fourth chunk: those between are another thread's chunk by now.
+    const uint64_t before = chunk == 1 ? 0 : kMost * chunk;
+    for (uint32_t i = 0; i < kMost; ++i) shm.AddRecord(chunk, i, before + 1 + i, 100 * (before + i), 10);
   }
-  shm.AddRecord(1, 4, 5, 450, 20000, kRecordClosed, 120);  // event 5 ended with END_EVENT_ID 125
+  shm.AddRecord(1, 4, 5, 450, 1'000'000, kRecordClosed, 4 * kMost - 8);  // event 5 ended in the last chunk
   const Idlist ids = Ids(Waits(Snapshot(shm.view()), kHistory));
-  ASSERT_EQ(ids.size(), 65u);
+  ASSERT_EQ(ids.size(), 2 * kMost + 1);
   EXPECT_EQ(ids[0], 5u);
-  for (size_t i = 1; i < ids.size(); ++i) EXPECT_EQ(ids[i], 64 + i);
+  for (size_t i = 1; i < ids.size(); ++i) EXPECT_EQ(ids[i], 2 * kMost + i);
 }
 
 TEST(Snapshot, history_long_is_limited_and_ordered_by_end) {
@@ -322,6 +324,11 @@ TEST(Snapshot, truncated_views_hide_what_existed_and_only_there) {
   EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistoryLong)), (Idlist{1, 2, 3}));
   HideAll(shm, kViewHistory);  // a second time
   EXPECT_TRUE(Waits(Snapshot(shm.view()), kHistory).empty());
+  // The last record of the chunk, whose bit is in another mask than the first one's.
+  shm.AddRecord(1, kRecordsPerChunk - 2, 4, 310, 10);
+  HideAll(shm, kViewHistory);
+  shm.AddRecord(1, kRecordsPerChunk - 1, 5, 320, 10);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{5}));
   chunk.lap.store(4);
   shm.AddRecord(1, 0, 40, 400, 10);
   EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{40}));

@@ -103,7 +103,7 @@ TEST(Registry, types_derive_from_members) {
   const auto type = [&](std::string_view name) { return table.columns[ColumnIndex(table, name)]; };
   EXPECT_EQ(type("NAME").sql_type, "varchar(128)");
   EXPECT_FALSE(type("NAME").nullable);
-  EXPECT_EQ(type("TIMED").sql_type, "enum('YES','NO')");
+  EXPECT_EQ(type("TIMED").sql_type, "enum('YES','NO','CONTENDED')");
   EXPECT_TRUE(type("TIMED").nullable && type("TIMED").writable);
   EXPECT_EQ(type("PROPERTIES").sql_type,
             "set('singleton','progress','user','global_statistics','mutable','controlled_by_default')");
@@ -319,7 +319,7 @@ TEST_F(OwnProcess, bad_updates_change_nothing_and_say_what_is_legal) {
        {},
        {{"ENABLED", "NO"}, {"TIMED", {}}},
        Code::kInvalidArgument,
-       "takes YES or NO, not NULL"},
+       "takes YES, NO or CONTENDED, not NULL"},
       {"setup_instruments",
        {},
        {{"ENABLED", "NO"}, {"FLAGS", "controlled"}},
