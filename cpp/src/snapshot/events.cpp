@@ -56,13 +56,6 @@ std::unordered_map<uint64_t, uint64_t> Snapshot::NewestEventIds(Kind but) const 
   return newest;
 }
 
-uint64_t Snapshot::MostEvents(Kind kind) const {
-  if (!ok_) return 0;
-  const PoolView& pool = pools_[static_cast<uint32_t>(kind)];
-  return std::min(static_cast<uint64_t>(std::max<int64_t>(option(kPools[static_cast<uint32_t>(kind)].history_long_size), 0)),
-                  pool.used() * pool.per_chunk());
-}
-
 EventRow Snapshot::RowOf(const EventHead& head, const ClassRow& instrument) const {
   const bool is_open = head.is_open();
   EventRow row{};

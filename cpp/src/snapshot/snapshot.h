@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/number_map.h"
 #include "shm/segment.h"
 #include "snapshot/pool_view.h"
 #include "snapshot/rows.h"
@@ -79,11 +80,12 @@ class Snapshot {
   // Every wait instrument, used or not.
   void ForEachClassTotal(const std::function<void(const ClassTotalRow&)>& use) const;
 
-  // The views of events: kViewCurrent, kViewHistory, kViewHistoryLong.
-  void ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use) const;
-  void ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use) const;
-  void ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use) const;
-  void ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use) const;
+  // The views of events: kViewCurrent, kViewHistory, kViewHistoryLong. The last one says how many there are before it gives the first.
+  using Expect = std::function<void(uint64_t rows)>;
+  void ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use, const Expect& expect = {}) const;
+  void ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use, const Expect& expect = {}) const;
+  void ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use, const Expect& expect = {}) const;
+  void ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use, const Expect& expect = {}) const;
   void ForEachDigest(const std::function<void(const DigestRow&)>& use) const;
   void ForEachProgram(const std::function<void(const ProgramRow&)>& use) const;
   void ForEachPrepared(const std::function<void(const PreparedRow&)>& use) const;
@@ -93,7 +95,6 @@ class Snapshot {
   void ForEachTracedStage(TraceCursor* cursor, const TraceUse& use) const;
   void ForEachTracedStatement(TraceCursor* cursor, const TraceUse& use) const;
   void ForEachTracedTransaction(TraceCursor* cursor, const TraceUse& use) const;
-  uint64_t MostEvents(Kind kind) const;  // rows that history_long may have
 
   // Rows that the program gave.
   void ForEachFact(FactKind kind, const std::function<void(const FactRow&)>& use) const;
@@ -234,7 +235,7 @@ class Snapshot {
   mutable std::vector<std::unique_ptr<char[]>> blocks_;
   mutable char* free_begin_ = nullptr;
   mutable size_t free_bytes_ = 0;
-  mutable std::unordered_map<uint64_t, std::string_view> names_seen_;  // granule << 32 | version
+  mutable NumberMap<std::string_view> names_seen_;  // granule << 32 | version, which is even
 };
 
 }  // namespace perfschema

@@ -32,8 +32,8 @@ struct StageEvent {
   }
 };
 
-void Snapshot::ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use) const {
-  EventReader<StageEvent>(*this).ForEach(view, use);
+void Snapshot::ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use, const Expect& expect) const {
+  EventReader<StageEvent>(*this).ForEach(view, use, expect);
 }
 
 void Snapshot::ForEachTracedStage(TraceCursor* cursor, const TraceUse& use) const { EventReader<StageEvent>(*this).ForEachTraced(cursor, use); }

@@ -82,8 +82,8 @@ struct StatementEvent {
   }
 };
 
-void Snapshot::ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use) const {
-  EventReader<StatementEvent>(*this).ForEach(view, use);
+void Snapshot::ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use, const Expect& expect) const {
+  EventReader<StatementEvent>(*this).ForEach(view, use, expect);
 }
 
 void Snapshot::ForEachTracedStatement(TraceCursor* cursor, const TraceUse& use) const { EventReader<StatementEvent>(*this).ForEachTraced(cursor, use); }

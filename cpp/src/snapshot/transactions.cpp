@@ -57,8 +57,8 @@ struct TransactionEvent {
   }
 };
 
-void Snapshot::ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use) const {
-  EventReader<TransactionEvent>(*this).ForEach(view, use);
+void Snapshot::ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use, const Expect& expect) const {
+  EventReader<TransactionEvent>(*this).ForEach(view, use, expect);
 }
 
 void Snapshot::ForEachTracedTransaction(TraceCursor* cursor, const TraceUse& use) const { EventReader<TransactionEvent>(*this).ForEachTraced(cursor, use); }

@@ -61,7 +61,9 @@ struct WaitEvent {
   }
 };
 
-void Snapshot::ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use) const { EventReader<WaitEvent>(*this).ForEach(view, use); }
+void Snapshot::ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use, const Expect& expect) const {
+  EventReader<WaitEvent>(*this).ForEach(view, use, expect);
+}
 
 void Snapshot::ForEachTracedWait(TraceCursor* cursor, const TraceUse& use) const { EventReader<WaitEvent>(*this).ForEachTraced(cursor, use); }
 
