@@ -164,7 +164,7 @@ py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
   switch (facts.kind) {
     case ColumnKind::kText:
     case ColumnKind::kSet:
-      values = Codes<py::ssize_t>(data);
+      values = Codes<int32_t>(data);
       texts = Texts(data.texts);
       break;
     case ColumnKind::kEnum:

@@ -1,6 +1,7 @@
 // base/number_map.h: numbers -> values, in one block: for maps that are made, filled and thrown away.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -31,13 +32,14 @@ class NumberMap {
   };
   // Where it is, or would be.
   size_t PlaceOf(uint64_t key) const {
-    size_t at = (key * 0x9e3779b97f4a7c15u) >> 32 & (places_.size() - 1);
+    size_t at = (key * 0x9e3779b97f4a7c15u) >> shift_;  // the highest bits: only they depend on all bits of the key
     while (places_[at].key != key && places_[at].key != kFree) at = (at + 1) & (places_.size() - 1);
     return at;
   }
   void Grow() {
     std::vector<Place> old(places_.empty() ? 64 : places_.size() * 4);
     old.swap(places_);
+    shift_ = static_cast<uint32_t>(std::countl_zero(places_.size()) + 1);
     for (const Place& place : old) {
       if (place.key != kFree) places_[PlaceOf(place.key)] = place;
     }
@@ -45,6 +47,7 @@ class NumberMap {
 
   std::vector<Place> places_;  // open addressing, a power of two
   size_t size_ = 0;
+  uint32_t shift_ = 0;
 };
 
 }  // namespace perfschema

@@ -173,8 +173,15 @@ bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* na
     *name = *seen;
     return true;
   }
+  if (!CopyNewName(granule, version, name)) return false;
+  names_seen_.Add(id, *name);
+  return true;
+}
+
+// The same of a name that is asked for once: it is not looked for among those that were copied.
+bool Snapshot::CopyNewName(uint32_t granule, uint32_t version, std::string_view* name) const {
   const ShmNameGranule* first = names_.at(granule);
-  if (first == nullptr || !names_.is_packed() || first->version.load(kAcquire) != version)
+  if (first == nullptr || (version & 1) != 0 || !names_.is_packed() || first->version.load(kAcquire) != version)
     return false;
   const uint32_t bytes = first->bytes.load(kAcquire);
   constexpr uint32_t kHead = offsetof(ShmNameGranule, text);
@@ -188,7 +195,6 @@ bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* na
   for (uint32_t i = 0; i < word_count; ++i) copy[i] = __atomic_load_n(words + i, __ATOMIC_ACQUIRE);
   if (first->version.load(kRelaxed) != version) return false;
   *name = Keep({reinterpret_cast<const char*>(copy), bytes});
-  names_seen_.Add(id, *name);
   return true;
 }
 

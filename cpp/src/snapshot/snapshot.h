@@ -63,7 +63,9 @@ class Snapshot {
   void ForEachActor(const std::function<void(const ActorRow&)>& use) const;
 
   void ForEachInstance(const std::function<void(const InstanceRow&)>& use) const;
+  uint64_t MostInstances() const { return instances_.used(); }
   // Files and sockets.
+  uint64_t MostFiles() const { return files_.used(); }
   void ForEachFile(const std::function<void(const FileRow&)>& use) const;
   // Those that setup_objects enables, and their handles.
   void ForEachTable(const std::function<void(const TableRow&)>& use) const;
@@ -120,6 +122,7 @@ class Snapshot {
     return Keep({text, strnlen(text, sizeof words)});
   }
   bool CopyName(uint32_t granule, uint32_t version, std::string_view* name) const;
+  bool CopyNewName(uint32_t granule, uint32_t version, std::string_view* name) const;
   std::optional<Text<64>> SourceText(uint64_t index) const;
 
   // Is there time for one more attempt at what did not stay still? Somebody else's segment may never do.
@@ -184,7 +187,7 @@ class Snapshot {
   std::vector<ChunkHead> LookAtChunks(Kind kind) const;
   // By THREAD_ID: the youngest event of any kind but one, about.
   std::unordered_map<uint64_t, uint64_t> NewestEventIds(Kind but) const;
-  EventRow RowOf(const EventHead& head, const ClassRow& instrument) const;
+  void FillRow(const EventHead& head, const ClassRow& instrument, EventRow* row) const;  // REQUIRES: *row is EventRow{}
   template <typename Event>
   friend class EventReader;
   friend struct WaitEvent;

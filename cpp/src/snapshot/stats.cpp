@@ -119,7 +119,7 @@ bool Snapshot::ReadFileName(uint32_t index, FileRow* row) const {
     const ShmNameGranule* first = names_.at(granule);
     if (first == nullptr) return false;
     std::string_view name;
-    const bool copied = CopyName(granule, first->version.load(kAcquire), &name);
+    const bool copied = CopyNewName(granule, first->version.load(kAcquire), &name);
     if (!copied || shm->name.load(kRelaxed) != whole) continue;
     row->name = name;
     return true;

@@ -29,7 +29,7 @@ struct WaitEvent {
     const uint64_t operation = head.operation();
     if (instrument == nullptr || operation >= std::size(kOperations)) return;  // younger than this snapshot, or damaged
     WaitRow row{};
-    row.event = snapshot.RowOf(head, *instrument);
+    snapshot.FillRow(head, *instrument, &row.event);
     if (!head.is_open() && (head.state & kRecordHasSpins) != 0) row.spins = static_cast<uint32_t>(head.end_info >> 32);
     if ((head.state & kRecordHasName) != 0) {
       std::string_view name;
