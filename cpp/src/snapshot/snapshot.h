@@ -142,6 +142,7 @@ class Snapshot {
   Found ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row) const;
   Found ReadFileStat(uint32_t index, FileRow* row) const;
   bool ReadFileName(uint32_t index, FileRow* row) const;
+  void Prefetch(uint64_t file) const;
   void AddUpClasses(Totals* totals) const;
   void AddObjects(const Totals& totals, Totals* pass) const;
 
