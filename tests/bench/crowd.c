@@ -108,8 +108,8 @@ int crowd_events(const char* folder, long threads, long n) {
   if (threads > 64) return -1;
   pfs_register_mutex("bench", locks, kNames);
   pfs_register_file("bench", data, kNames);
-  for (int i = 0; i < kNames; ++i) pfs_mutex_init(lock_keys[i], &lock_of[i], NULL);
-  for (int i = 0; i < kFiles; ++i) {
+  for (int i = 0; rounds == 0 && i < kNames; ++i) pfs_mutex_init(lock_keys[i], &lock_of[i], NULL);
+  for (int i = 0; rounds == 0 && i < kFiles; ++i) {
     snprintf(path, sizeof path, "%s/data_%d", folder, i);
     file_of[i] = pfs_open(data_keys[i % kNames], path, O_RDWR | O_CREAT, 0600);
     if (file_of[i] < 0) return -1;

@@ -10,7 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,21 +37,52 @@ inline void* AllocateLarge(size_t bytes) {
   return begin + before;
 }
 
+// One large block for many vectors that are too small for one each. It lives as long as any of them.
+// Threads: external lock while vectors take their memory.
+class LargeRegion {
+ public:
+  explicit LargeRegion(size_t bytes) : begin_(static_cast<char*>(AllocateLarge(bytes))), bytes_(bytes) {}
+  ~LargeRegion() { munmap(begin_, bytes_); }
+  LargeRegion(const LargeRegion&) = delete;
+  LargeRegion& operator=(const LargeRegion&) = delete;
+  // nullptr: there is no room.
+  void* Take(size_t bytes) {
+    const size_t begin = (taken_ + kAlignment - 1) / kAlignment * kAlignment;
+    if (begin > bytes_ || bytes > bytes_ - begin) return nullptr;
+    taken_ = begin + bytes;
+    return begin_ + begin;
+  }
+  bool Has(const void* block) const { return block >= begin_ && block < begin_ + bytes_; }
+  static constexpr size_t kAlignment = 64;
+
+ private:
+  char* const begin_;
+  const size_t bytes_;
+  size_t taken_ = 0;
+};
+
 // Threads: as of a vector.
 template <typename T>
 struct LargeAllocator {
   using value_type = T;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+  std::shared_ptr<LargeRegion> region;  // of the first blocks; nullptr = none
+
   LargeAllocator() = default;
+  explicit LargeAllocator(std::shared_ptr<LargeRegion> from) : region(std::move(from)) {}
   template <typename U>
-  LargeAllocator(const LargeAllocator<U>&) {}  // NOLINT(google-explicit-constructor): what an allocator must have
+  LargeAllocator(const LargeAllocator<U>& other) : region(other.region) {}  // NOLINT(google-explicit-constructor): what an allocator must have
 
   T* allocate(size_t count) {
     if (count > SIZE_MAX / 2 / sizeof(T)) throw std::bad_alloc();
     const size_t bytes = count * sizeof(T);
+    if (void* const block = region == nullptr ? nullptr : region->Take(bytes); block != nullptr) return static_cast<T*>(block);
     return static_cast<T*>(bytes < kLargeBlock ? ::operator new(bytes) : AllocateLarge(bytes));
   }
   void deallocate(T* block, size_t count) {
     const size_t bytes = count * sizeof(T);
+    if (region != nullptr && region->Has(block)) return;
     if (bytes < kLargeBlock)
       ::operator delete(block);
     else
@@ -63,7 +96,7 @@ struct LargeAllocator {
   void construct(U* at, Arguments&&... arguments) {
     ::new (static_cast<void*>(at)) U(std::forward<Arguments>(arguments)...);
   }
-  friend bool operator==(const LargeAllocator&, const LargeAllocator&) { return true; }
+  friend bool operator==(const LargeAllocator& a, const LargeAllocator& b) { return a.region == b.region; }
 };
 
 template <typename T>

@@ -72,12 +72,22 @@ class ColumnBuilder {
   };
 
   // So many rows will come, or about. More cost a copy, fewer the memory.
-  void Expect(uint64_t rows) { expected_ = std::min<uint64_t>(rows, 1u << 20); }
+  // `region` has room for them, RoomOf() a column; or is nullptr. REQUIRES: no batch has begun.
+  void Expect(uint64_t rows, const std::shared_ptr<LargeRegion>& region) {
+    expected_ = rows;
+    data_.words = LargeVector<uint64_t>(LargeAllocator<uint64_t>(region));
+    data_.codes = LargeVector<uint32_t>(LargeAllocator<uint32_t>(region));
+    data_.nulls = LargeVector<uint8_t>(LargeAllocator<uint8_t>(region));
+  }
+  static bool IsCoded(ColumnKind kind) { return kind == ColumnKind::kText || kind == ColumnKind::kSet || kind == ColumnKind::kEnum; }
+  static uint64_t RoomOf(uint64_t rows, ColumnKind kind, bool is_nullable) {
+    return rows * ((IsCoded(kind) ? sizeof(uint32_t) : sizeof(uint64_t)) + (is_nullable ? 1 : 0)) + 2 * LargeRegion::kAlignment;
+  }
 
   // Room for `rows` values, each of which must be given before the next batch begins.
   Batch Begin(size_t rows, ColumnKind kind, bool is_nullable) {
     Batch batch(*this);
-    if (kind == ColumnKind::kText || kind == ColumnKind::kSet || kind == ColumnKind::kEnum)
+    if (IsCoded(kind))
       batch.codes_ = More(&data_.codes, rows);
     else
       batch.words_ = More(&data_.words, rows);

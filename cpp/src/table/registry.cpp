@@ -62,7 +62,7 @@ class FrameSink final : public RawSink {
       : row_bytes_(def.scan.row_bytes),
         most_(std::clamp<size_t>(kBatchBytes / row_bytes_, 1, kMostRows)),
         batch_((most_ * row_bytes_ + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t)) {
-    for (const size_t index : chosen) appends_.push_back(def.columns[index].append);
+    for (const size_t index : chosen) columns_.push_back(&def.columns[index]);
     builders_.resize(chosen.size());
   }
   void OnRow(const void* row) override {
@@ -70,7 +70,14 @@ class FrameSink final : public RawSink {
     if (++waiting_ == most_) Append();
   }
   void Expect(uint64_t rows) override {
-    for (ColumnBuilder& builder : builders_) builder.Expect(rows);
+    if (rows_ + waiting_ != 0) return;
+    rows = std::min<uint64_t>(rows, 1u << 20);
+    uint64_t room = 0;
+    for (const Column* column : columns_) room += ColumnBuilder::RoomOf(rows, column->type.kind, column->type.nullable);
+    // Columns that are large by themselves can be thrown away one by one.
+    const bool is_shared = room >= kLargeBlock && rows * sizeof(uint64_t) < kLargeBlock;
+    const auto region = is_shared ? std::make_shared<LargeRegion>(room) : nullptr;
+    for (ColumnBuilder& builder : builders_) builder.Expect(rows, region);
   }
   void Finish(TableData* data) {
     Append();
@@ -83,12 +90,12 @@ class FrameSink final : public RawSink {
   static constexpr size_t kBatchBytes = 24 * 1024, kMostRows = 256;
   void Append() {
     if (waiting_ == 0) return;
-    for (size_t i = 0; i < appends_.size(); ++i) appends_[i](batch_.data(), waiting_, builders_[i]);
+    for (size_t i = 0; i < columns_.size(); ++i) columns_[i]->append(batch_.data(), waiting_, builders_[i]);
     rows_ += waiting_;
     waiting_ = 0;
   }
 
-  std::vector<void (*)(const void* rows, size_t count, ColumnBuilder& out)> appends_;
+  std::vector<const Column*> columns_;
   std::vector<ColumnBuilder> builders_;
   const size_t row_bytes_, most_;
   LargeVector<std::max_align_t> batch_;
