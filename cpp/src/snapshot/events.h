@@ -89,6 +89,7 @@ class EventReader {
 
  private:
   static constexpr size_t kMostOfThread = 8192;
+  static constexpr size_t kAhead = 8;  // copies that are on their way while one is made a row
   struct Copy : EventHead {
     typename Event::Extra extra;
     uint32_t place;  // in its chunk
@@ -392,6 +393,7 @@ class EventReader {
       EventFilter filter{.view = kViewHistoryLong, .bits = kRecordHistoryLong, .newest_first = false};
       uint64_t lost = 0;
       for (size_t i = heads.size(); i-- > 0;) {
+        if (i != 0) __builtin_prefetch(pool_.records(heads[i - 1].index));  // of a page that was not looked at lately
         if (!CopyChunk(heads[i], &filter, &copies)) ++lost;
       }
       if (lost == 0 || copies.size() >= limit) break;
@@ -409,6 +411,7 @@ class EventReader {
     const size_t rows = std::min<size_t>(order.size(), limit);
     if (expect) expect(rows);
     for (size_t i = order.size() - rows; i < order.size(); ++i) {
+      if (i + kAhead < order.size()) __builtin_prefetch(&copies[order[i + kAhead].place]);
       const Copy& copy = copies[order[i].place];
       Event::Emit(snapshot_, copy, copy.extra, use);
     }
