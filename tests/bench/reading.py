@@ -134,7 +134,7 @@ _LIMITS = (
 make(100_000, 1_500_000)
 found = {}
 for table in sys.argv[3:]:
-    frame, best, median = read(table, 9)
+    frame, best, median = read(table, 15)
     rows = len(frame)
     frame = None
     found[table] = [rows, best, median, *memory(table)]
