@@ -51,8 +51,8 @@ uint64_t Sum(const char* table_name, const char* key, const char* value, bool (*
   for (size_t row = 0; row < data.rows; ++row) {
     const auto& keys = data.columns[0];
     const auto& values = data.columns[1];
-    if (!matches(keys.texts[keys.codes[row]])) continue;
-    sum += values.words.empty() ? std::strtoull(values.texts[values.codes[row]].c_str(), nullptr, 10) : values.words[row];
+    if (!matches(std::string(keys.texts[keys.codes[row]]))) continue;
+    sum += values.words.empty() ? std::strtoull(std::string(values.texts[values.codes[row]]).c_str(), nullptr, 10) : values.words[row];
   }
   return sum;
 }

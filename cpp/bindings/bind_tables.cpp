@@ -105,30 +105,24 @@ TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, cons
   return data;
 }
 
-// A numpy array that owns `values`, without a copy.
-template <typename T>
-py::array AsArray(std::vector<T>&& values) {
-  auto owner = std::make_unique<std::vector<T>>(std::move(values));
-  T* data = owner->data();
+// A numpy array of the bytes of `values`, which it owns, without a copy.
+template <typename To, typename From>
+py::array SeenAs(LargeVector<From>&& values) {
+  static_assert(sizeof(To) == sizeof(From));
+  auto owner = std::make_unique<LargeVector<From>>(std::move(values));
+  auto* const data = reinterpret_cast<To*>(owner->data());
   const auto size = static_cast<py::ssize_t>(owner->size());
-  const py::capsule base(owner.release(), [](void* vector) { delete static_cast<std::vector<T>*>(vector); });
-  return py::array_t<T>(size, data, base);
-}
-
-// The same bytes seen as another type of the same size.
-template <typename To>
-py::array SeenAs(std::vector<uint64_t>&& words) {
-  static_assert(sizeof(To) == sizeof(uint64_t));
-  auto owner = std::make_unique<std::vector<uint64_t>>(std::move(words));
-  auto* data = reinterpret_cast<To*>(owner->data());
-  const auto size = static_cast<py::ssize_t>(owner->size());
-  const py::capsule base(owner.release(), [](void* vector) { delete static_cast<std::vector<uint64_t>*>(vector); });
+  const py::capsule base(owner.release(), [](void* vector) { delete static_cast<LargeVector<From>*>(vector); });
   return py::array_t<To>(size, data, base);
+}
+template <typename T>
+py::array AsArray(LargeVector<T>&& values) {
+  return SeenAs<T>(std::move(values));
 }
 
 template <typename To, typename From>
-py::array Converted(const std::vector<From>& values) {
-  std::vector<To> result(values.size());
+py::array Converted(const LargeVector<From>& values) {
+  LargeVector<To> result(values.size());
   for (size_t i = 0; i < values.size(); ++i) result[i] = static_cast<To>(values[i]);
   return AsArray(std::move(result));
 }
@@ -136,7 +130,7 @@ py::array Converted(const std::vector<From>& values) {
 // Codes with -1 where the row is NULL.
 template <typename To>
 py::array Codes(const ColumnData& data) {
-  std::vector<To> result(data.codes.size());
+  LargeVector<To> result(data.codes.size());
   for (size_t i = 0; i < result.size(); ++i) result[i] = static_cast<To>(data.codes[i]);
   for (size_t i = 0; i < data.nulls.size(); ++i) {
     if (data.nulls[i] != 0) result[i] = To{-1};
@@ -144,14 +138,16 @@ py::array Codes(const ColumnData& data) {
   return AsArray(std::move(result));
 }
 
-py::list Texts(const std::vector<std::string>& texts) {
+// Names of files are bytes: what is not UTF-8 shows as in os.fsdecode.
+py::str Decoded(std::string_view text) {
+  PyObject* const made = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(made);
+}
+
+py::list Texts(const TextList& texts) {
   py::list list(texts.size());
-  for (size_t i = 0; i < texts.size(); ++i) {
-    // Names of files are bytes: what is not UTF-8 shows as in os.fsdecode.
-    PyObject* text = PyUnicode_DecodeUTF8(texts[i].data(), static_cast<Py_ssize_t>(texts[i].size()), "surrogateescape");
-    if (text == nullptr) throw py::error_already_set();
-    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), text);
-  }
+  for (size_t i = 0; i < texts.size(); ++i) PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), Decoded(texts[i]).release().ptr());
   return list;
 }
 
@@ -168,7 +164,7 @@ py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
   switch (facts.kind) {
     case ColumnKind::kText:
     case ColumnKind::kSet:
-      values = Codes<py::ssize_t>(data);
+      values = Codes<int32_t>(data);
       texts = Texts(data.texts);
       break;
     case ColumnKind::kEnum:
@@ -193,8 +189,8 @@ py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
     case ColumnKind::kInt32: values = Converted<int32_t>(data.words); break;
   }
   if (facts.nullable) {
-    std::vector<uint8_t> nulls = std::move(data.nulls);
-    nulls.resize(rows);
+    LargeVector<uint8_t> nulls = std::move(data.nulls);
+    nulls.resize(rows, 0);
     mask = AsArray(std::move(nulls)).attr("view")("bool");
   }
   return py::make_tuple(py::str(facts.name.data(), facts.name.size()), KindName(facts.kind), facts.nullable, values, mask, texts);
@@ -213,7 +209,7 @@ py::object Cell(const ColumnFacts& facts, const ColumnData& data, size_t row) {
   if (facts.nullable && row < data.nulls.size() && data.nulls[row] != 0) return py::none();
   switch (facts.kind) {
     case ColumnKind::kText:
-    case ColumnKind::kSet: return Texts({data.texts[data.codes[row]]})[0];
+    case ColumnKind::kSet: return Decoded(data.texts[data.codes[row]]);
     case ColumnKind::kEnum: return py::str(facts.values[data.codes[row]].data(), facts.values[data.codes[row]].size());
     case ColumnKind::kUInt64:
     case ColumnKind::kUInt32: return py::int_(data.words[row]);

@@ -23,10 +23,14 @@ def category(values: tuple[str, ...]) -> pd.CategoricalDtype:
     return pd.CategoricalDtype(list(values), ordered=False)
 
 
-def _column(kind: str, nullable: bool, values: Any, mask: Any, texts: list[str] | None) -> Any:
+def _column(kind: str, nullable: bool, values: Any, mask: Any, texts: list[str] | None, places: Any = None) -> Any:
+    """`places`: memory for as many places as there are rows."""
     if kind in ("text", "set"):
-        known = pd.array(texts or [], dtype=TEXT)
-        return known.take(values, allow_fill=True)
+        known = pd.array(np.array(texts or [], dtype=object), dtype=TEXT, copy=False)
+        if places is None:
+            return known.take(values, allow_fill=True)
+        places[:] = values
+        return known.take(places, allow_fill=True)
     if kind == "enum":
         return pd.Categorical.from_codes(values, dtype=category(tuple(texts or ())), validate=False)
     if kind == "timestamp":
@@ -45,7 +49,8 @@ def frame(table: str, columns: Iterable[str] | None = None, source: Source = OWN
 
 def made(rows: int, _skipped: int, parts: list[_core.Part]) -> pd.DataFrame:
     """A frame of what a source has read, now or earlier."""
-    data = {name: _column(kind, nullable, values, mask, texts) for name, kind, nullable, values, mask, texts in parts}
+    places = np.empty(rows, dtype=np.intp)  # of texts: take() wants them so wide, and would make room for each column anew
+    data = {name: _column(kind, nullable, values, mask, texts, places) for name, kind, nullable, values, mask, texts in parts}
     return pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
 
 

@@ -1,17 +1,29 @@
-"""Frames, start-up, memory: what reading costs, and what a program pays for having pfs in it."""
+"""Frames, start-up, memory: what reading costs, and what a program pays for having pfs in it.
+
+    python tests/bench/reading.py              the limits; exit code 1 if one is missed
+    python tests/bench/reading.py --tables     every table as well, with 10, 1,000 and 100,000 objects and events
+    python tests/bench/reading.py --json       the same for programs
+
+A figure is the fastest reading of many in one process; beside it is the median.
+"""
 
 # ruff: noqa: E501
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.bench import instructions
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT)]  # run as a script
+
+from tests.bench import instructions  # noqa: E402
 
 ROWS = 10_000
 
@@ -78,3 +90,168 @@ def resident(program: Path, events: int) -> int:
 
 def driver(folder: Path) -> Path:
     return instructions.build(folder)
+
+
+# What crowd.c makes, and how tables are read: the rest of a program that ends with print(json.dumps(...)).
+_CROWD = """
+import ctypes, json, os, statistics, sys, time
+import pfs
+
+crowd = ctypes.CDLL(sys.argv[1])
+folder = sys.argv[2].encode()
+
+def make(objects, events):
+    assert crowd.crowd_mutexes(ctypes.c_long(objects)) == 0
+    assert crowd.crowd_files(folder, ctypes.c_long(objects)) == 0
+    assert crowd.crowd_events(folder, ctypes.c_long(8), ctypes.c_long(events)) == 0
+
+def read(table, times):
+    taken = []
+    for _ in range(times):
+        frame = None  # one at a time
+        start = time.perf_counter()
+        frame = pfs.table(table)
+        taken.append((time.perf_counter() - start) * 1000)
+    return frame, min(taken), statistics.median(taken)
+
+def resident(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name))
+
+def memory(table):
+    # The most that one reading takes, and what the frame then has; texts that many rows share are there once.
+    pfs.table(table)
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # VmHWM begins anew
+    before = resident("VmRSS")
+    frame = pfs.table(table)
+    most = resident("VmHWM") - before
+    return int(frame.memory_usage(index=False, deep=False).sum()), most
+"""
+_LIMITS = (
+    _CROWD
+    + """
+make(100_000, 1_500_000)
+found = {}
+for table in sys.argv[3:]:
+    frame, best, median = read(table, 15)
+    rows = len(frame)
+    frame = None
+    found[table] = [rows, best, median, *memory(table)]
+print(json.dumps(found), flush=True)
+os._exit(0)
+"""
+)
+_TABLES = (
+    _CROWD
+    + """
+n = int(sys.argv[3])
+make(n, 2 * n)
+found = {}
+for table in pfs.tables():
+    frame, best, median = read(table, 7 if n > 10_000 else 20)
+    found[table] = [len(frame), best, median]
+print(json.dumps(found), flush=True)
+os._exit(0)
+"""
+)
+SIZES = (10, 1_000, 100_000)
+LONG = "events_waits_history_long"
+# Table -> rows, milliseconds (issue 7). The summaries have a row for each of 100,000 objects; that by instance has mutexes and files.
+LIMITS = {
+    LONG: (1_000_000, 300.0),
+    "events_waits_summary_by_instance": (200_000, 60.0),
+    "file_summary_by_instance": (100_000, 30.0),
+    "mutex_instances": (100_000, 30.0),
+}
+_ROOM = (
+    "performance_schema_max_mutex_instances=1048576,performance_schema_max_file_instances=1048576,"
+    "performance_schema_max_object_cells=4194304"
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    table: str
+    rows: int
+    best: float  # milliseconds to a DataFrame
+    median: float
+    limit: float
+    frame_bytes: int  # of its arrays
+    peak_bytes: int  # what the process had more of at the worst moment of the reading
+
+    @property
+    def met(self) -> bool:
+        return self.best <= self.limit
+
+
+def _crowd(program: str, options: str, *arguments: str) -> dict[str, list[float]]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as segments, tempfile.TemporaryDirectory() as folder:
+        library = instructions.compile_c("crowd.c", Path(folder) / "libcrowd.so", "-shared", "-fPIC")
+        env = {**_environment(segments), "PFS_OPTIONS": options}
+        command = [sys.executable, "-c", program, str(library), folder, *arguments]
+        done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=True)
+    found: dict[str, list[float]] = json.loads(done.stdout)
+    return found
+
+
+def limits() -> list[Reading]:
+    """The readings that have a limit."""
+    found = _crowd(_LIMITS, f"{_ROOM},performance_schema_events_waits_history_long_size=1000000", *LIMITS)
+    readings = []
+    for table, (rows, limit) in LIMITS.items():
+        have, best, median, frame, peak = found[table]
+        assert rows <= have <= rows + 12, f"{table} has {have} rows, not {rows}"
+        readings.append(Reading(table, int(have), best, median, limit, int(frame), int(peak)))
+    return readings
+
+
+def tables(size: int) -> dict[str, tuple[int, float, float]]:
+    """Table -> rows, fastest and median milliseconds, where there are so many mutexes, files and events."""
+    options = f"{_ROOM},performance_schema_events_waits_history_long_size={size}"
+    return {name: (int(rows), best, median) for name, (rows, best, median) in _crowd(_TABLES, options, str(size)).items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--tables", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    checked = limits()
+    every = {size: tables(size) for size in SIZES} if given.tables else {}
+    if given.json:
+        print(json.dumps({"limits": [{**asdict(one), "met": one.met} for one in checked], "tables": every}, indent=1))
+    else:
+        print("\n".join([*limits_page(checked), "", *tables_page(every)]))
+    return 0 if all(one.met for one in checked) else 1
+
+
+def limits_page(readings: list[Reading]) -> list[str]:
+    """For docs/performance.md."""
+    lines = [
+        "| table | rows | fastest, ms | median, ms | limit | | frame, MiB | most while it is made, MiB |",
+        "| --- | --: | --: | --: | --: | --- | --: | --: |",
+    ]
+    for one in readings:
+        mebi = (one.frame_bytes / (1 << 20), one.peak_bytes / (1 << 20))
+        lines.append(
+            f"| {one.table} | {one.rows:,} | {one.best:.1f} | {one.median:.1f} | {one.limit:g} | {'met' if one.met else '**missed**'} | "
+            f"{mebi[0]:.0f} | {mebi[1]:.0f} |"
+        )
+    return lines
+
+
+def tables_page(every: dict[int, dict[str, tuple[int, float, float]]]) -> list[str]:
+    """For docs/performance.md: rows and the fastest reading of each table at each size."""
+    if not every:
+        return []
+    lines = ["| table | " + " | ".join(f"{size:,}" for size in every) + " |", "| --- |" + " --: |" * len(every)]
+    for table in next(iter(every.values())):
+        lines.append(
+            f"| {table} | " + " | ".join(f"{found[table][0]:,} in {found[table][1]:.2f} ms" for found in every.values()) + " |"
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Memory and reading time when a program has many objects and threads: what is used costs, what is only configured does not.
 
-    python tests/bench/scale.py
+    python tests/bench/scale.py            --json: for programs
 
 Each case is a fresh process: a C library (crowd.c) makes mutexes, each locked once, and threads of ten events each; then every table is read.
 """
@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -46,7 +46,7 @@ os._exit(0)
 """
 LARGE = "performance_schema_max_mutex_instances=1048576,performance_schema_max_thread_instances=65536,performance_schema_max_object_cells=4194304"
 # Mutexes, threads, options.
-CASES = [(1, 1, ""), (1_000, 100, ""), (10_000, 1_000, ""), (10_000, 1_000, LARGE)]
+CASES = [(1, 1, ""), (1_000, 100, ""), (10_000, 1_000, ""), (10_000, 1_000, LARGE), (10_000, 10_000, LARGE)]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def measure(mutexes: int, threads: int, options: str) -> Case:
 
 def main() -> None:
     cases = [measure(*case) for case in CASES]
-    print("\n".join(page(cases)))
+    print(json.dumps([asdict(case) for case in cases], indent=1) if "--json" in sys.argv[1:] else "\n".join(page(cases)))
 
 
 def page(cases: list[Case]) -> list[str]:
@@ -91,6 +91,8 @@ def page(cases: list[Case]) -> list[str]:
     lines = ["| | " + " | ".join(names) + " |", "| --- |" + " --: |" * len(cases)]
     lines.append("| memory of the segment, KiB | " + " | ".join(f"{case.memory / 1024:,.0f}" for case in cases) + " |")
     lines.append("| the same after reading every table | " + " | ".join(f"{case.after / 1024:,.0f}" for case in cases) + " |")
+    each = [f"{(case.memory - cases[0].memory) / case.threads / 1024:.1f}" if case.threads > 1 else "" for case in cases]
+    lines.append("| beyond the first column, for each thread (and its share of mutexes), KiB | " + " | ".join(each) + " |")
     for table in cases[0].tables:
         cells = [f"{case.tables[table][0]:,} in {case.tables[table][1]:.1f} ms" for case in cases]
         lines.append(f"| {table}, rows | " + " | ".join(cells) + " |")

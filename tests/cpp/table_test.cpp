@@ -27,6 +27,12 @@ size_t ColumnIndex(const TableFacts& table, std::string_view name) {
   return 0;
 }
 
+std::vector<std::string> Texts(const ColumnData& column) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < column.texts.size(); ++i) texts.emplace_back(column.texts[i]);
+  return texts;
+}
+
 // Cells as text, NULL as "NULL".
 std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<std::string_view> names,
                                            const SegmentView& view) {
@@ -47,7 +53,7 @@ std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<st
       else if (facts.kind == ColumnKind::kEnum)
         rows[r].emplace_back(facts.values[column.codes.at(r)]);
       else if (facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kSet)
-        rows[r].push_back(column.texts.at(column.codes.at(r)));
+        rows[r].emplace_back(column.texts[column.codes.at(r)]);
       else
         rows[r].push_back(std::to_string(static_cast<int64_t>(column.words.at(r))));
     }
@@ -71,7 +77,8 @@ void CheckShape(const TableFacts& table, const TableData& data) {
     EXPECT_TRUE(facts.nullable || column.nulls.empty());
     const size_t limit = facts.kind == ColumnKind::kEnum ? facts.values.size() : column.texts.size();
     for (const uint32_t code : column.codes) EXPECT_LT(code, limit);
-    EXPECT_EQ(std::set<std::string>(column.texts.begin(), column.texts.end()).size(), column.texts.size());
+    const std::vector<std::string> texts = Texts(column);
+    EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()).size(), texts.size());
   }
 }
 
@@ -207,16 +214,22 @@ TEST(ReadTable, texts_are_built_once) {
   TableData data;
   ASSERT_TRUE(ReadTable(table, shm.view(), {}, &data).ok());
   EXPECT_EQ(data.rows, 32u);
-  EXPECT_EQ(data.columns[ColumnIndex(table, "EVENT_NAME")].texts, std::vector<std::string>{"wait/synch/mutex/a/m"});
-  EXPECT_EQ(data.columns[ColumnIndex(table, "OPERATION")].texts, std::vector<std::string>{"lock"});
+  EXPECT_EQ(Texts(data.columns[ColumnIndex(table, "EVENT_NAME")]), std::vector<std::string>{"wait/synch/mutex/a/m"});
+  EXPECT_EQ(Texts(data.columns[ColumnIndex(table, "OPERATION")]), std::vector<std::string>{"lock"});
 }
 
 TEST(ColumnBuilder, one_code_for_one_text_wherever_it_lies) {
   ColumnBuilder builder;
   std::vector<std::string> texts;
   for (int i = 0; i < 1000; ++i) texts.push_back("text number " + std::to_string(i % 100));
-  for (const std::string& text : texts) builder.AddText(text);
-  builder.AddNullCode();
+  for (size_t begin = 0; begin < texts.size(); begin += 250) {
+    ColumnBuilder::Batch batch = builder.Begin(250, ColumnKind::kText, true);
+    for (size_t i = begin; i < begin + 250; ++i) batch.AddText(texts[i]);
+    builder.End(batch);
+  }
+  ColumnBuilder::Batch batch = builder.Begin(1, ColumnKind::kText, true);
+  batch.AddNullCode();
+  builder.End(batch);
   const ColumnData data = builder.Finish();
   EXPECT_EQ(data.texts.size(), 100u);
   for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(data.texts[data.codes[i]], texts[i]);

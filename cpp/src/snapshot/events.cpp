@@ -56,34 +56,25 @@ std::unordered_map<uint64_t, uint64_t> Snapshot::NewestEventIds(Kind but) const 
   return newest;
 }
 
-uint64_t Snapshot::MostEvents(Kind kind) const {
-  if (!ok_) return 0;
-  const PoolView& pool = pools_[static_cast<uint32_t>(kind)];
-  return std::min(static_cast<uint64_t>(std::max<int64_t>(option(kPools[static_cast<uint32_t>(kind)].history_long_size), 0)),
-                  pool.used() * pool.per_chunk());
-}
-
-EventRow Snapshot::RowOf(const EventHead& head, const ClassRow& instrument) const {
+void Snapshot::FillRow(const EventHead& head, const ClassRow& instrument, EventRow* row) const {
   const bool is_open = head.is_open();
-  EventRow row{};
-  row.thread_id = head.thread_id;
-  row.event_id = head.event_id;
-  if (!is_open) row.end_event_id = head.end_event_id();
-  row.event_name = instrument.name;
-  row.source = SourceText(head.what >> 32);
+  row->thread_id = head.thread_id;
+  row->event_id = head.event_id;
+  if (!is_open) row->end_event_id = head.end_event_id();
+  row->event_name = instrument.name;
+  row->source = SourceText(head.what >> 32);
   if (head.is_timed()) {
-    row.timer_start = head.StartPicos(header());
+    row->timer_start = head.StartPicos(header());
     if (!is_open) {
-      row.timer_wait = head.WaitPicos(header());
-      row.timer_end = *row.timer_start + *row.timer_wait;
+      row->timer_wait = head.WaitPicos(header());
+      row->timer_end = *row->timer_start + *row->timer_wait;
     }
   }
   if (head.nesting_event_id != 0) {
-    row.nesting_event_id = head.nesting_event_id;
+    row->nesting_event_id = head.nesting_event_id;
     const uint32_t type = head.nesting_type();
-    if (type >= kNestingTransaction && type <= kNestingWait) row.nesting_type = static_cast<NestingType>(type - kNestingTransaction);
+    if (type >= kNestingTransaction && type <= kNestingWait) row->nesting_type = static_cast<NestingType>(type - kNestingTransaction);
   }
-  return row;
 }
 
 }  // namespace perfschema

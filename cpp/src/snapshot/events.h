@@ -18,7 +18,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/large_vector.h"
 #include "snapshot/snapshot.h"
+#include "snapshot/sort_by_time.h"
 
 namespace perfschema {
 
@@ -26,8 +28,6 @@ namespace perfschema {
 struct EventHead {
   uint64_t thread_id;
   uint64_t state, event_id, start_ticks, end_ticks, object, what, nesting_event_id, end_info;
-  uint64_t finish;  // when it finished, for sorting
-  uint64_t place;   // position in the order of chunks
 
   bool is_open() const { return (state & kRecordOpen) != 0; }
   bool is_timed() const { return (state & kRecordTimed) != 0; }
@@ -75,10 +75,10 @@ class EventReader {
 
   explicit EventReader(const Snapshot& snapshot) : snapshot_(snapshot), pool_(snapshot.pools_[static_cast<uint32_t>(Event::kKind)]) {}
 
-  void ForEach(uint32_t view, const Use& use) const {
+  void ForEach(uint32_t view, const Use& use, const Snapshot::Expect& expect) const {
     if (!snapshot_.ok_ || !pool_.ok()) return;
     if (view == kViewCurrent) return Current(use);
-    view == kViewHistory ? History(use) : HistoryLong(use);
+    view == kViewHistory ? History(use) : HistoryLong(use, expect);
   }
 
   // Chunks that have nothing new cost one look at their head.
@@ -90,9 +90,12 @@ class EventReader {
 
  private:
   static constexpr size_t kMostOfThread = 8192;
+  static constexpr size_t kAhead = 8;  // copies that are on their way while one is made a row
   struct Copy : EventHead {
     typename Event::Extra extra;
+    uint32_t place;  // in its chunk
   };
+  using Copies = LargeVector<Copy>;
 
   // True if the whole record was copied: it is wanted, and did not change meanwhile.
   bool CopyRecord(const ShmRecord& record, uint32_t lap, EventFilter* filter, Copy* copy) const {
@@ -255,17 +258,21 @@ class EventReader {
   }
 
   // Appends the records of a chunk that the filter wants. False, and nothing appended: the chunk changed hands.
-  bool CopyChunk(const ChunkHead& head, EventFilter* filter, std::vector<Copy>* copies) const {
+  bool CopyChunk(const ChunkHead& head, EventFilter* filter, Copies* copies) const {
     const ShmChunk& chunk = *pool_.chunk(head.index);
+    const ShmRecord* const records = pool_.records(head.index);
+    if (records == nullptr) return false;
     const size_t size_before = copies->size();
-    Copy copy{};
-    copy.thread_id = head.thread_id;
+    copies->resize(size_before + pool_.per_chunk());  // where they are copied to; the rest is given back
+    Copy* copy = copies->data() + size_before;
     for (uint32_t n = 0; n < pool_.per_chunk(); ++n) {
       const uint32_t i = filter->newest_first ? pool_.per_chunk() - 1 - n : n;
-      if (!CopyRecord(*pool_.record(head.index, i), head.lap, filter, &copy)) continue;
-      copy.place = i;
-      copies->push_back(copy);
+      if (!CopyRecord(pool_.Next(records, i), head.lap, filter, copy)) continue;
+      copy->thread_id = head.thread_id;
+      copy->place = i;
+      ++copy;
     }
+    copies->resize(static_cast<size_t>(copy - copies->data()));
     // The mask after the records: a TRUNCATE that ended before this reading began is seen.
     const uint64_t hidden = chunk.hidden[filter->view].Of(head.lap);
 #if !defined(PFS_BREAK_SEQLOCK)
@@ -294,7 +301,7 @@ class EventReader {
     std::vector<ChunkHead> heads = ChunkHeads();
     heads.erase(std::remove_if(heads.begin(), heads.end(), [&](const ChunkHead& head) { return !IsLive(head); }), heads.end());
     std::sort(heads.begin(), heads.end(), by_thread_newest_first);
-    std::vector<Copy> copies;
+    Copies copies;
     for (size_t begin = 0, end = 0; begin < heads.size(); begin = end) {
       const uint64_t thread_id = heads[begin].thread_id;
       while (end < heads.size() && heads[end].thread_id == thread_id) ++end;
@@ -340,7 +347,7 @@ class EventReader {
 
   // All open ones; else the last that finished and was not part of another.
   void Current(const Use& use) const {
-    const auto select = [](std::vector<Copy>* copies, EventFilter* filter) {
+    const auto select = [](Copies* copies, EventFilter* filter) {
       bool any_open = false;
       uint64_t last_id = 0;
       for (const Copy& c : *copies) {
@@ -361,7 +368,7 @@ class EventReader {
 
   void History(const Use& use) const {
     const auto limit = static_cast<uint64_t>(std::max<int64_t>(snapshot_.option(kPools[static_cast<uint32_t>(Event::kKind)].history_size), 0));
-    const auto select = [&](std::vector<Copy>* copies, EventFilter* filter) {
+    const auto select = [&](Copies* copies, EventFilter* filter) {
       if (copies->size() <= limit) return;
       // An event ends after those nested in it, which have the same END_EVENT_ID and a higher EVENT_ID.
       const auto finished_later = [](const Copy& a, const Copy& b) {
@@ -375,42 +382,39 @@ class EventReader {
     if (limit != 0) OfLiveThreads({.view = kViewHistory, .bits = kRecordHistory}, limit, select, use);
   }
 
-  void HistoryLong(const Use& use) const {
-    const uint64_t limit = snapshot_.MostEvents(Event::kKind);
+  void HistoryLong(const Use& use, const Snapshot::Expect& expect) const {
+    const auto limit = static_cast<uint64_t>(std::max<int64_t>(snapshot_.option(kPools[static_cast<uint32_t>(Event::kKind)].history_long_size), 0));
     if (limit == 0) return;
-    std::vector<Copy> copies;
+    Copies copies;
     // While we are kept from reading, chunks are taken away. Then once more, if rows are missing for it.
     for (int attempt = 0; attempt < 10 && (attempt == 0 || snapshot_.MayTryAgain()); ++attempt) {
       const std::vector<ChunkHead> heads = ChunkHeads();
       copies.clear();
       copies.reserve(heads.size() * pool_.per_chunk());
       EventFilter filter{.view = kViewHistoryLong, .bits = kRecordHistoryLong, .newest_first = false};
-      uint64_t lost = 0, latest_end = 0;
+      uint64_t lost = 0;
       for (size_t i = heads.size(); i-- > 0;) {
-        const size_t first = copies.size();
+        if (i != 0) __builtin_prefetch(pool_.records(heads[i - 1].index));  // of a page that was not looked at lately
         if (!CopyChunk(heads[i], &filter, &copies)) ++lost;
-        for (size_t j = first; j < copies.size(); ++j) {
-          // An event that was not timed finished some time after the one before it.
-          copies[j].finish = copies[j].is_timed()
-                                 ? copies[j].StartPicos(snapshot_.header()) + copies[j].WaitPicos(snapshot_.header())
-                                 : latest_end;
-          latest_end = std::max(latest_end, copies[j].finish);
-          copies[j].place += uint64_t{heads.size() - i} * kMostPerChunk;
-        }
       }
       if (lost == 0 || copies.size() >= limit) break;
     }
-    struct Order {
-      uint64_t finish, place;
-      const Copy* copy;
-      bool operator<(const Order& other) const { return finish != other.finish ? finish < other.finish : place < other.place; }
-    };
-    std::vector<Order> order;
+    LargeVector<TimedPlace> order, spare;
     order.reserve(copies.size());
-    for (const Copy& copy : copies) order.push_back({copy.finish, copy.place, &copy});
-    if (!std::is_sorted(order.begin(), order.end())) std::sort(order.begin(), order.end());
-    for (size_t i = order.size() > limit ? order.size() - limit : 0; i < order.size(); ++i) {
-      Event::Emit(snapshot_, *order[i].copy, order[i].copy->extra, use);
+    uint64_t latest = 0;
+    for (const Copy& copy : copies) {
+      // An event that was not timed finished some time after the one before it.
+      const uint64_t finish = copy.is_timed() ? copy.StartPicos(snapshot_.header()) + copy.WaitPicos(snapshot_.header()) : latest;
+      latest = std::max(latest, finish);
+      order.push_back({finish, order.size()});
+    }
+    SortByTime(&order, &spare);
+    const size_t rows = std::min<size_t>(order.size(), limit);
+    if (expect) expect(rows);
+    for (size_t i = order.size() - rows; i < order.size(); ++i) {
+      if (i + kAhead < order.size()) __builtin_prefetch(&copies[order[i + kAhead].place]);
+      const Copy& copy = copies[order[i].place];
+      Event::Emit(snapshot_, copy, copy.extra, use);
     }
   }
 

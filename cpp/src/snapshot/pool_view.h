@@ -33,7 +33,11 @@ class PoolView {
   }
   const ShmRecord* record(uint64_t chunk, uint32_t i) const {
     const ShmRecord* const first = records(chunk);
-    return first == nullptr ? nullptr : reinterpret_cast<const ShmRecord*>(reinterpret_cast<const char*>(first) + i * record_bytes_);
+    return first == nullptr ? nullptr : &Next(first, i);
+  }
+  // The one that is `i` behind the first of a chunk. REQUIRES: i < per_chunk().
+  const ShmRecord& Next(const ShmRecord* first, uint32_t i) const {
+    return *reinterpret_cast<const ShmRecord*>(reinterpret_cast<const char*>(first) + i * record_bytes_);
   }
 
  private:

@@ -168,10 +168,18 @@ bool Snapshot::MayTryAgain() const {
 // The name that begins at `granule`, if the granule still lives its life number `version`.
 bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* name) const {
   const uint64_t id = uint64_t{granule} << 32 | version;
-  if (const auto seen = names_seen_.find(id); seen != names_seen_.end()) {
-    *name = seen->second;
+  if ((version & 1) != 0) return false;
+  if (const std::string_view* const seen = names_seen_.Find(id); seen != nullptr) {
+    *name = *seen;
     return true;
   }
+  if (!CopyNewName(granule, version, name)) return false;
+  names_seen_.Add(id, *name);
+  return true;
+}
+
+// The same of a name that is asked for once: it is not looked for among those that were copied.
+bool Snapshot::CopyNewName(uint32_t granule, uint32_t version, std::string_view* name) const {
   const ShmNameGranule* first = names_.at(granule);
   if (first == nullptr || (version & 1) != 0 || !names_.is_packed() || first->version.load(kAcquire) != version)
     return false;
@@ -187,7 +195,6 @@ bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* na
   for (uint32_t i = 0; i < word_count; ++i) copy[i] = __atomic_load_n(words + i, __ATOMIC_ACQUIRE);
   if (first->version.load(kRelaxed) != version) return false;
   *name = Keep({reinterpret_cast<const char*>(copy), bytes});
-  names_seen_.emplace(id, *name);
   return true;
 }
 

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/number_map.h"
 #include "shm/segment.h"
 #include "snapshot/pool_view.h"
 #include "snapshot/rows.h"
@@ -62,7 +63,9 @@ class Snapshot {
   void ForEachActor(const std::function<void(const ActorRow&)>& use) const;
 
   void ForEachInstance(const std::function<void(const InstanceRow&)>& use) const;
+  uint64_t MostInstances() const { return instances_.used(); }
   // Files and sockets.
+  uint64_t MostFiles() const { return files_.used(); }
   void ForEachFile(const std::function<void(const FileRow&)>& use) const;
   // Those that setup_objects enables, and their handles.
   void ForEachTable(const std::function<void(const TableRow&)>& use) const;
@@ -79,11 +82,12 @@ class Snapshot {
   // Every wait instrument, used or not.
   void ForEachClassTotal(const std::function<void(const ClassTotalRow&)>& use) const;
 
-  // The views of events: kViewCurrent, kViewHistory, kViewHistoryLong.
-  void ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use) const;
-  void ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use) const;
-  void ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use) const;
-  void ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use) const;
+  // The views of events: kViewCurrent, kViewHistory, kViewHistoryLong. The last one says how many there are before it gives the first.
+  using Expect = std::function<void(uint64_t rows)>;
+  void ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use, const Expect& expect = {}) const;
+  void ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use, const Expect& expect = {}) const;
+  void ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use, const Expect& expect = {}) const;
+  void ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use, const Expect& expect = {}) const;
   void ForEachDigest(const std::function<void(const DigestRow&)>& use) const;
   void ForEachProgram(const std::function<void(const ProgramRow&)>& use) const;
   void ForEachPrepared(const std::function<void(const PreparedRow&)>& use) const;
@@ -93,7 +97,6 @@ class Snapshot {
   void ForEachTracedStage(TraceCursor* cursor, const TraceUse& use) const;
   void ForEachTracedStatement(TraceCursor* cursor, const TraceUse& use) const;
   void ForEachTracedTransaction(TraceCursor* cursor, const TraceUse& use) const;
-  uint64_t MostEvents(Kind kind) const;  // rows that history_long may have
 
   // Rows that the program gave.
   void ForEachFact(FactKind kind, const std::function<void(const FactRow&)>& use) const;
@@ -119,6 +122,7 @@ class Snapshot {
     return Keep({text, strnlen(text, sizeof words)});
   }
   bool CopyName(uint32_t granule, uint32_t version, std::string_view* name) const;
+  bool CopyNewName(uint32_t granule, uint32_t version, std::string_view* name) const;
   std::optional<Text<64>> SourceText(uint64_t index) const;
 
   // Is there time for one more attempt at what did not stay still? Somebody else's segment may never do.
@@ -138,6 +142,7 @@ class Snapshot {
   Found ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row) const;
   Found ReadFileStat(uint32_t index, FileRow* row) const;
   bool ReadFileName(uint32_t index, FileRow* row) const;
+  void Prefetch(uint64_t file) const;
   void AddUpClasses(Totals* totals) const;
   void AddObjects(const Totals& totals, Totals* pass) const;
 
@@ -183,7 +188,7 @@ class Snapshot {
   std::vector<ChunkHead> LookAtChunks(Kind kind) const;
   // By THREAD_ID: the youngest event of any kind but one, about.
   std::unordered_map<uint64_t, uint64_t> NewestEventIds(Kind but) const;
-  EventRow RowOf(const EventHead& head, const ClassRow& instrument) const;
+  void FillRow(const EventHead& head, const ClassRow& instrument, EventRow* row) const;  // REQUIRES: *row is EventRow{}
   template <typename Event>
   friend class EventReader;
   friend struct WaitEvent;
@@ -234,7 +239,7 @@ class Snapshot {
   mutable std::vector<std::unique_ptr<char[]>> blocks_;
   mutable char* free_begin_ = nullptr;
   mutable size_t free_bytes_ = 0;
-  mutable std::unordered_map<uint64_t, std::string_view> names_seen_;  // granule << 32 | version
+  mutable NumberMap<std::string_view> names_seen_;  // granule << 32 | version, which is even
 };
 
 }  // namespace perfschema

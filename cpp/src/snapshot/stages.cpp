@@ -23,7 +23,7 @@ struct StageEvent {
     const ClassRow* instrument = snapshot.ClassAt(head.class_index());
     if (instrument == nullptr) return;  // younger than this snapshot, or damaged
     StageRow row{};
-    row.event = snapshot.RowOf(head, *instrument);
+    snapshot.FillRow(head, *instrument, &row.event);
     if ((head.state & kRecordHasProgress) != 0) {
       row.work_completed = extra.completed;
       row.work_estimated = extra.estimated;
@@ -32,8 +32,8 @@ struct StageEvent {
   }
 };
 
-void Snapshot::ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use) const {
-  EventReader<StageEvent>(*this).ForEach(view, use);
+void Snapshot::ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use, const Expect& expect) const {
+  EventReader<StageEvent>(*this).ForEach(view, use, expect);
 }
 
 void Snapshot::ForEachTracedStage(TraceCursor* cursor, const TraceUse& use) const { EventReader<StageEvent>(*this).ForEachTraced(cursor, use); }

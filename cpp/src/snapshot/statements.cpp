@@ -57,7 +57,7 @@ struct StatementEvent {
     const ClassRow* instrument = snapshot.ClassAt(head.class_index());
     if (instrument == nullptr) return;  // younger than this snapshot, or damaged
     StatementRow row{};
-    row.event = snapshot.RowOf(head, *instrument);
+    snapshot.FillRow(head, *instrument, &row.event);
     std::copy(std::begin(extra.counters), std::end(extra.counters), row.counters);
     row.controlled_memory = extra.controlled_memory;
     row.total_memory = extra.total_memory;
@@ -82,8 +82,8 @@ struct StatementEvent {
   }
 };
 
-void Snapshot::ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use) const {
-  EventReader<StatementEvent>(*this).ForEach(view, use);
+void Snapshot::ForEachStatement(uint32_t view, const std::function<void(const StatementRow&)>& use, const Expect& expect) const {
+  EventReader<StatementEvent>(*this).ForEach(view, use, expect);
 }
 
 void Snapshot::ForEachTracedStatement(TraceCursor* cursor, const TraceUse& use) const { EventReader<StatementEvent>(*this).ForEachTraced(cursor, use); }

@@ -9,6 +9,7 @@
 namespace perfschema {
 namespace {
 
+constexpr uint64_t kAhead = 12;     // files whose parts are on their way while one is read
 constexpr int kSlotAttempts = 8;    // for a slot that changes hands while it is read
 constexpr int kTotalAttempts = 20;  // for a class whose objects die while they are added up
 
@@ -78,6 +79,18 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
   return Found::kTorn;
 }
 
+// Asks for what ReadFileStat and ReadFileName of a file will look at, which lies all over the segment, so that it comes while
+// other files are read. Whether it is any good is checked then.
+void Snapshot::Prefetch(uint64_t file) const {
+  const ShmFile* shm = file < files_.used() ? files_.at(file) : nullptr;
+  if (shm == nullptr) return;
+  for (const ShmCellList& list : shm->lanes) {
+    const uint32_t head = list.head.load(kRelaxed);
+    if (head != 0) __builtin_prefetch(cells_.at(head));
+  }
+  __builtin_prefetch(names_.at(static_cast<uint32_t>(shm->name.load(kRelaxed))));
+}
+
 Snapshot::Found Snapshot::ReadFileStat(uint32_t index, FileRow* row) const {
   const ShmFile* shm = files_.at(index);
   if (shm == nullptr) return Found::kFree;
@@ -88,8 +101,8 @@ Snapshot::Found Snapshot::ReadFileStat(uint32_t index, FileRow* row) const {
     const ClassRow* instrument = ClassAt(class_index);
     if (instrument == nullptr || (instrument->family != Family::kFile && instrument->family != Family::kSocket))
       return Found::kFree;  // younger than this snapshot, or damaged
-    Lanes io;
-    const bool whole = AddLanes(shm->lanes, Reset(ObjectDomain(instrument->family)), &io);
+    row->io = {};
+    const bool whole = AddLanes(shm->lanes, Reset(ObjectDomain(instrument->family)), &row->io);
     const uint32_t open_count = shm->open_count.load(kAcquire);
     const uint32_t descriptor = shm->hash.load(kAcquire);
     const uint64_t thread_id = shm->thread_id.load(kAcquire);
@@ -99,8 +112,13 @@ Snapshot::Found Snapshot::ReadFileStat(uint32_t index, FileRow* row) const {
       continue;
     if (!whole) return Found::kTorn;
     const auto offset = reinterpret_cast<const char*>(shm) - reinterpret_cast<const char*>(&header());
-    *row = {instrument, static_cast<uint64_t>(offset), {}, open_count, state, descriptor,
-            thread_id == 0 ? std::optional<uint64_t>() : thread_id, io};
+    row->instrument = instrument;
+    row->identity = static_cast<uint64_t>(offset);
+    row->name = {};
+    row->open_count = open_count;
+    row->state = state;
+    row->descriptor = descriptor;
+    row->thread_id = thread_id == 0 ? std::optional<uint64_t>() : thread_id;
     return Found::kRead;
   }
   return Found::kTorn;
@@ -119,7 +137,7 @@ bool Snapshot::ReadFileName(uint32_t index, FileRow* row) const {
     const ShmNameGranule* first = names_.at(granule);
     if (first == nullptr) return false;
     std::string_view name;
-    const bool copied = CopyName(granule, first->version.load(kAcquire), &name);
+    const bool copied = CopyNewName(granule, first->version.load(kAcquire), &name);
     if (!copied || shm->name.load(kRelaxed) != whole) continue;
     row->name = name;
     return true;
@@ -150,6 +168,7 @@ void Snapshot::ForEachFile(const std::function<void(const FileRow&)>& use) const
   StartWalks();
   FileRow row;
   for (uint64_t i = 1; i < files_.used(); ++i) {
+    Prefetch(i + kAhead);
     const auto index = static_cast<uint32_t>(i);
     const ShmFile* shm = files_.at(i);
     if (shm == nullptr) break;

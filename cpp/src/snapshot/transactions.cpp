@@ -35,7 +35,7 @@ struct TransactionEvent {
     if (instrument == nullptr) return;  // younger than this snapshot, or damaged
     using Facts = TransactionFacts;
     TransactionRow row{};
-    row.event = snapshot.RowOf(head, *instrument);
+    snapshot.FillRow(head, *instrument, &row.event);
     if (const uint64_t state = extra.facts & Facts::kStateMask; state <= kTransactionRolledBack) row.state = static_cast<TransactionState>(state);
     if (extra.trx_id != 0) row.trx_id = extra.trx_id;
     if (const auto gtid = snapshot.KeepWords(extra.gtid); !gtid.empty()) row.gtid = gtid;
@@ -57,8 +57,8 @@ struct TransactionEvent {
   }
 };
 
-void Snapshot::ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use) const {
-  EventReader<TransactionEvent>(*this).ForEach(view, use);
+void Snapshot::ForEachTransaction(uint32_t view, const std::function<void(const TransactionRow&)>& use, const Expect& expect) const {
+  EventReader<TransactionEvent>(*this).ForEach(view, use, expect);
 }
 
 void Snapshot::ForEachTracedTransaction(TraceCursor* cursor, const TraceUse& use) const { EventReader<TransactionEvent>(*this).ForEachTraced(cursor, use); }

@@ -29,7 +29,7 @@ struct WaitEvent {
     const uint64_t operation = head.operation();
     if (instrument == nullptr || operation >= std::size(kOperations)) return;  // younger than this snapshot, or damaged
     WaitRow row{};
-    row.event = snapshot.RowOf(head, *instrument);
+    snapshot.FillRow(head, *instrument, &row.event);
     if (!head.is_open() && (head.state & kRecordHasSpins) != 0) row.spins = static_cast<uint32_t>(head.end_info >> 32);
     if ((head.state & kRecordHasName) != 0) {
       std::string_view name;
@@ -61,7 +61,9 @@ struct WaitEvent {
   }
 };
 
-void Snapshot::ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use) const { EventReader<WaitEvent>(*this).ForEach(view, use); }
+void Snapshot::ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use, const Expect& expect) const {
+  EventReader<WaitEvent>(*this).ForEach(view, use, expect);
+}
 
 void Snapshot::ForEachTracedWait(TraceCursor* cursor, const TraceUse& use) const { EventReader<WaitEvent>(*this).ForEachTraced(cursor, use); }
 

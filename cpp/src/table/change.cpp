@@ -135,7 +135,7 @@ class KeepingSink final : public RawSink {
     units_per_row_ = (def.scan.row_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
   }
   void OnRow(const void* row) override {
-    for (size_t i = 0; i < columns_.size(); ++i) def_.columns[columns_[i]].append(row, builders_[i]);
+    for (size_t i = 0; i < columns_.size(); ++i) def_.columns[columns_[i]].append(row, 1, builders_[i]);
     bytes_.resize(bytes_.size() + units_per_row_);
     std::memcpy(static_cast<void*>(&bytes_[rows_ * units_per_row_]), row, def_.scan.row_bytes);
     ++rows_;

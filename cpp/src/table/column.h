@@ -58,8 +58,8 @@ struct Column {
   Unit unit = Unit::kNone;
   SqlType type{};
   RowTag row = 0;
-  void (*append)(const void* row, ColumnBuilder& out) = nullptr;
-  void (*append_sql)(const void* row, SqlText& out) = nullptr;  // the same as a literal
+  void (*append)(const void* rows, size_t count, ColumnBuilder& out) = nullptr;  // rows: one behind the other
+  void (*append_sql)(const void* row, SqlText& out) = nullptr;                   // the same as a literal
   // Sets the member from text; nullptr text = NULL. False: not a legal value.
   bool (*assign)(void* row, const std::string_view* text) = nullptr;
   bool is_assignable = false;
@@ -101,10 +101,20 @@ requires(std::is_member_pointer_v<decltype(First)> || std::is_function_v<std::re
   }
 }
 
-template <typename Row, typename Out, auto... Path>
-void Append(const void* row, Out& out) {
-  using T = std::remove_cvref_t<decltype(Follow<Path...>(std::declval<const Row&>()))>;
-  SqlTraits<T>::Append(Follow<Path...>(*static_cast<const Row*>(row)), out);
+template <typename Row, auto... Path>
+using TypeAt = std::remove_cvref_t<decltype(Follow<Path...>(std::declval<const Row&>()))>;
+
+template <typename Row, auto... Path>
+void Append(const void* rows, size_t count, ColumnBuilder& out) {
+  using Traits = SqlTraits<TypeAt<Row, Path...>>;
+  const Row* const begin = static_cast<const Row*>(rows);
+  ColumnBuilder::Batch batch = out.Begin(count, Traits::kType.kind, Traits::kType.nullable);
+  for (const Row* row = begin; row != begin + count; ++row) Traits::Append(Follow<Path...>(*row), batch);
+  out.End(batch);
+}
+template <typename Row, auto... Path>
+void AppendSql(const void* row, SqlText& out) {
+  SqlTraits<TypeAt<Row, Path...>>::Append(Follow<Path...>(*static_cast<const Row*>(row)), out);
 }
 
 template <typename Row, auto Member>
@@ -125,7 +135,7 @@ bool Assign(void* row, const std::string_view* text) {
 template <auto First, auto... Rest>
 constexpr Column col(FixedText<48> name, Unit unit, FixedText<200> doc) {
   using Row = typename internal::MemberOf<decltype(First)>::type;
-  using T = std::remove_cvref_t<decltype(internal::Follow<First, Rest...>(std::declval<const Row&>()))>;
+  using T = internal::TypeAt<Row, First, Rest...>;
   Column column;
   column.name = name;
   column.doc = doc;
@@ -133,8 +143,8 @@ constexpr Column col(FixedText<48> name, Unit unit, FixedText<200> doc) {
   column.combine = internal::CombineOf(column.name.view(), unit);
   column.type = SqlTraits<T>::kType;
   column.row = TagOf<Row>();
-  column.append = internal::Append<Row, ColumnBuilder, First, Rest...>;
-  column.append_sql = internal::Append<Row, SqlText, First, Rest...>;
+  column.append = internal::Append<Row, First, Rest...>;
+  column.append_sql = internal::AppendSql<Row, First, Rest...>;
   if constexpr (sizeof...(Rest) == 0 && std::is_member_object_pointer_v<decltype(First)>) {
     if constexpr (Assignable<T>) {
       column.assign = internal::Assign<Row, First>;

@@ -1,12 +1,14 @@
 // table/column_builder.h: rows come in, arrays come out. One builder a column.
 //
-// A text is built once, however many rows have it. Equal pointers mean equal texts (snapshot/text.h), so most lookups
-// compare two words.
+// Rows come in batches: the loop over a batch (Column::append) has its place in the arrays in registers, and asks once
+// whether there is room. A text is kept once, however many rows have it. Equal pointers mean equal texts (snapshot/text.h),
+// so most lookups compare two words.
 #pragma once
 
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "table/registry.h"
@@ -16,73 +18,122 @@ namespace perfschema {
 // Threads: external lock. Valid as long as the Snapshot whose texts it is given.
 class ColumnBuilder {
  public:
-  // The first value then takes memory for so many rows at once.
-  void Expect(uint64_t rows) { expected_ = std::min<uint64_t>(rows, 1u << 20); }
-  void AddWord(uint64_t word) {
-    if (data_.words.empty()) data_.words.reserve(expected_);
-    data_.words.push_back(word);
-    if (!data_.nulls.empty()) data_.nulls.push_back(0);
+  // Takes the values of so many rows, one after the other. A local variable, and nobody has its address: stores into the arrays
+  // cannot change it.
+  class Batch {
+   public:
+    void AddWord(uint64_t word) {
+      *words_++ = word;
+      AddNull(0);
+    }
+    void AddCode(uint32_t code) {
+      *codes_++ = code;
+      AddNull(0);
+    }
+    void AddText(std::string_view text) {
+      if (text.data() != last_ || text.size() != last_size_) {
+        code_ = builder_.CodeOf(text);
+        last_ = text.data();
+        last_size_ = text.size();
+      }
+      AddCode(code_);
+    }
+    // A text that a builder makes itself, such as the members of a set: `bits` stand for it.
+    template <typename MakeText>
+    void AddMadeText(uint64_t bits, MakeText make) {
+      AddCode(builder_.CodeOfBits(bits, make));
+    }
+    void AddNullWord() {
+      *words_++ = 0;
+      AddNull(1);
+    }
+    void AddNullCode() {
+      *codes_++ = 0;
+      AddNull(1);
+    }
+
+   private:
+    friend class ColumnBuilder;
+    explicit Batch(ColumnBuilder& builder) : builder_(builder) {}
+    void AddNull(uint8_t is_null) {
+      if (nulls_ == nullptr) return;
+      *nulls_++ = is_null;
+      any_null_ |= is_null;
+    }
+
+    ColumnBuilder& builder_;
+    uint64_t* words_ = nullptr;
+    uint32_t* codes_ = nullptr;
+    uint8_t* nulls_ = nullptr;  // of a nullable column
+    const char* last_ = nullptr;
+    size_t last_size_ = ~size_t{0};
+    uint32_t code_ = 0;
+    uint8_t any_null_ = 0;
+  };
+
+  // So many rows will come, or about. More cost a copy, fewer the memory.
+  // `region` has room for them, RoomOf() a column; or is nullptr. REQUIRES: no batch has begun.
+  void Expect(uint64_t rows, const std::shared_ptr<LargeRegion>& region) {
+    expected_ = rows;
+    data_.words = LargeVector<uint64_t>(LargeAllocator<uint64_t>(region));
+    data_.codes = LargeVector<uint32_t>(LargeAllocator<uint32_t>(region));
+    data_.nulls = LargeVector<uint8_t>(LargeAllocator<uint8_t>(region));
   }
-  void AddCode(uint32_t code) {
-    if (data_.codes.empty()) data_.codes.reserve(expected_);
-    data_.codes.push_back(code);
-    if (!data_.nulls.empty()) data_.nulls.push_back(0);
+  static bool IsCoded(ColumnKind kind) { return kind == ColumnKind::kText || kind == ColumnKind::kSet || kind == ColumnKind::kEnum; }
+  static uint64_t RoomOf(uint64_t rows, ColumnKind kind, bool is_nullable) {
+    return rows * ((IsCoded(kind) ? sizeof(uint32_t) : sizeof(uint64_t)) + (is_nullable ? 1 : 0)) + 2 * LargeRegion::kAlignment;
   }
-  void AddText(std::string_view text) {
-    AddCode(text.data() == last_.data() && text.size() == last_.size() && !data_.texts.empty() ? last_code_
-                                                                                               : CodeOf(text));
+
+  // Room for `rows` values, each of which must be given before the next batch begins.
+  Batch Begin(size_t rows, ColumnKind kind, bool is_nullable) {
+    Batch batch(*this);
+    if (IsCoded(kind))
+      batch.codes_ = More(&data_.codes, rows);
+    else
+      batch.words_ = More(&data_.words, rows);
+    if (is_nullable) batch.nulls_ = More(&data_.nulls, rows);
+    return batch;
   }
-  // A text that a builder makes itself, such as the members of a set: `bits` stand for it.
-  template <typename MakeText>
-  void AddMadeText(uint64_t bits, MakeText make) {
-    const auto found = code_of_bits_.find(bits);
-    if (found != code_of_bits_.end()) return AddCode(found->second);
-    const auto code = static_cast<uint32_t>(data_.texts.size());
-    data_.texts.push_back(make());
-    code_of_bits_.emplace(bits, code);
-    AddCode(code);
-  }
-  void AddNullWord() {
-    if (data_.words.empty()) data_.words.reserve(expected_);
-    data_.words.push_back(0);
-    MarkNull(data_.words.size());
-  }
-  void AddNullCode() {
-    if (data_.codes.empty()) data_.codes.reserve(expected_);
-    data_.codes.push_back(0);
-    MarkNull(data_.codes.size());
-  }
+  void End(const Batch& batch) { any_null_ |= batch.any_null_; }
+
   ColumnData Finish() {
-    if (!data_.codes.empty() && data_.texts.empty()) data_.texts.emplace_back();  // code 0 of NULL rows exists
+    if (!data_.codes.empty() && data_.texts.empty()) data_.texts.Add({});  // code 0 of NULL rows exists
+    if (any_null_ == 0) data_.nulls = {};
     return std::move(data_);
   }
 
  private:
-  struct Place {
-    const char* text;
-    uint32_t size;
-    uint32_t code;
+  struct Seen {
+    const char* text = nullptr;
+    size_t size = 0;
+    uint32_t code = 0;
   };
-  void MarkNull(size_t rows) {
-    if (data_.nulls.empty()) {
-      data_.nulls.reserve(expected_);
-      data_.nulls.resize(rows - 1);
-    }
-    data_.nulls.push_back(1);
+  struct Place {
+    uint32_t hash;
+    uint32_t code_and_1;  // 0 = free
+  };
+  template <typename T>
+  T* More(LargeVector<T>* values, size_t rows) {
+    const size_t before = values->size();
+    if (before == 0) values->reserve(std::max<uint64_t>(expected_, rows));
+    values->resize(before + rows);
+    return values->data() + before;
   }
   uint32_t CodeOf(std::string_view text);
+  uint32_t CodeOfText(std::string_view text);
   void Grow();
-  static size_t Hash(const char* text) {
-    return static_cast<size_t>((reinterpret_cast<uintptr_t>(text) * 0x9e3779b97f4a7c15u) >> 32);
+  template <typename MakeText>
+  uint32_t CodeOfBits(uint64_t bits, MakeText make) {
+    const auto [found, is_new] = code_of_bits_.try_emplace(bits, static_cast<uint32_t>(data_.texts.size()));
+    if (is_new) data_.texts.Add(make());
+    return found->second;
   }
 
   ColumnData data_;
   uint64_t expected_ = 0;
-  std::string_view last_;
-  uint32_t last_code_ = 0;
-  std::vector<Place> places_;  // open addressing by pointer; a power of two
-  size_t places_used_ = 0;
-  std::unordered_map<std::string_view, uint32_t> code_of_text_;
+  uint8_t any_null_ = 0;
+  std::vector<Seen> seen_;     // by pointer; a later one pushes an earlier one out
+  std::vector<Place> places_;  // by text: open addressing, a power of two
   std::unordered_map<uint64_t, uint32_t> code_of_bits_;
 };
 

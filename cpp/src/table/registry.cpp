@@ -53,30 +53,53 @@ const Catalog& TheCatalog() {
   return *catalog;
 }
 
-// Appends each row to the builders of the chosen columns.
-// Threads: external lock.
+// Appends rows to the builders of the chosen columns: a few rows at a time, which then are in the processor's first cache
+// while one column after the other takes its member of each.
+// Threads: external lock. Valid as long as the Snapshot.
 class FrameSink final : public RawSink {
  public:
-  FrameSink(const TableDef& def, std::span<const size_t> chosen) {
-    for (const size_t index : chosen) appends_.push_back(def.columns[index].append);
+  FrameSink(const TableDef& def, std::span<const size_t> chosen)
+      : row_bytes_(def.scan.row_bytes),
+        most_(std::clamp<size_t>(kBatchBytes / row_bytes_, 1, kMostRows)),
+        batch_((most_ * row_bytes_ + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t)) {
+    for (const size_t index : chosen) columns_.push_back(&def.columns[index]);
     builders_.resize(chosen.size());
   }
   void OnRow(const void* row) override {
-    for (size_t i = 0; i < appends_.size(); ++i) appends_[i](row, builders_[i]);
-    ++rows_;
+    std::memcpy(reinterpret_cast<char*>(batch_.data()) + waiting_ * row_bytes_, row, row_bytes_);
+    if (++waiting_ == most_) Append();
   }
   void Expect(uint64_t rows) override {
-    for (ColumnBuilder& builder : builders_) builder.Expect(rows);
+    if (rows_ + waiting_ != 0) return;
+    rows = std::min<uint64_t>(rows, 1u << 20);
+    uint64_t room = 0;
+    for (const Column* column : columns_) room += ColumnBuilder::RoomOf(rows, column->type.kind, column->type.nullable);
+    // Columns that are large by themselves can be thrown away one by one.
+    const bool is_shared = room >= kLargeBlock && rows * sizeof(uint64_t) < kLargeBlock;
+    const auto region = is_shared ? std::make_shared<LargeRegion>(room) : nullptr;
+    for (ColumnBuilder& builder : builders_) builder.Expect(rows, region);
   }
   void Finish(TableData* data) {
+    Append();
     data->rows = rows_;
     data->columns.clear();
     for (ColumnBuilder& builder : builders_) data->columns.push_back(builder.Finish());
   }
 
  private:
-  std::vector<void (*)(const void* row, ColumnBuilder& out)> appends_;
+  static constexpr size_t kBatchBytes = 24 * 1024, kMostRows = 256;
+  void Append() {
+    if (waiting_ == 0) return;
+    for (size_t i = 0; i < columns_.size(); ++i) columns_[i]->append(batch_.data(), waiting_, builders_[i]);
+    rows_ += waiting_;
+    waiting_ = 0;
+  }
+
+  std::vector<const Column*> columns_;
   std::vector<ColumnBuilder> builders_;
+  const size_t row_bytes_, most_;
+  LargeVector<std::max_align_t> batch_;
+  size_t waiting_ = 0;
   size_t rows_ = 0;
 };
 

@@ -13,9 +13,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/large_vector.h"
 #include "base/status.h"
 #include "perfschema/abi.h"
 #include "shm/attach.h"
+#include "table/text_list.h"
 
 namespace perfschema {
 
@@ -51,11 +53,10 @@ struct TableFacts {
 };
 
 struct ColumnData {
-  std::vector<uint64_t>
-      words;  // numeric kinds: value bits, one per row; 32-bit kinds extended with their sign, doubles as their bits
-  std::vector<uint32_t> codes;     // kText, kSet: index into texts; kEnum: index into values. A row that is NULL has 0
-  std::vector<std::string> texts;  // each once
-  std::vector<uint8_t> nulls;      // 1 = NULL; empty if no row is NULL
+  LargeVector<uint64_t> words;  // numeric kinds: value bits, one per row; 32-bit kinds extended with their sign, doubles as their bits
+  LargeVector<uint32_t> codes;  // kText, kSet: index into texts; kEnum: index into values. A row that is NULL has 0
+  TextList texts;               // each once
+  LargeVector<uint8_t> nulls;   // 1 = NULL; empty if no row is NULL
 };
 
 struct TableData {

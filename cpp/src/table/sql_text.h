@@ -19,7 +19,7 @@ struct SqlType {
   std::span<const std::string_view> values = {};
 };
 
-// Takes what a ColumnBuilder takes, and appends it to a text.
+// Takes what a batch of a ColumnBuilder takes, and appends it to a text.
 // Threads: external lock.
 class SqlText {
  public:

@@ -1,5 +1,5 @@
 // table/sql_types.h: the ONE place that knows how a C++ type of a row's member shows as a column: SQL type, kind, how
-// it is appended (to an Out: a ColumnBuilder, or a SqlText), and how it is assigned if the column can be written to.
+// it is appended (to an Out: a batch of a ColumnBuilder, or a SqlText), and how it is assigned if the column can be written to.
 //
 //   uint64_t bigint unsigned   int64_t bigint      uint32_t int unsigned   int32_t int     double double
 //   Text<N>  varchar(N)        LongText longtext   Timestamp timestamp(6)  std::optional<T>  T, nullable

@@ -20,7 +20,7 @@
 
 namespace perfschema {
 
-// Where the rows of a scan go.
+// Where the rows of a scan go. A row is copied, and looked at later: what it points to must live as long as the Snapshot.
 // Threads: external lock.
 class RawSink {
  public:

@@ -35,10 +35,9 @@ constexpr auto nesting_columns() {
 }
 
 // Reads a view of a kind of events: kForEach is Snapshot::ForEachWait or its like.
-template <typename Row, auto kForEach, Kind kKind, uint32_t kView>
+template <typename Row, auto kForEach, uint32_t kView>
 void ScanEvents(const Snapshot& snapshot, RowSink<Row> out) {
-  if (kView == kViewHistoryLong) out.Expect(snapshot.MostEvents(kKind));
-  (snapshot.*kForEach)(kView, out);
+  (snapshot.*kForEach)(kView, out, [&](uint64_t rows) { out.Expect(rows); });
 }
 
 template <typename Row, auto kForEach, Kind kKind, uint32_t kView, typename Columns>
@@ -48,7 +47,7 @@ constexpr TableDef EventTable(std::string_view doc, const Columns& columns) {
   table.ops = kSelect | kTruncate;
   if (kView != kViewHistoryLong) table.key = {"THREAD_ID", "EVENT_ID"};
   table.columns = columns;
-  table.scan = internal::MakeScan<Row, ScanEvents<Row, kForEach, kKind, kView>>();
+  table.scan = internal::MakeScan<Row, ScanEvents<Row, kForEach, kView>>();
   table.truncate = Hide<kKind, kView>;
   return table;
 }

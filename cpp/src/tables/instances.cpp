@@ -26,6 +26,7 @@ constexpr auto kMutexColumns =
             col<&MutexInstance::locked_by>("LOCKED_BY_THREAD_ID", Unit::kNone,
                                            "Thread that holds it; joins threads.THREAD_ID; NULL if it is free."));
 void ScanMutexes(const Snapshot& snapshot, RowSink<MutexInstance> out) {
+  out.Expect(snapshot.MostInstances());
   snapshot.ForEachInstance([&](const InstanceRow& row) {
     if (row.instrument->family == Family::kMutex) out({row.instrument->name, row.identity, row.owner_thread_id});
   });
@@ -76,6 +77,7 @@ constexpr auto kFileColumns =
             col<&FileInstance::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."),
             col<&FileInstance::open_count>("OPEN_COUNT", Unit::kCount, "Open descriptors of the file."));
 void ScanFiles(const Snapshot& snapshot, RowSink<FileInstance> out) {
+  out.Expect(snapshot.MostFiles());
   snapshot.ForEachFile([&](const FileRow& row) {
     if (row.instrument->family == Family::kFile) out({row.name, row.instrument->name, row.open_count});
   });

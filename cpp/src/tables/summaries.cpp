@@ -15,6 +15,7 @@ constexpr auto kResetSockets = Reset<Part::kObjects, Group::kSocket>;
 constexpr auto kResetAllSockets = Reset<Part::kAll, Group::kSocket>;
 
 void WaitsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, Stat>> out) {
+  out.Expect(snapshot.MostInstances() + snapshot.MostFiles());
   snapshot.ForEachInstance([&](const InstanceRow& row) { out({{row.instrument->name, row.identity}, row.wait}); });
   snapshot.ForEachFile([&](const FileRow& row) { out({{row.instrument->name, row.identity}, row.io.total()}); });
 }
@@ -31,6 +32,7 @@ void IoByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stats>> ou
   });
 }
 void FilesByObject(const Snapshot& snapshot, RowSink<SummaryRow<FileKey, FileLanes>> out) {
+  out.Expect(snapshot.MostFiles());
   snapshot.ForEachFile([&](const FileRow& row) {
     if (row.instrument->family == Family::kFile) out({{row.name, row.instrument->name, row.identity}, {row.io}});
   });
