@@ -49,6 +49,8 @@ class Events:
     not_on: list[str]  # instruments of the program that are not enabled and timed
     consumers: list[str]  # that are off
     lost: dict[str, int]  # Performance_schema_*_lost that are not 0
+    io: dict[str, tuple[int, int]]  # instrument of files -> (COUNT_READ, COUNT_WRITE), files that are gone included
+    files: dict[str, tuple[int, int]]  # the same by FILE_NAME, files that are there
 
     @property
     def total(self) -> int:
@@ -93,6 +95,14 @@ def read_events(folder: Path, component: str) -> Events:
             [name for name in map(str, off) if f"/{component}/" in name],
             list(map(str, consumers)),
             {str(name): int(count) for name, count in zip(rows["VARIABLE_NAME"], rows["VARIABLE_VALUE"], strict=True)},
+            *(
+                {
+                    str(row[key]): (int(row["COUNT_READ"]), int(row["COUNT_WRITE"]))
+                    for row in schema.table(table).to_dict("records")
+                    if f"/{component}/" in str(row["EVENT_NAME"])
+                }
+                for table, key in (("file_summary_by_event_name", "EVENT_NAME"), ("file_summary_by_instance", "FILE_NAME"))
+            ),
         )
 
 

@@ -110,7 +110,7 @@ class Bench:
             self.start("out", "fillrandom,compact", self._filled)
         return self._filled
 
-    def run(self, variant: str, workload: str, keep: bool = False) -> Sample:
+    def run(self, variant: str, workload: str, keep: bool = False, prefix: tuple[str, ...] = ()) -> Sample:
         """One process that does one workload, on a database of its own, which is removed unless it is to be kept."""
         database = self.data / f"db-{variant}"
         shutil.rmtree(database, ignore_errors=True)
@@ -118,7 +118,7 @@ class Bench:
         if WORKLOADS[workload]:
             shutil.copytree(self.filled(), database)
             arguments = ["--use_existing_db=1"]
-        done = self.start(variant, workload, database, *arguments)
+        done = self.start(variant, workload, database, *arguments, prefix=prefix)
         if not keep:
             shutil.rmtree(database)
         told = _REPORT.search(done.stdout)

@@ -50,11 +50,11 @@ class Bench:
             self.start("out", "fill", self._filled, self.rows)
         return self._filled
 
-    def run(self, variant: str, workload: str, keep: bool = False) -> Sample:
+    def run(self, variant: str, workload: str, keep: bool = False, prefix: tuple[str, ...] = ()) -> Sample:
         """One process that does one workload, on a copy of the filled database."""
         database = self.data / f"{variant}.db"
         shutil.copyfile(self.filled(), database)
-        done = self.start(variant, workload, database, max(10, int(self.rows * WORKLOADS[workload])))
+        done = self.start(variant, workload, database, max(10, int(self.rows * WORKLOADS[workload])), prefix)
         if not keep:
             database.unlink()
         told = json.loads(done.stdout)
