@@ -1,9 +1,11 @@
-"""A real program twice, with pfs and without: pairs of runs, their ratios, and what the tables say of the recorded one. docs/real_programs.md"""
+"""A real program twice, with pfs and without: pairs of runs, their ratios, what the tables say. docs/real_programs.md"""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -130,12 +132,10 @@ def execute(command: list[str], data: Path, component: str, recorded: bool, opti
             stdout, stderr = out.read(), err.read()
         if child.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: exit code {child.returncode}\n{stdout}\n{stderr}")
-        return Finished(
-            stdout, stderr, used.ru_utime + used.ru_stime, read_events(Path(folder), component) if recorded else None
-        )
+        return Finished(stdout, stderr, used.ru_utime + used.ru_stime, read_events(Path(folder), component) if recorded else None)
 
 
-# ---- Pairs ---------------------------------------------------------------------------------------------------------------------------
+# ---- Pairs ---------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -148,11 +148,12 @@ class Workload:
 
     def ratios(self, measure: str) -> list[float]:
         values = [(getattr(one, measure), getattr(other, measure)) for one, other in self.pairs]
-        return [one / other for one, other in values if one > 0 and other > 0]
+        return [float(one / other) for one, other in values if one > 0 and other > 0]
 
     def per_operation(self, measure: str, side: int) -> float:
         """Median [us]."""
-        return statistics.median(1e6 * getattr(pair[side], measure) / pair[side].operations for pair in self.pairs)
+        values: list[float] = [1e6 * getattr(pair[side], measure) / pair[side].operations for pair in self.pairs]
+        return statistics.median(values)
 
 
 def interval(values: list[float], draws: int = 4000) -> tuple[float, float]:
@@ -162,9 +163,13 @@ def interval(values: list[float], draws: int = 4000) -> tuple[float, float]:
     return medians[int(0.025 * draws)], medians[int(0.975 * draws) - 1]
 
 
-def run_pairs(name: str, once: RunOnce, pairs: int, say: Callable[[str], None], comparison: tuple[str, str] = ("in", "out")) -> Workload:
+def run_pairs(
+    name: str, once: RunOnce, pairs: int, say: Callable[[str], None], comparison: tuple[str, str] = ("in", "out")
+) -> Workload:
     """One pair that does not count, then `pairs`, each in the other order than the one before."""
     workload = Workload(name, comparison)
+    if comparison != ("in", "out"):
+        say(f"{name}: {comparison[0]} over {comparison[1]}")
     for number in range(-1, pairs):
         order = comparison if number % 2 == 0 else comparison[::-1]
         samples = {variant: once(variant) for variant in order}
@@ -177,7 +182,19 @@ def run_pairs(name: str, once: RunOnce, pairs: int, say: Callable[[str], None], 
     return workload
 
 
-# ---- Report --------------------------------------------------------------------------------------------------------------------------
+def compare(
+    names: list[str], once: Callable[..., Sample], given: argparse.Namespace, say: Callable[[str], None]
+) -> list[Workload]:
+    """What the command line asks for. once(variant, workload=...) runs one process; "again" is the variant "out" once more."""
+    comparisons = [("in", "out"), *([("again", "out")] if given.control else []), *([("out", "stock")] if given.stock else [])]
+    return [
+        run_pairs(name, functools.partial(once, workload=name), given.pairs, say, comparison)
+        for name in names
+        for comparison in comparisons
+    ]
+
+
+# ---- Report --------------------------------------------------------------------------------------------------------------------
 
 
 def facts(workload: Workload) -> dict[str, Any]:
@@ -258,10 +275,12 @@ def report(program: str, workloads: list[Workload], given: argparse.Namespace) -
     if given.json:
         machine = {"cpus": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()}
         chosen = {name: str(value) for name, value in vars(given).items()}
-        given.json.write_text(json.dumps({"program": program, "machine": machine, "given": chosen, "workloads": all_facts}, indent=1))
+        given.json.write_text(
+            json.dumps({"program": program, "machine": machine, "given": chosen, "workloads": all_facts}, indent=1)
+        )
 
 
-# ---- What both scripts take ------------------------------------------------------------------------------------------------------------
+# ---- What both scripts take ----------------------------------------------------------------------------------------------------
 
 
 def parser(text: str | None, names: Iterable[str]) -> argparse.ArgumentParser:
@@ -269,12 +288,21 @@ def parser(text: str | None, names: Iterable[str]) -> argparse.ArgumentParser:
     result.add_argument("--pairs", type=int, default=15, help="pairs of runs per workload")
     result.add_argument("--workloads", default=",".join(names), help="which, with commas; default: %(default)s")
     result.add_argument("--work", type=Path, help="folder for sources and programs, kept; default: a temporary one")
-    result.add_argument("--data", type=Path, help="folder for databases and segments; default: /dev/shm if it is there, else a temporary one")
-    result.add_argument("--prefix", type=Path, help="where pfs is installed (cmake --install); default: that of the Python package")
+    result.add_argument(
+        "--data", type=Path, help="folder for databases and segments; default: /dev/shm if it is there, else a temporary one"
+    )
+    result.add_argument(
+        "--prefix", type=Path, help="where pfs is installed (cmake --install); default: that of the Python package"
+    )
     result.add_argument("--options", default=EVERYTHING, help="PFS_OPTIONS of the recorded program; default: everything on")
     result.add_argument("--events", action="store_true", help="also show the events of each workload by instrument")
     result.add_argument("--json", type=Path, help="where to keep all figures")
-    result.add_argument("--stock", action="store_true", help="also compare the program that is not recorded with an unchanged one")
+    result.add_argument(
+        "--stock", action="store_true", help="also compare the program that is not recorded with an unchanged one"
+    )
+    result.add_argument(
+        "--control", action="store_true", help="also compare the program that is not recorded with itself: what is noise"
+    )
     return result
 
 

@@ -14,14 +14,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bench.real.common import Finished, Sample, Unavailable, Workload, build, execute, folders, parser, report, run_pairs
+from tests.bench.real.common import Finished, Sample, Unavailable, build, compare, execute, folders, parser, report
 
 SHIM = Path(__file__).resolve().parent / "leveldb_shim"
+PROGRAM = {"again": "out"}  # variants that are another one's program
 COMPONENT = "leveldb"
 # workload -> does it start from a filled database
 WORKLOADS = {
     "fillseq": False,
     "fillrandom": False,
+    "fillsync": False,
     "overwrite": True,
     "readrandom": True,
     "readhot": True,
@@ -32,14 +34,12 @@ _REPORT = re.compile(r"^(\w+)\s*:\s+([\d.]+) micros/op", re.MULTILINE)
 _SHIM = re.compile(r"^shim: wall (\d+) cpu (\d+)$", re.MULTILINE)
 
 
-# ---- Sources -------------------------------------------------------------------------------------------------------------------------
+# ---- Sources -------------------------------------------------------------------------------------------------------------------
 
 
 def _suite() -> str:
     try:
-        words = dict(
-            line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line
-        )
+        words = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     except OSError:
         words = {}
     if words.get("ID", "").strip('"') != "debian" or "VERSION_CODENAME" not in words:
@@ -57,7 +57,9 @@ def fetch(work: Path) -> Path:
         return found.parent.parent.parent
     missing = [tool for tool in ("apt-get", "dpkg-source") if shutil.which(tool) is None]
     if missing:
-        raise Unavailable(f"{' and '.join(missing)} not found (apt-get install dpkg-dev), or give --source FOLDER with the sources of leveldb")
+        raise Unavailable(
+            f"{' and '.join(missing)} not found (apt-get install dpkg-dev), or give --source FOLDER with the sources of leveldb"
+        )
     apt = work / "apt"
     for folder in ("lists/partial", "cache/archives/partial", "parts"):
         (apt / folder).mkdir(parents=True, exist_ok=True)
@@ -75,7 +77,9 @@ def fetch(work: Path) -> Path:
     for command in (["apt-get", *options, "-q", "update"], ["apt-get", *options, "-q", "source", "leveldb"]):
         done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise Unavailable(f"{command[-1]} failed, give --source FOLDER with the sources of leveldb:\n{done.stdout}{done.stderr}")
+            raise Unavailable(
+                f"{command[-1]} failed, give --source FOLDER with the sources of leveldb:\n{done.stdout}{done.stderr}"
+            )
     for found in sorted(work.glob("leveldb-*/include/leveldb/env.h")):
         return found.parent.parent.parent
     raise Unavailable(f"apt-get source leveldb left no leveldb-*/include/leveldb/env.h in {work}")
@@ -83,10 +87,12 @@ def fetch(work: Path) -> Path:
 
 def build_all(work: Path, sources: Path, prefix: Path | None, *variants: str) -> Path:
     """Builds db_bench_VARIANT and db_scan; gives their folder."""
-    return build(SHIM, work / "leveldb-build", prefix, [*(f"db_bench_{variant}" for variant in variants), "db_scan"], LEVELDB=sources)
+    return build(
+        SHIM, work / "leveldb-build", prefix, [*(f"db_bench_{variant}" for variant in variants), "db_scan"], LEVELDB=sources
+    )
 
 
-# ---- Runs ----------------------------------------------------------------------------------------------------------------------------
+# ---- Runs ----------------------------------------------------------------------------------------------------------------------
 
 
 class Bench:
@@ -97,10 +103,20 @@ class Bench:
         self._filled: Path | None = None
 
     def start(self, variant: str, workload: str, database: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> Finished:
-        command = [*prefix, str(self.programs / f"db_bench_{variant}"), f"--db={database}", f"--benchmarks={workload}"]
+        command = [
+            *prefix,
+            str(self.programs / f"db_bench_{PROGRAM.get(variant, variant)}"),
+            f"--db={database}",
+            f"--benchmarks={workload}",
+        ]
         environment = {"SHIM_MMAP": "1"} if self.mapped else {}
         return execute(
-            [*command, f"--num={self.num}", *arguments], self.data, COMPONENT, variant in ("in", "counted"), self.options, **environment
+            [*command, f"--num={self.num}", *arguments],
+            self.data,
+            COMPONENT,
+            variant in ("in", "counted"),
+            self.options,
+            **environment,
         )
 
     def filled(self) -> Path:
@@ -122,17 +138,18 @@ class Bench:
         if not keep:
             shutil.rmtree(database)
         told = _REPORT.search(done.stdout)
+        operations = self.num // 1000 if workload == "fillsync" else self.num
         if told is None:
             raise RuntimeError(f"db_bench reports no {workload}:\n{done.stdout}\n{done.stderr}")
         shim = _SHIM.search(done.stderr)
         # How much is written while others read is up to the scheduler: its processor time says nothing.
         cpu = int(shim[2]) * 1e-9 if shim and workload != "readwhilewriting" else 0.0
         return Sample(
-            self.num, float(told[2]) * 1e-6 * self.num, cpu, done.process_cpu, done.stdout + done.stderr, done.events
+            operations, float(told[2]) * 1e-6 * operations, cpu, done.process_cpu, done.stdout + done.stderr, done.events
         )
 
     def scan(self, database: Path) -> str:
-        """"keys N hash H" of all that it holds."""
+        """ "keys N hash H" of all that it holds."""
         return execute([str(self.programs / "db_scan"), str(database)], self.data, COMPONENT, False, "").stdout.strip()
 
 
@@ -158,12 +175,10 @@ def main() -> int:
             say(f"leveldb: {why}")
             return 2
         say(f"{sources.name}; data in {data.parent}")
+        if given.stock and not given.mmap:
+            say("leveldb's own Env maps tables: --stock compares like with like only with --mmap")
         bench = Bench(programs, data, given.num, given.options, given.mmap)
-        workloads: list[Workload] = []
-        for name in names:
-            workloads.append(run_pairs(name, lambda variant, name=name: bench.run(variant, name), given.pairs, say))
-            if given.stock:
-                workloads.append(run_pairs(name, lambda variant, name=name: bench.run(variant, name), given.pairs, say, ("out", "stock")))
+        workloads = compare(names, bench.run, given, say)
         report(f"{sources.name} db_bench", workloads, given)
     return 0
 

@@ -2,7 +2,7 @@
 
     python -m tests.bench.real.sqlite [--pairs 15] [--rows 50000] [--stock] [--events] [--json FILE]
 
-The library is the system's (Debian: libsqlite3-dev). The VFS, the mutexes and the program are those of sqlite_shim. docs/real_programs.md
+The library is the system's (Debian: libsqlite3-dev); VFS, mutexes and program are those of sqlite_shim. docs/real_programs.md
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bench.real.common import Finished, Sample, Unavailable, Workload, build, execute, folders, parser, report, run_pairs
+from tests.bench.real.common import Finished, Sample, Unavailable, build, compare, execute, folders, parser, report
 
 SHIM = Path(__file__).resolve().parent / "sqlite_shim"
+PROGRAM = {"again": "out"}  # variants that are another one's program
 COMPONENT = "sqlite"
 # workload -> operations of a run, as a multiple of --rows
 WORKLOADS = {"insert": 1.0, "select": 4.0, "range": 0.1, "update": 0.1, "threads": 0.2, "statements": 1.0}
@@ -26,7 +27,9 @@ def build_all(work: Path, prefix: Path | None, *variants: str) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
         raise Unavailable("a C compiler is needed: apt-get install gcc")
-    asked = subprocess.run([compiler, "-E", "-x", "c", "-"], input="#include <sqlite3.h>\n", capture_output=True, text=True, check=False)
+    asked = subprocess.run(
+        [compiler, "-E", "-x", "c", "-"], input="#include <sqlite3.h>\n", capture_output=True, text=True, check=False
+    )
     if asked.returncode != 0:
         raise Unavailable("sqlite3.h not found: apt-get install libsqlite3-dev")
     return build(SHIM, work / "sqlite-build", prefix, [f"sqlite_bench_{variant}" for variant in variants])
@@ -40,7 +43,13 @@ class Bench:
         self._filled: Path | None = None
 
     def start(self, variant: str, workload: str, database: Path, operations: int, prefix: tuple[str, ...] = ()) -> Finished:
-        command = [*prefix, str(self.programs / f"sqlite_bench_{variant}"), workload, str(database), str(operations)]
+        command = [
+            *prefix,
+            str(self.programs / f"sqlite_bench_{PROGRAM.get(variant, variant)}"),
+            workload,
+            str(database),
+            str(operations),
+        ]
         return execute(command, self.data, COMPONENT, variant in ("in", "counted"), self.options)
 
     def filled(self) -> Path:
@@ -69,7 +78,9 @@ class Bench:
 
 def main() -> int:
     options = parser(__doc__, WORKLOADS)
-    options.add_argument("--rows", type=int, default=50_000, help="rows of the database; operations of a run are a multiple of it")
+    options.add_argument(
+        "--rows", type=int, default=50_000, help="rows of the database; operations of a run are a multiple of it"
+    )
     given = options.parse_args()
     names = given.workloads.split(",")
     unknown = [name for name in names if name not in WORKLOADS]
@@ -87,11 +98,7 @@ def main() -> int:
             return 2
         say(f"data in {data.parent}")
         bench = Bench(programs, data, given.rows, given.options)
-        workloads: list[Workload] = []
-        for name in names:
-            workloads.append(run_pairs(name, lambda variant, name=name: bench.run(variant, name), given.pairs, say))
-            if given.stock:
-                workloads.append(run_pairs(name, lambda variant, name=name: bench.run(variant, name), given.pairs, say, ("out", "stock")))
+        workloads = compare(names, bench.run, given, say)
         report("sqlite3", workloads, given)
     return 0
 

@@ -1,6 +1,7 @@
-"""leveldb and sqlite3 on pfs: what the tables say of them is what strace and the programs themselves count, and nothing that they do changes.
+"""leveldb and sqlite3 on pfs: the tables say what strace and the programs themselves count, and nothing that they do changes.
 
-sqlite3 runs where its header is. leveldb is fetched and built (a minute) if PFS_BENCH_LEVELDB is set: to a folder with its sources, or to 1 for those of Debian.
+sqlite3 runs where its header is. leveldb is built (a minute) if PFS_BENCH_LEVELDB is set: to a folder with its sources, or to 1
+for those of Debian, which are fetched.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,16 +60,23 @@ def check_everything_is_on(events: common.Events) -> None:
     assert events.lost == {}
 
 
-# ---- sqlite3 -------------------------------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def data() -> Iterator[Path]:
+    """Where databases are: in memory if possible, as transactions wait for the disk."""
+    with tempfile.TemporaryDirectory(prefix="pfs-real-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
+# ---- sqlite3 -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> sqlite.Bench:
+def on_sqlite(tmp_path_factory: pytest.TempPathFactory, data: Path) -> sqlite.Bench:
     try:
         programs = sqlite.build_all(tmp_path_factory.mktemp("work"), None, "in", "out", "stock", "counted")
     except common.Unavailable as why:
         pytest.skip(str(why))
-    return sqlite.Bench(programs, tmp_path_factory.mktemp("data"), 2000, common.EVERYTHING)
+    return sqlite.Bench(programs, data, 2000, common.EVERYTHING)
 
 
 @pytest.mark.parametrize("workload", sqlite.WORKLOADS)
@@ -122,9 +131,10 @@ def test_the_program_that_is_not_recorded_needs_no_library(on_sqlite: sqlite.Ben
 
 def test_the_script_reports_pairs(on_sqlite: sqlite.Bench, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
+    arguments = "--pairs 2 --rows 200 --workloads select,statements --events"
+    arguments += f" --work {on_sqlite.programs.parent} --data {tmp_path} --json {report}"
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.real.sqlite", "--pairs", "2", "--rows", "200", "--workloads", "select,statements", "--events"]
-        + ["--work", str(on_sqlite.programs.parent), "--data", str(tmp_path), "--json", str(report)],
+        [sys.executable, "-m", "tests.bench.real.sqlite", *arguments.split()],
         cwd=Path(__file__).resolve().parents[3],
         capture_output=True,
         text=True,
@@ -154,11 +164,11 @@ def test_a_workload_that_does_not_exist_is_named() -> None:
     assert "no workload dance; there are insert, select" in done.stderr
 
 
-# ---- leveldb -------------------------------------------------------------------------------------------------------------------------
+# ---- leveldb -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def on_leveldb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[leveldb.Bench]:
+def on_leveldb(tmp_path_factory: pytest.TempPathFactory, data: Path) -> leveldb.Bench:
     chosen = os.environ.get("PFS_BENCH_LEVELDB")
     if not chosen:
         pytest.skip("fetches and builds leveldb: set PFS_BENCH_LEVELDB to 1, or to a folder with its sources")
@@ -168,7 +178,7 @@ def on_leveldb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[leveldb.Ben
         programs = leveldb.build_all(work, sources, None, "in", "out", "stock", "counted")
     except common.Unavailable as why:
         pytest.skip(str(why))
-    yield leveldb.Bench(programs, tmp_path_factory.mktemp("data"), 20_000, common.EVERYTHING)
+    return leveldb.Bench(programs, data, 20_000, common.EVERYTHING)
 
 
 @pytest.mark.slow
