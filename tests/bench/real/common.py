@@ -38,6 +38,37 @@ EVERYTHING = ",".join(
     ]
 )
 
+# For --breakdown: what is left of it, step by step. The last ones leave out one family, or have a pool of records that stays in the cache.
+_NOTHING_RECORDED = (
+    "performance_schema_consumer_events_waits_current=OFF,performance_schema_consumer_events_statements_current=OFF"
+)
+LEVELS = {
+    "off": "performance_schema=OFF",
+    "disabled": "performance_schema_instrument='%=OFF'",
+    "counted": f"performance_schema_instrument='%=COUNTED',{_NOTHING_RECORDED}",
+    "timed": _NOTHING_RECORDED,
+    "small_pool": "performance_schema_events_waits_history_long_size=500",
+    "no_mutexes": "performance_schema_instrument='wait/synch/mutex/%=OFF'",
+    "no_files": "performance_schema_instrument='wait/io/file/%=OFF'",
+    "no_conditions": "performance_schema_max_cond_classes=0",
+}
+
+
+def program_of(variant: str) -> str:
+    """Which program a variant is: "in:timed" is "in" with other options, "again" is "out" once more."""
+    name = variant.partition(":")[0]
+    return "out" if name == "again" else name
+
+
+def is_recorded(variant: str) -> bool:
+    return program_of(variant) in ("in", "counted")
+
+
+def options_of(variant: str, options: str) -> str:
+    """PFS_OPTIONS. What comes later wins."""
+    level = variant.partition(":")[2]
+    return f"{options},{LEVELS[level]}" if level else options
+
 
 class Unavailable(Exception):
     """What is needed cannot be had here: the message says what, and what would help."""
@@ -132,7 +163,10 @@ def execute(command: list[str], data: Path, component: str, recorded: bool, opti
             stdout, stderr = out.read(), err.read()
         if child.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: exit code {child.returncode}\n{stdout}\n{stderr}")
-        return Finished(stdout, stderr, used.ru_utime + used.ru_stime, read_events(Path(folder), component) if recorded else None)
+        has_segment = recorded and LEVELS["off"] not in options.split(",")
+        return Finished(
+            stdout, stderr, used.ru_utime + used.ru_stime, read_events(Path(folder), component) if has_segment else None
+        )
 
 
 # ---- Pairs ---------------------------------------------------------------------------------------------------------------------
@@ -185,8 +219,14 @@ def run_pairs(
 def compare(
     names: list[str], once: Callable[..., Sample], given: argparse.Namespace, say: Callable[[str], None]
 ) -> list[Workload]:
-    """What the command line asks for. once(variant, workload=...) runs one process; "again" is the variant "out" once more."""
-    comparisons = [("in", "out"), *([("again", "out")] if given.control else []), *([("out", "stock")] if given.stock else [])]
+    """What the command line asks for. once(variant, workload=...) runs one process."""
+    levels = [(f"in:{level}", "out") for level in LEVELS] if given.breakdown else []
+    comparisons = [
+        ("in", "out"),
+        *levels,
+        *([("again", "out")] if given.control else []),
+        *([("out", "stock")] if given.stock else []),
+    ]
     return [
         run_pairs(name, functools.partial(once, workload=name), given.pairs, say, comparison)
         for name in names
@@ -236,23 +276,25 @@ def _percent(measured: dict[str, Any] | None) -> str:
 
 
 def lines(all_facts: Iterable[dict[str, Any]]) -> list[str]:
-    """A table for people. Overheads in percent: median of the pairs, 95 % interval."""
+    """A table for people. Overheads in percent: median of the pairs, 95 % interval.
+
+    The verdict is that of the processor time where it is told: all of the interval on one side of the goal.
+    """
     result = [
         f"{'workload':26}{'us/op':>8}{'wall %':>14}{'95 %':>10}{'cpu %':>14}{'95 %':>10}{'events/op':>11}{'events/s':>11}{'ns/event':>10}  <= {100 * GOAL:g} %"
     ]
     for one in all_facts:
         name = one["name"] if one["comparison"] == ("in", "out") else f"{one['name']} {'/'.join(one['comparison'])}"
         line = f"{name:26}{one['wall']['us_per_operation'][1]:8.3f}{_percent(one['wall']):>24}{_percent(one.get('cpu')):>24}"
-        if "events" in one:
-            verdict = "met" if one["wall"]["median"] <= 1 + GOAL else "MISSED"
-            if (one["wall"]["interval"][0] <= 1 + GOAL) != (one["wall"]["interval"][1] <= 1 + GOAL):
-                verdict += ", not certain"
+        if one.get("events"):
+            low, high = one.get("cpu", one["wall"])["interval"]
+            verdict = "met" if high <= 1 + GOAL else "MISSED" if low > 1 + GOAL else "not certain"
             line += f"{one['events_per_operation']:11.2f}{one['events_per_second']:11,.0f}{one.get('ns_per_event', 0):10.0f}  {verdict}"
         result.append(line)
     for one in all_facts:
         if one.get("lost"):
             result.append(f"{one['name']}: lost {one['lost']}")
-        if one.get("instruments_off"):
+        if one.get("instruments_off") and one["comparison"] == ("in", "out"):
             result.append(f"{one['name']}: not on: {', '.join(one['instruments_off'])}")
     return result
 
@@ -296,6 +338,7 @@ def parser(text: str | None, names: Iterable[str]) -> argparse.ArgumentParser:
     )
     result.add_argument("--options", default=EVERYTHING, help="PFS_OPTIONS of the recorded program; default: everything on")
     result.add_argument("--events", action="store_true", help="also show the events of each workload by instrument")
+    result.add_argument("--breakdown", action="store_true", help=f"also with less: {', '.join(LEVELS)}")
     result.add_argument("--json", type=Path, help="where to keep all figures")
     result.add_argument(
         "--stock", action="store_true", help="also compare the program that is not recorded with an unchanged one"

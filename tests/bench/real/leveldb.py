@@ -14,10 +14,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bench.real.common import Finished, Sample, Unavailable, build, compare, execute, folders, parser, report
+from tests.bench.real.common import (
+    Finished,
+    Sample,
+    Unavailable,
+    build,
+    compare,
+    execute,
+    folders,
+    is_recorded,
+    options_of,
+    parser,
+    program_of,
+    report,
+)
 
 SHIM = Path(__file__).resolve().parent / "leveldb_shim"
-PROGRAM = {"again": "out"}  # variants that are another one's program
 COMPONENT = "leveldb"
 # workload -> does it start from a filled database
 WORKLOADS = {
@@ -105,7 +117,7 @@ class Bench:
     def start(self, variant: str, workload: str, database: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> Finished:
         command = [
             *prefix,
-            str(self.programs / f"db_bench_{PROGRAM.get(variant, variant)}"),
+            str(self.programs / f"db_bench_{program_of(variant)}"),
             f"--db={database}",
             f"--benchmarks={workload}",
         ]
@@ -114,8 +126,8 @@ class Bench:
             [*command, f"--num={self.num}", *arguments],
             self.data,
             COMPONENT,
-            variant in ("in", "counted"),
-            self.options,
+            is_recorded(variant),
+            options_of(variant, self.options),
             **environment,
         )
 
@@ -128,9 +140,12 @@ class Bench:
 
     def run(self, variant: str, workload: str, keep: bool = False, prefix: tuple[str, ...] = ()) -> Sample:
         """One process that does one workload, on a database of its own, which is removed unless it is to be kept."""
-        database = self.data / f"db-{variant}"
+        database = self.data / f"db-{program_of(variant)}"
         shutil.rmtree(database, ignore_errors=True)
-        arguments = []
+        arguments, operations = [], self.num
+        if workload == "fillsync":  # does a thousandth of what it is told
+            operations = max(1, self.num // 50)
+            arguments = [f"--num={1000 * operations}"]
         if WORKLOADS[workload]:
             shutil.copytree(self.filled(), database)
             arguments = ["--use_existing_db=1"]
@@ -138,7 +153,6 @@ class Bench:
         if not keep:
             shutil.rmtree(database)
         told = _REPORT.search(done.stdout)
-        operations = self.num // 1000 if workload == "fillsync" else self.num
         if told is None:
             raise RuntimeError(f"db_bench reports no {workload}:\n{done.stdout}\n{done.stderr}")
         shim = _SHIM.search(done.stderr)

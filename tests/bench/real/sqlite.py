@@ -13,10 +13,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bench.real.common import Finished, Sample, Unavailable, build, compare, execute, folders, parser, report
+from tests.bench.real.common import (
+    Finished,
+    Sample,
+    Unavailable,
+    build,
+    compare,
+    execute,
+    folders,
+    is_recorded,
+    options_of,
+    parser,
+    program_of,
+    report,
+)
 
 SHIM = Path(__file__).resolve().parent / "sqlite_shim"
-PROGRAM = {"again": "out"}  # variants that are another one's program
 COMPONENT = "sqlite"
 # workload -> operations of a run, as a multiple of --rows
 WORKLOADS = {"insert": 1.0, "select": 4.0, "range": 0.1, "update": 0.1, "threads": 0.2, "statements": 1.0}
@@ -43,14 +55,9 @@ class Bench:
         self._filled: Path | None = None
 
     def start(self, variant: str, workload: str, database: Path, operations: int, prefix: tuple[str, ...] = ()) -> Finished:
-        command = [
-            *prefix,
-            str(self.programs / f"sqlite_bench_{PROGRAM.get(variant, variant)}"),
-            workload,
-            str(database),
-            str(operations),
-        ]
-        return execute(command, self.data, COMPONENT, variant in ("in", "counted"), self.options)
+        program = str(self.programs / f"sqlite_bench_{program_of(variant)}")
+        command = [*prefix, program, workload, str(database), str(operations)]
+        return execute(command, self.data, COMPONENT, is_recorded(variant), options_of(variant, self.options))
 
     def filled(self) -> Path:
         """A database to start from, made by the program that is not recorded."""
@@ -61,7 +68,7 @@ class Bench:
 
     def run(self, variant: str, workload: str, keep: bool = False, prefix: tuple[str, ...] = ()) -> Sample:
         """One process that does one workload, on a copy of the filled database."""
-        database = self.data / f"{variant}.db"
+        database = self.data / f"{program_of(variant)}.db"
         shutil.copyfile(self.filled(), database)
         done = self.start(variant, workload, database, max(10, int(self.rows * WORKLOADS[workload])), prefix)
         if not keep:
