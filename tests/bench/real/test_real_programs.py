@@ -23,21 +23,29 @@ from tests.bench.real import common, leveldb, sqlite
 
 pytestmark = pytest.mark.bench
 
-_CALL = re.compile(r"^\d+\s+(read|pread64|write|pwrite64)\(\d+<([^>]+)>", re.MULTILINE)
+_CALL = re.compile(r"^\d+\s+(\w+)\(\d+<([^>]+)>", re.MULTILINE)
 _COUNT = re.compile(r"^shim: count (\w+) locks (\d+)(?: waits (\d+))?$", re.MULTILINE)
 
 
 def strace(log: Path) -> tuple[str, ...]:
-    """In front of a command: its reads and writes, with the files' names, go to `log`."""
+    """In front of a command: what it does with files, and their names, go to `log`."""
     if shutil.which("strace") is None or subprocess.run(["strace", "-o", "/dev/null", "true"], check=False).returncode != 0:
         pytest.skip("strace is not there, or may not trace: apt-get install strace; in a container, --cap-add SYS_PTRACE")
-    return ("strace", "-f", "-y", "-o", str(log), "-e", "trace=read,pread64,write,pwrite64")
+    return ("strace", "-f", "-y", "-o", str(log), "-e", "trace=read,pread64,write,pwrite64,fsync,fdatasync,ftruncate,fcntl")
 
 
 def calls(log: Path) -> dict[str, tuple[int, int]]:
     """File name -> (reads, writes)."""
-    counted = Counter((path.removesuffix(" (deleted)"), "read" in call) for call, path in _CALL.findall(log.read_text()))
-    return {path: (counted[path, True], counted[path, False]) for path, _ in counted}
+    counted = Counter((path, call.strip("p64")) for call, path in _CALL.findall(log.read_text()))
+    return {path: (counted[path, "read"], counted[path, "write"]) for path, call in counted if call in ("read", "write")}
+
+
+def calls_in(folder: Path, log: Path) -> Counter[tuple[str, str]]:
+    """(call, file) of files in a folder, which is one of them."""
+    names = [(call, path.removesuffix(" (deleted)")) for call, path in _CALL.findall(log.read_text())]
+    return Counter(
+        (call, os.path.relpath(path, folder)) for call, path in names if path == str(folder) or path.startswith(f"{folder}/")
+    )
 
 
 def locks(output: str, component: str) -> dict[str, int]:
@@ -106,6 +114,20 @@ def test_files_of_sqlite_are_counted_as_strace_counts_them(on_sqlite: sqlite.Ben
     # Its row goes with the journal, what it has counted stays with the instrument.
     assert events.io["wait/io/file/sqlite/journal"] == truth.get(f"{database}-journal", (0, 0))
     assert (events.io["wait/io/file/sqlite/journal"][1] > 0) == (workload != "select")
+
+
+@pytest.mark.parametrize("workload", ["insert", "select", "update", "statements"])
+def test_sqlite_asks_the_same_of_the_system_recorded_or_not(on_sqlite: sqlite.Bench, workload: str, tmp_path: Path) -> None:
+    asked = []
+    for variant in ("in", "out"):
+        log = tmp_path / variant
+        on_sqlite.run(variant, workload, prefix=strace(log))
+        counted = calls_in(on_sqlite.data, log)
+        asked.append(
+            {(call, path.replace(variant, "VARIANT")): count for (call, path), count in counted.items() if "segment" not in path}
+        )
+    assert asked[0] == asked[1]
+    assert asked[0]["pread64", "VARIANT.db"] > 0
 
 
 @pytest.mark.parametrize("workload", ["insert", "range", "threads", "statements"])
@@ -208,6 +230,18 @@ def test_files_of_leveldb_are_counted_as_strace_counts_them(on_leveldb: leveldb.
     for instrument, pattern in (("table", r"\.ldb$"), ("log", r"/\d+\.log$")):
         counts = [counts for path, counts in truth.items() if re.search(pattern, path)]
         assert events.io[f"wait/io/file/leveldb/{instrument}"] == (sum(one for one, _ in counts), sum(two for _, two in counts))
+
+
+@pytest.mark.slow
+def test_leveldb_asks_the_same_of_the_system_recorded_or_not(on_leveldb: leveldb.Bench, tmp_path: Path) -> None:
+    asked = []
+    for variant in ("in", "out"):
+        log = tmp_path / variant
+        on_leveldb.run(variant, "fillsync", prefix=strace(log))
+        asked.append(calls_in(on_leveldb.data / f"db-{variant}", log))
+    assert asked[0] == asked[1]
+    assert asked[0]["fsync", "."] > 0  # with the manifest, which is not written for each of
+    assert sum(count for (call, _), count in asked[0].items() if call == "fdatasync") > 100
 
 
 @pytest.mark.slow

@@ -78,11 +78,14 @@ bool EndsWith(std::string_view name, std::string_view end) {
   return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
 }
 
+// By name: keys are all 0 with PFS_DISABLE.
+bool IsManifest(std::string_view path) { return BaseOf(path).substr(0, 8) == "MANIFEST"; }
+
 pfs_key_t KeyOf(const std::string& path) {
   const std::string_view name = BaseOf(path);
   if (EndsWith(name, ".log")) return key_log;
   if (EndsWith(name, ".ldb") || EndsWith(name, ".sst")) return key_table;
-  if (name.substr(0, 8) == "MANIFEST") return key_manifest;
+  if (IsManifest(path)) return key_manifest;
   if (name == "CURRENT" || EndsWith(name, ".dbtmp")) return key_current;
   if (name == "LOG" || name == "LOG.old") return key_info_log;
   if (name == "LOCK") return key_lock;
@@ -203,7 +206,7 @@ class Writable final : public WritableFile {
   Status Sync() override {
     Status status = Flush();
     // A manifest counts on the tables that it names being in their folder.
-    if (status.ok() && KeyOf(file_.path()) == key_manifest) status = SyncFolder();
+    if (status.ok() && IsManifest(file_.path())) status = SyncFolder();
     return status.ok() ? Checked(file_.path(), pfs_fdatasync(file_.fd()) == 0) : status;
   }
   Status Close() override {
