@@ -28,12 +28,16 @@ const TableFacts& Table(const char* name) {
   return *table;
 }
 
-void Update(const char* table, const char* pattern, const char* column, bool value, const char* key = "NAME") {
+void Update(const char* table, const char* pattern, const char* column, const char* value, const char* key = "NAME") {
   const Condition where{key, pattern, true};
-  const Assignment set{column, value ? "YES" : "NO"};
+  const Assignment set{column, value};
   uint64_t changed = 0;
   Need(perfschema::UpdateTable(Table(table), {&where, 1}, {&set, 1}, &changed));
   if (changed == 0) Need(Status(perfschema::Code::kNotFound, std::string("nothing is called ") + pattern));
+}
+
+void Update(const char* table, const char* pattern, const char* column, bool value, const char* key = "NAME") {
+  Update(table, pattern, column, value ? "YES" : "NO", key);
 }
 
 // Sum of an integer (or text) column over the rows whose key column matches.
@@ -51,7 +55,8 @@ uint64_t Sum(const char* table_name, const char* key, const char* value, bool (*
   for (size_t row = 0; row < data.rows; ++row) {
     const auto& keys = data.columns[0];
     const auto& values = data.columns[1];
-    if (!matches(std::string(keys.texts[keys.codes[row]]))) continue;
+    const auto& names = table.columns[columns[0]].values;  // of an enum
+    if (!matches(std::string(names.empty() ? std::string_view(keys.texts[keys.codes[row]]) : names[keys.codes[row]]))) continue;
     sum += values.words.empty() ? std::strtoull(std::string(values.texts[values.codes[row]]).c_str(), nullptr, 10) : values.words[row];
   }
   return sum;
@@ -62,6 +67,11 @@ uint64_t Sum(const char* table_name, const char* key, const char* value, bool (*
 void TraceAllThreads() { Update("setup_actors", "%", "TRACE_ENABLED", true, "HOST"); }
 
 void Record(Recorded what) {
+  if (what == Recorded::kContended) {
+    Record(Recorded::kAll);
+    for (const char* pattern : {"wait/synch/mutex/bench/%", "wait/synch/rwlock/bench/%"}) Update("setup_instruments", pattern, "TIMED", "CONTENDED");
+    return;
+  }
   // Nobody else in this process uses the instruments that there is one of.
   for (const char* pattern : {"wait/%/bench/%", "wait/%/table/sql/handler", "wait/lock/metadata/sql/mdl", "idle"}) {
     Update("setup_instruments", pattern, "ENABLED", what >= Recorded::kCounts);
@@ -81,6 +91,10 @@ uint64_t CountedEvents() {
 uint64_t Losses() {
   return Sum("global_status", "VARIABLE_NAME", "VARIABLE_VALUE",
              [](const std::string& name) { return name.ends_with("_lost") && name != "Performance_schema_trace_events_lost"; });
+}
+
+double CyclesPerNano() {
+  return static_cast<double>(Sum("performance_timers", "TIMER_NAME", "TIMER_FREQUENCY", [](const std::string& name) { return name == "CYCLE"; })) / 1e9;
 }
 
 uint64_t Rows(const char* name) {

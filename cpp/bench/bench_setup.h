@@ -14,6 +14,7 @@ enum class Recorded {
   kHistory,  // + events_waits_history
   kAll,      // + events_waits_history_long
   kTraced,   // + written to the trace
+  kContended,  // kAll, but TIMED = CONTENDED where that is legal
 };
 
 // Sets it for all threads. Exits with a message if a table refuses.
@@ -26,6 +27,8 @@ void TraceAllThreads();
 uint64_t CountedEvents();
 // Sum of all status variables that count losses, but for the trace: its thread cannot keep up with a loop.
 uint64_t Losses();
+// Ticks of the cycle counter per nanosecond.
+double CyclesPerNano();
 // Rows of a table.
 uint64_t Rows(const char* table);
 

@@ -1,4 +1,4 @@
-// file_bench.cpp: pread of 120 bytes from the page cache; each thread has a file of its own.
+// file_bench.cpp: pread of 120 bytes from the page cache; each thread has a file of its own, unless the name says "same".
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -33,6 +33,28 @@ File MakeFile(int thread) {
 const File& OfThread(int thread) {
   static const File files[2] = {MakeFile(0), MakeFile(1)};
   return files[thread];
+}
+
+const File& Shared() {
+  static const File file = MakeFile(2);
+  return file;
+}
+
+void SameBare(benchmark::State& state) {
+  const int fd = Shared().bare;
+  char buffer[120];
+  Run(state, 300, [&] { benchmark::DoNotOptimize(pread(fd, buffer, sizeof buffer, 0)); });
+}
+
+void SameRecording(benchmark::State& state) {
+  const int fd = Shared().recorded;
+  char buffer[120];
+  const auto read = [&] { benchmark::DoNotOptimize(pfs_pread(fd, buffer, sizeof buffer, 0)); };
+  if (state.threads() == 1) {
+    RunCounted(state, kWarmUp, 1, read);
+  } else {
+    RunTwoCounted(state, kWarmUp, 1, read);
+  }
 }
 
 void Bare(benchmark::State& state) {
@@ -79,7 +101,7 @@ benchmark::internal::Benchmark* AddRecording(const char* name) {
 }  // namespace
 
 void RegisterFileBenchmarks() {
-  OfThread(0);
+  OfThread(0), Shared();
   Add("pread/bare/1T", Bare);
   Add("pread/floor/1T", Floor2);
   AddRecording<Recorded::kNothing>("pread/disabled/1T");
@@ -87,6 +109,11 @@ void RegisterFileBenchmarks() {
   AddRecording<Recorded::kAll>("pread/all/1T");
   Add("pread/bare/2T", Bare)->Threads(2);
   AddRecording<Recorded::kAll>("pread/all/2T")->Threads(2);
+  for (const int threads : {1, 2}) {
+    const std::string suffix = "/" + std::to_string(threads) + "T";
+    Add(("pread_same/bare" + suffix).c_str(), SameBare)->Threads(threads);
+    Add(("pread_same/all" + suffix).c_str(), SameRecording)->Threads(threads)->Setup(SetUp<Recorded::kAll>);
+  }
 }
 
 }  // namespace bench

@@ -92,6 +92,47 @@ void TryRecording(benchmark::State& state, bool counts) {
   });
 }
 
+// ---- Two mutexes, one after the other: what two events could share -----------------------------------------------------------------------
+
+void PairBare(benchmark::State& state) {
+  pthread_mutex_t *a = &OfThread(0)->bare, *b = &OfThread(1)->bare;
+  Run(state, kWarmUp, [a, b] {
+    pthread_mutex_lock(a);
+    pthread_mutex_lock(b);
+    pthread_mutex_unlock(b);
+    pthread_mutex_unlock(a);
+  });
+}
+
+// `kReads` 4: each lock between readings of its own. 3: the end of the first is the begin of the second. 2: the least, around both.
+template <int kReads>
+void PairFloor(benchmark::State& state) {
+  pthread_mutex_t *a = &OfThread(0)->bare, *b = &OfThread(1)->bare;
+  uint64_t sums[2] = {0, 0};
+  Run(state, kWarmUp, [a, b, &sums] {
+    const uint64_t begin = __rdtsc();
+    pthread_mutex_lock(a);
+    const uint64_t end = kReads > 2 ? __rdtsc() : begin;
+    const uint64_t next = kReads == 4 ? __rdtsc() : end;
+    pthread_mutex_lock(b);
+    sums[1] += __rdtsc() - next;
+    sums[0] += end - begin;
+    pthread_mutex_unlock(b);
+    pthread_mutex_unlock(a);
+  });
+  benchmark::DoNotOptimize(sums);
+}
+
+void PairRecording(benchmark::State& state) {
+  pfs_mutex_t *a = &OfThread(0)->recorded, *b = &OfThread(1)->recorded;
+  RunCounted(state, kWarmUp, 2, [a, b] {
+    pfs_mutex_lock(a);
+    pfs_mutex_lock(b);
+    pfs_mutex_unlock(b);
+    pfs_mutex_unlock(a);
+  });
+}
+
 void CppBare(benchmark::State& state) {
   static std::mutex mutex;
   Run(state, kWarmUp, [] { const std::lock_guard<std::mutex> guard(mutex); });
@@ -137,7 +178,7 @@ void SameFloor(benchmark::State& state) {
 
 void SameRecording(benchmark::State& state) {
   pfs_mutex_t* m = &Shared()->recorded;
-  Run(state, 0, [m] {
+  RunTwoCounted(state, 0, 1, [m] {
     pfs_mutex_lock(m);
     pfs_mutex_unlock(m);
   });
@@ -232,11 +273,17 @@ void RegisterMutexBenchmarks() {
   Add("lock/floor", BareFloor);
   AddRecording<Recorded::kNothing>("lock/disabled", Recording);
   AddRecording<Recorded::kCounts>("lock/counted", Recording);
+  AddRecording<Recorded::kContended>("lock/contended", Recording);
   AddRecording<Recorded::kTimes>("lock/timed", Recording);
   AddRecording<Recorded::kCurrent>("lock/current", Recording);
   AddRecording<Recorded::kHistory>("lock/history", Recording);
   AddRecording<Recorded::kAll>("lock/all", Recording);
   AddRecording<Recorded::kTraced>("lock/traced", Recording);
+  Add("pair/bare", PairBare);
+  Add("pair/floor", PairFloor<4>);
+  Add("pair/chained", PairFloor<3>);
+  Add("pair/around", PairFloor<2>);
+  Add("pair/all", PairRecording)->Setup(SetUp<Recorded::kAll>);
   Add("trylock/bare", TryBare);
   Add("trylock/floor", TryFloor);
   AddRecording<Recorded::kNothing>("trylock/disabled", TryRecording);

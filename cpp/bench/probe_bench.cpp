@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::AddCustomContext("pfs_version", pfs_version());
   benchmark::AddCustomContext("compiler", __VERSION__);
+  benchmark::AddCustomContext("cycles_per_ns", std::to_string(bench::CyclesPerNano()));
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   std::filesystem::remove_all(folder);

@@ -7,6 +7,7 @@
 
 #include <benchmark/benchmark.h>
 #include <perfschema/pfs.h>
+#include <pthread.h>
 #include <sched.h>
 #include <x86intrin.h>
 
@@ -45,6 +46,11 @@ void Run(benchmark::State& state, int warm_up, Operation operation) {
   for (auto _ : state) operation();
 }
 
+inline void Expect(benchmark::State& state, uint64_t counted, int events) {
+  const uint64_t expected = static_cast<uint64_t>(events) * static_cast<uint64_t>(state.iterations());
+  if (counted != expected) state.SkipWithError(("counted " + std::to_string(counted) + " events, not " + std::to_string(expected)).c_str());
+}
+
 // The same, and every operation must have been so many events: what is measured is what it says. One thread.
 template <typename Operation>
 void RunCounted(benchmark::State& state, int warm_up, int events, Operation operation) {
@@ -52,9 +58,27 @@ void RunCounted(benchmark::State& state, int warm_up, int events, Operation oper
   for (int i = 0; i < warm_up; ++i) operation();
   const uint64_t before = CountedEvents();
   for (auto _ : state) operation();
-  const uint64_t counted = CountedEvents() - before;
-  const uint64_t expected = static_cast<uint64_t>(events) * static_cast<uint64_t>(state.iterations());
-  if (counted != expected) state.SkipWithError(("counted " + std::to_string(counted) + " events, not " + std::to_string(expected)).c_str());
+  Expect(state, CountedEvents() - before, events);
+}
+
+// Where two threads wait for each other.
+struct Meeting {
+  pthread_barrier_t barrier;
+  Meeting() { pthread_barrier_init(&barrier, nullptr, 2); }
+  void Wait() { pthread_barrier_wait(&barrier); }
+};
+
+// Two threads, whose events are counted together: none is lost.
+template <typename Operation>
+void RunTwoCounted(benchmark::State& state, int warm_up, int events, Operation operation) {
+  static Meeting both;
+  Pin(state);
+  for (int i = 0; i < warm_up; ++i) operation();
+  both.Wait();
+  const uint64_t before = CountedEvents();
+  both.Wait();
+  for (auto _ : state) operation();  // neither leaves before the other has ended
+  if (state.thread_index() == 0) Expect(state, CountedEvents() - before, 2 * events);
 }
 
 // Two timer reads around a lock that is then released: the least that a timed wait can cost. The sum keeps the result alive.

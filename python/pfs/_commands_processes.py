@@ -25,6 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = ("table", "csv", "json", "parquet")
 YES_NO = click.Choice(["yes", "no"], case_sensitive=False)
+TIMED = click.Choice(["yes", "no", "contended"], case_sensitive=False)
 
 
 class Process(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -284,7 +285,7 @@ def show(
 @click.argument("pattern")
 @click.option("--table", type=TableName(), default="setup_instruments", show_default=True, help="Another setup table.")
 @click.option("--enabled", type=YES_NO, help="Whether they are on.")
-@click.option("--timed", type=YES_NO, help="Whether they are timed.")
+@click.option("--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for.")
 @click.option("--history", type=YES_NO, help="Whether events of threads are kept (setup_threads, setup_actors, threads).")
 @click.option("--instrumented", type=YES_NO, help="Whether a thread is watched (threads).")
 def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> None:
@@ -292,12 +293,12 @@ def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> N
 
     \b
     pfs set 4711 'wait/io/%' --enabled no
-    pfs set 4711 'wait/synch/mutex/%' --enabled yes --timed no
+    pfs set 4711 'wait/synch/mutex/%' --enabled yes --timed contended
     pfs set 4711 events_waits_history_long --table setup_consumers --enabled yes
     """
     values = {name: value.upper() for name, value in flags.items() if value is not None}
     if not values:
-        raise click.UsageError("Say what to change: --enabled, --timed, --history or --instrumented, with yes or no.")
+        raise click.UsageError("Say what to change: --enabled, --timed, --history or --instrumented, with yes or no (--timed: or contended).")
     with pfs.attach(process, write=True) as schema:
         rows = getattr(schema, table, None)
         if not isinstance(rows, pfs.setup.SetupTable):

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
-    from typing import Any, Generic, Self, TypeVar, overload
+    from typing import Any, Generic, Literal, Self, TypeVar, overload
 
     import pandas as pd
 
@@ -96,6 +96,20 @@ class YesNo:
 
     def __set__(self, rows: Rows, value: bool | str) -> None:
         rows._assign(self.column, value)
+
+
+class Timed(YesNo):
+    """TIMED of instruments: 'YES', 'NO' and, of locks that can be tried first, 'CONTENDED'. Read: a bool or "CONTENDED" if all rows
+    agree, else None. Written: True, False or one of the words."""
+
+    @overload
+    def __get__(self, rows: None, owner: type[Rows]) -> Self: ...
+    @overload
+    def __get__(self, rows: Rows, owner: type[Rows]) -> bool | Literal["CONTENDED"] | None: ...
+    def __get__(self, rows: Rows | None, owner: type[Rows]) -> Self | bool | str | None:
+        if rows is not None and rows._common(self.column) == "CONTENDED":
+            return "CONTENDED"
+        return super().__get__(rows, owner)
 
 
 class Word:
@@ -180,7 +194,7 @@ class InstrumentRows(Rows):
 
     __slots__ = ()
     enabled = YesNo("ENABLED")
-    timed = YesNo("TIMED")
+    timed = Timed("TIMED")
     trace_enabled = YesNo("TRACE_ENABLED")
 
 
@@ -509,7 +523,15 @@ class SetupInstruments(SetupTable[InstrumentRows]):
     ) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed.
 
+        `timed`: True, False, or "CONTENDED" for mutexes and rwlocks (``wait/synch/mutex/%``, ``wait/synch/rwlock/%``): they are tried
+        first. One that is free is counted as a wait of zero, without a reading of the timer and without a row in
+        ``events_waits_*``; one that must be waited for is an event as with True. ``pfs.Lock`` and other locks whose waits begin and
+        end in two calls cannot be tried: they are timed as with True. Ignored for what has no duration (memory, errors).
         `trace_enabled` is legal for instruments that are enabled, and does nothing for those that make no events.
+
+        Raises:
+            InvalidValue: "CONTENDED" for something that is no such lock, or ``trace_enabled`` for something that is not enabled;
+                also if that is only one of the rows chosen. Nothing is changed.
         """
         return self._update_given(where, enabled=enabled, timed=timed, flags=flags, trace_enabled=trace_enabled)
 

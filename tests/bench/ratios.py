@@ -7,7 +7,8 @@ same seconds; the figure of a case is its fastest block, the one that nobody dis
 cpu 0 and 1. A round whose floor (two timer reads around a bare lock) is more than 3 % off the best floor seen is disturbed and is repeated.
 The interval is a bootstrap over blocks: how much the ratio of two fastest blocks depends on which blocks were drawn.
 
-The limits are must hold 7 of issue 2 and must hold 5 of issue 3. Exit code 1 if one is missed.
+The limits are those of issue 7 and, for what it does not name, of issues 2 to 4. They are goals: a line that is missed stays, and is shown as
+missed. Exit code 1 if one is.
 """
 
 # ruff: noqa: E501
@@ -69,7 +70,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Limit:
-    """One line of must hold 7 of issue 2, or 5 of issue 3."""
+    """One line of what must hold."""
 
     text: str
     value: float
@@ -98,12 +99,24 @@ def difference(case: str, base: str, factor: float = 1.0) -> Callable[[Blocks], 
     return lambda blocks: factor * (min(blocks[case]) - min(blocks[base]))
 
 
+def scaling(family: str) -> Callable[[Blocks], float]:
+    """How much more two threads do than one: of the recording program, as a part of the bare one's."""
+
+    def statistic(blocks: Blocks) -> float:
+        best = {f"{variant}/{threads}": min(blocks[f"{family}/{variant}/{threads}"]) for variant in ("all", "bare") for threads in ("1T", "2T")}
+        return (best["all/1T"] / best["all/2T"]) / (best["bare/1T"] / best["bare/2T"])
+
+    return statistic
+
+
 def limits(result: Result) -> list[Limit]:
-    """Must hold 7 of issue 2, in its order, then must hold 5 of issue 3."""
+    """Issue 7's, those of issue 2 that it leaves as they are, then must hold 5 of issue 3 and 6 of issue 4."""
     run = result.chosen
+    per_ns = float(str(run.context["cycles_per_ns"]))
+    same_file = tuple(f"pread_same/{variant}/{threads}" for variant in ("all", "bare") for threads in ("1T", "2T"))
 
     def check(
-        text: str, statistic: Callable[[Blocks], float], cases: tuple[str, str], limit: float, unit: str, at_least: bool = False
+        text: str, statistic: Callable[[Blocks], float], cases: tuple[str, ...], limit: float, unit: str, at_least: bool = False
     ) -> Limit:
         values = [statistic(one.blocks) for one in result.good]
         interval = run.interval(statistic, *cases)
@@ -116,13 +129,16 @@ def limits(result: Result) -> list[Limit]:
         return check(text, difference(case, base, factor), (case, base), limit, "ns over bare")
 
     return [
-        times("disabled", "lock/disabled", "lock/bare", 1.1, "x bare"),
-        times("timed, by_instance, by_thread, current, both histories", "lock/all", FLOOR, 1.15, "x floor"),
+        times("disabled", "lock/disabled", "lock/bare", 1.05, "x bare"),
+        times("timed, by_instance, by_thread, current, both histories", "lock/all", FLOOR, 1.08, "x floor"),
         times("the same, and traced", "lock/traced", FLOOR, 1.15, "x floor"),
-        more("counted, not timed, aggregates only", "lock/counted", "lock/bare", 5),
+        check("everything on, in cycles", difference("lock/all", "lock/bare", per_ns), ("lock/all", "lock/bare"), 60, "TSC cycles over bare"),
+        more("counted, not timed, aggregates only", "lock/counted", "lock/bare", 3),
+        more("TIMED = CONTENDED, a lock that is free", "lock/contended", "lock/bare", 4),
         # Nanoseconds per operation of all threads together: one thread's over two threads' is how much more two do.
-        times("two threads, own mutexes, all on: throughput", "own/all/1T", "own/all/2T", 1.9, "x one thread", at_least=True),
-        times("16,384 scattered mutexes, all on", "scattered/all", FLOOR, 1.6, "x floor (one mutex)"),
+        times("two threads, own mutexes, all on: throughput", "own/all/1T", "own/all/2T", 1.95, "x one thread", at_least=True),
+        times("16,384 scattered mutexes, all on", "scattered/all", FLOOR, 1.4, "x floor (one mutex)"),
+        check("two threads, the same file, all on: what two do more than one", scaling("pread_same"), same_file, 0.9, "x the bare program's", at_least=True),
         more("pread of 120 bytes, all on, one thread", "pread/all/1T", "pread/bare/1T", 30),
         # Twice: what one of the two threads waits longer for its call.
         more("pread of 120 bytes, all on, two threads, each its file", "pread/all/2T", "pread/bare/2T", 30, factor=2),
@@ -194,7 +210,7 @@ def measure(program: Path, rounds: int = 6, repetitions: int = 40, say: Callable
         raise SystemExit("no round was quiet")
     # A whole round, so that every ratio stays within one process: the one whose cases are nearest to the best of all rounds, on average.
     best = {
-        case: min(one.best(case) for one in good) for case in good[0].blocks if not case.startswith(("same/", "rdlock_same/"))
+        case: min(one.best(case) for one in good) for case in good[0].blocks if not case.startswith(("same/", "rdlock_same/", "pread_same/"))
     }
     chosen = min(good, key=lambda one: sum(one.best(case) / best[case] for case in best))
     return Result(chosen, good, attempts)

@@ -42,6 +42,7 @@ OURS = {"pfs: counted, not timed": "lock/counted", "pfs: timed aggregates": "loc
 
 TITLES = {
     "lock": "`pfs_mutex_lock` + `pfs_mutex_unlock`, one thread, nobody waits",
+    "pair": "Two mutexes, one locked after the other: both locks together (what they could share: docs/overhead.md)",
     "trylock": "`pfs_mutex_trylock` + `pfs_mutex_unlock`",
     "lock_guard": "`std::lock_guard<perfschema::mutex>` (bare: `std::mutex`)",
     "own": "A mutex for each thread; 2T: ns per operation of both threads together, so half is perfect",
@@ -63,10 +64,12 @@ TITLES = {
     "idle": "`pfs_idle_begin` and `_end` around a `poll` of nothing",
     "socket": "`pfs_send` and `pfs_recv` of 64 bytes over a socket pair",
     "pread": "`pfs_pread` of 120 bytes from the page cache, each thread its file",
+    "pread_same": "The same, all threads one file; 2T: ns per operation of both threads together",
 }
 VARIANTS = {
     "bare": "plain call", "floor": "floor: two `rdtsc` around it", "key_0": "key 0: not counted", "disabled": "disabled", "disabled_later": "disabled after it was recorded", "counted": "counted, not timed: by_instance, by_thread",
-    "timed": "+ timed", "current": "+ events_waits_current", "history": "+ events_waits_history", "all": "+ events_waits_history_long: everything on",
+    "contended": "TIMED = CONTENDED, everything on", "chained": "three readings: the first event's end is the second's begin", "around": "two readings, around both",
+    "timed": "+ timed", "current": "+ events_waits_current", "history": "+ events_waits_history", "all": "+ events_waits_history_long: everything on", "traced": "+ the trace",
 }  # fmt: skip
 
 

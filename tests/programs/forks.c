@@ -2,6 +2,7 @@
  *   forks work        the child works on with its own tables; both wait for a line on stdin, the child first
  *   forks hammer N    N forks while other threads lock, create and destroy mutexes, open and delete files; every child does the same for a moment
  *   forks inside      fork inside of two open waits, which parent and child both end
+ *   forks signal      a signal handler forks while the thread waits for a mutex that is held; parent and child both end the wait: its time is over
  *   forks exec        fork + exec, vfork + exec and posix_spawn of /proc/self/exe with "fds"
  *   forks fds         prints the open descriptors above 2
  * Prints nothing that varies except paths, thread numbers and pids, each on a line "name value". */
@@ -9,15 +10,18 @@
 #include <perfschema/pfs.h>
 
 #include <dirent.h>
+#include <errno.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 extern char** environ;
 
-static pfs_key_t key_lock, key_file, key_own;
-static pfs_mutex_info_t mutexes[] = {{&key_lock, "LOCK", 0, NULL}, {&key_own, "own", 0, NULL}};
+static pfs_key_t key_lock, key_file, key_own, key_held;
+static pfs_mutex_info_t mutexes[] = {{&key_lock, "LOCK", 0, NULL}, {&key_own, "own", 0, NULL}, {&key_held, "held", 0, NULL}};
 static pfs_file_info_t files[] = {{&key_file, "file", 0, NULL}};
 static pfs_mutex_t shared;
 
@@ -161,6 +165,60 @@ static int mode_inside(void) {
   return 0;
 }
 
+static pfs_mutex_t held;
+static atomic_int is_held, may_end;
+static volatile pid_t forked = -1;
+
+static void* hold(void* argument) {
+  (void)argument;
+  pfs_mutex_lock(&held);
+  atomic_store(&is_held, 1);
+  while (!atomic_load(&may_end)) usleep(1000);
+  pfs_mutex_unlock(&held);
+  return NULL;
+}
+
+static void fork_once(int signal) {
+  (void)signal;
+  if (forked == -1) forked = fork();
+}
+
+static int mode_signal(void) {
+  const struct itimerval soon = {{0, 0}, {0, 150000}};
+  struct sigaction action;
+  struct timespec until;
+  pthread_t holder;
+  int i, rc;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = fork_once;
+  sigaction(SIGALRM, &action, NULL);
+  pfs_mutex_init(key_held, &held, NULL);
+  pthread_create(&holder, NULL, hold, NULL);
+  while (!atomic_load(&is_held)) usleep(1000);
+  setitimer(ITIMER_REAL, &soon, NULL);
+  do { /* until the handler has come */
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 700000000;
+    if (until.tv_nsec >= 1000000000) ++until.tv_sec, until.tv_nsec -= 1000000000;
+    rc = pfs_mutex_clocklock(&held, CLOCK_MONOTONIC, &until);
+  } while (rc == ETIMEDOUT && forked == -1);
+  for (i = 0; i < 5; ++i) {
+    pfs_mutex_lock(&shared);
+    pfs_mutex_unlock(&shared);
+  }
+  if (forked == 0) {
+    printf("child_result %d\nchild_segment %s\nchild_ready 1\n", rc == ETIMEDOUT, pfs_segment_path());
+    wait_for_line();
+    exit(0);
+  }
+  printf("child_exit %d\n", end_of(forked));
+  atomic_store(&may_end, 1);
+  pthread_join(holder, NULL);
+  printf("parent_result %d\nparent_segment %s\nparent_ready 1\n", rc == ETIMEDOUT, pfs_segment_path());
+  wait_for_line();
+  return 0;
+}
+
 static int mode_exec(void) {
   char self[] = "forks", fds[] = "fds";
   char* arguments[] = {self, fds, NULL};
@@ -205,6 +263,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "work") == 0) return mode_work();
   if (strcmp(mode, "hammer") == 0) return mode_hammer(atoi(argv[2]));
   if (strcmp(mode, "inside") == 0) return mode_inside();
+  if (strcmp(mode, "signal") == 0) return mode_signal();
   if (strcmp(mode, "exec") == 0) return mode_exec();
   return 2;
 }

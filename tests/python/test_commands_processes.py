@@ -280,6 +280,9 @@ def test_set_and_truncate(tmp_path: Path) -> None:
         with pfs.attach(program.path) as schema:
             assert schema.setup_instruments["wait/synch/mutex/app/%"].enabled is False
             assert schema.setup_instruments["wait/synch/mutex/app/%"].timed is False
+            command(program, "set", pid, "wait/synch/mutex/app/%", "--timed", "contended")
+            assert schema.setup_instruments["wait/synch/mutex/app/%"].timed == "CONTENDED"
+            command(program, "set", pid, "wait/synch/mutex/app/%", "--timed", "yes")
             command(program, "set", pid, "global_instrumentation", "--table", "setup_consumers", "--enabled", "yes")
             assert len(schema.table("events_waits_history_long")) == 1
             command(program, "truncate", pid, "events_waits_history_long")

@@ -33,8 +33,8 @@ Facts = dict[str, Any]
 
 YES_NO = "enum('YES','NO')"
 DIFFERENCES: dict[str, Facts] = {
-    # DESIGN 8, wl4878: which events go to the trace.
-    "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]]},
+    # DESIGN 8, wl4878: which events go to the trace. Issue 7: locks that are timed only if they must be waited for.
+    "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]], "types": {"TIMED": "enum('YES','NO','CONTENDED')"}},
     "setup_actors": {"added": [["TRACE_ENABLED", YES_NO, False]]},
     # DESIGN 6: TICK, and the processor time of a thread.
     "performance_timers": {

@@ -29,6 +29,16 @@ TIMEOUT = 120
 
 Row = dict[str, Any]
 
+# Locks go different ways through the code: PFS_OPTIONS for each.
+_NO_RECORDS = "performance_schema_consumer_events_waits_current=OFF"
+WAYS = {
+    "everything": "",
+    "timed": _NO_RECORDS,
+    "counted": f"performance_schema_instrument='wait/synch/%=COUNTED',{_NO_RECORDS}",
+    "contended": "performance_schema_instrument='wait/%=CONTENDED'",
+}
+every_way = pytest.mark.parametrize("way", WAYS)
+
 
 def environment(folder: Path | str, **more: str) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
@@ -92,10 +102,9 @@ class Talker:
 
 
 @contextmanager
-def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> Iterator[Talker]:
-    process = subprocess.Popen(
-        [program, *arguments], cwd=folder, env=environment(folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def talking(program: Path, *arguments: str, folder: Path, status: int = 0, options: str = "") -> Iterator[Talker]:
+    env = environment(folder, PFS_OPTIONS=options)
+    process = subprocess.Popen([program, *arguments], cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         try:
             yield Talker(process)
@@ -127,7 +136,7 @@ def talking(program: Path, *arguments: str, folder: Path, status: int = 0) -> It
 def test_results_and_errno_are_those_of_the_plain_calls(name: str, build: Build, tmp_path: Path) -> None:
     outputs = []
     scarce = ",".join(f"performance_schema_max_{family}_instances=1" for family in ("file", "socket", "rwlock", "cond"))
-    cases = [(True, ""), (False, ""), (False, "performance_schema=OFF"), (False, scarce)]
+    cases = [(True, ""), (False, "performance_schema=OFF"), (False, scarce), *((False, options) for options in WAYS.values())]
     for index, (disabled, options) in enumerate(cases):
         folder = tmp_path / str(index)
         work = folder / "work"
@@ -387,6 +396,28 @@ def test_fork_inside_of_open_waits(build: Build, tmp_path: Path) -> None:
         assert outer["END_EVENT_ID"] == outer["EVENT_ID"] + 102
 
 
+@every_way
+def test_fork_in_a_signal_handler_inside_of_a_lock(way: str, build: Build, tmp_path: Path) -> None:
+    """The end of the wait comes in two processes: in the child it is counted and has no record, since that is the parent's."""
+    with talking(build("forks"), "signal", folder=tmp_path, options=WAYS[way]) as program:
+        program.until("child_ready")
+        held, lock, long = "wait/synch/mutex/forks/held", "wait/synch/mutex/forks/LOCK", "events_waits_history_long"
+        child = program.said["child_segment"]
+        assert (count(child, held), count(child, lock)) == (1, 5)
+        assert [row["EVENT_NAME"] for row in rows(child, long)] == [lock] * (5 if way == "everything" else 0)
+        program.go()
+        program.until("parent_ready")
+        parent = program.said["parent_segment"]
+        assert program.said["child_result"] == program.said["parent_result"] == "1"
+        assert program.said["child_exit"] == "0"
+        waits = count(parent, held)  # the holder's, and the one that the handler came into; it may have come late
+        assert waits >= 2
+        assert count(parent, lock) == 5
+        recorded = [row["EVENT_NAME"] for row in rows(parent, long)]
+        assert recorded.count(held) == {"everything": waits, "contended": waits - 1}.get(way, 0)
+        assert recorded.count(lock) == (5 if way == "everything" else 0)
+
+
 def test_exec_gets_no_descriptor_of_ours(build: Build, tmp_path: Path) -> None:
     assert run(build("forks"), "exec", cwd=tmp_path) == "fork 0\nvfork 0\nspawn 0\n"
 
@@ -395,8 +426,9 @@ def test_exec_gets_no_descriptor_of_ours(build: Build, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(build: Build, tmp_path: Path) -> None:
-    said = values(run(build("signals"), "timer", cwd=tmp_path, env={"PFS_KEEP": "1"}))
+@every_way
+def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(way: str, build: Build, tmp_path: Path) -> None:
+    said = values(run(build("signals"), "timer", cwd=tmp_path, env={"PFS_KEEP": "1", "PFS_OPTIONS": WAYS[way]}))
     calls, locks, reads = int(said["calls"]), int(said["locks"]), int(said["reads"])
     assert said["bad"] == said["handler_bad"] == "0"
     assert calls > 1000

@@ -9,7 +9,7 @@ import pytest
 
 import pfs
 from tests.conftest import ROOT, Build
-from tests.python.test_programs import count, environment, rows, run, status_of, talking
+from tests.python.test_programs import WAYS, count, environment, every_way, rows, run, status_of, talking
 
 RWLOCKS = "rwlock_instances"
 
@@ -22,10 +22,11 @@ def readers(segment: str, name: str = "a") -> int:
     return int(found[0]["READ_LOCKED_BY_COUNT"])
 
 
-def test_a_lock_released_after_its_thread_has_ended_is_counted_down(build: Build, tmp_path: Path) -> None:
+@every_way
+def test_a_lock_released_after_its_thread_has_ended_is_counted_down(way: str, build: Build, tmp_path: Path) -> None:
     """H2: a destructor that runs when pfs has forgotten the thread; a lock that nobody releases stays held, and is not taken
     for another's."""
-    with talking(build("sync_life"), "ends", folder=tmp_path) as program:
+    with talking(build("sync_life"), "ends", folder=tmp_path, options=WAYS[way]) as program:
         program.until("released_late")
         segment = program.said["segment"]
         assert readers(segment) == readers(segment, "b") == 0
@@ -35,9 +36,10 @@ def test_a_lock_released_after_its_thread_has_ended_is_counted_down(build: Build
         assert count(segment, "wait/synch/rwlock/life/a") == 3 + 1 + 2
 
 
-def test_read_locks_of_signal_handlers_do_not_disturb_the_count(build: Build, tmp_path: Path) -> None:
+@every_way
+def test_read_locks_of_signal_handlers_do_not_disturb_the_count(way: str, build: Build, tmp_path: Path) -> None:
     """H2: handlers come within rdlock and unlock, and lock the same lock; what they could not record is in locker_lost."""
-    with talking(build("sync_life"), "signals", folder=tmp_path) as program:
+    with talking(build("sync_life"), "signals", folder=tmp_path, options=WAYS[way]) as program:
         program.until("held")
         segment = program.said["segment"]
         assert readers(segment) == readers(segment, "b") == 1
@@ -49,9 +51,10 @@ def test_read_locks_of_signal_handlers_do_not_disturb_the_count(build: Build, tm
         assert readers(segment) == readers(segment, "b") == 0
 
 
-def test_a_forked_child_holds_the_read_locks_of_its_thread(build: Build, tmp_path: Path) -> None:
+@every_way
+def test_a_forked_child_holds_the_read_locks_of_its_thread(way: str, build: Build, tmp_path: Path) -> None:
     """H2: the child's copy of the lock is held by the forking thread, and so says its table; the parent's does not move."""
-    with talking(build("sync_life"), "fork", folder=tmp_path) as program:
+    with talking(build("sync_life"), "fork", folder=tmp_path, options=WAYS[way]) as program:
         for name, held, held_b in (("child", 2, 0), ("child_released", 1, 1), ("child_free", 0, 0)):
             program.until(name)
             child, parent = program.said["child_segment"], program.said["segment"]

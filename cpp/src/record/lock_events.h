@@ -54,6 +54,26 @@ PFS_ALWAYS_INLINE bool IsUsualEnd(ThreadState& thread, uint32_t class_index, con
          IsFirstHold(object, wanted);
 }
 
+// Of an instrument with TIMED = 'CONTENDED', what is not as usual: a thread's first event, one that comes into a probe, or is nobody's; no
+// thread_instrumentation.
+[[gnu::noinline]] int FinishFreeLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc);
+template <typename Operate>
+[[gnu::noinline]] int AnyTriedLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
+                                            const char* file, uint32_t line, Operate operate) {
+  const LockProbe probe(instance, flag_word, object, operation);
+  const uint32_t flags = probe.entry.flags.load(kRelaxed);
+  // Asked for once: a thread that there is no room for is counted each time.
+  ThreadState* const thread = (flags & kFlagEnabled) != 0 ? CurrentThread() : nullptr;
+  if (thread == nullptr) return operate();
+  const bool is_looked_at = (flags & kFlagThread) == 0 || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
+  if (is_looked_at && !thread->inside()) {
+    const Hold wanted = HoldAfter(operation);
+    const int rc = operate.attempt();
+    if (IsHeld(rc, wanted) || IsTry(operation)) return FinishFreeLock(*thread, flags, probe.entry.index, probe.mutex, wanted, rc);
+  }
+  return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
+}
+
 // Events without a record. kContended: the operation is tried, and if that is enough it is a wait of zero; what must wait is an event like others.
 enum class Unrecorded { kCounted, kTimed, kContended };
 constexpr bool IsContended(uint32_t flags) {
@@ -64,6 +84,7 @@ PFS_ALWAYS_INLINE int UnrecordedLockOperation(const LockProbe& probe, pfs_instan
                                               const char* file, uint32_t line, Operate operate) {
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(thread == nullptr || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) {
+    if (kWay == Unrecorded::kContended) return AnyTriedLockOperation(instance, flag_word, object, operation, file, line, operate);
     return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
   }
   const Hold wanted = HoldAfter(operation);
@@ -113,6 +134,7 @@ template <typename Operate>
   if (IsCounted(flags)) return UnrecordedLockOperation<Unrecorded::kCounted>(probe, instance, flag_word, object, operation, file, line, operate);
   if (IsContended(flags)) return LessUsualLockOperation<Unrecorded::kContended>(instance, flag_word, object, operation, file, line, operate);
   if (IsTimedOnly(flags)) return LessUsualLockOperation<Unrecorded::kTimed>(instance, flag_word, object, operation, file, line, operate);
+  if ((flags & kFlagContended) != 0) return AnyTriedLockOperation(instance, flag_word, object, operation, file, line, operate);
   return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
 }
 

@@ -102,13 +102,23 @@ int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& o
   return rc;
 }
 
-int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks) {
-  const Wait wait{&thread, nullptr, 0, 0, thread.nesting, kAllOnFlags & ~kFlagCurrent, class_index};
+namespace {
+int FinishWithoutRecord(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks) {
+  const Wait wait{&thread, nullptr, 0, 0, thread.nesting, flags & ~kFlagCurrent, class_index};
   EnterProbe(thread);
   // Counters of two cores may differ by a few ticks: never before the start.
   const EndedWait ended{ticks != kNotTimed, static_cast<int64_t>(ticks) < 0 ? 0 : ticks, 0};
   FinishLockWait<Mode::kAny>(wait, ended, object, wanted, rc);
   return rc;
+}
+}  // namespace
+
+int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks) {
+  return FinishWithoutRecord(thread, kAllOnFlags, class_index, object, wanted, rc, ticks);
+}
+
+int FinishFreeLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc) {
+  return FinishWithoutRecord(thread, flags, class_index, object, wanted, rc, 0);
 }
 
 int ReleaseSharedSlow(ShmInstance& object) {

@@ -261,42 +261,56 @@ SetupBatch::~SetupBatch() {
 }
 
 namespace {
-// REQUIRES: cold lock.
-Status ChangeInstrument(ShmClass& entry, const InstrumentChange& change) {
-  const bool is_memory = entry.family == static_cast<uint32_t>(Family::kMemory);
-  const bool will_be_enabled = change.enabled.value_or(entry.enabled.load(kRelaxed) != 0);
-  if (change.timed == Timing::kContended && !MayBeContended(static_cast<Family>(entry.family))) {
-    return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) + " can be YES or NO: CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
+// May the change be made? REQUIRES: cold lock.
+Status CheckChange(const ShmClass& entry, const InstrumentChange& change) {
+  const auto family = static_cast<Family>(entry.family);
+  if (change.timed == Timing::kContended && FactsOf(family).is_timed && !MayBeContended(family)) {
+    return Status(Code::kInvalidArgument,
+                  "TIMED of " + std::string(NameOf(entry)) + " can be YES or NO: CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
   }
-  if (HasEvents(entry)) {
-    if (change.traced && *change.traced && !will_be_enabled) {
+  if (change.traced && *change.traced && HasEvents(entry)) {
+    if (!change.enabled.value_or(entry.enabled.load(kRelaxed) != 0)) {
       return Status(Code::kInvalidArgument, "TRACE_ENABLED of " + std::string(NameOf(entry)) + " can be YES only where ENABLED is YES");
     }
-    if (change.traced && *change.traced && IsOutsider()) return TraceIsInsidersOnly();
-    if (change.traced) entry.trace_enabled.store(*change.traced ? 1 : 0, kRelaxed);
-    if (!will_be_enabled) entry.trace_enabled.store(0, kRelaxed);
+    if (IsOutsider()) return TraceIsInsidersOnly();
   }
+  return {};
+}
+
+// REQUIRES: cold lock, CheckChange().
+void ChangeInstrument(ShmClass& entry, const InstrumentChange& change) {
+  const bool is_memory = entry.family == static_cast<uint32_t>(Family::kMemory);
   if (change.enabled) entry.enabled.store(*change.enabled ? 1 : 0, kRelaxed);
+  if (HasEvents(entry)) {
+    if (change.traced) entry.trace_enabled.store(*change.traced ? 1 : 0, kRelaxed);
+    if (entry.enabled.load(kRelaxed) == 0) entry.trace_enabled.store(0, kRelaxed);
+  }
   if (change.timed && !is_memory) entry.timed.store(static_cast<uint32_t>(*change.timed), kRelaxed);
   if (change.controlled && is_memory && (entry.properties & kPropertyGlobal) == 0) entry.controlled.store(*change.controlled ? 1 : 0, kRelaxed);
   RefreshClass(entry);
   RefreshObjects();
-  return {};
+}
+
+Status CheckAndChange(uint32_t class_index, const InstrumentChange& change, bool is_trial) {
+  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
+  if (class_index == 0) return {};
+  const ColdLock lock;
+  if (!lock || class_index >= g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed)) {
+    return Status(Code::kNotFound, "no such instrument");
+  }
+  ShmClass& entry = g_runtime.classes[class_index];
+  Status status = CheckChange(entry, change);
+  if (status.ok() && !is_trial) ChangeInstrument(entry, change);
+  return status;
 }
 }  // namespace
 
+Status CheckInstrument(uint32_t class_index, const InstrumentChange& change) { return CheckAndChange(class_index, change, true); }
+
 Status UpdateInstrument(uint32_t class_index, const InstrumentChange& change) {
-  if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
-  if (class_index == 0) return {};
-  {
-    const ColdLock lock;
-    if (!lock || class_index >= g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed)) {
-      return Status(Code::kNotFound, "no such instrument");
-    }
-    if (Status bad = ChangeInstrument(g_runtime.classes[class_index], change); !bad.ok()) return bad;
-  }
-  TraceMayBegin();
-  return {};
+  Status status = CheckAndChange(class_index, change, false);
+  if (status.ok()) TraceMayBegin();
+  return status;
 }
 
 Status UpdateConsumer(Consumer consumer, bool enabled) {

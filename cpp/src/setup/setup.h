@@ -41,13 +41,16 @@ class SetupBatch {
 void RefreshObjects();
 
 // What the instrument does not have is ignored: TIMED of memory, FLAGS of one that counts globally only, TRACE_ENABLED of what makes no events. Class 0,
-// an instrument that pfs itself has: nothing can be set, and nothing happens. kInvalidArgument: it would be traced without being enabled.
+// an instrument that pfs itself has: nothing can be set, and nothing happens. kInvalidArgument: it would be traced without being enabled, or timed
+// as only a lock can be that is tried first.
 struct InstrumentChange {
   std::optional<bool> enabled;
   std::optional<Timing> timed;
   std::optional<bool> controlled, traced;
 };
 Status UpdateInstrument(uint32_t class_index, const InstrumentChange& change);
+// What it would return; nothing is changed.
+Status CheckInstrument(uint32_t class_index, const InstrumentChange& change);
 Status UpdateConsumer(Consumer consumer, bool enabled);
 Status UpdateTimer(TimedClass timed_class, TimerId timer);
 // Nothing happens if the slot is another thread's by now.

@@ -1,5 +1,5 @@
-// UPDATE, INSERT, DELETE: everything is checked first, then the rows are found, then they are changed one by one through the
-// table's function.
+// UPDATE, INSERT, DELETE: everything is checked first, then the rows are found, then the table is asked whether it takes all of them, then they are
+// changed one by one through its function.
 #include <cstring>
 
 #include "setup/setup.h"
@@ -174,9 +174,10 @@ Status CheckConditions(const TableFacts& table, std::span<const Condition> where
   return {};
 }
 
-// change(row) for each row of the own segment that all conditions hold for. `changed` counts those that were not gone.
-template <typename Change>
-Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const Condition> where, uint64_t* changed, Change change) {
+// change(row) for each row of the own segment that all conditions hold for, if check(row) is content with all of them. `changed` counts those that
+// were not gone.
+template <typename Check, typename Change>
+Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const Condition> where, uint64_t* changed, Check check, Change change) {
   std::vector<size_t> columns;
   if (Status status = CheckConditions(table, where, &columns); !status.ok()) return status;
   const SegmentView view = OwnSegment();
@@ -186,18 +187,24 @@ Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const 
   def.scan.call(snapshot, sink);
   const std::vector<ColumnData> data = sink.Finish();
   std::string text;
-  const SetupBatch batch;  // one pass over the objects, not one for each row
+  std::vector<const void*> chosen;
   for (size_t row = 0; row < sink.rows(); ++row) {
     bool matches = true;
     for (size_t i = 0; i < where.size() && matches; ++i) {
       const ColumnFacts& column = table.columns[columns[i]];
       matches = CellText(column, data[i], row, &text) && Holds(column, where[i], text);
     }
-    if (!matches) continue;
-    const Status status = change(sink.row(row));
-    if (status.code() == Code::kNotFound) continue;  // gone meanwhile
-    if (!status.ok()) return status;
-    ++*changed;
+    if (matches) chosen.push_back(sink.row(row));
+  }
+  const auto is_refused = [](const Status& status) { return !status.ok() && status.code() != Code::kNotFound; };  // not found: gone meanwhile
+  for (const void* row : chosen) {
+    if (Status status = check(row); is_refused(status)) return status;
+  }
+  const SetupBatch batch;  // one pass over the objects, not one for each row
+  for (const void* row : chosen) {
+    Status status = change(row);
+    if (is_refused(status)) return status;
+    *changed += status.ok() ? 1 : 0;
   }
   return {};
 }
@@ -217,11 +224,15 @@ Status UpdateTable(const TableFacts& table, std::span<const Condition> where, st
     if (Status status = CheckAssignment(table, *def, assignment, may_be_set, &wanted); !status.ok()) return status;
   }
   RowBuffer after(*def);
-  return ChangeRows(table, *def, where, rows_changed, [&](const void* before) {
-    std::memcpy(after.get(), before, def->scan.row_bytes);
-    for (const Wanted& one : wanted) (void)Assign(*def, one, after.get());
-    return def->update.call(before, after.get());
-  });
+  const auto with = [&](const UpdateFunction& function) {
+    return [&](const void* before) {
+      if (function.call == nullptr) return Status();
+      std::memcpy(after.get(), before, def->scan.row_bytes);
+      for (const Wanted& one : wanted) (void)Assign(*def, one, after.get());
+      return function.call(before, after.get());
+    };
+  };
+  return ChangeRows(table, *def, where, rows_changed, with(def->check_update), with(def->update));
 }
 
 Status InsertRow(const TableFacts& table, std::span<const Assignment> values) {
@@ -246,7 +257,7 @@ Status DeleteRows(const TableFacts& table, std::span<const Condition> where, uin
   const TableDef* def = DefOf(table);
   if (def == nullptr) return NoSuchTable(table.name);
   if (def->remove.call == nullptr) return NotAllowed(table, "DELETE");
-  return ChangeRows(table, *def, where, rows_deleted, def->remove.call);
+  return ChangeRows(table, *def, where, rows_deleted, [](const void*) { return Status(); }, def->remove.call);
 }
 
 }  // namespace perfschema

@@ -137,6 +137,7 @@ struct TableDef {
   ScanFunction scan{};
   TruncateFunction truncate{};
   UpdateFunction update{};
+  UpdateFunction check_update{};  // what `update` would say, of a table that may refuse some rows: asked of all before any is changed
   InsertFunction insert{};
   RemoveFunction remove{};
   bool available_when_disabled = false;
@@ -177,6 +178,7 @@ constexpr bool ok(const TableDef& table) {
   }
   if (any_writable != ((table.ops & kUpdate) != 0) || any_writable != (table.update.row != 0)) return false;
   if (any_writable && table.update.row != table.scan.row) return false;
+  if (table.check_update.row != 0 && table.check_update.row != table.update.row) return false;
   if (((table.ops & kInsert) != 0) != (table.insert.row != 0) || ((table.ops & kDelete) != 0) != (table.remove.row != 0)) return false;
   if (table.insert.row != 0 && table.insert.row != table.scan.row) return false;
   if (table.remove.row != 0 && table.remove.row != table.scan.row) return false;

@@ -90,22 +90,25 @@ void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
          row.index});
   }
 }
-Status UpdateInstrumentRow(const InstrumentRow& before, const InstrumentRow& after) {
+InstrumentChange ChangeOf(const InstrumentRow& before, const InstrumentRow& after) {
+  const bool is_retimed = before.timed && after.timed && *before.timed != *after.timed;  // SEMANTICS C2: ignored where there is no duration
+  const bool is_memory = before.flags.has_value();
+  const bool was = is_memory && before.flags->bits != 0, is = after.flags && after.flags->bits != 0;
+  return {.enabled = ChangedTo(before.enabled, after.enabled),
+          .timed = is_retimed ? std::optional(TimingOf(*after.timed)) : std::nullopt,
+          .controlled = is_memory && was != is ? std::optional(is) : std::nullopt,
+          .traced = ChangedTo(before.trace_enabled, after.trace_enabled)};
+}
+Status CheckInstrumentRow(const InstrumentRow& before, const InstrumentRow& after) {
   const std::string name(before.name.view());
-  const auto traced = ChangedTo(before.trace_enabled, after.trace_enabled);
-  if (before.flags) {  // memory
-    const bool was = before.flags->bits != 0, is = after.flags && after.flags->bits != 0;
-    return UpdateInstrument(before.class_index,
-                            {.enabled = ChangedTo(before.enabled, after.enabled), .timed = {}, .controlled = was == is ? std::optional<bool>() : is, .traced = traced});
-  }
   if (before.timed && !after.timed)
     return Status(Code::kInvalidArgument, "TIMED of " + name + " takes YES, NO or CONTENDED, not NULL: it can be timed");
-  if (after.flags && after.flags->bits != 0)
+  if (!before.flags && after.flags && after.flags->bits != 0)
     return Status(Code::kNotAllowed, "FLAGS can be set for memory instruments only, not for " + name);
-  return UpdateInstrument(before.class_index, {.enabled = ChangedTo(before.enabled, after.enabled),
-                                               .timed = before.timed && *before.timed != *after.timed ? std::optional(TimingOf(*after.timed)) : std::nullopt,  // SEMANTICS C2: ignored
-                                               .controlled = {},
-                                               .traced = traced});
+  return CheckInstrument(before.class_index, ChangeOf(before, after));
+}
+Status UpdateInstrumentRow(const InstrumentRow& before, const InstrumentRow& after) {
+  return UpdateInstrument(before.class_index, ChangeOf(before, after));
 }
 
 struct ConsumerRow {
@@ -184,6 +187,7 @@ constexpr TableDef tables::setup_instruments{
     .columns = kInstrumentColumns,
     .scan = scan<&ScanInstruments>,
     .update = update<&UpdateInstrumentRow>,
+    .check_update = update<&CheckInstrumentRow>,
 };
 static_assert(ok(tables::setup_instruments));
 

@@ -37,6 +37,43 @@ int t_mutex_lock(pfs_mutex_t* m) { return pfs_mutex_lock(m); }
 int t_mutex_trylock(pfs_mutex_t* m) { return pfs_mutex_trylock(m); }
 int t_mutex_unlock(pfs_mutex_t* m) { return pfs_mutex_unlock(m); }
 
+pfs_mutex_t* t_mutex_new_of(pfs_key_t key, int type, int robust) {
+  pfs_mutex_t* m = malloc(sizeof *m);
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_settype(&attributes, type);
+  if (robust) pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  return pfs_mutex_init(key, m, &attributes) == 0 ? m : NULL;
+}
+static struct timespec In(clockid_t clock, long nanoseconds) {
+  struct timespec until;
+  clock_gettime(clock, &until);
+  until.tv_sec += nanoseconds / 1000000000;
+  until.tv_nsec += nanoseconds % 1000000000;
+  if (until.tv_nsec >= 1000000000) ++until.tv_sec, until.tv_nsec -= 1000000000;
+  if (until.tv_nsec < 0) --until.tv_sec, until.tv_nsec += 1000000000;
+  return until;
+}
+int t_mutex_timedlock(pfs_mutex_t* m, long nanoseconds) {
+  const struct timespec until = In(CLOCK_REALTIME, nanoseconds);
+  return pfs_mutex_timedlock(m, &until);
+}
+int t_mutex_consistent(pfs_mutex_t* m) { return pthread_mutex_consistent(&m->mutex); }
+
+/* So many times: the mutex, which guards a counter, and a read lock. Each must have been had. */
+static long hammered;
+long t_hammered(void) { return hammered; }
+int t_hammer(pfs_mutex_t* m, pfs_rwlock_t* rw, int times) {
+  int i, done = 0;
+  for (i = 0; i < times; ++i) {
+    if (pfs_mutex_lock(m) != 0) continue;
+    ++hammered;
+    if (pfs_mutex_unlock(m) != 0 || pfs_rwlock_rdlock(rw) != 0 || pfs_rwlock_unlock(rw) != 0) continue;
+    ++done;
+  }
+  return done;
+}
+
 pfs_instance_t* t_own_new(pfs_key_t key, void* identity) { return pfs_mutex_create(key, identity); }
 void t_own_free(pfs_instance_t* instance) { pfs_mutex_discard(instance); }
 pfs_wait_t* t_own_begin(pfs_instance_t* instance, int op) {
@@ -66,6 +103,10 @@ int t_rwlock_read_lock(pfs_rwlock_t* rw) { return pfs_rwlock_rdlock(rw); }
 int t_rwlock_write_lock(pfs_rwlock_t* rw) { return pfs_rwlock_wrlock(rw); }
 int t_rwlock_try_read_lock(pfs_rwlock_t* rw) { return pfs_rwlock_tryrdlock(rw); }
 int t_rwlock_try_write_lock(pfs_rwlock_t* rw) { return pfs_rwlock_trywrlock(rw); }
+int t_rwlock_timed_write_lock(pfs_rwlock_t* rw, long nanoseconds) {
+  const struct timespec until = In(CLOCK_REALTIME, nanoseconds);
+  return pfs_rwlock_timedwrlock(rw, &until);
+}
 int t_rwlock_unlock(pfs_rwlock_t* rw) { return pfs_rwlock_unlock(rw); }
 
 pfs_cond_t* t_cond_new(pfs_key_t key) {
@@ -89,12 +130,8 @@ int t_cond_late(pfs_cond_t* c) {
 int t_cond_signal(pfs_cond_t* c) { return pfs_cond_broadcast(c) | pfs_cond_signal(c); }
 /* With a mutex that is held. nanoseconds < 0: for ever. */
 int t_cond_wait(pfs_cond_t* c, pfs_mutex_t* m, long nanoseconds) {
-  struct timespec until;
   if (nanoseconds < 0) return pfs_cond_wait(c, m);
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_sec += nanoseconds / 1000000000;
-  until.tv_nsec += nanoseconds % 1000000000;
-  if (until.tv_nsec >= 1000000000) ++until.tv_sec, until.tv_nsec -= 1000000000;
+  const struct timespec until = In(CLOCK_MONOTONIC, nanoseconds);
   return pfs_cond_clockwait(c, m, CLOCK_MONOTONIC, &until);
 }
 

@@ -32,6 +32,7 @@ EBUSY = errno.EBUSY
 
 _POINTER = (
     "mutex_new",
+    "mutex_new_of",
     "own_new",
     "own_begin",
     "rwlock_new",
@@ -56,6 +57,10 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "mutex_lock": [ctypes.c_void_p],
     "mutex_trylock": [ctypes.c_void_p],
     "mutex_unlock": [ctypes.c_void_p],
+    "mutex_timedlock": [ctypes.c_void_p, ctypes.c_long],
+    "mutex_consistent": [ctypes.c_void_p],
+    "rwlock_timed_write_lock": [ctypes.c_void_p, ctypes.c_long],
+    "hammer": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int],
     "own_free": [ctypes.c_void_p],
     "own_released": [ctypes.c_void_p],
     "lock_far_away": [ctypes.c_void_p],
@@ -276,7 +281,7 @@ def losses() -> dict[str, int]:
     return {name: value for name, value in pfs.status.items() if name.endswith("_lost") and isinstance(value, int) and value != 0}
 
 
-def instrument(name: str, enabled: bool | None = None, timed: bool | None = None) -> None:
+def instrument(name: str, enabled: bool | None = None, timed: bool | str | None = None) -> None:
     assert pfs.setup_instruments.update({"NAME": name}, enabled=enabled, timed=timed) <= 1
 
 
