@@ -96,11 +96,14 @@ PFS_ALWAYS_INLINE int UnrecordedLockOperation(const LockProbe& probe, pfs_instan
   }
   const uint32_t class_index = probe.entry.index;
   const Numbers numbers = Numbers::Of(*thread, probe.mutex, wanted);
-  if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc), 0)) {
+  const auto is_new_minimum = [&] {
+    return kWay == Unrecorded::kContended && !(HasWaitOfZero(numbers.stat) && HasWaitOfZero(thread->cells[class_index].stat));
+  };
+  if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) || is_new_minimum(), 0)) {
     return FinishUnrecordedLock(*thread, class_index, probe.mutex, wanted, rc, kWay == Unrecorded::kCounted ? kNotTimed : ticks);
   }
   // A signal handler of this thread cannot have the lock that we hold, and adds to the thread's cell before or after us.
-  constexpr bool kMayBeInterrupted = kCountsAtOnce && kWay == Unrecorded::kCounted;
+  constexpr bool kMayBeInterrupted = kCountsAtOnce && kWay != Unrecorded::kTimed;
   const uint64_t nesting = thread->nesting;
   const bool must_enter = !kMayBeInterrupted || wanted != Hold::kExclusive;
   if (must_enter) EnterProbe(*thread);
@@ -108,9 +111,6 @@ PFS_ALWAYS_INLINE int UnrecordedLockOperation(const LockProbe& probe, pfs_instan
   ShmCell& cell = thread->cells[class_index];
   if constexpr (kWay == Unrecorded::kTimed) {
     AddTimedToBoth(numbers.seq, numbers.stat, cell.seq, cell.stat, ShortPicos(ticks));
-  } else if constexpr (kWay == Unrecorded::kContended) {
-    AddNoWait(numbers.seq, numbers.stat);
-    AddNoWait(cell.seq, cell.stat);
   } else {
     AddCounted(numbers.seq, numbers.stat);
     AddCounted(cell.seq, cell.stat);

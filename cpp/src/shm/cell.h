@@ -259,11 +259,8 @@ PFS_ALWAYS_INLINE void AddCounted(HalfWord& seq, ShmStat& stat) {
 }
 #endif
 
-// One event that took no time and was not measured, but counts as a wait of zero.
-PFS_ALWAYS_INLINE void AddNoWait(HalfWord& seq, ShmStat& stat) {
-  if (__builtin_expect(LoadOwn(stat.inverted_min_ps) == ~uint64_t{0}, 1)) return AddCounted(seq, stat);  // the minimum is 0 already
-  AddTimed(seq, stat, 0);
-}
+// The minimum is 0: for one more event that took no time there is nothing to do but to count it.
+PFS_ALWAYS_INLINE bool HasWaitOfZero(const ShmStat& stat) { return LoadOwn(stat.inverted_min_ps) == ~uint64_t{0}; }
 
 // One event into a cell of the current generation.
 PFS_ALWAYS_INLINE void AddOne(HalfWord& seq, ShmStat& stat, bool timed, uint64_t wait_ps) {
