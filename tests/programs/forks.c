@@ -258,7 +258,7 @@ static int mode_fds(void) {
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "";
   if (strcmp(mode, "fds") == 0) return mode_fds();
-  if (pfs_register_mutex("forks", mutexes, 2) != PFS_OK || pfs_register_file("forks", files, 1) != PFS_OK) return 2;
+  if (pfs_register_mutex("forks", mutexes, 3) != PFS_OK || pfs_register_file("forks", files, 1) != PFS_OK) return 2;
   pfs_mutex_init(key_lock, &shared, NULL);
   if (strcmp(mode, "work") == 0) return mode_work();
   if (strcmp(mode, "hammer") == 0) return mode_hammer(atoi(argv[2]));

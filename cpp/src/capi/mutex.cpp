@@ -25,12 +25,12 @@ int TryLock(pfs_mutex_t* m) { return pthread_mutex_trylock(&m->mutex); }
 template <typename Wait>
 int Until(pfs_mutex_t* m, const char* file, uint32_t line, Wait wait) {
   struct Call {
-    pfs_mutex_t* m;
+    pfs_mutex_t* object;
     Wait wait;
     int operator()() const { return wait(); }
-    int attempt() const { return TryLock(m); }
+    int attempt() const { return TryLock(object); }
   };
-  return pfs_flags_enabled(m->flags) ? TimedLockOperation(m->instance, m->flags, m, Operation::kTimedLock, file, line, Call{m, wait}) : wait();
+  return pfs_flags_enabled(m->flags) ? TimedLockOperation(Operation::kTimedLock, file, line, Call{m, wait}) : wait();
 }
 
 }  // namespace
@@ -58,11 +58,11 @@ int pfs_mutex_destroy(pfs_mutex_t* m) {
 
 // The inline half has seen that the instance is there.
 int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_) {
-  return TimedLockOperation(m->instance, m->flags, m, Operation::kLock, file, line, LockCall<pfs_mutex_t, Lock, TryLock>{m});
+  return TimedLockOperation(Operation::kLock, file, line, LockCall<pfs_mutex_t, Lock, TryLock>{m});
 }
 
 int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_) {
-  return TimedLockOperation(m->instance, m->flags, m, Operation::kTryLock, file, line, LockCall<pfs_mutex_t, TryLock, TryLock>{m});
+  return TimedLockOperation(Operation::kTryLock, file, line, LockCall<pfs_mutex_t, TryLock, TryLock>{m});
 }
 
 int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {

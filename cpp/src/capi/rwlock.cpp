@@ -35,19 +35,19 @@ int TryWriteLock(pfs_rwlock_t* rw) { return pthread_rwlock_trywrlock(&rw->lock);
 
 template <int (*kOperate)(pfs_rwlock_t*), int (*kAttempt)(pfs_rwlock_t*)>
 PFS_ALWAYS_INLINE int Locked(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line) {
-  return TimedLockOperation(rw->instance, rw->flags, rw, operation, file, line, perfschema::LockCall<pfs_rwlock_t, kOperate, kAttempt>{rw});
+  return TimedLockOperation(operation, file, line, perfschema::LockCall<pfs_rwlock_t, kOperate, kAttempt>{rw});
 }
 
 // An operation that the inline half does not look at before.
 template <int (*kAttempt)(pfs_rwlock_t*), typename Wait>
 int Until(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line, Wait wait) {
   struct Call {
-    pfs_rwlock_t* rw;
+    pfs_rwlock_t* object;
     Wait wait;
     int operator()() const { return wait(); }
-    int attempt() const { return kAttempt(rw); }
+    int attempt() const { return kAttempt(object); }
   };
-  return pfs_flags_enabled(rw->flags) ? TimedLockOperation(rw->instance, rw->flags, rw, operation, file, line, Call{rw, wait}) : wait();
+  return pfs_flags_enabled(rw->flags) ? TimedLockOperation(operation, file, line, Call{rw, wait}) : wait();
 }
 
 }  // namespace

@@ -12,7 +12,8 @@
 
 namespace perfschema {
 
-// The operation of a lock that a probe is around. Both return what pthread functions do; attempt() is the same without waiting.
+// The operation of a lock that a probe is around. Both return what pthread functions do; attempt() is the same without waiting. `object` is the
+// pfs_mutex_t, pfs_rwlock_t ...: its instance, its flag word and its address are what a probe is called with.
 template <typename Object, int (*kOperate)(Object*), int (*kAttempt)(Object*)>
 struct LockCall {
   Object* object;
@@ -24,9 +25,8 @@ PFS_ALWAYS_INLINE uint32_t FlagsIn(const uint32_t* flag_word) { return __atomic_
 
 // The general way.
 template <typename Operate>
-[[gnu::noinline]] int AnyLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
-                                       const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(instance, flag_word, object, operation);
+[[gnu::noinline]] int AnyLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+  const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
   return (flags & kFlagEnabled) == 0 ? operate() : LockOperation<Mode::kAny>(probe, flags, operation, file, line, operate);
 }
@@ -54,56 +54,26 @@ PFS_ALWAYS_INLINE bool IsUsualEnd(ThreadState& thread, uint32_t class_index, con
          IsFirstHold(object, wanted);
 }
 
-// Of an instrument with TIMED = 'CONTENDED', what is not as usual: a thread's first event, one that comes into a probe, or is nobody's; no
-// thread_instrumentation.
-[[gnu::noinline]] int FinishFreeLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc);
-template <typename Operate>
-[[gnu::noinline]] int AnyTriedLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
-                                            const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(instance, flag_word, object, operation);
-  const uint32_t flags = probe.entry.flags.load(kRelaxed);
-  // Asked for once: a thread that there is no room for is counted each time.
-  ThreadState* const thread = (flags & kFlagEnabled) != 0 ? CurrentThread() : nullptr;
-  if (thread == nullptr) return operate();
-  const bool is_looked_at = (flags & kFlagThread) == 0 || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
-  if (is_looked_at && !thread->inside()) {
-    const Hold wanted = HoldAfter(operation);
-    const int rc = operate.attempt();
-    if (IsHeld(rc, wanted) || IsTry(operation)) return FinishFreeLock(*thread, flags, probe.entry.index, probe.mutex, wanted, rc);
-  }
-  return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
-}
-
-// Events without a record. kContended: the operation is tried, and if that is enough it is a wait of zero; what must wait is an event like others.
-enum class Unrecorded { kCounted, kTimed, kContended };
-constexpr bool IsContended(uint32_t flags) {
-  return (flags & (kFlagContended | kFlagEnabled | kFlagThread | kFlagDead)) == (kFlagContended | kFlagEnabled | kFlagThread);
-}
+// Events without a record.
+enum class Unrecorded { kCounted, kTimed };
 template <Unrecorded kWay, typename Operate>
-PFS_ALWAYS_INLINE int UnrecordedLockOperation(const LockProbe& probe, pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
-                                              const char* file, uint32_t line, Operate operate) {
+[[gnu::noinline]] int UnrecordedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+  const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(thread == nullptr || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) {
-    if (kWay == Unrecorded::kContended) return AnyTriedLockOperation(instance, flag_word, object, operation, file, line, operate);
-    return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
+    return AnyLockOperation(operation, file, line, operate);
   }
   const Hold wanted = HoldAfter(operation);
   const uint64_t start_ticks = kWay == Unrecorded::kTimed ? ReadCycle() : 0;
-  const int rc = kWay == Unrecorded::kContended ? operate.attempt() : operate();
+  const int rc = operate();
   const uint64_t end_ticks = kWay == Unrecorded::kTimed ? ReadCycle() : 0, ticks = end_ticks - start_ticks;
-  if (kWay == Unrecorded::kContended && __builtin_expect(!IsHeld(rc, wanted) && !IsTry(operation), 0)) {
-    return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
-  }
   const uint32_t class_index = probe.entry.index;
   const Numbers numbers = Numbers::Of(*thread, probe.mutex, wanted);
-  const auto is_new_minimum = [&] {
-    return kWay == Unrecorded::kContended && !(HasWaitOfZero(numbers.stat) && HasWaitOfZero(thread->cells[class_index].stat));
-  };
-  if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) || is_new_minimum(), 0)) {
+  if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc), 0)) {
     return FinishUnrecordedLock(*thread, class_index, probe.mutex, wanted, rc, kWay == Unrecorded::kCounted ? kNotTimed : ticks);
   }
   // A signal handler of this thread cannot have the lock that we hold, and adds to the thread's cell before or after us.
-  constexpr bool kMayBeInterrupted = kCountsAtOnce && kWay != Unrecorded::kTimed;
+  constexpr bool kMayBeInterrupted = kCountsAtOnce && kWay == Unrecorded::kCounted;
   const uint64_t nesting = thread->nesting;
   const bool must_enter = !kMayBeInterrupted || wanted != Hold::kExclusive;
   if (must_enter) EnterProbe(*thread);
@@ -119,43 +89,87 @@ PFS_ALWAYS_INLINE int UnrecordedLockOperation(const LockProbe& probe, pfs_instan
   return rc;
 }
 
-template <Unrecorded kWay, typename Operate>
-[[gnu::noinline]] int LessUsualLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
-                                             const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(instance, flag_word, object, operation);
-  return UnrecordedLockOperation<kWay>(probe, instance, flag_word, object, operation, file, line, operate);
+// TIMED = 'CONTENDED': the operation is tried, and if that is enough it is a wait of zero; what must wait is an event like others.
+constexpr bool IsContended(uint32_t flags) {
+  return (flags & (kFlagContended | kFlagEnabled | kFlagThread | kFlagDead)) == (kFlagContended | kFlagEnabled | kFlagThread);
 }
+[[gnu::noinline]] int FinishFreeLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc);
+
+// What is not as usual: a thread's first event, one that comes into a probe, or is nobody's; no thread_instrumentation.
 template <typename Operate>
-[[gnu::noinline]] int OtherLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation, const char* file,
-                                         uint32_t line, Operate operate) {
-  const uint32_t flags = FlagsIn(flag_word);
-  // The cheapest has no further call.
-  const LockProbe probe(instance, flag_word, object, operation);
-  if (IsCounted(flags)) return UnrecordedLockOperation<Unrecorded::kCounted>(probe, instance, flag_word, object, operation, file, line, operate);
-  if (IsContended(flags)) return LessUsualLockOperation<Unrecorded::kContended>(instance, flag_word, object, operation, file, line, operate);
-  if (IsTimedOnly(flags)) return LessUsualLockOperation<Unrecorded::kTimed>(instance, flag_word, object, operation, file, line, operate);
-  if ((flags & kFlagContended) != 0) return AnyTriedLockOperation(instance, flag_word, object, operation, file, line, operate);
-  return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
+[[gnu::noinline]] int AnyTriedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+  ShmInstance& object = *AsInstance(operate.object->instance);
+  const uint32_t flags = FlagsIn(operate.object->flags);
+  // Asked for once: a thread that there is no room for is counted each time.
+  ThreadState* const thread = (flags & kFlagEnabled) != 0 ? CurrentThread() : nullptr;
+  if (thread == nullptr) return operate();
+  const bool is_looked_at = (flags & kFlagThread) == 0 || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
+  if (is_looked_at && !thread->inside()) {
+    const Hold wanted = HoldAfter(operation);
+    const int rc = operate.attempt();
+    if (IsHeld(rc, wanted) || IsTry(operation)) return FinishFreeLock(*thread, flags, object.class_index.load(kRelaxed), object, wanted, rc);
+  }
+  return AnyLockOperation(operation, file, line, operate);
 }
 
-// `flag_word`: FlagsOfInstance(instance). `object`: OBJECT_INSTANCE_BEGIN.
 template <typename Operate>
-PFS_ALWAYS_INLINE int TimedLockOperation(pfs_instance* instance, const uint32_t* flag_word, const void* object, Operation operation,
-                                         const char* file, uint32_t line, Operate operate) {
-  const uint32_t flags = FlagsIn(flag_word);
-  if (__builtin_expect(!IsAllOn(flags), 0)) return OtherLockOperation(instance, flag_word, object, operation, file, line, operate);
+[[gnu::noinline]] int TriedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+  const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
+  ShmInstance& object = probe.mutex;
+  ThreadState* const thread = t_locals.state;
+  if (__builtin_expect(thread == nullptr || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) {
+    return AnyTriedLockOperation(operation, file, line, operate);
+  }
+  const Hold wanted = HoldAfter(operation);
+  const int rc = operate.attempt();
+  if (__builtin_expect(!IsHeld(rc, wanted) && !IsTry(operation), 0)) return AnyLockOperation(operation, file, line, operate);
+  const uint32_t class_index = object.class_index.load(kRelaxed);
+  const Numbers numbers = Numbers::Of(*thread, object, wanted);
+  const auto is_one_of_many = [&] { return HasWaitOfZero(numbers.stat) && HasWaitOfZero(thread->cells[class_index].stat); };
+  if (__builtin_expect(!IsUsualEnd(*thread, class_index, numbers, object, wanted, rc) || !is_one_of_many(), 0)) {
+    return FinishFreeLock(*thread, kAllOnFlags, class_index, object, wanted, rc);
+  }
+  // As for those that are only counted.
+  constexpr bool kMayBeInterrupted = kCountsAtOnce;
+  const uint64_t nesting = thread->nesting;
+  const bool must_enter = !kMayBeInterrupted || wanted != Hold::kExclusive;
+  if (must_enter) EnterProbe(*thread);
+  TakeFirstHold(*thread, object, wanted);
+  ShmCell& cell = thread->cells[class_index];
+  AddCounted(numbers.seq, numbers.stat);
+  AddCounted(cell.seq, cell.stat);
+  if (must_enter) LeaveProbe(*thread, nesting);
+  return rc;
+}
+
+// Which way it goes. Keeps nothing itself, and every way reads again what it needs: a register that is saved on the way is a store that the locked
+// instruction of the operation waits for.
+template <typename Operate>
+[[gnu::noinline]] int OtherLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+  const uint32_t flags = FlagsIn(operate.object->flags);
+  if (IsCounted(flags)) return UnrecordedLockOperation<Unrecorded::kCounted>(operation, file, line, operate);
+  if (IsContended(flags)) return TriedLockOperation(operation, file, line, operate);
+  if (IsTimedOnly(flags)) return UnrecordedLockOperation<Unrecorded::kTimed>(operation, file, line, operate);
+  if ((flags & kFlagContended) != 0) return AnyTriedLockOperation(operation, file, line, operate);
+  return AnyLockOperation(operation, file, line, operate);
+}
+
+template <typename Operate>
+PFS_ALWAYS_INLINE int TimedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+  const uint32_t flags = FlagsIn(operate.object->flags);
+  if (__builtin_expect(!IsAllOn(flags), 0)) return OtherLockOperation(operation, file, line, operate);
   // New pointers for the compiler: what is kept over the operation is saved from here on, and not before the branch above.
-  instance = Anew(instance);
-  const LockProbe probe(instance, flag_word, object, operation);
+  const auto* const object = operate.object;
+  const LockProbe probe(Anew(object->instance), object->flags, object, operation);
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(thread == nullptr || thread->nesting != 0, 0)) {
-    return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
+    return AnyLockOperation(operation, file, line, operate);
   }
   const uint32_t thread_flags = thread->shared->flags.load(kRelaxed);
   ShmWaitRecord* const record = static_cast<ShmWaitRecord*>(thread->waits.next);
   const SourceCache::Entry& source = thread->sources.PlaceOf(file, line);
   if (__builtin_expect((thread_flags & kThreadInstrumented) == 0 || record == thread->waits.end || !SourceCache::IsOf(source, file, line), 0)) {
-    return AnyLockOperation(instance, flag_word, object, operation, file, line, operate);
+    return AnyLockOperation(operation, file, line, operate);
   }
 
   EnterProbe(*thread, 0);
