@@ -298,7 +298,9 @@ def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> N
     """
     values = {name: value.upper() for name, value in flags.items() if value is not None}
     if not values:
-        raise click.UsageError("Say what to change: --enabled, --timed, --history or --instrumented, with yes or no (--timed: or contended).")
+        raise click.UsageError(
+            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no (--timed: or contended)."
+        )
     with pfs.attach(process, write=True) as schema:
         rows = getattr(schema, table, None)
         if not isinstance(rows, pfs.setup.SetupTable):

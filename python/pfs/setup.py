@@ -99,8 +99,8 @@ class YesNo:
 
 
 class Timed(YesNo):
-    """TIMED of instruments: 'YES', 'NO' and, of locks that can be tried first, 'CONTENDED'. Read: a bool or "CONTENDED" if all rows
-    agree, else None. Written: True, False or one of the words."""
+    """TIMED of instruments: 'YES', 'NO' and, of locks that can be tried first, 'CONTENDED'. Read: a bool or "CONTENDED" if all
+    rows agree, else None. Written: True, False or one of the words."""
 
     @overload
     def __get__(self, rows: None, owner: type[Rows]) -> Self: ...
@@ -523,10 +523,10 @@ class SetupInstruments(SetupTable[InstrumentRows]):
     ) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed.
 
-        `timed`: True, False, or "CONTENDED" for mutexes and rwlocks (``wait/synch/mutex/%``, ``wait/synch/rwlock/%``): they are tried
-        first. One that is free is counted as a wait of zero, without a reading of the timer and without a row in
-        ``events_waits_*``; one that must be waited for is an event as with True. ``pfs.Lock`` and other locks whose waits begin and
-        end in two calls cannot be tried: they are timed as with True. Ignored for what has no duration (memory, errors).
+        `timed`: True, False, or "CONTENDED" for mutexes and rwlocks (``wait/synch/mutex/%``, ``wait/synch/rwlock/%``): they are
+        tried first. One that is free is counted as a wait of zero, without a reading of the timer and without a row in
+        ``events_waits_*``; one that must be waited for is an event as with True. ``pfs.Lock`` and other locks whose waits begin
+        and end in two calls cannot be tried: they are timed as with True. Ignored for what has no duration (memory, errors).
         `trace_enabled` is legal for instruments that are enabled, and does nothing for those that make no events.
 
         Raises:

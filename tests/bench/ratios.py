@@ -103,7 +103,11 @@ def scaling(family: str) -> Callable[[Blocks], float]:
     """How much more two threads do than one: of the recording program, as a part of the bare one's."""
 
     def statistic(blocks: Blocks) -> float:
-        best = {f"{variant}/{threads}": min(blocks[f"{family}/{variant}/{threads}"]) for variant in ("all", "bare") for threads in ("1T", "2T")}
+        best = {
+            f"{variant}/{threads}": min(blocks[f"{family}/{variant}/{threads}"])
+            for variant in ("all", "bare")
+            for threads in ("1T", "2T")
+        }
         return (best["all/1T"] / best["all/2T"]) / (best["bare/1T"] / best["bare/2T"])
 
     return statistic
@@ -132,13 +136,26 @@ def limits(result: Result) -> list[Limit]:
         times("disabled", "lock/disabled", "lock/bare", 1.05, "x bare"),
         times("timed, by_instance, by_thread, current, both histories", "lock/all", FLOOR, 1.08, "x floor"),
         times("the same, and traced", "lock/traced", FLOOR, 1.15, "x floor"),
-        check("everything on, in cycles", difference("lock/all", "lock/bare", per_ns), ("lock/all", "lock/bare"), 60, "TSC cycles over bare"),
+        check(
+            "everything on, in cycles",
+            difference("lock/all", "lock/bare", per_ns),
+            ("lock/all", "lock/bare"),
+            60,
+            "TSC cycles over bare",
+        ),
         more("counted, not timed, aggregates only", "lock/counted", "lock/bare", 3),
         more("TIMED = CONTENDED, a lock that is free", "lock/contended", "lock/bare", 4),
         # Nanoseconds per operation of all threads together: one thread's over two threads' is how much more two do.
         times("two threads, own mutexes, all on: throughput", "own/all/1T", "own/all/2T", 1.95, "x one thread", at_least=True),
         times("16,384 scattered mutexes, all on", "scattered/all", FLOOR, 1.4, "x floor (one mutex)"),
-        check("two threads, the same file, all on: what two do more than one", scaling("pread_same"), same_file, 0.9, "x the bare program's", at_least=True),
+        check(
+            "two threads, the same file, all on: what two do more than one",
+            scaling("pread_same"),
+            same_file,
+            0.9,
+            "x the bare program's",
+            at_least=True,
+        ),
         more("pread of 120 bytes, all on, one thread", "pread/all/1T", "pread/bare/1T", 30),
         # Twice: what one of the two threads waits longer for its call.
         more("pread of 120 bytes, all on, two threads, each its file", "pread/all/2T", "pread/bare/2T", 30, factor=2),
@@ -210,7 +227,9 @@ def measure(program: Path, rounds: int = 6, repetitions: int = 40, say: Callable
         raise SystemExit("no round was quiet")
     # A whole round, so that every ratio stays within one process: the one whose cases are nearest to the best of all rounds, on average.
     best = {
-        case: min(one.best(case) for one in good) for case in good[0].blocks if not case.startswith(("same/", "rdlock_same/", "pread_same/"))
+        case: min(one.best(case) for one in good)
+        for case in good[0].blocks
+        if not case.startswith(("same/", "rdlock_same/", "pread_same/"))
     }
     chosen = min(good, key=lambda one: sum(one.best(case) / best[case] for case in best))
     return Result(chosen, good, attempts)

@@ -1,5 +1,5 @@
-"""TIMED = 'CONTENDED' of mutexes and rwlocks: one that is free is counted as a wait of zero, one that must be waited for is an event as with
-YES. Each test runs in a process of its own, through the C API."""
+"""TIMED = 'CONTENDED' of mutexes and rwlocks: one that is free is counted as a wait of zero, one that must be waited for is an
+event as with YES. Each test runs in a process of its own, through the C API."""
 
 from __future__ import annotations
 
@@ -144,7 +144,10 @@ def test_read_and_write_locks_that_are_free() -> None:
     assert (one("rwlock_instances")["WRITE_LOCKED_BY_THREAD_ID"], one("rwlock_instances")["READ_LOCKED_BY_COUNT"]) == (None, 3)
     assert tree.do("unlock") == worker.do(tree.do, "unlock") == worker.do(tree.do, "unlock") == 0
     assert worker.do(tree.do, "write_lock") == 0
-    assert (one("rwlock_instances")["WRITE_LOCKED_BY_THREAD_ID"], one("rwlock_instances")["READ_LOCKED_BY_COUNT"]) == (worker.id, 0)
+    assert (one("rwlock_instances")["WRITE_LOCKED_BY_THREAD_ID"], one("rwlock_instances")["READ_LOCKED_BY_COUNT"]) == (
+        worker.id,
+        0,
+    )
     assert tree.do("try_read_lock") == tree.do("try_write_lock") == EBUSY
     assert worker.do(tree.do, "unlock") == 0
     assert counts(TREE) == everywhere(6)
@@ -233,7 +236,8 @@ def test_a_deadline() -> None:
 
 @fresh_process()
 def test_results_are_those_of_the_plain_calls() -> None:
-    """A holder's second lock of an error-checking mutex is EDEADLK, though a try says EBUSY; a robust one's dead owner is told."""
+    """A holder's second lock of an error-checking mutex is EDEADLK, though a try says EBUSY; a robust one tells of its dead
+    owner."""
     m, worker = mutex(kind=ERRORCHECK), Worker()
     assert m.unlock() == EPERM
     assert m.lock() == 0
@@ -330,7 +334,14 @@ def test_any_timer_will_do() -> None:
 )
 def test_preset() -> None:
     """Of what else a pattern finds, all is timed."""
-    for family, name in (("mutex", "c/LOCK_a"), ("mutex", "c/LOCK_b"), ("mutex", "c/LOCK_c"), ("rwlock", "c/tree"), ("cond", "c/x"), ("file", "c/x")):
+    for family, name in (
+        ("mutex", "c/LOCK_a"),
+        ("mutex", "c/LOCK_b"),
+        ("mutex", "c/LOCK_c"),
+        ("rwlock", "c/tree"),
+        ("cond", "c/x"),
+        ("file", "c/x"),
+    ):
         key_of(family, name)
     key_of("rwlock", "c/page", 16)  # PFS_RWLOCK_SX
     found = {row["NAME"].rpartition("synch/")[2]: row["TIMED"] for row in rows("setup_instruments") if "/c/" in row["NAME"]}

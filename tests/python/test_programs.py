@@ -104,7 +104,9 @@ class Talker:
 @contextmanager
 def talking(program: Path, *arguments: str, folder: Path, status: int = 0, options: str = "") -> Iterator[Talker]:
     env = environment(folder, PFS_OPTIONS=options)
-    process = subprocess.Popen([program, *arguments], cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [program, *arguments], cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     with process:
         try:
             yield Talker(process)
