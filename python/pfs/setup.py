@@ -98,18 +98,27 @@ class YesNo:
         rows._assign(self.column, value)
 
 
-class Timed(YesNo):
+class Timed:
     """TIMED of instruments: 'YES', 'NO' and, of locks that can be tried first, 'CONTENDED'. Read: a bool or "CONTENDED" if all
     rows agree, else None. Written: True, False or one of the words."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
 
     @overload
     def __get__(self, rows: None, owner: type[Rows]) -> Self: ...
     @overload
     def __get__(self, rows: Rows, owner: type[Rows]) -> bool | Literal["CONTENDED"] | None: ...
     def __get__(self, rows: Rows | None, owner: type[Rows]) -> Self | bool | str | None:
-        if rows is not None and rows._common(self.column) == "CONTENDED":
-            return "CONTENDED"
-        return super().__get__(rows, owner)
+        if rows is None:
+            return self
+        value = rows._common(self.column)
+        if value is None:
+            return None
+        return "CONTENDED" if value == "CONTENDED" else bool(value == "YES")
+
+    def __set__(self, rows: Rows, value: bool | str) -> None:
+        rows._assign(self.column, value)
 
 
 class Word:
@@ -158,7 +167,7 @@ class Rows:
         object.__setattr__(self, "_where", where)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not isinstance(getattr(type(self), name, None), YesNo | Word | Number):
+        if not isinstance(getattr(type(self), name, None), YesNo | Timed | Word | Number):
             legal = ", ".join(column.lower() for column in self._table._writable())
             raise OperationNotAllowed(f"{self._table.name}: '{name}' cannot be set; legal: {legal}")
         object.__setattr__(self, name, value)

@@ -281,7 +281,7 @@ def test_set_and_truncate(tmp_path: Path) -> None:
             assert schema.setup_instruments["wait/synch/mutex/app/%"].enabled is False
             assert schema.setup_instruments["wait/synch/mutex/app/%"].timed is False
             command(program, "set", pid, "wait/synch/mutex/app/%", "--timed", "contended")
-            assert schema.setup_instruments["wait/synch/mutex/app/%"].timed == "CONTENDED"
+            assert schema.setup_instruments["wait/synch/mutex/app/LOCK"].timed == "CONTENDED"
             command(program, "set", pid, "wait/synch/mutex/app/%", "--timed", "yes")
             command(program, "set", pid, "global_instrumentation", "--table", "setup_consumers", "--enabled", "yes")
             assert len(schema.table("events_waits_history_long")) == 1

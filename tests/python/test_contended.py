@@ -373,10 +373,10 @@ def test_python_reads_and_sets_it() -> None:
         assert table.update("wait/%/c/%", timed="contended") == 2
         assert both.timed == "CONTENDED"
         assert table.update({"TIMED": "CONTENDED"}, timed=False) == 2
-        assert both.timed is False
+        assert pfs.setup_instruments["wait/%/c/%"].timed is False
     assert (mine.timed, pfs.setup_instruments[TREE].timed) == ("CONTENDED", True)
     mine.timed = True
-    assert both.timed is True
+    assert [row["TIMED"] for row in rows("setup_instruments") if "/c/" in row["NAME"]] == ["YES", "YES"]
     # SEMANTICS C2: ignored where there is no duration.
     pfs.setup_instruments["error"].timed = pfs.setup_instruments["memory/%"].timed = "CONTENDED"
     assert pfs.setup_instruments["error"].timed is pfs.setup_instruments["memory/%"].timed is None
