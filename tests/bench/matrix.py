@@ -97,7 +97,9 @@ def cells(run: ratios.Round) -> Matrix:
         over = _value(figure(run.blocks[case]) - figure(run.blocks[bare]), [a - b for a, b in zip(here, beside, strict=True)])
         times = None
         if floor in run.blocks:
-            times = _value(figure(run.blocks[case]) / figure(run.blocks[floor]), [a / b for a, b in zip(here, drawn(floor), strict=True)])
+            times = _value(
+                figure(run.blocks[case]) / figure(run.blocks[floor]), [a / b for a, b in zip(here, drawn(floor), strict=True)]
+            )
         found[family, mode, threads] = Cell(figure(run.blocks[case]), over, times)
     return found
 
@@ -107,7 +109,9 @@ def _value(value: float, drawn: list[float]) -> Value:
     return Value(value, drawn[int(0.025 * DRAWS)], drawn[int(0.975 * DRAWS) - 1])
 
 
-def measure(program: Path, rounds: int = 3, repetitions: int = 40, only: str = ".", say: Callable[[str], None] = print) -> ratios.Round:
+def measure(
+    program: Path, rounds: int = 3, repetitions: int = 40, only: str = ".", say: Callable[[str], None] = print
+) -> ratios.Round:
     """The least disturbed of so many processes: the one whose cases are nearest to the best of all, on average."""
     done = []
     for number in range(rounds):
@@ -120,7 +124,12 @@ def measure(program: Path, rounds: int = 3, repetitions: int = 40, only: str = "
 
 def _table(found: Matrix, threads: str, title: str, cell: Callable[[Cell], str], modes: list[str], floor: bool) -> list[str]:
     families = [family for family in FAMILIES if any((family, mode, threads) in found for mode in MODES)]
-    lines = ["", title, "", "| | " + ("floor, ns" if floor else "bare, ns") + " | " + " | ".join(MODES[mode] for mode in modes) + " |"]
+    lines = [
+        "",
+        title,
+        "",
+        "| | " + ("floor, ns" if floor else "bare, ns") + " | " + " | ".join(MODES[mode] for mode in modes) + " |",
+    ]
     lines.append("| --- |" + " --: |" * (len(modes) + 1))
     for family in families:
         base = found.get((family, "floor" if floor else "bare", threads))
@@ -140,13 +149,23 @@ def page(found: Matrix) -> list[str]:
         if not any(key[2] == threads for key in found):
             continue
         lines += ["", f"### {name}"]
-        lines += _table(found, threads, "Nanoseconds over the plain call:", lambda cell: f"{cell.over_bare.value:.1f}", modes, floor=False)
+        lines += _table(
+            found, threads, "Nanoseconds over the plain call:", lambda cell: f"{cell.over_bare.value:.1f}", modes, floor=False
+        )
         timed = [mode for mode in modes if mode not in ("out", "disabled")]
         lines += _table(
-            found, threads, "Times the floor:", lambda cell: f"{cell.x_floor.value:.2f}" if cell.x_floor else "", timed, floor=True
+            found,
+            threads,
+            "Times the floor:",
+            lambda cell: f"{cell.x_floor.value:.2f}" if cell.x_floor else "",
+            timed,
+            floor=True,
         )
     lines += ["", "<details><summary>Every cell with its 95 % interval</summary>", ""]
-    lines += ["| family | mode | threads | ns | over bare, ns | 95 % | x floor | 95 % |", "| --- | --- | --- | --: | --: | --: | --: | --: |"]
+    lines += [
+        "| family | mode | threads | ns | over bare, ns | 95 % | x floor | 95 % |",
+        "| --- | --- | --- | --: | --: | --: | --: | --: |",
+    ]
     for (family, mode, threads), cell in found.items():
         over, times = cell.over_bare, cell.x_floor
         ratio = f"{times.value:.3f} | {times.low:.3f} to {times.high:.3f}" if times else "|"
@@ -161,7 +180,9 @@ def main() -> int:
     parser.add_argument("build", type=Path, help="folder of a Release build with PFS_DEVELOPER=ON")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repetitions", type=int, default=40, help="blocks per case and round")
-    parser.add_argument("--only", default=".", help="regular expression on family/mode/threads; bare and floor of a family are needed with it")
+    parser.add_argument(
+        "--only", default=".", help="regular expression on family/mode/threads; bare and floor of a family are needed with it"
+    )
     parser.add_argument("--json", type=Path, help="where to keep the blocks")
     given = parser.parse_args()
     run = measure(given.build / "cpp" / "bench" / "probe_bench", given.rounds, given.repetitions, given.only)

@@ -54,7 +54,9 @@ class NoPeerError(Exception):
 
 
 def lttng(*arguments: str) -> str:
-    done = subprocess.run(["lttng", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        ["lttng", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+    )
     if done.returncode != 0:
         raise NoPeerError(f"lttng {' '.join(arguments)} ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
@@ -67,12 +69,19 @@ def daemon() -> Iterator[None]:
         raise NoPeerError("LTTng is not installed (apt-get install liblttng-ust-dev lttng-tools)")
 
     def answers() -> bool:
-        return subprocess.run(["lttng", "--no-sessiond", "list"], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+        return (
+            subprocess.run(
+                ["lttng", "--no-sessiond", "list"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+            ).returncode
+            == 0
+        )
 
     if answers():
         yield
         return
-    ours = subprocess.Popen(["lttng-sessiond", "--no-kernel"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    ours = subprocess.Popen(
+        ["lttng-sessiond", "--no-kernel"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         deadline = time.monotonic() + 20
         while not answers():
@@ -110,7 +119,8 @@ class Program:
         self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
     def measure(self, case: str) -> float:
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write(case + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
@@ -119,7 +129,8 @@ class Program:
         return float(answer)
 
     def close(self) -> None:
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.close()
         self.process.wait(30)
         self.process.stdout.close()
@@ -160,7 +171,10 @@ def measure(build: Path, rounds: int = 6, repetitions: int = 12, say: Callable[[
                     if kept < 1 << 20:
                         raise NoPeerError(f"a session {kind} kept {kept} bytes: it does not have our events")
                     shutil.rmtree(Path(folder, name), ignore_errors=True)
-                say(f"peers, round {number + 1} of {rounds}: " + ", ".join(f"{case} {min(blocks[case]):.1f}" for case in ("floor", "timed", "lttng two, in memory")))
+                say(
+                    f"peers, round {number + 1} of {rounds}: "
+                    + ", ".join(f"{case} {min(blocks[case]):.1f}" for case in ("floor", "timed", "lttng two, in memory"))
+                )
             ours = program.measure("trace lost") / (rounds * repetitions * EVENTS)
         finally:
             program.close()
