@@ -31,7 +31,7 @@ FAMILIES = {
     "trylock": "mutex: try to lock",
     "rdlock": "rwlock: read lock",
     "wrlock": "rwlock: write lock",
-    "cond": "condition: a wait whose deadline has passed",
+    "cond": "condition: a deadline that has passed",
     "pread": "file: pread of 120 bytes",
     "pwrite": "file: pwrite of 120 bytes",
     "send": "socket: send of 64 bytes (and a plain recv)",

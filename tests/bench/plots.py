@@ -47,7 +47,11 @@ def overhead(found: matrix.Matrix, path: Path, threads: str = "1T") -> None:
             axes.axhline(floor.over_bare.value, color=LIMIT, linewidth=1)
         axes.set_xticks(range(len(modes)), [matrix.MODES[mode] for mode in modes], rotation=45, ha="right", fontsize=7)
         axes.tick_params(axis="y", labelsize=7)
-        axes.set_title(matrix.FAMILIES[family], loc="left", fontsize=8.5, weight="bold")
+        axes.set_title(matrix.FAMILIES[family].partition(" (")[0].partition(": begin")[0], loc="left", fontsize=8, weight="bold")
+        # A whisker of a disturbed block may leave the picture; the bars stay readable.
+        values = [one.value for one in over]
+        room = 0.3 * max(max(values), 1.0)
+        axes.set_ylim(min(0.0, *values) - room / 4, max(values) + room)
     for axes in list(panels.flat)[len(families) :]:
         axes.set_axis_off()
     figure.suptitle(
@@ -87,8 +91,8 @@ def scaling(found: matrix.Matrix, path: Path) -> None:
     left.axvline(2, color=LIMIT, linewidth=1)
     left.set_yticks(places, families)
     left.invert_yaxis()
-    left.set_title("An object each: throughput of two threads, times one", loc="left", weight="bold")
-    left.legend(loc="lower right", fontsize=8)
+    left.set_title("An object each: throughput of two threads / of one", loc="left", weight="bold")
+    left.legend(loc="upper left", bbox_to_anchor=(0, -0.06), ncols=2, frameon=False)
     shared = [family for family in families if (family, "all", "same") in found]
     places = range(len(shared))
     for offset, mode, colour, label in ((-0.2, "bare", EARLIER, "plain call"), (0.2, "all", OURS, "everything on")):
@@ -102,8 +106,8 @@ def scaling(found: matrix.Matrix, path: Path) -> None:
     right.set_yticks(places, shared)
     right.invert_yaxis()
     right.set_xscale("log")
-    right.set_title("The same object: ns per operation of both, median (logarithmic)", loc="left", weight="bold")
-    right.legend(loc="lower right", fontsize=8)
+    right.set_title("The same object: median ns per operation of both", loc="left", weight="bold")
+    right.legend(loc="upper left", bbox_to_anchor=(0, -0.06), ncols=2, frameon=False)
     _save(figure, path)
 
 
@@ -115,7 +119,7 @@ def beside(bars: Sequence[tuple[str, float, str]], path: Path) -> None:
         [name for name, _, _ in bars], [value for _, value, _ in bars], color=[colour for _, _, colour in bars], height=0.72
     )
     for row, (_, value, _) in enumerate(bars):
-        axes.text(value * 1.04, row, f"{value:.2f}" if value < 10 else f"{value:.0f}", va="center", fontsize=8.5)
+        axes.text(value * 1.04, row, f"{value:.2f}" if value < 10 else f"{value:.1f}", va="center", fontsize=8.5)
     for label, (_, _, colour) in zip(axes.get_yticklabels(), bars, strict=True):
         label.set_fontweight("normal" if colour == EARLIER else "bold")
     axes.axvline(1, color=LIMIT, linewidth=1.2)
