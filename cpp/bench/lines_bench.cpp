@@ -59,9 +59,14 @@ void Report(const char* name, int threads, int operations, const std::function<v
 }
 
 struct alignas(4096) Line {
-  alignas(128) std::atomic<uint64_t> word{0};
+  std::atomic<uint64_t> word{0};
 };
 Line g_lines[3];
+// Lines in a row: two that are fetched as a pair, and the first of the next pair.
+struct alignas(64) Neighbour {
+  std::atomic<uint64_t> word{0};
+};
+alignas(4096) Neighbour g_row[4];
 
 void PingPong(int operations) {
   Report("a line goes to the other core (half of there and back)", 2, 2 * operations, [operations](int thread) {
@@ -84,6 +89,30 @@ void Shared(const char* what, int operations, void (*change)(std::atomic<uint64_
   Report((name + ", one thread").c_str(), 1, operations, on(true));
   Report((name + ", two threads, a line each").c_str(), 2, operations, on(false));
   Report((name + ", two threads, one line").c_str(), 2, operations, on(true));
+}
+
+// Each thread changes its own line; the lines are neighbours.
+void Neighbours(int operations) {
+  const auto apart = [operations](int lines) {
+    return [operations, lines](int thread) {
+      std::atomic<uint64_t>& word = g_row[thread * lines].word;
+      for (int i = 0; i < operations; ++i) word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    };
+  };
+  Report("load, add, store, two threads, lines 64 bytes apart", 2, operations, apart(1));
+  Report("load, add, store, two threads, lines 128 bytes apart", 2, operations, apart(2));
+}
+
+// One thread changes its line all the time, the other one looks at that line before it changes its own.
+void Looked(int operations) {
+  Report("load, add, store; the other thread looks at the line first", 2, operations, [operations](int thread) {
+    std::atomic<uint64_t>& own = g_lines[1 + thread].word;
+    for (int i = 0; i < operations; ++i) {
+      uint64_t more = 1;
+      if (thread == 1) more += g_lines[1].word.load(std::memory_order_acquire) >> 63;
+      own.store(own.load(std::memory_order_relaxed) + more, std::memory_order_release);
+    }
+  });
 }
 
 // Births and deaths take the cold lock.
@@ -145,6 +174,8 @@ int main() {
   Shared("load, add, store", 100'000, [](std::atomic<uint64_t>& word) {
     word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   });
+  Neighbours(100'000);
+  Looked(100'000);
   ColdLock(2'000);
   Threads(200);
   return 0;
