@@ -4,8 +4,8 @@
 
 Modes: compiled out (PFS_DISABLE), disabled, counted, timed, then one consumer after the other (current, history, history_long), then traced; statements also
 with their digest and with the clock of the CPU. Threads: one, two with an object each, two with the same. As in ratios.py a round is a process that runs all
-blocks in random order, a figure is the fastest block, the interval is a bootstrap over blocks. Where two threads take turns on one object there is no fastest
-that means something: there a figure is the median block. Each block checks that it made exactly as many events as operations. About four minutes.
+blocks in random order, a figure is the fastest block, the interval is a bootstrap over blocks. Of two threads it is the median block: how they take turns decides,
+and now and then a block in which they do not meet looks as if they shared nothing. Each block checks that it made exactly as many events as operations. About four minutes.
 """
 
 # ruff: noqa: E501
@@ -70,6 +70,7 @@ class Value:
 @dataclass(frozen=True)
 class Cell:
     nanoseconds: float  # per operation; of two threads: of both together
+    median: float
     over_bare: Value
     x_floor: Value | None  # None: no timer is involved
 
@@ -78,7 +79,7 @@ Matrix = dict[tuple[str, str, str], Cell]  # family, mode, threads
 
 
 def _figure(threads: str) -> Callable[[list[float]], float]:
-    return statistics.median if threads == "same" else min
+    return min if threads == "1T" else statistics.median
 
 
 def cells(run: ratios.Round) -> Matrix:
@@ -100,7 +101,7 @@ def cells(run: ratios.Round) -> Matrix:
             times = _value(
                 figure(run.blocks[case]) / figure(run.blocks[floor]), [a / b for a, b in zip(here, drawn(floor), strict=True)]
             )
-        found[family, mode, threads] = Cell(figure(run.blocks[case]), over, times)
+        found[family, mode, threads] = Cell(figure(run.blocks[case]), run.median(case), over, times)
     return found
 
 
@@ -117,7 +118,7 @@ def measure(
     for number in range(rounds):
         done.append(ratios.run_once(program, repetitions, only, "--matrix"))
         say(f"matrix, round {number + 1} of {rounds}: {len(done[-1].blocks)} cases")
-    steady = [case for case in done[0].blocks if not case.endswith("/same")]
+    steady = [case for case in done[0].blocks if case.endswith("/1T")] or list(done[0].blocks)
     best = {case: min(one.best(case) for one in done) for case in steady}
     return min(done, key=lambda one: sum(one.best(case) / best[case] for case in steady))
 

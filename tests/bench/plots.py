@@ -71,7 +71,7 @@ def scaling(found: matrix.Matrix, path: Path) -> None:
     places = range(len(families))
 
     def speed_up(family: str, mode: str) -> float:
-        return found[family, mode, "1T"].nanoseconds / found[family, mode, "own"].nanoseconds
+        return found[family, mode, "1T"].median / found[family, mode, "own"].median
 
     most = ["counted" if family == "memory" else "all" for family in families]
     left.barh(
@@ -91,7 +91,7 @@ def scaling(found: matrix.Matrix, path: Path) -> None:
     left.axvline(2, color=LIMIT, linewidth=1)
     left.set_yticks(places, families)
     left.invert_yaxis()
-    left.set_title("An object each: throughput of two threads / of one", loc="left", weight="bold")
+    left.set_title("An object each: throughput of two threads / of one (medians)", loc="left", weight="bold")
     left.legend(loc="upper left", bbox_to_anchor=(0, -0.06), ncols=2, frameon=False)
     shared = [family for family in families if (family, "all", "same") in found]
     places = range(len(shared))

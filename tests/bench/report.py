@@ -218,8 +218,8 @@ def part_matrix(report: Report) -> list[str]:
         "around the plain call: `rdtsc`, or the monotonic clock for idle time, stages, statements and transactions. A change of stage reads the clock once.",
         *report.picture("overhead", "nanoseconds over the plain call, by family and mode"),
         "",
-        "Two threads: nanoseconds per operation of both together, so half of one thread's is perfect. On the same object the median block, as how they take turns",
-        "decides. Every block checks that each operation was counted exactly once.",
+        "Two threads: nanoseconds per operation of both together, so half of one thread's is perfect; the median block, as how they take turns decides.",
+        "Every block checks that each operation was counted exactly once.",
         *report.picture("threads", "two threads, on objects of their own and on the same"),
         *matrix.page(found),
     ]
@@ -374,7 +374,7 @@ def in_short(report: Report) -> list[str]:
             f"| a `pread` of 120 bytes ({found['pread', 'bare', '1T'].nanoseconds:.0f} ns), everything on | {over('pread', 'all')} |",
             f"| a statement with a text of 200 bytes, its digest and histogram, everything on | {over('statement', 'digest')} |",
             f"| `malloc` and `free` ({found['memory', 'bare', '1T'].nanoseconds:.1f} ns), counted | {over('memory', 'counted')} |",
-            f"| two threads with a mutex each, everything on: throughput of one | {found['lock', 'all', '1T'].nanoseconds / found['lock', 'all', 'own'].nanoseconds:.2f} x |",
+            f"| two threads with a mutex each, everything on: throughput of one | {found['lock', 'all', '1T'].median / found['lock', 'all', 'own'].median:.2f} x |",
         ]
     beside: ratios.Round | None = report.measured.get("peers")
     if beside:

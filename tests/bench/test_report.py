@@ -42,7 +42,7 @@ def test_a_peer_that_is_not_there_is_no_failure(empty: report.Report, monkeypatc
     assert "Left out: LTTng is not installed." in report.page(empty, sections, [], "0.0")
 
 
-def test_figures_are_fastest_blocks_but_medians_where_two_threads_take_turns() -> None:
+def test_figures_are_fastest_blocks_but_medians_of_two_threads() -> None:
     blocks = {
         "lock/bare/1T": [5.0, 6.0, 9.0], "lock/floor/1T": [10.0, 11.0, 12.0], "lock/all/1T": [12.0, 15.0, 14.0],
         "lock/bare/same": [5.0, 6.0, 9.0], "lock/floor/same": [10.0, 20.0, 21.0], "lock/all/same": [12.0, 30.0, 33.0],
