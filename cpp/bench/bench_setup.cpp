@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/like.h"
 #include "table/registry.h"
 
 namespace bench {
@@ -28,20 +29,9 @@ const TableFacts& Table(const char* name) {
   return *table;
 }
 
-void Update(const char* table, const char* pattern, const char* column, const char* value, const char* key = "NAME") {
-  const Condition where{key, pattern, true};
-  const Assignment set{column, value};
-  uint64_t changed = 0;
-  Need(perfschema::UpdateTable(Table(table), {&where, 1}, {&set, 1}, &changed));
-  if (changed == 0) Need(Status(perfschema::Code::kNotFound, std::string("nothing is called ") + pattern));
-}
-
-void Update(const char* table, const char* pattern, const char* column, bool value, const char* key = "NAME") {
-  Update(table, pattern, column, value ? "YES" : "NO", key);
-}
-
-// Sum of an integer (or text) column over the rows whose key column matches.
-uint64_t Sum(const char* table_name, const char* key, const char* value, bool (*matches)(const std::string&)) {
+// Over the rows whose key column matches.
+template <typename Matches>
+uint64_t SumIf(const char* table_name, const char* key, const char* value, Matches matches) {
   const TableFacts& table = Table(table_name);
   std::vector<size_t> columns;
   for (const char* wanted : {key, value}) {
@@ -64,37 +54,49 @@ uint64_t Sum(const char* table_name, const char* key, const char* value, bool (*
 
 }  // namespace
 
-void TraceAllThreads() { Update("setup_actors", "%", "TRACE_ENABLED", true, "HOST"); }
+void Update(const char* table, const char* pattern, std::initializer_list<Set> set, const char* key) {
+  const Condition where{key, pattern, true};
+  std::vector<Assignment> values;
+  for (const Set& one : set) values.push_back({one.column, one.value});
+  uint64_t changed = 0;
+  Need(perfschema::UpdateTable(Table(table), {&where, 1}, values, &changed));
+  if (changed == 0) Need(Status(perfschema::Code::kNotFound, std::string("nothing is called ") + pattern));
+}
+
+uint64_t Sum(const char* table, const char* key, const char* value, const char* pattern) {
+  return SumIf(table, key, value, [pattern](const std::string& name) { return perfschema::Like(name, pattern); });
+}
+
+void TraceAllThreads() { Update("setup_actors", "%", {{"TRACE_ENABLED", true}}, "HOST"); }
 
 void Record(Recorded what) {
   if (what == Recorded::kContended) {
     Record(Recorded::kAll);
-    for (const char* pattern : {"wait/synch/mutex/bench/%", "wait/synch/rwlock/bench/%"}) Update("setup_instruments", pattern, "TIMED", "CONTENDED");
+    for (const char* pattern : {"wait/synch/mutex/bench/%", "wait/synch/rwlock/bench/%"}) Update("setup_instruments", pattern, {{"TIMED", "CONTENDED"}});
     return;
   }
   // Nobody else in this process uses the instruments that there is one of.
   for (const char* pattern : {"wait/%/bench/%", "wait/%/table/sql/handler", "wait/lock/metadata/sql/mdl", "idle"}) {
-    Update("setup_instruments", pattern, "ENABLED", what >= Recorded::kCounts);
-    Update("setup_instruments", pattern, "TIMED", what >= Recorded::kTimes);
-    Update("setup_instruments", pattern, "TRACE_ENABLED", what >= Recorded::kTraced);
+    Update("setup_instruments", pattern,
+           {{"ENABLED", what >= Recorded::kCounts}, {"TIMED", what >= Recorded::kTimes}, {"TRACE_ENABLED", what >= Recorded::kTraced}});
   }
-  Update("setup_consumers", "events_waits_current", "ENABLED", what >= Recorded::kCurrent);
-  Update("setup_consumers", "events_waits_history", "ENABLED", what >= Recorded::kHistory);
-  Update("setup_consumers", "events_waits_history_long", "ENABLED", what >= Recorded::kAll);
+  Update("setup_consumers", "events_waits_current", {{"ENABLED", what >= Recorded::kCurrent}});
+  Update("setup_consumers", "events_waits_history", {{"ENABLED", what >= Recorded::kHistory}});
+  Update("setup_consumers", "events_waits_history_long", {{"ENABLED", what >= Recorded::kAll}});
 }
 
 uint64_t CountedEvents() {
-  return Sum("events_waits_summary_global_by_event_name", "EVENT_NAME", "COUNT_STAR",
+  return SumIf("events_waits_summary_global_by_event_name", "EVENT_NAME", "COUNT_STAR",
              [](const std::string& name) { return name.find("/bench/") != std::string::npos || name.find("/sql/") != std::string::npos || name == "idle"; });
 }
 
 uint64_t Losses() {
-  return Sum("global_status", "VARIABLE_NAME", "VARIABLE_VALUE",
+  return SumIf("global_status", "VARIABLE_NAME", "VARIABLE_VALUE",
              [](const std::string& name) { return name.ends_with("_lost") && name != "Performance_schema_trace_events_lost"; });
 }
 
 double CyclesPerNano() {
-  return static_cast<double>(Sum("performance_timers", "TIMER_NAME", "TIMER_FREQUENCY", [](const std::string& name) { return name == "CYCLE"; })) / 1e9;
+  return static_cast<double>(SumIf("performance_timers", "TIMER_NAME", "TIMER_FREQUENCY", [](const std::string& name) { return name == "CYCLE"; })) / 1e9;
 }
 
 uint64_t Rows(const char* name) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace bench {
 
@@ -19,6 +20,17 @@ enum class Recorded {
 
 // Sets it for all threads. Exits with a message if a table refuses.
 void Record(Recorded what);
+
+// Sets columns of the rows whose key (NAME, or HOST of setup_actors) matches a pattern. Exits with a message if the table refuses, or nothing matches.
+struct Set {
+  const char* column;
+  const char* value;
+  Set(const char* name, const char* text) : column(name), value(text) {}
+  Set(const char* name, bool yes) : column(name), value(yes ? "YES" : "NO") {}
+};
+void Update(const char* table, const char* pattern, std::initializer_list<Set> set, const char* key = "NAME");
+// Sum of an integer (or text) column over the rows whose key column matches a pattern.
+uint64_t Sum(const char* table, const char* key, const char* value, const char* pattern);
 
 // Instruments say then what is traced.
 void TraceAllThreads();

@@ -5,9 +5,12 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <thread>
+
+#include "matrix.h"
 
 int main(int argc, char** argv) {
   // glibc leaves the lock prefix out while a process has never had a second thread. Programs with mutexes have had one; and the figures
@@ -21,13 +24,20 @@ int main(int argc, char** argv) {
     return 1;
   }
   bench::TraceAllThreads();
-  bench::RegisterMutexBenchmarks();
-  bench::RegisterFileBenchmarks();
-  bench::RegisterSyncBenchmarks();
-  bench::RegisterSocketBenchmarks();
-  bench::RegisterTableBenchmarks();
-  bench::RegisterNestedBenchmarks();
-  bench::RegisterMemoryBenchmarks();
+  // --matrix: those of matrix.h instead.
+  if (argc > 1 && std::strcmp(argv[1], "--matrix") == 0) {
+    bench::RegisterMatrix();
+    argv[1] = argv[0];
+    ++argv, --argc;
+  } else {
+    bench::RegisterMutexBenchmarks();
+    bench::RegisterFileBenchmarks();
+    bench::RegisterSyncBenchmarks();
+    bench::RegisterSocketBenchmarks();
+    bench::RegisterTableBenchmarks();
+    bench::RegisterNestedBenchmarks();
+    bench::RegisterMemoryBenchmarks();
+  }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::AddCustomContext("pfs_version", pfs_version());

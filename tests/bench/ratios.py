@@ -175,8 +175,8 @@ def limits(result: Result) -> list[Limit]:
     ]
 
 
-def run_once(program: Path, repetitions: int, only: str = ".") -> Round:
-    """One process. It asks for the processor before others (nice -20) where it may; it stops nobody."""
+def run_once(program: Path, repetitions: int, only: str = ".", *arguments: str) -> Round:
+    """One process; `arguments` come before those of the benchmark library. It asks for the processor before others (nice -20) where it may; it stops nobody."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out.json")
         env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
@@ -184,6 +184,7 @@ def run_once(program: Path, repetitions: int, only: str = ".") -> Round:
         command = [
             *(["nice", "-n", "-20"] if os.geteuid() == 0 else []),
             str(program),
+            *arguments,
             f"--benchmark_filter={only}",
             f"--benchmark_repetitions={repetitions}",
             "--benchmark_enable_random_interleaving=true",

@@ -1,8 +1,10 @@
-"""Measures everything and writes docs/performance.md and docs/performance.png.
+"""Measures everything and writes docs/performance.md with its pictures (docs/performance-*.svg).
 
-    python tests/bench/report.py [--build FOLDER] [--rounds N]
+    python tests/bench/report.py --build FOLDER [--rounds N] [--leave-out PART ...] [--only PART ...] [--quick] [--page FILE]
 
-Needs the installed package (pip install .), libbenchmark-dev, valgrind, cmake, ninja, matplotlib. About three minutes.
+Needs the installed package (pip install '.[test]'), libbenchmark-dev, valgrind; for LTTng-UST beside it liblttng-ust-dev and lttng-tools. About ten minutes.
+Parts: ratios, matrix, peers, instructions, reading, scale, start. One that fails says so on the page, and the exit code is 1; as it is if a limit is missed.
+--quick: few blocks of each, to see whether everything works; its figures mean nothing.
 """
 
 # ruff: noqa: E501
@@ -10,16 +12,24 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import platform
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT)]  # run as a script
 
-from tests.bench import instructions, ratios, reading, scale  # noqa: E402
+from tests.bench import instructions, matrix, peers, plots, ratios, reading, scale  # noqa: E402
 
 # shared/research/peer_overhead.md: ns per lock + unlock with the begin and end of an event, one thread. Its floor was 19.05 ns.
 PEER_FLOOR = 19.05
@@ -32,13 +42,18 @@ PEERS = {
     "microprofile": 59.6,
     "prometheus-cpp histogram": 68.8,
     "minitrace": 80.2,
-    "LTTng-UST": 182.1,
     "Caliper, aggregate": 250.0,
     "OpenTelemetry span": 253.0,
     "Perfetto, in process": 259.5,
     "USDT + uprobe": 1254.1,
 }
-OURS = {"pfs: counted, not timed": "lock/counted", "pfs: timed aggregates": "lock/timed", "pfs: everything on": "lock/all"}
+OURS = {
+    "pfs: counted, not timed": "counted",
+    "pfs: timed aggregates": "timed",
+    "pfs: everything on": "all",
+    "pfs: everything on, traced": "traced",
+}
+LTTNG_EARLIER = 182.1  # where it is not measured
 
 TITLES = {
     "lock": "`pfs_mutex_lock` + `pfs_mutex_unlock`, one thread, nobody waits",
@@ -84,56 +99,24 @@ def cpu_model() -> str:
     return platform.machine()
 
 
-def machine(context: dict[str, object]) -> list[str]:
+def machine() -> list[str]:
     compiler = run("c++", "--version").partition("\n")[0]
     system = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    modified = (
+        "-dirty" if run("git", "status", "--porcelain", "--untracked-files=no", "--", "cpp", "python") else ""
+    )  # this page is written anew
     return [
-        f"- Processor: {cpu_model()}, {context['num_cpus']} virtual CPUs at {context['mhz_per_cpu']} MHz; a virtual machine that others use too",
+        f"- Processor: {cpu_model()}, {os.cpu_count()} virtual CPUs; a virtual machine that others use too",
         f"- Linux {platform.release()}, {system['PRETTY_NAME'].strip(chr(34))}, {compiler}, `-O2`",
-        f"- {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, commit {run('git', 'describe', '--always', '--dirty').strip()}",
+        f"- {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, commit {run('git', 'describe', '--always').strip()}{modified}",
     ]
-
-
-def plot(measured: ratios.Round, path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    floor = measured.best(ratios.FLOOR)
-    bars = [(name, measured.best(case) / floor, True) for name, case in OURS.items()]
-    bars += [(name, nanoseconds / PEER_FLOOR, False) for name, nanoseconds in PEERS.items()]
-    bars.sort(key=lambda bar: bar[1], reverse=True)
-    figure, axes = plt.subplots(figsize=(9, 5.6), constrained_layout=True)
-    colours = ["#0b6e99" if ours else "#c3c9cf" for _, _, ours in bars]
-    axes.barh([name for name, _, _ in bars], [value for _, value, _ in bars], color=colours, height=0.72)
-    for row, (_, value, ours) in enumerate(bars):
-        axes.text(
-            value * 1.04,
-            row,
-            f"{value:.2f}" if value < 10 else f"{value:.0f}",
-            va="center",
-            fontsize=9,
-            weight="bold" if ours else None,
-        )
-    for label, (_, _, ours) in zip(axes.get_yticklabels(), bars, strict=True):
-        label.set_fontweight("bold" if ours else "normal")
-    axes.axvline(1, color="#d1495b", linewidth=1.2)
-    axes.text(1.03, len(bars) - 0.35, "two timer reads", color="#d1495b", fontsize=9, va="bottom")
-    axes.set_xscale("log")
-    axes.set_xlim(0.4, 130)
-    axes.set_xticks([0.5, 1, 2, 5, 10, 20, 50, 100], ["0.5", "1", "2", "5", "10", "20", "50", "100"])
-    axes.minorticks_off()
-    axes.set_ylim(-0.6, len(bars) + 0.4)
-    axes.set_xlabel("cost of one recorded lock + unlock, in floors (two timer reads around the bare call); logarithmic")
-    axes.set_title("What recording a lock costs", loc="left", weight="bold")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=130)
 
 
 def case_tables(measured: ratios.Round) -> list[str]:
     lines: list[str] = []
-    for family, title in TITLES.items():
+    families = dict.fromkeys(case.split("/")[0] for case in measured.blocks)
+    for family in sorted(families, key=lambda family: list(TITLES).index(family) if family in TITLES else len(TITLES)):
+        title = TITLES.get(family, family)
         lines += [
             "",
             f"### {title}",
@@ -142,12 +125,12 @@ def case_tables(measured: ratios.Round) -> list[str]:
             "| --- | --: | --: | --: | --: | --: |",
         ]
         cases = [case for case in measured.blocks if case.split("/")[0] == family]
-        order = list(VARIANTS)
+        order = [*VARIANTS, *(case.split("/")[1] for case in cases)]
         for case in sorted(cases, key=lambda case: (case[-2:] == "2T", order.index(case.split("/")[1]))):
             _, variant, *threads = case.split("/")
             base, floor = ratios.references(measured, case)
             low, high = measured.interval(ratios.quotient(case, floor), case, floor)
-            name = VARIANTS[variant] + (f", {threads[0]}" if threads else "")
+            name = VARIANTS.get(variant, variant) + (f", {threads[0]}" if threads else "")
             x_bare = f"{measured.ratio(case, base):.2f}" if base.startswith(family) else ""
             lines.append(
                 f"| {name} | {measured.best(case):.2f} | {measured.median(case):.2f} | {x_bare} | {measured.ratio(case, floor):.3f} | "
@@ -156,42 +139,53 @@ def case_tables(measured: ratios.Round) -> list[str]:
     return lines
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "bench", help="where to build (build/bench)")
-    parser.add_argument("--rounds", type=int, default=8)
-    given = parser.parse_args()
-    run("cmake", "-S", str(ROOT), "-B", str(given.build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPFS_DEVELOPER=ON")
-    run("cmake", "--build", str(given.build), "--target", "probe_bench")
+@dataclass
+class Report:
+    """What was measured so far; what a part left is None if it failed or was left out."""
 
-    result = ratios.measure(given.build / "cpp" / "bench" / "probe_bench", given.rounds)
+    build: Path
+    pictures: Path  # the folder of the page
+    rounds: int
+    quick: bool
+    console: Console
+    measured: dict[str, Any] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)  # part -> why it failed
+    absent: dict[str, str] = field(default_factory=dict)  # part -> why it is not there, which is no failure
+    missed: list[str] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        self.console.print(f"  {escape(text)}", highlight=False)
+
+    @property
+    def programs(self) -> Path:
+        return self.build / "cpp" / "bench"
+
+    def picture(self, name: str, title: str) -> list[str]:
+        return ["", f"![{title}]({self.path_of(name).name})"]
+
+    def path_of(self, name: str) -> Path:
+        return self.pictures / f"performance-{name}.svg"
+
+
+# ---- Parts: each measures, and returns its section -----------------------------------------------------------------------------------
+
+
+def part_ratios(report: Report) -> list[str]:
+    result = ratios.measure(
+        report.programs / "probe_bench", 1 if report.quick else report.rounds, 4 if report.quick else 40, report.say
+    )
     measured = result.chosen
-    with tempfile.TemporaryDirectory() as folder:
-        program = instructions.build(Path(folder))
-        counted = instructions.measure(program)
-        resident = {events: reading.resident(program, events) for events in (1, 100_000)}
-    frames, start = reading.frames(), reading.start_up()
-    large_tables, every_table = reading.limits(), {size: reading.tables(size) for size in reading.SIZES}
-    plot(measured, ROOT / "docs" / "performance.png")
-
+    report.measured["ratios"] = result
     checks = ratios.limits(result)
-    bare = start["python"]
-    text = [
-        "# What pfs costs",
-        "",
-        "Written by `python tests/bench/report.py`, which measures everything on this page anew. All ratios are of figures taken in one process, in",
-        "short blocks in random order; a figure is its fastest block. Only ratios and differences mean something on another machine.",
-        "",
-        *machine(measured.context),
-        f"- The floor is two `rdtsc` around a bare lock, then the unlock: {measured.best(ratios.FLOOR):.2f} ns here, its median block "
-        f"{measured.median(ratios.FLOOR) / measured.best(ratios.FLOOR):.3f} times that. {result.repeated} of {result.attempts} rounds (processes) were "
-        "disturbed (floor more than 3 % off) and repeated.",
-        "",
+    report.missed += [check.text for check in checks if not check.met]
+    spread = measured.median(ratios.FLOOR) / measured.best(ratios.FLOOR)
+    return [
         "## Limits",
         "",
-        "Figures are of the least disturbed round (process). The last column is the range over all undisturbed rounds: where the loader puts stacks and memory",
-        "moves a process by a few tenths of a nanosecond per event. The process has had a second thread, as programs with mutexes have: in one that never",
-        "had, glibc leaves out the `lock` prefix, nothing waits for pfs's stores to reach the cache, and everything on costs 0.8 ns less.",
+        f"The floor is two `rdtsc` around a bare lock, then the unlock: {measured.best(ratios.FLOOR):.2f} ns here, its median block {spread:.3f} times that. "
+        f"{result.repeated} of {result.attempts}",
+        "rounds (processes) were disturbed (floor more than 3 % off) and repeated. Figures are of the least disturbed round; the last column is the range over",
+        "all undisturbed rounds. The process has had a second thread, as programs with mutexes have: in one that never had, glibc leaves out the `lock` prefix.",
         "",
         "| | measured | 95 % interval | limit | | all rounds |",
         "| --- | --: | --: | --: | --- | --: |",
@@ -201,57 +195,123 @@ def main() -> int:
             for check in checks
         ),
         "",
-        "## Beside others",
-        "",
-        "![cost of one recorded lock in floors](performance.png)",
-        "",
-        "Blue: this run. Grey: measured in an earlier run on the same kind of machine, not in this one (`shared/research/peer_overhead.md`, floor "
-        f"{PEER_FLOOR} ns). Each is",
-        "divided by the floor of its own run. Tracy is its slowest of six runs (19.4 to 29.6 ns).",
-        "",
-        "## Probes",
+        "<details><summary>Every case behind the limits</summary>",
         *case_tables(measured),
         "",
-        "A mutex whose address has the same low 12 bits as its own statistics, or as the stack of the caller, costs 0.8 to 1.5 ns more: on this family of",
-        "processors loads wait for stores that look like theirs (4 KiB aliasing). The benchmark keeps its mutexes away from that.",
+        "</details>",
+    ]
+
+
+def part_matrix(report: Report) -> list[str]:
+    chosen = matrix.measure(
+        report.programs / "probe_bench",
+        1 if report.quick else max(1, report.rounds // 2),
+        3 if report.quick else 40,
+        say=report.say,
+    )
+    found = matrix.cells(chosen)
+    report.measured["matrix"] = found
+    plots.overhead(found, report.path_of("overhead"))
+    plots.scaling(found, report.path_of("threads"))
+    return [
+        "## Every probe in every mode",
         "",
-        "## Instructions per operation",
+        "Each mode holds what the one before it does: counted (`TIMED = 'NO'`), timed, then one consumer after the other; *traced* is history_long (and the",
+        "digest) written to the trace, without the CPU clock. *Compiled out* is the same source with `-DPFS_DISABLE`. The floor is two readings of the probe's timer",
+        "around the plain call: `rdtsc`, or the monotonic clock for idle time, stages, statements and transactions. A change of stage reads the clock once.",
+        *report.picture("overhead", "nanoseconds over the plain call, by family and mode"),
+        "",
+        "Two threads: nanoseconds per operation of both together, so half of one thread's is perfect; the median block, as how they take turns decides.",
+        "Every block checks that each operation was counted exactly once.",
+        *report.picture("threads", "two threads, on objects of their own and on the same"),
+        *matrix.page(found),
+    ]
+
+
+def part_peers(report: Report) -> list[str]:
+    measured = peers.measure(
+        report.build, 1 if report.quick else max(2, report.rounds // 2), 3 if report.quick else 12, report.say
+    )
+    report.measured["peers"] = measured
+    return [
+        "## LTTng-UST, in the same process",
+        "",
+        "The same lock, recorded by one and by the other in blocks that alternate (`tests/bench/peers.py`). Two tracepoints with time stamps, begin and end, are",
+        "what one timed event of pfs is; LTTng keeps no sums, pfs keeps them in all rows but the first.",
+        "",
+        *peers.page(measured),
+    ]
+
+
+def part_instructions(report: Report) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        counted = instructions.measure(instructions.build(Path(folder)))
+    report.measured["instructions"] = counted
+    known = instructions.baseline()
+    report.missed += instructions.regressions({name: now for name, now in counted.items() if name in known})
+    plots.instructions(counted, report.path_of("instructions"))
+    return [
+        "## Instructions",
         "",
         f"Counted by callgrind; {instructions.compiler()}. `tests/bench/test_instructions.py` holds them against `tests/bench/baseline.json`.",
+        *report.picture("instructions", "instructions an operation"),
         "",
-        "| | instructions | beyond the plain call |",
-        "| --- | --: | --: |",
+        "| | instructions | baseline | beyond the plain call |",
+        "| --- | --: | --: | --: |",
         *(
-            f"| {name} | {value:.1f} | {value - counted['lock/bare']:.1f} |"
-            if name.startswith("lock/")
-            else f"| {name} | {value:.1f} | |"
+            f"| {name} | {value:.1f} | {known.get(name, float('nan')):.1f} | "
+            + (f"{value - counted['lock/bare']:.1f} |" if name.startswith("lock/") else "|")
             for name, value in counted.items()
         ),
-        "",
+    ]
+
+
+def part_reading(report: Report) -> list[str]:
+    large = reading.limits()
+    every = {size: reading.tables(size) for size in (reading.SIZES[:2] if report.quick else reading.SIZES)}
+    report.measured["reading"] = large
+    report.missed += [f"{one.table}: {one.best:.1f} ms" for one in large if not one.met]
+    plots.reading(every, large, report.path_of("reading"))
+    return [
         "## Reading",
         "",
-        "To a DataFrame, in the program itself; fastest and median of 20.",
+        "To a DataFrame, in the program itself. The most that is needed while a frame is made is counted beyond what the process had, and holds the frame itself;",
+        "texts that rows share are there once.",
         "",
-        "| table | rows | fastest, ms | median, ms |",
-        "| --- | --: | --: | --: |",
-        *(f"| {table} | {rows:,} | {best:.2f} | {median:.2f} |" for table, (rows, best, median) in sorted(frames.items())),
+        *reading.limits_page(large),
+        *report.picture("reading", "milliseconds to a DataFrame by rows"),
         "",
-        "Large tables. The most that is needed while a frame is made is counted beyond what the process had, and holds the frame itself; texts that rows share",
-        "are there once.",
+        "<details><summary>Every table with 10, 1,000 and 100,000 mutexes, files and events, as far as it has so many</summary>",
         "",
-        *reading.limits_page(large_tables),
+        "Rows, and the fastest of 20 (or 7).",
         "",
-        "Every table with 10, 1,000 and 100,000 mutexes, files and events, as far as it has so many; rows, and the fastest of 20 (or 7).",
+        *reading.tables_page(every),
         "",
-        *reading.tables_page(every_table),
-        "",
+        "</details>",
+    ]
+
+
+def part_scale(report: Report) -> list[str]:
+    cases = [scale.measure(*case) for case in (scale.CASES[:2] if report.quick else scale.CASES)]
+    report.measured["scale"] = cases
+    return [
         "## Many objects and threads",
         "",
-        "Each thread has made ten events and stays; every mutex was locked once. Rows, and the fastest of five readings to a DataFrame. Limits sixteen times as",
-        "large take no memory and no time: what is used costs, not what is configured.",
+        "Each thread has made ten events and stays; every mutex was locked once. Rows, and the fastest of five readings to a DataFrame. Large limits are sixteen",
+        "times those that are usual: what is used costs, not what is configured. [What threads and cores share](scaling.md).",
         "",
-        *scale.page([scale.measure(*case) for case in scale.CASES]),
-        "",
+        *scale.page(cases),
+    ]
+
+
+def part_start(report: Report) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        program = instructions.build(Path(folder))
+        resident = {events: reading.resident(program, events) for events in (1, 100_000)}
+    start = reading.start_up(3 if report.quick else 25)
+    bare = start["python"]
+    report.measured["start"] = (start["import pfs"] - bare, resident)
+    return [
         "## Start and memory",
         "",
         "| | | limit |",
@@ -261,19 +321,185 @@ def main() -> int:
         f"| `import pfs` and the first `pfs.Lock`, ms beyond that | {start['import pfs, first lock'] - bare:.1f} | |",
         f"| resident part of the segment, a C program after its first event, KiB | {resident[1] / 1024:.0f} | 4096 |",
         f"| the same after 100,000 events (all histories full), KiB | {resident[100_000] / 1024:.0f} | 4096 |",
+    ]
+
+
+PARTS: dict[str, Callable[[Report], list[str]]] = {
+    "ratios": part_ratios, "matrix": part_matrix, "peers": part_peers, "instructions": part_instructions, "reading": part_reading, "scale": part_scale, "start": part_start,
+}  # fmt: skip
+
+
+def do(report: Report, part: str) -> list[str]:
+    """Its section, or why there is none."""
+    report.console.print(f"[bold]{part}[/bold]")
+    start = time.monotonic()
+    try:
+        return PARTS[part](report)
+    except peers.NoPeerError as error:
+        report.absent[part] = str(error)
+        report.say(f"left out: {error}")
+        return [f"## Part {part}", "", f"Left out: {error}."]
+    except (Exception, SystemExit) as error:
+        stderr = getattr(error, "stderr", None)
+        report.troubles[part] = f"{type(error).__name__}: {error}" + (f"\n{stderr}" if isinstance(stderr, str) else "")
+        report.console.print(f"  [red]failed:[/red] {escape(report.troubles[part])}", highlight=False)
+        return [
+            f"## Part {part}",
+            "",
+            "**This part failed:**",
+            "",
+            *(f"    {line}" for line in report.troubles[part].splitlines()),
+        ]
+    finally:
+        report.say(f"{time.monotonic() - start:.0f} s")
+
+
+# ---- The page ----------------------------------------------------------------------------------------------------------------------------
+
+
+def in_short(report: Report) -> list[str]:
+    """What a user wants first: ten lines."""
+    lines = []
+    found: matrix.Matrix | None = report.measured.get("matrix")
+    if found:
+
+        def over(family: str, mode: str) -> str:
+            cell = found[family, mode, "1T"]
+            return f"{cell.over_bare.value:+.1f} ns" + (
+                f", {cell.x_floor.value:.2f} x floor" if cell.x_floor and mode not in ("out", "disabled", "counted") else ""
+            )
+
+        lines += [
+            f"| a lock that nobody holds ({found['lock', 'bare', '1T'].nanoseconds:.1f} ns): compiled out; disabled; counted | {over('lock', 'out')}; {over('lock', 'disabled')}; {over('lock', 'counted')} |",
+            f"| the same, timed: all summaries | {over('lock', 'timed')} |",
+            f"| the same, everything on: + current and both histories | {over('lock', 'all')} |",
+            f"| the same, and every event traced to files | {over('lock', 'traced')} |",
+            f"| a `pread` of 120 bytes ({found['pread', 'bare', '1T'].nanoseconds:.0f} ns), everything on | {over('pread', 'all')} |",
+            f"| a statement with a text of 200 bytes, its digest and histogram, everything on | {over('statement', 'digest')} |",
+            f"| `malloc` and `free` ({found['memory', 'bare', '1T'].nanoseconds:.1f} ns), counted | {over('memory', 'counted')} |",
+            f"| two threads with a mutex each, everything on: throughput of one | {found['lock', 'all', '1T'].median / found['lock', 'all', 'own'].median:.2f} x |",
+        ]
+    beside: ratios.Round | None = report.measured.get("peers")
+    if beside:
+        lines.append(
+            f"| a lock's begin and end recorded by LTTng-UST, in memory, beside pfs with everything on | {beside.best('lttng two, in memory'):.0f} ns, {beside.best('all'):.0f} ns |"
+        )
+    large = report.measured.get("reading")
+    if large:
+        lines.append(f"| {large[0].rows:,} rows of `{large[0].table}` to a DataFrame | {large[0].best:.0f} ms |")
+    start = report.measured.get("start")
+    if start:
+        lines.append(
+            f"| `import pfs`; memory of a small program's segment, all histories full | {start[0]:.1f} ms; {start[1][100_000] / (1 << 20):.1f} MiB |"
+        )
+    return ["## In short", "", "| | |", "| --- | --: |", *lines] if lines else []
+
+
+def beside_others(report: Report) -> list[str]:
+    """pfs and LTTng-UST of this run, the others of an earlier one."""
+    measured: ratios.Round | None = report.measured.get("peers")
+    prefix = ""
+    if measured is None and "ratios" in report.measured:
+        measured, prefix = report.measured["ratios"].chosen, "lock/"
+    if measured is None:
+        return []
+    floor = measured.best(f"{prefix}floor")
+    bars = [(name, measured.best(prefix + case) / floor, plots.OURS) for name, case in OURS.items()]
+    if prefix:
+        bars.append(("LTTng-UST", LTTNG_EARLIER / PEER_FLOOR, plots.EARLIER))
+    else:
+        bars.append(("LTTng-UST, begin and end, in memory", measured.best("lttng two, in memory") / floor, plots.OTHERS))
+        bars.append(("LTTng-UST, one tracepoint, in memory", measured.best("lttng one, in memory") / floor, plots.OTHERS))
+    bars += [(name, nanoseconds / PEER_FLOOR, plots.EARLIER) for name, nanoseconds in PEERS.items()]
+    plots.beside(bars, report.path_of("beside"))
+    return [
+        "## Beside others",
+        *report.picture("beside", "cost of one recorded lock in floors"),
         "",
-        "## Again",
-        "",
-        "    apt-get install libbenchmark-dev valgrind && pip install '.[notebook,test]'",
-        "    python tests/bench/report.py               this page, about three minutes",
-        "    python tests/bench/ratios.py BUILD         the limits alone; BUILD is a Release build with PFS_DEVELOPER=ON",
-        "    python tests/bench/instructions.py         instructions; --write makes a new baseline",
-        "    pytest tests/bench                         what can be a test on any machine",
+        "Coloured: this run. Grey: measured in an earlier run on the same kind of machine, not in this one; each is divided by the floor of its own run, which was",
+        f"{PEER_FLOOR} ns then. Tracy is its slowest of six runs (19.4 to 29.6 ns).",
         "",
     ]
-    (ROOT / "docs" / "performance.md").write_text("\n".join(text))
-    print("\n".join(map(str, checks)))
-    return 0 if all(check.met for check in [*checks, *large_tables]) else 1
+
+
+def page(report: Report, sections: dict[str, list[str]], left_out: list[str], load: str) -> str:
+    beside = beside_others(report)
+    order = [name for name in ("peers", "ratios", "matrix", "instructions", "reading", "scale", "start") if name in sections]
+    text = [
+        "# What pfs costs",
+        "",
+        "Written by `python tests/bench/report.py`. All ratios are of figures taken in one process, in short blocks in random order; a figure is its fastest",
+        "block unless it says otherwise. Only ratios and differences mean something on another machine.",
+        "",
+        *machine(),
+        f"- Load average when it began: {load}",
+        *(["- **A quick run, to see whether it works: its figures mean nothing.**"] if report.quick else []),
+        *([f"- Left out of this run: {', '.join(left_out)}"] if left_out else []),
+        *([f"- **Parts that failed: {', '.join(report.troubles)}**"] if report.troubles else []),
+        *([f"- **Limits missed: {'; '.join(report.missed)}**"] if report.missed else []),
+        "",
+        *in_short(report),
+        "",
+        *beside,
+    ]
+    for name in order:
+        text += [*sections[name], ""]
+    return "\n".join([*text, *AGAIN])
+
+
+AGAIN = [
+    "## Again",
+    "",
+    "    apt-get install libbenchmark-dev valgrind liblttng-ust-dev lttng-tools && pip install '.[test]'",
+    "    python tests/bench/report.py --build BUILD    this page; it builds what it needs in that folder",
+    "    python tests/bench/ratios.py BUILD            the limits alone",
+    "    python tests/bench/matrix.py BUILD            every probe in every mode",
+    "    python tests/bench/peers.py BUILD             LTTng-UST beside pfs",
+    "    python tests/bench/instructions.py            instructions; --write makes a new baseline",
+    "    python tests/bench/reading.py, scale.py       frames; many objects and threads",
+    "    pytest tests/bench                            what can be a test on any machine",
+    "",
+]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "bench", help="where to build (build/bench)")
+    parser.add_argument(
+        "--rounds", type=int, default=6, help="processes of the ratios; the matrix and the peers take half as many"
+    )
+    parser.add_argument("--leave-out", nargs="+", choices=PARTS, default=[], metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
+    parser.add_argument("--quick", action="store_true", help="small settings; needs --page")
+    parser.add_argument(
+        "--page", type=Path, default=ROOT / "docs" / "performance.md", help="where to write it; pictures go beside it"
+    )
+    given = parser.parse_args()
+    if given.quick and given.page == ROOT / "docs" / "performance.md":
+        parser.error("--quick writes figures that mean nothing: say --page FILE, so that they do not replace those of the manual")
+    console = Console()
+    load = " ".join(f"{one:.1f}" for one in os.getloadavg())
+    configure = ["cmake", "-S", str(ROOT), "-B", str(given.build), "-DPFS_DEVELOPER=ON", "-DCMAKE_BUILD_TYPE=Release"]
+    with console.status("building"):
+        run(*configure, *([] if (given.build / "CMakeCache.txt").exists() else ["-G", "Ninja"]))
+        run("cmake", "--build", str(given.build), "--target", "probe_bench")
+        if (
+            subprocess.run(
+                ["cmake", "--build", str(given.build), "--target", "peers_bench"], capture_output=True, check=False
+            ).returncode
+            != 0
+        ):
+            console.print("peers_bench cannot be built: no LTTng-UST beside us")
+    report = Report(given.build, given.page.parent, given.rounds, given.quick, console)
+    chosen = [part for part in PARTS if part in given.only and part not in given.leave_out]
+    sections = {part: do(report, part) for part in chosen}
+    given.page.write_text(page(report, sections, [part for part in PARTS if part not in chosen], load))
+    for missed in report.missed:
+        console.print(f"[red]missed:[/red] {escape(missed)}", highlight=False)
+    for part in report.troubles:
+        console.print(f"[red]failed:[/red] {part}")
+    console.print(f"{given.page}", highlight=False)
+    return 1 if report.missed or report.troubles else 0
 
 
 if __name__ == "__main__":
