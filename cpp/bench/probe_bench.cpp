@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
     bench::RegisterTableBenchmarks();
     bench::RegisterNestedBenchmarks();
     bench::RegisterMemoryBenchmarks();
+    bench::RegisterChurnBenchmarks();
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

@@ -106,5 +106,6 @@ void RegisterSocketBenchmarks();
 void RegisterTableBenchmarks();
 void RegisterNestedBenchmarks();
 void RegisterMemoryBenchmarks();
+void RegisterChurnBenchmarks();
 
 }  // namespace bench

@@ -18,7 +18,7 @@ namespace {
 const std::map<std::string, size_t> kSizes = {
     SIZE(ShmArray), SIZE(ShmStat),        SIZE(ShmParty), SIZE(ShmThread), SIZE(ShmTable), SIZE(ShmIndex), SIZE(ShmInstance), SIZE(ShmFile),       SIZE(ShmGrave),
     SIZE(ShmCell),  SIZE(ShmNameGranule), SIZE(ShmSource), SIZE(ShmChunk),    SIZE(ShmWaitRecord),
-    SIZE(ShmFact),  SIZE(ShmFactBlock),   SIZE(ShmLogUnit),
+    SIZE(ShmFact),  SIZE(ShmFactBlock),   SIZE(ShmLogUnit), SIZE(ShmSpares),
 };
 #define AT(s, f) {#s "." #f, offsetof(s, f)}
 const std::map<std::string, size_t> kOffsets = {

@@ -1,5 +1,6 @@
 #include "record/cells.h"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace perfschema {
@@ -7,6 +8,8 @@ namespace {
 
 // Cells of objects that were ever taken; those of classes are beside the limit. Guarded by the cold lock.
 uint64_t object_cells = 0;
+// Graves with something in them. Guarded by the cold lock.
+uint64_t full_graves = 0;
 
 uint32_t IndexOf(const ShmCell* cell) { return static_cast<uint32_t>(cell - g_runtime.cells); }
 
@@ -100,24 +103,29 @@ class FoldSection {
   uint32_t next_;
 };
 
-// A thread forgets a cell that it is about to give away.
-void ForgetCell(const ShmCell& cell) {
+// A thread forgets a cell that it is about to give away. `key`: what it is cached by, 0 = not known any more.
+void ForgetCell(const ShmCell& cell, uint64_t key) {
   ThreadState* self = t_locals.state;
   if (self == nullptr) return;
+  if (key != 0) {
+    CellCache::Entry& entry = self->found_cells.entries[CellCache::Place(key)];
+    if (entry.cell == IndexOf(&cell)) entry.key = 0;
+    return;
+  }
   for (CellCache::Entry& entry : self->found_cells.entries) {
     if (entry.cell == IndexOf(&cell)) entry.key = 0;
   }
 }
 
-// Folds what may be taken of the list; returns the rest of it.
-uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_gen, bool class_is_current) {
+// Folds what may be taken of the list; returns the rest of it. `key`: of the list's cells, 0 = not known.
+uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_gen, bool class_is_current, uint64_t key) {
   uint32_t rest = 0;
   for (uint32_t at = head; at != 0;) {
     ShmCell& cell = g_runtime.cells[at];
     const uint32_t next = cell.next.load(kRelaxed);
     if (MayTake(cell.owner.load(kRelaxed))) {
       if (class_is_current && cell.gen.load(kRelaxed) == object_gen) AddToDead(entry, lane, LoadStat(cell.stat), cell.amount.load(kRelaxed));
-      ForgetCell(cell);
+      ForgetCell(cell, key);
       GiveCell(cell);
     } else {
       cell.instance.store(kNoInstance, kRelaxed);
@@ -155,7 +163,9 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
   uint32_t found = 0;
   bool is_dead = false;
   if (ColdLock lock; lock) {
-    is_dead = (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
+    // From here on an instance does not die without the cold lock; unless it is about to (record/spares.h), or was another life of its slot.
+    if (ShmInstance* const instance = InstanceOf(key); instance != nullptr) is_dead = (instance->flags.fetch_or(kFlagShared) & kFlagDead) != 0;
+    is_dead = is_dead || (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
     uint32_t adoptable = 0;
     // The list of a dead object is its successor's.
     for (uint32_t at = is_dead ? 0 : list.head.load(kRelaxed); at != 0 && found == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
@@ -191,8 +201,10 @@ void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool ti
   if (cell != nullptr) AddToCell(*cell, Generation(ClassDomain(static_cast<Family>(entry.family))), timed, wait_ps, amount, count);
 }
 
-void BuryObject(uint32_t class_index, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object) {
+void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object) {
   ShmClass& entry = g_runtime.classes[class_index];
+  const bool has_cells = std::any_of(lanes.begin(), lanes.end(), [](const ShmCellList& lane) { return lane.head.load(kRelaxed) != 0; });
+  if (!has_cells && (own == nullptr || IsEmpty(own->stat))) return hide(object);  // nothing moves: readers of totals need not know
   const auto family = static_cast<Family>(entry.family);
   const uint32_t object_gen = Generation(ObjectDomain(family));
   FoldSection fold(entry);
@@ -204,7 +216,7 @@ void BuryObject(uint32_t class_index, std::span<ShmCellList> lanes, ShmInstance*
   }
   ShmGrave* grave = nullptr;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
-    const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), object_gen, true);
+    const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), object_gen, true, KeyOfLane(first_key, lane));
     lanes[lane].head.store(0, kRelease);
     if (rest == 0) continue;
     if (grave == nullptr) grave = DigGrave();
@@ -218,6 +230,7 @@ void BuryObject(uint32_t class_index, std::span<ShmCellList> lanes, ShmInstance*
   grave->object_gen.store(object_gen, kRelaxed);
   grave->class_gen.store(Generation(ClassDomain(family)), kRelaxed);
   grave->class_index.store(class_index, kRelease);  // last: publishes the grave
+  ++full_graves;
 }
 
 void FoldGraves(uint32_t at_most) {
@@ -225,7 +238,7 @@ void FoldGraves(uint32_t at_most) {
   ShmArray& array = segment.array(ArrayId::kGraves);
   const uint64_t used = array.used.load(kRelaxed);
   static uint64_t next = 1;  // where the last call stopped: all graves get their turn
-  for (uint64_t seen = 1; seen < used && at_most > 0; ++seen) {
+  for (uint64_t seen = 1; seen < used && at_most > 0 && full_graves > 0; ++seen) {
     next = next + 1 < used ? next + 1 : 1;
     auto* grave = segment.element<ShmGrave>(ArrayId::kGraves, next);
     const uint32_t class_index = grave->class_index.load(kRelaxed);
@@ -238,11 +251,12 @@ void FoldGraves(uint32_t at_most) {
     for (size_t lane = 0; lane < kMostLanes; ++lane) {
       HalfWord& head = grave->lanes[lane].head;
       if (head.load(kRelaxed) == 0) continue;
-      head.store(FoldList(entry, lane, head.load(kRelaxed), grave->object_gen.load(kRelaxed), current), kRelease);
+      head.store(FoldList(entry, lane, head.load(kRelaxed), grave->object_gen.load(kRelaxed), current, 0), kRelease);
       is_empty &= head.load(kRelaxed) == 0;
     }
     if (!is_empty) continue;
     grave->class_index.store(0, kRelease);
+    --full_graves;
     grave->next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
     array.free_head.store(next, kRelaxed);
   }
@@ -275,7 +289,7 @@ void HoldInChild(uint32_t instance_index, uint32_t held) {
 }
 
 void ForgetCells() {
-  object_cells = 0;
+  object_cells = full_graves = 0;
   const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmClass& entry = g_runtime.classes[i];

@@ -12,6 +12,7 @@ enum class CellKind : uint64_t { kClass = 1, kInstance, kFile, kTable, kIndex };
 constexpr uint64_t CellKey(CellKind kind, uint32_t index, uint16_t version, uint8_t lane) {
   return static_cast<uint64_t>(kind) << 56 | static_cast<uint64_t>(lane) << 48 | static_cast<uint64_t>(version) << 32 | index;
 }
+constexpr uint64_t KeyOfLane(uint64_t first_key, size_t lane) { return first_key | static_cast<uint64_t>(lane) << 48; }
 
 inline void ClearCell(ShmCell& cell) {
   ClearStat(cell.stat);
@@ -63,10 +64,10 @@ PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64
 [[gnu::noinline]] void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t amount,
                                   uint64_t count);
 
-// An object dies: `hide` takes it from the readers' sight, and what `lanes` and `own` (may be nullptr; a cell that the caller alone writes)
+// An object dies, whose lane 0 has `first_key`: `hide` takes it from the readers' sight, and what `lanes` and `own` (may be nullptr; a cell that the caller alone writes)
 // hold moves to the class in the same fold section. Cells of other live threads go to a grave.
 // REQUIRES: cold lock; no new event of the object will begin.
-void BuryObject(uint32_t class_index, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object);
+void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object);
 
 // Moves what has become free in graves to the classes: cells of the calling thread and of free slots. REQUIRES: cold lock.
 void FoldGraves(uint32_t at_most);

@@ -128,7 +128,8 @@ bool EnterSegment() {
   return true;
 }
 
-void LeaveSegment() { Holder().fetch_sub(kInsider, kRelease); }  // pairs with EnterSegment and OutsiderTurn
+// Nobody else stores to the word while this process has it. Pairs with EnterSegment and OutsiderTurn.
+void LeaveSegment() { Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease); }
 
 }  // namespace
 
@@ -161,6 +162,28 @@ void ContinueColdLockInChild(bool was_locked) {
   if (is_inside) Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease);
   is_inside = false;
   pthread_mutex_init(&cold_mutex, nullptr);
+}
+
+void AwaitShortWay() {
+  if (!g_runtime.on) return;
+  (void)Holder().fetch_add(0);  // what was stored before is seen by whoever comes; pairs with OnShortWay
+  const uint64_t used = g_runtime.segment.array(ArrayId::kSpares).used.load(kAcquire);
+  for (uint64_t i = 1; i < used; ++i) {
+    const HalfWord& is_busy = g_runtime.spares[i].is_busy;
+    for (int turns = 0; is_busy.load() != 0 && turns < kNapsForInsider; ++turns) {  // pairs with ~OnShortWay
+      if (turns > 1000) Nap();
+    }
+  }
+}
+
+void CloseShortWay() {
+  if (!is_inside) return;
+  Holder().fetch_or(kShortWayClosed);
+  AwaitShortWay();
+}
+
+void OpenShortWay() {
+  if (is_inside) Holder().fetch_and(~uint32_t{kShortWayClosed});
 }
 
 void BecomeOutsider(int descriptor) { outsider_descriptor = descriptor; }

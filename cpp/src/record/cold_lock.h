@@ -22,6 +22,12 @@ void UnlockCold();
 // In a forked child, which has a segment of its own, where no outsider comes out any more. `was_locked`: by the parent, for fork().
 void ContinueColdLockInChild(bool was_locked);
 
+// The short way of objects (record/spares.h). REQUIRES, of all three: cold lock.
+// Whoever was on it when this is called has left. (But not for long: one that hangs there for seconds is not waited for.)
+void AwaitShortWay();
+void CloseShortWay();
+void OpenShortWay();  // so does UnlockCold()
+
 // This process is an outsider from here on: LockCold() is false without a turn. `descriptor`: of the segment's file, open for writing.
 void BecomeOutsider(int descriptor);
 

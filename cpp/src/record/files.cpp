@@ -193,7 +193,7 @@ void BuryFile(ShmFile& file) {
     dead->flags.fetch_or(kFlagDead, kRelaxed);
     dead->state.store(kFileDead, kRelease);
   };
-  BuryObject(class_index, file.lanes, nullptr, hide, &file);
+  BuryObject(class_index, CellKey(CellKind::kFile, IndexOf(&file), file.version.load(kRelaxed), 0), file.lanes, nullptr, hide, &file);
   GiveFileIfUnused(file);
 }
 

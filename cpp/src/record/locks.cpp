@@ -1,48 +1,17 @@
 #include "record/lock_events.h"
 
 #include "record/classes.h"
+#include "record/spares.h"
 #include "shm/limits.h"
 
 namespace perfschema {
-namespace {
-
-// Live objects by the option that limits them. Guarded by the cold lock.
-uint64_t live_objects[kOptionCount];
-
-uint64_t& LiveObjects(Family family) { return live_objects[static_cast<uint32_t>(LimitsOf(family).instances)]; }
-
-// REQUIRES: cold lock.
-ShmInstance* TakeInstance(Family family) {
-  if (LiveObjects(family) >= static_cast<uint64_t>(StartOptionsLocked().Get(LimitsOf(family).instances))) return nullptr;
-  Segment& segment = g_runtime.segment;
-  ShmArray& array = segment.array(ArrayId::kInstances);
-  if (const uint64_t index = array.free_head.load(kRelaxed); index != 0) {
-    array.free_head.store(g_runtime.instances[index].identity.load(kRelaxed), kRelaxed);
-    return &g_runtime.instances[index];
-  }
-  if (!segment.ReserveUpTo(ArrayId::kInstanceLists, array.used.load(kRelaxed) + 1)) return nullptr;
-  const int64_t fresh = segment.TakeFresh(ArrayId::kInstances);
-  return fresh < 0 ? nullptr : &g_runtime.instances[fresh];
-}
-
-}  // namespace
-
 pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) {
   const uint32_t class_index = ClassOfKey(family, key);
   if (class_index == 0) return nullptr;
+  if (ShmInstance* const object = MakeFromSpare(class_index, identity); object != nullptr) return reinterpret_cast<pfs_instance*>(object);
   const int error = errno;
   ShmInstance* object = nullptr;
-  if (ColdLock lock; lock) {
-    object = TakeInstance(family);  // rwlocks of all kinds count together
-    if (object != nullptr) {
-      ++LiveObjects(family);
-      object->version.fetch_add(1, kRelaxed);
-      object->owner.store(0, kRelaxed);
-      object->identity.store(reinterpret_cast<uintptr_t>(identity), kRelaxed);
-      object->flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
-      object->class_index.store(static_cast<uint16_t>(class_index), kRelease);  // last: live from here on
-    }
-  }
+  if (ColdLock lock; lock) object = MakeInstance(class_index, identity);
   if (object == nullptr) CountLoss(LimitsOf(family).instances_lost);
   errno = error;
   return reinterpret_cast<pfs_instance*>(object);
@@ -50,17 +19,16 @@ pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) 
 
 void DestroyInstance(pfs_instance* instance) {
   if (instance == nullptr) return;
+  ShmInstance& object = *AsInstance(instance);
+  if (MakeSpare(object)) return;
   const int error = errno;
   if (ColdLock lock; lock) {
-    ShmInstance& object = *AsInstance(instance);
-    ShmArray& array = g_runtime.segment.array(ArrayId::kInstances);
-    object.flags.store(0, kRelaxed);
+    object.flags.store(kFlagDead, kRelaxed);
     const uint32_t class_index = object.class_index.load(kRelaxed);
     const auto hide = [](void* dying) { static_cast<ShmInstance*>(dying)->class_index.store(0, kRelease); };
-    BuryObject(class_index, {&g_runtime.instance_lists[IndexOf(object)], 1}, &object, hide, &object);
-    --LiveObjects(static_cast<Family>(g_runtime.classes[class_index].family));
-    object.identity.store(array.free_head.load(kRelaxed), kRelaxed);
-    array.free_head.store(IndexOf(object), kRelaxed);
+    const uint64_t key = CellKey(CellKind::kInstance, IndexOf(object), object.version.load(kRelaxed), 0);
+    BuryObject(class_index, key, {&g_runtime.instance_lists[IndexOf(object)], 1}, &object, hide, &object);
+    GiveInstance(object, class_index);
   }
   errno = error;
 }

@@ -23,6 +23,7 @@
 #include "record/names.h"
 #include "record/parties.h"
 #include "record/sources.h"
+#include "record/spares.h"
 #include "record/tables.h"
 #include "record/threads.h"
 #include "record/trace.h"
@@ -57,6 +58,7 @@ void CachePointers() {
   rt.cells = segment.element<ShmCell>(ArrayId::kCells, 0);
   rt.instances = segment.element<ShmInstance>(ArrayId::kInstances, 0);
   rt.instance_lists = segment.element<ShmCellList>(ArrayId::kInstanceLists, 0);
+  rt.spares = segment.element<ShmSpares>(ArrayId::kSpares, 0);
   rt.files = segment.element<ShmFile>(ArrayId::kFiles, 0);
   rt.tables = segment.element<ShmTable>(ArrayId::kTables, 0);
   rt.indexes = segment.element<ShmIndex>(ArrayId::kIndexes, 0);
@@ -176,6 +178,7 @@ void BeforeFork() {
   if (fork_holds_lock) {
     t_locals.in_cold_lock = true;
     if (g_runtime.on) {
+      CloseShortWay();
       g_runtime.segment.CopyBeforeFork(KeptByChild);
       NoteHolds();
     }
@@ -199,6 +202,7 @@ void AfterForkInChild() {
     ForgetStatistics();
     ForgetInspectorsScans();
     ForgetSocketsInChild();
+    ForgetSparesInChild(fork_holds_lock);
     ContinueThreadsInChild();
     ConnectAnewInChild();
     ForgetLogInChild();

@@ -23,6 +23,7 @@ struct ThreadLocals {
   bool silent;         // detached: none is made for it
   bool ended;          // no further events
   bool in_cold_lock;   // re-entry by a signal handler must not lock again
+  ShmSpares* spares;   // slots for its next objects; nullptr = none (yet)
   uint8_t end_calls;   // times the thread-exit destructor was put off; 0 = there is none
 };
 extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
@@ -46,6 +47,7 @@ struct Runtime {
   ShmCell* cells;
   ShmInstance* instances;
   ShmCellList* instance_lists;
+  ShmSpares* spares;
   ShmFile* files;
   ShmTable* tables;
   ShmIndex* indexes;

@@ -145,10 +145,12 @@ void KillTable(ShmTable& table) {
     dead->lock_flags.fetch_or(kFlagDead, kRelaxed);
     dead->type.store(0, kRelease);
   };
-  BuryObject(ClassOf(Family::kTableLock), table.lock_lanes, nullptr, hide, &table);
+  const uint64_t key = CellKey(CellKind::kTable, static_cast<uint32_t>(&table - g_runtime.tables), table.version.load(kRelaxed), 0);
+  BuryObject(ClassOf(Family::kTableLock), key, table.lock_lanes, nullptr, hide, &table);
   for (uint32_t at = table.indexes.load(kRelaxed); at != 0; at = g_runtime.indexes[at].next.load(kRelaxed)) {
     const auto hide_index = [](void* object) { static_cast<ShmIndex*>(object)->table.store(0, kRelease); };
-    BuryObject(ClassOf(Family::kTableIo), g_runtime.indexes[at].lanes, nullptr, hide_index, &g_runtime.indexes[at]);
+    const uint64_t index_key = CellKey(CellKind::kIndex, at, g_runtime.indexes[at].version.load(kRelaxed), 0);
+    BuryObject(ClassOf(Family::kTableIo), index_key, g_runtime.indexes[at].lanes, nullptr, hide_index, &g_runtime.indexes[at]);
   }
   GiveTableIfUnused(table);
 }

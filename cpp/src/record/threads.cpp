@@ -15,6 +15,7 @@
 #include "record/events.h"
 #include "record/facts.h"
 #include "record/parties.h"
+#include "record/spares.h"
 #include "record/tasks.h"
 #include "record/text_rooms.h"
 #include "record/texts.h"
@@ -92,7 +93,10 @@ void EndThread(void*) {
   }
   ThreadState* const attached = self.state;
   ThreadState* const own = self.own;
+  AbandonShortWay();
   const ColdLock lock;
+  if (lock) GiveSpares();
+  self.spares = nullptr;
   self.state = self.own = nullptr;
   self.ended = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);

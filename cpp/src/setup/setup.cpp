@@ -8,6 +8,7 @@
 #include "base/like.h"
 #include "record/cells.h"
 #include "record/classes.h"
+#include "record/cold_lock.h"
 #include "record/metadata.h"
 #include "record/programs.h"
 #include "record/runtime.h"
@@ -85,14 +86,17 @@ bool refresh_is_due = false;
 void RefreshObjects() {
   refresh_is_due = open_batches > 0;
   if (refresh_is_due) return;
+  AwaitShortWay();  // objects that have the flags from before are among those below
   Segment& segment = g_runtime.segment;
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < instances; ++i) {
     ShmInstance& object = g_runtime.instances[i];
     const uint32_t at = object.class_index.load(kRelaxed);
     if (at == 0) continue;
-    const uint32_t shared = object.flags.load(kRelaxed) & kFlagShared;
-    object.flags.store(g_runtime.classes[at].flags.load(kRelaxed) | shared, kRelaxed);
+    const uint32_t of_class = g_runtime.classes[at].flags.load(kRelaxed);
+    uint32_t flags = object.flags.load(kRelaxed);
+    while (!object.flags.compare_exchange_weak(flags, of_class | (flags & (kFlagShared | kFlagDead)), kRelaxed)) {
+    }
   }
   const uint64_t files = segment.array(ArrayId::kFiles).used.load(kRelaxed);
   for (uint64_t i = 1; i < files; ++i) {

@@ -177,8 +177,8 @@ enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransa
 constexpr TimedClass TimedClassOf(Kind kind) { return static_cast<TimedClass>(static_cast<uint32_t>(kind) + 1); }
 
 // Who is on the cold path: threads of the process take turns among themselves first. An outsider is another process that changes the setup or truncates
-// (record/cold_lock.h). Each of its turns adds kOutsiderTurn: what the process keeps beside the segment may be out of date then.
-enum ColdHolder : uint32_t { kNobody = 0, kInsider = 1, kOutsider = 2 };
+// (record/cold_lock.h). Each of its turns adds kOutsiderTurn: what the process keeps beside the segment may be out of date then. kShortWayClosed: nobody goes past it.
+enum ColdHolder : uint32_t { kNobody = 0, kInsider = 1, kOutsider = 2, kInsiderAlone = 3, kShortWayClosed = 2 };
 inline constexpr uint32_t kColdHolderMask = 3, kOutsiderTurn = 4;
 constexpr ColdHolder HolderOf(uint32_t word) { return static_cast<ColdHolder>(word & kColdHolderMask); }
 
@@ -275,7 +275,7 @@ inline constexpr uint64_t kOwnerThreadMask = (uint64_t{1} << 48) - 1;
 // pfs_instance of abi.h is the same bytes.
 struct alignas(64) ShmInstance {
   HalfWord flags;
-  std::atomic<uint16_t> class_index;  // 0 = free slot
+  std::atomic<uint16_t> class_index;  // 0 = free slot; of a spare (record/spares.h), which has kFlagDead: that of its objects
   std::atomic<uint16_t> version;      // counts the lives of the slot
   HalfWord seq, gen;
   ShmStat stat;

@@ -3,6 +3,7 @@
 
 #include "shm/cell.h"
 #include "shm/options.h"
+#include "shm/spares.h"
 
 namespace perfschema {
 
@@ -92,7 +93,8 @@ struct ShmTold {
 #define PFS_FOR_EACH_PROGRAM_ARRAY(X) \
   X(kFacts, ShmFact)                  \
   X(kFactBlocks, ShmFactBlock)        \
-  X(kErrorLog, ShmLogUnit)
+  X(kErrorLog, ShmLogUnit)            \
+  X(kSpares, ShmSpares)
 
 #define PFS_FOR_EACH_PROGRAM_LOSS(X)                                      \
   X(kConnectAttrs, "Performance_schema_session_connect_attrs_lost")       \

@@ -69,7 +69,8 @@ uint64_t Capacity(ArrayId id, const Options& options) {
   const auto with_zero = [&](OptionId option) { return get(option) + 1; };
   switch (id) {
     case ArrayId::kClasses: return classes;
-    case ArrayId::kThreads: return threads;
+    case ArrayId::kThreads:
+    case ArrayId::kSpares: return threads;
     case ArrayId::kThreadCells: return threads * columns;
     case ArrayId::kAccounts: return with_zero(OptionId::accounts_size);
     case ArrayId::kAccountCells: return with_zero(OptionId::accounts_size) * columns;

@@ -139,7 +139,7 @@ class Snapshot {
   bool AddLane(const ShmCellList& list, uint32_t gen, size_t lane, Lanes* sum, uint64_t* held = nullptr) const;
   bool AddLanes(std::span<const ShmCellList> lists, uint32_t gen, Lanes* sum) const;
   enum class Found { kFree, kRead, kTorn };
-  Found ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row) const;
+  Found ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row, bool of_any_life) const;
   Found ReadFileStat(uint32_t index, FileRow* row) const;
   bool ReadFileName(uint32_t index, FileRow* row) const;
   void Prefetch(uint64_t file) const;

@@ -52,22 +52,34 @@ bool Snapshot::AddLanes(std::span<const ShmCellList> lists, uint32_t gen, Lanes*
   return true;
 }
 
-Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row) const {
+// Of a total the life does not matter, only the class: slots of objects that counted nothing go from one life to the next, and keep their class, faster than
+// they can be read (record/spares.h). Numbers in its list are one life's, which ends in a fold.
+Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row, bool of_any_life) const {
   const ShmInstance* shm = instances_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint16_t class_index = shm->class_index.load(kAcquire);  // pairs with the last store of the birth
+    const auto is_dead = [&] { return (shm->flags.load(kAcquire) & kFlagDead) != 0; };  // pairs with the last store of the birth
+    if (!of_any_life && is_dead()) return Found::kFree;
+    const uint16_t class_index = shm->class_index.load(kAcquire);
     if (class_index == 0) return Found::kFree;
+    const auto has_class = [&] { return shm->class_index.load(kAcquire) == class_index; };
     const uint16_t version = shm->version.load(kAcquire);
     Stat wait;
-    bool whole = TryRead(shm->seq, [&] { wait = shm->gen.load(kAcquire) == gen ? LoadStat(shm->stat) : Stat(); });
+    bool is_same_class = true;
+    bool whole = TryRead(shm->seq, [&] {
+      wait = shm->gen.load(kAcquire) == gen ? LoadStat(shm->stat) : Stat();
+      is_same_class = has_class();
+    });
+    if (!is_same_class) continue;
     Lanes apart;
     uint64_t held = 0;
     const ShmCellList* list = instance_lists_.at(index);
-    if (whole && list != nullptr) whole = AddLane(*list, gen, 0, &apart, &held);
+    const bool has_cells = list != nullptr && list->head.load(kAcquire) != 0;
+    if (whole && has_cells) whole = AddLane(*list, gen, 0, &apart, &held);
     const uint64_t owner = shm->owner.load(kAcquire) & kOwnerThreadMask;
     const uint64_t identity = shm->identity.load(kAcquire);
-    if (shm->class_index.load(kAcquire) != class_index || shm->version.load(kRelaxed) != version) continue;
+    const bool is_same_life = shm->version.load(kAcquire) == version;
+    if (!has_class() || (!is_same_life && (!of_any_life || has_cells)) || (!of_any_life && is_dead())) continue;
     if (!whole) return Found::kTorn;
     const ClassRow* instrument = ClassAt(class_index);
     if (instrument == nullptr || FactsOf(instrument->family).group != ResetGroup::kSync)
@@ -76,7 +88,7 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
     *row = {instrument, identity, owner == 0 ? std::optional<uint64_t>() : owner, static_cast<uint32_t>(held), wait};
     return Found::kRead;
   }
-  return Found::kTorn;
+  return of_any_life ? Found::kTorn : Found::kFree;  // objects that died while they were read; the first that lives on is whole
 }
 
 // Asks for what ReadFileStat and ReadFileName of a file will look at, which lies all over the segment, so that it comes while
@@ -150,7 +162,7 @@ void Snapshot::ForEachInstance(const std::function<void(const InstanceRow&)>& us
   StartWalks();
   InstanceRow row;
   for (uint64_t i = 1; i < instances_.used(); ++i) {
-    switch (ReadInstance(static_cast<uint32_t>(i), Reset(ObjectDomain(ResetGroup::kSync)), &row)) {
+    switch (ReadInstance(static_cast<uint32_t>(i), Reset(ObjectDomain(ResetGroup::kSync)), &row, false)) {
       case Found::kFree:
         break;
       case Found::kRead:
@@ -214,7 +226,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
     if (shm == nullptr) break;
     const uint16_t class_index = shm->class_index.load(kRelaxed);
     if (!is_wanted(class_index)) continue;
-    const Found found = ReadInstance(static_cast<uint32_t>(i), Reset(ObjectDomain(ResetGroup::kSync)), &object);
+    const Found found = ReadInstance(static_cast<uint32_t>(i), Reset(ObjectDomain(ResetGroup::kSync)), &object, true);
     Lanes lanes;
     lanes.stats[0] = object.wait;
     add(found, found == Found::kRead ? object.instrument->index : class_index, lanes);
