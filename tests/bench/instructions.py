@@ -43,6 +43,7 @@ CASES = {
     "lock/bare": Case("bare"),
     "lock/disabled": Case("lock", "performance_schema_instrument='wait/%=OFF'"),
     "lock/counted": Case("lock", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "lock/contended": Case("lock", "performance_schema_instrument='wait/%=CONTENDED'"),
     "lock/timed": Case("lock", _NO_RECORD),
     "lock/current": Case("lock", f"{_NO_HISTORY},{_NO_LONG}"),
     "lock/all": Case("lock"),
