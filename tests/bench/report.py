@@ -58,6 +58,13 @@ LTTNG_EARLIER = 182.1  # where it is not measured
 TITLES = {
     "lock": "`pfs_mutex_lock` + `pfs_mutex_unlock`, one thread, nobody waits",
     "pair": "Two mutexes, one locked after the other: both locks together (what they could share: docs/overhead.md)",
+    "churn_mutex_unused": "`pfs_mutex_init` and `_destroy`, never locked",
+    "churn_mutex_used": "The same, locked once",
+    "churn_rwlock_unused": "`pfs_rwlock_init` and `_destroy`, never locked",
+    "churn_rwlock_used": "The same, read-locked once",
+    "churn_cond_unused": "`pfs_cond_init` and `_destroy`, never waited for",
+    "churn_cond_used": "The same, waited for once (a lock and a wait that times out)",
+    "churn_file": "A file that is opened, written, closed and removed",
     "trylock": "`pfs_mutex_trylock` + `pfs_mutex_unlock`",
     "lock_guard": "`std::lock_guard<perfschema::mutex>` (bare: `std::mutex`)",
     "own": "A mutex for each thread; 2T: ns per operation of both threads together, so half is perfect",
