@@ -13,14 +13,6 @@ namespace {
 
 constexpr timespec kPast = {-1, 0};
 
-pfs_key_t KeyOf(int (*register_one)(const char*, pfs_instrument_info*, int), const char* name) {
-  pfs_key_t key = 0;
-  pfs_instrument_info info{&key, name, 0, "Of the benchmark."};
-  register_one("bench", &info, 1);
-  if (key == 0) std::abort();
-  return key;
-}
-
 struct Mutex {
   static constexpr char kName[] = "churn_mutex";
   using Bare = pthread_mutex_t;

@@ -12,6 +12,7 @@
 #include <x86intrin.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 #include "bench_setup.h"
@@ -79,6 +80,15 @@ void RunTwoCounted(benchmark::State& state, int warm_up, int events, Operation o
   both.Wait();
   for (auto _ : state) operation();  // neither leaves before the other has ended
   if (state.thread_index() == 0) Expect(state, CountedEvents() - before, 2 * events);
+}
+
+// The key of a new instrument bench/NAME.
+inline pfs_key_t KeyOf(int (*register_one)(const char*, pfs_instrument_info*, int), const char* name) {
+  pfs_key_t key = 0;
+  pfs_instrument_info info{&key, name, 0, "Of the benchmark."};
+  register_one("bench", &info, 1);
+  if (key == 0) std::abort();
+  return key;
 }
 
 // Two timer reads around a lock that is then released: the least that a timed wait can cost. The sum keeps the result alive.

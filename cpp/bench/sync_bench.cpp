@@ -7,14 +7,6 @@
 namespace bench {
 namespace {
 
-pfs_key_t KeyOf(int (*register_one)(const char*, pfs_instrument_info*, int), const char* name) {
-  pfs_key_t key = 0;
-  pfs_instrument_info info{&key, name, 0, "Of the benchmark."};
-  register_one("bench", &info, 1);
-  if (key == 0) std::abort();
-  return key;
-}
-
 // On a page of its own, in the middle of it: see mutex_bench.cpp. Never destroyed.
 struct alignas(4096) Rwlock {
   char before[1024];

@@ -25,7 +25,7 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
   const uint32_t flags = object.flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return 0;
   auto& own = *new (wait->opaque) OwnWait{{}, operation, object.version.load(kRelaxed)};
-  if (!BeginInstanceWait<Mode::kAny>(own.wait, object, flags, operation, file, line)) return 0;
+  if (!BeginInstanceWait(own.wait, object, flags, operation, file, line)) return 0;
   wait->instance = instance;
   return 1;
 }
@@ -34,7 +34,7 @@ inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
   const OwnWait& own = OwnWaitIn(wait);
   const bool counted = spins != PFS_NO_SPINS;
   if (MayEnd(own.wait)) {
-    EndLockWait<Mode::kAny>(own.wait, *AsInstance(wait->instance), HoldAfter(own.operation), IsHeld(rc) ? 0 : rc, counted ? kRecordHasSpins : 0,
+    EndLockWait(own.wait, *AsInstance(wait->instance), HoldAfter(own.operation), IsHeld(rc) ? 0 : rc, counted ? kRecordHasSpins : 0,
                             counted ? spins : 0);
   }
   wait->instance = nullptr;  // a second end does nothing

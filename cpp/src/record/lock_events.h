@@ -28,7 +28,7 @@ template <typename Operate>
 [[gnu::noinline]] int AnyLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
   const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
-  return (flags & kFlagEnabled) == 0 ? operate() : LockOperation<Mode::kAny>(probe, flags, operation, file, line, operate);
+  return (flags & kFlagEnabled) == 0 ? operate() : LockOperation(probe, flags, operation, file, line, operate);
 }
 
 // From the second reading of the timer on.
@@ -56,11 +56,33 @@ PFS_ALWAYS_INLINE bool IsUsualEnd(ThreadState& thread, uint32_t class_index, con
 
 // Events without a record.
 enum class Unrecorded { kCounted, kTimed };
+// REQUIRES: IsUsualEnd().
+template <Unrecorded kWay>
+PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, const Numbers& numbers, ShmInstance& object, Hold wanted,
+                                     uint64_t ticks = 0) {
+  // A signal handler of this thread cannot have the lock that we hold, and adds to the thread's cell before or after us.
+  constexpr bool kMayBeInterrupted = kCountsAtOnce && kWay == Unrecorded::kCounted;
+  const uint64_t nesting = thread.nesting;
+  const bool must_enter = !kMayBeInterrupted || wanted != Hold::kExclusive;
+  if (must_enter) EnterProbe(thread);
+  TakeFirstHold(thread, object, wanted);
+  ShmCell& cell = thread.cells[class_index];
+  if constexpr (kWay == Unrecorded::kTimed) {
+    AddTimedToBoth(numbers.seq, numbers.stat, cell.seq, cell.stat, ShortPicos(ticks));
+  } else {
+    AddCounted(numbers.seq, numbers.stat);
+    AddCounted(cell.seq, cell.stat);
+  }
+  if (must_enter) LeaveProbe(thread, nesting);
+}
+PFS_ALWAYS_INLINE bool IsUsualThread(const ThreadState* thread) {
+  return thread != nullptr && !thread->inside() && (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
+}
 template <Unrecorded kWay, typename Operate>
 [[gnu::noinline]] int UnrecordedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
   const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
   ThreadState* const thread = t_locals.state;
-  if (__builtin_expect(thread == nullptr || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) {
+  if (__builtin_expect(!IsUsualThread(thread), 0)) {
     return AnyLockOperation(operation, file, line, operate);
   }
   const Hold wanted = HoldAfter(operation);
@@ -72,20 +94,7 @@ template <Unrecorded kWay, typename Operate>
   if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc), 0)) {
     return FinishUnrecordedLock(*thread, class_index, probe.mutex, wanted, rc, kWay == Unrecorded::kCounted ? kNotTimed : ticks);
   }
-  // A signal handler of this thread cannot have the lock that we hold, and adds to the thread's cell before or after us.
-  constexpr bool kMayBeInterrupted = kCountsAtOnce && kWay == Unrecorded::kCounted;
-  const uint64_t nesting = thread->nesting;
-  const bool must_enter = !kMayBeInterrupted || wanted != Hold::kExclusive;
-  if (must_enter) EnterProbe(*thread);
-  TakeFirstHold(*thread, probe.mutex, wanted);
-  ShmCell& cell = thread->cells[class_index];
-  if constexpr (kWay == Unrecorded::kTimed) {
-    AddTimedToBoth(numbers.seq, numbers.stat, cell.seq, cell.stat, ShortPicos(ticks));
-  } else {
-    AddCounted(numbers.seq, numbers.stat);
-    AddCounted(cell.seq, cell.stat);
-  }
-  if (must_enter) LeaveProbe(*thread, nesting);
+  AddUnrecorded<kWay>(*thread, class_index, numbers, probe.mutex, wanted, ticks);
   return rc;
 }
 
@@ -117,7 +126,7 @@ template <typename Operate>
   const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
   ShmInstance& object = probe.mutex;
   ThreadState* const thread = t_locals.state;
-  if (__builtin_expect(thread == nullptr || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0, 0)) {
+  if (__builtin_expect(!IsUsualThread(thread), 0)) {
     return AnyTriedLockOperation(operation, file, line, operate);
   }
   const Hold wanted = HoldAfter(operation);
@@ -129,16 +138,7 @@ template <typename Operate>
   if (__builtin_expect(!IsUsualEnd(*thread, class_index, numbers, object, wanted, rc) || !is_one_of_many(), 0)) {
     return FinishFreeLock(*thread, kAllOnFlags, class_index, object, wanted, rc);
   }
-  // As for those that are only counted.
-  constexpr bool kMayBeInterrupted = kCountsAtOnce;
-  const uint64_t nesting = thread->nesting;
-  const bool must_enter = !kMayBeInterrupted || wanted != Hold::kExclusive;
-  if (must_enter) EnterProbe(*thread);
-  TakeFirstHold(*thread, object, wanted);
-  ShmCell& cell = thread->cells[class_index];
-  AddCounted(numbers.seq, numbers.stat);
-  AddCounted(cell.seq, cell.stat);
-  if (must_enter) LeaveProbe(*thread, nesting);
+  AddUnrecorded<Unrecorded::kCounted>(*thread, class_index, numbers, object, wanted);  // a count more is a wait of zero more
   return rc;
 }
 

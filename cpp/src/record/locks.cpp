@@ -66,7 +66,7 @@ int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& o
   // A child of fork() that a signal handler made: the event is its parent's.
   if ((state & kRecordOpen) == 0) wait.record = nullptr;
   // Counters of two cores may differ by a few ticks: never before the start.
-  FinishLockWait<Mode::kAny>(wait, {true, end_ticks > start_ticks ? end_ticks - start_ticks : 0, std::max(start_ticks, end_ticks)}, object, wanted, rc);
+  FinishLockWait(wait, {true, end_ticks > start_ticks ? end_ticks - start_ticks : 0, std::max(start_ticks, end_ticks)}, object, wanted, rc);
   return rc;
 }
 
@@ -76,7 +76,7 @@ int FinishWithoutRecord(ThreadState& thread, uint32_t flags, uint32_t class_inde
   EnterProbe(thread);
   // Counters of two cores may differ by a few ticks: never before the start.
   const EndedWait ended{ticks != kNotTimed, static_cast<int64_t>(ticks) < 0 ? 0 : ticks, 0};
-  FinishLockWait<Mode::kAny>(wait, ended, object, wanted, rc);
+  FinishLockWait(wait, ended, object, wanted, rc);
   return rc;
 }
 }  // namespace

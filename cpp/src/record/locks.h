@@ -64,9 +64,8 @@ PFS_ALWAYS_INLINE void TakeOwnership(ShmInstance& mutex, uint64_t thread_id) {
   mutex.owner.store(again ? owner + (uint64_t{1} << 48) : thread_id, kRelaxed);
 }
 
-template <Mode kMode>
 PFS_ALWAYS_INLINE bool BeginInstanceWait(Wait& wait, ShmInstance& mutex, uint32_t flags, Operation operation, const char* file, uint32_t line) {
-  if (!BeginWait<kMode>(wait, flags, mutex.class_index.load(kRelaxed), operation, mutex.identity.load(kRelaxed), file, line)) return false;
+  if (!BeginWait<Mode::kAny>(wait, flags, mutex.class_index.load(kRelaxed), operation, mutex.identity.load(kRelaxed), file, line)) return false;
   KeepUntilEnd(wait);
   return true;
 }
@@ -136,13 +135,12 @@ PFS_ALWAYS_INLINE void AddHeld(ShmCell& cell) { cell.held.store(cell.held.load(k
 
 // The end of an operation that gives the caller `wanted` if its result says so, from the timer on. (A constant where it matters: nothing of it is
 // kept over the call.)
-template <Mode kMode>
 PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0,
                                       uint32_t spins = 0) {
-  const uint64_t nesting = CloseRecord<kMode>(wait, ended, more_state_bits, spins);
+  const uint64_t nesting = CloseRecord<Mode::kAny>(wait, ended, more_state_bits, spins);
   ThreadState& thread = *wait.thread;
-  const auto duration = [&] { return ended.timed ? DurationOf<kMode>(wait, ended) : 0; };
-  ShmCell* const cell = ThreadCell<kMode>(wait);
+  const auto duration = [&] { return ended.timed ? DurationOf<Mode::kAny>(wait, ended) : 0; };
+  ShmCell* const cell = ThreadCell<Mode::kAny>(wait);
   const Numbers numbers = Numbers::Of(thread, object, wanted);
   const bool is_held = IsHeld(rc, wanted);
   if (wanted == Hold::kExclusive && is_held) TakeOwnership(object, thread.thread_id);
@@ -156,9 +154,8 @@ PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, 
   }
   LeaveProbe(thread, nesting);
 }
-template <Mode kMode>
 PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0, uint32_t spins = 0) {
-  FinishLockWait<kMode>(wait, EndWait<kMode>(wait), object, wanted, rc, more_state_bits, spins);
+  FinishLockWait(wait, EndWait<Mode::kAny>(wait), object, wanted, rc, more_state_bits, spins);
 }
 
 // The end of a wait for a condition, which may have died by now, and its slot be another object's: whoever was woken may destroy it before all
@@ -166,13 +163,13 @@ PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold w
 [[gnu::noinline]] void EndCondWait(const Wait& wait, const ShmInstance& object, uint16_t version);
 
 // One whole operation: begin, the real call, end. Most go a shorter way (record/lock_events.h). `operate()` returns its result as pthread functions do.
-template <Mode kMode, typename Operate>
+template <typename Operate>
 PFS_ALWAYS_INLINE int LockOperation(const LockProbe& probe, uint32_t flags, Operation operation, const char* file, uint32_t line, Operate operate) {
   Wait wait;
   const auto identity = reinterpret_cast<uintptr_t>(probe.identity);
-  if (__builtin_expect(!BeginWait<kMode>(wait, flags, probe.entry.index, operation, identity, file, line), 0)) return operate();
+  if (__builtin_expect(!BeginWait<Mode::kAny>(wait, flags, probe.entry.index, operation, identity, file, line), 0)) return operate();
   const int rc = operate();
-  EndLockWait<kMode>(wait, probe.mutex, HoldAfter(operation), rc);
+  EndLockWait(wait, probe.mutex, HoldAfter(operation), rc);
   return rc;
 }
 
