@@ -145,10 +145,12 @@ py::str Decoded(std::string_view text) {
   return py::reinterpret_steal<py::str>(made);
 }
 
-py::list Texts(const TextList& texts) {
-  py::list list(texts.size());
-  for (size_t i = 0; i < texts.size(); ++i) PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), Decoded(texts[i]).release().ptr());
-  return list;
+// A numpy array of objects: what pandas makes of a list, at the price of looking at each of its members several times.
+py::array Texts(const TextList& texts) {
+  py::array array(py::dtype("O"), static_cast<py::ssize_t>(texts.size()));
+  auto** const places = static_cast<PyObject**>(array.mutable_data());
+  for (size_t i = 0; i < texts.size(); ++i) Py_XSETREF(places[i], Decoded(texts[i]).release().ptr());
+  return array;
 }
 
 template <typename List>
@@ -158,13 +160,13 @@ py::tuple NamesOf(const List& values) {
   return names;
 }
 
-// (name, kind, nullable, values or codes, mask or None, texts or None): see _frame.py.
+// (name, kind, nullable, values or codes, mask or None, texts or None): see _frame.py. No codes: each row has its own text.
 py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
   py::object values, mask = py::none(), texts = py::none();
   switch (facts.kind) {
     case ColumnKind::kText:
     case ColumnKind::kSet:
-      values = Codes<int32_t>(data);
+      values = data.has_own_texts ? py::object(py::none()) : py::object(Codes<int32_t>(data));
       texts = Texts(data.texts);
       break;
     case ColumnKind::kEnum:

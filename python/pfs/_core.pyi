@@ -66,8 +66,9 @@ class Segment:
     @property
     def identity(self) -> Identity: ...
 
-# name, kind, nullable, values or codes (numpy array), mask (numpy array of bool) or None, texts or None
-Part: TypeAlias = tuple[str, str, bool, Any, Any, list[str] | None]
+# name, kind, nullable, values or codes (numpy array; None: each row has its own text), mask (numpy array of bool) or None,
+# texts (numpy array of objects), values of an enum, or None
+Part: TypeAlias = tuple[str, str, bool, Any, Any, Any]
 
 def tables() -> list[str]: ...
 def facts(table: str) -> TableFacts: ...

@@ -23,16 +23,18 @@ def category(values: tuple[str, ...]) -> pd.CategoricalDtype:
     return pd.CategoricalDtype(list(values), ordered=False)
 
 
-def _column(kind: str, nullable: bool, values: Any, mask: Any, texts: list[str] | None, places: Any = None) -> Any:
+def _column(kind: str, nullable: bool, values: Any, mask: Any, texts: Any, places: Any = None) -> Any:
     """`places`: memory for as many places as there are rows."""
     if kind in ("text", "set"):
-        known = pd.array(np.array(texts or [], dtype=object), dtype=TEXT, copy=False)
+        known = pd.array(np.asarray(texts, dtype=object), dtype=TEXT, copy=False)
+        if values is None:
+            return known
         if places is None:
             return known.take(values, allow_fill=True)
         places[:] = values
         return known.take(places, allow_fill=True)
     if kind == "enum":
-        return pd.Categorical.from_codes(values, dtype=category(tuple(texts or ())), validate=False)
+        return pd.Categorical.from_codes(values, dtype=category(tuple(texts)), validate=False)
     if kind == "timestamp":
         return values.view("datetime64[us]")
     if nullable and kind != "double":

@@ -51,10 +51,7 @@ def _is_counted(table: str) -> bool:
 
 
 def _same(one: Read, two: Read) -> bool:
-    return one[0] == two[0] and all(
-        a[5] == b[5] and np.array_equal(a[3], b[3]) and (a[4] is None or np.array_equal(a[4], b[4]))
-        for a, b in zip(one[2], two[2], strict=True)
-    )
+    return one[0] == two[0] and all(np.array_equal(a[i], b[i]) for a, b in zip(one[2], two[2], strict=True) for i in (3, 4, 5))
 
 
 class _Since:

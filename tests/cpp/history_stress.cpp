@@ -7,6 +7,9 @@
 //
 // How it is checked. Events have numbers by thread (EVENT_ID), so "the newest N" is a set that the test knows. The check is shown to reject
 // gaps by a_gap_is_noticed.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "live.h"
@@ -33,19 +36,33 @@ class History : public testing::Test {
 pfs_mutex_t History::mutex;
 pfs_instance_t* History::row;
 
-// Mutexes of one's own thread: no contention, so that events come as fast as they can.
+// Mutexes and files of one's own thread: no contention, so that events come as fast as they can. A lock takes one place in a chunk, an operation on a
+// file two: of 8 events so many are on files.
 class Source {
  public:
-  Source() { pfs_mutex_init(MutexKey("source"), &mutex_, nullptr); }
-  ~Source() { pfs_mutex_destroy(&mutex_); }
+  explicit Source(uint32_t files_of_8 = 0) : files_of_8_(files_of_8), descriptor_(open("/dev/null", O_RDONLY | O_CLOEXEC)) {
+    pfs_mutex_init(MutexKey("source"), &mutex_, nullptr);
+    EXPECT_EQ(pfs_file_bind(FileKey("source"), descriptor_, "null"), PFS_OK);
+  }
+  ~Source() {
+    pfs_mutex_destroy(&mutex_);
+    pfs_file_unbind(descriptor_);
+    close(descriptor_);
+  }
   void Make(uint64_t events) {
     for (uint64_t i = 0; i < events; ++i) {
-      pfs_mutex_lock(&mutex_);
-      pfs_mutex_unlock(&mutex_);
+      if (i * 3 % 8 < files_of_8_) {
+        pfs_lseek(descriptor_, 0, SEEK_CUR);
+      } else {
+        pfs_mutex_lock(&mutex_);
+        pfs_mutex_unlock(&mutex_);
+      }
     }
   }
 
  private:
+  const uint32_t files_of_8_;
+  const int descriptor_;
   pfs_mutex_t mutex_;
 };
 
@@ -77,21 +94,23 @@ TEST(HistoryCheck, a_gap_is_noticed) {
 }
 
 TEST_F(History, has_the_newest_of_one_thread) {
-  Source source;
   const uint64_t thread = pfs_thread_id();
-  source.Make(1);
-  for (const uint64_t events :
-       {kHistory + 3, uint64_t{1}, kHistoryLong + 777, uint64_t{31}, uint64_t{32}, uint64_t{33}, 7 * kHistoryLong}) {
-    const uint64_t last = LastId() + events;
-    source.Make(events);
-    const auto ids = Ids("events_waits_history")[thread];
-    EXPECT_TRUE(IsRun(ids));
-    EXPECT_EQ(ids.back(), last);
-    EXPECT_EQ(ids.size(), std::min(kHistory, last));
-    const auto all = Ids("events_waits_history_long")[thread];
-    EXPECT_TRUE(IsRun(all)) << events;
-    EXPECT_EQ(all.back(), last);
-    EXPECT_EQ(all.size(), std::min(kHistoryLong, last)) << events;
+  Source(0).Make(1);
+  for (const uint32_t files_of_8 : {0, 8, 0, 3, 8, 1}) {
+    Source source(files_of_8);
+    for (const uint64_t events :
+         {kHistory + 3, uint64_t{1}, kHistoryLong + 777, uint64_t{31}, uint64_t{32}, uint64_t{33}, uint64_t{333}, 7 * kHistoryLong}) {
+      const uint64_t last = LastId() + events;
+      source.Make(events);
+      const auto ids = Ids("events_waits_history")[thread];
+      EXPECT_TRUE(IsRun(ids));
+      EXPECT_EQ(ids.back(), last);
+      EXPECT_EQ(ids.size(), std::min(kHistory, last));
+      const auto all = Ids("events_waits_history_long")[thread];
+      EXPECT_TRUE(IsRun(all)) << events;
+      EXPECT_EQ(all.back(), last);
+      EXPECT_EQ(all.size(), std::min(kHistoryLong, last)) << events << " events, files " << files_of_8;
+    }
   }
 }
 
@@ -107,7 +126,7 @@ TEST_F(History, each_of_concurrent_threads_has_its_newest) {
   for (auto& mine : made) {
     threads.emplace_back([&, seed = random()] {
       std::mt19937_64 own(seed);
-      Source source;
+      Source source(seed % 3 == 0 ? 0 : static_cast<uint32_t>(seed % 9));
       mine = {pfs_thread_id(), 0};
       while (!stop.load(kRelaxed)) {
         const uint64_t events = 1 + own() % 100;
@@ -178,13 +197,13 @@ TEST_F(History, long_is_exact_for_a_thread_that_goes_on_alone) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 2; ++t) {
       threads.emplace_back([&] {
-        Source source;
+        Source source(others_end ? 8 : 0);
         source.Make(5000);
         meeting.Wait();
         meeting.Wait();
       });
     }
-    Source source;
+    Source source(others_end ? 0 : 8);
     source.Make(5000);
     meeting.Wait();
     if (others_end) {
@@ -236,7 +255,7 @@ void KeepOpenEvents(pfs_instance_t* row, bool others_work) {
   // Another thread takes from the pool what it can get.
   std::atomic<bool> stop{!others_work};
   std::thread other([&] {
-    Source source;
+    Source source(2);
     while (!stop.load(kRelaxed)) source.Make(100);
   });
   Source source;
@@ -290,6 +309,25 @@ TEST_F(History, too_many_nested_waits_are_counted) {
   for (int i = 7; i >= 0; --i) pfs_mutex_wait_end(&waits[i], EBUSY, PFS_NO_SPINS);
   EXPECT_EQ(recorded, 5);
   EXPECT_EQ(StatusNumber("Performance_schema_locker_lost") - before, 3u);
+}
+
+// Whoever looks at a page that has no memory gives it some, or dies where there is none left.
+TEST_F(History, nobody_looks_behind_the_records_of_a_chunk) {
+  for (int t = 0; t < 20; ++t) std::thread([] { Source().Make(PerChunk(Kind::kWait)); }).join();  // each ends with a chunk that it has written nothing to
+  Ids("events_waits_history_long");
+  const ShmHeader& header = OwnSegment().header();
+  const ShmArray& records = header.arrays[static_cast<uint32_t>(ArrayId::kWaitRecords)];
+  const uint64_t used = header.arrays[static_cast<uint32_t>(ArrayId::kWaitChunks)].used.load();
+  const int file = open(pfs_segment_path(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  ASSERT_GT(used, 20u);
+  for (uint64_t chunk = 1; chunk < used; ++chunk) {
+    const auto end = static_cast<off_t>(records.offset + (chunk + 1) * records.stride);
+    const off_t behind = static_cast<off_t>(records.offset + chunk * records.stride + PerChunk(Kind::kWait) * header.record_bytes[0]);
+    const off_t data = lseek(file, behind, SEEK_DATA);
+    EXPECT_TRUE(data < 0 || data >= end) << "chunk " << chunk;
+  }
+  close(file);
 }
 
 TEST_F(History, truncate_hides_what_was_and_nothing_that_comes) {

@@ -17,7 +17,7 @@ namespace {
 #define SIZE(s) {#s, sizeof(s)}
 const std::map<std::string, size_t> kSizes = {
     SIZE(ShmArray), SIZE(ShmStat),        SIZE(ShmParty), SIZE(ShmThread), SIZE(ShmTable), SIZE(ShmIndex), SIZE(ShmInstance), SIZE(ShmFile),       SIZE(ShmGrave),
-    SIZE(ShmCell),  SIZE(ShmNameGranule), SIZE(ShmSource), SIZE(ShmChunk),    SIZE(ShmWaitRecord),
+    SIZE(ShmCell),  SIZE(ShmNameGranule), SIZE(ShmSource), SIZE(ShmChunk),    SIZE(ShmWaitRecord), SIZE(ShmWaitDetails),
     SIZE(ShmFact),  SIZE(ShmFactBlock),   SIZE(ShmLogUnit), SIZE(ShmSpares),
 };
 #define AT(s, f) {#s "." #f, offsetof(s, f)}
@@ -31,8 +31,8 @@ const std::map<std::string, size_t> kOffsets = {
     AT(ShmStat, inverted_min_ps), AT(ShmStat, range_ps), AT(ShmCell, seq), AT(ShmCell, gen), AT(ShmCell, owner),
     AT(ShmCell, next), AT(ShmCell, stat), AT(ShmCell, amount), AT(ShmCell, held), AT(ShmWaitRecord, state),
     AT(ShmWaitRecord, event_id),  AT(ShmWaitRecord, start_ticks), AT(ShmWaitRecord, end_ticks), AT(ShmWaitRecord, object),
-    AT(ShmWaitRecord, what),      AT(ShmWaitRecord, nesting_event_id), AT(ShmWaitRecord, end_info), AT(ShmWaitRecord, bytes),
-    AT(ShmWaitRecord, flags_and_name), AT(ShmWaitRecord, version_and_type), AT(ShmWaitRecord, index_name),
+    AT(ShmWaitRecord, what),      AT(ShmWaitRecord, nesting_event_id), AT(ShmWaitRecord, end_info), AT(ShmWaitDetails, bytes),
+    AT(ShmWaitDetails, flags_and_name), AT(ShmWaitDetails, version_and_type), AT(ShmWaitDetails, index_name),
 };
 
 // Rows "| a | b |" and "| a | b | c |" of the page whose last cell is a number.

@@ -74,16 +74,19 @@ TEST(ReadTable, batches_of_rows_are_the_rows_one_by_one) {
     for (uint32_t i = 0; i < 20; ++i) shm.AddName(1 + 4 * i, "/a/file " + std::to_string(i * 7919));
     for (uint32_t chunk = 1; chunk < 25; ++chunk) {
       shm.AddChunk(chunk, 2, 1 + chunk % 3, 7 + chunk % 3, chunk);
-      for (uint32_t i = 0; i < 32; ++i) {
+      for (uint32_t i = 0; i < 63; ++i) {
         const uint64_t times = random() % 7 == 0 ? random() : random() % 100'000;  // far apart, or nearly in order
-        ShmWaitRecord& record = shm.AddRecord(chunk, i, chunk * 32 + i, times, random() % 1000);
+        ShmWaitRecord& record = shm.AddRecord(chunk, i, chunk * 64 + i, times, random() % 1000);
         const bool is_file = random() % 2 == 0;
         record.what.store((is_file ? 2 : 1) | static_cast<uint64_t>(is_file ? Operation::kRead : Operation::kLock) << 16 | (random() % 6) << 24);
         record.nesting_event_id.store(random() % 3);
         if (!is_file) continue;
-        record.bytes.store(random());
-        record.flags_and_name.store((1 + 4 * (random() % 20)) << 32 | (random() & 0xffffffff));
-        record.version_and_type.store(2);
+        ++i;
+        ShmWaitDetails& details = record.details();
+        details.state.store(uint64_t{2} << 32);
+        details.bytes.store(random());
+        details.flags_and_name.store((1 + 4 * (random() % 20)) << 32 | (random() & 0xffffffff));
+        details.version_and_type.store(2);
         uint64_t bits = 0;
         for (const uint64_t bit : {kRecordHasBytes, kRecordHasFlags, kRecordHasName, kRecordHasSpins}) bits |= random() % 2 == 0 ? bit : 0;
         record.state.store((record.state.load() | bits) & ~(random() % 5 == 0 ? kRecordTimed : 0));

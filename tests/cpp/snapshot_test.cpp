@@ -153,7 +153,7 @@ TEST(Snapshot, files_have_names_of_any_length) {
   shm.AddFile(4, 1, shm.AddName(30, "/gone"), 0).state.store(kFileDead);
   std::vector<FileRow> rows;
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachFile([&](const FileRow& row) { rows.push_back(row); });
+  snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName, [&](const FileRow& row) { rows.push_back(row); });
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].name.view(), "/tmp/short");
   EXPECT_EQ(rows[0].open_count, 2u);
@@ -344,9 +344,11 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   const uint32_t name = shm.AddName(5, "/tmp/data");
   auto& record = shm.AddRecord(1, 0, 1, 100, 10);
   record.what.store(1 | static_cast<uint64_t>(Operation::kWrite) << 16 | uint64_t{3} << 32);
-  record.bytes.store(123);
-  record.flags_and_name.store(uint64_t{name} << 32 | 5);
-  record.version_and_type.store(2);
+  ShmWaitDetails& details = record.details();
+  details.state.store(uint64_t{2} << 32);
+  details.bytes.store(123);
+  details.flags_and_name.store(uint64_t{name} << 32 | 5);
+  details.version_and_type.store(2);
   record.end_info.store(uint64_t{9} << 32);
   auto row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
   EXPECT_FALSE(row.number_of_bytes || row.flags || row.object_name || row.spins || row.event.nesting_event_id ||
@@ -364,7 +366,7 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   EXPECT_EQ(row.operation.view(), "write");
   EXPECT_EQ(*row.event.timer_end - *row.event.timer_start, row.event.timer_wait);
   // The name was given to another file meanwhile.
-  record.version_and_type.store(4);
+  details.version_and_type.store(4);
   EXPECT_FALSE(Waits(Snapshot(shm.view()), kHistoryLong).at(0).object_name);
   record.state.fetch_and(~kRecordTimed);
   row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
@@ -381,12 +383,12 @@ void ReadAll(const SegmentView& view) {
   (void)snapshot.timer_of(TimedClass::kWait);
   (void)snapshot.status_reason();
   snapshot.ForEachInstance([](const InstanceRow&) {});
-  snapshot.ForEachFile([](const FileRow&) {});
+  snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName, [](const FileRow&) {});
   for (const Kind kind : {Kind::kWait, Kind::kStage, Kind::kStatement, Kind::kTransaction}) {
     for (const Level level : {Level::kThread, Level::kAccount, Level::kUser, Level::kHost, Level::kGlobal})
       snapshot.ForEachSum(kind, level, [](const SumRow&) {});
   }
-  snapshot.ForEachTable([](const TableRow&) {});
+  snapshot.ForEachTable(Snapshot::kTableRows | Snapshot::kTableLocks, [](const TableRow&) {});
   snapshot.ForEachTableHandle([](const TableHandleRow&) {});
   snapshot.ForEachMetadataLock([](const MetadataLockRow&) {});
   snapshot.ForEachObjectRule([](const ObjectRuleRow&) {});
@@ -437,9 +439,9 @@ void FillSegment(SyntheticSegment& shm) {
   grave.lanes[kReadLane].head.store(4);
   grave.class_index.store(1);
   for (uint32_t i = 0; i < 20; ++i) {
-    auto& record = shm.AddRecord(1, i, 1 + i, 100, 10, kRecordClosed | kRecordHasName | kRecordHasBytes);
-    record.flags_and_name.store(uint64_t{1} << 32);
-    record.version_and_type.store(2);
+    auto& record = shm.AddRecord(1, 2 * i, 1 + i, 100, 10, kRecordClosed | kRecordHasName | kRecordHasBytes);
+    record.details().flags_and_name.store(uint64_t{1} << 32);
+    record.details().version_and_type.store(2);
   }
 }
 
@@ -450,10 +452,22 @@ TEST(DamagedSegment, circular_lists_end) {
   shm.at<ShmIndex>(ArrayId::kIndexes, 1).next.store(1);
   ReadAll(shm.view());
   const Snapshot snapshot(shm.view());
-  snapshot.ForEachFile([](const FileRow&) { ADD_FAILURE(); });
+  snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName, [](const FileRow&) { ADD_FAILURE(); });
   EXPECT_EQ(snapshot.skipped(), 1u);
-  snapshot.ForEachTable([](const TableRow&) { ADD_FAILURE(); });
+  snapshot.ForEachTable(Snapshot::kTableRows | Snapshot::kTableLocks, [](const TableRow&) { ADD_FAILURE(); });
   EXPECT_EQ(snapshot.skipped(), 2u);
+}
+
+TEST(DamagedSegment, a_record_in_the_last_place_has_no_details) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kFile, "wait/io/file/a/f");
+  shm.AddChunk(1, 2, 1, 7, 0);
+  shm.AddRecord(1, 0, 1, 100, 10);
+  shm.AddRecord(1, kRecordsPerChunk - 2, 2, 200, 10, kRecordClosed | kRecordHasBytes);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistoryLong)), (Idlist{1, 2}));
+  // What lies behind the chunk's memory is not looked at.
+  shm.AddRecord(1, kRecordsPerChunk - 1, 3, 300, 10, kRecordClosed | kRecordHasBytes);
+  EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistoryLong)), (Idlist{1, 2}));
 }
 
 TEST(DamagedSegment, rows_of_the_program_are_whole_or_left_out) {

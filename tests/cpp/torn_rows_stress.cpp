@@ -47,7 +47,7 @@ bool IsOfOneGeneration(const Stat& stat) {
   return stat.min_ps() >= kBase && stat.min_ps() == stat.max_ps && stat.sum_ps == stat.count * stat.max_ps;
 }
 // Each lane of a file is a cell of its own.
-bool IsWhole(const Lanes& io) {
+bool IsWhole(const LanesOf<kFileLanes>& io) {
   return IsOfOneGeneration(io.stats[kMiscLane]) && IsOfOneGeneration(io.stats[kReadLane]) && IsOfOneGeneration(io.stats[kWriteLane]) &&
          io.amounts[kReadLane] == 7 * io.stats[kReadLane].count && io.amounts[kWriteLane] == 11 * io.stats[kWriteLane].count;
 }
@@ -107,7 +107,7 @@ struct CellSegment : SyntheticSegment {
   uint64_t CheckAll(Verdict* verdict) {
     const Snapshot snapshot(view());
     snapshot.ForEachInstance([&](const InstanceRow& row) { verdict->Check(IsOfOneGeneration(row.wait), "a mutex"); });
-    snapshot.ForEachFile([&](const FileRow& row) { verdict->Check(IsWhole(row.io), "a file"); });
+    snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName, [&](const FileRow& row) { verdict->Check(IsWhole(row.io), "a file"); });
     snapshot.ForEachSum(Kind::kWait, Level::kThread,
                         [&](const SumRow& row) { verdict->Check(IsOfOneGeneration(StatIn(row.numbers, 0)), "a thread's cell"); });
     return snapshot.skipped();
@@ -130,7 +130,7 @@ TEST(TornRows, the_check_of_cells_rejects_half_an_update) {
   EXPECT_TRUE(IsOfOneGeneration(stat));
   stat.count = 3;
   EXPECT_FALSE(IsOfOneGeneration(stat));
-  Lanes io;
+  LanesOf<kFileLanes> io;
   for (Stat& lane : io.stats) lane = {2, 2 * kBase, ~kBase, kBase};
   io.amounts[kReadLane] = 14;
   io.amounts[kWriteLane] = 22;

@@ -22,6 +22,9 @@ inline constexpr int kFamilyCount = 21;
 // What one TRUNCATE empties together (SEMANTICS F8-F11). Two reset domains each: live objects, and what classes keep.
 enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLock, kCount };
 
+// Lanes that an object has: of files and sockets, of tables and indexes, of table locks. Synchronisation objects have one.
+inline constexpr uint8_t kFileLanes = 3, kTableIoLanes = 4, kTableLockLanes = 10, kMostLanes = kTableLockLanes;
+
 struct FamilyFacts {
   std::string_view prefix;       // of the full name, without the last '/'; of a single instrument the full name
   std::string_view object_type;  // OBJECT_TYPE of its events; empty = NULL, or the object says
@@ -39,13 +42,13 @@ inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
     {"wait/synch/prlock", "", Kind::kWait, false, 1, ResetGroup::kSync},
     {"wait/synch/sxlock", "", Kind::kWait, false, 1, ResetGroup::kSync},
     {"wait/synch/cond", "", Kind::kWait, false, 1, ResetGroup::kSync},
-    {"wait/io/file", "FILE", Kind::kWait, false, 3, ResetGroup::kFile},
-    {"wait/io/table/sql/handler", "", Kind::kWait, true, 4, ResetGroup::kTableIo},
-    {"wait/lock/table/sql/handler", "", Kind::kWait, true, 10, ResetGroup::kTableLock},
+    {"wait/io/file", "FILE", Kind::kWait, false, kFileLanes, ResetGroup::kFile},
+    {"wait/io/table/sql/handler", "", Kind::kWait, true, kTableIoLanes, ResetGroup::kTableIo},
+    {"wait/lock/table/sql/handler", "", Kind::kWait, true, kTableLockLanes, ResetGroup::kTableLock},
     {"stage", "", Kind::kStage, false, 0, ResetGroup::kSync},
     {"statement", "", Kind::kStatement, false, 0, ResetGroup::kSync},
     {"transaction", "", Kind::kTransaction, true, 0, ResetGroup::kSync},
-    {"wait/io/socket", "SOCKET", Kind::kWait, false, 3, ResetGroup::kSocket},
+    {"wait/io/socket", "SOCKET", Kind::kWait, false, kFileLanes, ResetGroup::kSocket},
     {"idle", "", Kind::kWait, true, 1, ResetGroup::kSync},
     {"memory/performance_schema", "", Kind::kNone, false, 0, ResetGroup::kSync, false},  // the arrays of the segment: made up by readers
     {"memory", "", Kind::kMemory, false, 0, ResetGroup::kSync, false},
@@ -56,9 +59,8 @@ inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
     {"", "", Kind::kStatus, false, 0, ResetGroup::kSync, false, false},
 };
 constexpr const FamilyFacts& FactsOf(Family family) { return kFamilies[static_cast<int>(family)]; }
-inline constexpr uint32_t kMostLanes = 10;
 
-// Lanes of files and sockets, of tables and indexes, of table locks. Synchronisation objects have lane 0 only.
+// Which they are, in the same order. Synchronisation objects have lane 0 only.
 inline constexpr uint8_t kMiscLane = 0, kReadLane = 1, kWriteLane = 2;
 inline constexpr uint8_t kFetchLane = 0, kInsertLane = 1, kUpdateLane = 2, kDeleteLane = 3;
 inline constexpr uint8_t kReadNormalLane = 0, kReadSharedLane = 1, kReadHighPriorityLane = 2, kReadNoInsertLane = 3, kReadExternalLane = 4,

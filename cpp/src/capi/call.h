@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "perfschema/pfs.h"
-#include "record/files.h"
+#include "record/file_events.h"
 
 namespace perfschema::capi {
 

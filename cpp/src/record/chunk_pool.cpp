@@ -28,7 +28,8 @@ struct alignas(128) Queue {
 struct Queues {
   Queue queues[kQueues];
   uint32_t places_per_queue;  // a power of two
-  uint64_t pool_chunks;
+  uint64_t least_chunks, most_chunks;  // that the rows of history_long need: all of one place, all of the most
+  Word wide_chunks;  // full ones that had larger records in them, no further than the difference
 };
 Queues pools[kEventKinds];
 
@@ -86,7 +87,8 @@ uint64_t OldestIn(const Queue& queue, uint32_t places_per_queue) {
 bool MayGrow(Kind kind) {
   const uint64_t used = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).used.load(kRelaxed);
   const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
-  return used < QueuesOf(kind).pool_chunks + threads * (g_runtime.pool(kind).chunks_held + 1);
+  const Queues& all = QueuesOf(kind);
+  return used < all.least_chunks + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
 }
 
 uint32_t TakeFresh(Kind kind) {
@@ -123,10 +125,12 @@ uint32_t TakeIfOlder(Queues& all, ChunkHold& hold, const Queue& own, uint64_t no
 
 bool StartQueues(Kind kind) {
   Queues& all = QueuesOf(kind);
-  all.pool_chunks = ChunksInPool(kind, static_cast<uint64_t>(StartOptionsLocked().Get(kPools[static_cast<uint32_t>(kind)].history_long_size)));
+  const auto rows = static_cast<uint64_t>(StartOptionsLocked().Get(kPools[static_cast<uint32_t>(kind)].history_long_size));
+  all.least_chunks = ChunksInPool(ChunksFor(rows, PerChunk(kind)));
+  all.most_chunks = ChunksInPool(MostChunksFor(kind, rows));
   const uint64_t capacity = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
   all.places_per_queue = 64;
-  while (all.places_per_queue < all.pool_chunks + 64 || all.places_per_queue * kQueues < capacity * 2) all.places_per_queue *= 2;
+  while (all.places_per_queue < all.most_chunks + 64 || all.places_per_queue * kQueues < capacity * 2) all.places_per_queue *= 2;
   const size_t bytes = static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(Place);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
@@ -152,6 +156,12 @@ void EmptyChunkPools() {
       queue.tail.store(0, kRelaxed);
     }
   }
+}
+
+void NoteWideChunk(Kind kind) {
+  Queues& all = QueuesOf(kind);
+  // Each makes room for itself, until all could be such. Some threads may do so at once: as many chunks too many.
+  if (all.wide_chunks.load(kRelaxed) < all.most_chunks - all.least_chunks) all.wide_chunks.fetch_add(1, kRelaxed);
 }
 
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint64_t now) {
@@ -180,7 +190,7 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   for (Queue& queue : all.queues) {
     if (const uint32_t chunk = Take(queue, all.places_per_queue); chunk != 0) return chunk;
   }
-  return 0;
+  return TakeFresh(kind);  // events that run keep them all
 }
 
 }  // namespace perfschema

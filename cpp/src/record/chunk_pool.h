@@ -17,6 +17,9 @@ bool StartChunkPools();
 // In a forked child: all chunks are gone.
 void EmptyChunkPools();
 
+// A chunk is full in which records took more than one place: history_long needs more chunks.
+// Threads: any thread.
+void NoteWideChunk(Kind kind);
 // Puts a chunk last in its queue. `now`: the cycle counter, about.
 // Threads: any thread.
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint64_t now);

@@ -18,8 +18,10 @@ uint32_t ChunkOf(Kind kind, const ShmRecord* record) {
 }
 
 // An event that runs keeps its chunk, whatever its place in history; also one of a task that another one has taken the turn of.
-bool HasOpenEvent(const ThreadState& thread, Kind kind, uint32_t chunk) {
-  const auto is_in = [&](const ShmRecord* record) { return record != nullptr && ChunkOf(kind, record) == chunk; };
+[[gnu::noinline]] bool HasOpenEvent(const ThreadState& thread, Kind kind, uint32_t chunk) {
+  const Pool& pool = g_runtime.pool(kind);
+  const auto first = reinterpret_cast<uintptr_t>(pool.records) + uint64_t{chunk} * pool.pitch;
+  const auto is_in = [&](const ShmRecord* record) { return reinterpret_cast<uintptr_t>(record) - first < pool.pitch; };
   if (AnyOpenInTasks(thread, kind, is_in)) return true;
   switch (kind) {
     case Kind::kWait:
@@ -35,19 +37,22 @@ bool HasOpenEvent(const ThreadState& thread, Kind kind, uint32_t chunk) {
 }
 
 // Takes the oldest chunk that nothing needs out of the thread's hold, or 0.
-uint32_t TakeOneToGive(ThreadState& thread, Kind kind, bool hold_is_full) {
-  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+PFS_ALWAYS_INLINE uint32_t TakeOneToGive(ThreadState& thread, Kind kind, ChunkHold& hold) {
+  // A thread that is in no wait is the usual case: it asks no further.
+  const bool any_open = kind != Kind::kWait || thread.wait_depth() != 0 || thread.tasks != nullptr;
+  const bool is_full = hold.held_count == ChunkHold::kMaxHeld;
   for (uint32_t i = 0; i < hold.held_count; ++i) {
     const HeldChunk held = hold.held[i];
-    if (!hold_is_full && (held.until > hold.chunks_taken || HasOpenEvent(thread, kind, held.chunk))) continue;
-    for (uint32_t j = i + 1; j < hold.held_count; ++j) hold.held[j - 1] = hold.held[j];
+    if (!is_full && (held.until > hold.chunks_taken || (any_open && HasOpenEvent(thread, kind, held.chunk)))) continue;
     --hold.held_count;
+    for (uint32_t j = i; j < hold.held_count; ++j) hold.held[j] = hold.held[j + 1];
     return held.chunk;
   }
   return 0;
 }
 
 // The cycle counter, about: a chunk need not be dated better than by its last event, and reading the counter costs as much as two events.
+// REQUIRES: the chunk that is being written, if there is one, is full.
 uint64_t LastTicks(const ThreadState& thread, Kind kind) {
   if (kind == Kind::kWait && thread.holds[0].chunk != 0) {
     const ShmRecord& last = static_cast<const ShmWaitRecord*>(thread.waits.next)[-1];
@@ -58,9 +63,7 @@ uint64_t LastTicks(const ThreadState& thread, Kind kind) {
 }
 
 // Nothing more is written into the chunk: how many of its events are traced? Once a chunk, and not in probes of single events.
-void CountTraced(ThreadState& thread, Kind kind) {
-  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
-  if (hold.chunk == 0 || !TraceHasBegun()) return;
+[[gnu::noinline]] void CountTraced(ChunkHold& hold, Kind kind) {
   const Pool& pool = g_runtime.pool(kind);
   const uint64_t lap = pool.chunks[hold.chunk].lap.load(kRelaxed);
   const char* record = pool.records + uint64_t{hold.chunk} * pool.pitch;
@@ -68,6 +71,10 @@ void CountTraced(ThreadState& thread, Kind kind) {
     const uint64_t state = reinterpret_cast<const ShmRecord*>(record)->state.load(kRelaxed);
     if (state >> 32 == lap && (state & kRecordTraced) != 0) ++hold.traced;
   }
+}
+bool MayHaveTraced(const ChunkHold& hold) {
+  const uint32_t wish = g_trace_wish.load(kRelaxed);
+  return hold.chunk != 0 && (hold.has_traced || (wish & 1) != 0 || wish != hold.trace_wish);
 }
 
 }  // namespace
@@ -82,22 +89,22 @@ void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t 
   if (BeginEpochOfCell(*t_locals.state, Kind::kWait, cell, false)) AddEvents(cell.seq, cell.stat, timed, wait_ps, count);
 }
 
-bool NextChunk(ThreadState& thread, Kind kind) {
+// Inlined, so that for waits the kind is a constant.
+PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flags) {
   const Pool& pool = g_runtime.pool(kind);
   RecordCursor& cursor = thread.CursorOf(kind);
   ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
   const uint64_t now = LastTicks(thread, kind);
-  CountTraced(thread, kind);
+  if (__builtin_expect(MayHaveTraced(hold), 0)) CountTraced(hold, kind);
   ++hold.chunks_taken;
   if (hold.chunk != 0) {
     hold.held[hold.held_count++] = {hold.chunk, hold.chunks_taken + pool.chunks_held};
     hold.chunk = 0;
   }
-  cursor = {};
-  const bool hold_is_full = hold.held_count == ChunkHold::kMaxHeld;
-  if (const uint32_t give = TakeOneToGive(thread, kind, hold_is_full); give != 0) GiveChunk(kind, thread.slot, give, now);
+  if (const uint32_t give = TakeOneToGive(thread, kind, hold); give != 0) GiveChunk(kind, thread.slot, give, now);
   const uint32_t chunk = TakeChunk(kind, thread, now);
-  if (chunk == 0) {
+  if (__builtin_expect(chunk == 0, 0)) {
+    cursor = {};
     CountLoss(Loss::kEvents);
     return false;
   }
@@ -111,14 +118,20 @@ bool NextChunk(ThreadState& thread, Kind kind) {
   shared.traced.store(hold.traced, kRelease);
   shared.lap.store(lap + 2, kRelease);  // pairs with Snapshot: even lap, then the words, then lap again
   hold.chunk = chunk;
+  hold.has_traced = (flags & kFlagTrace) != 0;
+  hold.trace_wish = g_trace_wish.load(kRelaxed);  // before the flags of events to come
   char* const first = pool.records + uint64_t{chunk} * pool.pitch;
   cursor = {reinterpret_cast<ShmRecord*>(first), reinterpret_cast<ShmRecord*>(first + PerChunk(kind) * pool.record_bytes),
             static_cast<uint64_t>(lap + 2) << 32};
   return true;
 }
 
-void NextWaitChunk(ThreadState& thread) {
-  if (!NextChunk(thread, Kind::kWait)) thread.waits = {&thread.scratch, &thread.scratch + 1, 0};
+bool NextChunk(ThreadState& thread, Kind kind, uint32_t flags) { return NextChunkOf(thread, kind, flags); }
+
+void NextWaitChunk(ThreadState& thread, uint32_t flags) {
+  if (thread.waits_have_details) NoteWideChunk(Kind::kWait);
+  thread.waits_have_details = false;
+  if (!NextChunkOf(thread, Kind::kWait, flags)) thread.waits = {thread.scratch, std::end(thread.scratch), 0};
 }
 
 uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record) {
@@ -153,11 +166,11 @@ bool DropAbandonedWaits(ThreadState& thread, const void* frame) {
 }
 
 void GiveAllChunks(ThreadState& thread) {
+  const uint64_t now = ReadCycle();
   for (uint32_t i = 0; i < kEventKinds; ++i) {
     const auto kind = static_cast<Kind>(i);
     ChunkHold& hold = thread.holds[i];
-    const uint64_t now = LastTicks(thread, kind);
-    CountTraced(thread, kind);
+    if (MayHaveTraced(hold)) CountTraced(hold, kind);
     if (hold.chunk != 0) hold.held[hold.held_count++] = {hold.chunk, 0};
     hold.chunk = 0;
     thread.CursorOf(kind) = {};

@@ -6,10 +6,10 @@
 namespace perfschema {
 
 // Gives the thread a new chunk of records of a kind, and the oldest one that it no longer needs to the pool. Preserves errno. False: no chunk
-// could be had, the event counts as lost. Called once a chunk: lock-free once the pool has its size.
-[[gnu::noinline]] bool NextChunk(ThreadState& thread, Kind kind);
+// could be had, the event counts as lost. Called once a chunk: lock-free once the pool has its size. `flags`: of the event that it is taken for.
+[[gnu::noinline]] bool NextChunk(ThreadState& thread, Kind kind, uint32_t flags);
 // The same for waits: where no chunk can be had the next record is the thread's scratch record.
-[[gnu::noinline]] void NextWaitChunk(ThreadState& thread);
+[[gnu::noinline]] void NextWaitChunk(ThreadState& thread, uint32_t flags);
 
 // A wait ends that is not the innermost: users' begin/end pairs may overlap, and a longjmp may have left others open. Takes it out of the
 // open waits (if it is there) and returns the nesting without it.

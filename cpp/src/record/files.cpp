@@ -1,5 +1,6 @@
-#include "record/files.h"
+#include "record/file_events.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
@@ -241,9 +242,32 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   record->object.store(reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header), kRelease);
   const uint64_t name = file->name.load(kRelaxed);
   if (name == 0) return;
-  record->flags_and_name.store((record->flags_and_name.load(kRelaxed) & 0xffffffffu) | name << 32, kRelease);
-  record->version_and_type.store(name >> 32, kRelease);
+  ShmWaitDetails& details = record->details();
+  details.flags_and_name.store((details.flags_and_name.load(kRelaxed) & 0xffffffffu) | name << 32, kRelease);
+  details.version_and_type.store(name >> 32, kRelease);
   *more_state_bits |= kRecordHasName;
+}
+
+void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint16_t version, int64_t bytes,
+                       uint64_t end_ticks) {
+  const uint64_t state = record.state.load(kRelaxed), start_ticks = record.start_ticks.load(kRelaxed);
+  FileWait call{{&thread, &record, start_ticks, state, 0, kAllOnFlags, static_cast<uint16_t>(record.what.load(kRelaxed))}, &file, operation, version};
+  if ((state & kRecordOpen) == 0) {
+    call.wait.record = nullptr;  // a child of fork() that a signal handler made: the event is its parent's
+  } else if ((state & kRecordHasBytes) != 0) {
+    record.details().bytes.store(Moved(bytes), kRelease);
+  }
+  // Counters of two cores may differ by a few ticks: never before the start.
+  const EndedWait ended{true, end_ticks > start_ticks ? end_ticks - start_ticks : 0, std::max(start_ticks, end_ticks)};
+  FinishFileWait<Mode::kAny>(call, operation, ended, Moved(bytes), 0, [] {});
+}
+
+void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint16_t version, int64_t bytes, uint64_t ticks) {
+  const FileWait call{{&thread, nullptr, 0, 0, thread.nesting, kAllOnFlags & ~kFlagCurrent, class_index}, &file, operation, version};
+  EnterProbe(thread);
+  // Counters of two cores may differ by a few ticks: never before the start.
+  const EndedWait ended{ticks != kNotTimed, static_cast<int64_t>(ticks) < 0 ? 0 : ticks, 0};
+  FinishFileWait<Mode::kAny>(call, operation, ended, Moved(bytes), 0, [] {});
 }
 
 bool StartFiles() {

@@ -87,7 +87,7 @@ PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, in
   // A record that was taken away meanwhile is another event's by now.
   if (ShmWaitRecord* record = Anew(call.wait.record);
       record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0 && record->state.load(kRelaxed) == call.wait.begun_state) {
-    record->bytes.store(moved, kRelease);
+    record->details().bytes.store(moved, kRelease);
   }
   FinishFileWait<kMode>(call, operation, ended, moved, 0, [] {});
 }
@@ -125,6 +125,7 @@ template <typename Call, typename Bytes>
   return FileOperation<Mode::kAny>(file, flags, operation, requested_bytes, -1, source_file, line, call, bytes);
 }
 
+// The general way. `call()` makes the call, `bytes(result)` says how much it moved, -1 = none.
 template <typename Call, typename Bytes>
 [[gnu::noinline]] auto AnyFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
                                         uint32_t line, Call call, Bytes bytes) {
@@ -134,18 +135,6 @@ template <typename Call, typename Bytes>
     return OtherKindOfOperation(file, flags, operation, requested_bytes, source_file, line, call, bytes);
   }
   return FileOperation<Mode::kAny>(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
-}
-
-// `call()` makes the call, `bytes(result)` says how much it moved, -1 = none.
-template <typename Call, typename Bytes>
-PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
-                                          uint32_t line, Call call, Bytes bytes) {
-  ShmFile* const file = FileOfDescriptor(fd);
-  if (file == nullptr) return call();
-  const uint32_t flags = file->flags.load(kRelaxed);
-  const uint32_t kind = IsOfSocket(operation) ? kFlagSocket : 0;
-  if (__builtin_expect(!IsAllOn(flags, kind), 0)) return AnyFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
-  return FileOperation<Mode::kAllOn>(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
 }
 
 // ---- Life of a ShmFile: for files.cpp and sockets.cpp. All REQUIRE the cold lock.

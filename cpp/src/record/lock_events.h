@@ -9,6 +9,7 @@
 #pragma once
 
 #include "record/locks.h"
+#include "record/usual_events.h"
 
 namespace perfschema {
 
@@ -33,12 +34,9 @@ template <typename Operate>
 
 // From the second reading of the timer on.
 [[gnu::noinline]] int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks);
-// Of an event without a record.
-inline constexpr uint64_t kNotTimed = ~uint64_t{0};
+// An event that ended as usual, in the last record of its chunk: the next chunk. 0: the operation's result.
+[[gnu::noinline]] int FinishLockAndChunk(ThreadState& thread);
 [[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks);
-
-// REQUIRES: ticks < kShortTicks, of the cycle counter. The product that TimerScale::Scale has: it fits into 64 bits.
-PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtime.picos_per_tick[0]) >> TimerScale::kFractionBits; }
 
 // Who holds it exclusively is known, and it was nobody: a recursive lock that this thread had already is not usual.
 PFS_ALWAYS_INLINE bool IsFirstHold(const ShmInstance& object, Hold wanted) { return wanted != Hold::kExclusive || LoadOwn(object.owner) == 0; }
@@ -54,8 +52,6 @@ PFS_ALWAYS_INLINE bool IsUsualEnd(ThreadState& thread, uint32_t class_index, con
          IsFirstHold(object, wanted);
 }
 
-// Events without a record.
-enum class Unrecorded { kCounted, kTimed };
 // REQUIRES: IsUsualEnd().
 template <Unrecorded kWay>
 PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, const Numbers& numbers, ShmInstance& object, Hold wanted,
@@ -68,15 +64,14 @@ PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, 
   TakeFirstHold(thread, object, wanted);
   ShmCell& cell = thread.cells[class_index];
   if constexpr (kWay == Unrecorded::kTimed) {
-    AddTimedToBoth(numbers.seq, numbers.stat, cell.seq, cell.stat, ShortPicos(ticks));
+    const uint64_t wait_ps = ShortPicos(ticks);
+    AddUsual(numbers.seq, numbers.stat, wait_ps);
+    AddUsual(cell.seq, cell.stat, wait_ps);
   } else {
     AddCounted(numbers.seq, numbers.stat);
     AddCounted(cell.seq, cell.stat);
   }
   if (must_enter) LeaveProbe(thread, nesting);
-}
-PFS_ALWAYS_INLINE bool IsUsualThread(const ThreadState* thread) {
-  return thread != nullptr && !thread->inside() && (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
 }
 template <Unrecorded kWay, typename Operate>
 [[gnu::noinline]] int UnrecordedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
@@ -91,7 +86,9 @@ template <Unrecorded kWay, typename Operate>
   const uint64_t end_ticks = kWay == Unrecorded::kTimed ? ReadCycle() : 0, ticks = end_ticks - start_ticks;
   const uint32_t class_index = probe.entry.index;
   const Numbers numbers = Numbers::Of(*thread, probe.mutex, wanted);
-  if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc), 0)) {
+  if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||
+                           (kWay == Unrecorded::kTimed && WidensEither(numbers.stat, thread->cells[class_index].stat, ShortPicos(ticks))),
+                       0)) {
     return FinishUnrecordedLock(*thread, class_index, probe.mutex, wanted, rc, kWay == Unrecorded::kCounted ? kNotTimed : ticks);
   }
   AddUnrecorded<kWay>(*thread, class_index, numbers, probe.mutex, wanted, ticks);
@@ -165,24 +162,18 @@ PFS_ALWAYS_INLINE int TimedLockOperation(Operation operation, const char* file, 
   if (__builtin_expect(thread == nullptr || thread->nesting != 0, 0)) {
     return AnyLockOperation(operation, file, line, operate);
   }
-  const uint32_t thread_flags = thread->shared->flags.load(kRelaxed);
+  static_assert(kThreadInstrumented == kFlagEnabled);
+  const uint32_t both_flags = flags & thread->shared->flags.load(kRelaxed);
   ShmWaitRecord* const record = static_cast<ShmWaitRecord*>(thread->waits.next);
   const SourceCache::Entry& source = thread->sources.PlaceOf(file, line);
-  if (__builtin_expect((thread_flags & kThreadInstrumented) == 0 || record == thread->waits.end || !SourceCache::IsOf(source, file, line), 0)) {
+  if (__builtin_expect((both_flags & kThreadInstrumented) == 0 || record == thread->waits.end || !SourceCache::IsOf(source, file, line), 0)) {
     return AnyLockOperation(operation, file, line, operate);
   }
 
-  EnterProbe(*thread, 0);
-  thread->waits.next = record + 1;
-  const uint64_t event_id = thread->event_id + 1;
-  thread->event_id = event_id;
-  thread->open_waits[0] = record;
+  const uint64_t event_id = OpenUsual(*thread, record, 1);
   WriteBegin(*record, event_id, reinterpret_cast<uintptr_t>(object), thread->parent_event_id,
              WhatOf(probe.entry.index, operation, thread->parent_type, source.source));
-  const uint64_t state = thread->waits.lap_bits | kRecordOpen | kFlagTimed | (flags & thread_flags & kThreadViews);
-  LeaveProbe(*thread, 1);
-  record->start_ticks.store(ReadCycle(), kRelease);
-  record->state.store(state, kRelease);  // publishes the open event; pairs with Snapshot
+  StartUsual(*thread, *record, UsualState(*thread, both_flags));
 
   const int rc = operate();
 
@@ -192,16 +183,19 @@ PFS_ALWAYS_INLINE int TimedLockOperation(Operation operation, const char* file, 
   // From the record and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the floor.
   const auto class_index = static_cast<uint16_t>(LoadOwn(record->what));
   const Numbers numbers = Numbers::Of(*thread, probe.mutex, wanted);
-  // No event has begun in this one: nothing has been taken since, and its end is its own EVENT_ID.
-  const bool is_last = LoadOwn(record->event_id) == thread->event_id;
-  if (__builtin_expect(!is_last || ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc), 0)) {
+  ShmCell& cell = thread->cells[class_index];
+  const uint64_t wait_ps = ShortPicos(ticks);
+  if (__builtin_expect(!IsLast(*thread, *record) || ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||
+                           WidensEither(numbers.stat, cell.stat, wait_ps),
+                       0)) {
     return FinishUnusualLock(*thread, *record, probe.mutex, wanted, rc, end_ticks);
   }
-  record->end_ticks.store(end_ticks, kRelease);
-  record->state.store(LoadOwn(record->state) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
+  CloseUsual(*record, end_ticks);
   TakeFirstHold(*thread, probe.mutex, wanted);
-  ShmCell& cell = thread->cells[class_index];
-  AddTimedToBoth(numbers.seq, numbers.stat, cell.seq, cell.stat, ShortPicos(ticks));
+  AddUsual(numbers.seq, numbers.stat, wait_ps);
+  AddUsual(cell.seq, cell.stat, wait_ps);
+  // Here and not before the next event: nothing need be kept over it.
+  if (__builtin_expect(Anew(record) + 1 == thread->waits.end, 0)) return FinishLockAndChunk(*thread);
   LeaveProbe(*thread, 0);
   return rc;
 }

@@ -60,6 +60,13 @@ void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool time
   AddToThreadCell(cell, timed, wait_ps);
 }
 
+int FinishLockAndChunk(ThreadState& thread) {
+  EnterProbe(thread, 0);  // its wait is not open any more
+  NextWaitChunk(thread, 0);
+  LeaveProbe(thread, 0);
+  return 0;
+}
+
 int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
   const uint64_t state = record.state.load(kRelaxed), start_ticks = record.start_ticks.load(kRelaxed);
   Wait wait{&thread, &record, start_ticks, state, 0, kAllOnFlags, static_cast<uint16_t>(record.what.load(kRelaxed))};

@@ -125,7 +125,7 @@ struct Numbers {
   // Are they those of the object, since the last TRUNCATE?
   PFS_ALWAYS_INLINE bool AreReady(ThreadState& thread, ShmInstance& object, Hold wanted) const {
     return (wanted == Hold::kExclusive || (wanted == Hold::kShared && IsSharedCell(*thread.shared_cell, thread, object))) &&
-           gen.load(kRelaxed) == Generation(ObjectDomain(ResetGroup::kSync));
+           LoadOwn(gen) == Generation(ObjectDomain(ResetGroup::kSync));
   }
 };
 

@@ -68,7 +68,7 @@ inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32
                                uint32_t detail = 0) {
   if ((flags & (kFlagCurrent | kFlagThread)) != (kFlagCurrent | kFlagThread)) return {};
   RecordCursor& cursor = thread.CursorOf(kKind);
-  if (__builtin_expect(cursor.next == cursor.end, 0) && !NextChunk(thread, kKind)) return {};
+  if (__builtin_expect(cursor.next == cursor.end, 0) && !NextChunk(thread, kKind, flags)) return {};
   ShmRecord* const record = cursor.next;
   cursor.next = reinterpret_cast<ShmRecord*>(reinterpret_cast<char*>(record) + g_runtime.pool(kKind).record_bytes);
   const uint64_t id = ++thread.event_id;

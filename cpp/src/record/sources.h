@@ -25,7 +25,9 @@ struct SourceCache {
 
   // Where it is if it is there: the place of its low address bits, moved on by lines. As few instructions as can be.
   Entry& PlaceOf(const char* file, uint32_t line) {
-    return entries[(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(file)) + line * sizeof(Entry)) / sizeof(Entry) % kEntries];
+    constexpr uint32_t kMask = (kEntries - 1) * sizeof(Entry);
+    const uint32_t offset = (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(file)) + line * static_cast<uint32_t>(sizeof(Entry))) & kMask;
+    return *reinterpret_cast<Entry*>(reinterpret_cast<char*>(entries) + offset);
   }
   static bool IsOf(const Entry& entry, const char* file, uint32_t line) { return entry.file == file && entry.line == line; }
 

@@ -168,7 +168,7 @@ template <Mode kMode>
 PFS_ALWAYS_INLINE void EndTableIo(const TableWait& call, uint64_t rows) {
   if (kMode == Mode::kAny && IsCounted(call.wait.flags)) return EndCounted<RowsOf>(call, rows);
   if (ShmWaitRecord* record = kMode == Mode::kTimed ? nullptr : Anew(call.wait.record); record != nullptr && __builtin_expect(record->state.load(kRelaxed) == call.wait.begun_state, 1)) {
-    record->bytes.store(rows, kRelease);
+    record->details().bytes.store(rows, kRelease);
   }
   EndTableWait<kMode, RowsOf>(call, rows, kRecordHasBytes);
 }

@@ -44,6 +44,8 @@ struct ChunkHold {
   uint32_t chunk;  // the one being written, 0 = none
   uint64_t chunks_taken;
   uint64_t traced;  // traced events in the full ones of these (ShmChunk::traced)
+  uint32_t trace_wish;  // when the one being written was taken
+  bool has_traced;      // it has such an event, whatever the wish
   uint32_t takes_to_look;  // until the pool looks into another queue, and which
   uint32_t queue_to_look;
   uint32_t held_count;
@@ -88,6 +90,7 @@ struct ThreadState {
   ShmThread* shared;
   ShmCell* cells;              // its row of kThreadCells
   uint32_t cell_count;         // columns that may be stored to
+  bool waits_have_details;     // some in the chunk that is being written
   // Number of open waits that have records | kInside while a probe of this thread is inside: a signal handler that comes then must not touch
   // the rest. One comparison finds both "inside" and "too deep".
   uint64_t nesting;
@@ -104,8 +107,8 @@ struct ThreadState {
   ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
   const void* wait_frames[kMaxNestedWaits];  // stack frames they began in, to find those that a longjmp left behind
 
-  // Where the words of an event go when no chunk can be had: nobody reads it.
-  ShmWaitRecord scratch;
+  // Where the words of an event go when no chunk can be had: nobody reads them.
+  ShmWaitRecord scratch[kPools[0].most_places];
 
   static constexpr uint64_t kInside = 0x80;
   static constexpr uint64_t kDepthMask = 0x7f;

@@ -33,13 +33,21 @@ uint32_t TakeEndedThreads(uint64_t* next, EndedThread* out, uint32_t most) {
   return taken;
 }
 
-bool TraceIsWanted() {
-  if (!TraceHasBegun() || !IsAnyActorTraced()) return false;
+namespace {
+bool IsAnyClassTraced() {
   const uint64_t classes = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
   for (uint64_t i = 1; i < classes; ++i) {
     if ((g_runtime.classes[i].flags.load(kRelaxed) & kFlagTrace) != 0) return true;
   }
   return false;
+}
+}  // namespace
+
+bool TraceIsWanted() { return TraceHasBegun() && IsAnyActorTraced() && IsAnyClassTraced(); }
+
+void NoteFlags() {
+  const uint32_t wish = g_trace_wish.load(kRelaxed);
+  if ((wish & 1) != 0 && !IsAnyClassTraced()) g_trace_wish.store(wish & ~1u, kRelease);  // after the flag words
 }
 
 void SetTraceStatus(std::string_view text) {

@@ -8,10 +8,18 @@
 
 namespace perfschema {
 
-// Set for good when the first flag word asks for the trace, before it is stored: until then nobody counts what is traced.
-inline std::atomic<bool> g_trace_has_begun{false};
-inline bool TraceHasBegun() { return g_trace_has_begun.load(kRelaxed); }
-inline void NoteTrace() { g_trace_has_begun.store(true, kRelaxed); }
+// How often flag words have begun to ask for the trace, and does one do so now: count << 1 | now. A chunk is looked through for traced events only
+// if there may be any: one asked when the chunk was taken, or asks when it is full, or has begun to ask between.
+inline HalfWord g_trace_wish{0};
+inline bool TraceHasBegun() { return g_trace_wish.load(kRelaxed) != 0; }
+// A flag word is about to ask. REQUIRES: cold lock, as the next one.
+inline void NoteTrace() {
+  const uint32_t wish = g_trace_wish.load(kRelaxed);
+  if ((wish & 1) == 0) g_trace_wish.store(wish + 3, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // before the flag word
+}
+// All flag words are stored.
+void NoteFlags();
 
 // A thread that has ended: its row is somebody else's by the time that its records are read.
 struct EndedThread {

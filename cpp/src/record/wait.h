@@ -96,7 +96,7 @@ PFS_ALWAYS_INLINE void KeepUntilEnd(const Wait& wait) {
   if (wait.record != nullptr) wait.thread->wait_frames[wait.outer & ThreadState::kDepthMask] = PlaceOf(wait);
 }
 
-struct WaitDetails {  // the second line of a record
+struct WaitDetails {  // the second place of a record
   uint64_t state_bits = 0;
   uint64_t bytes = 0;
   uint32_t flags = 0;
@@ -144,9 +144,13 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
   if (Has<kMode>(flags, kFlagCurrent)) {
     thread->nesting = outer | ThreadState::kInside;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (__builtin_expect(thread->waits.next == thread->waits.end, 0)) NextWaitChunk(*thread);
+    constexpr ptrdiff_t kPlaces = kDetailed ? 2 : 1;
     record = static_cast<ShmWaitRecord*>(thread->waits.next);
-    thread->waits.next = record + 1;
+    if (__builtin_expect(static_cast<ShmWaitRecord*>(thread->waits.end) - record < kPlaces, 0)) {
+      NextWaitChunk(*thread, flags);
+      record = static_cast<ShmWaitRecord*>(thread->waits.next);
+    }
+    thread->waits.next = record + kPlaces;
     const uint64_t depth = outer & ThreadState::kDepthMask;
     uint64_t outer_event_id = thread->parent_event_id, nesting_type = thread->parent_type;
     if (__builtin_expect(depth != 0, 0)) {
@@ -168,13 +172,16 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
     if constexpr (kDetailed) {
       // An event with details is an operation of the system: long enough to bring the next record, which was last written a whole pool
       // ago, back into the cache.
-      __builtin_prefetch(record + 1, 1);
-      __builtin_prefetch(&record[1].bytes, 1);
+      __builtin_prefetch(record + 2, 1);
+      __builtin_prefetch(record + 3, 1);
       state |= details.state_bits;
-      if ((details.state_bits & kRecordHasBytes) != 0) record->bytes.store(details.bytes, kRelease);
-      record->flags_and_name.store(details.flags | static_cast<uint64_t>(details.name) << 32, kRelease);
-      record->version_and_type.store(details.name_version | static_cast<uint64_t>(details.type) << 32, kRelease);
-      if (details.index_name != 0) record->index_name.store(details.index_name, kRelease);
+      thread->waits_have_details = true;
+      ShmWaitDetails& shared = record->details();
+      shared.state.store(thread->waits.lap_bits, kRelease);
+      if ((details.state_bits & kRecordHasBytes) != 0) shared.bytes.store(details.bytes, kRelease);
+      shared.flags_and_name.store(details.flags | static_cast<uint64_t>(details.name) << 32, kRelease);
+      shared.version_and_type.store(details.name_version | static_cast<uint64_t>(details.type) << 32, kRelease);
+      if (details.index_name != 0) shared.index_name.store(details.index_name, kRelease);
     }
     wait.begun_state = state;
     // An event of a signal handler from here on is nested in this one.
@@ -254,13 +261,15 @@ PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended,
     const uint64_t depth = wait.outer & ThreadState::kDepthMask;
     if (kMode == Mode::kAny && __builtin_expect(thread.wait_depth() != depth + 1 || thread.open_waits[depth] != record, 0)) nesting = NestingWithout(thread, record);
   }
-  const uint64_t end_info = (thread.event_id - record->event_id.load(kRelaxed)) | static_cast<uint64_t>(spins) << 32;
+  const uint64_t events_inside = thread.event_id - record->event_id.load(kRelaxed);
+  const uint64_t end_info = events_inside | static_cast<uint64_t>(spins) << 32;
   if (__builtin_expect(end_info != 0, 0)) record->end_info.store(end_info, kRelease);
   record->end_ticks.store(ended.end_ticks, kRelease);
   // Read back, too, where nothing else needs it: a register that is kept over the real call is a store before it.
   const uint64_t begun_state = kMode == Mode::kAny || kDetailed ? wait.begun_state : record->state.load(kRelaxed);
   record->state.store((begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
-  if (__builtin_expect(record + 1 != thread.waits.next, 0)) KeepChunkOf(thread, Kind::kWait, record);
+  // If nothing has begun since, it is in the chunk that is being written.
+  if (__builtin_expect(events_inside != 0, 0)) KeepChunkOf(thread, Kind::kWait, record);
   return nesting;
 }
 
@@ -278,7 +287,7 @@ PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
 }
 
 // Are the thread's numbers of the present epoch?
-PFS_ALWAYS_INLINE bool IsOfEpoch(const ShmCell& cell) { return cell.gen.load(kRelaxed) == g_runtime.header->epochs[0].now.load(kRelaxed); }
+PFS_ALWAYS_INLINE bool IsOfEpoch(const ShmCell& cell) { return LoadOwn(cell.gen) == g_runtime.header->epochs[0].now.load(kRelaxed); }
 
 // The numbers are of before a TRUNCATE: they move up (record/parties.h), and the cell starts with this event.
 [[gnu::noinline]] void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count);

@@ -113,6 +113,7 @@ void RefreshObjects() {
     RefreshTables();
   }
   RefreshMetadataLocks();
+  NoteFlags();
 }
 
 namespace {

@@ -57,10 +57,10 @@ struct Stat {
   uint64_t inverted_min_ps = 0;
   uint64_t max_ps = 0;
 
-  uint64_t min_ps() const { return inverted_min_ps == 0 ? 0 : ~inverted_min_ps; }
+  PFS_ALWAYS_INLINE uint64_t min_ps() const { return inverted_min_ps == 0 ? 0 : ~inverted_min_ps; }
   bool is_empty() const { return count == 0 && inverted_min_ps == 0; }  // a wait for no row at all has a time, and no count
-  uint64_t avg_ps() const { return count == 0 ? 0 : sum_ps / count; }
-  void Merge(const Stat& other) {
+  PFS_ALWAYS_INLINE uint64_t avg_ps() const { return count == 0 ? 0 : sum_ps / count; }
+  PFS_ALWAYS_INLINE void Merge(const Stat& other) {
     count += other.count;
     sum_ps += other.sum_ps;
     if (other.inverted_min_ps > inverted_min_ps) inverted_min_ps = other.inverted_min_ps;
@@ -81,6 +81,9 @@ PFS_ALWAYS_INLINE void AddCount(ShmStat& stat) { stat.count.store(stat.count.loa
 // Is the duration outside minimum..maximum? wait - min > range, where -min is inverted_min + 1; true for every first duration.
 PFS_ALWAYS_INLINE bool WidensRange(const ShmStat& stat, uint64_t wait_ps) {
   return wait_ps + LoadOwn(stat.inverted_min_ps) + 1 > LoadOwn(stat.range_ps);
+}
+PFS_ALWAYS_INLINE bool WidensEither(const ShmStat& stat, const ShmStat& other, uint64_t wait_ps) {
+  return WidensRange(stat, wait_ps) || WidensRange(other, wait_ps);
 }
 PFS_ALWAYS_INLINE void AddDuration(ShmStat& stat, uint64_t wait_ps) {
   if (__builtin_expect(WidensRange(stat, wait_ps), 0)) WidenRange(stat, wait_ps);
@@ -111,7 +114,9 @@ PFS_ALWAYS_INLINE void StorePair(Word* pair, uint64_t first, uint64_t second) {
   asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<__m128i*>(pair)) : "x"(both) : "memory");
 }
 // What one event adds.
-PFS_ALWAYS_INLINE __m128i OneEvent(uint64_t wait_ps) { return _mm_set_epi64x(static_cast<long long>(wait_ps), 1); }
+PFS_ALWAYS_INLINE __m128i OneEvent(uint64_t wait_ps) {
+  return _mm_unpacklo_epi64(_mm_set_epi64x(0, 1), _mm_cvtsi64_si128(static_cast<long long>(wait_ps)));
+}
 PFS_ALWAYS_INLINE void AddToPair(ShmStat& stat, __m128i event) {
   auto* pair = reinterpret_cast<__m128i*>(&stat.count);
   __m128i now;
@@ -227,19 +232,9 @@ PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) 
   if (__builtin_expect(WidensRange(stat, wait_ps), 0)) return AddWidening(seq, stat, wait_ps);
   AddToPair(stat, OneEvent(wait_ps));
 }
-// The same event into two cells.
-[[gnu::noinline]] inline void AddWideningTwo(HalfWord& seq, ShmStat& stat, HalfWord& other_seq, ShmStat& other, uint64_t wait_ps) {
-  AddTimed(seq, stat, wait_ps);
-  AddTimed(other_seq, other, wait_ps);
-}
-PFS_ALWAYS_INLINE void AddTimedToBoth(HalfWord& seq, ShmStat& stat, HalfWord& other_seq, ShmStat& other, uint64_t wait_ps) {
-  if (__builtin_expect(WidensRange(stat, wait_ps) || WidensRange(other, wait_ps), 0)) {
-    return AddWideningTwo(seq, stat, other_seq, other, wait_ps);
-  }
-  const __m128i event = OneEvent(wait_ps);
-  AddToPair(stat, event);
-  AddToPair(other, event);
-}
+// Where it is known that it is neither: REQUIRES: !WidensRange(). The second inside a CellWriter.
+PFS_ALWAYS_INLINE void AddUsual(HalfWord&, ShmStat& stat, uint64_t wait_ps) { AddToPair(stat, OneEvent(wait_ps)); }
+PFS_ALWAYS_INLINE void AddUsualInside(ShmStat& stat, uint64_t wait_ps) { AddToPair(stat, OneEvent(wait_ps)); }
 // One instruction: a signal handler of this thread comes before it or after it.
 inline constexpr bool kCountsAtOnce = true;
 PFS_ALWAYS_INLINE void AddCounted(HalfWord&, ShmStat& stat) { asm volatile("incq %0" : "+m"(stat.count) : : "memory", "cc"); }
@@ -248,10 +243,8 @@ PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) 
   const CellWriter writer(seq);
   AddToStat(stat, true, wait_ps);
 }
-PFS_ALWAYS_INLINE void AddTimedToBoth(HalfWord& seq, ShmStat& stat, HalfWord& other_seq, ShmStat& other, uint64_t wait_ps) {
-  AddTimed(seq, stat, wait_ps);
-  AddTimed(other_seq, other, wait_ps);
-}
+PFS_ALWAYS_INLINE void AddUsual(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) { AddTimed(seq, stat, wait_ps); }
+PFS_ALWAYS_INLINE void AddUsualInside(ShmStat& stat, uint64_t wait_ps) { AddToStat(stat, true, wait_ps); }
 inline constexpr bool kCountsAtOnce = false;
 PFS_ALWAYS_INLINE void AddCounted(HalfWord& seq, ShmStat& stat) {
   const CellWriter writer(seq);
@@ -287,9 +280,9 @@ PFS_ALWAYS_INLINE bool StartsGeneration(HalfWord& gen_word, uint32_t gen) {
 
 // Copies a payload that changes under its writer: calls copy() until seq was even and the same before and after. A copy() that can tell by itself
 // that it is not whole returns false.
-// False after many tries: the row must be skipped and counted, never shown.
+// False after many tries: the row must be skipped and counted, never shown. Inlined, so that what is copied stays in registers.
 template <typename Copy>
-bool ReadWhole(const HalfWord& seq, Copy copy) {
+PFS_ALWAYS_INLINE bool ReadWhole(const HalfWord& seq, Copy copy) {
   for (int attempt = 0; attempt < 10'000; ++attempt) {
     const uint32_t before = seq.load(kAcquire);  // pairs with ~CellWriter
 #if defined(PFS_BREAK_SEQLOCK)  // negative control of the torn-read test: the check removed

@@ -291,7 +291,7 @@ struct alignas(64) ShmFile {
   HalfWord flags;
   std::atomic<uint16_t> class_index;  // 0 = free slot
   std::atomic<uint16_t> version;      // counts the lives of the slot
-  ShmCellList lanes[3];               // kMiscLane, kReadLane, kWriteLane
+  ShmCellList lanes[kFileLanes];      // kMiscLane, kReadLane, kWriteLane
   HalfWord open_count;        // of a socket: its descriptor, and a close that has not ended
   Word name;           // first granule of its name | that granule's version << 32, in one: it may change. A socket's is "IP:PORT"
   HalfWord hash;       // of the name; of a socket its descriptor
@@ -328,7 +328,7 @@ struct alignas(64) ShmTable {
   HalfWord hash, hash_next;
   HalfWord handles;               // open ones
   HalfWord indexes;               // first of its list in kIndexes
-  ShmCellList lock_lanes[10];
+  ShmCellList lock_lanes[kTableLockLanes];
 };
 static_assert(sizeof(ShmTable) == 128 && offsetof(ShmTable, lock_flags) == sizeof(uint32_t));
 // What setup_objects says of the table, and whether there was room for statistics of its locks.
@@ -340,7 +340,7 @@ struct alignas(64) ShmIndex {
   HalfWord next;   // next index of the table; free list
   std::atomic<uint16_t> version;  // counts the lives of the slot
   HalfWord name, name_version;    // 0 = no index
-  ShmCellList lanes[4];           // kFetchLane ...
+  ShmCellList lanes[kTableIoLanes];  // kFetchLane ...
 };
 
 // An open table: a row of table_handles. The table's name is the handle's too, also when the table has been dropped.

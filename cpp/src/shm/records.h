@@ -28,27 +28,31 @@ inline constexpr uint32_t kMaxStatementStack = 256;
 
 // What differs between the pools. Records are large where texts are in them, and then fewer make a chunk: a thread holds whole chunks.
 struct PoolFacts {
-  uint32_t per_chunk;  // records
+  uint32_t per_chunk;  // places for records
+  uint32_t most_places;  // that one record takes
   OptionId history_size, history_long_size;
 };
 inline constexpr PoolFacts kPools[kEventKinds] = {
-    {64, OptionId::events_waits_history_size, OptionId::events_waits_history_long_size},
-    {32, OptionId::events_stages_history_size, OptionId::events_stages_history_long_size},
-    {8, OptionId::events_statements_history_size, OptionId::events_statements_history_long_size},
-    {8, OptionId::events_transactions_history_size, OptionId::events_transactions_history_long_size},
+    {64, 2, OptionId::events_waits_history_size, OptionId::events_waits_history_long_size},
+    {32, 1, OptionId::events_stages_history_size, OptionId::events_stages_history_long_size},
+    {8, 1, OptionId::events_statements_history_size, OptionId::events_statements_history_long_size},
+    {8, 1, OptionId::events_transactions_history_size, OptionId::events_transactions_history_long_size},
 };
 constexpr uint32_t PerChunk(Kind kind) { return kPools[static_cast<uint32_t>(kind)].per_chunk; }
+constexpr uint64_t ChunksFor(uint64_t events, uint64_t per_chunk) { return (events + per_chunk - 1) / per_chunk; }
+// Whatever takes most places is alone in its chunk.
+constexpr uint64_t MostChunksFor(Kind kind, uint64_t events) {
+  return ChunksFor(events, PerChunk(kind) / kPools[static_cast<uint32_t>(kind)].most_places);
+}
 
 // Chunks that the tail of a thread's history may lie in, besides the one it writes.
 // At least one: events_*_current shows the last finished event.
-constexpr uint64_t ChunksHeldByThread(Kind kind, uint64_t history_size) {
-  return history_size == 0 ? 1 : (history_size + PerChunk(kind) - 1) / PerChunk(kind);
-}
-// Chunks that finished events pass through before they are written again. Besides the rows of history_long, a chunk for each of 64
-// threads (a slow thread's chunk comes late and holds old events), and a quarter for the pool's liking for a thread's own chunks.
-constexpr uint64_t ChunksInPool(Kind kind, uint64_t history_long_size) {
-  return (history_long_size + PerChunk(kind) - 1) / PerChunk(kind) * 5 / 4 + 64;
-}
+constexpr uint64_t ChunksHeldByThread(Kind kind, uint64_t history_size) { return history_size == 0 ? 1 : MostChunksFor(kind, history_size); }
+// Of each thread besides: the one that it writes, and one for its liking for a chunk that comes late and holds old events.
+constexpr uint64_t ChunksOfThread(uint64_t chunks_held) { return chunks_held + 2; }
+// Chunks that finished events pass through before they are written again, if they are so many for the rows of history_long: a quarter more, for
+// the pool's liking for a thread's own chunks.
+constexpr uint64_t ChunksInPool(uint64_t chunks_of_rows) { return chunks_of_rows * 5 / 4 + 1; }
 // Events of a thread that may run at one time, and keep their chunks.
 constexpr uint64_t MostOpen(Kind kind, uint64_t statement_stack) {
   return kind == Kind::kWait ? kMaxNestedWaits : kind == Kind::kStatement ? statement_stack : 1;
@@ -113,15 +117,21 @@ struct alignas(64) ShmRecord {
   Word end_info;   // END_EVENT_ID - EVENT_ID | spins << 32
 };
 
-// A wait. A mutex event touches the first line only.
-struct ShmWaitRecord : ShmRecord {
+// A wait takes one place in its chunk: a lock has no more to say. What has more (kRecordHasBytes ... kRecordHasIndex) takes the next place, too.
+struct ShmWaitDetails {
+  Word state;  // the chunk's lap alone: no record
   Word bytes;
   Word flags_and_name;  // FLAGS | name granule << 32
   Word version_and_type;  // version of the name | ObjectType << 32, which wins over the family's OBJECT_TYPE
   Word index_name;     // granule << 32 | its version
-  Word unused[4];
+  Word unused[3];
 };
-static_assert(sizeof(ShmWaitRecord) == 128);
+struct ShmWaitRecord : ShmRecord {
+  // REQUIRES: one of the bits above.
+  ShmWaitDetails& details() { return *reinterpret_cast<ShmWaitDetails*>(this + 1); }
+  const ShmWaitDetails& details() const { return *reinterpret_cast<const ShmWaitDetails*>(this + 1); }
+};
+static_assert(sizeof(ShmWaitRecord) == 64 && sizeof(ShmWaitDetails) == 64);
 
 struct ShmStageRecord : ShmRecord {
   Word work_completed, work_estimated;  // kRecordHasProgress
@@ -187,6 +197,7 @@ constexpr uint64_t RecordBytes(Kind kind, uint64_t sql_text_limit, uint64_t dige
   switch (kind) {
     case Kind::kStatement: return (sizeof(ShmStatementRecord) + RoomForText(sql_text_limit) + RoomForText(digest_limit) + 63) / 64 * 64;
     case Kind::kTransaction: return sizeof(ShmTransactionRecord);
+    case Kind::kStage: return sizeof(ShmStageRecord);
     default: return sizeof(ShmWaitRecord);
   }
 }

@@ -61,8 +61,8 @@ uint64_t Capacity(ArrayId id, const Options& options) {
   for (uint32_t i = 0; i < kEventKinds; ++i) {
     if (id != kChunksOf[i] && id != kRecordsOf[i]) continue;
     const auto kind = static_cast<Kind>(i);
-    const uint64_t of_thread = ChunksHeldByThread(kind, get(kPools[i].history_size)) + MostOpen(kind, get(OptionId::max_statement_stack)) + 1;
-    return ChunksInPool(kind, get(kPools[i].history_long_size)) + threads * of_thread + 1;
+    const uint64_t of_thread = ChunksOfThread(ChunksHeldByThread(kind, get(kPools[i].history_size))) + MostOpen(kind, get(OptionId::max_statement_stack));
+    return ChunksInPool(MostChunksFor(kind, get(kPools[i].history_long_size))) + threads * of_thread + 1;
   }
   const uint64_t instances = get(OptionId::max_mutex_instances) + get(OptionId::max_rwlock_instances) + get(OptionId::max_cond_instances);
   const uint64_t columns = RoundUp(classes, kPage / sizeof(ShmCell));

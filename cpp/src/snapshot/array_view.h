@@ -39,6 +39,7 @@ class ArrayView {
     if (extent_ == Extent::kWhole) return;
     reserved_ = ReservedNow();
     used_ = std::min(used_, reserved_);  // room is reserved before it is used
+    sure_ = std::max<uint64_t>(reserved_, 1) - 1;
   }
 
   bool ok() const { return base_ != nullptr; }
@@ -46,14 +47,7 @@ class ArrayView {
   uint64_t capacity() const { return capacity_; }
 
   // Element `index`, or nullptr: index 0 is no element.
-  const T* at(uint64_t index) const {
-    if (index == 0 || index >= capacity_) return nullptr;
-    if (extent_ == Extent::kReserved && index >= reserved_) {
-      if (index >= ReservedNow()) return nullptr;  // grown since this view was made?
-    }
-    if (extent_ == Extent::kWhole && !HasMemory(index, sizeof(T))) return nullptr;
-    return reinterpret_cast<const T*>(base_ + index * stride_);
-  }
+  const T* at(uint64_t index) const { return index - 1 < sure_ ? Element(index) : AtEdge(index); }
   // Are the first `bytes` of an element there? Of arrays that are reserved in ranges.
   bool HasMemory(uint64_t index, uint64_t bytes) const {
     const uint64_t begin = Offset() + index * stride_, end = begin + bytes;
@@ -64,6 +58,16 @@ class ArrayView {
   bool is_packed() const { return stride_ == sizeof(T); }  // at(i)+1 is at(i+1)
 
  private:
+  const T* Element(uint64_t index) const { return reinterpret_cast<const T*>(base_ + index * stride_); }
+  // What the first look at the array does not tell.
+  [[gnu::noinline]] const T* AtEdge(uint64_t index) const {
+    if (index == 0 || index >= capacity_) return nullptr;
+    if (extent_ == Extent::kReserved && index >= reserved_) {
+      if (index >= ReservedNow()) return nullptr;  // grown since this view was made?
+    }
+    if (extent_ == Extent::kWhole && !HasMemory(index, sizeof(T))) return nullptr;
+    return Element(index);
+  }
   uint64_t Offset() const { return static_cast<uint64_t>(base_ - reinterpret_cast<const char*>(&view_.header())); }
   uint64_t ReservedNow() const {
     const uint64_t claimed = view_.header().arrays[static_cast<uint32_t>(id_)].reserved.load(kAcquire);  // pairs with ReserveUpTo
@@ -78,6 +82,7 @@ class ArrayView {
   const char* base_ = nullptr;
   uint64_t stride_ = 1;
   uint64_t capacity_ = 0, used_ = 0, reserved_ = 0;
+  uint64_t sure_ = 0;  // elements [1, sure_] have memory
   mutable ByteRun run_;  // that was looked at last
 };
 

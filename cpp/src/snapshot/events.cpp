@@ -48,7 +48,8 @@ std::unordered_map<uint64_t, uint64_t> Snapshot::NewestEventIds(Kind but) const 
   for (const auto& [thread_id, head] : youngest) {
     for (uint32_t i = pool.per_chunk(); i-- > 0;) {
       const ShmRecord& record = *pool.record(head.index, i);
-      if (record.state.load(kAcquire) >> 32 != head.lap) continue;
+      const uint64_t state = record.state.load(kAcquire);
+      if (state >> 32 != head.lap || (state & (kRecordOpen | kRecordClosed)) == 0) continue;
       meet(thread_id, record.event_id.load(kAcquire));
       break;
     }

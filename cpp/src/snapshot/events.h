@@ -7,7 +7,8 @@
 //
 // An Event says what a kind has besides:
 //   kKind, Row                                          its kind, and what a row of its tables is
-//   Extra; Load(snapshot, record, state, &extra)        the words behind the first line, and how to copy them; false = torn
+//   Extra; Load(snapshot, record, room, state, &extra)  the words behind the first line, and how to copy them; false = torn. `room`: bytes from
+//                                                       the record on that may be read
 //   IsNested(head)                                      is it part of another event of its kind?
 //   Emit(snapshot, head, extra, use)                    makes the row
 #pragma once
@@ -98,7 +99,7 @@ class EventReader {
   using Copies = LargeVector<Copy>;
 
   // True if the whole record was copied: it is wanted, and did not change meanwhile.
-  bool CopyRecord(const ShmRecord& record, uint32_t lap, EventFilter* filter, Copy* copy) const {
+  bool CopyRecord(const ShmRecord& record, uint64_t room, uint32_t lap, EventFilter* filter, Copy* copy) const {
     // A record changes twice in its life (open, closed) and then with the chunk's lap only.
     for (int attempt = 0; attempt < 4; ++attempt) {
       const uint64_t state = record.state.load(kAcquire);  // pairs with the owner's release store
@@ -125,7 +126,7 @@ class EventReader {
       copy->object = record.object.load(kAcquire);
       copy->what = record.what.load(kAcquire);
       copy->nesting_event_id = record.nesting_event_id.load(kAcquire);
-      const bool whole = Event::Load(snapshot_, record, state, &copy->extra);
+      const bool whole = Event::Load(snapshot_, record, room, state, &copy->extra);
 #if defined(PFS_BREAK_SEQLOCK)
       (void)lap;
       (void)whole;
@@ -210,7 +211,7 @@ class EventReader {
       if ((state & kRecordOpen) != 0 && (seen.begun & bit) != 0) continue;
       Copy copy{};
       copy.thread_id = seen.thread_id;
-      if (CopyRecord(record, lap, &filter, &copy)) copies.emplace_back(n, copy);
+      if (CopyRecord(record, pool_.Room(n), lap, &filter, &copy)) copies.emplace_back(n, copy);
     }
     if (chunk->lap.load(kRelaxed) != lap) return;  // what is gone is counted when the chunk is met again
     for (auto& [n, copy] : copies) {
@@ -267,7 +268,7 @@ class EventReader {
     Copy* copy = copies->data() + size_before;
     for (uint32_t n = 0; n < pool_.per_chunk(); ++n) {
       const uint32_t i = filter->newest_first ? pool_.per_chunk() - 1 - n : n;
-      if (!CopyRecord(pool_.Next(records, i), head.lap, filter, copy)) continue;
+      if (!CopyRecord(pool_.Next(records, i), pool_.Room(i), head.lap, filter, copy)) continue;
       copy->thread_id = head.thread_id;
       copy->place = i;
       ++copy;

@@ -2,6 +2,7 @@
 // change.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -13,30 +14,44 @@
 
 namespace perfschema {
 
-// Statistics of an object or a class, lane by lane (kReadLane ... in base/families.h). Objects with one lane have it in lane 0.
-struct Lanes {
-  Stat stats[kMostLanes];
-  uint64_t amounts[kMostLanes] = {};
+// Statistics of an object, lane by lane (kReadLane ... in base/families.h): as many as it has, since there may be a great many objects.
+// What columns ask for is inlined into their loops, where nothing is left of the words that a column does not show.
+template <uint32_t kCount>
+struct LanesOf {
+  Stat stats[kCount];
+  uint64_t amounts[kCount] = {};
 
-  void Merge(const Lanes& other) {
-    for (uint32_t i = 0; i < kMostLanes; ++i) {
+  // Of as many lanes, or fewer.
+  template <uint32_t kOthers>
+  void Merge(const LanesOf<kOthers>& other) {
+    static_assert(kOthers <= kCount);
+    for (uint32_t i = 0; i < kOthers; ++i) {
       stats[i].Merge(other.stats[i]);
       amounts[i] += other.amounts[i];
     }
   }
-  Stat total() const { return sum<0, kMostLanes - 1>(); }
+  template <uint32_t kFirst>
+  LanesOf<kFirst> first() const {
+    static_assert(kFirst <= kCount);
+    LanesOf<kFirst> some;
+    std::copy_n(stats, kFirst, some.stats);
+    std::copy_n(amounts, kFirst, some.amounts);
+    return some;
+  }
+  PFS_ALWAYS_INLINE Stat total() const { return sum<0, kCount - 1>(); }
   // For columns of tables: one lane, the sum of some neighbours, what was moved through one.
   template <uint8_t kFirst, uint8_t kLast = kFirst>
-  Stat sum() const {
+  PFS_ALWAYS_INLINE Stat sum() const {
     Stat all = stats[kFirst];
     for (uint32_t i = kFirst + 1; i <= kLast; ++i) all.Merge(stats[i]);
     return all;
   }
   template <uint8_t kLane, typename Number>
-  Number amount() const {
+  PFS_ALWAYS_INLINE Number amount() const {
     return static_cast<Number>(amounts[kLane]);
   }
 };
+using Lanes = LanesOf<kMostLanes>;  // of a class, whose family says how many it uses
 
 // An instrument; a registered error or status variable.
 struct ClassRow {
@@ -104,22 +119,22 @@ struct FileRow {
   uint32_t state;       // kSocketIdle ...
   uint32_t descriptor;  // of a socket
   std::optional<uint64_t> thread_id;
-  Lanes io;
+  LanesOf<kFileLanes> io;
 };
 
 // Rows of a table that were reached through one index, or through none.
 struct IndexRow {
   std::optional<Text<64>> name;  // NULL = none
-  Lanes io;
+  LanesOf<kTableIoLanes> io;
 };
 
 // A table that setup_objects enables.
 struct TableRow {
   ObjectType type;
   Text<64> schema, name;
-  Lanes io;  // of all indexes
+  LanesOf<kTableIoLanes> io;  // of all indexes
   std::vector<IndexRow> indexes;
-  std::optional<Lanes> locks;  // NULL = there was no room for them
+  std::optional<LanesOf<kTableLockLanes>> locks;  // NULL = there was no room for them
 };
 
 struct TableHandleRow {

@@ -95,7 +95,7 @@ std::string_view Snapshot::Keep(std::string_view text) const {
   if (text.empty()) return "";
   if (text.size() > free_bytes_) {
     free_bytes_ = std::max<size_t>(kBlockBytes, text.size());
-    blocks_.push_back(std::make_unique<char[]>(free_bytes_));
+    blocks_.push_back(std::make_unique_for_overwrite<char[]>(free_bytes_));
     free_begin_ = blocks_.back().get();
   }
   char* kept = free_begin_;

@@ -64,11 +64,16 @@ class Snapshot {
 
   void ForEachInstance(const std::function<void(const InstanceRow&)>& use) const;
   uint64_t MostInstances() const { return instances_.used(); }
-  // Files and sockets.
+  // Files and sockets. What a caller wants of them beside who they are: kFileNumbers, kFileName, or both; the rest is empty.
+  static constexpr uint32_t kFileNumbers = 1, kFileName = 2;
   uint64_t MostFiles() const { return files_.used(); }
-  void ForEachFile(const std::function<void(const FileRow&)>& use) const;
-  // Those that setup_objects enables, and their handles.
-  void ForEachTable(const std::function<void(const TableRow&)>& use) const;
+  uint64_t CountFiles(Family family) const;  // about
+  void ForEachFile(uint32_t wanted, const std::function<void(const FileRow&)>& use) const;
+  // Those that setup_objects enables, and their handles. What a caller wants of a table's numbers, kTableRows, kTableLocks, or both; the rest is empty.
+  static constexpr uint32_t kTableRows = 1, kTableLocks = 2;
+  void ForEachTable(uint32_t wanted, const std::function<void(const TableRow&)>& use) const;
+  uint64_t MostTables() const { return tables_.used(); }
+  uint64_t MostIndexes() const { return indexes_.used(); }
   void ForEachTableHandle(const std::function<void(const TableHandleRow&)>& use) const;
   void ForEachMetadataLock(const std::function<void(const MetadataLockRow&)>& use) const;
   void ForEachObjectRule(const std::function<void(const ObjectRuleRow&)>& use) const;
@@ -135,25 +140,33 @@ class Snapshot {
   uint32_t Reset(ResetDomain domain) const {
     return header().resets[domain].load(kAcquire);
   }  // pairs with BumpResets
-  bool AddCell(const ShmCell& cell, uint32_t gen, size_t lane, Lanes* sum) const;
-  bool AddLane(const ShmCellList& list, uint32_t gen, size_t lane, Lanes* sum, uint64_t* held = nullptr) const;
-  bool AddLanes(std::span<const ShmCellList> lists, uint32_t gen, Lanes* sum) const;
+  bool AddCell(const ShmCell& cell, uint32_t gen, Stat* sum, uint64_t* moved) const;
+  bool AddLane(const ShmCellList& list, uint32_t gen, Stat* sum, uint64_t* moved, uint64_t* held = nullptr) const;
+  template <uint32_t kCount>
+  bool AddLanes(const ShmCellList (&lists)[kCount], uint32_t gen, LanesOf<kCount>* sum) const;
+  static constexpr uint64_t kAhead = 16;  // objects whose parts are on their way while one is read
+  template <size_t kCount>
+  void PrefetchCells(const ShmCellList (&lists)[kCount]) const {
+    for (const ShmCellList& list : lists) {
+      if (const uint32_t head = list.head.load(kRelaxed); head != 0) __builtin_prefetch(cells_.at(head));
+    }
+  }
   enum class Found { kFree, kRead, kTorn };
   Found ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row, bool of_any_life) const;
-  Found ReadFileStat(uint32_t index, FileRow* row) const;
+  Found ReadFileStat(uint32_t index, uint32_t wanted, FileRow* row) const;
   bool ReadFileName(uint32_t index, FileRow* row) const;
-  void Prefetch(uint64_t file) const;
+  void PrefetchFile(uint64_t index, uint32_t wanted) const;
   void AddUpClasses(Totals* totals) const;
   void AddObjects(const Totals& totals, Totals* pass) const;
 
   // tables.cpp
-  Found ReadTable(uint32_t index, TableRow* row) const;
+  Found ReadTable(uint32_t index, uint32_t wanted, TableRow* row) const;
+  void PrefetchTable(uint64_t index, uint32_t wanted) const;
   Found ReadTableHandle(uint32_t index, TableHandleRow* row) const;
   Found ReadMetadataLock(uint32_t index, MetadataLockRow* row) const;
   Found ReadObjectRule(uint32_t index, ObjectRuleRow* row) const;
-  template <typename T, typename Row>
-  void ForEachSlot(const ArrayView<T>& array, Found (Snapshot::*read)(uint32_t index, Row* row) const,
-                   const std::function<void(const Row&)>& use) const;
+  template <typename T, typename Row, typename Read>
+  void ForEachSlot(const ArrayView<T>& array, Read read, const std::function<void(const Row&)>& use) const;
 
   // parties.cpp
   bool ReadThread(uint32_t slot, ThreadRow* row) const;

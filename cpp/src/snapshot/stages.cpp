@@ -10,7 +10,7 @@ struct StageEvent {
     uint64_t completed, estimated;
   };
 
-  static bool Load(const Snapshot&, const ShmRecord& record, uint64_t state, Extra* extra) {
+  static bool Load(const Snapshot&, const ShmRecord& record, uint64_t, uint64_t state, Extra* extra) {
     const auto& stage = static_cast<const ShmStageRecord&>(record);
     const bool has_progress = (state & kRecordHasProgress) != 0;
     *extra = {has_progress ? stage.work_completed.load(kAcquire) : 0, has_progress ? stage.work_estimated.load(kAcquire) : 0};

@@ -17,7 +17,7 @@ struct StatementEvent {
     std::string_view sql, tokens;
   };
 
-  static bool Load(const Snapshot& snapshot, const ShmRecord& record, uint64_t, Extra* extra) {
+  static bool Load(const Snapshot& snapshot, const ShmRecord& record, uint64_t, uint64_t, Extra* extra) {
     const auto& from = static_cast<const ShmStatementRecord&>(record);
     LoadWords(from.counters, extra->counters);
     extra->controlled_memory = from.controlled_memory.load(kAcquire);

@@ -9,14 +9,13 @@
 namespace perfschema {
 namespace {
 
-constexpr uint64_t kAhead = 12;     // files whose parts are on their way while one is read
 constexpr int kSlotAttempts = 8;    // for a slot that changes hands while it is read
 constexpr int kTotalAttempts = 20;  // for a class whose objects die while they are added up
 
 }  // namespace
 
 // A cell of an older generation counts nothing. False: torn.
-bool Snapshot::AddCell(const ShmCell& cell, uint32_t gen, size_t lane, Lanes* sum) const {
+PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, uint32_t gen, Stat* sum, uint64_t* moved) const {
   Stat stat;
   uint64_t amount = 0;
   const bool read = TryRead(cell.seq, [&] {
@@ -25,32 +24,35 @@ bool Snapshot::AddCell(const ShmCell& cell, uint32_t gen, size_t lane, Lanes* su
     amount = counts ? cell.amount.load(kAcquire) : 0;
   });
   if (!read) return false;
-  sum->stats[lane].Merge(stat);
-  sum->amounts[lane] += amount;
+  sum->Merge(stat);
+  *moved += amount;
   return true;
 }
 
 // A list has at most one cell a thread slot. A longer one is damaged, or was taken apart on the way (then the object
 // is gone, too).
-bool Snapshot::AddLane(const ShmCellList& list, uint32_t gen, size_t lane, Lanes* sum, uint64_t* held) const {
+bool Snapshot::AddLane(const ShmCellList& list, uint32_t gen, Stat* sum, uint64_t* moved, uint64_t* held) const {
   uint64_t longest = threads_.capacity() + 1;
   for (uint32_t at = list.head.load(kAcquire); at != 0;) {
     const ShmCell* cell = cells_.at(at);
     if (cell == nullptr || longest-- == 0 || steps_left_ == 0) return false;
     --steps_left_;
-    if (!AddCell(*cell, gen, lane, sum)) return false;
+    if (!AddCell(*cell, gen, sum, moved)) return false;
     if (held != nullptr) *held += cell->held.load(kAcquire);
     at = cell->next.load(kAcquire);  // pairs with whoever links a cell in
   }
   return true;
 }
 
-bool Snapshot::AddLanes(std::span<const ShmCellList> lists, uint32_t gen, Lanes* sum) const {
-  for (size_t lane = 0; lane < lists.size(); ++lane) {
-    if (!AddLane(lists[lane], gen, lane, sum)) return false;
+template <uint32_t kCount>
+bool Snapshot::AddLanes(const ShmCellList (&lists)[kCount], uint32_t gen, LanesOf<kCount>* sum) const {
+  for (uint32_t lane = 0; lane < kCount; ++lane) {
+    if (!AddLane(lists[lane], gen, &sum->stats[lane], &sum->amounts[lane])) return false;
   }
   return true;
 }
+template bool Snapshot::AddLanes(const ShmCellList (&)[kTableIoLanes], uint32_t, LanesOf<kTableIoLanes>*) const;      // tables.cpp
+template bool Snapshot::AddLanes(const ShmCellList (&)[kTableLockLanes], uint32_t, LanesOf<kTableLockLanes>*) const;
 
 // Of a total the life does not matter, only the class: slots of objects that counted nothing go from one life to the next, and keep their class, faster than
 // they can be read (record/spares.h). Numbers in its list are one life's, which ends in a fold.
@@ -71,11 +73,11 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
       is_same_class = has_class();
     });
     if (!is_same_class) continue;
-    Lanes apart;
-    uint64_t held = 0;
+    Stat apart;
+    uint64_t moved = 0, held = 0;
     const ShmCellList* list = instance_lists_.at(index);
     const bool has_cells = list != nullptr && list->head.load(kAcquire) != 0;
-    if (whole && has_cells) whole = AddLane(*list, gen, 0, &apart, &held);
+    if (whole && has_cells) whole = AddLane(*list, gen, &apart, &moved, &held);
     const uint64_t owner = shm->owner.load(kAcquire) & kOwnerThreadMask;
     const uint64_t identity = shm->identity.load(kAcquire);
     const bool is_same_life = shm->version.load(kAcquire) == version;
@@ -84,7 +86,7 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
     const ClassRow* instrument = ClassAt(class_index);
     if (instrument == nullptr || FactsOf(instrument->family).group != ResetGroup::kSync)
       return Found::kFree;  // younger than this snapshot, or damaged
-    wait.Merge(apart.stats[0]);
+    wait.Merge(apart);
     *row = {instrument, identity, owner == 0 ? std::optional<uint64_t>() : owner, static_cast<uint32_t>(held), wait};
     return Found::kRead;
   }
@@ -93,17 +95,14 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
 
 // Asks for what ReadFileStat and ReadFileName of a file will look at, which lies all over the segment, so that it comes while
 // other files are read. Whether it is any good is checked then.
-void Snapshot::Prefetch(uint64_t file) const {
-  const ShmFile* shm = file < files_.used() ? files_.at(file) : nullptr;
+void Snapshot::PrefetchFile(uint64_t index, uint32_t wanted) const {
+  const ShmFile* shm = index + kAhead < files_.used() ? files_.at(index + kAhead) : nullptr;
   if (shm == nullptr) return;
-  for (const ShmCellList& list : shm->lanes) {
-    const uint32_t head = list.head.load(kRelaxed);
-    if (head != 0) __builtin_prefetch(cells_.at(head));
-  }
-  __builtin_prefetch(names_.at(static_cast<uint32_t>(shm->name.load(kRelaxed))));
+  if ((wanted & kFileNumbers) != 0) PrefetchCells(shm->lanes);
+  if ((wanted & kFileName) != 0) __builtin_prefetch(names_.at(static_cast<uint32_t>(shm->name.load(kRelaxed))));
 }
 
-Snapshot::Found Snapshot::ReadFileStat(uint32_t index, FileRow* row) const {
+Snapshot::Found Snapshot::ReadFileStat(uint32_t index, uint32_t wanted, FileRow* row) const {
   const ShmFile* shm = files_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
@@ -114,7 +113,7 @@ Snapshot::Found Snapshot::ReadFileStat(uint32_t index, FileRow* row) const {
     if (instrument == nullptr || (instrument->family != Family::kFile && instrument->family != Family::kSocket))
       return Found::kFree;  // younger than this snapshot, or damaged
     row->io = {};
-    const bool whole = AddLanes(shm->lanes, Reset(ObjectDomain(instrument->family)), &row->io);
+    const bool whole = (wanted & kFileNumbers) == 0 || AddLanes(shm->lanes, Reset(ObjectDomain(instrument->family)), &row->io);
     const uint32_t open_count = shm->open_count.load(kAcquire);
     const uint32_t descriptor = shm->hash.load(kAcquire);
     const uint64_t thread_id = shm->thread_id.load(kAcquire);
@@ -175,23 +174,34 @@ void Snapshot::ForEachInstance(const std::function<void(const InstanceRow&)>& us
   }
 }
 
-void Snapshot::ForEachFile(const std::function<void(const FileRow&)>& use) const {
+uint64_t Snapshot::CountFiles(Family family) const {
+  uint64_t count = 0;
+  for (uint64_t i = 1; i < files_.used(); ++i) {
+    const ShmFile* shm = files_.at(i);
+    if (shm == nullptr) break;
+    const ClassRow* instrument = ClassAt(shm->class_index.load(kRelaxed));
+    if (instrument != nullptr && instrument->family == family) ++count;
+  }
+  return count;
+}
+
+void Snapshot::ForEachFile(uint32_t wanted, const std::function<void(const FileRow&)>& use) const {
   if (!ok_) return;
   StartWalks();
   FileRow row;
   for (uint64_t i = 1; i < files_.used(); ++i) {
-    Prefetch(i + kAhead);
+    PrefetchFile(i, wanted);
     const auto index = static_cast<uint32_t>(i);
     const ShmFile* shm = files_.at(i);
     if (shm == nullptr) break;
     bool torn = true;
     for (int attempt = 0; attempt < kSlotAttempts && torn; ++attempt) {
       const uint16_t version = shm->version.load(kAcquire);
-      const Found found = ReadFileStat(index, &row);
+      const Found found = ReadFileStat(index, wanted, &row);
       if (found == Found::kTorn) break;
       torn = false;
       if (found == Found::kFree) break;
-      const bool named = ReadFileName(index, &row);
+      const bool named = (wanted & kFileName) == 0 || ReadFileName(index, &row);
       if (shm->class_index.load(kAcquire) == 0) break;  // died meanwhile
       // Numbers and name must be of the same life of the slot.
       if (named && shm->version.load(kRelaxed) == version)
@@ -216,7 +226,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
   const auto is_wanted = [&](uint64_t class_index) {
     return class_index < totals.wanted.size() && totals.wanted[class_index];
   };
-  const auto add = [&](Found found, uint64_t class_index, const Lanes& lanes) {
+  const auto add = [&](Found found, uint64_t class_index, const auto& lanes) {
     if (found == Found::kRead) pass->sums[class_index].Merge(lanes);
     if (found == Found::kTorn) pass->wanted[class_index] = true;
   };
@@ -227,9 +237,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
     const uint16_t class_index = shm->class_index.load(kRelaxed);
     if (!is_wanted(class_index)) continue;
     const Found found = ReadInstance(static_cast<uint32_t>(i), Reset(ObjectDomain(ResetGroup::kSync)), &object, true);
-    Lanes lanes;
-    lanes.stats[0] = object.wait;
-    add(found, found == Found::kRead ? object.instrument->index : class_index, lanes);
+    add(found, found == Found::kRead ? object.instrument->index : class_index, LanesOf<1>{{object.wait}});
   }
   FileRow file;
   for (uint64_t i = 1; i < files_.used(); ++i) {
@@ -237,7 +245,8 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
     if (shm == nullptr) break;
     const uint16_t class_index = shm->class_index.load(kRelaxed);
     if (!is_wanted(class_index)) continue;
-    const Found found = ReadFileStat(static_cast<uint32_t>(i), &file);
+    PrefetchFile(i, kFileNumbers);
+    const Found found = ReadFileStat(static_cast<uint32_t>(i), kFileNumbers, &file);
     add(found, found == Found::kRead ? file.instrument->index : class_index, file.io);
   }
   // Locks of tables count for the one instrument of such locks, rows for that of rows.
@@ -253,9 +262,14 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
       const ShmIndex* index = is_lock ? nullptr : indexes_.at(i);
       if (table == nullptr && index == nullptr) break;
       if (is_lock ? table->type.load(kAcquire) == 0 : index->table.load(kAcquire) == 0) continue;
-      Lanes lanes;
-      const bool whole = is_lock ? AddLanes(table->lock_lanes, gen, &lanes) : AddLanes(index->lanes, gen, &lanes);
-      add(whole ? Found::kRead : Found::kTorn, row.index, lanes);
+      const auto add_lanes = [&](const auto& lists, auto lanes) {
+        const bool whole = AddLanes(lists, gen, &lanes);
+        add(whole ? Found::kRead : Found::kTorn, row.index, lanes);
+      };
+      if (is_lock)
+        add_lanes(table->lock_lanes, LanesOf<kTableLockLanes>());
+      else
+        add_lanes(index->lanes, LanesOf<kTableIoLanes>());
     }
   }
   // As many as there are now: a grave that is younger than this snapshot has numbers of older objects.
@@ -292,7 +306,7 @@ void Snapshot::AddUpClasses(Totals* totals) const {
     bool whole = AddLanes(shm->lanes, gen, &sum);
     for (uint8_t lane = 0; lane < FactsOf(row.family).lanes && dead != 0; ++lane) {
       const ShmCell* cell = cells_.at(uint64_t{dead} + lane);
-      whole = whole && cell != nullptr && AddCell(*cell, gen, lane, &sum);
+      whole = whole && cell != nullptr && AddCell(*cell, gen, &sum.stats[lane], &sum.amounts[lane]);
     }
     pass.wanted[row.index] = !whole;
   }

@@ -29,7 +29,7 @@ bool IsObjectType(uint32_t type) { return type != 0 && type < std::size(kObjectT
 
 }  // namespace
 
-Snapshot::Found Snapshot::ReadTable(uint32_t index, TableRow* row) const {
+Snapshot::Found Snapshot::ReadTable(uint32_t index, uint32_t wanted, TableRow* row) const {
   const ShmTable* shm = tables_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
@@ -38,19 +38,21 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, TableRow* row) const {
     const uint32_t facts = shm->facts.load(kAcquire);
     if (!IsObjectType(type) || (facts & kTableEnabled) == 0) return Found::kFree;
     std::string_view text;
-    bool whole = CopyName(shm->name.load(kAcquire), shm->name_version.load(kAcquire), &text);
-    *row = {};
+    bool whole = CopyNewName(shm->name.load(kAcquire), shm->name_version.load(kAcquire), &text);
     row->type = static_cast<ObjectType>(type);
     const NameParts parts(text);
     row->schema = parts.schema;
     row->name = parts.name;
-    if ((facts & kTableHasLocks) != 0) {
+    row->io = {};
+    row->indexes.clear();  // it keeps its memory
+    row->locks.reset();
+    if ((wanted & kTableLocks) != 0 && (facts & kTableHasLocks) != 0) {
       row->locks.emplace();
       whole = whole && AddLanes(shm->lock_lanes, Reset(ObjectDomain(ResetGroup::kTableLock)), &*row->locks);
     }
     const uint32_t gen = Reset(ObjectDomain(ResetGroup::kTableIo));
     // In a list that was taken apart an index is another table's, or nobody's.
-    for (uint32_t at = shm->indexes.load(kAcquire); at != 0 && whole;) {  // pairs with whoever adds an index
+    for (uint32_t at = (wanted & kTableRows) == 0 ? 0 : shm->indexes.load(kAcquire); at != 0 && whole;) {  // pairs with whoever adds an index
       const ShmIndex* one = indexes_.at(at);
       whole = one != nullptr && one->table.load(kAcquire) == index && row->indexes.size() < indexes_.used() &&
               steps_left_ != 0;  // a damaged list may be a circle
@@ -71,7 +73,28 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, TableRow* row) const {
   return Found::kTorn;
 }
 
-void Snapshot::ForEachTable(const std::function<void(const TableRow&)>& use) const { ForEachSlot(tables_, &Snapshot::ReadTable, use); }
+// As of files (stats.cpp), of what a table with one index has; the cells of an index are looked for when the index is there.
+void Snapshot::PrefetchTable(uint64_t index, uint32_t wanted) const {
+  if (const ShmTable* shm = index + kAhead < tables_.used() ? tables_.at(index + kAhead) : nullptr; shm != nullptr) {
+    __builtin_prefetch(names_.at(shm->name.load(kRelaxed)));
+    if ((wanted & kTableLocks) != 0) PrefetchCells(shm->lock_lanes);
+    if ((wanted & kTableRows) != 0) __builtin_prefetch(indexes_.at(shm->indexes.load(kRelaxed)));
+  }
+  if ((wanted & kTableRows) == 0) return;
+  const ShmTable* next = index + kAhead / 2 < tables_.used() ? tables_.at(index + kAhead / 2) : nullptr;
+  const ShmIndex* first = next == nullptr ? nullptr : indexes_.at(next->indexes.load(kRelaxed));
+  if (first != nullptr) PrefetchCells(first->lanes);
+}
+
+void Snapshot::ForEachTable(uint32_t wanted, const std::function<void(const TableRow&)>& use) const {
+  ForEachSlot(
+      tables_,
+      [wanted](const Snapshot* self, uint32_t index, TableRow* row) {
+        self->PrefetchTable(index, wanted);
+        return self->ReadTable(index, wanted, row);
+      },
+      use);
+}
 
 Snapshot::Found Snapshot::ReadTableHandle(uint32_t index, TableHandleRow* row) const {
   const ShmTableHandle* shm = table_handles_.at(index);

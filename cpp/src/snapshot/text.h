@@ -35,6 +35,13 @@ struct Char : Text<N> {
   constexpr Char(const Text<N>& text) : Text<N>(text) {}  // NOLINT(google-explicit-constructor)
 };
 
+// VARCHAR(N) of which each row has its own: a key. Readers do not look whether an earlier row has the same one.
+template <uint32_t N>
+struct OwnText : Text<N> {
+  using Text<N>::Text;
+  constexpr OwnText(const Text<N>& text) : Text<N>(text) {}  // NOLINT(google-explicit-constructor)
+};
+
 // LONGTEXT: no width of its own.
 struct LongText : Text<0xffffffffu> {
   using Text::Text;

@@ -13,7 +13,7 @@ struct TransactionEvent {
     uint64_t gtid[12], gtrid[17], bqual[17];
   };
 
-  static bool Load(const Snapshot& snapshot, const ShmRecord& record, uint64_t, Extra* extra) {
+  static bool Load(const Snapshot& snapshot, const ShmRecord& record, uint64_t, uint64_t, Extra* extra) {
     const auto& from = static_cast<const ShmTransactionRecord&>(record);
     extra->facts = from.facts.load(kAcquire);
     extra->savepoints = from.savepoints.load(kAcquire);

@@ -11,18 +11,17 @@ namespace perfschema {
 // there never does: the naps are counted over the whole Snapshot, so that a damaged file costs milliseconds, not
 // minutes. False: torn; the caller counts the row.
 template <typename Copy>
-bool Snapshot::TryRead(const HalfWord& seq, Copy copy) const {
+PFS_ALWAYS_INLINE bool Snapshot::TryRead(const HalfWord& seq, Copy copy) const {
 #if !defined(PFS_BREAK_SEQLOCK)
   if (patience_ == 0 && (seq.load(kRelaxed) & 1) != 0) return false;
 #endif
-  if (ReadWhole(seq, copy)) return true;
-  while (patience_ > 0) {
+  while (!ReadWhole(seq, copy)) {
+    if (patience_ <= 0) return false;
     --patience_;
     const timespec nap{0, 100'000};
     nanosleep(&nap, nullptr);
-    if (ReadWhole(seq, copy)) return true;
   }
-  return false;
+  return true;
 }
 
 // Each word whole; whether they belong together the caller knows.
@@ -32,14 +31,14 @@ void LoadWords(const Word (&from)[N], uint64_t (&to)[N]) {
 }
 
 // Rows of all elements that are there. One that stays torn is left out and counted.
-template <typename T, typename Row>
-void Snapshot::ForEachSlot(const ArrayView<T>& array, Found (Snapshot::*read)(uint32_t index, Row* row) const,
-                           const std::function<void(const Row&)>& use) const {
+// `read`: Found(const Snapshot*, uint32_t index, Row* row), which sets all of a row that it has found.
+template <typename T, typename Row, typename Read>
+void Snapshot::ForEachSlot(const ArrayView<T>& array, Read read, const std::function<void(const Row&)>& use) const {
   if (!ok_) return;
   StartWalks();
+  Row row{};  // one for all: what it points to keeps its memory
   for (uint64_t i = 1; i < array.used(); ++i) {
-    Row row{};
-    switch ((this->*read)(static_cast<uint32_t>(i), &row)) {
+    switch (std::invoke(read, this, static_cast<uint32_t>(i), &row)) {
       case Found::kFree:
         break;
       case Found::kRead:

@@ -6,19 +6,21 @@ namespace perfschema {
 struct WaitEvent {
   static constexpr Kind kKind = Kind::kWait;
   using Row = WaitRow;
-  // Words of the second line, zero unless `state` says that they are used.
+  // Zero unless `state` says that they are used.
   struct Extra {
     uint64_t bytes, flags_and_name, version_and_type, index_name;
   };
 
-  static bool Load(const Snapshot&, const ShmRecord& record, uint64_t state, Extra* extra) {
-    constexpr uint64_t kSecondLine = kRecordHasBytes | kRecordHasFlags | kRecordHasName;
-    const auto& wait = static_cast<const ShmWaitRecord&>(record);
-    const bool has_more = (state & kSecondLine) != 0;
-    extra->bytes = has_more ? wait.bytes.load(kAcquire) : 0;
-    extra->flags_and_name = has_more ? wait.flags_and_name.load(kAcquire) : 0;
-    extra->version_and_type = has_more ? wait.version_and_type.load(kAcquire) : 0;
-    extra->index_name = (state & kRecordHasIndex) != 0 ? wait.index_name.load(kAcquire) : 0;
+  static bool Load(const Snapshot&, const ShmRecord& record, uint64_t room, uint64_t state, Extra* extra) {
+    constexpr uint64_t kHasDetails = kRecordHasBytes | kRecordHasFlags | kRecordHasName | kRecordHasIndex;
+    *extra = {};
+    if ((state & kHasDetails) == 0) return true;
+    if (room < sizeof(ShmWaitRecord) + sizeof(ShmWaitDetails)) return false;  // damaged: there is no second place
+    const ShmWaitDetails& details = static_cast<const ShmWaitRecord&>(record).details();
+    extra->bytes = details.bytes.load(kAcquire);
+    extra->flags_and_name = details.flags_and_name.load(kAcquire);
+    extra->version_and_type = details.version_and_type.load(kAcquire);
+    if ((state & kRecordHasIndex) != 0) extra->index_name = details.index_name.load(kAcquire);
     return true;
   }
 

@@ -88,17 +88,25 @@ struct MemberOf<T Row::*> {
   using type = Row;
 };
 
+// std::invoke of a constant: named here, so that what it calls is known, and inlined, however small the compiler wants loops to be.
+template <auto kOne, typename T>
+PFS_ALWAYS_INLINE constexpr decltype(auto) Step(const T& value) {
+  if constexpr (std::is_member_object_pointer_v<decltype(kOne)>) {
+    return (value.*kOne);
+  } else if constexpr (std::is_member_function_pointer_v<decltype(kOne)>) {
+    const typename MemberOf<decltype(kOne)>::type& base = value;
+    return (base.*kOne)();
+  } else {
+    return kOne(value);
+  }
+}
 template <typename T>
 constexpr decltype(auto) Follow(const T& value) {
   return value;
 }
 template <auto First, auto... Rest, typename T>
 requires(std::is_member_pointer_v<decltype(First)> || std::is_function_v<std::remove_pointer_t<decltype(First)>>) constexpr auto Follow(const T& value) {
-  if constexpr (sizeof...(Rest) == 0) {
-    return std::invoke(First, value);
-  } else {
-    return Follow<Rest...>(std::invoke(First, value));
-  }
+  return Follow<Rest...>(Step<First>(value));
 }
 
 template <typename Row, auto... Path>

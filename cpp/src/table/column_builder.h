@@ -38,6 +38,8 @@ class ColumnBuilder {
       }
       AddCode(code_);
     }
+    // A text that no other row has.
+    void AddOwnText(std::string_view text) { AddCode(builder_.OwnCodeOf(text)); }
     // A text that a builder makes itself, such as the members of a set: `bits` stand for it.
     template <typename MakeText>
     void AddMadeText(uint64_t bits, MakeText make) {
@@ -99,6 +101,7 @@ class ColumnBuilder {
   ColumnData Finish() {
     if (!data_.codes.empty() && data_.texts.empty()) data_.texts.Add({});  // code 0 of NULL rows exists
     if (any_null_ == 0) data_.nulls = {};
+    data_.has_own_texts = has_own_texts_;
     return std::move(data_);
   }
 
@@ -119,6 +122,12 @@ class ColumnBuilder {
     values->resize(before + rows);
     return values->data() + before;
   }
+  uint32_t OwnCodeOf(std::string_view text) {
+    if (!has_own_texts_) data_.texts.Reserve(expected_);
+    has_own_texts_ = true;
+    data_.texts.Add(text);
+    return static_cast<uint32_t>(data_.texts.size()) - 1;
+  }
   uint32_t CodeOf(std::string_view text);
   uint32_t CodeOfText(std::string_view text);
   void Grow();
@@ -132,6 +141,7 @@ class ColumnBuilder {
   ColumnData data_;
   uint64_t expected_ = 0;
   uint8_t any_null_ = 0;
+  bool has_own_texts_ = false;
   std::vector<Seen> seen_;     // by pointer; a later one pushes an earlier one out
   std::vector<Place> places_;  // by text: open addressing, a power of two
   std::unordered_map<uint64_t, uint32_t> code_of_bits_;

@@ -55,7 +55,8 @@ struct TableFacts {
 struct ColumnData {
   LargeVector<uint64_t> words;  // numeric kinds: value bits, one per row; 32-bit kinds extended with their sign, doubles as their bits
   LargeVector<uint32_t> codes;  // kText, kSet: index into texts; kEnum: index into values. A row that is NULL has 0
-  TextList texts;               // each once
+  TextList texts;               // each once, but for those of rows that have their own
+  bool has_own_texts = false;   // row i has text i; there is no NULL
   LargeVector<uint8_t> nulls;   // 1 = NULL; empty if no row is NULL
 };
 

@@ -30,6 +30,7 @@ class SqlText {
   void AddWord(uint64_t word);
   void AddCode(uint32_t code) { AddText(code < type_->values.size() ? type_->values[code] : std::string_view()); }
   void AddText(std::string_view text);
+  void AddOwnText(std::string_view text) { AddText(text); }
   template <typename MakeText>
   void AddMadeText(uint64_t, MakeText make) {
     AddText(make());

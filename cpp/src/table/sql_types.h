@@ -2,7 +2,7 @@
 // it is appended (to an Out: a batch of a ColumnBuilder, or a SqlText), and how it is assigned if the column can be written to.
 //
 //   uint64_t bigint unsigned   int64_t bigint      uint32_t int unsigned   int32_t int     double double
-//   Text<N>  varchar(N)        LongText longtext   Timestamp timestamp(6)  std::optional<T>  T, nullable
+//   Text<N>, OwnText<N>  varchar(N)   LongText longtext   Timestamp timestamp(6)  std::optional<T>  T, nullable
 //   Timestamp0 timestamp       Date date           MediumInt mediumint unsigned
 //   PlainText text             MediumText mediumtext                       LongBlob longblob
 //   enum with EnumNames<E>: enum(...)              SetOf<E> with SetNames<E>: set(...)
@@ -169,6 +169,11 @@ struct SqlTraits<Text<N>> : CodeTraits {
 template <uint32_t N>
 struct SqlTraits<Char<N>> : SqlTraits<Text<N>> {
   static constexpr SqlType kType{"char", ColumnKind::kText, N};
+};
+template <uint32_t N>
+struct SqlTraits<OwnText<N>> : SqlTraits<Text<N>> {
+  template <typename Out>
+  static void Append(const OwnText<N>& value, Out& out) { out.AddOwnText(value.view()); }
 };
 template <>
 struct SqlTraits<LongText> : CodeTraits {

@@ -38,7 +38,7 @@ struct StatsColumns<Stat> {
 };
 // The same lanes mean different things to different families: a type each, for its columns.
 template <typename Bytes>
-struct IoLanes : Lanes {};
+struct IoLanes : LanesOf<kFileLanes> {};
 using FileLanes = IoLanes<int64_t>;
 using SocketLanes = IoLanes<uint64_t>;
 template <typename Bytes>
@@ -46,47 +46,47 @@ struct StatsColumns<IoLanes<Bytes>> {
   template <auto... Path>
   static constexpr auto Get() {
     return columns(
-        timer_stats<Path..., &Lanes::total>("WAIT", "operations"),
-        timer_stats<Path..., &Lanes::sum<kReadLane>>("READ", "reads"),
-        col<Path..., &Lanes::amount<kReadLane, Bytes>>("SUM_NUMBER_OF_BYTES_READ", Unit::kBytes, "Bytes that were read."),
-        timer_stats<Path..., &Lanes::sum<kWriteLane>>("WRITE", "writes"),
-        col<Path..., &Lanes::amount<kWriteLane, Bytes>>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes, "Bytes that were written."),
-        timer_stats<Path..., &Lanes::sum<kMiscLane>>("MISC", "operations that are neither reads nor writes"));
+        timer_stats<Path..., &LanesOf<kFileLanes>::total>("WAIT", "operations"),
+        timer_stats<Path..., &LanesOf<kFileLanes>::sum<kReadLane>>("READ", "reads"),
+        col<Path..., &LanesOf<kFileLanes>::amount<kReadLane, Bytes>>("SUM_NUMBER_OF_BYTES_READ", Unit::kBytes, "Bytes that were read."),
+        timer_stats<Path..., &LanesOf<kFileLanes>::sum<kWriteLane>>("WRITE", "writes"),
+        col<Path..., &LanesOf<kFileLanes>::amount<kWriteLane, Bytes>>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes, "Bytes that were written."),
+        timer_stats<Path..., &LanesOf<kFileLanes>::sum<kMiscLane>>("MISC", "operations that are neither reads nor writes"));
   }
 };
 
-struct TableIoLanes : Lanes {};
+struct TableIoLanes : LanesOf<kTableIoLanes> {};
 template <>
 struct StatsColumns<TableIoLanes> {
   template <auto... Path>
   static constexpr auto Get() {
-    return columns(timer_stats<Path..., &Lanes::total>("WAIT", "rows that were read or written"),
-                   timer_stats<Path..., &Lanes::sum<kFetchLane>>("READ", "rows that were fetched"),
-                   timer_stats<Path..., &Lanes::sum<kInsertLane, kDeleteLane>>("WRITE", "rows that were inserted, updated or deleted"),
-                   timer_stats<Path..., &Lanes::sum<kFetchLane>>("FETCH", "rows that were fetched"),
-                   timer_stats<Path..., &Lanes::sum<kInsertLane>>("INSERT", "rows that were inserted"),
-                   timer_stats<Path..., &Lanes::sum<kUpdateLane>>("UPDATE", "rows that were updated"),
-                   timer_stats<Path..., &Lanes::sum<kDeleteLane>>("DELETE", "rows that were deleted"));
+    return columns(timer_stats<Path..., &TableIoLanes::total>("WAIT", "rows that were read or written"),
+                   timer_stats<Path..., &TableIoLanes::sum<kFetchLane>>("READ", "rows that were fetched"),
+                   timer_stats<Path..., &TableIoLanes::sum<kInsertLane, kDeleteLane>>("WRITE", "rows that were inserted, updated or deleted"),
+                   timer_stats<Path..., &TableIoLanes::sum<kFetchLane>>("FETCH", "rows that were fetched"),
+                   timer_stats<Path..., &TableIoLanes::sum<kInsertLane>>("INSERT", "rows that were inserted"),
+                   timer_stats<Path..., &TableIoLanes::sum<kUpdateLane>>("UPDATE", "rows that were updated"),
+                   timer_stats<Path..., &TableIoLanes::sum<kDeleteLane>>("DELETE", "rows that were deleted"));
   }
 };
-struct TableLockLanes : Lanes {};
+struct TableLockLanes : LanesOf<kTableLockLanes> {};
 template <>
 struct StatsColumns<TableLockLanes> {
   template <auto... Path>
   static constexpr auto Get() {
-    return columns(timer_stats<Path..., &Lanes::total>("WAIT", "waits for locks"),
-                   timer_stats<Path..., &Lanes::sum<kReadNormalLane, kReadExternalLane>>("READ", "waits for read locks"),
-                   timer_stats<Path..., &Lanes::sum<kWriteAllowWriteLane, kWriteExternalLane>>("WRITE", "waits for write locks"),
-                   timer_stats<Path..., &Lanes::sum<kReadNormalLane>>("READ_NORMAL", "waits to read"),
-                   timer_stats<Path..., &Lanes::sum<kReadSharedLane>>("READ_WITH_SHARED_LOCKS", "waits to read and lock rows shared"),
-                   timer_stats<Path..., &Lanes::sum<kReadHighPriorityLane>>("READ_HIGH_PRIORITY", "waits to read before writers"),
-                   timer_stats<Path..., &Lanes::sum<kReadNoInsertLane>>("READ_NO_INSERT", "waits to read while nobody inserts"),
-                   timer_stats<Path..., &Lanes::sum<kReadExternalLane>>("READ_EXTERNAL", "waits for external read locks"),
-                   timer_stats<Path..., &Lanes::sum<kWriteAllowWriteLane>>("WRITE_ALLOW_WRITE", "waits to write beside others"),
-                   timer_stats<Path..., &Lanes::sum<kWriteConcurrentInsertLane>>("WRITE_CONCURRENT_INSERT", "waits to insert beside readers"),
-                   timer_stats<Path..., &Lanes::sum<kWriteLowPriorityLane>>("WRITE_LOW_PRIORITY", "waits to write after readers"),
-                   timer_stats<Path..., &Lanes::sum<kWriteNormalLane>>("WRITE_NORMAL", "waits to write"),
-                   timer_stats<Path..., &Lanes::sum<kWriteExternalLane>>("WRITE_EXTERNAL", "waits for external write locks"));
+    return columns(timer_stats<Path..., &TableLockLanes::total>("WAIT", "waits for locks"),
+                   timer_stats<Path..., &TableLockLanes::sum<kReadNormalLane, kReadExternalLane>>("READ", "waits for read locks"),
+                   timer_stats<Path..., &TableLockLanes::sum<kWriteAllowWriteLane, kWriteExternalLane>>("WRITE", "waits for write locks"),
+                   timer_stats<Path..., &TableLockLanes::sum<kReadNormalLane>>("READ_NORMAL", "waits to read"),
+                   timer_stats<Path..., &TableLockLanes::sum<kReadSharedLane>>("READ_WITH_SHARED_LOCKS", "waits to read and lock rows shared"),
+                   timer_stats<Path..., &TableLockLanes::sum<kReadHighPriorityLane>>("READ_HIGH_PRIORITY", "waits to read before writers"),
+                   timer_stats<Path..., &TableLockLanes::sum<kReadNoInsertLane>>("READ_NO_INSERT", "waits to read while nobody inserts"),
+                   timer_stats<Path..., &TableLockLanes::sum<kReadExternalLane>>("READ_EXTERNAL", "waits for external read locks"),
+                   timer_stats<Path..., &TableLockLanes::sum<kWriteAllowWriteLane>>("WRITE_ALLOW_WRITE", "waits to write beside others"),
+                   timer_stats<Path..., &TableLockLanes::sum<kWriteConcurrentInsertLane>>("WRITE_CONCURRENT_INSERT", "waits to insert beside readers"),
+                   timer_stats<Path..., &TableLockLanes::sum<kWriteLowPriorityLane>>("WRITE_LOW_PRIORITY", "waits to write after readers"),
+                   timer_stats<Path..., &TableLockLanes::sum<kWriteNormalLane>>("WRITE_NORMAL", "waits to write"),
+                   timer_stats<Path..., &TableLockLanes::sum<kWriteExternalLane>>("WRITE_EXTERNAL", "waits for external write locks"));
   }
 };
 

@@ -1,6 +1,7 @@
 // table/text_list.h: texts one behind the other in one block: no allocation for each.
 #pragma once
 
+#include <cstring>
 #include <string_view>
 
 #include "base/large_vector.h"
@@ -17,8 +18,13 @@ class TextList {
     const size_t begin = i == 0 ? 0 : ends_[i - 1];
     return {bytes_.data() + begin, ends_[i] - begin};
   }
+  // So many will come, or about.
+  void Reserve(size_t texts) { ends_.reserve(texts); }
   void Add(std::string_view text) {
-    bytes_.insert(bytes_.end(), text.begin(), text.end());
+    const size_t before = bytes_.size(), after = before + text.size();
+    if (after > bytes_.capacity()) bytes_.reserve(after * 2);
+    bytes_.resize(after);
+    if (!text.empty()) std::memcpy(bytes_.data() + before, text.data(), text.size());  // at one stroke: a vector would go byte by byte
     ends_.push_back(bytes_.size());
   }
 

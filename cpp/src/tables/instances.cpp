@@ -68,7 +68,7 @@ void ScanConds(const Snapshot& snapshot, RowSink<CondInstance> out) {
 }
 
 struct FileInstance {
-  Text<512> file_name;
+  OwnText<512> file_name;
   Text<128> event_name;
   uint32_t open_count;
 };
@@ -77,8 +77,8 @@ constexpr auto kFileColumns =
             col<&FileInstance::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."),
             col<&FileInstance::open_count>("OPEN_COUNT", Unit::kCount, "Open descriptors of the file."));
 void ScanFiles(const Snapshot& snapshot, RowSink<FileInstance> out) {
-  out.Expect(snapshot.MostFiles());
-  snapshot.ForEachFile([&](const FileRow& row) {
+  out.Expect(snapshot.CountFiles(Family::kFile));
+  snapshot.ForEachFile(Snapshot::kFileName, [&](const FileRow& row) {
     if (row.instrument->family == Family::kFile) out({row.name, row.instrument->name, row.open_count});
   });
 }
@@ -118,7 +118,8 @@ SocketAddress AddressOf(const FileRow& row) {
   return address;
 }
 void ScanSockets(const Snapshot& snapshot, RowSink<SocketInstance> out) {
-  snapshot.ForEachFile([&](const FileRow& row) {
+  out.Expect(snapshot.CountFiles(Family::kSocket));
+  snapshot.ForEachFile(Snapshot::kFileName, [&](const FileRow& row) {
     if (row.instrument->family != Family::kSocket) return;
     const SocketAddress address = AddressOf(row);
     out({row.instrument->name, row.identity, row.thread_id, static_cast<int32_t>(row.descriptor), address.ip,

@@ -123,7 +123,7 @@ struct ObjectKey {
 };
 
 struct FileKey {
-  Text<512> file_name;
+  OwnText<512> file_name;
   Text<128> event_name;
   uint64_t object;
   static constexpr KeyColumns kKey{"OBJECT_INSTANCE_BEGIN"};

@@ -11,22 +11,26 @@ constexpr auto kResetLocks = Reset<Part::kObjects, ResetGroup::kTableLock>;
 constexpr auto kResetBoth = Reset<Part::kObjects, ResetGroup::kTableIo, ResetGroup::kTableLock>;
 
 void WaitsByTable(const Snapshot& snapshot, RowSink<SummaryRow<TableKey, Stat>> out) {
-  snapshot.ForEachTable([&](const TableRow& row) {
+  out.Expect(snapshot.MostTables());
+  snapshot.ForEachTable(Snapshot::kTableRows | Snapshot::kTableLocks, [&](const TableRow& row) {
     Stat wait = row.io.total();
     if (row.locks) wait.Merge(row.locks->total());
     out({TableKey::Of(row), wait});
   });
 }
 void RowsByTable(const Snapshot& snapshot, RowSink<SummaryRow<TableKey, TableIoLanes>> out) {
-  snapshot.ForEachTable([&](const TableRow& row) { out({TableKey::Of(row), {row.io}}); });
+  out.Expect(snapshot.MostTables());
+  snapshot.ForEachTable(Snapshot::kTableRows, [&](const TableRow& row) { out({TableKey::Of(row), {row.io}}); });
 }
 void RowsByIndex(const Snapshot& snapshot, RowSink<SummaryRow<IndexKey, TableIoLanes>> out) {
-  snapshot.ForEachTable([&](const TableRow& row) {
+  out.Expect(snapshot.MostIndexes());
+  snapshot.ForEachTable(Snapshot::kTableRows, [&](const TableRow& row) {
     for (const IndexRow& index : row.indexes) out({{TableKey::Of(row), index.name}, {index.io}});
   });
 }
 void LocksByTable(const Snapshot& snapshot, RowSink<SummaryRow<TableKey, TableLockLanes>> out) {
-  snapshot.ForEachTable([&](const TableRow& row) {
+  out.Expect(snapshot.MostTables());
+  snapshot.ForEachTable(Snapshot::kTableLocks, [&](const TableRow& row) {
     if (row.locks) out({TableKey::Of(row), {*row.locks}});
   });
 }

@@ -17,7 +17,7 @@ constexpr auto kResetAllSockets = Reset<Part::kAll, Group::kSocket>;
 void WaitsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, Stat>> out) {
   out.Expect(snapshot.MostInstances() + snapshot.MostFiles());
   snapshot.ForEachInstance([&](const InstanceRow& row) { out({{row.instrument->name, row.identity}, row.wait}); });
-  snapshot.ForEachFile([&](const FileRow& row) { out({{row.instrument->name, row.identity}, row.io.total()}); });
+  snapshot.ForEachFile(Snapshot::kFileNumbers, [&](const FileRow& row) { out({{row.instrument->name, row.identity}, row.io.total()}); });
 }
 void WaitsByThread(const Snapshot& snapshot, RowSink<SummaryRow<ThreadEventKey, Stat>> out) {
   snapshot.ForEachSum(Kind::kWait, Level::kThread, [&](const SumRow& row) { out({{row.thread_id, row.instrument->name}, StatIn(row.numbers, 0)}); });
@@ -28,17 +28,18 @@ void WaitsByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stat>> 
 template <Family kFamily, typename Stats>
 void IoByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stats>> out) {
   snapshot.ForEachClassTotal([&](const ClassTotalRow& row) {
-    if (row.instrument->family == kFamily) out({{row.instrument->name}, {row.lanes}});
+    if (row.instrument->family == kFamily) out({{row.instrument->name}, {row.lanes.first<kFileLanes>()}});
   });
 }
 void FilesByObject(const Snapshot& snapshot, RowSink<SummaryRow<FileKey, FileLanes>> out) {
-  out.Expect(snapshot.MostFiles());
-  snapshot.ForEachFile([&](const FileRow& row) {
+  out.Expect(snapshot.CountFiles(Family::kFile));
+  snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName, [&](const FileRow& row) {
     if (row.instrument->family == Family::kFile) out({{row.name, row.instrument->name, row.identity}, {row.io}});
   });
 }
 void SocketsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, SocketLanes>> out) {
-  snapshot.ForEachFile([&](const FileRow& row) {
+  out.Expect(snapshot.CountFiles(Family::kSocket));
+  snapshot.ForEachFile(Snapshot::kFileNumbers, [&](const FileRow& row) {
     if (row.instrument->family == Family::kSocket) out({{row.instrument->name, row.identity}, {row.io}});
   });
 }

@@ -60,6 +60,11 @@ def program_of(variant: str) -> str:
     return "out" if name == "again" else name
 
 
+def programs_of(given: argparse.Namespace) -> list[str]:
+    """Those that the command line asks for."""
+    return ["in", "out", *(name for name in ("stock", "floor") if getattr(given, name))]
+
+
 def is_recorded(variant: str) -> bool:
     return program_of(variant) in ("in", "counted")
 
@@ -224,6 +229,7 @@ def compare(
     comparisons = [
         ("in", "out"),
         *levels,
+        *([("floor", "out")] if given.floor else []),
         *([("again", "out")] if given.control else []),
         *([("out", "stock")] if given.stock else []),
     ]
@@ -342,6 +348,9 @@ def parser(text: str | None, names: Iterable[str]) -> argparse.ArgumentParser:
     result.add_argument("--json", type=Path, help="where to keep all figures")
     result.add_argument(
         "--stock", action="store_true", help="also compare the program that is not recorded with an unchanged one"
+    )
+    result.add_argument(
+        "--floor", action="store_true", help="also with nothing but two readings of the timer around each call: what is the least"
     )
     result.add_argument(
         "--control", action="store_true", help="also compare the program that is not recorded with itself: what is noise"

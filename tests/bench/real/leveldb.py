@@ -26,6 +26,7 @@ from tests.bench.real.common import (
     options_of,
     parser,
     program_of,
+    programs_of,
     report,
 )
 
@@ -144,7 +145,7 @@ class Bench:
         shutil.rmtree(database, ignore_errors=True)
         arguments, operations = [], self.num
         if workload == "fillsync":  # does a thousandth of what it is told
-            operations = max(1, self.num // 50)
+            operations = max(1, self.num // 3)
             arguments = [f"--num={1000 * operations}"]
         if WORKLOADS[workload]:
             shutil.copytree(self.filled(), database)
@@ -184,7 +185,7 @@ def main() -> int:
     with folders(given) as (work, data):
         try:
             sources = given.source.resolve() if given.source else fetch(work)
-            programs = build_all(work, sources, given.prefix, "in", "out", *(["stock"] if given.stock else []))
+            programs = build_all(work, sources, given.prefix, *programs_of(given))
         except Unavailable as why:
             say(f"leveldb: {why}")
             return 2

@@ -25,6 +25,7 @@ from tests.bench.real.common import (
     options_of,
     parser,
     program_of,
+    programs_of,
     report,
 )
 
@@ -99,7 +100,7 @@ def main() -> int:
 
     with folders(given) as (work, data):
         try:
-            programs = build_all(work, given.prefix, "in", "out", *(["stock"] if given.stock else []))
+            programs = build_all(work, given.prefix, *programs_of(given))
         except Unavailable as why:
             say(f"sqlite: {why}")
             return 2

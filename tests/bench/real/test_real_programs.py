@@ -81,7 +81,7 @@ def data() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def on_sqlite(tmp_path_factory: pytest.TempPathFactory, data: Path) -> sqlite.Bench:
     try:
-        programs = sqlite.build_all(tmp_path_factory.mktemp("work"), None, "in", "out", "stock", "counted")
+        programs = sqlite.build_all(tmp_path_factory.mktemp("work"), None, "in", "out", "stock", "counted", "floor")
     except common.Unavailable as why:
         pytest.skip(str(why))
     return sqlite.Bench(programs, data, 2000, common.EVERYTHING)
@@ -89,11 +89,11 @@ def on_sqlite(tmp_path_factory: pytest.TempPathFactory, data: Path) -> sqlite.Be
 
 @pytest.mark.parametrize("workload", sqlite.WORKLOADS)
 def test_sqlite_does_the_same_recorded_or_not(on_sqlite: sqlite.Bench, workload: str) -> None:
-    results = {variant: on_sqlite.run(variant, workload, keep=True) for variant in ("in", "out", "stock")}
+    results = {variant: on_sqlite.run(variant, workload, keep=True) for variant in ("in", "out", "stock", "floor")}
     told = [{name: json.loads(one.output)[name] for name in ("operations", "checksum")} for one in results.values()]
-    assert told[0] == told[1] == told[2]
+    assert all(one == told[0] for one in told)
     held = {variant: on_sqlite.scan(on_sqlite.data / f"{variant}.db") for variant in results}
-    assert held["in"] == held["out"] == held["stock"]
+    assert held["in"] == held["out"] == held["stock"] == held["floor"]
     if workload in ("insert", "update", "threads"):
         assert held["in"] != on_sqlite.scan(on_sqlite.filled()), "the workload was to change something"
     assert results["in"].events is not None
@@ -197,7 +197,7 @@ def on_leveldb(tmp_path_factory: pytest.TempPathFactory, data: Path) -> leveldb.
     work = tmp_path_factory.mktemp("work")
     try:
         sources = leveldb.fetch(work) if chosen == "1" else Path(chosen).resolve()
-        programs = leveldb.build_all(work, sources, None, "in", "out", "stock", "counted")
+        programs = leveldb.build_all(work, sources, None, "in", "out", "stock", "counted", "floor")
     except common.Unavailable as why:
         pytest.skip(str(why))
     return leveldb.Bench(programs, data, 20_000, common.EVERYTHING)
@@ -206,7 +206,7 @@ def on_leveldb(tmp_path_factory: pytest.TempPathFactory, data: Path) -> leveldb.
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", ["fillseq", "fillrandom", "overwrite", "readrandom", "readseq"])
 def test_leveldb_does_the_same_recorded_or_not(on_leveldb: leveldb.Bench, workload: str) -> None:
-    results = {variant: on_leveldb.run(variant, workload, keep=True) for variant in ("in", "out", "stock")}
+    results = {variant: on_leveldb.run(variant, workload, keep=True) for variant in ("in", "out", "stock", "floor")}
     held = {on_leveldb.scan(on_leveldb.data / f"db-{variant}") for variant in results}
     assert len(held) == 1
     assert int(next(iter(held)).split()[1]) > 0

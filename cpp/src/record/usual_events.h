@@ -1,0 +1,56 @@
+// record/usual_events.h: what the events have in common that are written out (lock_events.h, file_events.h): everything on, timed by the cycle counter,
+// of a thread that is in no other wait. They do what the general way (record/wait.h) does, with fewer instructions.
+#pragma once
+
+#include "record/wait.h"
+
+namespace perfschema {
+
+// REQUIRES: ticks < kShortTicks, of the cycle counter. The product that TimerScale::Scale has: it fits into 64 bits.
+PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtime.picos_per_tick[0]) >> TimerScale::kFractionBits; }
+
+// Into the probe: the record is the thread's only open one. Its EVENT_ID.
+PFS_ALWAYS_INLINE uint64_t OpenUsual(ThreadState& thread, ShmWaitRecord* record, ptrdiff_t places) {
+  EnterProbe(thread, 0);
+  thread.waits.next = record + places;
+  const uint64_t event_id = thread.event_id + 1;
+  thread.event_id = event_id;
+  thread.open_waits[0] = record;
+  return event_id;
+}
+
+// What `state` has besides. `flags`: of the class and of the thread.
+PFS_ALWAYS_INLINE uint64_t UsualState(const ThreadState& thread, uint32_t flags) {
+  return thread.waits.lap_bits | kRecordOpen | kFlagTimed | (flags & kThreadViews);
+}
+
+// Out of the probe, and the first reading of the timer.
+PFS_ALWAYS_INLINE void StartUsual(ThreadState& thread, ShmWaitRecord& record, uint64_t state) {
+  LeaveProbe(thread, 1);
+  record.start_ticks.store(ReadCycle(), kRelease);
+  record.state.store(state, kRelease);  // publishes the open event; pairs with Snapshot
+}
+
+// No event has begun in this one: nothing has been taken since, and its end is its own EVENT_ID.
+PFS_ALWAYS_INLINE bool IsLast(const ThreadState& thread, const ShmRecord& record) { return LoadOwn(record.event_id) == thread.event_id; }
+
+// Publishes the whole event.
+PFS_ALWAYS_INLINE void CloseUsual(ShmRecord& record, uint64_t end_ticks) {
+  record.end_ticks.store(end_ticks, kRelease);
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+  using Plain [[gnu::may_alias]] = uint64_t;
+  std::atomic_signal_fence(std::memory_order_release);
+  *reinterpret_cast<Plain*>(&record.state) ^= kRecordOpen | kRecordClosed;  // one instruction; as a store it is like others
+#else
+  record.state.store(LoadOwn(record.state) ^ (kRecordOpen | kRecordClosed), kRelease);
+#endif
+}
+
+// Events without a record, in a wait or not.
+enum class Unrecorded { kCounted, kTimed };
+inline constexpr uint64_t kNotTimed = ~uint64_t{0};  // ticks of those that are counted only
+PFS_ALWAYS_INLINE bool IsUsualThread(const ThreadState* thread) {
+  return thread != nullptr && !thread->inside() && (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
+}
+
+}  // namespace perfschema
