@@ -68,10 +68,24 @@ class DamagedSegment : public testing::Test {
 
 TEST_F(DamagedSegment, is_read_or_refused_whatever_the_damage) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  DamageAndRead(150, Seed());
+  DamageAndRead(500, Seed());
 #else
-  DamageAndRead(300, Seed());
+  DamageAndRead(3000, Seed());
 #endif
+}
+
+// Rows of numbers that begin where the file has no memory and end where it has: an instrument of several columns is read whole or not at all.
+TEST_F(DamagedSegment, with_rows_across_the_edge_of_what_has_memory_is_read) {
+  constexpr ArrayId kRows[] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells, ArrayId::kGlobalCells};
+  const auto& header = *reinterpret_cast<const ShmHeader*>(TheImage().copy());
+  for (uint64_t shift = 0; shift <= 4096; shift += sizeof(ShmCell)) {
+    std::string input(1, '\xff');  // all tables
+    for (const ArrayId id : kRows) {
+      const Change change{1, 0, static_cast<uint16_t>(id), 0, header.arrays[static_cast<uint32_t>(id)].offset - shift};  // its first word: the offset
+      input.append(reinterpret_cast<const char*>(&change), sizeof change);
+    }
+    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+  }
 }
 
 #if !defined(__SANITIZE_THREAD__)  // words that are written once are no atomics

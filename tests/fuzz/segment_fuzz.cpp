@@ -56,15 +56,21 @@ class Image {
     struct stat info;
     Require(from >= 0 && fstat(from, &info) == 0, "PFS_FUZZ_SEGMENT does not name a segment");
     bytes_ = static_cast<size_t>(info.st_size);
-    copy_.reset(static_cast<uint8_t*>(std::calloc(bytes_, 1)));
+    // As a mapping begins, on a page, and with one behind it that nobody may touch.
+    pages_ = (bytes_ + 4095) / 4096 * 4096;
+    void* const room = mmap(nullptr, pages_ + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    Require(room != MAP_FAILED, "no memory for a copy");
+    copy_ = static_cast<uint8_t*>(room);
+    Require(mprotect(copy_ + pages_, 4096, PROT_NONE) == 0, "cannot protect a page");
+    ASAN_POISON_MEMORY_REGION(copy_ + bytes_, pages_ - bytes_);
     file_ = "/dev/shm/pfs-segment-fuzz-" + std::to_string(getpid());
     const int to = open(file_.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
     Require(to >= 0 && ftruncate(to, info.st_size) == 0, "cannot make a file");
     for (off_t data = 0; (data = lseek(from, data, SEEK_DATA)) >= 0;) {
       const off_t hole = lseek(from, data, SEEK_HOLE);
       const auto length = static_cast<size_t>(hole - data);
-      Require(pread(from, copy_.get() + data, length, data) == hole - data, "cannot read the segment");
-      Require(pwrite(to, copy_.get() + data, length, data) == hole - data, "cannot write the file");
+      Require(pread(from, copy_ + data, length, data) == hole - data, "cannot read the segment");
+      Require(pwrite(to, copy_ + data, length, data) == hole - data, "cannot write the file");
       runs_.push_back({static_cast<uint64_t>(data), static_cast<uint64_t>(hole), true});
       words_ += length / 8;
       data = hole;
@@ -73,19 +79,24 @@ class Image {
     shared_ = static_cast<uint8_t*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0));
     close(to);
     Require(shared_ != MAP_FAILED, "cannot map the file");
-    std::memcpy(header_.bytes, copy_.get(), sizeof header_.bytes);
+    std::memcpy(header_.bytes, copy_, sizeof header_.bytes);
   }
-  ~Image() { unlink(file_.c_str()); }
+  ~Image() {
+    ASAN_UNPOISON_MEMORY_REGION(copy_ + bytes_, pages_ - bytes_);
+    munmap(copy_, pages_ + 4096);
+    munmap(shared_, bytes_);
+    unlink(file_.c_str());
+  }
 
   const std::string& file() const { return file_; }
-  const uint8_t* copy() const { return copy_.get(); }
+  const uint8_t* copy() const { return copy_; }
   size_t bytes() const { return bytes_; }
 
   void Make(const Change& change) {
     const uint64_t at = PlaceOf(change);
     if (at + 8 > bytes_ || !HasMemory(at) || !HasMemory(at + 7)) return;
     uint64_t old = 0, value = change.value;
-    std::memcpy(&old, copy_.get() + at, sizeof old);
+    std::memcpy(&old, copy_ + at, sizeof old);
     static constexpr uint64_t kBad[] = {0, 1, 2, 3, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, ~uint64_t{0}, ~uint64_t{0} / 3,
                                         uint64_t{1} << 40, uint64_t{1} << 63, 0x8000000000000001, 64, 4096, 65535};
     switch (change.what % 6) {
@@ -107,9 +118,6 @@ class Image {
   struct Undo {
     uint64_t at, old;
   };
-  struct Free {
-    void operator()(uint8_t* memory) const { std::free(memory); }
-  };
   // As it was made, whatever has been done to the copy.
   union Header {
     Header() {}
@@ -119,7 +127,7 @@ class Image {
   };
 
   void Store(uint64_t at, uint64_t value) {
-    std::memcpy(copy_.get() + at, &value, sizeof value);
+    std::memcpy(copy_ + at, &value, sizeof value);
     std::memcpy(shared_ + at, &value, sizeof value);
   }
   bool HasMemory(uint64_t at) const {
@@ -149,8 +157,8 @@ class Image {
   }
 
   std::string file_;
-  size_t bytes_ = 0;
-  std::unique_ptr<uint8_t, Free> copy_;
+  size_t bytes_ = 0, pages_ = 0;
+  uint8_t* copy_ = nullptr;
   uint8_t* shared_ = nullptr;
   std::vector<ByteRun> runs_;
   uint64_t words_ = 0;
@@ -158,8 +166,19 @@ class Image {
   Header header_;
 };
 
+// With an image of which nothing can be read, whatever the reason, every damage would pass.
+bool ShowsThreads(const Image& image) {
+  std::unique_ptr<SegmentFile> file;
+  const TableFacts* threads = nullptr;
+  TableData data;
+  return SegmentFile::Open(image.file(), &file).ok() && FindTable("threads", &threads).ok() &&
+         ReadTable(*threads, SegmentView(image.copy(), image.bytes(), file.get()), {}, &data).ok() && data.rows != 0;
+}
+
 Image& TheImage() {
   static Image image(std::getenv("PFS_FUZZ_SEGMENT") != nullptr ? std::getenv("PFS_FUZZ_SEGMENT") : "");
+  static const bool is_good = ShowsThreads(image);
+  Require(is_good, "nothing can be read of the segment as it was");
   return image;
 }
 

@@ -48,6 +48,13 @@ class ArrayView {
 
   // Element `index`, or nullptr: index 0 is no element.
   const T* at(uint64_t index) const { return index - 1 < sure_ ? Element(index) : AtEdge(index); }
+  // The first of `count` elements in a row, or nullptr: one of them is not there, or they do not lie side by side.
+  const T* at(uint64_t index, uint64_t count) const {
+    const T* const first = at(index);
+    if (count == 1 || first == nullptr) return first;
+    if (!is_packed() || at(index + count - 1) == nullptr) return nullptr;
+    return extent_ == Extent::kReserved || HasMemory(index, count * sizeof(T)) ? first : nullptr;
+  }
   // Are the first `bytes` of an element there? Of arrays that are reserved in ranges.
   bool HasMemory(uint64_t index, uint64_t bytes) const {
     const uint64_t begin = Offset() + index * stride_, end = begin + bytes;
@@ -55,9 +62,9 @@ class ArrayView {
     return run_.has_memory && begin >= run_.begin && end <= run_.end;
   }
   uint64_t stride() const { return stride_; }
-  bool is_packed() const { return stride_ == sizeof(T); }  // at(i)+1 is at(i+1)
 
  private:
+  bool is_packed() const { return stride_ == sizeof(T); }  // at(i)+1 is at(i+1)
   const T* Element(uint64_t index) const { return reinterpret_cast<const T*>(base_ + index * stride_); }
   // What the first look at the array does not tell.
   [[gnu::noinline]] const T* AtEdge(uint64_t index) const {

@@ -43,8 +43,9 @@ void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
     const uint64_t first = sum.member * width + column;
     // The row's own words. One that has no such column yet has nothing cancelled, and was told nothing.
     uint64_t own[WordsOf(kColumns)] = {};
-    if (column + kColumns <= std::min(columns_of(sum.member), width) && cells.is_packed() && cells.at(first + kColumns - 1) != nullptr) {
-      const Word* words = CellWords(*cells.at(first));
+    const ShmCell* cell = column + kColumns <= std::min(columns_of(sum.member), width) ? cells.at(first, kColumns) : nullptr;
+    if (cell != nullptr) {
+      const Word* words = CellWords(*cell);
       for (uint32_t i = kLowWord + 2; i < WordsOf(kColumns); ++i) own[i] = words[i].load(kAcquire);
     }
     const auto side = [&](uint32_t i) {

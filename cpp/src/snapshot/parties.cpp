@@ -137,8 +137,8 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
   for (size_t i = 0; i < classes.size(); ++i) {
     if (classes[i]->index + uint64_t{shape.columns} > readable) continue;
     const uint64_t first = index * width + classes[i]->index;
-    const ShmCell* cell = cells.at(first);
-    if (cell == nullptr || (shape.columns > 1 && (!cells.is_packed() || cells.at(first + shape.columns - 1) == nullptr))) continue;
+    const ShmCell* cell = cells.at(first, shape.columns);
+    if (cell == nullptr) continue;
     Numbers numbers;
     const bool whole = TryRead(cell->seq, [&] {
       numbers = {};

@@ -181,13 +181,11 @@ bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* na
 // The same of a name that is asked for once: it is not looked for among those that were copied.
 bool Snapshot::CopyNewName(uint32_t granule, uint32_t version, std::string_view* name) const {
   const ShmNameGranule* first = names_.at(granule);
-  if (first == nullptr || (version & 1) != 0 || !names_.is_packed() || first->version.load(kAcquire) != version)
-    return false;
+  if (first == nullptr || (version & 1) != 0 || first->version.load(kAcquire) != version) return false;
   const uint32_t bytes = first->bytes.load(kAcquire);
   constexpr uint32_t kHead = offsetof(ShmNameGranule, text);
   if (bytes == 0 || bytes > kMaxObjectName) return false;
-  const uint64_t last = granule + (kHead + bytes - 1) / sizeof(ShmNameGranule);
-  if (names_.at(last) == nullptr) return false;
+  if (names_.at(granule, 1 + (kHead + bytes - 1) / sizeof(ShmNameGranule)) == nullptr) return false;
   // Word by word: the granules may be given to another name meanwhile, which the version tells afterwards.
   uint64_t copy[kMaxObjectName / 8];
   const auto* words = reinterpret_cast<const uint64_t*>(reinterpret_cast<const char*>(first) + kHead);
