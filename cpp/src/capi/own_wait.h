@@ -35,7 +35,7 @@ inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
   const bool counted = spins != PFS_NO_SPINS;
   if (MayEnd(own.wait)) {
     EndLockWait(own.wait, *AsInstance(wait->instance), HoldAfter(own.operation), IsHeld(rc) ? 0 : rc, counted ? kRecordHasSpins : 0,
-                            counted ? spins : 0);
+                counted ? spins : 0);
   }
   wait->instance = nullptr;  // a second end does nothing
 }

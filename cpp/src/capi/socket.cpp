@@ -225,7 +225,7 @@ int pfs_socket_wait_begin_at(pfs_wait_t* wait, int fd, enum pfs_socket_op op, in
   } else {
     const uint32_t flags = socket->flags.load(perfschema::kRelaxed);
     begun = (flags & perfschema::kFlagEnabled) != 0 &&
-            perfschema::BeginFileWait<perfschema::Mode::kAny>(&call, socket, flags, operation, ShowsBytes(operation) ? requested_bytes : kNoBytes,
+            perfschema::BeginFileWait(&call, socket, flags, operation, ShowsBytes(operation) ? requested_bytes : kNoBytes,
                                                               kNoOffset, file, line);
   }
   if (!begun) return 0;
@@ -240,7 +240,7 @@ void pfs_socket_wait_end_(pfs_wait_t* wait, int64_t bytes) {
   if (call.operation == Operation::kSocketClose) {
     perfschema::EndFileClose(&call, 0);
   } else if (MayEnd(call.wait)) {
-    perfschema::EndFileWait<perfschema::Mode::kAny>(call, call.operation, bytes);
+    perfschema::EndFileWait(call, call.operation, bytes);
   }
   errno = error;
   wait->instance = nullptr;  // a second end does nothing

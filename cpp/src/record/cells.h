@@ -37,14 +37,19 @@ PFS_ALWAYS_INLINE ShmCell* FindCell(ThreadState& thread, uint64_t key, ShmCellLi
   return __builtin_expect(cell != nullptr, 1) ? cell : FindCellSlow(thread, key, list, flags);
 }
 
-// The same where a lane usually has one thread: then its list's head is the cell. `life`: the version of the object that is meant, where its
+// Where a lane usually has one thread its list's head is that thread's cell. nullptr: not so, look further.
+PFS_ALWAYS_INLINE ShmCell* OwnCellAtHead(const ThreadState& thread, const ShmCellList& list) {
+  const uint32_t first = list.head.load(kAcquire);  // pairs with the birth of the cell
+  ShmCell& head = g_runtime.cells[first];
+  // Cell 0 is none, and may have no memory.
+  return __builtin_expect(first != 0 && head.owner.load(kRelaxed) == thread.slot, 1) ? &head : nullptr;
+}
+
+// FindCell() that looks there first. `life`: the version of the object that is meant, where its
 // slot may have become another object's; -1 where it cannot.
 PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, uint32_t index, const std::atomic<uint16_t>& version, uint8_t lane,
                                           ShmCellList& list, const HalfWord* flags = nullptr, int32_t life = -1) {
-  const uint32_t first = list.head.load(kAcquire);
-  ShmCell& head = g_runtime.cells[first];
-  // Cell 0 is none, and may have no memory.
-  if (__builtin_expect(first != 0 && head.owner.load(kRelaxed) == thread.slot, 1)) return &head;
+  if (ShmCell* const own = OwnCellAtHead(thread, list); __builtin_expect(own != nullptr, 1)) return own;
   const uint16_t wanted = life < 0 ? version.load(kRelaxed) : static_cast<uint16_t>(life);
   return FindCell(thread, CellKey(kind, index, wanted, lane), list, flags);
 }

@@ -9,22 +9,19 @@
 
 namespace perfschema {
 
-// From the second reading of the timer on, inside the probe. `version`: of a socket, when the operation began. `bytes`: as in EndFileWait.
+// From the second reading of the timer on, inside the probe. `version`: VersionFor() when the operation began. `bytes`: as in EndFileWait.
 [[gnu::noinline]] void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint16_t version,
                                          int64_t bytes, uint64_t end_ticks);
+// Of an event without a record, outside it. `ticks`: kNotTimed, or how long it took.
+[[gnu::noinline]] void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint16_t version, int64_t bytes,
+                                            uint64_t ticks);
 
 // Where an operation on a file counts that this thread has counted there before.
 PFS_ALWAYS_INLINE ShmCell* UsualFileCell(const ThreadState& thread, ShmFile& file, Operation operation, uint16_t version) {
-  if (IsOfSocket(operation) && file.version.load(kRelaxed) != version) return nullptr;
-  const uint32_t first = file.lanes[kOperations[static_cast<uint32_t>(operation)].lane].head.load(kAcquire);  // pairs with the birth of the cell
-  ShmCell& cell = g_runtime.cells[first];
-  // Cell 0 is none, and may have no memory.
-  const bool is_own = first != 0 && cell.owner.load(kRelaxed) == thread.slot && (file.flags.load(kRelaxed) & kFlagDead) == 0;
-  return is_own && LoadOwn(cell.gen) == Generation(ObjectDomain(IoGroupOf(operation))) ? &cell : nullptr;
+  ShmCell* const cell = OwnCellAtHead(thread, file.lanes[LaneOf(operation)]);
+  const bool is_usual = cell != nullptr && IsSameObject(file, operation, version);
+  return is_usual && LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(operation))) ? cell : nullptr;
 }
-
-// Failed, or moves none: adds 0 bytes (SEMANTICS H10).
-constexpr uint64_t Moved(int64_t bytes) { return bytes > 0 ? static_cast<uint64_t>(bytes) : 0; }
 
 // REQUIRES: UsualFileCell(), and a time within what both have seen.
 template <Unrecorded kWay>
@@ -45,10 +42,6 @@ PFS_ALWAYS_INLINE void AddTransfer(ShmCell& cell, ShmCell& own, uint64_t wait_ps
   }
 }
 
-// Of an event without a record. `ticks`: kNotTimed, or how long it took.
-[[gnu::noinline]] void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint16_t version, int64_t bytes,
-                                            uint64_t ticks);
-
 template <Unrecorded kWay, typename Call, typename Bytes>
 [[gnu::noinline]] auto UnrecordedFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
                                                uint32_t line, Call call, Bytes bytes) {
@@ -58,7 +51,7 @@ template <Unrecorded kWay, typename Call, typename Bytes>
     return AnyFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
   }
   const uint32_t class_index = file->class_index.load(kRelaxed);
-  const uint16_t version = IsOfSocket(operation) ? file->version.load(kRelaxed) : 0;
+  const uint16_t version = VersionFor(*file, operation);
   const uint64_t start_ticks = kIsTimed ? ReadCycle() : 0;
   decltype(call()) result;
   try {
@@ -118,7 +111,7 @@ PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t r
   const uint32_t both_flags = flags & thread->shared->flags.load(kRelaxed);
   ShmWaitRecord* const record = static_cast<ShmWaitRecord*>(thread->waits.next);
   const SourceCache::Entry& source = thread->sources.PlaceOf(source_file, line);
-  constexpr ptrdiff_t kPlaces = 2;
+  constexpr ptrdiff_t kPlaces = kPlacesWithDetails;
   if (__builtin_expect((both_flags & kThreadInstrumented) == 0 || static_cast<ShmWaitRecord*>(thread->waits.end) - record < kPlaces ||
                            !SourceCache::IsOf(source, source_file, line),
                        0)) {
@@ -127,19 +120,12 @@ PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t r
 
   const uint64_t event_id = OpenUsual(*thread, record, kPlaces);
   thread->wait_frames[0] = StackMark();
-  thread->waits_have_details = true;
-  const uint16_t version = IsOfSocket(operation) ? file->version.load(kRelaxed) : 0;
-  const uint64_t identity = offset >= 0 ? static_cast<uint64_t>(offset) : reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header);
-  WriteBegin(*record, event_id, identity, thread->parent_event_id,
+  const uint16_t version = VersionFor(*file, operation);
+  WriteBegin(*record, event_id, ObjectOf(*file, offset), thread->parent_event_id,
              WhatOf(file->class_index.load(kRelaxed), operation, thread->parent_type, source.source));
-  const uint64_t name = file->name.load(kRelaxed);
-  ShmWaitDetails& details = record->details();
-  details.state.store(thread->waits.lap_bits, kRelease);
-  details.bytes.store(static_cast<uint64_t>(requested_bytes), kRelease);
-  details.flags_and_name.store(static_cast<uint64_t>(NameOf(name)) << 32, kRelease);
-  details.version_and_type.store(name >> 32, kRelease);
-  const uint64_t has = (requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0);
-  StartUsual(*thread, *record, UsualState(*thread, both_flags) | has);
+  const WaitDetails details = DetailsOf(*file, requested_bytes);
+  WriteDetails(*thread, *record, details);
+  StartUsual(*thread, *record, UsualState(*thread, both_flags) | details.state_bits);
 
   decltype(call()) result;
   try {
@@ -164,7 +150,7 @@ PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t r
     FinishUnusualFile(*thread, *record, *file, operation, version, result_bytes, end_ticks);
     return result;
   }
-  if (requested_bytes >= 0) details.bytes.store(Moved(result_bytes), kRelease);
+  if (requested_bytes >= 0) record->details().bytes.store(Moved(result_bytes), kRelease);
   CloseUsual(*record, end_ticks);
   AddTransfer<Unrecorded::kTimed>(*cell, own, wait_ps, result_bytes);
   if (__builtin_expect(static_cast<ShmWaitRecord*>(thread->waits.end) - record < 2 * kPlaces, 0)) {

@@ -1,6 +1,5 @@
 #include "record/file_events.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
@@ -250,25 +249,17 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
 
 void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint16_t version, int64_t bytes,
                        uint64_t end_ticks) {
-  const uint64_t state = record.state.load(kRelaxed), start_ticks = record.start_ticks.load(kRelaxed);
-  FileWait call{{&thread, &record, start_ticks, state, 0, kAllOnFlags, static_cast<uint16_t>(record.what.load(kRelaxed))}, &file, operation, version};
-  if ((state & kRecordOpen) == 0) {
-    call.wait.record = nullptr;  // a child of fork() that a signal handler made: the event is its parent's
-  } else if ((state & kRecordHasBytes) != 0) {
-    record.details().bytes.store(Moved(bytes), kRelease);
-  }
-  // Counters of two cores may differ by a few ticks: never before the start.
-  const EndedWait ended{true, end_ticks > start_ticks ? end_ticks - start_ticks : 0, std::max(start_ticks, end_ticks)};
-  FinishFileWait<Mode::kAny>(call, operation, ended, Moved(bytes), 0, [] {});
+  const FileWait call{UnusualWait(thread, record), &file, operation, version};
+  EndFileWait(call, operation, bytes, UnusualEnd(call.wait, end_ticks));
 }
 
 void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint16_t version, int64_t bytes, uint64_t ticks) {
-  const FileWait call{{&thread, nullptr, 0, 0, thread.nesting, kAllOnFlags & ~kFlagCurrent, class_index}, &file, operation, version};
+  const FileWait call{UnrecordedWait(thread, kAllOnFlags, class_index), &file, operation, version};
   EnterProbe(thread);
-  // Counters of two cores may differ by a few ticks: never before the start.
-  const EndedWait ended{ticks != kNotTimed, static_cast<int64_t>(ticks) < 0 ? 0 : ticks, 0};
-  FinishFileWait<Mode::kAny>(call, operation, ended, Moved(bytes), 0, [] {});
+  EndFileWait(call, operation, bytes, UnrecordedEnd(ticks));
 }
+
+void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operation, -1); }
 
 bool StartFiles() {
   g_max_descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
@@ -296,7 +287,7 @@ void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
     if (ColdLock lock; lock) call->file = Bind(call->wait.class_index, fd, path, temporary);
     NameRecord(*call, call->file, &more);
   }
-  FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, more, [] {});
+  FinishFileWait(*call, call->operation, ended, 0, more, [] {});
   errno = error;
 }
 
@@ -314,7 +305,7 @@ bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t li
   errno = error;
   if ((flags & kFlagEnabled) == 0) return false;
   const Operation operation = (flags & kFlagSocket) != 0 ? Operation::kSocketClose : Operation::kClose;
-  if (BeginFileWait<Mode::kAny>(call, file, flags, operation, -1, -1, source_file, line)) {
+  if (BeginFileWait(call, file, flags, operation, -1, -1, source_file, line)) {
     call->version = file->version.load(kRelaxed);
     return true;
   }
@@ -332,7 +323,7 @@ void EndFileClose(FileWait* call, int rc) {
   };
   if (MayEnd(call->wait)) {
     const EndedWait ended = EndWait<Mode::kAny>(call->wait);
-    FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, 0, release);
+    FinishFileWait(*call, call->operation, ended, 0, 0, release);
   } else {
     release();  // closed it is, whosever event that was
   }
@@ -363,7 +354,7 @@ void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
     }
   }
   NameRecord(*call, call->file, &more);
-  FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, more, [&] {
+  FinishFileWait(*call, call->operation, ended, 0, more, [&] {
     if (ColdLock lock; lock) {
       if (call->file != nullptr) call->file->open_count.fetch_sub(1, kRelaxed);
       if (rc == 0) on_success();

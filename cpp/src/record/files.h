@@ -30,16 +30,20 @@ inline ShmFile* FileOfDescriptor(int fd) {
   return index == 0 ? nullptr : &g_runtime.files[index];
 }
 
-// Is the object of the operation still what it was? A socket may be closed, and its slot another's, while threads wait in calls on it; the
-// slot of a file stays while a descriptor names it.
-PFS_ALWAYS_INLINE bool HasObject(const FileWait& call, Operation operation) {
-  if ((call.file->flags.load(kRelaxed) & kFlagDead) != 0) return false;
-  return !IsOfSocket(operation) || call.file->version.load(kRelaxed) == call.version;
+constexpr uint8_t LaneOf(Operation operation) { return kOperations[static_cast<uint32_t>(operation)].lane; }
+
+// Is the object of an operation still what it was when that began, with VersionFor() of then? A socket may be closed, and its slot another's, while
+// threads wait in calls on it; the slot of a file stays while a descriptor names it.
+PFS_ALWAYS_INLINE uint16_t VersionFor(const ShmFile& file, Operation operation) { return IsOfSocket(operation) ? file.version.load(kRelaxed) : 0; }
+PFS_ALWAYS_INLINE bool IsSameObject(const ShmFile& file, Operation operation, uint16_t version) {
+  if ((file.flags.load(kRelaxed) & kFlagDead) != 0) return false;
+  return !IsOfSocket(operation) || file.version.load(kRelaxed) == version;
 }
+PFS_ALWAYS_INLINE bool HasObject(const FileWait& call, Operation operation) { return IsSameObject(*call.file, operation, call.version); }
 
 PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool timed, uint64_t wait_ps, uint64_t bytes) {
   ThreadState& thread = *call.wait.thread;
-  const uint8_t lane = kOperations[static_cast<uint32_t>(operation)].lane;
+  const uint8_t lane = LaneOf(operation);
   ShmFile* const file = call.file;
   if (file != nullptr && __builtin_expect(HasObject(call, operation), 1)) {
     const auto index = static_cast<uint32_t>(file - g_runtime.files);
@@ -52,67 +56,71 @@ PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool
 }
 
 // All that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
-template <Mode kMode, typename OnFile>
+template <typename OnFile>
 PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, Operation operation, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits,
                                       OnFile on_file) {
-  const uint64_t nesting = CloseRecord<kMode, true>(call.wait, ended, more_state_bits);
-  const uint64_t wait_ps = DurationOf<kMode>(call.wait, ended);
+  const uint64_t nesting = CloseRecord<Mode::kAny, true>(call.wait, ended, more_state_bits);
+  const uint64_t wait_ps = DurationOf<Mode::kAny>(call.wait, ended);
   AddToFile(call, operation, ended.timed, wait_ps, bytes);
   on_file();
-  AddToThreadCell(ThreadCell<kMode>(call.wait), ended.timed, wait_ps);
+  AddToThreadCell(ThreadCell<Mode::kAny>(call.wait), ended.timed, wait_ps);
   LeaveProbe(*call.wait.thread, nesting);
+}
+
+// requested_bytes -1: NUMBER_OF_BYTES is NULL.
+PFS_ALWAYS_INLINE WaitDetails DetailsOf(const ShmFile& file, int64_t requested_bytes) {
+  const uint64_t name = file.name.load(kRelaxed);
+  return {(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0), static_cast<uint64_t>(requested_bytes), 0, NameOf(name),
+          static_cast<uint32_t>(name >> 32)};
+}
+// OBJECT_INSTANCE_BEGIN. offset -1: none; else it is what is shown (wl4678: the offset of a seek).
+PFS_ALWAYS_INLINE uint64_t ObjectOf(const ShmFile& file, int64_t offset) {
+  return offset >= 0 ? static_cast<uint64_t>(offset) : reinterpret_cast<uintptr_t>(&file) - reinterpret_cast<uintptr_t>(g_runtime.header);
 }
 
 // Every Begin: false = do the operation plainly and call no End. Every End preserves errno.
 
-// requested_bytes -1: NUMBER_OF_BYTES is NULL. offset -1: none; else it is what OBJECT_INSTANCE_BEGIN shows (wl4678: the offset of a seek).
-template <Mode kMode>
 PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
                                      const char* source_file, uint32_t line) {
   call->file = file;
   call->operation = operation;
-  if (IsOfSocket(operation)) call->version = file->version.load(kRelaxed);
-  const uint64_t name = file->name.load(kRelaxed);
-  const WaitDetails details{(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0),
-                            requested_bytes >= 0 ? static_cast<uint64_t>(requested_bytes) : 0, 0, NameOf(name), static_cast<uint32_t>(name >> 32)};
-  const uint64_t identity = offset >= 0 ? static_cast<uint64_t>(offset) : reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header);
-  return BeginWait<kMode, true>(call->wait, flags, file->class_index.load(kRelaxed), operation, identity, source_file, line, details);
+  call->version = VersionFor(*file, operation);
+  return BeginWait<Mode::kAny, true>(call->wait, flags, file->class_index.load(kRelaxed), operation, ObjectOf(*file, offset), source_file, line,
+                                     DetailsOf(*file, requested_bytes));
 }
 
 // bytes < 0: failed, or the operation moves none: adds 0 bytes (SEMANTICS H10).
-template <Mode kMode>
-PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes) {
-  const EndedWait ended = EndWait<kMode>(call.wait);
-  const uint64_t moved = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+constexpr uint64_t Moved(int64_t bytes) { return bytes > 0 ? static_cast<uint64_t>(bytes) : 0; }
+PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes, const EndedWait& ended) {
   // A record that was taken away meanwhile is another event's by now.
   if (ShmWaitRecord* record = Anew(call.wait.record);
       record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0 && record->state.load(kRelaxed) == call.wait.begun_state) {
-    record->details().bytes.store(moved, kRelease);
+    record->details().bytes.store(Moved(bytes), kRelease);
   }
-  FinishFileWait<kMode>(call, operation, ended, moved, 0, [] {});
+  FinishFileWait(call, operation, ended, Moved(bytes), 0, [] {});
+}
+PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes) {
+  EndFileWait(call, operation, bytes, EndWait<Mode::kAny>(call.wait));
 }
 
 // The end of an operation that its thread was cancelled in. Out of the way.
-template <Mode kMode>
-[[gnu::noinline]] void EndCancelledFileWait(const FileWait& call) {
-  EndFileWait<kMode>(call, call.operation, -1);
-}
+[[gnu::noinline]] void EndCancelledFileWait(const FileWait& call);
 
 // One whole operation on a descriptor: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
-template <Mode kMode, typename Call, typename Bytes>
+template <typename Call, typename Bytes>
 PFS_ALWAYS_INLINE auto FileOperation(ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
                                      const char* source_file, uint32_t line, Call call, Bytes bytes) {
   FileWait wait;
-  if (!BeginFileWait<kMode>(&wait, file, flags, operation, requested_bytes, offset, source_file, line)) return call();
+  if (!BeginFileWait(&wait, file, flags, operation, requested_bytes, offset, source_file, line)) return call();
   decltype(call()) result;
   try {
     result = call();
   } catch (...) {  // the unwinding of pthread_cancel
     const FileWait cancelled = wait;  // its address is taken here, and not that of `wait`, which then lives in registers
-    EndCancelledFileWait<kMode>(cancelled);
+    EndCancelledFileWait(cancelled);
     throw;
   }
-  EndFileWait<kMode>(wait, operation, bytes(result));
+  EndFileWait(wait, operation, bytes(result));
   return result;
 }
 
@@ -122,7 +130,7 @@ template <typename Call, typename Bytes>
                                             uint32_t line, Call call, Bytes bytes) {
   operation = OnSocket(operation);
   if (operation == Operation::kNone) return call();
-  return FileOperation<Mode::kAny>(file, flags, operation, requested_bytes, -1, source_file, line, call, bytes);
+  return FileOperation(file, flags, operation, requested_bytes, -1, source_file, line, call, bytes);
 }
 
 // The general way. `call()` makes the call, `bytes(result)` says how much it moved, -1 = none.
@@ -134,7 +142,7 @@ template <typename Call, typename Bytes>
   if (__builtin_expect(((flags & kFlagSocket) != 0) != IsOfSocket(operation), 0)) {
     return OtherKindOfOperation(file, flags, operation, requested_bytes, source_file, line, call, bytes);
   }
-  return FileOperation<Mode::kAny>(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
+  return FileOperation(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
 }
 
 // ---- Life of a ShmFile: for files.cpp and sockets.cpp. All REQUIRE the cold lock.

@@ -55,7 +55,7 @@ PFS_ALWAYS_INLINE bool IsUsualEnd(ThreadState& thread, uint32_t class_index, con
 // REQUIRES: IsUsualEnd().
 template <Unrecorded kWay>
 PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, const Numbers& numbers, ShmInstance& object, Hold wanted,
-                                     uint64_t ticks = 0) {
+                                     uint64_t wait_ps = 0) {
   // A signal handler of this thread cannot have the lock that we hold, and adds to the thread's cell before or after us.
   constexpr bool kMayBeInterrupted = kCountsAtOnce && kWay == Unrecorded::kCounted;
   const uint64_t nesting = thread.nesting;
@@ -64,7 +64,6 @@ PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, 
   TakeFirstHold(thread, object, wanted);
   ShmCell& cell = thread.cells[class_index];
   if constexpr (kWay == Unrecorded::kTimed) {
-    const uint64_t wait_ps = ShortPicos(ticks);
     AddUsual(numbers.seq, numbers.stat, wait_ps);
     AddUsual(cell.seq, cell.stat, wait_ps);
   } else {
@@ -73,6 +72,7 @@ PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, 
   }
   if (must_enter) LeaveProbe(thread, nesting);
 }
+
 template <Unrecorded kWay, typename Operate>
 [[gnu::noinline]] int UnrecordedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
   const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
@@ -83,15 +83,15 @@ template <Unrecorded kWay, typename Operate>
   const Hold wanted = HoldAfter(operation);
   const uint64_t start_ticks = kWay == Unrecorded::kTimed ? ReadCycle() : 0;
   const int rc = operate();
-  const uint64_t end_ticks = kWay == Unrecorded::kTimed ? ReadCycle() : 0, ticks = end_ticks - start_ticks;
+  const uint64_t ticks = kWay == Unrecorded::kTimed ? ReadCycle() - start_ticks : 0, wait_ps = ShortPicos(ticks);
   const uint32_t class_index = probe.entry.index;
   const Numbers numbers = Numbers::Of(*thread, probe.mutex, wanted);
   if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||
-                           (kWay == Unrecorded::kTimed && WidensEither(numbers.stat, thread->cells[class_index].stat, ShortPicos(ticks))),
+                           (kWay == Unrecorded::kTimed && WidensEither(numbers.stat, thread->cells[class_index].stat, wait_ps)),
                        0)) {
     return FinishUnrecordedLock(*thread, class_index, probe.mutex, wanted, rc, kWay == Unrecorded::kCounted ? kNotTimed : ticks);
   }
-  AddUnrecorded<kWay>(*thread, class_index, numbers, probe.mutex, wanted, ticks);
+  AddUnrecorded<kWay>(*thread, class_index, numbers, probe.mutex, wanted, wait_ps);
   return rc;
 }
 

@@ -68,22 +68,16 @@ int FinishLockAndChunk(ThreadState& thread) {
 }
 
 int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
-  const uint64_t state = record.state.load(kRelaxed), start_ticks = record.start_ticks.load(kRelaxed);
-  Wait wait{&thread, &record, start_ticks, state, 0, kAllOnFlags, static_cast<uint16_t>(record.what.load(kRelaxed))};
-  // A child of fork() that a signal handler made: the event is its parent's.
-  if ((state & kRecordOpen) == 0) wait.record = nullptr;
-  // Counters of two cores may differ by a few ticks: never before the start.
-  FinishLockWait(wait, {true, end_ticks > start_ticks ? end_ticks - start_ticks : 0, std::max(start_ticks, end_ticks)}, object, wanted, rc);
+  const Wait wait = UnusualWait(thread, record);
+  FinishLockWait(wait, UnusualEnd(wait, end_ticks), object, wanted, rc);
   return rc;
 }
 
 namespace {
 int FinishWithoutRecord(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks) {
-  const Wait wait{&thread, nullptr, 0, 0, thread.nesting, flags & ~kFlagCurrent, class_index};
+  const Wait wait = UnrecordedWait(thread, flags, class_index);
   EnterProbe(thread);
-  // Counters of two cores may differ by a few ticks: never before the start.
-  const EndedWait ended{ticks != kNotTimed, static_cast<int64_t>(ticks) < 0 ? 0 : ticks, 0};
-  FinishLockWait(wait, ended, object, wanted, rc);
+  FinishLockWait(wait, UnrecordedEnd(ticks), object, wanted, rc);
   return rc;
 }
 }  // namespace

@@ -144,7 +144,7 @@ void EndChange(FileWait* call, Change change) {
     const EndedWait ended = EndWait<Mode::kAny>(call->wait);
     uint64_t more = 0;
     change(&more);
-    FinishFileWait<Mode::kAny>(*call, call->operation, ended, 0, more, [] {});
+    FinishFileWait(*call, call->operation, ended, 0, more, [] {});
   }
   errno = error;
 }
@@ -178,7 +178,7 @@ bool BeginSocketChange(FileWait* call, int fd, Operation operation, const char* 
   if (socket == nullptr) return false;
   const uint32_t flags = socket->flags.load(kRelaxed);
   constexpr uint32_t kWanted = kFlagEnabled | kFlagSocket;
-  return (flags & kWanted) == kWanted && BeginFileWait<Mode::kAny>(call, socket, flags, operation, -1, -1, source_file, line);
+  return (flags & kWanted) == kWanted && BeginFileWait(call, socket, flags, operation, -1, -1, source_file, line);
 }
 
 void EndSocketAddress(FileWait* call, int fd, bool has_changed, const sockaddr* address, socklen_t length) {

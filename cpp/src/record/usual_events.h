@@ -46,11 +46,28 @@ PFS_ALWAYS_INLINE void CloseUsual(ShmRecord& record, uint64_t end_ticks) {
 #endif
 }
 
+// What the general way needs to end one that turned out unusual.
+inline Wait UnusualWait(ThreadState& thread, ShmWaitRecord& record) {
+  const uint64_t state = record.state.load(kRelaxed);
+  // A child of fork() that a signal handler made: the event is its parent's.
+  ShmWaitRecord* const its_record = (state & kRecordOpen) != 0 ? &record : nullptr;
+  return {&thread, its_record, record.start_ticks.load(kRelaxed), state, 0, kAllOnFlags, static_cast<uint16_t>(record.what.load(kRelaxed))};
+}
+// Counters of two cores may differ by a few ticks: no event ends before its start.
+inline EndedWait UnusualEnd(const Wait& wait, uint64_t end_ticks) {
+  return {true, end_ticks > wait.start_ticks ? end_ticks - wait.start_ticks : 0, end_ticks > wait.start_ticks ? end_ticks : wait.start_ticks};
+}
+
 // Events without a record, in a wait or not.
 enum class Unrecorded { kCounted, kTimed };
 inline constexpr uint64_t kNotTimed = ~uint64_t{0};  // ticks of those that are counted only
 PFS_ALWAYS_INLINE bool IsUsualThread(const ThreadState* thread) {
   return thread != nullptr && !thread->inside() && (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
 }
+// The same for these. `ticks`: kNotTimed, or how long it took.
+inline Wait UnrecordedWait(ThreadState& thread, uint32_t flags, uint32_t class_index) {
+  return {&thread, nullptr, 0, 0, thread.nesting, flags & ~kFlagCurrent, class_index};
+}
+inline EndedWait UnrecordedEnd(uint64_t ticks) { return {ticks != kNotTimed, static_cast<int64_t>(ticks) < 0 ? 0 : ticks, 0}; }
 
 }  // namespace perfschema

@@ -121,6 +121,17 @@ PFS_ALWAYS_INLINE void WriteBegin(ShmRecord& record, uint64_t event_id, uint64_t
   record.what.store(what, kRelease);
 }
 
+// Its second line.
+PFS_ALWAYS_INLINE void WriteDetails(ThreadState& thread, ShmWaitRecord& record, const WaitDetails& details) {
+  thread.waits_have_details = true;
+  ShmWaitDetails& shared = record.details();
+  shared.state.store(thread.waits.lap_bits, kRelease);
+  if ((details.state_bits & kRecordHasBytes) != 0) shared.bytes.store(details.bytes, kRelease);
+  shared.flags_and_name.store(details.flags | static_cast<uint64_t>(details.name) << 32, kRelease);
+  shared.version_and_type.store(details.name_version | static_cast<uint64_t>(details.type) << 32, kRelease);
+  if (details.index_name != 0) shared.index_name.store(details.index_name, kRelease);
+}
+
 // False: do the operation plainly and call no End. REQUIRES: kFlagEnabled is set in `flags`, and IsAllOn(flags) if the mode says so.
 template <Mode kMode, bool kDetailed = false>
 PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_index, Operation operation, uint64_t object, const char* file,
@@ -142,9 +153,8 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
   if constexpr (kMode == Mode::kAny) wait.begun_state = 0;
   ShmWaitRecord* record = nullptr;
   if (Has<kMode>(flags, kFlagCurrent)) {
-    thread->nesting = outer | ThreadState::kInside;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    constexpr ptrdiff_t kPlaces = kDetailed ? 2 : 1;
+    EnterProbe(*thread, outer);
+    constexpr ptrdiff_t kPlaces = kDetailed ? kPlacesWithDetails : 1;
     record = static_cast<ShmWaitRecord*>(thread->waits.next);
     if (__builtin_expect(static_cast<ShmWaitRecord*>(thread->waits.end) - record < kPlaces, 0)) {
       NextWaitChunk(*thread, flags);
@@ -175,13 +185,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
       __builtin_prefetch(record + 2, 1);
       __builtin_prefetch(record + 3, 1);
       state |= details.state_bits;
-      thread->waits_have_details = true;
-      ShmWaitDetails& shared = record->details();
-      shared.state.store(thread->waits.lap_bits, kRelease);
-      if ((details.state_bits & kRecordHasBytes) != 0) shared.bytes.store(details.bytes, kRelease);
-      shared.flags_and_name.store(details.flags | static_cast<uint64_t>(details.name) << 32, kRelease);
-      shared.version_and_type.store(details.name_version | static_cast<uint64_t>(details.type) << 32, kRelease);
-      if (details.index_name != 0) shared.index_name.store(details.index_name, kRelease);
+      WriteDetails(*thread, *record, details);
     }
     wait.begun_state = state;
     // An event of a signal handler from here on is nested in this one.

@@ -23,6 +23,7 @@ namespace perfschema {
 // records need not be cleared. A record is written once, in place, and is current, history and history_long at the same time.
 
 inline constexpr uint32_t kMostPerChunk = 64;  // one bit each in ShmHidden
+inline constexpr uint32_t kPlacesWithDetails = 2;  // of a wait's record that has more to say than a lock's
 inline constexpr uint32_t kMaxNestedWaits = 5;  // SEMANTICS D7
 inline constexpr uint32_t kMaxStatementStack = 256;
 
@@ -33,7 +34,7 @@ struct PoolFacts {
   OptionId history_size, history_long_size;
 };
 inline constexpr PoolFacts kPools[kEventKinds] = {
-    {64, 2, OptionId::events_waits_history_size, OptionId::events_waits_history_long_size},
+    {64, kPlacesWithDetails, OptionId::events_waits_history_size, OptionId::events_waits_history_long_size},
     {32, 1, OptionId::events_stages_history_size, OptionId::events_stages_history_long_size},
     {8, 1, OptionId::events_statements_history_size, OptionId::events_statements_history_long_size},
     {8, 1, OptionId::events_transactions_history_size, OptionId::events_transactions_history_long_size},
