@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes attaching and reading a segment with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer. Needs clang (apt-get install clang), cmake,
 # ninja and libmd-dev. The segment is that of tests/programs/checked.c, killed in the middle of its work.
-# Usage: tests/fuzz/segment.sh [seconds, 60 if not said] [folder that keeps what was built, and the corpus]
+# Usage: [PFS_FUZZ_SEED=n] tests/fuzz/segment.sh [seconds, 60 if not said] [folder that keeps what was built, and the corpus]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 command -v clang++ >/dev/null || { echo "segment.sh: clang++ is missing: apt-get install clang" >&2; exit 2; }
@@ -45,9 +45,12 @@ sleep 2
 kill -9 $program
 wait $program 2>/dev/null || true
 segments=("$folder"/pfs/*.pfs)
-for i in 1 2 4 8 16 32; do [ -e "$folder/corpus/seed$i" ] || head -c $((1 + 16 * i)) /dev/urandom > "$folder/corpus/seed$i"; done
+seed=${PFS_FUZZ_SEED:-$RANDOM}
+for i in 1 2 4 8 16 32; do
+  [ -e "$folder/corpus/seed$i" ] || python3 -c "import random, sys; sys.stdout.buffer.write(random.Random($seed + $i).randbytes(1 + 16 * $i))" > "$folder/corpus/seed$i"
+done
 export PFS_FUZZ_SEGMENT=${segments[0]} PFS_SEGMENT=private
-ASAN_OPTIONS=allocator_may_return_null=0 "$folder/segment_fuzz" -max_total_time="${1:-60}" -max_len=513 -len_control=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+ASAN_OPTIONS=allocator_may_return_null=0 "$folder/segment_fuzz" -seed="$seed" -max_total_time="${1:-60}" -max_len=513 -len_control=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
   -artifact_prefix="$folder/" "$folder/corpus" || {
   cp "$folder"/{crash,leak,oom,timeout,slow-unit}-* . 2>/dev/null || true
   echo "segment.sh: failed; the input lies here" >&2

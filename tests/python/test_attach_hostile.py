@@ -361,8 +361,11 @@ def test_files_that_are_cut_short_are_refused_or_read(copy: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("clang++") is None, reason="libFuzzer is a part of clang: apt-get install clang")
 def test_libfuzzer(root: Path) -> None:
-    """tests/fuzz/segment.sh, for a few seconds; PFS_FUZZ_SECONDS for more."""
-    tools = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    """tests/fuzz/segment.sh, for a few seconds and from the same seed: what a change breaks.
+
+    PFS_FUZZ_SECONDS looks longer, PFS_FUZZ_SEED elsewhere.
+    """
+    tools = {"PFS_FUZZ_SEED": "1", **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     seconds = os.environ.get("PFS_FUZZ_SECONDS", "20")
     done = subprocess.run([root / "tests/fuzz/segment.sh", seconds], env=tools, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-10_000:]

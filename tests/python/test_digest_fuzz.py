@@ -36,9 +36,13 @@ def test_mutated_statements(root: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("clang++") is None, reason="libFuzzer is a part of clang: apt-get install clang")
 def test_libfuzzer(root: Path) -> None:
-    """tests/fuzz/digest.sh, for a few seconds; PFS_FUZZ_SECONDS for more."""
+    """tests/fuzz/digest.sh, for a few seconds and from the same seed: what a change breaks.
+
+    PFS_FUZZ_SECONDS looks longer, PFS_FUZZ_SEED elsewhere.
+    """
+    same = {"PFS_FUZZ_SEED": "1", **os.environ}
     seconds = os.environ.get("PFS_FUZZ_SECONDS", "5")
-    done = subprocess.run([root / "tests/fuzz/digest.sh", seconds], capture_output=True, text=True, check=False)
+    done = subprocess.run([root / "tests/fuzz/digest.sh", seconds], env=same, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-10_000:]
     found = re.search(r"Done (\d+) runs", done.stderr)
     assert found, done.stderr[-10_000:]
