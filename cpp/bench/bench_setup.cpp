@@ -1,8 +1,12 @@
 #include "bench_setup.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/like.h"
@@ -88,6 +92,16 @@ void Record(Recorded what) {
 uint64_t CountedEvents() {
   return SumIf("events_waits_summary_global_by_event_name", "EVENT_NAME", "COUNT_STAR",
              [](const std::string& name) { return name.find("/bench/") != std::string::npos || name.find("/sql/") != std::string::npos || name == "idle"; });
+}
+
+TraceFolder::TraceFolder(const char* program) : path_(std::string("/dev/shm/pfs-") + program + "-" + std::to_string(getpid())) {}
+std::string TraceFolder::options() const {
+  return "performance_schema_trace_directory=" + path_ + ",performance_schema_trace_max_size=10000000,performance_schema_trace_on_limit=rotate";
+}
+TraceFolder::~TraceFolder() {
+  std::error_code failed;
+  std::filesystem::remove_all(path_, failed);
+  if (failed) std::fprintf(stderr, "cannot remove %s: %s\n", path_.c_str(), failed.message().c_str());
 }
 
 uint64_t Losses() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 namespace bench {
 
@@ -34,6 +35,18 @@ uint64_t Sum(const char* table, const char* key, const char* value, const char* 
 
 // Instruments say then what is traced.
 void TraceAllThreads();
+// A folder for the trace, in memory: what a disk costs is not the probe's. A static object that is made before pfs_init(): it goes when pfs has written
+// its last line, which is at exit.
+// Threads: one.
+class TraceFolder {
+ public:
+  explicit TraceFolder(const char* program);
+  ~TraceFolder();
+  std::string options() const;  // for pfs_init()
+
+ private:
+  std::string path_;
+};
 
 // COUNT_STAR of all instruments of the bench.
 uint64_t CountedEvents();

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <string>
 
@@ -104,9 +103,8 @@ double Measure(const std::string& name) {
 
 int main() {
   // LTTng has threads in this process already; so glibc uses the lock prefix.
-  const std::string folder = "/dev/shm/pfs-peers-bench-" + std::to_string(getpid());
-  const std::string trace = "performance_schema_trace_directory=" + folder + ",performance_schema_trace_max_size=10000000,performance_schema_trace_on_limit=rotate";
-  if (pfs_init(trace.c_str()) != PFS_OK || !pfs_is_on()) {
+  static const bench::TraceFolder trace("peers-bench");
+  if (pfs_init(trace.options().c_str()) != PFS_OK || !pfs_is_on()) {
     std::fprintf(stderr, "peers_bench: pfs is off: %s\n", pfs_last_error());
     return 1;
   }
@@ -119,6 +117,5 @@ int main() {
   CPU_SET(1, &set);
   sched_setaffinity(0, sizeof set, &set);
   for (std::string name; std::getline(std::cin, name);) std::printf("%.3f\n", Measure(name)), std::fflush(stdout);
-  std::filesystem::remove_all(folder);
   return 0;
 }
