@@ -24,7 +24,10 @@ Status Gone() { return Status(Code::kNotFound, "no such thread: it was deleted, 
 Status Taken() { return Status(Code::kState, "the thread is attached to another thread of the system, or is its own"); }
 
 // Is an event, or cold work, of this thread under way (we are in a signal handler)?
-bool IsInterrupted() { return t_locals.in_cold_lock || (t_locals.state != nullptr && t_locals.state->inside()); }
+bool IsInterrupted() {
+  const ThreadState* const thread = AttachedThread();
+  return t_locals.in_cold_lock || (thread != nullptr && thread->inside());
+}
 Status Interrupted() { return Status(Code::kState, "in a signal handler that interrupted pfs: try again outside of it"); }
 
 // Nothing is attached to this thread any more; nullptr: nothing was. What was is this thread's until LetGo().
@@ -110,8 +113,14 @@ Status DeleteThread(ThreadHandle handle) {
   return {};
 }
 
-ThreadHandle CurrentHandle() { return t_locals.state == nullptr ? 0 : HandleOf(*t_locals.state); }
-ThreadHandle OwnHandle() { return t_locals.own == nullptr ? 0 : HandleOf(*t_locals.own); }
+ThreadHandle CurrentHandle() {
+  const ThreadState* const thread = AttachedThread();
+  return thread == nullptr ? 0 : HandleOf(*thread);
+}
+ThreadHandle OwnHandle() {
+  (void)AttachedThread();
+  return t_locals.own == nullptr ? 0 : HandleOf(*t_locals.own);
+}
 
 const void* IdentityOf(ThreadHandle handle) {
   const ThreadSlot* const slot = SlotOf(handle);
@@ -142,7 +151,7 @@ Status BeginThread(uint32_t class_index, std::string_view name, const ThreadOrig
   birth.parent_thread_id = origin.parent_thread_id;
   birth.user = std::string_view(origin.user, strnlen(origin.user, sizeof origin.user));
   birth.host = std::string_view(origin.host, strnlen(origin.host, sizeof origin.host));
-  ThreadState* const thread = t_locals.state;
+  ThreadState* const thread = AttachedThread();
   if (thread == nullptr) {
     if (t_locals.own != nullptr || t_locals.silent) return Taken();
     return RegisterThisThread(birth), Status();

@@ -282,9 +282,8 @@ uint32_t HeldByThisThread(uint32_t instance_index) {
   return cell == nullptr ? 0 : cell->held.load(kRelaxed);
 }
 
-void HoldInChild(uint32_t instance_index, uint32_t held) {
-  if (held == 0) return;
-  ShmCell* const cell = AddCell(g_runtime.instance_lists[instance_index], t_locals.state->slot, &g_runtime.instances[instance_index]);
+void HoldInChild(const ThreadState& thread, uint32_t instance_index, uint32_t held) {
+  ShmCell* const cell = AddCell(g_runtime.instance_lists[instance_index], thread.slot, &g_runtime.instances[instance_index]);
   if (cell != nullptr) cell->held.store(held, kRelaxed);
 }
 

@@ -82,7 +82,7 @@ bool MakeClassCells(ShmClass& entry);
 
 // Read locks that the calling thread holds on an instance, and how they go with it into a forked child. REQUIRES: cold lock.
 uint32_t HeldByThisThread(uint32_t instance_index);
-void HoldInChild(uint32_t instance_index, uint32_t held);
+void HoldInChild(const ThreadState& thread, uint32_t instance_index, uint32_t held);
 
 // In a forked child, where no cell of the parent is left. REQUIRES: cold lock.
 void ForgetCells();

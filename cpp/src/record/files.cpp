@@ -262,12 +262,13 @@ void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& fi
 void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operation, -1); }
 
 bool StartFiles() {
-  g_max_descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
-  const size_t table = (g_max_descriptors + 1) * sizeof(HalfWord);
+  const auto descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
+  const size_t table = (descriptors + 1) * sizeof(HalfWord);
   void* memory = mmap(nullptr, table + kBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   g_file_of_descriptor = static_cast<HalfWord*>(memory);
   buckets = reinterpret_cast<uint32_t*>(static_cast<char*>(memory) + table);
+  g_max_descriptors = descriptors;  // last: whoever finds a descriptor in range finds the table
   return true;
 }
 

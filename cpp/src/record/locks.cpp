@@ -91,7 +91,7 @@ int FinishFreeLock(ThreadState& thread, uint32_t flags, uint32_t class_index, Sh
 }
 
 int ReleaseSharedSlow(ShmInstance& object) {
-  const ThreadState* const thread = t_locals.state;
+  const ThreadState* const thread = AttachedThread();
   const uint32_t index = IndexOf(object);
   ShmCellList& list = g_runtime.instance_lists[index];
   const auto let_go = [](ShmCell* cell) {

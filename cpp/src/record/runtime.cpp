@@ -27,6 +27,7 @@
 #include "record/tables.h"
 #include "record/threads.h"
 #include "record/trace.h"
+#include "shm/dead_segments.h"
 
 namespace perfschema {
 
@@ -35,13 +36,21 @@ Runtime g_runtime;
 
 namespace {
 
-// Guarded by the cold lock until started.
-enum class Phase { kNew, kStarted };
+// Guarded by the cold lock until started. kForked: of a forked child that has not used pfs yet; segment_fork.cpp.
+enum class Phase { kNew, kStarted, kForked };
 std::atomic<Phase> phase{Phase::kNew};
 Options options;
 std::string status_reason;
 bool fork_holds_lock = false;
 bool holds_are_noted = false;
+// Of the thread that called fork(), until it resumes. Its number in the system is the child's.
+ThreadState* forked_state = nullptr;
+ThreadState* forked_own = nullptr;
+bool child_had_lock = false;   // it was forked under the cold lock: nothing is half made
+bool trace_is_due = false;     // in a forked child that has begun: its trace has not
+bool is_lost_child = false;    // pfs is off for good
+// What is counted in a child that cannot have memory of its own goes here.
+ShmHeader nowhere;
 
 void CopyText(uint8_t* to, size_t size, const std::string& text) {
   std::fill_n(to, size, uint8_t{0});
@@ -147,7 +156,7 @@ void ForgetStatistics() {
     const uint64_t held = holds_are_noted ? instance->stat.count.load(kRelaxed) : 0;
     instance->seq.store(0, kRelaxed);
     ClearStat(instance->stat);
-    HoldInChild(static_cast<uint32_t>(i), static_cast<uint32_t>(held));
+    if (held != 0 && forked_state != nullptr) HoldInChild(*forked_state, static_cast<uint32_t>(i), static_cast<uint32_t>(held));
   }
   const auto forget = [&](auto* elements, ArrayId id, auto lanes_of) {
     const uint64_t used = segment.array(id).used.load(kRelaxed);
@@ -162,27 +171,32 @@ void ForgetStatistics() {
 }
 
 // The read locks that the forking thread holds are held in the child, too. They are noted where the child will not look for statistics.
-void NoteHolds() {
-  holds_are_noted = g_runtime.segment.has_copy();
-  if (!holds_are_noted) return;
-  const uint64_t instances = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
-  for (uint64_t i = 1; i < instances; ++i) {
-    g_runtime.segment.copied_element<ShmInstance>(ArrayId::kInstances, i)->stat.count.store(HeldByThisThread(static_cast<uint32_t>(i)), kRelaxed);
-  }
+void NoteHolds(ShmInstance* instances) {
+  holds_are_noted = true;
+  const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) instances[i].stat.count.store(HeldByThisThread(static_cast<uint32_t>(i)), kRelaxed);
 }
+
+// Makes room for this process's file: what dead ones have left is bounded.
+void CollectTheDead() {
+  const std::string& path = g_runtime.segment.path();
+  if (path.empty()) return;
+  CollectDeadSegments(path.substr(0, path.rfind('/')), static_cast<uint64_t>(options.Get(OptionId::max_dead_segments)),
+                      static_cast<uint64_t>(options.Get(OptionId::max_dead_megabytes)) << 20);
+}
+
+bool IsStillForked() { return phase.load(kRelaxed) == Phase::kForked; }
 
 void BeforeFork() {
   // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the cold path cannot have it.
   fork_holds_lock = !t_locals.in_cold_lock && LockCold();
+  if (!fork_holds_lock) return;
+  t_locals.in_cold_lock = true;
+  if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies all there is
   holds_are_noted = false;
-  if (fork_holds_lock) {
-    t_locals.in_cold_lock = true;
-    if (g_runtime.on) {
-      CloseShortWay();
-      g_runtime.segment.CopyBeforeFork(KeptByChild);
-      NoteHolds();
-    }
-  }
+  CloseShortWay();
+  Segment& segment = g_runtime.segment;
+  if (segment.CopyBeforeFork(KeptByChild) && segment.has_copy()) NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
 }
 
 void AfterForkInParent() {
@@ -192,26 +206,77 @@ void AfterForkInParent() {
   UnlockCold();
 }
 
-void AfterForkInChild() {
-  if (g_runtime.on) {
-    const int error = errno;
-    std::string reason;
-    g_runtime.segment.CopyForChild(KeptByChild, &reason);
-    status_reason = reason;
-    CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
-    ForgetStatistics();
-    ForgetInspectorsScans();
-    ForgetSocketsInChild();
-    ForgetSparesInChild(fork_holds_lock);
-    ContinueThreadsInChild();
-    ConnectAnewInChild();
-    ForgetLogInChild();
-    errno = error;
-  }
+// A child that could not be given memory of its own: it must not store to its parent's.
+void TurnOffInChild() {
+  __atomic_store_n(&g_runtime.on, false, __ATOMIC_RELEASE);
+  g_runtime.header = &nowhere;
+  t_locals.state = t_locals.own = nullptr;
+  t_locals.spares = nullptr;
+  is_lost_child = true;
+}
+
+// Nothing that began in the parent goes on in this thread: what it was is what it will be after its next event, or after none.
+bool HasNothingOpen(const ThreadState& thread) {
+  return thread.nesting == 0 && thread.statement_depth == 0 && thread.stage.class_index == 0 && thread.transaction.serial == 0 && thread.tasks == nullptr;
+}
+
+void PutThreadAside() {
+  ThreadLocals& self = t_locals;
+  self.os_id = 0;
+  forked_state = self.state;
+  forked_own = self.own;
+  self.is_forked = true;
+  // Before anything else: a probe that fork() was called in, in a signal handler, goes on with this.
+  if (self.state != nullptr) ForgetWorkInChild(*self.state);
+  self.state = self.own = nullptr;
+}
+
+// The child's first use of pfs. REQUIRES: cold lock, but for other threads, which there may be.
+void ContinueChild() {
+  const int error = errno;
+  std::string reason;
+  g_runtime.segment.ContinueInChild(KeptByChild, &reason);
+  CollectTheDead();
+  status_reason = reason;
+  CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
+  ForgetStatistics();
+  ForgetInspectorsScans();
+  ForgetSocketsInChild();
+  ForgetSparesInChild(child_had_lock);
+  ContinueThreadsInChild(forked_own, forked_state);
+  ConnectAnewInChild();
+  ForgetLogInChild();
   ContinueFactsInChild();
+  trace_is_due = true;
+  phase.store(Phase::kStarted, kRelease);
+  errno = error;
+}
+
+void AfterForkInChild() {
+  const int error = errno;
+  bool must_go_on = false;
+  if (g_runtime.on) {
+    const bool is_first = !IsStillForked(), was_shared = g_runtime.segment.is_shared();
+    if (!g_runtime.segment.LeaveParents(KeptByChild)) {
+      TurnOffInChild();
+    } else if (is_first) {
+      if (!was_shared && fork_holds_lock) NoteHolds(g_runtime.instances);
+      child_had_lock = fork_holds_lock;
+      const ThreadState* const thread = t_locals.state;
+      must_go_on = thread != nullptr && !HasNothingOpen(*thread);
+      PutThreadAside();
+      ForgetTraceInChild();
+      phase.store(Phase::kForked, kRelease);
+    }
+    // Cold work of this thread goes on when the handler returns that has called fork(): in the child's own memory.
+    if (!fork_holds_lock && is_first && g_runtime.on) ContinueChild();
+  } else {
+    ContinueFactsInChild();
+  }
   if (fork_holds_lock) t_locals.in_cold_lock = false;
   ContinueColdLockInChild(fork_holds_lock);
-  if (g_runtime.on && TraceHasBegun()) ContinueTraceInChild();
+  if (must_go_on) (void)ResumeAfterFork();
+  errno = error;
 }
 
 // Under the cold lock.
@@ -244,32 +309,40 @@ void StartNow() {
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
   StartClocks(header);
   StartConsumers(header);
-  if (!StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartFacts() || !StartSources() ||
+  if (!HearOfForks() || !StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartFacts() || !StartSources() ||
       !StartDigests() || !StartSetup() || !StartErrors()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;
   }
   StartActors();
-  HearOfForks();
   __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with SegmentFile::CheckHeader
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
   std::atexit(RemoveAtExit);
+  CollectTheDead();
 }
 
 void Start() {
-  StartNow();
+  try {
+    StartNow();
+  } catch (const std::bad_alloc&) {  // a text of a reason, say: the program goes on without pfs
+    g_runtime.segment.Remove();
+    status_reason.clear();
+  }
   phase.store(Phase::kStarted, kRelease);  // last: threads that come meanwhile wait for the lock, none takes pfs for off
 }
 
 }  // namespace
 
-ColdLock::ColdLock() : held_(!t_locals.in_cold_lock), cancel_state_(0) {
+ColdLock::ColdLock() : held_(!t_locals.in_cold_lock && !is_lost_child), cancel_state_(0) {
   if (!held_) return;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   t_locals.in_cold_lock = true;  // before locking: a handler that comes while we wait must not wait for us
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (__builtin_expect(LockCold(), 1)) return;
+  if (__builtin_expect(LockCold(), 1)) {
+    if (__builtin_expect(IsStillForked(), 0)) ContinueChild();
+    return;
+  }
   held_ = false;
   Restore();
 }
@@ -320,13 +393,33 @@ Status AdoptRuntime(const std::string& path) {
   return {};
 }
 
-void HearOfForks() { pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild); }
+bool HearOfForks() {
+  static const bool is_heard = pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0;
+  return is_heard;
+}
+
+void StartTraceInChild() {
+  if (__builtin_expect(!trace_is_due, 1)) return;
+  trace_is_due = false;
+  TraceMayBegin();
+}
+
+ThreadState* ResumeAfterFork() {
+  ThreadLocals& self = t_locals;
+  if (self.in_cold_lock || !EnsureStarted()) return nullptr;
+  self.own = forked_own;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  self.state = forked_state;
+  self.is_forked = false;
+  StartTraceInChild();
+  return self.state;
+}
 
 bool EnsureStarted() {
   if (__builtin_expect(phase.load(kAcquire) == Phase::kStarted, 1)) return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
   const int error = errno;
   {
-    ColdLock lock;
+    ColdLock lock;  // lets a forked child begin
     if (lock && phase.load(kAcquire) == Phase::kNew) {
       if (const char* environment = std::getenv("PFS_OPTIONS")) {
         // A bad entry must not stop the program: the good ones hold, and status says what was wrong.
@@ -337,7 +430,7 @@ bool EnsureStarted() {
   }
   TraceMayBegin();  // trace_enabled
   errno = error;
-  return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
+  return !IsStillForked() && __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
 }
 
 const Options& StartOptions() {

@@ -22,6 +22,7 @@ struct ThreadLocals {
   uint64_t os_id;      // gettid(), 0 = not asked yet
   bool silent;         // detached: none is made for it
   bool ended;          // no further events
+  bool is_forked;      // of a forked child that has had no event: what was attached is put aside (ResumeAfterFork)
   bool in_cold_lock;   // re-entry by a signal handler must not lock again
   ShmSpares* spares;   // slots for its next objects; nullptr = none (yet)
   uint8_t end_calls;   // times the thread-exit destructor was put off; 0 = there is none
@@ -110,8 +111,19 @@ bool AdoptSetup();
 void ReindexSetup();
 void RefreshSetup();
 
-// What this process does at fork(), also while pfs is off. Once.
-void HearOfForks();
+// What this process does at fork(), also while pfs is off. Once. False: no memory.
+bool HearOfForks();
+
+// In a forked child, in the thread that called fork(), before its first event: the child gets its own file, and the thread is what it was. Returns what is
+// attached to it, or nullptr. Cold. REQUIRES: t_locals.is_forked.
+[[gnu::noinline]] ThreadState* ResumeAfterFork();
+// In a forked child, at the first event of a thread: the trace goes on if it is wanted.
+void StartTraceInChild();
+// What is attached to the calling thread, also in a forked child that has had no event yet.
+inline ThreadState* AttachedThread() {
+  if (__builtin_expect(t_locals.is_forked, 0)) return ResumeAfterFork();
+  return t_locals.state;
+}
 
 // Any thread, any time: one atomic add.
 [[gnu::noinline]] void CountLoss(Loss loss, uint64_t n = 1);

@@ -81,7 +81,7 @@ void FreeDead(ThreadState& thread) {
 }  // namespace
 
 TaskParent DescribeTaskParent() {
-  const ThreadState* const thread = t_locals.state;
+  const ThreadState* const thread = AttachedThread();
   if (thread == nullptr) return {};
   return {thread->thread_id, RunningStatement(*thread).event_id, thread->transaction.event_id, thread->statement_depth};
 }

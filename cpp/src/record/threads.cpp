@@ -91,7 +91,7 @@ void EndThread(void*) {
     pthread_setspecific(exit_key, &exit_key);
     return;
   }
-  ThreadState* const attached = self.state;
+  ThreadState* const attached = AttachedThread();
   ThreadState* const own = self.own;
   AbandonShortWay();
   const ColdLock lock;
@@ -203,6 +203,7 @@ void EndInstrumentation(ThreadState& thread) {
 
 ThreadState* RegisterThisThread(const Birth& birth) {
   if (t_locals.ended || t_locals.silent || t_locals.in_cold_lock || !EnsureStarted()) return nullptr;
+  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;
   const int error = errno;
   ThreadState* thread = nullptr;
   if (ColdLock lock; lock) {
@@ -215,6 +216,7 @@ ThreadState* RegisterThisThread(const Birth& birth) {
       t_locals.state = thread;
     }
   }
+  StartTraceInChild();
   errno = error;
   return thread;
 }
@@ -222,6 +224,7 @@ ThreadState* RegisterThisThread(const Birth& birth) {
 ThreadState* RegisterThisThread() {
   // Asked before the name is: such a thread comes here at each of its events.
   if (t_locals.ended || t_locals.silent || t_locals.in_cold_lock || !EnsureStarted()) return nullptr;
+  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;
   const int error = errno;
   const NativeName name;
   errno = error;
@@ -247,9 +250,23 @@ bool GrowGlobalCells(ThreadState& thread, uint32_t end) {
   return Grow(thread, ArrayId::kGlobalCells, end, &thread.shared->global_cells, &thread.global_cell_count);
 }
 
-void ContinueThreadsInChild() {
-  ThreadLocals& self = t_locals;
-  self.os_id = 0;
+void ForgetWorkInChild(ThreadState& thread) {
+  // fork() may be called inside an open event (in a signal handler, say): its End finds no record of its own any more.
+  const uint64_t inside = thread.nesting & ThreadState::kInside;
+  // What was open in the parent must not be taken for what the child begins: its numbers go on.
+  const uint64_t thread_id = thread.thread_id, event_id = thread.event_id, serials = thread.serials;
+  const void* const identity = thread.identity;
+  ForgetTasks(thread, false);
+  NewState(thread.slot);
+  thread.cell_count = thread.global_cell_count = 0;
+  thread.nesting = inside;
+  thread.thread_id = thread_id;
+  thread.event_id = event_id;
+  thread.serials = serials;
+  thread.identity = identity;
+}
+
+void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
   array.free_head.store(0, kRelaxed);
   const uint64_t used = array.used.load(kRelaxed);
@@ -258,28 +275,20 @@ void ContinueThreadsInChild() {
     shared.cells.store(0, kRelaxed);
     shared.global_cells.store(0, kRelaxed);
     ThreadState* const thread = slots[slot].state;
-    if (thread != nullptr) ForgetTasks(*thread, false);
     const uint64_t use = slots[slot].use.load(kRelaxed);
-    const bool is_own = thread == self.own, is_attached = thread == self.state;
+    const bool is_own = thread == own, is_attached = thread == attached;
     if (use == 0 || (!is_own && (use & ThreadSlot::kOwn) != 0)) {
+      if (thread != nullptr) ForgetTasks(*thread, false);
       slots[slot].use.store(0, kRelaxed);
       shared.thread_id.store(0, kRelaxed);
       GiveSlot(slot);
       continue;
     }
-    // fork() may be called inside an open event (in a signal handler, say): its End finds no record of its own any more.
-    const uint64_t inside = is_attached ? thread->nesting & ThreadState::kInside : 0;
-    // What was open in the parent must not be taken for what the child begins: its numbers go on.
-    const uint64_t thread_id = thread->thread_id, event_id = thread->event_id, serials = thread->serials;
-    const void* const identity = thread->identity;
-    NewState(slot);
-    thread->nesting = inside;
-    thread->thread_id = thread_id;
-    thread->event_id = event_id;
-    thread->serials = serials;
-    thread->identity = identity;
-    shared.os_id.store(is_attached ? OsIdOfThisThread() : 0, kRelaxed);
-    slots[slot].use.store(thread_id << 2 | (is_own ? ThreadSlot::kOwn : 0) | (is_attached ? ThreadSlot::kAttached : 0), kRelaxed);
+    ForgetWorkInChild(*thread);
+    if (!is_attached) thread->nesting = 0;
+    // The only thread of the system that is here is the one that forked: its number is the process's.
+    shared.os_id.store(is_attached ? static_cast<uint64_t>(getpid()) : 0, kRelaxed);
+    slots[slot].use.store(thread->thread_id << 2 | (is_own ? ThreadSlot::kOwn : 0) | (is_attached ? ThreadSlot::kAttached : 0), kRelaxed);
   }
 }
 

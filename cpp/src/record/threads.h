@@ -207,9 +207,11 @@ uint32_t ForegroundFlag(uint32_t class_index, std::string_view user);
 [[gnu::noinline]] bool GrowCells(ThreadState& thread, uint32_t end);
 [[gnu::noinline]] bool GrowGlobalCells(ThreadState& thread, uint32_t end);
 
-// In a forked child. With their THREAD_IDs live on: what the calling thread has attached, its own, and those of pfs_thread_new(), attached to
+// In a forked child, at once: nothing of the parent's is written through this one any more.
+void ForgetWorkInChild(ThreadState& thread);
+// In a forked child. With their THREAD_IDs live on: what the forking thread had attached, its own, and those of pfs_thread_new(), attached to
 // nobody.
-void ContinueThreadsInChild();
+void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached);
 
 // THREAD_IDs are set free of their slots in the order of death. True if nobody has the slot. REQUIRES: cold lock.
 inline bool SlotIsFree(uint32_t slot) { return g_runtime.threads[slot].thread_id.load(kAcquire) == 0; }

@@ -48,7 +48,7 @@ void SetTraceStatus(std::string_view text);
 
 // The setup may ask for the trace now: starts its thread, or wakes it. REQUIRES: no lock.
 void TraceMayBegin();
-// A forked child has no such thread, and none of the files. REQUIRES: only this thread runs; no lock.
-void ContinueTraceInChild();
+// A forked child has no such thread, and none of the files: TraceMayBegin() starts one. REQUIRES: only this thread runs.
+void ForgetTraceInChild();
 
 }  // namespace perfschema

@@ -72,7 +72,7 @@ Status CheckValue(std::string_view name, VariableType type, OptionalText minimum
 
 // Who the calling thread works for.
 void TellWho(Fact& fact) {
-  const ThreadState* const thread = t_locals.state;
+  const ThreadState* const thread = AttachedThread();
   if (thread == nullptr) return;
   const auto text = [](const auto& words) {
     char bytes[sizeof words];

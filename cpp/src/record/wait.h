@@ -245,7 +245,7 @@ PFS_ALWAYS_INLINE uint64_t DurationOf(const Wait& wait, const EndedWait& ended) 
 // For an end that is a call of its own. False, and counted as lost: another instrumentation is attached to the calling thread than at the
 // begin, and that one may be in use elsewhere. The event stays open.
 inline bool MayEnd(const Wait& wait) {
-  if (__builtin_expect(wait.thread == t_locals.state, 1)) return true;
+  if (__builtin_expect(wait.thread == t_locals.state, 1) || wait.thread == AttachedThread()) return true;
   CountLoss(Loss::kLockers);
   return false;
 }

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shm/extents.h"
 #include "shm/place.h"
 
 namespace perfschema {
@@ -25,6 +26,8 @@ struct GuardedMapping {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+constexpr uint64_t kMostAddresses = uint64_t{1} << 45;  // of a segment; more is a damaged header
+constexpr uint64_t kZerosBesides = 4 * 1024 * 1024;     // zeros that a copied file may have lost, beside as much as it has memory
 
 std::mutex guard_mutex;
 std::atomic<GuardedMapping*> mappings{nullptr};
@@ -151,46 +154,54 @@ Status SegmentFile::Open(const std::string& path, std::unique_ptr<SegmentFile>* 
   }
   opened->device_ = info.st_dev;
   opened->inode_ = info.st_ino;
-  const auto bytes = static_cast<size_t>(info.st_size);
-  void* mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (mapped == MAP_FAILED) return Status(Code::kIo, Reason("cannot map", path, errno));
-  opened->base_ = static_cast<const char*>(mapped);
-  opened->bytes_ = bytes;
-  opened->guard_ = Guard(mapped, bytes);
+  opened->zeros_left_ = static_cast<uint64_t>(info.st_blocks) * 512 + kZerosBesides;
+  const auto copy = std::make_unique<ShmHeader>();
+  if (pread(fd, copy.get(), sizeof *copy, 0) != static_cast<ssize_t>(sizeof *copy)) return Status(Code::kIo, Reason("cannot read", path, errno));
+  const ShmHeader& head = *copy;
+  if (Status bad = opened->CheckHeader(head, static_cast<uint64_t>(info.st_size)); !bad.ok()) return bad;
+  AddressRoom& room = opened->room_;
+  if (!room.Find(head.segment_bytes, AddressRoom::Prefer::kReserved)) return Status(Code::kIo, Reason("cannot find addresses for", path, errno));
+  for (uint32_t i = 0; i < kArrayCount; ++i) opened->array_offset_[i] = head.arrays[i].offset;
   const ReadGuard reading(opened.get());
-  if (Status bad = opened->CheckHeader(); !bad.ok()) return bad;
+  if (!opened->MapPiece(0, kHeaderRoom, 0)) return Status(Code::kIo, Reason("cannot map", path, errno));
+  opened->MapMore();
   if (Status bad = opened->Check(); !bad.ok()) return bad;
   *file = std::move(opened);
   return {};
 }
 
 SegmentFile::~SegmentFile() {
-  if (guard_ != nullptr) Unguard(guard_);
-  if (base_ != nullptr) munmap(const_cast<char*>(base_), bytes_);
+  for (const auto& [begin, piece] : pieces_) {
+    Unguard(piece.guard);
+    room_.Unmap(begin, piece.end - begin);
+  }
+  room_.Release();
   if (fd_ >= 0 && IsStillOurs()) close(fd_);
 }
 
-Status SegmentFile::CheckHeader() const {
-  const auto* head = reinterpret_cast<const ShmHeader*>(base_);
+Status SegmentFile::CheckHeader(const ShmHeader& head, uint64_t bytes) const {
   const auto corrupt = [&](const std::string& wrong) { return Status(Code::kCorrupt, path_ + wrong); };
-  if (__atomic_load_n(&head->magic, __ATOMIC_ACQUIRE) != kSegmentMagic) {  // pairs with Start
+  if (__atomic_load_n(&head.magic, __ATOMIC_ACQUIRE) != kSegmentMagic) {  // pairs with Start
     return corrupt(" is not a pfs segment: its first bytes are wrong, or it is still being made");
   }
-  if (head->endian_mark != kEndianMark || head->word_bytes != sizeof(void*)) return corrupt(" was written by a machine of another kind");
-  const uint32_t major = head->layout_major, minor = head->layout_minor;
+  if (head.endian_mark != kEndianMark || head.word_bytes != sizeof(void*)) return corrupt(" was written by a machine of another kind");
+  const uint32_t major = head.layout_major, minor = head.layout_minor;
   if (major != kLayoutMajor) {
     return corrupt(" was written with layout " + std::to_string(major) + "." + std::to_string(minor) + ", and this library reads layout " +
                    std::to_string(kLayoutMajor) + ".x: read it with " + (major < kLayoutMajor ? "an older" : "a newer") + " version of pfs");
   }
-  if (head->segment_bytes > bytes_) return corrupt(" is cut short");
-  if (head->header_bytes < kHeaderRoom || head->header_bytes > bytes_ || (minor >= kLayoutMinor && head->array_count < kArrayCount)) {
+  if (head.file_bytes.load(kRelaxed) > bytes) return corrupt(" is cut short");
+  if (head.header_bytes < kHeaderRoom || head.header_bytes > bytes || head.segment_bytes < head.header_bytes || head.segment_bytes > kMostAddresses ||
+      (minor >= kLayoutMinor && head.array_count < kArrayCount)) {
     return corrupt(" has a header that is not of layout " + std::to_string(major) + "." + std::to_string(minor));
   }
   return {};
 }
 
 Status SegmentFile::Check() const {
-  if (!guard_->is_broken.load(kAcquire)) return {};
+  const std::lock_guard lock(mutex_);
+  const auto is_broken = [](const auto& entry) { return entry.second.guard->is_broken.load(kAcquire); };
+  if (std::none_of(pieces_.begin(), pieces_.end(), is_broken)) return {};
   return Status(Code::kCorrupt, path_ + " was cut short while it was mapped, or its file system is full: nothing of it can be read any more");
 }
 
@@ -200,33 +211,126 @@ bool SegmentFile::IsStillOurs() const {
   return fstat(fd_, &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
 }
 
+// ---- Extents -------------------------------------------------------------------------------------------------------------------
+
+// Maps bytes of the file at [begin, end) of the room. False: they are not in the file, or something is there already.
+bool SegmentFile::MapPiece(uint64_t begin, uint64_t end, uint64_t in_file) const {
+  const auto next = pieces_.lower_bound(begin);
+  const bool is_taken = (next != pieces_.end() && next->first < end) || (next != pieces_.begin() && std::prev(next)->second.end > begin);
+  struct stat info;
+  if (is_taken || begin % kPage != 0 || end > room_.bytes() || fstat(fd_, &info) != 0 || in_file + (end - begin) > static_cast<uint64_t>(info.st_size)) return false;
+  if (!room_.MapFile(begin, end - begin, PROT_READ, fd_, in_file)) return false;
+  pieces_[begin] = {end, in_file, Guard(room_.base() + begin, end - begin)};
+  return true;
+}
+
+// Maps the extents that were added since. True: there were some.
+bool SegmentFile::MapMore() const {
+  if (!IsStillOurs()) return false;
+  const auto& head = *reinterpret_cast<const ShmHeader*>(room_.base());
+  bool has_more = false;
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    const uint64_t mapped = head.arrays[i].mapped.load(kAcquire);  // pairs with MapUpTo
+    uint64_t& known = array_mapped_[i];
+    if (mapped <= known || mapped > room_.bytes() || array_offset_[i] > room_.bytes()) continue;
+    for (const FilePiece& piece : PiecesOf(head.arrays[i], known, mapped)) {
+      const uint64_t begin = array_offset_[i] + piece.begin;
+      if (!MapPiece(begin, begin + piece.bytes, piece.in_file)) break;
+      known = piece.begin + piece.bytes;
+      has_more = true;
+    }
+  }
+  return has_more;
+}
+
+SegmentFile::Pieces::const_iterator SegmentFile::PieceAt(uint64_t offset) const {
+  const auto next = pieces_.upper_bound(offset);
+  if (next == pieces_.begin() || std::prev(next)->second.end <= offset) return pieces_.end();
+  return std::prev(next);
+}
+
 ByteRun SegmentFile::RunAt(uint64_t offset, uint64_t wanted) const {
-  if (offset >= bytes_) return {offset, ~uint64_t{0}, false};
-  wanted = std::min(wanted, bytes_ - offset);
+  if (offset >= room_.bytes()) return {offset, ~uint64_t{0}, false};
+  wanted = std::min(wanted, room_.bytes() - offset);
   const std::lock_guard lock(mutex_);
+  ByteRun run{offset, offset + 1, false};
+  for (uint64_t at = offset; at - offset < wanted;) {
+    auto piece = PieceAt(at);
+    if (piece == pieces_.end() && MapMore()) piece = PieceAt(at);
+    if (piece == pieces_.end()) break;
+    const uint64_t left = wanted - (at - offset);
+    ByteRun more = RunInPiece(piece->first, piece->second, at, left);
+    const uint64_t end_wanted = std::min(piece->second.end, at + left);
+    const uint64_t hole = more.has_memory ? more.end : at;
+    if (hole < end_wanted && FillHole(piece->first, piece->second, hole, end_wanted)) more = RunInPiece(piece->first, piece->second, at, left);
+    if (!more.has_memory) {
+      if (at == offset) run.end = std::max(run.end, more.end);
+      break;
+    }
+    if (at == offset) run.begin = more.begin;
+    run.has_memory = true;
+    run.end = at = more.end;
+    if (at < piece->second.end) break;
+  }
+  return run;
+}
+
+// The same of one piece.
+ByteRun SegmentFile::RunInPiece(uint64_t begin, const Piece& piece, uint64_t offset, uint64_t wanted) const {
+  const uint64_t length = piece.end - begin;
+  const ByteRun run = RunInFile(piece.in_file + (offset - begin), std::min(wanted, piece.end - offset));
+  return {begin + (run.begin > piece.in_file ? run.begin - piece.in_file : 0), begin + std::min(length, run.end - piece.in_file), run.has_memory};
+}
+
+// The same of the file, in its own bytes.
+ByteRun SegmentFile::RunInFile(uint64_t offset, uint64_t wanted) const {
   auto run = runs_.upper_bound(offset);
   const bool is_known = run != runs_.begin() && std::prev(run)->second > offset;
   if (is_known && std::prev(run)->second - offset >= wanted) return {std::prev(run)->first, std::prev(run)->second, true};
-  if (fd_ < 0 || !IsStillOurs()) return {0, bytes_, true};  // cannot be asked: the guard is what is left
+  const ByteRun all{0, ~uint64_t{0}, true};
+  if (fd_ < 0 || !IsStillOurs()) return all;  // cannot be asked: the guard is what is left
   const uint64_t from = is_known ? std::prev(run)->second : offset / kPage * kPage;
   const off_t data = lseek(fd_, static_cast<off_t>(from), SEEK_DATA);
-  if (data < 0 && errno != ENXIO) return {0, bytes_, true};  // a file system that does not know
+  if (data < 0 && errno != ENXIO) return all;  // a file system that does not know
   if (data < 0 || static_cast<uint64_t>(data) > from) {
     if (is_known) return {std::prev(run)->first, from, true};
     return {from, data < 0 ? ~uint64_t{0} : static_cast<uint64_t>(data), false};
   }
   const off_t hole = lseek(fd_, static_cast<off_t>(from), SEEK_HOLE);
-  uint64_t begin = is_known ? std::prev(run)->first : from;
-  uint64_t end = hole < 0 ? bytes_ : std::min<uint64_t>(static_cast<uint64_t>(hole), bytes_);
-  // One with what it meets.
-  run = runs_.lower_bound(begin);
+  NoteMemory(from, hole < 0 ? ~uint64_t{0} : static_cast<uint64_t>(hole));
+  run = std::prev(runs_.upper_bound(offset));
+  return {run->first, run->second, true};
+}
+
+// One with what it meets.
+void SegmentFile::NoteMemory(uint64_t begin, uint64_t end) const {
+  auto run = runs_.lower_bound(begin);
   if (run != runs_.begin() && std::prev(run)->second >= begin) begin = (--run)->first;
   while (run != runs_.end() && run->first <= end) {
     end = std::max(end, run->second);
     run = runs_.erase(run);
   }
   runs_.emplace(begin, end);
-  return {begin, end, true};
+}
+
+// Maps zeros over the holes of [from, to), which is in use: somebody has made holes of pages of zeros. False: there is nothing but a hole, or there were too many.
+bool SegmentFile::FillHole(uint64_t begin, const Piece& piece, uint64_t from, uint64_t to) const {
+  bool is_filled = false;
+  while (from < to) {
+    const ByteRun run = RunInPiece(begin, piece, from, to - from);
+    if (run.has_memory) {
+      from = run.end;
+      continue;
+    }
+    const uint64_t first = from / kPage * kPage, last = std::min((to + kPage - 1) / kPage * kPage, std::min(run.end, piece.end));
+    if (last - first > zeros_left_ || holes_left_ == 0 || !room_.MapZeros(first, last - first)) break;
+    zeros_left_ -= last - first;
+    --holes_left_;
+    NoteMemory(piece.in_file + (first - begin), piece.in_file + (last - begin));
+    from = last;
+    is_filled = true;
+  }
+  return is_filled;
 }
 
 }  // namespace perfschema

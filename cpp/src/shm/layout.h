@@ -21,14 +21,14 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 1;
+inline constexpr uint32_t kLayoutMajor = 2;
 inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // What a minor version may change, so that a reader of an older minor still reads it: lists of the header grow within their rooms below, by
 // entries at the end; fields are added behind the last of the header, or behind the last of an element (its stride says so). Zero in them must
 // mean what there was before. All else is a new major version.
-inline constexpr uint64_t kHeaderRoom = 16384;  // arrays begin behind
+inline constexpr uint64_t kHeaderRoom = 24576;  // arrays begin behind
 inline constexpr uint32_t kArrayRoom = 64, kOptionRoom = 96, kLossRoom = 96, kConsumerRoom = 32, kResetRoom = 32;
 
 // ---- Directory -----------------------------------------------------------------------------------------------------------------
@@ -85,15 +85,26 @@ inline constexpr ArrayId kChunksOf[kEventKinds] = {ArrayId::kWaitChunks, ArrayId
 inline constexpr ArrayId kRecordsOf[kEventKinds] = {ArrayId::kWaitRecords, ArrayId::kStageRecords, ArrayId::kStatementRecords,
                                                     ArrayId::kTransactionRecords};  // an element is the room of a chunk
 
-// One array. `used` grows when the first never-used element is taken; elements beyond are untouched zero bytes.
+// One array. It has addresses for all of its capacity, and a place in the file for as much as was ever needed (shm/segment.h). `used` grows when the
+// first never-used element is taken; elements beyond are untouched zero bytes.
+//
+//   addresses   offset ........................................................ offset + capacity * stride
+//   file        [ extent 0 ][ extent 1 ][      extent 2      ]  mapped            extents double; each lies anywhere in the file
+//   memory      [ reserved   ]                                                    pages that may be stored to
+inline constexpr uint32_t kExtentRoom = 20;
 struct ShmArray {
-  uint64_t offset;    // from the start of the segment
-  uint64_t stride;    // bytes from one element to the next
-  uint64_t capacity;  // elements
+  uint64_t offset;        // address of element 0, from the header's
+  uint64_t stride;        // bytes from one element to the next
+  uint64_t capacity;      // elements
+  uint64_t first_extent;  // bytes of extent 0, whole pages
   Word used;          // elements that were ever taken: what a reader scans
   Word reserved;      // bytes that may be stored to: from `offset` on, or, if ranges of it are reserved, in all
   Word free_head;     // index of the first free element, 0 = none; links lie inside the elements
+  Word mapped;        // bytes from `offset` on that have a place in the file: release store, after the extents that it adds
+  HalfWord extents[kExtentRoom];  // the page of the file where each begins
 };
+// Where extent `i` of an array begins, counted from its offset; the next one begins where it ends.
+constexpr uint64_t ExtentBegin(uint64_t first_extent, uint32_t i) { return i == 0 ? 0 : first_extent << (i - 1); }
 
 // ---- Reset domains and losses --------------------------------------------------------------------------------------------------
 
@@ -188,7 +199,7 @@ struct ShmHeader {
   uint64_t magic;  // last store of the creation: pairs with the acquire load in SegmentFile::CheckHeader
   uint32_t layout_major, layout_minor;
   uint32_t endian_mark, word_bytes;
-  uint64_t segment_bytes;
+  uint64_t segment_bytes;  // of addresses: from the header to the end of the last array's capacity
   uint64_t pid;
   uint64_t pid_namespace;        // inode of /proc/self/ns/pid: pids of containers are not comparable
   uint64_t process_start_ticks;  // field 22 of /proc/PID/stat: tells a reused pid apart
@@ -204,6 +215,7 @@ struct ShmHeader {
   uint64_t record_bytes[kEventKinds];  // from one record to the next
   uint64_t header_bytes;  // kHeaderRoom
   uint64_t array_count;   // of `arrays` that the writer knows; the others are zero, and so empty
+  Word file_bytes;        // of the file: extents that are added begin here
   ShmArray arrays[kArrayRoom];
   uint8_t status_reason[256];  // why pfs is not fully on; empty = it is
   uint8_t timer_reason[128];   // why CYCLE is not the default; empty = it is

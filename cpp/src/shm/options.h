@@ -30,6 +30,8 @@ namespace perfschema {
   X(events_transactions_history_long_size, -1, -1, 1048576, 10000, "Rows of events_transactions_history_long.")      \
   X(max_cond_classes, 150, 0, 1024, 150, "Condition instruments.")                                                   \
   X(max_cond_instances, -1, -1, 1048576, 65536, "Instrumented conditions at one time.")                              \
+  X(max_dead_megabytes, 64, 0, 1048576, 64, "MiB that segments of dead processes of this user may take, and a quarter of their file system at most: a process that starts removes older ones.") \
+  X(max_dead_segments, 64, 0, 1048576, 64, "Segments of dead processes of this user that are left: a process that starts removes older ones.") \
   X(max_digest_length, 1024, 0, 1048576, 1024, "Bytes of tokens that a digest is made of; 0 = no digests.")          \
   X(max_digest_sample_age, 60, 0, 1048576, 60, "Seconds after which any statement replaces the sample of its digest; 0 = only a slower one.") \
   X(max_file_classes, 80, 0, 1024, 80, "File instruments.")                                                          \

@@ -6,11 +6,13 @@
 #include <string>
 
 #include "base/status.h"
+#include "shm/address_room.h"
 #include "shm/layout.h"
 
 namespace perfschema {
 
 class SegmentFile;  // shm/attach.h
+struct Plan;        // shm/plan.h
 
 // Bytes [begin, end) of a segment, all of which have memory, or none has.
 struct ByteRun {
@@ -48,40 +50,52 @@ class SegmentView {
   const SegmentFile* file_ = nullptr;
 };
 
-// The writer's side: creation, reservation, slots. One per process.
+// The writer's side: creation, growth, slots. One per process. The file is compact: an array's extents get their places in the order in which they are
+// needed, and pages get memory before the first store to them.
+//
+//   private --- MoveToFile() ---> in a file        Create() does both; a forked child begins private (segment_fork.cpp)
+//   in a file --- fork(), LeaveParents() ---> private
+//
 // Threads: external lock (the cold lock of record/runtime.h), except element().
 class Segment {
  public:
   // Makes a segment for `options`. Falls back to private memory if the file cannot be made; `reason` says why (empty = all well). A private one
   // is never a file.
   Status Create(const Options& options, std::string* reason, bool is_private = false);
-  // After fork(), in the child: the same addresses, a file (or private memory) of its own. The header and the arrays that `keep` names
-  // hold what they held; the others are empty.
-  void CopyForChild(bool (*keep)(ArrayId), std::string* reason);
-  // Before fork(), in the parent: puts aside what the child will need. The segment is shared memory: while the child copies, the parent's other
-  // threads go on changing it. ForgetCopy() in the parent afterwards.
-  void CopyBeforeFork(bool (*keep)(ArrayId));
-  void ForgetCopy();
   // Maps the file of another process for writing; `options` become that process's. The file must be laid out as this library would: what is checked
-  // here is all that is checked. The descriptor is the caller's.
+  // here is all that is checked. It does not grow: only its own process can map what is added. The descriptor is the caller's.
   Status Adopt(const std::string& path, Options* options, int* descriptor);
   // Removes the file. The mapping stays until exit: late probes may still store.
   void Remove();
 
-  bool ok() const { return base_ != nullptr; }
-  ShmHeader* header() const { return reinterpret_cast<ShmHeader*>(base_); }
-  SegmentView view() const { return SegmentView(base_, bytes_); }
+  // fork(), see segment_fork.cpp. Header and the arrays that `keep` names hold in the child what they held; the others are empty.
+  // Before, in the parent: puts aside what the child begins with. False: no memory for it.
+  bool CopyBeforeFork(bool (*keep)(ArrayId));
+  // In the child, at once: what it stores is its own from here on, at the same addresses. No file, no allocation. False: the kernel
+  // refuses; nothing may be stored.
+  bool LeaveParents(bool (*keep)(ArrayId));
+  // In the child, before its first event: gives up what the parent had beyond the copy, and moves the segment to a file of the child's own, or leaves
+  // it in private memory; `reason` says why. REQUIRES: nobody else stores to it.
+  void ContinueInChild(bool (*keep)(ArrayId), std::string* reason);
+  // In the parent, after fork(), and between two.
+  bool has_copy() const { return copy_.base != nullptr && copy_.is_filled; }
+  void ForgetCopy() { copy_.is_filled = false; }
+
+  bool ok() const { return room_.base() != nullptr; }
+  ShmHeader* header() const { return reinterpret_cast<ShmHeader*>(room_.base()); }
+  SegmentView view() const { return SegmentView(room_.base(), room_.bytes()); }
   const std::string& path() const { return path_; }  // empty = private memory
+  // Its memory is shared with other processes: fork() does not copy it.
+  bool is_shared() const { return is_shared_; }
 
   template <typename T>
   T* element(ArrayId id, uint64_t index) const {
-    return reinterpret_cast<T*>(base_ + header()->arrays[static_cast<uint32_t>(id)].offset) + index;
+    return reinterpret_cast<T*>(room_.base() + header()->arrays[static_cast<uint32_t>(id)].offset) + index;
   }
   // Of the copy that a forked child starts with. REQUIRES: has_copy().
-  bool has_copy() const { return copy_ != nullptr; }
   template <typename T>
   T* copied_element(ArrayId id, uint64_t index) const {
-    return reinterpret_cast<T*>(copy_ + header()->arrays[static_cast<uint32_t>(id)].offset) + index;
+    return reinterpret_cast<T*>(copy_.base + copy_.at[static_cast<uint32_t>(id)]) + index;
   }
   ShmArray& array(ArrayId id) const { return header()->arrays[static_cast<uint32_t>(id)]; }
 
@@ -93,15 +107,36 @@ class Segment {
   int64_t TakeFresh(ArrayId id, uint64_t count = 1);
 
  private:
-  bool OpenFile(size_t bytes, std::string* reason);
-  bool MapPrivate(size_t bytes);
-  bool CopyArrays(const char* from, bool (*keep)(ArrayId));
-  bool Reserve(uint64_t offset, uint64_t bytes);
+  // What a forked child begins with, as the parent put it aside: the header, and of each array that it keeps whole pages.
+  struct Copy {
+    char* base = nullptr;  // private memory, kept for the next fork()
+    uint64_t bytes = 0;    // of it
+    bool is_filled = false;
+    uint64_t at[kArrayCount] = {}, size[kArrayCount] = {};
+  };
 
-  char* base_ = nullptr;
-  size_t bytes_ = 0;
-  char* copy_ = nullptr;  // same size, private memory
+  static void FillIdentity(ShmHeader* header);
+  void FillHeader(const Plan& plan, const Options& options);
+  bool MoveToFile(std::string* reason);
+  bool FillFile(int fd, uint64_t length);
+  bool MapFile(int fd);
+  bool MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int fd, AddressRoom::Over over);
+  bool MapFirstExtents();
+  int OpenOwnFile() const;
+  bool GrowFile(int fd, uint64_t bytes);
+  bool MapUpTo(ShmArray& array, uint64_t bytes);
+  bool Reserve(const ShmArray& array, uint64_t begin, uint64_t end);
+  bool AllocateInFile(const ShmArray& array, uint64_t begin, uint64_t end);
+  bool TakeFromCopy(uint64_t offset, uint64_t from, uint64_t bytes);
+
+  AddressRoom room_;
   std::string path_;
+  uint64_t file_length_ = 0, device_ = 0, inode_ = 0;
+  bool wants_file_ = false;  // a forked child gets one, too
+  bool is_shared_ = false;
+  bool is_adopted_ = false;
+  Copy copy_;
+  uint64_t left_mapped_[kArrayCount] = {};  // of the parent's file, in a child that has not continued yet
 };
 
 }  // namespace perfschema

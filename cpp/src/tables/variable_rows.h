@@ -84,7 +84,8 @@ void ForEachVariable(const Snapshot& snapshot, Use use) {
 inline uint64_t ReaderOf(const Snapshot& snapshot) {
   if (!snapshot.ok()) return OsIdOfThisThread();
   const bool is_own = __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE) && &snapshot.header() == g_runtime.header;
-  return is_own && t_locals.state != nullptr ? t_locals.state->thread_id : 0;
+  const ThreadState* const thread = is_own ? AttachedThread() : nullptr;
+  return thread != nullptr ? thread->thread_id : 0;
 }
 
 }  // namespace perfschema

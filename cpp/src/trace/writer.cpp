@@ -222,15 +222,9 @@ void TraceMayBegin() {
   errno = error;
 }
 
-void ContinueTraceInChild() {
-  const bool was_running = shared != nullptr && shared->is_running;
+void ForgetTraceInChild() {
   pthread_mutex_init(&start_mutex, nullptr);
   shared = nullptr;  // the old one may be locked by a thread that is not here
-  if (was_running && !is_exiting && !t_locals.in_cold_lock && IsWanted()) {
-    const int error = errno;
-    Start();
-    errno = error;
-  }
 }
 
 }  // namespace perfschema

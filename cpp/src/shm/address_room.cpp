@@ -1,0 +1,108 @@
+#include "shm/address_room.h"
+
+#include <cerrno>
+#include <initializer_list>
+#include <sys/mman.h>
+
+namespace perfschema {
+namespace {
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kAlignment = uint64_t{2} << 20;  // of a page table, so that a room begins one
+constexpr int kPlain = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+// How far below the newest mapping a room ends. The first is out of reach of programs that map terabytes; the second is inside the addresses that
+// ThreadSanitizer and MemorySanitizer leave to mappings; the third suits processors with 39 bits of addresses.
+constexpr uint64_t kDistances[] = {uint64_t{4} << 40, uint64_t{256} << 30, uint64_t{16} << 30};
+constexpr int kPlacesToTry = 64;  // one below the other: a process may read many segments
+
+enum class Look { kFree, kTaken, kCannotTell };
+
+// Are all of these addresses free? It cannot be told where RLIMIT_AS is too low to map them: then the first page answers.
+Look LookAt(char* base, uint64_t bytes) {
+  for (const uint64_t size : {bytes, kPage}) {
+    void* const mapped = mmap(base, size, PROT_NONE, kPlain | MAP_FIXED_NOREPLACE, -1, 0);
+    if (mapped == MAP_FAILED) {
+      if (errno == EEXIST || errno == EINVAL || errno == EPERM) return Look::kTaken;
+      continue;
+    }
+    munmap(mapped, size);
+    return mapped == base ? Look::kFree : Look::kTaken;  // a kernel before 4.17 takes the address for a hint
+  }
+  return Look::kCannotTell;
+}
+
+}  // namespace
+
+const int AddressRoom::kReadOnly = PROT_READ;
+
+bool AddressRoom::FindFree(uint64_t bytes) {
+  void* const newest = mmap(nullptr, kPage, PROT_NONE, kPlain, -1, 0);
+  if (newest == MAP_FAILED) return false;
+  munmap(newest, kPage);
+  const auto top = reinterpret_cast<uint64_t>(newest);
+  for (const uint64_t distance : kDistances) {
+    if (top / 2 < distance) continue;
+    uint64_t end = (top - distance) / kAlignment * kAlignment;
+    for (int i = 0; i < kPlacesToTry && end / 2 > bytes; ++i) {
+      char* const base = reinterpret_cast<char*>((end - bytes) / kAlignment * kAlignment);
+      const Look look = LookAt(base, bytes);
+      if (look == Look::kFree) {
+        base_ = base;
+        bytes_ = bytes;
+        is_reserved_ = false;
+        return true;
+      }
+      if (look == Look::kCannotTell) return false;
+      end = reinterpret_cast<uint64_t>(base) - kAlignment;
+    }
+  }
+  errno = ENOMEM;
+  return false;
+}
+
+bool AddressRoom::Reserve(uint64_t bytes) {
+  void* const mapped = mmap(nullptr, bytes, PROT_NONE, kPlain, -1, 0);
+  if (mapped == MAP_FAILED) return false;
+  base_ = static_cast<char*>(mapped);
+  bytes_ = bytes;
+  is_reserved_ = true;
+  return true;
+}
+
+bool AddressRoom::Find(uint64_t bytes, Prefer prefer) {
+  bytes = (bytes + kPage - 1) / kPage * kPage;
+  return prefer == Prefer::kFree ? FindFree(bytes) || Reserve(bytes) : Reserve(bytes) || FindFree(bytes);
+}
+
+void AddressRoom::Release() {
+  if (is_reserved_) munmap(base_, bytes_);
+  *this = {};
+}
+
+bool AddressRoom::MapFile(uint64_t at, uint64_t bytes, int protection, int fd, uint64_t file_offset, Over over) {
+  const int fixed = is_reserved_ || over == Over::kOwn ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+  const int flags = fd < 0 ? kPlain : MAP_SHARED | MAP_NORESERVE;
+  void* const mapped = mmap(base_ + at, bytes, protection, flags | fixed, fd, static_cast<off_t>(file_offset));
+  if (mapped == base_ + at) return true;
+  if (mapped != MAP_FAILED) {
+    munmap(mapped, bytes);
+    errno = EEXIST;
+  }
+  return false;
+}
+
+bool AddressRoom::MapAnonymous(uint64_t at, uint64_t bytes, Over over) { return MapFile(at, bytes, PROT_READ | PROT_WRITE, -1, 0, over); }
+
+void AddressRoom::Unmap(uint64_t at, uint64_t bytes) {
+  if (!is_reserved_) {
+    munmap(base_ + at, bytes);
+  } else {
+    mmap(base_ + at, bytes, PROT_NONE, kPlain | MAP_FIXED, -1, 0);
+  }
+}
+
+}  // namespace perfschema

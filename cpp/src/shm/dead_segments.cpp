@@ -1,0 +1,92 @@
+#include "shm/dead_segments.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <memory>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <vector>
+
+#include "shm/layout.h"
+#include "shm/place.h"
+
+namespace perfschema {
+namespace {
+
+// A file that is named like the segment of a process that is not there.
+struct Leftover {
+  std::string name;
+  uint64_t pid;
+  uint64_t bytes;  // of memory, or of the disk
+  timespec written;
+};
+
+// The pid of "<pid>.pfs", "<pid>-<...>.pfs"; 0: no such name.
+uint64_t PidOfName(const char* name) {
+  char* end = nullptr;
+  const uint64_t pid = *name >= '1' && *name <= '9' ? std::strtoull(name, &end, 10) : 0;
+  const char* const suffix = std::strrchr(name, '.');
+  return pid != 0 && (*end == '.' || *end == '-') && suffix != nullptr && std::strcmp(suffix, ".pfs") == 0 ? pid : 0;
+}
+
+bool IsGone(uint64_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
+
+std::vector<Leftover> Leftovers(int directory, DIR* listing) {
+  std::vector<Leftover> found;
+  while (const dirent* entry = readdir(listing)) {
+    const uint64_t pid = PidOfName(entry->d_name);
+    struct stat info;
+    if (pid == 0 || !IsGone(pid) || fstatat(directory, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink != 1) continue;
+    found.push_back({entry->d_name, pid, static_cast<uint64_t>(info.st_blocks) * 512, info.st_mtim});
+  }
+  return found;
+}
+
+// Is it what it is named like: a segment of a process of this pid namespace?
+bool IsSegmentOf(int directory, const Leftover& file) {
+  const int fd = openat(directory, file.name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  uint64_t head[8] = {};
+  const ssize_t got = pread(fd, head, sizeof head, 0);
+  close(fd);
+  return got == static_cast<ssize_t>(sizeof head) && head[offsetof(ShmHeader, magic) / 8] == kSegmentMagic &&
+         head[offsetof(ShmHeader, pid) / 8] == file.pid && head[offsetof(ShmHeader, pid_namespace) / 8] == PidNamespace();
+}
+
+}  // namespace
+
+void CollectDeadSegments(const std::string& directory, uint64_t most, uint64_t most_bytes) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd), closedir);
+  if (listing == nullptr) {
+    close(fd);
+    return;
+  }
+  if (struct statvfs system {}; fstatvfs(fd, &system) == 0 && system.f_blocks != 0) {
+    most_bytes = std::min<uint64_t>(most_bytes, system.f_blocks / 4 * system.f_frsize);
+  }
+  std::vector<Leftover> dead = Leftovers(fd, listing.get());
+  uint64_t bytes = 0;
+  for (const Leftover& file : dead) bytes += file.bytes;
+  if (dead.size() <= most && bytes <= most_bytes) return;
+  std::sort(dead.begin(), dead.end(), [](const Leftover& a, const Leftover& b) {
+    return a.written.tv_sec != b.written.tv_sec ? a.written.tv_sec < b.written.tv_sec : a.written.tv_nsec < b.written.tv_nsec;
+  });
+  size_t left = dead.size();
+  for (const Leftover& file : dead) {
+    if ((left <= most && bytes <= most_bytes) || (left == 1 && most != 0)) break;
+    if (!IsSegmentOf(fd, file) || !IsGone(file.pid) || unlinkat(fd, file.name.c_str(), 0) != 0) continue;
+    --left;
+    bytes -= std::min(bytes, file.bytes);
+  }
+}
+
+}  // namespace perfschema

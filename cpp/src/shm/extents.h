@@ -1,0 +1,44 @@
+// shm/extents.h: where bytes of an array lie in the file.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "shm/layout.h"
+
+namespace perfschema {
+
+// Bytes of an array that lie side by side in the file.
+struct FilePiece {
+  uint64_t begin;    // from the array's offset
+  uint64_t bytes;
+  uint64_t in_file;
+};
+
+// Threads: immutable.
+class FilePieces {
+ public:
+  const FilePiece* begin() const { return pieces_; }
+  const FilePiece* end() const { return pieces_ + count_; }
+
+ private:
+  friend FilePieces PiecesOf(const ShmArray& array, uint64_t begin, uint64_t end);
+  FilePiece pieces_[kExtentRoom];
+  uint32_t count_ = 0;
+};
+
+// Where bytes [begin, end) of an array lie. REQUIRES: end <= array.mapped, loaded with acquire; the header may be damaged.
+inline FilePieces PiecesOf(const ShmArray& array, uint64_t begin, uint64_t end) {
+  constexpr uint64_t kMostAddresses = uint64_t{1} << 47;
+  FilePieces found;
+  const uint64_t first = array.first_extent;
+  for (uint32_t i = 0; i < kExtentRoom && first != 0 && first < kMostAddresses >> kExtentRoom; ++i) {
+    const uint64_t extent = ExtentBegin(first, i), from = std::max(extent, begin), to = std::min(ExtentBegin(first, i + 1), end);
+    if (from >= to) continue;
+    const uint64_t page = array.extents[i].load(std::memory_order_relaxed);
+    found.pieces_[found.count_++] = {from, to - from, page * 4096 + from - extent};
+  }
+  return found;
+}
+
+}  // namespace perfschema

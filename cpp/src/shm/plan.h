@@ -1,0 +1,28 @@
+// shm/plan.h: how many elements each array has for given options, how long they are, and which addresses they get.
+#pragma once
+
+#include <cstdint>
+
+#include "shm/layout.h"
+#include "shm/options.h"
+
+namespace perfschema {
+
+inline constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t RoundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+constexpr uint64_t RoundToPages(uint64_t bytes) { return RoundUp(bytes, kPageBytes); }
+
+// Bytes from one record of a kind to the next.
+uint64_t RecordBytesFor(Kind kind, const Options& options);
+
+// Threads: immutable.
+struct Plan {
+  explicit Plan(const Options& options);
+  struct Place {
+    uint64_t offset, stride, capacity, first_extent;  // as in ShmArray
+  };
+  Place arrays[kArrayCount];
+  uint64_t bytes;  // ShmHeader.segment_bytes
+};
+
+}  // namespace perfschema
