@@ -204,6 +204,10 @@ OutsiderTurn::OutsiderTurn() {
       const uint32_t mine = ((word & ~kColdHolderMask) + kOutsiderTurn) | kOutsider;
       if (!Holder().compare_exchange_weak(word, mine, kAcquire, kRelaxed)) continue;  // pairs with LeaveSegment
       has_turn = true;
+      if (!g_runtime.segment.FollowGrowth(outsider_descriptor)) {
+        status_ = Status(Code::kState, "no memory for what the process has added to its tables; nothing was changed");
+        return;
+      }
       Reindex();
       if (is_left_over) PutRight();
       return;

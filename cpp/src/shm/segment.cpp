@@ -384,16 +384,8 @@ Status Segment::Adopt(const std::string& path, Options* options, int* descriptor
   if (fd < 0) return Status(errno == EACCES ? Code::kNotAllowed : Code::kIo, Reason("cannot open for writing", path, errno));
   struct stat info {};
   is_adopted_ = true;
-  bool is_mapped = fstat(fd, &info) == 0 && room_.Find(plan.bytes, AddressRoom::Prefer::kReserved) &&
-                   room_.MapFile(0, kHeaderRoom, PROT_READ | PROT_WRITE, fd, 0);
-  for (uint32_t i = 0; is_mapped && i < kArrayCount; ++i) {
-    const ShmArray& array = header()->arrays[i];
-    const uint64_t mapped = std::min(array.mapped.load(kAcquire), RoundToPages(plan.arrays[i].capacity * plan.arrays[i].stride));
-    for (const FilePiece& piece : PiecesOf(array, 0, mapped)) {
-      is_mapped = is_mapped && piece.in_file + piece.bytes <= static_cast<uint64_t>(info.st_size) &&
-                  room_.MapFile(plan.arrays[i].offset + piece.begin, piece.bytes, PROT_READ | PROT_WRITE, fd, piece.in_file);
-    }
-  }
+  const bool is_mapped = fstat(fd, &info) == 0 && room_.Find(plan.bytes, AddressRoom::Prefer::kReserved) &&
+                         room_.MapFile(0, kHeaderRoom, PROT_READ | PROT_WRITE, fd, 0) && FollowGrowth(fd);
   if (!is_mapped) {
     const int error = errno;
     close(fd);
@@ -405,6 +397,21 @@ Status Segment::Adopt(const std::string& path, Options* options, int* descriptor
   is_shared_ = wants_file_ = true;
   *descriptor = fd;
   return {};
+}
+
+bool Segment::FollowGrowth(int descriptor) {
+  struct stat info {};
+  if (fstat(descriptor, &info) != 0) return false;
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    const ShmArray& array = header()->arrays[i];
+    const uint64_t mapped = std::min(array.mapped.load(kAcquire), WholeBytes(array));  // pairs with MapUpTo
+    for (const FilePiece& piece : PiecesOf(array, adopted_[i], mapped)) {
+      if (piece.in_file + piece.bytes > static_cast<uint64_t>(info.st_size)) return false;
+      if (!room_.MapFile(array.offset + piece.begin, piece.bytes, PROT_READ | PROT_WRITE, descriptor, piece.in_file)) return false;
+      adopted_[i] = piece.begin + piece.bytes;
+    }
+  }
+  return true;
 }
 
 }  // namespace perfschema

@@ -65,6 +65,8 @@ class Segment {
   // Maps the file of another process for writing; `options` become that process's. The file must be laid out as this library would: what is checked
   // here is all that is checked. It does not grow: only its own process can map what is added. The descriptor is the caller's.
   Status Adopt(const std::string& path, Options* options, int* descriptor);
+  // Of an adopted one: maps what its process has added since. False: that cannot be mapped, so nothing may be changed.
+  bool FollowGrowth(int descriptor);
   // Removes the file. The mapping stays until exit: late probes may still store.
   void Remove();
 
@@ -135,6 +137,7 @@ class Segment {
   bool wants_file_ = false;  // a forked child gets one, too
   bool is_shared_ = false;
   bool is_adopted_ = false;
+  uint64_t adopted_[kArrayCount] = {};  // bytes of each array that are mapped here
   Copy copy_;
   uint64_t left_mapped_[kArrayCount] = {};  // of the parent's file, in a child that has not continued yet
 };
