@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "record/adopted.h"
 #include "record/digests.h"
 #include "record/facts.h"
 #include "record/parties.h"
@@ -204,6 +205,8 @@ OutsiderTurn::OutsiderTurn() {
       const uint32_t mine = ((word & ~kColdHolderMask) + kOutsiderTurn) | kOutsider;
       if (!Holder().compare_exchange_weak(word, mine, kAcquire, kRelaxed)) continue;  // pairs with LeaveSegment
       has_turn = true;
+      status_ = CheckAdopted();
+      if (!status_.ok()) return;
       Reindex();
       if (is_left_over) PutRight();
       return;

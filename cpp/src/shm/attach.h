@@ -7,6 +7,7 @@
 //   zeros there instead: the read goes on to its end, and is told then (Check). What is not ours to handle goes where it would have gone.
 #pragma once
 
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <map>
@@ -38,6 +39,14 @@ class SegmentFile {
   // After a read: was everything there? Once it is not, it never is again.
   Status Check() const;
 
+  // What this reader has left out, and what it has shown as a dead or stopped writer left it.
+  void CountRows(uint64_t skipped, uint64_t repaired) const {
+    rows_skipped_.fetch_add(skipped, std::memory_order_relaxed);
+    rows_repaired_.fetch_add(repaired, std::memory_order_relaxed);
+  }
+  uint64_t rows_skipped() const { return rows_skipped_.load(std::memory_order_relaxed); }
+  uint64_t rows_repaired() const { return rows_repaired_.load(std::memory_order_relaxed); }
+
  private:
   SegmentFile() = default;
   bool IsStillOurs() const;
@@ -49,6 +58,7 @@ class SegmentFile {
   int fd_ = -1;
   uint64_t device_ = 0, inode_ = 0;
   GuardedMapping* guard_ = nullptr;
+  mutable std::atomic<uint64_t> rows_skipped_{0}, rows_repaired_{0};
   mutable std::mutex mutex_;
   mutable std::map<uint64_t, uint64_t> runs_;  // with memory: begin -> end; what an honest writer has once reserved stays
 };
