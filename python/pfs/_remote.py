@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 _START = """
 import os, sys
 path, library, *folders = sys.argv[1:]
-owner = os.stat(path, follow_symlinks=False).st_uid
+try:
+    owner = os.stat(path, follow_symlinks=False).st_uid
+except OSError:
+    owner = os.geteuid()  # adopting it says what is wrong
 def load():
     sys.path.extend(folder for folder in folders if folder not in sys.path)
     import pfs
