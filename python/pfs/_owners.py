@@ -49,13 +49,18 @@ def doubt(folder: str, of_folder: os.stat_result, of_file: os.stat_result, uids:
         uids: of the process. Empty, of one that is gone or elsewhere: file and folder have one owner, who is the user that the
             folder is named after, if it is named after one.
     """
-    expected = {0, os.geteuid()} | uids
-    if not uids:
-        named = _NAMED.fullmatch(folder.rstrip("/"))
-        expected.add(int(named[1]) if named else of_folder.st_uid)
-    whose = " or ".join(map(user, sorted(uids))) if uids else f"the owner of {folder}"
+    named = _NAMED.fullmatch(folder.rstrip("/"))
+    if uids:
+        whose = " or ".join(map(user, sorted(uids)))
+        expected = {0, os.geteuid()} | uids
+    elif named:
+        whose = "the user that the folder is named after"
+        expected = {0, int(named[1])}
+    else:
+        whose = f"{user(of_folder.st_uid)}, as its folder does"
+        expected = {of_folder.st_uid}
     if of_folder.st_uid not in expected:
-        return f"its folder belongs to {user(of_folder.st_uid)}, and not to {'the user that it is named after' if not uids else whose}"
+        return f"its folder belongs to {user(of_folder.st_uid)}, and not to {whose}"
     if of_file.st_uid not in expected:
         return f"it belongs to {user(of_file.st_uid)}, and not to {whose}"
     if of_folder.st_mode & stat.S_IWOTH:

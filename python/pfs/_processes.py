@@ -68,9 +68,9 @@ def _kernel_says(pid: int) -> tuple[int, bool]:
 def _here() -> tuple[int, str]:
     """Pid namespace and boot of this process; 0 and "" where /proc does not say."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return os.stat("/proc/self/ns/pid").st_ino, file.read().strip()
-    except OSError:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return os.stat("/proc/self/ns/pid").st_ino, file.read().strip().decode()
+    except (OSError, ValueError):
         return 0, ""
 
 

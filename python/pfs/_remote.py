@@ -120,6 +120,7 @@ class Remote:
         self.close()
 
     def _start(self) -> subprocess.Popen[str]:
+        _refuse_doubtful(self.path)
         # A session of its own: Ctrl-C in the terminal is meant for the caller.
         process = subprocess.Popen(
             _command(self.path),
@@ -183,7 +184,7 @@ def _refuse_doubtful(path: str) -> None:
         return  # adopting it says what is wrong
     if found.doubt:
         raise AttachError(f"{path} is not changed: {found.doubt}")
-    if found.state == "unknown" and found.info.st_uid != os.geteuid():
+    if found.state == "unknown" and os.geteuid() not in (0, found.info.st_uid):
         raise AttachError(
             f"{path} is not changed: its process cannot be found from here, and it belongs to {_owners.user(found.info.st_uid)}: "
             "only that user, or root, may change it"
