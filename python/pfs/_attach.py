@@ -48,13 +48,15 @@ class SegmentSource:
         self.identity = segment.identity
         self.pid = self.identity.pid
         self._segment: _core.Segment | None = segment
+        found = _processes.look(self.path)
+        self.doubt = found.doubt if found is not None else ""
         self._write = write
         self._changes: _Changes | None = None
         self._turn = threading.Lock()  # changes one after the other
 
     @property
     def state(self) -> _processes.State:
-        return _processes.liveness(self.identity, os.path.basename(self.path))
+        return "unknown" if self.doubt else _processes.liveness(self.identity, os.path.basename(self.path))
 
     def segment(self) -> _core.Segment:
         if self._segment is None:
@@ -242,10 +244,13 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
         AttachError: there is no such segment, or it is none that this version can read; the message lists those that are there.
     """
     if isinstance(pid_or_path, int):
-        if pid_or_path == os.getpid() and not _core.segment_path():  # which starts pfs
-            reason = setup.status["performance_schema_status_reason"]
-            raise AttachError(f"this process has no segment file: {reason or 'PFS_SEGMENT=private'}")
-        path = _processes.find(pid_or_path).path
+        if pid_or_path == os.getpid():
+            path = _core.segment_path()  # which starts pfs
+            if not path:
+                reason = setup.status["performance_schema_status_reason"]
+                raise AttachError(f"this process has no segment file: {reason or 'PFS_SEGMENT=private'}")
+        else:
+            path = _processes.find(pid_or_path).path
     else:
         path = os.fspath(pid_or_path)
     return Schema(SegmentSource(_core.Segment(path), write))

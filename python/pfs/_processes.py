@@ -1,7 +1,7 @@
 """The processes that have a segment: pfs.processes, pfs.gc, and what pfs.attach finds them with.
 
-A segment's name proves nothing: its header says who wrote it, and the kernel whether that process is still there. Both are asked
-here and nowhere else.
+A segment's name proves nothing: its header says who wrote it, the kernel whether that process is still there, and the owners of the
+file and of its folder whether the header may be believed (``_owners``). All are asked here and nowhere else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from pfs import _core
+from pfs import _core, _owners
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def _kernel_says(pid: int) -> tuple[int, bool]:
 def _here() -> tuple[int, str]:
     """Pid namespace and boot of this process; 0 and "" where /proc does not say."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return os.stat("/proc/self/ns/pid").st_ino, file.read().strip()
-    except OSError:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return os.stat("/proc/self/ns/pid").st_ino, file.read().strip().decode()
+    except (OSError, ValueError):
         return 0, ""
 
 
@@ -106,6 +106,7 @@ class Found:
     identity: _core.Identity
     info: os.stat_result
     state: State
+    doubt: str = ""  # why it does not count as the process's, whose state then is unknown
 
     @property
     def command(self) -> str:
@@ -157,7 +158,13 @@ def _look(directory: int, folder: str, name: str) -> Found | None:
             identity = _core.identity(descriptor) if stat.S_ISREG(info.st_mode) else None
     except OSError:  # gone meanwhile, a symbolic link, closed to us
         return None
-    return None if identity is None else Found(os.path.join(folder, name), identity, info, liveness(identity, name))
+    if identity is None:
+        return None
+    state = liveness(identity, name)
+    # Of a process that is here, its users; else nobody can be asked but the folder.
+    uids = _owners.uids_of(identity.pid) if state == "alive" else frozenset[int]()
+    doubt = _owners.doubt(os.path.abspath(folder), os.fstat(directory), info, uids)
+    return Found(os.path.join(folder, name), identity, info, "unknown" if doubt else state, doubt)
 
 
 def is_of(path: str, identity: _core.Identity) -> bool:
@@ -189,7 +196,7 @@ def look(path: str) -> Found | None:
     """One segment. None: there is none, or it is not ours to read."""
     folder, name = os.path.split(path)
     try:
-        with _directory(folder) as directory:
+        with _directory(folder or ".") as directory:
             return _look(directory, folder, name)
     except OSError:
         return None
@@ -212,19 +219,21 @@ def find(pid: int) -> Found:
         AttachError: there is none, only that of an earlier process with this pid, or several.
     """
     folders = [default_directory()]
-    try:
-        owner = os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        owner = os.geteuid()
-    if owner != os.geteuid():
-        folders.append(default_directory(owner))
+    for uid in sorted(_owners.uids_of(pid)):
+        if (folder := default_directory(uid)) not in folders and uid != os.geteuid():
+            folders.append(folder)
     there = [found for folder in folders for found in scan(folder)]
-    of_pid = [found for found in there if found.identity.pid == pid]
+    of_pid = [found for found in there if found.identity.pid == pid and not found.doubt]
     alive = [found for found in of_pid if found.state == "alive"]
     if len(alive) == 1:
         return alive[0]
+    if len(alive) > 1:
+        raise AttachError(
+            f"process {pid} has {len(alive)} segments, one for each copy of the library in it: give the path of one: {_list(alive)}"
+        )
     if not of_pid:
-        raise AttachError(f"no segment of process {pid} in {' or '.join(folders)}: {_list(there)}")
+        doubts = "".join(f"; {found.path} is not taken for its: {found.doubt}" for found in there if found.identity.pid == pid)
+        raise AttachError(f"no segment of process {pid} in {' or '.join(folders)}: {_list(there)}{doubts}")
     if len(of_pid) > 1:
         raise AttachError(f"several segments of processes {pid}: give the path of one: {_list(of_pid)}")
     if _runs_now(pid):
@@ -250,15 +259,6 @@ def _list(there: Sequence[Found], most: int = 10) -> str:
     return "there are " + ", ".join(shown) + (f" and {len(there) - most} more" if len(there) > most else "")
 
 
-def _user(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
 def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
@@ -269,7 +269,7 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
         {
             "PID": np.array([found.identity.pid for found in there], dtype=np.uint64),
             "COMMAND": pd.array([found.command for found in there], dtype=TEXT),
-            "USER": pd.array([_user(found.info.st_uid) for found in there], dtype=TEXT),
+            "USER": pd.array([_owners.user(found.info.st_uid) for found in there], dtype=TEXT),
             "STARTED": np.array([started(found.identity) for found in there], dtype="datetime64[us]"),
             "STATE": pd.Categorical([found.state for found in there], dtype=category(STATES)),
             "VERSION": pd.array([version(found.identity) for found in there], dtype=TEXT),
@@ -289,7 +289,8 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
     Returns:
         PID as the process itself knows it; COMMAND (of one that is gone: the first 256 bytes of it); USER who owns the file;
         STARTED when pfs started in it, UTC: what TIMER_* columns count from; STATE: ``alive``, ``dead``, or ``unknown`` for
-        processes of another pid namespace (a container) or from before another boot; VERSION of its library and of the layout;
+        processes of another pid namespace (a container) or from before another boot, and for files of another user than the
+        process has; VERSION of its library and of the layout;
         SIZE in bytes that take memory; PATH, which ``pfs.attach`` takes. A folder that is not there has no processes.
     """
     folders = [os.fspath(directory) if directory is not None else default_directory()]

@@ -1,8 +1,9 @@
 """Changes of another process's setup, and TRUNCATE there.
 
-They are made by the same compiled code that a process uses for itself, in a small process of their own which adopts the segment
-(``python -m pfs._remote PATH``): a damaged segment, or one of somebody with bad intentions, is no danger to the caller. The
-program is asked nothing and may hang; only while it makes an object of pfs has the change to wait, and the program for the
+They are made by the same compiled code that a process uses for itself, in a small process of their own which adopts the segment:
+a damaged segment, or one of somebody with bad intentions, is no danger to the caller. It is an isolated Python, which looks for
+modules neither in the current directory nor where the environment says, and root's first becomes the owner of the segment and then
+loads this package. The program is asked nothing and may hang; only while it makes an object of pfs has the change to wait, and the program for the
 change.
 """
 
@@ -15,13 +16,48 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pfs import _core, errors
+from pfs import _core, _owners, _processes, errors
 from pfs.errors import AttachError, Error, StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
     from typing import Self
+
+# What the isolated Python runs. Root changes the segment of somebody else as that user, since what is in it cannot be trusted, and
+# becomes that user before anything is loaded: unless Python or this package is where that user cannot read it. Modules of the
+# standard library win over those that lie beside the package.
+_START = """
+import os, sys
+path, library, *folders = sys.argv[1:]
+try:
+    owner = os.stat(path, follow_symlinks=False).st_uid
+except OSError:
+    owner = os.geteuid()  # adopting it says what is wrong
+def load():
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
+    import pfs
+    if library not in pfs.__path__:  # a development build
+        pfs.__path__.append(library)
+    from pfs import _remote
+    return _remote.main
+if os.geteuid() == 0 and owner != 0:
+    import pwd
+    try:
+        group = pwd.getpwuid(owner).pw_gid
+    except KeyError:
+        group = 65534  # nobody's
+    os.setgroups([])
+    os.setegid(group)
+    os.seteuid(owner)
+    is_readable = all(os.access(file, os.R_OK, effective_ids=True) for file in (os.__file__, library))
+    os.seteuid(0)
+    if not is_readable:
+        load()
+    os.setgid(group)
+    os.setuid(owner)
+sys.exit(load()(path))
+"""
 
 _SECONDS = 30.0  # longer than a turn can wait for its two doors
 _OPERATIONS: dict[str, Callable[..., object]] = {
@@ -84,9 +120,10 @@ class Remote:
         self.close()
 
     def _start(self) -> subprocess.Popen[str]:
+        _refuse_doubtful(self.path)
         # A session of its own: Ctrl-C in the terminal is meant for the caller.
         process = subprocess.Popen(
-            [sys.executable, "-m", "pfs._remote", self.path],
+            _command(self.path),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -130,14 +167,28 @@ class Remote:
         return answer
 
 
-def _give_up_privileges(path: str) -> None:
-    """Root changes the segment of somebody else as that user: what is in it cannot be trusted."""
-    owner = os.stat(path, follow_symlinks=False)
-    if os.geteuid() != 0 or owner.st_uid == 0:
-        return
-    os.setgroups([])
-    os.setgid(owner.st_gid)
-    os.setuid(owner.st_uid)
+def _command(path: str) -> list[str]:
+    import pfs
+
+    if not sys.executable:
+        raise StateError(f"{path} cannot be changed: this Python does not know its own program (sys.executable), which makes changes")
+    folders = dict.fromkeys(os.path.dirname(os.path.abspath(folder)) for folder in pfs.__path__)
+    library = os.path.dirname(os.path.abspath(_core.__file__))
+    return [sys.executable, "-I", "-S", "-c", _START, os.path.abspath(path), library, *folders]
+
+
+def _refuse_doubtful(path: str) -> None:
+    """Raises AttachError if the file may be somebody else's who only says that it is the process's."""
+    found = _processes.look(path)
+    if found is None:
+        return  # adopting it says what is wrong
+    if found.doubt:
+        raise AttachError(f"{path} is not changed: {found.doubt}")
+    if found.state == "unknown" and os.geteuid() not in (0, found.info.st_uid):
+        raise AttachError(
+            f"{path} is not changed: its process cannot be found from here, and it belongs to {_owners.user(found.info.st_uid)}: "
+            "only that user, or root, may change it"
+        )
 
 
 def _tuples(value: object) -> object:
@@ -145,13 +196,15 @@ def _tuples(value: object) -> object:
 
 
 def main(path: str) -> int:
-    """Adopts the segment, then answers one question a line until there are no more."""
+    """Adopts the segment, then answers one question a line until there are no more. For a process of its own: see _START."""
+    for stream in (sys.stdin, sys.stdout):
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
 
     def answer(**fields: object) -> None:
         print(json.dumps(fields), flush=True)
 
     try:
-        _give_up_privileges(path)
+        _refuse_doubtful(path)
         _core.adopt(path)
     except (Error, OSError) as error:
         answer(error=type(error).__name__, message=str(error))
@@ -167,8 +220,3 @@ def main(path: str) -> int:
             answer(error=type(error).__name__, message=str(error))
     return 0
 
-
-if __name__ == "__main__":
-    for stream in (sys.stdin, sys.stdout):
-        stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
-    sys.exit(main(sys.argv[1]))

@@ -372,3 +372,79 @@ def test_libfuzzer(root: Path) -> None:
     found = re.search(r"Done (\d+) runs", done.stderr)
     assert found, done.stderr[-10_000:]
     assert int(found[1]) > 100
+
+
+# ---- Tables without end ------------------------------------------------------------------------------------------------------
+
+READS_ONE = """
+    import resource, sys, time
+    from pfs import _core
+
+    segment = _core.Segment(sys.argv[1])
+    _core.read("threads", [], segment)
+    before, start = resource.getrusage(resource.RUSAGE_SELF), time.process_time()
+    rows, skipped, _ = _core.read(sys.argv[2], None, segment)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    print(rows, skipped, time.process_time() - start, (after.ru_maxrss - before.ru_maxrss) // 1024)
+"""
+
+
+def families(root: Path) -> dict[str, int]:
+    """Numbers of the families by the prefix of their names."""
+    text = (root / "cpp/src/base/families.h").read_text()
+    listed = re.findall(r'^    \{"([^"]*)", "[^"]*", Kind::', text, re.MULTILINE)
+    return {prefix: number for number, prefix in enumerate(listed)}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "table"),
+    [
+        ("wait/synch/mutex", "events_waits_summary_by_thread_by_event_name"),
+        ("wait/synch/mutex", "events_waits_summary_by_account_by_event_name"),
+        ("statement", "events_statements_summary_by_thread_by_event_name"),
+        ("transaction", "events_transactions_summary_by_thread_by_event_name"),
+        ("memory", "memory_summary_by_thread_by_event_name"),
+    ],
+)
+def test_a_small_file_makes_no_large_table(
+    copy: Path, arrays: list[str], offsets: dict[str, int], root: Path, prefix: str, table: str
+) -> None:
+    """Every thread has a row for every instrument: a file of 11 MiB could ask for 19 million. What counted something has memory in
+    the file; of the rest there are no more rows than a reader can bear, and it is told that some are missing."""
+    threads, classes = 4096, 4687
+    numbers = families(root)
+    assert prefix in numbers, sorted(numbers)
+
+    def entry(name: str) -> int:
+        return offsets["arrays"] + arrays.index(name) * struct.calcsize("<6Q")
+
+    with open(copy, "r+b") as file:
+        for name, count in (("Classes", classes), ("Threads", threads), ("Accounts", threads)):
+            file.seek(entry(name))
+            stride = struct.unpack("<6Q", file.read(48))[1]
+            elements = bytearray(count * stride)
+            for i in range(1, count):
+                at = i * stride
+                if name == "Classes":
+                    struct.pack_into("<I4xI", elements, at, 1, i)
+                    struct.pack_into("<2I", elements, at + 28, numbers[prefix], i)
+                elif name == "Threads":
+                    struct.pack_into("<Q", elements, at, i)
+                    struct.pack_into("<I", elements, at + 24, 0xFFFFFFFF)
+                else:
+                    struct.pack_into("<4I", elements, at, 1, 1, 0, 0xFFFFFFFF)
+            file.seek(0, os.SEEK_END)
+            end = (file.tell() + PAGE - 1) // PAGE * PAGE
+            file.seek(end)
+            file.write(elements)
+            file.seek(entry(name))
+            file.write(struct.pack("<6Q", end, stride, count, count, count * stride, 0))
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(READS_ONE), str(copy), table], capture_output=True, text=True, timeout=120, check=True
+    )
+    rows, skipped, seconds, mebibytes = map(float, done.stdout.split())
+    print(f"\n{table}: {rows:.0f} rows, {skipped:.0f} left out, {seconds:.2f} s, {mebibytes:.0f} MiB")
+    assert skipped > 0
+    assert 100_000 < rows < 3_000_000
+    assert mebibytes <= 200
+    assert seconds < 5  # 1 s on a machine of its own

@@ -271,7 +271,7 @@ def test_a_program_may_fork_while_an_outsider_is_in(program: Subject, outsider: 
 
 # A process that changes everything, over and over, until it is killed.
 _CHANGES_ALL = """
-import sys
+import os, sys
 from pfs import _core
 _core.adopt(sys.argv[1])
 tables = [name for name in _core.tables() if "TRUNCATE" in _core.facts(name)["operations"] and not name.startswith("setup_")]
@@ -285,8 +285,8 @@ while True:
             _core.update(table, [], [("ENABLED" if table != "threads" else "HISTORY", flag)])
         for table in tables:
             _core.truncate(table)
-        _core.insert("setup_actors", [("USER", f"u{turn}")])
-        _core.insert("setup_objects", [("OBJECT_SCHEMA", f"s{turn}"), ("OBJECT_NAME", "o")])
+        _core.insert("setup_actors", [("USER", f"u{os.getpid()}_{turn}")])  # one that was killed may have left its row
+        _core.insert("setup_objects", [("OBJECT_SCHEMA", f"s{os.getpid()}_{turn}"), ("OBJECT_NAME", "o")])
         _core.delete("setup_actors", [("USER", "u%", True)])
         _core.delete("setup_objects", [("OBJECT_SCHEMA", "s%", True)])
     _core.in_turn(change)

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "record/adopted.h"
 #include "record/digests.h"
 #include "record/facts.h"
 #include "record/parties.h"
@@ -208,6 +209,8 @@ OutsiderTurn::OutsiderTurn() {
         status_ = Status(Code::kState, "no memory for what the process has added to its tables; nothing was changed");
         return;
       }
+      status_ = CheckAdopted();
+      if (!status_.ok()) return;
       Reindex();
       if (is_left_over) PutRight();
       return;

@@ -38,7 +38,7 @@ class OutsiderTurn {
   ~OutsiderTurn();
   OutsiderTurn(const OutsiderTurn&) = delete;
   OutsiderTurn& operator=(const OutsiderTurn&) = delete;
-  // kState: the door did not open; nothing may be changed.
+  // kState: the door did not open. kCorrupt: what is inside is damaged (record/adopted.h). Nothing may be changed then.
   const Status& status() const { return status_; }
 
  private:

@@ -366,7 +366,7 @@ Status InitRuntime(std::string_view text) {
     return Status(Code::kState, "pfs has started already: options are fixed before the first use; set PFS_OPTIONS or call this earlier");
   }
   Options wanted;
-  if (const char* environment = std::getenv("PFS_OPTIONS")) {
+  if (const char* environment = secure_getenv("PFS_OPTIONS")) {
     if (Status bad = wanted.Parse(environment); !bad.ok()) status_reason = "PFS_OPTIONS: " + bad.message();
   }
   if (Status bad = wanted.Parse(text); !bad.ok()) {
@@ -421,7 +421,7 @@ bool EnsureStarted() {
   {
     ColdLock lock;  // lets a forked child begin
     if (lock && phase.load(kAcquire) == Phase::kNew) {
-      if (const char* environment = std::getenv("PFS_OPTIONS")) {
+      if (const char* environment = secure_getenv("PFS_OPTIONS")) {
         // A bad entry must not stop the program: the good ones hold, and status says what was wrong.
         if (Status bad = options.Parse(environment); !bad.ok()) status_reason = "PFS_OPTIONS: " + bad.message();
       }

@@ -202,8 +202,8 @@ void EndInstrumentation(ThreadState& thread) {
 }
 
 ThreadState* RegisterThisThread(const Birth& birth) {
+  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;  // of a forked child, with its first event
   if (t_locals.ended || t_locals.silent || t_locals.in_cold_lock || !EnsureStarted()) return nullptr;
-  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;
   const int error = errno;
   ThreadState* thread = nullptr;
   if (ColdLock lock; lock) {
@@ -223,8 +223,8 @@ ThreadState* RegisterThisThread(const Birth& birth) {
 
 ThreadState* RegisterThisThread() {
   // Asked before the name is: such a thread comes here at each of its events.
+  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;  // of a forked child, with its first event
   if (t_locals.ended || t_locals.silent || t_locals.in_cold_lock || !EnsureStarted()) return nullptr;
-  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;
   const int error = errno;
   const NativeName name;
   errno = error;

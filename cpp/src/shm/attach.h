@@ -10,6 +10,7 @@
 //   zeros there instead: the read goes on to its end, and is told then (Check). What is not ours to handle goes where it would have gone.
 #pragma once
 
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <map>
@@ -41,6 +42,14 @@ class SegmentFile {
   // After a read: was everything there? Once it is not, it never is again.
   Status Check() const;
 
+  // What this reader has left out, and what it has shown as a dead or stopped writer left it.
+  void CountRows(uint64_t skipped, uint64_t repaired) const {
+    rows_skipped_.fetch_add(skipped, std::memory_order_relaxed);
+    rows_repaired_.fetch_add(repaired, std::memory_order_relaxed);
+  }
+  uint64_t rows_skipped() const { return rows_skipped_.load(std::memory_order_relaxed); }
+  uint64_t rows_repaired() const { return rows_repaired_.load(std::memory_order_relaxed); }
+
  private:
   // An extent, or a part of one, as it is mapped.
   struct Piece {
@@ -66,6 +75,7 @@ class SegmentFile {
   uint64_t device_ = 0, inode_ = 0;
   mutable AddressRoom room_;
   uint64_t array_offset_[kArrayCount] = {};
+  mutable std::atomic<uint64_t> rows_skipped_{0}, rows_repaired_{0};
   mutable std::mutex mutex_;
   mutable uint64_t array_mapped_[kArrayCount] = {};
   mutable Pieces pieces_;

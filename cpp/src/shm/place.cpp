@@ -31,6 +31,45 @@ uint64_t PidNamespace() {
   return stat("/proc/self/ns/pid", &info) == 0 ? static_cast<uint64_t>(info.st_ino) : 0;
 }
 
+std::string BootId() {
+  char text[sizeof ShmHeader::boot_id + 1] = {};
+  if (!ReadSmallFile("/proc/sys/kernel/random/boot_id", text, sizeof text)) return {};
+  return {text, std::strcspn(text, "\n")};
+}
+
+bool ReadProcessFacts(uint64_t pid, ProcessFacts* facts) {
+  char stat[1024];
+  const std::string path = "/proc/" + (pid == 0 ? std::string("self") : std::to_string(pid)) + "/stat";
+  if (!ReadSmallFile(path.c_str(), stat, sizeof stat)) return false;
+  const char* field = std::strrchr(stat, ')');  // the name may have blanks and parentheses
+  for (int at = 3; field != nullptr && at <= 22; ++at) {
+    field = std::strchr(field + 1, ' ');
+    if (field == nullptr) break;
+    if (at == 3) facts->state = field[1];
+    if (at == 20) facts->threads = std::strtoull(field, nullptr, 10);
+    if (at == 22) facts->start_ticks = std::strtoull(field, nullptr, 10);
+  }
+  errno = EIO;
+  return field != nullptr;
+}
+
+bool MapsFile(uint64_t pid, const std::string& name) {
+  const std::string path = "/proc/" + (pid == 0 ? std::string("self") : std::to_string(pid)) + "/maps";
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return true;
+  const std::string end = "/" + name + "\n", deleted = "/" + name + " (deleted)\n";
+  std::string text;
+  bool is_mapped = false;
+  char part[16384];
+  for (ssize_t got; !is_mapped && (got = read(fd, part, sizeof part)) > 0;) {
+    text.append(part, static_cast<size_t>(got));
+    is_mapped = text.find(end) != std::string::npos || text.find(deleted) != std::string::npos;
+    if (text.size() > deleted.size()) text.erase(0, text.size() - deleted.size());
+  }
+  close(fd);
+  return is_mapped;
+}
+
 namespace {
 
 // Who may read the file (SELECT), and who may store to it (UPDATE, TRUNCATE): PFS_MODE. A bad one leaves it at the owner alone.
@@ -75,9 +114,10 @@ int OpenDirectory(const std::string& path, mode_t file_mode, bool is_chosen, std
 }
 
 // What lies where our file should be.
-enum class Found { kLeftover, kOfAnother, kPlanted };
+enum class Found { kLeftover, kOurs, kOfAnother, kPlanted };
 
-// kLeftover: of a dead process that had our pid. kOfAnother: a segment of ours whose pid is that of another container. kPlanted: anything else.
+// kLeftover: of a dead process that had our pid, or of this one before it ran another program. kOurs: the segment of another copy of this library in this
+// process. kOfAnother: a segment of our user whose pid is that of another container. kPlanted: anything else.
 Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   struct stat info;
   if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? Found::kLeftover : Found::kPlanted;
@@ -89,21 +129,31 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   if (!what->empty()) return Found::kPlanted;
   const int fd = openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return Found::kPlanted;
-  uint64_t head[8] = {};
+  uint64_t head[offsetof(ShmHeader, epoch_unix_micros) / 8] = {};  // its boot_id is the last of them
+  const char* const boot = reinterpret_cast<const char*>(head) + offsetof(ShmHeader, boot_id);
   const ssize_t got = pread(fd, head, sizeof head, 0);
   close(fd);
-  if (got == 0 || head[0] == 0) return Found::kLeftover;  // died while it was made
+  if (got == 0 || head[0] == 0) return MapsFile(0, name) ? Found::kOurs : Found::kLeftover;  // is being made, or its maker died at it
   if (got < static_cast<ssize_t>(sizeof head) || head[0] != kSegmentMagic) {
     *what = "not a segment";
     return Found::kPlanted;
   }
-  return head[offsetof(ShmHeader, pid_namespace) / 8] == PidNamespace() ? Found::kLeftover : Found::kOfAnother;
+  if (head[offsetof(ShmHeader, pid_namespace) / 8] != PidNamespace()) return Found::kOfAnother;
+  ProcessFacts self;
+  const bool is_of_this_process = head[offsetof(ShmHeader, pid) / 8] == static_cast<uint64_t>(getpid()) && ReadProcessFacts(0, &self) &&
+                                  head[offsetof(ShmHeader, process_start_ticks) / 8] == self.start_ticks && std::memcmp(boot, BootId().data(), BootId().size()) == 0;
+  return is_of_this_process && MapsFile(0, name) ? Found::kOurs : Found::kLeftover;
 }
+
+constexpr const char* kSuffix = ".pfs";
+constexpr int kMostCopies = 9;  // of this library in one process
 
 // A file of this name that is ours alone, and was not there before; -1 and the reason.
 int MakeIn(int dir, const std::string& directory, std::string* name, std::string* reason) {
   const auto make = [&] { return openat(dir, name->c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); };
-  for (int attempt = 0; attempt < 3; ++attempt) {
+  std::string base = name->substr(0, name->size() - std::strlen(kSuffix));
+  int copies = 1;
+  for (int attempt = 0; attempt < kMostCopies + 3; ++attempt) {
     const int fd = make();
     if (fd >= 0) return fd;
     if (errno != EEXIST) break;
@@ -114,7 +164,11 @@ int MakeIn(int dir, const std::string& directory, std::string* name, std::string
       return -1;
     }
     if (found == Found::kLeftover) unlinkat(dir, name->c_str(), 0);
-    if (found == Found::kOfAnother) *name = std::to_string(getpid()) + "-" + std::to_string(PidNamespace()) + ".pfs";
+    if (found == Found::kOurs && ++copies <= kMostCopies) *name = base + "-" + std::to_string(copies) + kSuffix;
+    if (found == Found::kOfAnother) {
+      base = std::to_string(getpid()) + "-" + std::to_string(PidNamespace());
+      *name = base + kSuffix;
+    }
     errno = EEXIST;
   }
   *reason = Reason("cannot make the file", directory + "/" + *name, errno);
@@ -139,7 +193,7 @@ int MakeSegmentFile(std::string* path, mode_t* mode, std::string* remark, std::s
   const char* chosen = secure_getenv("PFS_DIR");
   const int dir = OpenDirectory(directory, *mode, chosen != nullptr && *chosen != 0, reason);
   if (dir < 0) return -1;
-  std::string name = std::to_string(getpid()) + ".pfs";
+  std::string name = std::to_string(getpid()) + kSuffix;
   const int fd = MakeIn(dir, directory, &name, reason);
   close(dir);
   *path = directory + "/" + name;

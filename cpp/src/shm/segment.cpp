@@ -65,26 +65,15 @@ bool MayBeAsLong(uint64_t bytes) {
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
 }
 
-uint64_t ProcessStartTicks() {
-  char stat[1024];
-  if (!ReadSmallFile("/proc/self/stat", stat, sizeof stat)) return 0;
-  const char* after_name = std::strrchr(stat, ')');
-  if (after_name == nullptr) return 0;
-  const char* field = after_name + 1;  // the blank before field 3
-  for (int at = 3; at < 22 && field != nullptr; ++at) field = std::strchr(field + 1, ' ');
-  return field == nullptr ? 0 : std::strtoull(field, nullptr, 10);
-}
-
 }  // namespace
 
 void Segment::FillIdentity(ShmHeader* header) {
   header->pid = static_cast<uint64_t>(getpid());
   header->pid_namespace = PidNamespace();
-  header->process_start_ticks = ProcessStartTicks();
-  char boot[sizeof header->boot_id + 1] = {};
-  if (ReadSmallFile("/proc/sys/kernel/random/boot_id", boot, sizeof boot)) {
-    std::memcpy(header->boot_id, boot, std::min(std::strcspn(boot, "\n"), sizeof header->boot_id));
-  }
+  ProcessFacts self;
+  header->process_start_ticks = ReadProcessFacts(0, &self) ? self.start_ticks : 0;
+  const std::string boot = BootId();
+  std::memcpy(header->boot_id, boot.data(), std::min(boot.size(), sizeof header->boot_id));
   std::memset(header->library_version, 0, sizeof header->library_version);
   std::memcpy(header->library_version, PFS_VERSION, std::min(sizeof PFS_VERSION, sizeof header->library_version) - 1);
   char command[sizeof header->command + 1] = {};  // whoever cuts it short: the rest is zero

@@ -1,5 +1,6 @@
 // Digests, stored programs, prepared statements: objects that statements count for. Histograms.
 #include "base/digest.h"
+#include "snapshot/mend.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/try_read.h"
 
@@ -22,7 +23,7 @@ bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t life, 
     const bool whole = TryRead(cell->seq, [&] {
       numbers = {};
       if (cell->gen.load(kAcquire) == life) LoadNumbers(kObjectShape, AsCell(*cell), &numbers);
-    });
+    }, [&] { MendNumbers(kObjectShape, &numbers); });
     if (!whole) return false;
     MergeNumbers(kObjectShape, numbers, sum);
     at = cell->next.load(kAcquire);

@@ -17,6 +17,8 @@ std::vector<ChunkHead> Snapshot::LookAtChunks(Kind kind) const {
     head.thread_id = chunk->thread_id.load(kAcquire);
     head.taken = chunk->taken.load(kAcquire);
     head.turn = chunk->turn.load(kAcquire);
+    // Whose it was its words may not say any more: what a new owner was about to write over is left out.
+    if (head.lap > 1 && (head.lap & 1) != 0 && WriterRests()) NoteLeftOut(chunk);
     if (head.lap == 0 || (head.lap & 1) != 0 || head.thread_id == 0) continue;
     const ShmRecord* first = pool.records(i);
     if (first == nullptr || first->state.load(kAcquire) >> 32 != head.lap) continue;  // nothing in it yet

@@ -70,16 +70,20 @@ void Snapshot::ForEachMemory(Level level, const std::function<void(const MemoryR
   if (!ok_) return;
   MemorySums sums;
   bool is_whole = false;
+  const auto look = [&] {
+    const uint32_t before = header().rebase_seq.load(kAcquire);  // pairs with RebaseMemory
+    if (IsUnderWay(header().rebase_seq, before)) return false;
+    ReadMemory(level, &sums);
+    return header().rebase_seq.load(kRelaxed) == before;  // all loads above are acquire
+  };
   for (int attempt = 0; attempt < kAttempts && !is_whole && (attempt == 0 || MayTryAgain()); ++attempt) {
     if (attempt > 2) {
       const timespec nap{0, 20'000 * attempt};
       nanosleep(&nap, nullptr);
     }
-    const uint32_t before = header().rebase_seq.load(kAcquire);  // pairs with RebaseMemory
-    if ((before & 1) != 0) continue;
-    ReadMemory(level, &sums);
-    is_whole = header().rebase_seq.load(kRelaxed) == before;  // all loads above are acquire
+    is_whole = look();
   }
+  if (!is_whole && GiveUpWaiting()) is_whole = look();
   if (!is_whole) {
     ++skipped_;
     return;

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <vector>
 
+#include "snapshot/mend.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/try_read.h"
 
@@ -114,6 +115,7 @@ struct Snapshot::RowSums {
     }
     return &numbers[place_of[i] - 1];
   }
+  bool Has(size_t i) const { return place_of[i] != 0; }
   Numbers Get(size_t i) const { return place_of[i] == 0 ? Numbers{} : numbers[place_of[i] - 1]; }
 };
 
@@ -146,7 +148,7 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
       if (Counts(gen, since) && !LoadNumbers(shape, *cell, &numbers)) return false;
       if (kind == Kind::kMemory && gen != interval) BeginMemoryInterval(&numbers);
       return true;
-    });
+    }, [&] { MendNumbers(shape, &numbers); });
     *torn |= !whole;
     if (numbers != Numbers{}) MergeNumbers(shape, numbers, sums->At(i));
   }
@@ -156,25 +158,24 @@ void Snapshot::ForEachThreadSum(Kind kind, const std::function<void(const SumRow
   if (!ok_) return;
   const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
   RowSums sums;
-  uint64_t room = MostSums();
-  looks_left_ = room;
+  uint64_t room = MostSums(kind);
+  looks_left_ = MostLooks();
   for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
     const ShmThread* shm = threads_.at(slot);
     if (shm == nullptr) break;
     const uint64_t thread_id = shm->thread_id.load(kAcquire);
     if (thread_id == 0) continue;
-    if (room < classes.size()) {
-      ++skipped_;
-      continue;
-    }
-    room -= classes.size();
+    const bool has_room = room >= classes.size();
+    if (has_room) room -= classes.size();
     sums.Clear(classes.size());
     bool torn = false;
     const uint64_t readable = shm->cells.load(kAcquire);  // pairs with the reservation of cells
     AddRow(kind, Level::kThread, slot, readable, Since(kind, Level::kThread), &sums, &torn);
     if (shm->thread_id.load(kRelaxed) != thread_id) continue;  // ended meanwhile: its rows left with it
-    if (torn) ++skipped_;
-    for (size_t i = 0; i < classes.size() && !torn; ++i) use({classes[i], thread_id, nullptr, slot, sums.Get(i)});
+    if (torn || !has_room) ++skipped_;
+    for (size_t i = 0; i < classes.size() && !torn; ++i) {
+      if (has_room || sums.Has(i)) use({classes[i], thread_id, nullptr, slot, sums.Get(i)});
+    }
   }
 }
 
@@ -262,7 +263,7 @@ void Snapshot::AddUpParties(Kind kind, Level level, PartySums* wanted) const {
   for (PartySums::One& one : wanted->ones) {
     if (!one.is_wanted) continue;
     one.seq = seq_of(one).load(kAcquire);  // pairs with MoveSection
-    one.torn = (one.seq & 1) != 0;
+    one.torn = IsUnderWay(seq_of(one), one.seq);
     one.is_gone = !is_global && !one.party.is_live();
     one.is_wanted = !one.is_gone;
     one.sums.Clear(classes_of_[static_cast<uint32_t>(kind)].size());
@@ -313,14 +314,15 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
   if (!ok_) return;
   if (level == Level::kThread) return ForEachThreadSum(kind, use);
   PartySums sums;
-  looks_left_ = MostSums() == ~uint64_t{0} ? MostSums() : 4 * MostSums();
+  const uint64_t most = MostLooks();
+  looks_left_ = most == ~uint64_t{0} ? most : 4 * most;
   if (level == Level::kGlobal) {
     sums.ones.emplace_back();
     sums.place_of = {1};
   } else {
     sums.place_of.resize(parties_[static_cast<uint32_t>(level)].used());
     for (const Party& party : Parties(level)) {
-      if ((sums.ones.size() + 1) * classes_of_[static_cast<uint32_t>(kind)].size() > MostSums()) {
+      if ((sums.ones.size() + 1) * classes_of_[static_cast<uint32_t>(kind)].size() > most) {
         ++skipped_;
         continue;
       }
@@ -339,11 +341,18 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
     AddUpParties(kind, level, &sums);
   }
   if (!is_done() && quiesce_) quiesce_([&] { AddUpParties(kind, level, &sums); });
+  if (!is_done() && GiveUpWaiting()) AddUpParties(kind, level, &sums);
+  uint64_t room = MostSums(kind);
   for (const PartySums::One& one : sums.ones) {
     if (one.is_wanted) ++skipped_;
     if (one.is_wanted || one.is_gone) continue;
     const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
-    for (size_t i = 0; i < classes.size(); ++i) use({classes[i], 0, &one.party.row, one.party.index, one.sums.Get(i)});
+    const bool has_room = room >= classes.size();
+    if (has_room) room -= classes.size();
+    if (!has_room) ++skipped_;
+    for (size_t i = 0; i < classes.size(); ++i) {
+      if (has_room || one.sums.Has(i)) use({classes[i], 0, &one.party.row, one.party.index, one.sums.Get(i)});
+    }
   }
 }
 

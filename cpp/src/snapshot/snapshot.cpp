@@ -4,6 +4,9 @@
 #include <cstring>
 #include <string>
 
+#include "shm/attach.h"
+#include "shm/shapes.h"
+#include "shm/writer.h"
 #include "snapshot/try_read.h"
 
 namespace perfschema {
@@ -155,6 +158,38 @@ void Snapshot::LoadClasses() {
   }
 }
 
+uint64_t Snapshot::loss(Loss id) const {
+  const uint64_t counted = header().losses[static_cast<uint32_t>(id)].load(kRelaxed);
+  return counted + (id == Loss::kTornRows && view_.file() != nullptr ? view_.file()->rows_skipped() : 0);
+}
+
+uint64_t Snapshot::repaired_so_far() const { return ok_ && view_.file() != nullptr ? view_.file()->rows_repaired() : 0; }
+
+bool Snapshot::WriterRests() const {
+  const SegmentFile* const file = view_.file();
+  if (rests_ || file == nullptr) return rests_;
+  if (!has_asked_) {
+    has_asked_ = true;
+    const WriterState state = StateOfWriter(header(), file->path().substr(file->path().rfind('/') + 1));
+    rests_ = state == WriterState::kAtRest;
+    is_unknown_ = state == WriterState::kUnknown;
+  }
+  rests_ = rests_ || (is_unknown_ && patience_ <= 0);
+  return rests_;
+}
+
+bool Snapshot::IsUnderWay(const HalfWord& seq, uint32_t value) const {
+  if ((value & 1) == 0) return false;
+  if (!WriterRests()) return true;
+  NoteRepaired(&seq);
+  return false;
+}
+
+uint64_t Snapshot::MostSums(Kind kind) const {
+  constexpr uint64_t kMostWordsOfTable = 1 << 24;
+  return view_.file() == nullptr ? ~uint64_t{0} : kMostWordsOfTable / (8 * ColumnsOf(kind));
+}
+
 bool Snapshot::MayTryAgain() const {
   if (view_.file() == nullptr) return true;
   constexpr uint64_t kLongest = 500'000'000;
@@ -181,7 +216,11 @@ bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* na
 // The same of a name that is asked for once: it is not looked for among those that were copied.
 bool Snapshot::CopyNewName(uint32_t granule, uint32_t version, std::string_view* name) const {
   const ShmNameGranule* first = names_.at(granule);
-  if (first == nullptr || (version & 1) != 0 || first->version.load(kAcquire) != version) return false;
+  if (first == nullptr || (version & 1) != 0) return false;
+  if (const uint32_t now = first->version.load(kAcquire); now != version) {
+    if (now == version + 1) (void)IsUnderWay(first->version, now);  // its room was given to another name that never came: the row is without
+    return false;
+  }
   const uint32_t bytes = first->bytes.load(kAcquire);
   constexpr uint32_t kHead = offsetof(ShmNameGranule, text);
   if (bytes == 0 || bytes > kMaxObjectName) return false;

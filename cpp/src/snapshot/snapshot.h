@@ -1,8 +1,8 @@
 // snapshot/snapshot.h: the only reader of shared memory. Slots of a segment become plain rows (rows.h).
 //
 // Works on one's own segment and on any file: all bytes are untrusted, indices are checked, loops are bounded, lengths
-// are clamped. A row that stays torn after bounded retries is left out and counted, never shown. Nothing here stores to
-// the segment.
+// are clamped. A row that stays torn after bounded retries is left out and counted, never shown; unless its writer died in
+// the middle of it, or is stopped there: then it is shown as it was left, and counted as repaired. Nothing here stores to the segment.
 //   snapshot.cpp  instruments, names, actors      stats.cpp    objects, totals of classes
 //   events.h      the views of events             parties.cpp  threads, accounts, users, hosts and their sums
 //   program.cpp   rows that the program gave
@@ -15,6 +15,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/number_map.h"
@@ -43,10 +44,12 @@ class Snapshot {
   bool ok() const { return ok_; }                             // false: no segment; every list is empty
   const ShmHeader& header() const { return view_.header(); }  // REQUIRES: ok()
   uint64_t skipped() const { return skipped_; }               // rows left out because they stayed torn
+  uint64_t repaired() const { return repaired_.size(); }      // rows, and parts of sums, shown as a writer at rest left them half done
   int64_t option(OptionId id) const {
     return static_cast<int64_t>(header().options[static_cast<uint32_t>(id)]);
   }                                                                                                   // REQUIRES: ok()
-  uint64_t loss(Loss id) const { return header().losses[static_cast<uint32_t>(id)].load(kRelaxed); }  // REQUIRES: ok()
+  uint64_t loss(Loss id) const;    // REQUIRES: ok(); of another process's segment with what its reader has left out
+  uint64_t repaired_so_far() const;  // by whoever reads another process's segment, before this snapshot
   bool is_enabled(Consumer id) const {
     return header().consumers[static_cast<uint32_t>(id)].load(kRelaxed) != 0;
   }                                        // REQUIRES: ok()
@@ -115,8 +118,25 @@ class Snapshot {
  private:
   struct Totals;
 
+  template <typename Copy, typename Mend>
+  bool TryRead(const HalfWord& seq, Copy copy, Mend mend) const;
   template <typename Copy>
-  bool TryRead(const HalfWord& seq, Copy copy) const;
+  bool TryRead(const HalfWord& seq, Copy copy) const {
+    return TryRead(seq, copy, [] {});
+  }
+  template <typename Copy, typename Mend>
+  bool ReadUnfinished(const HalfWord& seq, Copy& copy, Mend& mend) const;
+  // Can nobody be in the section of `seq` any more who goes on with it? Of one's own segment never. Where nobody knows, when patience is at its end.
+  bool WriterRests() const;
+  // Is the section of `seq`, which was `value`, open, and does its writer not rest? If it rests, the section is noted as repaired.
+  bool IsUnderWay(const HalfWord& seq, uint32_t value) const;
+  // All attempts have failed: does one more make sense, that takes what it finds?
+  bool GiveUpWaiting() const {
+    patience_ = 0;
+    return WriterRests();
+  }
+  void NoteRepaired(const void* what) const { repaired_.insert(what); }
+  void NoteLeftOut(const void* what) const { skipped_ += left_out_.insert(what).second ? 1 : 0; }  // once, however often it is met
 
   // snapshot.cpp
   void LoadClasses();
@@ -132,8 +152,11 @@ class Snapshot {
 
   // Is there time for one more attempt at what did not stay still? Somebody else's segment may never do.
   bool MayTryAgain() const;
-  // How many rows members x instruments may have. One's own segment has as many as it has.
-  uint64_t MostSums() const { return view_.file() == nullptr ? ~uint64_t{0} : uint64_t{1} << 24; }
+  // At how many members x instruments is looked. One's own segment has as many as it has.
+  uint64_t MostLooks() const { return view_.file() == nullptr ? ~uint64_t{0} : uint64_t{1} << 24; }
+  // How many rows they may have: as many words. Of members beyond that, instruments that counted nothing are left out: all others have memory
+  // in the file, which bounds them.
+  uint64_t MostSums(Kind kind) const;
   void StartWalks() const { steps_left_ = 4 * (cells_.used() + statement_cells_.used() + indexes_.used()) + 1'000'000; }
 
   // stats.cpp
@@ -244,6 +267,9 @@ class Snapshot {
 
   // What reading costs and keeps; no part of the observable state.
   mutable uint64_t skipped_ = 0;
+  mutable std::unordered_set<const void*> repaired_, left_out_;
+  mutable bool rests_ = false;  // known so far
+  mutable bool has_asked_ = false, is_unknown_ = false;
   mutable int patience_ = 100;       // naps that are left for cells whose writer does not go on
   mutable uint64_t steps_left_ = 0;  // of walks along lists in this pass: a damaged one may be a circle
   mutable uint64_t first_retry_ns_ = 0;

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <vector>
 
+#include "snapshot/mend.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/try_read.h"
 
@@ -22,7 +23,7 @@ PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, uint32_t gen, Stat
     const bool counts = cell.gen.load(kAcquire) == gen;
     stat = counts ? LoadStat(cell.stat) : Stat();
     amount = counts ? cell.amount.load(kAcquire) : 0;
-  });
+  }, [&] { Mend(&stat); });
   if (!read) return false;
   sum->Merge(stat);
   *moved += amount;
@@ -71,7 +72,7 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
     bool whole = TryRead(shm->seq, [&] {
       wait = shm->gen.load(kAcquire) == gen ? LoadStat(shm->stat) : Stat();
       is_same_class = has_class();
-    });
+    }, [&] { Mend(&wait); });
     if (!is_same_class) continue;
     Stat apart;
     uint64_t moved = 0, held = 0;
@@ -148,7 +149,12 @@ bool Snapshot::ReadFileName(uint32_t index, FileRow* row) const {
     const ShmNameGranule* first = names_.at(granule);
     if (first == nullptr) return false;
     std::string_view name;
-    const bool copied = CopyNewName(granule, first->version.load(kAcquire), &name);
+    const uint32_t version = first->version.load(kAcquire);
+    if ((version & 1) != 0 && !IsUnderWay(first->version, version)) {  // half of another name
+      row->name = {};
+      return true;
+    }
+    const bool copied = CopyNewName(granule, version, &name);
     if (!copied || shm->name.load(kRelaxed) != whole) continue;
     row->name = name;
     return true;
@@ -317,7 +323,7 @@ void Snapshot::AddUpClasses(Totals* totals) const {
   if (truncated) return;
   for (const ClassRow& row : classes_) {
     const uint32_t seq = seqs[row.index];
-    if (!totals->wanted[row.index] || pass.wanted[row.index] || (seq & 1) != 0) continue;
+    if (!totals->wanted[row.index] || pass.wanted[row.index] || IsUnderWay(class_array_.at(row.index)->fold_seq, seq)) continue;
     if (class_array_.at(row.index)->fold_seq.load(kRelaxed) != seq)
       continue;  // all loads above are acquire: this one is the last
     totals->sums[row.index] = pass.sums[row.index];
@@ -340,6 +346,7 @@ void Snapshot::ForEachClassTotal(const std::function<void(const ClassTotalRow&)>
     AddUpClasses(&totals);
   }
   if (!is_done() && quiesce_) quiesce_([&] { AddUpClasses(&totals); });
+  if (!is_done() && GiveUpWaiting()) AddUpClasses(&totals);
   for (const ClassRow& row : classes_) {
     if (!row.is_wait()) continue;
     if (totals.wanted[row.index])

@@ -9,18 +9,35 @@ namespace perfschema {
 
 // ReadWhole with patience: a writer that was descheduled inside a section goes on within milliseconds. One that died
 // there never does: the naps are counted over the whole Snapshot, so that a damaged file costs milliseconds, not
-// minutes. False: torn; the caller counts the row.
-template <typename Copy>
-PFS_ALWAYS_INLINE bool Snapshot::TryRead(const HalfWord& seq, Copy copy) const {
+// minutes. Of a writer that rests (WriterRests) the copy is what it left there, mend() makes what it can of it, and the
+// row counts as repaired. False: torn; the caller counts the row.
+template <typename Copy, typename Mend>
+PFS_ALWAYS_INLINE bool Snapshot::TryRead(const HalfWord& seq, Copy copy, Mend mend) const {
 #if !defined(PFS_BREAK_SEQLOCK)
-  if (patience_ == 0 && (seq.load(kRelaxed) & 1) != 0) return false;
+  if ((seq.load(kRelaxed) & 1) != 0) {
+    if (rests_ && ReadUnfinished(seq, copy, mend)) return true;
+    if (patience_ == 0 && !WriterRests()) return false;
+  }
 #endif
   while (!ReadWhole(seq, copy)) {
+    if (WriterRests() && ReadUnfinished(seq, copy, mend)) return true;
     if (patience_ <= 0) return false;
     --patience_;
     const timespec nap{0, 100'000};
     nanosleep(&nap, nullptr);
   }
+  return true;
+}
+
+// False: it goes on after all.
+template <typename Copy, typename Mend>
+[[gnu::noinline]] bool Snapshot::ReadUnfinished(const HalfWord& seq, Copy& copy, Mend& mend) const {
+  const uint32_t before = seq.load(kAcquire);
+  if ((before & 1) == 0) return false;
+  (void)copy();
+  if (seq.load(kRelaxed) != before) return false;
+  mend();
+  NoteRepaired(&seq);
   return true;
 }
 

@@ -178,7 +178,10 @@ Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<con
   sink.Finish(data);
   data->skipped = snapshot.skipped();
   if (quiesce && data->skipped != 0) CountLoss(Loss::kTornRows, data->skipped);  // one's own segment
-  return view.file() == nullptr ? Status() : view.file()->Check();
+  data->repaired = snapshot.repaired();
+  if (view.file() == nullptr) return {};
+  view.file()->CountRows(data->skipped, data->repaired);
+  return view.file()->Check();
 }
 
 Status TruncateTable(const TableFacts& table) {

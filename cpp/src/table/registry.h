@@ -64,6 +64,7 @@ struct TableData {
   size_t rows = 0;
   std::vector<ColumnData> columns;
   uint64_t skipped = 0;  // rows that stayed torn
+  uint64_t repaired = 0;  // rows, and parts of sums, that a writer at rest had left half done
 };
 
 // Without regard to case, as SQL compares names. NULL matches nothing.

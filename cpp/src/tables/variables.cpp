@@ -32,6 +32,7 @@ void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
     out({kNames[i], Text<1024>(snapshot.Keep(std::to_string(count)))});
   }
   const auto number = [&](std::string_view name, uint64_t count) { out({name, Text<1024>(snapshot.Keep(std::to_string(count)))}); };
+  number("Performance_schema_rows_repaired", snapshot.repaired_so_far());
   const ShmTold* const program = snapshot.ok() ? &snapshot.program() : nullptr;
   const auto word = [&](Word ShmTold::*member) { return program == nullptr ? 0 : (program->*member).load(kAcquire); };
   const uint64_t expired = word(&ShmTold::log_expired), begin = word(&ShmTold::log_begin);

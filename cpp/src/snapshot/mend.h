@@ -1,0 +1,28 @@
+// snapshot/mend.h: statistics whose writer died, or was stopped, while it changed them. Count and sum are one store, and so right; minimum and maximum
+// are shown as far as they make sense.
+#pragma once
+
+#include "shm/shapes.h"
+
+namespace perfschema {
+
+inline void Mend(Stat* stat) {
+  if (stat->count == 0) {  // half cleared, or half of its first event
+    *stat = {};
+    return;
+  }
+  const uint64_t average = stat->avg_ps();
+  if (stat->min_ps() <= average && average <= stat->max_ps) return;
+  stat->inverted_min_ps = stat->max_ps = 0;
+}
+
+inline void MendNumbers(const Shape& shape, Numbers* numbers) {
+  for (uint32_t i = 0; i < WordsOf(shape.columns); ++i) {
+    if (shape.rules[i] != Rule::kStat) continue;
+    Stat stat = StatIn(*numbers, i);
+    Mend(&stat);
+    PutStatIn(numbers, i, stat);
+  }
+}
+
+}  // namespace perfschema

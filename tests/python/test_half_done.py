@@ -1,0 +1,269 @@
+"""Segments whose program died, or was stopped, in the middle of a change: every section that can be left open is opened, and the
+tables are those of before, with what was repaired counted. No number is silently gone.
+
+Which words are such sections is read from the headers, and their offsets are the compiler's: a new one is tested when it is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pfs import _core
+from tests.python._programs.subject import PID_NAMESPACE, forge, subject
+from tests.python.test_attach_hostile import sparse_copy
+
+_WORK = """
+import threading
+pfs.set_account("anna", "desk")
+lock, guard = pfs.Lock("app/LOCK_a"), pfs.RWLock("app/guard")
+def work(turns):
+    for i in range(turns):
+        with lock: pass
+        with guard.read(): pass
+        with pfs.open("/dev/null", "rb", name="app/data") as file: file.read()
+        with pfs.transaction():
+            with pfs.statement("app/query", text=f"SELECT {i} FROM t{i % 3}", schema="shop"):
+                with pfs.stage("app/step"): pass
+def session():
+    pfs.set_account("bob", "lamp")
+    work(100)
+    ready.set()
+    threading.Event().wait()
+ready = threading.Event()
+threading.Thread(target=session, daemon=True).start()
+ready.wait()
+work(200)
+pfs.set_user_variable("mine", 1)
+"""
+
+_SECTION = re.compile(r"^\s+HalfWord ([^;]*);", re.MULTILINE)
+_IS_SECTION = re.compile(r"(^|_)seq$|^lap$")
+# Of a reader, and of the time of reading.
+_OWN = {"performance_timers", "global_status", "session_status"}
+_WITHOUT = {"threads": {"PROCESSLIST_TIME"}, "processlist": {"TIME"}}
+
+
+@pytest.fixture(scope="module")
+def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, int], list[tuple[str, str, str, int]]]:
+    """Numbers of the layout by name; and (array, struct, field, offset) of every section."""
+    folder = root / "cpp/src/shm"
+    texts = "".join((folder / name).read_text() for name in ("records.h", "statements.h", "spares.h", "layout_program.h", "layout.h"))
+    structs = dict(re.findall(r"^struct (?:alignas\(\d+\) )?(\w+)(?: : \w+)? \{[^\n]*\n(.*?)^\};", texts, re.MULTILINE | re.DOTALL))
+    arrays = re.findall(r"^  X\((k\w+), +(Shm\w+)\)", texts, re.MULTILINE)
+    assert len(arrays) > 35
+    wanted = []
+    for array, kind in [("", "ShmHeader"), *arrays]:
+        for declared in _SECTION.findall(structs[kind]):
+            names = [name.split("[")[0].strip() for name in declared.split(",")]
+            wanted += [(array, kind, name) for name in names if _IS_SECTION.search(name)]
+    lines = [
+        f'std::printf("%zu\\n", static_cast<size_t>({what}));'
+        for what in (
+            "offsetof(ShmHeader, arrays)",
+            "offsetof(ShmHeader, record_bytes)",
+            "offsetof(ShmClass, ready)",
+            *(f"ArrayId::{array}" for array, _ in arrays),
+            *(f"offsetof({kind}, {name})" for _, kind, name in wanted),
+        )
+    ]
+    source = tmp_path_factory.mktemp("layout") / "layout.cpp"
+    source.write_text(
+        '#include <cstdio>\n#include "shm/layout.h"\nusing namespace perfschema;\nint main() {\n' + "\n".join(lines) + "\n}\n"
+    )
+    command = ["g++", "-std=c++20", "-O0", "-Wno-invalid-offsetof", f"-I{root}/cpp/src", f"-I{root}/cpp/include", str(source)]
+    subprocess.run([*command, "-o", str(source.with_suffix(""))], check=True)
+    numbers = list(map(int, subprocess.run([source.with_suffix("")], capture_output=True, check=True).stdout.split()))
+    named = dict(zip(["arrays", "record_bytes", "ready", *(array for array, _ in arrays)], numbers, strict=False))
+    offsets = numbers[len(named) :]
+    return named, [(*section, offset) for section, offset in zip(wanted, offsets, strict=True)]
+
+
+class Image:
+    """A segment, by words."""
+
+    def __init__(self, path: Path, named: dict[str, int]) -> None:
+        self.path, self.named = path, named
+        self.file = os.open(path, os.O_RDWR)
+        self.size = os.fstat(self.file).st_size
+
+    def get(self, at: int, layout: str) -> tuple[int, ...]:
+        return struct.unpack(layout, os.pread(self.file, struct.calcsize(layout), at))
+
+    def has_memory(self, at: int) -> bool:
+        try:
+            return os.lseek(self.file, at, os.SEEK_DATA) == at
+        except OSError:
+            return False
+
+    def array(self, name: str) -> tuple[int, int, int, int]:
+        """Offset, stride, capacity, used."""
+        return self.get(self.named["arrays"] + 48 * self.named[name], "<4Q")  # type: ignore[return-value]
+
+    def elements(self, name: str) -> Iterator[int]:
+        """Where the elements are that can be written."""
+        offset, stride, capacity, used = self.array(name)
+        if name.endswith("Records"):
+            kind = ["kWaitRecords", "kStageRecords", "kStatementRecords", "kTransactionRecords"].index(name)
+            (record,) = self.get(self.named["record_bytes"] + 8 * kind, "<Q")
+            for chunk in range(1, self.array(name.replace("Records", "Chunks"))[3]):
+                yield from range(offset + chunk * stride, offset + chunk * stride + (64, 32, 8, 8)[kind] * record, record)
+        elif name in ("kThreadCells", "kAccountCells", "kUserCells", "kHostCells", "kGlobalCells"):
+            members = self.array({"kThreadCells": "kThreads", "kGlobalCells": "kThreads"}.get(name, name.replace("Cells", "s")))
+            width = capacity // members[2]
+            first, wide, _, classes = self.array("kClasses")
+            columns = [i for i in range(1, classes) if self.get(first + i * wide + self.named["ready"], "<I")[0]]
+            for member in range(members[3]):
+                for column in columns:
+                    at = offset + (member * width + column) * stride
+                    if self.has_memory(at):
+                        yield at
+        else:
+            yield from (at for at in range(offset + stride, offset + used * stride, stride) if self.has_memory(at))
+
+    def open_section(self, at: int) -> None:
+        os.pwrite(self.file, struct.pack("<I", self.get(at, "<I")[0] | 1), at)
+
+    def close(self) -> None:
+        os.close(self.file)
+
+
+def rows_of(segment: _core.Segment) -> dict[str, list[tuple[Any, ...]]]:
+    tables = {}
+    for table in _core.tables():
+        if table not in _OWN:
+            without = _WITHOUT.get(table, set())
+            columns = [column["name"] for column in _core.facts(table)["columns"] if column["name"] not in without]
+            tables[table] = _core.rows(table, columns, segment)
+    return tables
+
+
+def counted(segment: _core.Segment) -> tuple[int, int]:
+    """Rows that this reader has repaired, and left out."""
+    status = dict(_core.rows("global_status", None, segment))
+    return int(status["Performance_schema_rows_repaired"]), int(status["Performance_schema_rows_skipped"])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = Path(f"/dev/shm/pfs-test-half-{os.getpid()}")  # where holes are told from pages
+    path.mkdir(mode=0o700)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="module")
+def dead(place: Path) -> Path:
+    with subject(place) as program:
+        program.do(_WORK)
+        program.kill()
+        return program.path
+
+
+@pytest.fixture
+def copy(dead: Path) -> Iterator[Path]:
+    path = sparse_copy(dead, dead.with_name("copy.pfs"))
+    yield path
+    path.unlink()
+
+
+def test_every_section_that_a_dead_process_left_open_is_read(
+    dead: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]]
+) -> None:
+    named, all_sections = sections
+    assert {("kCells", "seq"), ("", "move_seq"), ("kClasses", "fold_seq"), ("kWaitChunks", "lap")} <= {
+        (array, field) for array, _, field, _ in all_sections
+    }
+    before = _core.Segment(str(dead))
+    expected = rows_of(before)
+    assert counted(before) == (0, 0)
+    assert sum(map(len, expected.values())) > 3000
+    wrong = []
+    for array, kind, field, offset in all_sections:
+        path = sparse_copy(dead, dead.with_name("copy.pfs"))
+        try:
+            image = Image(path, named)
+            places = [offset] if not array else [at + offset for at in image.elements(array)]
+            for at in places:
+                image.open_section(at)
+            image.close()
+            segment = _core.Segment(str(path))
+            now = rows_of(segment)
+            repaired, skipped = counted(segment)
+            differing = [table for table in expected if now[table] != expected[table]]
+            if field == "lap":  # what was about to be written over is left out, and counted
+                lost = sum(len(expected[table]) - len(now[table]) for table in differing)
+                good = all(set(now[table]) <= set(expected[table]) for table in differing) and (lost == 0 or skipped > 0)
+            else:
+                good = not differing and skipped == 0 and (repaired > 0 or not places or field == "trace_status_seq")
+            if not good:
+                wrong.append((array, kind, field, len(places), repaired, skipped, differing))
+        finally:
+            path.unlink()
+    assert not wrong
+
+
+def test_one_open_cell_hides_no_other_and_is_repaired(
+    copy: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]]
+) -> None:
+    """A cell whose minimum is above its average has been caught halfway: its count and sum are right, its minimum is not shown."""
+    table = "events_waits_summary_by_thread_by_event_name"
+    columns = ("THREAD_ID", "EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "MAX_TIMER_WAIT")
+    expected = _core.rows(table, columns, _core.Segment(str(copy)))
+    image = Image(copy, sections[0])
+    changed = None
+    for at in image.elements("kThreadCells"):
+        count, total, inverted, _ = image.get(at + 16, "<4Q")
+        if count > 50 and inverted and (count, total) in {row[2:4] for row in expected}:
+            image.open_section(at)
+            os.pwrite(image.file, struct.pack("<Q", 2**64 - 1 - 10**15), at + 32)  # a minimum of a quarter of an hour
+            changed = count
+            break
+    image.close()
+    assert changed is not None
+    segment = _core.Segment(str(copy))
+    now = _core.rows(table, columns, segment)
+    assert [row[:4] for row in now] == [row[:4] for row in expected]
+    differing = [row for row, then in zip(now, expected, strict=True) if row != then]
+    assert [row[2:] for row in differing] == [(changed, differing[0][3], 0, 0)]
+    assert counted(segment) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "repaired", "skipped"),
+    [("stopped", True, False), ("running", False, True), ("elsewhere", True, False)],
+)
+def test_who_can_go_on_is_waited_for_and_who_cannot_is_not(
+    place: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]], state: str, repaired: bool, skipped: bool
+) -> None:
+    """Of a process that runs a row that stays open is left out, and counted for the reader; of one that is stopped it is read."""
+    table = "events_waits_summary_by_thread_by_event_name"
+    with subject(place) as program:
+        program.do(_WORK)
+        expected = _core.rows(table, None, _core.Segment(str(program.path)))
+        if state == "stopped":
+            os.kill(program.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WNOWAIT)
+        if state == "elsewhere":
+            forge(program.path, PID_NAMESPACE, 1)  # a pid namespace that is not ours
+        image = Image(program.path, sections[0])
+        counts = {tuple(row[2:4]) for row in expected if row[2] > 50}
+        at = next(at for at in image.elements("kThreadCells") if image.get(at + 16, "<2Q") in counts)
+        image.open_section(at)
+        image.close()
+        segment = _core.Segment(str(program.path))
+        now = _core.rows(table, None, segment)
+        assert (now == expected) == repaired
+        assert (len(now) == len(expected)) == repaired
+        here = counted(segment)
+        assert (here[0] > 0, here[1] > 0) == (repaired, skipped)
+
