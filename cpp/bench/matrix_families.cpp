@@ -140,11 +140,6 @@ struct Nothing {
 // ---- Timers --------------------------------------------------------------------------------------------------------------------------------
 
 uint64_t Cycles() { return __rdtsc(); }
-uint64_t Nanos() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-}
 
 // ---- Rows ----------------------------------------------------------------------------------------------------------------------------------
 
@@ -204,7 +199,7 @@ Family MemoryRow() {
 
 // The last stage ends with the block, else it would be counted in the next one.
 Family StageRow() {
-  Family row = Row<Nothing, Nanos>({"stage", Kind::kStages, "stage/bench/matrix%", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return 0; },
+  Family row = Row<Nothing, Cycles>({"stage", Kind::kStages, "stage/bench/matrix%", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return 0; },
                                    [](Nothing& keys) {
                                      pfs_stage_begin(keys.odd ? keys.first : keys.second);
                                      keys.odd = !keys.odd;
@@ -315,7 +310,7 @@ std::vector<Family> FAMILIES() {
                            return result;
                          },
                          [](Store& s, int) { s.Unlock(); }),
-      Row<Nothing, Nanos>({"idle", Kind::kWaits, "idle", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return poll(nullptr, 0, 0); },
+      Row<Nothing, Cycles>({"idle", Kind::kWaits, "idle", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return poll(nullptr, 0, 0); },
                           [](Nothing&) {
                             pfs_wait_t wait;
                             pfs_idle_begin(&wait);
@@ -324,7 +319,7 @@ std::vector<Family> FAMILIES() {
                             return result;
                           }),
       StageRow(),
-      Row<Nothing, Nanos>({"statement", Kind::kStatements, "statement/bench/matrix", kMiddling, 1, true, {}, {}, {}}, [](Nothing&) { return 0; },
+      Row<Nothing, Cycles>({"statement", Kind::kStatements, "statement/bench/matrix", kMiddling, 1, true, {}, {}, {}}, [](Nothing&) { return 0; },
                           [](Nothing& query) {
                             pfs_statement_t statement;
                             pfs_statement_begin(&statement, query.query);
@@ -332,7 +327,7 @@ std::vector<Family> FAMILIES() {
                             pfs_statement_end(&statement);
                             return 0;
                           }),
-      Row<Nothing, Nanos>({"transaction", Kind::kTransactions, "transaction", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return 0; },
+      Row<Nothing, Cycles>({"transaction", Kind::kTransactions, "transaction", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return 0; },
                           [](Nothing&) {
                             pfs_transaction_t transaction;
                             pfs_transaction_begin(&transaction, PFS_REPEATABLE_READ, 0, 0);

@@ -310,8 +310,8 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
 
         Summaries (tables with columns that add up): a row for each row in which something happened, with counts and sums of the
         time between, AVG_* computed from them, and all else (names, what is in use) as it is now. MIN_*, MAX_*, LOW_*, HIGH_* and
-        quantiles cannot be known from a difference, and are left out. CHANGE says ``changed``; ``new`` for rows that were not
-        there before; ``gone`` for those that are there no more (what they counted meanwhile is not known: NULL); ``reset`` for
+        quantiles cannot be known from a difference, and are left out. A sum of times that has reached the largest number, 213 days,
+        is NULL: it stops there. CHANGE says ``changed``; ``new`` for rows that were not there before; ``gone`` for those that are there no more (what they counted meanwhile is not known: NULL); ``reset`` for
         rows whose numbers have become smaller: emptied by TRUNCATE, or another object at the same address. Those numbers count
         from then on. A row that was emptied and has passed its old numbers since looks like ``changed``.
 
@@ -340,6 +340,7 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
     return Diff(tables, before.time, after.time, one.pid)
 
 
+_MOST_PICOSECONDS = 2**64 - 1  # where sums of times stop
 EVENT = ("THREAD_ID", "EVENT_ID", "END_EVENT_ID")  # what tells an event, and a table of events
 
 
@@ -439,13 +440,18 @@ def _summary_diff(
         for name, (now, then) in sums.items()
     }
 
+    def is_full(column: _core.ColumnFacts) -> _Places:
+        """Where a sum of times has stopped: what was added since is not known."""
+        is_time = column["unit"] == "picoseconds"
+        return np.append(is_time & (sums[column["name"]][0] == _MOST_PICOSECONDS)[kept], np.zeros(len(gone), dtype=bool))
+
     codes = np.append(np.select([less, ~known], [3, 1], 0)[kept], np.full(len(gone), 2))
     made: dict[str, Any] = {"CHANGE": pd.Categorical.from_codes(codes, dtype=category(_CHANGES))}
     count = ""
     for column in columns:
         name, how = column["name"], column["combine"]
         if how == "sum":
-            made[name] = pd.arrays.IntegerArray(difference[name], is_gone.copy())
+            made[name] = pd.arrays.IntegerArray(difference[name], is_gone | is_full(column))
             if name.startswith("COUNT_"):
                 count = name
         elif how == "mean":
@@ -453,7 +459,7 @@ def _summary_diff(
             if total in difference and count:
                 n = difference[count]
                 mean = difference[total] // np.maximum(n, 1).astype(n.dtype)
-                made[name] = pd.arrays.IntegerArray(mean, is_gone.copy())
+                made[name] = pd.arrays.IntegerArray(mean, made[total].isna())
         elif how == "":
             made[name] = pd.concat([after[name].iloc[kept], before[name].iloc[gone]], ignore_index=True)
     return pd.DataFrame(made)

@@ -112,6 +112,138 @@ TEST(Snapshot, mutexes_add_failed_locks_to_their_cell) {
   EXPECT_EQ(rows[0].wait.max_ps, 30u);
 }
 
+// ---- Sums of times saturate ---------------------------------------------------------------------------------------------------------
+
+constexpr uint64_t kDay = 86'400'000'000'000'000u;  // picoseconds
+
+TEST(Sums, of_more_than_213_days_stop_at_the_largest_number) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
+  for (uint32_t i = 1; i <= 3; ++i) SyntheticSegment::Fill(shm.AddMutex(i, 1, i, 0).stat, 100, 100 * kDay, kDay / 2, 2 * kDay);
+  // One object's own and what threads counted apart.
+  SyntheticSegment::Fill(shm.at<ShmCell>(ArrayId::kCells, 5).stat, 7, 150 * kDay, kDay, kDay);
+  shm.at<ShmCellList>(ArrayId::kInstanceLists, 1).head.store(5);
+  std::map<uint64_t, Stat> waits;
+  const Snapshot snapshot(shm.view());
+  snapshot.ForEachInstance([&](const InstanceRow& row) { waits[row.identity] = row.wait; });
+  EXPECT_EQ(waits[1].sum_ps, kMostPicos);
+  EXPECT_EQ(waits[1].count, 107u);
+  EXPECT_EQ(waits[2].sum_ps, 100 * kDay);
+  const Stat total = Totals(snapshot)["wait/synch/mutex/a/m"].total();
+  EXPECT_EQ(total.sum_ps, kMostPicos);
+  EXPECT_EQ(total.count, 307u);
+  EXPECT_EQ(total.min_ps(), kDay / 2);
+  EXPECT_EQ(total.max_ps, 2 * kDay);
+}
+
+TEST(Sums, saturate_where_numbers_move_to_other_rows) {
+  // To what a class keeps of dead objects; the minimum and maximum are as before, also of a statistic that is stored as a large one.
+  ShmStat dead{};
+  for (int i = 1; i <= 3; ++i) {
+    MergeIntoStat(dead, {10, 100 * kDay, ~kDay, 3 * kDay});
+    const Stat now = LoadStat(dead);
+    EXPECT_EQ(now.sum_ps, i < 3 ? static_cast<uint64_t>(i) * 100 * kDay : kMostPicos);
+    EXPECT_EQ(now.count, static_cast<uint64_t>(i) * 10);
+    EXPECT_EQ(now.min_ps(), kDay);
+    EXPECT_EQ(now.max_ps, 3 * kDay);
+  }
+  // To an account, a user, a host, the total: any kind. Other sums than those of times go around, such as values that may be negative.
+  const Shape& shape = ShapeOf(Kind::kStatement);
+  constexpr uint32_t kLockTime = kCounterWords + static_cast<uint32_t>(StatementCounter::kLockTime);
+  constexpr uint32_t kCpuTime = kCounterWords + static_cast<uint32_t>(StatementCounter::kCpuTime);
+  constexpr uint32_t kRows = kCounterWords + static_cast<uint32_t>(StatementCounter::kRowsSent);
+  Numbers thread{}, account{};
+  PutStatIn(&thread, 0, {1, 150 * kDay, ~kDay, kDay});
+  thread[kLockTime] = thread[kCpuTime] = thread[kRows] = 150 * kDay;
+  MergeNumbers(shape, thread, &account);
+  EXPECT_EQ(StatIn(account, 0).sum_ps, 150 * kDay);
+  MergeNumbers(shape, thread, &account);
+  EXPECT_EQ(StatIn(account, 0).sum_ps, kMostPicos);
+  EXPECT_EQ(account[kLockTime], kMostPicos);
+  EXPECT_EQ(account[kCpuTime], kMostPicos);
+  EXPECT_EQ(account[kRows], 300 * kDay);
+  ShmCell row[ColumnsOf(Kind::kStatement)] = {};
+  StoreNumbers(shape, account, row[0]);
+  Numbers again{};
+  ASSERT_TRUE(LoadNumbers(shape, row[0], &again));
+  EXPECT_EQ(again, account);
+  Numbers value{}, sum{};
+  value[0] = static_cast<uint64_t>(-5);
+  sum[0] = 3;
+  MergeNumbers(ShapeOf(Kind::kStatus), value, &sum);
+  EXPECT_EQ(sum[0], static_cast<uint64_t>(-2));
+}
+
+TEST(Sums, saturate_where_events_are_added_to_a_large_one) {
+  struct {
+    HalfWord seq{0};
+    ShmStat stat{};
+  } cell;
+  AddTimed(cell.seq, cell.stat, kDay);
+  AddTimed(cell.seq, cell.stat, 10);
+  SyntheticSegment::Fill(cell.stat, 2, 213 * kDay, 10, kDay);
+  // A long wait is neither a new minimum nor a new maximum: it is the look at it that finds the sum large.
+  WatchSum(cell.seq, cell.stat);
+  EXPECT_TRUE(WidensRange(cell.stat, kDay / 2));
+  EXPECT_EQ(LoadStat(cell.stat).min_ps(), 10u);
+  AddTimed(cell.seq, cell.stat, kDay / 2);
+  EXPECT_EQ(LoadStat(cell.stat).sum_ps, 213 * kDay + kDay / 2);
+  for (int i = 0; i < 3; ++i) AddEvents(cell.seq, cell.stat, true, kDay, i == 0 ? 5 : 1);
+  AddCounted(cell.seq, cell.stat);
+  AddTimed(cell.seq, cell.stat, 10);
+  const Stat all = LoadStat(cell.stat);
+  EXPECT_EQ(all.sum_ps, kMostPicos);
+  EXPECT_EQ(all.count, 2u + 1 + 5 + 2 + 1 + 1);
+  EXPECT_EQ(all.min_ps(), 10u);
+  EXPECT_EQ(all.max_ps, kDay);
+  // TRUNCATE: small again, and on the fast path where there is one.
+  ClearStat(cell.stat);
+  AddTimed(cell.seq, cell.stat, 7);
+  EXPECT_EQ(LoadStat(cell.stat).sum_ps, 7u);
+  EXPECT_EQ(WidensRange(cell.stat, 7), !StoresPairs());
+}
+
+#if defined(PFS_WIDE_STAT)
+// ---- A processor that cannot store a count and a sum at once -----------------------------------------------------------------------
+
+TEST(WithoutPairs, each_event_has_a_section_around_it) {
+  g_avoid_pairs = true;
+  struct {
+    HalfWord seq{0};
+    ShmStat stat{};
+  } cell;
+  std::mt19937_64 random(3);
+  Stat expected;
+  uint32_t seq = 0;
+  for (uint64_t i = 1; i <= 2000; ++i) {
+    const uint64_t wait = random() >> (random() % 64) >> 2;  // 0 among them
+    const Stat one{1, wait, ~wait, wait};
+    EXPECT_TRUE(WidensRange(cell.stat, wait));  // so no written-out event adds to it either
+    EXPECT_FALSE(HasWaitOfZero(cell.stat));
+    AddTimed(cell.seq, cell.stat, wait);
+    expected.Merge(one);
+    seq += 2;
+    ASSERT_EQ(cell.seq.load(), seq);
+    const Stat seen = LoadStat(cell.stat);
+    ASSERT_EQ(seen.count, expected.count);
+    ASSERT_EQ(seen.sum_ps, expected.sum_ps);
+    ASSERT_EQ(seen.min_ps(), expected.min_ps());
+    ASSERT_EQ(seen.max_ps, expected.max_ps);
+  }
+  // Numbers that were moved here as well.
+  ShmStat moved{};
+  StoreStat(moved, expected);
+  EXPECT_TRUE(WidensRange(moved, expected.max_ps));
+  ShmCell row[ColumnsOf(Kind::kTransaction)] = {};
+  Numbers numbers{};
+  PutStatIn(&numbers, kReadOnlyWord, expected);
+  StoreNumbers(ShapeOf(Kind::kTransaction), numbers, row[0]);
+  EXPECT_TRUE(WidensRange(StatAt(row[0], kReadOnlyWord), expected.max_ps));
+  EXPECT_EQ(LoadStat(StatAt(row[0], kReadOnlyWord)).min_ps(), expected.min_ps());
+  g_avoid_pairs = false;
+}
+#endif
+
 TEST(Snapshot, cells_of_an_older_generation_are_zero) {
   SyntheticSegment shm;
   shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");

@@ -487,6 +487,77 @@ def test_longjmp_out_of_a_read_leaves_later_events_recorded(build: Build, tmp_pa
     assert len(kept) == 10
 
 
+# ---- Processors that cannot store two words at once --------------------------------------------------------------------------
+
+
+def emulated(cpu: str, program: Path) -> list[str]:
+    emulator = shutil.which("qemu-x86_64")
+    if emulator is None:
+        pytest.skip("qemu-x86_64 is not installed: see tests/run.sh")
+    return [emulator, "-cpu", cpu, str(program)]
+
+
+@pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("cpu", ["qemu64", "Nehalem"])
+def test_without_avx_a_program_of_many_threads_is_recorded_exactly(cpu: str, options: str, build: Build, tmp_path: Path) -> None:
+    """x86-64 without AVX: 8 threads lock 3000 mutexes 3 times each, and main uses 300 files. Read from outside while it lives."""
+    work = tmp_path / "work"
+    work.mkdir()
+    env = environment(tmp_path, PFS_OPTIONS=options)
+    command = [*emulated(cpu, build("busy")), str(work), "hold"]
+    plain = run(build("busy"), str(work), cwd=tmp_path, env={"PFS_OPTIONS": "performance_schema=OFF"})
+    with subprocess.Popen(
+        command, cwd=work, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            segment = process.stderr.readline().removeprefix("ready ").strip()
+            assert segment.endswith(".pfs"), "pfs is off"
+            state = status_of(segment)
+            assert state["Performance_schema_status_reason"] in ("", None)
+            assert "CYCLE" in str(state["Performance_schema_timer_reason"])  # these processors promise no invariant counter
+            lock, file = "wait/synch/mutex/busy/LOCK", "wait/io/file/busy/file"
+            by_instance = [row for row in rows(segment, "events_waits_summary_by_instance") if row["EVENT_NAME"] == lock]
+            assert [row["COUNT_STAR"] for row in by_instance] == [8 * 3] * 3000
+            by_event = "events_waits_summary_global_by_event_name"
+            (total,) = [row for row in rows(segment, by_event) if row["EVENT_NAME"] == lock]
+            assert total["COUNT_STAR"] == 8 * 3 * 3000
+            assert total["SUM_TIMER_WAIT"] == sum(row["SUM_TIMER_WAIT"] for row in by_instance)
+            assert total["MAX_TIMER_WAIT"] == max(row["MAX_TIMER_WAIT"] for row in by_instance)
+            if options == "":
+                assert 0 < total["MIN_TIMER_WAIT"] <= total["AVG_TIMER_WAIT"] <= total["MAX_TIMER_WAIT"]
+            assert count(segment, file, "file_summary_by_event_name", "COUNT_WRITE") == 300
+            assert count(segment, file, "file_summary_by_event_name", "SUM_NUMBER_OF_BYTES_READ") == 300 * 8
+            lost = {name for name, value in state.items() if name.endswith("_lost") and value != "0"}
+            assert lost == set()
+            said = process.communicate("g\n", timeout=TIMEOUT)[0]
+        except BaseException:
+            process.kill()
+            raise
+    assert (process.returncode, said) == (0, plain)
+
+
+def test_without_avx_events_add_up_to_their_summaries(build: Build, tmp_path: Path) -> None:
+    """Each thread counts its memory, its tables and its locks; the events that are kept add up to the picosecond."""
+    said = values(run(*emulated("qemu64", build("memory")), cwd=tmp_path, env={"PFS_KEEP": "1"}))
+    (segment,) = segments_in(tmp_path)
+    columns = ("COUNT_ALLOC", "COUNT_FREE", "SUM_NUMBER_OF_BYTES_ALLOC", "SUM_NUMBER_OF_BYTES_FREE")
+    everything = {row["EVENT_NAME"]: row for row in rows(tmp_path / segment, "memory_summary_global_by_event_name")}
+    for name, text in said.items():
+        row = everything["memory/program/" + name]
+        assert [row[column] for column in columns][: len(text.split())] == [int(number) for number in text.split()], name
+    (tmp_path / segment).unlink()
+    run(*emulated("qemu64", build("thread_ends")), "40", cwd=tmp_path, env={"PFS_KEEP": "1"}, input="g\ng\n")
+    (segment,) = segments_in(tmp_path)
+    events = [row for row in rows(tmp_path / segment, "events_waits_history_long") if row["TIMER_WAIT"] is not None]
+    sums: dict[str, int] = {}
+    for event in events:
+        sums[event["EVENT_NAME"]] = sums.get(event["EVENT_NAME"], 0) + event["TIMER_WAIT"]
+    assert set(sums) == {"wait/synch/mutex/thread_ends/LOCK", "wait/io/file/thread_ends/pipe"}
+    for name, total in sums.items():
+        assert count(tmp_path / segment, name, column="SUM_TIMER_WAIT") == total
+
+
 # ---- Threads that end --------------------------------------------------------------------------------------------------------
 
 

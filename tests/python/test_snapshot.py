@@ -294,6 +294,25 @@ def test_rates_are_per_second(program: Subject) -> None:
         pfs.diff(before, after).rates()
 
 
+def test_a_sum_of_times_that_has_stopped_is_not_known(program: Subject) -> None:
+    """Sums of times stop at 2^64 - 1 picoseconds: what was added since is NULL, as its mean and its rate; counts go on."""
+    before, after = take(program), take(program)
+    for snapshot, count, total in ((before, 10, 2**64 - 1000), (after, 30, 2**64 - 1)):
+        frame = snapshot[GLOBAL]
+        there = frame["EVENT_NAME"] == MUTEX
+        frame.loc[there, ["COUNT_STAR", "SUM_TIMER_WAIT"]] = [count, total]
+        frame["SUM_TIMER_WAIT"] = frame["SUM_TIMER_WAIT"].astype("uint64")
+    after.time = before.time + pd.Timedelta(seconds=10)
+    difference = pfs.diff(before, after)
+    found = row(difference[GLOBAL], EVENT_NAME=MUTEX)
+    assert (found["CHANGE"], found["COUNT_STAR"]) == ("changed", 20)
+    assert found["SUM_TIMER_WAIT"] is pd.NA
+    assert found["AVG_TIMER_WAIT"] is pd.NA
+    rate = row(difference.rates()[GLOBAL], EVENT_NAME=MUTEX)
+    assert rate["COUNT_STAR"] == 2.0
+    assert rate["SUM_TIMER_WAIT"] is pd.NA
+
+
 def test_snapshots_that_cannot_be_compared(program: Subject, tmp_path: Path) -> None:
     before = take(program)
     after = take(program)

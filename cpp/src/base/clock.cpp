@@ -1,6 +1,7 @@
 #include "base/clock.h"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <sys/times.h>
 #include <unistd.h>
 
@@ -13,33 +14,52 @@ namespace {
 
 constexpr uint64_t kPicosPerSecond = 1'000'000'000'000u;
 
+// The cycle counter and CLOCK_MONOTONIC at the same moment: the mean of the pairs of readings, out of many, that were least disturbed. One pair is
+// good to a nanosecond only, which is 0.5 ppm of two milliseconds.
 struct CycleSample {
-  uint64_t cycles;
+  uint64_t cycles;  // the moments of the first pair, which the means count from
   uint64_t nanos;
+  double mean_cycles;
+  double mean_nanos;
 };
 
-// The pair of readings, out of several, that was least disturbed.
 CycleSample SampleCycle() {
-  CycleSample best{};
+  struct Pair {
+    uint64_t gap;
+    uint32_t cycles, nanos;
+  };
+  constexpr int kPairs = 256;  // some 20 microseconds
+  Pair pairs[kPairs];
+  CycleSample sample{};
   uint64_t best_gap = ~uint64_t{0};
-  for (int i = 0; i < 8; ++i) {
-    const uint64_t before = ReadCycle();
-    const uint64_t nanos = ReadClockNanos(CLOCK_MONOTONIC);
-    const uint64_t after = ReadCycle();
-    if (after - before < best_gap) {
-      best_gap = after - before;
-      best = {before + (after - before) / 2, nanos};
-    }
+  int count = 0;
+  while (count < kPairs) {
+    const uint64_t before = ReadCycle(), nanos = ReadClockNanos(CLOCK_MONOTONIC), gap = ReadCycle() - before;
+    if (count == 0) sample = {before, nanos, 0, 0};
+    if (nanos - sample.nanos > 100'000'000) break;  // others had the processor: enough, and offsets fit into 32 bits
+    pairs[count++] = {gap, static_cast<uint32_t>(before + gap / 2 - sample.cycles), static_cast<uint32_t>(nanos - sample.nanos)};
+    best_gap = std::min(best_gap, gap);
   }
-  return best;
+  int used = 0;
+  for (int i = 0; i < count; ++i) {
+    if (pairs[i].gap > best_gap + best_gap / 8) continue;
+    sample.mean_cycles += pairs[i].cycles;
+    sample.mean_nanos += pairs[i].nanos;
+    ++used;
+  }
+  sample.mean_cycles /= used;
+  sample.mean_nanos /= used;
+  return sample;
 }
 
-uint64_t CycleFrequencySince(CycleSample first) {
+// In cycles a second.
+double CycleFrequencySince(const CycleSample& first) {
   timespec pause{0, 2'000'000};
   nanosleep(&pause, nullptr);
   const CycleSample last = SampleCycle();
-  const uint64_t nanos = std::max<uint64_t>(last.nanos - first.nanos, 1);
-  return static_cast<uint64_t>(static_cast<Wide>(last.cycles - first.cycles) * 1'000'000'000u / nanos);
+  const double cycles = static_cast<double>(last.cycles - first.cycles) + last.mean_cycles - first.mean_cycles;
+  const double nanos = static_cast<double>(last.nanos - first.nanos) + last.mean_nanos - first.mean_nanos;
+  return cycles * 1e9 / std::max(nanos, 1.0);
 }
 
 uint64_t NominalFrequency(TimerId timer) {
@@ -53,38 +73,58 @@ uint64_t NominalFrequency(TimerId timer) {
 
 }  // namespace
 
-uint64_t ReadSlowTimer(TimerId timer) {
+TimeBase g_time_base{0, uint64_t{1000} << TimerScale::kFractionBits, false};
+
+namespace {
+uint64_t ReadTimer(TimerId timer, const TimeBase& base) {
   switch (timer) {
-    case TimerId::kCycle: return ReadCycle();
-    case TimerId::kNanosecond: return ReadClockNanos(CLOCK_MONOTONIC);
-    case TimerId::kMicrosecond: return ReadClockNanos(CLOCK_MONOTONIC) / 1'000;
-    case TimerId::kMillisecond: return ReadClockNanos(CLOCK_MONOTONIC_COARSE) / 1'000'000;
     case TimerId::kTick: {
       struct tms unused;
       return static_cast<uint64_t>(times(&unused));
     }
     case TimerId::kThreadCpu: return ReadClockNanos(CLOCK_THREAD_CPUTIME_ID);
+    default: return base.Ticks(timer, base.Counter());
   }
-  return 0;
 }
 
-bool CycleCounterIsInvariant(const char** why_not) {
-  *why_not = "";
+// The text of a small file, empty if it cannot be read.
+std::string TextOf(const std::string& path) {
+  char text[256];
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return {};
+  const ssize_t bytes = read(descriptor, text, sizeof text);
+  close(descriptor);
+  std::string found(text, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  while (!found.empty() && (found.back() == '\n' || found.back() == ' ')) found.pop_back();
+  return found;
+}
+bool HasWord(const std::string& text, const std::string& word) { return (" " + text + " ").find(" " + word + " ") != std::string::npos; }
+}  // namespace
+
+uint64_t ReadSlowTimer(TimerId timer) {
+  // The usual one first: stages, statements and transactions.
+  if (__builtin_expect(timer == TimerId::kNanosecond, 1)) return g_time_base.Units<3>(g_time_base.Counter());
+  // CYCLE itself is the counter also where it is not the time base.
+  return timer == TimerId::kCycle ? ReadCycle() : ReadTimer(timer, g_time_base);
+}
+
+std::string WhyNoCycleCounter([[maybe_unused]] const char* clock_source_folder) {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || (d & (1u << 4)) == 0) {
-    *why_not = "the processor has no time stamp counter";
-    return false;
-  }
-  if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || (d & (1u << 8)) == 0) {
-    *why_not = "the processor does not promise an invariant time stamp counter";
-    return false;
-  }
+  if (!__get_cpuid(1, &a, &b, &c, &d) || (d & (1u << 4)) == 0) return "the processor has no time stamp counter";
+  if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || (d & (1u << 8)) == 0) return "the processor does not promise an invariant time stamp counter";
+  // A counter that the kernel has found to be unstable, or different on two processors, is not offered any more. In a virtual machine the clock in use may be
+  // another (kvm-clock, hyperv_clocksource_tsc_page, xen) and the counter good all the same.
+  const std::string folder(clock_source_folder);
+  const std::string current = TextOf(folder + "/current_clocksource"), available = TextOf(folder + "/available_clocksource");
+  if ((current.empty() && available.empty()) || HasWord(current, "tsc") || HasWord(available, "tsc")) return {};
+  return "the kernel does not trust the time stamp counter: it uses " + (current.empty() ? "no clock source" : current);
+#else
+  return {};
 #endif
-  return true;
 }
 
-void CalibrateTimers(bool use_cycle, TimerScale scales[kTimerCount]) {
+void StartTimers(bool use_cycle, TimerScale scales[kTimerCount]) {
   const CycleSample epoch = SampleCycle();
   for (int i = 0; i < kTimerCount; ++i) {
     const auto timer = static_cast<TimerId>(i);
@@ -92,51 +132,46 @@ void CalibrateTimers(bool use_cycle, TimerScale scales[kTimerCount]) {
     scale.source = static_cast<uint64_t>(i);
     scale.frequency = NominalFrequency(timer);
     scale.multiplier = (kPicosPerSecond / scale.frequency) << TimerScale::kFractionBits;
-    switch (timer) {
-      case TimerId::kNanosecond: scale.origin = epoch.nanos; break;
-      case TimerId::kMicrosecond: scale.origin = epoch.nanos / 1'000; break;
-      case TimerId::kMillisecond: scale.origin = epoch.nanos / 1'000'000; break;
-      case TimerId::kThreadCpu: scale.origin = 0; break;  // counts from the thread's own start
-      default: scale.origin = ReadSlowTimer(timer); break;
-    }
+    // Truncations of the time base count from the epoch, a thread's processor time from the thread's start.
+    scale.origin = timer == TimerId::kTick ? ReadSlowTimer(timer) : 0;
   }
   TimerScale& cycle = scales[static_cast<int>(TimerId::kCycle)];
-  if (!use_cycle) {
-    cycle = scales[static_cast<int>(TimerId::kNanosecond)];
-    return;
-  }
+  if (use_cycle) {
 #if defined(__aarch64__)
-  uint64_t frequency;
-  asm volatile("mrs %0, cntfrq_el0" : "=r"(frequency));
-  cycle.frequency = frequency;
+    uint64_t frequency;
+    asm volatile("mrs %0, cntfrq_el0" : "=r"(frequency));
+    const auto exact = static_cast<double>(frequency);
 #else
-  cycle.frequency = CycleFrequencySince(epoch);
+    const double exact = CycleFrequencySince(epoch);
 #endif
-  cycle.origin = epoch.cycles;
-  cycle.multiplier = static_cast<uint64_t>((static_cast<Wide>(kPicosPerSecond) << TimerScale::kFractionBits) / std::max<uint64_t>(cycle.frequency, 1));
+    cycle.origin = epoch.cycles;
+    cycle.frequency = static_cast<uint64_t>(exact + 0.5);
+    cycle.multiplier = static_cast<uint64_t>(static_cast<double>(kPicosPerSecond << 8) * (uint64_t{1} << (TimerScale::kFractionBits - 8)) / exact);
+  } else {
+    cycle.origin = epoch.nanos;
+    cycle.source = static_cast<uint64_t>(TimerId::kNanosecond);
+  }
+  g_time_base = TimeBase::Of(cycle);
 }
 
-TimerFacts MeasureTimer(TimerId timer, bool use_cycle) {
-  if (timer == TimerId::kCycle && !use_cycle) timer = TimerId::kNanosecond;
+TimerFacts MeasureTimer(TimerId timer, const TimeBase& base) {
   TimerFacts facts{NominalFrequency(timer), 0, 0};
-  if (timer == TimerId::kCycle) {
-    facts.frequency = CycleFrequencySince(SampleCycle());
-  }
+  if (timer == TimerId::kCycle && base.is_cycle) facts.frequency = static_cast<uint64_t>(CycleFrequencySince(SampleCycle()) + 0.5);
 
   facts.overhead = ~uint64_t{0};
   for (int i = 0; i < 20; ++i) {
-    const uint64_t before = ReadTimer(use_cycle ? TimerId::kCycle : TimerId::kNanosecond);
-    (void)ReadTimer(timer);
-    const uint64_t after = ReadTimer(use_cycle ? TimerId::kCycle : TimerId::kNanosecond);
+    const uint64_t before = base.Counter();
+    (void)ReadTimer(timer, base);
+    const uint64_t after = base.Counter();
     facts.overhead = std::min(facts.overhead, after - before);
   }
 
   // The smallest step between two different readings. A timer slower than 10 ms a step is given up on: bounded by time, not by calls.
   facts.resolution = ~uint64_t{0};
   const uint64_t give_up = ReadClockNanos(CLOCK_MONOTONIC) + 25'000'000;
-  uint64_t last = ReadTimer(timer);
+  uint64_t last = ReadTimer(timer, base);
   for (int steps = 0; steps < 10;) {
-    const uint64_t now = ReadTimer(timer);
+    const uint64_t now = ReadTimer(timer, base);
     if (now != last) {
       facts.resolution = std::min(facts.resolution, now - last);
       last = now;

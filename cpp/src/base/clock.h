@@ -1,12 +1,16 @@
 // base/clock.h: the timers, and picoseconds since the segment's epoch.
 //
-// Every timer is read as raw ticks and turned into picoseconds by one multiply and one shift, so that all of them share one epoch
-// and one unit. No division and no floating point on the way (seed wl2360, "Canonical time unit").
+// CYCLE, NANOSECOND, MICROSECOND and MILLISECOND are one reading of one counter, the *time base*: the cycle counter where it can be trusted, else
+// CLOCK_MONOTONIC. The three slower ones are the picoseconds of that reading, truncated to their unit. So events of any two of them nest
+// however long the process runs, and whatever the kernel does to its own clock meanwhile. TICK and THREAD_CPU are clocks of their own.
+//
+// Ticks of every timer become picoseconds by one multiply and one shift. No floating point on the way (seed wl2360, "Canonical time unit").
 #pragma once
 
 #include <time.h>
 
 #include <cstdint>
+#include <string>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -62,27 +66,67 @@ inline uint64_t ReadClockNanos(clockid_t clock) {
 // Since 1970, UTC.
 inline uint64_t WallClockMicros() { return ReadClockNanos(CLOCK_REALTIME) / 1000; }
 
+// What CYCLE, NANOSECOND, MICROSECOND and MILLISECOND are read from.
+struct TimeBase {
+  uint64_t origin;      // counter at the epoch
+  uint64_t multiplier;  // as in TimerScale
+  bool is_cycle;        // the counter is the cycle counter, else CLOCK_MONOTONIC in nanoseconds
+
+  // Of a segment: the scale of CYCLE is the time base, whichever counter that is.
+  static TimeBase Of(const TimerScale& cycle) {
+    return {cycle.origin, cycle.multiplier, cycle.source == static_cast<uint64_t>(TimerId::kCycle)};
+  }
+  uint64_t Counter() const { return is_cycle ? ReadCycle() : ReadClockNanos(CLOCK_MONOTONIC); }
+
+  // Whole units of 10^kDigits picoseconds since the epoch. Exact for centuries of milliseconds, for 4.6 years of nanoseconds:
+  // floor(floor(x / 2^n) / 5^k) is floor(x / (2^n 5^k)), and the first step leaves 64 bits.
+  template <int kDigits>
+  uint64_t Units(uint64_t counter) const {
+    constexpr auto kPowerOfFive = [] {
+      uint64_t power = 1;
+      for (int i = 0; i < kDigits; ++i) power *= 5;
+      return power;
+    }();
+    const uint64_t delta = counter > origin ? counter - origin : 0;
+    return static_cast<uint64_t>((static_cast<Wide>(delta) * multiplier) >> (TimerScale::kFractionBits + kDigits)) / kPowerOfFive;
+  }
+
+  // What a timer shows when the counter shows `counter`. REQUIRES: not TICK, not THREAD_CPU.
+  uint64_t Ticks(TimerId timer, uint64_t counter) const {
+    switch (timer) {
+      case TimerId::kMillisecond: return Units<9>(counter);
+      case TimerId::kMicrosecond: return Units<6>(counter);
+      case TimerId::kNanosecond: return Units<3>(counter);
+      default: return counter;
+    }
+  }
+};
+
+// This process's, from StartTimers() on.
+// Threads: constant after start.
+extern TimeBase g_time_base;
+
 // Any thread. The cold switch behind ReadTimer.
 uint64_t ReadSlowTimer(TimerId timer);
 
-inline uint64_t ReadTimer(TimerId timer) {
-  if (__builtin_expect(timer == TimerId::kCycle, 1)) return ReadCycle();
-  return ReadSlowTimer(timer);
-}
+// Where the kernel says which clocks it has found to be good.
+inline constexpr const char* kClockSourceFolder = "/sys/devices/system/clocksource/clocksource0";
 
-// True if the cycle counter ticks at a constant rate on all cores; `why_not` says what is missing otherwise.
-bool CycleCounterIsInvariant(const char** why_not);
+// Returns why the cycle counter cannot be the time base; empty: it can. The processor must promise a constant rate (CPUID), and the kernel must not
+// have found otherwise: it uses "tsc", or offers it beside a paravirtual clock. A counter that the kernel has marked unstable is neither.
+// Where the folder cannot be read, the processor's word is enough.
+std::string WhyNoCycleCounter(const char* clock_source_folder = kClockSourceFolder);
 
-// Measures all scales with a common epoch: now. `use_cycle` = false makes CYCLE fall back to the closest timer (NANOSECOND).
-// Sleeps two milliseconds to learn the frequency of the cycle counter.
-void CalibrateTimers(bool use_cycle, TimerScale scales[kTimerCount]);
+// Measures all scales with a common epoch: now, and sets g_time_base. `use_cycle` = false makes CYCLE fall back to NANOSECOND, and CLOCK_MONOTONIC the
+// time base. Sleeps two milliseconds to learn the frequency of the cycle counter.
+void StartTimers(bool use_cycle, TimerScale scales[kTimerCount]);
 
 // One row of performance_timers, measured anew at each call (seed wl2360): nothing is remembered.
 struct TimerFacts {
   uint64_t frequency;   // ticks per second
   uint64_t resolution;  // smallest step seen, in ticks
-  uint64_t overhead;    // smallest of 20 calls, in cycles (nanoseconds where there is no cycle counter)
+  uint64_t overhead;    // smallest of 20 calls, in ticks of the time base: cycles, or nanoseconds
 };
-TimerFacts MeasureTimer(TimerId timer, bool use_cycle);
+TimerFacts MeasureTimer(TimerId timer, const TimeBase& base);
 
 }  // namespace perfschema

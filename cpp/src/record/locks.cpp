@@ -144,11 +144,14 @@ void EndCondWait(const Wait& wait, const ShmInstance& object, uint16_t version) 
     cell = FindCellSlow(thread, key, list, nullptr, &is_dead);
   }
   if (cell != nullptr) {
+    if (wait_ps >= kLongWait) WatchSum(cell->seq, cell->stat);
     AddToCell(*cell, gen, ended.timed, wait_ps);
   } else if (is_dead) {
     AddToClass(thread, wait.class_index, 0, ended.timed, wait_ps, 0, 1);
   }
-  AddToThreadCell(ThreadCell<kMode>(wait), ended.timed, wait_ps);
+  ShmCell* const own = ThreadCell<kMode>(wait);
+  if (wait_ps >= kLongWait && own != nullptr) WatchSum(own->seq, own->stat);  // threads wait here for months
+  AddToThreadCell(own, ended.timed, wait_ps);
   LeaveProbe(thread, nesting);
 }
 

@@ -147,6 +147,10 @@ PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, 
   if (__builtin_expect(is_held && numbers.AreReady(thread, object, wanted) && cell != nullptr && IsOfEpoch(*cell), 1)) {
     if (wanted == Hold::kShared) AddHeld(*thread.shared_cell);
     const uint64_t wait_ps = duration();
+    if (__builtin_expect(wait_ps >= kLongWait, 0)) {
+      WatchSum(numbers.seq, numbers.stat);
+      WatchSum(cell->seq, cell->stat);
+    }
     AddOne(numbers.seq, numbers.stat, ended.timed, wait_ps);
     AddOne(cell->seq, cell->stat, ended.timed, wait_ps);
   } else {

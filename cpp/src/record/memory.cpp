@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 
 #include "record/parties.h"
 
@@ -161,6 +162,13 @@ void StoreChange(ShmCell& cell, const MemoryChange& change) {
 // REQUIRES: called by the cell's writer, after any change of its watermarks or its band.
 void StoreRoom(ShmCell& cell) {
   Word* const words = CellWords(cell);
+  if (__builtin_expect(!StoresPairs(), 0)) {  // no room at all: every change comes here, and has a section around it
+    for (uint32_t i = 0; i < 2; ++i) {
+      words[kRoomTopWord + i].store(static_cast<uint64_t>(std::numeric_limits<int64_t>::min()), kRelaxed);
+      words[kRoomBottomWord + i].store(static_cast<uint64_t>(std::numeric_limits<int64_t>::max()), kRelaxed);
+    }
+    return;
+  }
   for (uint32_t i = 0; i < 2; ++i) {
     const int64_t top = std::min(SignedWord(words, kHighWord + i), SignedWord(words, kBandTopWord + i));
     const int64_t bottom = std::max(SignedWord(words, kLowWord + i), SignedWord(words, kBandBottomWord + i));

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <algorithm>
 #include <pthread.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "record/actors.h"
@@ -84,18 +83,13 @@ void CachePointers() {
 }
 
 void StartClocks(ShmHeader* header) {
-  const char* why_not = "";
-  bool use_cycle = CycleCounterIsInvariant(&why_not);
-  if (use_cycle && options.Get(OptionId::cycle_timer) == 0) {
-    use_cycle = false;
-    why_not = "option performance_schema_cycle_timer is OFF";
-  }
-  CalibrateTimers(use_cycle, header->timers);
+  const std::string why_not =
+      options.Get(OptionId::cycle_timer) == 0 ? "option performance_schema_cycle_timer is OFF" : WhyNoCycleCounter();
+  const bool use_cycle = why_not.empty();
+  StartTimers(use_cycle, header->timers);
   for (int i = 0; i < kTimerCount; ++i) g_runtime.picos_per_tick[i] = header->timers[i].multiplier;
-  if (!use_cycle) CopyText(header->timer_reason, sizeof header->timer_reason, std::string("CYCLE is not used: ") + why_not);
-  timeval now;
-  gettimeofday(&now, nullptr);
-  header->epoch_unix_micros = static_cast<uint64_t>(now.tv_sec) * 1'000'000u + static_cast<uint64_t>(now.tv_usec);
+  if (!use_cycle) CopyText(header->timer_reason, sizeof header->timer_reason, "CYCLE is not used: " + why_not);
+  header->epoch_unix_micros = WallClockMicros() - ReadSlowTimer(TimerId::kMicrosecond);  // the epoch is some milliseconds ago
   for (uint32_t i = 0; i < kTimedClassCount; ++i) {
     const bool is_wait = i == static_cast<uint32_t>(TimedClass::kWait);
     const TimerId timer = is_wait && use_cycle ? TimerId::kCycle : TimerId::kNanosecond;
@@ -292,12 +286,6 @@ void StartNow() {
     status_reason = "performance_schema is OFF";
     return;
   }
-#if defined(PFS_WIDE_STAT)
-  if (!__builtin_cpu_supports("avx")) {  // see shm/cell.h
-    status_reason = "this processor has no AVX: it cannot store a count and a sum at once";
-    return;
-  }
-#endif
   std::string reason;
   if (!g_runtime.segment.Create(options, &reason).ok()) {
     status_reason = reason;

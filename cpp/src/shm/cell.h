@@ -41,6 +41,10 @@ PFS_ALWAYS_INLINE T LoadOwn(const std::atomic<T>& word) {
 
 // count, sum, minimum, maximum of a duration. The minimum is stored inverted, so that zero bytes are the empty statistic, and instead of
 // the maximum its distance from the minimum, so that one comparison finds a duration that is neither below nor above: nearly all.
+//
+// An inverted minimum without its top bit (kTopBit) makes that comparison find every duration: each event takes the slow path. Statistics whose sum is
+// large are stored so, to saturate; and all of them on a processor that cannot store two words at once. No duration is 2^63 ps, 106 days, so readers
+// put the bit back (InvertedMin).
 // Threads: owner thread writes, any reads (see AddTimed and ReadCell).
 struct alignas(16) ShmStat {
   Word count;
@@ -49,6 +53,20 @@ struct alignas(16) ShmStat {
   Word range_ps;
 };
 static_assert(sizeof(ShmStat) == 32);
+
+inline constexpr uint64_t kTopBit = uint64_t{1} << 63;
+constexpr uint64_t InvertedMin(uint64_t stored) { return stored == 0 ? 0 : stored | kTopBit; }
+
+// Sums of times stop at the largest number, 213 days, where 2^64 picoseconds would be 0 again: many threads that wait get there in hours.
+inline constexpr uint64_t kMostPicos = ~uint64_t{0};
+constexpr uint64_t AddTimes(uint64_t one, uint64_t other) {
+  const uint64_t sum = one + other;
+  return sum < one ? kMostPicos : sum;
+}
+// From here on a statistic takes the slow path, which saturates. A sum that comes by is noticed by each new minimum or maximum, and where
+// waits of many threads add up (locks) by each long wait: only shorter ones, for 106 days of waiting, could pass unseen.
+inline constexpr uint64_t kLargeSum = kTopBit;
+inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no written-out event (record/usual_events.h) is much longer
 
 // A local copy of a ShmStat. What an empty or never timed one shows is zero (SEMANTICS C12).
 struct Stat {
@@ -62,21 +80,40 @@ struct Stat {
   PFS_ALWAYS_INLINE uint64_t avg_ps() const { return count == 0 ? 0 : sum_ps / count; }
   PFS_ALWAYS_INLINE void Merge(const Stat& other) {
     count += other.count;
-    sum_ps += other.sum_ps;
+    sum_ps = AddTimes(sum_ps, other.sum_ps);
     if (other.inverted_min_ps > inverted_min_ps) inverted_min_ps = other.inverted_min_ps;
     if (other.max_ps > max_ps) max_ps = other.max_ps;
   }
 };
 
+// Can this processor load and store 16 aligned bytes at once? Intel and AMD promise it where there is AVX. Elsewhere, and where a sanitizer must
+// see what happens, a section is around all that belongs together.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define PFS_WIDE_STAT 1
+inline constinit bool g_avoid_pairs = false;  // tests: as if there were no AVX
+inline bool StoresPairs() { return __builtin_cpu_supports("avx") != 0 && !g_avoid_pairs; }
+#else
+inline bool StoresPairs() { return true; }  // none is stored: nothing is to be kept from it
+#endif
+
+// How an inverted minimum is stored beside `sum_ps`.
+inline uint64_t StoredMin(uint64_t inverted_min, uint64_t sum_ps) {
+  return sum_ps < kLargeSum && StoresPairs() ? inverted_min : inverted_min & ~kTopBit;
+}
+
 // One writer: load and store, never a locked instruction. Release: pairs with the reader's acquire loads in ReadCell.
 PFS_ALWAYS_INLINE void AddCount(ShmStat& stat) { stat.count.store(stat.count.load(kRelaxed) + 1, kRelease); }
-[[gnu::noinline]] inline void WidenRange(ShmStat& stat, uint64_t wait_ps) {
-  const uint64_t inverted_min = stat.inverted_min_ps.load(kRelaxed);
+// A duration of which WidensRange() is true. REQUIRES: a CellWriter.
+[[gnu::noinline]] inline void AddUnusualDuration(ShmStat& stat, uint64_t wait_ps) {
+  constexpr uint64_t kLongestMin = kTopBit - 2;  // what StoredMin() makes of it is not 0
+  const uint64_t inverted_min = InvertedMin(stat.inverted_min_ps.load(kRelaxed));
   const uint64_t min = inverted_min == 0 ? wait_ps : ~inverted_min;
   const uint64_t max = inverted_min == 0 ? wait_ps : min + stat.range_ps.load(kRelaxed);
-  const uint64_t new_min = wait_ps < min ? wait_ps : min;
-  stat.inverted_min_ps.store(~new_min, kRelease);
+  const uint64_t least = wait_ps < min ? wait_ps : min, new_min = least < kLongestMin ? least : kLongestMin;
+  const uint64_t sum = AddTimes(stat.sum_ps.load(kRelaxed), wait_ps);
+  stat.inverted_min_ps.store(StoredMin(~new_min, sum), kRelease);
   stat.range_ps.store((wait_ps > max ? wait_ps : max) - new_min, kRelease);
+  stat.sum_ps.store(sum, kRelease);
 }
 // Is the duration outside minimum..maximum? wait - min > range, where -min is inverted_min + 1; true for every first duration.
 PFS_ALWAYS_INLINE bool WidensRange(const ShmStat& stat, uint64_t wait_ps) {
@@ -86,7 +123,7 @@ PFS_ALWAYS_INLINE bool WidensEither(const ShmStat& stat, const ShmStat& other, u
   return WidensRange(stat, wait_ps) || WidensRange(other, wait_ps);
 }
 PFS_ALWAYS_INLINE void AddDuration(ShmStat& stat, uint64_t wait_ps) {
-  if (__builtin_expect(WidensRange(stat, wait_ps), 0)) WidenRange(stat, wait_ps);
+  if (__builtin_expect(WidensRange(stat, wait_ps), 0)) return AddUnusualDuration(stat, wait_ps);
   stat.sum_ps.store(stat.sum_ps.load(kRelaxed) + wait_ps, kRelease);
 }
 
@@ -104,11 +141,10 @@ inline void ClearStat(ShmStat& stat) {
   stat.range_ps.store(0, kRelease);
 }
 
-// count and sum, the two words that every event changes, as one. x86-64 processors with AVX load and store 16 aligned bytes at once (Intel and
-// AMD promise it; StartNow refuses processors without), so that a reader never sees the count of one event with the sum of another, and the
-// usual event needs no seq section. Elsewhere, and where a sanitizer must see what happens, a section does it.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define PFS_WIDE_STAT 1
+// count and sum, the two words that every event changes, as one: a reader never sees the count of one event with the sum of another, and the
+// usual event needs no seq section. REQUIRES: StoresPairs(). A statistic that is not to be written so looks unusual to each event, and memory
+// leaves no room (record/memory.cpp), so nobody asks here.
+#if defined(PFS_WIDE_STAT)
 PFS_ALWAYS_INLINE void StorePair(Word* pair, uint64_t first, uint64_t second) {
   const __m128i both = _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));
   asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<__m128i*>(pair)) : "x"(both) : "memory");
@@ -141,19 +177,23 @@ inline CountAndSum LoadPair(const Word* pair) {
 // REQUIRES: inside ReadCell's copy, or nobody writes.
 inline Stat LoadStat(const ShmStat& stat) {
   // The range first: what is added between the two loads is a duration inside it, or seq tells.
-  const uint64_t inverted_min = stat.inverted_min_ps.load(kAcquire);
+  const uint64_t inverted_min = InvertedMin(stat.inverted_min_ps.load(kAcquire));
   const uint64_t range = stat.range_ps.load(kAcquire);
   const CountAndSum pair = LoadPair(&stat.count);
   return {pair.count, pair.sum_ps, inverted_min, inverted_min == 0 ? 0 : ~inverted_min + range};
 }
 
+// REQUIRES: a CellWriter, as the next ones.
+inline void StoreStat(ShmStat& stat, const Stat& numbers) {
+  stat.count.store(numbers.count, kRelease);
+  stat.sum_ps.store(numbers.sum_ps, kRelease);
+  stat.inverted_min_ps.store(StoredMin(numbers.inverted_min_ps, numbers.sum_ps), kRelease);
+  stat.range_ps.store(numbers.max_ps - numbers.min_ps(), kRelease);
+}
 inline void MergeIntoStat(ShmStat& stat, const Stat& more) {
   Stat sum = LoadStat(stat);
   sum.Merge(more);
-  stat.count.store(sum.count, kRelease);
-  stat.sum_ps.store(sum.sum_ps, kRelease);
-  stat.inverted_min_ps.store(sum.inverted_min_ps, kRelease);
-  stat.range_ps.store(sum.max_ps - sum.min_ps(), kRelease);
+  StoreStat(stat, sum);
 }
 
 // Text that may change under its readers is moved in whole words, so that a race is a stale text, never undefined behaviour. The caller
@@ -222,14 +262,14 @@ PFS_ALWAYS_INLINE void ChangePair([[maybe_unused]] HalfWord& seq, Word* pair, ui
 
 // One event of a cell with one stat, of the current generation, without a section around it.
 #if defined(PFS_WIDE_STAT)
-// The rare event that is a new minimum or maximum: readers see it in count, sum and range together.
-[[gnu::noinline]] inline void AddWidening(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
+// The rare event that is a new minimum or maximum, or may not be stored at once: readers see it in count, sum and range together.
+[[gnu::noinline]] inline void AddUnusual(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
   const CellWriter writer(seq);
-  WidenRange(stat, wait_ps);
-  AddToPair(stat, OneEvent(wait_ps));
+  AddCount(stat);
+  AddUnusualDuration(stat, wait_ps);
 }
 PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
-  if (__builtin_expect(WidensRange(stat, wait_ps), 0)) return AddWidening(seq, stat, wait_ps);
+  if (__builtin_expect(WidensRange(stat, wait_ps), 0)) return AddUnusual(seq, stat, wait_ps);
   AddToPair(stat, OneEvent(wait_ps));
 }
 // Where it is known that it is neither: REQUIRES: !WidensRange(). The second inside a CellWriter.
@@ -251,6 +291,14 @@ PFS_ALWAYS_INLINE void AddCounted(HalfWord& seq, ShmStat& stat) {
   AddCount(stat);
 }
 #endif
+
+// Before a long wait is added where those of many threads, or of a thread's whole life, add up: is the sum so large that it must saturate?
+[[gnu::noinline]] inline void WatchSum(HalfWord& seq, ShmStat& stat) {
+  const uint64_t stored = stat.inverted_min_ps.load(kRelaxed);
+  if (stat.sum_ps.load(kRelaxed) < kLargeSum || (stored & kTopBit) == 0) return;
+  const CellWriter writer(seq);
+  stat.inverted_min_ps.store(stored & ~kTopBit, kRelease);
+}
 
 // The minimum is 0: for one more event that took no time there is nothing to do but to count it.
 PFS_ALWAYS_INLINE bool HasWaitOfZero(const ShmStat& stat) { return LoadOwn(stat.inverted_min_ps) == ~uint64_t{0}; }

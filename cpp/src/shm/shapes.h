@@ -19,7 +19,8 @@ using Numbers = std::array<uint64_t, kMostWords>;
 constexpr uint32_t WordsOf(uint32_t columns) { return columns * 8 - 2; }
 
 // How a word of two statistics becomes one. kStat: this word and the next three are a ShmStat.
-enum class Rule : uint8_t { kUnused = 0, kStat, kInStat, kSum, kMax, kFirst };
+// kTime: a sum of picoseconds, which stops at the largest number; kSum: of anything else, modulo 2^64.
+enum class Rule : uint8_t { kUnused = 0, kStat, kInStat, kSum, kTime, kMax, kFirst };
 
 struct Shape {
   uint32_t columns;
@@ -61,6 +62,9 @@ constexpr Shape Statements() {
   PutStat(&shape, 0);
   shape.rules[kControlledMemoryWord] = shape.rules[kTotalMemoryWord] = Rule::kMax;
   for (uint32_t i = 0; i < kStatementCounters; ++i) shape.rules[kCounterWords + i] = Rule::kSum;
+  for (const StatementCounter time : {StatementCounter::kLockTime, StatementCounter::kCpuTime}) {
+    shape.rules[kCounterWords + static_cast<uint32_t>(time)] = Rule::kTime;
+  }
   shape.rules[kSecondaryWord] = Rule::kSum;
   return shape;
 }
@@ -116,7 +120,7 @@ static_assert(offsetof(ShmCell, stat) == 16 && sizeof(ShmStat) == 32 && offsetof
 
 // A statistic of plain numbers.
 inline Stat StatIn(const Numbers& numbers, uint32_t word) {
-  const uint64_t inverted_min = numbers[word + 2];
+  const uint64_t inverted_min = InvertedMin(numbers[word + 2]);
   return {numbers[word], numbers[word + 1], inverted_min, inverted_min == 0 ? 0 : ~inverted_min + numbers[word + 3]};
 }
 inline void PutStatIn(Numbers* numbers, uint32_t word, const Stat& stat) {
@@ -158,6 +162,7 @@ inline void MergeNumbers(const Shape& shape, const Numbers& more, Numbers* sum) 
         break;
       }
       case Rule::kSum: word += more[i]; break;
+      case Rule::kTime: word = AddTimes(word, more[i]); break;
       case Rule::kMax: word = word > more[i] ? word : more[i]; break;
       case Rule::kFirst: word = word == 0 || (more[i] != 0 && more[i] < word) ? more[i] : word; break;
       case Rule::kUnused:
@@ -175,7 +180,8 @@ inline void BeginMemoryInterval(Numbers* numbers) {
 inline void StoreNumbers(const Shape& shape, const Numbers& numbers, ShmCell& cell) {
   Word* words = CellWords(cell);
   for (uint32_t i = 0; i < WordsOf(shape.columns); ++i) {
-    if (shape.rules[i] != Rule::kUnused) words[i].store(numbers[i], kRelease);
+    if (shape.rules[i] == Rule::kStat) StoreStat(StatAt(cell, i), StatIn(numbers, i));
+    if (shape.rules[i] > Rule::kInStat) words[i].store(numbers[i], kRelease);
   }
 }
 inline bool IsEmpty(const Shape& shape, const ShmCell& cell) {

@@ -164,15 +164,14 @@ constexpr auto kTimerColumns =
             col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading, measured just now.").combines(Combine::kDerived));
 void ScanTimers(const Snapshot& snapshot, RowSink<TimerRow> out) {
   // Measured anew by the reader: the clocks are the machine's, not the segment's.
-  const bool use_cycle = snapshot.option(OptionId::cycle_timer) != 0 &&
-                         snapshot.header().timers[0].source == static_cast<uint64_t>(TimerId::kCycle);
+  const TimeBase base = TimeBase::Of(snapshot.header().timers[static_cast<int>(TimerId::kCycle)]);
   for (int i = 0; i < kTimerCount; ++i) {
     const auto timer = static_cast<TimerId>(i);
-    if (timer == TimerId::kCycle && !use_cycle) {
+    if (timer == TimerId::kCycle && !base.is_cycle) {
       out({static_cast<AnyTimerName>(timer), {}, {}, {}});
       continue;
     }
-    const TimerFacts facts = MeasureTimer(timer, use_cycle);
+    const TimerFacts facts = MeasureTimer(timer, base);
     out({static_cast<AnyTimerName>(timer), static_cast<int64_t>(facts.frequency),
          static_cast<int64_t>(facts.resolution), static_cast<int64_t>(facts.overhead)});
   }
