@@ -27,10 +27,10 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root"
 TABLE = "events_waits_summary_global_by_event_name"
 
 # Modules of the standard library, of others, and of this package.
-PLANTED = (
-    "json os signal struct site sitecustomize usercustomize threading typing encodings numpy pandas pfs _core subprocess errors "
-    "datetime stat pwd"
-).split()
+PLANTED = [
+    *("json", "os", "signal", "struct", "site", "sitecustomize", "usercustomize", "threading", "typing", "encodings"),
+    *("numpy", "pandas", "pfs", "_core", "subprocess", "errors", "datetime", "stat", "pwd"),
+]
 
 
 @pytest.fixture
