@@ -1,7 +1,8 @@
 """Whom a segment file may belong to: the one rule of everybody who opens segments.
 
-Anybody can make a folder ``/dev/shm/pfs-<uid>`` first, and a file that claims to be of any process. So a segment counts as that of
-its process only if file and folder belong to the user of the process, to root, or to ourselves, and nobody else can write to them.
+Anybody can make a folder ``/dev/shm/pfs-<uid>`` first, and a file that claims to be of any process. So a segment counts as
+that of its process only if file and folder belong to the user of the process, to root, or to ourselves, and not everybody can
+write to them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The processes that have a segment: pfs.processes, pfs.gc, and what pfs.attach finds them with.
 
-A segment's name proves nothing: its header says who wrote it, the kernel whether that process is still there, and the owners of the
-file and of its folder whether the header may be believed (``_owners``). All are asked here and nowhere else.
+A segment's name proves nothing: its header says who wrote it, the kernel whether that process is still there, and the owners
+of the file and of its folder whether the header may be believed (``_owners``). All are asked here and nowhere else.
 """
 
 from __future__ import annotations
@@ -229,7 +229,8 @@ def find(pid: int) -> Found:
         return alive[0]
     if len(alive) > 1:
         raise AttachError(
-            f"process {pid} has {len(alive)} segments, one for each copy of the library in it: give the path of one: {_list(alive)}"
+            f"process {pid} has {len(alive)} segments, one for each copy of the library in it: "
+            f"give the path of one: {_list(alive)}"
         )
     if not of_pid:
         doubts = "".join(f"; {found.path} is not taken for its: {found.doubt}" for found in there if found.identity.pid == pid)

@@ -2,9 +2,9 @@
 
 They are made by the same compiled code that a process uses for itself, in a small process of their own which adopts the segment:
 a damaged segment, or one of somebody with bad intentions, is no danger to the caller. It is an isolated Python, which looks for
-modules neither in the current directory nor where the environment says, and root's first becomes the owner of the segment and then
-loads this package. The program is asked nothing and may hang; only while it makes an object of pfs has the change to wait, and the program for the
-change.
+modules neither in the current directory nor where the environment says; root's becomes the owner of the segment first, and then
+loads this package. The program is asked nothing and may hang; only while it makes an object of pfs does the change wait, and the
+program for the change.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-# What the isolated Python runs. Root changes the segment of somebody else as that user, since what is in it cannot be trusted, and
-# becomes that user before anything is loaded: unless Python or this package is where that user cannot read it. Modules of the
-# standard library win over those that lie beside the package.
+# What the isolated Python runs. Root changes the segment of somebody else as that user, since what is in it cannot be trusted.
+# Root becomes that user before anything is loaded, unless Python or this package is where that user cannot read it. Modules of
+# the standard library win over those that lie beside the package.
 _START = """
 import os, sys
 path, library, *folders = sys.argv[1:]
@@ -171,7 +171,9 @@ def _command(path: str) -> list[str]:
     import pfs
 
     if not sys.executable:
-        raise StateError(f"{path} cannot be changed: this Python does not know its own program (sys.executable), which makes changes")
+        raise StateError(
+            f"{path} cannot be changed: this Python does not know its own program (sys.executable), which makes changes"
+        )
     folders = dict.fromkeys(os.path.dirname(os.path.abspath(folder)) for folder in pfs.__path__)
     library = os.path.dirname(os.path.abspath(_core.__file__))
     return [sys.executable, "-I", "-S", "-c", _START, os.path.abspath(path), library, *folders]
@@ -219,4 +221,3 @@ def main(path: str) -> int:
         except Error as error:
             answer(error=type(error).__name__, message=str(error))
     return 0
-

@@ -409,8 +409,8 @@ def families(root: Path) -> dict[str, int]:
 def test_a_small_file_makes_no_large_table(
     copy: Path, arrays: list[str], offsets: dict[str, int], root: Path, prefix: str, table: str
 ) -> None:
-    """Every thread has a row for every instrument: a file of 11 MiB could ask for 19 million. What counted something has memory in
-    the file; of the rest there are no more rows than a reader can bear, and it is told that some are missing."""
+    """Every thread has a row for every instrument: a file of 11 MiB could ask for 19 million. What counted something has memory
+    in the file; of the rest there are no more rows than a reader can bear, and it is told that some are missing."""
     threads, classes = 4096, 4687
     numbers = families(root)
     assert prefix in numbers, sorted(numbers)
@@ -440,7 +440,11 @@ def test_a_small_file_makes_no_large_table(
             file.seek(entry(name))
             file.write(struct.pack("<6Q", end, stride, count, count, count * stride, 0))
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(READS_ONE), str(copy), table], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", textwrap.dedent(READS_ONE), str(copy), table],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     rows, skipped, seconds, mebibytes = map(float, done.stdout.split())
     print(f"\n{table}: {rows:.0f} rows, {skipped:.0f} left out, {seconds:.2f} s, {mebibytes:.0f} MiB")

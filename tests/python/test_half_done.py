@@ -1,7 +1,7 @@
 """Segments whose program died, or was stopped, in the middle of a change: every section that can be left open is opened, and the
 tables are those of before, with what was repaired counted. No number is silently gone.
 
-Which words are such sections is read from the headers, and their offsets are the compiler's: a new one is tested when it is there.
+Which words are such sections is read from the headers, and their offsets are the compiler's: a new one is tested as well.
 """
 
 from __future__ import annotations
@@ -57,8 +57,12 @@ _WITHOUT = {"threads": {"PROCESSLIST_TIME"}, "processlist": {"TIME"}}
 def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, int], list[tuple[str, str, str, int]]]:
     """Numbers of the layout by name; and (array, struct, field, offset) of every section."""
     folder = root / "cpp/src/shm"
-    texts = "".join((folder / name).read_text() for name in ("records.h", "statements.h", "spares.h", "layout_program.h", "layout.h"))
-    structs = dict(re.findall(r"^struct (?:alignas\(\d+\) )?(\w+)(?: : \w+)? \{[^\n]*\n(.*?)^\};", texts, re.MULTILINE | re.DOTALL))
+    texts = "".join(
+        (folder / name).read_text() for name in ("records.h", "statements.h", "spares.h", "layout_program.h", "layout.h")
+    )
+    structs = dict(
+        re.findall(r"^struct (?:alignas\(\d+\) )?(\w+)(?: : \w+)? \{[^\n]*\n(.*?)^\};", texts, re.MULTILINE | re.DOTALL)
+    )
     arrays = re.findall(r"^  X\((k\w+), +(Shm\w+)\)", texts, re.MULTILINE)
     assert len(arrays) > 35
     wanted = []
@@ -215,7 +219,7 @@ def test_every_section_that_a_dead_process_left_open_is_read(
 def test_one_open_cell_hides_no_other_and_is_repaired(
     copy: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]]
 ) -> None:
-    """A cell whose minimum is above its average has been caught halfway: its count and sum are right, its minimum is not shown."""
+    """A cell whose minimum is above its average was caught halfway: its count and sum are right, its minimum is not shown."""
     table = "events_waits_summary_by_thread_by_event_name"
     columns = ("THREAD_ID", "EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "MAX_TIMER_WAIT")
     expected = _core.rows(table, columns, _core.Segment(str(copy)))
@@ -266,4 +270,3 @@ def test_who_can_go_on_is_waited_for_and_who_cannot_is_not(
         assert (len(now) == len(expected)) == repaired
         here = counted(segment)
         assert (here[0] > 0, here[1] > 0) == (repaired, skipped)
-

@@ -1,5 +1,5 @@
-"""A changer adopts the segment of another process: whatever is in it, the changer changes it or says what is wrong. It neither crashes
-nor hangs; and a segment that is as it should be is changed.
+"""A changer adopts the segment of another process: whatever is in it, the changer changes it or says what is wrong. It neither
+crashes nor hangs; and a segment that is as it should be is changed.
 
 PFS_FUZZ_SECONDS and PFS_FUZZ_SEED: as for the fuzzers.
 """
@@ -195,5 +195,8 @@ def test_a_list_that_leads_out_or_is_a_circle_is_told(copy: Path, arrays: list[s
     os.close(file)
     from pfs._remote import Remote
 
-    with Remote(str(copy)) as remote, pytest.raises(pfs.AttachError, match=rf"is damaged \(the {what} is wrong\): it can be read but not changed"):
+    with (
+        Remote(str(copy)) as remote,
+        pytest.raises(pfs.AttachError, match=rf"is damaged \(the {what} is wrong\): it can be read but not changed"),
+    ):
         remote.call("update", "setup_instruments", [], [("ENABLED", "NO")])

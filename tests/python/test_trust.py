@@ -1,5 +1,5 @@
-"""Whom pfs trusts: not the current directory, not the environment of a program with another's rights, and of a segment only what the
-owners of file and folder bear out. Nobody makes another one's process run his code, or takes his file for another's.
+"""Whom pfs trusts: not the current directory, not the environment of a program with another's rights, and of a segment only what
+the owners of file and folder bear out. Nobody makes another one's process run his code, or has his file taken for another's.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="two users: needs root"
 TABLE = "events_waits_summary_global_by_event_name"
 
 # Modules of the standard library, of others, and of this package.
-PLANTED = ["json", "os", "signal", "struct", "site", "sitecustomize", "usercustomize", "threading", "typing", "encodings", "numpy", "pandas",
-           "pfs", "_core", "subprocess", "errors", "datetime", "stat", "pwd"]  # fmt: skip
+PLANTED = [
+    *("json", "os", "signal", "struct", "site", "sitecustomize", "usercustomize", "threading", "typing", "encodings"),
+    *("numpy", "pandas", "pfs", "_core", "subprocess", "errors", "datetime", "stat", "pwd"),
+]
 
 
 @pytest.fixture
@@ -81,7 +83,8 @@ def test_a_change_runs_no_code_of_the_current_directory(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["ps"], ["truncate", "PID", TABLE], ["set", "PID", "wait/io/%", "--enabled", "no"], ["show", "PID", "threads"], ["gc"]]
+    "arguments",
+    [["ps"], ["truncate", "PID", TABLE], ["set", "PID", "wait/io/%", "--enabled", "no"], ["show", "PID", "threads"], ["gc"]],
 )
 def test_commands_run_no_code_of_the_current_directory(program: Subject, planted: Path, arguments: list[str]) -> None:
     command = [str(Path(sys.executable).with_name("pfs")), *(str(program.pid) if word == "PID" else word for word in arguments)]
@@ -99,7 +102,10 @@ def test_root_changes_the_segment_of_another_user_as_that_user(program: Subject,
     """Whatever is in a segment can only be turned against who owns it."""
     mine = open_folder / "mine"
     mine.mkdir()
-    script = f"import os, pfs, sys; os.setgid({NOBODY}); os.setuid({NOBODY}); pfs.Lock('a/b'); print(pfs._core.segment_path(), flush=True); sys.stdin.read()"
+    script = (
+        f"import os, pfs, sys; os.setgid({NOBODY}); os.setuid({NOBODY}); pfs.Lock('a/b')\n"
+        "print(pfs._core.segment_path(), flush=True); sys.stdin.read()"
+    )
     os.chown(mine, NOBODY, NOBODY)
     with subprocess.Popen(
         [sys.executable, "-c", script], env=environment(mine), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -140,7 +146,9 @@ def test_a_program_with_anothers_rights_takes_nothing_from_the_environment(build
         )  # fmt: skip
         return sorted(path.name for path in private.rglob("*"))
 
-    if subprocess.run(["findmnt", "-no", "OPTIONS", "-T", open_folder], capture_output=True, text=True, check=False).stdout.count("nosuid"):
+    if subprocess.run(["findmnt", "-no", "OPTIONS", "-T", open_folder], capture_output=True, text=True, check=False).stdout.count(
+        "nosuid"
+    ):
         pytest.skip("no program has another's rights there")
     assert any(name.endswith(".sql") for name in files(0, 0o755))  # they are options that hold
     assert files(NOBODY, 0o4755) == []
@@ -150,13 +158,13 @@ def test_a_program_with_anothers_rights_takes_nothing_from_the_environment(build
 
 
 @pytest.fixture
-def squatted(program: Subject, tmp_path: Path) -> Iterator[Path]:
-    """What nobody makes where our segments are expected: a copy of the segment of a program of ours, with all that it says."""
+def squatted(program: Subject, tmp_path: Path) -> Path:
+    """What nobody puts where our segments are expected: all that it says is that it is the segment of a program of ours."""
     folder = tmp_path / "squatted"
     folder.mkdir(mode=0o755)
     path = folder / program.path.name
     os.link(program.path, path)  # what it says of its process is true: the process has it mapped under this name
-    yield path
+    return path
 
 
 def own(path: Path, uid: int) -> None:
@@ -249,9 +257,16 @@ def test_who_is_not_the_owner_changes_only_a_process_that_he_sees(program: Subje
     own(path, NOBODY)
     own(mine, NOBODY)
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], env=environment(mine), capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env=environment(mine),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
-    assert "its process cannot be found from here, and it belongs to nobody: only that user, or root, may change it" in done.stdout
+    assert (
+        "its process cannot be found from here, and it belongs to nobody: only that user, or root, may change it" in done.stdout
+    )
 
 
 def test_two_copies_of_the_library_have_a_segment_each(tmp_path: Path) -> None:
@@ -278,7 +293,9 @@ def test_two_copies_of_the_library_have_a_segment_each(tmp_path: Path) -> None:
         assert [(found.state, found.identity.pid) for found in _processes.scan(str(folder))] == [("alive", program.pid)] * 2
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PFS_DIR", str(folder))
-            with pytest.raises(pfs.AttachError, match=f"process {program.pid} has 2 segments, one for each copy of the library in it"):
+            with pytest.raises(
+                pfs.AttachError, match=f"process {program.pid} has 2 segments, one for each copy of the library in it"
+            ):
                 pfs.attach(program.pid)
         counts = dict(_core.rows(TABLE, ("EVENT_NAME", "COUNT_STAR"), _core.Segment(str(program.path))))
         assert counts["wait/synch/mutex/app/LOCK_a"] == 1
@@ -290,9 +307,17 @@ def test_a_program_that_a_process_becomes_takes_the_place_of_what_it_was(tmp_pat
     """exec: the same pid and the same start, but nobody has the old segment mapped."""
     (tmp_path / "segments").mkdir(mode=0o700)
     last = "import pfs; pfs.Lock('b/c'); print(pfs._core.segment_path())"
-    first = f"import os, sys, pfs; pfs.Lock('a/b'); print(pfs._core.segment_path(), flush=True); os.execv(sys.executable, [sys.executable, '-c', {last!r}])"
+    first = (
+        "import os, sys, pfs; pfs.Lock('a/b'); print(pfs._core.segment_path(), flush=True)\n"
+        f"os.execv(sys.executable, [sys.executable, '-c', {last!r}])"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", first], env=clean_environment(tmp_path / "segments"), capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", first],
+        env=clean_environment(tmp_path / "segments"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     before, after = done.stdout.split()
     assert before == after

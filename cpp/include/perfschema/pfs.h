@@ -135,7 +135,7 @@ enum pfs_lock_op {
 /* ---- The process ------------------------------------------------------------------------------------------------------------- */
 
 /* Sets options, "name=value,name=value", and starts pfs. To be called before anything else of pfs; without it pfs starts at its first use.
- * `options` win over PFS_OPTIONS of the environment. NULL = none.
+ * `options` win over PFS_OPTIONS of the environment, which a setuid program does not take. NULL = none.
  * Errors: PFS_E_STATE if pfs has started already, PFS_E_NOT_FOUND for an unknown option,
  * PFS_E_INVALID_ARGUMENT for a bad value (nothing is started, nothing changed). */
 PFS_API int pfs_init(const char* options);

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "record/runtime.h"
@@ -57,10 +58,18 @@ class Checker {
   const char* wrong_ = nullptr;
 };
 
+// Are the first `columns` of row `index` there?
+bool HasColumns(ArrayId rows, uint64_t index, uint64_t columns) {
+  return columns <= g_runtime.cells_per_thread && (columns == 0 || (index * g_runtime.cells_per_thread + columns) * sizeof(ShmCell) <= g_runtime.segment.MappedBytes(rows));
+}
+
 void CheckHeader(Checker& check) {
   const ShmHeader& header = *g_runtime.header;
-  for (const ShmArray& array : std::span(header.arrays).first(kArrayCount)) {
-    check.Demand(array.used.load(kRelaxed) <= array.capacity, "an array has more elements than it has room for");
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    const ShmArray& array = header.arrays[i];
+    const uint64_t used = array.used.load(kRelaxed);
+    check.Demand(used <= array.capacity && (used == 1 || used * array.stride <= g_runtime.segment.MappedBytes(static_cast<ArrayId>(i))),
+                 "an array has more elements than it has room for");
   }
   for (uint32_t i = 0; i < kEventKinds; ++i) {
     const ShmArray& rooms = g_runtime.segment.array(kRecordsOf[i]);
@@ -69,7 +78,7 @@ void CheckHeader(Checker& check) {
   }
   for (const HalfWord& timer : header.timer_of) check.Demand(timer.load(kRelaxed) - 1 < static_cast<uint32_t>(kTimerCount), "a timer of setup_timers");
   for (const TimerScale& timer : header.timers) check.Demand(timer.source < static_cast<uint64_t>(kTimerCount), "the source of a timer");
-  check.Demand(header.remainder_cells.load(kRelaxed) <= g_runtime.cells_per_thread, "the columns of a row");
+  check.Demand(HasColumns(ArrayId::kGlobalCells, 0, header.remainder_cells.load(kRelaxed)), "the columns of a row");
 }
 
 void CheckClasses(Checker& check) {
@@ -85,14 +94,15 @@ void CheckClasses(Checker& check) {
 
 void CheckParties(Checker& check) {
   const uint64_t accounts = UsedOf(ArrayId::kAccounts), users = UsedOf(ArrayId::kUsers), hosts = UsedOf(ArrayId::kHosts);
-  check.ForEach<ShmThread>(ArrayId::kThreads, [&](const ShmThread& thread, uint64_t) {
+  check.ForEach<ShmThread>(ArrayId::kThreads, [&](const ShmThread& thread, uint64_t slot) {
     check.Demand(thread.account.load(kRelaxed) < accounts && thread.user.load(kRelaxed) < users && thread.host.load(kRelaxed) < hosts, "the account of a thread");
-    check.Demand(thread.cells.load(kRelaxed) <= g_runtime.cells_per_thread && thread.global_cells.load(kRelaxed) <= g_runtime.cells_per_thread, "the columns of a thread");
+    check.Demand(HasColumns(ArrayId::kThreadCells, slot, thread.cells.load(kRelaxed)) && HasColumns(ArrayId::kGlobalCells, slot, thread.global_cells.load(kRelaxed)),
+                 "the columns of a thread");
   });
-  for (const ArrayId id : {ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts}) {
-    check.ForEach<ShmParty>(id, [&](const ShmParty& party, uint64_t) {
+  for (const auto& [id, rows] : {std::pair{ArrayId::kAccounts, ArrayId::kAccountCells}, {ArrayId::kUsers, ArrayId::kUserCells}, {ArrayId::kHosts, ArrayId::kHostCells}}) {
+    check.ForEach<ShmParty>(id, [&, rows = rows](const ShmParty& party, uint64_t index) {
       check.Demand(party.user.load(kRelaxed) < users && party.host.load(kRelaxed) < hosts, "the user or host of an account");
-      check.Demand(party.cells.load(kRelaxed) <= g_runtime.cells_per_thread, "the columns of an account, user or host");
+      check.Demand(HasColumns(rows, index, party.cells.load(kRelaxed)), "the columns of an account, user or host");
     });
     check.CheckFreeList(id, &ShmParty::hash_next, "the free list of accounts, users or hosts");
   }

@@ -99,6 +99,8 @@ class Segment {
   T* copied_element(ArrayId id, uint64_t index) const {
     return reinterpret_cast<T*>(copy_.base + copy_.at[static_cast<uint32_t>(id)]) + index;
   }
+  // Bytes of an array, from its first element on, that this process may touch.
+  uint64_t MappedBytes(ArrayId id) const { return is_adopted_ ? adopted_[static_cast<uint32_t>(id)] : array(id).mapped.load(kRelaxed); }
   ShmArray& array(ArrayId id) const { return header()->arrays[static_cast<uint32_t>(id)]; }
 
   // Makes the first `elements` of an array safe to store to (never SIGBUS). False: no room, nothing may be stored.
