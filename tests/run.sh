@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ libbenchmark-dev libgtest-dev libmd-dev libsqlite3-dev pkg-config python3-dev python3-venv strace valgrind)
-packages+=(libmariadb-dev mariadb-server-core postgresql) # tests start servers of their own
+packages+=(libmariadb-dev mariadb-client-core mariadb-server-core postgresql) # tests start servers of their own
 fuzzers=(clang libclang-rt-dev)
 missing() {
   local package
