@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pfs._attach import Schema, attach
     from pfs._dbapi import dbapi
+    from pfs._dbapi_rows import dbapi_plain
     from pfs._names import TableName
     from pfs._processes import gc, processes
     from pfs._snapshot import Diff, Snapshot, diff, read_snapshot, snapshot
@@ -160,6 +161,7 @@ __all__ = [
     "statement",
     "transaction",
     "dbapi",
+    "dbapi_plain",
     "Table",
     "memory",
     # What the program says of itself
@@ -235,6 +237,7 @@ _LATER = {
     "pfs.counted": ("StatusVariable", "handled", "raised", "register_status"),
     "pfs._attach": ("Schema", "attach"),
     "pfs._dbapi": ("dbapi",),
+    "pfs._dbapi_rows": ("dbapi_plain",),
     "pfs._processes": ("gc", "processes"),
     "pfs._snapshot": ("Diff", "Snapshot", "diff", "read_snapshot", "snapshot"),
     "pfs._trace": ("read_trace",),

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from types import ModuleType, TracebackType
 from typing import Any
 
-from pfs._core import RunningStatement, RunningTransaction, statement, transaction
+from pfs._core import RunningStatement, statement
+from pfs._dbapi_rows import Proxy, Rows, dbapi_plain, set_counts_changes, set_plain, set_rows, set_run
+from pfs._dbapi_transactions import CONTROL, Transactions
 from pfs.errors import InvalidValue
 
 # First words of statements that have an instrument of their own; the others are statement/sql/other.
 _WORDS = """
-alter analyze attach begin call close comment commit copy create deallocate declare delete describe detach do
+abort alter analyze attach begin call close comment commit copy create deallocate declare delete describe detach do
 drop end execute explain fetch grant insert listen load lock merge notify pragma prepare refresh reindex
 release replace reset revoke rollback savepoint select set show start table truncate unlock update use vacuum
 values with
 """
 KEYWORDS = frozenset(_WORDS.split())
 _KNOWN_TEXTS = 4096
+# After the last row of one of these rowcount is the number of rows that it has changed: INSERT ... RETURNING.
+_CHANGES = frozenset(("delete", "insert", "merge", "replace", "update"))
+# Methods of connections that may begin or end a transaction: what they do to it. A method that only sets something may commit.
+_METHODS = {
+    **dict.fromkeys(("autocommit", "set_autocommit", "set_isolation_level", "set_session"), "commit"),
+    **dict.fromkeys(("tpc_commit", "tpc_prepare"), "commit"),
+    **dict.fromkeys(("ping", "reconnect", "reset"), "rollback"),
+    **dict.fromkeys(("change_user", "cmd_change_user", "reset_session", "tpc_rollback"), "end"),
+    **dict.fromkeys(("begin", "start_transaction", "tpc_begin"), "begin"),
+}
 
 
 def first_keyword(sql: str) -> str:
@@ -45,15 +56,13 @@ def first_keyword(sql: str) -> str:
 class _Session:
     """What the cursors of a connection share: how statements are named, and the transaction."""
 
-    __slots__ = ("active", "keywords", "name", "plain", "schema", "statements", "tells", "transaction")
+    __slots__ = ("keywords", "name", "schema", "statements", "transactions")
 
     def __init__(self, plain: Any, name: str | None, schema: str | None) -> None:
-        self.plain, self.name, self.schema = plain, name, schema
-        self.tells = hasattr(plain, "in_transaction")  # sqlite3 says itself whether a transaction is active
+        self.name, self.schema = name, schema
         self.statements: dict[str, tuple[statement, str]] = {}
         self.keywords: dict[str, statement] = {}
-        self.transaction = transaction()
-        self.active: RunningTransaction | None = None
+        self.transactions = Transactions(plain)
 
     def look_up(self, sql: str) -> tuple[statement, str]:
         keyword = first_keyword(sql)
@@ -66,181 +75,14 @@ class _Session:
         self.statements[sql] = made, keyword
         return made, keyword
 
-    def is_in_transaction(self) -> bool:
-        return bool(self.plain.in_transaction) if self.tells else not getattr(self.plain, "autocommit", False)
 
-    def look(self, keyword: str, failed: bool = False) -> None:
-        """After an execution: has it begun, changed or ended a transaction?"""
-        active = self.active
-        if not self.tells and keyword in ("commit", "end", "rollback"):
-            is_in = False
-        else:
-            is_in = self.is_in_transaction()
-        if active is None:
-            if is_in:
-                self.active = self.transaction.begin()
-            return
-        if not is_in:
-            self.finish(committed=keyword != "rollback" and not failed)
-        elif failed:
-            pass
-        elif keyword == "savepoint":
-            active.savepoint()
-        elif keyword == "release":
-            active.release_savepoint()
-        elif keyword == "rollback":
-            active.rollback_to_savepoint()
-
-    def finish(self, committed: bool) -> None:
-        active, self.active = self.active, None
-        if active is not None:
-            active.commit() if committed else active.rollback()
-
-    def settle(self, committed: bool) -> None:
-        """After commit() and rollback() of the connection."""
-        if not self.tells or not self.plain.in_transaction:
-            self.finish(committed)
-
-
-class Proxy:
-    """Everything of the plain object, but for what a subclass has. It is taken for one of its class."""
-
-    __slots__ = ("__weakref__", "_plain")
-    _plain: Any
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return type(self._plain)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._plain, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._plain, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self._plain, name)
-
-    def __dir__(self) -> list[str]:
-        return dir(self._plain)
-
-    def __repr__(self) -> str:
-        return f"<pfs.dbapi of {self._plain!r}>"
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self._plain == (other._plain if isinstance(other, Proxy) else other))
-
-    def __hash__(self) -> int:
-        return hash(self._plain)
-
-
-class Rows(Proxy):
-    """A cursor whose rows are counted for the statement that it has executed. The statement ends with the last of them."""
-
-    __slots__ = ("_counts_changes", "_rows", "_run")
-    _run: RunningStatement | None
-    _rows: int
-    _counts_changes: bool
-
-    def __init__(self, plain: Any, run: RunningStatement | None, counts_changes: bool) -> None:
-        """counts_changes: after the last row, rowcount is the number of rows that the statement has changed."""
-        _set_plain(self, plain)
-        _set_rows(self, 0)
-        _set_run(self, run)
-        _set_counts_changes(self, counts_changes)
-
-    def _finish(self) -> None:
-        run = self._run
-        if run is None:
-            return
-        _set_run(self, None)
-        if self._rows:
-            run.rows_sent = self._rows
-        if self._counts_changes:
-            count = self._plain.rowcount  # INSERT ... RETURNING
-            if count > 0:
-                run.rows_affected = count
-        run.end()
-
-    def _fail(self, error: BaseException) -> None:
-        run = self._run
-        if run is not None:
-            _set_run(self, None)
-            if self._rows:
-                run.rows_sent = self._rows
-            run.end(error)
-
-    def fetchone(self) -> Any:
-        try:
-            row = self._plain.fetchone()
-        except BaseException as error:
-            self._fail(error)
-            raise
-        if self._run is not None:
-            if row is None:
-                self._finish()
-            else:
-                _set_rows(self, self._rows + 1)
-        return row
-
-    def fetchmany(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            rows = self._plain.fetchmany(*args, **kwargs)
-        except BaseException as error:
-            self._fail(error)
-            raise
-        if self._run is not None:
-            if rows:
-                _set_rows(self, self._rows + len(rows))
-            else:
-                self._finish()
-        return rows
-
-    def fetchall(self) -> Any:
-        try:
-            rows = self._plain.fetchall()
-        except BaseException as error:
-            self._fail(error)
-            raise
-        if self._run is not None:
-            _set_rows(self, self._rows + len(rows))
-            self._finish()
-        return rows
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            row = next(self._plain)
-        except StopIteration:
-            self._finish()
-            raise
-        except BaseException as error:
-            self._fail(error)
-            raise
-        if self._run is not None:
-            _set_rows(self, self._rows + 1)
-        return row
-
-    def close(self) -> Any:
-        self._finish()
-        return self._plain.close()
-
-    def __enter__(self) -> Any:
-        entered = self._plain.__enter__()
-        return self if entered is self._plain else entered
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> Any:
-        self._finish()
-        return self._plain.__exit__(kind, error, trace)
-
-    def __del__(self) -> None:
-        try:
-            if self._run is not None:
-                self._finish()
-        except Exception:  # the connection may be closed
-            pass
+def _text(sql: Any) -> str:
+    """Text of what execute() was given: bytes, what a driver has for a composed statement, or nonsense that it will refuse."""
+    if isinstance(sql, str):
+        return sql
+    if isinstance(sql, (bytes, bytearray)):
+        return sql.decode("utf-8", "replace")
+    return str(sql) if hasattr(sql, "as_string") else ""
 
 
 class Cursor(Rows):
@@ -251,8 +93,7 @@ class Cursor(Rows):
     _session: _Session
 
     def __init__(self, plain: Any, connection: Connection) -> None:
-        # Drivers that do not tell of transactions may count the rows of a SELECT in rowcount.
-        super().__init__(plain, None, connection._session.tells)
+        super().__init__(plain, None, connection._session.transactions.is_sqlite)
         _set_connection(self, connection)
         _set_session(self, connection._session)
 
@@ -267,28 +108,26 @@ class Cursor(Rows):
         if type(sql) is str:
             made, keyword = session.statements.get(sql) or session.look_up(sql)
             return made.begin(sql), keyword
-        # What a driver has for a composed statement, or nonsense that it will refuse.
-        made, keyword = session.look_up(str(sql) if isinstance(sql, (str, bytes)) or hasattr(sql, "as_string") else "")
-        return made.begin(str(sql) if isinstance(sql, (str, bytes)) else None), keyword
+        made, keyword = session.look_up(_text(sql))
+        return made.begin(_text(sql) or None), keyword
 
     def _execution(self, method: Any, sql: Any, args: Any, kwargs: Any, has_rows: bool = True) -> Any:
         run, keyword = self._start(sql)
-        session = self._session
+        transactions = self._session.transactions
+        will_commit = keyword not in CONTROL or transactions.will_commit()
         try:
             result = method(sql, *args, **kwargs)
         except BaseException as error:
-            session.look(keyword, failed=True)
+            transactions.look(keyword, _text(sql), error)
             run.end(error)
             raise
         plain = self._plain
-        if session.tells:
-            if session.plain.in_transaction is (session.active is None) or keyword in ("savepoint", "release", "rollback"):
-                session.look(keyword)
-        else:
-            session.look(keyword)
+        if keyword in CONTROL or transactions.changed():
+            transactions.look(keyword, _text(sql), None, will_commit, plain.description is not None)
         if has_rows and plain.description is not None:
-            _set_run(self, run)
-            _set_rows(self, 0)
+            set_run(self, run)
+            set_rows(self, 0)
+            set_counts_changes(self, transactions.is_sqlite or keyword in _CHANGES)
             run.suspend()
         else:
             count = plain.rowcount
@@ -304,6 +143,10 @@ class Cursor(Rows):
         return self._execution(self._plain.executemany, sql, args, kwargs)
 
     def executescript(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
+        connection = self._connection
+        # sqlite3 commits the transaction that is active before it runs a script, unless PEP 249's autocommit says how.
+        if connection._session.transactions.active is not None and getattr(connection._plain, "autocommit", -1) == -1:
+            connection.commit()
         return self._execution(self._plain.executescript, sql, args, kwargs, has_rows=False)
 
     def callproc(self, name: Any, *args: Any, **kwargs: Any) -> Any:
@@ -318,43 +161,105 @@ class Connection(Proxy):
     _session: _Session
 
     def __init__(self, plain: Any, name: str | None, schema: str | None) -> None:
-        _set_plain(self, plain)
+        set_plain(self, plain)
         _set_connection_session(self, _Session(plain, name, schema))
 
     def cursor(self, *args: Any, **kwargs: Any) -> Any:
         return Cursor(self._plain.cursor(*args, **kwargs), self)
 
-    def commit(self) -> Any:
+    def _ending(self, committed: bool, method: Any, *args: Any, **kwargs: Any) -> Any:
+        transactions = self._session.transactions
+        committed = transactions.before_end() and committed
         try:
-            result = self._plain.commit()
-        finally:
-            self._session.settle(committed=True)
+            result = method(*args, **kwargs)
+        except BaseException as error:
+            transactions.end(committed, error)
+            raise
+        transactions.end(committed)
         return result
 
-    def rollback(self) -> Any:
-        try:
-            result = self._plain.rollback()
-        finally:
-            self._session.settle(committed=False)
-        return result
+    def commit(self, *args: Any, **kwargs: Any) -> Any:
+        return self._ending(True, self._plain.commit, *args, **kwargs)
+
+    def rollback(self, *args: Any, **kwargs: Any) -> Any:
+        return self._ending(False, self._plain.rollback, *args, **kwargs)
 
     def close(self) -> Any:
         result = self._plain.close()
-        self._session.finish(committed=False)
+        self._session.transactions.finish(committed=False)
         return result
+
+    def __getattr__(self, name: str) -> Any:
+        found = Proxy.__getattr__(self, name)
+        if name == "backup":
+            return lambda target, *args, **kwargs: found(dbapi_plain(target), *args, **kwargs)
+        if name == "transaction":
+            return lambda *args, **kwargs: Block(found(*args, **kwargs), self._session.transactions)
+        what = _METHODS.get(name)
+        if what is None or not callable(found):
+            return found
+        transactions = self._session.transactions
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            result = found(*args, **kwargs)
+            if what == "begin":
+                transactions.look("begin")
+            elif what == "end":
+                transactions.finish(committed=False)
+            else:
+                transactions.ended_by(committed=what == "commit")
+            return result
+
+        return method
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._plain, name, value)
+        if name in ("autocommit", "isolation_level"):
+            self._session.transactions.ended_by(committed=True)
 
     def __enter__(self) -> Any:
         entered = self._plain.__enter__()
         return self if entered is self._plain else entered
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> Any:
-        try:
-            return self._plain.__exit__(kind, error, trace)
-        finally:
-            self._session.settle(committed=kind is None)
+        committed = kind is None and self._session.transactions.exit_commits()
+        return self._ending(committed, self._plain.__exit__, kind, error, trace)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._plain(*args, **kwargs)
+
+
+class Block(Proxy):
+    """The block that psycopg's Connection.transaction() gives: a transaction, or a savepoint in one."""
+
+    __slots__ = ("_entered", "_transactions")
+    _entered: Any
+    _transactions: Transactions
+
+    def __init__(self, plain: Any, transactions: Transactions) -> None:
+        set_plain(self, plain)
+        _set_transactions(self, transactions)
+
+    def __enter__(self) -> Any:
+        entered = self._plain.__enter__()
+        _set_entered(self, entered)
+        self._transactions.look("savepoint" if entered.savepoint_name else "begin")
+        return entered
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> Any:
+        transactions = self._transactions
+        committed = kind is None and not self._entered.force_rollback and transactions.before_end()
+        try:
+            result = self._plain.__exit__(kind, error, trace)
+        except BaseException:
+            transactions.ended_by(committed=False)
+            raise
+        transactions.ended_by(committed)
+        if transactions.active is not None:
+            if not committed:
+                transactions.look("rollback", "ROLLBACK TO")
+            transactions.look("release")
+        return result
 
 
 class ShortConnection(Connection):
@@ -362,18 +267,68 @@ class ShortConnection(Connection):
 
     __slots__ = ()
 
+    def _cursor(self) -> Cursor:
+        return Cursor(self._plain.cursor(), self)
+
     def execute(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
-        return Cursor(self._plain.cursor(), self).execute(sql, *args, **kwargs)
+        return self._cursor().execute(sql, *args, **kwargs)
 
     def executemany(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
-        return Cursor(self._plain.cursor(), self).executemany(sql, *args, **kwargs)
+        return self._cursor().executemany(sql, *args, **kwargs)
 
     def executescript(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
-        return Cursor(self._plain.cursor(), self).executescript(sql, *args, **kwargs)
+        return self._cursor().executescript(sql, *args, **kwargs)
+
+
+class CursorConnection(ShortConnection):
+    """One that is its own cursor: DuckDB's. Its cursor() is another connection, with transactions of its own."""
+
+    __slots__ = ("_last",)
+    _last: Cursor | None
+
+    def __init__(self, plain: Any, name: str | None, schema: str | None) -> None:
+        super().__init__(plain, name, schema)
+        _set_last(self, None)
+
+    def _cursor(self) -> Cursor:
+        _set_last(self, None)  # its statement ends
+        made = Cursor(self._plain, self)
+        _set_last(self, made)
+        return made
+
+    def cursor(self, *args: Any, **kwargs: Any) -> Any:
+        session = self._session
+        return CursorConnection(self._plain.cursor(*args, **kwargs), session.name, session.schema)
+
+    def execute(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
+        super().execute(sql, *args, **kwargs)
+        return self
+
+    def executemany(self, sql: Any, *args: Any, **kwargs: Any) -> Any:
+        super().executemany(sql, *args, **kwargs)
+        return self
+
+    def _rows_of(self) -> Any:
+        return self._plain if self._last is None else self._last
+
+    def fetchone(self) -> Any:
+        return self._rows_of().fetchone()
+
+    def fetchmany(self, *args: Any, **kwargs: Any) -> Any:
+        return self._rows_of().fetchmany(*args, **kwargs)
+
+    def fetchall(self) -> Any:
+        return self._rows_of().fetchall()
+
+    def close(self) -> Any:
+        _set_last(self, None)
+        return super().close()
 
 
 def _watched(plain: Any, name: str | None, schema: str | None) -> Connection:
-    return (ShortConnection if hasattr(plain, "execute") else Connection)(plain, name, schema)
+    if hasattr(plain, "execute"):
+        return (CursorConnection if hasattr(plain, "fetchone") else ShortConnection)(plain, name, schema)
+    return Connection(plain, name, schema)
 
 
 class Module(Proxy):
@@ -384,7 +339,7 @@ class Module(Proxy):
     _schema: str | None
 
     def __init__(self, plain: Any, name: str | None, schema: str | None) -> None:
-        _set_plain(self, plain)
+        set_plain(self, plain)
         _set_name(self, name)
         _set_schema(self, schema)
 
@@ -393,13 +348,12 @@ class Module(Proxy):
         return _watched(plain, self._name, self._schema or _schema_of(plain, args, kwargs))
 
 
-_set_plain = Proxy.__dict__["_plain"].__set__
 _set_connection = Cursor.__dict__["_connection"].__set__
 _set_session = Cursor.__dict__["_session"].__set__
-_set_run = Rows.__dict__["_run"].__set__
-_set_rows = Rows.__dict__["_rows"].__set__
-_set_counts_changes = Rows.__dict__["_counts_changes"].__set__
 _set_connection_session = Connection.__dict__["_session"].__set__
+_set_entered = Block.__dict__["_entered"].__set__
+_set_transactions = Block.__dict__["_transactions"].__set__
+_set_last = CursorConnection.__dict__["_last"].__set__
 _set_name = Module.__dict__["_name"].__set__
 _set_schema = Module.__dict__["_schema"].__set__
 
@@ -409,7 +363,7 @@ def _schema_of(plain: Any, args: Any, kwargs: Any) -> str | None:
     given: Any = None
     for keyword in ("database", "dbname", "db"):
         given = given or kwargs.get(keyword)
-    if given is None and hasattr(plain, "in_transaction") and args:
+    if given is None and (hasattr(plain, "in_transaction") or hasattr(plain, "fetchone")) and args:
         given = args[0]
     if given is None and hasattr(plain, "in_transaction"):
         cursor = plain.cursor()
@@ -440,15 +394,19 @@ def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | N
     or the cursor is closed, used again, or gone; what begins meanwhile is not nested in it. An exception is an error of the
     statement, with the number that the driver gives it, and goes on untouched.
 
-    Transactions are rows of ``events_transactions_*`` from the statement that begins one (a connection with ``in_transaction``
-    says so; others begin one with their first statement, as DB-API wants it) to commit() or rollback(), or to the statement that
-    does so. Closing the connection rolls back. A statement in a transaction has it as its parent. ``SAVEPOINT``,
-    ``RELEASE`` and ``ROLLBACK TO`` count in it.
+    Transactions are rows of ``events_transactions_*`` from the statement that begins one to commit() or rollback(), or to the
+    statement or method that does so. sqlite3, psycopg, psycopg2, PyMySQL, mysql.connector and oracledb say whether one is active,
+    so these rows are those of the database: also autocommit, implicit commits, and commits that roll back. The rows of MySQLdb
+    and DuckDB follow the texts of the statements; those of other drivers too, which begin one with their first statement, as
+    DB-API wants it, unless ``autocommit`` is true. A statement in autocommit mode is no transaction here. Closing the connection
+    rolls back. A statement in a transaction has it as its parent. ``SAVEPOINT``, ``RELEASE`` and ``ROLLBACK TO`` count in it.
+    What PyMySQL and MySQLdb cannot know: whether a SELECT reads a table that has transactions.
 
     All other attributes, also those that are set, are those of the plain object, whose class it is for ``isinstance``; results
-    and exceptions are its. Connections and cursors are as thread-safe as the plain ones; a statement and a transaction count
-    in the
-    thread that began them, and are lost (``Performance_schema_locker_lost``) if another one ends them.
+    and exceptions are its. What is implemented in C may want that very class, as ``sqlite3.Cursor(connection)`` does: give it
+    ``pfs.dbapi_plain(connection)``. Row factories and other callbacks of the driver get the plain cursor or connection. Copying
+    and pickling do what the plain object does. Connections and cursors are as thread-safe as the plain ones; a statement and a
+    transaction count in the thread that began them, and are lost (``Performance_schema_locker_lost``) if another one ends them.
 
     Args:
         module_or_connection: with connect(), or with cursor().
@@ -463,8 +421,9 @@ def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | N
         statement(name)
     if schema is not None and not isinstance(schema, str):
         raise InvalidValue(f"bad schema {schema!r}: legal is a str, or None")
-    if callable(getattr(module_or_connection, "cursor", None)):
+    is_module = isinstance(module_or_connection, ModuleType)  # DuckDB's has a cursor(), too
+    if not is_module and callable(getattr(module_or_connection, "cursor", None)):
         return _watched(module_or_connection, name, schema or _schema_of(module_or_connection, (), {}))
-    if isinstance(module_or_connection, ModuleType) or callable(getattr(module_or_connection, "connect", None)):
+    if is_module or callable(getattr(module_or_connection, "connect", None)):
         return Module(module_or_connection, name, schema)
     raise TypeError(f"{module_or_connection!r} is no DB-API module and no connection: it has neither connect() nor cursor()")

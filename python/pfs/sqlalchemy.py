@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import event
 
 from pfs._core import RunningStatement, RunningTransaction, statement, transaction
-from pfs._dbapi import Rows, first_keyword
+from pfs._dbapi import first_keyword
+from pfs._dbapi_rows import Rows
 from pfs.errors import StateError
 
 if TYPE_CHECKING:
@@ -40,8 +41,11 @@ class _Hooks:
             "after_cursor_execute": self.after,
             "handle_error": self.error,
             "begin": self.begin,
+            "begin_twophase": self.begin_twophase,
             "commit": self.commit,
+            "commit_twophase": self.commit_twophase,
             "rollback": self.rollback,
+            "rollback_twophase": self.rollback_twophase,
             "savepoint": self.savepoint,
             "rollback_savepoint": self.rollback_savepoint,
             "release_savepoint": self.release_savepoint,
@@ -74,8 +78,24 @@ class _Hooks:
             run.end(context.original_exception)
 
     def begin(self, connection: Connection) -> None:
-        level = connection.default_isolation_level
+        # Set for the connection, or for the engine; else the database's own. Asking the connection would ask the database.
+        level = connection.get_execution_options().get("isolation_level") or getattr(
+            connection.dialect, "_on_connect_isolation_level", None
+        )
+        level = str(level or connection.default_isolation_level or "").replace("_", " ").upper()
+        if level == "AUTOCOMMIT":  # the driver commits each statement: SQLAlchemy's BEGIN is none
+            connection.info.pop(_KEY, None)
+            return
         connection.info[_KEY] = transaction(level if level in _ISOLATION else None).begin()
+
+    def begin_twophase(self, connection: Connection, xid: Any) -> None:
+        self.begin(connection)
+
+    def commit_twophase(self, connection: Connection, xid: Any, is_prepared: bool) -> None:
+        self.commit(connection)
+
+    def rollback_twophase(self, connection: Connection, xid: Any, is_prepared: bool) -> None:
+        self.rollback(connection)
 
     def _active(self, connection: Connection) -> RunningTransaction | None:
         active: RunningTransaction | None = connection.info.get(_KEY)
@@ -110,7 +130,9 @@ def instrument(engine: Engine, *, name: str | None = None, schema: str | None = 
     call of the driver's cursor to its return or, if it has rows, to the last of them or the end of its result, with text,
     CURRENT_SCHEMA, ROWS_SENT (rows that were fetched from the driver), ROWS_AFFECTED and errors. What begins while rows are
     fetched is not nested in it. Rows that SQLAlchemy fetches by itself, of an INSERT ... RETURNING that it sends in batches, are
-    not counted as sent. Transactions of its connections are rows of ``events_transactions_*``.
+    not counted as sent. Transactions of its connections are rows of ``events_transactions_*``, but for those of the isolation
+    level AUTOCOMMIT, which the database does not have. SQLAlchemy tells of a commit before it happens: one that the database
+    refuses counts as committed.
 
     Args:
         engine: an Engine; of an AsyncEngine its ``sync_engine``.

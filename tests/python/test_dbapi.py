@@ -234,3 +234,34 @@ def test_rows_that_sqlalchemy_sends_are_counted() -> None:
     assert (update["ROWS_SENT"], update["ROWS_AFFECTED"]) == (3, 3)
     inserts = frame[frame["EVENT_NAME"] == "statement/sql/insert"]
     assert inserts["ROWS_AFFECTED"].sum() == 2410
+
+
+@pytest.mark.parametrize("of_engine", [True, False])
+def test_autocommit_of_sqlalchemy_is_no_transaction(of_engine: bool) -> None:
+    pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
+    import sqlalchemy as sa
+
+    import pfs.sqlalchemy
+
+    def count() -> int:
+        return len(pfs.table("events_transactions_history_long"))
+
+    options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"} if of_engine else {}
+    engine = sa.create_engine("sqlite://", **options)
+    pfs.sqlalchemy.instrument(engine)
+    before = count()
+    with engine.connect() as connection:
+        connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+        connection.execute(sa.text("SELECT 1"))
+        connection.commit()
+        connection.execute(sa.text("SELECT 1"))
+    assert count() == before
+    with engine.connect() as connection:
+        connection = connection.execution_options(isolation_level="READ UNCOMMITTED")
+        connection.execute(sa.text("SELECT 1"))
+        connection.commit()
+    assert count() == before + 1
+    last = pfs.table("events_transactions_history_long").sort_values("EVENT_ID").iloc[-1]
+    assert (last["STATE"], last["ISOLATION_LEVEL"]) == ("COMMITTED", "READ UNCOMMITTED")
+    pfs.sqlalchemy.uninstrument(engine)
+    engine.dispose()

@@ -6,15 +6,18 @@ from __future__ import annotations
 import datetime
 import logging
 import os
+import subprocess
 import time
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pfs
 from pfs import _core
+from tests.conftest import Run
 from tests.python._programs.driver import Worker, every, losses, me, one, raises, rows, status
 from tests.python._programs.fresh_process import fresh_process
 
@@ -513,6 +516,33 @@ def test_L3_events_keep_order_and_LOGGED_is_unique() -> None:
     raises(pfs.OperationNotAllowed, lambda: pfs.truncate(LOG), "SELECT")
     pfs.truncate("global_status")
     assert log_status()["buffered_events"] == 3000
+
+
+def test_L3_LOGGED_follows_a_wall_clock_that_was_set_back(fresh: Run, tmp_path: Path) -> None:
+    """L3: after a jump forward and back events have the present time again, and LOGGED stays a key."""
+    clock = tmp_path / "wall_clock.so"
+    source = Path(__file__).with_name("_programs") / "wall_clock.c"
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-fPIC", "-shared", str(source), "-o", str(clock)], check=True)
+    script = """
+        import ctypes, sys
+        import pfs
+        from pfs import _core
+        clock = ctypes.c_longlong.in_dll(ctypes.CDLL(sys.argv[1]), "wall_clock_micros")
+        second = 1_000_000
+        today, future = 1_800_000_000 * second, 10_000_000_000 * second
+        for now in (today, future, today, today + 3, today + 10 * second, today + 1, future, today + 2, today + 11 * second):
+            clock.value = now
+            for _ in range(100):
+                pfs.log(str(now))
+        rows = _core.rows("error_log", ("LOGGED", "DATA"), None)
+        assert len({row[0] for row in rows}) == len(rows) == 900
+        for logged, data in rows:
+            assert 0 <= logged - int(data) <= 2 * second, (logged, data)
+        assert [logged for logged, data in rows if data == str(today + 11 * second)][0] == today + 11 * second
+        assert int(pfs.status["Error_log_latest_write"]) == rows[-1][0]
+        print("good")
+    """
+    assert fresh(script, str(clock), LD_PRELOAD=str(clock)) == "good\n"
 
 
 @fresh_process()

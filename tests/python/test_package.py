@@ -166,10 +166,12 @@ def test_cmake_package_builds_a_program_and_pkg_config_knows_it(tmp_path: Path) 
         "cmake_minimum_required(VERSION 3.22)\nproject(consumer CXX)\nfind_package(PerfSchema 0.1 REQUIRED)\n"
         "add_executable(program program.cpp)\ntarget_link_libraries(program PRIVATE PerfSchema::perfschema)\n"
     )
-    cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    if cmake is None:
-        pytest.skip("needs cmake")
-    run(cmake, "-S", ".", "-B", "build", f"-DPerfSchema_DIR={pfs.get_cmake_dir()}", cwd=tmp_path)
+    tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    cmake, ninja = (shutil.which(tool, path=tools) for tool in ("cmake", "ninja"))
+    if cmake is None or ninja is None:
+        pytest.skip("needs cmake and ninja")
+    package = f"-DPerfSchema_DIR={pfs.get_cmake_dir()}"
+    run(cmake, "-S", ".", "-B", "build", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", package, cwd=tmp_path)
     run(cmake, "--build", "build", cwd=tmp_path)
     assert run("build/program", cwd=tmp_path, PFS_DIR=str(tmp_path)) == "on\n"
     if shutil.which("pkg-config") is not None:

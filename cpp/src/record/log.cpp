@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <pthread.h>
 #include <sched.h>
 
@@ -13,6 +14,8 @@ namespace perfschema {
 namespace {
 
 constexpr int kTries = 1000;
+// How far a burst of events, each a microsecond after the one before, may run ahead of the clock: more is a clock that was set back.
+constexpr uint64_t kBurstMicros = 1'000'000;
 
 std::atomic<uint32_t> is_taken{0};
 // A handler that interrupts a writer must not wait for it.
@@ -87,6 +90,35 @@ class UnitWriter {
 };
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
+// The first LOGGED in the ring that is later than the youngest event's: there is one only after the clock was set back.
+// Threads: external lock (Turn).
+uint64_t next_taken = UINT64_MAX;
+
+// LOGGED of the next event, which is a key: the time, or the microsecond after the youngest event if several share one.
+// After the clock was set back events have the new time again, between those of the ring that have it already.
+// Threads: external lock (Turn).
+uint64_t NextLogged(const ShmTold& program) {
+  const uint64_t now = WallClockMicros();
+  const uint64_t latest = program.log_latest.load(kRelaxed);
+  uint64_t logged = now <= latest && latest - now <= kBurstMicros ? latest + 1 : now;
+  if (logged > latest && logged < next_taken) return logged;
+  const uint64_t end = program.log_end.load(kRelaxed);
+  for (;;) {
+    bool is_free = true;
+    uint64_t top = logged;
+    next_taken = UINT64_MAX;
+    for (uint64_t place = program.log_begin.load(kRelaxed); place < end;) {
+      const LogHead head = HeadAt(place);
+      place += head.units();
+      if (head.logged == logged) is_free = false;
+      if (head.logged > logged) next_taken = std::min(next_taken, head.logged);
+      if (head.logged <= logged + kBurstMicros) top = std::max(top, head.logged);
+    }
+    if (is_free) return logged;
+    logged = top + 1;
+  }
+}
+
 // Makes sure that places up to `end` may be stored to. False: no memory.
 bool Reserve(uint64_t end) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kErrorLog);
@@ -114,7 +146,7 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
                  static_cast<uint64_t>(priority) | uint64_t{code.size()} << 8 | uint64_t{subsystem.size()} << 16 | uint64_t{data.size()} << 32};
     const uint64_t end = place + head.units();
     if (Reserve(end)) {
-      head.logged = std::max(WallClockMicros(), program.log_latest.load(kRelaxed) + 1);  // LOGGED is a key
+      head.logged = NextLogged(program);
       uint64_t begin = program.log_begin.load(kRelaxed);
       uint64_t expired = 0;
       for (; end - begin > kLogUnits; ++expired) begin += HeadAt(begin).units();
@@ -141,6 +173,7 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
 void ForgetLogInChild() {
   ShmTold& program = g_runtime.header->program;
   for (Word* word : {&program.log_begin, &program.log_end, &program.log_written, &program.log_expired, &program.log_latest}) word->store(0, kRelaxed);
+  next_taken = UINT64_MAX;
   // Whoever wrote in the parent is not here, except a thread that forks in a handler which interrupted it: it goes on.
   if (!t_writes) is_taken.store(0, kRelaxed);
 }
