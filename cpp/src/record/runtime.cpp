@@ -175,7 +175,7 @@ void NoteHolds(ShmInstance* instances) {
 void CollectTheDead() {
   const std::string& path = g_runtime.segment.path();
   if (path.empty()) return;
-  CollectDeadSegments(path.substr(0, path.rfind('/')), static_cast<uint64_t>(options.Get(OptionId::max_dead_segments)),
+  CollectDeadSegments(path, static_cast<uint64_t>(options.Get(OptionId::max_dead_segments)),
                       static_cast<uint64_t>(options.Get(OptionId::max_dead_megabytes)) << 20);
 }
 
@@ -231,8 +231,8 @@ void ContinueChild() {
   std::string reason;
   g_runtime.segment.ContinueInChild(KeptByChild, &reason);
   CollectTheDead();
-  status_reason = reason;
   CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
+  status_reason = std::move(reason);
   ForgetStatistics();
   ForgetInspectorsScans();
   ForgetSocketsInChild();

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
+#include <new>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -62,8 +63,8 @@ bool IsSegmentOf(int directory, const Leftover& file) {
 
 }  // namespace
 
-void CollectDeadSegments(const std::string& directory, uint64_t most, uint64_t most_bytes) {
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+void CollectDeadSegments(const std::string& segment, uint64_t most, uint64_t most_bytes) try {
+  const int fd = open(segment.substr(0, segment.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return;
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd), closedir);
   if (listing == nullptr) {
@@ -87,6 +88,7 @@ void CollectDeadSegments(const std::string& directory, uint64_t most, uint64_t m
     --left;
     bytes -= std::min(bytes, file.bytes);
   }
+} catch (const std::bad_alloc&) {  // not the time to tidy up
 }
 
 }  // namespace perfschema

@@ -9,9 +9,9 @@
 
 namespace perfschema {
 
-// Removes segments of dead processes of this user from the folder, the oldest first, until no more than `most` of them are left, with no more than
+// Removes segments of dead processes of this user from the folder that `segment` is in, the oldest first, until no more than `most` of them are left, with no more than
 // `most_bytes` of memory, nor a quarter of the file system; the newest one stays. Takes nothing for dead that it cannot be sure of: processes of other
 // pid namespaces, files of others, whatever is no segment. Threads: any; what two remove at once is gone once.
-void CollectDeadSegments(const std::string& directory, uint64_t most, uint64_t most_bytes);
+void CollectDeadSegments(const std::string& segment, uint64_t most, uint64_t most_bytes);
 
 }  // namespace perfschema

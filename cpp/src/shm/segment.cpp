@@ -179,11 +179,11 @@ bool Segment::MoveToFile(std::string* reason) {
     unlink(path.c_str());
     return false;
   }
-  path_ = path;
+  path_ = std::move(path);
   device_ = info.st_dev;
   inode_ = info.st_ino;
   file_length_ = length;
-  if (!remark.empty()) *reason = remark;
+  if (!remark.empty()) *reason = std::move(remark);
   return true;
 }
 

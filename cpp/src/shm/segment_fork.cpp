@@ -7,6 +7,7 @@
 // A child that execs or ends without an event never gets to the last step: it costs some page tables, and leaves nothing behind.
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <span>
 #include <sys/mman.h>
 
@@ -64,7 +65,8 @@ bool Segment::LeaveParents(bool (*keep)(ArrayId)) {
   }
   if (!TakeFromCopy(0, 0, kHeaderRoom)) return false;
   for (uint32_t i = 0; i < kArrayCount; ++i) header()->arrays[i].mapped.store(copy_.size[i], kRelaxed);
-  copy_ = {};  // what is left of it is unmapped by nobody: its pages are the parent's, until it forgets them
+  munmap(copy_.base, copy_.bytes);  // what is left of it
+  copy_ = {};
   path_.clear();
   is_shared_ = false;
   return true;
@@ -85,8 +87,12 @@ void Segment::ContinueInChild(bool (*keep)(ArrayId), std::string* reason) {
     array.reserved.store(0, kRelaxed);
     array.free_head.store(0, kRelaxed);
   }
-  FillIdentity(header());
-  wants_file_ = wants_file_ && MoveToFile(reason);
+  try {
+    FillIdentity(header());
+    wants_file_ = wants_file_ && MoveToFile(reason);
+  } catch (const std::bad_alloc&) {  // of a path, before anything has moved
+    wants_file_ = false;
+  }
   (void)MapFirstExtents();
   // Each object has a list, empty in the child, that is read without asking.
   (void)ReserveUpTo(ArrayId::kInstanceLists, array(ArrayId::kInstances).used.load(kRelaxed));

@@ -1,0 +1,87 @@
+/* A library to be preloaded: refuses memory to libperfschema, and to libstdc++ on its behalf, as a machine without any would.
+ *   REFUSE_CALL   mmap, mremap, malloc or fork-mmap (mmap and mremap inside of fork() only)
+ *   REFUSE_FIRST  the first call that is refused, from 1 on
+ *   REFUSE_COUNT  how many are refused; 0 = all from there on */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static const char* call;
+static long first, count, seen;
+static int inside_fork;
+static const char *begin, *end, *begin_cpp, *end_cpp;
+
+static int look(struct dl_phdr_info* info, size_t size, void* data) {
+  const int is_pfs = strstr(info->dlpi_name, "libperfschema") != NULL, is_cpp = strstr(info->dlpi_name, "libstdc++") != NULL;
+  int i;
+  (void)size;
+  (void)data;
+  if (!is_pfs && !is_cpp) return 0;
+  for (i = 0; i < info->dlpi_phnum; ++i) {
+    const char *from = (const char*)info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, *to = from + info->dlpi_phdr[i].p_memsz;
+    if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+    if (is_pfs && (begin == NULL || from < begin)) begin = from;
+    if (is_pfs && to > end) end = to;
+    if (is_cpp && (begin_cpp == NULL || from < begin_cpp)) begin_cpp = from;
+    if (is_cpp && to > end_cpp) end_cpp = to;
+  }
+  return 0;
+}
+
+__attribute__((constructor)) static void start(void) {
+  const char* text = getenv("REFUSE_CALL");
+  dl_iterate_phdr(look, NULL);
+  call = text != NULL ? text : "";
+  first = getenv("REFUSE_FIRST") != NULL ? atol(getenv("REFUSE_FIRST")) : 1;
+  count = getenv("REFUSE_COUNT") != NULL ? atol(getenv("REFUSE_COUNT")) : 1;
+}
+
+static int refuses(const char* what, const void* caller) {
+  const char* from = (const char*)caller;
+  long number;
+  if (call == NULL) return 0;
+  if (!((from >= begin && from < end) || (strcmp(what, "malloc") == 0 && from >= begin_cpp && from < end_cpp))) return 0;
+  if (strcmp(call, what) != 0 && !(strcmp(call, "fork-mmap") == 0 && inside_fork && strcmp(what, "malloc") != 0)) return 0;
+  number = __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED);
+  if (number < first || (count != 0 && number >= first + count)) return 0;
+  errno = ENOMEM;
+  return 1;
+}
+
+void* mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+  static void* (*plain)(void*, size_t, int, int, int, off_t);
+  if (plain == NULL) plain = (void* (*)(void*, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, "mmap");
+  if (refuses("mmap", __builtin_return_address(0))) return MAP_FAILED;
+  return plain(at, bytes, protection, flags, fd, offset);
+}
+
+void* mremap(void* old, size_t bytes, size_t wanted, int flags, ...) {
+  static void* (*plain)(void*, size_t, size_t, int, ...);
+  va_list more;
+  void* to;
+  va_start(more, flags);
+  to = va_arg(more, void*);
+  va_end(more);
+  if (plain == NULL) plain = (void* (*)(void*, size_t, size_t, int, ...))dlsym(RTLD_NEXT, "mremap");
+  if (refuses("mremap", __builtin_return_address(0))) return MAP_FAILED;
+  return plain(old, bytes, wanted, flags, to);
+}
+
+extern void* __libc_malloc(size_t bytes);
+void* malloc(size_t bytes) { return refuses("malloc", __builtin_return_address(0)) ? NULL : __libc_malloc(bytes); }
+
+pid_t fork(void) {
+  static pid_t (*plain)(void);
+  pid_t child;
+  if (plain == NULL) plain = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
+  inside_fork = 1;
+  child = plain();
+  inside_fork = 0;
+  return child;
+}

@@ -1,0 +1,176 @@
+"""Children of fork(), and what processes leave behind.
+
+The program ends as without pfs, whatever it is refused. A child that does nothing costs next to nothing and leaves nothing.
+What the dead
+have left is bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROGRAMS, Build
+from tests.python.test_programs import environment, rows, run, segments_in
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("refusals") / "refuses.so"
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, PROGRAMS / "refuses.c", "-ldl"], check=True)
+    return library
+
+
+# ---- Limits and refusals -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("megabytes", [1, 10, 100, 500, 1000, 5000, 6000, 12000])
+def test_children_live_whatever_is_left_of_the_address_space(build: Build, tmp_path: Path, megabytes: int) -> None:
+    """RLIMIT_AS after the first event: no child is killed, and no file is damaged."""
+    assert run(build("children"), "5", "work", str(megabytes), cwd=tmp_path) == "5 children, 0 bad\n"
+
+
+def test_children_record_with_little_address_space(build: Build, tmp_path: Path) -> None:
+    """200 MiB above the bare program are enough for the program, and for its children, to be read from outside."""
+    assert run(build("children"), "3", "work", "200", cwd=tmp_path) == "3 children, 0 bad\n"
+    left = segments_in(tmp_path)
+    assert len(left) == 3
+    for segment in left:
+        counts = {
+            row["EVENT_NAME"]: row["COUNT_STAR"] for row in rows(tmp_path / segment, "events_waits_summary_global_by_event_name")
+        }
+        assert counts["wait/synch/mutex/children/LOCK"] == 3
+
+
+def test_a_limit_from_the_start_lets_the_program_be_recorded(build: Build, tmp_path: Path) -> None:
+    """ulimit -v of 200 MiB: a file, and events in it."""
+    limit = 200 * MIB
+    run(build("children"), "1", "work", cwd=tmp_path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert len(segments_in(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("call", ["fork-mmap", "mremap"])
+def test_a_fork_that_is_refused_memory_has_a_child_all_the_same(build: Build, tmp_path: Path, refusals: Path, call: str) -> None:
+    """Each call of fork()'s handlers refused, one at a time and all from there on: the child goes on, recorded or not."""
+    for first in (*range(1, 16), 20, 30, 45, 60):
+        for count in (1, 0):
+            env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_FIRST": str(first), "REFUSE_COUNT": str(count)}
+            for way in ("work", "exit"):
+                assert run(build("children"), "2", way, cwd=tmp_path, env=env) == "2 children, 0 bad\n", (first, count, way)
+
+
+@pytest.mark.parametrize("call", ["mmap", "malloc"])
+def test_a_program_without_memory_for_pfs_goes_on(build: Build, tmp_path: Path, refusals: Path, call: str) -> None:
+    """Each call refused, one at a time and all from there on: the program and its children end as without pfs. None hangs."""
+    step = int(os.environ.get("PFS_REFUSALS_STEP", "4"))
+    for first in (*range(1, 12), *range(12, 90, step)):
+        for count in (1, 0):
+            env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_FIRST": str(first), "REFUSE_COUNT": str(count)}
+            assert run(build("children"), "2", "work", cwd=tmp_path, env=env) == "2 children, 0 bad\n", (first, count)
+
+
+def test_refusals_are_refused(build: Build, tmp_path: Path, refusals: Path) -> None:
+    """The negative control: with every mmap refused pfs is off, and there is no file; with none there is one."""
+    env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": "mmap", "REFUSE_FIRST": "1", "REFUSE_COUNT": "0"}
+    run(build("children"), "1", "work", cwd=tmp_path, env=env)
+    assert segments_in(tmp_path) == []
+    run(build("children"), "1", "work", cwd=tmp_path, env={**env, "REFUSE_FIRST": "100000"})
+    assert len(segments_in(tmp_path)) == 1
+
+
+# ---- What children leave -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("way", "left"), [("exit", 0), ("exec", 0), ("clean", 0), ("work", 40)])
+def test_a_child_has_a_file_from_its_first_event_on(build: Build, tmp_path: Path, way: str, left: int) -> None:
+    """A child that execs, or ends, without an event leaves none; one that ends by exit() removes its own."""
+    run(build("children"), "40", way, cwd=tmp_path)
+    assert len(segments_in(tmp_path)) == left
+
+
+def test_a_thousand_workers_do_not_fill_the_memory_of_a_container(build: Build, tmp_path: Path) -> None:
+    """64 MB for all, as containers have it: what dead workers leave is a quarter at most, and the newest can be read."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("needs root: a file system of its own")
+    mount = tmp_path / "shm"
+    mount.mkdir()
+    script = f'mount -t tmpfs -o size=64m,mode=0700 none "{mount}" || exit 99; "$@"; code=$?; '
+    script += f'du -sk "{mount}"; ls "{mount}" | wc -l; exit $code'
+    workers = os.environ.get("PFS_WORKERS", "1000")
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", build("children"), workers, "work"],
+        env=environment(mount, PFS_OPTIONS="performance_schema_max_dead_segments=1048576"),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    said, kilobytes, files = done.stdout.splitlines()
+    assert said == f"{workers} children, 0 bad"
+    assert int(kilobytes.split()[0]) <= 16 * 1024 + 512
+    assert int(files) >= 10
+
+
+def test_dead_segments_are_bounded_by_number(build: Build, tmp_path: Path) -> None:
+    """The oldest go first, whoever has left them; other files stay."""
+    (tmp_path / "12.txt").write_text("mine")
+    (tmp_path / "999999999.pfs").write_text("no segment")
+    options = {"PFS_OPTIONS": "performance_schema_max_dead_segments=5"}
+    for _ in range(4):
+        with subprocess.Popen(
+            [build("busy"), tmp_path], cwd=tmp_path, env=environment(tmp_path, **options), stdout=subprocess.DEVNULL
+        ) as process:
+            deadline = time.monotonic() + 20
+            while not (tmp_path / f"{process.pid}.pfs").exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+    run(build("children"), "20", "work", cwd=tmp_path, env=options)
+    left = [name for name in segments_in(tmp_path) if name != "999999999.pfs"]
+    assert len(left) <= 6  # the last child's own comes after it has looked
+    assert (tmp_path / "12.txt").exists()
+    assert (tmp_path / "999999999.pfs").exists()
+
+
+def test_segments_of_living_processes_stay(build: Build, tmp_path: Path) -> None:
+    program = "import pfs, sys; pfs.Lock('a/b').acquire(); print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=environment(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as living:
+        assert living.stdout is not None
+        assert living.stdout.readline() == "ready\n"
+        run(build("children"), "10", "work", cwd=tmp_path, env={"PFS_OPTIONS": "performance_schema_max_dead_segments=0"})
+        assert (tmp_path / f"{living.pid}.pfs").exists()
+        living.communicate("")
+
+
+# ---- What fork() costs -------------------------------------------------------------------------------------------------------
+
+
+def test_fork_costs_little_more(build: Build) -> None:
+    """Forks of the same program with pfs on and off, in turns: the ratio of the medians.
+
+    By hand on a quiet machine: PFS_FORKS=2000 prints it.
+    """
+    folder = Path(f"/dev/shm/pfs-test-{os.getpid()}-{random.randrange(1 << 30)}")
+    folder.mkdir(mode=0o700)
+    forks = os.environ.get("PFS_FORKS", "200")
+    times: dict[str, list[float]] = {"ON": [], "OFF": []}
+    try:
+        for _ in range(9):
+            for way, seen in times.items():
+                before = time.monotonic()
+                run(build("children"), forks, "exit", cwd=folder, env={"PFS_OPTIONS": f"performance_schema={way}"})
+                seen.append(time.monotonic() - before)
+    finally:
+        shutil.rmtree(folder)
+    ratio = sorted(times["ON"])[4] / sorted(times["OFF"])[4]
+    print(f"fork: {ratio:.2f} x")
+    assert ratio < 3  # 1.1 to 1.3 on a quiet machine; four times before a child began private
