@@ -310,10 +310,11 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
 
         Summaries (tables with columns that add up): a row for each row in which something happened, with counts and sums of the
         time between, AVG_* computed from them, and all else (names, what is in use) as it is now. MIN_*, MAX_*, LOW_*, HIGH_* and
-        quantiles cannot be known from a difference, and are left out. A sum of times that has reached the largest number, 213 days,
-        is NULL: it stops there. CHANGE says ``changed``; ``new`` for rows that were not there before; ``gone`` for those that are there no more (what they counted meanwhile is not known: NULL); ``reset`` for
-        rows whose numbers have become smaller: emptied by TRUNCATE, or another object at the same address. Those numbers count
-        from then on. A row that was emptied and has passed its old numbers since looks like ``changed``.
+        quantiles cannot be known from a difference, and are left out. A sum of times that has reached the largest number, 213
+        days, stays there, so its difference is NULL. CHANGE says ``changed``; ``new`` for rows that were not there before;
+        ``gone`` for those that are there no more (what they counted meanwhile is not known: NULL); ``reset`` for rows whose
+        numbers have become smaller: emptied by TRUNCATE, or another object at the same address. Those numbers count from then
+        on. A row that was emptied and has passed its old numbers since looks like ``changed``.
 
         Tables of events: the events that are in `after` and not in `before`.
 

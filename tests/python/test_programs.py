@@ -526,6 +526,9 @@ def test_without_avx_a_program_of_many_threads_is_recorded_exactly(cpu: str, opt
             assert total["MAX_TIMER_WAIT"] == max(row["MAX_TIMER_WAIT"] for row in by_instance)
             if options == "":
                 assert 0 < total["MIN_TIMER_WAIT"] <= total["AVG_TIMER_WAIT"] <= total["MAX_TIMER_WAIT"]
+                waits = [row["TIMER_WAIT"] for row in rows(segment, "events_waits_history_long") if row["EVENT_NAME"] == lock]
+                assert waits
+                assert total["MIN_TIMER_WAIT"] <= min(waits) <= max(waits) <= total["MAX_TIMER_WAIT"]
             assert count(segment, file, "file_summary_by_event_name", "COUNT_WRITE") == 300
             assert count(segment, file, "file_summary_by_event_name", "SUM_NUMBER_OF_BYTES_READ") == 300 * 8
             lost = {name for name, value in state.items() if name.endswith("_lost") and value != "0"}
@@ -537,8 +540,8 @@ def test_without_avx_a_program_of_many_threads_is_recorded_exactly(cpu: str, opt
     assert (process.returncode, said) == (0, plain)
 
 
-def test_without_avx_events_add_up_to_their_summaries(build: Build, tmp_path: Path) -> None:
-    """Each thread counts its memory, its tables and its locks; the events that are kept add up to the picosecond."""
+def test_without_avx_the_memory_of_a_program_is_what_it_says_itself(build: Build, tmp_path: Path) -> None:
+    """As test_memory_of_a_program_is_what_it_says_itself: blocks and bytes of one side have a section around them."""
     said = values(run(*emulated("qemu64", build("memory")), cwd=tmp_path, env={"PFS_KEEP": "1"}))
     (segment,) = segments_in(tmp_path)
     columns = ("COUNT_ALLOC", "COUNT_FREE", "SUM_NUMBER_OF_BYTES_ALLOC", "SUM_NUMBER_OF_BYTES_FREE")
@@ -546,16 +549,25 @@ def test_without_avx_events_add_up_to_their_summaries(build: Build, tmp_path: Pa
     for name, text in said.items():
         row = everything["memory/program/" + name]
         assert [row[column] for column in columns][: len(text.split())] == [int(number) for number in text.split()], name
-    (tmp_path / segment).unlink()
-    run(*emulated("qemu64", build("thread_ends")), "40", cwd=tmp_path, env={"PFS_KEEP": "1"}, input="g\ng\n")
+
+
+def test_without_avx_a_python_program_is_recorded_exactly(tmp_path: Path) -> None:
+    script = """
+        import threading, pfs
+        lock = pfs.Lock("app/LOCK")
+        def work():
+            for _ in range(500):
+                with lock, pfs.stage("app/step"):
+                    pass
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+    """
+    command = emulated("qemu64", Path(sys.executable))
+    run(*command, "-c", textwrap.dedent(script), cwd=tmp_path, env={"PFS_KEEP": "1"})
     (segment,) = segments_in(tmp_path)
-    events = [row for row in rows(tmp_path / segment, "events_waits_history_long") if row["TIMER_WAIT"] is not None]
-    sums: dict[str, int] = {}
-    for event in events:
-        sums[event["EVENT_NAME"]] = sums.get(event["EVENT_NAME"], 0) + event["TIMER_WAIT"]
-    assert set(sums) == {"wait/synch/mutex/thread_ends/LOCK", "wait/io/file/thread_ends/pipe"}
-    for name, total in sums.items():
-        assert count(tmp_path / segment, name, column="SUM_TIMER_WAIT") == total
+    assert count(tmp_path / segment, "wait/synch/mutex/app/LOCK") == 4 * 500
+    assert count(tmp_path / segment, "stage/app/step", "events_stages_summary_global_by_event_name") == 4 * 500
 
 
 # ---- Threads that end --------------------------------------------------------------------------------------------------------

@@ -28,27 +28,25 @@ CycleSample SampleCycle() {
     uint64_t gap;
     uint32_t cycles, nanos;
   };
-  constexpr int kPairs = 256;  // some 20 microseconds
-  Pair pairs[kPairs];
+  Pair pairs[128];  // some 10 microseconds
   CycleSample sample{};
   uint64_t best_gap = ~uint64_t{0};
-  int count = 0;
-  while (count < kPairs) {
+  for (Pair& pair : pairs) {
     const uint64_t before = ReadCycle(), nanos = ReadClockNanos(CLOCK_MONOTONIC), gap = ReadCycle() - before;
-    if (count == 0) sample = {before, nanos, 0, 0};
-    if (nanos - sample.nanos > 100'000'000) break;  // others had the processor: enough, and offsets fit into 32 bits
-    pairs[count++] = {gap, static_cast<uint32_t>(before + gap / 2 - sample.cycles), static_cast<uint32_t>(nanos - sample.nanos)};
-    best_gap = std::min(best_gap, gap);
+    if (&pair == pairs) sample = {before, nanos, 0, 0};
+    const bool fits = before + gap - sample.cycles <= ~uint32_t{0} && nanos - sample.nanos <= ~uint32_t{0};  // others may have had the processor for seconds
+    pair = {fits ? gap : ~uint64_t{0}, static_cast<uint32_t>(before + gap / 2 - sample.cycles), static_cast<uint32_t>(nanos - sample.nanos)};
+    best_gap = std::min(best_gap, pair.gap);
   }
   int used = 0;
-  for (int i = 0; i < count; ++i) {
-    if (pairs[i].gap > best_gap + best_gap / 8) continue;
-    sample.mean_cycles += pairs[i].cycles;
-    sample.mean_nanos += pairs[i].nanos;
+  for (const Pair& pair : pairs) {
+    if (pair.gap == ~uint64_t{0} || pair.gap > best_gap + best_gap / 8) continue;
+    sample.mean_cycles += pair.cycles;
+    sample.mean_nanos += pair.nanos;
     ++used;
   }
-  sample.mean_cycles /= used;
-  sample.mean_nanos /= used;
+  sample.mean_cycles /= std::max(used, 1);
+  sample.mean_nanos /= std::max(used, 1);
   return sample;
 }
 
