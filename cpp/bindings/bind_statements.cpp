@@ -162,7 +162,7 @@ void SetException(StatementRun* run, PyObject* error) {
 
 void RunDealloc(PyObject* object) {
   StatementRun* const run = AsRun(object);
-  if (run->head.is_open) {  // nobody ended it: it ends with the one around it, or with its task
+  if (run->head.is_open) {  // nobody ended it: it ends with its task, or is dropped when its memory is another's
     run->head.is_open = false;
     if (run->is_looked_at && t_turn.turn != nullptr && run->head.task != nullptr && run->head.task->turn == t_turn.turn->number) {
       PyObject *kind, *error, *trace;

@@ -98,7 +98,7 @@ TEST(Snapshot, mutexes_add_failed_locks_to_their_cell) {
   shm.AddMutex(1, 1, 0xabc, 4).owner.store((uint64_t{2} << 48) | 7);
   SyntheticSegment::Fill(shm.at<ShmCell>(ArrayId::kCells, 5).stat, 2, 6, 1, 30);
   shm.at<ShmCell>(ArrayId::kCells, 5).held.store(3);
-  shm.at<ShmCellList>(ArrayId::kInstanceLists, 1).head.store(5);
+  shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.head.store(5);
   std::vector<InstanceRow> rows;
   const Snapshot snapshot(shm.view());
   snapshot.ForEachInstance([&](const InstanceRow& row) { rows.push_back(row); });
@@ -481,11 +481,11 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   details.bytes.store(123);
   details.flags_and_name.store(uint64_t{name} << 32 | 5);
   details.version_and_type.store(2);
-  record.end_info.store(uint64_t{9} << 32);
   auto row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
   EXPECT_FALSE(row.number_of_bytes || row.flags || row.object_name || row.spins || row.event.nesting_event_id ||
                row.event.nesting_type);
   EXPECT_EQ(row.event.end_event_id, 1u);
+  record.end_info.store(EndInfoWithSpins(0, 9));
   record.state.fetch_or(kRecordHasBytes | kRecordHasFlags | kRecordHasName | kRecordHasSpins);
   const Snapshot snapshot(shm.view());
   row = Waits(snapshot, kHistoryLong).at(0);
@@ -503,6 +503,21 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   record.state.fetch_and(~kRecordTimed);
   row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
   EXPECT_FALSE(row.event.timer_start || row.event.timer_end || row.event.timer_wait);
+}
+
+TEST(Snapshot, end_event_id_is_right_after_more_events_inside_than_32_bits_count) {
+  SyntheticSegment shm;
+  shm.AddClass(1, Family::kIdle, "idle");
+  shm.AddChunk(1, 2, 1, 7, 0);
+  constexpr uint64_t kMany = (uint64_t{1} << 33) + 5;
+  auto& record = shm.AddRecord(1, 0, 40, 100, 10, kRecordClosed, kMany);
+  EXPECT_EQ(Waits(Snapshot(shm.view()), kHistoryLong).at(0).event.end_event_id, 40 + kMany);
+  // A wait that counts spins has 32 bits: no more is shown, and the spins are right.
+  record.state.fetch_or(kRecordHasSpins);
+  record.end_info.store(EndInfoWithSpins(kMany, 7));
+  const auto row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
+  EXPECT_EQ(row.event.end_event_id, 40 + kMostEventsBesideSpins);
+  EXPECT_EQ(row.spins, 7u);
 }
 
 // ---- Damaged segments: any bytes give rows or none, never a crash or a hang
@@ -562,7 +577,7 @@ void FillSegment(SyntheticSegment& shm) {
   for (uint32_t i = 1; i < 20; ++i) shm.AddCell(i, i == 19 ? 0 : i + 1, 1, 1);
   shm.AddFile(1, 1, shm.AddName(1, "/tmp/some/file/with/a/name/that/is/longer/than/one/granule/of/the/segment"), 1);
   shm.AddMutex(1, 2, 1, 1);
-  shm.at<ShmCellList>(ArrayId::kInstanceLists, 1).head.store(3);
+  shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.head.store(3);
   shm.AddTable(1, shm.AddName(4, std::string_view("shop\0orders", 11)), shm.AddName(5, "PRIMARY")).lock_lanes[3].head.store(5);
   shm.at<ShmIndex>(ArrayId::kIndexes, 1).lanes[kFetchLane].head.store(6);
   shm.at<ShmObjectRule>(ArrayId::kObjectRules, 1).type.store(4);
@@ -656,7 +671,7 @@ TEST(DamagedSegment, indices_out_of_range_are_refused) {
     FillSegment(shm);
     shm.at<ShmFile>(ArrayId::kFiles, 1).lanes[kReadLane].head.store(bad);
     shm.at<ShmFile>(ArrayId::kFiles, 1).name.store(bad);
-    shm.at<ShmCellList>(ArrayId::kInstanceLists, 1).head.store(bad);
+    shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.head.store(bad);
     shm.at<ShmTable>(ArrayId::kTables, 1).lock_lanes[3].head.store(bad);
     ReadAll(shm.view());
     shm.at<ShmTable>(ArrayId::kTables, 1).lock_lanes[3].head.store(0);

@@ -69,10 +69,9 @@ class SyntheticSegment {
   }
   ShmInstance& AddMutex(uint32_t index, uint16_t class_index, uint64_t identity, uint64_t count) {
     auto& mutex = at<ShmInstance>(ArrayId::kInstances, index);
-    at<ShmCellList>(ArrayId::kInstanceLists, index);
     Fill(mutex.stat, count, count * 10, 5, 20);
     mutex.identity.store(identity);
-    mutex.version.fetch_add(1);
+    at<ShmInstanceList>(ArrayId::kInstanceLists, index).version.fetch_add(1);
     mutex.class_index.store(class_index);
     return mutex;
   }

@@ -1,6 +1,7 @@
 /* Signals in a program that is watched.
  *   signals timer     a 5 kHz timer whose handler locks a mutex of its own and writes to a pipe, while the program locks and reads; then one line: calls of the
  *                     handler, locks and writes of the program itself. Run with PFS_KEEP=1, the tables can be read afterwards
+ *   signals cold      the same timer, while the program opens and closes files and makes and destroys mutexes
  *   signals account   the same timer, whose handler locks its mutex and says what it does, while the program works for one user after the other
  *   signals jump      one lock; siglongjmp out of a blocking read, 20 times; after that 50 locks
  * Prints "name value" lines. */
@@ -30,6 +31,39 @@ static void on_timer(int signal) {
   errno = 77;
   if (pfs_write(pipe_ends[1], "x", 1) != 1 && errno != EAGAIN) ++handler_bad;
   errno = error;
+}
+
+static int cold(void) {
+  struct itimerval every = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+  struct sigaction action;
+  struct timespec start, now;
+  unsigned long opens = 0, locks = 0;
+  char buffer[64];
+  int i;
+  if (pipe2(pipe_ends, O_NONBLOCK) != 0) return 2;
+  pfs_file_bind(key_pipe, pipe_ends[1], "/pipe");
+  pfs_mutex_init(key_handler, &of_handler, NULL);
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_timer;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, NULL);
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  setitimer(ITIMER_REAL, &every, NULL);
+  do {
+    for (i = 0; i < 200; ++i) {
+      const int fd = pfs_open(key_data, "/dev/zero", O_RDONLY);
+      if (fd >= 0) ++opens;
+      pfs_mutex_init(key_main, &of_main, NULL);
+      if (i % 2 == 0 && pfs_mutex_lock(&of_main) == 0 && pfs_mutex_unlock(&of_main) == 0) ++locks;
+      pfs_mutex_destroy(&of_main);
+      pfs_close(fd);
+    }
+    if (read(pipe_ends[0], buffer, sizeof buffer) < 0 && errno != EAGAIN) ++handler_bad;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while (now.tv_sec - start.tv_sec < 3);
+  setitimer(ITIMER_REAL, &never, NULL);
+  printf("calls %d\nopens %lu\nlocks %lu\nhandler_bad %lu\n", (int)calls, opens, locks, handler_bad);
+  return 0;
 }
 
 static int timer(void) {
@@ -153,6 +187,7 @@ int main(int argc, char** argv) {
   if (pfs_register_mutex("signals", mutexes, 2) != PFS_OK || pfs_register_file("signals", files, 3) != PFS_OK) return 2;
   printf("segment %s\n", pfs_segment_path());
   if (argc > 1 && strcmp(argv[1], "timer") == 0) return timer();
+  if (argc > 1 && strcmp(argv[1], "cold") == 0) return cold();
   if (argc > 1 && strcmp(argv[1], "account") == 0) return account();
   if (argc > 1 && strcmp(argv[1], "jump") == 0) return jump();
   return 2;

@@ -52,8 +52,6 @@ class NestedModel(TablesModel):
         self.stages: dict[int, Nested] = {}
         self.statements: dict[int, list[Nested]] = defaultdict(list)
         self.transactions: dict[int, Nested] = {}
-        self.rooms: dict[tuple[int, int], Nested] = {}  # whose text a level of a thread has
-        self.digests_lost = 0
         self.states: dict[int, str | None] = {}  # the last stage set, on or off
 
     # ---- Parents
@@ -123,26 +121,23 @@ class NestedModel(TablesModel):
         return event
 
     def end_statement(self, event: Nested | None) -> None:
-        """It and all that began inside it."""
+        """What began inside it goes on."""
         if event is None:
             return
         stack = self.statements[event.thread]
         is_open = event in stack
         if is_open:
-            del stack[stack.index(event) :]
+            stack.remove(event)
         if not event.dropped:
             self.finish(event, is_open)
-            has_room = self.rooms.get((event.thread, event.level)) is event
-            has_digest = event.digests and bool(event.text)
-            event.sums = {DIGESTS} if has_digest and has_room else set()
-            self.digests_lost += has_digest and not has_room
+            event.sums = {DIGESTS} if event.digests and event.text else set()
             if event.timed:
                 event.sums |= {HISTOGRAM} | ({HISTOGRAMS} if event.sums else set())
 
     def set_text(self, event: Nested | None, text: str) -> None:
-        """Where the one around it has ended, it is too late."""
+        """After its end it is too late."""
         if event is not None and event in self.statements[event.thread]:
-            event.text, self.rooms[event.thread, event.level] = text, event
+            event.text = text
 
     def refine(self, event: Nested | None, instrument: str) -> None:
         """A12, A13."""

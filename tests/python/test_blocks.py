@@ -460,6 +460,47 @@ def test_block_that_is_left_in_another_task_ends() -> None:
     assert pd.isna(only("statements", "statement/blocks/between_pages")["NESTING_EVENT_ID"])
 
 
+def test_statement_after_an_async_generator_that_was_left_early_is_recorded() -> None:
+    """asyncio closes the generator later, while the next statement runs: that one goes on, and what is nested in it stays so."""
+
+    async def stream() -> AsyncIterator[int]:
+        async with pfs.statement("blocks/stream"):
+            for i in range(3):
+                yield i
+
+    async def main() -> None:
+        async for i in stream():
+            if i == 1:
+                break
+        async with pfs.statement("blocks/request", text="select request"):
+            await asyncio.sleep(0.01)
+            with pfs.stage("blocks/of_request"):
+                await asyncio.sleep(0)
+
+    asyncio.run(main())
+    request = only("statements", "statement/blocks/request")
+    assert request["SQL_TEXT"] == "select request"
+    assert only("stages", "stage/blocks/of_request")["NESTING_EVENT_ID"] == request["EVENT_ID"]
+    only("statements", "statement/blocks/stream")
+
+
+def test_statements_that_overlap_are_both_recorded() -> None:
+    one, other = pfs.statement("blocks/one"), pfs.statement("blocks/other")
+    first = one.begin(text="select 1")
+    second = other.begin(text="select 2")
+    first.end()
+    current = pfs.table("events_statements_current")
+    running = current[current["END_EVENT_ID"].isna()]
+    assert "statement/blocks/other" in set(running["EVENT_NAME"])
+    with pfs.stage("blocks/in_other"):
+        pass
+    second.end()
+    assert only("statements", "statement/blocks/one")["SQL_TEXT"] == "select 1"
+    row = only("statements", "statement/blocks/other")
+    assert row["SQL_TEXT"] == "select 2"
+    assert only("stages", "stage/blocks/in_other")["NESTING_EVENT_ID"] == row["EVENT_ID"]
+
+
 def test_cancelled_task_ends_its_blocks() -> None:
     async def wait_for_ever() -> None:
         async with pfs.statement("blocks/cancelled"):

@@ -74,29 +74,67 @@ def test_a_second_end_does_nothing(kind: str) -> None:
 
 
 @fresh_process()
-def test_the_end_of_a_statement_is_the_end_of_those_inside_it() -> None:
-    """D3: outer before inner: the inner one has no row any more, its own end counts it; what comes next is at the top."""
+def test_statements_that_outlive_the_one_around_them_go_on() -> None:
+    """D3: outer before inner: the inner ones run on, are shown, recorded and counted; what comes next is nested in the innermost."""
     outer, middle = Statement("n/work", "select 1"), Statement("n/work", "select a")  # 1, 2
     inner = Statement("n/work", "select b")  # 3
     outer.end()
-    assert ids(CURRENT, "EVENT_ID", "END_EVENT_ID") == [(1, 3)]
+    assert ids(CURRENT, "EVENT_ID", "END_EVENT_ID") == [(2, None), (3, None)]
     Mutex("n/LOCK_one").use()  # 4
     next_one = Statement("n/work", "select c")  # 5
     inner.add("ROWS_SENT", 7).set_text("select d").set_schema("late")
     inner.end()
     assert ids(CURRENT, "EVENT_ID", "SQL_TEXT", "ROWS_SENT", "NESTING_EVENT_ID", "NESTING_EVENT_LEVEL") == [
-        (5, "select c", 0, None, 0)
+        (2, "select a", 0, 1, 1),
+        (5, "select c", 0, 3, 2),
     ]
     middle.end()
     next_one.end()
-    # Of each the digest that it had when the outer one ended; but of `middle` and `inner` only if no other took their place.
     shown = {text: count for (_, text), count in digests().items()}
-    assert shown == {"SELECT ?": 1, "SELECT `a`": 1, "SELECT `b`": 1, "SELECT `c`": 1}
-    assert ids(HISTORY, "EVENT_ID", "END_EVENT_ID") == [(1, 3), (5, 5)]
-    assert ids("events_waits_history_long", "NESTING_EVENT_ID") == [None]
+    assert shown == {"SELECT ?": 1, "SELECT `a`": 1, "SELECT `d`": 1, "SELECT `c`": 1}
+    assert sorted(ids(HISTORY, "EVENT_ID", "END_EVENT_ID", "SQL_TEXT", "NESTING_EVENT_ID")) == [
+        (1, 3, "select 1", None),
+        (2, 5, "select a", 1),
+        (3, 5, "select d", 2),
+        (5, 5, "select c", 3),
+    ]
+    assert ids("events_waits_history_long", "NESTING_EVENT_ID") == [3]
     assert set(totals("statements", WORK).values()) == {4}
     assert in_histogram() == 4
     assert one(summary("statements", "global"))["SUM_ROWS_SENT"] == 7
+    assert losses() == {}
+
+
+@fresh_process()
+def test_a_chain_of_statements_that_overlap_never_fills_the_stack() -> None:
+    """D3: each begins before the one before it ends, a thousand times: all are recorded with their texts."""
+    before = Statement("n/work", "select 0")
+    for i in range(1, 1000):
+        after = Statement("n/work", f"select {i}")
+        before.end()
+        assert ids(CURRENT, "SQL_TEXT") == [f"select {i}"]
+        before = after
+    before.end()
+    assert sorted(ids(HISTORY, "SQL_TEXT"), key=lambda text: int(text.split()[1])) == [f"select {i}" for i in range(1000)]
+    assert digests() == {(None, "SELECT ?"): 1000}
+    assert losses() == {}
+
+
+@fresh_process()
+def test_statements_on_the_heap_that_nobody_ends_make_room_and_are_counted() -> None:
+    """D8: nothing tells whether such a one will be ended still; it stays until the stack is full."""
+    left = []
+    for i in range(30):
+        outer = Statement("n/work", f"select {i}")
+        left.append(Statement("n/work", "select left"))
+        outer.end()
+    assert ids(CURRENT, "SQL_TEXT") == ["select left"] * 10
+    assert len(ids(HISTORY, "SQL_TEXT")) == 30
+    assert losses() == {"Performance_schema_locker_lost": 20}
+    for statement in left:
+        statement.end()
+    assert set(totals("statements", WORK).values()) == {60}
+    assert len(ids(HISTORY, "SQL_TEXT")) == 40
 
 
 @fresh_process()
@@ -251,9 +289,9 @@ def test_a_child_of_fork_goes_on_inside_a_statement() -> None:
 
 
 @fresh_process()
-def test_a_text_that_another_statement_took_the_place_of_is_not_counted_for_its_digest() -> None:
-    """I5, D3: the outer statement ends, another one begins at the inner one's level and gives its text; the inner one ends: its
-    digest is lost and counted as such, that of the other is its own."""
+def test_texts_of_statements_that_overlap_are_kept_apart() -> None:
+    """I5, D3: the outer statement ends, others begin inside the inner one and give their texts; the inner one gives another and
+    ends: each text is counted for its own digest."""
     outer, inner = Statement("n/work", "select 1"), Statement("n/work", "select stale from t")
     outer.end()
     again, other = Statement("n/work", "select 1"), Statement("n/work", "select b")
@@ -261,9 +299,9 @@ def test_a_text_that_another_statement_took_the_place_of_is_not_counted_for_its_
     inner.end()
     other.end()
     again.end()
-    assert digests() == {(None, "SELECT ?"): 2, (None, "SELECT `b`"): 1}
-    assert ids(HISTORY, "SQL_TEXT") == ["select 1", "select 1", "select b"]
-    assert losses() == {"Performance_schema_digest_lost": 1}
+    assert digests() == {(None, "SELECT ?"): 2, (None, "SELECT `late`"): 1, (None, "SELECT `b`"): 1}
+    assert sorted(ids(HISTORY, "SQL_TEXT")) == ["select 1", "select 1", "select b", "select late"]
+    assert losses() == {}
     assert set(totals("statements", WORK).values()) == {4}
 
 

@@ -456,6 +456,26 @@ def test_every_event_of_a_signal_handler_is_counted_or_counted_as_lost(way: str,
             assert row["NESTING_EVENT_TYPE"] == "WAIT"
 
 
+def test_a_signal_handler_that_comes_into_the_cold_path_loses_no_count(build: Build, tmp_path: Path) -> None:
+    """Of each call of the handler both events are counted, or counted as lost: from its first call on, also where the program is
+    opening a file or making a mutex."""
+    said = values(run(build("signals"), "cold", cwd=tmp_path, env={"PFS_KEEP": "1"}))
+    segment, calls = said["segment"], int(said["calls"])
+    assert said["handler_bad"] == "0"
+    assert calls > 500
+    state = status_of(segment)
+    lost = int(state["Performance_schema_locker_lost"] or 0)
+    print(f"{calls} calls of the handler, {lost} events lost")
+    lock, pipe = "wait/synch/mutex/signals/handler", "wait/io/file/signals/pipe"
+    assert count(segment, lock) + count(segment, pipe) + lost == 2 * calls
+    for name in (lock, pipe):
+        assert count(segment, name, "events_waits_summary_by_thread_by_event_name") == count(segment, name)
+    assert count(segment, "wait/synch/mutex/signals/main") == int(said["locks"])
+    assert count(segment, "wait/io/file/signals/data") == 2 * int(said["opens"])
+    others = {name: value for name, value in state.items() if value not in ("0", None)}
+    assert set(others) <= {"Performance_schema_locker_lost"}
+
+
 def test_a_signal_handler_that_comes_into_a_change_of_account_loses_no_count(build: Build, tmp_path: Path) -> None:
     """Numbers that move from the thread to its account and events of a handler on the same thread: all are counted, or as
     lost."""
@@ -482,9 +502,58 @@ def test_longjmp_out_of_a_read_leaves_later_events_recorded(build: Build, tmp_pa
     said = values(run(build("signals"), "jump", cwd=tmp_path, env={"PFS_KEEP": "1"}))
     assert said["jumps"] == "20"
     assert count(said["segment"], "wait/synch/mutex/signals/main") == 1 + 50
-    assert status_of(said["segment"])["Performance_schema_locker_lost"] == "0"
+    # Each read that was left is dropped when the next event shows that its frame is gone: nothing runs, and nothing is nested in it.
+    assert status_of(said["segment"])["Performance_schema_locker_lost"] == "20"
     kept = [row for row in rows(said["segment"], "events_waits_history") if row["EVENT_NAME"].endswith("/main")]
     assert len(kept) == 10
+    assert [row["NESTING_EVENT_ID"] for row in kept] == [None] * 10
+    current = rows(said["segment"], "events_waits_current")
+    assert [row["EVENT_NAME"] for row in current if row["END_EVENT_ID"] is None] == []
+
+
+@pytest.mark.parametrize("mode", ["files", "objects", "events", "log"])
+def test_a_handler_that_jumps_out_of_pfs_leaves_it_whole(mode: str, build: Build, tmp_path: Path) -> None:
+    """siglongjmp out of whatever it interrupted, thousands of times: no lock is left taken, other threads go on, and the thread
+    itself is recorded as before."""
+    said = values(run(build("jumps"), mode, cwd=tmp_path, env={"PFS_KEEP": "1"}))
+    assert "hung" not in said
+    segment = said["segment"]
+    print(f"{mode}: {said['jumps']} jumps, {said['others']} other threads, {status_of(segment)['Performance_schema_locker_lost']} lost")
+    assert int(said["jumps"]) > 200
+    assert count(segment, "wait/synch/mutex/jumps/other") == int(said["others"])
+    assert count(segment, "wait/synch/mutex/jumps/after") == 50
+    of_main = [row for row in rows(segment, "events_waits_history_long") if row["EVENT_NAME"].endswith("/after")]
+    assert {row["NESTING_EVENT_ID"] for row in of_main} <= {None} or mode == "events"  # a stage may have been left
+    assert len(of_main) == 50
+    for table in ("events_waits_current", "events_statements_current"):
+        assert [row["EVENT_NAME"] for row in rows(segment, table) if row["END_EVENT_ID"] is None] == []
+    state = status_of(segment)
+    assert state["Performance_schema_rows_skipped"] == "0"
+    no_room = {name: value for name, value in state.items() if name.endswith("_lost") and value not in ("0", None)}
+    assert set(no_room) <= {"Performance_schema_locker_lost"}
+
+
+def test_locks_that_processes_share_are_plain_locks(build: Build, tmp_path: Path) -> None:
+    """A second process knows nothing of the first one's rows: such locks, rwlocks and conditions have none, robust ones too."""
+    for disabled in (True, False):
+        said = values(run(build("shared_locks", disabled), f"locks-{disabled}", cwd=tmp_path, env={"PFS_KEEP": "1"}))
+        assert said["result"] == "ok"
+    for table in ("mutex_instances", "rwlock_instances", "cond_instances"):
+        names = [row["NAME"] for row in rows(said["segment"], table) if "/shared/" in row["NAME"]]
+        assert names == (["wait/synch/mutex/shared/m"] if table == "mutex_instances" else [])
+
+
+def test_an_object_is_not_taken_for_one_65536_lives_before(build: Build, tmp_path: Path) -> None:
+    with talking(build("many_lives"), folder=tmp_path) as program:
+        program.until("ready")
+        segment, name = program.said["segment"], "wait/synch/rwlock/lives/LIVES"
+        assert count(segment, name) == 2
+        assert count(segment, name, "events_waits_summary_by_instance") == 1
+
+
+def test_wrong_calls_do_no_more_harm_than_in_the_plain_build(build: Build, tmp_path: Path) -> None:
+    for disabled in (True, False):
+        assert values(run(build("misused", disabled), cwd=tmp_path))["result"] == "ok"
 
 
 # ---- Processors that cannot store two words at once --------------------------------------------------------------------------

@@ -35,7 +35,7 @@ extern "C" {
  */
 typedef struct pfs_instance {
   uint32_t flags;         /* what to do with an event of this object; 0 = nothing (see PFS_FLAG_ENABLED) */
-  uint32_t reserved_a;    /* class, version */
+  uint32_t reserved_a;    /* class */
   uint64_t reserved_b[5]; /* statistics */
   uint64_t owner;         /* THREAD_ID of the holder (low 48 bits), depth of recursive locking (high 16); 0 = free */
   uint64_t identity;      /* OBJECT_INSTANCE_BEGIN */

@@ -50,7 +50,7 @@ PFS_API int pfs_register_cond(const char* component, pfs_cond_info_t* info, int 
 
 /* ---- pthread_cond_*, results included ------------------------------------------------------------------------------------------ */
 
-/* int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes). Makes a row of cond_instances, if there is room. */
+/* int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes). Makes a row of cond_instances, if there is room. A condition that is PTHREAD_PROCESS_SHARED is a plain one: it has no row and no events. */
 PFS_API int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes);
 
 /* The row goes, its statistics stay with the instrument; waits that were woken and have not returned will be counted there. */

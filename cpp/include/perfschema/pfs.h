@@ -163,7 +163,7 @@ PFS_API int pfs_register_file(const char* component, pfs_file_info_t* info, int 
 
 /* ---- Mutexes: pthread_mutex_*, results included ------------------------------------------------------------------------------ */
 
-/* int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes). Makes a row of mutex_instances, if there is room. */
+/* int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes). Makes a row of mutex_instances, if there is room. A mutex that is PTHREAD_PROCESS_SHARED is a plain one: it has no row and no events. */
 PFS_API int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes);
 
 /* The row goes, its statistics stay with the instrument. A mutex that could not be destroyed (EBUSY) stays as it was. */

@@ -71,7 +71,7 @@ PFS_API int pfs_register_rwlock(const char* component, pfs_rwlock_info_t* info, 
 /* ---- pthread_rwlock_*, results included ---------------------------------------------------------------------------------------- */
 
 #ifdef PTHREAD_RWLOCK_INITIALIZER
-/* int pfs_rwlock_init(pfs_key_t key, pfs_rwlock_t* rw, const pthread_rwlockattr_t* attributes). Makes a row of rwlock_instances, if there is room. */
+/* int pfs_rwlock_init(pfs_key_t key, pfs_rwlock_t* rw, const pthread_rwlockattr_t* attributes). Makes a row of rwlock_instances, if there is room. An rwlock that is PTHREAD_PROCESS_SHARED is a plain one: it has no row and no events. */
 PFS_API int pfs_rwlock_init(pfs_key_t key, pfs_rwlock_t* rw, const pthread_rwlockattr_t* attributes);
 
 /* The row goes, its statistics stay with the instrument. */

@@ -12,8 +12,8 @@
  *     pfs_statement_end(&statement);
  *
  * Rows of events_statements_*. Statements that differ in their literals, blanks and comments only have one digest: events_statements_summary_by_digest
- * counts them together, with a histogram of their times. Statements may be nested: those that begin inside another one are one level deeper; the end of a
- * statement is the end of all that began inside it. Deeper than performance_schema_max_statement_stack they are counted, not recorded.
+ * counts them together, with a histogram of their times. Statements may be nested: those that begin inside another one are one level deeper, and may end
+ * after it. More than performance_schema_max_statement_stack at a time are counted, not recorded. One that a longjmp left is dropped (locker_lost).
  *
  * Thread-safe: each thread has its own; a pfs_statement_t is used by the thread that began it. No probe fails, and none locks or allocates but the
  * first statement of a digest; errno stays.

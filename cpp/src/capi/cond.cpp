@@ -51,7 +51,7 @@ class CondEvent {
     const auto& entry = *reinterpret_cast<const perfschema::ShmClass*>(reinterpret_cast<const char*>(c->flags) - offsetof(perfschema::ShmClass, flags));
     const uint32_t flags = entry.flags.load(perfschema::kRelaxed);
     if ((flags & perfschema::kFlagEnabled) == 0) return;
-    version_ = object_->version.load(perfschema::kRelaxed);
+    version_ = perfschema::VersionOf(*object_);
     is_begun_ = perfschema::BeginWait<perfschema::Mode::kAny>(wait_, flags, entry.index, operation, reinterpret_cast<uintptr_t>(c), file, line);
   }
   ~CondEvent() {
@@ -63,9 +63,15 @@ class CondEvent {
  private:
   Wait wait_;
   const ShmInstance* object_;
-  uint16_t version_ = 0;
+  uint32_t version_ = 0;
   bool is_begun_ = false;
 };
+
+// As of a mutex.
+bool IsShared(const pthread_condattr_t* attributes) {
+  int shared = PTHREAD_PROCESS_PRIVATE;
+  return attributes != nullptr && pthread_condattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
+}
 
 template <typename Call>
 PFS_ALWAYS_INLINE int WaitFor(const pfs_cond_t* c, pfs_instance_t* mutex, Operation operation, const char* file, uint32_t line, Call call) {
@@ -84,7 +90,7 @@ int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attrib
   c->instance = nullptr;
   c->flags = nullptr;
   const int rc = pthread_cond_init(&c->cond, attributes);
-  if (rc == 0 && key != 0) c->instance = perfschema::CreateInstance(Family::kCond, key, c);
+  if (rc == 0 && key != 0 && !IsShared(attributes)) c->instance = perfschema::CreateInstance(Family::kCond, key, c);
   if (c->instance != nullptr) c->flags = perfschema::FlagsOfInstance(c->instance);
   return rc;
 }

@@ -13,11 +13,13 @@ int pfs_data_lock_unregister(const pfs_data_lock_inspector_t* inspector) {
 }
 
 int pfs_data_locks_add(pfs_data_locks_t* rows, const pfs_data_lock_t* lock) {
+  if (rows == nullptr || lock == nullptr) return 0;
   rows->add(rows->context, rows->engine, *lock);
   return 1;
 }
 
 int pfs_data_lock_waits_add(pfs_data_lock_waits_t* rows, const pfs_data_lock_wait_t* wait) {
+  if (rows == nullptr || wait == nullptr) return 0;
   rows->add(rows->context, rows->engine, *wait);
   return 1;
 }

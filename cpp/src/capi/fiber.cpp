@@ -18,6 +18,7 @@ Task* AsTask(pfs_fiber_t* task) { return reinterpret_cast<Task*>(task); }
 extern "C" {
 
 void pfs_fiber_parent(pfs_fiber_parent_t* parent) {
+  if (parent == nullptr) return;
   const TaskParent found = perfschema::DescribeTaskParent();
   std::memcpy(parent->opaque, &found, sizeof found);
 }

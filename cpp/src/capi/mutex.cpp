@@ -22,6 +22,12 @@ Operation OperationOf(enum pfs_lock_op op) {
 int Lock(pfs_mutex_t* m) { return pthread_mutex_lock(&m->mutex); }
 int TryLock(pfs_mutex_t* m) { return pthread_mutex_trylock(&m->mutex); }
 
+// Other processes may use it, too: to them, what is known of it here are pointers to nowhere.
+bool IsShared(const pthread_mutexattr_t* attributes) {
+  int shared = PTHREAD_PROCESS_PRIVATE;
+  return attributes != nullptr && pthread_mutexattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
+}
+
 template <typename Wait>
 int Until(pfs_mutex_t* m, const char* file, uint32_t line, Wait wait) {
   struct Call {
@@ -41,7 +47,7 @@ int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* att
   m->instance = nullptr;
   m->flags = nullptr;
   const int rc = pthread_mutex_init(&m->mutex, attributes);
-  if (rc == 0 && key != 0) m->instance = perfschema::CreateInstance(Family::kMutex, key, m);
+  if (rc == 0 && key != 0 && !IsShared(attributes)) m->instance = perfschema::CreateInstance(Family::kMutex, key, m);
   if (m->instance != nullptr) m->flags = perfschema::FlagsOfInstance(m->instance);
   return rc;
 }

@@ -12,7 +12,7 @@ namespace perfschema::capi {
 struct OwnWait {
   Wait wait;
   Operation operation;
-  uint16_t version;  // of the object's life
+  uint32_t version;  // of the object's life
 };
 static_assert(sizeof(OwnWait) <= sizeof(pfs_wait_t::opaque) && alignof(OwnWait) <= alignof(pfs_wait_t));
 static_assert(sizeof(pfs_wait_t) == 128, "frozen: a program reserves it on its stack");
@@ -24,7 +24,7 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
   ShmInstance& object = *AsInstance(instance);
   const uint32_t flags = object.flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return 0;
-  auto& own = *new (wait->opaque) OwnWait{{}, operation, object.version.load(kRelaxed)};
+  auto& own = *new (wait->opaque) OwnWait{{}, operation, VersionOf(object)};
   if (!BeginInstanceWait(own.wait, object, flags, operation, file, line)) return 0;
   wait->instance = instance;
   return 1;

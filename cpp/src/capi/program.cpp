@@ -18,6 +18,8 @@ Status NoSuch(const char* what, int number, const char* legal) {
   return Status(Code::kInvalidArgument, "no " + std::string(what) + " has the number " + std::to_string(number) + ": legal is " + legal);
 }
 
+Status NotGiven(const char* what) { return Status(Code::kInvalidArgument, "no " + std::string(what) + " given: legal is NULL with a count of 0 only"); }
+
 // Of a signed number as C code may pass it.
 bool IsBelow(int number, uint32_t count) { return number >= 0 && static_cast<uint32_t>(number) < count; }
 
@@ -34,6 +36,7 @@ extern "C" {
 
 int pfs_register_variable(const pfs_variable_info_t* info, int count) {
   return Guarded([=] {
+    if (info == nullptr && count > 0) return NotGiven("variables");
     Status first;
     for (int i = 0; i < count; ++i) {
       const pfs_variable_info_t& one = info[i];
@@ -90,6 +93,7 @@ int pfs_thread_forget_user_variable(const char* name) {
 
 int pfs_thread_set_connect_attrs(const pfs_connect_attr_t* attributes, int count) {
   return Guarded([=] {
+    if (attributes == nullptr && count > 0) return NotGiven("attributes of the connection");
     std::vector<ConnectAttribute> all;
     for (int i = 0; i < count; ++i) all.push_back({TextOf(attributes[i].name), OptionalOf(attributes[i].value)});
     return SetConnectAttributes(all);

@@ -33,6 +33,12 @@ int WriteLock(pfs_rwlock_t* rw) { return pthread_rwlock_wrlock(&rw->lock); }
 int TryReadLock(pfs_rwlock_t* rw) { return pthread_rwlock_tryrdlock(&rw->lock); }
 int TryWriteLock(pfs_rwlock_t* rw) { return pthread_rwlock_trywrlock(&rw->lock); }
 
+// As of a mutex.
+bool IsShared(const pthread_rwlockattr_t* attributes) {
+  int shared = PTHREAD_PROCESS_PRIVATE;
+  return attributes != nullptr && pthread_rwlockattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
+}
+
 template <int (*kOperate)(pfs_rwlock_t*), int (*kAttempt)(pfs_rwlock_t*)>
 PFS_ALWAYS_INLINE int Locked(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line) {
   return TimedLockOperation(operation, file, line, perfschema::LockCall<pfs_rwlock_t, kOperate, kAttempt>{rw});
@@ -58,7 +64,7 @@ int pfs_rwlock_init(pfs_key_t key, pfs_rwlock_t* rw, const pthread_rwlockattr_t*
   rw->instance = nullptr;
   rw->flags = nullptr;
   const int rc = pthread_rwlock_init(&rw->lock, attributes);
-  if (rc == 0 && key != 0) rw->instance = perfschema::CreateInstance(Family::kRwlock, key, rw);
+  if (rc == 0 && key != 0 && !IsShared(attributes)) rw->instance = perfschema::CreateInstance(Family::kRwlock, key, rw);
   if (rw->instance != nullptr) rw->flags = perfschema::FlagsOfInstance(rw->instance);
   return rc;
 }

@@ -26,7 +26,11 @@ PFS_SAME_(kNoGoodIndex, PFS_NO_GOOD_INDEX_USED);
 #undef PFS_SAME_
 constexpr uint32_t kSettable = PFS_NO_GOOD_INDEX_USED + 1;  // the others are measured
 
-Statement& In(pfs_statement_t* statement) { return *std::launder(reinterpret_cast<Statement*>(statement->opaque)); }
+// NULL is a statement that nobody looks at: nothing is stored to it.
+Statement& In(pfs_statement_t* statement) {
+  static constinit Statement nobody{};
+  return statement == nullptr ? nobody : *std::launder(reinterpret_cast<Statement*>(statement->opaque));
+}
 ShmStoredProgram* AsProgram(pfs_program_t* program) { return reinterpret_cast<ShmStoredProgram*>(program); }
 ShmPrepared* AsPrepared(pfs_prepared_t* prepared) { return reinterpret_cast<ShmPrepared*>(prepared); }
 std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
@@ -51,6 +55,7 @@ int pfs_register_statement(const char* component, pfs_statement_info_t* info, in
 }
 
 int pfs_statement_begin_at(pfs_statement_t* statement, pfs_key_t key, pfs_program_t* program, PFS_SITE_) {
+  if (statement == nullptr) return 0;
   auto& begun = *new (statement->opaque) Statement;
   perfschema::BeginStatement(begun, perfschema::ClassOfKey(perfschema::Family::kStatement, key), AsProgram(program), file, line);
   return begun.thread != nullptr ? 1 : 0;
@@ -109,6 +114,7 @@ void pfs_program_drop(enum pfs_object_type type, const char* schema, const char*
 }
 
 void pfs_program_begin(pfs_program_call_t* call, pfs_program_t* program) {
+  if (call == nullptr) return;
   auto& begun = *new (call->opaque) Call{};
   perfschema::ThreadState* const thread = program == nullptr ? nullptr : perfschema::CurrentThread();
   const uint32_t flags = thread == nullptr ? 0 : perfschema::TimingOfPrograms(*thread);
@@ -117,6 +123,7 @@ void pfs_program_begin(pfs_program_call_t* call, pfs_program_t* program) {
 }
 
 void pfs_program_end(pfs_program_call_t* call) {
+  if (call == nullptr) return;
   Call& begun = *std::launder(reinterpret_cast<Call*>(call->opaque));
   perfschema::ThreadState* const thread = begun.thread;
   begun.thread = nullptr;

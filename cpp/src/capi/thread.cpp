@@ -65,13 +65,13 @@ int pfs_thread_create(pfs_key_t key, pthread_t* thread, const pthread_attr_t* at
 }
 
 void pfs_thread_describe(pfs_thread_origin_t* origin) {
-  Guarded([=] { return perfschema::DescribeOrigin(new (origin->opaque) ThreadOrigin), Status(); });
+  if (origin != nullptr) Guarded([=] { return perfschema::DescribeOrigin(new (origin->opaque) ThreadOrigin), Status(); });
 }
 
 int pfs_thread_begin(pfs_key_t key, const char* name, const pfs_thread_origin_t* origin) {
   return Guarded([=] {
-    ThreadOrigin given;
-    std::memcpy(&given, origin->opaque, sizeof given);
+    ThreadOrigin given{};
+    if (origin != nullptr) std::memcpy(&given, origin->opaque, sizeof given);
     return perfschema::BeginThread(key == 0 ? 0 : ThreadClass(key), TextOf(name), given);
   });
 }

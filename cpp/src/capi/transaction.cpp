@@ -13,7 +13,11 @@ namespace {
 
 static_assert(sizeof(Transaction) <= sizeof(pfs_transaction_t::opaque));
 
-Transaction& In(pfs_transaction_t* transaction) { return *std::launder(reinterpret_cast<Transaction*>(transaction->opaque)); }
+// NULL is a transaction that nobody looks at: nothing is stored to it.
+Transaction& In(pfs_transaction_t* transaction) {
+  static constinit Transaction nobody{};
+  return transaction == nullptr ? nobody : *std::launder(reinterpret_cast<Transaction*>(transaction->opaque));
+}
 std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
 
 }  // namespace
@@ -21,13 +25,16 @@ std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; 
 extern "C" {
 
 int pfs_transaction_begin_at(pfs_transaction_t* transaction, enum pfs_isolation isolation, int read_only, int autocommit, PFS_SITE_) {
+  if (transaction == nullptr) return 0;
   const auto level = static_cast<uint32_t>(isolation);
   auto& begun = *new (transaction->opaque) Transaction;
   perfschema::BeginTransaction(begun, level < std::size(perfschema::kIsolationNames) ? level : 0, read_only != 0, autocommit != 0, file, line);
   return begun.thread != nullptr ? 1 : 0;
 }
 
-void pfs_transaction_end(pfs_transaction_t* transaction, int committed) { perfschema::EndTransaction(In(transaction), committed != 0); }
+void pfs_transaction_end(pfs_transaction_t* transaction, int committed) {
+  if (transaction != nullptr) perfschema::EndTransaction(In(transaction), committed != 0);
+}
 
 void pfs_transaction_set_xid(pfs_transaction_t* transaction, int32_t format, const char* gtrid, const char* bqual, enum pfs_xa_state state) {
   perfschema::SetTransactionXid(In(transaction), {static_cast<uint32_t>(format), TextOf(gtrid), TextOf(bqual)});

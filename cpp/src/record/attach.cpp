@@ -5,6 +5,7 @@
 #include "record/classes.h"
 #include "record/identity.h"
 #include "record/texts.h"
+#include "record/wait.h"
 
 namespace perfschema {
 namespace {
@@ -13,10 +14,10 @@ static_assert(uint64_t{1} << kHandleSlotBits > 65536 + 1, "a slot of performance
 
 ThreadHandle HandleOf(const ThreadState& thread) { return thread.thread_id << kHandleSlotBits | thread.slot; }
 
-// nullptr: no handle.
+// nullptr: no handle. (A slot that is free has the THREAD_ID 0.)
 ThreadSlot* SlotOf(ThreadHandle handle) {
   const auto slot = static_cast<uint32_t>(handle & ((1u << kHandleSlotBits) - 1));
-  const bool may_be = EnsureStarted() && slot != 0 && slot < g_runtime.segment.array(ArrayId::kThreads).capacity;
+  const bool may_be = ThreadIdOf(handle) != 0 && EnsureStarted() && slot != 0 && slot < g_runtime.segment.array(ArrayId::kThreads).capacity;
   return may_be ? &SlotAt(slot) : nullptr;
 }
 
@@ -24,9 +25,9 @@ Status Gone() { return Status(Code::kNotFound, "no such thread: it was deleted, 
 Status Taken() { return Status(Code::kState, "the thread is attached to another thread of the system, or is its own"); }
 
 // Is an event, or cold work, of this thread under way (we are in a signal handler)?
-bool IsInterrupted() {
+bool IsInterruptedHere() {
   const ThreadState* const thread = AttachedThread();
-  return t_locals.in_cold_lock || (thread != nullptr && thread->inside());
+  return IsInColdPath() || (thread != nullptr && IsInterrupted(*thread));
 }
 Status Interrupted() { return Status(Code::kState, "in a signal handler that interrupted pfs: try again outside of it"); }
 
@@ -66,12 +67,13 @@ ThreadHandle NewThread(uint32_t key, const void* identity, uint64_t processlist_
   const ColdLock lock;
   if (!lock) return 0;
   ThreadState* const thread = MakeThread(birth, false);
+  if (thread == nullptr) CountLoss(Loss::kThreadInstances);
   return thread == nullptr ? 0 : HandleOf(*thread);
 }
 
 Status AttachThread(ThreadHandle handle) {
   if (handle == 0) return DetachThread();
-  if (IsInterrupted()) return Interrupted();
+  if (IsInterruptedHere()) return Interrupted();
   if (t_locals.ended) return Status(Code::kState, "the calling thread is ending");
   if (t_locals.state != nullptr && HandleOf(*t_locals.state) == handle) return {};
   ThreadSlot* const slot = SlotOf(handle);
@@ -83,7 +85,8 @@ Status AttachThread(ThreadHandle handle) {
   ThreadState* const thread = slot->state;
   thread->shared->os_id.store(OsIdOfThisThread(), kRelaxed);
   // Waits that are open may have begun on another stack: none of them lies below a frame of this one.
-  for (uint32_t i = 0; i < thread->wait_depth(); ++i) thread->wait_frames[i] = reinterpret_cast<const void*>(~uintptr_t{0});
+  for (uint32_t i = 0; i < thread->wait_depth(); ++i) thread->wait_frames[i] = kNoFrame;
+  for (uint32_t i = 0; i < thread->statement_depth; ++i) thread->statements[i].is_on_stack = false;
   HearOfThreadEnd();
   std::atomic_signal_fence(std::memory_order_seq_cst);
   t_locals.state = thread;
@@ -91,14 +94,14 @@ Status AttachThread(ThreadHandle handle) {
 }
 
 Status DetachThread() {
-  if (IsInterrupted()) return Interrupted();
+  if (IsInterruptedHere()) return Interrupted();
   if (const ThreadState* before = PutAside(); before != nullptr) LetGo(*before);
   return {};
 }
 
 Status DeleteThread(ThreadHandle handle) {
   if (handle == 0) return {};
-  if (IsInterrupted()) return Interrupted();
+  if (IsInterruptedHere()) return Interrupted();
   ThreadSlot* const slot = SlotOf(handle);
   if (slot == nullptr) return Gone();
   const bool is_attached = t_locals.state != nullptr && HandleOf(*t_locals.state) == handle;

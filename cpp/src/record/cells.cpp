@@ -21,17 +21,18 @@ bool MayTake(uint32_t owner) {
 
 // The instance that the key of a cell names, nullptr if it names something else.
 ShmInstance* InstanceOf(uint64_t key) {
-  return static_cast<CellKind>(key >> 56) == CellKind::kInstance ? &g_runtime.instances[static_cast<uint32_t>(key)] : nullptr;
+  return KindOfKey(key) == CellKind::kInstance ? &g_runtime.instances[IndexOfKey(key)] : nullptr;
 }
 
 // Is the object of the key no more? Its slot may be free, or another's. REQUIRES: cold lock.
 bool IsGone(uint64_t key) {
-  const auto index = static_cast<uint32_t>(key);
-  const auto version = static_cast<uint16_t>(key >> 32);
-  const auto is_of_key = [=](const auto& object) { return object.class_index.load(kRelaxed) != 0 && object.version.load(kRelaxed) == version; };
-  switch (static_cast<CellKind>(key >> 56)) {
-    case CellKind::kInstance: return !is_of_key(g_runtime.instances[index]);
-    case CellKind::kFile: return !is_of_key(g_runtime.files[index]);
+  const uint32_t index = IndexOfKey(key);
+  const auto is_of_key = [=](const auto& object, uint32_t version) {
+    return object.class_index.load(kRelaxed) != 0 && version == VersionOfKey(key);
+  };
+  switch (KindOfKey(key)) {
+    case CellKind::kInstance: return !is_of_key(g_runtime.instances[index], VersionOf(g_runtime.instances[index]));
+    case CellKind::kFile: return !is_of_key(g_runtime.files[index], g_runtime.files[index].version.load(kRelaxed));
     default: return false;
   }
 }
@@ -277,13 +278,13 @@ uint32_t HeldByThisThread(uint32_t instance_index) {
   const ShmInstance& instance = g_runtime.instances[instance_index];
   const ThreadState* const self = t_locals.state;
   if (self == nullptr || (instance.flags.load(kRelaxed) & kFlagShared) == 0) return 0;
-  const uint64_t key = CellKey(CellKind::kInstance, instance_index, instance.version.load(kRelaxed), 0);
-  const ShmCell* const cell = LookForCell(*self, key, g_runtime.instance_lists[instance_index]);
+  const uint64_t key = CellKey(CellKind::kInstance, instance_index, VersionOf(instance), 0);
+  const ShmCell* const cell = LookForCell(*self, key, g_runtime.instance_lists[instance_index].cells);
   return cell == nullptr ? 0 : cell->held.load(kRelaxed);
 }
 
 void HoldInChild(const ThreadState& thread, uint32_t instance_index, uint32_t held) {
-  ShmCell* const cell = AddCell(g_runtime.instance_lists[instance_index], thread.slot, &g_runtime.instances[instance_index]);
+  ShmCell* const cell = AddCell(g_runtime.instance_lists[instance_index].cells, thread.slot, &g_runtime.instances[instance_index]);
   if (cell != nullptr) cell->held.store(held, kRelaxed);
 }
 

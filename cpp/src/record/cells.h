@@ -7,12 +7,18 @@
 
 namespace perfschema {
 
-// What a cell belongs to, as the thread's cache knows it.
-enum class CellKind : uint64_t { kClass = 1, kInstance, kFile, kTable, kIndex };
-constexpr uint64_t CellKey(CellKind kind, uint32_t index, uint16_t version, uint8_t lane) {
-  return static_cast<uint64_t>(kind) << 56 | static_cast<uint64_t>(lane) << 48 | static_cast<uint64_t>(version) << 32 | index;
+// What a cell belongs to, as the thread's cache knows it: version << 32 | kind << 29 | lane << 25 | index.
+enum class CellKind : uint32_t { kClass = 1, kInstance, kFile, kTable, kIndex };
+inline constexpr int kKeyLaneShift = kKeyIndexBits, kKeyKindShift = kKeyLaneShift + 4;
+static_assert(kMostLanes <= 16 && kKeyKindShift + 3 == 32);
+constexpr uint64_t CellKey(CellKind kind, uint32_t index, uint32_t version, uint8_t lane) {
+  return static_cast<uint64_t>(version) << 32 | static_cast<uint32_t>(kind) << kKeyKindShift | uint32_t{lane} << kKeyLaneShift | index;
 }
-constexpr uint64_t KeyOfLane(uint64_t first_key, size_t lane) { return first_key | static_cast<uint64_t>(lane) << 48; }
+constexpr uint64_t KeyOfLane(uint64_t first_key, size_t lane) { return first_key | static_cast<uint64_t>(lane) << kKeyLaneShift; }
+constexpr CellKind KindOfKey(uint64_t key) { return static_cast<CellKind>(static_cast<uint32_t>(key) >> kKeyKindShift); }
+constexpr uint32_t IndexOfKey(uint64_t key) { return static_cast<uint32_t>(key) & ((1u << kKeyIndexBits) - 1); }
+constexpr uint32_t VersionOfKey(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
+inline uint32_t VersionOf(const ShmInstance& object) { return g_runtime.instance_lists[&object - g_runtime.instances].version.load(kRelaxed); }
 
 inline void ClearCell(ShmCell& cell) {
   ClearStat(cell.stat);
@@ -46,11 +52,11 @@ PFS_ALWAYS_INLINE ShmCell* OwnCellAtHead(const ThreadState& thread, const ShmCel
 }
 
 // FindCell() that looks there first. `life`: the version of the object that is meant, where its
-// slot may have become another object's; -1 where it cannot.
-PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, uint32_t index, const std::atomic<uint16_t>& version, uint8_t lane,
-                                          ShmCellList& list, const HalfWord* flags = nullptr, int32_t life = -1) {
+// slot may have become another object's; nullptr where it cannot.
+PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, uint32_t index, const HalfWord& version, uint8_t lane,
+                                          ShmCellList& list, const HalfWord* flags = nullptr, const uint32_t* life = nullptr) {
   if (ShmCell* const own = OwnCellAtHead(thread, list); __builtin_expect(own != nullptr, 1)) return own;
-  const uint16_t wanted = life < 0 ? version.load(kRelaxed) : static_cast<uint16_t>(life);
+  const uint32_t wanted = life == nullptr ? version.load(kRelaxed) : *life;
   return FindCell(thread, CellKey(kind, index, wanted, lane), list, flags);
 }
 

@@ -100,6 +100,9 @@ Found MakeDigest(const Wanted& wanted) {
   return made;
 }
 
+// Whose sample this thread replaces now.
+thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-exec"))) = nullptr;
+
 // The sample is replaced by a slower one, by any if it is too old, and by the first (SEMANTICS I8). If somebody else is at it, his stays.
 void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
   ShmDigest& digest = *found.digest;
@@ -109,11 +112,15 @@ void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint
   if (!is_first && !is_old && wait_ps <= digest.sample_wait.load(kRelaxed)) return;
   uint32_t seq = digest.sample_seq.load(kRelaxed);
   if ((seq & 1) != 0 || !digest.sample_seq.compare_exchange_strong(seq, seq + 1, kAcquire, kRelaxed)) return;
+  t_sampled = &digest;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   CopyToShared(SampleOf(digest), sql.data(), sql.size());
   digest.sample_bytes.store(static_cast<uint32_t>(sql.size()), kRelease);
   digest.sample_seen.store(now_micros, kRelease);
   digest.sample_wait.store(wait_ps, kRelease);
   digest.sample_life.store(found.life, kRelease);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  t_sampled = nullptr;
   digest.sample_seq.store(seq + 2, kRelease);  // pairs with Snapshot::ReadDigest
 }
 
@@ -143,7 +150,11 @@ void CountDigest(ThreadState& thread, std::string_view schema, std::span<const u
   Found found = Look(wanted);
   if (__builtin_expect(found.digest == nullptr, 0)) {
     const int error = errno;
-    if (const ColdLock lock; lock) found = MakeDigest(wanted);
+    if (const ColdLock lock; lock) {
+      found = MakeDigest(wanted);
+    } else {
+      CountLoss(Loss::kDigests);
+    }
     errno = error;
     if (found.digest == nullptr) return;
   }
@@ -189,6 +200,13 @@ void ReindexDigests() {
     head.store(i, kRelease);  // pairs with Look
     next_digest = i + 1;
   }
+}
+
+void EndLeftSample() {
+  if (t_sampled == nullptr) return;
+  t_sampled->sample_life.store(0, kRelease);
+  EndWriting(t_sampled->sample_seq);
+  t_sampled = nullptr;
 }
 
 void ForgetDigestsInChild() {

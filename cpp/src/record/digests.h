@@ -26,5 +26,7 @@ void ForgetDigests();
 void EmptyDigestHistograms();
 // In a forked child.
 void ForgetDigestsInChild();
+// A longjmp has left the calling thread's probe, which may have been replacing a sample: the digest has none then, until the next one.
+void EndLeftSample();
 
 }  // namespace perfschema

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "record/chunk_pool.h"
+#include "record/digests.h"
 #include "record/nested.h"
 #include "record/parties.h"
 #include "record/tasks.h"
@@ -29,7 +30,7 @@ uint32_t ChunkOf(Kind kind, const ShmRecord* record) {
     case Kind::kStage:
       return is_in(thread.stage.record);
     case Kind::kStatement:
-      return std::any_of(thread.statements, thread.statements + std::min(thread.statement_depth, g_runtime.statement_stack),
+      return std::any_of(thread.statements, thread.statements + thread.statement_depth,
                          [&](const OpenStatement& open) { return is_in(open.record); });
     default:
       return is_in(thread.transaction.record);
@@ -72,6 +73,24 @@ uint64_t LastTicks(const ThreadState& thread, Kind kind) {
     if (state >> 32 == lap && (state & kRecordTraced) != 0) ++hold.traced;
   }
 }
+// Does wait_frames say where it began? Calls on locks do not write it down: nobody jumps out of them.
+bool HasFrame(const ShmWaitRecord& record) {
+  const auto class_index = static_cast<uint16_t>(record.what.load(kRelaxed));
+  const auto family = static_cast<Family>(g_runtime.classes[class_index].family);
+  return family < Family::kMutex || family > Family::kSxlock;
+}
+
+// A probe that was left may have stood between two steps: no chunk is to be held twice.
+void ForgetTwins(ChunkHold& hold) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < hold.held_count; ++i) {
+    const HeldChunk held = hold.held[i];
+    const auto is_it = [&](const HeldChunk& other) { return other.chunk == held.chunk; };
+    if (held.chunk != hold.chunk && std::none_of(hold.held, hold.held + kept, is_it)) hold.held[kept++] = held;
+  }
+  hold.held_count = kept;
+}
+
 bool MayHaveTraced(const ChunkHold& hold) {
   const uint32_t wish = g_trace_wish.load(kRelaxed);
   return hold.chunk != 0 && (hold.has_traced || (wish & 1) != 0 || wish != hold.trace_wish);
@@ -79,8 +98,31 @@ bool MayHaveTraced(const ChunkHold& hold) {
 
 }  // namespace
 
-bool MayBeginAfterAll(ThreadState& thread, const void* mark) {
-  if (!thread.inside() && DropAbandonedWaits(thread, mark)) return true;
+bool IsInterruptedInProbe(ThreadState& thread, const void* frame) {
+  if (!thread.inside()) return false;
+  if (!WasLeft(reinterpret_cast<const void*>(thread.nesting - thread.outside()), AboveHandlersOf(frame))) return true;
+  CountLoss(Loss::kLockers);
+  uint64_t depth = thread.outside();
+  // It may have been the end of the innermost wait: one that is closed, or a call on a lock, in which nothing else would have begun.
+  if (depth > 0) {
+    ShmWaitRecord* const record = thread.open_waits[depth - 1];
+    const uint64_t state = record->state.load(kRelaxed);
+    if ((state & kRecordOpen) == 0 || !HasFrame(*record)) {
+      DropRecord(record, state);
+      --depth;
+    }
+  }
+  for (ChunkHold& hold : thread.holds) ForgetTwins(hold);
+  EndLeftSample();
+  thread.nesting = depth;
+  return false;
+}
+
+bool MayBeginInWait(ThreadState& thread, const void* frame) {
+  if (!IsInterruptedInProbe(thread, frame)) {
+    DropAbandonedWaits(thread, frame);
+    if (thread.wait_depth() < kMaxNestedWaits) return true;
+  }
   CountLoss(Loss::kLockers);
   return false;
 }
@@ -98,7 +140,8 @@ PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flag
   if (__builtin_expect(MayHaveTraced(hold), 0)) CountTraced(hold, kind);
   ++hold.chunks_taken;
   if (hold.chunk != 0) {
-    hold.held[hold.held_count++] = {hold.chunk, hold.chunks_taken + pool.chunks_held};
+    hold.held[hold.held_count] = {hold.chunk, hold.chunks_taken + pool.chunks_held};
+    ++hold.held_count;
     hold.chunk = 0;
   }
   if (const uint32_t give = TakeOneToGive(thread, kind, hold); give != 0) GiveChunk(kind, thread.slot, give, now);
@@ -138,7 +181,7 @@ uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record) {
   const uint32_t depth = thread.wait_depth();
   uint32_t at = 0;
   while (at < depth && thread.open_waits[at] != record) ++at;
-  if (at == depth) return thread.nesting & ~ThreadState::kInside;
+  if (at == depth) return thread.outside();
   for (uint32_t i = at + 1; i < depth; ++i) {
     thread.open_waits[i - 1] = thread.open_waits[i];
     thread.wait_frames[i - 1] = thread.wait_frames[i];
@@ -154,15 +197,16 @@ void KeepChunkOf(ThreadState& thread, Kind kind, const ShmRecord* record) {
   }
 }
 
-bool DropAbandonedWaits(ThreadState& thread, const void* frame) {
-  // The stack grows down: a frame that still runs lies above ours. (On another stack, a signal stack say, none looks abandoned or
-  // all do; every End puts the depth back to what its own Begin found, so a wrong guess ends with the outermost event.)
-  const uint32_t before = thread.wait_depth();
-  uint32_t depth = before;
-  while (depth > 0 && thread.wait_frames[depth - 1] < frame) --depth;
-  if (depth == before) return false;
-  thread.nesting = depth;
-  return true;
+void DropAbandonedWaits(ThreadState& thread, const void* frame) {
+  // The stack grows down: a frame that still runs lies above ours. (On a stack that the program has made for itself and switched to, none looks abandoned
+  // or all do: CloseRecord shows a wait that was dropped by mistake and ends after all.)
+  for (uint32_t depth = thread.wait_depth(); depth > 0; --depth) {
+    ShmWaitRecord* const record = thread.open_waits[depth - 1];
+    if (!HasFrame(*record) || !WasLeft(thread.wait_frames[depth - 1], frame)) return;
+    DropRecord(record, record->state.load(kRelaxed));
+    CountLoss(Loss::kLockers);
+    thread.nesting = depth - 1;
+  }
 }
 
 void GiveAllChunks(ThreadState& thread) {

@@ -18,8 +18,8 @@ namespace perfschema {
 // A record outside the chunk being written ended: its chunk must stay for a history's length from now on.
 [[gnu::noinline]] void KeepChunkOf(ThreadState& thread, Kind kind, const ShmRecord* record);
 
-// Open waits whose Wait lies below `frame`, where a longjmp has passed over them: forgotten. True if there were any.
-[[gnu::noinline]] bool DropAbandonedWaits(ThreadState& thread, const void* frame);
+// Drops and counts the innermost open waits that began below `frame`: a longjmp has passed over them.
+void DropAbandonedWaits(ThreadState& thread, const void* frame);
 
 // The event that the thread is in: the innermost open one, else its last one. 0: it has had none. REQUIRES: the calling thread.
 inline uint64_t CurrentEventId(const ThreadState& thread) {

@@ -10,14 +10,14 @@
 namespace perfschema {
 
 // From the second reading of the timer on, inside the probe. `version`: VersionFor() when the operation began. `bytes`: as in EndFileWait.
-[[gnu::noinline]] void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint16_t version,
+[[gnu::noinline]] void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version,
                                          int64_t bytes, uint64_t end_ticks);
 // Of an event without a record, outside it. `ticks`: kNotTimed, or how long it took.
-[[gnu::noinline]] void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint16_t version, int64_t bytes,
+[[gnu::noinline]] void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint32_t version, int64_t bytes,
                                             uint64_t ticks);
 
 // Where an operation on a file counts that this thread has counted there before.
-PFS_ALWAYS_INLINE ShmCell* UsualFileCell(const ThreadState& thread, ShmFile& file, Operation operation, uint16_t version) {
+PFS_ALWAYS_INLINE ShmCell* UsualFileCell(const ThreadState& thread, ShmFile& file, Operation operation, uint32_t version) {
   ShmCell* const cell = OwnCellAtHead(thread, file.lanes[LaneOf(operation)]);
   const bool is_usual = cell != nullptr && IsSameObject(file, operation, version);
   return is_usual && LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(operation))) ? cell : nullptr;
@@ -51,7 +51,7 @@ template <Unrecorded kWay, typename Call, typename Bytes>
     return AnyFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
   }
   const uint32_t class_index = file->class_index.load(kRelaxed);
-  const uint16_t version = VersionFor(*file, operation);
+  const uint32_t version = VersionFor(*file, operation);
   const uint64_t start_ticks = kIsTimed ? ReadCycle() : 0;
   decltype(call()) result;
   try {
@@ -108,6 +108,7 @@ PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t r
   if (__builtin_expect(thread == nullptr || thread->nesting != 0, 0)) {
     return AnyFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
   }
+  EnterProbe(*thread, 0);
   const uint32_t both_flags = flags & thread->shared->flags.load(kRelaxed);
   ShmWaitRecord* const record = static_cast<ShmWaitRecord*>(thread->waits.next);
   const SourceCache::Entry& source = thread->sources.PlaceOf(source_file, line);
@@ -115,12 +116,13 @@ PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t r
   if (__builtin_expect((both_flags & kThreadInstrumented) == 0 || static_cast<ShmWaitRecord*>(thread->waits.end) - record < kPlaces ||
                            !SourceCache::IsOf(source, source_file, line),
                        0)) {
+    LeaveProbe(*thread, 0);
     return AnyFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
   }
 
   const uint64_t event_id = OpenUsual(*thread, record, kPlaces);
   thread->wait_frames[0] = StackMark();
-  const uint16_t version = VersionFor(*file, operation);
+  const uint32_t version = VersionFor(*file, operation);
   WriteBegin(*record, event_id, ObjectOf(*file, offset), thread->parent_event_id,
              WhatOf(file->class_index.load(kRelaxed), operation, thread->parent_type, source.source));
   const WaitDetails details = DetailsOf(*file, requested_bytes);
@@ -138,7 +140,7 @@ PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t r
   }
 
   const uint64_t end_ticks = ReadCycle(), ticks = end_ticks - LoadOwn(record->start_ticks);
-  EnterProbe(*thread, 1);
+  EnterProbe(*thread);
   const int64_t result_bytes = bytes(result);
   const auto class_index = static_cast<uint16_t>(LoadOwn(record->what));
   const uint64_t wait_ps = ShortPicos(ticks);

@@ -23,11 +23,11 @@ constexpr uint32_t kBuckets = 1u << 16;
 uint32_t* buckets = nullptr;
 
 // An absolute name, by text: the working directory in front, "//", "." and ".." taken out. Not through links (wl4678: the name as the
-// program knows it).
+// program knows it). One that is longer than FILE_NAME may be is shortened in the middle: its beginning, "~", a hash of the whole in 16 digits, "~", its end.
 struct FileName {
   char text[4096];
   size_t bytes = 0;
-  std::string_view view() const { return {text, bytes > kMaxObjectName ? kMaxObjectName : bytes}; }
+  std::string_view view() const { return {text, bytes}; }
 
   explicit FileName(const char* path) {
     const int error = errno;
@@ -46,7 +46,10 @@ struct FileName {
         while (bytes > 0 && text[bytes - 1] != '/') --bytes;
         if (bytes > 0) --bytes;
       } else if (part > 0 && !(part == 1 && at[0] == '.')) {
-        if (bytes + 1 + part > sizeof text) break;
+        if (bytes + 1 + part > sizeof text) {
+          Shorten(at);
+          return;
+        }
         text[bytes++] = '/';
         std::memcpy(text + bytes, at, part);
         bytes += part;
@@ -54,6 +57,24 @@ struct FileName {
       at = end;
     }
     if (bytes == 0) text[bytes++] = '/';
+    if (bytes > kMaxObjectName) Shorten({});
+  }
+
+ private:
+  // `more`: of the name, beyond what `text` has room for.
+  void Shorten(std::string_view more) {
+    constexpr size_t kDigits = 16, kHalf = (kMaxObjectName - kDigits - 2) / 2;
+    const uint64_t hash = Hash().Add(view()).Add(more).value();
+    const size_t head = CutText(view(), kHalf).size();
+    const char* tail = text + bytes - kHalf;
+    while (tail < text + bytes && (static_cast<unsigned char>(*tail) & 0xc0u) == 0x80u) ++tail;  // not from the middle of a character
+    const auto tail_bytes = static_cast<size_t>(text + bytes - tail);
+    char* out = text + head;
+    std::memmove(out + kDigits + 2, tail, tail_bytes);
+    *out++ = '~';
+    for (size_t i = 0; i < kDigits; ++i) *out++ = "0123456789abcdef"[hash >> (60 - 4 * i) & 15];
+    *out = '~';
+    bytes = head + kDigits + 2 + tail_bytes;
   }
 };
 
@@ -182,7 +203,7 @@ void SetFileName(ShmFile& file, std::string_view name) {
 void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state) {
   file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
   file.state.store(kFileLive | state, kRelaxed);
-  file.class_index.store(static_cast<uint16_t>(class_index), kRelease);  // last: live from here on; pairs with Snapshot::files
+  file.class_index.store(class_index, kRelease);  // last: live from here on; pairs with Snapshot::files
 }
 
 void BuryFile(ShmFile& file) {
@@ -247,13 +268,13 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   *more_state_bits |= kRecordHasName;
 }
 
-void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint16_t version, int64_t bytes,
+void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version, int64_t bytes,
                        uint64_t end_ticks) {
   const FileWait call{UnusualWait(thread, record), &file, operation, version};
   EndFileWait(call, operation, bytes, UnusualEnd(call.wait, end_ticks));
 }
 
-void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint16_t version, int64_t bytes, uint64_t ticks) {
+void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint32_t version, int64_t bytes, uint64_t ticks) {
   const FileWait call{UnrecordedWait(thread, kAllOnFlags, class_index), &file, operation, version};
   EnterProbe(thread);
   EndFileWait(call, operation, bytes, UnrecordedEnd(ticks));
@@ -285,7 +306,11 @@ void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
   const EndedWait ended = EndWait<Mode::kAny>(call->wait);
   uint64_t more = 0;
   if (fd >= 0 && path != nullptr) {
-    if (ColdLock lock; lock) call->file = Bind(call->wait.class_index, fd, path, temporary);
+    if (ColdLock lock; lock) {
+      call->file = Bind(call->wait.class_index, fd, path, temporary);
+    } else {
+      CountLoss(Loss::kFileHandles);  // what is done with the descriptor will not be followed
+    }
     NameRecord(*call, call->file, &more);
   }
   FinishFileWait(*call, call->operation, ended, 0, more, [] {});
@@ -297,7 +322,9 @@ bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t li
   const int error = errno;
   ShmFile* file = nullptr;
   uint32_t flags = 0;
-  if (ColdLock lock; lock && (file = FileOfDescriptor(fd)) != nullptr) {
+  if (ColdLock lock; !lock) {
+    CountLoss(Loss::kLockers);
+  } else if ((file = FileOfDescriptor(fd)) != nullptr) {
     flags = file->flags.load(kRelaxed);
     // It must stay until End has counted this close, also if it is dead or disappears.
     if ((flags & kFlagEnabled) != 0) file->open_count.fetch_add(1, kRelaxed);

@@ -11,7 +11,7 @@ struct FileWait {
   Wait wait;
   ShmFile* file;  // nullptr = no object yet: counted on the class
   Operation operation;
-  uint16_t version = 0;  // of a socket, when the operation began
+  uint32_t version = 0;  // of a socket, when the operation began
 };
 
 // Private tables. Under the cold lock, once.
@@ -34,8 +34,8 @@ constexpr uint8_t LaneOf(Operation operation) { return kOperations[static_cast<u
 
 // Is the object of an operation still what it was when that began, with VersionFor() of then? A socket may be closed, and its slot another's, while
 // threads wait in calls on it; the slot of a file stays while a descriptor names it.
-PFS_ALWAYS_INLINE uint16_t VersionFor(const ShmFile& file, Operation operation) { return IsOfSocket(operation) ? file.version.load(kRelaxed) : 0; }
-PFS_ALWAYS_INLINE bool IsSameObject(const ShmFile& file, Operation operation, uint16_t version) {
+PFS_ALWAYS_INLINE uint32_t VersionFor(const ShmFile& file, Operation operation) { return IsOfSocket(operation) ? file.version.load(kRelaxed) : 0; }
+PFS_ALWAYS_INLINE bool IsSameObject(const ShmFile& file, Operation operation, uint32_t version) {
   if ((file.flags.load(kRelaxed) & kFlagDead) != 0) return false;
   return !IsOfSocket(operation) || file.version.load(kRelaxed) == version;
 }
@@ -47,7 +47,7 @@ PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool
   ShmFile* const file = call.file;
   if (file != nullptr && __builtin_expect(HasObject(call, operation), 1)) {
     const auto index = static_cast<uint32_t>(file - g_runtime.files);
-    const int32_t life = IsOfSocket(operation) ? call.version : -1;
+    const uint32_t* const life = IsOfSocket(operation) ? &call.version : nullptr;
     ShmCell* const cell = FindCellAtHead(thread, CellKind::kFile, index, file->version, lane, file->lanes[lane], &file->flags, life);
     if (__builtin_expect(cell != nullptr, 1)) return AddToCell(*cell, Generation(ObjectDomain(IoGroupOf(operation))), timed, wait_ps, bytes);
     if (HasObject(call, operation)) return;  // no room; counted as lost

@@ -15,7 +15,7 @@ namespace {
 // Threads: owner thread only.
 class OwnSection {
  public:
-  explicit OwnSection(ThreadState& thread) : thread_(thread), nesting_(thread.nesting), entered_(!thread.inside()) {
+  explicit OwnSection(ThreadState& thread) : thread_(thread), entered_(!IsInterrupted(thread)), nesting_(thread.nesting) {
     if (entered_) EnterProbe(thread);
   }
   ~OwnSection() {
@@ -27,8 +27,8 @@ class OwnSection {
 
  private:
   ThreadState& thread_;
-  const uint64_t nesting_;
   const bool entered_;
+  const uint64_t nesting_;
 };
 
 // change(row) of the attached instrumentation. In a handler that interrupted pfs it is lost, as an event is.

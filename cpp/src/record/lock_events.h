@@ -32,6 +32,13 @@ template <typename Operate>
   return (flags & kFlagEnabled) == 0 ? operate() : LockOperation(probe, flags, operation, file, line, operate);
 }
 
+// The same from inside the probe, where no other wait is open.
+template <typename Operate>
+[[gnu::noinline]] int LeaveForAnyLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+  LeaveProbe(*t_locals.state, 0);
+  return AnyLockOperation(operation, file, line, operate);
+}
+
 // From the second reading of the timer on.
 [[gnu::noinline]] int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks);
 // An event that ended as usual, in the last record of its chunk: the next chunk. 0: the operation's result.
@@ -163,11 +170,12 @@ PFS_ALWAYS_INLINE int TimedLockOperation(Operation operation, const char* file, 
     return AnyLockOperation(operation, file, line, operate);
   }
   static_assert(kThreadInstrumented == kFlagEnabled);
+  EnterProbe(*thread, 0);
   const uint32_t both_flags = flags & thread->shared->flags.load(kRelaxed);
   ShmWaitRecord* const record = static_cast<ShmWaitRecord*>(thread->waits.next);
   const SourceCache::Entry& source = thread->sources.PlaceOf(file, line);
   if (__builtin_expect((both_flags & kThreadInstrumented) == 0 || record == thread->waits.end || !SourceCache::IsOf(source, file, line), 0)) {
-    return AnyLockOperation(operation, file, line, operate);
+    return LeaveForAnyLockOperation(operation, file, line, operate);
   }
 
   const uint64_t event_id = OpenUsual(*thread, record, 1);
@@ -178,7 +186,7 @@ PFS_ALWAYS_INLINE int TimedLockOperation(Operation operation, const char* file, 
   const int rc = operate();
 
   const uint64_t end_ticks = ReadCycle(), ticks = end_ticks - LoadOwn(record->start_ticks);
-  EnterProbe(*thread, 1);
+  EnterProbe(*thread);
   const Hold wanted = HoldAfter(operation);
   // From the record and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the floor.
   const auto class_index = static_cast<uint16_t>(LoadOwn(record->what));

@@ -26,8 +26,8 @@ void DestroyInstance(pfs_instance* instance) {
     object.flags.store(kFlagDead, kRelaxed);
     const uint32_t class_index = object.class_index.load(kRelaxed);
     const auto hide = [](void* dying) { static_cast<ShmInstance*>(dying)->class_index.store(0, kRelease); };
-    const uint64_t key = CellKey(CellKind::kInstance, IndexOf(object), object.version.load(kRelaxed), 0);
-    BuryObject(class_index, key, {&g_runtime.instance_lists[IndexOf(object)], 1}, &object, hide, &object);
+    const uint64_t key = CellKey(CellKind::kInstance, IndexOf(object), VersionOf(object), 0);
+    BuryObject(class_index, key, {&g_runtime.instance_lists[IndexOf(object)].cells, 1}, &object, hide, &object);
     GiveInstance(object, class_index);
   }
   errno = error;
@@ -41,7 +41,8 @@ const uint32_t* FlagsOfInstance(const pfs_instance* instance) {
 ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object) {
   if (IsSharedCell(*thread.shared_cell, thread, object)) return thread.shared_cell;
   const uint32_t index = IndexOf(object);
-  ShmCell* cell = FindCellAtHead(thread, CellKind::kInstance, index, object.version, 0, g_runtime.instance_lists[index]);
+  ShmInstanceList& rest = g_runtime.instance_lists[index];
+  ShmCell* cell = FindCellAtHead(thread, CellKind::kInstance, index, rest.version, 0, rest.cells);
   if (cell != nullptr) thread.shared_cell = cell;
   return cell;
 }
@@ -93,7 +94,7 @@ int FinishFreeLock(ThreadState& thread, uint32_t flags, uint32_t class_index, Sh
 int ReleaseSharedSlow(ShmInstance& object) {
   const ThreadState* const thread = AttachedThread();
   const uint32_t index = IndexOf(object);
-  ShmCellList& list = g_runtime.instance_lists[index];
+  ShmCellList& list = g_runtime.instance_lists[index].cells;
   const auto let_go = [](ShmCell* cell) {
     const uint32_t held = cell == nullptr ? 0 : cell->held.load(kRelaxed);
     if (held != 0) cell->held.store(held - 1, kRelaxed);
@@ -102,7 +103,7 @@ int ReleaseSharedSlow(ShmInstance& object) {
   if (thread != nullptr) {
     // A handler that interrupts a probe was not counted when it took the lock.
     if (thread->inside()) return 0;
-    return let_go(LookForCell(*thread, CellKey(CellKind::kInstance, index, object.version.load(kRelaxed), 0), list));
+    return let_go(LookForCell(*thread, CellKey(CellKind::kInstance, index, VersionOf(object), 0), list));
   }
   // A destructor that runs after the thread has given its slot back: the lock is among those of ended threads.
   if (!t_locals.ended) return 0;
@@ -126,7 +127,7 @@ void UndoRelease(ShmInstance& object) {
   LeaveProbe(*thread, nesting);
 }
 
-void EndCondWait(const Wait& wait, const ShmInstance& object, uint16_t version) {
+void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) {
   constexpr Mode kMode = Mode::kAny;
   const EndedWait ended = EndWait<kMode>(wait);
   const uint64_t nesting = CloseRecord<kMode>(wait, ended);
@@ -134,7 +135,7 @@ void EndCondWait(const Wait& wait, const ShmInstance& object, uint16_t version) 
   const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
   const uint32_t index = IndexOf(object);
   const uint64_t key = CellKey(CellKind::kInstance, index, version, 0);
-  ShmCellList& list = g_runtime.instance_lists[index];
+  ShmCellList& list = g_runtime.instance_lists[index].cells;
   const uint32_t gen = Generation(ObjectDomain(ResetGroup::kSync));
   // The thread's cell, wherever it is: if the object dies here and now, its numbers count for the class from the grave, this event among them.
   ShmCell* cell = CachedCell(thread, key);

@@ -164,7 +164,7 @@ PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold w
 
 // The end of a wait for a condition, which may have died by now, and its slot be another object's: whoever was woken may destroy it before all
 // that waited have returned. `version`: that of its life when the wait began.
-[[gnu::noinline]] void EndCondWait(const Wait& wait, const ShmInstance& object, uint16_t version);
+[[gnu::noinline]] void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version);
 
 // One whole operation: begin, the real call, end. Most go a shorter way (record/lock_events.h). `operate()` returns its result as pthread functions do.
 template <typename Operate>

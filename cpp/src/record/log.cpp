@@ -1,6 +1,7 @@
 #include "record/log.h"
 
 #include <algorithm>
+#include <optional>
 #include <cerrno>
 #include <cstdint>
 #include <pthread.h>
@@ -21,12 +22,13 @@ std::atomic<uint32_t> is_taken{0};
 // A handler that interrupts a writer must not wait for it.
 thread_local constinit bool t_writes __attribute__((tls_model("initial-exec"))) = false;
 
-// The turn of a writer.
+// The turn of a writer. Signals wait until it ends, as in ColdLock.
 // Threads: any thread. Not reentrant: false in a handler that interrupted one, and where no turn could be had.
 class Turn {
  public:
   Turn() {
     if (t_writes) return;
+    no_signals_.emplace();
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
     t_writes = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -50,7 +52,9 @@ class Turn {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     t_writes = false;
     pthread_setcancelstate(cancel_state_, nullptr);
+    no_signals_.reset();
   }
+  std::optional<NoSignals> no_signals_;
   bool held_ = false;
   int cancel_state_ = PTHREAD_CANCEL_ENABLE;
 };

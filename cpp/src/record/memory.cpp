@@ -273,7 +273,7 @@ void FreeSlowly(uint32_t key, uint64_t size, uint64_t owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
   if (class_index == 0 || !IsOfThisProcess(owner)) return;  // a forked child has it from its parent
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr || thread->inside()) return ChangeMemoryOfNobody(class_index, {0, 0, 1, size});
+  if (thread == nullptr || IsInterrupted(*thread)) return ChangeMemoryOfNobody(class_index, {0, 0, 1, size});
   const bool is_own = (owner & kOwnerMask) == thread->thread_id;
   const NestedProbe probe(*thread);
   if (ChangeMemory(*thread, class_index, is_own, {0, 0, 1, size}) && is_own) TakeFromSession(*thread, size, (key & kControlledKey) != 0);
@@ -296,7 +296,7 @@ uint32_t ReallocateMemory(uint32_t key, uint64_t old_size, uint64_t new_size, ui
   ChangeMemory(*thread, class_index, true, {1, new_size, 1, old_size});
   TakeFromSession(*thread, old_size, controlled);
   AddToSession(*thread, new_size, controlled);
-  LeaveProbe(*thread, thread->nesting & ~ThreadState::kInside);
+  LeaveProbe(*thread, thread->outside());
   return key;
 }
 

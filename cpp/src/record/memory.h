@@ -126,7 +126,7 @@ PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* own
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(thread == nullptr, 0)) return false;
   const uint64_t outer = thread->nesting;
-  if (__builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 || (outer & ThreadState::kInside) != 0 ||
+  if (__builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 || ThreadState::IsInside(outer) ||
                            class_index + ColumnsOf(Kind::kMemory) > thread->cell_count, 0)) {
     return false;
   }
@@ -145,7 +145,7 @@ PFS_ALWAYS_INLINE bool FreeUsual(uint32_t key, uint64_t size, uint64_t owner) {
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(class_index == 0 || thread == nullptr, 0)) return false;
   const uint64_t outer = thread->nesting;
-  if (__builtin_expect(owner != (g_memory_life | thread->thread_id) || (outer & ThreadState::kInside) != 0 ||
+  if (__builtin_expect(owner != (g_memory_life | thread->thread_id) || ThreadState::IsInside(outer) ||
                            class_index + ColumnsOf(Kind::kMemory) > thread->cell_count, 0)) {
     return false;
   }

@@ -13,11 +13,11 @@ namespace perfschema {
 // While it lives, a signal handler of this thread leaves the thread's events alone. False: this is such a handler, and its event is lost.
 class NestedProbe {
  public:
-  explicit NestedProbe(ThreadState& thread) : thread_(thread), entered_(!thread.inside()) {
+  explicit NestedProbe(ThreadState& thread) : thread_(thread), entered_(!IsInterrupted(thread)) {
     entered_ ? EnterProbe(thread) : CountLoss(Loss::kLockers);
   }
   ~NestedProbe() {
-    if (entered_) LeaveProbe(thread_, thread_.nesting & ~ThreadState::kInside);
+    if (entered_) LeaveProbe(thread_, thread_.outside());
   }
   NestedProbe(const NestedProbe&) = delete;
   NestedProbe& operator=(const NestedProbe&) = delete;
@@ -43,7 +43,7 @@ struct Nesting {
 
 // The innermost statement that is recorded, if any runs.
 inline Nesting RunningStatement(const ThreadState& thread) {
-  for (uint32_t i = std::min(thread.statement_depth, g_runtime.statement_stack); i-- > 0;) {
+  for (uint32_t i = thread.statement_depth; i-- > 0;) {
     if (thread.statements[i].event_id != 0) return {thread.statements[i].event_id, kNestingStatement};
   }
   return {};

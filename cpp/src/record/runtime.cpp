@@ -65,7 +65,7 @@ void CachePointers() {
   rt.thread_cells = segment.element<ShmCell>(ArrayId::kThreadCells, 0);
   rt.cells = segment.element<ShmCell>(ArrayId::kCells, 0);
   rt.instances = segment.element<ShmInstance>(ArrayId::kInstances, 0);
-  rt.instance_lists = segment.element<ShmCellList>(ArrayId::kInstanceLists, 0);
+  rt.instance_lists = segment.element<ShmInstanceList>(ArrayId::kInstanceLists, 0);
   rt.spares = segment.element<ShmSpares>(ArrayId::kSpares, 0);
   rt.files = segment.element<ShmFile>(ArrayId::kFiles, 0);
   rt.tables = segment.element<ShmTable>(ArrayId::kTables, 0);
@@ -322,8 +322,15 @@ void Start() {
 
 }  // namespace
 
-ColdLock::ColdLock() : held_(!t_locals.in_cold_lock && !is_lost_child), cancel_state_(0) {
+bool IsInterruptedInColdPath() {
+  if (!WasLeft(t_locals.in_cold_lock.place(), AboveHandlersOf(__builtin_dwarf_cfa()))) return true;
+  LeaveShortWay();
+  return false;
+}
+
+ColdLock::ColdLock() : held_(!IsInColdPath() && !is_lost_child), cancel_state_(0) {
   if (!held_) return;
+  no_signals_.emplace();
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   t_locals.in_cold_lock = true;  // before locking: a handler that comes while we wait must not wait for us
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -341,10 +348,11 @@ ColdLock::~ColdLock() {
   Restore();
 }
 
-void ColdLock::Restore() const {
+void ColdLock::Restore() {
   std::atomic_signal_fence(std::memory_order_seq_cst);
   t_locals.in_cold_lock = false;
   pthread_setcancelstate(cancel_state_, nullptr);
+  no_signals_.reset();  // last: handlers that have waited run here
 }
 
 Status InitRuntime(std::string_view text) {
@@ -394,7 +402,7 @@ void StartTraceInChild() {
 
 ThreadState* ResumeAfterFork() {
   ThreadLocals& self = t_locals;
-  if (self.in_cold_lock || !EnsureStarted()) return nullptr;
+  if (IsInColdPath() || !EnsureStarted()) return nullptr;
   self.own = forked_own;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   self.state = forked_state;

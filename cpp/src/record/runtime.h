@@ -3,16 +3,37 @@
 // Everything here is cold. Hot paths use the pointers cached in `g_runtime`.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
+#include "record/no_signals.h"
+#include "record/stack.h"
 #include "shm/options.h"
 #include "shm/segment.h"
 
 namespace perfschema {
 
 struct ThreadState;
+
+// Is the thread on the cold path, or on the short way past it? Where on the stack it is, so that a longjmp out of the short way is noticed.
+// Threads: owner thread, signal handlers on it included.
+class ColdMark {
+ public:
+  constexpr ColdMark() = default;
+  explicit operator bool() const { return place_ != nullptr; }
+  // On the cold path proper, which no longjmp leaves: signals wait (NoSignals).
+  ColdMark& operator=(bool is_in) {
+    place_ = is_in ? kNoFrame : nullptr;
+    return *this;
+  }
+  PFS_ALWAYS_INLINE void EnterShortWay() { place_ = StackMark(); }
+  const void* place() const { return place_; }
+
+ private:
+  const void* place_ = nullptr;
+};
 
 // What the library needs of a thread of the system before it knows it. Reached through the initial-exec TLS model: no call, also in a dlopened
 // library.
@@ -23,11 +44,16 @@ struct ThreadLocals {
   bool silent;         // detached: none is made for it
   bool ended;          // no further events
   bool is_forked;      // of a forked child that has had no event: what was attached is put aside (ResumeAfterFork)
-  bool in_cold_lock;   // re-entry by a signal handler must not lock again
+  bool is_refused;     // there was no room for its instrumentation, and it has been counted as lost
+  ColdMark in_cold_lock;  // re-entry by a signal handler must not lock again
   ShmSpares* spares;   // slots for its next objects; nullptr = none (yet)
   uint8_t end_calls;   // times the thread-exit destructor was put off; 0 = there is none
 };
 extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
+
+// The thread is on the cold path, and this is a signal handler that interrupted it. False as well once a longjmp has left the short way: it is given up.
+[[gnu::noinline]] bool IsInterruptedInColdPath();
+inline bool IsInColdPath() { return __builtin_expect(static_cast<bool>(t_locals.in_cold_lock), 0) && IsInterruptedInColdPath(); }
 
 // Records of one kind of events. Threads: constant after start.
 struct Pool {
@@ -47,7 +73,7 @@ struct Runtime {
   ShmCell* thread_cells;
   ShmCell* cells;
   ShmInstance* instances;
-  ShmCellList* instance_lists;
+  ShmInstanceList* instance_lists;
   ShmSpares* spares;
   ShmFile* files;
   ShmTable* tables;
@@ -64,9 +90,10 @@ struct Runtime {
 };
 extern Runtime g_runtime;
 
-// Serialises the cold path of this process, and keeps outsiders out (record/cold_lock.h).
-// Threads: any thread. Not reentrant: a ColdLock inside another one (a signal handler) is false, and its owner must do without. So is one that an
-// outsider which does not go on keeps out.
+// Serialises the cold path of this process, and keeps outsiders out (record/cold_lock.h). Signals wait until it ends: a handler could leave it with a
+// longjmp, and then the lock would be held for ever.
+// Threads: any thread. Not reentrant: a ColdLock inside another one (a handler of a fault), or in a signal handler that interrupted the short way, is false,
+// and its owner must do without. So is one that an outsider which does not go on keeps out.
 class ColdLock {
  public:
   ColdLock();
@@ -76,9 +103,10 @@ class ColdLock {
   explicit operator bool() const { return held_; }
 
  private:
-  void Restore() const;
+  void Restore();
   bool held_;
   int cancel_state_;  // a thread that is cancelled in here would leave the lock taken
+  std::optional<NoSignals> no_signals_;
 };
 
 // Fixes the options and starts. Fails if pfs has started already, or with the first bad option (nothing is started then).

@@ -128,7 +128,10 @@ ShmFile* Follow(uint32_t class_index, int fd, const SocketName& name) {
 ShmFile* FollowIfWanted(uint32_t class_index, int fd, const SocketName& name) {
   if (class_index == 0 && FileOfDescriptor(fd) == nullptr) return nullptr;
   const ColdLock lock;
-  if (!lock) return nullptr;
+  if (!lock) {
+    CountLoss(Loss::kFileHandles);
+    return nullptr;
+  }
   if (class_index != 0) return Follow(class_index, fd, name);
   ForgetDescriptor(fd);
   return nullptr;

@@ -28,7 +28,7 @@ constexpr std::memory_order kBeforeLocked = std::memory_order_seq_cst;
 class OnShortWay {
  public:
   explicit OnShortWay(ShmSpares& own) : own_(own) {
-    t_locals.in_cold_lock = true;
+    t_locals.in_cold_lock.EnterShortWay();
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   ~OnShortWay() {
@@ -46,10 +46,11 @@ class OnShortWay {
 };
 
 void Bear(ShmInstance& object, uint32_t class_index, const void* identity) {
-  object.version.store(static_cast<uint16_t>(object.version.load(kRelaxed) + 1), kRelaxed);
+  HalfWord& version = g_runtime.instance_lists[&object - g_runtime.instances].version;
+  version.store(version.load(kRelaxed) + 1, kRelaxed);
   object.owner.store(0, kRelease);
   object.identity.store(reinterpret_cast<uintptr_t>(identity), kRelease);
-  object.class_index.store(static_cast<uint16_t>(class_index), kRelease);
+  object.class_index.store(class_index, kRelease);
   object.flags.store(g_runtime.classes[class_index].flags.load(), kRelease);  // last: not kFlagDead, so live from here on; pairs with Snapshot
 }
 
@@ -116,8 +117,9 @@ ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity) {
     const uint32_t slot = own->slots[i - 1].load(kRelaxed);
     ShmInstance& object = g_runtime.instances[slot];
     if (object.class_index.load(kRelaxed) != class_index) continue;
-    own->slots[i - 1].store(own->slots[count - 1].load(kRelaxed), kRelaxed);
-    own->count.store(count - 1, kRelaxed);
+    const uint32_t last = own->slots[count - 1].load(kRelaxed);
+    own->count.store(count - 1, kRelease);  // first: a handler that does not return must leave no slot in two places
+    own->slots[i - 1].store(last, kRelaxed);
     Bear(object, class_index, identity);
     return &object;
   }
@@ -153,7 +155,7 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
 }
 
 void GiveInstance(ShmInstance& object, uint32_t class_index) {
-  object.class_index.store(static_cast<uint16_t>(class_index), kRelease);
+  object.class_index.store(class_index, kRelease);
   ShmSpares* const own = OwnSpares();
   if (own == nullptr) return GiveBack(IndexOf(object));
   uint32_t count = own->count.load(kRelaxed);
@@ -166,10 +168,9 @@ void GiveInstance(ShmInstance& object, uint32_t class_index) {
   own->count.store(count + 1, kRelaxed);
 }
 
-void AbandonShortWay() {
+void LeaveShortWay() {
   ThreadLocals& self = t_locals;
-  if (self.spares == nullptr || self.spares->is_busy.load(kRelaxed) == 0) return;
-  self.spares->is_busy.store(0, kRelease);
+  if (self.spares != nullptr) self.spares->is_busy.store(0, kRelease);  // pairs with AwaitShortWay
   self.in_cold_lock = false;
 }
 

@@ -9,7 +9,8 @@
 //   an outsider                    closes it by its turn
 //   setup                          AwaitShortWay(): whoever has read old flags has published the object before its flags are changed
 //   a cell for a dying object      flags decides: kFlagShared is set before a cell is made, kFlagDead only where that is not set
-//   signal handlers                in_cold_lock: they do without, as on the cold path
+//   signal handlers                in_cold_lock: they do without. If one leaves the short way with a longjmp, the thread's next turn on the cold path finds
+//                                  that the place in in_cold_lock lies below it; a slot that was on its way is nobody's from then on
 // Threads: any.
 #pragma once
 
@@ -29,8 +30,9 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity);
 // Of an object that has been buried: its slot becomes the thread's spare.
 void GiveInstance(ShmInstance& object, uint32_t class_index);
 
-// The thread ends. The first is for one that was cancelled on the short way, and needs no lock.
-void AbandonShortWay();
+// The calling thread is not on the short way any more: it was cancelled there, or a longjmp has left it. Needs no lock.
+void LeaveShortWay();
+// The thread ends.
 void GiveSpares();
 // In a forked child. `was_locked`: the parent had closed the short way.
 void ForgetSparesInChild(bool was_locked);

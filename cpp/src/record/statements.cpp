@@ -14,10 +14,11 @@ namespace {
 
 // Where the statement stands in the thread's stack, nullptr: it is not recorded, or not there any more.
 OpenStatement* PlaceOf(const Statement& statement) {
-  ThreadState* const thread = statement.thread;
-  if (statement.level >= g_runtime.statement_stack || statement.level >= thread->statement_depth) return nullptr;
-  OpenStatement& open = thread->statements[statement.level];
-  return open.serial == statement.serial ? &open : nullptr;
+  ThreadState& thread = *statement.thread;
+  for (uint32_t i = thread.statement_depth; i-- > 0;) {
+    if (thread.statements[i].serial == statement.serial) return &thread.statements[i];
+  }
+  return nullptr;
 }
 
 // Its record, as long as it has one.
@@ -48,45 +49,69 @@ void ShowText(const Statement& statement) {
   if (record == nullptr) return;
   char* const behind = reinterpret_cast<char*>(record + 1);
   const CellWriter writer(record->seq);
-  CopyToShared(behind, SqlRoom(*statement.thread, statement.level), statement.sql_bytes);
-  CopyToShared(behind + RoomForText(SqlLimit()), DigestRoom(*statement.thread, statement.level), statement.digest_bytes);
+  CopyToShared(behind, SqlRoom(*statement.thread, statement.room), statement.sql_bytes);
+  CopyToShared(behind + RoomForText(SqlLimit()), DigestRoom(*statement.thread, statement.room), statement.digest_bytes);
   record->sql_bytes.store(statement.sql_bytes, kRelease);
   record->digest_bytes.store(statement.digest_bytes, kRelease);
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasText, kRelease);
 }
 
-// Those of this level and deeper leave the stack. Nobody will end them: they are not shown any more.
-void DropFromLevel(ThreadState& thread, uint32_t level) {
-  for (uint32_t i = level; i < std::min(thread.statement_depth, g_runtime.statement_stack); ++i) {
-    DropRecord(thread.statements[i].record, thread.statements[i].begun_state);
+// Takes one out of the stack. Those that began after it go on.
+void Remove(ThreadState& thread, uint32_t at) {
+  --thread.statement_depth;
+  for (uint32_t i = at; i < thread.statement_depth; ++i) {
+    thread.statements[i] = thread.statements[i + 1];
+    thread.statements[i].is_overtaken = true;
   }
-  thread.statement_depth = level;
 }
 
-// Statements that were left by a longjmp or an exception. One whose memory the new one takes can be ended no more; and if the stack of statements
-// is full, one whose memory lies below `frame`, which has been given back. (On another stack, a signal stack say, such a look may go wrong: then
-// rows are missing, but all that ends is counted.)
+// Drops those from `first` on that `is_left` says nobody will end: they are counted as lost, and not shown any more.
+template <typename IsLeft>
+void DropLeft(ThreadState& thread, uint32_t first, IsLeft is_left) {
+  for (uint32_t i = thread.statement_depth; i-- > first;) {
+    const OpenStatement& open = thread.statements[i];
+    if (!is_left(open)) continue;
+    DropRecord(open.record, open.begun_state);
+    CountLoss(Loss::kLockers);
+    Remove(thread, i);
+  }
+}
+
+// Makes room for a new statement: drops those that were left by a longjmp or an exception. One whose memory the new one takes can be ended no more; where
+// there is such a one, or the stack is full, those go, too, whose memory lies below `frame`: it has been given back. If the stack is full still, the
+// oldest that was overtaken goes: memory that is on no stack does not tell whether it was left.
 void DropAbandoned(ThreadState& thread, const void* place, const void* frame) {
-  constexpr uintptr_t kStackBytes = 64u << 20;
-  const bool is_full = thread.statement_depth >= g_runtime.statement_stack;
-  const auto is_below = [&](const void* at) { return reinterpret_cast<uintptr_t>(frame) - reinterpret_cast<uintptr_t>(at) - 1 < kStackBytes; };
-  for (uint32_t i = 0; i < std::min(thread.statement_depth, g_runtime.statement_stack); ++i) {
-    const void* const at = thread.statements[i].place;
-    if (at == place || (is_full && is_below(at))) return DropFromLevel(thread, i);
-  }
+  const auto is_full = [&] { return thread.statement_depth >= g_runtime.statement_stack; };
+  const OpenStatement* const first = thread.statements;
+  const OpenStatement* end = first + thread.statement_depth;
+  const bool was_full = is_full(), is_taken = std::any_of(first, end, [&](const OpenStatement& open) { return open.place == place; });
+  if (!was_full && !is_taken) return;
+  DropLeft(thread, 0, [&](const OpenStatement& open) { return open.place == place || (open.is_on_stack && WasLeft(open.place, frame)); });
+  if (!is_full()) return;
+  end = first + thread.statement_depth;
+  const OpenStatement* const oldest = std::find_if(first, end, [](const OpenStatement& open) { return open.is_overtaken; });
+  if (oldest != end) DropLeft(thread, 0, [serial = oldest->serial](const OpenStatement& open) { return open.serial == serial; });
 }
 
-// The statement and those inside it, which nobody has ended, leave the stack. Its own place is in `*open`; false: it had none.
-bool TakeFromStack(const Statement& statement, OpenStatement* open) {
+// The statement leaves the stack, and so do those inside it that were left in frames below `frame`.
+void TakeFromStack(const Statement& statement, const void* frame) {
   ThreadState& thread = *statement.thread;
   const OpenStatement* const place = PlaceOf(statement);
-  const bool is_there = place != nullptr;
-  if (is_there) *open = *place;
-  const bool is_deep = statement.level >= g_runtime.statement_stack && statement.level < thread.statement_depth;
-  if (!is_there && !is_deep) return false;
-  DropFromLevel(thread, statement.level + 1);
-  thread.statement_depth = statement.level;
-  return is_there;
+  if (place == nullptr) return;
+  const auto at = static_cast<uint32_t>(place - thread.statements);
+  if (at + 1 != thread.statement_depth) DropLeft(thread, at + 1, [&](const OpenStatement& inner) { return inner.is_on_stack && WasLeft(inner.place, frame); });
+  Remove(thread, at);
+}
+
+// A room that no statement which runs has its texts in. REQUIRES: the stack is not full.
+uint32_t FreeRoom(const ThreadState& thread) {
+  const OpenStatement* const first = thread.statements;
+  const OpenStatement* const end = first + thread.statement_depth;
+  uint32_t room = thread.statement_depth;
+  while (std::any_of(first, end, [&](const OpenStatement& open) { return open.room == room; })) {
+    room = (room + 1) % g_runtime.statement_stack;
+  }
+  return room;
 }
 
 void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
@@ -99,12 +124,12 @@ void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   if (statement.program != nullptr) CountInProgram(thread, *statement.program, statement.program_version, numbers);
   if (statement.prepared != nullptr) CountExecution(thread, *statement.prepared, statement.prepared_version, numbers);
   if (statement.digest_bytes == 0) return;
-  // The text in the room may be another's: levels that are not recorded share one, so do statements of different tasks, and the statement around
+  // The text in the room may be another's: those that are not recorded share one, so do statements of different tasks, and the statement around
   // it may have ended before.
-  if (OwnerOfRoom(thread, statement.level) != statement.serial) return CountLoss(Loss::kDigests);
+  if (OwnerOfRoom(thread, statement.room) != statement.serial) return CountLoss(Loss::kDigests);
   const std::string_view schema(statement.schema, strnlen(statement.schema, sizeof statement.schema));
-  CountDigest(thread, schema, {DigestRoom(thread, statement.level), statement.digest_bytes}, statement.digest_key,
-              {SqlRoom(thread, statement.level), statement.sql_bytes}, numbers, NowMicros());
+  CountDigest(thread, schema, {DigestRoom(thread, statement.room), statement.digest_bytes}, statement.digest_key,
+              {SqlRoom(thread, statement.room), statement.sql_bytes}, numbers, NowMicros());
 }
 
 }  // namespace
@@ -116,9 +141,9 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   if (flags == 0) return;
   const NestedProbe probe(*thread);
   if (!probe) return;
-  if (thread->statement_depth != 0) DropAbandoned(*thread, &statement, StackMark());
+  if (thread->statement_depth != 0) DropAbandoned(*thread, &statement, __builtin_dwarf_cfa());
   const Nesting nesting = NestingOf(*thread);
-  const uint32_t level = thread->statement_depth++;
+  const uint32_t level = thread->statement_depth;
   const bool is_kept = level < g_runtime.statement_stack;
   BegunRecord begun;
   if (is_kept) {
@@ -141,10 +166,13 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   statement.serial = ++thread->serials;
   statement.flags = flags;
   statement.class_index = class_index;
-  statement.level = level;
+  statement.room = is_kept ? FreeRoom(*thread) : g_runtime.statement_stack;
   statement.program = program;
   if (program != nullptr) statement.program_version = program->version.load(kRelaxed);
-  if (is_kept) thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial, &statement};
+  if (is_kept) {
+    thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial, &statement, statement.room, LiesBelow(StackMark(), &statement), false};
+    thread->statement_depth = level + 1;
+  }
   statement.memory_before = MemoryInUse(*thread);
   statement.outer_peaks = LowerMemoryPeaks(*thread);
   SetParentOfWaits(*thread);
@@ -171,15 +199,16 @@ void EndStatement(Statement& statement) {
   StatementNumbers numbers{measured, {}, more(most.controlled, statement.memory_before.controlled), more(most.total, statement.memory_before.total),
                            statement.secondary};
   std::memcpy(numbers.counters, statement.counters, sizeof numbers.counters);
-  OpenStatement open;
-  if (TakeFromStack(statement, &open)) {
+  // The record first: a handler that leaves here with a longjmp must leave none that runs and is in no stack.
+  if (const OpenStatement* const open = PlaceOf(statement); open != nullptr) {
     if (statement.flags == 0) {
-      DropRecord(open.record, open.begun_state);
-    } else if (StillHas(open.record, open.begun_state)) {
-      open.record->controlled_memory.store(numbers.controlled_memory, kRelease);
-      open.record->total_memory.store(numbers.total_memory, kRelease);
-      EndRecord<Kind::kStatement>(thread, open.record, open.begun_state, measured.end_ticks);
+      DropRecord(open->record, open->begun_state);
+    } else if (StillHas(open->record, open->begun_state)) {
+      open->record->controlled_memory.store(numbers.controlled_memory, kRelease);
+      open->record->total_memory.store(numbers.total_memory, kRelease);
+      EndRecord<Kind::kStatement>(thread, open->record, open->begun_state, measured.end_ticks);
     }
+    TakeFromStack(statement, __builtin_dwarf_cfa());
   }
   SetParentOfWaits(thread);
   if (statement.flags != 0) CountEverywhere(statement, numbers);
@@ -222,12 +251,12 @@ void SetStatementText(Statement& statement, std::string_view text) {
   const NestedProbe probe(*statement.thread);
   if (!probe) return;
   ThreadState& thread = *statement.thread;
-  if (statement.level < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // the one around it has ended
-  OwnerOfRoom(thread, statement.level) = statement.serial;
-  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlRoom(thread, statement.level)));
+  if (statement.room < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // it was dropped, and its room may be another's
+  OwnerOfRoom(thread, statement.room) = statement.serial;
+  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlRoom(thread, statement.room)));
   statement.digest_bytes = 0;
   if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) {
-    uint8_t* const tokens = DigestRoom(thread, statement.level);
+    uint8_t* const tokens = DigestRoom(thread, statement.room);
     statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, {tokens, DigestLimit()}));
     statement.digest_key = DigestKey({tokens, statement.digest_bytes});
   }
@@ -272,23 +301,24 @@ void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_
 }
 
 size_t SuspendStatement(Statement& statement, char* room, size_t bytes) {
-  if (!IsMine(statement) || statement.level + 1 != statement.thread->statement_depth) return 0;
+  if (!IsMine(statement)) return 0;
   ThreadState& thread = *statement.thread;
-  const bool has_text = OwnerOfRoom(thread, statement.level) == statement.serial;
+  const OpenStatement* const place = PlaceOf(statement);
+  if (place != nullptr && place + 1 != thread.statements + thread.statement_depth) return 0;
+  const bool has_text = OwnerOfRoom(thread, statement.room) == statement.serial;
   const size_t needed = sizeof(OpenStatement) + (has_text ? statement.sql_bytes + statement.digest_bytes : 0);
   if (bytes < needed) return needed;
   const NestedProbe probe(thread);
   if (!probe) return 0;
-  const OpenStatement* const place = PlaceOf(statement);
   const OpenStatement open = place != nullptr ? *place : OpenStatement{};
   std::memcpy(room, &open, sizeof open);
   if (has_text) {
-    std::memcpy(room + sizeof open, SqlRoom(thread, statement.level), statement.sql_bytes);
-    std::memcpy(room + sizeof open + statement.sql_bytes, DigestRoom(thread, statement.level), statement.digest_bytes);
+    std::memcpy(room + sizeof open, SqlRoom(thread, statement.room), statement.sql_bytes);
+    std::memcpy(room + sizeof open + statement.sql_bytes, DigestRoom(thread, statement.room), statement.digest_bytes);
   } else {
     statement.sql_bytes = statement.digest_bytes = 0;
   }
-  thread.statement_depth = statement.level;
+  if (place != nullptr) --thread.statement_depth;
   SetParentOfWaits(thread);
   return needed;
 }
@@ -300,15 +330,19 @@ void ResumeStatement(Statement& statement, const char* room) {
   if (!probe) return;
   OpenStatement open;
   std::memcpy(&open, room, sizeof open);
-  statement.level = thread.statement_depth++;
-  if (statement.level < g_runtime.statement_stack) {
+  if (thread.statement_depth < g_runtime.statement_stack) {
     open.serial = statement.serial;
-    thread.statements[statement.level] = open;
+    open.room = statement.room = FreeRoom(thread);
+    thread.statements[thread.statement_depth++] = open;
+  } else {
+    statement.room = g_runtime.statement_stack;
+    DropRecord(open.record, open.begun_state);
+    CountLoss(Loss::kNestedStatements);
   }
   if (statement.sql_bytes + statement.digest_bytes != 0) {
-    OwnerOfRoom(thread, statement.level) = statement.serial;
-    std::memcpy(SqlRoom(thread, statement.level), room + sizeof open, statement.sql_bytes);
-    std::memcpy(DigestRoom(thread, statement.level), room + sizeof open + statement.sql_bytes, statement.digest_bytes);
+    OwnerOfRoom(thread, statement.room) = statement.serial;
+    std::memcpy(SqlRoom(thread, statement.room), room + sizeof open, statement.sql_bytes);
+    std::memcpy(DigestRoom(thread, statement.room), room + sizeof open + statement.sql_bytes, statement.digest_bytes);
   }
   SetParentOfWaits(thread);
 }

@@ -19,7 +19,7 @@ struct Statement {
   uint64_t digest_key;
   uint32_t flags;       // 0: refined to a class that is disabled; nothing is counted
   uint32_t class_index;
-  uint32_t level;       // statements of the thread around it
+  uint32_t room;        // of its texts (record/text_rooms.h)
   uint32_t digest_bytes;
   uint32_t sql_bytes;
   uint32_t has_error;
@@ -36,7 +36,7 @@ struct Statement {
 
 // A statement of the thread that is nested in the ones that run. `program`: the stored program that it is part of, or nullptr.
 void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram* program, const char* file, uint32_t line);
-// It and all that began inside it have ended.
+// It has ended. What began inside it and runs still, goes on; what a longjmp or an exception has left inside it is dropped and counted.
 void EndStatement(Statement& statement);
 
 // It turns out to be of another instrument (SEMANTICS A12, A13).

@@ -71,7 +71,7 @@ ShmIndex* FindIndex(ShmTable& table, std::string_view name) {
 ShmTable* FindTable(ObjectType type, std::string_view name, uint32_t hash) {
   for (uint32_t at = buckets[hash % kBuckets]; at != 0; at = g_runtime.tables[at].hash_next.load(kRelaxed)) {
     ShmTable& table = g_runtime.tables[at];
-    if (table.hash.load(kRelaxed) == hash && table.type.load(kRelaxed) == static_cast<uint16_t>(type) && NameText(table.name.load(kRelaxed)) == name) {
+    if (table.hash.load(kRelaxed) == hash && table.type.load(kRelaxed) == static_cast<uint32_t>(type) && NameText(table.name.load(kRelaxed)) == name) {
       return &table;
     }
   }
@@ -101,7 +101,7 @@ ShmTable* MakeTable(ObjectType type, std::string_view name, uint32_t hash) {
   table.hash.store(hash, kRelaxed);
   table.hash_next.store(buckets[hash % kBuckets], kRelaxed);
   buckets[hash % kBuckets] = static_cast<uint32_t>(slot);
-  table.type.store(static_cast<uint16_t>(type), kRelease);  // last: live from here on; pairs with Snapshot
+  table.type.store(static_cast<uint32_t>(type), kRelease);  // last: live from here on; pairs with Snapshot
   return &table;
 }
 
@@ -155,6 +155,40 @@ void KillTable(ShmTable& table) {
   GiveTableIfUnused(table);
 }
 
+// What a closed handle is of: a table that has been dropped, is not looked at, and has no row.
+ShmTable no_table;
+ShmTableHandle no_row;
+TableHandle* closed_handles = nullptr;
+
+void Close(TableHandle& handle) {
+  no_table.io_flags.store(kFlagDead, kRelaxed);
+  no_table.lock_flags.store(kFlagDead, kRelaxed);
+  handle.flags = reinterpret_cast<const uint32_t*>(&no_table.io_flags);
+  handle.table = &no_table;
+  handle.row = &no_row;
+  handle.lock_table = nullptr;
+  handle.unindexed = nullptr;
+  handle.index_count = 0;
+  handle.next_closed = closed_handles;
+  closed_handles = &handle;
+}
+
+// Memory for a handle of so many indexes. nullptr: there is none.
+TableHandle* NewHandle(uint32_t index_count) {
+  for (TableHandle** at = &closed_handles; *at != nullptr; at = &(*at)->next_closed) {
+    TableHandle* const handle = *at;
+    if (handle->index_room < index_count) continue;
+    *at = handle->next_closed;
+    return handle;
+  }
+  void* const memory = std::malloc(sizeof(TableHandle) + index_count * sizeof(ShmIndex*));
+  if (memory == nullptr) return nullptr;
+  auto* const handle = new (memory) TableHandle{};
+  handle->indexes = reinterpret_cast<ShmIndex**>(handle + 1);
+  handle->index_room = index_count;
+  return handle;
+}
+
 void SetOwner(ShmTableHandle& row, uint64_t thread_id, uint64_t event_id) {
   const CellWriter writer(row.seq);
   row.owner_thread_id.store(thread_id, kRelease);
@@ -174,51 +208,45 @@ TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* co
   if (table.name.empty() || (table.type != ObjectType::kTable && table.type != ObjectType::kTemporaryTable) || !EnsureStarted()) return nullptr;
   const int error = errno;
   const ThreadState* thread = CurrentThread();
-  void* memory = std::malloc(sizeof(TableHandle) + index_count * sizeof(ShmIndex*));
-  TableHandle* handle = memory == nullptr ? nullptr : new (memory) TableHandle{};
-  if (handle != nullptr) {
-    handle->indexes = reinterpret_cast<ShmIndex**>(handle + 1);
-    handle->index_count = index_count;
-    if (ColdLock lock; lock) {
-      const ObjectName name{table.schema, table.name};
-      const uint32_t hash = HashOf(table.type, name.view());
-      ShmTable* found = FindTable(table.type, name.view(), hash);
-      if (found == nullptr) found = MakeTable(table.type, name.view(), hash);
-      const uint64_t slot = found == nullptr ? 0 : TakeSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity);
-      if (found == nullptr) CountLoss(Loss::kTableInstances);
-      if (found != nullptr && slot == 0) CountLoss(Loss::kTableHandles);
-      if (slot != 0) {
-        handle->flags = reinterpret_cast<const uint32_t*>(&found->io_flags);
-        handle->table = found;
-        handle->row = &g_runtime.table_handles[slot];
-        handle->identity = identity != 0 ? identity : reinterpret_cast<uintptr_t>(handle);
-        handle->name = found->name.load(kRelaxed);
-        handle->name_version = found->name_version.load(kRelaxed);
-        handle->type = table.type;
-        handle->io_class = ClassOf(Family::kTableIo);
-        handle->lock_class = ClassOf(Family::kTableLock);
-        handle->lock_table = (found->facts.load(kRelaxed) & kTableHasLocks) != 0 ? found : nullptr;
-        handle->unindexed = FindIndex(*found, {});
-        for (uint32_t i = 0; i < index_count; ++i) {
-          const char* index = index_names[i];
-          handle->indexes[i] = index == nullptr || *index == 0 ? handle->unindexed : FindIndex(*found, index);
-        }
-        ShmTableHandle& row = *handle->row;
-        const CellWriter writer(row.seq);
-        row.identity.store(handle->identity, kRelease);
-        row.owner_thread_id.store(thread == nullptr ? 0 : thread->thread_id, kRelease);
-        row.owner_event_id.store(thread == nullptr ? 0 : CurrentEventId(*thread), kRelease);
-        for (auto& lock : row.locks) lock.store(0, kRelease);
-        row.type.store(static_cast<uint32_t>(handle->type), kRelease);
-        row.name.store(handle->name, kRelease);
-        row.name_version.store(handle->name_version, kRelease);
-        row.table.store(IndexOf(*found), kRelease);
-        found->handles.fetch_add(1, kRelaxed);
+  TableHandle* handle = nullptr;
+  if (ColdLock lock; lock) {
+    const ObjectName name{table.schema, table.name};
+    const uint32_t hash = HashOf(table.type, name.view());
+    ShmTable* found = FindTable(table.type, name.view(), hash);
+    if (found == nullptr) found = MakeTable(table.type, name.view(), hash);
+    const uint64_t slot = found == nullptr ? 0 : TakeSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity);
+    if (slot != 0) handle = NewHandle(index_count);
+    if (slot != 0 && handle == nullptr) GiveSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity, slot);
+    if (found == nullptr) CountLoss(Loss::kTableInstances);
+    if (found != nullptr && handle == nullptr) CountLoss(Loss::kTableHandles);
+    if (handle != nullptr) {
+      handle->flags = reinterpret_cast<const uint32_t*>(&found->io_flags);
+      handle->table = found;
+      handle->row = &g_runtime.table_handles[slot];
+      handle->identity = identity != 0 ? identity : reinterpret_cast<uintptr_t>(handle);
+      handle->name = found->name.load(kRelaxed);
+      handle->name_version = found->name_version.load(kRelaxed);
+      handle->type = table.type;
+      handle->io_class = ClassOf(Family::kTableIo);
+      handle->lock_class = ClassOf(Family::kTableLock);
+      handle->lock_table = (found->facts.load(kRelaxed) & kTableHasLocks) != 0 ? found : nullptr;
+      handle->unindexed = FindIndex(*found, {});
+      handle->index_count = index_count;
+      for (uint32_t i = 0; i < index_count; ++i) {
+        const char* index = index_names[i];
+        handle->indexes[i] = index == nullptr || *index == 0 ? handle->unindexed : FindIndex(*found, index);
       }
-    }
-    if (handle->row == nullptr) {
-      std::free(memory);
-      handle = nullptr;
+      ShmTableHandle& row = *handle->row;
+      const CellWriter writer(row.seq);
+      row.identity.store(handle->identity, kRelease);
+      row.owner_thread_id.store(thread == nullptr ? 0 : thread->thread_id, kRelease);
+      row.owner_event_id.store(thread == nullptr ? 0 : CurrentEventId(*thread), kRelease);
+      for (auto& lock : row.locks) lock.store(0, kRelease);
+      row.type.store(static_cast<uint32_t>(handle->type), kRelease);
+      row.name.store(handle->name, kRelease);
+      row.name_version.store(handle->name_version, kRelease);
+      row.table.store(IndexOf(*found), kRelease);
+      found->handles.fetch_add(1, kRelaxed);
     }
   }
   errno = error;
@@ -227,17 +255,18 @@ TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* co
 
 void CloseTable(TableHandle* handle) {
   const int error = errno;
-  if (ColdLock lock; lock) {
+  if (ColdLock lock; lock && handle->table != &no_table) {
+    ShmTable& table = *handle->table;
     ShmTableHandle& row = *handle->row;
     {
       const CellWriter writer(row.seq);
       row.table.store(0, kRelease);
       GiveSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity, IndexOf(row));
     }
-    handle->table->handles.fetch_sub(1, kRelaxed);
-    GiveTableIfUnused(*handle->table);
+    Close(*handle);
+    table.handles.fetch_sub(1, kRelaxed);
+    GiveTableIfUnused(table);
   }
-  std::free(handle);
   errno = error;
 }
 

@@ -13,8 +13,9 @@ namespace perfschema {
 // Private tables. Under the cold lock, once.
 bool StartTables();
 
-// An open table: private memory of the process. pfs_table of abi.h is its beginning.
-// Threads: constant after it is made; its row in the segment has one writer.
+// An open table: private memory of the process. pfs_table of abi.h is its beginning. Its memory stays when it is closed, for the next that is opened: a
+// program that goes on with a handle it has closed does nothing with it, and a wait on it that ends later counts for its instrument.
+// Threads: constant while it is open; its row in the segment has one writer.
 struct TableHandle : pfs_table {
   ShmTable* table;
   ShmTableHandle* row;
@@ -25,7 +26,9 @@ struct TableHandle : pfs_table {
   ShmTable* lock_table;  // the table; nullptr = no room for statistics of its locks
   ShmIndex* unindexed;   // rows reached through no index; nullptr = no room for its statistics, as below
   uint32_t index_count;
+  uint32_t index_room;
   ShmIndex** indexes;    // behind this struct
+  TableHandle* next_closed;
 };
 inline TableHandle& AsHandle(pfs_table* table) { return *static_cast<TableHandle*>(table); }
 

@@ -10,10 +10,6 @@
 namespace perfschema {
 namespace {
 
-const void* const kFarAbove = reinterpret_cast<const void*>(~uintptr_t{0});
-
-uint32_t Kept(uint32_t statement_depth) { return std::min(statement_depth, g_runtime.statement_stack); }
-
 // nullptr: no memory. The texts lie behind it.
 Task* NewTask(ThreadState& thread, bool has_texts) {
   const size_t bytes = (sizeof(Task) + g_runtime.statement_stack * sizeof(OpenStatement) + 63) / 64 * 64;
@@ -34,7 +30,7 @@ void PutAside(ThreadState& thread, Task& task) {
   task.stage = thread.stage;
   task.transaction = thread.transaction;
   task.statement_depth = thread.statement_depth;
-  std::copy_n(thread.statements, Kept(task.statement_depth), task.statements);
+  std::copy_n(thread.statements, task.statement_depth, task.statements);
 }
 
 // REQUIRES: inside a probe, which goes on.
@@ -42,12 +38,12 @@ void PutBack(ThreadState& thread, const Task& task) {
   thread.shared->stage.store(task.shown_stage, kRelaxed);
   std::copy_n(task.open_waits, task.wait_depth, thread.open_waits);
   // They may have begun on another stack: none of them lies below a frame of this one.
-  std::fill_n(thread.wait_frames, task.wait_depth, kFarAbove);
-  thread.nesting = ThreadState::kInside | task.wait_depth;
+  std::fill_n(thread.wait_frames, task.wait_depth, kNoFrame);
+  EnterProbe(thread, task.wait_depth);
   thread.stage = task.stage;
   thread.transaction = task.transaction;
   thread.statement_depth = task.statement_depth;
-  std::copy_n(task.statements, Kept(task.statement_depth), thread.statements);
+  std::copy_n(task.statements, task.statement_depth, thread.statements);
   thread.texts = task.texts;
   SetParentOfWaits(thread);
 }
@@ -57,7 +53,7 @@ void DropEvents(const Task& task) {
   for (uint32_t i = 0; i < task.wait_depth; ++i) DropRecord(task.open_waits[i], task.open_waits[i]->state.load(kRelaxed));
   DropRecord(task.stage.record, task.stage.begun_state);
   DropRecord(task.transaction.record, task.transaction.begun_state);
-  for (uint32_t i = 0; i < Kept(task.statement_depth); ++i) DropRecord(task.statements[i].record, task.statements[i].begun_state);
+  for (uint32_t i = 0; i < task.statement_depth; ++i) DropRecord(task.statements[i].record, task.statements[i].begun_state);
 }
 
 // REQUIRES: cold lock; the calling thread has this instrumentation, and another turn.
@@ -88,7 +84,7 @@ TaskParent DescribeTaskParent() {
 
 Task* MakeTask(const TaskParent* parent) {
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr || thread->inside()) return nullptr;
+  if (thread == nullptr || IsInterrupted(*thread)) return nullptr;
   const int error = errno;
   Task* task = nullptr;
   if (const ColdLock lock; lock) {
@@ -104,7 +100,7 @@ Task* MakeTask(const TaskParent* parent) {
   if (task == nullptr || parent == nullptr || parent->thread_id != thread->thread_id) return task;
   // Statements around it are in its stack, too: without a record, for somebody else ends them.
   task->statement_depth = parent->depth;
-  if (const uint32_t kept = Kept(parent->depth); kept != 0) task->statements[kept - 1].event_id = parent->statement;
+  if (parent->depth != 0) task->statements[parent->depth - 1].event_id = parent->statement;
   task->transaction.event_id = parent->transaction;
   return task;
 }
@@ -113,7 +109,7 @@ bool TakeTurn(Task* task) {
   ThreadState* const thread = t_locals.state;
   if (thread == nullptr || (task != nullptr && task->thread.load(kRelaxed) != thread)) return false;
   if (thread->task == task) return true;
-  if (thread->inside()) return false;
+  if (IsInterrupted(*thread)) return false;
   const NestedProbe probe(*thread);
   PutAside(*thread, thread->task == nullptr ? *thread->own_work : *thread->task);
   PutBack(*thread, task == nullptr ? *thread->own_work : *task);

@@ -55,7 +55,7 @@ bool AnyOpenInTasks(const ThreadState& thread, Kind kind, IsOne is_one) {
       case Kind::kWait: return std::any_of(task->open_waits, task->open_waits + task->wait_depth, is_one);
       case Kind::kStage: return is_one(task->stage.record);
       case Kind::kStatement:
-        return std::any_of(task->statements, task->statements + std::min(task->statement_depth, g_runtime.statement_stack),
+        return std::any_of(task->statements, task->statements + task->statement_depth,
                            [&](const OpenStatement& open) { return is_one(open.record); });
       default: return is_one(task->transaction.record);
     }

@@ -93,7 +93,7 @@ void EndThread(void*) {
   }
   ThreadState* const attached = AttachedThread();
   ThreadState* const own = self.own;
-  AbandonShortWay();
+  if (self.in_cold_lock) LeaveShortWay();
   const ColdLock lock;
   if (lock) GiveSpares();
   self.spares = nullptr;
@@ -154,7 +154,6 @@ ThreadState* MakeThread(const Birth& birth, bool is_own) {
   ThreadState* thread = slot == 0 ? nullptr : NewState(slot);
   if (thread == nullptr) {
     if (slot != 0) GiveSlot(slot);
-    CountLoss(Loss::kThreadInstances);
     return nullptr;
   }
   ShmThread& shared = *thread->shared;
@@ -201,9 +200,19 @@ void EndInstrumentation(ThreadState& thread) {
   FoldGraves(16);
 }
 
+// Nobody is to look at the calling thread's events.
+static bool IsUnobserved() { return t_locals.ended || t_locals.silent || !EnsureStarted(); }
+
+// An event, or what is asked of the thread, is lost; the thread itself once.
+static void CountRefused() {
+  if (!t_locals.is_refused) CountLoss(Loss::kThreadInstances);
+  t_locals.is_refused = true;
+  CountLoss(Loss::kLockers);
+}
+
 ThreadState* RegisterThisThread(const Birth& birth) {
   if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;  // of a forked child, with its first event
-  if (t_locals.ended || t_locals.silent || t_locals.in_cold_lock || !EnsureStarted()) return nullptr;
+  if (IsUnobserved()) return nullptr;
   const int error = errno;
   ThreadState* thread = nullptr;
   if (ColdLock lock; lock) {
@@ -214,7 +223,11 @@ ThreadState* RegisterThisThread(const Birth& birth) {
       t_locals.own = thread;
       std::atomic_signal_fence(std::memory_order_seq_cst);
       t_locals.state = thread;
+    } else {
+      CountRefused();
     }
+  } else {
+    CountLoss(Loss::kLockers);
   }
   StartTraceInChild();
   errno = error;
@@ -224,7 +237,7 @@ ThreadState* RegisterThisThread(const Birth& birth) {
 ThreadState* RegisterThisThread() {
   // Asked before the name is: such a thread comes here at each of its events.
   if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;  // of a forked child, with its first event
-  if (t_locals.ended || t_locals.silent || t_locals.in_cold_lock || !EnsureStarted()) return nullptr;
+  if (IsUnobserved()) return nullptr;
   const int error = errno;
   const NativeName name;
   errno = error;
@@ -252,7 +265,7 @@ bool GrowGlobalCells(ThreadState& thread, uint32_t end) {
 
 void ForgetWorkInChild(ThreadState& thread) {
   // fork() may be called inside an open event (in a signal handler, say): its End finds no record of its own any more.
-  const uint64_t inside = thread.nesting & ThreadState::kInside;
+  const uint64_t inside = thread.nesting - thread.outside();
   // What was open in the parent must not be taken for what the child begins: its numbers go on.
   const uint64_t thread_id = thread.thread_id, event_id = thread.event_id, serials = thread.serials;
   const void* const identity = thread.identity;

@@ -13,14 +13,15 @@
 namespace perfschema {
 
 // Which cell of an object is this thread's: a cache in front of the object's lists. See cells.h.
+inline constexpr int kKeyIndexBits = 25;  // of a key: options limit each array of objects to fewer elements
 struct CellCache {
   static constexpr uint32_t kEntries = 256;
   struct Entry {
-    uint64_t key;  // kind, lane, version and index of the object; 0 = empty
+    uint64_t key;  // CellKey(); 0 = empty
     uint32_t cell;
   } entries[kEntries];
   // Lanes of one object are neighbours' neighbours: (index << 2) keeps the first four apart.
-  static uint32_t Place(uint64_t key) { return static_cast<uint32_t>((key << 2) ^ (key >> 6) ^ (key >> 48)) & (kEntries - 1); }
+  static uint32_t Place(uint64_t key) { return static_cast<uint32_t>((key << 2) ^ (key >> 6) ^ (key >> kKeyIndexBits)) & (kEntries - 1); }
 };
 
 // Of no object and no thread.
@@ -68,8 +69,11 @@ struct OpenStatement {
   ShmStatementRecord* record;
   uint64_t begun_state;
   uint64_t event_id;  // 0 = not recorded
-  uint64_t serial;    // tells it from others that had its place in the stack
+  uint64_t serial;    // tells it from all others of the thread
   const void* place;  // of the caller's pfs_statement_t
+  uint32_t room;      // where its texts are
+  bool is_on_stack;   // of the thread: it can be told when that memory has been given back
+  bool is_overtaken;  // one that began before it has ended
 };
 
 // The transaction that is active.
@@ -91,8 +95,8 @@ struct ThreadState {
   ShmCell* cells;              // its row of kThreadCells
   uint32_t cell_count;         // columns that may be stored to
   bool waits_have_details;     // some in the chunk that is being written
-  // Number of open waits that have records | kInside while a probe of this thread is inside: a signal handler that comes then must not touch
-  // the rest. One comparison finds both "inside" and "too deep".
+  // Number of open waits that have records. While a probe of this thread is inside, its place on the stack is added: a signal handler that comes then must
+  // not touch the rest, and a longjmp out of the probe is noticed. One comparison with 0 finds all that is unusual.
   uint64_t nesting;
   uint32_t slot;               // index into kThreads
   // The cell that it last used of an object that it did not hold exclusively: that of the read lock which it is about to let go, mostly. May be
@@ -110,12 +114,14 @@ struct ThreadState {
   // Where the words of an event go when no chunk can be had: nobody reads them.
   ShmWaitRecord scratch[kPools[0].most_places];
 
-  static constexpr uint64_t kInside = 0x80;
-  static constexpr uint64_t kDepthMask = 0x7f;
+  static constexpr uint64_t kDepthMask = 7;  // places on the stack are multiples of 8
+  static_assert(kMaxNestedWaits <= kDepthMask);
   static constexpr int kNestingTypeShift = 24;
   static constexpr uint64_t kInWait = uint64_t{kNestingWait} << kNestingTypeShift;
   uint32_t wait_depth() const { return static_cast<uint32_t>(nesting & kDepthMask); }
-  bool inside() const { return (nesting & kInside) != 0; }
+  static constexpr bool IsInside(uint64_t nesting) { return nesting > kDepthMask; }
+  bool inside() const { return IsInside(nesting); }
+  uint64_t outside() const { return nesting & kDepthMask; }  // what `nesting` is when the probe is left
 
   // Stages, statements and transactions.
   RecordCursor cursors[kEventKinds];  // [0] is not used: `waits` is
@@ -126,7 +132,7 @@ struct ThreadState {
   uint64_t serials;                   // statements and transactions so far
   OpenStage stage;
   OpenTransaction transaction;
-  uint32_t statement_depth;           // of those that run, recorded or not
+  uint32_t statement_depth;           // of those that run and are recorded
   // Texts of the statements that run (record/text_rooms.h).
   char* texts;
   // What it does by turns (record/tasks.h): nullptr = its own. `own_work` is there as soon as it has had a task.
@@ -171,7 +177,8 @@ struct Birth {
 // Under the cold lock, once.
 bool StartThreads();
 
-// The calling thread's own instrumentation, which it has none of yet. nullptr: no room, or the thread is ending, or it was detached.
+// The calling thread's own instrumentation, which it has none of yet. nullptr: the thread is ending, or it was detached; or no room, and then the event
+// that asked is counted as lost, and the thread, once.
 // Preserves errno. Cold.
 [[gnu::noinline]] ThreadState* RegisterThisThread();
 ThreadState* RegisterThisThread(const Birth& birth);
@@ -187,7 +194,7 @@ inline uint64_t CurrentThreadId() {  // 0 = not instrumented
   return thread == nullptr ? 0 : thread->thread_id;
 }
 
-// A new instrumentation: the calling thread's own, or one that is attached to nobody. nullptr: no room, counted. REQUIRES: cold lock.
+// A new instrumentation: the calling thread's own, or one that is attached to nobody. nullptr: no room. REQUIRES: cold lock.
 ThreadState* MakeThread(const Birth& birth, bool is_own);
 // Its numbers move up, its records stay in history_long, its slot is free. REQUIRES: cold lock; it is attached to nobody.
 void EndInstrumentation(ThreadState& thread);

@@ -9,9 +9,9 @@ namespace perfschema {
 // REQUIRES: ticks < kShortTicks, of the cycle counter. The product that TimerScale::Scale has: it fits into 64 bits.
 PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtime.picos_per_tick[0]) >> TimerScale::kFractionBits; }
 
-// Into the probe: the record is the thread's only open one. Its EVENT_ID.
+// The record is the thread's only open one. Its EVENT_ID. REQUIRES: inside the probe since before `record` was looked up: else a signal handler that comes
+// in between takes the same one.
 PFS_ALWAYS_INLINE uint64_t OpenUsual(ThreadState& thread, ShmWaitRecord* record, ptrdiff_t places) {
-  EnterProbe(thread, 0);
   thread.waits.next = record + places;
   const uint64_t event_id = thread.event_id + 1;
   thread.event_id = event_id;

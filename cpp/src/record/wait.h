@@ -5,6 +5,7 @@
 
 #include "record/events.h"
 #include "record/cells.h"
+#include "record/stack.h"
 #include "record/threads.h"
 
 namespace perfschema {
@@ -44,12 +45,24 @@ constexpr bool Has(uint32_t flags, uint32_t flag) {
 
 // Until LeaveProbe (or the next store to `nesting`) a signal handler on this thread leaves the thread's state alone.
 PFS_ALWAYS_INLINE void EnterProbe(ThreadState& thread) {
-  thread.nesting |= ThreadState::kInside;
+#if defined(__x86_64__)
+  asm volatile("add %%rsp, %0" : "+m"(thread.nesting) : : "cc");  // one instruction
+#else
+  thread.nesting += reinterpret_cast<uintptr_t>(StackMark());
+#endif
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 // The same where it is known what `nesting` is.
 PFS_ALWAYS_INLINE void EnterProbe(ThreadState& thread, uint64_t nesting) {
-  thread.nesting = nesting | ThreadState::kInside;
+#if defined(__x86_64__)
+  if (__builtin_constant_p(nesting) && nesting == 0) {
+    asm volatile("mov %%rsp, %0" : "=m"(thread.nesting));
+  } else {
+    thread.nesting = reinterpret_cast<uintptr_t>(StackMark()) + nesting;
+  }
+#else
+  thread.nesting = reinterpret_cast<uintptr_t>(StackMark()) + nesting;
+#endif
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 PFS_ALWAYS_INLINE void LeaveProbe(ThreadState& thread, uint64_t nesting) {
@@ -57,24 +70,21 @@ PFS_ALWAYS_INLINE void LeaveProbe(ThreadState& thread, uint64_t nesting) {
   thread.nesting = nesting;
 }
 
-// A probe that may not begin: one of this thread is inside already, or too many waits are open. True: it may after all.
-[[gnu::noinline]] bool MayBeginAfterAll(ThreadState& thread, const void* mark);
+// A probe of the thread is inside, and this is a signal handler that interrupted it. False as well once a longjmp has left the probe, whose frame then
+// lies below `frame`: it is given up, and what it did not finish is counted as lost.
+[[gnu::noinline]] bool IsInterruptedInProbe(ThreadState& thread, const void* frame);
+PFS_ALWAYS_INLINE bool IsInterrupted(ThreadState& thread) {
+  return __builtin_expect(thread.inside(), 0) && IsInterruptedInProbe(thread, __builtin_dwarf_cfa());
+}
+
+// May a probe begin while a wait of the thread is open? Not if a probe of this thread is inside already, or if too many waits are open. Drops waits
+// that a longjmp left: those that began below `frame`.
+[[gnu::noinline]] bool MayBeginInWait(ThreadState& thread, const void* frame);
 
 template <Mode kMode>
 PFS_ALWAYS_INLINE uint64_t NowTicks(uint32_t flags) {
   if (kMode != Mode::kAny || __builtin_expect((flags & kFlagSlowTimer) == 0, 1)) return ReadCycle();
   return ReadSlowTimer(static_cast<TimerId>((flags & kFlagTimerMask) >> kFlagTimerShift));
-}
-
-// Where the stack is: waits that began deeper than this have been left by a longjmp.
-PFS_ALWAYS_INLINE const void* StackMark() {
-  const void* mark;
-#if defined(__x86_64__)
-  asm("mov %%rsp, %0" : "=r"(mark));
-#else
-  asm("mov %0, sp" : "=r"(mark));
-#endif
-  return mark;
 }
 
 // The same pointer, of which the compiler knows nothing: it would keep addresses of single fields over the real call, each with a store and a
@@ -89,8 +99,8 @@ PFS_ALWAYS_INLINE T* Anew(T* pointer) {
 // never taken for left.
 PFS_ALWAYS_INLINE const void* PlaceOf(const Wait& wait) {
   const auto place = reinterpret_cast<uintptr_t>(&wait), stack = reinterpret_cast<uintptr_t>(StackMark());
-  constexpr uintptr_t kStackBytes = 64u << 20, kNever = ~uintptr_t{0};
-  return reinterpret_cast<const void*>(place - stack < kStackBytes ? place : kNever);
+  constexpr uintptr_t kStackBytes = 64u << 20;
+  return place - stack < kStackBytes ? &wait : kNoFrame;
 }
 PFS_ALWAYS_INLINE void KeepUntilEnd(const Wait& wait) {
   if (wait.record != nullptr) wait.thread->wait_frames[wait.outer & ThreadState::kDepthMask] = PlaceOf(wait);
@@ -139,9 +149,9 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
   ThreadState* const thread = CurrentThread();
   if (__builtin_expect(thread == nullptr, 0)) return false;
   uint64_t outer = thread->nesting;
-  if (__builtin_expect((outer & 0xff) >= kMaxNestedWaits, 0)) {
+  if (__builtin_expect(outer != 0, 0)) {
     // All below the frame of whoever called is this call's: a wait that began there was left by a longjmp.
-    if (!MayBeginAfterAll(*thread, __builtin_dwarf_cfa())) return false;
+    if (!MayBeginInWait(*thread, __builtin_dwarf_cfa())) return false;
     outer = thread->nesting;
   }
   const uint32_t thread_flags = thread->shared->flags.load(kRelaxed);
@@ -254,19 +264,24 @@ inline bool MayEnd(const Wait& wait) {
 template <Mode kMode, bool kDetailed = false>
 PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {
   ThreadState& thread = *wait.thread;
-  if constexpr (kMode == Mode::kTimed) return thread.nesting & ~ThreadState::kInside;
+  if constexpr (kMode == Mode::kTimed) return thread.outside();
   ShmWaitRecord* const record = Anew(wait.record);
   uint64_t nesting = wait.outer;
   if constexpr (kMode == Mode::kAny || kDetailed) {
-    // Not recorded, or gone: its chunk was taken away meanwhile (a child of fork(), a hold that overflowed).
-    if (record == nullptr || __builtin_expect(record->state.load(kRelaxed) != wait.begun_state, 0)) {
-      return thread.nesting & ~ThreadState::kInside;
-    }
     const uint64_t depth = wait.outer & ThreadState::kDepthMask;
-    if (kMode == Mode::kAny && __builtin_expect(thread.wait_depth() != depth + 1 || thread.open_waits[depth] != record, 0)) nesting = NestingWithout(thread, record);
+    if (record == nullptr || __builtin_expect(record->state.load(kRelaxed) != wait.begun_state, 0)) {
+      // Not recorded, or gone: its chunk was taken away meanwhile (a child of fork(), a hold that overflowed).
+      if (record == nullptr || record->state.load(kRelaxed) != (wait.begun_state ^ kRecordOpen)) return thread.outside();
+      // It was taken for left: its thread went to another stack meanwhile, and came back. Here is its end.
+      CountLoss(Loss::kLockers, ~uint64_t{0});  // one less
+      nesting = thread.outside();
+    } else if (kMode == Mode::kAny && __builtin_expect(thread.wait_depth() != depth + 1 || thread.open_waits[depth] != record, 0)) nesting = NestingWithout(thread, record);
   }
   const uint64_t events_inside = thread.event_id - record->event_id.load(kRelaxed);
-  const uint64_t end_info = events_inside | static_cast<uint64_t>(spins) << 32;
+  uint64_t end_info = events_inside;
+  if constexpr (kMode == Mode::kAny) {
+    if (__builtin_expect((more_state_bits & kRecordHasSpins) != 0, 0)) end_info = EndInfoWithSpins(events_inside, spins);
+  }
   if (__builtin_expect(end_info != 0, 0)) record->end_info.store(end_info, kRelease);
   record->end_ticks.store(ended.end_ticks, kRelease);
   // Read back, too, where nothing else needs it: a register that is kept over the real call is a store before it.

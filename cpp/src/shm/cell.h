@@ -232,16 +232,17 @@ inline bool EqualsShared(const void* shared, const void* bytes_of, size_t bytes)
 // Threads: owner thread writes.
 class CellWriter {
  public:
-  PFS_ALWAYS_INLINE explicit CellWriter(HalfWord& seq) : seq_(seq), next_(seq.load(kRelaxed) + 2) {
-    seq_.store(next_ - 1, kRelaxed);  // ordered before the payload by its release stores
+  // Odd already: a longjmp out of a signal handler has left the section, and this writer ends it.
+  PFS_ALWAYS_INLINE explicit CellWriter(HalfWord& seq) : seq_(seq), inside_(seq.load(kRelaxed) | 1) {
+    seq_.store(inside_, kRelaxed);  // ordered before the payload by its release stores
   }
-  PFS_ALWAYS_INLINE ~CellWriter() { seq_.store(next_, kRelease); }  // pairs with ReadCell's first load
+  PFS_ALWAYS_INLINE ~CellWriter() { seq_.store(inside_ + 1, kRelease); }  // pairs with ReadCell's first load
   CellWriter(const CellWriter&) = delete;
   CellWriter& operator=(const CellWriter&) = delete;
 
  private:
   HalfWord& seq_;
-  uint32_t next_;
+  uint32_t inside_;
 };
 
 // For a writer that died in its section.

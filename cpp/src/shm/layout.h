@@ -48,7 +48,7 @@ inline constexpr uint32_t kArrayRoom = 64, kOptionRoom = 96, kLossRoom = 96, kCo
   X(kActors, ShmActor)                 \
   X(kObjectRules, ShmObjectRule)       \
   X(kInstances, ShmInstance)           \
-  X(kInstanceLists, ShmCellList)       \
+  X(kInstanceLists, ShmInstanceList)   \
   X(kFiles, ShmFile)                   \
   X(kTables, ShmTable)                 \
   X(kIndexes, ShmIndex)                \
@@ -269,6 +269,12 @@ struct ShmCellList {
   HalfWord head;
 };
 
+// What does not fit into the line of a synchronisation object. It has the object's index.
+struct ShmInstanceList {
+  ShmCellList cells;
+  HalfWord version;  // counts the lives of the slot
+};
+
 // Cells of a dead object that belong to other, live threads: they may be inside an update, so only they (or whoever finds their slot
 // free) may move the numbers to the class. Until then the numbers count for the class from here.
 struct alignas(64) ShmGrave {
@@ -287,8 +293,7 @@ inline constexpr uint64_t kOwnerThreadMask = (uint64_t{1} << 48) - 1;
 // pfs_instance of abi.h is the same bytes.
 struct alignas(64) ShmInstance {
   HalfWord flags;
-  std::atomic<uint16_t> class_index;  // 0 = free slot; of a spare (record/spares.h), which has kFlagDead: that of its objects
-  std::atomic<uint16_t> version;      // counts the lives of the slot
+  HalfWord class_index;  // 0 = free slot; of a spare (record/spares.h), which has kFlagDead: that of its objects
   HalfWord seq, gen;
   ShmStat stat;
   Word owner;
@@ -301,14 +306,14 @@ static_assert(offsetof(ShmInstance, owner) == offsetof(pfs_instance, owner) && o
 // Threads: fields change under the cold lock, except flags (setup), open_count (atomic add) and thread_id.
 struct alignas(64) ShmFile {
   HalfWord flags;
-  std::atomic<uint16_t> class_index;  // 0 = free slot
-  std::atomic<uint16_t> version;      // counts the lives of the slot
-  ShmCellList lanes[kFileLanes];      // kMiscLane, kReadLane, kWriteLane
+  HalfWord class_index;  // 0 = free slot
+  ShmCellList lanes[kFileLanes];  // kMiscLane, kReadLane, kWriteLane
   HalfWord open_count;        // of a socket: its descriptor, and a close that has not ended
   Word name;           // first granule of its name | that granule's version << 32, in one: it may change. A socket's is "IP:PORT"
   HalfWord hash;       // of the name; of a socket its descriptor
   HalfWord hash_next;  // next file of the same bucket; link of the free list while free
   HalfWord state;      // kFileFree, kFileLive, kFileDead, and bits beside
+  HalfWord version;    // counts the lives of the slot
   Word thread_id;      // of a socket: the thread that it belongs to
 };
 static_assert(sizeof(ShmFile) == 64);
@@ -333,8 +338,8 @@ inline constexpr std::string_view kObjectTypeNames[] = {
 // Threads: fields change under the cold lock. A table that was dropped while it is open has type 0 and kFlagDead, and keeps its slot.
 struct alignas(64) ShmTable {
   HalfWord io_flags, lock_flags;  // those of its two instruments as far as setup_objects lets them through; pfs_table of abi.h points here
-  std::atomic<uint16_t> type;     // ObjectType; 0 = free slot, or dropped
-  std::atomic<uint16_t> version;  // counts the lives of the slot
+  HalfWord type;                  // ObjectType; 0 = free slot, or dropped
+  HalfWord version;               // counts the lives of the slot
   HalfWord facts;                 // kTableEnabled ...
   HalfWord name, name_version;    // as in ShmFile
   HalfWord hash, hash_next;
@@ -350,7 +355,7 @@ inline constexpr uint32_t kTableEnabled = 1, kTableTimed = 2, kTableHasLocks = 4
 struct alignas(64) ShmIndex {
   HalfWord table;  // 0 = free slot, or its table was dropped
   HalfWord next;   // next index of the table; free list
-  std::atomic<uint16_t> version;  // counts the lives of the slot
+  HalfWord version;               // counts the lives of the slot
   HalfWord name, name_version;    // 0 = no index
   ShmCellList lanes[kTableIoLanes];  // kFetchLane ...
 };

@@ -115,8 +115,17 @@ struct alignas(64) ShmRecord {
   Word object;     // OBJECT_INSTANCE_BEGIN
   Word what;       // class | operation << 16 (of a statement: its level) | nesting type << 24 | source << 32
   Word nesting_event_id;
-  Word end_info;   // END_EVENT_ID - EVENT_ID | spins << 32
+  Word end_info;   // END_EVENT_ID - EVENT_ID; kRecordHasSpins: EndInfoWithSpins()
 };
+
+// A wait that counts its spins is one for a lock, in which hardly anything else happens: more than 2^32 - 1 events are shown as that many.
+inline constexpr uint64_t kMostEventsBesideSpins = 0xffffffffu;
+constexpr uint64_t EndInfoWithSpins(uint64_t events_inside, uint32_t spins) {
+  return (events_inside < kMostEventsBesideSpins ? events_inside : kMostEventsBesideSpins) | uint64_t{spins} << 32;
+}
+constexpr uint64_t EventsInside(uint64_t state, uint64_t end_info) {
+  return (state & kRecordHasSpins) != 0 ? end_info & kMostEventsBesideSpins : end_info;
+}
 
 // A wait takes one place in its chunk: a lock has no more to say. What has more (kRecordHasBytes ... kRecordHasIndex) takes the next place, too.
 struct ShmWaitDetails {

@@ -32,7 +32,7 @@ struct EventHead {
 
   bool is_open() const { return (state & kRecordOpen) != 0; }
   bool is_timed() const { return (state & kRecordTimed) != 0; }
-  uint64_t end_event_id() const { return event_id + (end_info & 0xffffffffu); }
+  uint64_t end_event_id() const { return event_id + EventsInside(state, end_info); }
   uint64_t class_index() const { return what & 0xffff; }
   uint32_t operation() const { return what >> 16 & 0xff; }  // of a statement its level
   uint32_t nesting_type() const { return what >> 24 & 0xff; }

@@ -240,7 +240,7 @@ class Snapshot {
   ArrayView<ShmParty> parties_[kLevelCount];
   ArrayView<ShmActor> actors_;
   ArrayView<ShmInstance> instances_;
-  ArrayView<ShmCellList> instance_lists_;
+  ArrayView<ShmInstanceList> instance_lists_;
   ArrayView<ShmFile> files_;
   ArrayView<ShmTable> tables_;
   ArrayView<ShmIndex> indexes_;

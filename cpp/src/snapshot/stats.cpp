@@ -63,10 +63,12 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     const auto is_dead = [&] { return (shm->flags.load(kAcquire) & kFlagDead) != 0; };  // pairs with the last store of the birth
     if (!of_any_life && is_dead()) return Found::kFree;
-    const uint16_t class_index = shm->class_index.load(kAcquire);
+    const uint32_t class_index = shm->class_index.load(kAcquire);
     if (class_index == 0) return Found::kFree;
     const auto has_class = [&] { return shm->class_index.load(kAcquire) == class_index; };
-    const uint16_t version = shm->version.load(kAcquire);
+    const ShmInstanceList* rest = instance_lists_.at(index);
+    const auto version_now = [&] { return rest == nullptr ? 0 : rest->version.load(kAcquire); };
+    const uint32_t version = version_now();
     Stat wait;
     bool is_same_class = true;
     bool whole = TryRead(shm->seq, [&] {
@@ -76,12 +78,11 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
     if (!is_same_class) continue;
     Stat apart;
     uint64_t moved = 0, held = 0;
-    const ShmCellList* list = instance_lists_.at(index);
-    const bool has_cells = list != nullptr && list->head.load(kAcquire) != 0;
-    if (whole && has_cells) whole = AddLane(*list, gen, &apart, &moved, &held);
+    const bool has_cells = rest != nullptr && rest->cells.head.load(kAcquire) != 0;
+    if (whole && has_cells) whole = AddLane(rest->cells, gen, &apart, &moved, &held);
     const uint64_t owner = shm->owner.load(kAcquire) & kOwnerThreadMask;
     const uint64_t identity = shm->identity.load(kAcquire);
-    const bool is_same_life = shm->version.load(kAcquire) == version;
+    const bool is_same_life = version_now() == version;
     if (!has_class() || (!is_same_life && (!of_any_life || has_cells)) || (!of_any_life && is_dead())) continue;
     if (!whole) return Found::kTorn;
     const ClassRow* instrument = ClassAt(class_index);
@@ -107,9 +108,9 @@ Snapshot::Found Snapshot::ReadFileStat(uint32_t index, uint32_t wanted, FileRow*
   const ShmFile* shm = files_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint16_t class_index = shm->class_index.load(kAcquire);  // pairs with the last store of the birth
+    const uint32_t class_index = shm->class_index.load(kAcquire);  // pairs with the last store of the birth
     if (class_index == 0 || (shm->state.load(kAcquire) & kFileStateMask) != kFileLive) return Found::kFree;
-    const uint16_t version = shm->version.load(kAcquire);
+    const uint32_t version = shm->version.load(kAcquire);
     const ClassRow* instrument = ClassAt(class_index);
     if (instrument == nullptr || (instrument->family != Family::kFile && instrument->family != Family::kSocket))
       return Found::kFree;  // younger than this snapshot, or damaged
@@ -202,7 +203,7 @@ void Snapshot::ForEachFile(uint32_t wanted, const std::function<void(const FileR
     if (shm == nullptr) break;
     bool torn = true;
     for (int attempt = 0; attempt < kSlotAttempts && torn; ++attempt) {
-      const uint16_t version = shm->version.load(kAcquire);
+      const uint32_t version = shm->version.load(kAcquire);
       const Found found = ReadFileStat(index, wanted, &row);
       if (found == Found::kTorn) break;
       torn = false;
@@ -240,7 +241,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
   for (uint64_t i = 1; i < instances_.used(); ++i) {
     const ShmInstance* shm = instances_.at(i);
     if (shm == nullptr) break;
-    const uint16_t class_index = shm->class_index.load(kRelaxed);
+    const uint32_t class_index = shm->class_index.load(kRelaxed);
     if (!is_wanted(class_index)) continue;
     const Found found = ReadInstance(static_cast<uint32_t>(i), Reset(ObjectDomain(ResetGroup::kSync)), &object, true);
     add(found, found == Found::kRead ? object.instrument->index : class_index, LanesOf<1>{{object.wait}});
@@ -249,7 +250,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
   for (uint64_t i = 1; i < files_.used(); ++i) {
     const ShmFile* shm = files_.at(i);
     if (shm == nullptr) break;
-    const uint16_t class_index = shm->class_index.load(kRelaxed);
+    const uint32_t class_index = shm->class_index.load(kRelaxed);
     if (!is_wanted(class_index)) continue;
     PrefetchFile(i, kFileNumbers);
     const Found found = ReadFileStat(static_cast<uint32_t>(i), kFileNumbers, &file);

@@ -33,8 +33,8 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, uint32_t wanted, TableRow* r
   const ShmTable* shm = tables_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint16_t type = shm->type.load(kAcquire);  // pairs with the last store of the birth
-    const uint16_t version = shm->version.load(kAcquire);
+    const uint32_t type = shm->type.load(kAcquire);  // pairs with the last store of the birth
+    const uint32_t version = shm->version.load(kAcquire);
     const uint32_t facts = shm->facts.load(kAcquire);
     if (!IsObjectType(type) || (facts & kTableEnabled) == 0) return Found::kFree;
     std::string_view text;

@@ -208,6 +208,7 @@ void TraceMayBegin() {
   if (!TraceHasBegun() || t_locals.ended) return;
   const int error = errno;
   if (IsWanted()) {
+    const NoSignals no_signals;  // a longjmp would leave the mutex locked
     pthread_mutex_lock(&start_mutex);
     if (shared == nullptr || !shared->is_running) {
       if (!is_exiting) Start();

@@ -1,0 +1,45 @@
+/* An rwlock that a second thread has read-locked is destroyed; its slot lives 65,535 times more, and then once more as another rwlock, which the second thread
+ * read-locks. Prints "ready" and waits for a line. */
+#define _GNU_SOURCE
+#include <perfschema/pfs.h>
+
+static pfs_key_t key;
+static pfs_rwlock_info_t rwlocks[] = {{&key, "LIVES", 0, NULL}};
+static pfs_rwlock_t rwlock;
+static pthread_barrier_t turn;
+
+static void* reader(void* unused) {
+  int i;
+  for (i = 0; i < 2; ++i) {
+    pthread_barrier_wait(&turn);
+    pfs_rwlock_rdlock(&rwlock);
+    pfs_rwlock_unlock(&rwlock);
+    pthread_barrier_wait(&turn);
+  }
+  return unused;
+}
+
+int main(void) {
+  pthread_t thread;
+  char line[8];
+  int i;
+  if (pfs_register_rwlock("lives", rwlocks, 1) != PFS_OK) return 2;
+  pthread_barrier_init(&turn, NULL, 2);
+  pfs_rwlock_init(key, &rwlock, NULL);
+  if (pthread_create(&thread, NULL, reader, NULL) != 0) return 2;
+  pthread_barrier_wait(&turn);
+  pthread_barrier_wait(&turn);
+  pfs_rwlock_destroy(&rwlock);
+  for (i = 0; i < 65535; ++i) {
+    pfs_rwlock_init(key, &rwlock, NULL);
+    pfs_rwlock_destroy(&rwlock);
+  }
+  pfs_rwlock_init(key, &rwlock, NULL);
+  pthread_barrier_wait(&turn);
+  pthread_barrier_wait(&turn);
+  printf("segment %s\nready\n", pfs_segment_path());
+  fflush(stdout);
+  if (fgets(line, sizeof line, stdin) == NULL) return 3;
+  pthread_join(thread, NULL);
+  return 0;
+}
