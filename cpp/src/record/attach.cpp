@@ -26,7 +26,7 @@ Status Taken() { return Status(Code::kState, "the thread is attached to another 
 
 // Is an event, or cold work, of this thread under way (we are in a signal handler)?
 bool IsInterruptedHere() {
-  const ThreadState* const thread = AttachedThread();
+  ThreadState* const thread = AttachedThread();
   return IsInColdPath() || (thread != nullptr && IsInterrupted(*thread));
 }
 Status Interrupted() { return Status(Code::kState, "in a signal handler that interrupted pfs: try again outside of it"); }
