@@ -1,5 +1,5 @@
 // bindings/bind_conditions.cpp: pfs.Condition. A wait is one event of the condition, from letting the lock go to having it back.
-#include "locks.h"  // Python.h comes first
+#include "tasks.h"  // Python.h comes first
 
 #include <structmember.h>
 
@@ -27,7 +27,7 @@ ConditionObject* AsCondition(PyObject* object) { return reinterpret_cast<Conditi
 
 PyObject* MakeCondition(PyTypeObject* type, const std::string& name, PyObject* lock) {
   const uint32_t key = RegisterName(NameFamily::kCond, name);
-  py::str full(FullName(NameFamily::kCond, name));
+  py::str full = Decoded(FullName(NameFamily::kCond, name));
   // The lock of a condition without one has the condition's name, in its own family.
   const auto inner = py::reinterpret_steal<py::object>(lock == Py_None ? MakeRLock(ShortName(NameFamily::kCond, name)) : Py_NewRef(lock));
   if (!inner) return nullptr;
@@ -46,7 +46,7 @@ PyObject* ConditionNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   PyObject* name = nullptr;
   PyObject* lock = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|O:Condition", const_cast<char**>(names), &name, &lock)) return nullptr;
-  return Guarded([&] { return MakeCondition(type, py::reinterpret_borrow<py::str>(name).cast<std::string>(), lock); });
+  return Guarded([&] { return MakeCondition(type, BytesOf(name), lock); });
 }
 
 int ConditionTraverse(PyObject* object, visitproc visit, void* arg) {
@@ -133,16 +133,19 @@ bool LetLockGo(ConditionObject* self, Kept* kept) {
 
 // An exception that is set stays, unless there is a new one.
 bool TakeLockBack(ConditionObject* self, Kept* kept) {
-  if (self->kind != LockKind::kOther) {
-    TakeBack(AsLock(self->lock), kept->lock);
-    return true;
-  }
-  PyObject *type, *error, *trace, *result;
+  PyObject *type, *error, *trace;
   PyErr_Fetch(&type, &error, &trace);
-  if (!CallIfThere(self->lock, "_acquire_restore", kept->state, &result)) result = PyObject_CallMethod(self->lock, "acquire", nullptr);
-  Py_DECREF(kept->state);
-  const bool done = result != nullptr;
-  Py_XDECREF(result);
+  bool done;
+  if (self->kind != LockKind::kOther) {
+    done = TakeBack(AsLock(self->lock), kept->lock);
+  } else {
+    PyObject* result;
+    if (!CallIfThere(self->lock, "_acquire_restore", kept->state, &result)) result = PyObject_CallMethod(self->lock, "acquire", nullptr);
+    Py_DECREF(kept->state);
+    done = result != nullptr;
+    Py_XDECREF(result);
+    TakeTurnBack();
+  }
   if (done || type == nullptr) {
     if (done) PyErr_Restore(type, error, trace);
     return done;
@@ -179,8 +182,8 @@ PyObject* Wait(ConditionObject* self, double timeout) {
   Kept kept;
   Waited waited = Waited::kInterrupted;
   if (LetLockGo(self, &kept)) {
-    waited = TryThreadLock(waiter->lock) ? Waited::kGot : Waited::kTimeOver;
-    if (waited != Waited::kGot && timeout != 0) waited = WaitForThreadLock(waiter->lock, timeout);
+    waited = waiter->is_woken ? Waited::kGot : Waited::kTimeOver;
+    if (waited != Waited::kGot && timeout != 0) waited = waiter->Wait(timeout);
     if (!TakeLockBack(self, &kept)) waited = Waited::kInterrupted;
   }
   // Woken when the time was over, but before the lock was there: who woke it must not have done so in vain.

@@ -3,26 +3,24 @@
 
 #include "base/digest.h"
 #include "base/text_rules.h"
-#include "bindings.h"
+#include "gil.h"
 
 namespace perfschema::bindings {
 
 namespace {
-py::object Digest(const py::bytes& text, size_t limit, const std::string& normalizer, const std::string& rules) {
+py::object Digest(const std::string& text, size_t limit, const std::string& normalizer, const std::string& rules) {
   Normaliser normaliser;
   RaiseIfBad(Normaliser::Make(normalizer, rules, &normaliser));
   std::vector<uint8_t> tokens(limit);
-  const std::string_view statement = text;
   size_t size = 0;
   std::string shown;
   char hash[64];
-  {
-    py::gil_scoped_release released;
-    size = normaliser.Tokens(statement, tokens);
+  WithoutGil([&] {
+    size = normaliser.Tokens(text, tokens);
     tokens.resize(size);
     shown = DigestText(tokens);
     DigestHash(tokens, hash);
-  }
+  });
   if (size == 0) return py::none();
   return py::make_tuple(py::str(hash, sizeof(hash)), py::bytes(shown));
 }

@@ -31,14 +31,8 @@ std::string NameOfClass(PyObject* type) {
       PyErr_Clear();
       continue;
     }
-    Py_ssize_t size = 0;
-    const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
-    if (bytes == nullptr) {  // lone surrogates
-      PyErr_Clear();
-      continue;
-    }
     if (!name.empty()) name += '.';
-    name.append(bytes, static_cast<size_t>(size));
+    name += BytesOf(text.ptr());
   }
   return name;
 }
@@ -119,8 +113,7 @@ PyObject* StatusNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   PyObject *name = nullptr, *documentation = nullptr;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|U:StatusVariable", const_cast<char**>(names), &name, &documentation)) return nullptr;
   return Guarded([&]() -> PyObject* {
-    const auto text = py::reinterpret_borrow<py::str>(name).cast<std::string>();
-    const auto doc = documentation == nullptr ? std::string() : py::reinterpret_borrow<py::str>(documentation).cast<std::string>();
+    const std::string text = BytesOf(name), doc = documentation == nullptr ? std::string() : BytesOf(documentation);
     if (text.find('\0') != std::string::npos) throw StatusError(Status(Code::kInvalidArgument, "bad name of a status variable: control characters are not legal"));
     pfs_key_t key = 0;
     const int rc = pfs_register_status(text.c_str(), doc.c_str(), &key);

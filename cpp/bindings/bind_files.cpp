@@ -2,7 +2,7 @@
 #include <cerrno>
 #include <string>
 
-#include "bindings.h"
+#include "gil.h"
 #include "perfschema/pfs.h"
 
 namespace perfschema::bindings {
@@ -14,16 +14,11 @@ template <typename Call>
 auto Retried(Call&& call) {
   const CallSite site = FindCallSite();
   for (;;) {
-    decltype(call(site)) result;
-    int error;
-    {
-      py::gil_scoped_release released;
+    const auto result = WithoutGil([&] {
       errno = 0;
-      result = call(site);
-      error = errno;
-    }
-    errno = error;
-    if (result >= 0 || error != EINTR) return result;
+      return call(site);
+    });
+    if (result >= 0 || errno != EINTR) return result;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
 }
@@ -64,14 +59,7 @@ int Open(uint32_t key, const py::bytes& path, int flags, int mode, const py::obj
 // close() is not repeated: the descriptor is gone, whatever it says.
 void Close(int fd) {
   const CallSite site = FindCallSite();
-  int rc, error;
-  {
-    py::gil_scoped_release released;
-    rc = pfs_close_at(fd, site.file, site.line);
-    error = errno;
-  }
-  errno = error;
-  if (rc != 0) RaiseErrno();
+  if (WithoutGil([&] { return pfs_close_at(fd, site.file, site.line); }) != 0) RaiseErrno();
 }
 
 py::object ReadInto(int fd, const py::object& target) {

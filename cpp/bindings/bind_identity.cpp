@@ -7,9 +7,9 @@
 #include <cstring>
 #include <optional>
 
-#include <pybind11/stl.h>
-
 #include "bindings.h"
+
+#include <pybind11/stl.h>
 
 namespace perfschema::bindings {
 

@@ -3,7 +3,10 @@
 
 #include <structmember.h>
 
+#include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <new>
 #include <string>
 
 namespace perfschema::bindings {
@@ -13,11 +16,9 @@ namespace {
 PyTypeObject* lock_type;
 PyTypeObject* rlock_type;
 
-unsigned long Me() { return PyThread_get_thread_ident(); }
-
 PyObject* MakeLock(PyTypeObject* type, const std::string& name) {
   const uint32_t key = RegisterName(NameFamily::kMutex, name);
-  py::str full(FullName(NameFamily::kMutex, name));
+  py::str full = Decoded(FullName(NameFamily::kMutex, name));
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
   LockObject* self = AsLock(object);
@@ -36,7 +37,7 @@ PyObject* LockNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"name", nullptr};
   PyObject* name = nullptr;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "U:Lock", const_cast<char**>(names), &name)) return nullptr;
-  return Guarded([&] { return MakeLock(type, py::reinterpret_borrow<py::str>(name).cast<std::string>()); });
+  return Guarded([&] { return MakeLock(type, BytesOf(name)); });
 }
 
 void LockDealloc(PyObject* object) {
@@ -51,10 +52,59 @@ void LockDealloc(PyObject* object) {
     PyThread_free_lock(self->lock);
   }
   pfs_mutex_discard(self->instance);
+  if (self->greenlets != nullptr) self->greenlets->Free();
+  delete self->greenlets;
   Py_XDECREF(self->name);
   type->tp_free(object);
   Py_DECREF(type);
 }
+
+// ---- Greenlets ---------------------------------------------------------------------------------------------------------------------------
+//
+// A greenlet must not wait for the lock of the system, which nobody of its thread could release then. It stands in line, and tries again when the lock
+// is released.
+
+void Unlock(LockObject* self) {
+  PyThread_release_lock(self->lock);
+  if (__builtin_expect(self->greenlets != nullptr, 0) && !self->greenlets->is_empty()) self->greenlets->Wake();
+}
+
+Waited WaitAsGreenlet(LockObject* self, double timeout) {
+  using Clock = std::chrono::steady_clock;
+  if (self->greenlets == nullptr) self->greenlets = new (std::nothrow) Line;
+  if (self->greenlets == nullptr) return PyErr_NoMemory(), Waited::kInterrupted;
+  Line* const line = self->greenlets;
+  const Clock::time_point start = Clock::now();
+  for (double left = timeout;;) {
+    Waiter* const waiter = Waiter::Make();
+    if (waiter == nullptr) return Waited::kInterrupted;
+    line->Join(waiter);
+    Waited waited = TryThreadLock(self->lock) ? Waited::kGot : Waited::kTimeOver;  // released while the waiter was made
+    bool is_ours = waited == Waited::kGot;
+    if (!is_ours) {
+      waited = waiter->Wait(left);
+      is_ours = waited != Waited::kInterrupted && TryThreadLock(self->lock);
+    }
+    const bool is_woken = waiter->is_woken;
+    if (!is_woken) line->Leave(waiter);
+    waiter->Free();
+    if (is_ours) return Waited::kGot;
+    if (waited == Waited::kInterrupted && is_woken && self->depth == 0 && !line->is_empty()) line->Wake();  // somebody else may have it
+    if (waited != Waited::kGot) return waited;
+    if (timeout < 0) continue;
+    left = timeout - std::chrono::duration<double>(Clock::now() - start).count();
+    if (left <= 0) return Waited::kTimeOver;
+  }
+}
+
+// To the end, whatever signals come. False: an exception has ended the wait of a greenlet; it is set.
+bool AwaitLock(LockObject* self) {
+  if (IsGreen()) return TryThreadLock(self->lock) || WaitAsGreenlet(self, -1) == Waited::kGot;
+  AwaitThreadLock(self->lock);
+  return true;
+}
+
+// ----------------------------------------------------------------------------------------------------------------------------------------
 
 // One event per acquire, whatever becomes of it.
 template <LockKind kKind>
@@ -71,7 +121,9 @@ PyObject* Acquire(LockObject* self, const Limits& limits) {
     Py_RETURN_TRUE;
   }
   Waited waited = TryThreadLock(self->lock) ? Waited::kGot : Waited::kTimeOver;
-  if (waited != Waited::kGot && limits.may_wait()) waited = WaitForThreadLock(self->lock, limits.timeout);
+  if (waited != Waited::kGot && limits.may_wait()) {
+    waited = IsGreen() ? WaitAsGreenlet(self, limits.timeout) : WaitForThreadLock(self->lock, limits.timeout);
+  }
   pfs_mutex_wait_end(&wait, ResultOf(waited, limits.blocking), PFS_NO_SPINS);
   if (waited == Waited::kInterrupted) return nullptr;
   if (waited == Waited::kTimeOver) Py_RETURN_FALSE;
@@ -92,7 +144,7 @@ PyObject* Release(LockObject* self) {
   }
   if (--self->depth == 0) {
     HideOwner(self->instance);
-    PyThread_release_lock(self->lock);
+    Unlock(self);
   } else if (self->instance != nullptr && self->instance->owner >> 48 != 0) {
     pfs_mutex_released(self->instance);  // one level; the outermost was perhaps not looked at
   }
@@ -143,6 +195,7 @@ PyObject* LockAtForkReinit(PyObject* object, PyObject*) {
   self->lock = fresh;  // the old one may be held by a thread that is no more: it is left behind
   HideOwner(self->instance);
   self->depth = self->owner = 0;
+  if (self->greenlets != nullptr) self->greenlets->Forget();
   Py_RETURN_NONE;
 }
 
@@ -168,8 +221,9 @@ PyObject* RLockAcquireRestore(PyObject* object, PyObject* state) {
     const CallSite site = FindCallSite();
     pfs_mutex_wait_begin_at(&wait, self->instance, PFS_LOCK, site.file, site.line);
   }
-  AwaitThreadLock(self->lock);
-  pfs_mutex_wait_end(&wait, 0, PFS_NO_SPINS);
+  const bool is_taken = AwaitLock(self);
+  pfs_mutex_wait_end(&wait, is_taken ? 0 : EINTR, PFS_NO_SPINS);
+  if (!is_taken) return nullptr;
   self->depth = kept.depth;
   self->owner = kept.owner;
   Py_RETURN_NONE;
@@ -291,15 +345,16 @@ bool IsOwned(LockKind kind, const LockObject* lock) { return lock->depth != 0 &&
 KeptLock LetGo(LockObject* lock) {
   const KeptLock kept{lock->depth, lock->owner, HideOwner(lock->instance)};
   lock->depth = lock->owner = 0;
-  PyThread_release_lock(lock->lock);
+  Unlock(lock);
   return kept;
 }
 
-void TakeBack(LockObject* lock, const KeptLock& kept) {
-  AwaitThreadLock(lock->lock);
+bool TakeBack(LockObject* lock, const KeptLock& kept) {
+  if (!AwaitLock(lock)) return false;
   lock->depth = kept.depth;
   lock->owner = kept.owner;
   if (lock->instance != nullptr) __atomic_store_n(&lock->instance->owner, kept.shown_owner, __ATOMIC_RELAXED);
+  return true;
 }
 
 void BindLocks(py::module_& m) {

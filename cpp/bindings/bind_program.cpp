@@ -1,4 +1,6 @@
 // bindings/bind_program.cpp: what the program says of itself. Thin: python/pfs/program.py and error_log.py are what users see.
+#include "bindings.h"  // text.h comes first
+
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -7,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "bindings.h"
 #include "perfschema/pfs.h"
 
 namespace perfschema::bindings {
@@ -68,10 +69,9 @@ void BindProgram(py::module_& m) {
   Def<std::string>(m, "variable_unregister", pfs_unregister_variable);
   Def<std::string, Text>(m, "thread_variable_set", pfs_thread_set_variable);
   Def<std::string>(m, "thread_variable_forget", pfs_thread_forget_variable);
-  m.def("user_variable_set", [](const std::string& name, const std::optional<py::bytes>& value) {
+  m.def("user_variable_set", [](const std::string& name, const Text& value) {
     NameThisThreadOnce();
-    const std::string bytes = value ? std::string(*value) : std::string();
-    RaiseIfBadCode(pfs_thread_set_user_variable(name.c_str(), value ? bytes.data() : nullptr, bytes.size()));
+    RaiseIfBadCode(pfs_thread_set_user_variable(name.c_str(), value ? value->data() : nullptr, value ? value->size() : 0));
   });
   Def<std::string>(m, "user_variable_forget", pfs_thread_forget_user_variable);
 
@@ -103,10 +103,9 @@ void BindProgram(py::module_& m) {
   Def<std::string, int>(m, "function_use", pfs_function_use);
   m.def("row_unregister", [](int kind, const std::string& name) { RaiseIfBadCode(pfs_unregister_row(static_cast<pfs_row_kind>(kind), name.c_str())); });
 
-  m.def("log", [](int priority, const Text& code, const Text& subsystem, const py::bytes& message) {
+  m.def("log", [](int priority, const Text& code, const Text& subsystem, const std::string& message) {
     NameThisThreadOnce();
-    const std::string_view bytes = message;
-    const int rc = pfs_log_bytes(static_cast<pfs_log_priority>(priority), AsC(code), AsC(subsystem), bytes.data(), bytes.size());
+    const int rc = pfs_log_bytes(static_cast<pfs_log_priority>(priority), AsC(code), AsC(subsystem), message.data(), message.size());
     if (rc != PFS_E_FULL) RaiseIfBadCode(rc);  // a lost event is counted
   });
 }

@@ -51,7 +51,7 @@ QueueObject* AsQueue(PyObject* object) { return reinterpret_cast<QueueObject*>(o
 
 PyObject* MakeQueue(PyTypeObject* type, const std::string& name) {
   const uint32_t key = RegisterName(NameFamily::kCond, name);
-  py::str full(FullName(NameFamily::kCond, name));
+  py::str full = Decoded(FullName(NameFamily::kCond, name));
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
   QueueObject* self = AsQueue(object);
@@ -64,7 +64,7 @@ PyObject* QueueNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"name", nullptr};
   PyObject* name = nullptr;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "U:SimpleQueue", const_cast<char**>(names), &name)) return nullptr;
-  return Guarded([&] { return MakeQueue(type, py::reinterpret_borrow<py::str>(name).cast<std::string>()); });
+  return Guarded([&] { return MakeQueue(type, BytesOf(name)); });
 }
 
 int QueueTraverse(PyObject* object, visitproc visit, void* arg) {
@@ -116,7 +116,7 @@ Waited AwaitItem(QueueObject* self, double timeout) {
   Waiter* waiter = Waiter::Make();
   if (waiter == nullptr) return Waited::kInterrupted;
   self->line.Join(waiter);
-  const Waited waited = WaitForThreadLock(waiter->lock, timeout);
+  const Waited waited = self->count != 0 ? Waited::kGot : waiter->Wait(timeout);  // an item may have come while the waiter was made
   if (!waiter->is_woken) {
     self->line.Leave(waiter);
   } else if (waited == Waited::kInterrupted && self->count != 0 && !self->line.is_empty()) {

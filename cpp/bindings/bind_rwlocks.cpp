@@ -11,7 +11,7 @@ namespace perfschema::bindings {
 namespace {
 
 struct Reader {
-  unsigned long thread;
+  unsigned long who;    // Me()
   unsigned long depth;  // how often it has the lock
 };
 
@@ -28,9 +28,9 @@ struct RWLockObject {
   size_t reader_room;
   Line line;
 
-  Reader* FindReader(unsigned long thread) {
+  Reader* FindReader(unsigned long who) {
     for (size_t i = 0; i < reader_count; ++i) {
-      if (readers[i].thread == thread) return &readers[i];
+      if (readers[i].who == who) return &readers[i];
     }
     return nullptr;
   }
@@ -47,25 +47,25 @@ struct RWLockObject {
   }
 
   // A thread that reads may always read once more: it would wait for itself behind a writer in line.
-  bool IsFreeFor(bool write, unsigned long thread) {
+  bool IsFreeFor(bool write, unsigned long who) {
     if (write) return writer == 0 && reader_count == 0 && line.is_empty();
-    return writer == 0 && (line.is_empty() || FindReader(thread) != nullptr);
+    return writer == 0 && (line.is_empty() || FindReader(who) != nullptr);
   }
 
-  void Give(bool write, unsigned long thread) {
+  void Give(bool write, unsigned long who) {
     if (write) {
-      writer = thread;
-    } else if (Reader* reader = FindReader(thread); reader != nullptr) {
+      writer = who;
+    } else if (Reader* reader = FindReader(who); reader != nullptr) {
       ++reader->depth;
     } else {
-      readers[reader_count++] = {thread, 1};
+      readers[reader_count++] = {who, 1};
     }
   }
 
-  void TakeAway(bool write, unsigned long thread) {
+  void TakeAway(bool write, unsigned long who) {
     if (write) {
       writer = 0;
-    } else if (Reader* reader = FindReader(thread); --reader->depth == 0) {
+    } else if (Reader* reader = FindReader(who); --reader->depth == 0) {
       *reader = readers[--reader_count];
     }
   }
@@ -74,7 +74,7 @@ struct RWLockObject {
   void HandOver() {
     while (Waiter* next = line.first()) {
       if (writer != 0 || (next->wants_write && reader_count != 0)) return;
-      Give(next->wants_write, next->thread);
+      Give(next->wants_write, next->who);
       line.Wake();
     }
   }
@@ -84,7 +84,7 @@ RWLockObject* AsRWLock(PyObject* object) { return reinterpret_cast<RWLockObject*
 
 PyObject* MakeRWLock(PyTypeObject* type, const std::string& name) {
   const uint32_t key = RegisterName(NameFamily::kRwlock, name);
-  py::str full(FullName(NameFamily::kRwlock, name));
+  py::str full = Decoded(FullName(NameFamily::kRwlock, name));
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
   RWLockObject* self = AsRWLock(object);
@@ -97,7 +97,7 @@ PyObject* RWLockNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"name", nullptr};
   PyObject* name = nullptr;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "U:RWLock", const_cast<char**>(names), &name)) return nullptr;
-  return Guarded([&] { return MakeRWLock(type, py::reinterpret_borrow<py::str>(name).cast<std::string>()); });
+  return Guarded([&] { return MakeRWLock(type, BytesOf(name)); });
 }
 
 void RWLockDealloc(PyObject* object) {
@@ -122,14 +122,19 @@ pfs_rwlock_op OperationOf(bool write, const Limits& limits) {
 
 // Stands in line until it is given the lock.
 Waited Queue(RWLockObject* self, bool write, double timeout) {
-  Waiter* waiter = self->KeepRoom() ? Waiter::Make() : nullptr;
+  Waiter* waiter = Waiter::Make();
   if (waiter == nullptr) return Waited::kInterrupted;
+  if (!self->KeepRoom()) {
+    waiter->Free();
+    return Waited::kInterrupted;
+  }
   waiter->wants_write = write;
   self->line.Join(waiter);
-  Waited waited = WaitForThreadLock(waiter->lock, timeout);
+  self->HandOver();  // it may have been released while the waiter was made
+  Waited waited = waiter->Wait(timeout);
   if (waiter->is_woken && waited == Waited::kTimeOver) waited = Waited::kGot;  // just in time
   if (!waiter->is_woken) self->line.Leave(waiter);
-  if (waiter->is_woken && waited == Waited::kInterrupted) self->TakeAway(write, waiter->thread);
+  if (waiter->is_woken && waited == Waited::kInterrupted) self->TakeAway(write, waiter->who);
   if (waited != Waited::kGot) self->HandOver();  // a writer that leaves lets readers behind it in
   waiter->Free();
   return waited;
@@ -138,7 +143,7 @@ Waited Queue(RWLockObject* self, bool write, double timeout) {
 // One event per acquire, whatever becomes of it.
 template <bool kWrite>
 PyObject* Acquire(RWLockObject* self, const Limits& limits) {
-  const unsigned long me = PyThread_get_thread_ident();
+  const unsigned long me = Me();
   if (limits.may_wait() && (self->writer == me || (kWrite && self->FindReader(me) != nullptr))) {
     PyErr_Format(PyExc_RuntimeError, "this thread %s the lock already and would wait for itself", self->writer == me ? "writes under" : "reads under");
     return nullptr;
@@ -163,7 +168,7 @@ PyObject* Acquire(RWLockObject* self, const Limits& limits) {
 
 template <bool kWrite>
 PyObject* Release(RWLockObject* self) {
-  const unsigned long me = PyThread_get_thread_ident();
+  const unsigned long me = Me();
   if (kWrite ? self->writer != me : self->FindReader(me) == nullptr) {
     PyErr_SetString(PyExc_RuntimeError, kWrite ? "release_write() without acquire_write()" : "release_read() without acquire_read()");
     return nullptr;

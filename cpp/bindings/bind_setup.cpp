@@ -1,4 +1,6 @@
 // bindings/bind_setup.cpp: changes of setup tables, start-time options, account and name of the thread.
+#include "gil.h"  // text.h comes first
+
 #include <pybind11/stl.h>
 
 #include <cstring>
@@ -11,7 +13,7 @@
 #include <vector>
 
 #include "base/like.h"
-#include "bindings.h"
+#include "greenlets.h"
 #include "perfschema/pfs.h"
 #include "table/registry.h"
 
@@ -36,11 +38,7 @@ void Apply(const std::string& name, const Conditions& conditions, const Assignme
   for (const auto& [column, pattern, like] : conditions) where.push_back({column, pattern, like});
   std::vector<Assignment> values;
   for (const auto& [column, value] : assignments) values.push_back({column, value});
-  Status status;
-  {
-    py::gil_scoped_release released;
-    status = change(*table, where, values);
-  }
+  Status status = WithoutGil([&] { return change(*table, where, values); });
   const bool no_column = status.code() == Code::kNotFound;
   RaiseIfBad(std::move(status), no_column ? "UnknownColumn" : nullptr);
 }
@@ -145,6 +143,7 @@ void BindSetup(py::module_& m) {
       "thread_begin",
       [](const std::string& given, const std::string& name, const std::string& instrument) {
         pfs_thread_origin_t origin{};
+        if (IsGreen() && CurrentGreenlet() != 0) return;  // a greenlet: the thread that it runs in stays what it is
         if (given.size() != sizeof origin) throw StatusError(Status(Code::kInvalidArgument, "thread_begin takes what thread_origin gave"));
         std::memcpy(&origin, given.data(), sizeof origin);
         const pfs_key_t key = instrument.empty() ? 0 : RegisterName(NameFamily::kThread, instrument);

@@ -1,6 +1,7 @@
 // bindings/bind_sockets.cpp: what pfs.socket stands on: a subclass of socket.socket, each of whose calls is an event around the call of
 // the base class. So arguments, results, timeouts and errors are the base class's, and no signal can come between an event and its call.
-#include "locks.h"  // Python.h comes first
+#include "gil.h"  // Python.h comes first
+#include "locks.h"
 
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -188,9 +189,9 @@ PyObject* RecordedTuple(PyObject* self, PyObject* args) {
 // Registers the name. Gives the full name, or nullptr and a Python exception.
 PyObject* KeyOf(PyObject* name, uint32_t* key) {
   return Guarded([&] {
-    const auto text = py::reinterpret_borrow<py::str>(name).cast<std::string>();
+    const std::string text = BytesOf(name);
     *key = RegisterName(NameFamily::kSocket, text);
-    return py::str(FullName(NameFamily::kSocket, text)).release().ptr();
+    return Decoded(FullName(NameFamily::kSocket, text)).release().ptr();
   });
 }
 
@@ -208,9 +209,7 @@ PyObject* SocketStart(PyObject* self, PyObject* args) {
     if (type == -1) type = SOCK_STREAM;
     if (proto == -1) proto = 0;
     const CallSite site = FindCallSite();
-    Py_BEGIN_ALLOW_THREADS;
-    made = pfs_socket_at(key, family, type | SOCK_CLOEXEC, proto, site.file, site.line);
-    Py_END_ALLOW_THREADS;
+    made = WithoutGil([&] { return pfs_socket_at(key, family, type | SOCK_CLOEXEC, proto, site.file, site.line); });
     if (made < 0) {
       Py_DECREF(full);
       return PyErr_SetFromErrno(PyExc_OSError);
@@ -308,9 +307,10 @@ std::array<PyMethodDef, kCallCount + 4> Methods(std::index_sequence<kIndices...>
           PyMethodDef{nullptr, nullptr, 0, nullptr}};
 }
 
-py::object SocketBase() {
+// `its`: socket.socket as the standard library has it.
+py::object SocketBase(const py::type& its) {
   if (base == nullptr) {
-    standard = reinterpret_cast<PyTypeObject*>(py::object(py::module_::import("socket").attr("socket")).release().ptr());
+    standard = reinterpret_cast<PyTypeObject*>(its.inc_ref().ptr());
     static auto methods = Methods(std::make_index_sequence<kCallCount>());
     static PyType_Slot slots[] = {{Py_tp_finalize, reinterpret_cast<void*>(SocketFinalize)},
                                   {Py_tp_repr, reinterpret_cast<void*>(SocketRepr)},
@@ -329,16 +329,14 @@ py::object SocketBase() {
 
 PyObject* SocketPair(PyObject*, PyObject* args) {
   PyObject* name;
-  int family, type, proto, fds[2], rc;
+  int family, type, proto, fds[2];
   if (!PyArg_ParseTuple(args, "Uiii:socket_pair", &name, &family, &type, &proto)) return nullptr;
   uint32_t key = 0;
   PyObject* full = KeyOf(name, &key);
   if (full == nullptr) return nullptr;
   Py_DECREF(full);
   const CallSite site = FindCallSite();
-  Py_BEGIN_ALLOW_THREADS;
-  rc = pfs_socketpair_at(key, family, type | SOCK_CLOEXEC, proto, fds, site.file, site.line);
-  Py_END_ALLOW_THREADS;
+  const int rc = WithoutGil([&] { return pfs_socketpair_at(key, family, type | SOCK_CLOEXEC, proto, fds, site.file, site.line); });
   return rc < 0 ? PyErr_SetFromErrno(PyExc_OSError) : Py_BuildValue("ii", fds[0], fds[1]);
 }
 
@@ -354,10 +352,8 @@ PyObject* SocketSendfile(PyObject*, PyObject* args) {
   bool raised = false;
   do {
     off_t offset = start;
-    Py_BEGIN_ALLOW_THREADS;
-    sent = sendfile(out, in, &offset, static_cast<size_t>(size));
+    sent = WithoutGil([&] { return sendfile(out, in, &offset, static_cast<size_t>(size)); });
     error = errno;
-    Py_END_ALLOW_THREADS;
     raised = sent < 0 && error == EINTR && PyErr_CheckSignals() != 0;
   } while (sent < 0 && error == EINTR && !raised);
   pfs_socket_wait_end(&wait, sent);

@@ -46,11 +46,8 @@ StatementRun* AsRun(PyObject* object) { return reinterpret_cast<StatementRun*>(o
 PyObject* AsObject(StatementRun* run) { return reinterpret_cast<PyObject*>(run); }
 
 const KnownName* LookUpStatementName(PyObject* name) {
-  Py_ssize_t bytes = 0;
-  const char* const text = PyUnicode_AsUTF8AndSize(name, &bytes);
-  if (text == nullptr) return nullptr;
-  const std::string_view view(text, static_cast<size_t>(bytes));
-  const bool is_abstract = view.starts_with("abstract/") || view.starts_with("statement/abstract/");
+  const std::string text = BytesOf(name);
+  const bool is_abstract = text.starts_with("abstract/") || text.starts_with("statement/abstract/");
   return FindName(NameFamily::kStatement, name, is_abstract ? PFS_MUTABLE : 0);
 }
 
@@ -77,7 +74,7 @@ const KnownName* FindStatementName(PyObject* name) {
 template <typename Set>
 bool SetTextOf(StatementRun* run, PyObject* value, const char* what, PyObject** kept, Set set) {
   if (value == nullptr || value == Py_None) value = nullptr;
-  py::object holder;
+  std::string holder;
   const char* text = "";
   Py_ssize_t bytes = 0;
   if (value != nullptr && !TextOf(value, what, &text, &bytes, &holder)) return false;
@@ -220,14 +217,16 @@ PyObject* RunRefine(PyObject* object, PyObject* name) {
 PyObject* RunError(PyObject* object, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"number", "sqlstate", "message", nullptr};
   int number;
-  const char *sqlstate = nullptr, *message = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "i|zz:error", const_cast<char**>(names), &number, &sqlstate, &message)) return nullptr;
-  if (sqlstate != nullptr && std::char_traits<char>::length(sqlstate) != 5) {
+  std::optional<std::string> sqlstate, message;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "i|O&O&:error", const_cast<char**>(names), &number, TextOrNone, &sqlstate, TextOrNone, &message)) {
+    return nullptr;
+  }
+  if (sqlstate && sqlstate->size() != 5) {
     return Guarded([&]() -> PyObject* {
-      throw StatusError(Status(Code::kInvalidArgument, "bad sqlstate '" + std::string(sqlstate) + "': legal are five characters, or None"));
+      throw StatusError(Status(Code::kInvalidArgument, "bad sqlstate '" + *sqlstate + "': legal are five characters, or None"));
     });
   }
-  SetError(AsRun(object), number, sqlstate, message);
+  SetError(AsRun(object), number, sqlstate ? sqlstate->c_str() : nullptr, message ? message->c_str() : nullptr);
   Py_RETURN_NONE;
 }
 

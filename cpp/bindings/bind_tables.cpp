@@ -1,4 +1,6 @@
 // bindings/bind_tables.cpp: tables as columns (numpy arrays without a loop in Python) and as plain rows.
+#include "gil.h"  // text.h comes first
+
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -10,7 +12,6 @@
 #include <vector>
 
 #include "base/like.h"
-#include "bindings.h"
 #include "identity.h"
 #include "perfschema/pfs.h"
 #include "table/registry.h"
@@ -95,11 +96,7 @@ class AttachedSegment {
 TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment) {
   if (columns.empty()) columns.push_back(0);  // none at all: the number of rows is still wanted
   TableData data{};
-  Status status;
-  {
-    py::gil_scoped_release released;
-    status = ReadTable(table, segment != nullptr ? segment->view() : OwnSegment(), columns, &data);
-  }
+  Status status = WithoutGil([&] { return ReadTable(table, segment != nullptr ? segment->view() : OwnSegment(), columns, &data); });
   const bool is_damaged = segment != nullptr && status.code() == Code::kCorrupt;
   RaiseIfBad(std::move(status), is_damaged ? "AttachError" : nullptr);
   return data;
@@ -136,13 +133,6 @@ py::array Codes(const ColumnData& data) {
     if (data.nulls[i] != 0) result[i] = To{-1};
   }
   return AsArray(std::move(result));
-}
-
-// Names of files are bytes: what is not UTF-8 shows as in os.fsdecode.
-py::str Decoded(std::string_view text) {
-  PyObject* const made = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
-  if (made == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::str>(made);
 }
 
 // A numpy array of objects: what pandas makes of a list, at the price of looking at each of its members several times.
@@ -262,12 +252,7 @@ std::vector<std::string> TableNames() {
 
 void Truncate(const std::string& name) {
   const TableFacts& table = GetTable(name);
-  Status status;
-  {
-    py::gil_scoped_release released;
-    status = TruncateTable(table);
-  }
-  RaiseIfBad(std::move(status));
+  RaiseIfBad(WithoutGil([&] { return TruncateTable(table); }));
 }
 
 }  // namespace

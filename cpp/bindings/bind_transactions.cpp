@@ -1,7 +1,7 @@
 // bindings/bind_transactions.cpp: pfs.transaction.
 #include "runs.h"  // Python.h comes first
 
-#include <cstring>
+#include <optional>
 #include <string>
 
 namespace perfschema::bindings {
@@ -80,24 +80,33 @@ PyObject* RunAdd(PyObject* object, PyObject*) {
 
 PyObject* RunXid(PyObject* object, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"gtrid", "bqual", "format_id", "state", nullptr};
-  const char *gtrid, *bqual = "", *state = "ACTIVE";
+  std::optional<std::string> gtrid, bqual = "", state = "ACTIVE";
   int format = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|sis:xid", const_cast<char**>(names), &gtrid, &bqual, &format, &state)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|O&iO&:xid", const_cast<char**>(names), TextOrNone, &gtrid, TextOrNone, &bqual, &format,
+                                   TextOrNone, &state)) {
+    return nullptr;
+  }
+  if (!gtrid || !bqual || !state) {
+    PyErr_SetString(PyExc_TypeError, "gtrid, bqual and state must be str, not None");
+    return nullptr;
+  }
   for (int i = 0; i < 5; ++i) {
-    if (std::strcmp(xa_names[i], state) != 0) continue;
-    if (MayChange(&AsRun(object)->head)) pfs_transaction_set_xid(&AsRun(object)->transaction, format, gtrid, bqual, static_cast<pfs_xa_state>(i));
+    if (xa_names[i] != *state) continue;
+    if (MayChange(&AsRun(object)->head)) {
+      pfs_transaction_set_xid(&AsRun(object)->transaction, format, gtrid->c_str(), bqual->c_str(), static_cast<pfs_xa_state>(i));
+    }
     Py_RETURN_NONE;
   }
-  return RefuseValue("bad state '" + std::string(state) + "': legal are NOTR, ACTIVE, IDLE, PREPARED, ROLLBACK ONLY");
+  return RefuseValue("bad state '" + *state + "': legal are NOTR, ACTIVE, IDLE, PREPARED, ROLLBACK ONLY");
 }
 
 int RunSetGtid(PyObject* object, PyObject* value, void*) {
-  const char* const text = value == nullptr ? nullptr : PyUnicode_AsUTF8(value);
-  if (text == nullptr) {
-    if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_AttributeError, "it cannot be deleted");
+  if (value == nullptr || !PyUnicode_Check(value)) {
+    value == nullptr ? PyErr_SetString(PyExc_AttributeError, "it cannot be deleted")
+                     : static_cast<void>(PyErr_Format(PyExc_TypeError, "gtid must be a str, not %.100s", Py_TYPE(value)->tp_name));
     return -1;
   }
-  if (MayChange(&AsRun(object)->head)) pfs_transaction_set_gtid(&AsRun(object)->transaction, text);
+  if (MayChange(&AsRun(object)->head)) pfs_transaction_set_gtid(&AsRun(object)->transaction, BytesOf(value).c_str());
   return 0;
 }
 
@@ -125,15 +134,15 @@ PyObject* RunRepr(PyObject* object) {
 
 PyObject* TransactionNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"isolation", "read_only", "autocommit", nullptr};
-  const char* isolation = nullptr;
+  std::optional<std::string> isolation;
   int read_only = 0, autocommit = 0, level = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|z$pp:transaction", const_cast<char**>(names), &isolation, &read_only, &autocommit)) return nullptr;
-  if (isolation != nullptr) {
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O&$pp:transaction", const_cast<char**>(names), TextOrNone, &isolation, &read_only, &autocommit)) return nullptr;
+  if (isolation) {
     for (int i = 1; i < 5; ++i) {
-      if (std::strcmp(isolation_names[i], isolation) == 0) level = i;
+      if (isolation_names[i] == *isolation) level = i;
     }
     if (level == 0) {
-      return RefuseValue("bad isolation '" + std::string(isolation) +
+      return RefuseValue("bad isolation '" + *isolation +
                          "': legal are READ UNCOMMITTED, READ COMMITTED, REPEATABLE READ, SERIALIZABLE, or None");
     }
   }

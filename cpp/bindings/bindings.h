@@ -1,6 +1,8 @@
 // bindings/bindings.h: what the files of this folder share. Only this folder includes pybind11 or Python.h.
 #pragma once
 
+#include "text.h"  // before the rest of pybind11
+
 #include <pybind11/pybind11.h>
 
 #include <string>
@@ -19,9 +21,11 @@ class StatusError : public std::exception {
   explicit StatusError(Status status, const char* python_class = nullptr)
       : status_(std::move(status)), python_class_(python_class) {}
   const char* what() const noexcept override { return status_.message().c_str(); }
-  const char* python_class() const;  // name in pfs.errors
+  void SetPythonError() const;
 
  private:
+  const char* python_class() const;  // name in pfs.errors
+
   Status status_;
   const char* python_class_;  // overrides the code
 };

@@ -10,6 +10,44 @@
 
 namespace perfschema::bindings {
 
+std::string BytesOf(PyObject* text) {
+  Py_ssize_t size = 0;
+  if (const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size); bytes != nullptr) return {bytes, static_cast<size_t>(size)};
+  PyErr_Clear();  // surrogates
+  std::string result;
+  const Py_ssize_t length = PyUnicode_GET_LENGTH(text);
+  for (Py_ssize_t i = 0; i < length; ++i) {
+    const Py_UCS4 point = PyUnicode_READ_CHAR(text, i);
+    const auto rest = [&](int shift) { result += static_cast<char>(0x80 | (point >> shift & 0x3f)); };
+    if (point < 0x80) {
+      result += static_cast<char>(point);
+    } else if (point >= 0xdc80 && point <= 0xdcff) {
+      result += static_cast<char>(point & 0xff);
+    } else if (point < 0x800) {
+      result += static_cast<char>(0xc0 | point >> 6);
+      rest(0);
+    } else if (point < 0x10000) {
+      result += static_cast<char>(0xe0 | point >> 12);
+      rest(6), rest(0);
+    } else {
+      result += static_cast<char>(0xf0 | point >> 18);
+      rest(12), rest(6), rest(0);
+    }
+  }
+  return result;
+}
+
+py::str Decoded(std::string_view bytes) {
+  PyObject* const made = PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape");
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(made);
+}
+
+void StatusError::SetPythonError() const {
+  const py::object type = py::module_::import("pfs.errors").attr(python_class());
+  PyErr_SetObject(type.ptr(), Decoded(status_.message()).ptr());
+}
+
 const char* StatusError::python_class() const {
   if (python_class_ != nullptr) return python_class_;
   switch (status_.code()) {
@@ -65,14 +103,7 @@ const FileName& KeepFileName(PyObject* name) {
   static auto& by_object = *new std::unordered_map<PyObject*, FileName>;
   static auto& by_text = *new std::map<std::string, FileName>;
   if (const auto known = by_object.find(name); known != by_object.end()) return known->second;
-  Py_ssize_t length = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(name, &length);
-  if (text == nullptr) {
-    PyErr_Clear();
-    text = "?";
-    length = 1;
-  }
-  auto [place, is_new] = by_text.try_emplace(std::string(text, static_cast<size_t>(length)));
+  auto [place, is_new] = by_text.try_emplace(BytesOf(name));
   if (is_new) place->second = {place->first.c_str(), WhoseFile(place->first)};
   if (by_object.size() < 4096) {  // code that is made again and again has a new object each time
     Py_INCREF(name);

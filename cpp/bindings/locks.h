@@ -3,6 +3,7 @@
 
 #include "bindings.h"  // Python.h comes first
 
+#include "greenlets.h"
 #include "perfschema/pfs.h"
 
 namespace perfschema::bindings {
@@ -11,8 +12,6 @@ namespace perfschema::bindings {
 //
 // Locks are such types because two calls of one per `with` block are what a program pays, and a pybind11 method costs several times a
 // plain one. Their functions are C to the interpreter: nothing may be thrown out of them, hence Guarded where something may be thrown.
-//
-// A daemon thread that waits when the interpreter ends is unwound by pthread_exit: no function that waits has destructors to run.
 
 template <typename Function>
 PyCFunction AsMethod(Function* function) {
@@ -30,7 +29,7 @@ template <typename Function>
 PyObject* Guarded(Function&& function) {
   try {
     return function();
-  } catch (const std::exception&) {  // not (...): that is pthread_exit
+  } catch (const std::exception&) {  // not (...): a canceled thread goes on to its end
     SetPythonError();
   }
   return nullptr;
@@ -62,18 +61,22 @@ Waited WaitForThreadLock(PyThread_type_lock lock, double timeout);
 // To the end, whatever signals come: their handlers run later.
 void AwaitThreadLock(PyThread_type_lock lock);
 
-// One thread in a line of waiting threads. Not on its stack: a thread that pthread_exit ends stays in line.
+// One thread or greenlet in a line of waiting ones. Not on its stack: a thread that the end of the interpreter stops stays in line.
 // Threads: the GIL is held.
 struct Waiter {
-  PyThread_type_lock lock;  // held until it is woken
+  PyThread_type_lock lock;  // held until it is woken; nullptr: `gate` is
+  PyObject* gate;           // of a greenlet: MakeGate()
   Waiter* previous;
   Waiter* next;
   unsigned long thread;
-  bool wants_write;  // RWLock
-  bool is_woken;     // and out of the line
+  unsigned long who;  // Me()
+  bool wants_write;   // RWLock
+  bool is_woken;      // and out of the line
 
-  // Of the calling thread. nullptr: a Python exception is set.
+  // Of whoever runs. nullptr: a Python exception is set. Other greenlets may run meanwhile.
   static Waiter* Make();
+  // Waits until it is woken, as WaitForThreadLock does. The turn is that of the task that runs then.
+  Waited Wait(double timeout);
   void Free();
 };
 
@@ -86,7 +89,7 @@ class Line {
   size_t size() { return Refresh(), size_; }
   void Join(Waiter* waiter);
   void Leave(Waiter* waiter);
-  // Takes the first out of the line and lets it run.
+  // Takes the first out of the line and lets it run. Other greenlets may run meanwhile.
   void Wake();
   void Forget() { first_ = last_ = nullptr, size_ = 0; }
   // Of an object that dies. Whoever is left in line is no more.
@@ -112,7 +115,8 @@ struct LockObject {
   PyObject* name;            // full name
   PyObject* weak_references;
   unsigned long depth;  // how often it is held; 0 = free. What locked() says, and what makes release() legal
-  unsigned long owner;  // RLock: the thread that holds it
+  unsigned long owner;  // RLock: Me() of whoever holds it
+  Line* greenlets;      // that wait for it; nullptr: none has waited yet
 };
 inline LockObject* AsLock(PyObject* object) { return reinterpret_cast<LockObject*>(object); }
 
@@ -134,7 +138,8 @@ struct KeptLock {
 };
 bool IsOwned(LockKind kind, const LockObject* lock);
 KeptLock LetGo(LockObject* lock);
-void TakeBack(LockObject* lock, const KeptLock& kept);
+// False: an exception has ended the wait of a greenlet. It is set, and the lock is not held.
+bool TakeBack(LockObject* lock, const KeptLock& kept);
 
 // The lock shows no holder from here on.
 inline uint64_t HideOwner(pfs_instance_t* instance) {

@@ -1,6 +1,8 @@
 // bindings/tasks.cpp: see tasks.h.
 #include "tasks.h"  // Python.h comes first
 
+#include "gil.h"
+
 #include <cstring>
 #include <map>
 #include <memory>
@@ -94,8 +96,9 @@ TurnObject* MakeTurn(PyThreadState* state) {
     turn = New<TurnObject>(turn_type);
     if (turn == nullptr) return nullptr;
     turn->number = ++numbers;
-    // A thread that has no context yet is in none of a task. One that has may be in a task's: then each context counts as a task's.
-    const bool is_outside = state->context == nullptr;
+    // A thread that has no context yet is in none of a task, unless it is in a greenlet. One that has may be in a task's: then each context
+    // counts as a task's.
+    const bool is_outside = state->context == nullptr && CurrentGreenlet() == 0;
     Py_XDECREF(PyContext_CopyCurrent());  // makes it
     turn->own = MakeTask(turn, is_outside ? state->context : nullptr, nullptr, true);
     const int rc = turn->own == nullptr ? -1 : PyDict_SetItem(dictionary, turn_key, reinterpret_cast<PyObject*>(turn));
@@ -157,7 +160,8 @@ TaskObject* TaskOf(TurnObject* turn, PyObject* context, Looks looks) {
     return task;
   }
   if (turn->current == turn->own) pfs_fiber_parent(&turn->own_parent);
-  const pfs_fiber_parent_t parent = link != nullptr ? link->parent : turn->own_parent;
+  // A greenlet begins with an empty context: nobody knows where it was started, and the thread's own work goes on beside it.
+  const pfs_fiber_parent_t parent = link != nullptr ? link->parent : CurrentGreenlet() != 0 ? pfs_fiber_parent_t{} : turn->own_parent;
   Py_XDECREF(link);
   if (looks == Looks::kForWait && IsEmpty(parent)) return nullptr;
   TaskObject* const task = MakeTask(turn, context, &parent, false);
@@ -178,6 +182,8 @@ TurnObject* LookForTurn(Looks looks) {
   PyErr_Fetch(&kind, &error, &trace);  // a block may end by an exception
   PyThreadState* const state = PyThreadState_Get();
   TurnObject* const turn = t_turn.thread_state == state->id + 1 ? t_turn.turn : MakeTurn(state);
+  if (state->context == nullptr) Py_XDECREF(PyContext_CopyCurrent());  // of a greenlet whose first event comes: makes it
+  if (IsGreen()) looks = Looks::kForBlock;                             // a wait may be suspended
   PyObject* const context = state->context;
   if (turn != nullptr) {
     turn->is_settled = true;
@@ -278,7 +284,8 @@ void ReadyDealloc(PyObject* object) {
 PyObject* CallHelper(const char* module, const char* function, PyObject* first, PyObject* second) {
   PyObject* const found = PyImport_ImportModule(module);
   PyObject* const callee = found == nullptr ? nullptr : PyObject_GetAttrString(found, function);
-  PyObject* const result = callee == nullptr ? nullptr : PyObject_CallFunctionObjArgs(callee, first, second, nullptr);
+  PyObject* const result =
+      callee == nullptr ? nullptr : ParkIfUnwound([&] { return PyObject_CallFunctionObjArgs(callee, first, second, nullptr); });
   Py_XDECREF(callee);
   Py_XDECREF(found);
   return result;
@@ -302,10 +309,10 @@ PyObject* Decorated(PyObject* object, PyObject* function) { return CallHelper("p
 bool DescribeError(PyObject* error, ErrorFacts* facts) {
   PyObject* const found = CallHelper("pfs._blocks", "error_facts", error, nullptr);
   PyObject *state, *message;
-  const bool ok = found != nullptr && PyArg_ParseTuple(found, "iSS", &facts->number, &state, &message) != 0;
+  const bool ok = found != nullptr && PyArg_ParseTuple(found, "iUU", &facts->number, &state, &message) != 0;
   if (ok) {
-    facts->sqlstate.assign(PyBytes_AS_STRING(state), static_cast<size_t>(PyBytes_GET_SIZE(state)));
-    facts->message.assign(PyBytes_AS_STRING(message), static_cast<size_t>(PyBytes_GET_SIZE(message)));
+    facts->sqlstate = BytesOf(state);
+    facts->message = BytesOf(message);
   }
   Py_XDECREF(found);
   PyErr_Clear();
@@ -320,8 +327,8 @@ const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags) {
   if (PyObject* const found = PyDict_GetItemWithError(names, name); found != nullptr) return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
   if (PyErr_Occurred() != nullptr) return nullptr;
   try {
-    const auto text = py::reinterpret_borrow<py::str>(name).cast<std::string>();
-    const py::str full(FullName(family, text));
+    const std::string text = BytesOf(name);
+    const py::str full = Decoded(FullName(family, text));
     if (PyObject* const found = PyDict_GetItemWithError(names, full.ptr()); found != nullptr && PyDict_SetItem(names, name, found) == 0) {
       return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
     }
@@ -335,14 +342,15 @@ const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags) {
   }
 }
 
-bool TextOf(PyObject* object, const char* what, const char** text, Py_ssize_t* bytes, py::object* holder) {
+bool TextOf(PyObject* object, const char* what, const char** text, Py_ssize_t* bytes, std::string* holder) {
   if (PyUnicode_Check(object)) {
     *text = PyUnicode_AsUTF8AndSize(object, bytes);
     if (*text != nullptr) return true;
-    PyErr_Clear();  // lone surrogates
-    *holder = py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(object, "utf-8", "surrogatepass"));
-    if (!*holder) return false;
-    object = holder->ptr();
+    PyErr_Clear();  // surrogates
+    *holder = BytesOf(object);
+    *text = holder->data();
+    *bytes = static_cast<Py_ssize_t>(holder->size());
+    return true;
   } else if (!PyBytes_Check(object)) {
     PyErr_Format(PyExc_TypeError, "%s must be str or bytes, not %.100s", what, Py_TYPE(object)->tp_name);
     return false;
@@ -350,6 +358,19 @@ bool TextOf(PyObject* object, const char* what, const char** text, Py_ssize_t* b
   *text = PyBytes_AS_STRING(object);
   *bytes = PyBytes_GET_SIZE(object);
   return true;
+}
+
+int TextOrNone(PyObject* object, void* text) {
+  auto& result = *static_cast<std::optional<std::string>*>(text);
+  if (object == Py_None) return result.reset(), 1;
+  if (!PyUnicode_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "a str or None is needed, not %.100s", Py_TYPE(object)->tp_name);
+    return 0;
+  }
+  result = BytesOf(object);
+  if (result->find('\0') == std::string::npos) return 1;
+  PyErr_SetString(PyExc_ValueError, "embedded null character");
+  return 0;
 }
 
 PyTypeObject* MakeType(PyObject* module, const char* name, size_t bytes, unsigned int flags, std::vector<PyType_Slot> slots) {

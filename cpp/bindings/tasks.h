@@ -1,13 +1,14 @@
 // bindings/tasks.h: which task of a thread's the running Python code is, and what statements, stages and transactions share.
 //
-// A task is what has a context of its own (contextvars): one of asyncio, trio, anyio, or whatever runs under Context.run(). What begins in it is
-// nested in what began in it before, and outermost in what ran where its context was copied. The interpreter says nothing when it changes
+// A task is what has a context of its own (contextvars): one of asyncio, trio, anyio, a greenlet, or whatever runs under Context.run(). What
+// begins in it is nested in what began in it before, and outermost in what ran where its context was copied. The interpreter says nothing when it changes
 // contexts, so each event that begins or ends looks whether it has, which is one comparison if not, and gives the turn to the task that runs
 // (perfschema/fiber.h).
 #pragma once
 
 #include "locks.h"  // Python.h comes first
 
+#include <optional>
 #include <vector>
 
 namespace perfschema::bindings {
@@ -76,6 +77,11 @@ inline TurnObject* TakeTurn(Looks looks) {
   return LookForTurn(looks);
 }
 
+// In an event, after a call that may have let other greenlets run: the turn is again that of the task that runs.
+inline void TakeTurnBack() {
+  if (__builtin_expect(IsGreen(), 0)) TakeTurn(Looks::kForBlock);
+}
+
 // For an event of this task that is changed or ended: the turn is this task's, whoever runs. False: it is of another thread.
 bool TakeTurnOf(TaskObject* task);
 
@@ -107,8 +113,10 @@ struct KnownName {
 };
 const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags);
 
-// UTF-8 of a str, or a bytes object. False: a Python exception is set. `holder` keeps what had to be made.
-bool TextOf(PyObject* object, const char* what, const char** text, Py_ssize_t* bytes, py::object* holder);
+// The bytes of a str, as BytesOf gives them, or of a bytes object. False: a Python exception is set. `holder` keeps what had to be made.
+bool TextOf(PyObject* object, const char* what, const char** text, Py_ssize_t* bytes, std::string* holder);
+// A converter of PyArg_Parse ("O&") into a std::optional<std::string>: a str, or None.
+int TextOrNone(PyObject* object, void* text);
 
 PyTypeObject* MakeType(PyObject* module, const char* name, size_t bytes, unsigned int flags, std::vector<PyType_Slot> slots);
 

@@ -1,5 +1,7 @@
 // bindings/waiting.cpp: arguments of acquire(), waiting without the GIL, lines of waiting threads.
-#include "locks.h"  // Python.h comes first
+#include "tasks.h"  // Python.h comes first
+
+#include "gil.h"
 
 #include <pthread.h>
 
@@ -28,7 +30,7 @@ void SetPythonError() {
   } catch (py::error_already_set& error) {
     error.restore();
   } catch (const StatusError& error) {
-    py::set_error(py::module_::import("pfs.errors").attr(error.python_class()), error.what());
+    error.SetPythonError();
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {
@@ -37,7 +39,11 @@ void SetPythonError() {
 }
 
 bool ParseTimeout(PyObject* number, double* timeout) {
-  *timeout = PyFloat_AsDouble(number);
+  // Floats and integers, as the standard locks: not whatever can be made a float.
+  PyObject* const integer = PyFloat_Check(number) ? nullptr : PyNumber_Index(number);
+  if (integer == nullptr && !PyFloat_Check(number)) return false;
+  *timeout = integer == nullptr ? PyFloat_AS_DOUBLE(number) : PyLong_AsDouble(integer);
+  Py_XDECREF(integer);
   if (*timeout == -1 && PyErr_Occurred() != nullptr) return false;
   if (*timeout * 1e6 > static_cast<double>(PY_TIMEOUT_MAX)) {
     PyErr_SetString(PyExc_OverflowError, "timeout value is too large");
@@ -50,7 +56,7 @@ bool ParseLimits(PyObject* args, PyObject* keywords, Limits* limits) {
   static const char* names[] = {"blocking", "timeout", nullptr};
   int blocking = 1;
   PyObject* timeout = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|pO:acquire", const_cast<char**>(names), &blocking, &timeout)) return false;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|iO:acquire", const_cast<char**>(names), &blocking, &timeout)) return false;
   limits->blocking = blocking != 0;
   if (timeout == nullptr) return true;
   if (!ParseTimeout(timeout, &limits->timeout)) return false;
@@ -83,10 +89,7 @@ Waited WaitForThreadLock(PyThread_type_lock lock, double timeout) {
                                                 : Clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(std::ceil(timeout * 1e9)));
   PY_TIMEOUT_T micros = forever ? -1 : static_cast<PY_TIMEOUT_T>(std::ceil(timeout * 1e6));
   for (;;) {
-    PyLockStatus status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = PyThread_acquire_lock_timed(lock, micros, 1);
-    Py_END_ALLOW_THREADS;
+    const PyLockStatus status = WithoutGil([=] { return PyThread_acquire_lock_timed(lock, micros, 1); });
     if (status == PY_LOCK_ACQUIRED) return Waited::kGot;
     if (status == PY_LOCK_FAILURE) return Waited::kTimeOver;
     if (Py_MakePendingCalls() < 0) return Waited::kInterrupted;
@@ -100,27 +103,38 @@ Waited WaitForThreadLock(PyThread_type_lock lock, double timeout) {
 
 void AwaitThreadLock(PyThread_type_lock lock) {
   if (TryThreadLock(lock)) return;
-  Py_BEGIN_ALLOW_THREADS;
-  PyThread_acquire_lock(lock, WAIT_LOCK);
-  Py_END_ALLOW_THREADS;
+  WithoutGil([=] { PyThread_acquire_lock(lock, WAIT_LOCK); });
 }
 
 Waiter* Waiter::Make() {
+  const bool is_green = IsGreen();
+  PyObject* const gate = is_green ? MakeGate() : nullptr;
+  if (is_green && gate == nullptr) return nullptr;
   auto* waiter = static_cast<Waiter*>(PyMem_Malloc(sizeof(Waiter)));
   if (waiter != nullptr) {
-    *waiter = {PyThread_allocate_lock(), nullptr, nullptr, PyThread_get_thread_ident(), false, false};
+    *waiter = {is_green ? nullptr : PyThread_allocate_lock(), gate, nullptr, nullptr, PyThread_get_thread_ident(), Me(), false, false};
+    if (is_green) return waiter;
     if (waiter->lock != nullptr) {
       PyThread_acquire_lock(waiter->lock, NOWAIT_LOCK);
       return waiter;
     }
     PyMem_Free(waiter);
   }
+  Py_XDECREF(gate);
   PyErr_NoMemory();
   return nullptr;
 }
 
+Waited Waiter::Wait(double timeout) {
+  if (gate == nullptr) return WaitForThreadLock(lock, timeout);
+  const int got = WaitAtGate(gate, timeout);
+  TakeTurnBack();
+  return got < 0 ? Waited::kInterrupted : got != 0 ? Waited::kGot : Waited::kTimeOver;
+}
+
 void Waiter::Free() {
-  PyThread_free_lock(lock);
+  if (lock != nullptr) PyThread_free_lock(lock);
+  Py_XDECREF(gate);
   PyMem_Free(this);
 }
 
@@ -168,7 +182,10 @@ void Line::Wake() {
   Waiter* waiter = first_;
   Leave(waiter);
   waiter->is_woken = true;
-  PyThread_release_lock(waiter->lock);
+  if (waiter->gate == nullptr) return PyThread_release_lock(waiter->lock);
+  PyObject* const gate = Py_NewRef(waiter->gate);  // the waiter may run, and go
+  OpenGate(gate);
+  Py_DECREF(gate);
 }
 
 void Line::Free() {

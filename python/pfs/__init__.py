@@ -76,10 +76,11 @@ from pfs.errors import (
 try:
     from pfs import _core
 except ImportError as error:
-    error.add_note(
-        "pfs: the compiled module pfs._core is missing or broken. Install the package with 'pip install .' in the root of the "
-        "source tree (it needs g++ and libmd-dev), and do not run Python from inside its python/ folder."
-    )
+    if "subinterpreter" not in str(error):  # which says all that there is to say
+        error.add_note(
+            "pfs: the compiled module pfs._core is missing or broken. Install the package with 'pip install .' in the root of "
+            "the source tree (it needs g++ and libmd-dev), and do not run Python from inside its python/ folder."
+        )
     raise
 
 from pfs._core import Condition, Lock, RLock, RWLock, SimpleQueue, stage, statement, transaction
@@ -352,8 +353,7 @@ def digest(
     """
     if not 0 <= max_length <= 1048576:
         raise InvalidValue(f"bad value {max_length} for max_length: legal is a number from 0 to 1048576")
-    text = statement.encode("utf-8", "surrogatepass") if isinstance(statement, str) else statement
-    found = _core.digest(text, max_length, normalizer, rules)
+    found = _core.digest(statement, max_length, normalizer, rules)
     return (None, None) if found is None else (found[0], found[1].decode("utf-8", "replace"))
 
 

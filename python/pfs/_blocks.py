@@ -35,7 +35,7 @@ def decorated(block: AbstractContextManager[object], function: Callable[..., Any
     return running
 
 
-def error_facts(error: BaseException) -> tuple[int, bytes, bytes]:
+def error_facts(error: BaseException) -> tuple[int, str, str]:
     """MYSQL_ERRNO, RETURNED_SQLSTATE and MESSAGE_TEXT of an exception, by what drivers and the system put into it."""
     first = error.args[0] if error.args else None
     number = UNKNOWN_ERROR
@@ -53,4 +53,4 @@ def error_facts(error: BaseException) -> tuple[int, bytes, bytes]:
     except Exception:
         said = ""
     message = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return number, state.encode(), message.replace("\0", " ").encode("utf-8", "replace")
+    return number, state, message.replace("\0", " ")

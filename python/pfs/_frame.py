@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from pfs import _at_exit as _at_exit  # before pandas
+from pfs import _core
+
+# isort: split
 import numpy as np
 import pandas as pd
 
-from pfs import _core
 from pfs._source import OWN
 
 if TYPE_CHECKING:

@@ -322,8 +322,12 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
         ``<name>_BEFORE``.
 
     Raises:
+        TypeError: one of them is no snapshot.
         InvalidValue: these are snapshots of two processes, or of two runs with the same process id; or `after` is the earlier.
     """
+    for which, given in (("before", before), ("after", after)):
+        if not isinstance(given, Snapshot):
+            raise TypeError(f"{which} must be a Snapshot, of pfs.snapshot() or pfs.read_snapshot(), not {type(given).__name__}")
     one, two = before.process, after.process
     if one.pid != two.pid:
         raise InvalidValue(f"these are snapshots of two processes: {one.pid} and {two.pid}")

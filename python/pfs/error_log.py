@@ -34,7 +34,7 @@ def log(message: str, prio: str = "Note", *, code: str | None = None, subsystem:
     """
     for number, name in enumerate(_PRIORITIES):
         if str(prio).lower() == name.lower():
-            _core.log(number, code, subsystem, str(message).encode("utf-8", "backslashreplace"))
+            _core.log(number, code, subsystem, str(message))
             return
     raise InvalidValue(f"PRIO is one of {', '.join(_PRIORITIES)}, not {prio!r}")
 
@@ -52,8 +52,7 @@ class LoggingHandler(logging.Handler):
         try:
             number = _ERROR if record.levelno >= logging.ERROR else _WARNING if record.levelno >= logging.WARNING else _NOTE
             code = getattr(record, "error_code", None)
-            data = self.format(record).encode("utf-8", "backslashreplace")
-            _core.log(number, None if code is None else str(code), record.name, data)
+            _core.log(number, None if code is None else str(code), record.name, self.format(record))
         except RecursionError:  # as the handlers of the standard library
             raise
         except Exception:

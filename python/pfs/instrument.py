@@ -215,6 +215,10 @@ class Table:
     __slots__ = ("_handle", "_indexes", "_name")
 
     def __init__(self, name: str, indexes: Iterable[str] = (), *, temporary: bool = False) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, 'schema.name' or 'name', not {type(name).__name__}")
+        if isinstance(indexes, str):
+            raise TypeError(f"indexes must be several names, such as ({indexes!r},), not one str")
         schema, dot, rest = name.partition(".")
         if not dot:
             schema, rest = "", name

@@ -15,6 +15,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    _StandardEvent = threading.Event
+else:
+    from pfs._green import original
+
+    _StandardEvent = original("threading", "Event")  # the one that gevent puts in its place has no condition
+
 __all__ = ["Barrier", "BoundedSemaphore", "Event", "Semaphore"]
 
 
@@ -61,7 +67,7 @@ class BoundedSemaphore(Semaphore, threading.BoundedSemaphore):
     __module__ = "pfs"  # where users find it
 
 
-class Event(_Named, threading.Event):
+class Event(_Named, _StandardEvent):
     """A flag to wait for: a drop-in for ``threading.Event``.
 
     ``Event("myapp/EVENT_ready")`` makes a condition ``wait/synch/cond/myapp/EVENT_ready``, with an event for each wait that finds

@@ -13,12 +13,14 @@ for hot paths.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pfs import _core
 from pfs.errors import InvalidValue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import date
     from types import EllipsisType, TracebackType
     from typing import Any, Literal, Self
@@ -371,6 +373,11 @@ def set_connect_attrs(attributes: Mapping[str, str | None]) -> None:
     What was there before goes. If they have more than ``performance_schema_session_connect_attrs_size`` bytes the last ones
     are left out: ``_truncated`` stands first, and ``Performance_schema_session_connect_attrs_lost`` grows.
     """
+    if not isinstance(attributes, Mapping):
+        raise TypeError(f"attributes must be a mapping of names to values, not {type(attributes).__name__}")
+    for name, value in attributes.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"the value of attribute {name!r} must be str or None, not {type(value).__name__}")
     _core.connect_attrs([(str(name), value) for name, value in attributes.items()])
 
 
@@ -382,8 +389,7 @@ def set_user_variable(name: str, value: bytes | str | float | EllipsisType | Non
     if value is ...:
         _core.user_variable_forget(name)
         return
-    bytes_ = value if isinstance(value, bytes) or value is None else str(value).encode("utf-8", "surrogateescape")
-    _core.user_variable_set(name, bytes_)
+    _core.user_variable_set(name, value if isinstance(value, bytes) or value is None else str(value))
 
 
 def host_seen(ip: str, host: str | None = None, *, validated: bool = False) -> None:

@@ -14,13 +14,18 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     Ordered = TypeVar("Ordered", bound=SupportsRichComparison)
+    _Queue, _LifoQueue, _PriorityQueue = queue.Queue, queue.LifoQueue, queue.PriorityQueue
 else:
+    from pfs._green import original
+
     T = Ordered = "T"
+    # Those that gevent puts in their place have no lock and conditions.
+    _Queue, _LifoQueue, _PriorityQueue = (original("queue", name) for name in ("Queue", "LifoQueue", "PriorityQueue"))
 
 __all__ = ["LifoQueue", "PriorityQueue", "Queue"]
 
 
-class Queue(queue.Queue[T]):
+class Queue(_Queue[T]):
     """A queue, first in, first out, whose waits are seen: a drop-in for ``queue.Queue``.
 
     ``Queue("myapp/QUEUE_jobs", 100)`` makes a lock ``wait/synch/mutex/myapp/QUEUE_jobs``, with an event for each call, and
@@ -48,13 +53,13 @@ class Queue(queue.Queue[T]):
         return self.mutex.name  # type: ignore[no-any-return, attr-defined]
 
 
-class PriorityQueue(Queue[Ordered], queue.PriorityQueue[Ordered]):
+class PriorityQueue(Queue[Ordered], _PriorityQueue[Ordered]):
     """A queue that gives the smallest item first: a drop-in for ``queue.PriorityQueue``. Instruments as ``Queue``."""
 
     __module__ = "pfs"  # where users find it
 
 
-class LifoQueue(Queue[T], queue.LifoQueue[T]):
+class LifoQueue(Queue[T], _LifoQueue[T]):
     """A queue that gives the youngest item first: a drop-in for ``queue.LifoQueue``. Instruments as ``Queue``."""
 
     __module__ = "pfs"  # where users find it

@@ -454,6 +454,8 @@ class SetupTable(Generic[R]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._saved:
+            raise RuntimeError(f"{self.name}: __exit__ without __enter__, there is no setting to go back to")
         self.restore(self._saved.pop())
 
     def insert(self, *_values: object, **columns: object) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from types import FunctionType, SimpleNamespace
 
 from pfs import _core
+from pfs._green import original, socket_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
         def _accept(self) -> tuple[int, Any]: ...
 
 else:
-    _Base = _core.socket_base()
+    _Base = _core.socket_base(original("socket", "socket"))
 
 __all__ = ["create_connection", "create_server", "socket", "socketpair"]
 
@@ -69,7 +70,7 @@ class socket(_Base):
     def accept(self) -> tuple[socket, Any]:
         """Waits for a connection. Gives a socket for it, of the same name, and the address of the other end."""
         fd, address = self._accept()
-        made = socket(self._name, self.family, self.type, self.proto, fileno=fd)
+        made = _native(self._name, self.family, self.type, self.proto, fileno=fd)
         if std.getdefaulttimeout() is None and self.gettimeout():
             made.setblocking(True)  # as in the standard one: the system may have handed the listener's mode down
         return made, address
@@ -83,9 +84,14 @@ class socket(_Base):
 
     # The standard one, with a sendfile that is seen.
     _sendfile_use_sendfile = _with(
-        std.socket._sendfile_use_sendfile,  # type: ignore[attr-defined]
+        original("socket", "socket")._sendfile_use_sendfile,
         os=SimpleNamespace(**{**vars(os), "sendfile": _core.socket_sendfile}),
     )
+
+
+_native = socket
+if not TYPE_CHECKING and not issubclass(socket, std.socket):  # gevent or eventlet
+    socket = socket_class(_native, std.socket)
 
 
 def socketpair(name: str, family: int | None = None, type: int = std.SOCK_STREAM, proto: int = 0) -> tuple[socket, socket]:
@@ -99,9 +105,9 @@ def socketpair(name: str, family: int | None = None, type: int = std.SOCK_STREAM
         family = std.AF_UNIX
     sockets = []
     for fd in _core.socket_pair(name, family, type, proto):
-        made = socket.__new__(socket)
+        made = _native.__new__(_native)
         made._name = made._start(name, family, type, proto, fd, True)
-        sockets.append(made)
+        sockets.append(made if socket is _native else socket(made))  # type: ignore[arg-type]
     return sockets[0], sockets[1]
 
 
@@ -119,7 +125,7 @@ def create_connection(
         InvalidValue: the name breaks the rules of instrument names.
         Whatever ``socket.create_connection`` raises.
     """
-    connect = _with(std.create_connection, socket=partial(socket, name))
+    connect = _with(original("socket", "create_connection"), socket=partial(socket, name), getaddrinfo=std.getaddrinfo)
     made: socket = connect(address, timeout, source_address, all_errors=all_errors)
     return made
 
@@ -139,6 +145,6 @@ def create_server(
         InvalidValue: the name breaks the rules of instrument names.
         Whatever ``socket.create_server`` raises.
     """
-    serve = _with(std.create_server, socket=partial(socket, name))
+    serve = _with(original("socket", "create_server"), socket=partial(socket, name))
     made: socket = serve(address, family=family, backlog=backlog, reuse_port=reuse_port, dualstack_ipv6=dualstack_ipv6)
     return made

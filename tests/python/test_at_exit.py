@@ -46,6 +46,80 @@ print("end")
     assert fresh(script) == "end\n"
 
 
+# What releases the GIL: each is called again and again by daemon threads while the interpreter ends.
+CALLS = {
+    "file: open and close": "def call(): pfs.open('x', 'rb', buffering=0, name='test/f').close()",
+    "file: read": "f = pfs.open('x', 'rb', buffering=0, name='test/f')\ndef call(): f.seek(0); f.read()",
+    "file: readinto": "f = pfs.open('x', 'rb', buffering=0, name='test/f')\ndef call(): f.seek(0); f.readinto(bytearray(9))",
+    "file: write": "f = pfs.open('y', 'wb', buffering=0, name='test/f')\ndef call(): f.write(b'123')",
+    "file: seek and tell": "f = pfs.open('x', 'rb', buffering=0, name='test/f')\ndef call(): f.seek(1); f.tell()",
+    "file: truncate": "f = pfs.open('y', 'wb', buffering=0, name='test/f')\ndef call(): f.truncate(5)",
+    "file: text": "def call():\n    with pfs.open('x', name='test/f') as f: f.read()",
+    "table: read": "def call(): pfs.table('events_waits_history_long')",
+    "table: truncate": "def call(): pfs.truncate('events_waits_history_long')",
+    "setup: update": "def call(): pfs.setup_instruments.update(where='wait/io/%', timed=True)",
+    "setup: insert and delete": (
+        "def call():\n    try: pfs.setup_actors.insert(user='u')\n    except pfs.Error: pass\n"
+        "    pfs.setup_actors.delete({'USER': 'u'})"
+    ),
+    "digest": "text = 'select ' + '1 + a, ' * 9000 + '1'\ndef call(): pfs.digest(text, 100000)",
+    "socket": "def call(): pfs.socket('test/s').close()",
+    "socketpair": "def call():\n    for s in pfs.socketpair('test/s'): s.close()",
+    "socket: sendfile": (
+        "a, b = pfs.socketpair('test/s')\nb.setblocking(False)\ndef call():\n    with open('x', 'rb') as f: a.sendfile(f)\n"
+        "    try: b.recv(4096)\n    except BlockingIOError: pass"
+    ),
+    "Lock that is passed on": "lock = pfs.Lock('test/X')\ndef call():\n    with lock: time.sleep(0)",
+    "SimpleQueue that is passed on": "q = pfs.SimpleQueue('test/X')\nq.put(1)\ndef call(): q.put(q.get())",
+}
+
+
+@pytest.mark.parametrize("setup", CALLS.values(), ids=CALLS)
+def test_daemon_thread_that_is_without_the_gil(fresh: Run, setup: str) -> None:
+    """The thread must not end by unwinding: that is an abort, exit code 134."""
+    script = f"""
+import sys, threading, time
+import pfs
+open("x", "w").write("1234")
+sys.setswitchinterval(1e-4)
+{setup}
+calls = 0
+def work():
+    global calls
+    while True:
+        call()
+        calls += 1
+call()
+for _ in range(4): threading.Thread(target=work, daemon=True).start()
+while calls < 5: time.sleep(0.001)
+class Last:
+    def __init__(self, sleep): self.sleep = sleep
+    def __del__(self): self.sleep(0.1)      # the interpreter ends: whoever comes back wants the GIL
+sys.last = Last(time.sleep)
+print("end")
+"""
+    assert fresh(script) == "end\n"
+
+
+def test_first_table_in_an_atexit_handler(fresh: Run) -> None:
+    """pandas is imported for it, when threads have been shut down already."""
+    out = fresh("""
+        import atexit, sys, threading
+        import pfs
+        def report():
+            assert "pandas" not in sys.modules
+            print(pfs.table("mutex_instances")["NAME"].tolist())
+            print(pfs.describe("threads").shape[1])
+        atexit.register(report)
+        lock = pfs.Lock("test/X")
+        with lock: pass
+        thread = threading.Thread(target=lock.acquire)
+        thread.start()
+        thread.join()
+    """)
+    assert out == "['wait/synch/mutex/test/X']\n6\n"
+
+
 def test_finalizers_that_notify_and_put_when_waiters_are_dead(fresh: Run) -> None:
     out = fresh("""
         import sys, threading, time

@@ -62,7 +62,18 @@ def pybind11_outside_bindings(root: Path) -> list[str]:
     return [str(path.relative_to(root)) for path in outside if re.search(r"pybind11|\bpy::|Python\.h|PyObject", path.read_text())]
 
 
-CHECKS = {check.__name__: check for check in (wrong_includes, long_files, pybind11_outside_bindings)}
+GIL = r"gil_scoped_\w+|call_guard|Py_\w*BLOCK_THREADS|Py_\w+_ALLOW_THREADS|PyEval_\w+Thread\b|PyGILState_"
+
+
+def gil_released_outside_its_helper(root: Path) -> list[str]:
+    """Whoever waits for the GIL when the interpreter ends must not unwind: gil.h sees to that, and is the only place."""
+    others = [path for path in sources(root) if room_of(path, root) == "bindings" and path.name != "gil.h"]
+    return [str(path.relative_to(root)) for path in others if re.search(GIL, path.read_text())]
+
+
+CHECKS = {
+    check.__name__: check for check in (wrong_includes, long_files, pybind11_outside_bindings, gil_released_outside_its_helper)
+}
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -91,6 +102,11 @@ def test_every_room_exists_and_is_known() -> None:
         ("long_files", "cpp/src/capi/bad.cpp", "//\n" * (MOST_LINES + 1)),
         ("pybind11_outside_bindings", "cpp/src/table/bad.h", "#include <pybind11/pybind11.h>\n"),
         ("pybind11_outside_bindings", "cpp/src/table/bad.cpp", "inline py::object Make();\n"),
+        ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "py::gil_scoped_release released;\n"),
+        ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "py::call_guard<Guard>()\n"),
+        ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "Py_BEGIN_ALLOW_THREADS;\n"),
+        ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "auto state = PyEval_SaveThread();\n"),
+        ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "PyGILState_Ensure();\n"),
     ],
 )
 def test_checks_see_a_sin(tmp_path: Path, check: str, path: str, text: str) -> None:

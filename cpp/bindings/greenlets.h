@@ -1,0 +1,49 @@
+// bindings/greenlets.h: gevent and eventlet. They replace the locks of the standard library, so that a greenlet that waits lets the other
+// greenlets of its thread run. Locks of pfs wait at such a lock then, see Waiter in locks.h.
+#pragma once
+
+#include "bindings.h"  // Python.h comes first
+
+namespace perfschema::bindings {
+
+// The dictionary of module _thread, where the replaced functions are.
+// Threads: the GIL is held.
+struct ThreadModule {
+  PyObject* names;
+  uint64_t version;  // of `names` when it was last looked at
+  bool has_changed;  // since then
+  bool is_replaced;
+};
+extern ThreadModule g_thread_module;
+bool LookAtThreadModule();
+
+// Returns true if the locks of the standard library are replaced. Costs one comparison until something changes in module _thread.
+inline bool IsGreen() {
+#if PY_VERSION_HEX >= 0x030c0000
+  const bool has_changed = g_thread_module.has_changed;
+#else
+  const bool has_changed = reinterpret_cast<PyDictObject*>(g_thread_module.names)->ma_version_tag != g_thread_module.version;
+#endif
+  return __builtin_expect(has_changed, 0) ? LookAtThreadModule() : g_thread_module.is_replaced;
+}
+
+// Returns a number of the greenlet that runs; 0 if it is the thread's first one, or there are no greenlets.
+unsigned long CurrentGreenlet();
+
+// Returns a number of whoever runs: of the thread, or of the greenlet if that is not the thread's first one.
+inline unsigned long Me() {
+  const unsigned long greenlet = __builtin_expect(IsGreen(), 0) ? CurrentGreenlet() : 0;
+  return greenlet != 0 ? greenlet : PyThread_get_thread_ident();
+}
+
+// Makes a lock of gevent or eventlet, and takes it. nullptr: a Python exception is set.
+PyObject* MakeGate();
+// Waits until the gate is released, for at most `timeout` seconds if that is not below 0. Other greenlets run meanwhile. 1, 0, or -1 and a
+// Python exception.
+int WaitAtGate(PyObject* gate, double timeout);
+// Releases the gate. An exception that is set stays.
+void OpenGate(PyObject* gate);
+
+void StartGreenlets();  // before all of these
+
+}  // namespace perfschema::bindings
