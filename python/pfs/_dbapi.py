@@ -189,12 +189,15 @@ class Connection(Proxy):
         self._session.transactions.finish(committed=False)
         return result
 
+    def _block(self, plain: Any) -> Any:
+        return Block(plain, self._session.transactions) if hasattr(plain, "__enter__") else plain
+
     def __getattr__(self, name: str) -> Any:
         found = Proxy.__getattr__(self, name)
         if name == "backup":
             return lambda target, *args, **kwargs: found(dbapi_plain(target), *args, **kwargs)
         if name == "transaction":
-            return lambda *args, **kwargs: Block(found(*args, **kwargs), self._session.transactions)
+            return lambda *args, **kwargs: self._block(found(*args, **kwargs))
         what = _METHODS.get(name)
         if what is None or not callable(found):
             return found

@@ -1,0 +1,140 @@
+"""Random programs made of forks, execs, threads, limits and ends, each run with pfs and without, on a small file system.
+
+A program may not notice pfs: the same output, the same exit code. And it may leave a bounded number of segments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pfs
+
+HERE = Path(__file__).resolve().parent
+ENDS = {"end": "0126", "kill": "345"}
+STEPS = {
+    "work": ("l{}", (1, 300)),
+    "memory": ("m{}", (1, 60)),
+    "file": ("o{}", (0, 60000)),
+    "threads": ("t{}", (1, 8)),
+    "dlopen": ("d", (0, 0)),
+    "longjmp": ("j", (0, 0)),
+    "as": ("A{}", (64, 20000)),
+    "fsize": ("S{}", (0, 64)),
+    "nofile": ("N{}", (3, 20)),
+    "exec": ("x", (0, 0)),
+    "vfork": ("v", (0, 0)),
+    "spawn": ("p", (0, 0)),
+}
+PARTS = (*STEPS, "fork", *ENDS)
+TIMEOUT = 60  # seconds a program may take
+
+
+@dataclass(frozen=True)
+class Programs:
+    watched: Path
+    plain: Path
+
+
+def build(folder: Path, *flags: str) -> Programs:
+    """Compiles them as a user does."""
+    env = {**os.environ, "PKG_CONFIG_PATH": f"{pfs.get_library_dir()}/pkgconfig"}
+    ask = subprocess.run(["pkg-config", "--cflags", "--libs", "perfschema"], env=env, capture_output=True, text=True, check=True)
+    library = [*ask.stdout.split(), f"-Wl,-rpath,{pfs.get_library_dir()}"]
+    include = [word for word in library if word.startswith("-I")]
+    common = ["gcc", "-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
+    made = Programs(folder / "watched", folder / "plain")
+    for program, how in ((made.watched, [*library, *flags]), (made.plain, [*include, "-DPFS_DISABLE"])):
+        for command in (
+            [str(HERE / "program.c"), "-o", str(program), *how, "-lpthread", "-ldl"],
+            [str(HERE / "plugin.c"), "-fPIC", "-shared", "-o", f"{program}.so", *how],
+        ):
+            subprocess.run([*common, *command], check=True)
+    return made
+
+
+def script(seed: int, parts: tuple[str, ...]) -> tuple[str, int]:
+    """A program, and the MiB of its file system."""
+    dice = random.Random(seed)
+    steps = [name for name in STEPS if name in parts]
+    ends = "".join(ENDS[name] for name in ENDS if name in parts) or "2"
+
+    def some(length: int, depth: int) -> str:
+        text = ""
+        for _ in range(length):
+            if "fork" in parts and depth < 4 and dice.random() < 0.4:
+                text += f"({some(dice.randint(0, 4), depth + 1)}){dice.choice(ends)}"
+            elif steps:
+                form, (low, high) = STEPS[dice.choice(steps)]
+                text += form.format(dice.randint(low, high))
+        return text
+
+    return some(dice.randint(1, 12), 0), dice.choice((1, 2, 4, 8, 16, 32, 64))
+
+
+@dataclass(frozen=True)
+class Result:
+    output: str
+    code: int | None  # None: it did not end
+    left: int  # segments
+
+
+def namespace() -> list[str] | None:
+    """How to get a mount namespace of one's own; None if there is no way."""
+    for way in (["unshare", "-m"], ["unshare", "-rm"]):
+        if shutil.which("unshare") is not None:
+            done = subprocess.run([*way, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False)
+            if done.returncode == 0:
+                return way
+    return None
+
+
+def run(way: list[str], program: Path, text: str, mebibytes: int, folder: Path) -> Result:
+    small = folder / "small"
+    small.mkdir(exist_ok=True)
+    count = folder / "left"
+    shell = (
+        f'mount -t tmpfs -o size={mebibytes}m,mode=0700 none "{small}" || exit 99; '
+        f'"$0" "$1"; code=$?; find "{small}" -name "*.pfs" | wc -l > "{count}"; exit $code'
+    )
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
+    env["PFS_DIR"] = str(small)
+    child = subprocess.Popen(
+        [*way, "sh", "-c", shell, str(program), text],
+        env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        output, _ = child.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, 9)
+        output, _ = child.communicate()
+        return Result(output, None, 0)
+    return Result(output, child.returncode, int(count.read_text()))
+
+
+def compare(way: list[str], programs: Programs, seed: int, parts: tuple[str, ...], bound: int, folder: Path) -> str | None:
+    """What is wrong with the program of a seed; None if nothing is."""
+    text, mebibytes = script(seed, parts)
+    plain = run(way, programs.plain, text, mebibytes, folder)
+    watched = run(way, programs.watched, text, mebibytes, folder)
+    what = f"seed {seed}, {mebibytes} MiB, {text!r}"
+    if plain.code == 99 or plain.code is None:
+        return f"{what}: the plain program does not run: {plain}"
+    if watched.code is None:
+        return f"{what}: hangs with pfs, behind {watched.output[-200:]!r}"
+    if watched.output != plain.output:
+        there, here = plain.output.splitlines(), watched.output.splitlines()
+        line = next(
+            (i for i, pair in enumerate(zip(there, here, strict=False)) if pair[0] != pair[1]), min(len(there), len(here))
+        )
+        return f"{what}: line {line + 1} is {here[line : line + 1]} with pfs, {there[line : line + 1]} without"
+    if watched.code != plain.code:
+        return f"{what}: exit code {watched.code} with pfs, {plain.code} without"
+    if watched.left > bound:
+        return f"{what}: {watched.left} segments are left, at most {bound} may be"
+    return None

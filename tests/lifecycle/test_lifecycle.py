@@ -1,0 +1,57 @@
+"""Whatever becomes of a program, pfs does not show: random programs, with pfs and without.
+
+| variable | for |
+| --- | --- |
+| PFS_LIFECYCLE_SECONDS | how long (20; by hand 600) |
+| PFS_LIFECYCLE_SEED | the first program; the next has the next number. What fails says its own |
+| PFS_LIFECYCLE_PARTS | what programs are made of, with commas: see PARTS |
+| PFS_LIFECYCLE_LEFT | how many segments a program may leave (8) |
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lifecycle import lifecycle
+
+SECONDS = float(os.environ.get("PFS_LIFECYCLE_SECONDS", "20"))
+LEFT = int(os.environ.get("PFS_LIFECYCLE_LEFT", "8"))
+PARTS = tuple(os.environ.get("PFS_LIFECYCLE_PARTS", ",".join(lifecycle.PARTS)).split(","))
+
+
+@pytest.fixture(scope="module")
+def way() -> list[str]:
+    found = lifecycle.namespace()
+    if found is None:
+        pytest.skip("needs a mount namespace: root, or user namespaces that may mount a tmpfs")
+    return found
+
+
+@pytest.mark.slow
+def test_programs_do_not_notice(way: list[str], tmp_path: Path) -> None:
+    unknown = set(PARTS) - set(lifecycle.PARTS)
+    assert not unknown, f"PFS_LIFECYCLE_PARTS: {sorted(unknown)} are no parts; legal are {', '.join(lifecycle.PARTS)}"
+    programs = lifecycle.build(tmp_path)
+    first = seed = int(os.environ.get("PFS_LIFECYCLE_SEED", random.randrange(1 << 32)))
+    print(f"PFS_LIFECYCLE_SEED={first} PFS_LIFECYCLE_PARTS={','.join(PARTS)} PFS_LIFECYCLE_LEFT={LEFT}")
+    wrong = []
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        if (said := lifecycle.compare(way, programs, seed, PARTS, LEFT, tmp_path)) is not None:
+            wrong.append(said)
+        seed += 1
+    assert not wrong, f"{len(wrong)} of {seed - first} programs:\n" + "\n".join(wrong[:50])
+
+
+def test_a_library_that_kills_children_is_found(way: list[str], tmp_path: Path) -> None:
+    """Negative control: a library that aborts in children of limited programs, and a bound that nothing can keep."""
+    programs = lifecycle.build(tmp_path, "-DBROKEN")
+    parts = ("work", "nofile", "fork")
+    found = [lifecycle.compare(way, programs, seed, parts, 1 << 30, tmp_path) for seed in range(12)]
+    assert any(said is not None and "child signal 6" in said for said in found), found
+    assert "segments are left" in str(lifecycle.compare(way, programs, 0, ("work",), -1, tmp_path))
