@@ -75,7 +75,7 @@ def test_a_second_end_does_nothing(kind: str) -> None:
 
 @fresh_process()
 def test_statements_that_outlive_the_one_around_them_go_on() -> None:
-    """D3: outer before inner: the inner ones run on, are shown, recorded and counted; what comes next is nested in the innermost."""
+    """D3: outer before inner: the inner ones run on and are recorded; what comes next is nested in the innermost."""
     outer, middle = Statement("n/work", "select 1"), Statement("n/work", "select a")  # 1, 2
     inner = Statement("n/work", "select b")  # 3
     outer.end()

@@ -502,7 +502,7 @@ def test_longjmp_out_of_a_read_leaves_later_events_recorded(build: Build, tmp_pa
     said = values(run(build("signals"), "jump", cwd=tmp_path, env={"PFS_KEEP": "1"}))
     assert said["jumps"] == "20"
     assert count(said["segment"], "wait/synch/mutex/signals/main") == 1 + 50
-    # Each read that was left is dropped when the next event shows that its frame is gone: nothing runs, and nothing is nested in it.
+    # Each read that was left is dropped when the next event shows that its frame is gone: nothing is nested in it.
     assert status_of(said["segment"])["Performance_schema_locker_lost"] == "20"
     kept = [row for row in rows(said["segment"], "events_waits_history") if row["EVENT_NAME"].endswith("/main")]
     assert len(kept) == 10
@@ -518,7 +518,7 @@ def test_a_handler_that_jumps_out_of_pfs_leaves_it_whole(mode: str, build: Build
     said = values(run(build("jumps"), mode, cwd=tmp_path, env={"PFS_KEEP": "1"}))
     assert "hung" not in said
     segment = said["segment"]
-    print(f"{mode}: {said['jumps']} jumps, {said['others']} other threads, {status_of(segment)['Performance_schema_locker_lost']} lost")
+    print(f"{mode}: {said['jumps']} jumps, {said['others']} other threads")
     assert int(said["jumps"]) > 200
     assert count(segment, "wait/synch/mutex/jumps/other") == int(said["others"])
     assert count(segment, "wait/synch/mutex/jumps/after") == 50
