@@ -14,8 +14,7 @@ from pfs._core import Condition, Lock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    _StandardEvent = threading.Event
+    from threading import Event as _StandardEvent
 else:
     from pfs._green import original
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import queue
+import queue  # noqa: F401  (original() looks for it)
 
 from pfs._core import Condition, Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from queue import LifoQueue as _LifoQueue
+    from queue import PriorityQueue as _PriorityQueue
+    from queue import Queue as _Queue
     from typing import TypeVar
 
     from _typeshed import SupportsRichComparison
 
     T = TypeVar("T")
     Ordered = TypeVar("Ordered", bound=SupportsRichComparison)
-    _Queue, _LifoQueue, _PriorityQueue = queue.Queue, queue.LifoQueue, queue.PriorityQueue
 else:
     from pfs._green import original
 
