@@ -229,7 +229,7 @@ def test_files_of_long_names_that_begin_alike_are_several_files() -> None:
         shown = [row["FILE_NAME"] for row in rows("file_instances")]
         assert len(set(shown)) == 4
         for name in names:
-            (row,) = [row for row in rows("file_instances") if row["FILE_NAME"].endswith(str(name)[-150:])]
+            (row,) = [row for row in rows("file_instances") if row["FILE_NAME"].endswith(str(name)[-100:])]
             assert row["FILE_NAME"].startswith(str(name)[:200])
             assert 500 <= len(row["FILE_NAME"].encode()) <= 512
             assert re.fullmatch(r".*~[0-9a-f]{16}~.*", row["FILE_NAME"])

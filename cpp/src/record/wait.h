@@ -46,7 +46,8 @@ constexpr bool Has(uint32_t flags, uint32_t flag) {
 // Until LeaveProbe (or the next store to `nesting`) a signal handler on this thread leaves the thread's state alone.
 PFS_ALWAYS_INLINE void EnterProbe(ThreadState& thread) {
 #if defined(__x86_64__)
-  asm volatile("add %%rsp, %0" : "+m"(thread.nesting) : : "cc");  // one instruction
+  register uintptr_t place asm("rsp");  // one instruction: an asm statement costs the compiler its allocation of registers
+  thread.nesting += place;
 #else
   thread.nesting += reinterpret_cast<uintptr_t>(StackMark());
 #endif
@@ -56,7 +57,8 @@ PFS_ALWAYS_INLINE void EnterProbe(ThreadState& thread) {
 PFS_ALWAYS_INLINE void EnterProbe(ThreadState& thread, uint64_t nesting) {
 #if defined(__x86_64__)
   if (__builtin_constant_p(nesting) && nesting == 0) {
-    asm volatile("mov %%rsp, %0" : "=m"(thread.nesting));
+    register uintptr_t place asm("rsp");
+    thread.nesting = place;
   } else {
     thread.nesting = reinterpret_cast<uintptr_t>(StackMark()) + nesting;
   }
