@@ -48,7 +48,7 @@ pfs.set_account("carl", "door")
 """
 
 _WORDS = [0, 1, 2, 3, 64, 4096, 65535, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 40, 1 << 63, (1 << 64) - 1]
-_DIRECTORY, _MOST_SECONDS = 4456, 40  # docs/shm_layout.md
+_MOST_SECONDS = 40
 
 
 def changes() -> None:
@@ -118,7 +118,7 @@ class Damage:
 
     def __init__(self, root: Path, path: Path) -> None:
         self.file = os.open(path, os.O_RDWR)
-        self.directory = Directory(root, self.file, _DIRECTORY)
+        self.directory = Directory(root, self.file)
         self.before: list[tuple[int, bytes]] = []
 
     def put(self, at: int, content: bytes) -> None:
