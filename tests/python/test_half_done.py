@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from pfs import _core
+from tests.python._programs.directory import Directory
 from tests.python._programs.subject import PID_NAMESPACE, forge, subject
 from tests.python.test_attach_hostile import sparse_copy
 
@@ -118,44 +119,41 @@ def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
 class Image:
     """A segment, by words."""
 
-    def __init__(self, path: Path, named: dict[str, int]) -> None:
-        self.path, self.named = path, named
+    def __init__(self, path: Path, named: dict[str, int], root: Path) -> None:
+        self.named = named
         self.file = os.open(path, os.O_RDWR)
-        self.size = os.fstat(self.file).st_size
+        self.directory = Directory(root, self.file, named["arrays"])
 
     def get(self, at: int, layout: str) -> tuple[int, ...]:
         return struct.unpack(layout, os.pread(self.file, struct.calcsize(layout), at))
 
-    def has_memory(self, at: int) -> bool:
-        try:
-            return os.lseek(self.file, at, os.SEEK_DATA) == at
-        except OSError:
-            return False
-
-    def array(self, name: str) -> tuple[int, int, int, int]:
-        """Offset, stride, capacity, used."""
-        return self.get(self.named["arrays"] + 48 * self.named[name], "<4Q")  # type: ignore[return-value]
-
     def elements(self, name: str) -> Iterator[int]:
         """Where the elements are that can be written."""
-        offset, stride, capacity, used = self.array(name)
+        directory = self.directory
+        stride = directory.get(name, "stride")
         if name.endswith("Records"):
             kind = ["kWaitRecords", "kStageRecords", "kStatementRecords", "kTransactionRecords"].index(name)
             (record,) = self.get(self.named["record_bytes"] + 8 * kind, "<Q")
-            for chunk in range(1, self.array(name.replace("Records", "Chunks"))[3]):
-                yield from range(offset + chunk * stride, offset + chunk * stride + (64, 32, 8, 8)[kind] * record, record)
+            for chunk in range(1, directory.get(name.replace("Records", "Chunks"), "used")):
+                for i in range((64, 32, 8, 8)[kind]):
+                    at = directory.place(name, chunk * stride + i * record)
+                    if at is not None:
+                        yield at
         elif name in ("kThreadCells", "kAccountCells", "kUserCells", "kHostCells", "kGlobalCells"):
-            members = self.array({"kThreadCells": "kThreads", "kGlobalCells": "kThreads"}.get(name, name.replace("Cells", "s")))
-            width = capacity // members[2]
-            first, wide, _, classes = self.array("kClasses")
-            columns = [i for i in range(1, classes) if self.get(first + i * wide + self.named["ready"], "<I")[0]]
-            for member in range(members[3]):
+            members = {"kThreadCells": "kThreads", "kGlobalCells": "kThreads"}.get(name, name.replace("Cells", "s"))
+            width = directory.get(name, "capacity") // directory.get(members, "capacity")
+            classes = [
+                directory.place("kClasses", i * directory.get("kClasses", "stride"))
+                for i in range(directory.get("kClasses", "used"))
+            ]
+            columns = [i for i, at in enumerate(classes) if i and at is not None and self.get(at + self.named["ready"], "<I")[0]]
+            for member in range(directory.get(members, "used")):
                 for column in columns:
-                    at = offset + (member * width + column) * stride
-                    if self.has_memory(at):
+                    at = directory.place(name, (member * width + column) * stride)
+                    if at is not None:
                         yield at
         else:
-            yield from (at for at in range(offset + stride, offset + used * stride, stride) if self.has_memory(at))
+            yield from directory.elements(name)
 
     def open_section(self, at: int) -> None:
         os.pwrite(self.file, struct.pack("<I", self.get(at, "<I")[0] | 1), at)
@@ -204,7 +202,7 @@ def copy(dead: Path) -> Iterator[Path]:
 
 
 def test_every_section_that_a_dead_process_left_open_is_read(
-    dead: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]]
+    dead: Path, root: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]]
 ) -> None:
     named, all_sections = sections
     assert {("kCells", "seq"), ("", "move_seq"), ("kClasses", "fold_seq"), ("kWaitChunks", "lap")} <= {
@@ -219,7 +217,7 @@ def test_every_section_that_a_dead_process_left_open_is_read(
     for array, kind, field, offset in all_sections:
         path = sparse_copy(dead, dead.with_name("copy.pfs"))
         try:
-            image = Image(path, named)
+            image = Image(path, named, root)
             places = [offset] if not array else [at + offset for at in image.elements(array)]
             unused |= {array} if not places else set()
             for at in places:
@@ -243,13 +241,13 @@ def test_every_section_that_a_dead_process_left_open_is_read(
 
 
 def test_one_open_cell_hides_no_other_and_is_repaired(
-    copy: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]]
+    copy: Path, root: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]]
 ) -> None:
     """A cell whose minimum is above its sum was caught halfway: its count and sum are right, its minimum is not shown."""
     table = "events_waits_summary_by_thread_by_event_name"
     columns = ("THREAD_ID", "EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "MAX_TIMER_WAIT")
     expected = _core.rows(table, columns, _core.Segment(str(copy)))
-    image = Image(copy, sections[0])
+    image = Image(copy, sections[0], root)
     changed = None
     for at in image.elements("kThreadCells"):
         count, total, inverted, _ = image.get(at + 16, "<4Q")
@@ -273,7 +271,12 @@ def test_one_open_cell_hides_no_other_and_is_repaired(
     [("stopped", True, False), ("running", False, True), ("elsewhere", True, False)],
 )
 def test_who_can_go_on_is_waited_for_and_who_cannot_is_not(
-    place: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]], state: str, repaired: bool, skipped: bool
+    place: Path,
+    root: Path,
+    sections: tuple[dict[str, int], list[tuple[str, str, str, int]]],
+    state: str,
+    repaired: bool,
+    skipped: bool,
 ) -> None:
     """Of a process that runs a row that stays open is left out, and counted for the reader; of one that is stopped it is read."""
     table = "events_waits_summary_by_thread_by_event_name"
@@ -285,7 +288,7 @@ def test_who_can_go_on_is_waited_for_and_who_cannot_is_not(
             os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WNOWAIT)
         if state == "elsewhere":
             forge(program.path, PID_NAMESPACE, 1)  # a pid namespace that is not ours
-        image = Image(program.path, sections[0])
+        image = Image(program.path, sections[0], root)
         counts = {tuple(row[2:4]) for row in expected if row[2] > 50}
         at = next(at for at in image.elements("kThreadCells") if image.get(at + 16, "<2Q") in counts)
         image.open_section(at)

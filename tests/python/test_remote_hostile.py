@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import shutil
 import signal
 import struct
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ import pytest
 
 import pfs
 from pfs import _core
+from tests.python._programs.directory import Directory
 from tests.python._programs.subject import subject
 from tests.python.test_attach_hostile import sparse_copy
 
@@ -46,7 +48,7 @@ pfs.set_account("carl", "door")
 """
 
 _WORDS = [0, 1, 2, 3, 64, 4096, 65535, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 40, 1 << 63, (1 << 64) - 1]
-_ARRAYS, _ENTRY, _MOST_SECONDS = 4456, 48, 40  # docs/shm_layout.md
+_MOST_SECONDS = 40
 
 
 def changes() -> None:
@@ -111,25 +113,13 @@ def copy(place: Path) -> Iterator[Path]:
     path.unlink()
 
 
-@pytest.fixture(scope="module")
-def arrays(root: Path) -> list[str]:
-    texts = [(root / "cpp/src/shm" / name).read_text() for name in ("layout.h", "layout_program.h")]
-    return [name for text in texts for name in re.findall(r"^  X\(k(\w+), +Shm", text, re.MULTILINE)]
-
-
 class Damage:
-    """Words of a file, changed and put back."""
+    """Words of a file, changed."""
 
-    def __init__(self, path: Path, count: int) -> None:
+    def __init__(self, root: Path, path: Path) -> None:
         self.file = os.open(path, os.O_RDWR)
+        self.directory = Directory(root, self.file)
         self.before: list[tuple[int, bytes]] = []
-        self.arrays = [struct.unpack("<6Q", os.pread(self.file, 48, _ARRAYS + _ENTRY * i)) for i in range(count)]
-
-    def has_memory(self, at: int) -> bool:
-        try:
-            return os.lseek(self.file, at, os.SEEK_DATA) == at
-        except OSError:
-            return False
 
     def put(self, at: int, content: bytes) -> None:
         self.before.append((at, os.pread(self.file, len(content), at)))
@@ -137,62 +127,69 @@ class Damage:
 
     def make(self, dice: random.Random) -> None:
         if dice.randrange(8) == 0:
-            at = 400 + dice.randrange(9000 // 4) * 4  # the header
+            at: int | None = 400 + dice.randrange(9000 // 4) * 4  # the header
         else:
-            offset, stride, _, used, reserved, _ = dice.choice(self.arrays)
-            if used < 2 or not reserved:
+            array = dice.choice(self.directory.names)
+            used, stride = self.directory.get(array, "used"), self.directory.get(array, "stride")
+            if used < 2:
                 return
-            at = offset + dice.randrange(1, min(used, 2000)) * stride + dice.randrange(min(stride, 2048) // 4) * 4
-        if not self.has_memory(at):
+            at = self.directory.place(
+                array, dice.randrange(1, min(used, 2000)) * stride + dice.randrange(min(stride, 2048) // 4) * 4
+            )
+        if at is None:
             return
         (old,) = struct.unpack("<I", os.pread(self.file, 4, at))
         small, bit = dice.randrange(300), old ^ 1 << dice.randrange(32)
         word = dice.choice([small, bit, old + 1, dice.choice(_WORDS), dice.getrandbits(32)]) & 0xFFFFFFFF
         self.put(at, struct.pack("<I", word))
 
-    def restore(self) -> None:
-        for at, content in reversed(self.before):
-            os.pwrite(self.file, content, at)
-        self.before.clear()
 
-
-def test_a_changer_survives_whatever_it_adopts(copy: Path, arrays: list[str]) -> None:
-    seed = int(os.environ.get("PFS_FUZZ_SEED", "1"))
-    seconds = float(os.environ.get("PFS_FUZZ_SECONDS", "6"))
+def damage_and_change(root: Path, copy: Path, seed: int, seconds: float) -> None:
+    """In a process that has not started pfs: only such a one can adopt."""
     dice = random.Random(seed)
-    whole = copy.with_name("whole.pfs")
+    whole, mutant = copy.with_name("whole.pfs"), copy.with_name("mutant.pfs")
     sparse_copy(copy, whole)
-    assert changed_in_a_process_of_its_own(copy) == 0
+    assert changed_in_a_process_of_its_own(copy) == 0, "a segment as it should be is refused"
     found: Counter[int] = Counter()
-    end = time.monotonic() + seconds
     bad = []
-    rounds = 0
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
-        rounds += 1
-        mutant = sparse_copy(whole, copy.with_name("mutant.pfs"))
-        damage = Damage(mutant, len(arrays))
+        damage = Damage(root, sparse_copy(whole, mutant))
         for _ in range(dice.randrange(1, 24)):
             damage.make(dice)
         os.close(damage.file)
         status = changed_in_a_process_of_its_own(mutant)
         found[status] += 1
         if status not in (0, 1):
-            bad.append((rounds, status, damage.before))
-        mutant.unlink()
+            bad.append((found.total(), status, damage.before))
+    mutant.unlink()
     whole.unlink()
-    print(f"\nseed {seed}: {rounds} mutants, by outcome {dict(found)}")
-    assert not bad, (seed, bad[:3])
+    print(f"seed {seed}: {found.total()} mutants, by outcome {dict(found)}", flush=True)
+    assert not bad, bad[:3]
     assert found[0] > 0
 
 
+def test_a_changer_survives_whatever_it_adopts(copy: Path, root: Path) -> None:
+    seed = os.environ.get("PFS_FUZZ_SEED", "1")
+    seconds = os.environ.get("PFS_FUZZ_SECONDS", "6")
+    script = (
+        "import sys; from pathlib import Path; from tests.python.test_remote_hostile import damage_and_change as run\n"
+        "run(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(root), str(copy), seed, seconds], cwd=root, capture_output=True, text=True, check=False
+    )
+    print(f"\n{done.stdout}")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("what", ["free list of setup_actors", "free list of setup_objects"])
-def test_a_list_that_leads_out_or_is_a_circle_is_told(copy: Path, arrays: list[str], what: str) -> None:
+def test_a_list_that_leads_out_or_is_a_circle_is_told(copy: Path, root: Path, what: str) -> None:
     """The changer names what is wrong, and nothing is changed."""
-    index = arrays.index({"free list of setup_actors": "Actors", "free list of setup_objects": "ObjectRules"}[what])
-    head = _ARRAYS + _ENTRY * index + 40
-    file = os.open(copy, os.O_RDWR)
-    os.pwrite(file, struct.pack("<Q", 1 << 33), head)
-    os.close(file)
+    array = {"free list of setup_actors": "kActors", "free list of setup_objects": "kObjectRules"}[what]
+    damage = Damage(root, copy)
+    damage.put(damage.directory.entry(array, "free_head"), struct.pack("<Q", 1 << 33))
+    os.close(damage.file)
     from pfs._remote import Remote
 
     with (
