@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,8 @@ from typing import Any
 import pytest
 
 from pfs import _core
+from tests.python._programs.segment_file import HEADER, SegmentFile, sparse_copy
 from tests.python._programs.subject import PID_NAMESPACE, forge, subject
-from tests.python.test_attach_hostile import sparse_copy
 
 _WORK = """
 import threading
@@ -59,7 +58,7 @@ def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
     folder = root / "cpp/src/shm"
     texts = "".join((folder / name).read_text() for name in ("records.h", "statements.h", "spares.h", "layout_program.h", "layout.h"))
     structs = dict(re.findall(r"^struct (?:alignas\(\d+\) )?(\w+)(?: : \w+)? \{[^\n]*\n(.*?)^\};", texts, re.MULTILINE | re.DOTALL))
-    arrays = re.findall(r"^  X\((k\w+), +(Shm\w+)\)", texts, re.MULTILINE)
+    arrays = re.findall(r"^  X\(k(\w+), +(Shm\w+)\)", texts, re.MULTILINE)
     assert len(arrays) > 35
     wanted = []
     for array, kind in [("", "ShmHeader"), *arrays]:
@@ -69,10 +68,7 @@ def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
     lines = [
         f'std::printf("%zu\\n", static_cast<size_t>({what}));'
         for what in (
-            "offsetof(ShmHeader, arrays)",
-            "offsetof(ShmHeader, record_bytes)",
             "offsetof(ShmClass, ready)",
-            *(f"ArrayId::{array}" for array, _ in arrays),
             *(f"offsetof({kind}, {name})" for _, kind, name in wanted),
         )
     ]
@@ -83,58 +79,47 @@ def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
     command = ["g++", "-std=c++20", "-O0", "-Wno-invalid-offsetof", f"-I{root}/cpp/src", f"-I{root}/cpp/include", str(source)]
     subprocess.run([*command, "-o", str(source.with_suffix(""))], check=True)
     numbers = list(map(int, subprocess.run([source.with_suffix("")], capture_output=True, check=True).stdout.split()))
-    named = dict(zip(["arrays", "record_bytes", "ready", *(array for array, _ in arrays)], numbers, strict=False))
-    offsets = numbers[len(named) :]
+    named, offsets = {"ready": numbers[0]}, numbers[1:]
     return named, [(*section, offset) for section, offset in zip(wanted, offsets, strict=True)]
 
 
-class Image:
-    """A segment, by words."""
+class Image(SegmentFile):
+    """A segment, by the elements that hold something."""
 
     def __init__(self, path: Path, named: dict[str, int]) -> None:
-        self.path, self.named = path, named
-        self.file = os.open(path, os.O_RDWR)
-        self.size = os.fstat(self.file).st_size
+        super().__init__(path)
+        self.named = named
 
-    def get(self, at: int, layout: str) -> tuple[int, ...]:
-        return struct.unpack(layout, os.pread(self.file, struct.calcsize(layout), at))
+    def places(self, name: str, field: int) -> Iterator[int]:
+        """Where a field lies of each element that can be written."""
+        array = self.array(name)
+        return (array.place(byte + field) for byte in self.begins(name))
 
-    def has_memory(self, at: int) -> bool:
-        try:
-            return os.lseek(self.file, at, os.SEEK_DATA) == at
-        except OSError:
-            return False
-
-    def array(self, name: str) -> tuple[int, int, int, int]:
-        """Offset, stride, capacity, used."""
-        return self.get(self.named["arrays"] + 48 * self.named[name], "<4Q")  # type: ignore[return-value]
-
-    def elements(self, name: str) -> Iterator[int]:
-        """Where the elements are that can be written."""
-        offset, stride, capacity, used = self.array(name)
+    def begins(self, name: str) -> Iterator[int]:
+        """The first bytes of these elements, counted from the array's begin."""
+        array = self.array(name)
         if name.endswith("Records"):
-            kind = ["kWaitRecords", "kStageRecords", "kStatementRecords", "kTransactionRecords"].index(name)
-            (record,) = self.get(self.named["record_bytes"] + 8 * kind, "<Q")
-            for chunk in range(1, self.array(name.replace("Records", "Chunks"))[3]):
-                yield from range(offset + chunk * stride, offset + chunk * stride + (64, 32, 8, 8)[kind] * record, record)
-        elif name in ("kThreadCells", "kAccountCells", "kUserCells", "kHostCells", "kGlobalCells"):
-            members = self.array({"kThreadCells": "kThreads", "kGlobalCells": "kThreads"}.get(name, name.replace("Cells", "s")))
-            width = capacity // members[2]
-            first, wide, _, classes = self.array("kClasses")
-            columns = [i for i in range(1, classes) if self.get(first + i * wide + self.named["ready"], "<I")[0]]
-            for member in range(members[3]):
+            kind = ["WaitRecords", "StageRecords", "StatementRecords", "TransactionRecords"].index(name)
+            (record,) = self.get(HEADER["record_bytes"] + 8 * kind, "<Q")
+            for chunk in range(1, self.array(name.replace("Records", "Chunks")).used):
+                begin = chunk * array.stride
+                yield from range(begin, begin + (64, 32, 8, 8)[kind] * record, record)
+        elif name in ("ThreadCells", "AccountCells", "UserCells", "HostCells", "GlobalCells"):
+            members = self.array({"ThreadCells": "Threads", "GlobalCells": "Threads"}.get(name, name.replace("Cells", "s")))
+            width = array.capacity // members.capacity
+            classes = self.array("Classes")
+            places = ((i, classes.place(i * classes.stride + self.named["ready"])) for i in range(1, classes.used))
+            columns = [i for i, at in places if self.get(at, "<I")[0]]
+            for member in range(members.used):
                 for column in columns:
-                    at = offset + (member * width + column) * stride
-                    if self.has_memory(at):
-                        yield at
+                    byte = (member * width + column) * array.stride
+                    if byte < array.mapped and self.has_memory(array.place(byte)):
+                        yield byte
         else:
-            yield from (at for at in range(offset + stride, offset + used * stride, stride) if self.has_memory(at))
+            yield from self.elements(name)
 
     def open_section(self, at: int) -> None:
-        os.pwrite(self.file, struct.pack("<I", self.get(at, "<I")[0] | 1), at)
-
-    def close(self) -> None:
-        os.close(self.file)
+        self.put(at, "<I", self.get(at, "<I")[0] | 1)
 
 
 def rows_of(segment: _core.Segment) -> dict[str, list[tuple[Any, ...]]]:
@@ -180,7 +165,7 @@ def test_every_section_that_a_dead_process_left_open_is_read(
     dead: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]]
 ) -> None:
     named, all_sections = sections
-    assert {("kCells", "seq"), ("", "move_seq"), ("kClasses", "fold_seq"), ("kWaitChunks", "lap")} <= {
+    assert {("Cells", "seq"), ("", "move_seq"), ("Classes", "fold_seq"), ("WaitChunks", "lap")} <= {
         (array, field) for array, _, field, _ in all_sections
     }
     before = _core.Segment(str(dead))
@@ -192,7 +177,7 @@ def test_every_section_that_a_dead_process_left_open_is_read(
         path = sparse_copy(dead, dead.with_name("copy.pfs"))
         try:
             image = Image(path, named)
-            places = [offset] if not array else [at + offset for at in image.elements(array)]
+            places = [offset] if not array else list(image.places(array, offset))
             for at in places:
                 image.open_section(at)
             image.close()
@@ -221,11 +206,11 @@ def test_one_open_cell_hides_no_other_and_is_repaired(
     expected = _core.rows(table, columns, _core.Segment(str(copy)))
     image = Image(copy, sections[0])
     changed = None
-    for at in image.elements("kThreadCells"):
+    for at in image.places("ThreadCells", 0):
         count, total, inverted, _ = image.get(at + 16, "<4Q")
         if count > 50 and inverted and (count, total) in {row[2:4] for row in expected}:
             image.open_section(at)
-            os.pwrite(image.file, struct.pack("<Q", 2**64 - 1 - 10**15), at + 32)  # a minimum of a quarter of an hour
+            image.put(at + 32, "<Q", 2**64 - 1 - 10**15)  # a minimum of a quarter of an hour
             changed = count
             break
     image.close()
@@ -257,7 +242,7 @@ def test_who_can_go_on_is_waited_for_and_who_cannot_is_not(
             forge(program.path, PID_NAMESPACE, 1)  # a pid namespace that is not ours
         image = Image(program.path, sections[0])
         counts = {tuple(row[2:4]) for row in expected if row[2] > 50}
-        at = next(at for at in image.elements("kThreadCells") if image.get(at + 16, "<2Q") in counts)
+        at = next(at for at in image.places("ThreadCells", 0) if image.get(at + 16, "<2Q") in counts)
         image.open_section(at)
         image.close()
         segment = _core.Segment(str(program.path))

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import shutil
 import signal
-import struct
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,8 +19,8 @@ import pytest
 
 import pfs
 from pfs import _core
+from tests.python._programs.segment_file import ARRAYS, ENTRY_BYTES, HEADER, SegmentFile, sparse_copy
 from tests.python._programs.subject import subject
-from tests.python.test_attach_hostile import sparse_copy
 
 _WORK = """
 import threading
@@ -46,7 +44,7 @@ pfs.set_account("carl", "door")
 """
 
 _WORDS = [0, 1, 2, 3, 64, 4096, 65535, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 40, 1 << 63, (1 << 64) - 1]
-_ARRAYS, _ENTRY, _MOST_SECONDS = 4456, 48, 40  # docs/shm_layout.md
+_MOST_SECONDS = 40
 
 
 def changes() -> None:
@@ -111,52 +109,39 @@ def copy(place: Path) -> Iterator[Path]:
     path.unlink()
 
 
-@pytest.fixture(scope="module")
-def arrays(root: Path) -> list[str]:
-    texts = [(root / "cpp/src/shm" / name).read_text() for name in ("layout.h", "layout_program.h")]
-    return [name for text in texts for name in re.findall(r"^  X\(k(\w+), +Shm", text, re.MULTILINE)]
+class Damage(SegmentFile):
+    """A segment of which words are changed."""
 
-
-class Damage:
-    """Words of a file, changed and put back."""
-
-    def __init__(self, path: Path, count: int) -> None:
-        self.file = os.open(path, os.O_RDWR)
-        self.before: list[tuple[int, bytes]] = []
-        self.arrays = [struct.unpack("<6Q", os.pread(self.file, 48, _ARRAYS + _ENTRY * i)) for i in range(count)]
-
-    def has_memory(self, at: int) -> bool:
-        try:
-            return os.lseek(self.file, at, os.SEEK_DATA) == at
-        except OSError:
-            return False
-
-    def put(self, at: int, content: bytes) -> None:
-        self.before.append((at, os.pread(self.file, len(content), at)))
-        os.pwrite(self.file, content, at)
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.arrays = [self.array(name) for name in ARRAYS]  # as they were
+        self.made: list[tuple[int, int, int]] = []  # where, old, new
 
     def make(self, dice: random.Random) -> None:
-        if dice.randrange(8) == 0:
-            at = 400 + dice.randrange(9000 // 4) * 4  # the header
+        """Changes a word of the header, of the directory, or of an element."""
+        kind = dice.randrange(16)
+        if kind == 0:
+            at = HEADER["timers"] + dice.randrange(9000 // 4) * 4
+        elif kind == 1:
+            at = HEADER["arrays"] + dice.randrange(ENTRY_BYTES * len(ARRAYS) // 4) * 4
         else:
-            offset, stride, _, used, reserved, _ = dice.choice(self.arrays)
-            if used < 2 or not reserved:
+            array = dice.choice(self.arrays)
+            if array.used < 2 or not array.reserved:
                 return
-            at = offset + dice.randrange(1, min(used, 2000)) * stride + dice.randrange(min(stride, 2048) // 4) * 4
+            byte = dice.randrange(1, min(array.used, 2000)) * array.stride + dice.randrange(min(array.stride, 2048) // 4) * 4
+            if byte >= array.mapped:
+                return
+            at = array.place(byte)
         if not self.has_memory(at):
             return
-        (old,) = struct.unpack("<I", os.pread(self.file, 4, at))
+        (old,) = self.get(at, "<I")
         small, bit = dice.randrange(300), old ^ 1 << dice.randrange(32)
         word = dice.choice([small, bit, old + 1, dice.choice(_WORDS), dice.getrandbits(32)]) & 0xFFFFFFFF
-        self.put(at, struct.pack("<I", word))
-
-    def restore(self) -> None:
-        for at, content in reversed(self.before):
-            os.pwrite(self.file, content, at)
-        self.before.clear()
+        self.made.append((at, old, word))
+        self.put(at, "<I", word)
 
 
-def test_a_changer_survives_whatever_it_adopts(copy: Path, arrays: list[str]) -> None:
+def test_a_changer_survives_whatever_it_adopts(copy: Path) -> None:
     seed = int(os.environ.get("PFS_FUZZ_SEED", "1"))
     seconds = float(os.environ.get("PFS_FUZZ_SECONDS", "6"))
     dice = random.Random(seed)
@@ -170,14 +155,13 @@ def test_a_changer_survives_whatever_it_adopts(copy: Path, arrays: list[str]) ->
     while time.monotonic() < end:
         rounds += 1
         mutant = sparse_copy(whole, copy.with_name("mutant.pfs"))
-        damage = Damage(mutant, len(arrays))
-        for _ in range(dice.randrange(1, 24)):
-            damage.make(dice)
-        os.close(damage.file)
+        with Damage(mutant) as damage:
+            for _ in range(dice.randrange(1, 24)):
+                damage.make(dice)
         status = changed_in_a_process_of_its_own(mutant)
         found[status] += 1
         if status not in (0, 1):
-            bad.append((rounds, status, damage.before))
+            bad.append((rounds, status, damage.made))
         mutant.unlink()
     whole.unlink()
     print(f"\nseed {seed}: {rounds} mutants, by outcome {dict(found)}")
@@ -186,13 +170,10 @@ def test_a_changer_survives_whatever_it_adopts(copy: Path, arrays: list[str]) ->
 
 
 @pytest.mark.parametrize("what", ["free list of setup_actors", "free list of setup_objects"])
-def test_a_list_that_leads_out_or_is_a_circle_is_told(copy: Path, arrays: list[str], what: str) -> None:
+def test_a_list_that_leads_out_or_is_a_circle_is_told(copy: Path, what: str) -> None:
     """The changer names what is wrong, and nothing is changed."""
-    index = arrays.index({"free list of setup_actors": "Actors", "free list of setup_objects": "ObjectRules"}[what])
-    head = _ARRAYS + _ENTRY * index + 40
-    file = os.open(copy, os.O_RDWR)
-    os.pwrite(file, struct.pack("<Q", 1 << 33), head)
-    os.close(file)
+    with SegmentFile(copy) as file:
+        file.put_array({"free list of setup_actors": "Actors", "free list of setup_objects": "ObjectRules"}[what], free_head=1 << 33)
     from pfs._remote import Remote
 
     with Remote(str(copy)) as remote, pytest.raises(pfs.AttachError, match=rf"is damaged \(the {what} is wrong\): it can be read but not changed"):
