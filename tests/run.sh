@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ libbenchmark-dev libgtest-dev libmd-dev libsqlite3-dev pkg-config python3-dev python3-venv strace valgrind)
+packages=(g++ libbenchmark-dev libgtest-dev libmd-dev libsqlite3-dev pkg-config python3-dev python3-venv qemu-user strace valgrind)
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing+=("$package")
