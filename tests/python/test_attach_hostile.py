@@ -28,6 +28,7 @@ from tests.python.test_programs import Talker, environment, rows, status_of
 
 MAJOR, MINOR = HEADER["layout_major"], HEADER["layout_major"] + 4
 
+
 def allocated(path: Path) -> int:
     return os.stat(path).st_blocks * 512
 
@@ -476,7 +477,11 @@ def test_a_small_file_makes_no_large_table(copy: Path, root: Path, prefix: str, 
                     struct.pack_into("<4I", elements, at, 1, 1, 0, 0xFFFFFFFF)
             file.move(name, bytes(elements), stride, count)
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(READS_ONE), str(copy), table], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", textwrap.dedent(READS_ONE), str(copy), table],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     rows, skipped, seconds, mebibytes = map(float, done.stdout.split())
     print(f"\n{table}: {rows:.0f} rows, {skipped:.0f} left out, {seconds:.2f} s, {mebibytes:.0f} MiB")

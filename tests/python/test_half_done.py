@@ -251,4 +251,3 @@ def test_who_can_go_on_is_waited_for_and_who_cannot_is_not(
         assert (len(now) == len(expected)) == repaired
         here = counted(segment)
         assert (here[0] > 0, here[1] > 0) == (repaired, skipped)
-

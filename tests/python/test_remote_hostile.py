@@ -172,8 +172,9 @@ def test_a_changer_survives_whatever_it_adopts(copy: Path) -> None:
 @pytest.mark.parametrize("what", ["free list of setup_actors", "free list of setup_objects"])
 def test_a_list_that_leads_out_or_is_a_circle_is_told(copy: Path, what: str) -> None:
     """The changer names what is wrong, and nothing is changed."""
+    array = {"free list of setup_actors": "Actors", "free list of setup_objects": "ObjectRules"}[what]
     with SegmentFile(copy) as file:
-        file.put_array({"free list of setup_actors": "Actors", "free list of setup_objects": "ObjectRules"}[what], free_head=1 << 33)
+        file.put_array(array, free_head=1 << 33)
     from pfs._remote import Remote
 
     with Remote(str(copy)) as remote, pytest.raises(pfs.AttachError, match=rf"is damaged \(the {what} is wrong\): it can be read but not changed"):

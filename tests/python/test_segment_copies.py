@@ -18,14 +18,18 @@ from tests.python._programs.segment_file import PAGE, SegmentFile
 from tests.python.test_programs import Talker, environment
 
 # Of the moment of reading.
-_OF_NOW = {"threads": {"PROCESSLIST_TIME"}, "processlist": {"TIME"}, "performance_timers": {"TIMER_FREQUENCY", "TIMER_RESOLUTION", "TIMER_OVERHEAD"}}
+_OF_NOW = {
+    "threads": {"PROCESSLIST_TIME"},
+    "processlist": {"TIME"},
+    "performance_timers": {"TIMER_FREQUENCY", "TIMER_RESOLUTION", "TIMER_OVERHEAD"},
+}
 
 
 Tables = dict[str, list[tuple[Any, ...]]]
 
 
 def tables_of(path: Path) -> Tables:
-    """All rows of all tables; and, as one of the name "", what global_status says at the end, with the rows that were left out."""
+    """All rows of all tables; and as "" what global_status says at the end, with the rows that were left out."""
     segment = _core.Segment(str(path))
     tables = {}
     for table in _core.tables():
@@ -38,7 +42,7 @@ def tables_of(path: Path) -> Tables:
 
 @pytest.fixture(scope="module")
 def original(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of a program that was killed among statements, stages, transactions, waits, files and memory; in a file system of memory."""
+    """Of a program that was killed among statements, stages, transactions, waits, files and memory; on tmpfs."""
     place = Path(f"/dev/shm/pfs-test-copies-{os.getpid()}")
     place.mkdir(mode=0o700)
     try:
@@ -57,8 +61,8 @@ def original(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def expected(original: Path) -> Tables:
     tables = tables_of(original)
     for table in (
-        "events_statements_history", "events_stages_history", "events_transactions_history", "events_waits_history", "file_instances",
-        "mutex_instances", "memory_summary_by_thread_by_event_name",
+        "events_statements_history", "events_stages_history", "events_transactions_history", "events_waits_history",
+        "file_instances", "mutex_instances", "memory_summary_by_thread_by_event_name",
     ):  # fmt: skip
         assert tables[table], table
     return tables

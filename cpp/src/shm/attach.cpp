@@ -224,6 +224,7 @@ bool SegmentFile::MapPiece(uint64_t begin, uint64_t end, uint64_t in_file) const
   const bool is_taken = (next != pieces_.end() && next->first < end) || (next != pieces_.begin() && std::prev(next)->second.end > begin);
   struct stat info;
   if (is_taken || begin % kPage != 0 || end > room_.bytes() || fstat(fd_, &info) != 0 || end_in_file > static_cast<uint64_t>(info.st_size)) return false;
+  if (info.st_dev != device_ || info.st_ino != inode_) return false;  // as in IsStillOurs
   if (!room_.MapFile(begin, end - begin, PROT_READ, fd_, in_file)) return false;
   pieces_[begin] = {end, in_file, Guard(room_.base() + begin, end - begin)};
   return true;
@@ -231,7 +232,6 @@ bool SegmentFile::MapPiece(uint64_t begin, uint64_t end, uint64_t in_file) const
 
 // Maps the extents that were added since. True: there were some.
 bool SegmentFile::MapMore() const {
-  if (!IsStillOurs()) return false;
   const auto& head = *reinterpret_cast<const ShmHeader*>(room_.base());
   bool has_more = false;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
@@ -241,7 +241,10 @@ bool SegmentFile::MapMore() const {
     if (mapped <= known) continue;
     for (const FilePiece& piece : PiecesOf(head.arrays[i], known, mapped)) {
       const uint64_t begin = array_offset_[i] + piece.begin;
-      if (!MapPiece(begin, begin + piece.bytes, piece.in_file)) break;
+      if (!MapPiece(begin, begin + piece.bytes, piece.in_file)) {
+        known = ~uint64_t{0};  // not tried again: this is called for every look at what is not there
+        break;
+      }
       known = piece.begin + piece.bytes;
       has_more = true;
     }

@@ -121,7 +121,9 @@ class SegmentFile:
     def elements(self, name: str | int) -> Iterator[int]:
         """The first bytes, counted from the array's begin, of elements that were ever taken and have memory."""
         array = self.array(name)
-        return (byte for byte in range(array.stride, array.used * array.stride, array.stride) if self.has_memory(array.place(byte)))
+        return (
+            byte for byte in range(array.stride, array.used * array.stride, array.stride) if self.has_memory(array.place(byte))
+        )
 
     def content(self, name: str | int) -> bytes:
         """The bytes of all elements that were ever taken."""

@@ -25,12 +25,12 @@ for line in sys.stdin:
     print("done", flush=True)
 """
 
-LAYOUT_MAJOR, PID, PID_NAMESPACE, START_TICKS, BOOT_ID, EPOCH, LIBRARY_VERSION, COMMAND = (
-    HEADER[field]
-    for field in (
-        "layout_major", "pid", "pid_namespace", "process_start_ticks", "boot_id", "epoch_unix_micros", "library_version", "command",
-    )
-)  # fmt: skip
+LAYOUT_MAJOR, PID, PID_NAMESPACE, START_TICKS = (
+    HEADER[field] for field in ("layout_major", "pid", "pid_namespace", "process_start_ticks")
+)
+BOOT_ID, EPOCH, LIBRARY_VERSION, COMMAND = (
+    HEADER[field] for field in ("boot_id", "epoch_unix_micros", "library_version", "command")
+)
 
 
 def clean_environment(folder: Path, **more: str) -> dict[str, str]:
