@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "live.h"
+#include "shm/plan.h"
 
 namespace perfschema {
 namespace {
@@ -74,17 +75,48 @@ TEST_F(DamagedSegment, is_read_or_refused_whatever_the_damage) {
 #endif
 }
 
-// Rows of numbers that begin where the file has no memory and end where it has: an instrument of several columns is read whole or not at all.
+// Rows of numbers that begin where the file has no memory and end where it has, or the other way round: an instrument of several columns is read whole or
+// not at all. A smaller capacity moves the rows of all members but the first.
 TEST_F(DamagedSegment, with_rows_across_the_edge_of_what_has_memory_is_read) {
-  constexpr ArrayId kRows[] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells, ArrayId::kGlobalCells};
-  const auto& header = *reinterpret_cast<const ShmHeader*>(TheImage().copy());
-  for (uint64_t shift = 0; shift <= 4096; shift += sizeof(ShmCell)) {
-    std::string input(1, '\xff');  // all tables
-    for (const ArrayId id : kRows) {
-      const Change change{1, 0, static_cast<uint16_t>(id), 0, header.arrays[static_cast<uint32_t>(id)].offset - shift};  // its first word: the offset
-      input.append(reinterpret_cast<const char*>(&change), sizeof change);
+  constexpr ArrayId kRows[][2] = {{ArrayId::kThreadCells, ArrayId::kThreads}, {ArrayId::kAccountCells, ArrayId::kAccounts}, {ArrayId::kUserCells, ArrayId::kUsers},
+                                  {ArrayId::kHostCells, ArrayId::kHosts}, {ArrayId::kGlobalCells, ArrayId::kThreads}};
+  const ShmHeader& header = TheImage().header();
+  for (const char how : {'\xff', '\xf8'}) {  // all tables through the mappings; an eighth through the copy
+    for (uint64_t columns = 0; columns <= 4096 / sizeof(ShmCell); ++columns) {
+      std::string input(1, how);
+      for (const auto& [cells, members] : kRows) {
+        const uint64_t rows = header.arrays[static_cast<uint32_t>(members)].capacity;
+        const Change change{1, 0, static_cast<uint16_t>(cells), 2, header.arrays[static_cast<uint32_t>(cells)].capacity - columns * rows};
+        input.append(reinterpret_cast<const char*>(&change), sizeof change);
+      }
+      LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
     }
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+  }
+}
+
+// Extents of one array that lie in the header, in another array, half behind the end of the file, far behind it; and arrays whose addresses are another's.
+TEST_F(DamagedSegment, with_extents_that_lie_elsewhere_is_read) {
+  const ShmHeader& header = TheImage().header();
+  const uint64_t last = TheImage().file_bytes() / 4096 - 1, of_names = header.arrays[static_cast<uint32_t>(ArrayId::kNames)].extents[0].load();
+  for (uint16_t array = 0; array < kArrayCount; ++array) {
+    const uint64_t bad_pages[] = {0, 5, of_names, last, last + 1, 0xffffffff};
+    for (const uint64_t page : bad_pages) {
+      const Change change{1, 0, array, 8, page << 32 | page};
+      std::string input(1, static_cast<char>(0xf8 + array % 8));
+      input.append(reinterpret_cast<const char*>(&change), sizeof change);
+      LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+      input[0] = static_cast<char>(array % 8);
+      LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+    }
+    const uint64_t bad_words[] = {0, 1, 4096, 1 << 20, uint64_t{1} << 46, uint64_t{1} << 63, ~uint64_t{0}, ~uint64_t{4095}};
+    for (const uint32_t word : {0u, 1u, 2u, 3u, 7u}) {  // offset, stride, capacity, first_extent, mapped
+      for (const uint64_t bad : bad_words) {
+        const Change change{1, 0, array, word, bad};
+        std::string input(1, static_cast<char>(array % 8));
+        input.append(reinterpret_cast<const char*>(&change), sizeof change);
+        LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+      }
+    }
   }
 }
 
@@ -124,7 +156,7 @@ TEST_F(DamagedSegment, may_be_cut_short_while_it_is_read) {
     Image image(std::getenv("PFS_FUZZ_SEGMENT"));
     std::unique_ptr<SegmentFile> file;
     ASSERT_TRUE(SegmentFile::Open(image.file(), &file).ok());
-    std::thread cuts([&, length = static_cast<off_t>(random() % image.bytes()), nap = random() % 20'000'000] {
+    std::thread cuts([&, length = static_cast<off_t>(random() % image.file_bytes()), nap = random() % 20'000'000] {
       const timespec time{0, static_cast<long>(nap)};
       clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
       EXPECT_EQ(truncate(image.file().c_str(), length), 0);
@@ -151,14 +183,19 @@ TEST_F(DamagedSegment, that_claims_more_than_can_be_added_up_is_left_out_in_time
   Image image(std::getenv("PFS_FUZZ_SEGMENT"));
   const int fd = open(image.file().c_str(), O_RDWR);
   ASSERT_GE(fd, 0);
-  uint64_t end = (image.bytes() + 4095) / 4096 * 4096;
+  uint64_t end = image.file_bytes(), address = image.bytes();  // each new array behind all others
+  const auto put = [&](const void* from, size_t bytes, size_t at) { ASSERT_EQ(pwrite(fd, from, bytes, static_cast<off_t>(at)), static_cast<ssize_t>(bytes)); };
   const auto add = [&](ArrayId id, const void* elements, uint64_t stride) {
-    const auto bytes = static_cast<ssize_t>(kMany * stride);
-    ASSERT_EQ(pwrite(fd, elements, static_cast<size_t>(bytes), static_cast<off_t>(end)), bytes);
-    const uint64_t entry[] = {end, stride, kMany, kMany, kMany * stride, 0};
-    ASSERT_EQ(pwrite(fd, entry, sizeof entry, offsetof(ShmHeader, arrays) + static_cast<off_t>(id) * static_cast<off_t>(sizeof(ShmArray))),
-              static_cast<ssize_t>(sizeof entry));
-    end += kMany * stride / 4096 * 4096 + 4096;
+    const uint64_t bytes = RoundToPages(kMany * stride), page = end / 4096;
+    put(elements, kMany * stride, end);
+    ASSERT_EQ(ftruncate(fd, static_cast<off_t>(end + bytes)), 0);
+    const uint64_t entry[] = {address, stride, kMany, bytes, kMany, kMany * stride, 0, bytes, page};
+    static_assert(offsetof(ShmArray, extents) == sizeof entry - sizeof page);
+    put(entry, sizeof entry, offsetof(ShmHeader, arrays) + static_cast<size_t>(id) * sizeof(ShmArray));
+    end += bytes;
+    address += bytes;
+    put(&end, sizeof end, offsetof(ShmHeader, file_bytes));
+    put(&address, sizeof address, offsetof(ShmHeader, segment_bytes));
   };
   auto classes = std::make_unique<ShmClass[]>(kMany);
   auto threads = std::make_unique<ShmThread[]>(kMany);

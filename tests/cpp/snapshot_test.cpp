@@ -689,7 +689,7 @@ TEST(DamagedSegment, indices_out_of_range_are_refused) {
 
 TEST(DamagedSegment, directory_that_lies_is_clamped) {
   for (uint32_t i = 0; i < kArrayCount; ++i) {
-    for (int field = 0; field < 5; ++field) {
+    for (int field = 0; field < 7; ++field) {
       for (const uint64_t bad :
            {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} / 3}) {
         SyntheticSegment shm;
@@ -700,6 +700,8 @@ TEST(DamagedSegment, directory_that_lies_is_clamped) {
         if (field == 2) array.capacity = bad;
         if (field == 3) array.used.store(bad);
         if (field == 4) array.reserved.store(bad);
+        if (field == 5) array.first_extent = bad;
+        if (field == 6) array.mapped.store(bad);
         if (field == 3) array.capacity = bad;
         ReadAll(shm.view());
         munmap(shm.segment.header(), shm.view().bytes());

@@ -1,14 +1,17 @@
 // segment_fuzz.cpp: a real segment, damaged in any way, attached and read: every table of it. libFuzzer calls it (segment.sh); with PFS_FUZZ_ALONE
 // it makes its own damage (tests/cpp/segment_test.cpp). PFS_FUZZ_SEGMENT names the segment: the smaller the better.
 //
-// The input is a byte that says which eighth of the tables is read (all, if it is 255), and a list of changes of 16 bytes each: where (a word of the header, of the directory, of an element of an array, of any page that has
-// memory), and what (a number as it is, a small one, one of those that break things, a bit, a difference). The segment is there twice: as a file, that is
-// attached, and that tells where there is memory; and in memory of exactly its size, so that a sanitizer sees a byte too many.
+// The input is a byte that says which eighth of the tables is read (all, if it is 255) and how, and a list of changes of 16 bytes each: where (a word of
+// the header, of the directory, of an element of an array, of any page that has memory, of what the header says of sizes), and what (a number as it is, a
+// small one, one of those that break things, a bit, a difference). The segment is there twice: as a file, that is attached, and in memory of exactly its
+// size, with each array at its address, so that a sanitizer sees a byte too many. Tables are read through the mappings of the file, where whatever lies
+// outside of an extent is a fault, or through the copy.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +21,7 @@
 #include <vector>
 
 #include "shm/attach.h"
+#include "shm/extents.h"
 #include "table/registry.h"
 
 #if defined(__SANITIZE_ADDRESS__) || (defined(__clang__) && !defined(PFS_FUZZ_ALONE))
@@ -55,7 +59,10 @@ class Image {
     const int from = open(path, O_RDONLY);
     struct stat info;
     Require(from >= 0 && fstat(from, &info) == 0, "PFS_FUZZ_SEGMENT does not name a segment");
-    bytes_ = static_cast<size_t>(info.st_size);
+    file_bytes_ = static_cast<size_t>(info.st_size);
+    Require(pread(from, header_.bytes, sizeof header_.bytes, 0) == sizeof header_.bytes, "cannot read the header");
+    bytes_ = header_.words.segment_bytes;
+    LookUpPieces();
     // As a mapping begins, on a page, and with one behind it that nobody may touch.
     pages_ = (bytes_ + 4095) / 4096 * 4096;
     void* const room = mmap(nullptr, pages_ + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -66,37 +73,39 @@ class Image {
     file_ = "/dev/shm/pfs-segment-fuzz-" + std::to_string(getpid());
     const int to = open(file_.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
     Require(to >= 0 && ftruncate(to, info.st_size) == 0, "cannot make a file");
-    for (off_t data = 0; (data = lseek(from, data, SEEK_DATA)) >= 0;) {
-      const off_t hole = lseek(from, data, SEEK_HOLE);
-      const auto length = static_cast<size_t>(hole - data);
-      Require(pread(from, copy_ + data, length, data) == hole - data, "cannot read the segment");
-      Require(pwrite(to, copy_ + data, length, data) == hole - data, "cannot write the file");
-      runs_.push_back({static_cast<uint64_t>(data), static_cast<uint64_t>(hole), true});
-      words_ += length / 8;
-      data = hole;
-    }
-    close(from);
-    shared_ = static_cast<uint8_t*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0));
+    shared_ = static_cast<uint8_t*>(mmap(nullptr, file_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0));
     close(to);
     Require(shared_ != MAP_FAILED, "cannot map the file");
-    std::memcpy(header_.bytes, copy_, sizeof header_.bytes);
+    std::vector<uint8_t> data;
+    for (off_t begin = 0; (begin = lseek(from, begin, SEEK_DATA)) >= 0;) {
+      const off_t hole = lseek(from, begin, SEEK_HOLE);
+      data.resize(static_cast<size_t>(hole - begin));
+      Require(pread(from, data.data(), data.size(), begin) == hole - begin, "cannot read the segment");
+      Store(static_cast<uint64_t>(begin), data.data(), data.size());
+      runs_.push_back({static_cast<uint64_t>(begin), static_cast<uint64_t>(hole), true});
+      words_ += data.size() / 8;
+      begin = hole;
+    }
+    close(from);
   }
   ~Image() {
     ASAN_UNPOISON_MEMORY_REGION(copy_ + bytes_, pages_ - bytes_);
     munmap(copy_, pages_ + 4096);
-    munmap(shared_, bytes_);
+    munmap(shared_, file_bytes_);
     unlink(file_.c_str());
   }
 
   const std::string& file() const { return file_; }
   const uint8_t* copy() const { return copy_; }
-  size_t bytes() const { return bytes_; }
+  size_t bytes() const { return bytes_; }  // of addresses
+  size_t file_bytes() const { return file_bytes_; }
+  const ShmHeader& header() const { return header_.words; }  // as it was made
 
   void Make(const Change& change) {
     const uint64_t at = PlaceOf(change);
-    if (at + 8 > bytes_ || !HasMemory(at) || !HasMemory(at + 7)) return;
+    if (at + 8 > file_bytes_ || !HasMemory(at) || !HasMemory(at + 7)) return;
     uint64_t old = 0, value = change.value;
-    std::memcpy(&old, copy_ + at, sizeof old);
+    std::memcpy(&old, shared_ + at, sizeof old);
     static constexpr uint64_t kBad[] = {0, 1, 2, 3, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, ~uint64_t{0}, ~uint64_t{0} / 3,
                                         uint64_t{1} << 40, uint64_t{1} << 63, 0x8000000000000001, 64, 4096, 65535};
     switch (change.what % 6) {
@@ -108,10 +117,10 @@ class Image {
       default: value = (old & ~uint64_t{0xffffffff}) | (value & 0xffffffff); break;
     }
     undo_.push_back({at, old});
-    Store(at, value);
+    Store(at, &value, sizeof value);
   }
   void Restore() {
-    for (; !undo_.empty(); undo_.pop_back()) Store(undo_.back().at, undo_.back().old);
+    for (; !undo_.empty(); undo_.pop_back()) Store(undo_.back().at, &undo_.back().old, sizeof undo_.back().old);
   }
 
  private:
@@ -126,9 +135,30 @@ class Image {
     ShmHeader words;
   };
 
-  void Store(uint64_t at, uint64_t value) {
-    std::memcpy(copy_ + at, &value, sizeof value);
-    std::memcpy(shared_ + at, &value, sizeof value);
+  // An extent, and where its bytes begin in the copy.
+  struct Piece {
+    uint64_t in_file, bytes, address;
+  };
+
+  void LookUpPieces() {
+    pieces_.push_back({0, kHeaderRoom, 0});
+    for (uint32_t i = 0; i < kArrayCount; ++i) {
+      const ShmArray& array = header_.words.arrays[i];
+      for (const FilePiece& piece : PiecesOf(array, 0, array.mapped.load())) pieces_.push_back({piece.in_file, piece.bytes, array.offset + piece.begin});
+    }
+  }
+  // Where a byte of an array lies in the file.
+  uint64_t PlaceInArray(const ShmArray& array, uint64_t byte) const {
+    const uint64_t mapped = array.mapped.load();
+    for (const FilePiece& piece : PiecesOf(array, std::min(byte, mapped), std::min(byte + 1, mapped))) return piece.in_file;
+    return ~uint64_t{0} / 2;
+  }
+  void Store(uint64_t at, const void* from, uint64_t bytes) {
+    std::memcpy(shared_ + at, from, bytes);
+    for (const Piece& piece : pieces_) {
+      const uint64_t begin = std::max(at, piece.in_file), end = std::min(at + bytes, piece.in_file + piece.bytes);
+      if (begin < end) std::memcpy(copy_ + piece.address + begin - piece.in_file, static_cast<const uint8_t*>(from) + (begin - at), end - begin);
+    }
   }
   bool HasMemory(uint64_t at) const {
     for (const ByteRun& run : runs_) {
@@ -138,12 +168,20 @@ class Image {
   }
   uint64_t PlaceOf(const Change& change) const {
     const ShmArray& array = header_.words.arrays[change.which % kArrayCount];
-    switch (change.where % 4) {
+    switch (change.where % 5) {
       case 0: return change.place % (sizeof(ShmHeader) / 4) * 4;
-      case 1: return offsetof(ShmHeader, arrays) + change.which % kArrayRoom * sizeof(ShmArray) + change.place % 6 * 8;
+      case 1: {
+        const uint64_t word = change.place % 12;  // the first extents: of few arrays there are more
+        return offsetof(ShmHeader, arrays) + change.which % kArrayRoom * sizeof(ShmArray) + (word < 8 ? word * 8 : offsetof(ShmArray, extents) + (word - 8) * 4);
+      }
       case 2: {
         const uint64_t used = std::max<uint64_t>(array.used.load(), 1);
-        return array.offset + change.place % used * array.stride + (change.place >> 16) % std::max<uint64_t>(array.stride / 4, 1) * 4;
+        return PlaceInArray(array, change.place % used * array.stride + (change.place >> 16) % std::max<uint64_t>(array.stride / 4, 1) * 4);
+      }
+      case 3: {
+        static constexpr size_t kSizes[] = {offsetof(ShmHeader, file_bytes), offsetof(ShmHeader, segment_bytes), offsetof(ShmHeader, header_bytes),
+                                            offsetof(ShmHeader, array_count)};
+        return kSizes[change.place % std::size(kSizes)];
       }
       default: {
         uint64_t word = change.place % words_;
@@ -157,10 +195,11 @@ class Image {
   }
 
   std::string file_;
-  size_t bytes_ = 0, pages_ = 0;
+  size_t file_bytes_ = 0, bytes_ = 0, pages_ = 0;
   uint8_t* copy_ = nullptr;
   uint8_t* shared_ = nullptr;
-  std::vector<ByteRun> runs_;
+  std::vector<Piece> pieces_;
+  std::vector<ByteRun> runs_;  // of the file
   uint64_t words_ = 0;
   std::vector<Undo> undo_;
   Header header_;
@@ -214,10 +253,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
       image.Make(change);
     }
   }
+  const bool is_mapping = group == 255 || (group & 8) == 0;
   std::unique_ptr<SegmentFile> file;
   const Status status = SegmentFile::Open(image.file(), &file);
   Require(status.ok() == (file != nullptr), "attached, or not");
   if (file != nullptr) {
+    const SegmentView mapped = file->view();
+    const SegmentView view = is_mapping ? SegmentView(&mapped.header(), std::min(bytes, mapped.bytes()), file.get()) : SegmentView(image.copy(), bytes, file.get());
     ASAN_POISON_MEMORY_REGION(image.copy() + bytes, image.bytes() - bytes);
     static const char* const only = std::getenv("PFS_FUZZ_TABLE");
     static const bool is_timed = std::getenv("PFS_FUZZ_TIMES") != nullptr;
@@ -227,7 +269,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
       if (table.name == "performance_timers") continue;  // measures clocks, and reads no segment
       const clock_t start = clock();
       TableData data;
-      Require(ReadTable(table, SegmentView(image.copy(), bytes, file.get()), {}, &data).ok(), "a table cannot be read");
+      Require(ReadTable(table, view, {}, &data).ok(), "a table cannot be read");
       CheckTable(table, data);
       if (is_timed) std::fprintf(stderr, "%8.1f ms %9zu rows  %s\n", double(clock() - start) * 1e3 / CLOCKS_PER_SEC, data.rows, table.name.data());
     }
@@ -242,7 +284,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
 
 Change RandomChange(std::mt19937_64& random) {
   const uint64_t dice = random();
-  return {static_cast<uint8_t>(dice % 64 == 0 ? 255 : dice % 4), static_cast<uint8_t>(dice >> 8), static_cast<uint16_t>(dice >> 16),
+  return {static_cast<uint8_t>(dice % 64 == 0 ? 255 : dice % 5), static_cast<uint8_t>(dice >> 8), static_cast<uint16_t>(dice >> 16),
           static_cast<uint32_t>(dice >> 32), random()};
 }
 

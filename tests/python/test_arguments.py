@@ -88,9 +88,9 @@ def test_waits_take_what_the_standard_ones_take(value: Any) -> None:
             continue  # queue.Queue would look for ever
         for mine, theirs in ((pfs.SimpleQueue, queue.SimpleQueue), (pfs.Queue, queue.Queue)):
             assert outcome(lambda: call(mine("test/X"))) == outcome(lambda: call(theirs()))  # noqa: B023
-    assert outcome(lambda: pfs.SimpleQueue("test/X").put(1, value, value)) == outcome(
-        lambda: queue.SimpleQueue[int]().put(1, value, value)
-    )
+    theirs_of_numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
+    mine_of_numbers: queue.SimpleQueue[int] = pfs.SimpleQueue("test/X")
+    assert outcome(lambda: mine_of_numbers.put(1, value, value)) == outcome(lambda: theirs_of_numbers.put(1, value, value))
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_waits_take_what_the_standard_ones_take(value: Any) -> None:
         (lambda: pfs.Table("a", "PRIMARY"), "indexes must be several names"),
         (lambda: pfs.set_connect_attrs("a"), "attributes must be a mapping"),  # type: ignore[arg-type]
         (lambda: pfs.set_connect_attrs({"a": 5}), "the value of attribute 'a' must be str or None, not int"),  # type: ignore[dict-item]
-        (lambda: pfs.transaction(5), "a str or None is needed, not int"),  # type: ignore[call-overload]
-        (lambda: pfs.statement(5), "str"),  # type: ignore[call-overload]
+        (lambda: pfs.transaction(5), "a str or None is needed, not int"),  # type: ignore[arg-type]
+        (lambda: pfs.statement(5), "str"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_types_are_type_errors_that_say_so(call: Callable[[], Any], says: str) -> None:

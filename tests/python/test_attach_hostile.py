@@ -15,7 +15,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,45 +23,14 @@ import pytest
 import pfs
 from pfs import _core
 from tests.conftest import Build, Run
+from tests.python._programs.segment_file import ARRAYS, EXTENTS, HEADER, HEADER_ROOM, PAGE, SegmentFile, sparse_copy
 from tests.python.test_programs import Talker, environment, rows, status_of
 
-# ShmHeader: docs/shm_layout.md.
-MAJOR, MINOR, SEGMENT_BYTES = 8, 12, 24
-PAGE = 4096
-
-
-@pytest.fixture(scope="module")
-def offsets(root: Path) -> dict[str, int]:
-    """Where fields of the header are: from the page that the C++ tests compare with the compiler's numbers."""
-    cells = [
-        line.split("|") for line in (root / "docs/shm_layout.md").read_text().splitlines() if line.startswith("| ShmHeader |")
-    ]
-    return {row[2].strip(): int(row[3]) for row in cells}
-
-
-@pytest.fixture(scope="module")
-def arrays(root: Path) -> list[str]:
-    """Names of the arrays in the order of the directory."""
-    return re.findall(r"^  X\(k(\w+), +Shm", (root / "cpp/src/shm/layout.h").read_text(), re.MULTILINE)
+MAJOR, MINOR = HEADER["layout_major"], HEADER["layout_major"] + 4
 
 
 def allocated(path: Path) -> int:
     return os.stat(path).st_blocks * 512
-
-
-def sparse_copy(source: Path, target: Path) -> Path:
-    """With the same holes."""
-    with open(source, "rb") as a, open(target, "wb") as b:
-        os.ftruncate(b.fileno(), os.stat(source).st_size)
-        at = 0
-        while True:
-            try:
-                at = os.lseek(a.fileno(), at, os.SEEK_DATA)
-            except OSError:
-                return target
-            end = os.lseek(a.fileno(), at, os.SEEK_HOLE)
-            os.pwrite(b.fileno(), os.pread(a.fileno(), end - at, at), at)
-            at = end
 
 
 @pytest.fixture(scope="module")
@@ -89,18 +58,6 @@ def copy(segment: Path) -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def put(path: Path, at: int, layout: str, *numbers: int) -> None:
-    with open(path, "r+b") as file:
-        file.seek(at)
-        file.write(struct.pack(layout, *numbers))
-
-
-def get(path: Path, at: int, layout: str) -> tuple[int, ...]:
-    with open(path, "rb") as file:
-        file.seek(at)
-        return struct.unpack(layout, file.read(struct.calcsize(layout)))
-
-
 def read_all(path: Path) -> dict[str, int]:
     """Rows of every table."""
     opened = _core.Segment(str(path))
@@ -120,15 +77,13 @@ def test_reading_gives_the_file_no_memory_and_changes_no_byte(segment: Path) -> 
     assert segment.read_bytes()[:PAGE] == data
 
 
-def test_a_segment_that_claims_what_it_has_not_is_read_as_far_as_there_is_memory(copy: Path, offsets: dict[str, int]) -> None:
+def test_a_segment_that_claims_what_it_has_not_is_read_as_far_as_there_is_memory(copy: Path) -> None:
     """`used`, `reserved` and `capacity` of every array lie: nothing beyond the file's memory is touched, so it gets none."""
     before, honest = allocated(copy), read_all(copy)
-    entry = struct.calcsize("<6Q")
-    (count,) = get(copy, offsets["array_count"], "<Q")
-    for i in range(count):
-        at = offsets["arrays"] + i * entry
-        offset, stride, capacity, used, _, free = get(copy, at, "<6Q")
-        put(copy, at, "<6Q", offset, stride, max(capacity, 1 << 40), max(used, 1 << 40), 1 << 50, free)
+    with SegmentFile(copy) as file:
+        for i in range(file.word("array_count")):
+            array = file.array(i)
+            file.put_array(i, capacity=max(array.capacity, 1 << 40), used=max(array.used, 1 << 40), reserved=1 << 50)
     assert allocated(copy) == before
     lying = read_all(copy)
     assert allocated(copy) == before
@@ -277,49 +232,141 @@ def test_a_descriptor_that_the_program_has_closed_and_reused_is_left_alone(copy:
 # ---- Versions ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("major", "advice"), [(0, "an older version"), (2, "a newer version"), (70000, "a newer version")])
+@pytest.mark.parametrize(("major", "advice"), [(1, "an older version"), (3, "a newer version"), (70000, "a newer version")])
 def test_another_major_version_is_refused_and_says_who_wrote_and_who_reads(copy: Path, major: int, advice: str) -> None:
-    put(copy, MAJOR, "<II", major, 7)
-    with pytest.raises(pfs.AttachError, match=f"written with layout {major}.7, and this library reads layout 1.x.*{advice}"):
+    with SegmentFile(copy) as file:
+        file.put(MAJOR, "<II", major, 7)
+    with pytest.raises(pfs.AttachError, match=f"written with layout {major}.7, and this library reads layout 2.x.*{advice}"):
         _core.Segment(str(copy))
 
 
-def test_a_newer_minor_version_is_read(copy: Path, offsets: dict[str, int], arrays: list[str]) -> None:
+def test_a_newer_minor_version_is_read(copy: Path) -> None:
     """It has more arrays, longer elements, fields at the end of the header: what this library knows is as it was."""
     honest = {table: rows(copy, table) for table in ("mutex_instances", "setup_actors", "file_summary_by_event_name")}
-    entry = struct.calcsize("<6Q")
-    (count,) = get(copy, offsets["array_count"], "<Q")
-    put(copy, MINOR, "<I", 9)
-    put(copy, offsets["array_count"], "<Q", count + 2)
-    at = offsets["arrays"] + count * entry
-    put(copy, at, "<12Q", *[os.stat(copy).st_size, 1 << 30, 1 << 20, 77, 1 << 40, 3] * 2)
-    # An array whose elements are 128 bytes longer: it moves to the end of the file.
-    longer = 0
-    for i in range(count):
-        offset, stride, capacity, used, reserved, free = get(copy, offsets["arrays"] + i * entry, "<6Q")
-        if arrays[i : i + 1] == ["Actors"]:
-            old, size = copy.read_bytes()[offset : offset + used * stride], os.stat(copy).st_size
-            new = b"".join(old[n * stride : (n + 1) * stride] + b"\xff" * 128 for n in range(used))
-            with open(copy, "r+b") as file:
-                file.seek(size)
-                file.write(new.ljust(reserved + PAGE * 16, b"\0"))
-            put(copy, offsets["arrays"] + i * entry, "<6Q", size, stride + 128, capacity, used, len(new), free)
-            put(copy, SEGMENT_BYTES, "<Q", os.stat(copy).st_size)
-            longer += 1
-    assert longer == 1
+    with SegmentFile(copy) as file:
+        count = file.word("array_count")
+        file.put(MINOR, "<I", 9)
+        file.put_word("array_count", count + 2)
+        for new in (count, count + 1):
+            file.put_array(
+                new, offset=file.word("segment_bytes"), stride=1 << 30, capacity=1 << 20, first_extent=PAGE, used=77,
+                reserved=1 << 40, free_head=3, mapped=PAGE, extents=(file.size() // PAGE,) * EXTENTS,
+            )  # fmt: skip
+        # An array whose elements are 128 bytes longer.
+        actors, old = file.array("Actors"), file.content("Actors")
+        new_content = b"".join(old[n : n + actors.stride] + b"\xff" * 128 for n in range(0, len(old), actors.stride))
+        file.move("Actors", new_content, actors.stride + 128, actors.used)
+    assert honest["setup_actors"]
     for table, expected in honest.items():
         assert rows(copy, table) == expected, table
     read_all(copy)
 
 
-def test_a_header_that_is_not_of_its_version_is_refused(copy: Path, offsets: dict[str, int]) -> None:
-    for field, bad in (("header_bytes", 8), ("header_bytes", 1 << 60), ("array_count", 1)):
-        (good,) = get(copy, offsets[field], "<Q")
-        put(copy, offsets[field], "<Q", bad)
-        with pytest.raises(pfs.AttachError, match=r"header that is not of layout 1\.0"):
-            _core.Segment(str(copy))
-        put(copy, offsets[field], "<Q", good)
+def test_a_header_that_is_not_of_its_version_is_refused(copy: Path) -> None:
+    with SegmentFile(copy) as file:
+        for field, bad in (
+            ("header_bytes", 8),
+            ("header_bytes", 1 << 60),
+            ("array_count", 1),
+            ("segment_bytes", 100),
+            ("segment_bytes", 1 << 60),
+        ):
+            good = file.word(field)
+            file.put_word(field, bad)
+            with pytest.raises(pfs.AttachError, match=r"header that is not of layout 2\.0"):
+                _core.Segment(str(copy))
+            file.put_word(field, good)
     assert status_of(copy)
+
+
+# ---- Extents -----------------------------------------------------------------------------------------------------------------
+
+INSTANCES = "Instances"  # of mutexes, rwlocks and conditions
+
+
+def read_or_refused(path: Path) -> dict[str, int] | None:
+    try:
+        return read_all(path)
+    except pfs.AttachError:
+        return None
+
+
+def test_the_file_is_longer_or_shorter_than_it_says(copy: Path) -> None:
+    """`file_bytes` beyond the end: the file was cut. Below it: a writer was about to use what it had added."""
+    honest = read_all(copy)
+    with SegmentFile(copy) as file:
+        for bad in (file.size() + 1, 1 << 60, (1 << 64) - 1):
+            file.put_word("file_bytes", bad)
+            with pytest.raises(pfs.AttachError, match="is cut short"):
+                _core.Segment(str(copy))
+        file.put_word("file_bytes", HEADER_ROOM)
+        assert read_all(copy) == honest
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(lambda file: 0, id="in-the-header"),
+        pytest.param(lambda file: HEADER_ROOM // PAGE - 1, id="half-in-the-header"),
+        pytest.param(lambda file: file.array("Classes").extents[0], id="of-another-array"),
+        pytest.param(lambda file: file.size() // PAGE - 1, id="half-behind-the-end"),
+        pytest.param(lambda file: file.size() // PAGE, id="behind-the-end"),
+        pytest.param(lambda file: 0xFFFFFFFF, id="far-behind-the-end"),
+    ],
+)
+def test_an_extent_that_lies_elsewhere_harms_only_its_array(copy: Path, page: Callable[[SegmentFile], int]) -> None:
+    """Its rows are nonsense or gone; tables of other arrays are as they were, and the file gets no memory."""
+    before, honest = allocated(copy), read_all(copy)
+    with SegmentFile(copy) as file:
+        file.put_array(INSTANCES, extents=(page(file),) * EXTENTS)
+        behind = page(file) * PAGE >= file.size()
+    damaged = read_all(copy)
+    for table in ("threads", "setup_instruments", "setup_actors", "file_instances", "events_statements_history"):
+        assert damaged[table] == honest[table], table
+    if behind:
+        assert damaged["mutex_instances"] == 0
+    assert allocated(copy) == before
+
+
+@pytest.mark.parametrize("field", ["first_extent", "mapped", "offset", "stride", "capacity"])
+@pytest.mark.parametrize("bad", [0, 1, PAGE, PAGE + 8, 1 << 32, 1 << 46, 1 << 47, 1 << 63, (1 << 64) - PAGE, (1 << 64) - 1])
+def test_a_directory_that_lies_is_an_error_or_what_is_left(copy: Path, field: str, bad: int) -> None:
+    """Of every array at once, and of one: no signal, no memory for the file, no more rows than there were elements."""
+    before, honest = allocated(copy), read_all(copy)
+    for names in ((INSTANCES,), ("ThreadCells",), tuple(range(len(ARRAYS)))):
+        mutant = sparse_copy(copy, copy.with_name("mutant"))
+        try:
+            with SegmentFile(mutant) as file:
+                for name in names:
+                    file.put_array(name, **{field: bad})
+            read_or_refused(mutant)
+            assert allocated(mutant) == before
+        finally:
+            mutant.unlink()
+    assert read_all(copy) == honest
+
+
+def test_what_is_mapped_may_be_more_than_the_capacity(copy: Path) -> None:
+    """The reader maps no extent that is not in the file, and shows what there was."""
+    honest = read_all(copy)
+    with SegmentFile(copy) as file:
+        array = file.array(INSTANCES)
+        file.put_array(INSTANCES, mapped=1 << 40)
+        assert array.mapped < 1 << 40
+    assert read_all(copy)["mutex_instances"] == honest["mutex_instances"]
+
+
+def test_addresses_of_two_arrays_overlap(copy: Path) -> None:
+    """The one that comes first in the directory has them."""
+    honest = read_all(copy)
+    with SegmentFile(copy) as file:
+        classes = file.array("Classes")
+        for name in (INSTANCES, "Files", "GlobalCells"):
+            file.put_array(name, offset=classes.offset)
+        file.put_array("Hosts", offset=0)
+    damaged = read_all(copy)
+    for table in ("setup_actors", "setup_consumers"):
+        assert damaged[table] == honest[table], table
 
 
 # ---- What is no segment ------------------------------------------------------------------------------------------------------
@@ -345,12 +392,13 @@ def test_what_is_no_plain_file_is_refused_without_waiting(segment: Path, tmp_pat
 def test_files_that_are_cut_short_are_refused_or_read(copy: Path) -> None:
     """Any length: a clear error, or the rows that are left."""
     size = os.stat(copy).st_size
-    for length in (size // 2, 1 << 20, 65536, 16384, 16383, 100, 0):
+    for length in (size // 2, 1 << 20, 65536, HEADER_ROOM, HEADER_ROOM - 1, 100, 0):
         os.truncate(copy, length)
         with pytest.raises(pfs.AttachError, match=r"cut short|too short"):
             _core.Segment(str(copy))
-        if length >= 16384:
-            put(copy, SEGMENT_BYTES, "<Q", length)
+        if length >= HEADER_ROOM:
+            with SegmentFile(copy) as file:
+                file.put_word("file_bytes", length)
             read_all(copy)
 
 
@@ -406,22 +454,18 @@ def families(root: Path) -> dict[str, int]:
         ("memory", "memory_summary_by_thread_by_event_name"),
     ],
 )
-def test_a_small_file_makes_no_large_table(
-    copy: Path, arrays: list[str], offsets: dict[str, int], root: Path, prefix: str, table: str
-) -> None:
-    """Every thread has a row for every instrument: a file of 11 MiB could ask for 19 million. What counted something has memory
-    in the file; of the rest there are no more rows than a reader can bear, and it is told that some are missing."""
+def test_a_small_file_makes_no_large_table(copy: Path, root: Path, prefix: str, table: str) -> None:
+    """Every thread has a row for every instrument: a file of 11 MiB could ask for 19 million.
+
+    What counted something has memory in the file; of the rest there are no more rows than a reader can bear, and
+    it is told that some are missing."""
     threads, classes = 4096, 4687
     numbers = families(root)
     assert prefix in numbers, sorted(numbers)
 
-    def entry(name: str) -> int:
-        return offsets["arrays"] + arrays.index(name) * struct.calcsize("<6Q")
-
-    with open(copy, "r+b") as file:
+    with SegmentFile(copy) as file:
         for name, count in (("Classes", classes), ("Threads", threads), ("Accounts", threads)):
-            file.seek(entry(name))
-            stride = struct.unpack("<6Q", file.read(48))[1]
+            stride = file.array(name).stride
             elements = bytearray(count * stride)
             for i in range(1, count):
                 at = i * stride
@@ -433,12 +477,7 @@ def test_a_small_file_makes_no_large_table(
                     struct.pack_into("<I", elements, at + 24, 0xFFFFFFFF)
                 else:
                     struct.pack_into("<4I", elements, at, 1, 1, 0, 0xFFFFFFFF)
-            file.seek(0, os.SEEK_END)
-            end = (file.tell() + PAGE - 1) // PAGE * PAGE
-            file.seek(end)
-            file.write(elements)
-            file.seek(entry(name))
-            file.write(struct.pack("<6Q", end, stride, count, count, count * stride, 0))
+            file.move(name, bytes(elements), stride, count)
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(READS_ONE), str(copy), table],
         capture_output=True,

@@ -485,18 +485,18 @@ def test_statement_after_an_async_generator_that_was_left_early_is_recorded() ->
 
 
 def test_statements_that_overlap_are_both_recorded() -> None:
-    one, other = pfs.statement("blocks/one"), pfs.statement("blocks/other")
+    one, other = pfs.statement("blocks/overlapped"), pfs.statement("blocks/overlapping")
     first = one.begin(text="select 1")
     second = other.begin(text="select 2")
     first.end()
     current = pfs.table("events_statements_current")
     running = current[current["END_EVENT_ID"].isna()]
-    assert "statement/blocks/other" in set(running["EVENT_NAME"])
+    assert "statement/blocks/overlapping" in set(running["EVENT_NAME"])
     with pfs.stage("blocks/in_other"):
         pass
     second.end()
-    assert only("statements", "statement/blocks/one")["SQL_TEXT"] == "select 1"
-    row = only("statements", "statement/blocks/other")
+    assert only("statements", "statement/blocks/overlapped")["SQL_TEXT"] == "select 1"
+    row = only("statements", "statement/blocks/overlapping")
     assert row["SQL_TEXT"] == "select 2"
     assert only("stages", "stage/blocks/in_other")["NESTING_EVENT_ID"] == row["EVENT_ID"]
 

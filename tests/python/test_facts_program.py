@@ -575,7 +575,7 @@ def test_L3_texts_are_cut_and_NULL_where_there_is_none() -> None:
     first, second, third = every(LOG)
     assert (first["DATA"], first["ERROR_CODE"], first["SUBSYSTEM"]) == ("\N{SNOWMAN}" * 21845, "1234567890", "\N{SNOWMAN}" * 2)
     assert (second["DATA"], second["ERROR_CODE"], second["SUBSYSTEM"], second["PRIO"]) == ("", None, None, "Note")
-    assert (third["DATA"], third["PRIO"]) == ("a\0b\\udcff", "System")
+    assert (third["DATA"], third["PRIO"]) == ("a\0b\udcff", "System")  # the byte 0xff, as os.fsdecode() gives it
     raises(pfs.InvalidValue, lambda: pfs.log("x", "Fatal"), "System", "Error", "Warning", "Note", "'Fatal'")
 
 

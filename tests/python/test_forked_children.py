@@ -1,8 +1,7 @@
 """Children of fork(), and what processes leave behind.
 
 The program ends as without pfs, whatever it is refused. A child that does nothing costs next to nothing and leaves nothing.
-What the dead
-have left is bounded.
+What the dead have left is bounded.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ MIB = 1 << 20
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = tmp_path_factory.mktemp("refusals") / "refuses.so"
-    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, PROGRAMS / "refuses.c", "-ldl"], check=True)
+    source = PROGRAMS / "preloaded" / "refuses.c"  # no program
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
     return library
 
 

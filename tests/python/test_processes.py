@@ -56,7 +56,7 @@ def test_running_process_has_a_row(program: Subject) -> None:
     assert str(row["COMMAND"]).startswith(f"{sys.executable} -W error -c")
     assert str(row["COMMAND"]).endswith("one two words")
     assert row["STATE"] == "alive"
-    assert row["VERSION"] == f"{pfs.__version__} (layout 1.0)"
+    assert row["VERSION"] == f"{pfs.__version__} (layout 2.0)"
     assert row["PATH"] == str(program.path)
     assert row["SIZE"] == program.path.stat().st_blocks * 512
     assert row["SIZE"] < program.path.stat().st_size  # of which most is a hole

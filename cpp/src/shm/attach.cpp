@@ -213,12 +213,18 @@ bool SegmentFile::IsStillOurs() const {
 
 // ---- Extents -------------------------------------------------------------------------------------------------------------------
 
-// Maps bytes of the file at [begin, end) of the room. False: they are not in the file, or something is there already.
+// Maps bytes of the file at [begin, end) of the room. False: they are not in the file, something is there already, or they are mapped elsewhere: holes
+// are known by their place in the file, and filled by their address.
 bool SegmentFile::MapPiece(uint64_t begin, uint64_t end, uint64_t in_file) const {
+  const uint64_t end_in_file = in_file + (end - begin);
+  for (const auto& [other, piece] : pieces_) {
+    if (in_file < piece.in_file + (piece.end - other) && piece.in_file < end_in_file) return false;
+  }
   const auto next = pieces_.lower_bound(begin);
   const bool is_taken = (next != pieces_.end() && next->first < end) || (next != pieces_.begin() && std::prev(next)->second.end > begin);
   struct stat info;
-  if (is_taken || begin % kPage != 0 || end > room_.bytes() || fstat(fd_, &info) != 0 || in_file + (end - begin) > static_cast<uint64_t>(info.st_size)) return false;
+  if (is_taken || begin % kPage != 0 || end > room_.bytes() || fstat(fd_, &info) != 0 || end_in_file > static_cast<uint64_t>(info.st_size)) return false;
+  if (info.st_dev != device_ || info.st_ino != inode_) return false;  // as in IsStillOurs
   if (!room_.MapFile(begin, end - begin, PROT_READ, fd_, in_file)) return false;
   pieces_[begin] = {end, in_file, Guard(room_.base() + begin, end - begin)};
   return true;
@@ -226,16 +232,19 @@ bool SegmentFile::MapPiece(uint64_t begin, uint64_t end, uint64_t in_file) const
 
 // Maps the extents that were added since. True: there were some.
 bool SegmentFile::MapMore() const {
-  if (!IsStillOurs()) return false;
   const auto& head = *reinterpret_cast<const ShmHeader*>(room_.base());
   bool has_more = false;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
-    const uint64_t mapped = head.arrays[i].mapped.load(kAcquire);  // pairs with MapUpTo
+    if (array_offset_[i] > room_.bytes()) continue;
+    const uint64_t mapped = std::min(head.arrays[i].mapped.load(kAcquire), room_.bytes() - array_offset_[i]);  // pairs with MapUpTo
     uint64_t& known = array_mapped_[i];
-    if (mapped <= known || mapped > room_.bytes() || array_offset_[i] > room_.bytes()) continue;
+    if (mapped <= known) continue;
     for (const FilePiece& piece : PiecesOf(head.arrays[i], known, mapped)) {
       const uint64_t begin = array_offset_[i] + piece.begin;
-      if (!MapPiece(begin, begin + piece.bytes, piece.in_file)) break;
+      if (!MapPiece(begin, begin + piece.bytes, piece.in_file)) {
+        known = ~uint64_t{0};  // not tried again: this is called for every look at what is not there
+        break;
+      }
       known = piece.begin + piece.bytes;
       has_more = true;
     }

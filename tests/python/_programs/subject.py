@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import struct
 import subprocess
@@ -11,6 +12,8 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from tests.python._programs.segment_file import HEADER, HEADER_ROOM
 
 _LOOP = """
 import sys
@@ -22,8 +25,12 @@ for line in sys.stdin:
     print("done", flush=True)
 """
 
-# Offsets in the header: docs/shm_layout.md.
-LAYOUT_MAJOR, PID, PID_NAMESPACE, START_TICKS, BOOT_ID, EPOCH, LIBRARY_VERSION, COMMAND = 8, 32, 40, 48, 56, 96, 104, 120
+LAYOUT_MAJOR, PID, PID_NAMESPACE, START_TICKS = (
+    HEADER[field] for field in ("layout_major", "pid", "pid_namespace", "process_start_ticks")
+)
+BOOT_ID, EPOCH, LIBRARY_VERSION, COMMAND = (
+    HEADER[field] for field in ("boot_id", "epoch_unix_micros", "library_version", "command")
+)
 
 
 def clean_environment(folder: Path, **more: str) -> dict[str, str]:
@@ -54,6 +61,14 @@ class Subject:
         assert self.process.stdin is not None
         self.process.stdin.write(repr(textwrap.dedent(code)) + "\n")
         self.process.stdin.flush()
+
+    def is_done(self, seconds: float) -> bool:
+        """Has it done what was sent? Waits so long at most; once it says so nothing is left to wait for."""
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], seconds)[0]:
+            return False
+        assert self.process.stdout.readline() == "done\n"
+        return True
 
     def kill(self, reap: bool = True) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -89,7 +104,7 @@ def forge(path: Path, offset: int, value: int | bytes) -> None:
 
 
 def copy_header(path: Path, to: Path) -> None:
-    """A segment of the same size and header, with nothing in it: the file itself is some gigabytes, nearly all of it holes."""
+    """A segment of the same size and header, with nothing in it."""
     with path.open("rb") as file:
-        to.write_bytes(file.read(65536))
+        to.write_bytes(file.read(HEADER_ROOM))
     os.truncate(to, path.stat().st_size)

@@ -1,0 +1,160 @@
+"""A segment file by arrays, elements and words. The numbers are those of docs/shm_layout.md, which the C++ tests compare with the
+compiler's."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Self
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = 4096
+EXTENTS = 20
+
+
+def _offsets() -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    page = (ROOT / "docs/shm_layout.md").read_text()
+    for struct_name, field, offset in re.findall(r"^\| (Shm\w+) \| (\w+) \| (\d+) \|$", page, re.MULTILINE):
+        found.setdefault(struct_name, {})[field] = int(offset)
+    return found
+
+
+def _arrays() -> list[str]:
+    texts = [(ROOT / "cpp/src/shm" / name).read_text() for name in ("layout.h", "layout_program.h")]
+    return [name for text in texts for name in re.findall(r"^  X\(k(\w+), +Shm", text, re.MULTILINE)]
+
+
+FIELDS = _offsets()
+HEADER, ENTRY = FIELDS["ShmHeader"], FIELDS["ShmArray"]
+_ENTRY_LAYOUT = f"<8Q{EXTENTS}I"
+ENTRY_BYTES = struct.calcsize(_ENTRY_LAYOUT)
+ARRAYS = _arrays()  # in the order of the directory
+(HEADER_ROOM,) = map(int, re.findall(r"kHeaderRoom = (\d+);", (ROOT / "cpp/src/shm/layout.h").read_text()))
+
+
+class Array(NamedTuple):
+    """An entry of the directory."""
+
+    offset: int
+    stride: int
+    capacity: int
+    first_extent: int
+    used: int
+    reserved: int
+    free_head: int
+    mapped: int
+    extents: tuple[int, ...]
+
+    def place(self, byte: int) -> int:
+        """Where a byte of the array lies in the file. REQUIRES: byte < mapped."""
+        assert byte < self.mapped, (byte, self)
+        i = 0
+        while byte >= self.first_extent << i:
+            i += 1
+        return self.extents[i] * PAGE + byte - (self.first_extent << i >> 1 if i else 0)
+
+
+class SegmentFile:
+    """Changes words of a segment that nobody else writes, or that must bear it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def size(self) -> int:
+        return os.fstat(self._file).st_size
+
+    def get(self, at: int, layout: str) -> tuple[int, ...]:
+        return struct.unpack(layout, os.pread(self._file, struct.calcsize(layout), at))
+
+    def put(self, at: int, layout: str, *numbers: int) -> None:
+        os.pwrite(self._file, struct.pack(layout, *numbers), at)
+
+    def has_memory(self, at: int) -> bool:
+        try:
+            return os.lseek(self._file, at, os.SEEK_DATA) == at
+        except OSError:
+            return False
+
+    # ---- The header ------------------------------------------------------------------------------------------------------------
+
+    def word(self, field: str) -> int:
+        """A 64-bit word of the header."""
+        return self.get(HEADER[field], "<Q")[0]
+
+    def put_word(self, field: str, number: int) -> None:
+        self.put(HEADER[field], "<Q", number)
+
+    def array(self, name: str | int) -> Array:
+        """An entry of the directory, by the array's name or by its number."""
+        words = self.get(self._entry(name), _ENTRY_LAYOUT)
+        offset, stride, capacity, first_extent, used, reserved, free_head, mapped, *extents = words
+        return Array(offset, stride, capacity, first_extent, used, reserved, free_head, mapped, tuple(extents))
+
+    def put_array(self, name: str | int, **fields: int | tuple[int, ...]) -> None:
+        """Changes some fields of an entry."""
+        array = self.array(name)._replace(**fields)  # type: ignore[arg-type]
+        self.put(self._entry(name), _ENTRY_LAYOUT, *array[:8], *array.extents)
+
+    def _entry(self, name: str | int) -> int:
+        return HEADER["arrays"] + ENTRY_BYTES * (name if isinstance(name, int) else ARRAYS.index(name))
+
+    # ---- Elements --------------------------------------------------------------------------------------------------------------
+
+    def place(self, name: str | int, index: int, field: int = 0) -> int:
+        """Where byte `field` of an element lies in the file."""
+        array = self.array(name)
+        return array.place(index * array.stride + field)
+
+    def elements(self, name: str | int) -> Iterator[int]:
+        """The first bytes, counted from the array's begin, of elements that were ever taken and have memory."""
+        array = self.array(name)
+        return (
+            byte for byte in range(array.stride, array.used * array.stride, array.stride) if self.has_memory(array.place(byte))
+        )
+
+    def content(self, name: str | int) -> bytes:
+        """The bytes of all elements that were ever taken."""
+        array = self.array(name)
+        pages = range(0, array.used * array.stride, PAGE)
+        return b"".join(os.pread(self._file, PAGE, array.place(at)) for at in pages)[: array.used * array.stride]
+
+    def move(self, name: str | int, content: bytes, stride: int, used: int, capacity: int | None = None) -> None:
+        """Gives an array other elements: in an extent at the end of the file, at addresses behind all others."""
+        length = -(-len(content) // PAGE) * PAGE
+        in_file, offset = -(-self.size() // PAGE) * PAGE, self.word("segment_bytes")
+        os.pwrite(self._file, content.ljust(length, b"\0"), in_file)
+        self.put_word("file_bytes", in_file + length)
+        self.put_word("segment_bytes", offset + length)
+        self.put_array(
+            name, offset=offset, stride=stride, capacity=used if capacity is None else capacity, first_extent=length, used=used,
+            reserved=len(content), free_head=0, mapped=length, extents=(in_file // PAGE,) + (0,) * (EXTENTS - 1),
+        )  # fmt: skip
+
+
+def sparse_copy(source: Path, target: Path) -> Path:
+    """With the same holes."""
+    with open(source, "rb") as a, open(target, "wb") as b:
+        os.ftruncate(b.fileno(), os.stat(source).st_size)
+        at = 0
+        while True:
+            try:
+                at = os.lseek(a.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                return target
+            end = os.lseek(a.fileno(), at, os.SEEK_HOLE)
+            os.pwrite(b.fileno(), os.pread(a.fileno(), end - at, at), at)
+            at = end

@@ -1,0 +1,136 @@
+"""What a segment takes from the program that is watched: length of the file, addresses, memory.
+
+Also where addresses are few, under valgrind, and under an emulator.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pfs import _core
+from tests.conftest import Build
+from tests.python._programs.segment_file import ARRAYS, PAGE, SegmentFile
+from tests.python.test_programs import TIMEOUT, count, environment, rows, status_of
+
+MIB = 1 << 20
+EVENTS = 20_000  # of tests/programs/first_mutex.c, of LOCK_queue
+
+
+@contextmanager
+def held(folder: Path, *command: str | Path, limit: int | None = None, **more: str) -> Iterator[subprocess.Popen[str]]:
+    """first_mutex, at its end: "hold" lets it wait."""
+
+    def limit_addresses() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    with subprocess.Popen(
+        [*command, "hold"], env=environment(folder, **more), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, preexec_fn=limit_addresses,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"counter {EVENTS}\n"
+            assert process.stdout.readline() == "ready\n"
+            yield process
+            _, said = process.communicate("\n", timeout=TIMEOUT)
+            assert process.returncode == 0, said
+        finally:
+            process.kill()
+
+
+def addresses(pid: int, word: str = "VmSize") -> int:
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(f"{word}:"))
+    return int(line.split()[1]) * 1024
+
+
+def pages_without_memory(path: Path) -> dict[str, int]:
+    """Pages that a program may store to, of the arrays that are reserved from their begin."""
+    missing = {}
+    with SegmentFile(path) as file:
+        for name in ARRAYS:
+            array = file.array(name)
+            if not name.endswith(("Records", "ThreadCells", "AccountCells", "UserCells", "HostCells", "GlobalCells")):
+                missing[name] = sum(not file.has_memory(array.place(at)) for at in range(0, array.reserved, PAGE))
+    return missing
+
+
+def test_a_c_program_gives_little_of_its_addresses_and_has_a_short_file(build: Build, tmp_path: Path) -> None:
+    # One heap: else glibc takes 64 MiB of addresses for each thread that allocates, which those of the plain program do not.
+    with held(tmp_path, build("first_mutex", disabled=True), MALLOC_ARENA_MAX="1") as plain:
+        bare = addresses(plain.pid)
+    with held(tmp_path, build("first_mutex"), MALLOC_ARENA_MAX="1") as process:
+        (segment,) = tmp_path.glob("*.pfs")
+        assert addresses(process.pid) - bare <= 64 * MIB
+        assert segment.stat().st_size <= 16 * MIB
+        assert count(segment, "wait/synch/mutex/first_mutex/LOCK_queue") == EVENTS
+
+
+def test_few_addresses_are_enough_for_a_file(build: Build, tmp_path: Path) -> None:
+    """`ulimit -v`, 200 MB above what the program needs without pfs."""
+    with held(tmp_path, build("first_mutex", disabled=True)) as plain:
+        bare = addresses(plain.pid, "VmPeak")
+    with held(tmp_path, build("first_mutex"), limit=bare + 200_000_000):
+        (segment,) = tmp_path.glob("*.pfs")
+        assert status_of(segment)["Performance_schema_status_reason"] in (None, "")
+        assert count(segment, "wait/synch/mutex/first_mutex/LOCK_queue") == EVENTS
+        assert len(rows(segment, "threads")) >= 1
+
+
+@pytest.mark.native
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="apt-get install valgrind")
+def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path) -> None:
+    """With its default options: it looks for leaks in all memory that is mapped."""
+    place = Path(f"/dev/shm/pfs-test-valgrind-{os.getpid()}")
+    place.mkdir(mode=0o700)
+
+    def seconds(**more: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            ["valgrind", "--error-exitcode=9", program],
+            env=environment(place, PFS_KEEP="1", **more), capture_output=True, text=True, timeout=TIMEOUT, check=False,
+        )  # fmt: skip
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert done.returncode == 0, done.stderr
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+    try:
+        program = build("small")
+        off = min(seconds(PFS_OPTIONS="performance_schema=OFF") for _ in range(3))
+        assert not list(place.iterdir())
+        ratio = min(seconds() for _ in range(3)) / off
+        files = [path.stat() for path in place.glob("*.pfs")]
+        print(f"\n{ratio:.2f} x, {max(file.st_blocks for file in files) * 512 / MIB:.2f} MiB of memory")
+        assert len(files) == 3
+        assert count(next(place.glob("*.pfs")), "wait/synch/mutex/small/lock") == 100
+        # The leak check reads all that is mapped, and a page on tmpfs that is read has memory: at most the file's length.
+        assert max(file.st_size for file in files) <= 16 * MIB
+        assert ratio <= 1.3  # 1.2, and the noise of a busy machine
+    finally:
+        shutil.rmtree(place)
+
+
+@pytest.mark.native
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None or os.uname().machine != "x86_64", reason="apt-get install qemu-user")
+def test_pages_have_memory_under_an_emulator(build: Build, tmp_path: Path) -> None:
+    """qemu-user says that it has made the pages real, and has not: pfs looks, and makes them."""
+    place = Path(f"/dev/shm/pfs-test-emulator-{os.getpid()}")
+    place.mkdir(mode=0o700)
+    try:
+        with held(place, "qemu-x86_64", "-cpu", "max", build("first_mutex")):
+            (segment,) = place.glob("*.pfs")
+            assert {name: pages for name, pages in pages_without_memory(segment).items() if pages} == {}
+            assert count(segment, "wait/synch/mutex/first_mutex/LOCK_queue") == EVENTS
+            for table in _core.tables():
+                assert _core.read(table, None, _core.Segment(str(segment)))[1] == 0, table
+            assert status_of(segment)["Performance_schema_rows_skipped"] == "0"
+    finally:
+        shutil.rmtree(place)
