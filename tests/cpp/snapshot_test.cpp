@@ -694,6 +694,7 @@ TEST(DamagedSegment, directory_that_lies_is_clamped) {
            {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} / 3}) {
         SyntheticSegment shm;
         FillSegment(shm);
+        shm.MapAll();
         ShmArray& array = shm.segment.header()->arrays[i];
         if (field == 0) array.offset = bad;
         if (field == 1) array.stride = bad;
@@ -717,6 +718,7 @@ TEST(DamagedSegment, random_bytes_never_crash_the_reader) {
   for (int round = 0; round < 40; ++round) {
     SyntheticSegment shm;
     FillSegment(shm);
+    shm.MapAll();
     auto* bytes = reinterpret_cast<uint8_t*>(shm.segment.header());
     // Half of the damage in the header, half at the start of the arrays.
     for (int i = 0; i < 200; ++i) {

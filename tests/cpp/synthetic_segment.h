@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "shm/plan.h"
 #include "shm/segment.h"
 #include "snapshot/snapshot.h"
 
@@ -155,6 +157,18 @@ class SyntheticSegment {
   ShmWaitRecord& Record(uint32_t chunk, uint32_t i) {
     const uint64_t pitch = segment.array(ArrayId::kWaitRecords).stride;
     return reinterpret_cast<ShmWaitRecord*>(segment.element<char>(ArrayId::kWaitRecords, 0) + chunk * pitch)[i];
+  }
+
+  // Gives all addresses of the segment memory. A reader of its own segment trusts the directory: a damaged one leads it anywhere in the segment.
+  void MapAll() {
+    char* const base = reinterpret_cast<char*>(segment.header());
+    for (uint32_t i = 0; i < kArrayCount; ++i) {
+      const ShmArray& array = segment.header()->arrays[i];
+      const uint64_t mapped = array.mapped.load(), whole = RoundToPages(array.capacity * array.stride);
+      if (mapped >= whole) continue;
+      EXPECT_NE(mmap(base + array.offset + mapped, whole - mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0),
+                MAP_FAILED);
+    }
   }
 
   SegmentView view() const { return segment.view(); }

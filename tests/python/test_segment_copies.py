@@ -62,7 +62,7 @@ def expected(original: Path) -> Tables:
     tables = tables_of(original)
     for table in (
         "events_statements_history", "events_stages_history", "events_transactions_history", "events_waits_history",
-        "file_instances", "mutex_instances", "memory_summary_by_thread_by_event_name",
+        "file_summary_by_event_name", "mutex_instances", "memory_summary_by_thread_by_event_name",
     ):  # fmt: skip
         assert tables[table], table
     return tables
