@@ -16,7 +16,7 @@ namespace {
 
 #define SIZE(s) {#s, sizeof(s)}
 const std::map<std::string, size_t> kSizes = {
-    SIZE(ShmArray), SIZE(ShmStat),        SIZE(ShmParty), SIZE(ShmThread), SIZE(ShmTable), SIZE(ShmIndex), SIZE(ShmInstance), SIZE(ShmFile),       SIZE(ShmGrave),
+    SIZE(ShmArray), SIZE(ShmStat),        SIZE(ShmParty), SIZE(ShmThread), SIZE(ShmTable), SIZE(ShmIndex), SIZE(ShmInstance), SIZE(ShmInstanceList), SIZE(ShmFile),       SIZE(ShmGrave),
     SIZE(ShmCell),  SIZE(ShmNameGranule), SIZE(ShmSource), SIZE(ShmChunk),    SIZE(ShmWaitRecord), SIZE(ShmWaitDetails),
     SIZE(ShmFact),  SIZE(ShmFactBlock),   SIZE(ShmLogUnit), SIZE(ShmSpares),
 };
@@ -28,8 +28,8 @@ const std::map<std::string, size_t> kOffsets = {
     AT(ShmHeader, record_bytes),  AT(ShmHeader, header_bytes),  AT(ShmHeader, array_count), AT(ShmHeader, file_bytes), AT(ShmHeader, arrays),
     AT(ShmArray, offset),         AT(ShmArray, stride),        AT(ShmArray, capacity), AT(ShmArray, first_extent), AT(ShmArray, used),
     AT(ShmArray, reserved),       AT(ShmArray, free_head),     AT(ShmArray, mapped),   AT(ShmArray, extents),
-    AT(ShmInstance, flags),       AT(ShmInstance, class_index), AT(ShmInstance, version), AT(ShmInstance, seq), AT(ShmInstance, gen),
-    AT(ShmInstance, stat),        AT(ShmInstance, owner), AT(ShmInstance, identity), AT(ShmStat, count), AT(ShmStat, sum_ps),
+    AT(ShmInstance, flags),       AT(ShmInstance, class_index), AT(ShmInstance, seq), AT(ShmInstance, gen),
+    AT(ShmInstance, stat),        AT(ShmInstance, owner), AT(ShmInstance, identity), AT(ShmInstanceList, cells), AT(ShmInstanceList, version), AT(ShmStat, count), AT(ShmStat, sum_ps),
     AT(ShmStat, inverted_min_ps), AT(ShmStat, range_ps), AT(ShmCell, seq), AT(ShmCell, gen), AT(ShmCell, owner),
     AT(ShmCell, next), AT(ShmCell, stat), AT(ShmCell, amount), AT(ShmCell, held), AT(ShmWaitRecord, state),
     AT(ShmWaitRecord, event_id),  AT(ShmWaitRecord, start_ticks), AT(ShmWaitRecord, end_ticks), AT(ShmWaitRecord, object),

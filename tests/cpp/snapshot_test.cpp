@@ -122,7 +122,7 @@ TEST(Sums, of_more_than_213_days_stop_at_the_largest_number) {
   for (uint32_t i = 1; i <= 3; ++i) SyntheticSegment::Fill(shm.AddMutex(i, 1, i, 0).stat, 100, 100 * kDay, kDay / 2, 2 * kDay);
   // One object's own and what threads counted apart.
   SyntheticSegment::Fill(shm.at<ShmCell>(ArrayId::kCells, 5).stat, 7, 150 * kDay, kDay, kDay);
-  shm.at<ShmCellList>(ArrayId::kInstanceLists, 1).head.store(5);
+  shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.head.store(5);
   std::map<uint64_t, Stat> waits;
   const Snapshot snapshot(shm.view());
   snapshot.ForEachInstance([&](const InstanceRow& row) { waits[row.identity] = row.wait; });

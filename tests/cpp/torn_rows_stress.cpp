@@ -56,6 +56,7 @@ struct CellSegment : SyntheticSegment {
   static constexpr uint32_t kObjects = 3;
 
   CellSegment() {
+    MapAll();
     AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
     AddClass(2, Family::kFile, "wait/io/file/a/f");
     for (uint32_t i = 1; i <= kObjects; ++i) {
