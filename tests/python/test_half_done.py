@@ -20,8 +20,8 @@ import pytest
 
 from pfs import _core
 from tests.python._programs.directory import Directory
+from tests.python._programs.segment_file import sparse_copy
 from tests.python._programs.subject import PID_NAMESPACE, forge, subject
-from tests.python.test_attach_hostile import sparse_copy
 
 _WORK = """
 import threading

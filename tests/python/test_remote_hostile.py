@@ -23,8 +23,8 @@ import pytest
 import pfs
 from pfs import _core
 from tests.python._programs.directory import Directory
+from tests.python._programs.segment_file import sparse_copy
 from tests.python._programs.subject import subject
-from tests.python.test_attach_hostile import sparse_copy
 
 _WORK = """
 import threading

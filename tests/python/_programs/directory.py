@@ -18,12 +18,12 @@ class Directory:
     Args:
         root: of the source tree.
         file: the descriptor.
-        begin: where the directory begins in the header; found, behind header_bytes and array_count, if None.
+        begin: where the directory begins in the header; found, behind header_bytes, array_count and file_bytes, if None.
     """
 
     def __init__(self, root: Path, file: int, begin: int | None = None) -> None:
         folder = root / "cpp/src/shm"
-        text = (folder / "layout.h").read_text()
+        text = (folder / "array.h").read_text() + (folder / "layout.h").read_text()
         rooms = {name: int(number) for name, number in re.findall(r"constexpr uint\d+_t (k\w+Room) = (\d+)", text)}
         body = re.search(r"^struct ShmArray \{\n(.*?)^\};", text, re.MULTILINE | re.DOTALL)
         assert body is not None
@@ -37,7 +37,7 @@ class Directory:
         texts = [text, (folder / "layout_program.h").read_text()]
         self.names = [name for part in texts for name in re.findall(r"^  X\((k\w+), +Shm", part, re.MULTILINE)]
         words = struct.unpack("<1024Q", os.pread(file, 8192, 0))
-        counts = (8 * (i + 2) for i in range(1022) if words[i : i + 2] == (rooms["kHeaderRoom"], len(self.names)))
+        counts = (8 * (i + 3) for i in range(1021) if words[i : i + 2] == (rooms["kHeaderRoom"], len(self.names)))
         self.file, self.begin = file, next(counts) if begin is None else begin
 
     def entry(self, array: str, field: str = "offset") -> int:
