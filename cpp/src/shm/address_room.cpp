@@ -4,8 +4,16 @@
 #include <initializer_list>
 #include <sys/mman.h>
 
+// The runtimes of ThreadSanitizer and MemorySanitizer, if the program has one. Their mmap() moves a mapping that lies outside of their own layout.
+extern "C" {
+[[gnu::weak]] void __tsan_init();
+[[gnu::weak]] void __msan_init();
+}
+
 namespace perfschema {
 namespace {
+
+bool HasLayoutOfItsOwn() { return __tsan_init != nullptr || __msan_init != nullptr; }
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -14,8 +22,8 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAlignment = uint64_t{2} << 20;  // of a page table, so that a room begins one
 constexpr int kPlain = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-// How far below the newest mapping a room ends. The first is out of reach of programs that map terabytes; the second is inside the addresses that
-// ThreadSanitizer and MemorySanitizer leave to mappings; the third suits processors with 39 bits of addresses.
+// How far below the newest mapping a room ends. The first is out of reach of programs that map terabytes; the last suits processors with 39 bits of
+// addresses.
 constexpr uint64_t kDistances[] = {uint64_t{4} << 40, uint64_t{256} << 30, uint64_t{16} << 30};
 constexpr int kPlacesToTry = 64;  // one below the other: a process may read many segments
 
@@ -75,6 +83,7 @@ bool AddressRoom::Reserve(uint64_t bytes) {
 
 bool AddressRoom::Find(uint64_t bytes, Prefer prefer) {
   bytes = (bytes + kPage - 1) / kPage * kPage;
+  if (HasLayoutOfItsOwn()) return Reserve(bytes);
   return prefer == Prefer::kFree ? FindFree(bytes) || Reserve(bytes) : Reserve(bytes) || FindFree(bytes);
 }
 

@@ -6,7 +6,7 @@
 // requests, which go below the room. Pages are mapped with MAP_FIXED_NOREPLACE. If another mapping is there after all, the array cannot grow, and what does
 // not fit is counted as lost: nothing is ever overwritten.
 //
-// Where no such place is found (valgrind, ThreadSanitizer with an unusual layout, old kernels), the room is reserved without access (PROT_NONE).
+// Where no such place is found (valgrind, ThreadSanitizer, old kernels), the room is reserved without access (PROT_NONE).
 #pragma once
 
 #include <cstddef>
