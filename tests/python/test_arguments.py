@@ -78,12 +78,13 @@ def test_waits_take_what_the_standard_ones_take(value: Any) -> None:
                 return thing.wait(value)
 
         assert outcome(lambda: wait(make())) == outcome(lambda: wait(standard()))  # noqa: B023
-    for call in (
+    calls: tuple[Callable[[Any], Any], ...] = (
         lambda q: q.get(True, value),
         lambda q: q.get(timeout=value),
         lambda q: q.get(False, value),
         lambda q: q.get(block=False),
-    ):
+    )
+    for call in calls:
         if value != value:
             continue  # queue.Queue would look for ever
         pairs: Any = ((pfs.SimpleQueue, queue.SimpleQueue), (pfs.Queue, queue.Queue))
