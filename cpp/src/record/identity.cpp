@@ -79,10 +79,10 @@ void WorkFor(ShmThread& thread, std::string_view user, std::string_view host) {
 }
 
 // Of the thread's own row, by itself.
-struct OwnText {
+struct TextCopy {
   char bytes[256];
   template <size_t N>
-  explicit OwnText(const Word (&words)[N]) {
+  explicit TextCopy(const Word (&words)[N]) {
     static_assert(N * 8 <= sizeof bytes);
     CopyFromShared(bytes, words, N * 8);
     length = strnlen(bytes, N * 8);
@@ -112,7 +112,7 @@ Status SetThreadName(std::string_view name) {
     }
     const uint32_t class_index = FindClass(Family::kThread, full);
     if (class_index == 0 || class_index == shared.class_index.load(kRelaxed)) return;
-    BecomeOneOf(shared, class_index, OwnText(shared.user_name).view(), OwnText(shared.host_name).view());
+    BecomeOneOf(shared, class_index, TextCopy(shared.user_name).view(), TextCopy(shared.host_name).view());
   });
   return {};
 }

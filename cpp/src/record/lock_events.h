@@ -54,14 +54,14 @@ PFS_ALWAYS_INLINE void TakeFirstHold(ThreadState& thread, ShmInstance& object, H
     AddHeld(*thread.shared_cell);
   }
 }
-PFS_ALWAYS_INLINE bool IsUsualEnd(ThreadState& thread, uint32_t class_index, const Numbers& numbers, ShmInstance& object, Hold wanted, int rc) {
+PFS_ALWAYS_INLINE bool IsUsualEnd(ThreadState& thread, uint32_t class_index, const LockStat& numbers, ShmInstance& object, Hold wanted, int rc) {
   return rc == 0 && class_index < thread.cell_count && numbers.AreReady(thread, object, wanted) && IsOfEpoch(thread.cells[class_index]) &&
          IsFirstHold(object, wanted);
 }
 
 // REQUIRES: IsUsualEnd().
 template <Unrecorded kWay>
-PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, const Numbers& numbers, ShmInstance& object, Hold wanted,
+PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, const LockStat& numbers, ShmInstance& object, Hold wanted,
                                      uint64_t wait_ps = 0) {
   // A signal handler of this thread cannot have the lock that we hold, and adds to the thread's cell before or after us.
   constexpr bool kMayBeInterrupted = kCountsAtOnce && kWay == Unrecorded::kCounted;
@@ -92,7 +92,7 @@ template <Unrecorded kWay, typename Operate>
   const int rc = operate();
   const uint64_t ticks = kWay == Unrecorded::kTimed ? ReadCycle() - start_ticks : 0, wait_ps = ShortPicos(ticks);
   const uint32_t class_index = probe.entry.index;
-  const Numbers numbers = Numbers::Of(*thread, probe.mutex, wanted);
+  const LockStat numbers = LockStat::Of(*thread, probe.mutex, wanted);
   if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||
                            (kWay == Unrecorded::kTimed && WidensEither(numbers.stat, thread->cells[class_index].stat, wait_ps)),
                        0)) {
@@ -137,7 +137,7 @@ template <typename Operate>
   const int rc = operate.attempt();
   if (__builtin_expect(!IsHeld(rc, wanted) && !IsTry(operation), 0)) return AnyLockOperation(operation, file, line, operate);
   const uint32_t class_index = object.class_index.load(kRelaxed);
-  const Numbers numbers = Numbers::Of(*thread, object, wanted);
+  const LockStat numbers = LockStat::Of(*thread, object, wanted);
   const auto is_one_of_many = [&] { return HasWaitOfZero(numbers.stat) && HasWaitOfZero(thread->cells[class_index].stat); };
   if (__builtin_expect(!IsUsualEnd(*thread, class_index, numbers, object, wanted, rc) || !is_one_of_many(), 0)) {
     return FinishFreeLock(*thread, kAllOnFlags, class_index, object, wanted, rc);
@@ -190,7 +190,7 @@ PFS_ALWAYS_INLINE int TimedLockOperation(Operation operation, const char* file, 
   const Hold wanted = HoldAfter(operation);
   // From the record and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the floor.
   const auto class_index = static_cast<uint16_t>(LoadOwn(record->what));
-  const Numbers numbers = Numbers::Of(*thread, probe.mutex, wanted);
+  const LockStat numbers = LockStat::Of(*thread, probe.mutex, wanted);
   ShmCell& cell = thread->cells[class_index];
   const uint64_t wait_ps = ShortPicos(ticks);
   if (__builtin_expect(!IsLast(*thread, *record) || ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||

@@ -113,14 +113,14 @@ struct LockProbe {
 };
 
 // Where an operation counts that gives the caller the object exclusively, or shared.
-struct Numbers {
+struct LockStat {
   HalfWord& seq;
   HalfWord& gen;
   ShmStat& stat;
 
-  PFS_ALWAYS_INLINE static Numbers Of(ThreadState& thread, ShmInstance& object, Hold wanted) {
+  PFS_ALWAYS_INLINE static LockStat Of(ThreadState& thread, ShmInstance& object, Hold wanted) {
     ShmCell& shared = *thread.shared_cell;
-    return wanted == Hold::kExclusive ? Numbers{object.seq, object.gen, object.stat} : Numbers{shared.seq, shared.gen, shared.stat};
+    return wanted == Hold::kExclusive ? LockStat{object.seq, object.gen, object.stat} : LockStat{shared.seq, shared.gen, shared.stat};
   }
   // Are they those of the object, since the last TRUNCATE?
   PFS_ALWAYS_INLINE bool AreReady(ThreadState& thread, ShmInstance& object, Hold wanted) const {
@@ -141,7 +141,7 @@ PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, 
   ThreadState& thread = *wait.thread;
   const auto duration = [&] { return ended.timed ? DurationOf<Mode::kAny>(wait, ended) : 0; };
   ShmCell* const cell = ThreadCell<Mode::kAny>(wait);
-  const Numbers numbers = Numbers::Of(thread, object, wanted);
+  const LockStat numbers = LockStat::Of(thread, object, wanted);
   const bool is_held = IsHeld(rc, wanted);
   if (wanted == Hold::kExclusive && is_held) TakeOwnership(object, thread.thread_id);
   if (__builtin_expect(is_held && numbers.AreReady(thread, object, wanted) && cell != nullptr && IsOfEpoch(*cell), 1)) {

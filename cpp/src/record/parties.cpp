@@ -64,16 +64,16 @@ Parents ParentsOf(const ShmThread& thread) {
 }
 
 // An instrument, where its numbers are in every row, and what they are.
-struct Column {
+struct MemberColumn {
   uint32_t index;
   Kind kind;
   const Shape& shape() const { return ShapeOf(kind); }
 };
 
-void AddToParents(const Parents& parents, Column column, const Numbers& numbers, uint32_t epoch);
+void AddToParents(const Parents& parents, MemberColumn column, const Numbers& numbers, uint32_t epoch);
 
 // Adds numbers that count for the level. What the cell holds may not count for it any more: that moves on first.
-void AddToParty(Level level, uint32_t index, Column column, const Numbers& numbers) {
+void AddToParty(Level level, uint32_t index, MemberColumn column, const Numbers& numbers) {
   ShmCell* cell = ColumnOf(level, index, column.index, column.kind);
   if (cell == nullptr) return CountLoss(Loss::kThreadStatistics);
   const CellWriter writer(cell->seq);
@@ -96,7 +96,7 @@ void AddToParty(Level level, uint32_t index, Column column, const Numbers& numbe
 
 // Numbers of an epoch go to the closest that they still count for: the account, else the user and the host. What goes to no host, or has
 // left it, stays for the total.
-void AddToParents(const Parents& parents, Column column, const Numbers& numbers, uint32_t epoch) {
+void AddToParents(const Parents& parents, MemberColumn column, const Numbers& numbers, uint32_t epoch) {
   if (numbers == Numbers{}) return;
   const auto counts = [&](Level level) { return Counts(column.kind, epoch, level); };
   if (parents.account != 0 && counts(kAccount)) return AddToParty(kAccount, parents.account, column, numbers);
@@ -111,7 +111,7 @@ void MoveRowUp(ShmCell* row, uint32_t cells, const Parents& parents, bool to_tot
   const uint64_t classes = std::min<uint64_t>(g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed), cells);
   for (uint32_t at = 1; at < classes; ++at) {
     const ShmClass& entry = g_runtime.classes[at];
-    const Column column{at, entry.ready.load(kRelaxed) != 0 ? FactsOf(static_cast<Family>(entry.family)).kind : Kind::kNone};
+    const MemberColumn column{at, entry.ready.load(kRelaxed) != 0 ? FactsOf(static_cast<Family>(entry.family)).kind : Kind::kNone};
     if (column.kind == Kind::kNone) continue;
     ShmCell& cell = row[at];
     if (IsEmpty(column.shape(), cell)) continue;
@@ -296,7 +296,7 @@ void DisconnectThread(ShmThread& thread, void (*hide)(ShmThread& thread)) {
 
 void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell, Kind kind) {
   const MoveSection moving(thread);
-  const Column at{column, kind};
+  const MemberColumn at{column, kind};
   Numbers numbers{};
   LoadNumbers(at.shape(), cell, &numbers);
   AddToParents(ParentsOf(thread), at, numbers, cell.gen.load(kRelaxed));

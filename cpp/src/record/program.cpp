@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kNameBytes = 63, kDescriptionBytes = 1023;
 
-std::string Text(std::string_view text, size_t bytes) { return std::string(CutText(text, bytes)); }
+std::string OwnedCut(std::string_view text, size_t bytes) { return std::string(CutText(text, bytes)); }
 
 Status CheckName(std::string_view what, std::string_view name, size_t most) {
   if (!name.empty() && name.size() <= most) return {};
@@ -183,7 +183,7 @@ Status RegisterFunction(std::string_view name, std::string_view return_type, std
   return WithFacts(FactKind::kFunction, [&] {
     const FactIndex index = FindFact(FactKind::kFunction, 0, {name});
     Fact fact = index != 0 ? LoadFact(index) : Fact{{0}, {}};
-    fact.texts = {std::string(name), Text(return_type, 20), Text(type, 20), CutOrNull(library, 1024)};
+    fact.texts = {std::string(name), OwnedCut(return_type, 20), OwnedCut(type, 20), CutOrNull(library, 1024)};
     return StoreFact(FactKind::kFunction, 0, fact) != 0 ? Status() : NoRoomForFacts();
   });
 }
@@ -258,7 +258,7 @@ Status ForgetAllHosts() {
 }
 
 Status CountLogin(std::string_view user, std::string_view host, bool has_failed) {
-  const std::string account = "'" + Text(user, 4096) + "'@'" + Text(host, kHostBytes) + "'";
+  const std::string account = "'" + OwnedCut(user, 4096) + "'@'" + OwnedCut(host, kHostBytes) + "'";
   return WithFacts(FactKind::kFailedLogin, [&] {
     const FactIndex index = FindFact(FactKind::kFailedLogin, 0, {account});
     if (!has_failed) return index != 0 ? (DropFact(index), Status()) : Status();
