@@ -17,6 +17,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "record/threads.h"
+#include "record/context/threads.h"
 #include "snapshot/snapshot.h"
 #include "table/table_def.h"
