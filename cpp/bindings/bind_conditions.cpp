@@ -19,7 +19,7 @@ struct ConditionObject {
   pfs_instance_t* instance;  // nullptr = not instrumented
   PyObject* name;            // full name
   PyObject* weak_references;
-  Line line;
+  WaitQueue waiters;
 };
 
 ConditionObject* AsCondition(PyObject* object) { return reinterpret_cast<ConditionObject*>(object); }
@@ -69,7 +69,7 @@ void ConditionDealloc(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
-  self->line.Free();
+  self->waiters.Free();
   pfs_cond_discard(self->instance);
   Py_XDECREF(self->lock);
   Py_XDECREF(self->name);
@@ -143,7 +143,7 @@ bool TakeLockBack(ConditionObject* self, Kept* kept) {
     Py_DECREF(kept->state);
     done = result != nullptr;
     Py_XDECREF(result);
-    TakeTurnBack();
+    SwitchBackToRunningTask();
   }
   if (done || type == nullptr) {
     if (done) PyErr_Restore(type, error, trace);
@@ -177,7 +177,7 @@ PyObject* Wait(ConditionObject* self, double timeout) {
     const CallSite site = FindCallSite();
     pfs_cond_wait_begin_at(&wait, self->instance, timeout < 0 ? PFS_WAIT : PFS_TIMED_WAIT, site.file, site.line);
   }
-  self->line.Join(waiter);
+  self->waiters.Join(waiter);
   Kept kept;
   Waited waited = Waited::kInterrupted;
   if (LetLockGo(self, &kept)) {
@@ -187,7 +187,7 @@ PyObject* Wait(ConditionObject* self, double timeout) {
   }
   // Woken when the time was over, but before the lock was there: who woke it must not have done so in vain.
   if (waiter->is_woken && waited == Waited::kTimeOver) waited = Waited::kGot;
-  if (!waiter->is_woken) self->line.Leave(waiter);
+  if (!waiter->is_woken) self->waiters.Leave(waiter);
   waiter->Free();
   pfs_cond_wait_end(&wait, ResultOf(waited));
   return waited == Waited::kInterrupted ? nullptr : PyBool_FromLong(waited == Waited::kGot);
@@ -250,7 +250,7 @@ PyObject* Notify(ConditionObject* self, Py_ssize_t count) {
   const int is_held = IsHeldByCaller(self);
   if (is_held == 0) PyErr_SetString(PyExc_RuntimeError, "cannot notify on un-acquired lock");
   if (is_held != 1) return nullptr;
-  for (; count > 0 && !self->line.is_empty(); --count) self->line.Wake();
+  for (; count > 0 && !self->waiters.is_empty(); --count) self->waiters.Wake();
   Py_RETURN_NONE;
 }
 
@@ -320,13 +320,13 @@ PyObject* ConditionIsOwned(PyObject* object, PyObject*) {
 // In the child of a fork() nobody holds the lock and nobody waits.
 PyObject* ConditionAtForkReinit(PyObject* object, PyObject*) {
   ConditionObject* self = AsCondition(object);
-  self->line.Forget();
+  self->waiters.Forget();
   return PyObject_CallMethod(self->lock, "_at_fork_reinit", nullptr);
 }
 
 PyObject* ConditionRepr(PyObject* object) {
   ConditionObject* self = AsCondition(object);
-  return PyUnicode_FromFormat("<pfs.Condition '%U' (%R, %zu)>", self->name, self->lock, self->line.size());
+  return PyUnicode_FromFormat("<pfs.Condition '%U' (%R, %zu)>", self->name, self->lock, self->waiters.size());
 }
 
 PyObject* ConditionName(PyObject* object, void*) { return Py_NewRef(AsCondition(object)->name); }

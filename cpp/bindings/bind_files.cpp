@@ -73,18 +73,18 @@ py::object ReadInto(int fd, const py::object& target) {
 // To the end of the file. `guess` is how many bytes there should be.
 py::object ReadAll(int fd, Py_ssize_t guess) {
   constexpr Py_ssize_t kLeast = 8192;
-  Py_ssize_t room = guess > 0 ? guess + 1 : kLeast, used = 0;  // one more: a read of nothing then tells the end without growing
-  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, room);
+  Py_ssize_t capacity = guess > 0 ? guess + 1 : kLeast, used = 0;  // one more: a read of nothing then tells the end without growing
+  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, capacity);
   if (bytes == nullptr) throw PythonError();
   for (;;) {
-    if (used == room) {
-      room += room < 65536 ? kLeast + room : room / 8 + 65536;
-      if (_PyBytes_Resize(&bytes, room) != 0) throw PythonError();
+    if (used == capacity) {
+      capacity += capacity < 65536 ? kLeast + capacity : capacity / 8 + 65536;
+      if (_PyBytes_Resize(&bytes, capacity) != 0) throw PythonError();
     }
     char* place = PyBytes_AS_STRING(bytes) + used;
     ssize_t got;
     try {
-      got = Retried([&](CallSite site) { return pfs_read_at(fd, place, static_cast<size_t>(room - used), site.file, site.line); });
+      got = Retried([&](CallSite site) { return pfs_read_at(fd, place, static_cast<size_t>(capacity - used), site.file, site.line); });
     } catch (...) {
       Py_DECREF(bytes);
       throw;

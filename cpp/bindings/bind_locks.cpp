@@ -60,8 +60,8 @@ void LockDealloc(PyObject* object) {
 
 // ---- Greenlets ---------------------------------------------------------------------------------------------------------------------------
 //
-// A greenlet must not wait for the lock of the system, which nobody of its thread could release then. It stands in line, and tries again when the lock
-// is released.
+// A greenlet must not wait for the thread lock: no other greenlet of its thread could release it then. It waits in a queue and tries again
+// when the lock is released.
 
 void Unlock(LockObject* self) {
   PyThread_release_lock(self->lock);
@@ -70,14 +70,14 @@ void Unlock(LockObject* self) {
 
 Waited WaitAsGreenlet(LockObject* self, double timeout) {
   using Clock = std::chrono::steady_clock;
-  if (self->greenlets == nullptr) self->greenlets = new (std::nothrow) Line;
+  if (self->greenlets == nullptr) self->greenlets = new (std::nothrow) WaitQueue;
   if (self->greenlets == nullptr) return PyErr_NoMemory(), Waited::kInterrupted;
-  Line* const line = self->greenlets;
+  WaitQueue* const queue = self->greenlets;
   const Clock::time_point start = Clock::now();
   for (double left = timeout;;) {
     Waiter* const waiter = Waiter::Make();
     if (waiter == nullptr) return Waited::kInterrupted;
-    line->Join(waiter);
+    queue->Join(waiter);
     Waited waited = TryThreadLock(self->lock) ? Waited::kGot : Waited::kTimeOver;  // released while the waiter was made
     bool is_ours = waited == Waited::kGot;
     if (!is_ours) {
@@ -85,10 +85,10 @@ Waited WaitAsGreenlet(LockObject* self, double timeout) {
       is_ours = waited != Waited::kInterrupted && TryThreadLock(self->lock);
     }
     const bool is_woken = waiter->is_woken;
-    if (!is_woken) line->Leave(waiter);
+    if (!is_woken) queue->Leave(waiter);
     waiter->Free();
     if (is_ours) return Waited::kGot;
-    if (waited == Waited::kInterrupted && is_woken && self->depth == 0 && !line->is_empty()) line->Wake();  // somebody else may have it
+    if (waited == Waited::kInterrupted && is_woken && self->depth == 0 && !queue->is_empty()) queue->Wake();  // somebody else may have it
     if (waited != Waited::kGot) return waited;
     if (timeout < 0) continue;
     left = timeout - std::chrono::duration<double>(Clock::now() - start).count();
@@ -145,7 +145,7 @@ PyObject* Release(LockObject* self) {
     HideOwner(self->instance);
     Unlock(self);
   } else if (self->instance != nullptr && self->instance->owner >> 48 != 0) {
-    pfs_mutex_released(self->instance);  // one level; the outermost was perhaps not looked at
+    pfs_mutex_released(self->instance);  // one level; the outermost may not have been recorded
   }
   Py_RETURN_NONE;
 }

@@ -17,30 +17,30 @@ struct QueueObject {
   pfs_instance_t* instance;  // nullptr = not instrumented
   PyObject* name;            // full name
   PyObject* weak_references;
-  PyObject** items;  // a ring; room is a power of two, or 0
-  size_t room;
+  PyObject** items;  // a ring buffer; its capacity is a power of two, or 0
+  size_t capacity;
   size_t head;
   size_t count;
-  Line line;
+  WaitQueue waiters;
 
-  PyObject*& At(size_t i) { return items[(head + i) & (room - 1)]; }
+  PyObject*& At(size_t i) { return items[(head + i) & (capacity - 1)]; }
 
   // False: a Python exception is set.
   bool Grow() {
-    const size_t more = room == 0 ? 8 : 2 * room;
+    const size_t more = capacity == 0 ? 8 : 2 * capacity;
     auto* fresh = static_cast<PyObject**>(PyMem_Malloc(more * sizeof(PyObject*)));
     if (fresh == nullptr) return PyErr_NoMemory(), false;
     for (size_t i = 0; i < count; ++i) fresh[i] = At(i);
     PyMem_Free(items);
     items = fresh;
-    room = more;
+    capacity = more;
     head = 0;
     return true;
   }
 
   PyObject* Pop() {
     PyObject* item = items[head];
-    head = (head + 1) & (room - 1);
+    head = (head + 1) & (capacity - 1);
     --count;
     return item;
   }
@@ -86,7 +86,7 @@ void QueueDealloc(PyObject* object) {
   if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
   QueueClear(object);
   PyMem_Free(self->items);
-  self->line.Free();
+  self->waiters.Free();
   pfs_cond_discard(self->instance);
   Py_XDECREF(self->name);
   type->tp_free(object);
@@ -94,10 +94,10 @@ void QueueDealloc(PyObject* object) {
 }
 
 PyObject* Put(QueueObject* self, PyObject* item) {
-  if (self->count == self->room && !self->Grow()) return nullptr;
+  if (self->count == self->capacity && !self->Grow()) return nullptr;
   ++self->count;
   self->At(self->count - 1) = Py_NewRef(item);
-  if (!self->line.is_empty()) self->line.Wake();
+  if (!self->waiters.is_empty()) self->waiters.Wake();
   Py_RETURN_NONE;
 }
 
@@ -114,12 +114,12 @@ PyObject* RaiseEmpty() {
 Waited AwaitItem(QueueObject* self, double timeout) {
   Waiter* waiter = Waiter::Make();
   if (waiter == nullptr) return Waited::kInterrupted;
-  self->line.Join(waiter);
+  self->waiters.Join(waiter);
   const Waited waited = self->count != 0 ? Waited::kGot : waiter->Wait(timeout);  // an item may have come while the waiter was made
   if (!waiter->is_woken) {
-    self->line.Leave(waiter);
-  } else if (waited == Waited::kInterrupted && self->count != 0 && !self->line.is_empty()) {
-    self->line.Wake();  // somebody else takes the item
+    self->waiters.Leave(waiter);
+  } else if (waited == Waited::kInterrupted && self->count != 0 && !self->waiters.is_empty()) {
+    self->waiters.Wake();  // somebody else takes the item
   }
   waiter->Free();
   return waited;

@@ -1,4 +1,4 @@
-// bindings/bind_rwlocks.cpp: pfs.RWLock. First come, first served: readers that stand in line one after another go in together.
+// bindings/bind_rwlocks.cpp: pfs.RWLock. First come, first served: readers that wait one behind the other get it together.
 #include "locks.h"  // Python.h comes first
 
 
@@ -24,8 +24,8 @@ struct RWLockObject {
   unsigned long writer;  // 0 = none
   Reader* readers;
   size_t reader_count;
-  size_t reader_room;
-  Line line;
+  size_t reader_capacity;
+  WaitQueue waiters;
 
   Reader* FindReader(unsigned long who) {
     for (size_t i = 0; i < reader_count; ++i) {
@@ -34,21 +34,21 @@ struct RWLockObject {
     return nullptr;
   }
 
-  // Room for one more reader and for all that stand in line: giving the lock cannot fail. False: a Python exception is set.
+  // Makes capacity for one more reader and for all that wait, so that handing the lock over cannot fail. False: a Python exception is set.
   bool KeepRoom() {
-    const size_t needed = reader_count + line.size() + 1;
-    if (needed <= reader_room) return true;
+    const size_t needed = reader_count + waiters.size() + 1;
+    if (needed <= reader_capacity) return true;
     auto* more = static_cast<Reader*>(PyMem_Realloc(readers, 2 * needed * sizeof(Reader)));
     if (more == nullptr) return PyErr_NoMemory(), false;
     readers = more;
-    reader_room = 2 * needed;
+    reader_capacity = 2 * needed;
     return true;
   }
 
-  // A thread that reads may always read once more: it would wait for itself behind a writer in line.
+  // A thread that reads may always read once more: it would wait for itself behind a writer in the queue.
   bool IsFreeFor(bool write, unsigned long who) {
-    if (write) return writer == 0 && reader_count == 0 && line.is_empty();
-    return writer == 0 && (line.is_empty() || FindReader(who) != nullptr);
+    if (write) return writer == 0 && reader_count == 0 && waiters.is_empty();
+    return writer == 0 && (waiters.is_empty() || FindReader(who) != nullptr);
   }
 
   void Give(bool write, unsigned long who) {
@@ -69,12 +69,12 @@ struct RWLockObject {
     }
   }
 
-  // To those in line whose turn it is.
+  // Gives the lock to the waiters that may have it now.
   void HandOver() {
-    while (Waiter* next = line.first()) {
+    while (Waiter* next = waiters.first()) {
       if (writer != 0 || (next->wants_write && reader_count != 0)) return;
       Give(next->wants_write, next->who);
-      line.Wake();
+      waiters.Wake();
     }
   }
 };
@@ -103,7 +103,7 @@ void RWLockDealloc(PyObject* object) {
   RWLockObject* self = AsRWLock(object);
   PyTypeObject* type = Py_TYPE(object);
   if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
-  self->line.Free();
+  self->waiters.Free();
   PyMem_Free(self->readers);
   pfs_rwlock_discard(self->instance);
   Py_XDECREF(self->name);
@@ -119,7 +119,7 @@ pfs_rwlock_op OperationOf(bool write, const Limits& limits) {
   }
 }
 
-// Stands in line until it is given the lock.
+// Waits in the queue until it is given the lock.
 Waited Queue(RWLockObject* self, bool write, double timeout) {
   Waiter* waiter = Waiter::Make();
   if (waiter == nullptr) return Waited::kInterrupted;
@@ -128,11 +128,11 @@ Waited Queue(RWLockObject* self, bool write, double timeout) {
     return Waited::kInterrupted;
   }
   waiter->wants_write = write;
-  self->line.Join(waiter);
+  self->waiters.Join(waiter);
   self->HandOver();  // it may have been released while the waiter was made
   Waited waited = waiter->Wait(timeout);
   if (waiter->is_woken && waited == Waited::kTimeOver) waited = Waited::kGot;  // just in time
-  if (!waiter->is_woken) self->line.Leave(waiter);
+  if (!waiter->is_woken) self->waiters.Leave(waiter);
   if (waiter->is_woken && waited == Waited::kInterrupted) self->TakeAway(write, waiter->who);
   if (waited != Waited::kGot) self->HandOver();  // a writer that leaves lets readers behind it in
   waiter->Free();
@@ -206,7 +206,7 @@ PyObject* RWLockAtForkReinit(PyObject* object, PyObject*) {
   HideOwner(self->instance);
   self->writer = 0;
   self->reader_count = 0;
-  self->line.Forget();
+  self->waiters.Forget();
   Py_RETURN_NONE;
 }
 
@@ -214,7 +214,7 @@ PyObject* RWLockRepr(PyObject* object) {
   RWLockObject* self = AsRWLock(object);
   const char* state = self->writer != 0 ? "write-locked" : self->reader_count != 0 ? "read-locked" : "unlocked";
   return PyUnicode_FromFormat("<%s pfs.RWLock object '%U' readers=%zu waiting=%zu at %p>", state, self->name, self->reader_count,
-                              self->line.size(), object);
+                              self->waiters.size(), object);
 }
 
 PyObject* RWLockName(PyObject* object, void*) { return Py_NewRef(AsRWLock(object)->name); }

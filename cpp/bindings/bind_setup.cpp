@@ -61,7 +61,7 @@ uint64_t Delete(const std::string& name, const Conditions& conditions) {
   return deleted;
 }
 
-// Calls change() in a turn of an outsider, and returns what it returns.
+// Calls change() in an outsider's critical section, and returns its result.
 py::object InTurn(const py::function& change) {
   py::object result;
   std::exception_ptr error;  // not through the library, which is no place for exceptions

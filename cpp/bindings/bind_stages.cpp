@@ -1,5 +1,5 @@
 // bindings/bind_stages.cpp: pfs.stage.
-#include "tasks.h"  // Python.h comes first
+#include "runs.h"  // Python.h comes first
 
 #include <new>
 
@@ -63,17 +63,17 @@ void Show(const OpenStageBlock& block) {
 }
 
 PyObject* StageEnter(PyObject* object, PyObject*) {
-  TurnObject* const turn = TakeTurn(Looks::kForBlock);
-  if (turn == nullptr) return Py_NewRef(object);
+  ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
+  if (tasks == nullptr) return Py_NewRef(object);
   StageObject* const stage = AsStage(object);
   const OpenStageBlock block{stage, FindCallSite(), 0, stage->estimated};
   try {
-    turn->current->stages->push_back(block);
+    tasks->current->stages->push_back(block);
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
   }
   Py_INCREF(object);  // the block's
-  if (turn->current == turn->own) ++turn->open_in_own;
+  if (tasks->current == tasks->own) ++tasks->open_in_own;
   Show(block);
   return Py_NewRef(object);
 }
@@ -87,35 +87,27 @@ std::vector<OpenStageBlock>::iterator FindBlock(std::vector<OpenStageBlock>& blo
 }
 
 PyObject* StageExit(PyObject* object, PyObject* const*, Py_ssize_t) {
-  TurnObject* const turn = TakeTurn(Looks::kForBlock);
-  if (turn == nullptr) Py_RETURN_NONE;
-  std::vector<OpenStageBlock>& blocks = *turn->current->stages;
+  ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
+  if (tasks == nullptr) Py_RETURN_NONE;
+  std::vector<OpenStageBlock>& blocks = *tasks->current->stages;
   const auto block = FindBlock(blocks, AsStage(object));
   if (block == blocks.end()) Py_RETURN_NONE;
   const bool is_innermost = block + 1 == blocks.end();
   blocks.erase(block);
   if (is_innermost) blocks.empty() ? pfs_stage_end() : Show(blocks.back());
-  if (turn->open_in_own != 0 && turn->current == turn->own) --turn->open_in_own;
+  if (tasks->open_in_own != 0 && tasks->current == tasks->own) --tasks->open_in_own;
   Py_DECREF(object);
   Py_RETURN_NONE;
 }
 
-PyObject* StageAsyncEnter(PyObject* object, PyObject* none) { return MakeReady(StageEnter(object, none)); }
-PyObject* StageAsyncExit(PyObject* object, PyObject* const* args, Py_ssize_t count) { return MakeReady(StageExit(object, args, count)); }
-
-PyObject* StageCall(PyObject* object, PyObject* args, PyObject* keywords) {
-  static const char* names[] = {"function", nullptr};
-  PyObject* function;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:stage", const_cast<char**>(names), &function)) return nullptr;
-  return Decorated(object, function);
-}
+using StageBlock = BlockMethods<StageEnter, StageExit>;
 
 // The block that the task that runs is in. nullptr: none, a Python exception is set.
 OpenStageBlock* BlockOf(StageObject* stage, bool* is_innermost) {
-  TurnObject* const turn = TakeTurn(Looks::kForBlock);
+  ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
   const char* problem = "the stage does not run here";
-  if (turn != nullptr) {
-    std::vector<OpenStageBlock>& blocks = *turn->current->stages;
+  if (tasks != nullptr) {
+    std::vector<OpenStageBlock>& blocks = *tasks->current->stages;
     const auto block = FindBlock(blocks, stage);
     *is_innermost = block + 1 == blocks.end();
     if (block != blocks.end() && stage->name->has_progress) return &*block;
@@ -153,8 +145,8 @@ void BindStages(PyObject* module) {
   static PyMethodDef methods[] = {
       {"__enter__", StageEnter, METH_NOARGS, "__enter__($self)\n--\n\nThe thread, or the task, is in the stage from now on."},
       {"__exit__", AsMethod(StageExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nBack in the stage around it, if there is one."},
-      {"__aenter__", StageAsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
-      {"__aexit__", AsMethod(StageAsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
+      {"__aenter__", StageBlock::AsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
+      {"__aexit__", AsMethod(StageBlock::AsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {
       {"name", StageName, nullptr, "Full name of the instrument.", nullptr},
@@ -185,7 +177,7 @@ void BindStages(PyObject* module) {
   stage_type = MakeType(module, "pfs.stage", sizeof(StageObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                         {{Py_tp_new, reinterpret_cast<void*>(StageNew)},
                          {Py_tp_dealloc, reinterpret_cast<void*>(StageDealloc)},
-                         {Py_tp_call, reinterpret_cast<void*>(StageCall)},
+                         {Py_tp_call, reinterpret_cast<void*>(StageBlock::Call)},
                          {Py_tp_repr, reinterpret_cast<void*>(StageRepr)},
                          {Py_tp_methods, methods},
                          {Py_tp_getset, properties},

@@ -20,7 +20,7 @@ const char* const counter_names[kCounters] = {
     "select_full_join", "select_full_range_join", "select_range", "select_range_check", "select_scan", "sort_merge_passes", "sort_range",
     "sort_rows", "sort_scan", "no_index_used", "no_good_index_used"};
 
-// What begins.
+// What the user makes: a description.
 struct StatementObject {
   PyObject_HEAD
   const KnownName* name;
@@ -30,13 +30,13 @@ struct StatementObject {
 };
 StatementObject* AsStatement(PyObject* object) { return reinterpret_cast<StatementObject*>(object); }
 
-// One that has begun.
+// An event that has begun.
 struct StatementRun {
   RunHead head;
   const KnownName* name;
   PyObject* text;
   PyObject* schema;
-  bool is_looked_at;
+  bool is_instrumented;
   bool has_error;
   uint64_t counters[kCounters];
   void* aside;  // PyMem_Raw: what suspend() needs; nullptr: it is not suspended
@@ -81,7 +81,7 @@ bool SetTextOf(StatementRun* run, PyObject* value, const char* what, PyObject** 
   PyObject* const before = *kept;
   Py_XINCREF(value);
   *kept = value;
-  if (run->is_looked_at && MayChange(&run->head)) set(text, static_cast<size_t>(bytes));
+  if (run->is_instrumented && MayChange(&run->head)) set(text, static_cast<size_t>(bytes));
   Py_XDECREF(before);
   return true;
 }
@@ -93,19 +93,19 @@ bool SetSchema(StatementRun* run, PyObject* value) {
 }
 
 // The last run that went: it is too large for the interpreter's own pools, and the next one comes soon.
-StatementRun* spare_run;
+StatementRun* free_run;
 
 // Zero but for `statement`.
 StatementRun* MakeRun() {
-  if (spare_run == nullptr) return AsRun(run_type->tp_alloc(run_type, 0));
-  StatementRun* const run = std::exchange(spare_run, nullptr);
+  if (free_run == nullptr) return AsRun(run_type->tp_alloc(run_type, 0));
+  StatementRun* const run = std::exchange(free_run, nullptr);
   std::memset(reinterpret_cast<char*>(run) + sizeof(PyObject), 0, offsetof(StatementRun, statement) - sizeof(PyObject));
   PyObject_Init(AsObject(run), run_type);
   return run;
 }
 void FreeRun(StatementRun* run) {
-  if (spare_run == nullptr) {
-    spare_run = run;
+  if (free_run == nullptr) {
+    free_run = run;
   } else {
     run_type->tp_free(AsObject(run));
   }
@@ -117,7 +117,7 @@ StatementRun* BeginStatement(const KnownName* name, PyObject* text, PyObject* sc
   if (run == nullptr) return nullptr;
   run->name = name;
   BeginRun(&run->head, [run](CallSite site) {
-    run->is_looked_at = pfs_statement_begin_at(&run->statement, run->name->key, nullptr, site.file, site.line) != 0;
+    run->is_instrumented = pfs_statement_begin_at(&run->statement, run->name->key, nullptr, site.file, site.line) != 0;
   });
   if ((schema == nullptr || SetSchema(run, schema)) && (text == nullptr || SetText(run, text))) return run;
   Py_DECREF(AsObject(run));
@@ -134,41 +134,33 @@ void Resume(StatementRun* run) {
 void EndStatement(StatementRun* run) {
   Resume(run);
   EndRun(&run->head, [run] {
-    if (run->is_looked_at) pfs_statement_end(&run->statement);
+    if (run->is_instrumented) pfs_statement_end(&run->statement);
   });
 }
 
 void SetCounter(StatementRun* run, int counter, uint64_t value) {
   Resume(run);
   run->counters[counter] = value;
-  if (run->is_looked_at && MayChange(&run->head)) pfs_statement_set(&run->statement, static_cast<pfs_statement_counter>(counter), value);
+  if (run->is_instrumented && MayChange(&run->head)) pfs_statement_set(&run->statement, static_cast<pfs_statement_counter>(counter), value);
 }
 
 void SetError(StatementRun* run, int number, const char* sqlstate, const char* message) {
   run->has_error = number != 0;
   run->counters[PFS_ERRORS] = run->has_error ? 1 : 0;
-  if (run->is_looked_at && MayChange(&run->head)) pfs_statement_set_error(&run->statement, number, sqlstate, message);
+  if (run->is_instrumented && MayChange(&run->head)) pfs_statement_set_error(&run->statement, number, sqlstate, message);
 }
 
 // An exception leaves the block. What the program has said of the error itself stays.
 void SetException(StatementRun* run, PyObject* error) {
   ErrorFacts facts;
-  if (run->has_error || !run->is_looked_at || !run->head.is_open || !DescribeError(error, &facts)) return;
+  if (run->has_error || !run->is_instrumented || !run->head.is_open || !DescribeError(error, &facts)) return;
   SetError(run, facts.number, facts.sqlstate.c_str(), facts.message.c_str());
 }
 
 void RunDealloc(PyObject* object) {
   StatementRun* const run = AsRun(object);
-  if (run->head.is_open) {  // nobody ended it: it ends with its task, or is dropped when its memory is another's
-    run->head.is_open = false;
-    if (run->is_looked_at && t_turn.turn != nullptr && run->head.task != nullptr && run->head.task->turn == t_turn.turn->number) {
-      PyObject *kind, *error, *trace;
-      PyErr_Fetch(&kind, &error, &trace);
-      run->head.is_open = true;
-      EndStatement(run);
-      PyErr_Restore(kind, error, trace);
-    }
-  }
+  if (run->is_instrumented) EndForgottenRun(&run->head, [run] { EndStatement(run); });
+  run->head.is_open = false;
   ForgetRun(&run->head);
   PyMem_RawFree(run->aside);
   Py_XDECREF(run->text);
@@ -188,7 +180,7 @@ PyObject* RunEnd(PyObject* object, PyObject* const* args, Py_ssize_t count) {
 
 PyObject* RunSuspend(PyObject* object, PyObject*) {
   StatementRun* const run = AsRun(object);
-  if (!run->is_looked_at || run->aside != nullptr || !MayChange(&run->head)) Py_RETURN_NONE;
+  if (!run->is_instrumented || run->aside != nullptr || !MayChange(&run->head)) Py_RETURN_NONE;
   char nothing;
   const size_t bytes = pfs_statement_suspend(&run->statement, &nothing, 0);
   void* const aside = bytes == 0 ? nullptr : PyMem_RawMalloc(bytes);
@@ -210,7 +202,7 @@ PyObject* RunRefine(PyObject* object, PyObject* name) {
   if (known == nullptr) return nullptr;
   StatementRun* const run = AsRun(object);
   if (run->head.is_open) run->name = known;
-  if (run->is_looked_at && MayChange(&run->head)) pfs_statement_refine(&run->statement, known->key);
+  if (run->is_instrumented && MayChange(&run->head)) pfs_statement_refine(&run->statement, known->key);
   Py_RETURN_NONE;
 }
 
@@ -285,13 +277,13 @@ int RunSetSchema(PyObject* object, PyObject* value, void*) { return !RefuseDelet
 int RunSetId(PyObject* object, PyObject* value, void*) {
   uint64_t number;
   if (RefuseDelete(value) || !NumberOf(value, &number)) return -1;
-  if (AsRun(object)->is_looked_at && MayChange(&AsRun(object)->head)) pfs_statement_set_id(&AsRun(object)->statement, number);
+  if (AsRun(object)->is_instrumented && MayChange(&AsRun(object)->head)) pfs_statement_set_id(&AsRun(object)->statement, number);
   return 0;
 }
 
 PyObject* RunRepr(PyObject* object) { return PyUnicode_FromFormat("<pfs.statement '%U' that %s>", AsRun(object)->name->full, AsRun(object)->head.is_open ? "runs" : "has ended"); }
 
-// ---- What begins -------------------------------------------------------------------------------------------------------------------------
+// ---- The description -------------------------------------------------------------------------------------------------------------------------
 
 PyObject* MakeStatement(PyTypeObject* type, PyObject* name, PyObject* text, PyObject* schema) {
   const auto is_text = [](PyObject* value) { return value == Py_None || PyUnicode_Check(value) || PyBytes_Check(value); };
@@ -321,14 +313,14 @@ PyObject* StatementVectorcall(PyObject* type, PyObject* const* args, size_t flag
   static PyObject* const text_name = PyUnicode_InternFromString("text");
   static PyObject* const schema_name = PyUnicode_InternFromString("schema");
   const Py_ssize_t count = PyVectorcall_NARGS(flags), named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  bool is_usual = count == 1 && PyUnicode_Check(args[0]);
+  bool is_common = count == 1 && PyUnicode_Check(args[0]);
   PyObject *text = Py_None, *schema = Py_None;
-  for (Py_ssize_t i = 0; i < named && is_usual; ++i) {  // names in a call are interned, and none is there twice
+  for (Py_ssize_t i = 0; i < named && is_common; ++i) {  // names in a call are interned, and none is there twice
     PyObject* const name = PyTuple_GET_ITEM(names, i);
-    is_usual = name == text_name || name == schema_name;
+    is_common = name == text_name || name == schema_name;
     (name == text_name ? text : schema) = args[count + i];
   }
-  if (is_usual) return MakeStatement(reinterpret_cast<PyTypeObject*>(type), args[0], text, schema);
+  if (is_common) return MakeStatement(reinterpret_cast<PyTypeObject*>(type), args[0], text, schema);
   const Object tuple(PyTuple_New(count));
   const Object keywords(PyDict_New());
   if (!tuple || !keywords) return nullptr;
@@ -374,20 +366,12 @@ PyObject* StatementBegin(PyObject* object, PyObject* args, PyObject* keywords) {
   return AsObject(BeginStatement(self->name, text == Py_None ? self->text : text, schema == Py_None ? self->schema : schema));
 }
 
-PyObject* StatementAsyncEnter(PyObject* object, PyObject* none) { return MakeReady(StatementEnter(object, none)); }
-PyObject* StatementAsyncExit(PyObject* object, PyObject* const* args, Py_ssize_t count) { return MakeReady(StatementExit(object, args, count)); }
-
-PyObject* StatementCall(PyObject* object, PyObject* args, PyObject* keywords) {
-  static const char* names[] = {"function", nullptr};
-  PyObject* function;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:statement", const_cast<char**>(names), &function)) return nullptr;
-  return Decorated(object, function);
-}
+using StatementBlock = BlockMethods<StatementEnter, StatementExit>;
 
 PyObject* StatementName(PyObject* object, void*) { return Py_NewRef(AsStatement(object)->name->full); }
 PyObject* StatementRepr(PyObject* object) { return PyUnicode_FromFormat("pfs.statement('%U')", AsStatement(object)->name->full); }
 
-PyTypeObject* MakeRunType() {
+PyTypeObject* MakeStatementRunType() {
   static PyMethodDef methods[] = {
       {"add", AsMethod(RunAdd), METH_FASTCALL | METH_KEYWORDS, "add($self, **counters)\n--\n\nAdds to counters: add(rows_sent=1, rows_examined=20)."},
       {"suspend", RunSuspend, METH_NOARGS,
@@ -413,9 +397,8 @@ PyTypeObject* MakeRunType() {
   static const char doc[] =
       "A statement that runs: what `with pfs.statement(...) as s` gives. Its counters are numbers to set or to add to; all stand in the row\n"
       "at once. After its end nothing changes the row any more.";
-  return MakeType(nullptr, "pfs._core.RunningStatement", sizeof(StatementRun),
-                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                  {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
+  return MakeRunType("pfs._core.RunningStatement", sizeof(StatementRun),
+                     {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
                    {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
                    {Py_tp_methods, methods},
                    {Py_tp_getset, properties},
@@ -428,8 +411,8 @@ void BindStatements(PyObject* module) {
   static PyMethodDef methods[] = {
       {"__enter__", StatementEnter, METH_NOARGS, "__enter__($self)\n--\n\nBegins it."},
       {"__exit__", AsMethod(StatementExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nEnds it, and notes the error."},
-      {"__aenter__", StatementAsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
-      {"__aexit__", AsMethod(StatementAsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
+      {"__aenter__", StatementBlock::AsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
+      {"__aexit__", AsMethod(StatementBlock::AsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
       {"begin", AsMethod(StatementBegin), METH_VARARGS | METH_KEYWORDS,
        "begin($self, text=None, schema=None)\n--\n\nBegins one that is no block: call end() of what it returns, in this thread."},
       {nullptr, nullptr, 0, nullptr}};
@@ -457,12 +440,12 @@ void BindStatements(PyObject* module) {
       "name: 'component/name', or in full; of component 'abstract': one that refine() will name. text: str or bytes. schema: at most 64\n"
       "bytes.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names; TypeError if a generator function is decorated.";
-  run_type = MakeRunType();
+  run_type = MakeStatementRunType();
   statement_type = run_type == nullptr ? nullptr
                                        : MakeType(module, "pfs.statement", sizeof(StatementObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                                                   {{Py_tp_new, reinterpret_cast<void*>(StatementNew)},
                                                    {Py_tp_dealloc, reinterpret_cast<void*>(StatementDealloc)},
-                                                   {Py_tp_call, reinterpret_cast<void*>(StatementCall)},
+                                                   {Py_tp_call, reinterpret_cast<void*>(StatementBlock::Call)},
                                                    {Py_tp_repr, reinterpret_cast<void*>(StatementRepr)},
                                                    {Py_tp_methods, methods},
                                                    {Py_tp_getset, properties},

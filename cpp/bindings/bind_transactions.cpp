@@ -14,7 +14,7 @@ PyTypeObject* run_type;
 const char* const isolation_names[] = {nullptr, "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};  // enum pfs_isolation
 const char* const xa_names[] = {"NOTR", "ACTIVE", "IDLE", "PREPARED", "ROLLBACK ONLY"};                                     // enum pfs_xa_state
 
-// What begins.
+// What the user makes: a description.
 struct TransactionObject {
   PyObject_HEAD
   pfs_isolation isolation;
@@ -23,7 +23,7 @@ struct TransactionObject {
 };
 TransactionObject* AsTransaction(PyObject* object) { return reinterpret_cast<TransactionObject*>(object); }
 
-// One that has begun.
+// An event that has begun.
 struct TransactionRun {
   RunHead head;
   bool is_committed;
@@ -55,12 +55,7 @@ void EndTransaction(TransactionRun* run, bool is_committed) {
 void RunDealloc(PyObject* object) {
   TransactionRun* const run = AsRun(object);
   PyTypeObject* const type = Py_TYPE(object);
-  if (run->head.is_open && t_turn.turn != nullptr && run->head.task != nullptr && run->head.task->turn == t_turn.turn->number) {
-    PyObject *kind, *error, *trace;
-    PyErr_Fetch(&kind, &error, &trace);
-    EndTransaction(run, false);
-    PyErr_Restore(kind, error, trace);
-  }
+  EndForgottenRun(&run->head, [run] { EndTransaction(run, false); });
   ForgetRun(&run->head);
   type->tp_free(object);
   Py_DECREF(type);
@@ -130,7 +125,7 @@ PyObject* RunRepr(PyObject* object) {
   return result;
 }
 
-// ---- What begins -------------------------------------------------------------------------------------------------------------------------
+// ---- The description -------------------------------------------------------------------------------------------------------------------------
 
 PyObject* TransactionNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"isolation", "read_only", "autocommit", nullptr};
@@ -177,22 +172,14 @@ PyObject* TransactionExit(PyObject* object, PyObject* const* args, Py_ssize_t co
 }
 
 PyObject* TransactionBegin(PyObject* object, PyObject*) { return BeginTransaction(*AsTransaction(object)); }
-PyObject* TransactionAsyncEnter(PyObject* object, PyObject* none) { return MakeReady(TransactionEnter(object, none)); }
-PyObject* TransactionAsyncExit(PyObject* object, PyObject* const* args, Py_ssize_t count) { return MakeReady(TransactionExit(object, args, count)); }
-
-PyObject* TransactionCall(PyObject* object, PyObject* args, PyObject* keywords) {
-  static const char* names[] = {"function", nullptr};
-  PyObject* function;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:transaction", const_cast<char**>(names), &function)) return nullptr;
-  return Decorated(object, function);
-}
+using TransactionBlock = BlockMethods<TransactionEnter, TransactionExit>;
 
 PyObject* TransactionRepr(PyObject* object) {
   const char* const name = isolation_names[AsTransaction(object)->isolation];
   return name == nullptr ? PyUnicode_FromString("pfs.transaction()") : PyUnicode_FromFormat("pfs.transaction('%s')", name);
 }
 
-PyTypeObject* MakeRunType() {
+PyTypeObject* MakeTransactionRunType() {
   static PyMethodDef methods[] = {
       {"commit", RunEnd<true>, METH_NOARGS, "commit($self)\n--\n\nEnds it now: STATE is COMMITTED. What follows changes nothing."},
       {"rollback", RunEnd<false>, METH_NOARGS, "rollback($self)\n--\n\nEnds it now: STATE is ROLLED BACK. What follows changes nothing."},
@@ -209,9 +196,8 @@ PyTypeObject* MakeRunType() {
                                      {"trx_id", nullptr, RunSetNumber, "TRX_ID: the first that is not 0 stays; write only.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] = "A transaction that is active: what `with pfs.transaction() as t` gives.";
-  return MakeType(nullptr, "pfs._core.RunningTransaction", sizeof(TransactionRun),
-                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                  {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
+  return MakeRunType("pfs._core.RunningTransaction", sizeof(TransactionRun),
+                     {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
                    {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
                    {Py_tp_methods, methods},
                    {Py_tp_getset, properties},
@@ -225,8 +211,8 @@ void BindTransactions(PyObject* module) {
       {"__enter__", TransactionEnter, METH_NOARGS, "__enter__($self)\n--\n\nBegins it: STATE is ACTIVE."},
       {"__exit__", AsMethod(TransactionExit), METH_FASTCALL,
        "__exit__($self, kind, error, trace, /)\n--\n\nCommitted, or rolled back by an exception, if it has not ended yet."},
-      {"__aenter__", TransactionAsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
-      {"__aexit__", AsMethod(TransactionAsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
+      {"__aenter__", TransactionBlock::AsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
+      {"__aexit__", AsMethod(TransactionBlock::AsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
       {"begin", TransactionBegin, METH_NOARGS,
        "begin($self)\n--\n\nBegins one that is no block: call commit() or rollback() of what it returns, in this thread."},
       {nullptr, nullptr, 0, nullptr}};
@@ -244,12 +230,12 @@ void BindTransactions(PyObject* module) {
       "isolation: ISOLATION_LEVEL, 'READ UNCOMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'; None: NULL. read_only:\n"
       "ACCESS_MODE. autocommit: AUTOCOMMIT.\n\n"
       "Raises InvalidValue for another isolation; TypeError if a generator function is decorated.";
-  run_type = MakeRunType();
+  run_type = MakeTransactionRunType();
   transaction_type = run_type == nullptr ? nullptr
                                          : MakeType(module, "pfs.transaction", sizeof(TransactionObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                                                     {{Py_tp_new, reinterpret_cast<void*>(TransactionNew)},
                                                      {Py_tp_dealloc, reinterpret_cast<void*>(TransactionDealloc)},
-                                                     {Py_tp_call, reinterpret_cast<void*>(TransactionCall)},
+                                                     {Py_tp_call, reinterpret_cast<void*>(TransactionBlock::Call)},
                                                      {Py_tp_repr, reinterpret_cast<void*>(TransactionRepr)},
                                                      {Py_tp_methods, methods},
                                                      {Py_tp_doc, const_cast<char*>(doc)}});

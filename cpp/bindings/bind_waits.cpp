@@ -32,14 +32,14 @@ struct OpenWaits {
 
 // Of the task that runs. nullptr: no memory.
 OpenWaits* WaitsHere() {
-  TurnObject* const turn = TakeTurn(Looks::kForBlock);
-  if (turn == nullptr) return nullptr;
-  void*& waits = turn->current->waits;
+  ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
+  if (tasks == nullptr) return nullptr;
+  void*& waits = tasks->current->waits;
   if (waits == nullptr) waits = PyMem_RawCalloc(1, sizeof(OpenWaits));
   return static_cast<OpenWaits*>(waits);
 }
 
-// begin(wait, call site) starts a wait at a point, if it is looked at. False: too deep, far deeper than events are recorded.
+// begin(wait, call site) starts a wait at a point, if it is instrumented. False: too deep, far deeper than events are recorded.
 template <typename Begin>
 bool BeginAt(const void* point, bool is_enabled, Begin begin) {
   OpenWaits* const open = WaitsHere();

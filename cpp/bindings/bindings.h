@@ -53,7 +53,7 @@ void NameThisThreadOnce();
 // The calling thread has the name that it is to have.
 void KeepThreadName();
 
-// Registers "component/name", or the full name that begins with `family`, and gives its key; 0 if pfs is off or has no room for it.
+// Registers "component/name", or the full name that begins with `family`, and gives its key; 0 if pfs is off or is full.
 // `what` is what the user calls such a name, for the message. Throws StatusError for a name that breaks the rules.
 enum class NameFamily { kMutex, kFile, kRwlock, kCond, kThread, kSocket, kMemory, kStage, kStatement };  // as in the table in common.cpp
 uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags = 0);  // flags: of its first registration

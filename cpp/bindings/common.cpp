@@ -186,7 +186,7 @@ KnownSite SiteOf(PyFrameObject* frame) {
 
 CallSite FindCallSite() {
   NameThisThreadOnce();
-  TakeTurn(Looks::kForWait);
+  SwitchToRunningTask(Purpose::kWait);
   CallSite site{nullptr, 0};
   PyFrameObject* frame = PyEval_GetFrame();  // borrowed
   Py_XINCREF(frame);

@@ -35,7 +35,7 @@ const GreenletApi* FindApi() {
 
 }  // namespace
 
-bool LookAtThreadModule() {
+bool CheckThreadModule() {
 #if PY_VERSION_HEX < 0x030c0000
   g_thread_module.version = reinterpret_cast<PyDictObject*>(g_thread_module.names)->ma_version_tag;
 #endif
@@ -105,7 +105,7 @@ void StartGreenlets() {
   });
   if (watcher < 0 || PyDict_Watch(watcher, g_thread_module.names) != 0) throw PythonError();
 #endif
-  LookAtThreadModule();
+  CheckThreadModule();
 }
 
 }  // namespace perfschema::bindings

@@ -10,12 +10,12 @@ namespace perfschema::bindings {
 // Threads: the GIL is held.
 struct ThreadModule {
   PyObject* names;
-  uint64_t version;  // of `names` when it was last looked at
+  uint64_t version;  // of `names` at the last check
   bool has_changed;  // since then
   bool is_replaced;
 };
 extern ThreadModule g_thread_module;
-bool LookAtThreadModule();
+bool CheckThreadModule();
 
 // Returns true if the locks of the standard library are replaced. Costs one comparison until something changes in module _thread.
 inline bool IsGreen() {
@@ -24,7 +24,7 @@ inline bool IsGreen() {
 #else
   const bool has_changed = reinterpret_cast<PyDictObject*>(g_thread_module.names)->ma_version_tag != g_thread_module.version;
 #endif
-  return __builtin_expect(has_changed, 0) ? LookAtThreadModule() : g_thread_module.is_replaced;
+  return __builtin_expect(has_changed, 0) ? CheckThreadModule() : g_thread_module.is_replaced;
 }
 
 // Returns a number of the greenlet that runs; 0 if it is the thread's first one, or there are no greenlets.

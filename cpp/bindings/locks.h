@@ -10,19 +10,19 @@ namespace perfschema::bindings {
 
 // ---- Types in the C API of Python --------------------------------------------------------------------------------------------------
 //
-// Locks are such types because two calls of one per `with` block are what a program pays, and a pybind11 method costs several times a
-// plain one. Their functions are C to the interpreter: nothing may be thrown out of them, hence Guarded where something may be thrown.
+// Locks are plain CPython types: a program pays for two calls per `with` block, and a pybind11 method costs several times a plain one. Their
+// functions are C to the interpreter, so nothing may be thrown out of them: Guarded() turns C++ exceptions into Python ones.
 
 template <typename Function>
 PyCFunction AsMethod(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
-// A METH_FASTCALL | METH_KEYWORDS method has a short way for the calls that everybody makes. This is the long way: the same call to a
-// METH_VARARGS | METH_KEYWORDS one, which takes whatever there is.
+// The slow path of a METH_FASTCALL | METH_KEYWORDS method, for calls with uncommon arguments: makes the same call to a METH_VARARGS |
+// METH_KEYWORDS function.
 PyObject* CallWithTuple(PyCFunctionWithKeywords method, PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 
-// Sets the Python exception that belongs to the one of C++ being handled.
+// Sets the Python exception that belongs to the C++ exception being handled.
 void SetPythonError();
 
 template <typename Function>
@@ -47,21 +47,21 @@ struct Limits {
 };
 // False: a Python exception is set.
 bool ParseLimits(PyObject* args, PyObject* keywords, Limits* limits);
-// A number of seconds that a lock can wait for, or too small. False: a Python exception is set.
+// Reads a number of seconds that a lock can wait for. Returns false and sets a Python exception if it is no number, or too large.
 bool ParseTimeout(PyObject* number, double* timeout);
 
 enum class Waited { kGot, kTimeOver, kInterrupted };
-// What the end of an event is told.
+// Returns the result that the end of the event is called with.
 int ResultOf(Waited waited, bool blocking = true);
 
-// Takes the lock, without waiting.
+// Takes the lock without waiting.
 inline bool TryThreadLock(PyThread_type_lock lock) { return PyThread_acquire_lock_timed(lock, 0, 0) == PY_LOCK_ACQUIRED; }
-// Waits for it without the GIL. A signal's handler runs meanwhile; kInterrupted: it raised, its exception is set.
+// Waits for the lock without the GIL. Signal handlers run meanwhile; kInterrupted: one raised, and its exception is set.
 Waited WaitForThreadLock(PyThread_type_lock lock, double timeout);
-// To the end, whatever signals come: their handlers run later.
+// Waits until it has the lock, whatever signals come: their handlers run later.
 void AwaitThreadLock(PyThread_type_lock lock);
 
-// One thread or greenlet in a line of waiting ones. Not on its stack: a thread that the end of the interpreter stops stays in line.
+// One thread or greenlet in a WaitQueue. It is not on the thread's stack: a thread that the end of the interpreter stops stays in the queue.
 // Threads: the GIL is held.
 struct Waiter {
   PyThread_type_lock lock;  // held until it is woken; nullptr: `gate` is
@@ -71,28 +71,29 @@ struct Waiter {
   unsigned long thread;
   unsigned long who;  // Me()
   bool wants_write;   // RWLock
-  bool is_woken;      // and out of the line
+  bool is_woken;      // and out of the queue
 
-  // Of whoever runs. nullptr: a Python exception is set. Other greenlets may run meanwhile.
+  // Makes a waiter for the running thread or greenlet. nullptr: a Python exception is set. Other greenlets may run meanwhile.
   static Waiter* Make();
-  // Waits until it is woken, as WaitForThreadLock does. The turn is that of the task that runs then.
+  // Waits until it is woken, as WaitForThreadLock does, and switches to the task that runs then.
   Waited Wait(double timeout);
   void Free();
 };
 
-// First come, first served. In a forked child those who waited are no more, but for the thread that called fork() (in a signal handler).
+// The waiting threads and greenlets of a lock: first come, first served. In a forked child only the thread that called fork() is left (it may
+// have called it in a signal handler).
 // Threads: the GIL is held.
-class Line {
+class WaitQueue {
  public:
   Waiter* first() { return Refresh(), first_; }
   bool is_empty() { return first() == nullptr; }
   size_t size() { return Refresh(), size_; }
   void Join(Waiter* waiter);
   void Leave(Waiter* waiter);
-  // Takes the first out of the line and lets it run. Other greenlets may run meanwhile.
+  // Takes the first waiter out of the queue and lets it run. Other greenlets may run meanwhile.
   void Wake();
   void Forget() { first_ = last_ = nullptr, size_ = 0; }
-  // Of an object that dies. Whoever is left in line is no more.
+  // Frees the waiters that are left. REQUIRES: the object dies, so none of them runs any more.
   void Free();
 
  private:
@@ -101,9 +102,9 @@ class Line {
   Waiter* first_ = nullptr;
   Waiter* last_ = nullptr;
   size_t size_ = 0;
-  unsigned forks_ = 0;  // that this process had seen when the line was last looked at
+  unsigned forks_ = 0;  // how many this process had seen when the queue was last used
 };
-void StartLines();  // before the first
+void StartWaitQueues();  // before the first
 
 // ---- Lock and RLock --------------------------------------------------------------------------------------------------------------------
 
@@ -116,7 +117,7 @@ struct LockObject {
   PyObject* weak_references;
   unsigned long depth;  // how often it is held; 0 = free. What locked() says, and what makes release() legal
   unsigned long owner;  // RLock: Me() of whoever holds it
-  Line* greenlets;      // that wait for it; nullptr: none has waited yet
+  WaitQueue* greenlets;      // that wait for it; nullptr: none has waited yet
 };
 inline LockObject* AsLock(PyObject* object) { return reinterpret_cast<LockObject*>(object); }
 

@@ -25,7 +25,7 @@ void Fill(py::module_& m) {
   BindIdentity(m.ptr());
   BindTables(m.ptr());
   BindSetup(m.ptr());
-  StartLines();
+  StartWaitQueues();
   StartGreenlets();
   BindLocks(m.ptr());
   BindConditions(m.ptr());

@@ -1,22 +1,25 @@
-// bindings/runs.h: events with an object of their own: one run of pfs.statement or pfs.transaction. The object that the user keeps says what begins;
-// each block makes a run.
+// bindings/runs.h: what pfs.statement, pfs.transaction and pfs.stage share. The object that the user makes describes an event; each block, and each
+// begin(), makes a run: one event of a statement or a transaction.
 #pragma once
 
 #include "tasks.h"  // Python.h comes first
 
+#include <utility>
+#include <vector>
+
 namespace perfschema::bindings {
 
-// Begins every run.
+// The beginning of every run.
 // Threads: the GIL is held.
 struct RunHead {
   PyObject_HEAD
-  TaskObject* task;   // held; nullptr: pfs could not begin
+  TaskObject* task;   // held; nullptr: the event could not begin
   LinkObject* link;   // PushLink
-  RunHead* outer;     // the next of its object's open blocks; held
+  RunHead* outer;     // the next open block of its object; held
   bool is_open;
 };
 
-// The blocks of one object that are open, in whatever thread or task; the newest first.
+// The open blocks of one object, in all threads and tasks, the newest first.
 struct OpenRuns {
   RunHead* newest;
 
@@ -25,12 +28,12 @@ struct OpenRuns {
     newest = run;
     Py_INCREF(reinterpret_cast<PyObject*>(run));
   }
-  // The newest of the task that runs, else the newest. A reference; nullptr: there is none.
+  // Returns a reference to the newest block of the running task, else to the newest of all; nullptr if no block is open.
   RunHead* Take() {
-    TurnObject* const turn = TakeTurn(Looks::kForBlock);
+    ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
     RunHead** place = &newest;
     for (RunHead** at = &newest; *at != nullptr; at = &(*at)->outer) {
-      if (turn == nullptr || (*at)->task != turn->current) continue;
+      if (tasks == nullptr || (*at)->task != tasks->current) continue;
       place = at;
       break;
     }
@@ -47,27 +50,27 @@ struct OpenRuns {
   }
 };
 
-// begin(site) begins the event in the task that has the turn.
+// Calls begin(site), which begins the event in the running task.
 template <typename Begin>
 void BeginRun(RunHead* run, Begin begin) {
-  TurnObject* const turn = TakeTurn(Looks::kForBlock);
+  ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
   const CallSite site = FindCallSite();
   begin(site);
   run->is_open = true;
-  if (turn == nullptr) return;
-  run->task = turn->current;
+  if (tasks == nullptr) return;
+  run->task = tasks->current;
   Py_INCREF(reinterpret_cast<PyObject*>(run->task));
-  run->link = PushLink(turn);
+  run->link = PushLink(tasks);
 }
 
-// May it be changed? The turn is its task's then.
+// Returns true if the run may be changed, and switches to its task.
 inline bool MayChange(RunHead* run) {
   if (!run->is_open) return false;
-  TakeTurnOf(run->task);
+  SwitchToTask(run->task);
   return true;
 }
 
-// end() ends the event, once.
+// Calls end(), which ends the event, once.
 template <typename End>
 void EndRun(RunHead* run, End end) {
   if (!MayChange(run)) return;
@@ -75,16 +78,45 @@ void EndRun(RunHead* run, End end) {
   end();
   LinkObject* const link = run->link;
   run->link = nullptr;
-  if (t_turn.turn != nullptr && run->task != nullptr && run->task->turn == t_turn.turn->number) {
-    PopLink(t_turn.turn, link);
+  if (t_tasks.tasks != nullptr && run->task != nullptr && run->task->thread_number == t_tasks.tasks->number) {
+    PopLink(t_tasks.tasks, link);
   } else {
     Py_XDECREF(reinterpret_cast<PyObject*>(link));
   }
 }
 
+// For the destructor of a run that nobody ended: ends the event if its thread is this one. Otherwise the event ends with its task, or is dropped
+// when its memory is reused. An exception that is set stays.
+template <typename End>
+void EndForgottenRun(RunHead* run, End end) {
+  if (!run->is_open || t_tasks.tasks == nullptr || run->task == nullptr || run->task->thread_number != t_tasks.tasks->number) return;
+  PyObject *kind, *error, *trace;
+  PyErr_Fetch(&kind, &error, &trace);
+  end();
+  PyErr_Restore(kind, error, trace);
+}
+
 inline void ForgetRun(RunHead* run) {
   Py_XDECREF(reinterpret_cast<PyObject*>(run->task));
   Py_XDECREF(reinterpret_cast<PyObject*>(run->link));
+}
+
+// The methods of a type whose objects are blocks: `with`, `async with` and decorator.
+template <PyObject* (*kEnter)(PyObject*, PyObject*), PyObject* (*kExit)(PyObject*, PyObject* const*, Py_ssize_t)>
+struct BlockMethods {
+  static PyObject* AsyncEnter(PyObject* object, PyObject* none) { return MakeReady(kEnter(object, none)); }
+  static PyObject* AsyncExit(PyObject* object, PyObject* const* args, Py_ssize_t count) { return MakeReady(kExit(object, args, count)); }
+  static PyObject* Call(PyObject* object, PyObject* args, PyObject* keywords) {
+    static const char* names[] = {"function", nullptr};
+    PyObject* function;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O", const_cast<char**>(names), &function)) return nullptr;
+    return Decorated(object, function);
+  }
+};
+
+// Makes the type of runs: its objects come from pfs alone.
+inline PyTypeObject* MakeRunType(const char* name, size_t bytes, std::vector<PyType_Slot> slots) {
+  return MakeType(nullptr, name, bytes, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, std::move(slots));
 }
 
 }  // namespace perfschema::bindings

@@ -9,16 +9,16 @@
 
 namespace perfschema::bindings {
 
-thread_local KnownTurn t_turn;
+thread_local KnownTasks t_tasks;
 
 namespace {
 
 PyTypeObject* task_type;
 PyTypeObject* link_type;
-PyTypeObject* turn_type;
+PyTypeObject* tasks_type;
 PyTypeObject* ready_type;
 PyObject* link_variable;  // a contextvars.ContextVar
-PyObject* turn_key;       // in the dictionary of a thread
+PyObject* tasks_key;       // in the dictionary of a thread
 
 template <typename Object>
 Object* New(PyTypeObject* type) {
@@ -35,10 +35,10 @@ bool IsEmpty(const pfs_fiber_parent_t& parent) { return (parent.opaque[1] | pare
 
 // ---- The three objects -----------------------------------------------------------------------------------------------------------------
 
-TaskObject* MakeTask(TurnObject* turn, PyObject* context, const pfs_fiber_parent_t* parent, bool is_own) {
+TaskObject* MakeTask(ThreadTasks* tasks, PyObject* context, const pfs_fiber_parent_t* parent, bool is_own) {
   TaskObject* const task = New<TaskObject>(task_type);
   if (task == nullptr) return nullptr;
-  task->turn = turn->number;
+  task->thread_number = tasks->number;
   task->stages = new (std::nothrow) std::vector<OpenStageBlock>;
   task->context = context == nullptr ? nullptr : PyWeakref_NewRef(context, nullptr);
   if (!is_own) task->task = pfs_fiber_create(parent);
@@ -77,38 +77,38 @@ void LinkDealloc(PyObject* object) {
   Free(link);
 }
 
-void TurnDealloc(PyObject* object) {
-  auto* const turn = reinterpret_cast<TurnObject*>(object);
-  if (t_turn.turn == turn) t_turn = {};
-  Py_XDECREF(turn->current);
-  Py_XDECREF(turn->blank);
-  Py_XDECREF(turn->own);
-  Free(turn);
+void ThreadTasksDealloc(PyObject* object) {
+  auto* const tasks = reinterpret_cast<ThreadTasks*>(object);
+  if (t_tasks.tasks == tasks) t_tasks = {};
+  Py_XDECREF(tasks->current);
+  Py_XDECREF(tasks->blank);
+  Py_XDECREF(tasks->own);
+  Free(tasks);
 }
 
-// The turn of a thread whose first event comes.
-TurnObject* MakeTurn(PyThreadState* state) {
+// Makes the ThreadTasks of a thread at its first event. Returns nullptr if there is no memory.
+ThreadTasks* MakeThreadTasks(PyThreadState* state) {
   static uint64_t numbers = 0;
   PyObject* const dictionary = PyThreadState_GetDict();  // borrowed
   if (dictionary == nullptr) return nullptr;
-  TurnObject* turn = reinterpret_cast<TurnObject*>(PyDict_GetItemWithError(dictionary, turn_key));
-  if (turn == nullptr) {
-    turn = New<TurnObject>(turn_type);
-    if (turn == nullptr) return nullptr;
-    turn->number = ++numbers;
-    // A thread that has no context yet is in none of a task, unless it is in a greenlet. One that has may be in a task's: then each context
-    // counts as a task's.
+  ThreadTasks* tasks = reinterpret_cast<ThreadTasks*>(PyDict_GetItemWithError(dictionary, tasks_key));
+  if (tasks == nullptr) {
+    tasks = New<ThreadTasks>(tasks_type);
+    if (tasks == nullptr) return nullptr;
+    tasks->number = ++numbers;
+    // A thread without a context runs no task, unless it is in a greenlet. If it has a context, that may be a task's: then each context counts
+    // as a task's.
     const bool is_outside = state->context == nullptr && CurrentGreenlet() == 0;
     Py_XDECREF(PyContext_CopyCurrent());  // makes it
-    turn->own = MakeTask(turn, is_outside ? state->context : nullptr, nullptr, true);
-    const int rc = turn->own == nullptr ? -1 : PyDict_SetItem(dictionary, turn_key, reinterpret_cast<PyObject*>(turn));
-    Py_XINCREF(turn->own);
-    turn->current = turn->own;
-    Py_DECREF(turn);  // the dictionary has it
+    tasks->own = MakeTask(tasks, is_outside ? state->context : nullptr, nullptr, true);
+    const int rc = tasks->own == nullptr ? -1 : PyDict_SetItem(dictionary, tasks_key, reinterpret_cast<PyObject*>(tasks));
+    Py_XINCREF(tasks->own);
+    tasks->current = tasks->own;
+    Py_DECREF(tasks);  // the dictionary has it
     if (rc != 0) return nullptr;
   }
-  t_turn = {turn, state->id + 1};
-  return turn;
+  t_tasks = {tasks, state->id + 1};
+  return tasks;
 }
 
 bool IsOf(const TaskObject* task, PyObject* context) {
@@ -133,40 +133,40 @@ void SetLink(LinkObject* link) {
   token == nullptr ? PyErr_Clear() : Py_DECREF(token);
 }
 
-// Takes the reference. False: not possible, and the one that has the turn keeps it.
-bool GiveTurn(TurnObject* turn, TaskObject* task) {
-  if (task == turn->current) {
+// Switches the thread to the task and takes the reference. Returns false if that is not possible: the running task stays.
+bool SwitchTo(ThreadTasks* tasks, TaskObject* task) {
+  if (task == tasks->current) {
     Py_DECREF(task);
     return true;
   }
-  if (turn->current == turn->own) pfs_fiber_parent(&turn->own_parent);
+  if (tasks->current == tasks->own) pfs_fiber_parent(&tasks->own_parent);
   if (pfs_fiber_switch(task->task) == 0) {
     Py_DECREF(task);
     return false;
   }
-  TaskObject* const before = turn->current;
-  turn->current = task;
+  TaskObject* const before = tasks->current;
+  tasks->current = task;
   Py_DECREF(before);
   return true;
 }
 
-// The task of this context, a new reference. nullptr: it has none and needs none.
-TaskObject* TaskOf(TurnObject* turn, PyObject* context, Looks looks) {
+// Returns a new reference to the task of this context, or nullptr if it has none and needs none.
+TaskObject* TaskOf(ThreadTasks* tasks, PyObject* context, Purpose purpose) {
   LinkObject* const link = CurrentLink();
-  if (link != nullptr && link->task->turn == turn->number && IsOf(link->task, context)) {
+  if (link != nullptr && link->task->thread_number == tasks->number && IsOf(link->task, context)) {
     TaskObject* const task = link->task;
     Py_INCREF(task);
     Py_DECREF(link);
     return task;
   }
-  if (turn->current == turn->own) pfs_fiber_parent(&turn->own_parent);
-  // A greenlet begins with an empty context: nobody knows where it was started, and the thread's own work goes on beside it.
-  const pfs_fiber_parent_t parent = link != nullptr ? link->parent : CurrentGreenlet() != 0 ? pfs_fiber_parent_t{} : turn->own_parent;
+  if (tasks->current == tasks->own) pfs_fiber_parent(&tasks->own_parent);
+  // A greenlet begins with an empty context: pfs cannot know where it was started, and the thread's own work goes on beside it.
+  const pfs_fiber_parent_t parent = link != nullptr ? link->parent : CurrentGreenlet() != 0 ? pfs_fiber_parent_t{} : tasks->own_parent;
   Py_XDECREF(link);
-  if (looks == Looks::kForWait && IsEmpty(parent)) return nullptr;
-  TaskObject* const task = MakeTask(turn, context, &parent, false);
+  if (purpose == Purpose::kWait && IsEmpty(parent)) return nullptr;
+  TaskObject* const task = MakeTask(tasks, context, &parent, false);
   if (task == nullptr) return nullptr;
-  ++turn->tasks;
+  ++tasks->made;
   if (LinkObject* const first = MakeLink(task, nullptr); first != nullptr) {
     first->parent = parent;
     SetLink(first);
@@ -177,63 +177,63 @@ TaskObject* TaskOf(TurnObject* turn, PyObject* context, Looks looks) {
 
 }  // namespace
 
-TurnObject* LookForTurn(Looks looks) {
+ThreadTasks* FindRunningTask(Purpose purpose) {
   PyObject *kind, *error, *trace;
   PyErr_Fetch(&kind, &error, &trace);  // a block may end by an exception
   PyThreadState* const state = PyThreadState_Get();
-  TurnObject* const turn = t_turn.thread_state == state->id + 1 ? t_turn.turn : MakeTurn(state);
+  ThreadTasks* const tasks = t_tasks.thread_state == state->id + 1 ? t_tasks.tasks : MakeThreadTasks(state);
   if (state->context == nullptr) Py_XDECREF(PyContext_CopyCurrent());  // of a greenlet whose first event comes: makes it
-  if (IsGreen()) looks = Looks::kForBlock;                             // a wait may be suspended
+  if (IsGreen()) purpose = Purpose::kBlock;                             // a wait may be suspended
   PyObject* const context = state->context;
-  if (turn != nullptr) {
-    turn->is_settled = true;
-    if (IsOf(turn->own, context)) {
-      Py_INCREF(turn->own);
-      turn->is_settled = GiveTurn(turn, turn->own);
-    } else if (!IsOf(turn->current, context) && context != nullptr && (looks == Looks::kForBlock || turn->tasks + turn->open_in_own != 0)) {
-      TaskObject* task = TaskOf(turn, context, looks);
-      turn->is_settled = task != nullptr;
-      if (task == nullptr && turn->tasks != 0) {
-        if (turn->blank == nullptr) turn->blank = MakeTask(turn, nullptr, nullptr, false);
-        Py_XINCREF(turn->blank);
-        task = turn->blank;
+  if (tasks != nullptr) {
+    tasks->is_settled = true;
+    if (IsOf(tasks->own, context)) {
+      Py_INCREF(tasks->own);
+      tasks->is_settled = SwitchTo(tasks, tasks->own);
+    } else if (!IsOf(tasks->current, context) && context != nullptr && (purpose == Purpose::kBlock || tasks->made + tasks->open_in_own != 0)) {
+      TaskObject* task = TaskOf(tasks, context, purpose);
+      tasks->is_settled = task != nullptr;
+      if (task == nullptr && tasks->made != 0) {
+        if (tasks->blank == nullptr) tasks->blank = MakeTask(tasks, nullptr, nullptr, false);
+        Py_XINCREF(tasks->blank);
+        task = tasks->blank;
       }
-      if (task != nullptr && !GiveTurn(turn, task)) turn->is_settled = false;
-    } else if (!IsOf(turn->current, context)) {
-      turn->is_settled = false;
+      if (task != nullptr && !SwitchTo(tasks, task)) tasks->is_settled = false;
+    } else if (!IsOf(tasks->current, context)) {
+      tasks->is_settled = false;
     }
-    turn->context_version = state->context_ver;
+    tasks->context_version = state->context_ver;
   }
   PyErr_Clear();
   PyErr_Restore(kind, error, trace);
-  return turn;
+  return tasks;
 }
 
-bool TakeTurnOf(TaskObject* task) {
-  TurnObject* const turn = TakeTurn(Looks::kForWait);
-  if (turn == nullptr || task == nullptr || task->turn != turn->number) return false;
-  if (task == turn->current) return true;
+bool SwitchToTask(TaskObject* task) {
+  ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kWait);
+  if (tasks == nullptr || task == nullptr || task->thread_number != tasks->number) return false;
+  if (task == tasks->current) return true;
   Py_INCREF(task);
-  turn->context_version = 0;  // the next event belongs to whoever runs
-  return GiveTurn(turn, task);
+  tasks->context_version = 0;  // the next event belongs to whoever runs
+  return SwitchTo(tasks, task);
 }
 
-LinkObject* PushLink(TurnObject* turn) {
-  if (turn->current == turn->own) {
-    ++turn->open_in_own;
+LinkObject* PushLink(ThreadTasks* tasks) {
+  if (tasks->current == tasks->own) {
+    ++tasks->open_in_own;
     return nullptr;
   }
   LinkObject* const outer = CurrentLink();
-  LinkObject* const link = MakeLink(turn->current, outer);
+  LinkObject* const link = MakeLink(tasks->current, outer);
   Py_XDECREF(outer);
   if (link != nullptr) SetLink(link);
   PyErr_Clear();
   return link;
 }
 
-void PopLink(TurnObject* turn, LinkObject* link) {
+void PopLink(ThreadTasks* tasks, LinkObject* link) {
   if (link == nullptr) {
-    if (turn->open_in_own != 0 && turn->current == turn->own) --turn->open_in_own;
+    if (tasks->open_in_own != 0 && tasks->current == tasks->own) --tasks->open_in_own;
     return;
   }
   link->has_ended = true;
@@ -387,15 +387,15 @@ void StartTasks() {
   };
   task_type = make("pfs._core.Task", sizeof(TaskObject), TaskDealloc);
   link_type = make("pfs._core.Link", sizeof(LinkObject), LinkDealloc);
-  turn_type = make("pfs._core.Turn", sizeof(TurnObject), TurnDealloc);
+  tasks_type = make("pfs._core.ThreadTasks", sizeof(ThreadTasks), ThreadTasksDealloc);
   ready_type = make("pfs._core.Ready", sizeof(ReadyObject), ReadyDealloc,
                     {{Py_am_await, reinterpret_cast<void*>(ReadyAwait)},
                      {Py_am_send, reinterpret_cast<void*>(ReadySend)},
                      {Py_tp_iter, reinterpret_cast<void*>(PyObject_SelfIter)},
                      {Py_tp_iternext, reinterpret_cast<void*>(ReadyNext)}});
   link_variable = PyContextVar_New("pfs", nullptr);
-  turn_key = PyUnicode_InternFromString("pfs._core.Turn");
-  if (task_type == nullptr || link_type == nullptr || turn_type == nullptr || ready_type == nullptr || link_variable == nullptr || turn_key == nullptr) {
+  tasks_key = PyUnicode_InternFromString("pfs._core.ThreadTasks");
+  if (task_type == nullptr || link_type == nullptr || tasks_type == nullptr || ready_type == nullptr || link_variable == nullptr || tasks_key == nullptr) {
     throw PythonError();
   }
 }

@@ -1,9 +1,9 @@
-// bindings/tasks.h: which task of a thread's the running Python code is, and what statements, stages and transactions share.
+// bindings/tasks.h: which task runs in a thread, and what statements, stages and transactions share.
 //
-// A task is what has a context of its own (contextvars): one of asyncio, trio, anyio, a greenlet, or whatever runs under Context.run(). What
-// begins in it is nested in what began in it before, and outermost in what ran where its context was copied. The interpreter says nothing when it changes
-// contexts, so each event that begins or ends looks whether it has, which is one comparison if not, and gives the turn to the task that runs
-// (perfschema/fiber.h).
+// A task is whatever has a context of its own (contextvars): a task of asyncio, trio or anyio, a greenlet, or a call under Context.run(). An
+// event is nested in the events that its task began before; the first event of a task is nested in what ran where its context was copied.
+// CPython has no callback for context switches. So each begin and each end compares the context's version, which is one comparison if nothing
+// has changed, and otherwise switches to the fiber (perfschema/fiber.h) of the task that runs.
 #pragma once
 
 #include "locks.h"  // Python.h comes first
@@ -22,17 +22,18 @@ struct OpenStageBlock {
   uint64_t completed, estimated;
 };
 
-// Threads: the GIL is held. It works in one thread only.
+// Threads: the GIL is held. It runs in one thread only.
 struct TaskObject {
   PyObject_HEAD
   pfs_fiber_t* task;        // nullptr: the thread's own work
   PyObject* context;       // weak reference; nullptr: none
-  uint64_t turn;           // TurnObject::number of its thread
+  uint64_t thread_number;  // ThreadTasks::number of its thread
   std::vector<OpenStageBlock>* stages;  // outermost first
   void* waits;             // bind_waits.cpp; PyMem_Raw
 };
 
-// What is in the context of a task: for itself who it is, for tasks that are started from here what they are nested in. Constant but for `has_ended`.
+// A value in the context of a task. The task finds itself by it; tasks that are started from here find what they are nested in. Only
+// `has_ended` changes.
 // Threads: the GIL is held.
 struct LinkObject {
   PyObject_HEAD
@@ -42,70 +43,70 @@ struct LinkObject {
   bool has_ended;     // the event is over
 };
 
-// Whose turn it is in a thread. Lives in the thread's dictionary.
+// Which tasks a thread has, and which one runs. Lives in the thread's dictionary.
 // Threads: owner thread; the GIL is held.
-struct TurnObject {
+struct ThreadTasks {
   PyObject_HEAD
   uint64_t number;
-  uint64_t context_version;  // when it was last looked at; 0 = look again
+  uint64_t context_version;  // at the last check; 0 = check again
   bool is_settled;           // `current` is the task of that context, not only good enough for a wait that is nested in nothing
-  uint32_t tasks;            // made so far
+  uint32_t made;             // tasks of this thread so far
   uint32_t open_in_own;      // blocks of the thread's own work
   TaskObject* own;
   TaskObject* blank;         // for waits in contexts that have no task
   TaskObject* current;
-  pfs_fiber_parent_t own_parent;  // what `own` is in, as of when another one took its turn
+  pfs_fiber_parent_t own_parent;  // what `own` was in when the thread switched to another task
 };
 
-// What the caller is about to begin: an event that others may be nested in, or be suspended in, or one that ends before anything else comes.
-enum class Looks { kForBlock, kForWait };
+// What the caller is about to begin: an event in which others may be nested or suspended, or a wait, which ends before any other event begins.
+enum class Purpose { kBlock, kWait };
 
-struct KnownTurn {
-  TurnObject* turn;
+struct KnownTasks {
+  ThreadTasks* tasks;
   uint64_t thread_state;  // PyThreadState::id + 1
 };
-extern thread_local KnownTurn t_turn;
-TurnObject* LookForTurn(Looks looks);
+extern thread_local KnownTasks t_tasks;
+ThreadTasks* FindRunningTask(Purpose purpose);
 
-// The turn is that of the task that runs. nullptr: no memory. Throws nothing, leaves no exception.
-inline TurnObject* TakeTurn(Looks looks) {
+// Switches to the fiber of the running task. Returns nullptr if there is no memory. Throws nothing, and leaves no exception set.
+inline ThreadTasks* SwitchToRunningTask(Purpose purpose) {
   PyThreadState* const state = PyThreadState_Get();
-  TurnObject* const turn = t_turn.turn;
-  if (t_turn.thread_state == state->id + 1 && turn->context_version == state->context_ver && (turn->is_settled || looks == Looks::kForWait)) {
-    return turn;
+  ThreadTasks* const tasks = t_tasks.tasks;
+  if (t_tasks.thread_state == state->id + 1 && tasks->context_version == state->context_ver && (tasks->is_settled || purpose == Purpose::kWait)) {
+    return tasks;
   }
-  return LookForTurn(looks);
+  return FindRunningTask(purpose);
 }
 
-// In an event, after a call that may have let other greenlets run: the turn is again that of the task that runs.
-inline void TakeTurnBack() {
-  if (__builtin_expect(IsGreen(), 0)) TakeTurn(Looks::kForBlock);
+// Switches back to the running task, inside an event, after a call that may have let other greenlets run.
+inline void SwitchBackToRunningTask() {
+  if (__builtin_expect(IsGreen(), 0)) SwitchToRunningTask(Purpose::kBlock);
 }
 
-// For an event of this task that is changed or ended: the turn is this task's, whoever runs. False: it is of another thread.
-bool TakeTurnOf(TaskObject* task);
+// Switches to `task`, whichever runs, so that its event can be changed or ended. Returns false if the task is of another thread.
+bool SwitchToTask(TaskObject* task);
 
-// Around an event of the task that has the turn: tasks that start from here on are nested in it. A new reference; nullptr: the thread's own work,
-// which needs none.
-LinkObject* PushLink(TurnObject* turn);
-void PopLink(TurnObject* turn, LinkObject* link);  // takes the reference
+// Begins and ends an event of the running task in which tasks that start from here on are nested. PushLink returns a new reference, or
+// nullptr for the thread's own work, which needs none.
+LinkObject* PushLink(ThreadTasks* tasks);
+void PopLink(ThreadTasks* tasks, LinkObject* link);  // takes the reference
 
 void StartTasks();
 
 // ---- What the types of events share ----------------------------------------------------------------------------------------------------
 
-// What __aenter__ and __aexit__ return: it is done already. Takes the reference to `value`; nullptr stays nullptr.
+// Returns an awaitable that is done already, for __aenter__ and __aexit__. Takes the reference to `value`; nullptr stays nullptr.
 PyObject* MakeReady(PyObject* value);
-// A decorated function: with `object` around each call.
+// Returns a function that calls `function` inside `with object`.
 PyObject* Decorated(PyObject* object, PyObject* function);
-// MYSQL_ERRNO, RETURNED_SQLSTATE and MESSAGE_TEXT of an exception. False: none could be had; no exception is left.
+// MYSQL_ERRNO, RETURNED_SQLSTATE and MESSAGE_TEXT of an exception. DescribeError returns false if there are none, and leaves no exception set.
 struct ErrorFacts {
   int number;
   std::string sqlstate, message;
 };
 bool DescribeError(PyObject* error, ErrorFacts* facts);
 
-// A name of a family, looked up once. nullptr: a Python exception is set. Lives for ever.
+// A registered name. FindName returns nullptr and sets a Python exception if the name is bad; a KnownName is never freed.
 struct KnownName {
   PyObject* full;  // str
   uint32_t key;
@@ -113,7 +114,7 @@ struct KnownName {
 };
 const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags);
 
-// The bytes of a str, as BytesOf gives them, or of a bytes object. False: a Python exception is set. `holder` keeps what had to be made.
+// Returns the bytes of a str, as BytesOf does, or of a bytes object; `holder` keeps a copy if one had to be made. False: a Python exception is set.
 bool TextOf(PyObject* object, const char* what, const char** text, Py_ssize_t* bytes, std::string* holder);
 // A converter of PyArg_Parse ("O&") into a std::optional<std::string>: a str, or None.
 int TextOrNone(PyObject* object, void* text);

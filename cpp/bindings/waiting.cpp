@@ -127,7 +127,7 @@ Waiter* Waiter::Make() {
 Waited Waiter::Wait(double timeout) {
   if (gate == nullptr) return WaitForThreadLock(lock, timeout);
   const int got = WaitAtGate(gate, timeout);
-  TakeTurnBack();
+  SwitchBackToRunningTask();
   return got < 0 ? Waited::kInterrupted : got != 0 ? Waited::kGot : Waited::kTimeOver;
 }
 
@@ -145,14 +145,14 @@ unsigned long survivor;
 
 }  // namespace
 
-void StartLines() {
+void StartWaitQueues() {
   pthread_atfork(nullptr, nullptr, [] {
     ++forks;
     survivor = PyThread_get_thread_ident();
   });
 }
 
-void Line::Refresh() {
+void WaitQueue::Refresh() {
   if (__builtin_expect(forks_ == forks, 1)) return;
   forks_ = forks;
   for (Waiter* waiter = first_; waiter != nullptr;) {
@@ -162,7 +162,7 @@ void Line::Refresh() {
   }
 }
 
-void Line::Join(Waiter* waiter) {
+void WaitQueue::Join(Waiter* waiter) {
   Refresh();
   waiter->previous = last_;
   (last_ == nullptr ? first_ : last_->next) = waiter;
@@ -170,14 +170,14 @@ void Line::Join(Waiter* waiter) {
   ++size_;
 }
 
-void Line::Leave(Waiter* waiter) {
+void WaitQueue::Leave(Waiter* waiter) {
   (waiter->previous == nullptr ? first_ : waiter->previous->next) = waiter->next;
   (waiter->next == nullptr ? last_ : waiter->next->previous) = waiter->previous;
   waiter->previous = waiter->next = nullptr;
   --size_;
 }
 
-void Line::Wake() {
+void WaitQueue::Wake() {
   Waiter* waiter = first_;
   Leave(waiter);
   waiter->is_woken = true;
@@ -187,7 +187,7 @@ void Line::Wake() {
   Py_DECREF(gate);
 }
 
-void Line::Free() {
+void WaitQueue::Free() {
   while (first_ != nullptr) {
     Waiter* waiter = first_;
     Leave(waiter);
