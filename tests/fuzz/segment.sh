@@ -9,12 +9,14 @@ folder=${2:-$(mktemp -d "${TMPDIR:-/tmp}/pfs-fuzz-XXXXXX")}
 [ $# -ge 2 ] || trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder/corpus" "$folder/pfs" "$folder/work"
 chmod 700 "$folder/pfs"
+# PFS_FUZZ_BUILD: a tree that is configured like the one here; its objects are used.
+build=${PFS_FUZZ_BUILD:-$folder/build}
 {
-  cmake -S . -B "$folder/build" -GNinja -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+  [ -n "${PFS_FUZZ_BUILD:-}" ] || cmake -S . -B "$build" -GNinja -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
     -DCMAKE_CXX_FLAGS="-O1 -g -fno-sanitize-recover=all" -DPFS_SANITIZE=fuzzer-no-link,address,undefined
-  ninja -C "$folder/build" perfschema_objects
+  ninja -C "$build" perfschema_objects
 } > "$folder/build.log" 2>&1 || { tail -50 "$folder/build.log" >&2; exit 2; }
-objects=$(find "$folder/build/CMakeFiles/perfschema_objects.dir" -name '*.o')
+objects=$(find "$build/CMakeFiles/perfschema_objects.dir" -name '*.o')
 sanitizers=address,undefined
 clang -g -fsanitize=$sanitizers -Icpp/include -c tests/programs/checked.c -o "$folder/checked.o"
 # shellcheck disable=SC2086

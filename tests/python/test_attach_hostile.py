@@ -416,7 +416,9 @@ def test_libfuzzer(root: Path) -> None:
 
     PFS_FUZZ_SECONDS looks longer, PFS_FUZZ_SEED elsewhere.
     """
-    tools = {"PFS_FUZZ_SEED": "1", **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    built = Path(os.environ.get("PFS_BUILD_DIR", "/nowhere")) / "asan-ubsan"  # of test_native.py
+    tools = {"PFS_FUZZ_BUILD": str(built)} if (built / "build.ninja").exists() else {}
+    tools |= {"PFS_FUZZ_SEED": "1", **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     seconds = os.environ.get("PFS_FUZZ_SECONDS", "20")
     done = subprocess.run([root / "tests/fuzz/segment.sh", seconds], env=tools, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-10_000:]

@@ -15,9 +15,11 @@ TOOLS = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 BUILDS = {
     "release": ("Release", "", ""),
-    "asan-ubsan": ("None", "address,undefined", "-fno-sanitize-recover=all -O1 -g1"),
+    "asan-ubsan": ("None", "address,undefined", "-fno-sanitize-recover=all -O1 -g1"),  # see CLANG
     "tsan": ("None", "thread", "-O1 -g1"),
 }
+# With clang, the fuzzer of segments (tests/fuzz/segment.sh) takes its objects from the tree of the address sanitizer.
+CLANG = {"PFS_SANITIZE": "fuzzer-no-link,address,undefined", "CMAKE_C_COMPILER": "clang", "CMAKE_CXX_COMPILER": "clang++"}
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -59,11 +61,11 @@ def built(name: str, folder: Path, root: Path) -> Path:
     kind, sanitizer, flags = BUILDS[name]
     build = folder / name
     if not (build / "build.ninja").exists():
-        done = run(
-            "cmake", "-S", root, "-B", build, "-G", "Ninja", "-DPFS_DEVELOPER=ON",
-            f"-DCMAKE_BUILD_TYPE={kind}", f"-DPFS_SANITIZE={sanitizer}", f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_C_FLAGS={flags}",
-            f"-DCMAKE_COMPILE_WARNING_AS_ERROR={'OFF' if sanitizer else 'ON'}",
-        )  # fmt: skip
+        settings = {"PFS_DEVELOPER": "ON", "CMAKE_BUILD_TYPE": kind, "PFS_SANITIZE": sanitizer, "CMAKE_CXX_FLAGS": flags, "CMAKE_C_FLAGS": flags}
+        settings["CMAKE_COMPILE_WARNING_AS_ERROR"] = "OFF" if sanitizer else "ON"
+        if name == "asan-ubsan" and shutil.which("clang++"):
+            settings |= CLANG
+        done = run("cmake", "-S", root, "-B", build, "-G", "Ninja", *(f"-D{key}={value}" for key, value in settings.items()))
         assert done.returncode == 0, done.stdout
     # Beside another worker of pytest-xdist, one job is half of two cores.
     jobs = ("-j", "1") if "PYTEST_XDIST_WORKER" in os.environ else ()
