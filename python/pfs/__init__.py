@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from pfs._attach import Schema, attach
-    from pfs._dbapi import dbapi
-    from pfs._dbapi_rows import dbapi_plain
+    from pfs._dbapi.rows import dbapi_plain
+    from pfs._dbapi.wrap import dbapi
     from pfs._names import TableName
-    from pfs._processes import gc, processes
-    from pfs._snapshot import Diff, Snapshot, diff, read_snapshot, snapshot
-    from pfs._trace import read_trace
+    from pfs._outside.attach import Schema, attach
+    from pfs._outside.processes import gc, processes
+    from pfs._snapshots.diff import Diff, diff
+    from pfs._snapshots.snapshot import Snapshot, read_snapshot, snapshot
+    from pfs._trace.files import read_trace
     from pfs.blocks import memory
     from pfs.counted import StatusVariable, handled, raised, register_status
     from pfs.error_log import LoggingHandler, log, logging_handler
@@ -236,12 +237,13 @@ _LATER = {
         "set_user_variable",
     ),
     "pfs.counted": ("StatusVariable", "handled", "raised", "register_status"),
-    "pfs._attach": ("Schema", "attach"),
-    "pfs._dbapi": ("dbapi",),
-    "pfs._dbapi_rows": ("dbapi_plain",),
-    "pfs._processes": ("gc", "processes"),
-    "pfs._snapshot": ("Diff", "Snapshot", "diff", "read_snapshot", "snapshot"),
-    "pfs._trace": ("read_trace",),
+    "pfs._outside.attach": ("Schema", "attach"),
+    "pfs._dbapi.wrap": ("dbapi",),
+    "pfs._dbapi.rows": ("dbapi_plain",),
+    "pfs._outside.processes": ("gc", "processes"),
+    "pfs._snapshots.diff": ("Diff", "diff"),
+    "pfs._snapshots.snapshot": ("Snapshot", "read_snapshot", "snapshot"),
+    "pfs._trace.files": ("read_trace",),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
     "pfs.sockets": ("create_connection", "create_server", "socket", "socketpair"),
@@ -287,9 +289,9 @@ def table(name: TableName | str, columns: Iterable[str] | None = None) -> pd.Dat
         UnknownColumn: the table has no such column.
         InvalidValue: a column is named twice.
     """
-    from pfs import _frame
+    from pfs._tables import frame
 
-    return _frame.frame(name, columns)
+    return frame.frame(name, columns)
 
 
 def describe(name: TableName | str) -> pd.DataFrame:
@@ -298,9 +300,9 @@ def describe(name: TableName | str) -> pd.DataFrame:
     Raises:
         UnknownTable: no table has this name.
     """
-    from pfs import _frame
+    from pfs._tables import frame
 
-    return _frame.describe(name)
+    return frame.describe(name)
 
 
 def ddl(name: TableName | str) -> str:

@@ -6,7 +6,7 @@ import io
 import os
 import stat
 import sys
-from operator import index
+from _operator import index  # operator itself is slower to import
 
 from pfs import _core
 

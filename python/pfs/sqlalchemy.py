@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import event
 
 from pfs._core import RunningStatement, RunningTransaction, statement, transaction
-from pfs._dbapi import first_keyword
-from pfs._dbapi_rows import Rows
+from pfs._dbapi.rows import Rows
+from pfs._dbapi.wrap import first_keyword
 from pfs.errors import StateError
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The pytest plugin of pfs: what tests wait for, and how much of it they may. docs/pytest.md says how to use it.
 
 A package of its own, because importing anything of pfs imports pfs: a test run that asks for nothing of this must not pay for it.
-Everything that is more than a declaration is in pfs._pytest.
+Everything that is more than a declaration is in pfs._testing.plugin.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     # For annotations of tests: if TYPE_CHECKING: from pytest_pfs import View
-    from pfs._overhead import Overhead as Overhead
-    from pfs._view import View as View
+    from pfs._testing.overhead import Overhead as Overhead
+    from pfs._testing.view import View as View
 
     class MeasureOverhead(Protocol):
         def __call__(self, function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead: ...
@@ -57,35 +57,35 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     options = ("pfs_report", "pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
     if any(config.getoption(name) for name in options) or any(config.getini(f"pfs_budget_{name}") for name in _LIMITS):
-        from pfs import _pytest
+        from pfs._testing import plugin
 
-        _pytest.of(config)
+        plugin.of(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("pfs_budget") is not None:
-            from pfs import _pytest
+            from pfs._testing import plugin
 
-            _pytest.of(item.config).check(item)
+            plugin.of(item.config).check(item)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if not item.config.pluginmanager.has_plugin("pfs-session"):
         return (yield)
-    from pfs import _pytest
+    from pfs._testing import plugin
 
-    return (yield from _pytest.of(item.config).call(item))
+    return (yield from plugin.of(item.config).call(item))
 
 
 @pytest.fixture
 def pfs_schema() -> Iterator[View]:
     """What happened during this test, as DataFrames: ``pfs_schema.table(name)``, ``pfs_schema.events(name)``; with
     ``children=True`` also in forked children. It begins where this fixture is set up."""
-    from pfs import _pytest
+    from pfs._testing import plugin
 
-    with _pytest.view() as made:
+    with plugin.view() as made:
         yield made
 
 
@@ -97,6 +97,6 @@ def pfs_overhead(request: pytest.FixtureRequest) -> MeasureOverhead:
     of at least `block_seconds` are measured, on and off in random order right beside each other. The function is called many
     times; what it does then counts in no budget. All instruments of the process are off meanwhile, by turns.
     """
-    from pfs import _pytest
+    from pfs._testing import plugin
 
-    return _pytest.of(request.config).overhead(request.node)
+    return plugin.of(request.config).overhead(request.node)

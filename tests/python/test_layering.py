@@ -89,6 +89,16 @@ def test_every_room_exists_and_is_known() -> None:
     assert found == set(ROOMS) - {"bindings"}
 
 
+def test_every_source_file_is_in_cmake() -> None:
+    text = (ROOT / "CMakeLists.txt").read_text()
+    assert "cpp/src/*/*.cpp" in text
+    for path in sorted((ROOT / "cpp").rglob("*.cpp")):
+        name = path.relative_to(ROOT).as_posix()
+        if re.fullmatch(r"cpp/src/[a-z]+/[a-z_]+\.cpp", name) or name.startswith("cpp/bench/"):
+            continue  # found by pattern; have a list of their own
+        assert name in text, f"{name} is not built"
+
+
 @pytest.mark.parametrize(
     ("check", "path", "text"),
     [

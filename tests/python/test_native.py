@@ -74,15 +74,5 @@ def test_native_tests_pass(name: str, folder: Path, root: Path) -> None:
     passed = set(re.findall(r"Test +#\d+: (\w+) \.* +Passed", done.stdout))
     assert set(sources(root)) <= passed, f"not run: {set(sources(root)) - passed}"
     if name == "release":
-        check_negative_control(build)
-
-
-def check_negative_control(build: Path) -> None:
-    """A reader without its checks must be caught by the stress tests, else they prove nothing."""
-    for test in ("cells_under_concurrent_writers", "events_under_concurrent_writers"):
-        done = run(build / "tests/cpp/torn_rows_broken", f"--gtest_filter=TornRows.{test}", PFS_STRESS_SECONDS="2")
-        assert done.returncode != 0, done.stdout
-        found = re.findall(r"rows: (\d+), torn rows: (\d+)", done.stdout)
-        assert found, done.stdout
-        assert int(found[-1][1]) > 0, done.stdout
-        print(f"negative control, {test}: {found[-1][1]} of {found[-1][0]} rows torn")
+        # A reader without its checks is caught by the stress tests, else they prove nothing: tests/cpp/CMakeLists.txt says how.
+        assert {"torn_rows_broken_cells", "torn_rows_broken_events"} <= passed

@@ -204,12 +204,6 @@ def test_sources_are_few_in_cmake(root: Path) -> None:
     assert len((root / "CMakeLists.txt").read_text().splitlines()) <= 200
 
 
-def test_only_bindings_include_pybind11(root: Path) -> None:
-    for path in (root / "cpp").rglob("*.*"):
-        if path.suffix in (".h", ".hpp", ".cpp", ".c") and "bindings" not in path.parts:
-            assert not re.search(r"#include\s*<(pybind11|Python\.h)", path.read_text()), path
-
-
 def test_clean_exit_removes_the_segment_and_pfs_keep_leaves_it(fresh: Run, tmp_path: Path) -> None:
     script = """
         import pfs

@@ -18,7 +18,7 @@ import pytest
 
 import pfs
 from pfs import _core
-from pfs._remote import Remote
+from pfs._outside.remote import Remote
 from tests.python._programs.subject import Subject, forge, subject
 
 # Something of every kind that a TRUNCATE or an UPDATE can reach.

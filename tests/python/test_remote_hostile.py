@@ -190,7 +190,7 @@ def test_a_list_that_leads_out_or_is_a_circle_is_told(copy: Path, root: Path, wh
     damage = Damage(root, copy)
     damage.put(damage.directory.entry(array, "free_head"), struct.pack("<Q", 1 << 33))
     os.close(damage.file)
-    from pfs._remote import Remote
+    from pfs._outside.remote import Remote
 
     with (
         Remote(str(copy)) as remote,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfs import _trace, _trace_export
+from pfs._trace import files, timeline
 from tests.python._programs.trace_files import STAGES, STATEMENTS, TRANSACTIONS, WAITS, Thread, merged, pfs_trace
 
 
@@ -54,9 +54,9 @@ def slices(events: Iterator[Event] | list[Event]) -> list[Slice]:
 
 
 def exported(folder: Path, form: str) -> bytes:
-    found, _partial = _trace.sources(folder)
+    found, _partial = files.sources(folder)
     output = BytesIO()
-    _trace_export.export(found, output, form)
+    timeline.export(found, output, form)
     return output.getvalue()
 
 

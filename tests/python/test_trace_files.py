@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pfs
-from pfs import _core, _trace, _trace_export
+from pfs import _core
+from pfs._trace import files, timeline
 from tests.python._programs.trace_files import (
     STAGES,
     STATEMENTS,
@@ -68,14 +69,14 @@ def database(*texts: bytes) -> sqlite3.Connection:
     """As docs/trace.md loads it."""
     loaded = sqlite3.connect(":memory:")
     loaded.text_factory = bytes
-    loaded.executescript(_trace.ddl())
+    loaded.executescript(files.ddl())
     for text in texts:
         loaded.executescript(text.decode())
     return loaded
 
 
 def drawn(folder: Path) -> None:
-    _trace_export.export(_trace.sources(folder)[0], BytesIO(), "chrome")
+    timeline.export(files.sources(folder)[0], BytesIO(), "chrome")
 
 
 # ---- Reading
@@ -184,7 +185,7 @@ def test_any_texts_at_any_borders_of_blocks(tmp_path_factory: pytest.TempPathFac
         unpaired = None if plain is None else plain.encode("utf-8", "replace").decode()
         thread.start(WAITS, "wait/x", 1, OBJECT_NAME=odd, INDEX_NAME=unpaired)
     path = thread.write(folder)
-    assert b"".join(_trace.Lines(path, block)) == path.read_bytes()
+    assert b"".join(files.Lines(path, block)) == path.read_bytes()
     frame = pfs.read_trace(path)[WAITS]
     assert frame["OBJECT_NAME"].tolist() == [odd.decode("utf-8", "surrogateescape") for odd, _ in texts]
     is_null = frame["INDEX_NAME"].isna()
@@ -365,10 +366,10 @@ def test_merge_needs_no_more_memory_for_more_rows(tmp_path: Path) -> None:
         thread = Thread(number)
         thread.data = [line_of] * 15_000
         size += thread.write(tmp_path).stat().st_size
-    found, partial = _trace.sources(tmp_path)
+    found, partial = files.sources(tmp_path)
     with open(os.devnull, "wb") as nothing:
         tracemalloc.start()
-        _trace.merge(found, nothing, partial)
+        files.merge(found, nothing, partial)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert size > 15_000_000
@@ -393,8 +394,8 @@ def test_sqlite_groups_as_the_summaries_do(tmp_path: Path) -> None:
     assert loaded.execute(query).fetchall() == [(f"wait/{i}", 40, 40 * 500) for i in range(3)]
     events = pfs.read_trace(path)[WAITS].groupby("EVENT_NAME")["TIMER_WAIT"].agg(["count", "sum"])
     assert events.to_numpy().tolist() == [[40, 40 * 500]] * 3
-    keys = {table: [row[1] for row in loaded.execute(f"PRAGMA table_info({table})")] for table in _trace.TABLES}
-    assert keys == {table: [column["name"] for column in _core.facts(table)["columns"]] for table in _trace.TABLES}
+    keys = {table: [row[1] for row in loaded.execute(f"PRAGMA table_info({table})")] for table in files.TABLES}
+    assert keys == {table: [column["name"] for column in _core.facts(table)["columns"]] for table in files.TABLES}
 
 
 def test_merge_does_not_overwrite_its_own_files(tmp_path: Path) -> None:

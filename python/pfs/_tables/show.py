@@ -80,3 +80,8 @@ def time_text(picoseconds: int | None) -> str:
         if number >= size:
             return f"{number / size:.3g} {unit}" if number / size < 1000 else f"{number / size:.0f} {unit}"
     return f"{number:.0f} ps"
+
+
+def command_text(command: bytes) -> str:
+    """Arguments that end with zero bytes as one line. What is no UTF-8 is shown as \\xNN."""
+    return command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "backslashreplace")

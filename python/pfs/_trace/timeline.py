@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import IO, Any, Protocol
 
-from pfs import _core, _trace
-from pfs._trace import Layout, Progress, Source, Token
+from pfs import _core
+from pfs._trace import files
+from pfs._trace.files import Layout, Progress, Source, Token
 from pfs.errors import Error
 
 __all__ = ["FORMATS", "Exported", "export"]
@@ -90,7 +91,7 @@ def _number(layout: Layout, row: Sequence[Token], column: str) -> int | None:
 def _plans(sources: Sequence[Source], progress: Progress | None) -> dict[int, _Plan]:
     plans: dict[int, _Plan] = {}
     for source in sources:
-        for layout, row in _trace.rows(source, progress):
+        for layout, row in files.rows(source, progress):
             plan = plans.setdefault(int(row[0]), _Plan())
             if row[2] == b"NULL":
                 plan.start(int(row[1]), _number(layout, row, "NESTING_EVENT_ID") or 0)
@@ -128,7 +129,7 @@ class _Thread:
     open: dict[int, tuple[Token, ...]] = field(default_factory=dict)  # start rows of events that have not ended
 
 
-@lru_cache(maxsize=len(_trace.TABLES))
+@lru_cache(maxsize=len(files.TABLES))
 def _said(table: str) -> list[tuple[int, str, bool]]:
     """Columns that become arguments: their places and names, and whether a 0 there says nothing."""
     columns = enumerate(_core.facts(table)["columns"])
@@ -143,7 +144,7 @@ def _arguments(layout: Layout, row: Sequence[Token], start: Sequence[Token] | No
         if token == b"NULL" or (start is not None and start[number] == token):
             continue
         if token[:1] in (b"'", b"C"):
-            found[name] = _trace.text_of(token, "backslashreplace")
+            found[name] = files.text_of(token, "backslashreplace")
         elif token != b"0" or not is_count or start is not None:
             found[name] = int(token)
     return found
@@ -164,7 +165,7 @@ def export(sources: Sequence[Source], output: IO[bytes], form: str, progress: Pr
     """Writes a trace as a file of a viewer. Memory: what is open at a time, and the events that are no good nesting.
 
     Args:
-        sources: what ``_trace.sources`` gave.
+        sources: what ``files.sources`` gave.
         output: a binary file.
         form: of FORMATS.
         progress: called with the number of bytes that were read since the last time; all files are read twice.
@@ -183,7 +184,7 @@ def export(sources: Sequence[Source], output: IO[bytes], form: str, progress: Pr
     done = Exported(len(plans), 0, 0, 0)
     threads: dict[int, _Thread] = {thread: _Thread() for thread in plans}
     for source in sources:
-        for layout, row in _trace.rows(source, progress):
+        for layout, row in files.rows(source, progress):
             _draw(writer, layout, row, plans[int(row[0])], threads[int(row[0])], done)
     done.running = sum(len(thread.open) for thread in threads.values())
     writer.finish()
@@ -194,7 +195,7 @@ def _draw(writer: _Writer, layout: Layout, row: tuple[Token, ...], plan: _Plan, 
     event = int(row[1])
     track = (int(row[0]), plan.lanes.get(event, 0))
     kind = layout.table.split("_")[1].removesuffix("s")
-    name = _trace.text_of(row[3], "backslashreplace")
+    name = files.text_of(row[3], "backslashreplace")
     started = _number(layout, row, "TIMER_START")
     if row[2] == b"NULL":
         done.events += 1

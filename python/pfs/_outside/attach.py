@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
 
-from pfs import _core, _frame, _processes, _show, setup
-from pfs._source import OWN
-from pfs.errors import AttachError, OperationNotAllowed, StateError
+from pfs import _core, setup
+from pfs._outside import processes
+from pfs._outside.segment import SegmentSource
+from pfs._setup.values import Values
+from pfs._snapshots import snapshot
+from pfs._tables import frame, show
+from pfs.errors import AttachError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -17,100 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
-    from pfs._snapshot import Snapshot
-    from pfs._source import Assignments, Conditions
 
 __all__ = ["Schema", "attach"]
-
-
-class _Changes(Protocol):
-    """pfs._remote.Remote: changes another process."""
-
-    def call(self, operation: str, *arguments: object) -> object: ...
-    def close(self) -> None: ...
-
-
-class _OwnChanges:
-    """Changes of this process need no way round."""
-
-    def call(self, operation: str, *arguments: object) -> object:
-        return getattr(OWN, operation)(*arguments)
-
-    def close(self) -> None:
-        pass
-
-
-class SegmentSource:
-    """Reads a mapped segment; changes it, if that was asked for, through the process that has made it."""
-
-    def __init__(self, segment: _core.Segment, write: bool) -> None:
-        self.path = segment.path
-        self.identity = segment.identity
-        self.pid = self.identity.pid
-        self._segment: _core.Segment | None = segment
-        found = _processes.look(self.path)
-        self.doubt = found.doubt if found is not None else ""
-        self._write = write
-        self._changes: _Changes | None = None
-        self._turn = threading.Lock()  # changes one after the other
-
-    @property
-    def state(self) -> _processes.State:
-        return "unknown" if self.doubt else _processes.liveness(self.identity, os.path.basename(self.path))
-
-    def segment(self) -> _core.Segment:
-        if self._segment is None:
-            raise StateError(f"this Schema of process {self.pid} is closed: pfs.attach({self.path!r}) opens it again")
-        return self._segment
-
-    def close(self) -> None:
-        self._segment = None  # unmapped when nobody reads it any more
-        with self._turn:
-            changes, self._changes = self._changes, None
-            if changes is not None:
-                changes.close()
-
-    def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]:
-        return _core.read(table, columns, self.segment())
-
-    def rows(self, table: str, columns: Sequence[str] | None) -> list[tuple[Any, ...]]:
-        return _core.rows(table, columns, self.segment())
-
-    def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int:
-        return cast(int, self._change("update", table, conditions, assignments))
-
-    def insert(self, table: str, values: Assignments) -> None:
-        self._change("insert", table, values)
-
-    def delete(self, table: str, conditions: Conditions) -> int:
-        return cast(int, self._change("delete", table, conditions))
-
-    def truncate(self, table: str) -> None:
-        self._change("truncate", table)
-
-    def _change(self, operation: str, table: str, *arguments: object) -> object:
-        self.segment()
-        _core.facts(table)  # an unknown table is the first thing to complain about
-        if not self._write:
-            raise OperationNotAllowed(
-                f"{operation.upper()} of {table}: process {self.pid} was attached for reading only; "
-                "pfs.attach(..., write=True) makes changes possible"
-            )
-        if self.state == "dead":
-            raise StateError(f"{operation.upper()} of {table}: process {self.pid} is dead; what it left can only be read")
-        with self._turn:
-            if self._changes is None:
-                self._changes = self._way()
-            return self._changes.call(operation, table, *arguments)
-
-    def _way(self) -> _Changes:
-        if self.pid == os.getpid() and os.path.realpath(self.path) == os.path.realpath(_core.segment_path()):
-            return _OwnChanges()
-        if not _processes.is_of(self.path, self.identity):
-            raise StateError(f"{self.path} is not the segment any more that was attached: another process has taken its place")
-        from pfs._remote import Remote
-
-        return Remote(self.path)
 
 
 class Schema:
@@ -125,6 +36,8 @@ class Schema:
         variables, status: as those of pfs.
     """
 
+    __module__ = "pfs"  # where users find it
+
     def __init__(self, source: SegmentSource) -> None:
         """Not for users: see ``pfs.attach``."""
         self._source = source
@@ -137,8 +50,8 @@ class Schema:
         self.setup_meters = setup.SetupMeters(source)
         self.setup_loggers = setup.SetupLoggers(source)
         self.threads = setup.Threads(source)
-        self.variables = setup.Values("global_variables", source)
-        self.status = setup.Values("global_status", source)
+        self.variables = Values("global_variables", source)
+        self.status = Values("global_status", source)
 
     @property
     def pid(self) -> int:
@@ -153,7 +66,7 @@ class Schema:
     @property
     def command(self) -> str:
         """The first 256 bytes of its command line."""
-        return _processes.command_text(self._source.identity.command)
+        return show.command_text(self._source.identity.command)
 
     @property
     def is_alive(self) -> bool | None:
@@ -174,11 +87,11 @@ class Schema:
             InvalidValue: a column is named twice.
             StateError: this Schema is closed.
         """
-        return _frame.frame(name, columns, self._source)
+        return frame.frame(name, columns, self._source)
 
     def describe(self, name: TableName | str) -> pd.DataFrame:
         """What the columns of a table mean: see ``pfs.describe``."""
-        return _frame.describe(name)
+        return frame.describe(name)
 
     def ddl(self, name: TableName | str) -> str:
         """The CREATE TABLE text of a table."""
@@ -194,11 +107,9 @@ class Schema:
         """
         self._source.truncate(name)
 
-    def snapshot(self, folder: str | os.PathLike[str] | None = None) -> Snapshot:
+    def snapshot(self, folder: str | os.PathLike[str] | None = None) -> snapshot.Snapshot:
         """All tables, read together: see ``pfs.snapshot``."""
-        from pfs import _snapshot
-
-        return _snapshot.take(self._source, self._source.identity, folder)
+        return snapshot.take(self._source, self._source.identity, folder)
 
     def close(self) -> None:
         """Lets the file go. Frames and snapshots stay; what is read afterwards raises StateError."""
@@ -215,16 +126,16 @@ class Schema:
 
     def _repr_html_(self) -> str:
         identity = self._source.identity
-        started = _processes.started(identity)
+        started = processes.started(identity)
         rows = [
             ("process", f"{self.pid} ({self._source.state})"),
             ("command", self.command),
             ("started", "?" if started is None else f"{started:%Y-%m-%d %H:%M:%S} UTC"),
-            ("version", _processes.version(identity)),
+            ("version", processes.version(identity)),
             ("segment", self.path),
             ("tables", f"{len(self.tables())}: .tables(), .table(name)"),
         ]
-        return _show.as_html("Schema", ("", " "), rows)
+        return show.as_html("Schema", ("", " "), rows)
 
 
 def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Schema:
@@ -250,7 +161,7 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
                 reason = setup.status["performance_schema_status_reason"]
                 raise AttachError(f"this process has no segment file: {reason or 'PFS_SEGMENT=private'}")
         else:
-            path = _processes.find(pid_or_path).path
+            path = processes.find(pid_or_path).path
     else:
         path = os.fspath(pid_or_path)
     return Schema(SegmentSource(_core.Segment(path), write))

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pfs import _children, setup
-from pfs._budget import INI, Budget, as_rows, parse_ini
-from pfs._counts import EVENTS, READ, TIME, WRITTEN, Totals, chosen
-from pfs._show import as_plain_text, bytes_text, count_text, time_text
+from pfs import setup
 from pfs._source import OWN
+from pfs._tables.show import as_plain_text, bytes_text, count_text, time_text
+from pfs._testing.budget import INI, Budget, as_rows, parse_ini
+from pfs._testing.children import close, watched
+from pfs._testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
-    from pfs._counts import Counts
-    from pfs._overhead import Overhead
-    from pfs._view import View
+    from pfs._testing.overhead import Overhead
+    from pfs._testing.totals import Counts
+    from pfs._testing.view import View
 
 __all__ = ["Session", "of", "view"]
 
@@ -36,11 +37,11 @@ class _Span:
     """What this process does from now on, and the children that were forked since the session began."""
 
     def __init__(self) -> None:
-        self._own, self._children = Totals.take(), _children.watched().totals()
+        self._own, self._children = Totals.take(), watched().totals()
 
     def done(self) -> Totals:
         # Each for itself: of what a TRUNCATE has made smaller, all counts. Sums of children only grow.
-        return Totals.take().since(self._own) + (_children.watched().totals() - self._children)
+        return Totals.take().since(self._own) + (watched().totals() - self._children)
 
 
 class _Meter:
@@ -86,9 +87,9 @@ def of(config: pytest.Config) -> Session:
 @contextmanager
 def view() -> Iterator[View]:
     """The fixture pfs_schema."""
-    from pfs._view import View
+    from pfs._testing.view import View
 
-    children = _children.watched()
+    children = watched()
     children.totals()  # those that are dead already are none of this test
     with children.held():
         yield View(children)
@@ -200,7 +201,7 @@ class Session:
         """The fixture pfs_overhead."""
 
         def measured(function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead:
-            from pfs._overhead import measure
+            from pfs._testing.overhead import measure
 
             meter = node.stash.get(_METER, None)
             if meter is None:
@@ -218,7 +219,7 @@ class Session:
         return view() if self._folder else nullcontext()
 
     def _write_files(self, item: pytest.Item, view: View, done: Totals) -> None:
-        from pfs._view import folder_name
+        from pfs._testing.view import folder_name
 
         facts = {"test": item.nodeid, "lost": done.lost, "counts": _as_json(done.counts)}
         view.to_folder(Path(self._folder) / folder_name(item.nodeid), self._form, facts)
@@ -269,7 +270,7 @@ class Session:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        _children.close()
+        close()
         if self._writes and not self._is_worker:
             _write_baseline(Path(self._writes), self._done)
 
@@ -292,7 +293,7 @@ def _as_json(counts: Counts) -> dict[str, list[int]]:
 
 
 def _form(wanted: str | None) -> str:
-    from pfs._snapshot import need_pyarrow
+    from pfs._snapshots.parquet import need_pyarrow
 
     if wanted == "csv":
         return "csv"

@@ -6,16 +6,16 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from pfs import _show
-from pfs._counts import EVENTS, READ, TIME, WRITTEN, Totals, chosen
+from pfs._tables import show
+from pfs._testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import InvalidValue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pfs._counts import Counts
-    from pfs._overhead import Overhead
+    from pfs._testing.overhead import Overhead
+    from pfs._testing.totals import Counts
 
 __all__ = ["INI", "KEYWORDS", "Budget", "as_rows", "parse_ini"]
 
@@ -72,11 +72,11 @@ _A_TIME = "seconds, or a text as '10ms' (ns, us, ms, s, min)"
 _A_COUNT = "a whole number from 0 on"
 _A_SIZE = "bytes, or a text as '4 KiB' (B, kB, KiB, MB, MiB, GB, GiB)"
 _KEYWORDS = {
-    "max_wait": _Keyword(_time, _A_TIME, TIME, ("wait/%",), "waited", _show.time_text),
-    "max_lock_wait": _Keyword(_time, _A_TIME, TIME, ("wait/synch/%", "wait/lock/%"), "waited", _show.time_text),
-    "max_events": _Keyword(_count, _A_COUNT, EVENTS, ("wait/%",), "events", _show.count_text),
-    "max_bytes_read": _Keyword(_bytes, _A_SIZE, READ, ("wait/io/%",), "read", _show.bytes_text),
-    "max_bytes_written": _Keyword(_bytes, _A_SIZE, WRITTEN, ("wait/io/%",), "written", _show.bytes_text),
+    "max_wait": _Keyword(_time, _A_TIME, TIME, ("wait/%",), "waited", show.time_text),
+    "max_lock_wait": _Keyword(_time, _A_TIME, TIME, ("wait/synch/%", "wait/lock/%"), "waited", show.time_text),
+    "max_events": _Keyword(_count, _A_COUNT, EVENTS, ("wait/%",), "events", show.count_text),
+    "max_bytes_read": _Keyword(_bytes, _A_SIZE, READ, ("wait/io/%",), "read", show.bytes_text),
+    "max_bytes_written": _Keyword(_bytes, _A_SIZE, WRITTEN, ("wait/io/%",), "written", show.bytes_text),
     "max_lost": _Keyword(_count, _A_COUNT),
     "max_overhead_ratio": _Keyword(_ratio, "a number above 0"),
 }
@@ -163,10 +163,10 @@ def as_rows(counts: Counts, column: int, most: int = _MOST_ROWS) -> list[tuple[s
     rows: list[tuple[str, ...]] = [
         (
             name,
-            _show.count_text(n[EVENTS]),
-            _show.time_text(n[TIME]) if n[TIME] else "-",
-            _show.bytes_text(n[READ]) if n[READ] else "-",
-            _show.bytes_text(n[WRITTEN]) if n[WRITTEN] else "-",
+            show.count_text(n[EVENTS]),
+            show.time_text(n[TIME]) if n[TIME] else "-",
+            show.bytes_text(n[READ]) if n[READ] else "-",
+            show.bytes_text(n[WRITTEN]) if n[WRITTEN] else "-",
         )
         for name, n in there[:most]
     ]
@@ -176,7 +176,7 @@ def as_rows(counts: Counts, column: int, most: int = _MOST_ROWS) -> list[tuple[s
 
 
 def table(title: str, counts: Counts, column: int) -> str:
-    return _show.as_plain_text(title, ("EVENT_NAME", "EVENTS", "WAITED", "READ", "WRITTEN"), as_rows(counts, column))
+    return show.as_plain_text(title, ("EVENT_NAME", "EVENTS", "WAITED", "READ", "WRITTEN"), as_rows(counts, column))
 
 
 def parse_ini(name: str, value: str) -> object:

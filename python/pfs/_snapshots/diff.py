@@ -1,266 +1,27 @@
-"""All tables of a process at one time, kept in memory or as Parquet files, and what happened between two such times."""
+"""What happened between two snapshots: ``pfs.diff``."""
 
 from __future__ import annotations
 
-import json
-import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 
-from pfs import _core, _frame, _processes, _show
-from pfs._frame import TEXT, category
-from pfs._source import OWN
-from pfs.errors import Error, InvalidValue, UnknownTable
+from pfs import _core
+from pfs._snapshots.snapshot import Frames, Snapshot
+from pfs._tables.frame import TEXT, category
+from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from pfs._source import Source
-
     _Places = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["Diff", "Snapshot", "diff", "read_snapshot", "snapshot"]
+__all__ = ["EVENT", "Diff", "diff", "table_diff"]
 
-_FACTS = "snapshot.json"
-_FORMAT = 1
 _CHANGES = ("changed", "new", "gone", "reset")
 
 
-@dataclass(frozen=True)
-class Process:
-    """What tells one run of a program from every other."""
-
-    pid: int
-    pid_namespace: int
-    process_start_ticks: int
-    boot_id: str
-    started: int
-    command: str
-
-
-class UnknownKey(UnknownTable, KeyError):
-    """No table of this name. A KeyError too, as mappings raise it."""
-
-    __str__ = Exception.__str__  # KeyError would show the quoted representation
-
-
-class _Frames(Mapping[str, pd.DataFrame]):
-    """Frames by the names of their tables."""
-
-    def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
-        self._tables = dict(tables)
-
-    def __getitem__(self, name: str) -> pd.DataFrame:
-        table = self._tables.get(name)
-        if table is None:
-            try:
-                table = self._tables[_core.facts(str(name))["name"]]  # upper and lower case are the same
-            except UnknownTable as error:
-                raise UnknownKey(str(error)) from None
-        return table
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    __hash__ = object.__hash__
-
-    def _rows(self) -> list[tuple[str, int]]:
-        """Tables that are not empty, and their rows."""
-        return [(name, len(table)) for name, table in self._tables.items() if len(table)]
-
-    def _title(self) -> str:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return _show.as_text(self._title(), ("table", "rows"), self._rows(), limit=1000)
-
-    def _repr_html_(self) -> str:
-        return _show.as_html(self._title(), ("table", "rows"), self._rows(), limit=1000)
-
-
-class Snapshot(_Frames):
-    """All tables of a process, read together: a mapping from names of tables to DataFrames. From ``pfs.snapshot``,
-    ``Schema.snapshot`` and ``pfs.read_snapshot``.
-
-    Attributes:
-        time: when the first table was read, UTC.
-        duration: seconds until the last one was read.
-        pid: the process.
-        command: the beginning of its command line.
-    """
-
-    def __init__(self, tables: Mapping[str, pd.DataFrame], process: Process, when: pd.Timestamp, duration: float) -> None:
-        """Not for users."""
-        super().__init__(tables)
-        self.process = process
-        self.time = when
-        self.duration = duration
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def command(self) -> str:
-        return self.process.command
-
-    def _title(self) -> str:
-        return f"Snapshot of process {self.pid} at {self.time:%Y-%m-%d %H:%M:%S} UTC"
-
-    def to_folder(self, path: str | os.PathLike[str]) -> None:
-        """Writes a Parquet file for each table, and snapshot.json; ``pfs.read_snapshot`` reads them. What is no UTF-8 in texts
-        (names of files) becomes ``\\xNN``.
-
-        Raises:
-            InvalidValue: the folder has files that are no snapshot.
-            Error: pyarrow is missing.
-        """
-        need_pyarrow()
-        folder = Path(path)
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()) and not (folder / _FACTS).exists():
-            raise InvalidValue(f"{folder} is not empty and holds no snapshot: give a new folder")
-        (folder / _FACTS).unlink(missing_ok=True)
-        for old in folder.glob("*.parquet"):
-            old.unlink()
-        for name, table in self.items():
-            storable(table).to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
-        facts = {
-            "format": _FORMAT,
-            "time": self.time.isoformat(),
-            "duration": self.duration,
-            "process": asdict(self.process),
-            "pfs": _core.__version__,
-            "rows": {name: len(table) for name, table in self.items()},
-        }
-        (folder / _FACTS).write_text(json.dumps(facts, indent=1) + "\n")  # last: a folder with it is complete
-
-
-def need_pyarrow() -> None:
-    try:
-        import pyarrow  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
-    except ImportError:
-        raise Error("Parquet files need pyarrow: pip install 'perfschema[parquet]'") from None
-
-
-def storable(table: pd.DataFrame) -> pd.DataFrame:
-    """The same with texts that can be written as UTF-8."""
-    changed = {}
-    for name in table.columns:
-        if not isinstance(table[name].dtype, pd.StringDtype):
-            continue
-        texts = table[name].dropna().unique()
-        try:
-            "\0".join(texts).encode()
-        except UnicodeEncodeError:
-            clean = {text: text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in texts}
-            changed[name] = table[name].map(clean.__getitem__, na_action="ignore").astype(TEXT)
-    return table.assign(**changed) if changed else table
-
-
-def take(source: Source, process: _core.Identity | Process, folder: str | os.PathLike[str] | None) -> Snapshot:
-    """Reads all tables."""
-    if folder is not None:
-        need_pyarrow()  # before the work
-    if not isinstance(process, Process):
-        process = Process(
-            process.pid,
-            process.pid_namespace,
-            process.process_start_ticks,
-            process.boot_id,
-            process.started,
-            _processes.command_text(process.command),
-        )
-    when = pd.Timestamp(time.time_ns(), unit="ns").floor("us")
-    begin = time.perf_counter()
-    tables = {name: _frame.frame(name, None, source) for name in _core.tables()}
-    taken = Snapshot(tables, process, when, time.perf_counter() - begin)
-    if folder is not None:
-        taken.to_folder(folder)
-    return taken
-
-
-def snapshot(folder: str | os.PathLike[str] | None = None) -> Snapshot:
-    """All tables of this process, read one right after the other (each by itself is exact; the program goes on between them).
-    ``pfs.attach(pid).snapshot()`` does it for another process.
-
-    Args:
-        folder: also writes it there, as ``Snapshot.to_folder``.
-
-    Raises:
-        Error: pyarrow is missing, which a folder needs.
-    """
-    from pfs._attach import attach
-
-    if _core.segment_path():
-        with attach(os.getpid()) as schema:
-            identity = schema._source.identity
-        return take(OWN, identity, folder)
-    return take(OWN, Process(os.getpid(), 0, 0, "", 0, " ".join(_command())), folder)
-
-
-def _command() -> Sequence[str]:
-    import sys
-
-    return sys.orig_argv
-
-
-def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
-    """A snapshot that ``to_folder`` has written: the same frames, with the same types.
-
-    Raises:
-        InvalidValue: the folder holds no complete snapshot.
-        Error: pyarrow is missing.
-    """
-    folder = Path(path)
-    try:
-        facts: dict[str, Any] = json.loads((folder / _FACTS).read_text())
-        if facts["format"] != _FORMAT:
-            raise InvalidValue(f"{folder} holds a snapshot of format {facts['format']}, this version reads {_FORMAT}")
-        process = Process(**facts["process"])
-        when, duration, rows = pd.Timestamp(facts["time"]), float(facts["duration"]), dict(facts["rows"])
-    except FileNotFoundError:
-        raise InvalidValue(f"{folder} holds no snapshot: there is no {_FACTS}") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, Error):
-            raise
-        raise InvalidValue(f"{folder} holds no snapshot: {_FACTS} cannot be read ({error})") from None
-    need_pyarrow()
-    tables = {}
-    for name in rows:
-        file = folder / f"{os.path.basename(name)}.parquet"
-        try:
-            tables[name] = _as_read(name, pd.read_parquet(file, engine="pyarrow"))
-        except (OSError, ValueError) as error:
-            raise InvalidValue(f"{file} cannot be read: {error}") from None
-    return Snapshot(tables, process, when, duration)
-
-
-def _as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
-    """The types of columns that this version knows, which Parquet keeps but in part."""
-    types: dict[str, Any] = {}
-    if name in _core.tables():
-        for column in _core.facts(name)["columns"]:
-            if column["name"] not in stored:
-                continue
-            if column["kind"] == "enum":
-                types[column["name"]] = category(column["values"])
-            elif column["kind"] in ("text", "set"):
-                types[column["name"]] = TEXT
-    return stored.astype(types)
-
-
-class Diff(_Frames):
+class Diff(Frames):
     """What happened between two snapshots, from ``pfs.diff``: a mapping from names of tables to DataFrames.
 
     Attributes:
@@ -268,6 +29,8 @@ class Diff(_Frames):
         seconds: between them.
         pid: the process.
     """
+
+    __module__ = "pfs"  # where users find it
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], before: pd.Timestamp, after: pd.Timestamp, pid: int) -> None:
         """Not for users."""

@@ -77,7 +77,7 @@ def plain(text: str) -> str:
 
 def cells(column: Series[Any], unit: str = "") -> list[str]:
     """The values of a column as texts: NULL as NULL; with a unit as a person would write them."""
-    from pfs._show import bytes_text, count_text, time_text
+    from pfs._tables.show import bytes_text, count_text, time_text
 
     write: dict[str, Callable[[int], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": count_text}
     as_text = write.get(unit, str)
@@ -131,7 +131,7 @@ def write_lines(rows: list[Any], widths: list[int], right: list[bool]) -> None:
 
 def write(frame: DataFrame, form: str, output: str | None, human_table: str | None = None) -> None:
     """What --format and --output ask for."""
-    from pfs._snapshot import need_pyarrow, storable
+    from pfs._snapshots.parquet import need_pyarrow, storable
 
     if form == "table" and output is None:
         draw(frame, human_table)
@@ -230,7 +230,7 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
     if form != "table" or output is not None:
         write(there, form, output)
         return
-    from pfs._show import bytes_text
+    from pfs._tables.show import bytes_text
 
     shown = there.assign(
         STARTED=there["STARTED"].dt.strftime("%Y-%m-%d %H:%M:%S"), SIZE=[bytes_text(int(size)) for size in there["SIZE"]]

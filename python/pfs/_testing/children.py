@@ -14,15 +14,15 @@ from _thread import allocate_lock
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from pfs import _core, _processes
-from pfs._counts import Totals
+from pfs import _core
+from pfs._outside import processes
+from pfs._outside.segment import SegmentSource
+from pfs._testing.totals import Totals
 from pfs.errors import AttachError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from pfs._attach import SegmentSource
 
 __all__ = ["Child", "Children", "close", "watched"]
 
@@ -42,13 +42,11 @@ class Child:
     path: str
     counted: Totals = field(default_factory=lambda: Totals({}))  # of what has been asked for already
 
-    def found(self) -> _processes.Found | None:
-        return _processes.look(self.path)
+    def found(self) -> processes.Found | None:
+        return processes.look(self.path)
 
     def source(self) -> SegmentSource | None:
         """None: it has left nothing that can be read."""
-        from pfs._attach import SegmentSource
-
         try:
             return SegmentSource(_core.Segment(self.path), write=False)
         except AttachError:
@@ -139,7 +137,7 @@ class Children:
             if is_over and not self._held:
                 del self._known[path]
                 if found is not None and os.environ.get("PFS_KEEP") != "1":
-                    _processes.remove(found)
+                    processes.remove(found)
 
     def totals(self) -> Totals:
         """Of all children since the beginning, as far as they can be read."""

@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from pfs import _core, _owners
+from pfs import _core
+from pfs._outside import owners
+from pfs._tables import show
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Found", "State", "command_text", "default_directory", "find", "gc", "liveness", "processes", "scan"]
+__all__ = ["Found", "State", "default_directory", "find", "gc", "liveness", "processes", "scan"]
 
 State = Literal["alive", "dead", "unknown"]
 STATES: tuple[State, ...] = ("alive", "dead", "unknown")
@@ -118,13 +120,8 @@ class Found:
             except OSError:
                 now = b""
             if now.strip(b"\0"):
-                return command_text(now)
-        return command_text(self.identity.command)
-
-
-def command_text(command: bytes) -> str:
-    """Arguments that end with zero bytes as one line. What is no UTF-8 is shown as \\xNN."""
-    return command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "backslashreplace")
+                return show.command_text(now)
+        return show.command_text(self.identity.command)
 
 
 def started(identity: _core.Identity) -> datetime | None:
@@ -162,8 +159,8 @@ def _look(directory: int, folder: str, name: str) -> Found | None:
         return None
     state = liveness(identity, name)
     # Of a process that is here, its users; else nobody can be asked but the folder.
-    uids = _owners.uids_of(identity.pid) if state == "alive" else frozenset[int]()
-    doubt = _owners.doubt(os.path.abspath(folder), os.fstat(directory), info, uids)
+    uids = owners.uids_of(identity.pid) if state == "alive" else frozenset[int]()
+    doubt = owners.doubt(os.path.abspath(folder), os.fstat(directory), info, uids)
     return Found(os.path.join(folder, name), identity, info, "unknown" if doubt else state, doubt)
 
 
@@ -219,7 +216,7 @@ def find(pid: int) -> Found:
         AttachError: there is none, only that of an earlier process with this pid, or several.
     """
     folders = [default_directory()]
-    for uid in sorted(_owners.uids_of(pid)):
+    for uid in sorted(owners.uids_of(pid)):
         if (folder := default_directory(uid)) not in folders and uid != os.geteuid():
             folders.append(folder)
     there = [found for folder in folders for found in scan(folder)]
@@ -264,13 +261,13 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    from pfs._frame import TEXT, category
+    from pfs._tables.frame import TEXT, category
 
     return pd.DataFrame(
         {
             "PID": np.array([found.identity.pid for found in there], dtype=np.uint64),
             "COMMAND": pd.array([found.command for found in there], dtype=TEXT),
-            "USER": pd.array([_owners.user(found.info.st_uid) for found in there], dtype=TEXT),
+            "USER": pd.array([owners.user(found.info.st_uid) for found in there], dtype=TEXT),
             "STARTED": np.array([started(found.identity) for found in there], dtype="datetime64[us]"),
             "STATE": pd.Categorical([found.state for found in there], dtype=category(STATES)),
             "VERSION": pd.array([version(found.identity) for found in there], dtype=TEXT),

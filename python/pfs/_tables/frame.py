@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pfs import _at_exit as _at_exit  # before pandas
 from pfs import _core
+from pfs._tables import at_exit  # noqa: F401  (before pandas)
 
 # isort: split
 import numpy as np

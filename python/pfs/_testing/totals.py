@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pfs import _top
 from pfs._source import OWN
+from pfs._tables import samples
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Totals:
                 if one or two:
                     numbers = counts.setdefault(name, [0, 0, 0, 0])
                     numbers[first : first + 2] = one, two
-        return cls(counts, _top.lost(source))
+        return cls(counts, samples.lost(source))
 
     def since(self, before: Totals) -> Totals:
         """Sums that went down were truncated in between: what they are now happened since."""

@@ -14,9 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 import pfs
-from pfs import _commands_processes, _commands_top, _commands_trace, _core
-from pfs._commands_processes import new_table
-from pfs.cli import CONFIG_FLAGS, config_text
+from pfs import _core
+from pfs._cli.config import CONFIG_FLAGS, config_text
+from pfs._cli.processes import COMMANDS, new_table
+from pfs._cli.top import top
+from pfs._cli.trace import trace
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -235,5 +237,5 @@ def _demo_facts(done: Demo, limit: int) -> dict[str, object]:
     }
 
 
-for _command in (*_commands_processes.COMMANDS, _commands_top.top, _commands_trace.trace):
+for _command in (*COMMANDS, top, trace):
     pfs_command.add_command(_command)

@@ -300,7 +300,7 @@ class _Frame:
     def finish(self, is_raw: bool) -> pd.DataFrame:
         import pandas as pd
 
-        from pfs._frame import _column
+        from pfs._tables.frame import _column
 
         values = [self._joined(number) for number in range(len(self._layout.columns))]
         masks = [np.concatenate(mask) if mask else np.zeros(0, bool) for mask in self._masks]

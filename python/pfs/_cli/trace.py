@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 import pfs
-from pfs import _trace, _trace_export
+from pfs._trace import files, timeline
 from pfs.demo import count_text
 
 __all__ = ["trace"]
@@ -42,7 +42,7 @@ def trace() -> None:
 
 
 @contextmanager
-def _progress(what: str, found: list[_trace.Source], times: int) -> Iterator[_trace.Progress]:
+def _progress(what: str, found: list[files.Source], times: int) -> Iterator[files.Progress]:
     """A bar on a terminal, of bytes that were read."""
     console = Console(stderr=True, highlight=False)
     bar = Progress(
@@ -61,7 +61,7 @@ def _progress(what: str, found: list[_trace.Source], times: int) -> Iterator[_tr
 
 
 @contextmanager
-def _written(output: Path, found: list[_trace.Source]) -> Iterator[IO[bytes]]:
+def _written(output: Path, found: list[files.Source]) -> Iterator[IO[bytes]]:
     if str(output) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -95,9 +95,9 @@ def merge(folder: Path, output: Path, process: int | None) -> None:
 
     Start rows by TIMER_START, end rows by TIMER_END; what is not timed stays where it is in its thread.
     """
-    found, partial = _trace.sources(folder, process)
+    found, partial = files.sources(folder, process)
     with _written(output, found) as file, _progress("merging", found, 1) as progress:
-        done = _trace.merge(found, file, partial, progress)
+        done = files.merge(found, file, partial, progress)
     _say_partial(done.partial)
     click.echo(f"{count_text(done.lines)} rows of {done.threads} threads from {done.files} files", err=True)
 
@@ -105,7 +105,7 @@ def merge(folder: Path, output: Path, process: int | None) -> None:
 @trace.command()
 def ddl() -> None:
     """Prints the CREATE TABLE statements, for SQLite, of the tables that a trace has rows of."""
-    click.echo(_trace.ddl(), nl=False)
+    click.echo(files.ddl(), nl=False)
 
 
 @trace.command()
@@ -116,16 +116,16 @@ def ddl() -> None:
     "-f",
     "--format",
     "form",
-    type=click.Choice(_trace_export.FORMATS),
+    type=click.Choice(timeline.FORMATS),
     default="perfetto",
     show_default=True,
     help="Kind of file.",
 )
 def export(folder: Path, output: Path, process: int | None, form: str) -> None:
     """Writes a timeline for https://ui.perfetto.dev: a track for each thread, a slice for each event, columns as arguments."""
-    found, partial = _trace.sources(folder, process)
+    found, partial = files.sources(folder, process)
     with _written(output, found) as file, _progress("exporting", found, 2) as progress:
-        done = _trace_export.export(found, file, form, progress)
+        done = timeline.export(found, file, form, progress)
     _say_partial(partial)
     text = f"{count_text(done.events)} events of {done.threads} threads"
     if done.running:

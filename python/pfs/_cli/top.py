@@ -17,10 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 import pfs
-from pfs._attach import SegmentSource
-from pfs._commands_processes import plain, process_argument, write_lines
-from pfs._show import bytes_text, count_text, time_text
-from pfs._top import SECTIONS, SORTS, Row, Sample, Section, Sort, rows_between, take
+from pfs._cli.processes import plain, process_argument, write_lines
+from pfs._outside.segment import SegmentSource
+from pfs._tables.samples import SECTIONS, SORTS, Row, Sample, Section, Sort, rows_between, take
+from pfs._tables.show import bytes_text, count_text, time_text
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -16,7 +16,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pfs import _core, _owners, _processes, errors
+from pfs import _core, errors
+from pfs._outside import owners, processes
 from pfs.errors import AttachError, Error, StateError
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def load():
     import pfs
     if library not in pfs.__path__:  # a development build
         pfs.__path__.append(library)
-    from pfs import _remote
-    return _remote.main
+    from pfs._outside import remote
+    return remote.main
 if os.geteuid() == 0 and owner != 0:
     import pwd
     try:
@@ -168,27 +169,25 @@ class Remote:
 
 
 def _command(path: str) -> list[str]:
-    import pfs
-
     if not sys.executable:
         raise StateError(
             f"{path} cannot be changed: this Python does not know its own program (sys.executable), which makes changes"
         )
-    folders = dict.fromkeys(os.path.dirname(os.path.abspath(folder)) for folder in pfs.__path__)
+    folders = dict.fromkeys(os.path.dirname(os.path.abspath(folder)) for folder in sys.modules["pfs"].__path__)
     library = os.path.dirname(os.path.abspath(_core.__file__))
     return [sys.executable, "-I", "-S", "-c", _START, os.path.abspath(path), library, *folders]
 
 
 def _refuse_doubtful(path: str) -> None:
     """Raises AttachError if the file may be somebody else's who only says that it is the process's."""
-    found = _processes.look(path)
+    found = processes.look(path)
     if found is None:
         return  # adopting it says what is wrong
     if found.doubt:
         raise AttachError(f"{path} is not changed: {found.doubt}")
     if found.state == "unknown" and os.geteuid() not in (0, found.info.st_uid):
         raise AttachError(
-            f"{path} is not changed: its process cannot be found from here, and it belongs to {_owners.user(found.info.st_uid)}: "
+            f"{path} is not changed: its process cannot be found from here, and it belongs to {owners.user(found.info.st_uid)}: "
             "only that user, or root, may change it"
         )
 

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pfs import _core, _frame
-from pfs._snapshot import EVENT, storable, table_diff
+from pfs import _core
+from pfs._snapshots.diff import EVENT, table_diff
+from pfs._snapshots.parquet import storable
 from pfs._source import OWN
+from pfs._tables import frame
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pfs._children import Children
     from pfs._names import TableName
     from pfs._source import Source
+    from pfs._testing.children import Children
 
     Read = tuple[int, int, list[_core.Part]]
 
@@ -71,8 +73,8 @@ class _Since:
         return not _same(self.tables[name], self.source.read(name, _columns(name)))
 
     def diff(self, name: str) -> pd.DataFrame:
-        after = _frame.frame(name, None, self.source)
-        before = after.iloc[:0] if self.is_new else _frame.made(*self.tables[name])
+        after = frame.frame(name, None, self.source)
+        before = after.iloc[:0] if self.is_new else frame.made(*self.tables[name])
         return table_diff(_core.facts(name), before, after)
 
 
@@ -163,14 +165,14 @@ class View:
         has_children = len(list(self._children_now())) > 0
         rows = {}
         for name in sorted(changed | counted if has_children else changed):
-            frame = storable(self.table(name, children=name in counted))
-            if len(frame) == 0:
+            table = storable(self.table(name, children=name in counted))
+            if len(table) == 0:
                 continue
-            rows[name] = len(frame)
+            rows[name] = len(table)
             if form == "csv":
-                frame.to_csv(folder / f"{name}.csv", index=False)
+                table.to_csv(folder / f"{name}.csv", index=False)
             else:
-                frame.to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
+                table.to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
         (folder / "test.json").write_text(json.dumps({**facts, "pfs": _core.__version__, "rows": rows}, indent=1) + "\n")
 
     def __repr__(self) -> str:

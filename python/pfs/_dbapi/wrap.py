@@ -7,8 +7,8 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from pfs._core import RunningStatement, statement
-from pfs._dbapi_rows import Proxy, Rows, dbapi_plain, set_counts_changes, set_plain, set_rows, set_run
-from pfs._dbapi_transactions import CONTROL, Transactions
+from pfs._dbapi.rows import Proxy, Rows, dbapi_plain, set_counts_changes, set_plain, set_rows, set_run
+from pfs._dbapi.transactions import CONTROL, Transactions
 from pfs.errors import InvalidValue
 
 # First words of statements that have an instrument of their own; the others are statement/sql/other.

@@ -1,0 +1,1 @@
+"""Database drivers whose statements and transactions are recorded."""

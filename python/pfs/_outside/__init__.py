@@ -1,0 +1,1 @@
+"""Other processes: finding, reading and changing their segments."""

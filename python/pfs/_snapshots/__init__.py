@@ -1,0 +1,1 @@
+"""Snapshots of all tables, in memory or as Parquet files, and their differences."""

@@ -1,0 +1,1 @@
+"""Reading tables, in this process or another, and showing them."""

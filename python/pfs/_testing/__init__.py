@@ -1,0 +1,1 @@
+"""The pytest plugin: budgets, reports, and the overhead of pfs."""

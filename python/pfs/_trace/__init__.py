@@ -1,0 +1,1 @@
+"""Files of the trace: reading, merging and exporting them."""
