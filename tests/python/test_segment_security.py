@@ -1,4 +1,4 @@
-"""Where a segment may be made, and who may read it (issue 5, must hold 4).
+"""Where a segment may be made, and who may read it.
 
 Whatever is wrong with the place: nothing there is touched, the program runs on with a private segment, and pfs.status says why.
 """

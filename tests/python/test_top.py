@@ -1,4 +1,4 @@
-"""pfs top (issue 5, "must hold" 5): right numbers, works at 80x24, survives the process dying under it."""
+"""pfs top: right numbers, works at 80x24, survives the process dying under it."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def drawn(folder: Path) -> None:
 
 
 def test_frames_are_those_of_pfs_table(tmp_path: Path) -> None:
-    """Issue 6: a dict of frames; same columns and dtypes, also without rows."""
+    """read_trace gives a dict of frames with the same columns and dtypes, also without rows."""
     thread = Thread(5)
     thread.wait("wait/synch/mutex/app/m", 1, 2)
     thread.start(TRANSACTIONS, "transaction", 3, STATE="ACTIVE", AUTOCOMMIT="NO")
@@ -99,7 +99,7 @@ def test_frames_are_those_of_pfs_table(tmp_path: Path) -> None:
 
 
 def test_one_statement_with_one_mutex(tmp_path: Path) -> None:
-    """Issue 6, 1: four rows, start rows with NULL ends; one row for each event."""
+    """Four rows, start rows with NULL ends; one row for each event."""
     thread = Thread(5)
     statement = thread.start(STATEMENTS, "statement/sql/set", 10, SQL_TEXT="SET @a=5")
     thread.wait("wait/synch/mutex/app/m", 20, 30, statement, NESTING_EVENT_TYPE="STATEMENT")
@@ -115,7 +115,7 @@ def test_one_statement_with_one_mutex(tmp_path: Path) -> None:
 
 
 def test_events_without_an_end_or_without_a_start(tmp_path: Path) -> None:
-    """Issue 6: a chunk that was recycled takes rows with it; docs/trace.md: an event may have no end row."""
+    """A chunk that was recycled takes rows with it; docs/trace.md: an event may have no end row."""
     thread = Thread(5)
     first = thread.start(WAITS, "wait/a", 10)
     second = thread.start(WAITS, "wait/b", 20, first)
@@ -159,7 +159,7 @@ def test_parts_are_one_thread(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:12]) + str(len(text)))
 def test_texts_come_back_byte_for_byte(text: bytes, tmp_path: Path) -> None:
-    """Issue 6, 3: in frames, and in SQLite."""
+    """Texts come back in frames and in SQLite."""
     thread = Thread(5)
     thread.wait("wait/io/file/x", 1, 2, OBJECT_NAME=text, OPERATION=b"read")
     thread.end(thread.start(STATEMENTS, "statement/x", 3, SQL_TEXT=text, DIGEST_TEXT=None, CURRENT_SCHEMA=text), 4)
@@ -210,7 +210,7 @@ def test_numbers_at_their_limits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 2, 60, 100])
 def test_a_partial_last_line_is_left_out_and_told(cut: int, tmp_path: Path) -> None:
-    """Issue 6, 4: kill -9; what was written is readable up to the last whole line."""
+    """After kill -9 what was written is readable up to the last whole line."""
     whole = line(WAITS, {"THREAD_ID": 5, "EVENT_ID": 9, "EVENT_NAME": "wait/x"})
     thread = Thread(5)
     thread.wait("wait/a", 1, 2)
@@ -315,7 +315,7 @@ def time_of(statement: bytes) -> int:
 
 
 def test_merge_is_in_the_order_of_time(tmp_path: Path) -> None:
-    """Issue 6: by TIMER_START, of end rows by TIMER_END; a merged file reads and merges as its parts do."""
+    """By TIMER_START, of end rows by TIMER_END; a merged file reads and merges as its parts do."""
     many_threads(tmp_path, 7, 50)
     text = merged(tmp_path)
     times = [time_of(part) for part in statements_of(text)]
@@ -377,7 +377,7 @@ def test_merge_needs_no_more_memory_for_more_rows(tmp_path: Path) -> None:
 
 
 def test_sqlite_groups_as_the_summaries_do(tmp_path: Path) -> None:
-    """Issue 6, 2: the merged file with the printed tables; counts and sums by EVENT_NAME."""
+    """The merged file with the printed tables; counts and sums by EVENT_NAME."""
     many_threads(tmp_path, 4, 30)
     path = tmp_path / "all.sql"
     done = pfs_trace("merge", tmp_path, "-o", path)
