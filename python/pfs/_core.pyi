@@ -14,7 +14,7 @@ class _AnyLock(Protocol):
 
 __version__: str
 
-class ColumnFacts(TypedDict):
+class ColumnInfo(TypedDict):
     name: str
     sql_type: str
     kind: str  # uint64 int64 uint32 int32 text enum set timestamp double
@@ -25,10 +25,10 @@ class ColumnFacts(TypedDict):
     values: tuple[str, ...]  # of an enum
     combine: str  # how the values of two times combine: "" (they do not), sum, least, most, mean or derived
 
-class TableFacts(TypedDict):
+class TableInfo(TypedDict):
     name: str
     doc: str
-    columns: list[ColumnFacts]
+    columns: list[ColumnInfo]
     key: tuple[str, ...]
     operations: tuple[str, ...]  # of SELECT INSERT UPDATE DELETE TRUNCATE
     available_when_disabled: bool
@@ -71,7 +71,7 @@ class Segment:
 Part: TypeAlias = tuple[str, str, bool, Any, Any, Any]
 
 def tables() -> list[str]: ...
-def facts(table: str) -> TableFacts: ...
+def facts(table: str) -> TableInfo: ...
 def ddl(table: str) -> str: ...
 def truncate(table: str) -> None: ...
 def read(table: str, columns: Sequence[str] | None, segment: Segment | None) -> tuple[int, int, list[Part]]: ...

@@ -16,7 +16,7 @@ __all__ = ["CONFIG_FLAGS", "config_text", "main"]
 
 
 def _plain(arguments: Sequence[str]) -> int:
-    """What works without click."""
+    """Runs the commands that work without click. Returns the exit code."""
     if list(arguments) == ["--version"]:
         print(f"pfs {pfs.__version__}")
         return 0

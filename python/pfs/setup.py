@@ -1,12 +1,12 @@
-"""The setup tables as writable objects, and variables and status as mappings.
+"""Declares the setup tables as writable objects, and variables and status as mappings.
 
     pfs.setup_instruments.update(where="wait/io/file/%", timed=False)     # -> rows changed
     pfs.setup_instruments["wait/synch/mutex/myapp/%"].enabled = False
     pfs.setup_actors.insert(user="joe", enabled=False)
-    with pfs.setup_instruments.only("wait/io/file/%"):                    # put back at the end of the block
+    with pfs.setup_instruments.only("wait/io/file/%"):                    # the block's end restores them
         ...
 
-Changes act at once, on running threads as well. What is not legal raises, changes nothing and names what is legal.
+Changes act at once, also on running threads. An illegal change raises, changes nothing and names what is legal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class InstrumentRows(Rows):
-    """Rows of setup_instruments."""
+    """Selects rows of setup_instruments."""
 
     __slots__ = ()
     enabled = Column("ENABLED", is_yes)
@@ -53,14 +53,14 @@ class InstrumentRows(Rows):
 
 
 class ConsumerRows(Rows):
-    """Rows of setup_consumers."""
+    """Selects rows of setup_consumers."""
 
     __slots__ = ()
     enabled = Column("ENABLED", is_yes)
 
 
 class ObjectRows(Rows):
-    """Rows of setup_objects."""
+    """Selects rows of setup_objects."""
 
     __slots__ = ()
     enabled = Column("ENABLED", is_yes)
@@ -68,14 +68,14 @@ class ObjectRows(Rows):
 
 
 class TimerRows(Rows):
-    """Rows of setup_timers."""
+    """Selects rows of setup_timers."""
 
     __slots__ = ()
     timer_name = Column("TIMER_NAME", str)
 
 
 class ActorRows(Rows):
-    """Rows of setup_actors."""
+    """Selects rows of setup_actors."""
 
     __slots__ = ()
     enabled = Column("ENABLED", is_yes)
@@ -84,7 +84,7 @@ class ActorRows(Rows):
 
 
 class ThreadClassRows(Rows):
-    """Rows of setup_threads."""
+    """Selects rows of setup_threads."""
 
     __slots__ = ()
     enabled = Column("ENABLED", is_yes)
@@ -92,7 +92,7 @@ class ThreadClassRows(Rows):
 
 
 class MeterRows(Rows):
-    """Rows of setup_meters."""
+    """Selects rows of setup_meters."""
 
     __slots__ = ()
     enabled = Column("ENABLED", is_yes)
@@ -100,14 +100,14 @@ class MeterRows(Rows):
 
 
 class LoggerRows(Rows):
-    """Rows of setup_loggers."""
+    """Selects rows of setup_loggers."""
 
     __slots__ = ()
     level = Column("LEVEL", str)
 
 
 class ThreadRows(Rows):
-    """Rows of threads."""
+    """Selects rows of threads."""
 
     __slots__ = ()
     instrumented = Column("INSTRUMENTED", is_yes)
@@ -115,7 +115,7 @@ class ThreadRows(Rows):
 
 
 class SetupInstruments(SetupTable[InstrumentRows]):
-    """What is watched: one row per instrument."""
+    """Says what is instrumented: one row per instrument."""
 
     name = "setup_instruments"
     rows_type = InstrumentRows
@@ -131,25 +131,25 @@ class SetupInstruments(SetupTable[InstrumentRows]):
     ) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed.
 
-        `timed`: True, False, or "CONTENDED" for mutexes and rwlocks (``wait/synch/mutex/%``, ``wait/synch/rwlock/%``): they are
-        tried first. One that is free is counted as a wait of zero, without a reading of the timer and without a row in
-        ``events_waits_*``; one that must be waited for is an event as with True. ``pfs.Lock`` and other locks whose waits begin
-        and end in two calls cannot be tried: they are timed as with True. Ignored for what has no duration (memory, errors).
-        `trace_enabled` is legal for instruments that are enabled, and does nothing for those that make no events.
+        `timed` is True, False, or "CONTENDED" for mutexes and rwlocks (``wait/synch/mutex/%``, ``wait/synch/rwlock/%``). With
+        "CONTENDED" a probe tries the lock first. An uncontended lock counts as a wait of zero, without a timer read and without a
+        row in ``events_waits_*``; a contended lock is an event as with True. ``pfs.Lock`` and other locks whose waits begin and
+        end in two calls cannot be tried: they are timed as with True. `timed` has no effect on instruments without a duration
+        (memory, errors). `trace_enabled` is legal for enabled instruments, and has no effect on those that make no events.
 
         Raises:
-            InvalidValue: "CONTENDED" for something that is no such lock, or ``trace_enabled`` for something that is not enabled;
-                also if that is only one of the rows chosen. Nothing is changed.
+            InvalidValue: "CONTENDED" for an instrument that is no such lock, or ``trace_enabled`` for one that is not enabled.
+                One such row among those chosen is enough. Nothing is changed.
         """
         return self._update_given(where, enabled=enabled, timed=timed, flags=flags, trace_enabled=trace_enabled)
 
     def only(self, where: Where) -> Only[SetupInstruments]:
-        """A block in which only these instruments are enabled; all settings are put back at its end."""
+        """Returns a context manager: inside the block only these instruments are enabled, its end restores all settings."""
         return Only(self, where, "ENABLED")
 
 
 class SetupConsumers(SetupTable[ConsumerRows]):
-    """Where events go: one row per consumer. A consumer works only if the ones above it are on as well."""
+    """Says where events go: one row per consumer. A consumer works only if the consumers above it are on as well."""
 
     name = "setup_consumers"
     rows_type = ConsumerRows
@@ -160,7 +160,7 @@ class SetupConsumers(SetupTable[ConsumerRows]):
 
 
 class SetupTimers(SetupTable[TimerRows]):
-    """Which timer each class of events is timed with: names of ``performance_timers``."""
+    """Says which timer times each class of events, by its name in ``performance_timers``."""
 
     name = "setup_timers"
     rows_type = TimerRows
@@ -171,9 +171,9 @@ class SetupTimers(SetupTable[TimerRows]):
 
 
 class SetupObjects(SetupTable[ObjectRows]):
-    """Which tables of the program are watched: the row of its type, schema and name counts, else that of (type, schema, '%'),
-    else that of (type, '%', '%'); without one it is not. Text instead of a dict is a pattern on OBJECT_SCHEMA; ``\\%`` is the
-    name '%'.
+    """Says which tables of the program are instrumented: the row of its type, schema and name decides, else that of (type,
+    schema, '%'), else that of (type, '%', '%'). A table without such a row is not instrumented. Text instead of a dict is a
+    pattern on OBJECT_SCHEMA; ``\\%`` is the name '%'.
 
         pfs.setup_objects.insert(object_schema="shop", object_name="orders", timed=False)      # a row for TABLE
     """
@@ -190,12 +190,12 @@ class SetupObjects(SetupTable[ObjectRows]):
 
 
 class SetupActors(SetupTable[ActorRows]):
-    """Whose threads are instrumented: asked when a thread begins to work for somebody; running threads stay as they are. Only
-    TRACE_ENABLED, whether they are traced, acts at once.
+    """Says for which accounts threads are instrumented. A thread reads its row when its account is set, so running threads stay
+    as they are. Only TRACE_ENABLED, whether they are traced, acts at once.
 
-    ``insert(host="%", user="%", role="%", enabled=True, history=True, trace_enabled=False)``: each may be left out. ``%`` in
-    a row means any, and there are no roles. A pattern instead of a dict is one of HOST; ``where={"USER": r"\\%"}`` chooses the
-    rows for any user.
+    ``insert(host="%", user="%", role="%", enabled=True, history=True, trace_enabled=False)`` shows the defaults. ``%`` in a row
+    means any, and there are no roles. Text instead of a dict is a pattern on HOST; ``where={"USER": r"\\%"}`` chooses the rows
+    for any user.
     """
 
     name = "setup_actors"
@@ -214,7 +214,7 @@ class SetupActors(SetupTable[ActorRows]):
 
 
 class SetupThreads(SetupTable[ThreadClassRows]):
-    """The thread instruments: whether their new threads are instrumented."""
+    """Says for each thread instrument whether its new threads are instrumented."""
 
     name = "setup_threads"
     rows_type = ThreadClassRows
@@ -225,7 +225,7 @@ class SetupThreads(SetupTable[ThreadClassRows]):
 
 
 class SetupMeters(SetupTable[MeterRows]):
-    """Groups of metrics: whether and how often (in seconds, 1 to 16777215) the program is to read them."""
+    """Says for each meter whether and how often (in seconds, 1 to 16777215) the program reads its metrics."""
 
     name = "setup_meters"
     rows_type = MeterRows
@@ -236,7 +236,7 @@ class SetupMeters(SetupTable[MeterRows]):
 
 
 class SetupLoggers(SetupTable[LoggerRows]):
-    """Loggers of the program: the least important messages that they are to pass on: none, error, warn, info, debug."""
+    """Says for each logger of the program the least severe messages that it passes on: none, error, warn, info, debug."""
 
     name = "setup_loggers"
     rows_type = LoggerRows
@@ -250,7 +250,7 @@ class SetupLoggers(SetupTable[LoggerRows]):
 
 
 class Threads(SetupTable[ThreadRows]):
-    """The threads of the program. An int instead of a pattern is a THREAD_ID."""
+    """Lists the threads of the program. An int instead of a pattern is a THREAD_ID."""
 
     name = "threads"
     rows_type = ThreadRows

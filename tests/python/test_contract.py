@@ -72,7 +72,7 @@ def expected(table: str) -> Facts:
     return facts
 
 
-def dtype_of(column: _core.ColumnFacts) -> str:
+def dtype_of(column: _core.ColumnInfo) -> str:
     """DESIGN 9: the dtype that a declaration asks for."""
     kind, nullable = column["kind"], column["nullable"]
     if kind in ("text", "set"):

@@ -1,1 +1,1 @@
-"""The commands of ``pfs``, with click and rich."""
+"""Implements the commands of ``pfs``, with click and rich."""

@@ -1,4 +1,4 @@
-"""The commands of ``pfs``, with click and rich."""
+"""Runs the commands of ``pfs``, and defines those that need no other process: config, tables, ddl, demo."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line. Returns its exit code: 0 good, 1 an error of pfs, 2 a wrong command line."""
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 shows "?" for "µ"
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 shows "?" instead of "µ"
     try:
         pfs_command.main(list(arguments), prog_name="pfs", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(f"pfs: {error}", err=True)
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more: no complaint at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter must not complain at exit either
         return 141
     except OSError as error:  # a file or folder that the user has named
         click.echo(f"pfs: {error.strerror}: {error.filename}" if error.filename else f"pfs: {error}", err=True)
@@ -58,9 +58,9 @@ def pfs_command() -> None:
     """A Performance Schema for any program.
 
     \b
-    pfs demo                                          see what it does
+    pfs demo                                          show an example
     pfs ps                                            processes that can be read
-    pfs show 4711 threads                             a table of one of them, also when it hangs or has crashed
+    pfs show 4711 threads                             a table of a process, also of one that hangs or has crashed
     cc app.c $(pfs config --cflags --libs) -o app     build a C program with it
     """
 
@@ -86,7 +86,7 @@ def tables() -> None:
     console = Console(highlight=False)
     drawn = new_table()
     drawn.add_column("table", no_wrap=True)
-    drawn.add_column("what it tells", overflow="fold")
+    drawn.add_column("contents", overflow="fold")
     for name in pfs.tables():
         drawn.add_row(name, _core.facts(name)["doc"])
     console.print(drawn)
@@ -104,10 +104,10 @@ def ddl(table: str) -> None:
 @click.option("--threads", type=click.IntRange(1, 256), default=4, show_default=True, help="Worker threads of the program.")
 @click.option("--keep-dir", metavar="DIR", help="Put the segment and the index there, and leave them.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows of each table.")
-@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON instead.")
-@click.option("--svg", metavar="FILE", help="Save what is shown as a picture, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON instead.")
+@click.option("--svg", metavar="FILE", help="Also save the output as a picture.")
 def demo(root: str | None, threads: int, keep_dir: str | None, limit: int, as_json: bool, svg: str | None) -> None:
-    """Watches a program that indexes this Python's standard library, and shows what it waited for."""
+    """Instruments a program that indexes this Python's standard library, and shows what it waited for."""
     from pfs import demo as program
 
     if root is not None and not os.path.exists(root):
@@ -115,7 +115,7 @@ def demo(root: str | None, threads: int, keep_dir: str | None, limit: int, as_js
     console = Console(highlight=False, emoji=False, record=svg is not None)
     if as_json:
         done = program.run(root, threads, keep_dir)
-        click.echo(json.dumps(_demo_facts(done, limit), indent=1))
+        click.echo(json.dumps(_demo_results(done, limit), indent=1))
         return
     with Progress(
         TextColumn("reading"),
@@ -137,14 +137,14 @@ def demo(root: str | None, threads: int, keep_dir: str | None, limit: int, as_js
 
 
 def _draw(console: Console, title: str, columns: str, rows: list[list[str]], cut: int | None = None) -> None:
-    """One table. Columns that begin with '>' are aligned to the right; column `cut` gives way where the screen is narrow."""
+    """Prints a table. Columns that begin with '>' are aligned to the right; column `cut` is shortened on a narrow screen."""
     names = columns.split("|")
     if not console.encoding.lower().startswith("utf"):
         rows = [[cell.replace("µ", "u") for cell in row] for row in rows]
     if cut is not None:
         others = [max([len(names[i].lstrip(">")), *(len(row[i]) for row in rows)]) for i in range(len(names)) if i != cut]
-        room = max(12, console.width - sum(others) - 2 * len(names))
-        rows = [[_tail(cell, room) if i == cut else cell for i, cell in enumerate(row)] for row in rows]
+        width = max(12, console.width - sum(others) - 2 * len(names))
+        rows = [[_tail(cell, width) if i == cut else cell for i, cell in enumerate(row)] for row in rows]
     drawn = new_table()
     for name in names:
         drawn.add_column(name.lstrip(">"), justify="right" if name.startswith(">") else "left", no_wrap=True)
@@ -156,7 +156,7 @@ def _draw(console: Console, title: str, columns: str, rows: list[list[str]], cut
 
 
 def _tail(text: str, width: int) -> str:
-    """The end of a long path."""
+    """Returns the end of a long path."""
     return text if len(text) <= width else "..." + text[3 - width :]
 
 
@@ -221,7 +221,7 @@ def _show_demo(console: Console, done: Demo, limit: int, threads: int) -> None:
     console.print('In a program of your own: pfs.table("file_summary_by_instance"). All of them: pfs tables', soft_wrap=True)
 
 
-def _demo_facts(done: Demo, limit: int) -> dict[str, object]:
+def _demo_results(done: Demo, limit: int) -> dict[str, object]:
     def records(frame: DataFrame) -> object:
         return json.loads(frame.to_json(orient="records"))
 

@@ -1,4 +1,4 @@
-"""``pfs config``: where the C and C++ parts of the package are. It needs neither click nor rich."""
+"""``pfs config`` prints where the C and C++ parts of the package are. It needs neither click nor rich."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONFIG_FLAGS = ("--cflags", "--libs", "--includedir", "--libdir", "--cmakedir", 
 
 
 def config_text(flags: Sequence[str]) -> str:
-    """What ``pfs config`` prints for flags of CONFIG_FLAGS: one line."""
+    """Returns the line that ``pfs config`` prints for flags of CONFIG_FLAGS."""
     from shlex import quote
 
     library = pfs.get_library_dir()

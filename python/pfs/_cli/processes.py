@@ -1,4 +1,4 @@
-"""The commands of ``pfs`` that look at processes: ps, show, set, truncate, gc, snapshot, diff."""
+"""Defines the commands of ``pfs`` that read or change processes: ps, show, set, truncate, gc, snapshot, diff."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMED = click.Choice(["yes", "no", "contended"], case_sensitive=False)
 
 
 class Process(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """A process id, or the path of a segment."""
+    """Parses a process id, or the path of a segment."""
 
     name = "process"
 
@@ -48,7 +48,7 @@ class Process(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """The name of a table."""
+    """Parses and completes the name of a table."""
 
     name = "table"
 
@@ -71,12 +71,12 @@ def output_options(command: F) -> F:
 
 
 def plain(text: str) -> str:
-    """Text that does nothing to a terminal: what other programs have written may hold escape sequences."""
+    """Returns text without escape sequences, which other programs may have written and a terminal would obey."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def cells(column: Series[Any], unit: str = "") -> list[str]:
-    """The values of a column as texts: NULL as NULL; with a unit as a person would write them."""
+    """Returns the values of a column as texts, and NULL as "NULL". With a unit they are written for humans."""
     from pfs._tables.show import bytes_text, count_text, time_text
 
     write: dict[str, Callable[[int], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": count_text}
@@ -90,12 +90,12 @@ def units(table: str | None) -> dict[str, str]:
 
 
 def new_table() -> Table:
-    """An empty table as all commands draw it."""
+    """Returns an empty table in the style of all commands."""
     return Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
 
 
 def draw(frame: DataFrame, human_table: str | None = None) -> None:
-    """On a terminal: as a table if it is wide enough, else one row below the other. Elsewhere: lines as long as they are."""
+    """Prints a frame. A terminal gets a table if it is wide enough, else one row below the other. Other outputs get lines."""
     from pandas.api.types import is_numeric_dtype
 
     console = Console(highlight=False, emoji=False, markup=False)
@@ -130,7 +130,7 @@ def write_lines(rows: list[Any], widths: list[int], right: list[bool]) -> None:
 
 
 def write(frame: DataFrame, form: str, output: str | None, human_table: str | None = None) -> None:
-    """What --format and --output ask for."""
+    """Writes a frame as --format and --output say."""
     from pfs._snapshots.parquet import need_pyarrow, storable
 
     if form == "table" and output is None:
@@ -164,8 +164,8 @@ def write(frame: DataFrame, form: str, output: str | None, human_table: str | No
 
 
 def choose(frame: DataFrame, where: str | None, sort: str | None, limit: int | None) -> DataFrame:
-    """SELECT ... WHERE ... ORDER BY ... LIMIT of SQLite, over the rows of a frame. It only says which rows: their values stay as
-    they were. Whole numbers above 2**63 are compared as floating point."""
+    """Chooses rows of a frame with SELECT ... WHERE ... ORDER BY ... LIMIT of SQLite. The values of the rows do not change. Whole
+    numbers above 2**63 are compared as floating point."""
     if where is None and sort is None:
         return frame if limit is None else frame.head(limit)
     import sqlite3
@@ -201,7 +201,7 @@ def sql_value(value: Any) -> Any:
 
 
 def split_columns(frame: DataFrame, columns: str | None) -> list[str] | None:
-    """Names of --columns as the table has them."""
+    """Returns the names of --columns, spelled as in the table."""
     if columns is None:
         return None
     known = {str(name).upper(): str(name) for name in frame.columns}
@@ -217,7 +217,7 @@ def split_columns(frame: DataFrame, columns: str | None) -> list[str] | None:
 
 @click.command()
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
-@click.option("-a", "--all-users", is_flag=True, help="Those of other users, too, as far as they let us.")
+@click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
 @output_options
 def ps(directory: str | None, all_users: bool, form: str, output: str | None) -> None:
     """Lists the processes that can be read, running or dead.
@@ -236,11 +236,11 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
         STARTED=there["STARTED"].dt.strftime("%Y-%m-%d %H:%M:%S"), SIZE=[bytes_text(int(size)) for size in there["SIZE"]]
     )
     console = Console(highlight=False)
-    if console.is_terminal:  # what is long goes last and gives way
+    if console.is_terminal:  # the long column goes last and is shortened
         shown = shown[["PID", "STATE", "USER", "STARTED", "SIZE", "COMMAND"]]
         taken = sum(max(map(len, [name, *map(str, shown[name])])) + 2 for name in shown.columns[:-1])
-        room = max(20, console.width - taken - 2)
-        shown["COMMAND"] = [text if len(text) <= room else text[: room - 3] + "..." for text in map(plain, shown["COMMAND"])]
+        width = max(20, console.width - taken - 2)
+        shown["COMMAND"] = [text if len(text) <= width else text[: width - 3] + "..." for text in map(plain, shown["COMMAND"])]
     draw(shown)
 
 
@@ -287,7 +287,7 @@ def show(
 @click.option("--enabled", type=YES_NO, help="Whether they are on.")
 @click.option("--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for.")
 @click.option("--history", type=YES_NO, help="Whether events of threads are kept (setup_threads, setup_actors, threads).")
-@click.option("--instrumented", type=YES_NO, help="Whether a thread is watched (threads).")
+@click.option("--instrumented", type=YES_NO, help="Whether a thread is instrumented (threads).")
 def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> None:
     """Changes the instruments of a running process whose names are like PATTERN; with --table, rows of another setup table.
 
@@ -306,7 +306,7 @@ def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> N
         if not isinstance(rows, pfs.setup.SetupTable):
             legal = [name for name in vars(schema) if isinstance(getattr(schema, name), pfs.setup.SetupTable)]
             raise click.BadParameter(f"{table} has no rows to change: legal are {', '.join(legal)}", param_hint="--table")
-        count = len(rows[pattern])  # names the nearest one if there is none
+        count = len(rows[pattern])  # raises if there is none, and names the nearest one
         rows._update_given(pattern, **values)
     click.echo(f"{count} row{'' if count == 1 else 's'} of {table} set")
 
@@ -328,7 +328,7 @@ def truncate(process: int | str, table: str) -> None:
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 def gc(directory: str | None, dry_run: bool) -> None:
-    """Removes what dead processes have left, also with PFS_KEEP=1. Segments of other containers are not touched.
+    """Removes the segments of dead processes, also with PFS_KEEP=1. It leaves segments of other containers alone.
 
     \b
     pfs gc --dry-run
@@ -375,7 +375,7 @@ def diff(
     form: str,
     output: str | None,
 ) -> None:
-    """What happened between two snapshots: of one table its rows; without TABLE, in which tables something did.
+    """Shows what happened between two snapshots: the rows of TABLE, or without TABLE the tables in which something happened.
 
     \b
     pfs diff before after

@@ -1,4 +1,4 @@
-"""``pfs top``: what a process does now, as a live screen, or as lines where there is no terminal."""
+"""``pfs top`` shows what a process does now, as a live screen, or as lines if the output is no terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EXTRA_TEXTS: dict[str, Callable[[int], str]] = {"read/s": bytes_text, "written/
 
 @dataclass(slots=True)
 class View:
-    """What the user has chosen to see."""
+    """Holds what the user has chosen to see."""
 
     interval: float
     sort: Sort = "time"
@@ -45,7 +45,7 @@ class View:
     is_over: bool = False
 
     def press(self, key: str) -> None:
-        """One key. Those that mean nothing do nothing."""
+        """Handles a key. Keys without a meaning have no effect."""
         if key in "qQ\x1b":
             self.is_over = True
         elif key in "01234":
@@ -61,7 +61,7 @@ class View:
 
 
 class Process:
-    """The process that is looked at: samples, and what is between the last two. Its death ends the samples, not the screen."""
+    """Samples a process, and shows what happened between the last two samples. Its death ends the samples, not the screen."""
 
     def __init__(self, schema: pfs.Schema) -> None:
         source = schema._source
@@ -75,7 +75,7 @@ class Process:
         self.new_lost = 0
 
     def look(self) -> None:
-        """Another sample, unless the process has gone."""
+        """Takes another sample, unless the process is dead."""
         if self.problem:
             return
         is_gone = self.schema.is_alive is False
@@ -87,21 +87,21 @@ class Process:
         if is_gone:
             self.problem = "the process is dead"
             if sample.sums == self.after.sums:
-                return  # what it did last stays on the screen
+                return  # the screen keeps what it did last
         self.new_lost = sample.lost - self.after.lost
         self.before, self.after = self.after, sample
 
     @property
     def seconds(self) -> float:
-        """Between the two samples; with one, since the start."""
+        """The seconds between the two samples, or since the start if there is only one."""
         passed = self.after.taken - self.before.taken if self.before is not None else time.time() - self.started
         return max(passed, 1e-3)
 
     def rows(self, section: Section, sort: Sort) -> list[Row]:
         return rows_between(self.before, self.after, self.seconds, section, sort)
 
-    def facts(self) -> str:
-        """Two lines of a headline."""
+    def headline(self) -> str:
+        """Returns the two lines of the headline."""
         waits = self.rows(SECTIONS[0], "time")
         up = max(0, int(time.time() - self.started))
         state = self.problem or {True: "alive", False: "dead", None: "in another container"}[self.schema.is_alive]
@@ -116,7 +116,7 @@ class Process:
 
 
 def rate_text(value: float) -> str:
-    """0.25 -> '0.25', 12345.6 -> '12,346'."""
+    """Returns '0.25' for 0.25 and '12,346' for 12345.6."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -131,7 +131,7 @@ def headings(section: Section) -> list[str]:
 
 
 def shortened(name: str, width: int, section: Section) -> str:
-    """Paths and names of instruments tell most at their ends, statements at their beginnings."""
+    """Returns a name that fits the width. Paths and names of instruments keep their ends, statements their beginnings."""
     if len(name) <= width:
         return name
     if section.name == "statements":
@@ -140,14 +140,14 @@ def shortened(name: str, width: int, section: Section) -> str:
 
 
 def table_of(section: Section, rows: Sequence[Row], sort: Sort, height: int, width: int) -> Table:
-    """A headline and the first rows, filling the width."""
+    """Returns a table of the first rows that fills the width."""
     drawn = Table(box=None, show_edge=False, expand=True, padding=(0, 1, 0, 0), header_style="bold reverse", pad_edge=False)
     titles = headings(section)
     has_now = titles[-1] == "now"
     numbers = len(titles) - 1 - has_now
-    room = width - numbers * (_NUMBER + 1) - 1
-    now_width = room // 2 if has_now else 0
-    name_width = max(_NAME, room - now_width - has_now)
+    texts_width = width - numbers * (_NUMBER + 1) - 1
+    now_width = texts_width // 2 if has_now else 0
+    name_width = max(_NAME, texts_width - now_width - has_now)
     sorted_by = {"time": 2, "count": 1, "average": 3, "name": 0}[sort]
     for at, title in enumerate(titles):
         shown = title + ("▼" if at == sorted_by else "")
@@ -169,8 +169,8 @@ def table_of(section: Section, rows: Sequence[Row], sort: Sort, height: int, wid
 
 
 def screen_of(process: Process, view: View, width: int, height: int) -> Group:
-    """Everything, in exactly this many lines."""
-    lines = [line[:width] for line in process.facts().split("\n")]
+    """Returns the screen, with exactly `height` lines."""
+    lines = [line[:width] for line in process.headline().split("\n")]
     state = "frozen, " if view.is_frozen else ""
     lines[1] = f"{lines[1]:<{width - len(state) - 14}.{width - len(state) - 14}} {state}every {view.interval:g} s"[:width]
     head = [Text(lines[0], style="bold red" if process.problem else "bold"), Text(lines[1])]
@@ -185,7 +185,7 @@ def screen_of(process: Process, view: View, width: int, height: int) -> Group:
 
 
 class Keyboard:
-    """Keys as they are pressed, without Enter. Nothing comes where input is no terminal."""
+    """Reads keys without waiting for Enter. It reads nothing if the input is no terminal."""
 
     def __init__(self) -> None:
         self._descriptor = sys.stdin.fileno() if sys.stdin.isatty() else None
@@ -206,7 +206,7 @@ class Keyboard:
             termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._saved)
 
     def read(self, seconds: float) -> str:
-        """What is pressed within this time; "" = nothing."""
+        """Returns the keys that are pressed within this time, or ""."""
         if self._descriptor is None:
             time.sleep(seconds)
             return ""
@@ -215,17 +215,17 @@ class Keyboard:
         data = os.read(self._descriptor, 64)
         if not data:  # the terminal has gone
             return "q"
-        return "" if len(data) > 1 and data.startswith(b"\x1b") else data.decode("ascii", "ignore")  # arrows and the like
+        return "" if len(data) > 1 and data.startswith(b"\x1b") else data.decode("ascii", "ignore")  # an arrow or the like
 
 
-def live(process: Process, view: View, turns: int | None) -> None:
-    """The screen, until `q`, Ctrl-C or so many turns."""
+def live(process: Process, view: View, count: int | None) -> None:
+    """Shows the screen until `q`, Ctrl-C or `count` samples."""
     console = Console(highlight=False, emoji=False, markup=False)
     with Keyboard() as keyboard, Live(console=console, screen=True, auto_refresh=False) as screen:
-        due = time.monotonic() + min(view.interval, 0.5)  # the first one shows what was since the start
-        while not view.is_over and turns != 0:
+        due = time.monotonic() + min(view.interval, 0.5)  # the first screen shows the time since the start
+        while not view.is_over and count != 0:
             screen.update(screen_of(process, view, console.width, console.height), refresh=True)
-            # A quarter of a second: how long a screen of a new size may look wrong.
+            # After a change of its size the screen is wrong for at most a quarter of a second.
             for key in keyboard.read(min(0.25, due - time.monotonic())):
                 view.press(key)
             if time.monotonic() < due:
@@ -233,14 +233,14 @@ def live(process: Process, view: View, turns: int | None) -> None:
             due = time.monotonic() + view.interval
             if not view.is_frozen:
                 process.look()
-                turns = None if turns is None else turns - 1
+                count = None if count is None else count - 1
 
 
-def lines(process: Process, view: View, turns: int | None, limit: int) -> None:
-    """Blocks of lines, one an interval. The first one is about all the time since the start."""
+def lines(process: Process, view: View, count: int | None, limit: int) -> None:
+    """Prints a block of lines per interval. The first block covers the time since the start."""
     chosen = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
-    while turns != 0:
-        click.echo(process.facts())
+    while count != 0:
+        click.echo(process.headline())
         for section in chosen:
             rows = process.rows(section, view.sort)[:limit]
             if not rows:
@@ -250,11 +250,11 @@ def lines(process: Process, view: View, turns: int | None, limit: int) -> None:
             is_number = [at != 0 and title != "now" for at, title in enumerate(texts[0])]
             write_lines(texts, widths, is_number)
         sys.stdout.flush()
-        turns = None if turns is None else turns - 1
+        count = None if count is None else count - 1
         if process.problem:
             click.echo(f"pfs: {process.problem}", err=True)
             return
-        if turns != 0:
+        if count != 0:
             click.echo()
             time.sleep(view.interval)
             process.look()
@@ -271,16 +271,16 @@ def picture(process: Process, view: View, path: str) -> None:
 @click.command()
 @process_argument
 @click.option("-i", "--interval", type=click.FloatRange(_SHORTEST, _LONGEST), default=1.0, show_default=True, help="In seconds.")
-@click.option("-n", "--count", "turns", type=click.IntRange(1), help="End after so many intervals.")
+@click.option("-n", "--count", type=click.IntRange(1), help="End after so many intervals.")
 @click.option("-s", "--sort", type=click.Choice(SORTS), default="time", show_default=True)
 @click.option("--only", type=click.Choice([section.name for section in SECTIONS]), help="One part only.")
 @click.option("-l", "--limit", type=click.IntRange(1), default=10, show_default=True, help="Rows of each part, without a screen.")
-@click.option("-b", "--batch", is_flag=True, help="Lines instead of a screen, as where the output is no terminal.")
-@click.option("--svg", metavar="FILE", help="Save the last screen as a picture, too.")
+@click.option("-b", "--batch", is_flag=True, help="Lines instead of a screen. Implied if the output is no terminal.")
+@click.option("--svg", metavar="FILE", help="Also save the last screen as a picture.")
 def top(
     process: int | str,
     interval: float,
-    turns: int | None,
+    count: int | None,
     sort: Sort,
     only: str | None,
     limit: int,
@@ -300,13 +300,13 @@ def top(
     names = ["", *(section.name for section in SECTIONS)]
     view = View(interval, sort, names.index(only or ""))
     with pfs.attach(process) as schema:
-        watched = Process(schema)
+        sampled = Process(schema)
         try:
             if batch or not sys.stdout.isatty():
-                lines(watched, view, turns, limit)
+                lines(sampled, view, count, limit)
             else:
-                live(watched, view, turns)
+                live(sampled, view, count)
         except KeyboardInterrupt:
             pass
         if svg is not None:
-            picture(watched, view, svg)
+            picture(sampled, view, svg)

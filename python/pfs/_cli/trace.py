@@ -1,4 +1,4 @@
-"""The commands of ``pfs`` that work on files of the trace: trace merge, ddl, export."""
+"""Defines the commands of ``pfs`` that work on files of the trace: trace merge, ddl, export."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ output_option = click.option(
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     help="- is stdout.",
 )
-process_option = click.option("--process", metavar="PID", type=int, help="Only its files, of a folder with those of several.")
+process_option = click.option("--process", metavar="PID", type=int, help="Only files of this process, if the folder has others.")
 
 
 @click.group()
 def trace() -> None:
-    """Files of the trace: every event of a program.
+    """Works on files of the trace, which have every event of a program.
 
     \b
     pfs trace merge DIR -o all.sql                   one file, ordered by time
     (pfs trace ddl; echo 'BEGIN;'; cat all.sql; echo 'COMMIT;') | sqlite3 trace.db
-    pfs trace export DIR -o trace.pftrace            to look at with https://ui.perfetto.dev
+    pfs trace export DIR -o trace.pftrace            open it with https://ui.perfetto.dev
     """
 
 
 @contextmanager
 def _progress(what: str, found: list[files.Source], times: int) -> Iterator[files.Progress]:
-    """A bar on a terminal, of bytes that were read."""
+    """Shows a bar of the bytes that were read, on a terminal."""
     console = Console(stderr=True, highlight=False)
     bar = Progress(
         TextColumn(what),
@@ -72,7 +72,7 @@ def _written(output: Path, found: list[files.Source]) -> Iterator[IO[bytes]]:
         with open(output, "wb", buffering=1 << 20) as file:
             yield file
         return
-    part = output.with_name(output.name + ".part")  # a file under the name that was asked for is a whole one
+    part = output.with_name(output.name + ".part")  # a file with the final name is complete
     try:
         with open(part, "wb", buffering=1 << 20) as file:
             yield file
@@ -93,7 +93,7 @@ def _say_partial(partial: dict[str, int]) -> None:
 def merge(folder: Path, output: Path, process: int | None) -> None:
     """Merges the files of all threads into one, ordered by time.
 
-    Start rows by TIMER_START, end rows by TIMER_END; what is not timed stays where it is in its thread.
+    Start rows are ordered by TIMER_START, end rows by TIMER_END. Events that are not timed keep their place in their thread.
     """
     found, partial = files.sources(folder, process)
     with _written(output, found) as file, _progress("merging", found, 1) as progress:

@@ -1,1 +1,1 @@
-"""Database drivers whose statements and transactions are recorded."""
+"""Records the statements and transactions of database drivers."""

@@ -1,4 +1,4 @@
-"""What stands before the objects of a database driver: everything of the plain object, and cursors whose rows are counted."""
+"""Proxies of the objects of a database driver, and cursors that count rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pfs._core import RunningStatement
 
 
 class Proxy:
-    """Everything of the plain object, but for what a subclass has. It is taken for one of its class."""
+    """Forwards to a plain object everything that a subclass does not define. isinstance() sees the class of the plain object."""
 
     __slots__ = ("__weakref__", "_plain")
     _plain: Any
@@ -20,12 +20,12 @@ class Proxy:
         return type(self._plain)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_plain":  # copy and pickle look at objects that __init__ has not seen
+        if name == "_plain":  # copy and pickle create objects without __init__
             raise AttributeError(name)
         return getattr(self._plain, name)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self._plain.__reduce_ex__(protocol)  # a copy is one of the plain object, if there is any
+        return self._plain.__reduce_ex__(protocol)  # copies the plain object, if it can be copied
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._plain, name, value)
@@ -46,17 +46,17 @@ class Proxy:
         return hash(self._plain)
 
 
-def dbapi_plain(watched: Any) -> Any:
-    """The plain module, connection or cursor of one that pfs.dbapi made; anything else is its own.
+def dbapi_plain(proxy: Any) -> Any:
+    """Returns the plain module, connection or cursor under an object of pfs.dbapi, and any other object as it is.
 
-    For code that wants the driver's very own type: extensions written in C, as ``sqlite3.Cursor(pfs.dbapi_plain(db))``
-    and ``psycopg2.extras.register_uuid(None, pfs.dbapi_plain(db))``. What is done with it is not seen.
+    Code that needs the driver's own type uses it, such as extensions in C: ``sqlite3.Cursor(pfs.dbapi_plain(db))`` and
+    ``psycopg2.extras.register_uuid(None, pfs.dbapi_plain(db))``. Calls of the plain object are not recorded.
     """
-    return watched._plain if issubclass(type(watched), Proxy) else watched
+    return proxy._plain if issubclass(type(proxy), Proxy) else proxy
 
 
 class Rows(Proxy):
-    """A cursor whose rows are counted for the statement that it has executed. The statement ends with the last of them."""
+    """Counts the rows that a cursor fetches for the statement that it has executed. The statement ends with the last row."""
 
     __slots__ = ("_counts_changes", "_rows", "_run")
     _run: RunningStatement | None
@@ -64,8 +64,8 @@ class Rows(Proxy):
     _counts_changes: bool
 
     def __init__(self, plain: Any, run: RunningStatement | None, counts_changes: bool) -> None:
-        """counts_changes: after the last row, rowcount is the number of rows that the statement has changed. Drivers may have
-        that of the rows of a SELECT in it."""
+        """`counts_changes` says that rowcount after the last row is the number of rows that the statement has changed. In some
+        drivers it is the number of rows of a SELECT."""
         set_plain(self, plain)
         set_rows(self, 0)
         set_run(self, run)
@@ -133,7 +133,7 @@ class Rows(Proxy):
         return self if hasattr(type(self._plain), "__next__") else self._iterate()
 
     def _iterate(self) -> Iterator[Any]:
-        """Of cursors that are iterable and no iterators: MySQLdb's."""
+        """Iterates over cursors that are iterable but no iterators, such as MySQLdb's."""
         try:
             for row in self._plain:
                 if self._run is not None:

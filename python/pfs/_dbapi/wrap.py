@@ -1,4 +1,4 @@
-"""Databases: any DB-API 2 module or connection, with a statement for each execution and a transaction for each of its own."""
+"""``pfs.dbapi`` wraps any DB-API 2 module or connection, and records its statements and transactions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ values with
 """
 KEYWORDS = frozenset(_WORDS.split())
 _KNOWN_TEXTS = 4096
-# After the last row of one of these rowcount is the number of rows that it has changed: INSERT ... RETURNING.
+# After the last row of one of these, rowcount is the number of rows that it has changed: INSERT ... RETURNING.
 _CHANGES = frozenset(("delete", "insert", "merge", "replace", "update"))
-# Methods of connections that may begin or end a transaction: what they do to it. A method that only sets something may commit.
+# The effect of methods of connections on the transaction. A method that only sets something may commit.
 _METHODS = {
     **dict.fromkeys(("autocommit", "set_autocommit", "set_isolation_level", "set_session"), "commit"),
     **dict.fromkeys(("tpc_commit", "tpc_prepare"), "commit"),
@@ -33,7 +33,7 @@ _METHODS = {
 
 
 def first_keyword(sql: str) -> str:
-    """The first word of a statement in lower case, behind blanks, comments and parentheses; "other" if it is none of KEYWORDS."""
+    """Returns the first word of a statement in lower case, after blanks, comments and parentheses; "other" if not in KEYWORDS."""
     at, end = 0, len(sql)
     while at < end:
         if sql[at].isspace() or sql[at] in "(;\ufeff":
@@ -54,7 +54,7 @@ def first_keyword(sql: str) -> str:
 
 
 class _Session:
-    """What the cursors of a connection share: how statements are named, and the transaction."""
+    """Holds what the cursors of a connection share: the names of statements, and the transaction."""
 
     __slots__ = ("keywords", "name", "schema", "statements", "transactions")
 
@@ -77,7 +77,7 @@ class _Session:
 
 
 def _text(sql: Any) -> str:
-    """Text of what execute() was given: bytes, what a driver has for a composed statement, or nonsense that it will refuse."""
+    """Returns the text of an argument of execute(): text, bytes or a composed statement; "" for anything else."""
     if isinstance(sql, str):
         return sql
     if isinstance(sql, (bytes, bytearray)):
@@ -86,7 +86,7 @@ def _text(sql: Any) -> str:
 
 
 class Cursor(Rows):
-    """A cursor of a watched connection."""
+    """Records the statements of a cursor."""
 
     __slots__ = ("_connection", "_session")
     _connection: Connection
@@ -118,12 +118,12 @@ class Cursor(Rows):
         try:
             result = method(sql, *args, **kwargs)
         except BaseException as error:
-            transactions.look(keyword, _text(sql), error)
+            transactions.update(keyword, _text(sql), error)
             run.end(error)
             raise
         plain = self._plain
         if keyword in CONTROL or transactions.changed():
-            transactions.look(keyword, _text(sql), None, will_commit, plain.description is not None)
+            transactions.update(keyword, _text(sql), None, will_commit, plain.description is not None)
         if has_rows and plain.description is not None:
             set_run(self, run)
             set_rows(self, 0)
@@ -155,7 +155,7 @@ class Cursor(Rows):
 
 
 class Connection(Proxy):
-    """A connection whose executions and transactions are seen."""
+    """Records the transactions of a connection. Its cursors record statements."""
 
     __slots__ = ("_session",)
     _session: _Session
@@ -198,19 +198,19 @@ class Connection(Proxy):
             return lambda target, *args, **kwargs: found(dbapi_plain(target), *args, **kwargs)
         if name == "transaction":
             return lambda *args, **kwargs: self._block(found(*args, **kwargs))
-        what = _METHODS.get(name)
-        if what is None or not callable(found):
+        effect = _METHODS.get(name)
+        if effect is None or not callable(found):
             return found
         transactions = self._session.transactions
 
         def method(*args: Any, **kwargs: Any) -> Any:
             result = found(*args, **kwargs)
-            if what == "begin":
-                transactions.look("begin")
-            elif what == "end":
+            if effect == "begin":
+                transactions.update("begin")
+            elif effect == "end":
                 transactions.finish(committed=False)
             else:
-                transactions.ended_by(committed=what == "commit")
+                transactions.ended_by(committed=effect == "commit")
             return result
 
         return method
@@ -233,7 +233,7 @@ class Connection(Proxy):
 
 
 class Block(Proxy):
-    """The block that psycopg's Connection.transaction() gives: a transaction, or a savepoint in one."""
+    """Records the block of psycopg's Connection.transaction(): a transaction, or a savepoint in one."""
 
     __slots__ = ("_entered", "_transactions")
     _entered: Any
@@ -246,7 +246,7 @@ class Block(Proxy):
     def __enter__(self) -> Any:
         entered = self._plain.__enter__()
         _set_entered(self, entered)
-        self._transactions.look("savepoint" if entered.savepoint_name else "begin")
+        self._transactions.update("savepoint" if entered.savepoint_name else "begin")
         return entered
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> Any:
@@ -260,13 +260,13 @@ class Block(Proxy):
         transactions.ended_by(committed)
         if transactions.active is not None:
             if not committed:
-                transactions.look("rollback", "ROLLBACK TO")
-            transactions.look("release")
+                transactions.update("rollback", "ROLLBACK TO")
+            transactions.update("release")
         return result
 
 
 class ShortConnection(Connection):
-    """One that has what sqlite3 and others have: a cursor and its execution in one."""
+    """Is a connection with execute(), as sqlite3 has it: it makes a cursor and executes the statement."""
 
     __slots__ = ()
 
@@ -284,7 +284,7 @@ class ShortConnection(Connection):
 
 
 class CursorConnection(ShortConnection):
-    """One that is its own cursor: DuckDB's. Its cursor() is another connection, with transactions of its own."""
+    """Is a connection that is its own cursor, as in DuckDB. Its cursor() is another connection, with its own transactions."""
 
     __slots__ = ("_last",)
     _last: Cursor | None
@@ -294,7 +294,7 @@ class CursorConnection(ShortConnection):
         _set_last(self, None)
 
     def _cursor(self) -> Cursor:
-        _set_last(self, None)  # its statement ends
+        _set_last(self, None)  # ends its statement
         made = Cursor(self._plain, self)
         _set_last(self, made)
         return made
@@ -328,14 +328,14 @@ class CursorConnection(ShortConnection):
         return super().close()
 
 
-def _watched(plain: Any, name: str | None, schema: str | None) -> Connection:
+def _wrapped(plain: Any, name: str | None, schema: str | None) -> Connection:
     if hasattr(plain, "execute"):
         return (CursorConnection if hasattr(plain, "fetchone") else ShortConnection)(plain, name, schema)
     return Connection(plain, name, schema)
 
 
 class Module(Proxy):
-    """A DB-API module whose connections are watched."""
+    """Is a DB-API module whose connections are recorded."""
 
     __slots__ = ("_name", "_schema")
     _name: str | None
@@ -348,7 +348,7 @@ class Module(Proxy):
 
     def connect(self, *args: Any, **kwargs: Any) -> Any:
         plain = self._plain.connect(*args, **kwargs)
-        return _watched(plain, self._name, self._schema or _schema_of(plain, args, kwargs))
+        return _wrapped(plain, self._name, self._schema or _schema_of(plain, args, kwargs))
 
 
 _set_connection = Cursor.__dict__["_connection"].__set__
@@ -362,7 +362,7 @@ _set_schema = Module.__dict__["_schema"].__set__
 
 
 def _schema_of(plain: Any, args: Any, kwargs: Any) -> str | None:
-    """The name of the database: what connect() was told, or what the connection says."""
+    """Returns the name of the database, from the arguments of connect() or from the connection."""
     given: Any = None
     for keyword in ("database", "dbname", "db"):
         given = given or kwargs.get(keyword)
@@ -384,7 +384,7 @@ def _schema_of(plain: Any, args: Any, kwargs: Any) -> str | None:
 
 
 def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | None = None) -> Any:
-    """A DB-API 2 module, or a connection, that works as the plain one and shows what it does.
+    """Returns a DB-API 2 module, or a connection, that works as the plain one and records its statements and transactions.
 
         import sqlite3
         db = pfs.dbapi(sqlite3).connect("shop.db")
@@ -392,29 +392,29 @@ def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | N
         pfs.table("events_statements_summary_by_digest")
 
     Each execute(), executemany(), executescript() and callproc() is a statement: ``statement/sql/<first keyword>`` (``other`` if
-    that is no usual one), with SQL_TEXT, its digest, CURRENT_SCHEMA (name of the database), ROWS_AFFECTED (rowcount) and
-    ROWS_SENT (rows that were fetched). One that has rows lasts from its execution to its last row: until a fetch finds no more,
-    or the cursor is closed, used again, or gone; what begins meanwhile is not nested in it. An exception is an error of the
-    statement, with the number that the driver gives it, and goes on untouched.
+    the keyword is rare), with SQL_TEXT, its digest, CURRENT_SCHEMA (name of the database), ROWS_AFFECTED (rowcount) and
+    ROWS_SENT (rows that were fetched). A statement with rows lasts from its execution to its last row: until a fetch finds no
+    more, or the cursor is closed, used again, or collected. Events that begin in between are not nested in it. An exception is an
+    error of the statement, with the number of the driver, and propagates unchanged.
 
-    Transactions are rows of ``events_transactions_*`` from the statement that begins one to commit() or rollback(), or to the
-    statement or method that does so. sqlite3, psycopg, psycopg2, PyMySQL, mysql.connector and oracledb say whether one is active,
-    so these rows are those of the database: also autocommit, implicit commits, and commits that roll back. The rows of MySQLdb
-    and DuckDB follow the texts of the statements; those of other drivers too, which begin one with their first statement, as
+    Transactions are rows of ``events_transactions_*``, from the statement that begins a transaction to commit() or rollback(), or
+    to the statement or method that does the same. sqlite3, psycopg, psycopg2, PyMySQL, mysql.connector and oracledb say whether a
+    transaction is active, so their rows match the database: also autocommit, implicit commits, and commits that roll back. The
+    rows of MySQLdb and DuckDB follow the texts of the statements. Other drivers begin a transaction with the first statement, as
     DB-API wants it, unless ``autocommit`` is true. A statement in autocommit mode is no transaction here. Closing the connection
     rolls back. A statement in a transaction has it as its parent. ``SAVEPOINT``, ``RELEASE`` and ``ROLLBACK TO`` count in it.
-    What PyMySQL and MySQLdb cannot know: whether a SELECT reads a table that has transactions.
+    PyMySQL and MySQLdb cannot know whether a SELECT reads a table that has transactions.
 
-    All other attributes, also those that are set, are those of the plain object, whose class it is for ``isinstance``; results
-    and exceptions are its. What is implemented in C may want that very class, as ``sqlite3.Cursor(connection)`` does: give it
-    ``pfs.dbapi_plain(connection)``. Row factories and other callbacks of the driver get the plain cursor or connection. Copying
-    and pickling do what the plain object does. Connections and cursors are as thread-safe as the plain ones; a statement and a
-    transaction count in the thread that began them, and are lost (``Performance_schema_locker_lost``) if another one ends them.
+    All other attributes, also those that are set, belong to the plain object, and ``isinstance`` sees its class. Extensions in C
+    may need the plain object itself: ``sqlite3.Cursor(pfs.dbapi_plain(connection))``. Row factories and other callbacks of the
+    driver get the plain cursor or connection. Copies and pickles are those of the plain object. Connections and cursors are as
+    thread-safe as the plain ones. A statement and a transaction count in the thread that began them, and are lost
+    (``Performance_schema_locker_lost``) if another thread ends them.
 
     Args:
-        module_or_connection: with connect(), or with cursor().
+        module_or_connection: an object with connect(), or with cursor().
         name: the instrument of all statements instead: "component/name", such as "sql/reports".
-        schema: CURRENT_SCHEMA instead of what the connection says.
+        schema: CURRENT_SCHEMA instead of the name of the database.
 
     Raises:
         TypeError: it has neither connect() nor cursor().
@@ -424,9 +424,9 @@ def dbapi(module_or_connection: Any, *, name: str | None = None, schema: str | N
         statement(name)
     if schema is not None and not isinstance(schema, str):
         raise InvalidValue(f"bad schema {schema!r}: legal is a str, or None")
-    is_module = isinstance(module_or_connection, ModuleType)  # DuckDB's has a cursor(), too
+    is_module = isinstance(module_or_connection, ModuleType)  # the module of DuckDB has a cursor(), too
     if not is_module and callable(getattr(module_or_connection, "cursor", None)):
-        return _watched(module_or_connection, name, schema or _schema_of(module_or_connection, (), {}))
+        return _wrapped(module_or_connection, name, schema or _schema_of(module_or_connection, (), {}))
     if is_module or callable(getattr(module_or_connection, "connect", None)):
         return Module(module_or_connection, name, schema)
     raise TypeError(f"{module_or_connection!r} is no DB-API module and no connection: it has neither connect() nor cursor()")

@@ -1,1 +1,1 @@
-"""Other processes: finding, reading and changing their segments."""
+"""Finds, reads and changes the segments of other processes."""

@@ -1,4 +1,4 @@
-"""pfs.attach: the tables of another process, or of one that is no more."""
+"""``pfs.attach`` opens the tables of another process, running or dead."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["Schema", "attach"]
 
 
 class Schema:
-    """The tables of one process, from ``pfs.attach``: the same names as the module pfs has for one's own.
+    """Gives access to the tables of one process, with the names that module pfs has for its own. ``pfs.attach`` returns it.
 
-    Every call reads anew, and asks nothing of the process: it may be busy, stopped, hung or dead. As a context manager it closes
-    at the end of the block.
+    Every call reads the tables again and needs nothing of the process, which may be busy, stopped, hung or dead. As a context
+    manager it closes at the end of the block.
 
     Attributes:
         setup_instruments, setup_consumers, setup_objects, setup_timers, setup_actors, setup_threads, setup_meters,
@@ -55,7 +55,7 @@ class Schema:
 
     @property
     def pid(self) -> int:
-        """Process id, as the process itself knows it."""
+        """The process id, as the process itself knows it."""
         return self._source.pid
 
     @property
@@ -70,16 +70,16 @@ class Schema:
 
     @property
     def is_alive(self) -> bool | None:
-        """Whether the process is still there. None: nobody can tell from here (another container, another boot)."""
+        """Whether the process still runs. It is None if that cannot be known from here (another container, another boot)."""
         state = self._source.state
         return None if state == "unknown" else state == "alive"
 
     def tables(self) -> list[str]:
-        """Names of all tables, sorted."""
+        """Returns the names of all tables, sorted."""
         return _core.tables()
 
     def table(self, name: TableName | str, columns: Iterable[str] | None = None) -> pd.DataFrame:
-        """The rows of a table now, as ``pfs.table`` gives those of one's own process.
+        """Returns the current rows of a table, as ``pfs.table`` does for this process.
 
         Raises:
             UnknownTable: no table has this name.
@@ -90,11 +90,11 @@ class Schema:
         return frame.frame(name, columns, self._source)
 
     def describe(self, name: TableName | str) -> pd.DataFrame:
-        """What the columns of a table mean: see ``pfs.describe``."""
+        """Describes the columns of a table: see ``pfs.describe``."""
         return frame.describe(name)
 
     def ddl(self, name: TableName | str) -> str:
-        """The CREATE TABLE text of a table."""
+        """Returns the CREATE TABLE statement of a table."""
         return _core.ddl(name)
 
     def truncate(self, name: TableName | str) -> None:
@@ -102,17 +102,17 @@ class Schema:
 
         Raises:
             UnknownTable: no table has this name.
-            OperationNotAllowed: the table cannot be truncated, or this was attached without ``write=True``.
+            OperationNotAllowed: the table cannot be truncated, or the process was attached without ``write=True``.
             StateError: the process is dead, or this Schema is closed.
         """
         self._source.truncate(name)
 
     def snapshot(self, folder: str | os.PathLike[str] | None = None) -> snapshot.Snapshot:
-        """All tables, read together: see ``pfs.snapshot``."""
+        """Reads all tables together: see ``pfs.snapshot``."""
         return snapshot.take(self._source, self._source.identity, folder)
 
     def close(self) -> None:
-        """Lets the file go. Frames and snapshots stay; what is read afterwards raises StateError."""
+        """Closes the segment. Frames and snapshots stay; later reads raise StateError."""
         self._source.close()
 
     def __enter__(self) -> Self:
@@ -139,8 +139,8 @@ class Schema:
 
 
 def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Schema:
-    """Opens the tables of another process, or those that a dead one has left. Reading asks nothing of the process and changes
-    nothing in it.
+    """Opens the tables of another process, or those that a dead process has left. Readers only map the file: they change nothing
+    and need nothing of the process.
 
         with pfs.attach(4711) as schema:
             schema.table("events_waits_current")
@@ -148,15 +148,15 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
     Args:
         pid_or_path: a process id of this pid namespace, which must have a segment in PFS_DIR, else /dev/shm/pfs-<uid> of us or of
             the user that the process belongs to; or the path of a segment: of a container, or of one of several dead processes
-            that had one pid. One's own process id gives the tables that pfs itself gives.
-        write: whether setup tables and TRUNCATE are to work.
+            that had one pid. The id of this process gives its own tables.
+        write: makes changes of setup tables and TRUNCATE possible.
 
     Raises:
-        AttachError: there is no such segment, or it is none that this version can read; the message lists those that are there.
+        AttachError: there is no such segment, or this version cannot read it. The message lists the segments that there are.
     """
     if isinstance(pid_or_path, int):
         if pid_or_path == os.getpid():
-            path = _core.segment_path()  # which starts pfs
+            path = _core.segment_path()  # it starts pfs
             if not path:
                 reason = setup.status["performance_schema_status_reason"]
                 raise AttachError(f"this process has no segment file: {reason or 'PFS_SEGMENT=private'}")

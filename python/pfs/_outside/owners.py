@@ -1,8 +1,7 @@
-"""Whom a segment file may belong to: the one rule of everybody who opens segments.
+"""The one rule for the owners of segments, which everything that opens segments follows.
 
-Anybody can make a folder ``/dev/shm/pfs-<uid>`` first, and a file that claims to be of any process. So a segment counts as
-that of its process only if file and folder belong to the user of the process, to root, or to ourselves, and not everybody can
-write to them.
+Any user can create a folder ``/dev/shm/pfs-<uid>`` first, and a file that claims to be the segment of any process. So a segment
+is trusted only if file and folder belong to the user of the process, to root, or to the reader, and are not writable by others.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _NAMED = re.compile(r"/dev/shm/pfs-(\d{1,10})")
 
 
 def user(uid: int) -> str:
-    """The name of a user, or the number of one that has none."""
+    """Returns the name of a user, or the number if there is no name."""
     import pwd
 
     try:
@@ -27,9 +26,9 @@ def user(uid: int) -> str:
 
 
 def uids_of(pid: int) -> frozenset[int]:
-    """The users that a process works for: real, effective, saved, of files. Empty: nobody can tell.
+    """Returns the users of a process: real, effective, saved, of files. The set is empty if they cannot be known.
 
-    Not the owner of /proc/PID, which is root for a process that has changed its user.
+    The owner of /proc/PID is no substitute: it is root for a process that has changed its user.
     """
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
@@ -42,13 +41,13 @@ def uids_of(pid: int) -> frozenset[int]:
 
 
 def doubt(folder: str, of_folder: os.stat_result, of_file: os.stat_result, uids: frozenset[int]) -> str:
-    """Why a segment does not count as that of the process that it names; empty = it does.
+    """Returns why a segment is not trusted to be that of the process that it names, or "" if it is trusted.
 
     Args:
-        folder: where it lies.
+        folder: the folder of the segment.
         of_folder, of_file: owners and modes.
-        uids: of the process. Empty, of one that is gone or elsewhere: file and folder have one owner, who is the user that the
-            folder is named after, if it is named after one.
+        uids: the users of the process. If they are not known (the process is dead or elsewhere), file and folder must have one
+            owner, and that must be the user in the name of the folder, if its name has one.
     """
     named = _NAMED.fullmatch(folder.rstrip("/"))
     if uids:

@@ -1,7 +1,7 @@
-"""The processes that have a segment: pfs.processes, pfs.gc, and what pfs.attach finds them with.
+"""Finds the processes that have a segment, for pfs.processes, pfs.gc and pfs.attach.
 
-A segment's name proves nothing: its header says who wrote it, the kernel whether that process is still there, and the owners
-of the file and of its folder whether the header may be believed (``_owners``). All are asked here and nowhere else.
+The name of a segment proves nothing. Its header says which process wrote it, the kernel says whether that process still runs,
+and the owners of the file and its folder say whether the header can be trusted (``owners``). Only this module checks all three.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ State = Literal["alive", "dead", "unknown"]
 STATES: tuple[State, ...] = ("alive", "dead", "unknown")
 
 _SHARED = "/dev/shm"
-_MOST_PID = 2**22  # of any Linux
+_MOST_PID = 2**22  # the limit of Linux
 
 
 def default_directory(uid: int | None = None) -> str:
-    """Where the segments of this user are: PFS_DIR, else /dev/shm/pfs-<uid>; of another user: the latter."""
+    """Returns the folder of this user's segments: PFS_DIR, else /dev/shm/pfs-<uid>. For another user it is always the latter."""
     chosen = os.environ.get("PFS_DIR") if uid is None else None
     return chosen or f"{_SHARED}/pfs-{os.geteuid() if uid is None else uid}"
 
 
 def liveness(identity: _core.Identity, name: str) -> State:
-    """Whether the process that wrote a segment is there.
+    """Returns whether the process that wrote a segment still runs.
 
-    ``dead`` if its pid is free, belongs to a later process, is that of a zombie, or runs another program by now (exec) that has
-    not mapped a file called `name`. ``unknown`` if nobody can tell from here: it ran in another pid namespace or before another
-    boot, or /proc hides it.
+    A process is ``dead`` if its pid is free, belongs to a later process or to a zombie, or runs another program by now (exec)
+    that has not mapped a file called `name`. It is ``unknown`` if it ran in another pid namespace or before another boot, or if
+    /proc hides it.
     """
     namespace, boot = _here()
     pid = identity.pid
@@ -60,7 +60,7 @@ def liveness(identity: _core.Identity, name: str) -> State:
 
 
 def _kernel_says(pid: int) -> tuple[int, bool]:
-    """When a process started, in ticks since the boot, and whether it is a zombie."""
+    """Returns when a process started, in ticks since the boot, and whether it is a zombie."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     kind, threads = fields[0], int(fields[17])
@@ -68,7 +68,7 @@ def _kernel_says(pid: int) -> tuple[int, bool]:
 
 
 def _here() -> tuple[int, str]:
-    """Pid namespace and boot of this process; 0 and "" where /proc does not say."""
+    """Returns the pid namespace and the boot of this process, or 0 and "" if /proc does not say."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             return os.stat("/proc/self/ns/pid").st_ino, file.read().strip().decode()
@@ -77,9 +77,9 @@ def _here() -> tuple[int, str]:
 
 
 def _is_hidden(pid: int) -> bool:
-    """True for a process that /proc does not show to us (mount option hidepid)."""
+    """Returns whether /proc hides a running process from this user (mount option hidepid)."""
     try:
-        os.kill(pid, 0)  # only asks
+        os.kill(pid, 0)  # signal 0 only checks
     except ProcessLookupError:
         return False
     except OSError:
@@ -88,12 +88,12 @@ def _is_hidden(pid: int) -> bool:
 
 
 def _maps(pid: int, name: str) -> bool:
-    """False if the process surely has no file of this name mapped."""
+    """Returns False if the process certainly has no file of this name mapped."""
     try:
         with open(f"/proc/{pid}/maps", "rb") as file:
             maps = file.read()
     except OSError:
-        return True  # not ours to look at
+        return True  # this user may not read it
     if b"/" not in maps:
         return True
     end = b"/" + os.fsencode(name)
@@ -102,17 +102,17 @@ def _maps(pid: int, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A segment file, and what its header and the kernel say of it."""
+    """Describes a segment file: its header, its owner, and the state of its process."""
 
     path: str
     identity: _core.Identity
     info: os.stat_result
     state: State
-    doubt: str = ""  # why it does not count as the process's, whose state then is unknown
+    doubt: str = ""  # why the segment is not trusted; the state is unknown then
 
     @property
     def command(self) -> str:
-        """The command line: all of it while the process is there, then the first 256 bytes."""
+        """The command line: all of it while the process runs, later its first 256 bytes."""
         if self.state == "alive":
             try:
                 with open(f"/proc/{self.identity.pid}/cmdline", "rb") as file:
@@ -125,7 +125,7 @@ class Found:
 
 
 def started(identity: _core.Identity) -> datetime | None:
-    """When pfs started in a process, UTC. None: a time that no clock has."""
+    """Returns when pfs started in a process, UTC, or None for a number that is no time."""
     try:
         return datetime(1970, 1, 1) + timedelta(microseconds=identity.started)
     except OverflowError:
@@ -133,7 +133,7 @@ def started(identity: _core.Identity) -> datetime | None:
 
 
 def version(identity: _core.Identity) -> str:
-    """Versions of the library and of the layout."""
+    """Returns the versions of the library and of the layout."""
     return f"{identity.library_version or '?'} (layout {identity.layout[0]}.{identity.layout[1]})"
 
 
@@ -148,24 +148,24 @@ def _opened(path: str, directory: int | None = None) -> Iterator[int]:
 
 
 def _look(directory: int, folder: str, name: str) -> Found | None:
-    """None: no segment, or not ours to read."""
+    """Returns a file of an open folder, or None if it is no segment or this user may not read it."""
     try:
         with _opened(name, directory) as descriptor:
             info = os.fstat(descriptor)
             identity = _core.identity(descriptor) if stat.S_ISREG(info.st_mode) else None
-    except OSError:  # gone meanwhile, a symbolic link, closed to us
+    except OSError:  # removed meanwhile, a symbolic link, or not readable
         return None
     if identity is None:
         return None
     state = liveness(identity, name)
-    # Of a process that is here, its users; else nobody can be asked but the folder.
+    # The users of a process that does not run here are not known.
     uids = owners.uids_of(identity.pid) if state == "alive" else frozenset[int]()
     doubt = owners.doubt(os.path.abspath(folder), os.fstat(directory), info, uids)
     return Found(os.path.join(folder, name), identity, info, "unknown" if doubt else state, doubt)
 
 
 def is_of(path: str, identity: _core.Identity) -> bool:
-    """Whether a file is the segment of the very process that this identity is of."""
+    """Returns whether a file is the segment of the same run of the same process."""
     try:
         with _opened(path) as descriptor:
             now = _core.identity(descriptor)
@@ -190,7 +190,7 @@ def _directory(folder: str) -> Iterator[int]:
 
 
 def look(path: str) -> Found | None:
-    """One segment. None: there is none, or it is not ours to read."""
+    """Returns a segment by its path, or None if there is none or this user may not read it."""
     folder, name = os.path.split(path)
     try:
         with _directory(folder or ".") as directory:
@@ -200,7 +200,7 @@ def look(path: str) -> Found | None:
 
 
 def scan(folder: str) -> list[Found]:
-    """The segments of a folder, by path. None if there is no such folder, or it is closed to us."""
+    """Returns the segments of a folder, sorted by path. The list is empty if this user cannot read the folder."""
     try:
         with _directory(folder) as directory:
             names = sorted(name for name in os.listdir(directory) if name.endswith(".pfs"))
@@ -210,10 +210,10 @@ def scan(folder: str) -> list[Found]:
 
 
 def find(pid: int) -> Found:
-    """The segment of a process.
+    """Returns the segment of a process.
 
     Raises:
-        AttachError: there is none, only that of an earlier process with this pid, or several.
+        AttachError: there is none, or only that of an earlier process with this pid, or several.
     """
     folders = [default_directory()]
     for uid in sorted(owners.uids_of(pid)):
@@ -278,18 +278,18 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
 
 
 def processes(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> pd.DataFrame:
-    """The processes of this machine that have a segment, running or not: one row per segment file.
+    """Lists the processes of this machine that have a segment, running or not: one row per segment file.
 
     Args:
-        directory: where the segments are; PFS_DIR, else /dev/shm/pfs-<uid>, if None.
-        all_users: also the folders of other users below /dev/shm, as far as they are open to us.
+        directory: the folder of the segments; None is PFS_DIR, else /dev/shm/pfs-<uid>.
+        all_users: also lists the folders of other users below /dev/shm that this user can read.
 
     Returns:
-        PID as the process itself knows it; COMMAND (of one that is gone: the first 256 bytes of it); USER who owns the file;
-        STARTED when pfs started in it, UTC: what TIMER_* columns count from; STATE: ``alive``, ``dead``, or ``unknown`` for
-        processes of another pid namespace (a container) or from before another boot, and for files of another user than the
-        process has; VERSION of its library and of the layout;
-        SIZE in bytes that take memory; PATH, which ``pfs.attach`` takes. A folder that is not there has no processes.
+        PID as the process itself knows it; COMMAND (its first 256 bytes if the process is dead); USER who owns the file; STARTED,
+        the time in UTC when pfs started and from which TIMER_* columns count; STATE; VERSION of its library and of the layout;
+        SIZE, the bytes that take memory; PATH, which ``pfs.attach`` takes. STATE is ``alive``, ``dead``, or ``unknown``:
+        processes of another pid namespace (a container) or of an earlier boot, and files of another user than the process has. A
+        folder that does not exist has no processes.
     """
     folders = [os.fspath(directory) if directory is not None else default_directory()]
     if all_users:
@@ -302,17 +302,17 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
 
 
 def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> pd.DataFrame:
-    """Removes the segments of processes that are dead, also those that PFS_KEEP=1 has left.
+    """Removes the segments of dead processes, also those that PFS_KEEP=1 has left.
 
-    Not touched: segments of processes of which nobody can tell from here (STATE ``unknown``), files that are no segments,
-    symbolic links, and, unless we are root, files of other users.
+    It leaves alone segments of STATE ``unknown``, files that are no segments, symbolic links, and, unless root calls it, files of
+    other users.
 
     Args:
         directory: as for ``pfs.processes``.
         dry_run: removes nothing.
 
     Returns:
-        What was removed, or would be: columns as of ``pfs.processes``.
+        The segments that were removed, or would be, with the columns of ``pfs.processes``.
     """
     folder = os.fspath(directory) if directory is not None else default_directory()
     removed = []
@@ -323,7 +323,7 @@ def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -
 
 
 def remove(found: Found) -> bool:
-    """Only the very file that was looked at: a new process may have taken the pid, and with it the name."""
+    """Removes a segment if the file is still the same: a new process may have the pid, and with it the name of the file."""
     folder, name = os.path.split(found.path)
     try:
         with _directory(folder) as directory:

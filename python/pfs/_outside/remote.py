@@ -1,10 +1,9 @@
-"""Changes of another process's setup, and TRUNCATE there.
+"""Changes the setup of another process, and truncates its tables.
 
-They are made by the same compiled code that a process uses for itself, in a small process of their own which adopts the segment:
-a damaged segment, or one of somebody with bad intentions, is no danger to the caller. It is an isolated Python, which looks for
-modules neither in the current directory nor where the environment says; root's becomes the owner of the segment first, and then
-loads this package. The program is asked nothing and may hang; only while it makes an object of pfs does the change wait, and the
-program for the change.
+A small process, the changer, adopts the segment and runs the compiled code that a process uses for itself. So a damaged or
+malicious segment cannot harm the caller. The changer is an isolated Python: it looks for modules neither in the current directory
+nor where the environment says. A changer of root first becomes the owner of the segment, and then loads this package. The program
+takes no part and may hang. The changer and the program wait for each other only while the program creates an object of pfs.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-# What the isolated Python runs. Root changes the segment of somebody else as that user, since what is in it cannot be trusted.
-# Root becomes that user before anything is loaded, unless Python or this package is where that user cannot read it. Modules of
-# the standard library win over those that lie beside the package.
+# The isolated Python runs this. Root changes the segment of another user as that user, because its content cannot be trusted.
+# Root becomes that user before it loads anything, unless that user cannot read Python or this package. Modules of the standard
+# library win over modules beside the package.
 _START = """
 import os, sys
 path, library, *folders = sys.argv[1:]
@@ -60,7 +59,7 @@ if os.geteuid() == 0 and owner != 0:
 sys.exit(load()(path))
 """
 
-_SECONDS = 30.0  # longer than a turn can wait for its two doors
+_SECONDS = 30.0  # longer than a change can wait for both locks of the cold path
 _OPERATIONS: dict[str, Callable[..., object]] = {
     "update": _core.update,
     "insert": _core.insert,
@@ -70,9 +69,9 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
 
 
 class Remote:
-    """A process that changes the segment at `path`. It starts with the first change.
+    """Controls a process that changes the segment at `path`. The process starts with the first change.
 
-    Thread-safe: no. The caller holds a lock around ``call``.
+    THREADS: the caller holds a lock around ``call``.
     """
 
     def __init__(self, path: str) -> None:
@@ -83,8 +82,8 @@ class Remote:
         """Runs one of ``_core.update/insert/delete/truncate`` with these arguments on the segment, and returns what it returns.
 
         Raises:
-            Error: what the operation raises in a process of one's own.
-            StateError: the program does not leave its cold path (it is stopped there), or somebody else is at it; nothing was
+            Error: the error that the operation raises in the process itself.
+            StateError: the program does not leave its cold path (it is stopped there), or another changer holds it; nothing was
                 changed.
             AttachError: the segment cannot be adopted: no permission to write, another version, damage.
         """
@@ -122,7 +121,7 @@ class Remote:
 
     def _start(self) -> subprocess.Popen[str]:
         _refuse_doubtful(self.path)
-        # A session of its own: Ctrl-C in the terminal is meant for the caller.
+        # It has a session of its own, because Ctrl-C in the terminal is meant for the caller.
         process = subprocess.Popen(
             _command(self.path),
             stdin=subprocess.PIPE,
@@ -179,10 +178,10 @@ def _command(path: str) -> list[str]:
 
 
 def _refuse_doubtful(path: str) -> None:
-    """Raises AttachError if the file may be somebody else's who only says that it is the process's."""
+    """Raises AttachError if another user may have made the file."""
     found = processes.look(path)
     if found is None:
-        return  # adopting it says what is wrong
+        return  # _core.adopt says what is wrong
     if found.doubt:
         raise AttachError(f"{path} is not changed: {found.doubt}")
     if found.state == "unknown" and os.geteuid() not in (0, found.info.st_uid):
@@ -197,7 +196,7 @@ def _tuples(value: object) -> object:
 
 
 def main(path: str) -> int:
-    """Adopts the segment, then answers one question a line until there are no more. For a process of its own: see _START."""
+    """Adopts the segment, then answers one question per line until the input ends. It runs in the changer: see _START."""
     for stream in (sys.stdin, sys.stdout):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
 

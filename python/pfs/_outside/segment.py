@@ -1,4 +1,4 @@
-"""Reading and changing the tables of a segment that is mapped."""
+"""Reads and changes the tables of a mapped segment."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["SegmentSource"]
 
 
 class _Changes(Protocol):
-    """pfs._outside.remote.Remote: changes another process."""
+    """Is implemented by pfs._outside.remote.Remote, which changes another process."""
 
     def call(self, operation: str, *arguments: object) -> object: ...
     def close(self) -> None: ...
 
 
 class _OwnChanges:
-    """Changes of this process need no way round."""
+    """Changes this process directly."""
 
     def call(self, operation: str, *arguments: object) -> object:
         return getattr(OWN, operation)(*arguments)
@@ -36,7 +36,7 @@ class _OwnChanges:
 
 
 class SegmentSource:
-    """Reads a mapped segment; changes it, if that was asked for, through the process that has made it."""
+    """Reads a mapped segment, and changes it through a changer if `write` is true."""
 
     def __init__(self, segment: _core.Segment, write: bool) -> None:
         self.path = segment.path
@@ -47,7 +47,7 @@ class SegmentSource:
         self.doubt = found.doubt if found is not None else ""
         self._write = write
         self._changes: _Changes | None = None
-        self._turn = threading.Lock()  # changes one after the other
+        self._lock = threading.Lock()  # of _changes
 
     @property
     def state(self) -> processes.State:
@@ -59,8 +59,8 @@ class SegmentSource:
         return self._segment
 
     def close(self) -> None:
-        self._segment = None  # unmapped when nobody reads it any more
-        with self._turn:
+        self._segment = None  # it is unmapped when its last reader ends
+        with self._lock:
             changes, self._changes = self._changes, None
             if changes is not None:
                 changes.close()
@@ -85,7 +85,7 @@ class SegmentSource:
 
     def _change(self, operation: str, table: str, *arguments: object) -> object:
         self.segment()
-        _core.facts(table)  # an unknown table is the first thing to complain about
+        _core.facts(table)  # raises for an unknown table before any other check
         if not self._write:
             raise OperationNotAllowed(
                 f"{operation.upper()} of {table}: process {self.pid} was attached for reading only; "
@@ -93,7 +93,7 @@ class SegmentSource:
             )
         if self.state == "dead":
             raise StateError(f"{operation.upper()} of {table}: process {self.pid} is dead; what it left can only be read")
-        with self._turn:
+        with self._lock:
             if self._changes is None:
                 self._changes = self._way()
             return self._changes.call(operation, table, *arguments)

@@ -1,1 +1,1 @@
-"""What ``pfs.setup`` is made of: rows with columns, a table of them, and mappings of variables."""
+"""The parts of ``pfs.setup``: rows with columns, tables of rows, and mappings of variables."""

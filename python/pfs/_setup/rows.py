@@ -78,7 +78,7 @@ def timed(value: Any) -> bool | Literal["CONTENDED"]:
 
 
 class Rows:
-    """The rows of a setup table that a pattern chose. They are read and changed at the moment of use."""
+    """Selects the rows of a setup table that match a pattern. Each use reads or changes the table itself."""
 
     __module__ = "pfs.setup"  # where users find it
 
@@ -107,7 +107,7 @@ class Rows:
         return len(self._table._select(self._where, self._table._key()))
 
     def frame(self) -> pd.DataFrame:
-        """These rows as a DataFrame."""
+        """Returns these rows as a DataFrame."""
         return self._table._frame_of(self._where)
 
     def __repr__(self) -> str:

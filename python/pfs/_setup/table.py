@@ -1,4 +1,4 @@
-"""A setup table as a writable object: rows are chosen, changed, saved and restored."""
+"""A setup table as a writable object that chooses, changes, saves and restores rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Only", "Saved", "SetupTable", "nearest"]
 
 
 def _sql(value: object) -> str | None:
-    """A Python value as the text that the table takes."""
+    """Returns a Python value as the text that the table takes."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -47,7 +47,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 
 class Saved:
-    """The settings of a setup table at one time, from ``save()``."""
+    """Holds the settings of a setup table at one time, from ``save()``."""
 
     __module__ = "pfs.setup"  # where users find it
 
@@ -62,7 +62,7 @@ class Saved:
 
 
 class Only(Generic[T]):
-    """Context manager of ``only()``."""
+    """Is the context manager of ``only()``."""
 
     def __init__(self, table: T, where: Where, column: str) -> None:
         self._table, self._where, self._column = table, where, column
@@ -82,12 +82,12 @@ class Only(Generic[T]):
 
 
 class SetupTable(Generic[R]):
-    """A setup table: shows itself, is updated in place, can be saved and restored.
+    """Shows, changes, saves and restores the rows of a setup table.
 
-    ``where`` chooses rows: None is all; text is an SQL LIKE pattern on NAME (``%`` any text, ``_`` one character, upper and lower
-    case the same); a dict gives a pattern or value per column: ``{"NAME": "wait/%", "TIMED": True}``.
+    ``where`` chooses rows. None chooses all. Text is an SQL LIKE pattern on NAME: ``%`` matches any text, ``_`` one character,
+    and case does not matter. A dict gives a pattern or value per column: ``{"NAME": "wait/%", "TIMED": True}``.
 
-    Used as a context manager it puts all settings back at the end of the block.
+    As a context manager it restores all settings at the end of the block.
     """
 
     __module__ = "pfs.setup"  # where users find it
@@ -97,24 +97,24 @@ class SetupTable(Generic[R]):
 
     def __init__(self, source: Source = OWN) -> None:
         self._source = source
-        self._facts: _core.TableFacts | None = None
+        self._declared: _core.TableInfo | None = None
         self._saved: list[Saved] = []
 
-    # Facts of the table, from its declaration.
+    # The declaration of the table
 
-    def _table_facts(self) -> _core.TableFacts:
-        if self._facts is None:
-            self._facts = _core.facts(self.name)
-        return self._facts
+    def _declaration(self) -> _core.TableInfo:
+        if self._declared is None:
+            self._declared = _core.facts(self.name)
+        return self._declared
 
     def _columns(self) -> list[str]:
-        return [column["name"] for column in self._table_facts()["columns"]]
+        return [column["name"] for column in self._declaration()["columns"]]
 
     def _writable(self) -> list[str]:
-        return [column["name"] for column in self._table_facts()["columns"] if column["writable"]]
+        return [column["name"] for column in self._declaration()["columns"] if column["writable"]]
 
     def _key(self) -> tuple[str, ...]:
-        return self._table_facts()["key"]
+        return self._declaration()["key"]
 
     def _name_column(self) -> str:
         columns = self._columns()
@@ -123,7 +123,7 @@ class SetupTable(Generic[R]):
     def _rows(self, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         return self._source.rows(self.name, columns)
 
-    # Choosing rows.
+    # Choosing rows
 
     def _conditions(self, where: Where) -> list[tuple[str, str, bool]]:
         if where is None:
@@ -141,7 +141,7 @@ class SetupTable(Generic[R]):
         return conditions
 
     def _chosen(self, where: Where, rows: Sequence[tuple[Any, ...]]) -> list[int]:
-        """Positions of the rows that `where` chooses. REQUIRES: rows with all columns."""
+        """Returns the positions of the rows that `where` chooses. REQUIRES: rows with all columns."""
         chosen = range(len(rows))
         columns = self._columns()
         for column, pattern, like in self._conditions(where):
@@ -172,7 +172,7 @@ class SetupTable(Generic[R]):
         return self._update(where, given)
 
     def __getitem__(self, where: str | int | Mapping[str, object]) -> R:
-        """The rows that a pattern chooses, to read or set their columns.
+        """Returns the rows that a pattern chooses, to read or set their columns.
 
         Raises:
             UnknownName: the pattern chooses no row; the message names the nearest one.
@@ -186,19 +186,19 @@ class SetupTable(Generic[R]):
         return self.rows_type(self, where)
 
     def save(self) -> Saved:
-        """All settings as they are now, for ``restore``."""
+        """Returns all current settings, for ``restore``."""
         key, writable = self._key(), self._writable()
         return Saved(self.name, {row[: len(key)]: row[len(key) :] for row in self._rows([*key, *writable])})
 
     def restore(self, saved: Saved) -> int:
-        """Puts settings back. Where rows can be inserted and deleted the table has the same rows again; elsewhere rows that
-        came later stay as they are and rows that are gone are skipped.
+        """Restores settings. A table that takes INSERT and DELETE gets the same rows again. In other tables newer rows keep their
+        settings and missing rows are skipped.
 
         Returns:
-            Rows changed.
+            The number of rows changed.
 
         Raises:
-            InvalidValue: the settings are those of another table.
+            InvalidValue: the settings belong to another table.
         """
         if saved._table != self.name:
             raise InvalidValue(f"these are settings of {saved._table}, not of {self.name}")
@@ -240,11 +240,10 @@ class SetupTable(Generic[R]):
         self.restore(self._saved.pop())
 
     def insert(self, *_values: object, **columns: object) -> None:
-        """A new row, where the table takes rows of the user's own (setup_actors, setup_objects). Columns that are not given
-        have their defaults.
+        """Inserts a row, if the table takes rows of users (setup_actors, setup_objects). Other columns get their defaults.
 
         Raises:
-            OperationNotAllowed: this table has the rows that the program gives it.
+            OperationNotAllowed: only the program adds rows to this table.
             AlreadyExists: there is such a row.
             UnknownColumn, InvalidValue: the table has no such column, or the column does not take the value.
             LimitReached: the table is full.
@@ -254,31 +253,30 @@ class SetupTable(Generic[R]):
         self._source.insert(self.name, [(column.upper(), _sql(value)) for column, value in columns.items()])
 
     def delete(self, where: Where = None) -> int:
-        """Removes the rows that `where` chooses, where the table takes rows of the user's own. Returns the number of rows
-        removed.
+        """Removes the rows that `where` chooses, if the table takes rows of users. Returns the number of rows removed.
 
         Raises:
-            OperationNotAllowed: this table has the rows that the program gives it.
+            OperationNotAllowed: only the program removes rows of this table.
         """
         if not self._allows("DELETE"):
             self._refuse("DELETE")
         return self._source.delete(self.name, self._conditions(where))
 
     def truncate(self) -> None:
-        """Removes all rows, where the table takes rows of the user's own: ``pfs.truncate`` of its name."""
+        """Removes all rows, if the table takes rows of users, as ``pfs.truncate`` of its name does."""
         self._source.truncate(self.name)
 
     def _allows(self, operation: str) -> bool:
-        return operation in self._table_facts()["operations"]
+        return operation in self._declaration()["operations"]
 
     def _refuse(self, operation: str) -> None:
-        legal = ", ".join(self._table_facts()["operations"])
+        legal = ", ".join(self._declaration()["operations"])
         raise OperationNotAllowed(f"{operation} is not allowed on {self.name}: legal are {legal}")
 
     # Showing.
 
     def frame(self) -> pd.DataFrame:
-        """The table as a DataFrame: ``pfs.table`` of its name."""
+        """Returns the table as a DataFrame, as ``pfs.table`` of its name does."""
         from pfs._tables import frame
 
         return frame.frame(self.name, None, self._source)

@@ -20,9 +20,9 @@ __all__ = ["UnknownKey", "Values", "option_text"]
 
 
 class Values(Mapping[str, "int | str"]):
-    """A table of VARIABLE_NAME and VARIABLE_VALUE as a read-only mapping, always as it is now.
+    """Maps VARIABLE_NAME to the current VARIABLE_VALUE of a table. The mapping is read-only.
 
-    Upper and lower case are the same, and ``performance_schema_`` in front may be left out. Whole numbers are int.
+    Case does not matter, and ``performance_schema_`` in front may be left out. Whole numbers are int.
     """
 
     __module__ = "pfs.setup"  # where users find it
@@ -50,7 +50,7 @@ class Values(Mapping[str, "int | str"]):
         return len(self._read())
 
     def frame(self) -> pd.DataFrame:
-        """The table as a DataFrame."""
+        """Returns the table as a DataFrame."""
         from pfs._tables import frame
 
         return frame.frame(self._table, None, self._source)
@@ -67,7 +67,7 @@ class Values(Mapping[str, "int | str"]):
 
 
 class UnknownKey(UnknownName, KeyError):
-    """No variable of this name. A KeyError too, as mappings raise it."""
+    """There is no variable of this name. It is a KeyError too, because mappings raise one."""
 
     __module__ = "pfs.setup"  # where users find it
 
@@ -81,7 +81,7 @@ def _number(value: str | None) -> int | str:
 
 
 def option_text(options: Mapping[str, bool | int | str]) -> str:
-    """The options of ``pfs.configure`` in the form of PFS_OPTIONS.
+    """Returns the options of ``pfs.configure`` in the form of PFS_OPTIONS.
 
     Raises:
         InvalidValue: a value that cannot be written there.

@@ -1,1 +1,1 @@
-"""Snapshots of all tables, in memory or as Parquet files, and their differences."""
+"""Takes snapshots of all tables, stores them as Parquet files, and compares them."""

@@ -1,4 +1,4 @@
-"""What happened between two snapshots: ``pfs.diff``."""
+"""``pfs.diff`` shows what happened between two snapshots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHANGES = ("changed", "new", "gone", "reset")
 
 
 class Diff(Frames):
-    """What happened between two snapshots, from ``pfs.diff``: a mapping from names of tables to DataFrames.
+    """Maps names of tables to DataFrames of what happened between two snapshots. ``pfs.diff`` returns it.
 
     Attributes:
         before, after: times of the snapshots, UTC.
@@ -43,11 +43,11 @@ class Diff(Frames):
 
     @property
     def truncated(self) -> list[str]:
-        """Tables with rows that began anew in between (CHANGE is ``reset``)."""
+        """The tables with rows that were reset in between (CHANGE is ``reset``)."""
         return [name for name, table in self.items() if "CHANGE" in table and (table["CHANGE"] == "reset").any()]
 
     def rates(self) -> Self:
-        """The same per second: sums as Float64, all else as it is.
+        """Returns the difference per second: sums as Float64, the other columns unchanged.
 
         Raises:
             InvalidValue: the snapshots were taken at the same time.
@@ -66,26 +66,26 @@ class Diff(Frames):
 
 
 def diff(before: Snapshot, after: Snapshot) -> Diff:
-    """What happened between two snapshots of a process.
+    """Compares two snapshots of a process.
 
     Returns:
-        A frame for each table that both have.
+        A frame for each table that both snapshots have.
 
-        Summaries (tables with columns that add up): a row for each row in which something happened, with counts and sums of the
-        time between, AVG_* computed from them, and all else (names, what is in use) as it is now. MIN_*, MAX_*, LOW_*, HIGH_* and
-        quantiles cannot be known from a difference, and are left out. A sum of times that has reached the largest number, 213
-        days, stays there, so its difference is NULL. CHANGE says ``changed``; ``new`` for rows that were not there before;
-        ``gone`` for those that are there no more (what they counted meanwhile is not known: NULL); ``reset`` for rows whose
-        numbers have become smaller: emptied by TRUNCATE, or another object at the same address. Those numbers count from then
-        on. A row that was emptied and has passed its old numbers since looks like ``changed``.
+        Summaries (tables with columns that add up) have a row for each row in which something happened, with counts and sums of
+        the time between and AVG_* computed from them. Other columns (names, amounts in use) are those of `after`. MIN_*, MAX_*,
+        LOW_*, HIGH_* and quantiles do not follow from a difference, and are left out. A sum of times that has reached its largest
+        value, 213 days, stays there, so its difference is NULL. CHANGE is ``changed``; ``new`` for rows that are only in
+        `after`; ``gone`` for rows that are only in `before` (their later counts are not known: NULL); ``reset`` for rows whose
+        counts have become smaller, because of TRUNCATE or another object at the same address. Counts of a ``reset`` row begin at
+        the reset. A row that was emptied and has passed its old counts since then looks like ``changed``.
 
-        Tables of events: the events that are in `after` and not in `before`.
+        Tables of events have the events that are in `after` and not in `before`.
 
-        All others: rows that are ``new``, ``gone`` or ``changed``; for a column that changed in any row there is a column
+        Other tables have rows that are ``new``, ``gone`` or ``changed``. For a column that changed in any row there is a column
         ``<name>_BEFORE``.
 
     Raises:
-        TypeError: one of them is no snapshot.
+        TypeError: an argument is no snapshot.
         InvalidValue: these are snapshots of two processes, or of two runs with the same process id; or `after` is the earlier.
     """
     for which, given in (("before", before), ("after", after)):
@@ -95,7 +95,7 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
     if one.pid != two.pid:
         raise InvalidValue(f"these are snapshots of two processes: {one.pid} and {two.pid}")
     if one != two:
-        raise InvalidValue(f"process {one.pid} of the second snapshot is a later one with the same process id: it began anew")
+        raise InvalidValue(f"process {one.pid} of the second snapshot is a later run with the same process id")
     if after.time < before.time:
         raise InvalidValue(
             f"the second snapshot is the earlier one: {before.time} and {after.time}; give them in the order of time"
@@ -108,19 +108,19 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
     return Diff(tables, before.time, after.time, one.pid)
 
 
-_MOST_PICOSECONDS = 2**64 - 1  # where sums of times stop
-EVENT = ("THREAD_ID", "EVENT_ID", "END_EVENT_ID")  # what tells an event, and a table of events
+_MOST_PICOSECONDS = 2**64 - 1  # the largest sum of times
+EVENT = ("THREAD_ID", "EVENT_ID", "END_EVENT_ID")  # a table of events has these columns; the first two identify an event
 
 
-def table_diff(facts: _core.TableFacts, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    columns = [column for column in facts["columns"] if column["name"] in before and column["name"] in after]
+def table_diff(table: _core.TableInfo, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    columns = [column for column in table["columns"] if column["name"] in before and column["name"] in after]
     names = [column["name"] for column in columns]
     if set(EVENT) <= set(names):
         old = _positions(before, after, list(EVENT[:2]))[1]
         return after[old < 0].reset_index(drop=True)
-    key = list(facts["key"])
+    key = list(table["key"])
     if not key or not set(key) <= set(names):
-        # Without a declared key: the first column names the row, if it does; else the row is its own name.
+        # Without a declared key, the first column is the key if it is unique, else all columns are.
         key = names[:1] if not (before[names[0]].duplicated().any() or after[names[0]].duplicated().any()) else names
     there, old = _positions(before, after, key)
     gone = np.flatnonzero(~there)
@@ -130,7 +130,7 @@ def table_diff(facts: _core.TableFacts, before: pd.DataFrame, after: pd.DataFram
 
 
 def _positions(before: pd.DataFrame, after: pd.DataFrame, key: list[str]) -> tuple[_Places, _Places]:
-    """Whether each row of `before` is in `after`, and where each row of `after` is in `before` (-1: it is not)."""
+    """Returns whether each row of `before` is in `after`, and where each row of `after` is in `before` (-1: nowhere)."""
     both = pd.concat([_joinable(before[key]), _joinable(after[key])], ignore_index=True)
     ids = both.groupby(key, dropna=False, sort=False).ngroup().to_numpy()
     first, second = ids[: len(before)], ids[len(before) :]
@@ -152,12 +152,12 @@ def _nullable(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _taken(column: pd.Series[Any], places: _Places) -> pd.Series[Any]:
-    """Values at places; NULL at -1."""
+    """Returns the values at places, with NULL at -1."""
     return pd.Series(_nullable(column).array.take(places, allow_fill=True))
 
 
 def _differs(one: pd.Series[Any], two: pd.Series[Any]) -> _Places:
-    """Where two columns are not the same; NULL is the same as NULL."""
+    """Returns where two columns differ. NULL equals NULL."""
     if isinstance(one.dtype, pd.CategoricalDtype):
         one, two = one.astype(TEXT), two.astype(TEXT)
     one, two = _nullable(one).reset_index(drop=True), _nullable(two).reset_index(drop=True)
@@ -166,13 +166,13 @@ def _differs(one: pd.Series[Any], two: pd.Series[Any]) -> _Places:
 
 
 def _numbers(column: pd.Series[Any]) -> _Places:
-    """As plain integers, NULL as 0."""
+    """Returns a column as plain integers, with 0 for NULL."""
     name = str(column.dtype).lower()
     return np.asarray(column.to_numpy(dtype=name, na_value=0) if column.dtype.name in _NULLABLE.values() else column.to_numpy())
 
 
 def _summary_diff(
-    columns: Sequence[_core.ColumnFacts],
+    columns: Sequence[_core.ColumnInfo],
     key: Sequence[str],
     before: pd.DataFrame,
     after: pd.DataFrame,
@@ -208,8 +208,8 @@ def _summary_diff(
         for name, (now, then) in sums.items()
     }
 
-    def is_full(column: _core.ColumnFacts) -> _Places:
-        """Where a sum of times has stopped: what was added since is not known."""
+    def is_full(column: _core.ColumnInfo) -> _Places:
+        """Returns where a sum of times is at its largest value: later times are not known."""
         is_time = column["unit"] == "picoseconds"
         return np.append(is_time & (sums[column["name"]][0] == _MOST_PICOSECONDS)[kept], np.zeros(len(gone), dtype=bool))
 
@@ -234,14 +234,14 @@ def _summary_diff(
 
 
 def _plain_diff(
-    columns: Sequence[_core.ColumnFacts],
+    columns: Sequence[_core.ColumnInfo],
     key: Sequence[str],
     before: pd.DataFrame,
     after: pd.DataFrame,
     old: _Places,
     gone: _Places,
 ) -> pd.DataFrame:
-    columns = [column for column in columns if column["combine"] != "derived"]  # measured by the reader
+    columns = [column for column in columns if column["combine"] != "derived"]  # the reader measures these
     known = old >= 0
     then = {column["name"]: _taken(before[column["name"]], old) for column in columns if column["name"] not in key}
     differs = {name: known & _differs(after[name], values) for name, values in then.items()}

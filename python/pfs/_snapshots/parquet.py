@@ -1,4 +1,4 @@
-"""What Parquet needs: pyarrow, texts that are UTF-8, and the types of columns when a file is read again."""
+"""Prepares frames for Parquet, which needs pyarrow and UTF-8, and restores the types of columns that were read."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ __all__ = ["as_read", "need_pyarrow", "storable"]
 
 
 def need_pyarrow() -> None:
+    """Raises Error if pyarrow is missing."""
     try:
         import pyarrow  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
     except ImportError:
@@ -21,7 +22,7 @@ def need_pyarrow() -> None:
 
 
 def storable(table: pd.DataFrame) -> pd.DataFrame:
-    """The same with texts that can be written as UTF-8."""
+    """Returns a frame whose texts can be written as UTF-8."""
     changed = {}
     for name in table.columns:
         if not isinstance(table[name].dtype, pd.StringDtype):
@@ -36,7 +37,7 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
-    """The types of columns that this version knows, which Parquet keeps but in part."""
+    """Restores the types of the columns that this version knows. Parquet keeps only some of them."""
     types: dict[str, Any] = {}
     if name in _core.tables():
         for column in _core.facts(name)["columns"]:

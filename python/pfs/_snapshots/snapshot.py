@@ -1,4 +1,4 @@
-"""All tables of a process at one time, kept in memory or as Parquet files."""
+"""``pfs.snapshot`` reads all tables of a process together, and keeps them in memory or as Parquet files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Frames", "Process", "Snapshot", "read_snapshot", "snapshot", "take"]
 
-_FACTS = "snapshot.json"
+_SUMMARY = "snapshot.json"
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Process:
-    """What tells one run of a program from every other."""
+    """Identifies one run of a program."""
 
     pid: int
     pid_namespace: int
@@ -41,13 +41,13 @@ class Process:
 
 
 class UnknownKey(UnknownTable, KeyError):
-    """No table of this name. A KeyError too, as mappings raise it."""
+    """There is no table of this name. It is a KeyError too, because mappings raise one."""
 
     __str__ = Exception.__str__  # KeyError would show the quoted representation
 
 
 class Frames(Mapping[str, pd.DataFrame]):
-    """Frames by the names of their tables."""
+    """Maps names of tables to frames."""
 
     def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
         self._tables = dict(tables)
@@ -56,7 +56,7 @@ class Frames(Mapping[str, pd.DataFrame]):
         table = self._tables.get(name)
         if table is None:
             try:
-                table = self._tables[_core.facts(str(name))["name"]]  # upper and lower case are the same
+                table = self._tables[_core.facts(str(name))["name"]]  # case does not matter
             except UnknownTable as error:
                 raise UnknownKey(str(error)) from None
         return table
@@ -73,7 +73,7 @@ class Frames(Mapping[str, pd.DataFrame]):
     __hash__ = object.__hash__
 
     def _rows(self) -> list[tuple[str, int]]:
-        """Tables that are not empty, and their rows."""
+        """Returns the names of the tables that are not empty, with the number of their rows."""
         return [(name, len(table)) for name, table in self._tables.items() if len(table)]
 
     def _title(self) -> str:
@@ -87,8 +87,8 @@ class Frames(Mapping[str, pd.DataFrame]):
 
 
 class Snapshot(Frames):
-    """All tables of a process, read together: a mapping from names of tables to DataFrames. From ``pfs.snapshot``,
-    ``Schema.snapshot`` and ``pfs.read_snapshot``.
+    """Maps names of tables to DataFrames of all tables of a process, read together. ``pfs.snapshot``, ``Schema.snapshot`` and
+    ``pfs.read_snapshot`` return it.
 
     Attributes:
         time: when the first table was read, UTC.
@@ -118,24 +118,24 @@ class Snapshot(Frames):
         return f"Snapshot of process {self.pid} at {self.time:%Y-%m-%d %H:%M:%S} UTC"
 
     def to_folder(self, path: str | os.PathLike[str]) -> None:
-        """Writes a Parquet file for each table, and snapshot.json; ``pfs.read_snapshot`` reads them. What is no UTF-8 in texts
-        (names of files) becomes ``\\xNN``.
+        """Writes a Parquet file for each table, and snapshot.json; ``pfs.read_snapshot`` reads them. Bytes that are no UTF-8 in
+        texts (names of files) become ``\\xNN``.
 
         Raises:
-            InvalidValue: the folder has files that are no snapshot.
+            InvalidValue: the folder has files and is no snapshot.
             Error: pyarrow is missing.
         """
         need_pyarrow()
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()) and not (folder / _FACTS).exists():
+        if any(folder.iterdir()) and not (folder / _SUMMARY).exists():
             raise InvalidValue(f"{folder} is not empty and holds no snapshot: give a new folder")
-        (folder / _FACTS).unlink(missing_ok=True)
+        (folder / _SUMMARY).unlink(missing_ok=True)
         for old in folder.glob("*.parquet"):
             old.unlink()
         for name, table in self.items():
             storable(table).to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
-        facts = {
+        summary = {
             "format": _FORMAT,
             "time": self.time.isoformat(),
             "duration": self.duration,
@@ -143,13 +143,13 @@ class Snapshot(Frames):
             "pfs": _core.__version__,
             "rows": {name: len(table) for name, table in self.items()},
         }
-        (folder / _FACTS).write_text(json.dumps(facts, indent=1) + "\n")  # last: a folder with it is complete
+        (folder / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")  # it is written last: a folder with it is complete
 
 
 def take(source: Source, process: _core.Identity | Process, folder: str | os.PathLike[str] | None) -> Snapshot:
-    """Reads all tables."""
+    """Reads all tables of a source, and writes them to `folder` if it is given."""
     if folder is not None:
-        need_pyarrow()  # before the work
+        need_pyarrow()  # fails before the work
     if not isinstance(process, Process):
         process = Process(
             process.pid,
@@ -169,14 +169,14 @@ def take(source: Source, process: _core.Identity | Process, folder: str | os.Pat
 
 
 def snapshot(folder: str | os.PathLike[str] | None = None) -> Snapshot:
-    """All tables of this process, read one right after the other (each by itself is exact; the program goes on between them).
+    """Reads all tables of this process one after the other. Each table is exact by itself; the program runs on between them.
     ``pfs.attach(pid).snapshot()`` does it for another process.
 
     Args:
-        folder: also writes it there, as ``Snapshot.to_folder``.
+        folder: also writes the snapshot there, as ``Snapshot.to_folder``.
 
     Raises:
-        Error: pyarrow is missing, which a folder needs.
+        Error: a folder was given and pyarrow is missing.
     """
     if path := _core.segment_path():
         return take(OWN, _core.Segment(path).identity, folder)
@@ -184,7 +184,7 @@ def snapshot(folder: str | os.PathLike[str] | None = None) -> Snapshot:
 
 
 def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
-    """A snapshot that ``to_folder`` has written: the same frames, with the same types.
+    """Reads a snapshot that ``to_folder`` has written: the same frames, with the same types.
 
     Raises:
         InvalidValue: the folder holds no complete snapshot.
@@ -192,17 +192,17 @@ def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
     """
     folder = Path(path)
     try:
-        facts: dict[str, Any] = json.loads((folder / _FACTS).read_text())
-        if facts["format"] != _FORMAT:
-            raise InvalidValue(f"{folder} holds a snapshot of format {facts['format']}, this version reads {_FORMAT}")
-        process = Process(**facts["process"])
-        when, duration, rows = pd.Timestamp(facts["time"]), float(facts["duration"]), dict(facts["rows"])
+        summary: dict[str, Any] = json.loads((folder / _SUMMARY).read_text())
+        if summary["format"] != _FORMAT:
+            raise InvalidValue(f"{folder} holds a snapshot of format {summary['format']}, this version reads {_FORMAT}")
+        process = Process(**summary["process"])
+        when, duration, rows = pd.Timestamp(summary["time"]), float(summary["duration"]), dict(summary["rows"])
     except FileNotFoundError:
-        raise InvalidValue(f"{folder} holds no snapshot: there is no {_FACTS}") from None
+        raise InvalidValue(f"{folder} holds no snapshot: there is no {_SUMMARY}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, Error):
             raise
-        raise InvalidValue(f"{folder} holds no snapshot: {_FACTS} cannot be read ({error})") from None
+        raise InvalidValue(f"{folder} holds no snapshot: {_SUMMARY} cannot be read ({error})") from None
     need_pyarrow()
     tables = {}
     for name in rows:

@@ -1,1 +1,1 @@
-"""Reading tables, in this process or another, and showing them."""
+"""Reads tables of any source as DataFrames and samples, and shows small tables as text."""

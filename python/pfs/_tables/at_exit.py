@@ -1,8 +1,8 @@
-"""Makes a first import of pandas work in an ``atexit`` handler. Imported before pandas.
+"""Makes a first import of pandas work in an ``atexit`` handler. It must be imported before pandas.
 
-pandas imports ``concurrent.futures.thread``, which asks the interpreter to call a function when threads are shut down. That time
-is over when ``atexit`` handlers run, and the interpreter refuses with a RuntimeError. No pool of threads can be running then, so
-there is nothing to call.
+pandas imports ``concurrent.futures.thread``, which registers a function that the interpreter calls when it shuts threads down.
+``atexit`` handlers run after that, so the interpreter refuses the registration with a RuntimeError. No pool of threads can run
+then, so there is nothing to call.
 """
 
 from __future__ import annotations

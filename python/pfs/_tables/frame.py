@@ -1,4 +1,4 @@
-"""Columns of the core -> DataFrames. The only module that imports pandas."""
+"""Makes DataFrames of the columns that the core reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def category(values: tuple[str, ...]) -> pd.CategoricalDtype:
 
 
 def _column(kind: str, nullable: bool, values: Any, mask: Any, texts: Any, places: Any = None) -> Any:
-    """`places`: memory for as many places as there are rows."""
+    """Returns a column of a frame. `places` is a buffer with an index for each row; it is reused for all columns of text."""
     if kind in ("text", "set"):
         known = pd.array(np.asarray(texts, dtype=object), dtype=TEXT, copy=False)
         if values is None:
@@ -46,21 +46,21 @@ def _column(kind: str, nullable: bool, values: Any, mask: Any, texts: Any, place
 
 
 def frame(table: str, columns: Iterable[str] | None = None, source: Source = OWN) -> pd.DataFrame:
-    """A table of this process, or of an attached one. See ``pfs.table``."""
+    """Reads a table of this process, or of an attached one. See ``pfs.table``."""
     if isinstance(columns, str):
         columns = [columns]
     return made(*source.read(str(table), None if columns is None else list(columns)))
 
 
 def made(rows: int, _skipped: int, parts: list[_core.Part]) -> pd.DataFrame:
-    """A frame of what a source has read, now or earlier."""
-    places = np.empty(rows, dtype=np.intp)  # of texts: take() wants them so wide, and would make room for each column anew
+    """Returns a frame of the columns that a source has read."""
+    places = np.empty(rows, dtype=np.intp)  # take() wants indexes of this width, and would allocate them for each column of text
     data = {name: _column(kind, nullable, values, mask, texts, places) for name, kind, nullable, values, mask, texts in parts}
     return pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
 
 
 def describe(table: str) -> pd.DataFrame:
-    """See ``pfs.describe``."""
+    """Describes the columns of a table. See ``pfs.describe``."""
     columns = _core.facts(str(table))["columns"]
     return pd.DataFrame(
         {

@@ -1,6 +1,6 @@
-"""What a process does now: the numbers behind ``pfs top``, without a screen.
+"""Samples of what a process does now: the numbers of ``pfs top``, without a screen.
 
-A `Sample` holds the sums of a moment; two of them give, for each `Section`, the rows of the time between.
+A `Sample` holds the sums at one moment. Two samples give, for each `Section`, the rows of the time between them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SORTS: tuple[Sort, ...] = ("time", "count", "average", "name")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of the screen: a table of sums, one row a key."""
+    """Describes one part of the screen: a table of sums with one row per key."""
 
     name: str
     table: str
     key: tuple[str, ...]
-    extras: Mapping[str, str] = field(default_factory=dict)  # heading: column; sums as well
+    extras: Mapping[str, str] = field(default_factory=dict)  # by heading; these columns are sums, too
     count: str = "COUNT_STAR"
     time: str = "SUM_TIMER_WAIT"
 
@@ -47,23 +47,23 @@ SECTIONS = (
     ),
     Section("threads", "events_waits_summary_by_thread_by_event_name", ("THREAD_ID",)),
 )
-_IDLE = "idle"  # a thread that waits for work does not wait for anything that is slow
+_IDLE = "idle"  # a thread that waits for work waits for nothing slow
 
 
 @dataclass(slots=True)
 class Sample:
-    """Sums of a process at a moment. Sums are (count, picoseconds, extras...), by key, by name of section."""
+    """Holds the sums of a process at one moment: [count, picoseconds, extras...] by key, by name of section."""
 
     taken: float  # time.monotonic()
     sums: dict[str, dict[tuple[Any, ...], list[int]]]
-    threads: dict[int, str]  # names
-    now: dict[int, str]  # what each thread is in
-    lost: int  # of all that could not be recorded
+    threads: dict[int, str]  # names by THREAD_ID
+    now: dict[int, str]  # the innermost running event by THREAD_ID
+    lost: int  # events, objects and rows that could not be recorded
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What happened to one key, per second."""
+    """Holds what happened to one key, per second."""
 
     name: str
     count: float
@@ -73,12 +73,12 @@ class Row:
 
     @property
     def average(self) -> float:
-        """Picoseconds per event."""
+        """The picoseconds per event."""
         return self.time / self.count if self.count else 0.0
 
 
 def take(source: Source) -> Sample:
-    """Reads the sums. Some twenty milliseconds for a big process; the process is asked nothing."""
+    """Reads the sums. It takes some twenty milliseconds for a big process, and does not disturb that process."""
     sample = Sample(time.monotonic(), {}, {}, {}, lost(source))
     for section in SECTIONS:
         sums: dict[tuple[Any, ...], list[int]] = {}
@@ -106,15 +106,15 @@ def take(source: Source) -> Sample:
 
 
 def lost(source: Source) -> int:
-    """Events, objects and rows that could not be recorded since the start."""
+    """Returns the number of events, objects and rows that could not be recorded since the start."""
     status = source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE"))
     return sum(int(value) for name, value in status if name.endswith("_lost"))
 
 
 def rows_between(before: Sample | None, after: Sample, seconds: float, section: Section, sort: Sort) -> list[Row]:
-    """What happened between two samples, or since the start, in `seconds`; busiest first.
+    """Returns what happened between two samples, or since the start, in `seconds`; busiest first.
 
-    Sums that went down were truncated in between: what they are now happened since.
+    Sums that went down were truncated in between: their current values count since then.
     """
     old = {} if before is None else before.sums[section.name]
     rows = []

@@ -1,4 +1,4 @@
-"""Small tables, and numbers with units, as text and as HTML, without pandas."""
+"""Writes small tables, and numbers with units, as text and as HTML, without pandas."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _cut(rows: Sequence[Sequence[object]], limit: int) -> tuple[Sequence[Sequenc
 
 
 def as_text(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], limit: int = _LIMIT) -> str:
-    """A table of fixed-width text; numbers are aligned to the right."""
+    """Returns a table of fixed-width text with the number of rows. Numbers are aligned to the right."""
     shown, note = _cut(rows, limit)
     return as_plain_text(f"{title}: {note}", columns, shown)
 
 
 def as_plain_text(title: str, columns: Sequence[str], shown: Sequence[Sequence[object]]) -> str:
-    """The same of all rows, with nothing about their number."""
+    """Returns a table of fixed-width text with all rows."""
     cells = [[_text(value) for value in row] for row in shown]
     widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
     numeric = [bool(shown) and all(isinstance(row[i], int) for row in shown) for i in range(len(columns))]
@@ -41,7 +41,7 @@ def as_plain_text(title: str, columns: Sequence[str], shown: Sequence[Sequence[o
 
 
 def as_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], limit: int = _LIMIT) -> str:
-    """The same as an HTML table for Jupyter."""
+    """Returns an HTML table for Jupyter with the number of rows."""
     from html import escape
 
     shown, note = _cut(rows, limit)
@@ -56,12 +56,12 @@ def as_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 
 
 def count_text(value: int) -> str:
-    """12345 -> '12,345'."""
+    """Returns '12,345' for 12345."""
     return f"{value:,}"
 
 
 def bytes_text(value: int) -> str:
-    """2048 -> '2.0 KiB'."""
+    """Returns '2.0 KiB' for 2048."""
     number = float(value)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024 or unit == "GiB":
@@ -71,7 +71,7 @@ def bytes_text(value: int) -> str:
 
 
 def time_text(picoseconds: int | None) -> str:
-    """1500000 -> '1.50 µs'; NULL, of pandas as well -> '-'."""
+    """Returns '1.5 µs' for 1500000, and '-' for None and pandas' NA."""
     try:
         number = float(picoseconds)  # type: ignore[arg-type]  # which is what fails for NULL
     except TypeError:
@@ -83,5 +83,5 @@ def time_text(picoseconds: int | None) -> str:
 
 
 def command_text(command: bytes) -> str:
-    """Arguments that end with zero bytes as one line. What is no UTF-8 is shown as \\xNN."""
+    """Returns arguments that end with zero bytes as one line. Bytes that are no UTF-8 are shown as \\xNN."""
     return command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "backslashreplace")

@@ -1,1 +1,1 @@
-"""The pytest plugin: budgets, reports, and the overhead of pfs."""
+"""Implements the pytest plugin: budgets, reports, files of tests, and the overhead of pfs."""

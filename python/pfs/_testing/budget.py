@@ -1,4 +1,4 @@
-"""What a test may do, and what it has done of it: the keywords of ``pytest.mark.pfs_budget``."""
+"""Limits what a test may do: the keywords of ``pytest.mark.pfs_budget``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _is_number(value: object) -> bool:
 
 
 def _time(value: object) -> int | None:
-    """Picoseconds."""
+    """Returns the picoseconds of a time, or None if it is no time."""
     if isinstance(value, str):
         number = _number(value, _TIMES)
         return None if number is None else round(number)
@@ -62,8 +62,8 @@ def _ratio(value: object) -> float | None:
 class _Keyword:
     parse: Callable[[object], float | None]
     legal: str
-    column: int = -1  # of what is counted for each instrument
-    patterns: tuple[str, ...] = ()  # whose sum a plain number limits
+    column: int = -1  # of the counts of an instrument
+    patterns: tuple[str, ...] = ()  # a plain number limits the sum over these instruments
     what: str = ""
     text: Callable[[int], str] = str
 
@@ -81,7 +81,7 @@ _KEYWORDS = {
     "max_overhead_ratio": _Keyword(_ratio, "a number above 0"),
 }
 KEYWORDS = tuple(_KEYWORDS)
-INI = tuple(name for name in KEYWORDS if name != "max_overhead_ratio")  # which needs a test that measures
+INI = tuple(name for name in KEYWORDS if name != "max_overhead_ratio")  # it needs a test that measures
 
 
 def _limit(name: str, value: object) -> float:
@@ -95,12 +95,12 @@ def _limit(name: str, value: object) -> float:
 
 @dataclass(slots=True)
 class Budget:
-    """Limits by keyword: a number, or a dict of numbers by LIKE pattern. Times are picoseconds."""
+    """Holds limits by keyword: a number, or a dict of numbers by LIKE pattern. Times are picoseconds."""
 
     limits: dict[str, float | dict[str, float]] = field(default_factory=dict)
 
     def set(self, keywords: Mapping[str, object]) -> None:
-        """The later one holds, keyword by keyword.
+        """Sets limits. A later limit replaces an earlier one of the same keyword.
 
         Raises:
             InvalidValue: no such keyword, or a bad value.
@@ -118,7 +118,7 @@ class Budget:
                 self.limits[name] = _limit(name, value)
 
     def patterns(self) -> dict[str, tuple[str, ...]]:
-        """The instruments that must count for this to mean anything, by keyword."""
+        """Returns, by keyword, the instruments that must be enabled for the limit to mean anything."""
         return {
             name: tuple(limit) if isinstance(limit, dict) else _KEYWORDS[name].patterns
             for name, limit in self.limits.items()
@@ -126,15 +126,15 @@ class Budget:
         }
 
     def broken(self, done: Totals, overheads: Sequence[Overhead] = ()) -> list[str]:
-        """What was more than it may be: a text for each limit, with the rows that it is about."""
+        """Returns a text for each limit that was exceeded, with the rows of the instruments."""
         found = []
         for name, limit in self.limits.items():
             if name == "max_lost":
                 assert isinstance(limit, float | int)
                 if done.lost > limit:
                     found.append(
-                        f"max_lost={limit:.0f}: {done.lost} were lost for want of room; "
-                        "pfs.status says of what (performance_schema_*_lost), docs of pfs.variables how to make room"
+                        f"max_lost={limit:.0f}: {done.lost} were lost because a buffer was full; "
+                        "pfs.status says of what (performance_schema_*_lost), docs of pfs.variables how to make it larger"
                     )
             elif name == "max_overhead_ratio":
                 assert isinstance(limit, float | int)
@@ -158,7 +158,7 @@ class Budget:
 
 
 def as_rows(counts: Counts, column: int, most: int = _MOST_ROWS) -> list[tuple[str, ...]]:
-    """EVENT_NAME, events, waited, read, written: the instruments with the largest numbers first."""
+    """Returns rows of EVENT_NAME, events, waited, read, written: the instruments with the largest numbers first."""
     there = sorted(((name, n) for name, n in counts.items() if n[column]), key=lambda item: (-item[1][column], item[0]))
     rows: list[tuple[str, ...]] = [
         (
@@ -180,7 +180,7 @@ def table(title: str, counts: Counts, column: int) -> str:
 
 
 def parse_ini(name: str, value: str) -> object:
-    """A setting of the ini file as the value of a keyword: one number, or lines ``pattern = number``. Empty: no limit."""
+    """Returns the value of a keyword from the ini file: one number, or lines ``pattern = number``. Empty text is no limit."""
     lines = [line.strip() for line in value.splitlines() if line.strip()]
     if not lines:
         return None

@@ -1,8 +1,8 @@
-"""What forked children of this process do: each has a segment of its own, which must outlive it until somebody has read it.
+"""Counts what forked children of this process do. Each child has its own segment, which must outlive it until it was read.
 
-A child tells of its segment through a pipe, right after the fork. If it ends by a clean exit it leaves the segment, as it does
-when it is killed or calls os._exit; whoever watches removes it. Only forks that Python knows of are heard: os.fork,
-multiprocessing with "fork". Programs that are started by exec, spawn and forkserver are no forked children.
+A child sends the path of its segment through a pipe right after the fork. It leaves its segment also at a clean exit, as it does
+when it is killed or calls os._exit; the parent removes it. Only forks that Python makes are known: os.fork and multiprocessing
+with "fork". Programs that exec, spawn and forkserver start are no forked children.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Child", "Children", "close", "watched"]
+__all__ = ["Child", "Children", "close", "followed"]
 
-_MOST_UNREAD = 16  # segments of dead children that may lie about before they are read and removed
+_MOST_UNREAD = 16  # segments of dead children that may stay before they are read and removed
 
 
 def _file(descriptor: int) -> tuple[int, int]:
-    """Which file this is: the program may have closed ours, and the number is another's now."""
-    facts = os.fstat(descriptor)
-    return facts.st_dev, facts.st_ino
+    """Identifies an open file: the program may have closed ours, and opened another with the same descriptor."""
+    info = os.fstat(descriptor)
+    return info.st_dev, info.st_ino
 
 
 @dataclass(slots=True)
 class Child:
-    """A forked child, or a child's child."""
+    """Is a forked child, or a child of one."""
 
     path: str
-    counted: Totals = field(default_factory=lambda: Totals({}))  # of what has been asked for already
+    counted: Totals = field(default_factory=lambda: Totals({}))  # the counts at the last reading
 
     def found(self) -> processes.Found | None:
         return processes.look(self.path)
 
     def source(self) -> SegmentSource | None:
-        """None: it has left nothing that can be read."""
+        """Opens its segment, or returns None if there is nothing to read."""
         try:
             return SegmentSource(_core.Segment(self.path), write=False)
         except AttachError:
@@ -54,7 +54,7 @@ class Child:
 
 
 class Children:
-    """The children that are forked from now on until `close`, and theirs."""
+    """Follows the children that are forked until `close`, and their children."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -67,14 +67,14 @@ class Children:
         self._sum = Totals({})
         self._held = 0
         self._unread = 0
-        self._turn = allocate_lock()
-        self._leaves = False  # in a child: it leaves its segment
+        self._lock = allocate_lock()
+        self._leaves = False  # in a child: it will leave its segment
         os.register_at_fork(after_in_parent=self._in_parent, after_in_child=self._in_child)
 
-    # In the child, where nothing may be raised and nobody may be waited for.
+    # In the child. Nothing here may raise or block.
 
     def _is_heard(self) -> bool:
-        """Whether our end of the pipe is still the pipe, and somebody has the other end."""
+        """Returns whether our descriptor is still that of the pipe, and the pipe has a reader."""
         with suppress(OSError):
             if _file(self._write) == self._pipe:
                 poll = select.poll()
@@ -86,7 +86,7 @@ class Children:
         if self._read >= 0:
             with suppress(OSError):
                 if _file(self._read) == self._pipe:
-                    os.close(self._read)  # else the pipe would be heard as long as one child lives
+                    os.close(self._read)  # else the pipe would have a reader as long as one child runs
             self._read = -1
         path = _core.segment_path()
         if path and self._is_heard():
@@ -98,20 +98,20 @@ class Children:
 
     def _leave(self) -> None:
         if self._is_heard():
-            os.putenv("PFS_KEEP", "1")  # read by pfs at its end, which comes after this
+            os.putenv("PFS_KEEP", "1")  # pfs reads it at its own exit, which comes later
 
-    # In the process that watches.
+    # In the process that counts.
 
     def _in_parent(self) -> None:
         if self._pid != os.getpid() or self._read < 0:
             return
         self._unread += 1
-        if self._unread >= _MOST_UNREAD and not self._held and self._turn.acquire(blocking=False):
+        if self._unread >= _MOST_UNREAD and not self._held and self._lock.acquire(blocking=False):
             try:
                 self._unread = 0
                 self._count()
             finally:
-                self._turn.release()
+                self._lock.release()
 
     def _hear(self) -> None:
         with suppress(OSError):
@@ -122,39 +122,39 @@ class Children:
             self._known[path] = Child(path)
 
     def _count(self) -> None:
-        """Adds what children have done since the last time, and removes those that are dead."""
+        """Adds what children have done since the last call, and removes the segments of dead children."""
         self._hear()
         for path, child in list(self._known.items()):
             found = child.found()
             source = child.source()
             if source is not None:
-                with suppress(AttachError):  # it was damaged, or cut short
+                with suppress(AttachError):  # it is damaged or truncated
                     now = Totals.take(source)
                     self._sum += now.since(child.counted)
                     child.counted = now
                 source.close()
-            is_over = found is None or found.state == "dead"  # asked before it was read: what it did is complete
+            is_over = found is None or found.state == "dead"  # it was dead before the reading, so the reading is complete
             if is_over and not self._held:
                 del self._known[path]
                 if found is not None and os.environ.get("PFS_KEEP") != "1":
                     processes.remove(found)
 
     def totals(self) -> Totals:
-        """Of all children since the beginning, as far as they can be read."""
+        """Returns the counts of all children since the beginning, as far as they can be read."""
         if self._pid == os.getpid():
-            with self._turn:
+            with self._lock:
                 self._count()
         return self._sum
 
     def there(self) -> list[Child]:
-        """Children that live, or whose segment is held."""
-        with self._turn:
+        """Returns the children that run, and those whose segment is held."""
+        with self._lock:
             self._hear()
         return list(self._known.values())
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Segments stay until the end of the block."""
+        """Keeps all segments until the end of the block."""
         self._held += 1
         try:
             yield
@@ -162,7 +162,7 @@ class Children:
             self._held -= 1
 
     def close(self) -> None:
-        """Children end as if nobody had watched."""
+        """Ends the counting. Later exits of children are as without it."""
         self.totals()
         read, self._read = self._read, -1
         for end in (read, self._write):
@@ -171,20 +171,20 @@ class Children:
                     os.close(end)
 
 
-_watched: Children | None = None
+_followed: Children | None = None
 
 
-def watched() -> Children:
-    """Those of this process: watched from the first call on, until `close`."""
-    global _watched
-    if _watched is None or _watched._pid != os.getpid():
-        _watched = Children()
-    return _watched
+def followed() -> Children:
+    """Returns the children of this process, which are followed from the first call until `close`."""
+    global _followed
+    if _followed is None or _followed._pid != os.getpid():
+        _followed = Children()
+    return _followed
 
 
 def close() -> None:
-    """Nobody watches any more."""
-    global _watched
-    if _watched is not None and _watched._pid == os.getpid():
-        _watched.close()
-        _watched = None
+    """Ends the counting of the children of this process."""
+    global _followed
+    if _followed is not None and _followed._pid == os.getpid():
+        _followed.close()
+        _followed = None

@@ -1,4 +1,4 @@
-"""How much longer a function takes with pfs than without: what the fixture ``pfs_overhead`` measures."""
+"""Measures how much longer a function takes with pfs than without, for the fixture ``pfs_overhead``."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _DRAWS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Time with instruments on, over time with instruments off.
+    """Compares the time with instruments on to the time with instruments off.
 
     Attributes:
         ratio: median over pairs of blocks, 1.0 is no overhead.
         low, high: 95 % interval of `ratio`, from a bootstrap over the pairs.
         on, off: median seconds of a call.
-        calls: of a block.
-        blocks: pairs of blocks.
+        calls: number of calls in a block.
+        blocks: number of pairs of blocks.
     """
 
     ratio: float
@@ -46,7 +46,7 @@ class Overhead:
 
 
 def _block(function: Callable[[], object], calls: int) -> int:
-    """Nanoseconds of so many calls."""
+    """Returns the nanoseconds of `calls` calls."""
     again = range(calls)
     begin = time.perf_counter_ns()
     for _ in again:
@@ -55,13 +55,13 @@ def _block(function: Callable[[], object], calls: int) -> int:
 
 
 def interval(ratios: Sequence[float], source: random.Random) -> tuple[float, float]:
-    """95 % of the medians of samples drawn with replacement."""
+    """Returns the range of 95 % of the medians of samples drawn with replacement."""
     drawn = sorted(statistics.median(source.choices(ratios, k=len(ratios))) for _ in range(_DRAWS))
     return drawn[int(0.025 * _DRAWS)], drawn[int(0.975 * _DRAWS) - 1]
 
 
 def measure(function: Callable[[], object], blocks: int, block_seconds: float) -> Overhead:
-    """See ``pfs_overhead``."""
+    """Measures a function: see ``pfs_overhead``."""
     if not callable(function):
         raise InvalidValue(f"bad value {function!r}: pfs_overhead measures a function without arguments")
     if blocks < 5:
@@ -71,7 +71,7 @@ def measure(function: Callable[[], object], blocks: int, block_seconds: float) -
     switch = setup.setup_consumers["global_instrumentation"]
     if setup.variables["performance_schema"] != "ON" or not switch.enabled:
         raise StateError("pfs is off, or its consumer global_instrumentation is: there are no instruments to be measured")
-    source = random.Random(1)  # the order is to be mixed, not to be surprising
+    source = random.Random(1)  # the order must be mixed, but not differ between runs
     calls, wanted = 1, int(block_seconds * 1e9)
     while (taken := _block(function, calls)) < wanted and calls < _MOST_CALLS:
         calls = min(
@@ -79,7 +79,7 @@ def measure(function: Callable[[], object], blocks: int, block_seconds: float) -
         )
     times: dict[bool, list[int]] = {True: [], False: []}
     collects = gc.isenabled()
-    gc.disable()  # or it would fall on one of the two
+    gc.disable()  # a collection would hit only one of the two
     try:
         for _ in range(blocks):
             order = [True, False]

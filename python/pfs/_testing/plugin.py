@@ -1,4 +1,4 @@
-"""The pytest plugin at work: package pytest_pfs declares it and calls this when somebody asks for something."""
+"""Does the work of the pytest plugin. Package pytest_pfs declares the plugin, and calls this module when a test run uses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pfs import setup
 from pfs._source import OWN
 from pfs._tables.show import as_plain_text, bytes_text, count_text, time_text
 from pfs._testing.budget import INI, Budget, as_rows, parse_ini
-from pfs._testing.children import close, watched
+from pfs._testing.children import close, followed
 from pfs._testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import Error, InvalidValue
 
@@ -34,18 +34,18 @@ _INSTRUMENTS_SHOWN = 3  # of each test of the report
 
 
 class _Span:
-    """What this process does from now on, and the children that were forked since the session began."""
+    """Counts what this process does from now on, and the children that were forked since the session began."""
 
     def __init__(self) -> None:
-        self._own, self._children = Totals.take(), watched().totals()
+        self._own, self._children = Totals.take(), followed().totals()
 
     def done(self) -> Totals:
-        # Each for itself: of what a TRUNCATE has made smaller, all counts. Sums of children only grow.
-        return Totals.take().since(self._own) + (watched().totals() - self._children)
+        # A TRUNCATE in this process must not affect the sums of children, which only grow.
+        return Totals.take().since(self._own) + (followed().totals() - self._children)
 
 
 class _Meter:
-    """What a test does, while it does it."""
+    """Counts what a test does while it runs."""
 
     def __init__(self) -> None:
         self.overheads: list[Overhead] = []
@@ -66,7 +66,7 @@ class _Meter:
 
 @cache
 def _is_on() -> bool:
-    """Fixed by the first use of pfs."""
+    """Returns whether pfs is on, which its first use decides."""
     return setup.variables["performance_schema"] == "ON"
 
 
@@ -75,7 +75,7 @@ _DONE = pytest.StashKey[Totals]()
 
 
 def of(config: pytest.Config) -> Session:
-    """The part of the plugin that works; made when it is first asked for."""
+    """Returns the session of a test run. The first call creates it."""
     there = config.pluginmanager.get_plugin(_NAME)
     if there is None:
         there = Session(config)
@@ -86,19 +86,19 @@ def of(config: pytest.Config) -> Session:
 
 @contextmanager
 def view() -> Iterator[View]:
-    """The fixture pfs_schema."""
+    """Implements the fixture pfs_schema."""
     from pfs._testing.view import View
 
-    children = watched()
-    children.totals()  # those that are dead already are none of this test
+    children = followed()
+    children.totals()  # children that are dead already do not belong to this test
     with children.held():
         yield View(children)
     children.totals()
 
 
 class Session:
-    """Budgets, report, files and baseline of a run of pytest, or of one of its workers under pytest-xdist: workers measure and
-    fail tests, and what they have counted goes to the controller as a part of the reports."""
+    """Handles budgets, report, files and baseline of a run of pytest, or of one of its workers under pytest-xdist. Workers
+    measure and fail tests, and send their counts to the controller as a part of the reports."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -107,7 +107,7 @@ class Session:
         self._new: list[str] = []
         for name in _PATHS:
             if config.getoption(name):
-                # Absolute: workers get the options, and may work elsewhere.
+                # The path is absolute, because workers get the options and may have another working directory.
                 setattr(config.option, name, str(config.invocation_params.dir / config.getoption(name)))
         self._defaults = {name: self._default(name) for name in INI}
         self._report_top = config.getoption("pfs_report_top") if config.getoption("pfs_report") else 0
@@ -120,7 +120,9 @@ class Session:
         self._tolerance = _tolerances(config.getini("pfs_baseline_tolerance"))
         self._writes = config.getoption("pfs_write_baseline")
         if self._writes and Path(self._writes).exists():
-            _read_baseline(self._writes, "--pfs-write-baseline")  # what is something else is not to be overwritten
+            _read_baseline(
+                self._writes, "--pfs-write-baseline"
+            )  # raises for a file that is no baseline, which must not be overwritten
         self._measures_all = bool(self._report_top or self._folder or baseline or self._writes)
 
     def _default(self, name: str) -> object:
@@ -135,7 +137,7 @@ class Session:
     # Budgets.
 
     def budget(self, item: pytest.Item) -> Budget:
-        """Defaults of the ini file, then markers: of the module, the class, the test."""
+        """Returns the budget of a test: defaults of the ini file, then markers of the module, the class and the test."""
         budget = Budget()
         budget.set(self._defaults)
         for mark in reversed(list(item.iter_markers("pfs_budget"))):
@@ -153,7 +155,7 @@ class Session:
             raise pytest.UsageError(f"{item.nodeid}: pytest.mark.pfs_budget: {error}") from None
 
     def call(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Around the test function."""
+        """Runs around the test function: measures it, and fails it if it exceeds its budget."""
         budget = self.budget(item)
         if not budget.limits and not self._measures_all:
             return (yield)
@@ -178,7 +180,7 @@ class Session:
 
     @staticmethod
     def _warn_of_blind(item: pytest.Item, budget: Budget) -> None:
-        """A limit that holds because nobody counts is worth a word."""
+        """Warns of limits on instruments that are off and therefore count nothing."""
         rows = [row for row in OWN.rows("setup_instruments", ("NAME", "ENABLED", "TIMED")) if "NO" in row[1:]]
         if not rows:
             return
@@ -198,7 +200,7 @@ class Session:
                 )
 
     def overhead(self, node: Any) -> Callable[..., Overhead]:
-        """The fixture pfs_overhead."""
+        """Implements the fixture pfs_overhead."""
 
         def measured(function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead:
             from pfs._testing.overhead import measure
@@ -221,8 +223,8 @@ class Session:
     def _write_files(self, item: pytest.Item, view: View, done: Totals) -> None:
         from pfs._testing.view import folder_name
 
-        facts = {"test": item.nodeid, "lost": done.lost, "counts": _as_json(done.counts)}
-        view.to_folder(Path(self._folder) / folder_name(item.nodeid), self._form, facts)
+        summary = {"test": item.nodeid, "lost": done.lost, "counts": _as_json(done.counts)}
+        view.to_folder(Path(self._folder) / folder_name(item.nodeid), self._form, summary)
 
     # Baseline.
 
@@ -249,7 +251,7 @@ class Session:
             )
         ]
 
-    # Reports: in the worker out, in the controller in.
+    # Reports: a worker writes them, the controller reads them.
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -346,7 +348,7 @@ def _read_baseline(path: str, option: str) -> dict[str, dict[str, int]]:
 
 
 def _write_baseline(path: Path, done: Mapping[str, dict[str, Any]]) -> None:
-    """Tests that did not pass, or were not run, keep what the file has of them."""
+    """Writes a baseline. Tests that did not pass, or were not run, keep their entry of the file."""
     tests = _read_baseline(str(path), "--pfs-write-baseline") if path.exists() else {}
     for test, of_test in done.items():
         if of_test["passed"]:
@@ -356,7 +358,7 @@ def _write_baseline(path: Path, done: Mapping[str, dict[str, Any]]) -> None:
 
 
 def _tolerances(text: str) -> list[tuple[str, float, int]]:
-    """(pattern, share, events), in the order in which they are to be tried: the one for all comes last."""
+    """Returns (pattern, share, events) in the order in which they are tried: the one without a pattern comes last."""
     special: list[tuple[str, float, int]] = []
     general: list[tuple[str, float, int]] = []
     for line in filter(None, map(str.strip, text.splitlines())):

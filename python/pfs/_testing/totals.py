@@ -1,4 +1,4 @@
-"""What was counted for each instrument between two moments: a handful of small reads, without numpy and pandas."""
+"""Counts by instrument between two moments, from a few small reads, without numpy and pandas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pfs._source import Source
 
-    Counts = dict[str, list[int]]  # instrument -> events, picoseconds, bytes read, bytes written
+    Counts = dict[str, list[int]]  # by instrument: events, picoseconds, bytes read, bytes written
 
 __all__ = ["EVENTS", "READ", "TIME", "WRITTEN", "Totals", "chosen"]
 
@@ -33,10 +33,10 @@ _TABLES = (
 
 @dataclass(slots=True)
 class Totals:
-    """Sums of all threads, dead ones as well: of a process since it began (`take`), or of some time (`since`)."""
+    """Holds the sums of all threads, running and ended: of a process since its start (`take`), or of an interval (`since`)."""
 
     counts: Counts
-    lost: int = 0  # events, objects and names that there was no room for
+    lost: int = 0  # events, objects and names beyond a capacity
 
     @classmethod
     def take(cls, source: Source = OWN) -> Totals:
@@ -49,7 +49,7 @@ class Totals:
         return cls(counts, samples.lost(source))
 
     def since(self, before: Totals) -> Totals:
-        """Sums that went down were truncated in between: what they are now happened since."""
+        """Returns the sums since an earlier moment. Sums that went down were truncated: their current values count since then."""
         counts = {}
         for name, now in self.counts.items():
             then = before.counts.get(name)
@@ -76,7 +76,7 @@ class Totals:
 
 
 def chosen(counts: Mapping[str, list[int]], patterns: Iterable[str]) -> Counts:
-    """The instruments that one of the LIKE patterns matches."""
+    """Returns the instruments that one of the LIKE patterns matches."""
     from pfs import _core
 
     names = list(counts)

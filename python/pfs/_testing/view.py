@@ -1,4 +1,4 @@
-"""What happened since a moment, table by table: what the fixture ``pfs_schema`` gives to a test."""
+"""Shows what happened in each table since a test began, for the fixture ``pfs_schema``."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["FORMS", "View"]
 
 FORMS = ("parquet", "csv")
 
-# To read these is work, or makes the program work: nobody does it for a comparison that may not be wanted.
+# Reading these takes long, or makes the program work. A comparison that may not be wanted must not read them.
 _NOT_COMPARED = {
-    "performance_timers": "it is measured by whoever reads it",
+    "performance_timers": "the reader measures it",
     "data_locks": "each reading asks the program's engines",
     "data_lock_waits": "each reading asks the program's engines",
 }
@@ -42,13 +42,13 @@ _NOT_COMPARED = {
 
 @cache
 def _columns(table: str) -> list[str] | None:
-    """What must be kept of a table to tell later what is new in it: of events, which they are; all of the others."""
+    """Returns the columns that a later comparison needs: the key of a table of events; None, which is all, of other tables."""
     return list(EVENT) if set(EVENT) <= {column["name"] for column in _core.facts(table)["columns"]} else None
 
 
 @cache
 def _is_counted(table: str) -> bool:
-    """A summary, or a table of events: what begins empty in a forked child."""
+    """Returns whether a table begins empty in a forked child: summaries and tables of events do."""
     return _columns(table) is not None or any(column["combine"] == "sum" for column in _core.facts(table)["columns"])
 
 
@@ -57,12 +57,12 @@ def _same(one: Read, two: Read) -> bool:
 
 
 class _Since:
-    """All tables of a process, as they came from the core: frames are made of those that somebody asks for."""
+    """Holds all tables of a process as the core returned them. Frames are made only of the tables that are used."""
 
     def __init__(self, source: Source, pid: int, is_new: bool = False) -> None:
         self.source = source
         self.pid = pid
-        self.is_new = is_new  # a child that was not there: its tables began empty
+        self.is_new = is_new  # a child that was forked later: its tables began empty
         self.tables: dict[str, Read] = {}
         if not is_new:
             for name in _core.tables():
@@ -79,25 +79,25 @@ class _Since:
 
 
 class View:
-    """What happened in this process since the test began, whatever happened before.
+    """Shows what happened in this process since the test began.
 
-    Threads count, those that ended as well; so do all other threads of the process that were at work meanwhile. Forked children
-    have tables of their own, which are read if ``children=True`` asks for them.
+    All threads of the process count, also those that have ended and those that do not belong to the test. Forked children have
+    their own tables, which ``children=True`` adds.
     """
 
     def __init__(self, children: Children | None = None) -> None:
-        """Not for users: the fixture makes it."""
+        """Is not for users: the fixture calls it."""
         self._children = children
         self.restart()
 
     def restart(self) -> None:
-        """From now on, this is the beginning."""
+        """Makes the current state the beginning."""
         self._since = _Since(OWN, os.getpid())
         self._children_since: dict[str, _Since] = {}
         self._children_now(are_new=False)
 
     def _children_now(self, are_new: bool = True) -> Iterable[_Since]:
-        """Children that are there, or have left their segment. Those that were not there before are new."""
+        """Yields the children that run or have left their segment. Children that were forked since the beginning are new."""
         for child in self._children.there() if self._children is not None else ():
             if child.path not in self._children_since:
                 source = child.source()
@@ -112,13 +112,13 @@ class View:
         return name
 
     def table(self, name: TableName | str, *, children: bool = False) -> pd.DataFrame:
-        """What happened in a table since the test began: as the frames of ``pfs.diff``, with a column CHANGE and only the rows in
-        which something happened; of a table of events, the events that are new.
+        """Returns what happened in a table since the test began. As in ``pfs.diff`` there is a column CHANGE, and only rows in
+        which something happened; a table of events has only its new events.
 
         Args:
-            name: one of ``pfs.tables()`` but performance_timers, data_locks and data_lock_waits.
-            children: also of the children that were forked since the session began (``os.fork``, multiprocessing with "fork") and
-                of theirs, whether they have ended or not. The first column is PID then.
+            name: one of ``pfs.tables()`` except performance_timers, data_locks and data_lock_waits.
+            children: adds the children that were forked since the session began (``os.fork``, multiprocessing with "fork") and
+                their children, running or ended. The first column is PID then.
 
         Raises:
             UnknownTable: no table has this name.
@@ -136,8 +136,8 @@ class View:
         return both[["PID", *(column for column in both.columns if column != "PID")]]
 
     def events(self, name: TableName | str = "events_waits_history_long", *, children: bool = False) -> pd.DataFrame:
-        """The events of this test that a table of events still has. A history keeps the last ones of all, by default 10,000:
-        counts and sums are to be taken from the summaries.
+        """Returns the events of this test that a table of events still has. A history keeps the last events of all threads, by
+        default 10,000, so take counts and sums from the summaries.
 
         Raises:
             UnknownTable: no table has this name.
@@ -150,12 +150,12 @@ class View:
         return self.table(name, children=children)
 
     def changed(self) -> list[str]:
-        """The tables of this process in which something happened."""
+        """Returns the tables of this process in which something happened."""
         return [name for name in self._since.tables if self._since.changed(name)]
 
-    def to_folder(self, path: str | os.PathLike[str], form: str, facts: dict[str, Any]) -> None:
-        """A file for each table in which something happened, and test.json with what is to be said of the test. Summaries and
-        events have those of children, too."""
+    def to_folder(self, path: str | os.PathLike[str], form: str, summary: dict[str, Any]) -> None:
+        """Writes a file for each table in which something happened, and test.json with `summary`. Summaries and events include
+        those of children."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         for end in FORMS:
@@ -173,14 +173,14 @@ class View:
                 table.to_csv(folder / f"{name}.csv", index=False)
             else:
                 table.to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
-        (folder / "test.json").write_text(json.dumps({**facts, "pfs": _core.__version__, "rows": rows}, indent=1) + "\n")
+        (folder / "test.json").write_text(json.dumps({**summary, "pfs": _core.__version__, "rows": rows}, indent=1) + "\n")
 
     def __repr__(self) -> str:
         return f"<what happened in this test: {', '.join(self.changed()) or 'nothing'}>"
 
 
 def folder_name(test: str) -> str:
-    """The name of a folder for a test: readable, and no other test's."""
+    """Returns a readable and unique name of a folder for a test."""
     from hashlib import sha256
 
     return (

@@ -1,1 +1,1 @@
-"""Files of the trace: reading, merging and exporting them."""
+"""Reads, merges and exports files of the trace."""

@@ -1,6 +1,6 @@
-"""Files of the trace (docs/trace.md): as frames, merged into one, and the tables that a database needs for them.
+"""Reads files of the trace (docs/trace.md) as frames, merges them, and prints the tables that a database needs for them.
 
-Nothing here evaluates a file as SQL: its lines are matched against the one form that the columns of their table allow.
+It never evaluates a file as SQL. It matches each line against the one form that the columns of its table allow.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = [
 ]
 
 Token: TypeAlias = bytes  # a value as it is written
-Progress: TypeAlias = Callable[[int], object]  # is told how many bytes more were read
+Progress: TypeAlias = Callable[[int], object]  # its argument is the number of bytes read since the last call
 
-TABLES = tuple(f"events_{kind}_current" for kind in ("transactions", "statements", "stages", "waits"))  # outer ones first
+TABLES = tuple(f"events_{kind}_current" for kind in ("transactions", "statements", "stages", "waits"))  # the outer events first
 
 _FORMAT = 1
-_BLOCK = 1 << 18  # of 256 KB the tokens stay in the processor's caches
+_BLOCK = 1 << 18  # the tokens of 256 KB stay in the processor's caches
 _MERGE_BYTES = 1 << 26  # of all blocks of a merge together
 _FILE_NAME = re.compile(r"trace\.[\w@-]+\.[\w@-]+\.(\d+)\.(\d+)\.(\d+)\.sql", re.ASCII)
 _HEADER = re.compile(
@@ -52,20 +52,20 @@ _HEADER = re.compile(
 )
 _MERGED = re.compile(rb"/\* pfs trace merged from (\d+) files; format (\d+); process (\d+) \*/")
 
-# What a value may look like. The quantifiers are possessive: a long text is gone through once, whatever follows it.
+# The forms of values. The quantifiers are possessive: a long text is scanned once, whatever follows it.
 _NUMBER = {"uint64": rb"[0-9]{1,20}+", "int64": rb"-?[0-9]{1,19}+", "uint32": rb"[0-9]{1,10}+", "int32": rb"-?[0-9]{1,10}+"}
 _TEXT = rb"'[^'\n]*+(?:''[^'\n]*+)*+'|CAST\(X'(?:[0-9A-F][0-9A-F])*+' AS TEXT\)"
 
 
 def text_of(token: Token, errors: str = "surrogateescape") -> str:
-    """The text that a quoted or hexadecimal value stands for; bytes that are no UTF-8 as in os.fsdecode."""
+    """Returns the text of a quoted or hexadecimal value. Bytes that are no UTF-8 are decoded as os.fsdecode does."""
     if token[:1] == b"'":
         return token[1:-1].replace(b"''", b"'").decode("utf-8", errors)
     return bytes.fromhex(token[len("CAST(X'") : -len("' AS TEXT)")].decode("ascii")).decode("utf-8", errors)
 
 
 class Layout:
-    """How the lines of a table look."""
+    """Describes the lines of a table."""
 
     def __init__(self, table: str) -> None:
         self.table = table
@@ -76,7 +76,7 @@ class Layout:
         head = re.escape(self.head)
         line = head + b",".join(b"(" + value + b")" for value in values) + rb"\);"
         self.line = re.compile(line)
-        self.lines = re.compile(b"\n" + line + b"(?=\n)")  # begins with a literal, unlike ^: that is searched for much faster
+        self.lines = re.compile(b"\n" + line + b"(?=\n)")  # it begins with a literal, not with ^: a literal is found much faster
         wanted = [self.place[name] for name in ("END_EVENT_ID", "TIMER_START", "TIMER_END")]
         assert wanted == sorted(wanted)
         to_times = [b"(?:" + value + b")" for value in values[: wanted[-1] + 1]]
@@ -85,14 +85,14 @@ class Layout:
         self.times = re.compile(head + b",".join(to_times))
 
     @staticmethod
-    def _value(column: _core.ColumnFacts) -> bytes:
+    def _value(column: _core.ColumnInfo) -> bytes:
         value = _NUMBER.get(column["kind"], _TEXT)
         return b"NULL|" + value if column["nullable"] else value
 
 
 @lru_cache(maxsize=1)
 def layouts() -> dict[bytes, Layout]:
-    """Layout of each table, by the words that its lines begin with."""
+    """Returns the layout of each table, by the words that its lines begin with."""
     found = [Layout(table) for table in TABLES]
     return {layout.head: layout for layout in found}
 
@@ -102,7 +102,7 @@ def layouts() -> dict[bytes, Layout]:
 
 @dataclass(frozen=True)
 class Header:
-    """What the first line of a file says."""
+    """Holds the first line of a file."""
 
     actor: str
     written: str  # UTC
@@ -115,10 +115,10 @@ class Header:
 
 @dataclass
 class Source:
-    """A file of the trace, of a thread or merged."""
+    """Describes a file of the trace, of a thread or merged."""
 
     path: Path
-    headers: list[Header]  # of a merged file those of all it was made from
+    headers: list[Header]  # a merged file has those of all its parts
     process: int
     size: int
     is_merged: bool = False
@@ -130,12 +130,12 @@ class Source:
 
 @dataclass
 class Lines:
-    """The whole lines of a file, in blocks. Between two blocks the file is closed: a trace may have more files than a process
-    may open."""
+    """Yields the whole lines of a file in blocks. Between two blocks the file is closed: a trace may have more files than a
+    process may open."""
 
     path: Path
     block: int = _BLOCK
-    rest: int = field(default=0, init=False)  # bytes behind the last line end, when all was read
+    rest: int = field(default=0, init=False)  # bytes after the last line end, once the file was read
 
     def __iter__(self) -> Iterator[bytes]:
         done = 0
@@ -155,7 +155,7 @@ class Lines:
                 size = self.block
             else:
                 rest += data
-                size *= 2  # a line of many blocks is not copied once for each
+                size *= 2  # a line of many blocks is not copied once per block
         self.rest = len(rest)
 
 
@@ -174,7 +174,7 @@ def _check_format(form: int, path: Path) -> None:
 
 
 def _source(path: Path) -> Source | None:
-    """None: its program was killed before the first line was whole."""
+    """Returns a file of the trace, or None if its program was killed before the first line was whole."""
     size = path.stat().st_size
     lines = (line for block in Lines(path, 4096) for line in block[:-1].split(b"\n"))
     first = next(lines, None)
@@ -190,7 +190,7 @@ def _source(path: Path) -> Source | None:
 
 
 def sources(path: str | os.PathLike[str], process: int | None = None) -> tuple[list[Source], dict[str, int]]:
-    """The files of a trace in the order of threads and parts, and, of files without one whole line, their bytes.
+    """Returns the files of a trace in the order of threads and parts, and the sizes of files without a whole line.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -219,7 +219,7 @@ def sources(path: str | os.PathLike[str], process: int | None = None) -> tuple[l
         if found and process not in processes:
             raise InvalidValue(f"{place} has no files of process {process}: legal are {', '.join(map(str, processes))}")
         found = [source for source in found if source.process == process]
-    elif len(processes) > 1:  # their times begin each at its own start, and their threads have the same numbers
+    elif len(processes) > 1:  # their times have different origins, and their thread ids overlap
         raise InvalidValue(
             f"{place} has files of several processes, choose one (process=, --process): {', '.join(map(str, processes))}"
         )
@@ -235,7 +235,7 @@ def _no_line(line: bytes, path: Path) -> Error:
 
 
 def rows(source: Source, progress: Progress | None = None) -> Iterator[tuple[Layout, tuple[Token, ...]]]:
-    """The rows of a file one by one, in its order."""
+    """Yields the rows of a file in its order."""
     known = layouts()
     for block in Lines(source.path):
         if progress is not None:
@@ -253,7 +253,7 @@ def rows(source: Source, progress: Progress | None = None) -> Iterator[tuple[Lay
 
 
 class _Codes(dict[bytes, int]):
-    """Written values -> their numbers in a list of texts; -1 of NULL."""
+    """Maps written values to their places in a list of texts, and NULL to -1."""
 
     def __init__(self, texts: list[str], is_complete: bool) -> None:
         super().__init__({b"NULL": -1})
@@ -265,7 +265,7 @@ class _Codes(dict[bytes, int]):
     def __missing__(self, token: bytes) -> int:
         if self._is_complete:
             raise Error(f"bad value {text_of(token, 'backslashreplace')!r} in a trace: legal is one of {', '.join(self.texts)}")
-        if len(self) > 1 << 16:  # texts that are all different: what was written is not kept as well
+        if len(self) > 1 << 16:  # the texts all differ: the written values are not kept in addition
             self.clear()
             self[b"NULL"] = -1
         code = self[token] = len(self.texts)
@@ -274,7 +274,7 @@ class _Codes(dict[bytes, int]):
 
 
 class _Frame:
-    """A frame that grows by blocks."""
+    """Builds a frame block by block."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -284,7 +284,7 @@ class _Frame:
         self._codes = [_Codes(list(c["values"]), True) if c["kind"] == "enum" else shared for c in layout.columns]
 
     def add(self, block: bytes) -> int:
-        """The rows that a block has of this table. It begins with a line end."""
+        """Adds the rows of this table in a block, and returns their number. REQUIRES: the block begins with a line end."""
         found = self._layout.lines.findall(block)
         for number, tokens in enumerate(zip(*found, strict=True)):
             kind = self._layout.columns[number]["kind"]
@@ -316,12 +316,12 @@ class _Frame:
 
     def _joined(self, number: int) -> Any:
         kind = self._layout.columns[number]["kind"]
-        blocks, self._values[number] = self._values[number], []  # each column once in memory, not all twice
+        blocks, self._values[number] = self._values[number], []  # only one column is in memory twice
         return np.concatenate(blocks) if blocks else np.zeros(0, kind if kind in _NUMBER else np.intp)
 
 
 def _numbers(tokens: Sequence[bytes], kind: str) -> tuple[Any, Any]:
-    """Values and where they are NULL."""
+    """Returns the values of tokens, and where they are NULL."""
     unsigned = kind.startswith("u")
     wide = np.uint64 if unsigned else np.int64
     stand_in = b"18446744073709551615" if unsigned else b"-9223372036854775808"
@@ -333,14 +333,14 @@ def _numbers(tokens: Sequence[bytes], kind: str) -> tuple[Any, Any]:
     if not nulls:
         return values.astype(kind, copy=False), np.zeros(len(tokens), bool)
     mask = values == wide(int(stand_in))
-    if stand_in in joined:  # one that is meant so
+    if stand_in in joined:  # a value equals the stand-in
         mask = np.fromiter((token == b"NULL" for token in tokens), bool, len(tokens))
     values[mask] = 0
     return values.astype(kind, copy=False), mask
 
 
 def _one_row_each(thread: Any, event: Any, is_start: Any) -> Any:
-    """Which rows stay, in the order of the first row of each event: an end row has all that its start row has."""
+    """Returns the rows to keep, in the order of the first row of each event. An end row replaces its start row."""
     place = np.arange(len(thread))
     order = np.lexsort((place, event, thread))
     first, second = order[:-1], order[1:]
@@ -353,20 +353,20 @@ def _one_row_each(thread: Any, event: Any, is_start: Any) -> Any:
 
 
 def read_trace(path: str | os.PathLike[str], *, raw: bool = False, process: int | None = None) -> dict[str, pd.DataFrame]:
-    """The events of a trace, as frames like those of ``pfs.table``.
+    """Reads the events of a trace as frames like those of ``pfs.table``.
 
     Args:
-        path: the folder of a trace, one file of it, or what ``pfs trace merge`` has made. The program may still run.
-        raw: one row for each line, instead of one for each event.
-        process: only its files, in a folder with those of several.
+        path: the folder of a trace, one file of it, or a file of ``pfs trace merge``. The program may still run.
+        raw: gives one row for each line, instead of one for each event.
+        process: reads only files of this process, in a folder with files of several.
 
     Returns:
         A frame for each of events_transactions_current, events_statements_current, events_stages_current and
-        events_waits_current, empty if there are no such events. One row per event, in the order of their starts within a
-        thread; the end columns of an event without an end row are NULL. With ``raw``, one row per line, in the order of the
-        lines. Columns and dtypes are those of ``pfs.table``. In ``frame.attrs``: ``"files"``, how many were read, and
-        ``"partial_lines"``, a dict of path -> bytes behind the last whole line, for files whose program was killed there (or
-        is writing).
+        events_waits_current, empty if there are no such events. It has one row per event, in the order of their starts within a
+        thread; the end columns of an event without an end row are NULL. With ``raw`` it has one row per line, in the order of the
+        lines. Columns and dtypes are those of ``pfs.table``. ``frame.attrs["files"]`` is the number of files that were read.
+        ``frame.attrs["partial_lines"]`` maps paths to the bytes after the last whole line, for files whose program was killed
+        there (or is writing).
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -392,7 +392,7 @@ def read_trace(path: str | os.PathLike[str], *, raw: bool = False, process: int 
 
 
 def _check(block: bytes, known: int, path: Path) -> None:
-    """A block with lines that are no rows: comments may be."""
+    """Checks a block with lines that are no rows: comments are legal."""
     if known + len(re.findall(rb"^/\*", block, re.MULTILINE)) == block.count(b"\n"):
         return
     for line in block[:-1].split(b"\n"):
@@ -405,18 +405,18 @@ def _check(block: bytes, known: int, path: Path) -> None:
 
 @dataclass
 class Merged:
-    """What a merge has done."""
+    """Counts what a merge has done."""
 
     files: int
     threads: int
     lines: int
-    partial: dict[str, int]  # path -> bytes behind its last whole line
+    partial: dict[str, int]  # by path: bytes after the last whole line
 
 
 def _by_time(
     files: Iterable[Source], number: int, block: int, partial: dict[str, int], progress: Progress | None
 ) -> Iterator[tuple[int, int, bytes]]:
-    """The lines of a thread with their times, which never fall. What is not timed has the time of the line before."""
+    """Yields the lines of a thread with their times, which never fall. A line without a time has that of the line before."""
     known = layouts()
     now = 0
     for source in files:
@@ -440,11 +440,11 @@ def _by_time(
 
 
 def merge(found: Sequence[Source], output: IO[bytes], partial: dict[str, int], progress: Progress | None = None) -> Merged:
-    """Writes the lines of all files ordered by time: TIMER_START of start rows, TIMER_END of end rows. Those of a thread stay in
-    their order. Memory: 64 MB, or 4 KB for each thread if that is more, and the longest lines.
+    """Writes the lines of all files ordered by time: TIMER_START of start rows, TIMER_END of end rows. Lines of a thread stay in
+    their order. It takes 64 MB of memory, or 4 KB for each thread if that is more, and the longest lines.
 
     Args:
-        found, partial: what ``sources`` gave.
+        found, partial: the result of ``sources``.
         output: a binary file.
         progress: called with the number of bytes that were read since the last time.
     """
@@ -468,7 +468,7 @@ def merge(found: Sequence[Source], output: IO[bytes], partial: dict[str, int], p
 
 
 def ddl() -> str:
-    """CREATE TABLE statements for SQLite of the tables that a trace has rows of. Without keys: an event has two rows."""
+    """Returns CREATE TABLE statements, for SQLite, of the tables of a trace. They have no keys, because an event has two rows."""
     statements = []
     for layout in layouts().values():
         lines = []

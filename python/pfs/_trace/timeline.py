@@ -1,8 +1,8 @@
-"""A trace as a file for viewers of timelines: the protobuf of Perfetto, and the JSON that Chrome once read.
+"""Exports a trace for viewers of timelines: the protobuf of Perfetto, and the JSON of Chrome's old viewer.
 
-Each thread is a track, each event a slice on it from its start row to its end row. The files are read twice: only when all
-rows were seen is it known which events overlap without being nested (the statements of two tasks that take turns on a thread,
-a transaction that a statement begins and a later one ends), and which have lost their end.
+Each thread is a track, each event a slice on it from its start row to its end row. The files are read twice, because only all
+rows show which events overlap without being nested (statements of two tasks that alternate on a thread, a transaction that one
+statement begins and a later one ends), and which events have lost their end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORMATS = ("perfetto", "chrome")
 
 _MANY = 1000  # packets that are encoded together
 
-# What a slice says by itself, by its name, place and length.
+# These columns are the name, place and length of a slice.
 _NOT_ARGUMENTS = {"THREAD_ID", "END_EVENT_ID", "EVENT_NAME", "TIMER_START", "TIMER_END", "NESTING_EVENT_ID", "NESTING_EVENT_TYPE"}
 
 
@@ -34,20 +34,20 @@ _NOT_ARGUMENTS = {"THREAD_ID", "END_EVENT_ID", "EVENT_NAME", "TIMER_START", "TIM
 
 @dataclass
 class _Plan:
-    """What the second reading must know of a thread beforehand: only its exceptions."""
+    """Holds the exceptions of a thread that the second reading must know in advance."""
 
-    lanes: dict[int, int] = field(default_factory=dict)  # EVENT_ID -> which track of the thread, if not its first
-    lost: set[int] = field(default_factory=set)  # have no end row though they have ended
+    lanes: dict[int, int] = field(default_factory=dict)  # by EVENT_ID: the track of the thread, if it is not the first
+    lost: set[int] = field(default_factory=set)  # events that have ended without an end row
     most: int = 0  # highest lane
 
     _pending: list[int] = field(default_factory=list)  # EVENT_IDs without an end row so far, rising
-    _running: list[int] = field(default_factory=list)  # those of them that may run still
+    _running: list[int] = field(default_factory=list)  # the events of it that may still run
     _taken: dict[int, set[int]] = field(default_factory=dict)  # lanes of ended events that overlap a pending one
 
     def start(self, event: int, nesting: int) -> None:
-        if self._pending and self._pending[-1] >= event:  # the writer never does that: another run with the same PID
+        if self._pending and self._pending[-1] >= event:  # the writer never does that: it is another run with the same PID
             self._pending, self._running, self._taken = [], [], {}
-        # An event that began outside of a pending one says that it is over, or takes turns with it.
+        # If an event began outside a pending event, that event is over, or the two alternate.
         while self._running and self._running[-1] > nesting:
             self._running.pop()
         self._running.append(event)
@@ -115,7 +115,7 @@ class _Writer(Protocol):
 
 @dataclass
 class Exported:
-    """What an export has done."""
+    """Counts what an export has done."""
 
     threads: int
     events: int
@@ -131,13 +131,13 @@ class _Thread:
 
 @lru_cache(maxsize=len(files.TABLES))
 def _said(table: str) -> list[tuple[int, str, bool]]:
-    """Columns that become arguments: their places and names, and whether a 0 there says nothing."""
+    """Returns the columns that become arguments: their places and names, and whether 0 is left out."""
     columns = enumerate(_core.facts(table)["columns"])
     return [(number, c["name"], not c["nullable"]) for number, c in columns if c["name"] not in _NOT_ARGUMENTS]
 
 
 def _arguments(layout: Layout, row: Sequence[Token], start: Sequence[Token] | None = None) -> dict[str, int | str]:
-    """The columns that say something; in an end row those that its start row had not said."""
+    """Returns the columns with a value; of an end row, those that differ from its start row."""
     found: dict[str, int | str] = {}
     for number, name, is_count in _said(layout.table):
         token = row[number]
@@ -151,7 +151,7 @@ def _arguments(layout: Layout, row: Sequence[Token], start: Sequence[Token] | No
 
 
 def _names(sources: Sequence[Source]) -> dict[int, str]:
-    """Names of threads; one that has worked for several has all of them."""
+    """Returns the names of threads, with the accounts that they have worked for."""
     names: dict[int, tuple[str, list[str]]] = {}
     for source in sources:
         for header in source.headers:
@@ -162,10 +162,10 @@ def _names(sources: Sequence[Source]) -> dict[int, str]:
 
 
 def export(sources: Sequence[Source], output: IO[bytes], form: str, progress: Progress | None = None) -> Exported:
-    """Writes a trace as a file of a viewer. Memory: what is open at a time, and the events that are no good nesting.
+    """Writes a trace as a file of a viewer. It keeps the open events and the events that do not nest in memory.
 
     Args:
-        sources: what ``files.sources`` gave.
+        sources: the files that ``files.sources`` returns.
         output: a binary file.
         form: of FORMATS.
         progress: called with the number of bytes that were read since the last time; all files are read twice.
@@ -210,7 +210,7 @@ def _draw(writer: _Writer, layout: Layout, row: tuple[Token, ...], plan: _Plan, 
         return
     start = thread.open.pop(event, None)
     ended = _number(layout, row, "TIMER_END")
-    if start is None:  # its start was lost, but the end row has all that it said. Viewers sort by time
+    if start is None:  # its start row was lost, but the end row has all its columns; viewers sort by time
         done.events += 1
         writer.begin(track, thread.now if started is None else started, name, kind, _arguments(layout, row))
     thread.now = max(thread.now, ended or 0)
@@ -295,7 +295,7 @@ class _Perfetto:
         return packet
 
     def _write(self) -> None:
-        self._output.write(self._trace.SerializeToString())  # traces one behind the other are one trace
+        self._output.write(self._trace.SerializeToString())  # concatenated traces are one trace
         self._trace.Clear()
 
 
@@ -335,9 +335,9 @@ class _Chrome:
         self._add(f'{{"ph":"M","name":"{what}","pid":{self._process},"tid":{tid},"args":{json.dumps({"name": name})}}}')
 
     def _event(self, head: str, track: tuple[int, int], time: int, arguments: Mapping[str, int | str]) -> None:
-        # Picoseconds have twelve digits behind the point of a second: no double on the way.
+        # A double has too few digits for picoseconds.
         when = f"{time // 10**6}.{time % 10**6:06}"
-        # A reader of JSON may take numbers as doubles.
+        # A reader of JSON may read numbers as doubles.
         exact = {
             name: value if isinstance(value, str) or abs(value) < 1 << 53 else str(value) for name, value in arguments.items()
         }
