@@ -34,7 +34,7 @@ class TableInfo(TypedDict):
     available_when_disabled: bool
 
 @final
-class Identity:  # who wrote a segment, as its header says
+class Identity:  # the process that wrote a segment, as its header says
     @property
     def layout(self) -> tuple[int, int]: ...
     @property
@@ -92,7 +92,7 @@ def thread_begin(origin: bytes, name: str, instrument: str) -> None: ...  # by t
 def thread_instrument(name: str) -> str: ...  # its full name
 def segment_path() -> str: ...
 
-# What the program says of itself. Numbers are those of the enums of the C API.
+# Rows that the program declares. Numbers are those of the enums of the C API.
 def variable_register(
     name: str, value: str | None, type: int, scope: int, minimum: str | None, maximum: str | None, documentation: str, /
 ) -> None: ...
@@ -354,7 +354,7 @@ class TableHandle:
     def drop(self) -> None: ...
     def close(self) -> None: ...
 
-# What pfs.socket stands on: a subclass of socket.socket whose calls are events, made when it is first asked for.
+# The base of pfs.socket is a subclass of socket.socket whose calls are events. Its first use creates it.
 def socket_base(standard: type) -> type[socket.socket]: ...
 def socket_pair(name: str, family: int, type: int, proto: int) -> tuple[int, int]: ...
 def socket_sendfile(out_fd: int, in_fd: int, offset: int, count: int) -> int: ...

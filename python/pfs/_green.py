@@ -1,4 +1,4 @@
-"""Support for gevent and eventlet: finds what they replaced in the standard library, and builds sockets on their sockets."""
+"""Supports gevent and eventlet: finds what they replaced in the standard library, and builds sockets on their sockets."""
 
 from __future__ import annotations
 

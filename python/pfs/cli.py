@@ -1,7 +1,7 @@
-"""The command ``pfs``.
+"""Runs the command ``pfs``.
 
-Arguments and drawing need click and rich, which ``pip install 'perfschema[cli]'`` brings. ``pfs config`` and ``pfs --version``
-work without.
+Most commands need click and rich, which ``pip install 'perfschema[cli]'`` installs. ``pfs config`` and ``pfs --version`` work
+without them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The error log of the program: ``error_log``, a ring of the last 5 MiB.
+"""Writes the error log of the program: table ``error_log``, a ring buffer of the last 5 MiB.
 
 pfs.log("the queue is nearly full", "Warning", code="APP-000042", subsystem="queue")
 

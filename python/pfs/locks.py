@@ -1,4 +1,4 @@
-"""Semaphores, events and barriers of ``threading`` that use a ``pfs.Condition``.
+"""Provides semaphores, events and barriers of ``threading`` that use a ``pfs.Condition``.
 
 They behave as the standard classes because they are subclasses that replace only the condition. The condition and its lock have
 the given name: ``wait/synch/cond/<name>`` has an event for each wait of a thread, ``wait/synch/mutex/<name>`` one for each call.

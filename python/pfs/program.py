@@ -1,4 +1,4 @@
-"""Objects that the program declares: its variables, meters, loggers, tasks, functions; its clients and their hosts.
+"""Shows objects that the program declares: its variables, meters, loggers, tasks, functions; its clients and their hosts.
 
     threads = pfs.register_variable("myapp_threads", 4, minimum=1, maximum=64, documentation="Threads that work.")
     threads.value = 8                              # global_variables, variables_info

@@ -1,4 +1,4 @@
-"""Queues of ``queue`` that use a ``pfs.Lock`` and three ``pfs.Condition``."""
+"""Provides queues of ``queue`` that use a ``pfs.Lock`` and three ``pfs.Condition``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets of ``socket`` whose calls are events."""
+"""Provides sockets of ``socket`` whose calls are events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads with a parent and an instrument, and functions that describe the calling thread."""
+"""Provides threads with a parent and an instrument, and functions that describe the calling thread."""
 
 from __future__ import annotations
 

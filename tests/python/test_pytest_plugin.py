@@ -395,7 +395,7 @@ def test_nothing_lost():
         failed=1,
         passed=1,
     )
-    assert after(lines, "max_lost=1: 2 were lost for want of room; pfs.status says of what", 0)
+    assert after(lines, "max_lost=1: 2 were lost because a buffer was full; pfs.status counts them", 0)
 
 
 def test_a_budget_fails_where_pfs_is_off_and_warns_where_instruments_are(inner: Inner, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Proxies of the objects of a database driver, and cursors that count rows."""
+"""Provides proxies of the objects of a database driver, and cursors that count rows."""
 
 from __future__ import annotations
 

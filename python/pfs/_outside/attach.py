@@ -39,7 +39,7 @@ class Schema:
     __module__ = "pfs"  # where users find it
 
     def __init__(self, source: SegmentSource) -> None:
-        """Not for users: see ``pfs.attach``."""
+        """Is not for users: see ``pfs.attach``."""
         self._source = source
         self.setup_instruments = setup.SetupInstruments(source)
         self.setup_consumers = setup.SetupConsumers(source)

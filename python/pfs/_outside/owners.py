@@ -1,4 +1,4 @@
-"""The one rule for the owners of segments, which everything that opens segments follows.
+"""Decides which owners of segments are trusted. Everything that opens segments follows this one rule.
 
 Any user can create a folder ``/dev/shm/pfs-<uid>`` first, and a file that claims to be the segment of any process. So a segment
 is trusted only if file and folder belong to the user of the process, to root, or to the reader, and are not writable by others.

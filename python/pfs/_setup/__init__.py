@@ -1,1 +1,1 @@
-"""The parts of ``pfs.setup``: rows with columns, tables of rows, and mappings of variables."""
+"""Implements ``pfs.setup``: rows with columns, tables of rows, and mappings of variables."""

@@ -1,4 +1,4 @@
-"""Rows of a setup table, whose columns are read and set as attributes."""
+"""Reads and sets columns of the rows of a setup table as attributes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class Table(Protocol):
-        """The part of SetupTable that its rows use."""
+        """Is the part of SetupTable that its rows use."""
 
         name: str
 
@@ -43,7 +43,7 @@ __all__ = ["Column", "Generic", "Rows", "is_yes", "timed"]
 
 
 class Column(Generic[T]):
-    """A column of a setup table as an attribute of its rows.
+    """Is a column of a setup table as an attribute of its rows.
 
     Reading returns the value if all rows have the same one, else None. Setting assigns a value, or its text, to all rows.
     """

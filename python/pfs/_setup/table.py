@@ -1,4 +1,4 @@
-"""A setup table as a writable object that chooses, changes, saves and restores rows."""
+"""Chooses, changes, saves and restores rows of a setup table."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Diff(Frames):
     __module__ = "pfs"  # where users find it
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], before: pd.Timestamp, after: pd.Timestamp, pid: int) -> None:
-        """Not for users."""
+        """Is not for users: see ``pfs.diff``."""
         super().__init__(tables)
         self.before, self.after, self.pid = before, after, pid
 

@@ -100,7 +100,7 @@ class Snapshot(Frames):
     __module__ = "pfs"  # where users find it
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], process: Process, when: pd.Timestamp, duration: float) -> None:
-        """Not for users."""
+        """Is not for users: see ``pfs.snapshot``."""
         super().__init__(tables)
         self.process = process
         self.time = when

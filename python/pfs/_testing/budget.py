@@ -134,7 +134,7 @@ class Budget:
                 if done.lost > limit:
                     found.append(
                         f"max_lost={limit:.0f}: {done.lost} were lost because a buffer was full; "
-                        "pfs.status says of what (performance_schema_*_lost), docs of pfs.variables how to make it larger"
+                        "pfs.status counts them (performance_schema_*_lost), pfs.configure sets the sizes of buffers"
                     )
             elif name == "max_overhead_ratio":
                 assert isinstance(limit, float | int)
