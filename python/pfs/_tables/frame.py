@@ -26,7 +26,7 @@ def category(values: tuple[str, ...]) -> pd.CategoricalDtype:
     return pd.CategoricalDtype(list(values), ordered=False)
 
 
-def _column(kind: str, nullable: bool, values: Any, mask: Any, texts: Any, places: Any = None) -> Any:
+def column_of(kind: str, nullable: bool, values: Any, mask: Any, texts: Any, places: Any = None) -> Any:
     """Returns a column of a frame. `places` is a buffer with an index for each row; it is reused for all columns of text."""
     if kind in ("text", "set"):
         known = pd.array(np.asarray(texts, dtype=object), dtype=TEXT, copy=False)
@@ -55,7 +55,7 @@ def frame(table: str, columns: Iterable[str] | None = None, source: Source = OWN
 def made(rows: int, _skipped: int, parts: list[_core.Part]) -> pd.DataFrame:
     """Returns a frame of the columns that a source has read."""
     places = np.empty(rows, dtype=np.intp)  # take() wants indexes of this width, and would allocate them for each column of text
-    data = {name: _column(kind, nullable, values, mask, texts, places) for name, kind, nullable, values, mask, texts in parts}
+    data = {name: column_of(kind, nullable, values, mask, texts, places) for name, kind, nullable, values, mask, texts in parts}
     return pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
 
 
