@@ -11,8 +11,7 @@ Changes act at once, also on running threads. An illegal change raises, changes 
 
 from __future__ import annotations
 
-from pfs._setup.rows import Column, Rows, is_yes
-from pfs._setup.rows import timed as _timed
+from pfs._setup.rows import Column, Rows, is_timed, is_yes
 from pfs._setup.table import Only, Saved, SetupTable
 from pfs._setup.values import UnknownKey, Values, option_text
 
@@ -48,7 +47,7 @@ class InstrumentRows(Rows):
 
     __slots__ = ()
     enabled = Column("ENABLED", is_yes)
-    timed = Column("TIMED", _timed)
+    timed = Column("TIMED", is_timed)
     trace_enabled = Column("TRACE_ENABLED", is_yes)
 
 

@@ -39,7 +39,7 @@ else:
         return function
 
 
-__all__ = ["Column", "Generic", "Rows", "is_yes", "timed"]
+__all__ = ["Column", "Generic", "Rows", "is_timed", "is_yes"]
 
 
 class Column(Generic[T]):
@@ -49,7 +49,7 @@ class Column(Generic[T]):
     """
 
     def __init__(self, column: str, decode: Callable[[Any], T]) -> None:
-        """`decode` makes a Python value of what the table has."""
+        """`decode` makes a Python value of a value of the table."""
         self.column = column
         self._decode = decode
 
@@ -72,7 +72,7 @@ def is_yes(value: Any) -> bool:
     return bool(value == "YES")
 
 
-def timed(value: Any) -> bool | Literal["CONTENDED"]:
+def is_timed(value: Any) -> bool | Literal["CONTENDED"]:
     """Decodes TIMED of instruments, which may also be CONTENDED."""
     return "CONTENDED" if value == "CONTENDED" else is_yes(value)
 

@@ -18,7 +18,7 @@ from typing import Any
 import pfs
 from pfs import _core
 
-# What tests of facts import with "*".
+# Tests of facts import these names with "*".
 __all__ = [
     "Row", "WAITS", "WAITS_BY_INSTANCE", "WAITS_BY_THREAD", "FILES", "FILES_BY_INSTANCE", "HISTORY", "HISTORY_LONG", "CURRENT",
     "MUTEX", "FILE", "NO_SPINS", "EBUSY", "C", "Cond", "Mutex", "OwnLock", "Rwlock", "Worker", "columns", "consumer", "count",
