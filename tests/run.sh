@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and runs them: Debian packages (as root, or with sudo), a fresh virtual environment, pytest.
-# Arguments go to pytest: tests/run.sh -k truncate
+# Arguments go to pytest, which runs once then: tests/run.sh -k truncate
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,8 +33,26 @@ venv=$(mktemp -d "${TMPDIR:-/tmp}/pfs-tests-XXXXXX")
 trap 'rm -rf "$venv"' EXIT
 echo "== virtual environment in $venv"
 python3 -m venv "$venv"
-"$venv/bin/pip" install --quiet --disable-pip-version-check '.[test,databases]'
+export PATH="$venv/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1
+# One tree for the package and the C++ tests: what builds it stays in the environment.
+export PFS_BUILD_DIR=$venv/build
+mapfile -t needs < <(python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")')
+pip install --quiet cmake ninja "${needs[@]}"
+if command -v ccache >/dev/null; then
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros
+fi
+pip install --quiet --no-build-isolation -C build-dir="$PFS_BUILD_DIR/release" -C cmake.define.PFS_DEVELOPER=ON \
+  -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON '.[test,databases]'
+
 status=0
-PATH="$venv/bin:$PATH" "$venv/bin/python" -m pytest "$@" || status=$?
+if (($#)); then
+  python -m pytest "$@" || status=$?
+else
+  # Cheap checks first; then two tests at a time; then those that measure, or load all processors.
+  quick=(tests/python/test_layering.py tests/python/test_layout_of_sources.py tests/python/test_typing.py)
+  python -m pytest -q "${quick[@]}" || exit
+  python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "not alone" "${quick[@]/#/--ignore=}" || status=$?
+  python -m pytest -m alone || status=$?
+fi
 [ -z "$without" ] || echo "== not run: $without"
 exit $status

@@ -1,7 +1,6 @@
 // bindings/bind_conditions.cpp: pfs.Condition. A wait is one event of the condition, from letting the lock go to having it back.
 #include "tasks.h"  // Python.h comes first
 
-#include <structmember.h>
 
 #include <cerrno>
 #include <chrono>
@@ -27,16 +26,16 @@ ConditionObject* AsCondition(PyObject* object) { return reinterpret_cast<Conditi
 
 PyObject* MakeCondition(PyTypeObject* type, const std::string& name, PyObject* lock) {
   const uint32_t key = RegisterName(NameFamily::kCond, name);
-  py::str full = Decoded(FullName(NameFamily::kCond, name));
+  Object full = Decoded(FullName(NameFamily::kCond, name));
   // The lock of a condition without one has the condition's name, in its own family.
-  const auto inner = py::reinterpret_steal<py::object>(lock == Py_None ? MakeRLock(ShortName(NameFamily::kCond, name)) : Py_NewRef(lock));
+  const Object inner(lock == Py_None ? MakeRLock(ShortName(NameFamily::kCond, name)) : Py_NewRef(lock));
   if (!inner) return nullptr;
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
   ConditionObject* self = AsCondition(object);
-  self->lock = Py_NewRef(inner.ptr());
+  self->lock = Py_NewRef(inner.get());
   self->kind = KindOf(self->lock);
-  self->name = full.release().ptr();
+  self->name = full.Release();
   self->instance = pfs_cond_create(key, object);
   return object;
 }
@@ -383,10 +382,9 @@ PyObject* MakeConditionType(PyObject* module) {
 
 }  // namespace
 
-void BindConditions(py::module_& m) {
-  PyObject* type = MakeConditionType(m.ptr());
-  if (type == nullptr) throw py::error_already_set();
-  m.attr("Condition") = py::reinterpret_steal<py::object>(type);
+void BindConditions(PyObject* module) {
+  PyObject* type = MakeConditionType(module);
+  AddToModule(module, "Condition", type);
 }
 
 }  // namespace perfschema::bindings

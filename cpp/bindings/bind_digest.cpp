@@ -1,4 +1,6 @@
 // bindings/bind_digest.cpp: digests of statements, without a statement.
+#include "pybind.h"  // comes first
+
 #include <vector>
 
 #include "base/digest.h"
@@ -26,6 +28,9 @@ py::object Digest(const std::string& text, size_t limit, const std::string& norm
 }
 }  // namespace
 
-void BindDigest(py::module_& m) { m.def("digest", &Digest, py::arg("text"), py::arg("limit"), py::arg("normalizer"), py::arg("rules")); }
+void BindDigest(PyObject* module) {
+  auto m = py::reinterpret_borrow<py::module_>(module);
+  m.def("digest", &Digest, py::arg("text"), py::arg("limit"), py::arg("normalizer"), py::arg("rules"));
+}
 
 }  // namespace perfschema::bindings

@@ -1,7 +1,6 @@
 // bindings/bind_errors.cpp: exceptions counted by class, behind pfs.raised; status variables, behind pfs.register_status.
 #include "locks.h"  // Python.h comes first
 
-#include <structmember.h>
 
 #include <cstddef>
 #include <string>
@@ -26,28 +25,28 @@ PyObject* forget_class;
 std::string NameOfClass(PyObject* type) {
   std::string name;
   for (const char* part : {"__module__", "__qualname__"}) {
-    const py::object text = py::reinterpret_steal<py::object>(PyObject_GetAttrString(type, part));
-    if (!text || !PyUnicode_Check(text.ptr())) {
+    const Object text(PyObject_GetAttrString(type, part));
+    if (!text || !PyUnicode_Check(text.get())) {
       PyErr_Clear();
       continue;
     }
     if (!name.empty()) name += '.';
-    name += BytesOf(text.ptr());
+    name += BytesOf(text.get());
   }
   return name;
 }
 
 // The class's error number, 0 if it cannot be known: a number that nobody registers. Leaves no exception of its own.
 int32_t NumberOfClass(PyObject* type) {
-  const py::object key = py::reinterpret_steal<py::object>(PyWeakref_NewRef(type, nullptr));
-  PyObject* const known = key ? PyDict_GetItemWithError(numbers, key.ptr()) : nullptr;
+  const Object key(PyWeakref_NewRef(type, nullptr));
+  PyObject* const known = key ? PyDict_GetItemWithError(numbers, key.get()) : nullptr;
   if (known != nullptr) return static_cast<int32_t>(PyLong_AsLong(known));
   PyErr_Clear();
   const std::string name = NameOfClass(type);
   const int32_t number = name.empty() ? 0 : pfs_error_number(name.c_str());
-  const py::object kept = py::reinterpret_steal<py::object>(PyWeakref_NewRef(type, forget_class));
-  const py::object value = py::reinterpret_steal<py::object>(PyLong_FromLong(number));
-  if (!kept || !value || PyDict_SetItem(numbers, kept.ptr(), value.ptr()) != 0) PyErr_Clear();
+  const Object kept(PyWeakref_NewRef(type, forget_class));
+  const Object value(PyLong_FromLong(number));
+  if (!kept || !value || PyDict_SetItem(numbers, kept.get(), value.get()) != 0) PyErr_Clear();
   return number;
 }
 
@@ -148,19 +147,17 @@ PyObject* StatusAdd(PyObject* object, PyObject* const* args, Py_ssize_t count) {
 PyObject* StatusRepr(PyObject* object) { return PyUnicode_FromFormat("pfs.register_status(%R)", AsStatus(object)->name); }
 
 template <size_t kSize>
-void AddType(py::module_& m, const char* name, const char* full, size_t bytes, unsigned flags, PyType_Slot (&slots)[kSize]) {
+void AddType(PyObject* module, const char* name, const char* full, size_t bytes, unsigned flags, PyType_Slot (&slots)[kSize]) {
   PyType_Spec spec = {full, static_cast<int>(bytes), 0, flags, slots};
-  PyObject* const type = PyType_FromModuleAndSpec(m.ptr(), &spec, nullptr);
-  if (type == nullptr) throw py::error_already_set();
-  m.add_object(name, type);
+  AddToModule(module, name, Checked(PyType_FromModuleAndSpec(module, &spec, nullptr)).get());
 }
 
 }  // namespace
 
-void BindErrors(py::module_& m) {
+void BindErrors(PyObject* module) {
   numbers = PyDict_New();
   forget_class = PyCFunction_New(&forget_method, nullptr);
-  if (numbers == nullptr || forget_class == nullptr) throw py::error_already_set();
+  if (numbers == nullptr || forget_class == nullptr) throw PythonError();
 
   static PyMethodDef counter_methods[] = {{"__enter__", CounterEnter, METH_NOARGS, nullptr},
                                           {"__exit__", AsMethod(CounterExit), METH_FASTCALL, nullptr},
@@ -172,10 +169,10 @@ void BindErrors(py::module_& m) {
                            {Py_tp_methods, counter_methods},
                            {Py_tp_members, counter_members},
                            {0, nullptr}};
-  AddType(m, "ErrorCounter", "pfs._core.ErrorCounter", sizeof(CounterObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, counter);
+  AddType(module, "ErrorCounter", "pfs._core.ErrorCounter", sizeof(CounterObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, counter);
 
   static PyMethodDef handled_method = {"handled", Handled, METH_O, nullptr};
-  m.add_object("handled", PyCFunction_NewEx(&handled_method, nullptr, py::str("pfs._core").release().ptr()));
+  AddToModule(module, "handled", Checked(PyCFunction_NewEx(&handled_method, nullptr, Checked(PyUnicode_FromString("pfs._core")).get())).get());
 
   static PyMethodDef status_methods[] = {
       {"add", AsMethod(StatusAdd), METH_FASTCALL,
@@ -190,7 +187,7 @@ void BindErrors(py::module_& m) {
                           {Py_tp_members, status_members},
                           {Py_tp_doc, const_cast<char*>("A status variable: what pfs.register_status gives.")},
                           {0, nullptr}};
-  AddType(m, "StatusVariable", "pfs.StatusVariable", sizeof(StatusObject), Py_TPFLAGS_DEFAULT, status);
+  AddType(module, "StatusVariable", "pfs.StatusVariable", sizeof(StatusObject), Py_TPFLAGS_DEFAULT, status);
 }
 
 }  // namespace perfschema::bindings

@@ -1,4 +1,6 @@
 // bindings/bind_files.cpp: the system calls under pfs.open. Each runs without the GIL, is an event, and is repeated after a signal (PEP 475).
+#include "pybind.h"  // comes first
+
 #include <cerrno>
 #include <string>
 
@@ -19,20 +21,20 @@ auto Retried(Call&& call) {
       return call(site);
     });
     if (result >= 0 || errno != EINTR) return result;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (PyErr_CheckSignals() != 0) throw PythonError();
   }
 }
 
 [[noreturn]] void RaiseErrno() {
   PyErr_SetFromErrno(PyExc_OSError);
-  throw py::error_already_set();
+  throw PythonError();
 }
 
 // The bytes of an object, held for as long as this lives.
 struct Buffer {
   Py_buffer view;
   Buffer(py::handle object, int flags) {
-    if (PyObject_GetBuffer(object.ptr(), &view, flags) != 0) throw py::error_already_set();
+    if (PyObject_GetBuffer(object.ptr(), &view, flags) != 0) throw PythonError();
   }
   ~Buffer() { PyBuffer_Release(&view); }
   Buffer(const Buffer&) = delete;
@@ -51,7 +53,7 @@ int Open(uint32_t key, const py::bytes& path, int flags, int mode, const py::obj
   const int fd = Retried([&](CallSite site) { return pfs_open_at(key, site.file, site.line, text.c_str(), flags, mode); });
   if (fd < 0) {
     PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, shown.ptr());
-    throw py::error_already_set();
+    throw PythonError();
   }
   return fd;
 }
@@ -73,11 +75,11 @@ py::object ReadAll(int fd, Py_ssize_t guess) {
   constexpr Py_ssize_t kLeast = 8192;
   Py_ssize_t room = guess > 0 ? guess + 1 : kLeast, used = 0;  // one more: a read of nothing then tells the end without growing
   PyObject* bytes = PyBytes_FromStringAndSize(nullptr, room);
-  if (bytes == nullptr) throw py::error_already_set();
+  if (bytes == nullptr) throw PythonError();
   for (;;) {
     if (used == room) {
       room += room < 65536 ? kLeast + room : room / 8 + 65536;
-      if (_PyBytes_Resize(&bytes, room) != 0) throw py::error_already_set();
+      if (_PyBytes_Resize(&bytes, room) != 0) throw PythonError();
     }
     char* place = PyBytes_AS_STRING(bytes) + used;
     ssize_t got;
@@ -95,7 +97,7 @@ py::object ReadAll(int fd, Py_ssize_t guess) {
     }
     used += got;
   }
-  if (_PyBytes_Resize(&bytes, used) != 0) throw py::error_already_set();
+  if (_PyBytes_Resize(&bytes, used) != 0) throw PythonError();
   return py::reinterpret_steal<py::object>(bytes);
 }
 
@@ -129,7 +131,8 @@ py::tuple Stat(int fd) {
 
 }  // namespace
 
-void BindFiles(py::module_& m) {
+void BindFiles(PyObject* module) {
+  auto m = py::reinterpret_borrow<py::module_>(module);
   m.def("file_key", [](const std::string& name) { return RegisterName(NameFamily::kFile, name); }, py::arg("name"));
   m.def("file_open", Open, py::arg("key"), py::arg("path"), py::arg("flags"), py::arg("mode"), py::arg("shown"));
   m.def(

@@ -1,4 +1,6 @@
 // bindings/bind_identity.cpp: who wrote a segment.
+#include "pybind.h"  // comes first
+
 #include "identity.h"
 
 #include <unistd.h>
@@ -7,7 +9,6 @@
 #include <cstring>
 #include <optional>
 
-#include "bindings.h"
 
 #include <pybind11/stl.h>
 
@@ -56,10 +57,11 @@ Identity IdentityOf(const void* head) {
   return identity;
 }
 
-void BindIdentity(py::module_& m) {
+void BindIdentity(PyObject* module) {
+  auto m = py::reinterpret_borrow<py::module_>(module);
   const auto text = [](const std::string& bytes) {
     PyObject* const decoded = PyUnicode_DecodeASCII(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "backslashreplace");
-    if (decoded == nullptr) throw py::error_already_set();
+    if (decoded == nullptr) throw PythonError();
     return py::reinterpret_steal<py::str>(decoded);
   };
   py::class_<Identity>(m, "Identity", "Who wrote a segment, as its header says.")

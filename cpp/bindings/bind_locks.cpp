@@ -1,7 +1,6 @@
 // bindings/bind_locks.cpp: pfs.Lock and pfs.RLock.
 #include "locks.h"  // Python.h comes first
 
-#include <structmember.h>
 
 #include <cerrno>
 #include <chrono>
@@ -18,12 +17,12 @@ PyTypeObject* rlock_type;
 
 PyObject* MakeLock(PyTypeObject* type, const std::string& name) {
   const uint32_t key = RegisterName(NameFamily::kMutex, name);
-  py::str full = Decoded(FullName(NameFamily::kMutex, name));
+  Object full = Decoded(FullName(NameFamily::kMutex, name));
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
   LockObject* self = AsLock(object);
   self->lock = PyThread_allocate_lock();
-  self->name = full.release().ptr();
+  self->name = full.Release();
   if (self->lock == nullptr) {
     Py_DECREF(object);
     PyErr_SetString(PyExc_RuntimeError, "can't allocate lock");
@@ -357,12 +356,12 @@ bool TakeBack(LockObject* lock, const KeptLock& kept) {
   return true;
 }
 
-void BindLocks(py::module_& m) {
-  lock_type = MakeLockType(m.ptr());
-  rlock_type = lock_type == nullptr ? nullptr : MakeRLockType(m.ptr());
-  if (rlock_type == nullptr) throw py::error_already_set();
-  m.attr("Lock") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(lock_type));
-  m.attr("RLock") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(rlock_type));
+void BindLocks(PyObject* module) {
+  lock_type = MakeLockType(module);
+  rlock_type = lock_type == nullptr ? nullptr : MakeRLockType(module);
+  if (rlock_type == nullptr) throw PythonError();
+  AddToModule(module, "Lock", lock_type);
+  AddToModule(module, "RLock", rlock_type);
 }
 
 }  // namespace perfschema::bindings

@@ -1,5 +1,6 @@
 // bindings/bind_memory.cpp: blocks that Python code accounts for.
-#include "bindings.h"
+#include "pybind.h"  // comes first
+
 #include "perfschema/pfs.h"
 
 #include <pybind11/numpy.h>
@@ -87,13 +88,14 @@ py::object SetNumpyHandler(const py::object& handler) {
   void** const functions = capsule.get_pointer<void*>();
   const auto set = reinterpret_cast<PyObject* (*)(PyObject*)>(functions[kSetHandler]);
   PyObject* const before = set(handler.ptr());
-  if (before == nullptr) throw py::error_already_set();
+  if (before == nullptr) throw PythonError();
   return py::reinterpret_steal<py::object>(before);
 }
 
 }  // namespace
 
-void BindMemory(py::module_& m) {
+void BindMemory(PyObject* module) {
+  auto m = py::reinterpret_borrow<py::module_>(module);
   m.def("memory_key", [](const std::string& name) { return RegisterName(NameFamily::kMemory, name); }, py::arg("name"));
   m.def("memory_instrument", [](const std::string& name) { return FullName(NameFamily::kMemory, name); }, py::arg("name"));
   m.def("numpy_handler", MakeNumpyHandler, py::arg("key"));

@@ -1,5 +1,6 @@
 // bindings/bind_program.cpp: what the program says of itself. Thin: python/pfs/program.py and error_log.py are what users see.
-#include "bindings.h"  // text.h comes first
+#include "pybind.h"  // comes first
+
 
 #include <pybind11/stl.h>
 
@@ -59,7 +60,8 @@ void SetAccountLock(const std::string& user, const std::string& host, const std:
 
 }  // namespace
 
-void BindProgram(py::module_& m) {
+void BindProgram(PyObject* module) {
+  auto m = py::reinterpret_borrow<py::module_>(module);
   m.def("variable_register", RegisterVariable);
   m.def("variable_set", [](const std::string& name, const Text& value, int source, const Text& path) {
     NameThisThreadOnce();

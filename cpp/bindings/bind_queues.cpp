@@ -2,7 +2,6 @@
 // signal handler or a finalizer.
 #include "locks.h"  // Python.h comes first
 
-#include <structmember.h>
 
 #include <chrono>
 #include <cstddef>
@@ -51,11 +50,11 @@ QueueObject* AsQueue(PyObject* object) { return reinterpret_cast<QueueObject*>(o
 
 PyObject* MakeQueue(PyTypeObject* type, const std::string& name) {
   const uint32_t key = RegisterName(NameFamily::kCond, name);
-  py::str full = Decoded(FullName(NameFamily::kCond, name));
+  Object full = Decoded(FullName(NameFamily::kCond, name));
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
   QueueObject* self = AsQueue(object);
-  self->name = full.release().ptr();
+  self->name = full.Release();
   self->instance = pfs_cond_create(key, object);
   return object;
 }
@@ -239,10 +238,9 @@ PyObject* MakeQueueType(PyObject* module) {
 
 }  // namespace
 
-void BindQueues(py::module_& m) {
-  PyObject* type = MakeQueueType(m.ptr());
-  if (type == nullptr) throw py::error_already_set();
-  m.attr("SimpleQueue") = py::reinterpret_steal<py::object>(type);
+void BindQueues(PyObject* module) {
+  PyObject* type = MakeQueueType(module);
+  AddToModule(module, "SimpleQueue", type);
 }
 
 }  // namespace perfschema::bindings

@@ -1,7 +1,6 @@
 // bindings/bind_rwlocks.cpp: pfs.RWLock. First come, first served: readers that stand in line one after another go in together.
 #include "locks.h"  // Python.h comes first
 
-#include <structmember.h>
 
 #include <cstddef>
 #include <string>
@@ -84,11 +83,11 @@ RWLockObject* AsRWLock(PyObject* object) { return reinterpret_cast<RWLockObject*
 
 PyObject* MakeRWLock(PyTypeObject* type, const std::string& name) {
   const uint32_t key = RegisterName(NameFamily::kRwlock, name);
-  py::str full = Decoded(FullName(NameFamily::kRwlock, name));
+  Object full = Decoded(FullName(NameFamily::kRwlock, name));
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) return nullptr;
   RWLockObject* self = AsRWLock(object);
-  self->name = full.release().ptr();
+  self->name = full.Release();
   self->instance = pfs_rwlock_create(key, object);
   return object;
 }
@@ -313,14 +312,14 @@ PyObject* MakeRWLockType(PyObject* module) {
 
 }  // namespace
 
-void BindRWLocks(py::module_& m) {
-  guard_types[false] = MakeGuardType<false>(m.ptr());
-  guard_types[true] = MakeGuardType<true>(m.ptr());
-  PyObject* type = MakeRWLockType(m.ptr());
-  if (type == nullptr || guard_types[false] == nullptr || guard_types[true] == nullptr) throw py::error_already_set();
-  m.attr("ReadGuard") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(guard_types[false]));
-  m.attr("WriteGuard") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(guard_types[true]));
-  m.attr("RWLock") = py::reinterpret_steal<py::object>(type);
+void BindRWLocks(PyObject* module) {
+  guard_types[false] = MakeGuardType<false>(module);
+  guard_types[true] = MakeGuardType<true>(module);
+  PyObject* type = MakeRWLockType(module);
+  if (type == nullptr || guard_types[false] == nullptr || guard_types[true] == nullptr) throw PythonError();
+  AddToModule(module, "ReadGuard", guard_types[false]);
+  AddToModule(module, "WriteGuard", guard_types[true]);
+  AddToModule(module, "RWLock", type);
 }
 
 }  // namespace perfschema::bindings

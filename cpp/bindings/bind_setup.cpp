@@ -1,5 +1,7 @@
 // bindings/bind_setup.cpp: changes of setup tables, start-time options, account and name of the thread.
-#include "gil.h"  // text.h comes first
+#include "pybind.h"  // comes first
+
+#include "gil.h"
 
 #include <pybind11/stl.h>
 
@@ -109,7 +111,8 @@ void SetProcesslist(const std::string& column, const std::variant<std::monostate
 
 }  // namespace
 
-void BindSetup(py::module_& m) {
+void BindSetup(PyObject* module) {
+  auto m = py::reinterpret_borrow<py::module_>(module);
   m.def("update", Update, py::arg("table"), py::arg("conditions"), py::arg("assignments"));
   m.def("insert", Insert, py::arg("table"), py::arg("values"));
   m.def("delete", Delete, py::arg("table"), py::arg("conditions"));

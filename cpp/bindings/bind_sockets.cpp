@@ -191,7 +191,7 @@ PyObject* KeyOf(PyObject* name, uint32_t* key) {
   return Guarded([&] {
     const std::string text = BytesOf(name);
     *key = RegisterName(NameFamily::kSocket, text);
-    return Decoded(FullName(NameFamily::kSocket, text)).release().ptr();
+    return Decoded(FullName(NameFamily::kSocket, text)).Release();
   });
 }
 
@@ -285,9 +285,9 @@ PyObject* SocketRepr(PyObject* self) {
 
 template <size_t kIndex>
 PyMethodDef Method() {
-  PyObject* method = methods_of_standard[kIndex] = py::object(py::handle(reinterpret_cast<PyObject*>(standard)).attr(kCalls[kIndex].name)).release().ptr();
-  const py::object doc = py::handle(method).attr("__doc__");
-  const char* text = doc.is_none() ? nullptr : PyUnicode_AsUTF8(py::object(doc).release().ptr());  // never goes
+  PyObject* method = methods_of_standard[kIndex] = Checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(standard), kCalls[kIndex].name)).Release();
+  PyObject* const doc = Checked(PyObject_GetAttrString(method, "__doc__")).Release();  // lives as long as the method
+  const char* text = doc == Py_None ? nullptr : PyUnicode_AsUTF8(doc);
   if (Py_IS_TYPE(method, &PyMethodDescr_Type)) {
     const PyMethodDef* its = reinterpret_cast<PyMethodDescrObject*>(method)->d_method;
     if (its->ml_flags == METH_VARARGS) {
@@ -307,10 +307,10 @@ std::array<PyMethodDef, kCallCount + 4> Methods(std::index_sequence<kIndices...>
           PyMethodDef{nullptr, nullptr, 0, nullptr}};
 }
 
-// `its`: socket.socket as the standard library has it.
-py::object SocketBase(const py::type& its) {
+// `its`: socket.socket as the standard library has it. Throws PythonError.
+PyObject* MakeSocketBase(PyObject* its) {
   if (base == nullptr) {
-    standard = reinterpret_cast<PyTypeObject*>(its.inc_ref().ptr());
+    standard = reinterpret_cast<PyTypeObject*>(Py_NewRef(its));
     static auto methods = Methods(std::make_index_sequence<kCallCount>());
     static PyType_Slot slots[] = {{Py_tp_finalize, reinterpret_cast<void*>(SocketFinalize)},
                                   {Py_tp_repr, reinterpret_cast<void*>(SocketRepr)},
@@ -320,9 +320,14 @@ py::object SocketBase(const py::type& its) {
     fields_offset = (standard->tp_basicsize + kAlignment - 1) / kAlignment * kAlignment;
     PyType_Spec spec = {"pfs._core.socket", static_cast<int>(fields_offset + sizeof(Fields)), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
     base = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(standard)));
-    if (base == nullptr) throw py::error_already_set();
+    if (base == nullptr) throw PythonError();
   }
-  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(base));
+  return Py_NewRef(reinterpret_cast<PyObject*>(base));
+}
+
+PyObject* SocketBase(PyObject*, PyObject* its) {
+  if (!PyType_Check(its)) return PyErr_Format(PyExc_TypeError, "socket_base() takes a class, not %.100s", Py_TYPE(its)->tp_name);
+  return Guarded([&] { return MakeSocketBase(its); });
 }
 
 // ---- Functions -----------------------------------------------------------------------------------------------------------------------------
@@ -364,12 +369,12 @@ PyObject* SocketSendfile(PyObject*, PyObject* args) {
 
 }  // namespace
 
-void BindSockets(py::module_& m) {
-  m.def("socket_base", SocketBase);
-  static PyMethodDef functions[] = {{"socket_pair", SocketPair, METH_VARARGS, nullptr},
+void BindSockets(PyObject* module) {
+  static PyMethodDef functions[] = {{"socket_base", SocketBase, METH_O, nullptr},
+                                    {"socket_pair", SocketPair, METH_VARARGS, nullptr},
                                     {"socket_sendfile", SocketSendfile, METH_VARARGS, nullptr},
                                     {nullptr, nullptr, 0, nullptr}};
-  if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw py::error_already_set();
+  if (PyModule_AddFunctions(module, functions) != 0) throw PythonError();
 }
 
 }  // namespace perfschema::bindings

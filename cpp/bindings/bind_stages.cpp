@@ -149,7 +149,7 @@ PyObject* StageRepr(PyObject* object) { return PyUnicode_FromFormat("pfs.stage('
 
 }  // namespace
 
-void BindStages(py::module_& m) {
+void BindStages(PyObject* module) {
   static PyMethodDef methods[] = {
       {"__enter__", StageEnter, METH_NOARGS, "__enter__($self)\n--\n\nThe thread, or the task, is in the stage from now on."},
       {"__exit__", AsMethod(StageExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nBack in the stage around it, if there is one."},
@@ -182,7 +182,7 @@ void BindStages(py::module_& m) {
       "WORK_ESTIMATED; NULL otherwise); what the first use of a name says holds for all.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names; StateError for progress of a name without it;\n"
       "TypeError if a generator function is decorated.";
-  stage_type = MakeType(m.ptr(), "pfs.stage", sizeof(StageObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+  stage_type = MakeType(module, "pfs.stage", sizeof(StageObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                         {{Py_tp_new, reinterpret_cast<void*>(StageNew)},
                          {Py_tp_dealloc, reinterpret_cast<void*>(StageDealloc)},
                          {Py_tp_call, reinterpret_cast<void*>(StageCall)},
@@ -190,8 +190,8 @@ void BindStages(py::module_& m) {
                          {Py_tp_methods, methods},
                          {Py_tp_getset, properties},
                          {Py_tp_doc, const_cast<char*>(doc)}});
-  if (stage_type == nullptr) throw py::error_already_set();
-  m.attr("stage") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(stage_type));
+  if (stage_type == nullptr) throw PythonError();
+  AddToModule(module, "stage", stage_type);
 }
 
 }  // namespace perfschema::bindings

@@ -329,14 +329,14 @@ PyObject* StatementVectorcall(PyObject* type, PyObject* const* args, size_t flag
     (name == text_name ? text : schema) = args[count + i];
   }
   if (is_usual) return MakeStatement(reinterpret_cast<PyTypeObject*>(type), args[0], text, schema);
-  const auto tuple = py::reinterpret_steal<py::object>(PyTuple_New(count));
-  const auto keywords = py::reinterpret_steal<py::object>(PyDict_New());
+  const Object tuple(PyTuple_New(count));
+  const Object keywords(PyDict_New());
   if (!tuple || !keywords) return nullptr;
-  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple.ptr(), i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
   for (Py_ssize_t i = 0; i < named; ++i) {
-    if (PyDict_SetItem(keywords.ptr(), PyTuple_GET_ITEM(names, i), args[count + i]) != 0) return nullptr;
+    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, i), args[count + i]) != 0) return nullptr;
   }
-  return StatementNew(reinterpret_cast<PyTypeObject*>(type), tuple.ptr(), keywords.ptr());
+  return StatementNew(reinterpret_cast<PyTypeObject*>(type), tuple.get(), keywords.get());
 }
 
 void StatementDealloc(PyObject* object) {
@@ -424,7 +424,7 @@ PyTypeObject* MakeRunType() {
 
 }  // namespace
 
-void BindStatements(py::module_& m) {
+void BindStatements(PyObject* module) {
   static PyMethodDef methods[] = {
       {"__enter__", StatementEnter, METH_NOARGS, "__enter__($self)\n--\n\nBegins it."},
       {"__exit__", AsMethod(StatementExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nEnds it, and notes the error."},
@@ -459,7 +459,7 @@ void BindStatements(py::module_& m) {
       "Raises InvalidValue for a name that breaks the rules of instrument names; TypeError if a generator function is decorated.";
   run_type = MakeRunType();
   statement_type = run_type == nullptr ? nullptr
-                                       : MakeType(m.ptr(), "pfs.statement", sizeof(StatementObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                                       : MakeType(module, "pfs.statement", sizeof(StatementObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                                                   {{Py_tp_new, reinterpret_cast<void*>(StatementNew)},
                                                    {Py_tp_dealloc, reinterpret_cast<void*>(StatementDealloc)},
                                                    {Py_tp_call, reinterpret_cast<void*>(StatementCall)},
@@ -467,10 +467,10 @@ void BindStatements(py::module_& m) {
                                                    {Py_tp_methods, methods},
                                                    {Py_tp_getset, properties},
                                                    {Py_tp_doc, const_cast<char*>(doc)}});
-  if (statement_type == nullptr) throw py::error_already_set();
+  if (statement_type == nullptr) throw PythonError();
   statement_type->tp_vectorcall = StatementVectorcall;
-  m.attr("statement") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(statement_type));
-  m.attr("RunningStatement") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(run_type));
+  AddToModule(module, "statement", statement_type);
+  AddToModule(module, "RunningStatement", run_type);
 }
 
 }  // namespace perfschema::bindings

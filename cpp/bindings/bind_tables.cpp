@@ -1,5 +1,7 @@
 // bindings/bind_tables.cpp: tables as columns (numpy arrays without a loop in Python) and as plain rows.
-#include "gil.h"  // text.h comes first
+#include "pybind.h"  // comes first
+
+#include "gil.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -139,7 +141,7 @@ py::array Codes(const ColumnData& data) {
 py::array Texts(const TextList& texts) {
   py::array array(py::dtype("O"), static_cast<py::ssize_t>(texts.size()));
   auto** const places = static_cast<PyObject**>(array.mutable_data());
-  for (size_t i = 0; i < texts.size(); ++i) Py_XSETREF(places[i], Decoded(texts[i]).release().ptr());
+  for (size_t i = 0; i < texts.size(); ++i) Py_XSETREF(places[i], Decoded(texts[i]).Release());
   return array;
 }
 
@@ -201,7 +203,7 @@ py::object Cell(const ColumnFacts& facts, const ColumnData& data, size_t row) {
   if (facts.nullable && row < data.nulls.size() && data.nulls[row] != 0) return py::none();
   switch (facts.kind) {
     case ColumnKind::kText:
-    case ColumnKind::kSet: return Decoded(data.texts[data.codes[row]]);
+    case ColumnKind::kSet: return py::reinterpret_steal<py::object>(Decoded(data.texts[data.codes[row]]).Release());
     case ColumnKind::kEnum: return py::str(facts.values[data.codes[row]].data(), facts.values[data.codes[row]].size());
     case ColumnKind::kUInt64:
     case ColumnKind::kUInt32: return py::int_(data.words[row]);
@@ -257,7 +259,8 @@ void Truncate(const std::string& name) {
 
 }  // namespace
 
-void BindTables(py::module_& m) {
+void BindTables(PyObject* module) {
+  auto m = py::reinterpret_borrow<py::module_>(module);
   py::class_<AttachedSegment>(m, "Segment", "A segment file, mapped for reading until the object dies.")
       .def(py::init<std::string>(), py::arg("path"))
       .def_property_readonly("path", &AttachedSegment::path)

@@ -220,7 +220,7 @@ PyTypeObject* MakeRunType() {
 
 }  // namespace
 
-void BindTransactions(py::module_& m) {
+void BindTransactions(PyObject* module) {
   static PyMethodDef methods[] = {
       {"__enter__", TransactionEnter, METH_NOARGS, "__enter__($self)\n--\n\nBegins it: STATE is ACTIVE."},
       {"__exit__", AsMethod(TransactionExit), METH_FASTCALL,
@@ -246,16 +246,16 @@ void BindTransactions(py::module_& m) {
       "Raises InvalidValue for another isolation; TypeError if a generator function is decorated.";
   run_type = MakeRunType();
   transaction_type = run_type == nullptr ? nullptr
-                                         : MakeType(m.ptr(), "pfs.transaction", sizeof(TransactionObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                                         : MakeType(module, "pfs.transaction", sizeof(TransactionObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                                                     {{Py_tp_new, reinterpret_cast<void*>(TransactionNew)},
                                                      {Py_tp_dealloc, reinterpret_cast<void*>(TransactionDealloc)},
                                                      {Py_tp_call, reinterpret_cast<void*>(TransactionCall)},
                                                      {Py_tp_repr, reinterpret_cast<void*>(TransactionRepr)},
                                                      {Py_tp_methods, methods},
                                                      {Py_tp_doc, const_cast<char*>(doc)}});
-  if (transaction_type == nullptr) throw py::error_already_set();
-  m.attr("transaction") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(transaction_type));
-  m.attr("RunningTransaction") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(run_type));
+  if (transaction_type == nullptr) throw PythonError();
+  AddToModule(module, "transaction", transaction_type);
+  AddToModule(module, "RunningTransaction", run_type);
 }
 
 }  // namespace perfschema::bindings

@@ -1,5 +1,7 @@
 // bindings/bind_waits.cpp: waits of one's own behind pfs.wait, pfs.idle and pfs.Table.
-#include "tasks.h"  // Python.h comes first
+#include "pybind.h"  // comes first
+
+#include "tasks.h"
 
 #include <pybind11/stl.h>
 
@@ -170,7 +172,8 @@ class TableHandle {
 
 }  // namespace
 
-void BindWaits(py::module_& m) {
+void BindWaits(PyObject* module) {
+  auto m = py::reinterpret_borrow<py::module_>(module);
   py::class_<WaitPoint, std::unique_ptr<WaitPoint, py::nodelete>>(m, "WaitPoint", "Where a program waits for something of its own.")
       .def(py::init(&FindWaitPoint), py::arg("name"))
       .def_property_readonly("name", [](const WaitPoint& point) { return point.name; })

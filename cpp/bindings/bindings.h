@@ -1,18 +1,21 @@
 // bindings/bindings.h: what the files of this folder share. Only this folder includes pybind11 or Python.h.
 #pragma once
 
-#include "text.h"  // before the rest of pybind11
-
-#include <pybind11/pybind11.h>
+#include "python.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/status.h"
 
 namespace perfschema::bindings {
 
-namespace py = pybind11;
+// Returns the bytes of a str as os.fsencode does: UTF-8, and the byte that a surrogate stands for if os.fsdecode made it. A surrogate that
+// stands for no byte becomes three bytes, so that different texts stay different. REQUIRES: it is a str.
+std::string BytesOf(PyObject* text);
+// Returns the str of bytes as os.fsdecode does. Throws PythonError if there is no memory.
+Object Decoded(std::string_view bytes);
 
 // Raised as the class of pfs.errors that belongs to the code.
 // Threads: immutable.
@@ -58,22 +61,22 @@ uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags
 std::string FullName(NameFamily family, const std::string& name);
 std::string ShortName(NameFamily family, const std::string& name);
 
-void BindConditions(py::module_& m);
-void BindDigest(py::module_& m);
-void BindErrors(py::module_& m);
-void BindFiles(py::module_& m);
-void BindIdentity(py::module_& m);
-void BindLocks(py::module_& m);
-void BindMemory(py::module_& m);
-void BindProgram(py::module_& m);
-void BindQueues(py::module_& m);
-void BindRWLocks(py::module_& m);
-void BindSockets(py::module_& m);
-void BindSetup(py::module_& m);
-void BindStages(py::module_& m);
-void BindStatements(py::module_& m);
-void BindTables(py::module_& m);
-void BindTransactions(py::module_& m);
-void BindWaits(py::module_& m);
+void BindConditions(PyObject* module);
+void BindDigest(PyObject* module);
+void BindErrors(PyObject* module);
+void BindFiles(PyObject* module);
+void BindIdentity(PyObject* module);
+void BindLocks(PyObject* module);
+void BindMemory(PyObject* module);
+void BindProgram(PyObject* module);
+void BindQueues(PyObject* module);
+void BindRWLocks(PyObject* module);
+void BindSockets(PyObject* module);
+void BindSetup(PyObject* module);
+void BindStages(PyObject* module);
+void BindStatements(PyObject* module);
+void BindTables(PyObject* module);
+void BindTransactions(PyObject* module);
+void BindWaits(PyObject* module);
 
 }  // namespace perfschema::bindings

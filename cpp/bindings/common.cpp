@@ -37,15 +37,17 @@ std::string BytesOf(PyObject* text) {
   return result;
 }
 
-py::str Decoded(std::string_view bytes) {
-  PyObject* const made = PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape");
-  if (made == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::str>(made);
+Object Decoded(std::string_view bytes) {
+  return Checked(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
 }
 
 void StatusError::SetPythonError() const {
-  const py::object type = py::module_::import("pfs.errors").attr(python_class());
-  PyErr_SetObject(type.ptr(), Decoded(status_.message()).ptr());
+  try {
+    const Object errors = Checked(PyImport_ImportModule("pfs.errors"));
+    const Object type = Checked(PyObject_GetAttrString(errors.get(), python_class()));
+    PyErr_SetObject(type.get(), Decoded(status_.message()).get());
+  } catch (const PythonError&) {  // that one is set then
+  }
 }
 
 const char* StatusError::python_class() const {
@@ -126,11 +128,12 @@ void NameThisThread() {
   if (pfs_thread_current() != pfs_thread_own()) return;  // it works for a session of C code, which has a name
   t_thread_has_name = true;
   std::string name = "MainThread";
-  if (const auto threading = py::reinterpret_steal<py::object>(PyImport_GetModule(py::str("threading").ptr()))) {
-    const py::dict active = threading.attr("_active");
-    const py::int_ ident(PyThread_get_thread_ident());
-    if (!active.contains(ident)) return;
-    name = py::str(active[ident].attr("_name")).cast<std::string>();
+  if (const Object threading{PyImport_GetModule(Checked(PyUnicode_FromString("threading")).get())}) {
+    const Object active = Checked(PyObject_GetAttrString(threading.get(), "_active"));
+    const Object ident = Checked(PyLong_FromUnsignedLong(PyThread_get_thread_ident()));
+    PyObject* const thread = PyDict_Check(active.get()) ? PyDict_GetItemWithError(active.get(), ident.get()) : nullptr;
+    if (thread == nullptr) return PyErr_Clear();
+    name = BytesOf(Checked(PyObject_Str(Checked(PyObject_GetAttrString(thread, "_name")).get())).get());
   }
   pfs_set_thread_name(("python/" + name.substr(0, 100)).c_str());
 }
@@ -201,7 +204,9 @@ CallSite FindCallSite() {
 
 void StartCallSites() {
   const auto folder_of = [](const char* module) {
-    return py::str(py::module_::import("os.path").attr("dirname")(py::module_::import(module).attr("__file__"))).cast<std::string>() + "/";
+    const Object imported = Checked(PyImport_ImportModule(module));
+    const std::string file = BytesOf(Checked(PyModule_GetFilenameObject(imported.get())).get());
+    return file.substr(0, file.rfind('/') + 1);
   };
   TheFolders() = {folder_of("pfs"), folder_of("os")};
 }

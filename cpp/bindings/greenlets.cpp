@@ -96,14 +96,14 @@ void OpenGate(PyObject* gate) {
 void StartGreenlets() {
   allocate_name = PyUnicode_InternFromString("allocate_lock");
   greenlet_name = PyUnicode_InternFromString("greenlet");
-  g_thread_module.names = py::object(py::module_::import("_thread").attr("__dict__")).release().ptr();
-  if (allocate_name == nullptr || greenlet_name == nullptr) throw py::error_already_set();
+  g_thread_module.names = Py_NewRef(PyModule_GetDict(Checked(PyImport_ImportModule("_thread")).get()));
+  if (allocate_name == nullptr || greenlet_name == nullptr) throw PythonError();
 #if PY_VERSION_HEX >= 0x030c0000
   const int watcher = PyDict_AddWatcher([](PyDict_WatchEvent, PyObject*, PyObject*, PyObject*) {
     g_thread_module.has_changed = true;  // it is not stored yet
     return 0;
   });
-  if (watcher < 0 || PyDict_Watch(watcher, g_thread_module.names) != 0) throw py::error_already_set();
+  if (watcher < 0 || PyDict_Watch(watcher, g_thread_module.names) != 0) throw PythonError();
 #endif
   LookAtThreadModule();
 }

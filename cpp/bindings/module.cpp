@@ -1,5 +1,8 @@
 // bindings/module.cpp: the module pfs._core. Thin: each file binds one group of functions.
-#include "tasks.h"  // Python.h comes first
+#include "pybind.h"  // comes first
+
+#include "greenlets.h"
+#include "tasks.h"
 
 #include "perfschema/pfs.h"
 
@@ -14,29 +17,30 @@ void Fill(py::module_& m) {
       if (raised) std::rethrow_exception(raised);
     } catch (const StatusError& error) {
       error.SetPythonError();
+    } catch (const PythonError&) {  // it is set
     }
   });
   StartCallSites();
-  BindDigest(m);
-  BindIdentity(m);
-  BindTables(m);
-  BindSetup(m);
+  BindDigest(m.ptr());
+  BindIdentity(m.ptr());
+  BindTables(m.ptr());
+  BindSetup(m.ptr());
   StartLines();
   StartGreenlets();
-  BindLocks(m);
-  BindConditions(m);
-  BindRWLocks(m);
-  BindMemory(m);
-  BindQueues(m);
+  BindLocks(m.ptr());
+  BindConditions(m.ptr());
+  BindRWLocks(m.ptr());
+  BindMemory(m.ptr());
+  BindQueues(m.ptr());
   StartTasks();
-  BindWaits(m);
-  BindErrors(m);
-  BindStages(m);
-  BindStatements(m);
-  BindTransactions(m);
-  BindFiles(m);
-  BindSockets(m);
-  BindProgram(m);
+  BindWaits(m.ptr());
+  BindErrors(m.ptr());
+  BindStages(m.ptr());
+  BindStatements(m.ptr());
+  BindTransactions(m.ptr());
+  BindFiles(m.ptr());
+  BindSockets(m.ptr());
+  BindProgram(m.ptr());
 }
 
 PyObject* the_module;  // for the life of the process
@@ -49,7 +53,8 @@ PyObject* Create(PyObject* spec, PyModuleDef*) {
     return nullptr;
   }
   if (the_module != nullptr) return Py_NewRef(the_module);
-  return Guarded([&]() -> PyObject* { return PyModule_NewObject(py::object(py::handle(spec).attr("name")).ptr()); });
+  const Object name(PyObject_GetAttrString(spec, "name"));
+  return name ? PyModule_NewObject(name.get()) : nullptr;
 }
 
 int Execute(PyObject* module) {
@@ -60,6 +65,8 @@ int Execute(PyObject* module) {
     Fill(m);
     the_module = Py_NewRef(module);
     return 0;
+  } catch (const PythonError&) {
+    return -1;
   }
   PYBIND11_CATCH_INIT_EXCEPTIONS
   return -1;

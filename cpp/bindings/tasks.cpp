@@ -328,13 +328,13 @@ const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags) {
   if (PyErr_Occurred() != nullptr) return nullptr;
   try {
     const std::string text = BytesOf(name);
-    const py::str full = Decoded(FullName(family, text));
-    if (PyObject* const found = PyDict_GetItemWithError(names, full.ptr()); found != nullptr && PyDict_SetItem(names, name, found) == 0) {
+    const Object full = Decoded(FullName(family, text));
+    if (PyObject* const found = PyDict_GetItemWithError(names, full.get()); found != nullptr && PyDict_SetItem(names, name, found) == 0) {
       return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
     }
-    auto fresh = std::make_unique<KnownName>(KnownName{full.inc_ref().ptr(), RegisterName(family, text, flags), (flags & PFS_PROGRESS) != 0});
-    const auto address = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(fresh.get()));
-    if (PyDict_SetItem(names, name, address.ptr()) != 0 || PyDict_SetItem(names, full.ptr(), address.ptr()) != 0) return nullptr;
+    auto fresh = std::make_unique<KnownName>(KnownName{Py_NewRef(full.get()), RegisterName(family, text, flags), (flags & PFS_PROGRESS) != 0});
+    const Object address(PyLong_FromVoidPtr(fresh.get()));
+    if (!address || PyDict_SetItem(names, name, address.get()) != 0 || PyDict_SetItem(names, full.get(), address.get()) != 0) return nullptr;
     return fresh.release();
   } catch (const std::exception&) {
     SetPythonError();
@@ -396,7 +396,7 @@ void StartTasks() {
   link_variable = PyContextVar_New("pfs", nullptr);
   turn_key = PyUnicode_InternFromString("pfs._core.Turn");
   if (task_type == nullptr || link_type == nullptr || turn_type == nullptr || ready_type == nullptr || link_variable == nullptr || turn_key == nullptr) {
-    throw py::error_already_set();
+    throw PythonError();
   }
 }
 

@@ -27,8 +27,7 @@ PyObject* CallWithTuple(PyCFunctionWithKeywords method, PyObject* self, PyObject
 void SetPythonError() {
   try {
     throw;
-  } catch (py::error_already_set& error) {
-    error.restore();
+  } catch (const PythonError&) {  // it is set
   } catch (const StatusError& error) {
     error.SetPythonError();
   } catch (const std::bad_alloc&) {

@@ -1,4 +1,4 @@
-// Objects that are made and destroyed all the time, most of them without the cold lock (record/spares.h), and nothing is lost or counted twice.
+// Objects that are made and destroyed all the time, most of them without the cold lock (record/engine/spares.h), and nothing is lost or counted twice.
 //
 // Contract. While objects are born, used and destroyed, by the thread that made them or by another one: totals of instruments never go down, never say more than has
 // been begun, and no row is left out. When all rest: totals are what was done, every live object has one row with its own events, no dead one has any. A TRUNCATE takes away

@@ -11,7 +11,7 @@
 #include <fcntl.h>
 
 #include "live.h"
-#include "record/cells.h"
+#include "record/probe/cells.h"
 #include "synthetic_segment.h"
 
 namespace perfschema {

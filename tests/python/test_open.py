@@ -100,7 +100,7 @@ def test_object_has_the_same_face(tmp_path: Path, mode: str, buffering: int) -> 
         {"mode": 3},
         {"buffering": "much"},
     ],
-    ids=str,
+    ids=lambda arguments: " ".join(f"{name}={value}" for name, value in arguments.items() if not callable(value)),
 )
 def test_bad_arguments_raise_the_same(tmp_path: Path, arguments: dict[str, Any]) -> None:
     same(tmp_path, lambda open, path: open(path, **arguments).close())

@@ -1,10 +1,10 @@
-// TRUNCATE of summaries of memory. See record/memory.h for what the words of a row are.
+// TRUNCATE of summaries of memory. See record/family/memory.h for what the words of a row are.
 #include <algorithm>
 #include <vector>
 
 #include "aggregate/resets.h"
-#include "record/memory.h"
-#include "record/parties.h"
+#include "record/family/memory.h"
+#include "record/context/parties.h"
 
 namespace perfschema {
 namespace {

@@ -1,7 +1,7 @@
 #include "aggregate/resets.h"
 
-#include "record/parties.h"
-#include "record/statements.h"
+#include "record/context/parties.h"
+#include "record/family/statements.h"
 
 namespace perfschema {
 namespace {

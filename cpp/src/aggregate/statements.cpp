@@ -1,9 +1,9 @@
 #include "aggregate/statements.h"
 
 #include "aggregate/resets.h"
-#include "record/digests.h"
-#include "record/programs.h"
-#include "record/statements.h"
+#include "record/family/digests.h"
+#include "record/family/programs.h"
+#include "record/family/statements.h"
 
 namespace perfschema {
 

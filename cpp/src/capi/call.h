@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "perfschema/pfs.h"
-#include "record/file_events.h"
+#include "record/family/file_events.h"
 
 namespace perfschema::capi {
 

@@ -1,6 +1,6 @@
 // capi/data_lock.cpp: inspectors of data locks, and where their rows go.
 #include "capi/guarded.h"
-#include "record/data_locks.h"
+#include "record/family/data_locks.h"
 
 extern "C" {
 

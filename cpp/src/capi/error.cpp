@@ -1,7 +1,7 @@
 #include "perfschema/pfs.h"
 
 #include "capi/guarded.h"
-#include "record/errors.h"
+#include "record/family/errors.h"
 
 using perfschema::Status;
 using perfschema::capi::Fail;

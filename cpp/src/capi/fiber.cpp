@@ -1,4 +1,4 @@
-#include "record/tasks.h"
+#include "record/context/tasks.h"
 
 #include <cstring>
 

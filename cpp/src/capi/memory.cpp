@@ -1,5 +1,5 @@
 // capi/memory.cpp: malloc and its like, with what was counted kept before the block.
-#include "record/memory.h"
+#include "record/family/memory.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -18,7 +18,7 @@ using perfschema::FreeMemory;
 // The 32 bytes before a block.
 struct BlockHead {
   uint64_t size;   // as asked for
-  uint64_t owner;  // see record/memory.h
+  uint64_t owner;  // see record/family/memory.h
   pfs_key_t key;
   uint32_t units;  // where the memory begins: so many times 16 bytes before the block
   uint64_t mark;   // kMark ^ address of the block: whoever has not this is no block of ours

@@ -1,5 +1,5 @@
 // capi/metadata.cpp: metadata locks, and idle.
-#include "record/metadata.h"
+#include "record/family/metadata.h"
 
 #include <new>
 #include <string_view>

@@ -2,7 +2,7 @@
 //
 // A cancelled thread needs no care here: no call between Begin and End is a cancellation point.
 #include "capi/own_wait.h"
-#include "record/lock_events.h"
+#include "record/family/lock_events.h"
 
 using perfschema::Family;
 using perfschema::LockCall;

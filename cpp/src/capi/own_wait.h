@@ -4,7 +4,7 @@
 #include <new>
 
 #include "perfschema/pfs.h"
-#include "record/locks.h"
+#include "record/family/locks.h"
 
 namespace perfschema::capi {
 

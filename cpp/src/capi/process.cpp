@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "capi/guarded.h"
-#include "record/files.h"
-#include "record/runtime.h"
-#include "record/sockets.h"
+#include "record/family/files.h"
+#include "record/engine/runtime.h"
+#include "record/family/sockets.h"
 #include "setup/setup.h"
 
 using perfschema::Code;

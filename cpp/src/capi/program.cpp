@@ -1,10 +1,10 @@
 // capi/program.cpp: what the program says of itself: variables, connections, meters, loggers, tasks, functions, its log. Cold.
-#include "record/program.h"
+#include "record/declared/program.h"
 
 #include <vector>
 
 #include "capi/guarded.h"
-#include "record/log.h"
+#include "record/declared/log.h"
 
 using namespace perfschema;
 using namespace perfschema::capi;

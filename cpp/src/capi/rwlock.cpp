@@ -2,7 +2,7 @@
 //
 // A cancelled thread needs no care here: POSIX lets the lock calls be cancellation points, but glibc and musl do not make them so.
 #include "capi/own_wait.h"
-#include "record/lock_events.h"
+#include "record/family/lock_events.h"
 
 using perfschema::AsInstance;
 using perfschema::Family;

@@ -1,5 +1,5 @@
 // capi/socket.cpp: sockets.
-#include "record/sockets.h"
+#include "record/family/sockets.h"
 
 #include <sys/socket.h>
 

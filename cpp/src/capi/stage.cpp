@@ -1,8 +1,8 @@
-#include "record/stages.h"
+#include "record/family/stages.h"
 
 #include "capi/guarded.h"
 #include "perfschema/pfs.h"
-#include "record/classes.h"
+#include "record/engine/classes.h"
 
 extern "C" {
 

@@ -1,4 +1,4 @@
-#include "record/statements.h"
+#include "record/family/statements.h"
 
 #include <iterator>
 #include <new>
@@ -6,8 +6,8 @@
 
 #include "capi/guarded.h"
 #include "perfschema/pfs.h"
-#include "record/classes.h"
-#include "record/programs.h"
+#include "record/engine/classes.h"
+#include "record/family/programs.h"
 
 using perfschema::ShmPrepared;
 using perfschema::ShmStoredProgram;

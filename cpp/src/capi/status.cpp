@@ -1,7 +1,7 @@
 #include "capi/guarded.h"
 #include "perfschema/pfs.h"
-#include "record/classes.h"
-#include "record/status_values.h"
+#include "record/engine/classes.h"
+#include "record/family/status_values.h"
 
 extern "C" {
 

@@ -1,5 +1,5 @@
 // capi/table.cpp: tables of the program's own.
-#include "record/tables.h"
+#include "record/family/tables.h"
 
 #include <new>
 

@@ -6,9 +6,9 @@
 #include <new>
 
 #include "capi/guarded.h"
-#include "record/attach.h"
-#include "record/classes.h"
-#include "record/identity.h"
+#include "record/context/attach.h"
+#include "record/engine/classes.h"
+#include "record/context/identity.h"
 
 using perfschema::Family;
 using perfschema::ShmThread;

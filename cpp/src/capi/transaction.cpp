@@ -1,4 +1,4 @@
-#include "record/transactions.h"
+#include "record/family/transactions.h"
 
 #include <iterator>
 #include <new>

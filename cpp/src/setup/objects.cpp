@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include "base/hash.h"
-#include "record/slots.h"
-#include "record/tables.h"
+#include "record/engine/slots.h"
+#include "record/family/tables.h"
 #include "setup/setup.h"
 
 namespace perfschema {

@@ -66,7 +66,7 @@ constexpr uint64_t AddTimes(uint64_t one, uint64_t other) {
 // From here on a statistic takes the slow path, which saturates. A sum that comes by is noticed by each new minimum or maximum, and where
 // waits of many threads add up (locks) by each long wait: only shorter ones, for 106 days of waiting, could pass unseen.
 inline constexpr uint64_t kLargeSum = kTopBit;
-inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no written-out event (record/usual_events.h) is much longer
+inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no written-out event (record/probe/usual_events.h) is much longer
 
 // A local copy of a ShmStat. What an empty or never timed one shows is zero (SEMANTICS C12).
 struct Stat {
@@ -143,7 +143,7 @@ inline void ClearStat(ShmStat& stat) {
 
 // count and sum, the two words that every event changes, as one: a reader never sees the count of one event with the sum of another, and the
 // usual event needs no seq section. REQUIRES: StoresPairs(). A statistic that is not to be written so looks unusual to each event, and memory
-// leaves no room (record/memory.cpp), so nobody asks here.
+// leaves no room (record/family/memory.cpp), so nobody asks here.
 #if defined(PFS_WIDE_STAT)
 PFS_ALWAYS_INLINE void StorePair(Word* pair, uint64_t first, uint64_t second) {
   const __m128i both = _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));

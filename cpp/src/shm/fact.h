@@ -1,4 +1,4 @@
-// shm/fact.h: a fact as numbers and texts, and as bytes. What the numbers and texts of a kind mean is said in record/program.h.
+// shm/fact.h: a fact as numbers and texts, and as bytes. What the numbers and texts of a kind mean is said in record/declared/program.h.
 #pragma once
 
 #include <cstring>

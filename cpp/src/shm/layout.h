@@ -168,7 +168,7 @@ enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransa
 constexpr TimedClass TimedClassOf(Kind kind) { return static_cast<TimedClass>(static_cast<uint32_t>(kind) + 1); }
 
 // Who is on the cold path: threads of the process take turns among themselves first. An outsider is another process that changes the setup or truncates
-// (record/cold_lock.h). Each of its turns adds kOutsiderTurn: what the process keeps beside the segment may be out of date then. kShortWayClosed: nobody goes past it.
+// (record/engine/cold_lock.h). Each of its turns adds kOutsiderTurn: what the process keeps beside the segment may be out of date then. kShortWayClosed: nobody goes past it.
 enum ColdHolder : uint32_t { kNobody = 0, kInsider = 1, kOutsider = 2, kInsiderAlone = 3, kShortWayClosed = 2 };
 inline constexpr uint32_t kColdHolderMask = 3, kOutsiderTurn = 4;
 constexpr ColdHolder HolderOf(uint32_t word) { return static_cast<ColdHolder>(word & kColdHolderMask); }
@@ -227,7 +227,7 @@ struct ShmHeader {
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------
 
 // Statistics of one object (a lane of it) as one thread has seen it, of one class in a thread's row, or what a class keeps: the only shape
-// there is. See record/cells.h.
+// there is. See record/probe/cells.h.
 // Threads: the thread in slot `owner` writes, any reads; kColdOwner: written under the cold lock.
 struct alignas(64) ShmCell {
   HalfWord seq, gen;
@@ -273,7 +273,7 @@ inline constexpr uint64_t kOwnerThreadMask = (uint64_t{1} << 48) - 1;
 // pfs_instance of abi.h is the same bytes.
 struct alignas(64) ShmInstance {
   HalfWord flags;
-  HalfWord class_index;  // 0 = free slot; of a spare (record/spares.h), which has kFlagDead: that of its objects
+  HalfWord class_index;  // 0 = free slot; of a spare (record/engine/spares.h), which has kFlagDead: that of its objects
   HalfWord seq, gen;
   ShmStat stat;
   Word owner;
@@ -429,7 +429,7 @@ struct alignas(64) ShmThread {
   Word connection_type[2];
   Word resource_group[8];
   Word info[128];
-  // Memory of the session, by whoever has it attached; see record/memory.h. Of a free slot zero.
+  // Memory of the session, by whoever has it attached; see record/family/memory.h. Of a free slot zero.
   alignas(64) Word controlled_memory;
   Word max_controlled_memory, total_memory, max_total_memory;
 };

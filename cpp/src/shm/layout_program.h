@@ -74,7 +74,7 @@ inline constexpr uint64_t kMostFactBytes = 2 * 1024 * 1024;  // more than the li
 // A ring of units; an event takes as many as it needs, one behind the other. Places count from the start of the process and never go down:
 // unit 1 + place % kLogUnits holds what was written at `place`, if begin <= place < end. A writer that needs room moves `begin` before it stores
 // anything, and `end` when all is stored: what a reader copied is whole if `begin` has not passed it since.
-// First unit: place, LOGGED, THREAD_ID, sizes (see record/log.h), and then the texts.
+// First unit: place, LOGGED, THREAD_ID, sizes (see record/declared/log.h), and then the texts.
 struct alignas(64) ShmLogUnit {
   Word words[8];
 };

@@ -56,7 +56,7 @@ class SegmentView {
 //   private --- MoveToFile() ---> in a file        Create() does both; a forked child begins private (segment_fork.cpp)
 //   in a file --- fork(), LeaveParents() ---> private
 //
-// Threads: external lock (the cold lock of record/runtime.h), except element().
+// Threads: external lock (the cold lock of record/engine/runtime.h), except element().
 class Segment {
  public:
   // Makes a segment for `options`. Falls back to private memory if the file cannot be made; `reason` says why (empty = all well). A private one

@@ -38,7 +38,7 @@ inline constexpr uint32_t kFirstSeenWord = kSecondaryWord + 1, kInnerWord = 28, 
 inline constexpr uint32_t kReadWriteWord = 0, kReadOnlyWord = 6;
 // An error: how often, and when (seconds of the wall clock).
 inline constexpr uint32_t kRaisedWord = 0, kHandledWord = 1, kFirstErrorWord = 2, kLastErrorWord = 3;
-// Memory. Words are in pairs: blocks, then bytes. See record/memory.h.
+// Memory. Words are in pairs: blocks, then bytes. See record/family/memory.h.
 inline constexpr uint32_t kAllocWord = 0, kFreeWord = 2, kHighWord = 4, kLowWord = 6;  // these add up over rows
 // What is the row's own, and neither moves nor adds up. Of a thread: between which numbers what is in use changes neither a watermark nor the band,
 // how often it may still tell a band to those above, and the one that it has told.
@@ -170,7 +170,7 @@ inline void MergeNumbers(const Shape& shape, const Numbers& more, Numbers* sum) 
     }
   }
 }
-// Watermarks of memory that are of an earlier interval: nothing has changed since it ended (record/memory.h).
+// Watermarks of memory that are of an earlier interval: nothing has changed since it ended (record/family/memory.h).
 inline void BeginMemoryInterval(Numbers* numbers) {
   for (uint32_t i = 0; i < 2; ++i) {
     (*numbers)[kHighWord + i] = (*numbers)[kLowWord + i] = (*numbers)[kAllocWord + i] - (*numbers)[kFreeWord + i];

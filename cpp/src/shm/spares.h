@@ -1,4 +1,4 @@
-// shm/spares.h: slots of instances that a thread of the system keeps for the next object of the same instrument. See record/spares.h.
+// shm/spares.h: slots of instances that a thread of the system keeps for the next object of the same instrument. See record/engine/spares.h.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Memory by thread, account, user, host and in all: sums of rows, less what TRUNCATEs have cancelled (record/memory.h).
+// Memory by thread, account, user, host and in all: sums of rows, less what TRUNCATEs have cancelled (record/family/memory.h).
 #include <algorithm>
 #include <ctime>
 #include <vector>

@@ -1,4 +1,4 @@
-// Threads, accounts, users, hosts: rows of cells, and sums over a row and all rows below it (record/parties.h).
+// Threads, accounts, users, hosts: rows of cells, and sums over a row and all rows below it (record/context/parties.h).
 #include <algorithm>
 #include <ctime>
 #include <vector>

@@ -1,5 +1,5 @@
 // Rows that the program gave, and its error log. Who writes what is in shm/layout_program.h.
-#include "record/log.h"
+#include "record/declared/log.h"
 #include "shm/fact.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/try_read.h"

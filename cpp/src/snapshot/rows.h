@@ -318,7 +318,7 @@ struct TransactionRow {
   std::optional<uint64_t> object;
 };
 
-// A row that the program gave: what its numbers and texts are is said in record/program.h and variables.h.
+// A row that the program gave: what its numbers and texts are is said in record/declared/program.h and variables.h.
 struct FactRow {
   uint64_t owner;  // THREAD_ID; 0 = the process
   uint64_t setting;

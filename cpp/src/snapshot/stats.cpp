@@ -56,7 +56,7 @@ template bool Snapshot::AddLanes(const ShmCellList (&)[kTableIoLanes], uint32_t,
 template bool Snapshot::AddLanes(const ShmCellList (&)[kTableLockLanes], uint32_t, LanesOf<kTableLockLanes>*) const;
 
 // Of a total the life does not matter, only the class: slots of objects that counted nothing go from one life to the next, and keep their class, faster than
-// they can be read (record/spares.h). Numbers in its list are one life's, which ends in a fold.
+// they can be read (record/engine/spares.h). Numbers in its list are one life's, which ends in a fold.
 Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row, bool of_any_life) const {
   const ShmInstance* shm = instances_.at(index);
   if (shm == nullptr) return Found::kFree;

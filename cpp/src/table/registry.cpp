@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "record/cold_lock.h"
-#include "record/facts.h"
-#include "record/runtime.h"
+#include "record/engine/cold_lock.h"
+#include "record/declared/facts.h"
+#include "record/engine/runtime.h"
 #include "table/facts.h"
 #include "table/nearest.h"
 #include "table/table_def.h"

@@ -1,5 +1,5 @@
 // setup_actors and setup_threads: whether new threads are instrumented.
-#include "record/actors.h"
+#include "record/context/actors.h"
 
 #include "setup/setup.h"
 #include "tables/tables.h"

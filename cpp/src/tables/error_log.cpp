@@ -1,5 +1,5 @@
 // error_log.
-#include "record/log.h"
+#include "record/declared/log.h"
 #include "tables/tables.h"
 
 namespace perfschema {

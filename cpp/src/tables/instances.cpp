@@ -103,7 +103,7 @@ constexpr auto kSocketColumns = columns(
                              "Address of the peer, else its own; empty if it has none, or a path (AF_UNIX)."),
     col<&SocketInstance::port>("PORT", Unit::kNone, "Port of that address; 0 if there is none."),
     col<&SocketInstance::state>("STATE", Unit::kNone, "IDLE while the program says that it waits for a client."));
-// The name of a socket is "IP:PORT" as record/sockets.cpp writes it. Anything else (a damaged segment) has neither.
+// The name of a socket is "IP:PORT" as record/family/sockets.cpp writes it. Anything else (a damaged segment) has neither.
 struct SocketAddress {
   std::string_view ip;
   int32_t port = 0;

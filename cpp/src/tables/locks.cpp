@@ -1,6 +1,6 @@
 // metadata_locks; data_locks and data_lock_waits, which the program's inspectors fill when they are read.
-#include "record/data_locks.h"
-#include "record/runtime.h"
+#include "record/family/data_locks.h"
+#include "record/engine/runtime.h"
 #include "tables/tables.h"
 
 namespace perfschema {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "record/program.h"
+#include "record/declared/program.h"
 #include "tables/tables.h"
 #include "tables/variable_rows.h"
 

@@ -1,5 +1,5 @@
 // setup_meters, setup_metrics, setup_loggers; tasks and functions of the program.
-#include "record/program.h"
+#include "record/declared/program.h"
 #include "tables/tables.h"
 
 namespace perfschema {

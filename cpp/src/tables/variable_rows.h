@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
-#include "record/threads.h"
-#include "record/variables.h"
+#include "record/context/threads.h"
+#include "record/declared/variables.h"
 #include "tables/tables.h"
 
 namespace perfschema {

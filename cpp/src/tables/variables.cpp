@@ -1,5 +1,5 @@
 // global_variables, global_status and session_status: name and value. Readable also when pfs is off.
-#include "record/threads.h"
+#include "record/context/threads.h"
 #include "tables/status_values.h"
 #include "tables/tables.h"
 #include "tables/variable_rows.h"

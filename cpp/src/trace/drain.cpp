@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "record/actors.h"
+#include "record/context/actors.h"
 
 namespace perfschema {
 namespace {

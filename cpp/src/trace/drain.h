@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "record/trace.h"
+#include "record/probe/trace.h"
 #include "snapshot/snapshot.h"
 #include "table/table_def.h"
 #include "trace/file.h"

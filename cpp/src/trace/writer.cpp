@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "record/trace.h"
+#include "record/probe/trace.h"
 #include "trace/drain.h"
 
 namespace perfschema {

@@ -1,0 +1,170 @@
+#include "record/context/identity.h"
+
+#include <cerrno>
+
+#include "record/context/actors.h"
+#include "record/engine/classes.h"
+#include "record/context/parties.h"
+#include "record/engine/texts.h"
+#include "record/probe/wait.h"
+
+namespace perfschema {
+namespace {
+
+// The calling thread changes its own row or moves its own cells: events of its signal handlers do not come in between.
+// Threads: owner thread only.
+class OwnSection {
+ public:
+  explicit OwnSection(ThreadState& thread) : thread_(thread), entered_(!IsInterrupted(thread)), nesting_(thread.nesting) {
+    if (entered_) EnterProbe(thread);
+  }
+  ~OwnSection() {
+    if (entered_) LeaveProbe(thread_, nesting_);
+  }
+  OwnSection(const OwnSection&) = delete;
+  OwnSection& operator=(const OwnSection&) = delete;
+  explicit operator bool() const { return entered_; }  // false: in a signal handler that interrupted the same
+
+ private:
+  ThreadState& thread_;
+  const bool entered_;
+  const uint64_t nesting_;
+};
+
+// change(row) of the attached instrumentation. In a handler that interrupted pfs it is lost, as an event is.
+template <typename Change>
+void ChangeOwnRow(Change change) {
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr) return;
+  if (const OwnSection section(*thread); section) {
+    change(*thread->shared);
+  } else {
+    CountLoss(Loss::kLockers);
+  }
+}
+
+// The same under the cold lock.
+template <typename Change>
+void ChangeOwnLife(ThreadState& thread, Change change) {
+  const int error = errno;
+  const ColdLock lock;
+  const OwnSection section(thread);
+  if (lock && section) {
+    change(*thread.shared);
+  } else {
+    CountLoss(Loss::kLockers);
+  }
+  errno = error;
+}
+
+void SetFlags(ShmThread& thread, uint32_t changed, uint32_t bits) {
+  // Not one store: UPDATE threads may come between.
+  thread.flags.fetch_and(~(changed & ~bits), kRelaxed);
+  thread.flags.fetch_or(changed & bits, kRelaxed);
+}
+constexpr uint32_t kSettings = kThreadInstrumented | kThreadHistory | kThreadTrace;
+
+// REQUIRES: cold lock, OwnSection.
+void BecomeOneOf(ShmThread& thread, uint32_t class_index, std::string_view user, std::string_view host) {
+  thread.class_index.store(class_index, kRelaxed);
+  SetFlags(thread, kSettings | kThreadForeground, FlagsAtBirth(class_index, user, host) | ForegroundFlag(class_index, user));
+}
+
+// REQUIRES: cold lock, OwnSection.
+void WorkFor(ShmThread& thread, std::string_view user, std::string_view host) {
+  ConnectThread(thread, user, host);
+  const CellWriter writer(thread.seq);
+  StoreText(thread.user_name, user);
+  StoreText(thread.host_name, host);
+}
+
+// Of the thread's own row, by itself.
+struct TextCopy {
+  char bytes[256];
+  template <size_t N>
+  explicit TextCopy(const Word (&words)[N]) {
+    static_assert(N * 8 <= sizeof bytes);
+    CopyFromShared(bytes, words, N * 8);
+    length = strnlen(bytes, N * 8);
+  }
+  std::string_view view() const { return {bytes, length}; }
+  size_t length;
+};
+
+}  // namespace
+
+Status FullThreadName(std::string_view name, std::string* full) {
+  if (name.substr(0, 7) == "thread/") name.remove_prefix(7);
+  if (name.empty() || name.size() > 120) return Status(Code::kInvalidArgument, "a thread's name has 1 to 120 bytes");
+  *full = "thread/" + std::string(name);
+  return {};
+}
+
+Status SetThreadName(std::string_view name) {
+  std::string full;
+  if (Status status = FullThreadName(name, &full); !status.ok()) return status;
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr) return {};
+  ChangeOwnLife(*thread, [&](ShmThread& shared) {
+    {
+      const CellWriter writer(shared.seq);
+      StoreText(shared.name, full);
+    }
+    const uint32_t class_index = FindClass(Family::kThread, full);
+    if (class_index == 0 || class_index == shared.class_index.load(kRelaxed)) return;
+    BecomeOneOf(shared, class_index, TextCopy(shared.user_name).view(), TextCopy(shared.host_name).view());
+  });
+  return {};
+}
+
+void SetAccount(std::string_view user, std::string_view host) {
+  user = CutText(user, kUserBytes);
+  host = CutText(host, kHostBytes);
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr) return;
+  ChangeOwnLife(*thread, [&](ShmThread& shared) {
+    WorkFor(shared, user, host);
+    const uint32_t class_index = shared.class_index.load(kRelaxed);
+    const bool is_nobody = user.empty() && host.empty();
+    const uint32_t settings = is_nobody ? FlagsAtBirth(class_index, user, host) : FindActor(user, host).flags();
+    SetFlags(shared, kSettings | kThreadForeground, settings | ForegroundFlag(class_index, user));
+  });
+}
+
+void Rename(ThreadState& thread, const Birth& birth) {
+  ChangeOwnLife(thread, [&](ShmThread& shared) {
+    {
+      const CellWriter writer(shared.seq);
+      StoreText(shared.name, birth.name.empty() ? NameOf(g_runtime.classes[birth.class_index]) : birth.name);
+    }
+    shared.parent_thread_id.store(birth.parent_thread_id, kRelaxed);
+    WorkFor(shared, CutText(birth.user, kUserBytes), CutText(birth.host, kHostBytes));
+    BecomeOneOf(shared, birth.class_index, birth.user, birth.host);
+  });
+}
+
+template <size_t N>
+void SetThreadText(Word (ShmThread::*words)[N], std::string_view text) {
+  ChangeOwnRow([&](ShmThread& shared) {
+    const CellWriter writer(shared.seq);  // pairs with ReadWhole
+    StoreText(shared.*words, text);
+  });
+}
+template void SetThreadText(Word (ShmThread::*)[2], std::string_view);
+template void SetThreadText(Word (ShmThread::*)[8], std::string_view);
+template void SetThreadText(Word (ShmThread::*)[128], std::string_view);
+
+void SetThreadStart(uint64_t unix_seconds) {
+  ChangeOwnRow([=](ShmThread& shared) { shared.start_seconds.store(unix_seconds, kRelaxed); });
+}
+void SetProcesslistId(uint64_t id) {
+  ChangeOwnRow([=](ShmThread& shared) { shared.processlist_id.store(id, kRelaxed); });
+}
+void SetPeerPort(uint32_t port) {
+  ChangeOwnRow([=](ShmThread& shared) { shared.peer_port.store(port, kRelaxed); });
+}
+void SetSecondaryEngine(bool is_secondary) {
+  ChangeOwnRow([=](ShmThread& shared) { SetFlags(shared, kThreadSecondary, is_secondary ? kThreadSecondary : 0); });
+}
+
+}  // namespace perfschema

@@ -1,0 +1,348 @@
+#include "record/context/parties.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/mman.h>
+
+#include "base/hash.h"
+#include "record/probe/cells.h"
+#include "record/family/memory.h"
+#include "record/engine/texts.h"
+#include "shm/shapes.h"
+
+namespace perfschema {
+namespace {
+
+// Buckets by hash of (user, host), one table a level; chains run through hash_next. Guarded by the cold lock.
+constexpr uint32_t kBuckets = 1024;
+uint32_t (*buckets)[kBuckets] = nullptr;
+
+constexpr auto kAccount = Level::kAccount, kUser = Level::kUser, kHost = Level::kHost;
+
+ShmArray& PartiesOf(Level level) { return g_runtime.segment.array(kPartiesOf[static_cast<uint32_t>(level)]); }
+ShmParty& PartyAt(Level level, uint32_t index) { return *g_runtime.segment.element<ShmParty>(kPartiesOf[static_cast<uint32_t>(level)], index); }
+
+ShmEpochs& Epochs(Kind kind) { return g_runtime.header->epochs[static_cast<uint32_t>(kind)]; }
+// Does a number of this epoch count for the level?
+bool Counts(Kind kind, uint32_t epoch, Level level) {
+  return static_cast<int32_t>(epoch - Epochs(kind).since[static_cast<uint32_t>(level)].load(kRelaxed)) >= 0;
+}
+
+// While numbers move between these parties (0 = none), readers of their sums wait.
+// Threads: external lock (cold lock). Sections of the same party may nest.
+class MoveSection {
+ public:
+  MoveSection(uint32_t account, uint32_t user, uint32_t host) {
+    Open(0, g_runtime.header->move_seq);
+    if (account != 0) Open(1, PartyAt(kAccount, account).fold_seq);
+    if (user != 0) Open(2, PartyAt(kUser, user).fold_seq);
+    if (host != 0) Open(3, PartyAt(kHost, host).fold_seq);
+  }
+  explicit MoveSection(const ShmThread& thread) : MoveSection(thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed)) {}
+  ~MoveSection() {
+    for (HalfWord* seq : opened_) {
+      if (seq != nullptr) seq->store(seq->load(kRelaxed) + 1, kRelease);  // pairs with Snapshot::AddUpParties
+    }
+  }
+  MoveSection(const MoveSection&) = delete;
+  MoveSection& operator=(const MoveSection&) = delete;
+
+ private:
+  void Open(int at, HalfWord& seq) {
+    if ((seq.load(kRelaxed) & 1) != 0) return;  // an outer section's
+    seq.store(seq.load(kRelaxed) + 1, kRelaxed);  // ordered before the moves by their release stores
+    opened_[at] = &seq;
+  }
+  HalfWord* opened_[4] = {};
+};
+
+struct Parents {
+  uint32_t account, user, host;
+};
+Parents ParentsOf(const ShmThread& thread) {
+  return {thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed)};
+}
+
+// An instrument, where its numbers are in every row, and what they are.
+struct MemberColumn {
+  uint32_t index;
+  Kind kind;
+  const Shape& shape() const { return ShapeOf(kind); }
+};
+
+void AddToParents(const Parents& parents, MemberColumn column, const Numbers& numbers, uint32_t epoch);
+
+// Adds numbers that count for the level. What the cell holds may not count for it any more: that moves on first.
+void AddToParty(Level level, uint32_t index, MemberColumn column, const Numbers& numbers) {
+  ShmCell* cell = ColumnOf(level, index, column.index, column.kind);
+  if (cell == nullptr) return CountLoss(Loss::kThreadStatistics);
+  const CellWriter writer(cell->seq);
+  const uint32_t epoch = cell->gen.load(kRelaxed);
+  Numbers sum{};
+  if (!IsEmpty(column.shape(), *cell)) LoadNumbers(column.shape(), *cell, &sum);
+  if (IsEmpty(column.shape(), *cell) || !Counts(column.kind, epoch, level)) {
+    if (level == kAccount) {
+      const ShmParty& party = PartyAt(level, index);
+      AddToParents({0, party.user.load(kRelaxed), party.host.load(kRelaxed)}, column, sum, epoch);
+    } else if (level == kHost) {
+      AddToParents({}, column, sum, epoch);
+    }
+    sum = {};
+    cell->gen.store(Epochs(column.kind).now.load(kRelaxed), kRelease);
+  }
+  MergeNumbers(column.shape(), numbers, &sum);
+  StoreNumbers(column.shape(), sum, *cell);
+}
+
+// Numbers of an epoch go to the closest that they still count for: the account, else the user and the host. What goes to no host, or has
+// left it, stays for the total.
+void AddToParents(const Parents& parents, MemberColumn column, const Numbers& numbers, uint32_t epoch) {
+  if (numbers == Numbers{}) return;
+  const auto counts = [&](Level level) { return Counts(column.kind, epoch, level); };
+  if (parents.account != 0 && counts(kAccount)) return AddToParty(kAccount, parents.account, column, numbers);
+  if (parents.user != 0 && counts(kUser)) AddToParty(kUser, parents.user, column, numbers);
+  if (parents.host != 0 && counts(kHost)) return AddToParty(kHost, parents.host, column, numbers);
+  if (HasGlobalLevel(column.kind) && counts(Level::kGlobal)) AddToParty(Level::kGlobal, 0, column, numbers);
+}
+
+// Moves all numbers of a row up, and leaves it empty. `to_total` is false for a user: what it has its host has as well.
+// REQUIRES: a MoveSection, and that nobody else writes the row.
+void MoveRowUp(ShmCell* row, uint32_t cells, const Parents& parents, bool to_total = true) {
+  const uint64_t classes = std::min<uint64_t>(g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed), cells);
+  for (uint32_t at = 1; at < classes; ++at) {
+    const ShmClass& entry = g_runtime.classes[at];
+    const MemberColumn column{at, entry.ready.load(kRelaxed) != 0 ? FactsOf(static_cast<Family>(entry.family)).kind : Kind::kNone};
+    if (column.kind == Kind::kNone) continue;
+    ShmCell& cell = row[at];
+    if (IsEmpty(column.shape(), cell)) continue;
+    const CellWriter writer(cell.seq);
+    Numbers numbers{};
+    LoadNumbers(column.shape(), cell, &numbers);
+    if (to_total) AddToParents(parents, column, numbers, cell.gen.load(kRelaxed));
+    StoreNumbers(column.shape(), {}, cell);
+  }
+}
+
+void MoveThreadUp(ShmThread& thread) {
+  const auto slot = static_cast<uint32_t>(&thread - g_runtime.threads);
+  SettleMemory(thread);
+  MoveRowUp(RowOf(Level::kThread, slot), thread.cells.load(kRelaxed), ParentsOf(thread));
+  ForgetMemory(Level::kThread, slot);
+}
+
+uint32_t HashOf(std::string_view user, std::string_view host) { return Hash().AddPart(user).AddPart(host).folded(); }
+
+uint32_t& BucketOf(Level level, uint32_t hash) { return buckets[static_cast<uint32_t>(level)][hash % kBuckets]; }
+
+uint32_t TakeParty(Level level) {
+  ShmArray& array = PartiesOf(level);
+  if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
+    array.free_head.store(PartyAt(level, static_cast<uint32_t>(free)).hash_next.load(kRelaxed), kRelaxed);
+    return static_cast<uint32_t>(free);
+  }
+  const int64_t fresh = g_runtime.segment.TakeFresh(kPartiesOf[static_cast<uint32_t>(level)]);
+  return fresh < 0 ? 0 : static_cast<uint32_t>(fresh);
+}
+
+// Finds or makes. 0: no room.
+uint32_t FindParty(Level level, std::string_view user, std::string_view host) {
+  const uint32_t hash = HashOf(user, host);
+  for (uint32_t at = BucketOf(level, hash); at != 0; at = PartyAt(level, at).hash_next.load(kRelaxed)) {
+    const ShmParty& party = PartyAt(level, at);
+    if (party.hash.load(kRelaxed) == hash && IsText(party.user_name, user) && IsText(party.host_name, host)) return at;
+  }
+  const uint32_t index = TakeParty(level);
+  if (index == 0) {
+    CountLoss(level == kAccount ? Loss::kAccounts : level == kUser ? Loss::kUsers : Loss::kHosts);
+    return 0;
+  }
+  ShmParty& party = PartyAt(level, index);
+  party.version.fetch_add(1, kRelaxed);
+  StoreText(party.user_name, user);
+  StoreText(party.host_name, host);
+  party.user.store(level == kAccount ? FindParty(kUser, user, {}) : 0, kRelaxed);
+  party.host.store(level == kAccount ? FindParty(kHost, {}, host) : 0, kRelaxed);
+  party.connections.store(0, kRelaxed);
+  ForgetMemory(level, index);
+  party.hash.store(hash, kRelaxed);
+  party.hash_next.store(BucketOf(level, hash), kRelaxed);
+  BucketOf(level, hash) = index;
+  party.is_live.store(1, kRelease);  // last: pairs with Snapshot
+  return index;
+}
+
+void ForgetParty(Level level, uint32_t index) {
+  ShmParty& party = PartyAt(level, index);
+  HalfWord* link = nullptr;
+  uint32_t& head = BucketOf(level, party.hash.load(kRelaxed));
+  for (uint32_t at = head; at != 0 && at != index; at = PartyAt(level, at).hash_next.load(kRelaxed)) link = &PartyAt(level, at).hash_next;
+  const uint32_t next = party.hash_next.load(kRelaxed);
+  if (link == nullptr) {
+    head = next;
+  } else {
+    link->store(next, kRelaxed);
+  }
+  ShmArray& array = PartiesOf(level);
+  party.hash_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+  array.free_head.store(index, kRelaxed);
+}
+
+// Both counts of a party in one step.
+void CountConnection(const ShmThread& thread, bool begins) {
+  const auto count = [&](Level level, const HalfWord& index_word) {
+    const uint32_t index = index_word.load(kRelaxed);
+    if (index == 0) return;
+    const uint64_t step = begins ? kOneTotalConnection + 1 : ~uint64_t{0};
+    PartyAt(level, index).connections.fetch_add(step, kRelease);
+  };
+  count(kAccount, thread.account);
+  count(kUser, thread.user);
+  count(kHost, thread.host);
+}
+
+void WorkForNobody(ShmThread& thread) {
+  thread.account.store(0, kRelaxed);
+  thread.user.store(0, kRelaxed);
+  thread.host.store(0, kRelaxed);
+}
+
+}  // namespace
+
+ShmCell* RowOf(Level level, uint32_t index) {
+  return g_runtime.segment.element<ShmCell>(kCellsOf[static_cast<uint32_t>(level)], index * g_runtime.cells_per_thread);
+}
+
+HalfWord& ReadyColumns(Level level, uint32_t index) {
+  return level == Level::kGlobal ? g_runtime.header->remainder_cells : PartyAt(level, index).cells;
+}
+
+ShmCell* ColumnOf(Level level, uint32_t index, uint32_t column, Kind kind) {
+  ShmCell* row = RowOf(level, index);
+  const uint32_t end = column + ColumnsOf(kind);
+  HalfWord& ready = ReadyColumns(level, index);
+  const bool grown = end <= ready.load(kRelaxed) || ReserveColumns(kCellsOf[static_cast<uint32_t>(level)], index, end, &ready);
+  return grown ? row + column : nullptr;
+}
+
+bool ReserveColumns(ArrayId cells, uint64_t row, uint32_t end, HalfWord* ready) {
+  constexpr uint64_t kCellsPerPage = 4096 / sizeof(ShmCell);
+  const uint64_t wanted = std::min<uint64_t>((end + kCellsPerPage - 1) / kCellsPerPage * kCellsPerPage, g_runtime.cells_per_thread);
+  const uint64_t begin = row * g_runtime.cells_per_thread;
+  if (end > wanted || !g_runtime.segment.ReserveRange(cells, (begin + ready->load(kRelaxed)) * sizeof(ShmCell), (begin + wanted) * sizeof(ShmCell))) {
+    return false;
+  }
+  ready->store(static_cast<uint32_t>(wanted), kRelease);  // pairs with Snapshot: columns below are mapped
+  return true;
+}
+
+void ReindexParties() {
+  std::fill_n(&buckets[0][0], kLevelCount * kBuckets, 0u);
+  for (const Level level : {kAccount, kUser, kHost}) {
+    const uint64_t used = PartiesOf(level).used.load(kRelaxed);
+    for (uint32_t index = 1; index < used; ++index) {
+      ShmParty& party = PartyAt(level, index);
+      if (party.is_live.load(kRelaxed) == 0) continue;
+      uint32_t& head = BucketOf(level, party.hash.load(kRelaxed));
+      party.hash_next.store(head, kRelaxed);
+      head = index;
+    }
+  }
+}
+
+void PutPartiesRight() {
+  for (const Level level : {kAccount, kUser, kHost, Level::kGlobal}) {
+    const bool is_global = level == Level::kGlobal;
+    const uint64_t used = is_global ? 1 : PartiesOf(level).used.load(kRelaxed);
+    for (uint32_t index = is_global ? 0 : 1; index < used; ++index) {
+      if (!is_global) EndWriting(PartyAt(level, index).fold_seq);
+      ShmCell* const row = RowOf(level, index);
+      const uint32_t ready = ReadyColumns(level, index).load(kRelaxed);
+      const uint64_t classes = std::min<uint64_t>(g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed), ready);
+      for (uint32_t at = 1; at < classes; ++at) {
+        if (g_runtime.classes[at].ready.load(kRelaxed) != 0) EndWriting(row[at].seq);
+      }
+    }
+  }
+}
+
+bool StartParties() {
+  void* memory = mmap(nullptr, kLevelCount * sizeof *buckets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  buckets = static_cast<uint32_t(*)[kBuckets]>(memory);
+  return true;
+}
+
+void ConnectThread(ShmThread& thread, std::string_view user, std::string_view host) {
+  const uint32_t account = FindParty(kAccount, user, host);
+  const uint32_t new_user = account != 0 ? PartyAt(kAccount, account).user.load(kRelaxed) : FindParty(kUser, user, {});
+  const uint32_t new_host = account != 0 ? PartyAt(kAccount, account).host.load(kRelaxed) : FindParty(kHost, {}, host);
+  const MoveSection moving(thread);
+  MoveThreadUp(thread);
+  CountConnection(thread, false);
+  // After the cells are empty: whoever finds the thread under its new account finds no numbers of the old one.
+  thread.account.store(account, kRelease);
+  thread.user.store(new_user, kRelease);
+  thread.host.store(new_host, kRelease);
+  CountConnection(thread, true);
+}
+
+void DisconnectThread(ShmThread& thread, void (*hide)(ShmThread& thread)) {
+  const MoveSection moving(thread);
+  hide(thread);
+  MoveThreadUp(thread);
+  CountConnection(thread, false);
+  WorkForNobody(thread);
+}
+
+void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell, Kind kind) {
+  const MoveSection moving(thread);
+  const MemberColumn at{column, kind};
+  Numbers numbers{};
+  LoadNumbers(at.shape(), cell, &numbers);
+  AddToParents(ParentsOf(thread), at, numbers, cell.gen.load(kRelaxed));
+  StoreNumbers(at.shape(), {}, cell);
+  cell.gen.store(Epochs(kind).now.load(kRelaxed), kRelease);
+}
+
+void ForgetUnconnected(Level level) {
+  const uint64_t used = PartiesOf(level).used.load(kRelaxed);
+  for (uint32_t index = 1; index < used; ++index) {
+    ShmParty& party = PartyAt(level, index);
+    if (party.is_live.load(kRelaxed) == 0) continue;
+    const uint64_t current = party.connections.load(kRelaxed) & kCurrentConnectionsMask;
+    party.connections.store(current * (kOneTotalConnection + 1), kRelease);
+    party.max_controlled_memory.store(0, kRelease);
+    party.max_total_memory.store(0, kRelease);
+    if (current != 0) continue;
+    const uint32_t user = party.user.load(kRelaxed), host = party.host.load(kRelaxed);
+    const bool is_account = level == kAccount;
+    const MoveSection moving(is_account ? index : 0, level == kUser ? index : user, level == kHost ? index : host);
+    party.is_live.store(0, kRelease);  // first: nobody shows it from here on
+    MoveRowUp(RowOf(level, index), party.cells.load(kRelaxed), {0, user, host}, level != kUser);
+    ForgetParty(level, index);
+  }
+}
+
+void ConnectAnewInChild() {
+  for (const Level level : {kAccount, kUser, kHost}) {
+    const uint64_t used = PartiesOf(level).used.load(kRelaxed);
+    for (uint32_t index = 1; index < used; ++index) {
+      ShmParty& party = PartyAt(level, index);
+      party.cells.store(0, kRelaxed);
+      party.fold_seq.store(0, kRelaxed);
+      party.connections.store(0, kRelaxed);
+    }
+  }
+  const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
+  for (uint32_t slot = 1; slot < threads; ++slot) {
+    ShmThread& thread = g_runtime.threads[slot];
+    if (SlotIsFree(slot)) {
+      WorkForNobody(thread);
+    } else {
+      CountConnection(thread, true);
+    }
+  }
+  for (const Level level : {kAccount, kUser, kHost}) ForgetUnconnected(level);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,308 @@
+#include "record/context/threads.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "record/context/actors.h"
+#include "record/probe/cells.h"
+#include "record/engine/classes.h"
+#include "record/probe/events.h"
+#include "record/declared/facts.h"
+#include "record/context/parties.h"
+#include "record/engine/spares.h"
+#include "record/context/tasks.h"
+#include "record/family/text_rooms.h"
+#include "record/engine/texts.h"
+#include "record/probe/trace.h"
+
+namespace perfschema {
+namespace {
+
+ThreadSlot* slots = nullptr;
+pthread_key_t exit_key;
+
+ShmCell* RowOf(uint32_t slot) { return g_runtime.thread_cells + slot * g_runtime.cells_per_thread; }
+
+// What the system calls the calling thread. In a buffer: a signal handler may interrupt malloc.
+struct NativeName {
+  char text[32] = "thread/native/";
+  NativeName() {
+    constexpr size_t kPrefix = 14;
+    if (static_cast<pid_t>(OsIdOfThisThread()) == getpid()) {
+      std::strcpy(text + kPrefix, "main");
+    } else if (pthread_getname_np(pthread_self(), text + kPrefix, 16) != 0 || text[kPrefix] == 0) {
+      std::strcpy(text + kPrefix, "thread");
+    }
+  }
+};
+
+uint32_t TakeSlot() {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
+  if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
+    array.free_head.store(g_runtime.threads[free].free_next.load(kRelaxed), kRelaxed);
+    return static_cast<uint32_t>(free);
+  }
+  const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kThreads);
+  return fresh < 0 ? 0 : static_cast<uint32_t>(fresh);
+}
+
+void GiveSlot(uint32_t slot) {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
+  g_runtime.threads[slot].free_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+  array.free_head.store(slot, kRelaxed);
+}
+
+// Where in its page a state begins. The processor takes a load for dependent on a store before it that has the same low 12 bits of address; a
+// thread's cells begin at a page, those of its first classes are the ones that every event stores to, and its state is what the next
+// event loads first. Side by side (offset 64, class 1) that costs 1.3 ns an event; three quarters of a page apart, nothing.
+constexpr size_t kStateOffset = 3072;
+
+// Behind the state: the texts of the statements that run. Memory is taken as it is used.
+constexpr size_t kTextsOffset = (kStateOffset + sizeof(ThreadState) + 4095) / 4096 * 4096;
+
+ThreadState* NewState(uint32_t slot) {
+  if (slots[slot].state == nullptr) {
+    void* memory = mmap(nullptr, kTextsOffset + BytesOfTextRooms(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    slots[slot].state = reinterpret_cast<ThreadState*>(static_cast<char*>(memory) + kStateOffset);
+  }
+  auto* thread = new (slots[slot].state) ThreadState{};
+  thread->slot = slot;
+  thread->shared = &g_runtime.threads[slot];
+  thread->texts = reinterpret_cast<char*>(thread) - kStateOffset + kTextsOffset;
+  thread->cells = RowOf(slot);
+  thread->cell_count = thread->shared->cells.load(kRelaxed);
+  thread->global_cells = g_runtime.global_cells + slot * g_runtime.cells_per_thread;
+  thread->global_cell_count = thread->shared->global_cells.load(kRelaxed);
+  return thread;
+}
+
+// The last thing of a thread that ends. glibc runs destructors of thread keys up to four times: this one waits for the last rounds, so
+// that instrumented code in other destructors is still counted.
+void EndThread(void*) {
+  ThreadLocals& self = t_locals;
+  if (++self.end_calls < 4) {
+    pthread_setspecific(exit_key, &exit_key);
+    return;
+  }
+  ThreadState* const attached = AttachedThread();
+  ThreadState* const own = self.own;
+  if (self.in_cold_lock) LeaveShortWay();
+  const ColdLock lock;
+  if (lock) GiveSpares();
+  self.spares = nullptr;
+  self.state = self.own = nullptr;
+  self.ended = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (attached != nullptr && attached != own) {  // lives on, for the next one who attaches it
+    attached->shared->os_id.store(0, kRelaxed);
+    slots[attached->slot].use.store(attached->thread_id << 2, kRelease);  // pairs with AttachThread
+  }
+  if (own != nullptr && lock) EndInstrumentation(*own);
+}
+
+}  // namespace
+
+bool StartThreads() {
+  const size_t bytes = g_runtime.segment.array(ArrayId::kThreads).capacity * sizeof(*slots);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  slots = static_cast<ThreadSlot*>(memory);
+  return pthread_key_create(&exit_key, EndThread) == 0;
+}
+
+ThreadSlot& SlotAt(uint32_t slot) { return slots[slot]; }
+
+uint64_t OsIdOfThisThread() {
+  if (t_locals.os_id == 0) t_locals.os_id = static_cast<uint64_t>(syscall(SYS_gettid));
+  return t_locals.os_id;
+}
+
+void HearOfThreadEnd() {
+  if (t_locals.end_calls != 0) return;
+  t_locals.end_calls = 1;
+  pthread_setspecific(exit_key, &exit_key);
+}
+
+uint32_t ForegroundFlag(uint32_t class_index, std::string_view user) {
+  const bool is_foreground = class_index == 0 ? !user.empty() : (g_runtime.classes[class_index].properties & kPropertyUser) != 0;
+  return is_foreground ? kThreadForeground : 0;
+}
+
+uint32_t FlagsAtBirth(uint32_t class_index, std::string_view user, std::string_view host) {
+  ThreadSettings settings;
+  if (class_index != 0) {
+    const ShmClass& entry = g_runtime.classes[class_index];
+    settings = {entry.enabled.load(kRelaxed) != 0, entry.timed.load(kRelaxed) != 0};
+  }
+  const ThreadSettings actor = FindActor(user, host);
+  if (ForegroundFlag(class_index, user) != 0 || !user.empty() || !host.empty()) {
+    settings = {settings.instrumented && actor.instrumented, settings.history && actor.history};
+  }
+  settings.traced = actor.traced;  // of background threads, too
+  return settings.flags();
+}
+
+ThreadState* MakeThread(const Birth& birth, bool is_own) {
+  const uint32_t slot = TakeSlot();
+  ThreadState* thread = slot == 0 ? nullptr : NewState(slot);
+  if (thread == nullptr) {
+    if (slot != 0) GiveSlot(slot);
+    return nullptr;
+  }
+  ShmThread& shared = *thread->shared;
+  thread->thread_id = g_runtime.header->next_thread_id.fetch_add(1, kRelaxed) + 1;
+  thread->identity = birth.identity;
+  const std::string_view user = CutText(birth.user, kUserBytes), host = CutText(birth.host, kHostBytes);
+  shared.class_index.store(birth.class_index, kRelaxed);
+  shared.flags.store(FlagsAtBirth(birth.class_index, user, host) | ForegroundFlag(birth.class_index, user), kRelaxed);
+  shared.os_id.store(is_own ? OsIdOfThisThread() : 0, kRelaxed);
+  shared.parent_thread_id.store(birth.parent_thread_id, kRelaxed);
+  shared.processlist_id.store(birth.processlist_id != 0 ? birth.processlist_id : thread->thread_id, kRelaxed);
+  shared.peer_port.store(0, kRelaxed);
+  shared.stage.store(0, kRelaxed);
+  shared.event_id.store(0, kRelaxed);
+  shared.start_seconds.store(0, kRelaxed);
+  {
+    const CellWriter writer(shared.seq);
+    StoreText(shared.name, birth.name.empty() ? NameOf(g_runtime.classes[birth.class_index]) : birth.name);
+    StoreText(shared.user_name, user);
+    StoreText(shared.host_name, host);
+    StoreText(shared.db, {});
+    StoreText(shared.command, {});
+    StoreText(shared.state, {});
+    StoreText(shared.connection_type, {});
+    StoreText(shared.resource_group, {});
+    StoreText(shared.info, {});
+  }
+  ConnectThread(shared, user, host);
+  const uint64_t bits = is_own ? ThreadSlot::kOwn | ThreadSlot::kAttached : 0;
+  slots[slot].use.store(thread->thread_id << 2 | bits, kRelease);  // pairs with AttachThread
+  shared.thread_id.store(thread->thread_id, kRelease);             // last: publishes the row; pairs with Snapshot::threads
+  return thread;
+}
+
+void EndInstrumentation(ThreadState& thread) {
+  const uint32_t slot = thread.slot;
+  slots[slot].use.store(0, kRelaxed);
+  DropFactsOf(thread.thread_id);
+  DisconnectThread(*thread.shared, [](ShmThread& shared) { shared.thread_id.store(0, kRelease); });
+  ForgetTasks(thread, true);
+  GiveAllChunks(thread);
+  TellTraceOfEnd(thread);
+  GiveSlot(slot);
+  FoldGraves(16);
+}
+
+// Nobody is to look at the calling thread's events.
+static bool IsUnobserved() { return t_locals.ended || t_locals.silent || !EnsureStarted(); }
+
+// An event, or what is asked of the thread, is lost; the thread itself once.
+static void CountRefused() {
+  if (!t_locals.is_refused) CountLoss(Loss::kThreadInstances);
+  t_locals.is_refused = true;
+  CountLoss(Loss::kLockers);
+}
+
+ThreadState* RegisterThisThread(const Birth& birth) {
+  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;  // of a forked child, with its first event
+  if (IsUnobserved()) return nullptr;
+  const int error = errno;
+  ThreadState* thread = nullptr;
+  if (ColdLock lock; lock) {
+    // A handler that came while we waited for the lock may have tried, but could not have it.
+    thread = MakeThread(birth, true);
+    if (thread != nullptr) {
+      HearOfThreadEnd();
+      t_locals.own = thread;
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      t_locals.state = thread;
+    } else {
+      CountRefused();
+    }
+  } else {
+    CountLoss(Loss::kLockers);
+  }
+  StartTraceInChild();
+  errno = error;
+  return thread;
+}
+
+ThreadState* RegisterThisThread() {
+  // Asked before the name is: such a thread comes here at each of its events.
+  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;  // of a forked child, with its first event
+  if (IsUnobserved()) return nullptr;
+  const int error = errno;
+  const NativeName name;
+  errno = error;
+  Birth birth;
+  birth.name = name.text;
+  return RegisterThisThread(birth);
+}
+
+// `known` is the thread's own copy of how many of its cells there are.
+static bool Grow(ThreadState& thread, ArrayId array, uint32_t end, std::atomic<uint32_t>* reserved, uint32_t* known) {
+  const int error = errno;
+  bool grown = false;
+  if (ColdLock lock; lock) grown = ReserveColumns(array, thread.slot, end, reserved);
+  if (grown) *known = reserved->load(kRelaxed);
+  if (!grown) CountLoss(Loss::kThreadStatistics);
+  errno = error;
+  return grown;
+}
+
+bool GrowCells(ThreadState& thread, uint32_t end) { return Grow(thread, ArrayId::kThreadCells, end, &thread.shared->cells, &thread.cell_count); }
+
+bool GrowGlobalCells(ThreadState& thread, uint32_t end) {
+  return Grow(thread, ArrayId::kGlobalCells, end, &thread.shared->global_cells, &thread.global_cell_count);
+}
+
+void ForgetWorkInChild(ThreadState& thread) {
+  // fork() may be called inside an open event (in a signal handler, say): its End finds no record of its own any more.
+  const uint64_t inside = thread.nesting - thread.outside();
+  // What was open in the parent must not be taken for what the child begins: its numbers go on.
+  const uint64_t thread_id = thread.thread_id, event_id = thread.event_id, serials = thread.serials;
+  const void* const identity = thread.identity;
+  ForgetTasks(thread, false);
+  NewState(thread.slot);
+  thread.cell_count = thread.global_cell_count = 0;
+  thread.nesting = inside;
+  thread.thread_id = thread_id;
+  thread.event_id = event_id;
+  thread.serials = serials;
+  thread.identity = identity;
+}
+
+void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached) {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
+  array.free_head.store(0, kRelaxed);
+  const uint64_t used = array.used.load(kRelaxed);
+  for (uint32_t slot = 1; slot < used; ++slot) {
+    ShmThread& shared = g_runtime.threads[slot];
+    shared.cells.store(0, kRelaxed);
+    shared.global_cells.store(0, kRelaxed);
+    ThreadState* const thread = slots[slot].state;
+    const uint64_t use = slots[slot].use.load(kRelaxed);
+    const bool is_own = thread == own, is_attached = thread == attached;
+    if (use == 0 || (!is_own && (use & ThreadSlot::kOwn) != 0)) {
+      if (thread != nullptr) ForgetTasks(*thread, false);
+      slots[slot].use.store(0, kRelaxed);
+      shared.thread_id.store(0, kRelaxed);
+      GiveSlot(slot);
+      continue;
+    }
+    ForgetWorkInChild(*thread);
+    if (!is_attached) thread->nesting = 0;
+    // The only thread of the system that is here is the one that forked: its number is the process's.
+    shared.os_id.store(is_attached ? static_cast<uint64_t>(getpid()) : 0, kRelaxed);
+    slots[slot].use.store(thread->thread_id << 2 | (is_own ? ThreadSlot::kOwn : 0) | (is_attached ? ThreadSlot::kAttached : 0), kRelaxed);
+  }
+}
+
+}  // namespace perfschema

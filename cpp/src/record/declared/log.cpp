@@ -1,0 +1,185 @@
+#include "record/declared/log.h"
+
+#include <algorithm>
+#include <optional>
+#include <cerrno>
+#include <cstdint>
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "record/context/threads.h"
+
+namespace perfschema {
+namespace {
+
+constexpr int kTries = 1000;
+// How far a burst of events, each a microsecond after the one before, may run ahead of the clock: more is a clock that was set back.
+constexpr uint64_t kBurstMicros = 1'000'000;
+
+std::atomic<uint32_t> is_taken{0};
+// A handler that interrupts a writer must not wait for it.
+thread_local constinit bool t_writes __attribute__((tls_model("initial-exec"))) = false;
+
+// The turn of a writer. Signals wait until it ends, as in ColdLock.
+// Threads: any thread. Not reentrant: false in a handler that interrupted one, and where no turn could be had.
+class Turn {
+ public:
+  Turn() {
+    if (t_writes) return;
+    no_signals_.emplace();
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+    t_writes = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    for (int i = 0; i < kTries && !held_; ++i) {
+      held_ = is_taken.exchange(1, kAcquire) == 0;  // pairs with ~Turn
+      if (!held_) sched_yield();
+    }
+    if (!held_) Leave();
+  }
+  ~Turn() {
+    if (!held_) return;
+    is_taken.store(0, kRelease);
+    Leave();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  void Leave() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    t_writes = false;
+    pthread_setcancelstate(cancel_state_, nullptr);
+    no_signals_.reset();
+  }
+  std::optional<NoSignals> no_signals_;
+  bool held_ = false;
+  int cancel_state_ = PTHREAD_CANCEL_ENABLE;
+};
+
+ShmLogUnit& UnitAt(uint64_t place) { return *g_runtime.segment.element<ShmLogUnit>(ArrayId::kErrorLog, 1 + place % kLogUnits); }
+
+LogHead HeadAt(uint64_t place) {
+  const ShmLogUnit& unit = UnitAt(place);
+  return {unit.words[0].load(kRelaxed), unit.words[1].load(kRelaxed), unit.words[2].load(kRelaxed), unit.words[3].load(kRelaxed)};
+}
+
+// Bytes go into the units behind each other, word by word.
+// Threads: external lock (Turn).
+class UnitWriter {
+ public:
+  explicit UnitWriter(uint64_t place) : place_(place) {}
+  void Add(const void* from, size_t bytes) {
+    const char* at = static_cast<const char*>(from);
+    for (; bytes != 0; --bytes) {
+      word_ |= uint64_t{static_cast<unsigned char>(*at++)} << 8 * (count_++ % 8);
+      if (count_ % 8 == 0) Flush();
+    }
+  }
+  void Flush() {
+    const uint64_t word = (count_ + 7) / 8 - 1;
+    UnitAt(place_ + word / 8).words[word % 8].store(word_, kRelease);
+    word_ = 0;
+  }
+  void Finish() {
+    if (count_ % 8 != 0) Flush();
+  }
+
+ private:
+  const uint64_t place_;
+  uint64_t count_ = 0;  // bytes
+  uint64_t word_ = 0;
+};
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
+// The first LOGGED in the ring that is later than the youngest event's: there is one only after the clock was set back.
+// Threads: external lock (Turn).
+uint64_t next_taken = UINT64_MAX;
+
+// LOGGED of the next event, which is a key: the time, or the microsecond after the youngest event if several share one.
+// After the clock was set back events have the new time again, between those of the ring that have it already.
+// Threads: external lock (Turn).
+uint64_t NextLogged(const ShmTold& program) {
+  const uint64_t now = WallClockMicros();
+  const uint64_t latest = program.log_latest.load(kRelaxed);
+  uint64_t logged = now <= latest && latest - now <= kBurstMicros ? latest + 1 : now;
+  if (logged > latest && logged < next_taken) return logged;
+  const uint64_t end = program.log_end.load(kRelaxed);
+  for (;;) {
+    bool is_free = true;
+    uint64_t top = logged;
+    next_taken = UINT64_MAX;
+    for (uint64_t place = program.log_begin.load(kRelaxed); place < end;) {
+      const LogHead head = HeadAt(place);
+      place += head.units();
+      if (head.logged == logged) is_free = false;
+      if (head.logged > logged) next_taken = std::min(next_taken, head.logged);
+      if (head.logged <= logged + kBurstMicros) top = std::max(top, head.logged);
+    }
+    if (is_free) return logged;
+    logged = top + 1;
+  }
+}
+
+// Makes sure that places up to `end` may be stored to. False: no memory.
+bool Reserve(uint64_t end) {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kErrorLog);
+  const uint64_t used = 1 + std::min(end, kLogUnits);
+  if (used <= array.used.load(kRelaxed)) return true;
+  if (!g_runtime.segment.ReserveUpTo(ArrayId::kErrorLog, used)) return false;
+  array.used.store(used, kRelease);
+  return true;
+}
+
+}  // namespace
+
+bool WriteLog(LogPriority priority, std::string_view code, std::string_view subsystem, std::string_view data) {
+  if (!EnsureStarted()) return true;
+  const int error = errno;
+  const uint64_t thread_id = CurrentThreadId();
+  code = CutText(code, kLogCodeBytes);
+  subsystem = CutText(subsystem, kLogSubsystemBytes);
+  data = CutText(data, kLogDataBytes);
+  ShmTold& program = g_runtime.header->program;
+  bool is_written = false;
+  if (const Turn turn; turn) {
+    const uint64_t place = program.log_end.load(kRelaxed);
+    LogHead head{place, 0, thread_id,
+                 static_cast<uint64_t>(priority) | uint64_t{code.size()} << 8 | uint64_t{subsystem.size()} << 16 | uint64_t{data.size()} << 32};
+    const uint64_t end = place + head.units();
+    if (Reserve(end)) {
+      head.logged = NextLogged(program);
+      uint64_t begin = program.log_begin.load(kRelaxed);
+      uint64_t expired = 0;
+      for (; end - begin > kLogUnits; ++expired) begin += HeadAt(begin).units();
+      program.log_expired.store(program.log_expired.load(kRelaxed) + expired, kRelaxed);
+      // Before anything is stored where the oldest were: whoever reads a new word there finds the new begin, too.
+      program.log_begin.store(begin, kRelease);
+      UnitWriter writer(place);
+      writer.Add(&head, sizeof head);
+      writer.Add(code.data(), code.size());
+      writer.Add(subsystem.data(), subsystem.size());
+      writer.Add(data.data(), data.size());
+      writer.Finish();
+      program.log_latest.store(head.logged, kRelaxed);
+      program.log_written.store(program.log_written.load(kRelaxed) + 1, kRelaxed);
+      program.log_end.store(end, kRelease);  // last: pairs with Snapshot::ForEachLogEvent
+      is_written = true;
+    }
+  }
+  if (!is_written) CountLoss(Loss::kLogEvents);
+  errno = error;
+  return is_written;
+}
+
+void ForgetLogInChild() {
+  ShmTold& program = g_runtime.header->program;
+  for (Word* word : {&program.log_begin, &program.log_end, &program.log_written, &program.log_expired, &program.log_latest}) word->store(0, kRelaxed);
+  next_taken = UINT64_MAX;
+  // Whoever wrote in the parent is not here, except a thread that forks in a handler which interrupted it: it goes on.
+  if (!t_writes) is_taken.store(0, kRelaxed);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,235 @@
+#include "record/engine/cold_lock.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "record/engine/adopted.h"
+#include "record/family/digests.h"
+#include "record/declared/facts.h"
+#include "record/context/parties.h"
+#include "record/engine/runtime.h"
+
+namespace perfschema {
+namespace {
+
+pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+// Guarded by cold_mutex.
+bool is_inside = false;     // the second door as well
+uint32_t turn_seen = 0;     // of outsiders: what is kept beside the segment is as it was after this one
+uint32_t stuck_word = 0;    // an outsider that did not come out
+uint64_t look_again_at = 0; // nanoseconds: whether it has died
+
+// Of an outsider.
+int outsider_descriptor = -1;
+bool has_turn = false;
+
+constexpr long kNapNanos = 500'000;
+constexpr int kNapsForOutsider = 200, kNapsForInsider = 10'000;
+
+HalfWord& Holder() { return g_runtime.header->cold_holder; }
+
+void Nap() {
+  const timespec nap{0, kNapNanos};
+  nanosleep(&nap, nullptr);
+}
+
+uint64_t Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+struct flock FirstByte() {
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_len = 1;
+  return lock;
+}
+
+// Nobody has the lock that outsiders have during their turns. False as well if that cannot be known.
+bool OutsiderIsDead() {
+  const int fd = open(g_runtime.segment.path().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  struct flock lock = FirstByte();
+  const bool is_dead = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+  close(fd);
+  return is_dead;
+}
+
+template <typename T>
+void EndWritingIn(ArrayId id, HalfWord T::*seq) {
+  const uint64_t used = g_runtime.segment.array(id).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) EndWriting(g_runtime.segment.element<T>(id, i)->*seq);
+}
+
+// An outsider died in its turn: rows that it was writing are readable again, and flag words follow the setup as far as it was changed.
+void PutRight() {
+  EndWriting(g_runtime.header->move_seq);
+  EndWriting(g_runtime.header->rebase_seq);
+  EndWritingIn(ArrayId::kActors, &ShmActor::seq);
+  EndWritingIn(ArrayId::kObjectRules, &ShmObjectRule::seq);
+  EndWritingIn(ArrayId::kFacts, &ShmFact::seq);
+  PutPartiesRight();
+  RefreshSetup();
+}
+
+void Reindex() {
+  ReindexParties();
+  ReindexFacts();
+  ReindexDigests();
+  ReindexSetup();
+}
+
+// An outsider is in there. True: it has gone, or has died and its place is taken, with `*word` as it is now.
+bool AwaitOutsider(uint32_t* word) {
+  const uint32_t outsider = *word;
+  if (outsider == stuck_word && Now() < look_again_at) return false;
+  if (outsider != stuck_word) {
+    for (int i = 0; i < kNapsForOutsider && *word == outsider; ++i) {
+      Nap();
+      *word = Holder().load(kRelaxed);
+    }
+    if (*word != outsider) return true;
+  }
+  uint32_t expected = outsider;
+  const uint32_t taken = (outsider & ~kColdHolderMask) | kInsider;
+  if (OutsiderIsDead() && Holder().compare_exchange_strong(expected, taken, kAcquire, kRelaxed)) {
+    *word = taken;
+    return true;
+  }
+  stuck_word = outsider;
+  look_again_at = Now() + kNapsForOutsider * kNapNanos;
+  return false;
+}
+
+bool EnterSegment() {
+  uint32_t word = Holder().load(kRelaxed);
+  for (;;) {
+    if (HolderOf(word) == kNobody) {
+      if (Holder().compare_exchange_weak(word, word | kInsider, kAcquire, kRelaxed)) break;  // pairs with LeaveSegment and ~OutsiderTurn
+      continue;
+    }
+    const int error = errno;
+    const bool is_free = AwaitOutsider(&word);
+    const bool is_taken_over = is_free && HolderOf(word) == kInsider;
+    if (is_taken_over) PutRight();
+    errno = error;
+    if (!is_free) return false;
+    if (is_taken_over) break;
+  }
+  if (const uint32_t turn = word / kOutsiderTurn; __builtin_expect(turn != turn_seen, 0)) {
+    Reindex();
+    turn_seen = turn;
+  }
+  return true;
+}
+
+// Nobody else stores to the word while this process has it. Pairs with EnterSegment and OutsiderTurn.
+void LeaveSegment() { Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease); }
+
+}  // namespace
+
+bool LockCold() {
+  pthread_mutex_lock(&cold_mutex);
+  is_inside = false;
+  bool is_open = true;
+  if (outsider_descriptor >= 0) {
+    is_open = has_turn;
+  } else if (g_runtime.on) {
+    is_open = is_inside = EnterSegment();
+  }
+  if (!is_open) pthread_mutex_unlock(&cold_mutex);
+  return is_open;
+}
+
+void UnlockCold() {
+  if (is_inside) LeaveSegment();
+  is_inside = false;
+  pthread_mutex_unlock(&cold_mutex);
+}
+
+void ContinueColdLockInChild(bool was_locked) {
+  if (g_runtime.on && HolderOf(Holder().load(kRelaxed)) == kOutsider) {
+    stuck_word = Holder().load(kRelaxed);  // dead, for this process: nobody has the lock on its file
+    look_again_at = 0;
+  }
+  if (!was_locked) return;
+  // The copy may have been made before or after the parent left its own.
+  if (is_inside) Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease);
+  is_inside = false;
+  pthread_mutex_init(&cold_mutex, nullptr);
+}
+
+void AwaitShortWay() {
+  if (!g_runtime.on) return;
+  (void)Holder().fetch_add(0);  // what was stored before is seen by whoever comes; pairs with OnShortWay
+  const uint64_t used = g_runtime.segment.array(ArrayId::kSpares).used.load(kAcquire);
+  for (uint64_t i = 1; i < used; ++i) {
+    const HalfWord& is_busy = g_runtime.spares[i].is_busy;
+    for (int turns = 0; is_busy.load() != 0 && turns < kNapsForInsider; ++turns) {  // pairs with ~OnShortWay
+      if (turns > 1000) Nap();
+    }
+  }
+}
+
+void CloseShortWay() {
+  if (!is_inside) return;
+  Holder().fetch_or(kShortWayClosed);
+  AwaitShortWay();
+}
+
+void OpenShortWay() {
+  if (is_inside) Holder().fetch_and(~uint32_t{kShortWayClosed});
+}
+
+void BecomeOutsider(int descriptor) { outsider_descriptor = descriptor; }
+
+OutsiderTurn::OutsiderTurn() {
+  struct flock lock = FirstByte();
+  for (int naps = 0; fcntl(outsider_descriptor, F_OFD_SETLK, &lock) != 0; ++naps) {
+    if ((errno != EAGAIN && errno != EACCES && errno != EINTR) || naps == kNapsForInsider) {
+      status_ = Status(Code::kState, "another process is changing it and does not end; nothing was changed");
+      return;
+    }
+    Nap();
+  }
+  uint32_t word = Holder().load(kRelaxed);
+  for (int naps = 0;;) {
+    const bool is_left_over = HolderOf(word) == kOutsider;  // nobody else has the lock
+    if (is_left_over || HolderOf(word) == kNobody) {
+      const uint32_t mine = ((word & ~kColdHolderMask) + kOutsiderTurn) | kOutsider;
+      if (!Holder().compare_exchange_weak(word, mine, kAcquire, kRelaxed)) continue;  // pairs with LeaveSegment
+      has_turn = true;
+      if (!g_runtime.segment.FollowGrowth(outsider_descriptor)) {
+        status_ = Status(Code::kState, "no memory for what the process has added to its tables; nothing was changed");
+        return;
+      }
+      status_ = CheckAdopted();
+      if (!status_.ok()) return;
+      Reindex();
+      if (is_left_over) PutRight();
+      return;
+    }
+    if (++naps == kNapsForInsider) {
+      status_ = Status(Code::kState, "the process is stopped, or hangs, while it makes an object of pfs; nothing was changed");
+      return;
+    }
+    Nap();
+    word = Holder().load(kRelaxed);
+  }
+}
+
+OutsiderTurn::~OutsiderTurn() {
+  if (has_turn) Holder().fetch_sub(kOutsider, kRelease);  // pairs with EnterSegment
+  has_turn = false;
+  struct flock lock = FirstByte();
+  lock.l_type = F_UNLCK;
+  (void)fcntl(outsider_descriptor, F_OFD_SETLK, &lock);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,42 @@
+// record/engine/names.h: names of objects (files), of any length up to 512 bytes, in the segment.
+//
+// A record of an event names the object by granule and version. A freed name is not used again at once, so that events in the histories
+// keep their names; when it is used again its version differs and the event shows no name instead of a wrong one.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+#include "base/text.h"
+#include "record/engine/runtime.h"
+
+namespace perfschema {
+
+// Name of an object that has several parts, "SCHEMA\0NAME" say, each cut to the width that tables show: names that show the same are the same.
+// Threads: immutable.
+class ObjectName {
+ public:
+  ObjectName(std::initializer_list<std::string_view> parts) {
+    for (const std::string_view& part : parts) {
+      if (&part != parts.begin()) text_[bytes_++] = 0;
+      bytes_ += CutText(part, kObjectNameWidth).copy(text_ + bytes_, kObjectNameWidth);
+    }
+  }
+  std::string_view view() const { return {text_, bytes_}; }
+
+ private:
+  char text_[3 * (kObjectNameWidth + 1)];
+  size_t bytes_ = 0;
+};
+
+// First granule of a copy of `name` (cut at 512 bytes), 0 if there is no room. REQUIRES: cold lock.
+uint32_t TakeName(std::string_view name);
+// REQUIRES: cold lock.
+void GiveName(uint32_t granule);
+// REQUIRES: cold lock, a live name.
+std::string_view NameText(uint32_t granule);
+// What a record must know besides the granule. REQUIRES: cold lock, a live name or 0.
+uint32_t NameVersion(uint32_t granule);
+
+}  // namespace perfschema

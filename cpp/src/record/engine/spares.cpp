@@ -1,0 +1,208 @@
+#include "record/engine/spares.h"
+
+#include <algorithm>
+
+#include "record/probe/cells.h"
+#include "record/engine/cold_lock.h"
+#include "record/family/locks.h"
+#include "record/engine/slots.h"
+#include "shm/limits.h"
+
+namespace perfschema {
+namespace {
+
+// Live objects and spares, by the option that limits them. Guarded by the cold lock.
+uint64_t objects_of[kOptionCount];
+
+OptionId LimitOf(uint32_t class_index) { return LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family)).instances; }
+uint64_t& ObjectsLike(uint32_t class_index) { return objects_of[static_cast<uint32_t>(LimitOf(class_index))]; }
+
+// On x86-64 a locked instruction, such as the compare-exchange that follows, is a fence for all before it.
+#if defined(__x86_64__)
+constexpr std::memory_order kBeforeLocked = std::memory_order_relaxed;
+#else
+constexpr std::memory_order kBeforeLocked = std::memory_order_seq_cst;
+#endif
+
+// The calling thread is on the short way. Threads: owner thread.
+class OnShortWay {
+ public:
+  explicit OnShortWay(ShmSpares& own) : own_(own) {
+    t_locals.in_cold_lock.EnterShortWay();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~OnShortWay() {
+    own_.is_busy.store(0, kRelease);  // pairs with AwaitShortWay
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    t_locals.in_cold_lock = false;
+  }
+  OnShortWay(const OnShortWay&) = delete;
+  OnShortWay& operator=(const OnShortWay&) = delete;
+  // REQUIRES: is_busy was stored, and a locked instruction came after that.
+  static bool IsClosed() { return (g_runtime.header->cold_holder.load() & kShortWayClosed) != 0; }  // pairs with CloseShortWay and OutsiderTurn
+
+ private:
+  ShmSpares& own_;
+};
+
+void Bear(ShmInstance& object, uint32_t class_index, const void* identity) {
+  HalfWord& version = g_runtime.instance_lists[&object - g_runtime.instances].version;
+  version.store(version.load(kRelaxed) + 1, kRelaxed);
+  object.owner.store(0, kRelease);
+  object.identity.store(reinterpret_cast<uintptr_t>(identity), kRelease);
+  object.class_index.store(class_index, kRelease);
+  object.flags.store(g_runtime.classes[class_index].flags.load(), kRelease);  // last: not kFlagDead, so live from here on; pairs with Snapshot
+}
+
+// REQUIRES: cold lock.
+void GiveBack(uint32_t slot) {
+  ShmInstance& object = g_runtime.instances[slot];
+  const uint32_t class_index = object.class_index.load(kRelaxed);
+  if (class_index == 0) return;
+  --ObjectsLike(class_index);
+  object.class_index.store(0, kRelease);
+  GiveSlot(ArrayId::kInstances, g_runtime.instances, &ShmInstance::identity, slot);
+}
+
+void GiveAllBack(ShmSpares& spares) {
+  const uint32_t count = std::min<uint32_t>(spares.count.load(kRelaxed), kMostSpares);
+  for (uint32_t i = 0; i < count; ++i) GiveBack(spares.slots[i].load(kRelaxed));
+  spares.count.store(0, kRelaxed);
+}
+
+// True: there were some. REQUIRES: cold lock.
+bool TakeSparesBack() {
+  bool were_some = false;
+  CloseShortWay();
+  const uint64_t used = g_runtime.segment.array(ArrayId::kSpares).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    ShmSpares& spares = g_runtime.spares[i];
+    if (spares.is_busy.load(kRelaxed) != 0) continue;  // it hangs in there
+    were_some |= spares.count.load(kRelaxed) != 0;
+    GiveAllBack(spares);
+  }
+  OpenShortWay();
+  return were_some;
+}
+
+ShmInstance* TakeFreeInstance(uint32_t class_index) {
+  if (ObjectsLike(class_index) >= static_cast<uint64_t>(StartOptionsLocked().Get(LimitOf(class_index)))) return nullptr;
+  if (!g_runtime.segment.ReserveUpTo(ArrayId::kInstanceLists, g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed) + 1)) {
+    if (g_runtime.segment.array(ArrayId::kInstances).free_head.load(kRelaxed) == 0) return nullptr;
+  }
+  const uint64_t slot = TakeSlot(ArrayId::kInstances, g_runtime.instances, &ShmInstance::identity);
+  return slot == 0 ? nullptr : &g_runtime.instances[slot];
+}
+
+// nullptr: the thread has ended, or there is no room. REQUIRES: cold lock.
+ShmSpares* OwnSpares() {
+  ThreadLocals& self = t_locals;
+  if (self.spares != nullptr || self.ended) return self.spares;
+  const uint64_t slot = TakeSlot(ArrayId::kSpares, g_runtime.spares, &ShmSpares::next);
+  if (slot == 0) return nullptr;
+  HearOfThreadEnd();
+  return self.spares = &g_runtime.spares[slot];
+}
+
+}  // namespace
+
+ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity) {
+  ShmSpares* const own = t_locals.spares;
+  if (own == nullptr || t_locals.in_cold_lock || own->count.load(kRelaxed) == 0) return nullptr;
+  const OnShortWay on(*own);
+  own->is_busy.exchange(1);
+  if (OnShortWay::IsClosed()) return nullptr;
+  const uint32_t count = own->count.load(kRelaxed);
+  for (uint32_t i = count; i > 0; --i) {
+    const uint32_t slot = own->slots[i - 1].load(kRelaxed);
+    ShmInstance& object = g_runtime.instances[slot];
+    if (object.class_index.load(kRelaxed) != class_index) continue;
+    const uint32_t last = own->slots[count - 1].load(kRelaxed);
+    own->count.store(count - 1, kRelease);  // first: a handler that does not return must leave no slot in two places
+    own->slots[i - 1].store(last, kRelaxed);
+    Bear(object, class_index, identity);
+    return &object;
+  }
+  return nullptr;
+}
+
+bool MakeSpare(ShmInstance& object) {
+  ShmSpares* const own = t_locals.spares;
+  if (own == nullptr || t_locals.in_cold_lock) return false;
+#if !defined(PFS_BREAK_SPARES)  // negative control of the churn test: the check removed
+  if (!IsEmpty(object.stat)) return false;
+#endif
+  uint32_t flags = object.flags.load(kRelaxed);
+  if ((flags & (kFlagShared | kFlagDead)) != 0) return false;
+  const OnShortWay on(*own);
+  own->is_busy.store(1, kBeforeLocked);
+  // From here on it is hidden, and no cell is made for it; also if it goes the long way after all: it has no numbers.
+  if (!object.flags.compare_exchange_strong(flags, flags | kFlagDead)) return false;  // pairs with FindCellSlow
+  const uint32_t count = own->count.load(kRelaxed);
+  if (OnShortWay::IsClosed() || count >= kMostSpares) return false;
+  own->slots[count].store(IndexOf(object), kRelaxed);
+  own->count.store(count + 1, kRelaxed);
+  return true;
+}
+
+ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
+  ShmInstance* object = TakeFreeInstance(class_index);
+  if (object == nullptr && TakeSparesBack()) object = TakeFreeInstance(class_index);
+  if (object == nullptr) return nullptr;
+  ++ObjectsLike(class_index);
+  Bear(*object, class_index, identity);
+  return object;
+}
+
+void GiveInstance(ShmInstance& object, uint32_t class_index) {
+  object.class_index.store(class_index, kRelease);
+  ShmSpares* const own = OwnSpares();
+  if (own == nullptr) return GiveBack(IndexOf(object));
+  uint32_t count = own->count.load(kRelaxed);
+  if (count == kMostSpares) {  // the one that has waited longest goes
+    GiveBack(own->slots[0].load(kRelaxed));
+    --count;
+    for (uint32_t i = 0; i < count; ++i) own->slots[i].store(own->slots[i + 1].load(kRelaxed), kRelaxed);
+  }
+  own->slots[count].store(IndexOf(object), kRelaxed);
+  own->count.store(count + 1, kRelaxed);
+}
+
+void LeaveShortWay() {
+  ThreadLocals& self = t_locals;
+  if (self.spares != nullptr) self.spares->is_busy.store(0, kRelease);  // pairs with AwaitShortWay
+  self.in_cold_lock = false;
+}
+
+void GiveSpares() {
+  ThreadLocals& self = t_locals;
+  if (self.spares == nullptr) return;
+  GiveAllBack(*self.spares);
+  GiveSlot(ArrayId::kSpares, g_runtime.spares, &ShmSpares::next, static_cast<uint64_t>(self.spares - g_runtime.spares));
+  self.spares = nullptr;
+}
+
+void ForgetSparesInChild(bool was_locked) {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kSpares);
+  array.free_head.store(0, kRelaxed);
+  const uint64_t used = array.used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    ShmSpares& spares = g_runtime.spares[i];
+    if (&spares == t_locals.spares) continue;
+    // A handler that forks on the cold path may have found another thread's half changed: its slots are left alone.
+    if (was_locked) GiveAllBack(spares);
+    spares.count.store(0, kRelaxed);
+    spares.is_busy.store(0, kRelaxed);
+    GiveSlot(ArrayId::kSpares, g_runtime.spares, &ShmSpares::next, i);
+  }
+  if (!was_locked) return;
+  // Whoever was about to destroy an object is not there any more: it lives on.
+  const uint64_t instances = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
+  for (uint64_t i = 1; i < instances; ++i) g_runtime.instances[i].flags.fetch_and(~kFlagDead, kRelaxed);
+  const ShmSpares* const own = t_locals.spares;
+  for (uint32_t i = 0; own != nullptr && i < own->count.load(kRelaxed); ++i) {
+    g_runtime.instances[own->slots[i].load(kRelaxed)].flags.store(kFlagDead, kRelaxed);
+  }
+}
+
+}  // namespace perfschema

@@ -1,0 +1,217 @@
+#include "record/family/digests.h"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+
+#include "base/digest.h"
+#include "base/hash.h"
+#include "base/text_rules.h"
+
+namespace perfschema {
+namespace {
+
+// Chains of digests by key. Private: a key means nothing to a reader. The heads and `next` are followed without the lock; a chain that changes
+// meanwhile leads astray, not out: what is found is compared, and what is not found is looked for again under the lock.
+HalfWord* buckets = nullptr;
+uint32_t bucket_count = 0;  // a power of two
+// Elements that hold digests, [2, next_digest). Guarded by the cold lock.
+uint32_t next_digest = 2;
+constexpr uint32_t kForOthers = 1;
+
+uint64_t Stride() { return g_runtime.segment.array(ArrayId::kDigests).stride; }
+ShmDigest& DigestAt(uint32_t index) {
+  return *reinterpret_cast<ShmDigest*>(g_runtime.segment.element<char>(ArrayId::kDigests, 0) + index * Stride());
+}
+char* TokensOf(ShmDigest& digest) { return reinterpret_cast<char*>(&digest + 1); }
+char* SampleOf(ShmDigest& digest) {
+  return TokensOf(digest) + RoomForText(static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_digest_length)));
+}
+
+// Made at start, constant after. Never destroyed: threads may outlive main().
+const Normaliser* normaliser = nullptr;
+
+struct Wanted {
+  uint64_t key;
+  char schema[64];
+  std::span<const uint8_t> tokens;
+};
+
+struct Found {
+  ShmDigest* digest = nullptr;
+  uint32_t life = 0;
+};
+
+Found Look(const Wanted& wanted) {
+  uint32_t at = buckets[wanted.key & (bucket_count - 1)].load(kAcquire);  // pairs with MakeDigest
+  for (uint32_t steps = bucket_count; at != 0 && steps > 0; --steps) {
+    ShmDigest& digest = DigestAt(at);
+    const uint32_t life = digest.object.life.load(kAcquire);
+    if (IsLive(life) && digest.key.load(kRelaxed) == wanted.key && digest.token_bytes.load(kRelaxed) == wanted.tokens.size() &&
+        EqualsShared(TokensOf(digest), wanted.tokens.data(), wanted.tokens.size()) &&
+        EqualsShared(digest.schema, wanted.schema, sizeof wanted.schema) &&
+        digest.object.life.load(kRelaxed) == life) {  // what was compared belongs to this life: all loads above are acquire
+      return {&digest, life};
+    }
+    at = digest.next.load(kAcquire);
+  }
+  return {};
+}
+
+// A digest of nobody becomes this one's. REQUIRES: cold lock.
+Found Bear(uint32_t index, const Wanted& wanted) {
+  ShmDigest& digest = DigestAt(index);
+  digest.key.store(wanted.key, kRelease);
+  digest.token_bytes.store(static_cast<uint32_t>(wanted.tokens.size()), kRelease);
+  CopyToShared(TokensOf(digest), wanted.tokens.data(), wanted.tokens.size());
+  CopyToShared(digest.schema, wanted.schema, sizeof wanted.schema);
+  digest.histogram.life.fetch_add(1, kRelaxed);
+  const uint32_t life = digest.object.life.load(kRelaxed) + 1;
+  digest.object.life.store(life, kRelease);  // pairs with Look and Snapshot
+  return {&digest, life};
+}
+
+// Makes element `index` safe to store to.
+bool Reserve(uint32_t index) {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kDigests);
+  while (array.used.load(kRelaxed) <= index) {
+    if (g_runtime.segment.TakeFresh(ArrayId::kDigests) < 0) return false;
+  }
+  return true;
+}
+
+// The digest that stands for all that there is no room for. REQUIRES: cold lock.
+Found TakeForOthers() {
+  CountLoss(Loss::kDigests);
+  if (!Reserve(kForOthers)) return {};
+  const uint32_t life = DigestAt(kForOthers).object.life.load(kRelaxed);
+  return IsLive(life) ? Found{&DigestAt(kForOthers), life} : Bear(kForOthers, {});
+}
+
+// REQUIRES: cold lock.
+Found MakeDigest(const Wanted& wanted) {
+  if (const Found found = Look(wanted); found.digest != nullptr) return found;
+  if (next_digest > static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) || !Reserve(next_digest)) return TakeForOthers();
+  const uint32_t index = next_digest++;
+  const Found made = Bear(index, wanted);
+  HalfWord& head = buckets[wanted.key & (bucket_count - 1)];
+  made.digest->next.store(head.load(kRelaxed), kRelaxed);
+  head.store(index, kRelease);  // pairs with Look
+  return made;
+}
+
+// Whose sample this thread replaces now.
+thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-exec"))) = nullptr;
+
+// The sample is replaced by a slower one, by any if it is too old, and by the first (SEMANTICS I8). If somebody else is at it, his stays.
+void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
+  ShmDigest& digest = *found.digest;
+  const auto max_age = static_cast<uint64_t>(g_runtime.header->options[static_cast<uint32_t>(OptionId::max_digest_sample_age)]) * 1'000'000u;
+  const bool is_first = digest.sample_life.load(kRelaxed) != found.life;
+  const bool is_old = max_age != 0 && now_micros > digest.sample_seen.load(kRelaxed) + max_age;
+  if (!is_first && !is_old && wait_ps <= digest.sample_wait.load(kRelaxed)) return;
+  uint32_t seq = digest.sample_seq.load(kRelaxed);
+  if ((seq & 1) != 0 || !digest.sample_seq.compare_exchange_strong(seq, seq + 1, kAcquire, kRelaxed)) return;
+  t_sampled = &digest;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  CopyToShared(SampleOf(digest), sql.data(), sql.size());
+  digest.sample_bytes.store(static_cast<uint32_t>(sql.size()), kRelease);
+  digest.sample_seen.store(now_micros, kRelease);
+  digest.sample_wait.store(wait_ps, kRelease);
+  digest.sample_life.store(found.life, kRelease);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  t_sampled = nullptr;
+  digest.sample_seq.store(seq + 2, kRelease);  // pairs with Snapshot::ReadDigest
+}
+
+}  // namespace
+
+bool StartDigests() {
+  bucket_count = 64;
+  while (bucket_count < static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) * 2) bucket_count *= 2;
+  void* memory = mmap(nullptr, bucket_count * sizeof *buckets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  buckets = static_cast<HalfWord*>(memory);
+  const Options& options = StartOptionsLocked();
+  auto* const made = new Normaliser;
+  normaliser = made;
+  return Normaliser::Make(options.Get(TextOptionId::digest_normalizer), options.Get(TextOptionId::digest_rules), made).ok();
+}
+
+size_t TokensForDigest(std::string_view text, std::span<uint8_t> out) { return normaliser->Tokens(text, out); }
+
+void CountDigest(ThreadState& thread, std::string_view schema, std::span<const uint8_t> tokens, uint64_t key, std::string_view sql,
+                 const StatementNumbers& numbers, uint64_t now_micros) {
+  if (g_runtime.header->options[static_cast<uint32_t>(OptionId::digests_size)] == 0) return;
+  Wanted wanted{key, {}, tokens};
+  schema.copy(wanted.schema, sizeof wanted.schema);
+  const uint64_t hash = Hash(key).Add(schema).value();
+  wanted.key = hash ^ hash >> 32;
+  Found found = Look(wanted);
+  if (__builtin_expect(found.digest == nullptr, 0)) {
+    const int error = errno;
+    if (const ColdLock lock; lock) {
+      found = MakeDigest(wanted);
+    } else {
+      CountLoss(Loss::kDigests);
+    }
+    errno = error;
+    if (found.digest == nullptr) return;
+  }
+  ShmDigest& digest = *found.digest;
+  const uint32_t histogram_life = digest.histogram.life.load(kAcquire);
+  AddToObject(thread, digest.object, found.life, [&](ShmCell& cell) {
+    AddStatement(cell, numbers);
+    Word* const words = CellWords(cell);
+    if (words[kFirstSeenWord].load(kRelaxed) == 0) words[kFirstSeenWord].store(now_micros, kRelease);
+    words[kLastSeenWord].store(now_micros, kRelease);
+  });
+  // A TRUNCATE since the digest was found would have changed its life before that of the histogram.
+  if (numbers.time.timed && digest.object.life.load(kRelaxed) == found.life) AddToHistogram(digest.histogram, histogram_life, numbers.time.wait_ps);
+  KeepSample(found, sql, numbers.time.wait_ps, now_micros);
+}
+
+void ForgetDigests() {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
+  for (uint32_t i = 0; i < bucket_count; ++i) {
+    if (buckets[i].load(kRelaxed) != 0) buckets[i].store(0, kRelease);
+  }
+  for (uint32_t i = 1; i < used; ++i) {
+    ShmDigest& digest = DigestAt(i);
+    if (IsLive(digest.object.life.load(kRelaxed))) digest.object.life.fetch_add(1, kRelease);  // pairs with Look and Snapshot
+    digest.histogram.life.fetch_add(1, kRelease);
+  }
+  next_digest = 2;
+}
+
+void EmptyDigestHistograms() {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
+  for (uint32_t i = 1; i < used; ++i) DigestAt(i).histogram.life.fetch_add(1, kRelease);
+}
+
+void ReindexDigests() {
+  // Digests die all at once: what lives lies at the front.
+  const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
+  for (uint32_t i = 0; i < bucket_count; ++i) buckets[i].store(0, kRelaxed);
+  next_digest = 2;
+  for (uint32_t i = 2; i < used && IsLive(DigestAt(i).object.life.load(kRelaxed)); ++i) {
+    HalfWord& head = buckets[DigestAt(i).key.load(kRelaxed) & (bucket_count - 1)];
+    DigestAt(i).next.store(head.load(kRelaxed), kRelaxed);
+    head.store(i, kRelease);  // pairs with Look
+    next_digest = i + 1;
+  }
+}
+
+void EndLeftSample() {
+  if (t_sampled == nullptr) return;
+  t_sampled->sample_life.store(0, kRelease);
+  EndWriting(t_sampled->sample_seq);
+  t_sampled = nullptr;
+}
+
+void ForgetDigestsInChild() {
+  for (uint32_t i = 0; i < bucket_count; ++i) buckets[i].store(0, kRelaxed);
+  next_digest = 2;
+}
+
+}  // namespace perfschema

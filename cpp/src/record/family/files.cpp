@@ -1,0 +1,463 @@
+#include "record/family/file_events.h"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "record/engine/classes.h"
+#include "record/engine/names.h"
+#include "shm/limits.h"
+
+namespace perfschema {
+
+HalfWord* g_file_of_descriptor = nullptr;
+uint32_t g_max_descriptors = 0;
+
+namespace {
+
+// Buckets of a hash of names; chains run through ShmFile::hash_next. Guarded by the cold lock. No allocation: open() is legal in a
+// signal handler, and so is pfs_open().
+constexpr uint32_t kBuckets = 1u << 16;
+uint32_t* buckets = nullptr;
+
+// An absolute name, by text: the working directory in front, "//", "." and ".." taken out. Not through links (wl4678: the name as the
+// program knows it). One that is longer than FILE_NAME may be is shortened in the middle: its beginning, "~", a hash of the whole in 16 digits, "~", its end.
+struct FileName {
+  char text[4096];
+  size_t bytes = 0;
+  std::string_view view() const { return {text, bytes}; }
+
+  explicit FileName(const char* path) {
+    const int error = errno;
+    if (path[0] != '/') {
+      if (getcwd(text, sizeof text - 1) == nullptr) text[0] = 0;
+      bytes = strnlen(text, sizeof text - 1);
+      if (bytes == 1) bytes = 0;  // "/" itself
+    }
+    errno = error;
+    for (const char* at = path; *at != 0;) {
+      while (*at == '/') ++at;
+      const char* end = at;
+      while (*end != 0 && *end != '/') ++end;
+      const auto part = static_cast<size_t>(end - at);
+      if (part == 2 && at[0] == '.' && at[1] == '.') {
+        while (bytes > 0 && text[bytes - 1] != '/') --bytes;
+        if (bytes > 0) --bytes;
+      } else if (part > 0 && !(part == 1 && at[0] == '.')) {
+        if (bytes + 1 + part > sizeof text) {
+          Shorten(at);
+          return;
+        }
+        text[bytes++] = '/';
+        std::memcpy(text + bytes, at, part);
+        bytes += part;
+      }
+      at = end;
+    }
+    if (bytes == 0) text[bytes++] = '/';
+    if (bytes > kMaxObjectName) Shorten({});
+  }
+
+ private:
+  // `more`: of the name, beyond what `text` has room for.
+  void Shorten(std::string_view more) {
+    constexpr size_t kDigits = 16, kHalf = (kMaxObjectName - kDigits - 2) / 2;
+    const uint64_t hash = Hash().Add(view()).Add(more).value();
+    const size_t head = CutText(view(), kHalf).size();
+    const char* tail = text + bytes - kHalf;
+    while (tail < text + bytes && (static_cast<unsigned char>(*tail) & 0xc0u) == 0x80u) ++tail;  // not from the middle of a character
+    const auto tail_bytes = static_cast<size_t>(text + bytes - tail);
+    char* out = text + head;
+    std::memmove(out + kDigits + 2, tail, tail_bytes);
+    *out++ = '~';
+    for (size_t i = 0; i < kDigits; ++i) *out++ = "0123456789abcdef"[hash >> (60 - 4 * i) & 15];
+    *out = '~';
+    bytes = head + kDigits + 2 + tail_bytes;
+  }
+};
+
+uint32_t HashName(std::string_view name) { return Hash().Add(name).folded(); }
+
+// Files, and sockets, that have a slot. Guarded by the cold lock.
+uint64_t live_files = 0, live_sockets = 0;
+uint64_t& LiveObjects(uint32_t class_index) {
+  return g_runtime.classes[class_index].family == static_cast<uint32_t>(Family::kSocket) ? live_sockets : live_files;
+}
+
+uint32_t IndexOf(const ShmFile* file) { return static_cast<uint32_t>(file - g_runtime.files); }
+
+// REQUIRES: cold lock, for all below.
+ShmFile* FindByName(std::string_view name, uint32_t hash) {
+  for (uint32_t at = buckets[hash % kBuckets]; at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
+    ShmFile& file = g_runtime.files[at];
+    if (file.hash.load(kRelaxed) == hash && NameText(NameOf(file.name.load(kRelaxed))) == name) return &file;
+  }
+  return nullptr;
+}
+
+void AddToBucket(ShmFile& file) {
+  uint32_t& head = buckets[file.hash.load(kRelaxed) % kBuckets];
+  file.hash_next.store(head, kRelaxed);
+  head = IndexOf(&file);
+}
+
+void TakeFromBucket(ShmFile& file) {
+  const uint32_t index = IndexOf(&file);
+  uint32_t& head = buckets[file.hash.load(kRelaxed) % kBuckets];
+  if (head == index) {
+    head = file.hash_next.load(kRelaxed);
+    return;
+  }
+  for (uint32_t at = head; at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
+    if (g_runtime.files[at].hash_next.load(kRelaxed) == index) {
+      g_runtime.files[at].hash_next.store(file.hash_next.load(kRelaxed), kRelaxed);
+      return;
+    }
+  }
+}
+
+// A dead file goes when nothing reaches it any more.
+void GiveFileIfUnused(ShmFile& file) {
+  if ((file.state.load(kRelaxed) & kFileStateMask) != kFileDead || file.open_count.load(kRelaxed) != 0) return;
+  --LiveObjects(file.class_index.load(kRelaxed));
+  file.class_index.store(0, kRelease);
+  file.state.store(kFileFree, kRelaxed);
+  GiveName(NameOf(file.name.load(kRelaxed)));
+  ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
+  file.hash_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+  array.free_head.store(IndexOf(&file), kRelaxed);
+}
+
+bool IsLive(const ShmFile* file) { return file != nullptr && (file->flags.load(kRelaxed) & kFlagDead) == 0; }
+
+// One thing less, a descriptor or an operation, that keeps the file.
+void Release(ShmFile& file) {
+  if (file.open_count.load(kRelaxed) > 0) file.open_count.fetch_sub(1, kRelaxed);
+  const bool disappears = (file.state.load(kRelaxed) & kFileTemporary) != 0 && file.open_count.load(kRelaxed) == 0;
+  if (disappears && IsLive(&file)) BuryFile(file);
+  GiveFileIfUnused(file);
+}
+
+ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
+  ShmFile* file = TakeFileSlot(class_index);
+  if (file == nullptr) return nullptr;
+  SetFileName(*file, name);
+  file->hash.store(hash, kRelaxed);
+  PublishFile(*file, class_index, 0);
+  AddToBucket(*file);
+  return file;
+}
+
+ShmFile* Bind(uint32_t class_index, int fd, const char* path, bool temporary) {
+  if (static_cast<uint32_t>(fd) < g_max_descriptors) ForgetDescriptor(fd);  // closed behind our back: the number is another file's now
+  const FileName name(path);
+  const uint32_t hash = HashName(name.view());
+  ShmFile* file = FindByName(name.view(), hash);
+  if (file == nullptr) file = TakeFile(class_index, name.view(), hash);
+  if (file == nullptr) {
+    CountLoss(Loss::kFileInstances);
+    return nullptr;
+  }
+  if (static_cast<uint32_t>(fd) >= g_max_descriptors) {
+    CountLoss(Loss::kFileHandles);
+    return file;
+  }
+  if (temporary) file->state.fetch_or(kFileTemporary, kRelaxed);
+  GiveDescriptor(fd, *file);
+  return file;
+}
+
+}  // namespace
+
+ShmFile* TakeFileSlot(uint32_t class_index) {
+  uint64_t& live = LiveObjects(class_index);
+  const FamilyLimits limits = LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family));
+  if (live >= static_cast<uint64_t>(StartOptionsLocked().Get(limits.instances))) return nullptr;
+  ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
+  uint64_t index = array.free_head.load(kRelaxed);
+  if (index != 0) {
+    array.free_head.store(g_runtime.files[index].hash_next.load(kRelaxed), kRelaxed);
+  } else {
+    const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kFiles);
+    if (fresh < 0) return nullptr;
+    index = static_cast<uint64_t>(fresh);
+  }
+  ++live;
+  ShmFile& file = g_runtime.files[index];
+  file.version.fetch_add(1, kRelaxed);
+  for (ShmCellList& lane : file.lanes) lane.head.store(0, kRelaxed);
+  file.open_count.store(0, kRelaxed);
+  file.thread_id.store(0, kRelaxed);
+  return &file;
+}
+
+void SetFileName(ShmFile& file, std::string_view name) {
+  const uint32_t granule = name.empty() ? 0 : TakeName(name);
+  const auto* first = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, granule);
+  const uint64_t version = granule == 0 ? 0 : first->version.load(kRelaxed);
+  file.name.store(version << 32 | granule, kRelease);
+}
+
+void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state) {
+  file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
+  file.state.store(kFileLive | state, kRelaxed);
+  file.class_index.store(class_index, kRelease);  // last: live from here on; pairs with Snapshot::files
+}
+
+void BuryFile(ShmFile& file) {
+  const uint32_t class_index = file.class_index.load(kRelaxed);
+  if (g_runtime.classes[class_index].family == static_cast<uint32_t>(Family::kFile)) TakeFromBucket(file);
+  const auto hide = [](void* object) {
+    auto* dead = static_cast<ShmFile*>(object);
+    dead->flags.fetch_or(kFlagDead, kRelaxed);
+    dead->state.store(kFileDead, kRelease);
+  };
+  BuryObject(class_index, CellKey(CellKind::kFile, IndexOf(&file), file.version.load(kRelaxed), 0), file.lanes, nullptr, hide, &file);
+  GiveFileIfUnused(file);
+}
+
+void ForgetDescriptor(int fd) {
+  ShmFile* file = FileOfDescriptor(fd);
+  if (file == nullptr) return;
+  g_file_of_descriptor[fd].store(0, kRelaxed);
+  Release(*file);
+}
+
+void ForgetSocketsInChild() {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    ShmFile& file = g_runtime.files[i];
+    const uint32_t class_index = file.class_index.load(kRelaxed);
+    if (class_index == 0 || g_runtime.classes[class_index].family != static_cast<uint32_t>(Family::kSocket)) continue;
+    if (FileOfDescriptor(static_cast<int>(file.hash.load(kRelaxed))) == &file) continue;
+    file.open_count.store(0, kRelaxed);
+    if (IsLive(&file)) BuryFile(file);
+    GiveFileIfUnused(file);
+  }
+}
+
+void GiveDescriptor(int fd, ShmFile& file) {
+  file.open_count.fetch_add(1, kRelaxed);
+  g_file_of_descriptor[fd].store(IndexOf(&file), kRelaxed);
+}
+
+bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags, const char* source_file,
+                  uint32_t line) {
+  const uint32_t flags = g_runtime.classes[class_index].flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return false;
+  call->file = nullptr;
+  call->operation = operation;
+  return BeginWait<Mode::kAny, true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags, 0, 0});
+}
+
+void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) {
+  if (file == nullptr) return;
+  if (const uint32_t class_index = file->class_index.load(kRelaxed); class_index != 0) call.wait.class_index = class_index;
+  ShmWaitRecord* record = call.wait.record;
+  if (record == nullptr) return;
+  if (record->state.load(kRelaxed) != call.wait.begun_state) return;
+  record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | call.wait.class_index, kRelease);
+  record->object.store(reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header), kRelease);
+  const uint64_t name = file->name.load(kRelaxed);
+  if (name == 0) return;
+  ShmWaitDetails& details = record->details();
+  details.flags_and_name.store((details.flags_and_name.load(kRelaxed) & 0xffffffffu) | name << 32, kRelease);
+  details.version_and_type.store(name >> 32, kRelease);
+  *more_state_bits |= kRecordHasName;
+}
+
+void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version, int64_t bytes,
+                       uint64_t end_ticks) {
+  const FileWait call{UnusualWait(thread, record), &file, operation, version};
+  EndFileWait(call, operation, bytes, UnusualEnd(call.wait, end_ticks));
+}
+
+void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint32_t version, int64_t bytes, uint64_t ticks) {
+  const FileWait call{UnrecordedWait(thread, kAllOnFlags, class_index), &file, operation, version};
+  EnterProbe(thread);
+  EndFileWait(call, operation, bytes, UnrecordedEnd(ticks));
+}
+
+void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operation, -1); }
+
+bool StartFiles() {
+  const auto descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
+  const size_t table = (descriptors + 1) * sizeof(HalfWord);
+  void* memory = mmap(nullptr, table + kBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  g_file_of_descriptor = static_cast<HalfWord*>(memory);
+  buckets = reinterpret_cast<uint32_t*>(static_cast<char*>(memory) + table);
+  g_max_descriptors = descriptors;  // last: whoever finds a descriptor in range finds the table
+  return true;
+}
+
+bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line) {
+  (void)path;
+  if (!EnsureStarted()) return false;
+  const uint32_t class_index = ClassOfKey(Family::kFile, key);
+  if (class_index == 0) return false;
+  return BeginOnClass(call, class_index, operation, kRecordHasFlags, static_cast<uint32_t>(open_flags), source_file, line);
+}
+
+void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
+  const int error = errno;
+  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+  uint64_t more = 0;
+  if (fd >= 0 && path != nullptr) {
+    if (ColdLock lock; lock) {
+      call->file = Bind(call->wait.class_index, fd, path, temporary);
+    } else {
+      CountLoss(Loss::kFileHandles);  // what is done with the descriptor will not be followed
+    }
+    NameRecord(*call, call->file, &more);
+  }
+  FinishFileWait(*call, call->operation, ended, 0, more, [] {});
+  errno = error;
+}
+
+bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line) {
+  if (FileOfDescriptor(fd) == nullptr) return false;
+  const int error = errno;
+  ShmFile* file = nullptr;
+  uint32_t flags = 0;
+  if (ColdLock lock; !lock) {
+    CountLoss(Loss::kLockers);
+  } else if ((file = FileOfDescriptor(fd)) != nullptr) {
+    flags = file->flags.load(kRelaxed);
+    // It must stay until End has counted this close, also if it is dead or disappears.
+    if ((flags & kFlagEnabled) != 0) file->open_count.fetch_add(1, kRelaxed);
+    ForgetDescriptor(fd);
+  }
+  errno = error;
+  if ((flags & kFlagEnabled) == 0) return false;
+  const Operation operation = (flags & kFlagSocket) != 0 ? Operation::kSocketClose : Operation::kClose;
+  if (BeginFileWait(call, file, flags, operation, -1, -1, source_file, line)) {
+    call->version = file->version.load(kRelaxed);
+    return true;
+  }
+  if (ColdLock lock; lock) Release(*file);
+  errno = error;
+  return false;
+}
+
+void EndFileClose(FileWait* call, int rc) {
+  (void)rc;  // on Linux the descriptor is gone whatever close() says
+  const int error = errno;
+  const auto release = [&] {
+    // In a child that was forked meanwhile the slot may be free, or another's.
+    if (ColdLock lock; lock && call->file->version.load(kRelaxed) == call->version) Release(*call->file);
+  };
+  if (MayEnd(call->wait)) {
+    const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+    FinishFileWait(*call, call->operation, ended, 0, 0, release);
+  } else {
+    release();  // closed it is, whosever event that was
+  }
+  errno = error;
+}
+
+bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* source_file, uint32_t line) {
+  if (!EnsureStarted()) return false;
+  const uint32_t class_index = ClassOfKey(Family::kFile, key);
+  return class_index != 0 && BeginOnClass(call, class_index, operation, 0, 0, source_file, line);
+}
+
+namespace {
+
+// The common end of operations by name. The name is looked up here, after the timer: the lookup is no part of the event, and where the
+// system said EFAULT the name is none of ours to read. `on_success` changes the file under the cold lock once the event is counted on it.
+template <typename OnSuccess>
+void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
+  const int error = errno;
+  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+  uint64_t more = 0;
+  const bool names_file = call->operation != Operation::kMkdir && call->operation != Operation::kRmdir;
+  if (names_file && path != nullptr && (rc == 0 || error != EFAULT)) {
+    if (ColdLock lock; lock) {
+      const FileName name(path);
+      call->file = FindByName(name.view(), HashName(name.view()));
+      if (call->file != nullptr) call->file->open_count.fetch_add(1, kRelaxed);  // stays until the end
+    }
+  }
+  NameRecord(*call, call->file, &more);
+  FinishFileWait(*call, call->operation, ended, 0, more, [&] {
+    if (ColdLock lock; lock) {
+      if (call->file != nullptr) call->file->open_count.fetch_sub(1, kRelaxed);
+      if (rc == 0) on_success();
+      if (call->file != nullptr) GiveFileIfUnused(*call->file);
+    }
+  });
+  errno = error;
+}
+
+}  // namespace
+
+void EndFileName(FileWait* call, const char* path, int rc) {
+  EndByName(call, path, rc, [] {});
+}
+
+namespace {
+
+// REQUIRES: cold lock, for both.
+void WasDeleted(ShmFile* file) {
+  if (IsLive(file)) BuryFile(*file);
+}
+
+void WasRenamed(ShmFile* file, const char* new_path) {
+  const FileName name(new_path);
+  const uint32_t hash = HashName(name.view());
+  ShmFile* replaced = FindByName(name.view(), hash);
+  if (replaced != nullptr && replaced != file) BuryFile(*replaced);  // the file of that name is no more
+  if (!IsLive(file) || replaced == file) return;
+  // The same instance under the new name; events that have happened keep the old one.
+  TakeFromBucket(*file);
+  GiveName(NameOf(file->name.load(kRelaxed)));
+  SetFileName(*file, name.view());
+  file->hash.store(hash, kRelaxed);
+  AddToBucket(*file);
+}
+
+// Does `then` with the file of a name where no event is counted.
+template <typename Then>
+void WithoutEvent(const char* path, Then then) {
+  if (!EnsureStarted() || path == nullptr) return;
+  const int error = errno;
+  if (ColdLock lock; lock && g_runtime.segment.array(ArrayId::kFiles).used.load(kRelaxed) > 1) {
+    const FileName name(path);
+    then(FindByName(name.view(), HashName(name.view())));
+  }
+  errno = error;
+}
+
+}  // namespace
+
+void EndFileDelete(FileWait* call, const char* path, int rc) {
+  if (call == nullptr) return WithoutEvent(path, WasDeleted);
+  EndByName(call, path, rc, [&] { WasDeleted(call->file); });
+}
+
+void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc) {
+  if (call == nullptr) return WithoutEvent(old_path, [&](ShmFile* file) { WasRenamed(file, new_path); });
+  EndByName(call, old_path, rc, [&] { WasRenamed(call->file, new_path); });
+}
+
+bool BindFile(uint32_t key, int fd, const char* name) {
+  if (fd < 0 || name == nullptr || !EnsureStarted()) return false;
+  const uint32_t class_index = ClassOfKey(Family::kFile, key);
+  if (class_index == 0 || (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagEnabled) == 0) return false;
+  const int error = errno;
+  bool bound = false;
+  if (ColdLock lock; lock) bound = Bind(class_index, fd, name, false) != nullptr;
+  errno = error;
+  return bound;
+}
+
+void UnbindFile(int fd) {
+  const int error = errno;
+  if (ColdLock lock; lock) ForgetDescriptor(fd);
+  errno = error;
+}
+
+}  // namespace perfschema

@@ -1,0 +1,191 @@
+// record/family/files.h: instrumented files: known by name, reached by descriptor. And what sockets (record/family/sockets.h) have in common with them:
+// a ShmFile, the table of descriptors, an operation from begin to end.
+#pragma once
+
+#include "record/probe/wait.h"
+
+namespace perfschema {
+
+// An operation on a file or a socket in progress, on the caller's stack.
+struct FileWait {
+  Wait wait;
+  ShmFile* file;  // nullptr = no object yet: counted on the class
+  Operation operation;
+  uint32_t version = 0;  // of a socket, when the operation began
+};
+
+// Private tables. Under the cold lock, once.
+bool StartFiles();
+
+// Descriptor -> index into kFiles; 0 = not followed. Private memory: descriptors mean nothing to another process.
+extern HalfWord* g_file_of_descriptor;
+extern uint32_t g_max_descriptors;
+
+// The granule in ShmFile::name.
+constexpr uint32_t NameOf(uint64_t name) { return static_cast<uint32_t>(name); }
+
+inline ShmFile* FileOfDescriptor(int fd) {
+  if (static_cast<uint32_t>(fd) >= g_max_descriptors) return nullptr;
+  const uint32_t index = g_file_of_descriptor[fd].load(kRelaxed);
+  return index == 0 ? nullptr : &g_runtime.files[index];
+}
+
+constexpr uint8_t LaneOf(Operation operation) { return kOperations[static_cast<uint32_t>(operation)].lane; }
+
+// Is the object of an operation still what it was when that began, with VersionFor() of then? A socket may be closed, and its slot another's, while
+// threads wait in calls on it; the slot of a file stays while a descriptor names it.
+PFS_ALWAYS_INLINE uint32_t VersionFor(const ShmFile& file, Operation operation) { return IsOfSocket(operation) ? file.version.load(kRelaxed) : 0; }
+PFS_ALWAYS_INLINE bool IsSameObject(const ShmFile& file, Operation operation, uint32_t version) {
+  if ((file.flags.load(kRelaxed) & kFlagDead) != 0) return false;
+  return !IsOfSocket(operation) || file.version.load(kRelaxed) == version;
+}
+PFS_ALWAYS_INLINE bool HasObject(const FileWait& call, Operation operation) { return IsSameObject(*call.file, operation, call.version); }
+
+PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool timed, uint64_t wait_ps, uint64_t bytes) {
+  ThreadState& thread = *call.wait.thread;
+  const uint8_t lane = LaneOf(operation);
+  ShmFile* const file = call.file;
+  if (file != nullptr && __builtin_expect(HasObject(call, operation), 1)) {
+    const auto index = static_cast<uint32_t>(file - g_runtime.files);
+    const uint32_t* const life = IsOfSocket(operation) ? &call.version : nullptr;
+    ShmCell* const cell = FindCellAtHead(thread, CellKind::kFile, index, file->version, lane, file->lanes[lane], &file->flags, life);
+    if (__builtin_expect(cell != nullptr, 1)) return AddToCell(*cell, Generation(ObjectDomain(IoGroupOf(operation))), timed, wait_ps, bytes);
+    if (HasObject(call, operation)) return;  // no room; counted as lost
+  }
+  AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, bytes, 1);
+}
+
+// All that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
+template <typename OnFile>
+PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, Operation operation, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits,
+                                      OnFile on_file) {
+  const uint64_t nesting = CloseRecord<Mode::kAny, true>(call.wait, ended, more_state_bits);
+  const uint64_t wait_ps = DurationOf<Mode::kAny>(call.wait, ended);
+  AddToFile(call, operation, ended.timed, wait_ps, bytes);
+  on_file();
+  AddToThreadCell(ThreadCell<Mode::kAny>(call.wait), ended.timed, wait_ps);
+  LeaveProbe(*call.wait.thread, nesting);
+}
+
+// requested_bytes -1: NUMBER_OF_BYTES is NULL.
+PFS_ALWAYS_INLINE WaitDetails DetailsOf(const ShmFile& file, int64_t requested_bytes) {
+  const uint64_t name = file.name.load(kRelaxed);
+  return {(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0), static_cast<uint64_t>(requested_bytes), 0, NameOf(name),
+          static_cast<uint32_t>(name >> 32)};
+}
+// OBJECT_INSTANCE_BEGIN. offset -1: none; else it is what is shown (wl4678: the offset of a seek).
+PFS_ALWAYS_INLINE uint64_t ObjectOf(const ShmFile& file, int64_t offset) {
+  return offset >= 0 ? static_cast<uint64_t>(offset) : reinterpret_cast<uintptr_t>(&file) - reinterpret_cast<uintptr_t>(g_runtime.header);
+}
+
+// Every Begin: false = do the operation plainly and call no End. Every End preserves errno.
+
+PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
+                                     const char* source_file, uint32_t line) {
+  call->file = file;
+  call->operation = operation;
+  call->version = VersionFor(*file, operation);
+  return BeginWait<Mode::kAny, true>(call->wait, flags, file->class_index.load(kRelaxed), operation, ObjectOf(*file, offset), source_file, line,
+                                     DetailsOf(*file, requested_bytes));
+}
+
+// bytes < 0: failed, or the operation moves none: adds 0 bytes (SEMANTICS H10).
+constexpr uint64_t Moved(int64_t bytes) { return bytes > 0 ? static_cast<uint64_t>(bytes) : 0; }
+PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes, const EndedWait& ended) {
+  // A record that was taken away meanwhile is another event's by now.
+  if (ShmWaitRecord* record = Anew(call.wait.record);
+      record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0 && record->state.load(kRelaxed) == call.wait.begun_state) {
+    record->details().bytes.store(Moved(bytes), kRelease);
+  }
+  FinishFileWait(call, operation, ended, Moved(bytes), 0, [] {});
+}
+PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes) {
+  EndFileWait(call, operation, bytes, EndWait<Mode::kAny>(call.wait));
+}
+
+// The end of an operation that its thread was cancelled in. Out of the way.
+[[gnu::noinline]] void EndCancelledFileWait(const FileWait& call);
+
+// One whole operation on a descriptor: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
+template <typename Call, typename Bytes>
+PFS_ALWAYS_INLINE auto FileOperation(ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
+                                     const char* source_file, uint32_t line, Call call, Bytes bytes) {
+  FileWait wait;
+  if (!BeginFileWait(&wait, file, flags, operation, requested_bytes, offset, source_file, line)) return call();
+  decltype(call()) result;
+  try {
+    result = call();
+  } catch (...) {  // the unwinding of pthread_cancel
+    const FileWait cancelled = wait;  // its address is taken here, and not that of `wait`, which then lives in registers
+    EndCancelledFileWait(cancelled);
+    throw;
+  }
+  EndFileWait(wait, operation, bytes(result));
+  return result;
+}
+
+// A file's operation on a socket is what sockets call it, or no event; a socket's on a file is no event.
+template <typename Call, typename Bytes>
+[[gnu::noinline]] auto OtherKindOfOperation(ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, const char* source_file,
+                                            uint32_t line, Call call, Bytes bytes) {
+  operation = OnSocket(operation);
+  if (operation == Operation::kNone) return call();
+  return FileOperation(file, flags, operation, requested_bytes, -1, source_file, line, call, bytes);
+}
+
+// The general way. `call()` makes the call, `bytes(result)` says how much it moved, -1 = none.
+template <typename Call, typename Bytes>
+[[gnu::noinline]] auto AnyFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
+                                        uint32_t line, Call call, Bytes bytes) {
+  const uint32_t flags = file->flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return call();
+  if (__builtin_expect(((flags & kFlagSocket) != 0) != IsOfSocket(operation), 0)) {
+    return OtherKindOfOperation(file, flags, operation, requested_bytes, source_file, line, call, bytes);
+  }
+  return FileOperation(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
+}
+
+// ---- Life of a ShmFile: for files.cpp and sockets.cpp. All REQUIRE the cold lock.
+
+// A slot for an object of the class, not yet live. nullptr: no room, not counted.
+ShmFile* TakeFileSlot(uint32_t class_index);
+// Takes `name` for it; empty: none.
+void SetFileName(ShmFile& file, std::string_view name);
+// All its fields are set: it is live from here on. `state`: kFileTemporary and the like.
+void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state);
+// The descriptor is another's now, or nobody's. A file or a socket that disappears with it is buried.
+void ForgetDescriptor(int fd);
+// REQUIRES: fd < g_max_descriptors, and it names nothing.
+void GiveDescriptor(int fd, ShmFile& file);
+// In a forked child: sockets that another thread of the parent was closing are nobody's here.
+void ForgetSocketsInChild();
+// Its row disappears, its statistics move to its class. The slot stays while open_count says so.
+void BuryFile(ShmFile& file);
+
+// ---- Begin and end apart: calls after which there is another file, or another name.
+
+// An event whose object is known by class only. REQUIRES: a class of files or sockets.
+bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags, const char* source_file,
+                  uint32_t line);
+// Now that the file is known, its event shows it, and counts everywhere for the file's instrument, whatever key the call was made with.
+void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits);
+
+bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line);
+void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary);
+
+// Forgets the descriptor before it is closed: another thread may get the same number at once.
+bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line);
+void EndFileClose(FileWait* call, int rc);
+
+// Operations that name a file: stat, delete, rename, truncate, mkdir, rmdir.
+bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* source_file, uint32_t line);
+void EndFileName(FileWait* call, const char* path, int rc);
+// These two also take call = nullptr: no event (instrument off, say), but the file is gone or has another name all the same.
+void EndFileDelete(FileWait* call, const char* path, int rc);
+void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc);
+
+// A descriptor that was opened elsewhere. False: bad key, instrument off, no room.
+bool BindFile(uint32_t key, int fd, const char* name);
+void UnbindFile(int fd);
+
+}  // namespace perfschema

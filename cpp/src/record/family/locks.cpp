@@ -1,0 +1,159 @@
+#include "record/family/lock_events.h"
+
+#include "record/engine/classes.h"
+#include "record/engine/spares.h"
+#include "shm/limits.h"
+
+namespace perfschema {
+pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) {
+  const uint32_t class_index = ClassOfKey(family, key);
+  if (class_index == 0) return nullptr;
+  if (ShmInstance* const object = MakeFromSpare(class_index, identity); object != nullptr) return reinterpret_cast<pfs_instance*>(object);
+  const int error = errno;
+  ShmInstance* object = nullptr;
+  if (ColdLock lock; lock) object = MakeInstance(class_index, identity);
+  if (object == nullptr) CountLoss(LimitsOf(family).instances_lost);
+  errno = error;
+  return reinterpret_cast<pfs_instance*>(object);
+}
+
+void DestroyInstance(pfs_instance* instance) {
+  if (instance == nullptr) return;
+  ShmInstance& object = *AsInstance(instance);
+  if (MakeSpare(object)) return;
+  const int error = errno;
+  if (ColdLock lock; lock) {
+    object.flags.store(kFlagDead, kRelaxed);
+    const uint32_t class_index = object.class_index.load(kRelaxed);
+    const auto hide = [](void* dying) { static_cast<ShmInstance*>(dying)->class_index.store(0, kRelease); };
+    const uint64_t key = CellKey(CellKind::kInstance, IndexOf(object), VersionOf(object), 0);
+    BuryObject(class_index, key, {&g_runtime.instance_lists[IndexOf(object)].cells, 1}, &object, hide, &object);
+    GiveInstance(object, class_index);
+  }
+  errno = error;
+}
+
+const uint32_t* FlagsOfInstance(const pfs_instance* instance) {
+  const uint32_t class_index = reinterpret_cast<const ShmInstance*>(instance)->class_index.load(kRelaxed);
+  return reinterpret_cast<const uint32_t*>(&g_runtime.classes[class_index].flags);
+}
+
+ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object) {
+  if (IsSharedCell(*thread.shared_cell, thread, object)) return thread.shared_cell;
+  const uint32_t index = IndexOf(object);
+  ShmInstanceList& rest = g_runtime.instance_lists[index];
+  ShmCell* cell = FindCellAtHead(thread, CellKind::kInstance, index, rest.version, 0, rest.cells);
+  if (cell != nullptr) thread.shared_cell = cell;
+  return cell;
+}
+
+void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell) {
+  if (hold == Hold::kExclusive) {
+    const CellWriter writer(object.seq);
+    if (StartsGeneration(object.gen, Generation(ObjectDomain(ResetGroup::kSync)))) ClearStat(object.stat);
+    AddToStat(object.stat, timed, wait_ps);
+  } else {
+    if (ShmCell* shared = FindSharedCell(thread, object); shared != nullptr) {
+      AddToCell(*shared, Generation(ObjectDomain(ResetGroup::kSync)), timed, wait_ps);
+      if (hold == Hold::kShared) AddHeld(*shared);
+    }
+  }
+  AddToThreadCell(cell, timed, wait_ps);
+}
+
+int FinishLockAndChunk(ThreadState& thread) {
+  EnterProbe(thread, 0);  // its wait is not open any more
+  NextWaitChunk(thread, 0);
+  LeaveProbe(thread, 0);
+  return 0;
+}
+
+int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
+  const Wait wait = UnusualWait(thread, record);
+  FinishLockWait(wait, UnusualEnd(wait, end_ticks), object, wanted, rc);
+  return rc;
+}
+
+namespace {
+int FinishWithoutRecord(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks) {
+  const Wait wait = UnrecordedWait(thread, flags, class_index);
+  EnterProbe(thread);
+  FinishLockWait(wait, UnrecordedEnd(ticks), object, wanted, rc);
+  return rc;
+}
+}  // namespace
+
+int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks) {
+  return FinishWithoutRecord(thread, kAllOnFlags, class_index, object, wanted, rc, ticks);
+}
+
+int FinishFreeLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc) {
+  return FinishWithoutRecord(thread, flags, class_index, object, wanted, rc, 0);
+}
+
+int ReleaseSharedSlow(ShmInstance& object) {
+  const ThreadState* const thread = AttachedThread();
+  const uint32_t index = IndexOf(object);
+  ShmCellList& list = g_runtime.instance_lists[index].cells;
+  const auto let_go = [](ShmCell* cell) {
+    const uint32_t held = cell == nullptr ? 0 : cell->held.load(kRelaxed);
+    if (held != 0) cell->held.store(held - 1, kRelaxed);
+    return held != 0 ? 1 : 0;
+  };
+  if (thread != nullptr) {
+    // A handler that interrupts a probe was not counted when it took the lock.
+    if (thread->inside()) return 0;
+    return let_go(LookForCell(*thread, CellKey(CellKind::kInstance, index, VersionOf(object), 0), list));
+  }
+  // A destructor that runs after the thread has given its slot back: the lock is among those of ended threads.
+  if (!t_locals.ended) return 0;
+  const int error = errno;
+  int counted = 0;
+  if (const ColdLock lock; lock) {
+    for (uint32_t at = list.head.load(kRelaxed); at != 0 && counted == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
+      if (SlotIsFree(g_runtime.cells[at].owner.load(kRelaxed))) counted = let_go(&g_runtime.cells[at]);
+    }
+  }
+  errno = error;
+  return counted;
+}
+
+void UndoRelease(ShmInstance& object) {
+  ThreadState* const thread = t_locals.state;
+  if (thread == nullptr) return;
+  const uint64_t nesting = thread->nesting;
+  EnterProbe(*thread);
+  if (ShmCell* cell = FindSharedCell(*thread, object); cell != nullptr) AddHeld(*cell);
+  LeaveProbe(*thread, nesting);
+}
+
+void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) {
+  constexpr Mode kMode = Mode::kAny;
+  const EndedWait ended = EndWait<kMode>(wait);
+  const uint64_t nesting = CloseRecord<kMode>(wait, ended);
+  ThreadState& thread = *wait.thread;
+  const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
+  const uint32_t index = IndexOf(object);
+  const uint64_t key = CellKey(CellKind::kInstance, index, version, 0);
+  ShmCellList& list = g_runtime.instance_lists[index].cells;
+  const uint32_t gen = Generation(ObjectDomain(ResetGroup::kSync));
+  // The thread's cell, wherever it is: if the object dies here and now, its numbers count for the class from the grave, this event among them.
+  ShmCell* cell = CachedCell(thread, key);
+  bool is_dead = false;
+  if (cell == nullptr || cell->gen.load(kRelaxed) != gen) {
+    // A grave's cells are of the generation in which the object died, and may not begin another.
+    cell = FindCellSlow(thread, key, list, nullptr, &is_dead);
+  }
+  if (cell != nullptr) {
+    if (wait_ps >= kLongWait) WatchSum(cell->seq, cell->stat);
+    AddToCell(*cell, gen, ended.timed, wait_ps);
+  } else if (is_dead) {
+    AddToClass(thread, wait.class_index, 0, ended.timed, wait_ps, 0, 1);
+  }
+  ShmCell* const own = ThreadCell<kMode>(wait);
+  if (wait_ps >= kLongWait && own != nullptr) WatchSum(own->seq, own->stat);  // threads wait here for months
+  AddToThreadCell(own, ended.timed, wait_ps);
+  LeaveProbe(thread, nesting);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,73 @@
+#include "record/family/stages.h"
+
+#include "record/probe/nested.h"
+
+namespace perfschema {
+namespace {
+
+void CloseStage(ThreadState& thread, uint64_t end_ticks) {
+  const OpenStage stage = thread.stage;
+  thread.stage = {};
+  const Measured measured = MeasuredUntil(stage.flags, stage.start_ticks, end_ticks);
+  if (StillHas(stage.record, stage.begun_state)) EndRecord<Kind::kStage>(thread, stage.record, stage.begun_state, measured.end_ticks);
+  AddToSums<Kind::kStage>(thread, stage.class_index, stage.flags,
+                          [&](ShmCell& cell) { AddToStat(cell.stat, measured.timed, measured.wait_ps); });
+}
+
+// Ends one and begins the next; they share a reading of the timer. Either may be none.
+void ChangeStage(ThreadState& thread, uint32_t class_index, const char* file, uint32_t line) {
+  const NestedProbe probe(thread);
+  if (!probe) return;
+  thread.shared->stage.store(class_index, kRelaxed);  // also of a disabled stage (SEMANTICS G9)
+  const uint32_t old_flags = thread.stage.flags, flags = FlagsInThread(thread, class_index);
+  const bool was_open = thread.stage.class_index != 0;
+  const uint64_t old_end = was_open ? TicksOf(old_flags) : 0;
+  if (was_open) CloseStage(thread, old_end);
+  if (flags != 0) {
+    constexpr uint32_t kTiming = kFlagTimed | kFlagTimerMask | kFlagSlowTimer;
+    const bool shares_ticks = was_open && (old_flags & kTiming) == (flags & kTiming);
+    const bool has_progress = (g_runtime.classes[class_index].properties & kPropertyProgress) != 0;
+    const BegunRecord begun = BeginRecord<Kind::kStage>(thread, class_index, flags, RunningStatement(thread), thread.sources.Find(file, line),
+                                                        has_progress ? kRecordHasProgress : 0);
+    auto* const record = static_cast<ShmStageRecord*>(begun.record);
+    if (record != nullptr && has_progress) {
+      record->work_completed.store(0, kRelease);
+      record->work_estimated.store(0, kRelease);
+    }
+    const uint64_t start = shares_ticks ? old_end : TicksOf(flags);
+    ShowRecord(begun, start);
+    thread.stage = {record, begun.begun_state, begun.event_id, start, flags, class_index};
+  }
+  SetParentOfWaits(thread);
+}
+
+// The record of the stage that runs and says how far it is, or nullptr.
+ShmStageRecord* ProgressOf(const ThreadState* thread) {
+  if (thread == nullptr || (thread->stage.begun_state & kRecordHasProgress) == 0) return nullptr;
+  return StillHas(thread->stage.record, thread->stage.begun_state) ? thread->stage.record : nullptr;
+}
+
+}  // namespace
+
+void BeginStage(uint32_t class_index, const char* file, uint32_t line) {
+  if (ThreadState* const thread = CurrentThread(); thread != nullptr) ChangeStage(*thread, class_index, file, line);
+}
+
+void EndStage() {
+  ThreadState* const thread = t_locals.state;
+  if (thread != nullptr && thread->shared->stage.load(kRelaxed) + thread->stage.class_index != 0) ChangeStage(*thread, 0, nullptr, 0);
+}
+
+void SetStageProgress(const uint64_t* completed, const uint64_t* estimated) {
+  ShmStageRecord* const record = ProgressOf(t_locals.state);
+  if (record == nullptr) return;
+  if (completed != nullptr) record->work_completed.store(*completed, kRelease);
+  if (estimated != nullptr) record->work_estimated.store(*estimated, kRelease);
+}
+
+void AddStageProgress(uint64_t completed) {
+  ShmStageRecord* const record = ProgressOf(t_locals.state);
+  if (record != nullptr) record->work_completed.store(record->work_completed.load(kRelaxed) + completed, kRelease);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,61 @@
+#include "record/family/statement_cells.h"
+
+#include <cerrno>
+
+namespace perfschema {
+namespace {
+
+ShmStatementCell& CellAt(uint32_t index) { return *g_runtime.segment.element<ShmStatementCell>(ArrayId::kStatementCells, index); }
+
+// Its own cell in the list, else one whose thread has ended, else a new one. 0: no room. REQUIRES: cold lock.
+uint32_t FindOrMakeCell(const ThreadState& thread, ShmStatementObject& object) {
+  uint32_t adoptable = 0;
+  for (uint32_t at = object.cells.load(kRelaxed); at != 0; at = CellAt(at).next.load(kRelaxed)) {
+    const uint32_t owner = CellAt(at).owner.load(kRelaxed);
+    if (owner == thread.slot) return at;
+    if (adoptable == 0 && SlotIsFree(owner)) adoptable = at;
+  }
+  if (adoptable != 0) {
+    CellAt(adoptable).owner.store(thread.slot, kRelaxed);
+    return adoptable;
+  }
+  const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kStatementCells);
+  if (fresh < 0) return 0;
+  const auto index = static_cast<uint32_t>(fresh);
+  CellAt(index).owner.store(thread.slot, kRelaxed);
+  CellAt(index).next.store(object.cells.load(kRelaxed), kRelaxed);
+  object.cells.store(index, kRelease);  // pairs with Snapshot: the cell is whole before it is in the list
+  return index;
+}
+
+}  // namespace
+
+ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& object) {
+  // Cells stay in their list, and change owners only when one has ended: what is this thread's is this object's if it was.
+  auto& entry = thread.statement_cells[(reinterpret_cast<uintptr_t>(&object) / 64) % ThreadState::kStatementCellEntries];
+  if (entry.object == &object && entry.cell->owner.load(kRelaxed) == thread.slot) return entry.cell;
+  const int error = errno;
+  uint32_t index = 0;
+  if (const ColdLock lock; lock) index = FindOrMakeCell(thread, object);
+  errno = error;
+  if (index == 0) {
+    CountLoss(Loss::kStatistics);
+    return nullptr;
+  }
+  entry = {&object, &CellAt(index)};
+  return entry.cell;
+}
+
+void ForgetStatementCells() {
+  Segment& segment = g_runtime.segment;
+  const auto forget = [&](auto* kind, ArrayId id) {
+    const uint64_t used = segment.array(id).used.load(kRelaxed);
+    const uint64_t stride = segment.array(id).stride;
+    char* const first = segment.element<char>(id, 0);
+    for (uint64_t i = 1; i < used; ++i) reinterpret_cast<decltype(kind)>(first + i * stride)->object.cells.store(0, kRelaxed);
+  };
+  forget(static_cast<ShmStoredProgram*>(nullptr), ArrayId::kPrograms);
+  forget(static_cast<ShmPrepared*>(nullptr), ArrayId::kPrepared);
+}
+
+}  // namespace perfschema

@@ -1,0 +1,66 @@
+// record/family/statement_cells.h: where statements count: the cells of digests, programs and prepared statements, one for each thread, and histograms.
+//
+// Threads: the calling thread's own, inside a probe.
+#pragma once
+
+#include "base/histogram.h"
+#include "record/probe/nested.h"
+
+namespace perfschema {
+
+// What one execution of a statement adds.
+struct StatementNumbers {
+  Measured time;
+  uint64_t counters[kStatementCounters];
+  uint64_t controlled_memory, total_memory;  // the most that was in use
+  uint64_t secondary;
+};
+
+// All but its time. REQUIRES: a CellWriter of the cell, which has at least the columns of kStatement.
+inline void AddCounters(ShmCell& cell, const StatementNumbers& numbers) {
+  Word* const words = CellWords(cell);
+  const auto raise = [](Word& word, uint64_t value) {
+    if (value > word.load(kRelaxed)) word.store(value, kRelease);
+  };
+  raise(words[kControlledMemoryWord], numbers.controlled_memory);
+  raise(words[kTotalMemoryWord], numbers.total_memory);
+  for (uint32_t i = 0; i < kStatementCounters; ++i) {
+    Word& word = words[kCounterWords + i];
+    if (numbers.counters[i] != 0) word.store(word.load(kRelaxed) + numbers.counters[i], kRelease);
+  }
+  if (numbers.secondary != 0) words[kSecondaryWord].store(words[kSecondaryWord].load(kRelaxed) + numbers.secondary, kRelease);
+}
+
+inline void AddStatement(ShmCell& cell, const StatementNumbers& numbers) {
+  AddToStat(cell.stat, numbers.time.timed, numbers.time.wait_ps);
+  AddCounters(cell, numbers);
+}
+
+// The calling thread's cell of an object; `object` is its place in the segment. nullptr: no room, counted as lost. Cold the first time; preserves errno.
+ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& object);
+
+// add(cell) counts in the thread's cell of the object, as of a life of it that was found live.
+template <typename Add>
+inline void AddToObject(ThreadState& thread, ShmStatementObject& object, uint32_t life, Add add) {
+  ShmStatementCell* const cell = FindStatementCell(thread, object);
+  if (cell == nullptr) return;
+  const CellWriter writer(cell->seq);
+  if (StartsGeneration(cell->gen, life)) StoreNumbers(kObjectShape, {}, AsCell(*cell));
+  add(AsCell(*cell));
+}
+
+// One duration. If the histogram was emptied since its life was `life`, nothing is added. Any thread.
+inline void AddToHistogram(ShmHistogram& histogram, uint32_t life, uint64_t wait_ps) {
+  Word& bucket = histogram.buckets[BucketOf(wait_ps)];
+  uint64_t word = bucket.load(kRelaxed);
+  do {
+    // A word of a later life than ours: our statement ended before that TRUNCATE.
+    const auto ahead = static_cast<int32_t>((static_cast<uint32_t>(word >> kBucketCountBits) - life) << 8);
+    if (ahead > 0) return;
+  } while (!bucket.compare_exchange_weak(word, BucketTag(life) | (CountInBucket(word, life) + 1), kRelease, kRelaxed));
+}
+
+// In a forked child: no cell of the parent is left. REQUIRES: cold lock.
+void ForgetStatementCells();
+
+}  // namespace perfschema

@@ -1,0 +1,368 @@
+#include "record/family/statements.h"
+
+#include <cstring>
+#include <ctime>
+
+#include "base/digest.h"
+#include "record/family/digests.h"
+#include "record/family/programs.h"
+#include "record/family/text_rooms.h"
+#include "record/engine/texts.h"
+
+namespace perfschema {
+namespace {
+
+// Where the statement stands in the thread's stack, nullptr: it is not recorded, or not there any more.
+OpenStatement* PlaceOf(const Statement& statement) {
+  ThreadState& thread = *statement.thread;
+  for (uint32_t i = thread.statement_depth; i-- > 0;) {
+    if (thread.statements[i].serial == statement.serial) return &thread.statements[i];
+  }
+  return nullptr;
+}
+
+// Its record, as long as it has one.
+ShmStatementRecord* RecordOf(const Statement& statement) {
+  OpenStatement* const open = PlaceOf(statement);
+  return open != nullptr && StillHas(open->record, open->begun_state) ? open->record : nullptr;
+}
+
+// May this call go on? The statement is looked at, and the thread that began it is here.
+bool IsMine(const Statement& statement) { return statement.thread != nullptr && statement.thread == t_locals.state; }
+
+Nesting NestingOf(const ThreadState& thread) {
+  const Nesting outer = RunningStatement(thread);
+  // A transaction that is active and newer than the statement around it is the parent (SEMANTICS D3).
+  if (thread.transaction.event_id > outer.event_id) return {thread.transaction.event_id, kNestingTransaction};
+  return outer;
+}
+
+// Wall clock of an event that has ended now.
+uint64_t NowMicros() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);  // vDSO
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000u + static_cast<uint64_t>(now.tv_nsec) / 1000;
+}
+
+void ShowText(const Statement& statement) {
+  ShmStatementRecord* const record = RecordOf(statement);
+  if (record == nullptr) return;
+  char* const behind = reinterpret_cast<char*>(record + 1);
+  const CellWriter writer(record->seq);
+  CopyToShared(behind, SqlRoom(*statement.thread, statement.room), statement.sql_bytes);
+  CopyToShared(behind + RoomForText(SqlLimit()), DigestRoom(*statement.thread, statement.room), statement.digest_bytes);
+  record->sql_bytes.store(statement.sql_bytes, kRelease);
+  record->digest_bytes.store(statement.digest_bytes, kRelease);
+  record->bits.store(record->bits.load(kRelaxed) | kStatementHasText, kRelease);
+}
+
+// Takes one out of the stack. Those that began after it go on.
+void Remove(ThreadState& thread, uint32_t at) {
+  --thread.statement_depth;
+  for (uint32_t i = at; i < thread.statement_depth; ++i) {
+    thread.statements[i] = thread.statements[i + 1];
+    thread.statements[i].is_overtaken = true;
+  }
+}
+
+// Drops those from `first` on that `is_left` says nobody will end: they are counted as lost, and not shown any more.
+template <typename IsLeft>
+void DropLeft(ThreadState& thread, uint32_t first, IsLeft is_left) {
+  for (uint32_t i = thread.statement_depth; i-- > first;) {
+    const OpenStatement& open = thread.statements[i];
+    if (!is_left(open)) continue;
+    DropRecord(open.record, open.begun_state);
+    CountLoss(Loss::kLockers);
+    Remove(thread, i);
+  }
+}
+
+// Makes room for a new statement: drops those that were left by a longjmp or an exception. One whose memory the new one takes can be ended no more; where
+// there is such a one, or the stack is full, those go, too, whose memory lies below `frame`: it has been given back. If the stack is full still, the
+// oldest that was overtaken goes: memory that is on no stack does not tell whether it was left.
+void DropAbandoned(ThreadState& thread, const void* place, const void* frame) {
+  const auto is_full = [&] { return thread.statement_depth >= g_runtime.statement_stack; };
+  const OpenStatement* const first = thread.statements;
+  const OpenStatement* end = first + thread.statement_depth;
+  const bool was_full = is_full(), is_taken = std::any_of(first, end, [&](const OpenStatement& open) { return open.place == place; });
+  if (!was_full && !is_taken) return;
+  DropLeft(thread, 0, [&](const OpenStatement& open) { return open.place == place || (open.is_on_stack && WasLeft(open.place, frame)); });
+  if (!is_full()) return;
+  end = first + thread.statement_depth;
+  const OpenStatement* const oldest = std::find_if(first, end, [](const OpenStatement& open) { return open.is_overtaken; });
+  if (oldest != end) DropLeft(thread, 0, [serial = oldest->serial](const OpenStatement& open) { return open.serial == serial; });
+}
+
+// The statement leaves the stack, and so do those inside it that were left in frames below `frame`.
+void TakeFromStack(const Statement& statement, const void* frame) {
+  ThreadState& thread = *statement.thread;
+  const OpenStatement* const place = PlaceOf(statement);
+  if (place == nullptr) return;
+  const auto at = static_cast<uint32_t>(place - thread.statements);
+  if (at + 1 != thread.statement_depth) DropLeft(thread, at + 1, [&](const OpenStatement& inner) { return inner.is_on_stack && WasLeft(inner.place, frame); });
+  Remove(thread, at);
+}
+
+// A room that no statement which runs has its texts in. REQUIRES: the stack is not full.
+uint32_t FreeRoom(const ThreadState& thread) {
+  const OpenStatement* const first = thread.statements;
+  const OpenStatement* const end = first + thread.statement_depth;
+  uint32_t room = thread.statement_depth;
+  while (std::any_of(first, end, [&](const OpenStatement& open) { return open.room == room; })) {
+    room = (room + 1) % g_runtime.statement_stack;
+  }
+  return room;
+}
+
+void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
+  ThreadState& thread = *statement.thread;
+  AddToSums<Kind::kStatement>(thread, statement.class_index, statement.flags, [&](ShmCell& cell) { AddStatement(cell, numbers); });
+  if (numbers.time.timed) {
+    ShmHistogram& histogram = g_runtime.header->histogram;
+    AddToHistogram(histogram, histogram.life.load(kAcquire), numbers.time.wait_ps);
+  }
+  if (statement.program != nullptr) CountInProgram(thread, *statement.program, statement.program_version, numbers);
+  if (statement.prepared != nullptr) CountExecution(thread, *statement.prepared, statement.prepared_version, numbers);
+  if (statement.digest_bytes == 0) return;
+  // The text in the room may be another's: those that are not recorded share one, so do statements of different tasks, and the statement around
+  // it may have ended before.
+  if (OwnerOfRoom(thread, statement.room) != statement.serial) return CountLoss(Loss::kDigests);
+  const std::string_view schema(statement.schema, strnlen(statement.schema, sizeof statement.schema));
+  CountDigest(thread, schema, {DigestRoom(thread, statement.room), statement.digest_bytes}, statement.digest_key,
+              {SqlRoom(thread, statement.room), statement.sql_bytes}, numbers, NowMicros());
+}
+
+}  // namespace
+
+void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram* program, const char* file, uint32_t line) {
+  statement.thread = nullptr;
+  ThreadState* const thread = CurrentThread();
+  const uint32_t flags = thread == nullptr ? 0 : FlagsInThread(*thread, class_index);
+  if (flags == 0) return;
+  const NestedProbe probe(*thread);
+  if (!probe) return;
+  if (thread->statement_depth != 0) DropAbandoned(*thread, &statement, __builtin_dwarf_cfa());
+  const Nesting nesting = NestingOf(*thread);
+  const uint32_t level = thread->statement_depth;
+  const bool is_kept = level < g_runtime.statement_stack;
+  BegunRecord begun;
+  if (is_kept) {
+    begun = BeginRecord<Kind::kStatement>(*thread, class_index, flags, nesting, thread->sources.Find(file, line), 0, std::min(level, 255u));
+  } else {
+    CountLoss(Loss::kNestedStatements);
+  }
+  auto* const record = static_cast<ShmStatementRecord*>(begun.record);
+  if (record != nullptr) {
+    for (Word& counter : record->counters) counter.store(0, kRelease);
+    for (Word* word : {&record->controlled_memory, &record->total_memory, &record->statement_id}) word->store(0, kRelease);
+    const CellWriter writer(record->seq);
+    for (HalfWord* word : {&record->error, &record->sql_bytes, &record->digest_bytes}) word->store(0, kRelease);
+    for (Word* word : {&record->bits, &record->sqlstate, &record->schema[0], &record->message[0]}) word->store(0, kRelease);
+    record->program.store(program == nullptr ? 0 : uint64_t{program->name.load(kRelaxed)} << 32 | program->name_version.load(kRelaxed), kRelease);
+    record->program_type.store(program == nullptr ? 0 : program->type.load(kRelaxed), kRelease);
+  }
+  statement = {};
+  statement.thread = thread;
+  statement.serial = ++thread->serials;
+  statement.flags = flags;
+  statement.class_index = class_index;
+  statement.room = is_kept ? FreeRoom(*thread) : g_runtime.statement_stack;
+  statement.program = program;
+  if (program != nullptr) statement.program_version = program->version.load(kRelaxed);
+  if (is_kept) {
+    thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial, &statement, statement.room, LiesBelow(StackMark(), &statement), false};
+    thread->statement_depth = level + 1;
+  }
+  statement.memory_before = MemoryInUse(*thread);
+  statement.outer_peaks = LowerMemoryPeaks(*thread);
+  SetParentOfWaits(*thread);
+  if ((flags & kFlagCpu) != 0) statement.cpu_start = ReadClockNanos(CLOCK_THREAD_CPUTIME_ID);
+  statement.start_ticks = TicksOf(flags);
+  ShowRecord(begun, statement.start_ticks);
+}
+
+void EndStatement(Statement& statement) {
+  if (statement.thread == nullptr) return;
+  if (!IsMine(statement)) {
+    statement.thread = nullptr;
+    return CountLoss(Loss::kLockers);  // another instrumentation is attached than at the begin
+  }
+  ThreadState& thread = *statement.thread;
+  const Measured measured = MeasuredUntil(statement.flags, statement.start_ticks, TicksOf(statement.flags));
+  if ((statement.flags & kFlagCpu) != 0) {
+    SetStatementCounter(statement, StatementCounter::kCpuTime, (ReadClockNanos(CLOCK_THREAD_CPUTIME_ID) - statement.cpu_start) * 1000);
+  }
+  const NestedProbe probe(thread);
+  if (!probe) return;
+  const MemoryPeaks most = RaiseMemoryPeaks(thread, statement.outer_peaks);
+  const auto more = [](uint64_t peak, uint64_t before) { return peak > before ? peak - before : 0; };
+  StatementNumbers numbers{measured, {}, more(most.controlled, statement.memory_before.controlled), more(most.total, statement.memory_before.total),
+                           statement.secondary};
+  std::memcpy(numbers.counters, statement.counters, sizeof numbers.counters);
+  // The record first: a handler that leaves here with a longjmp must leave none that runs and is in no stack.
+  if (const OpenStatement* const open = PlaceOf(statement); open != nullptr) {
+    if (statement.flags == 0) {
+      DropRecord(open->record, open->begun_state);
+    } else if (StillHas(open->record, open->begun_state)) {
+      open->record->controlled_memory.store(numbers.controlled_memory, kRelease);
+      open->record->total_memory.store(numbers.total_memory, kRelease);
+      EndRecord<Kind::kStatement>(thread, open->record, open->begun_state, measured.end_ticks);
+    }
+    TakeFromStack(statement, __builtin_dwarf_cfa());
+  }
+  SetParentOfWaits(thread);
+  if (statement.flags != 0) CountEverywhere(statement, numbers);
+  statement.thread = nullptr;
+}
+
+void RefineStatement(Statement& statement, uint32_t class_index) {
+  if (!IsMine(statement) || statement.flags == 0) return;
+  const uint32_t flags = FlagsInThread(*statement.thread, class_index);
+  OpenStatement* const open = PlaceOf(statement);
+  ShmStatementRecord* const record = RecordOf(statement);
+  if (flags == 0) {
+    if (record != nullptr) DropRecord(record, open->begun_state);
+    if (open != nullptr) open->event_id = 0;  // nothing is nested in it any more
+    statement.flags = 0;
+    return SetParentOfWaits(*statement.thread);
+  }
+  statement.class_index = class_index;
+  // It goes on with the settings that it began with; but what is not to be timed is not.
+  if ((flags & kFlagTimed) == 0) statement.flags &= ~kFlagTimed;
+  if (record == nullptr) return;
+  record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | class_index, kRelease);
+  if ((flags & kFlagTimed) == 0) open->begun_state &= ~uint64_t{kFlagTimed};
+  record->state.store(open->begun_state, kRelease);
+}
+
+void SetStatementSchema(Statement& statement, std::string_view schema) {
+  if (!IsMine(statement)) return;
+  std::memset(statement.schema, 0, sizeof statement.schema);
+  schema = CutText(schema.substr(0, schema.find('\0')), sizeof statement.schema);
+  schema.copy(statement.schema, sizeof statement.schema);
+  if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) {
+    const CellWriter writer(record->seq);
+    StoreText(record->schema, schema);
+  }
+}
+
+void SetStatementText(Statement& statement, std::string_view text) {
+  if (!IsMine(statement)) return;
+  const NestedProbe probe(*statement.thread);
+  if (!probe) return;
+  ThreadState& thread = *statement.thread;
+  if (statement.room < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // it was dropped, and its room may be another's
+  OwnerOfRoom(thread, statement.room) = statement.serial;
+  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlRoom(thread, statement.room)));
+  statement.digest_bytes = 0;
+  if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) {
+    uint8_t* const tokens = DigestRoom(thread, statement.room);
+    statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, {tokens, DigestLimit()}));
+    statement.digest_key = DigestKey({tokens, statement.digest_bytes});
+  }
+  ShowText(statement);
+}
+
+void SetStatementCounter(Statement& statement, StatementCounter counter, uint64_t value) {
+  const auto at = static_cast<uint32_t>(counter);
+  if (!IsMine(statement) || at >= kStatementCounters) return;
+  statement.counters[at] = value;
+  if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) record->counters[at].store(value, kRelease);
+}
+
+void SetStatementId(Statement& statement, uint64_t statement_id) {
+  if (!IsMine(statement)) return;
+  if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) record->statement_id.store(statement_id, kRelease);
+}
+
+void SetStatementSecondary(Statement& statement, bool is_secondary) {
+  if (!IsMine(statement)) return;
+  statement.secondary = is_secondary ? 1 : 0;
+  if (ShmStatementRecord* const record = RecordOf(statement); record != nullptr) {
+    const CellWriter writer(record->seq);
+    const uint64_t others = record->bits.load(kRelaxed) & ~kStatementIsSecondary;
+    record->bits.store(others | (is_secondary ? kStatementIsSecondary : 0), kRelease);
+  }
+}
+
+void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message) {
+  if (!IsMine(statement)) return;
+  statement.has_error = number != 0 ? 1 : 0;
+  SetStatementCounter(statement, StatementCounter::kErrors, statement.has_error);
+  ShmStatementRecord* const record = RecordOf(statement);
+  if (record == nullptr) return;
+  const CellWriter writer(record->seq);
+  record->error.store(number, kRelease);
+  uint64_t state = 0;
+  std::memcpy(&state, sqlstate.data(), std::min<size_t>(sqlstate.size(), 5));
+  record->sqlstate.store(state, kRelease);
+  StoreText(record->message, CutText(message, 128));
+  record->bits.store(record->bits.load(kRelaxed) | kStatementHasDiagnostics, kRelease);
+}
+
+size_t SuspendStatement(Statement& statement, char* room, size_t bytes) {
+  if (!IsMine(statement)) return 0;
+  ThreadState& thread = *statement.thread;
+  const OpenStatement* const place = PlaceOf(statement);
+  if (place != nullptr && place + 1 != thread.statements + thread.statement_depth) return 0;
+  const bool has_text = OwnerOfRoom(thread, statement.room) == statement.serial;
+  const size_t needed = sizeof(OpenStatement) + (has_text ? statement.sql_bytes + statement.digest_bytes : 0);
+  if (bytes < needed) return needed;
+  const NestedProbe probe(thread);
+  if (!probe) return 0;
+  const OpenStatement open = place != nullptr ? *place : OpenStatement{};
+  std::memcpy(room, &open, sizeof open);
+  if (has_text) {
+    std::memcpy(room + sizeof open, SqlRoom(thread, statement.room), statement.sql_bytes);
+    std::memcpy(room + sizeof open + statement.sql_bytes, DigestRoom(thread, statement.room), statement.digest_bytes);
+  } else {
+    statement.sql_bytes = statement.digest_bytes = 0;
+  }
+  if (place != nullptr) --thread.statement_depth;
+  SetParentOfWaits(thread);
+  return needed;
+}
+
+void ResumeStatement(Statement& statement, const char* room) {
+  if (!IsMine(statement)) return;
+  ThreadState& thread = *statement.thread;
+  const NestedProbe probe(thread);
+  if (!probe) return;
+  OpenStatement open;
+  std::memcpy(&open, room, sizeof open);
+  if (thread.statement_depth < g_runtime.statement_stack) {
+    open.serial = statement.serial;
+    open.room = statement.room = FreeRoom(thread);
+    thread.statements[thread.statement_depth++] = open;
+  } else {
+    statement.room = g_runtime.statement_stack;
+    DropRecord(open.record, open.begun_state);
+    CountLoss(Loss::kNestedStatements);
+  }
+  if (statement.sql_bytes + statement.digest_bytes != 0) {
+    OwnerOfRoom(thread, statement.room) = statement.serial;
+    std::memcpy(SqlRoom(thread, statement.room), room + sizeof open, statement.sql_bytes);
+    std::memcpy(DigestRoom(thread, statement.room), room + sizeof open + statement.sql_bytes, statement.digest_bytes);
+  }
+  SetParentOfWaits(thread);
+}
+
+uint32_t TimingOfPrograms(const ThreadState& thread) {
+  const ShmHeader& header = *g_runtime.header;
+  const bool is_on = header.consumers[static_cast<uint32_t>(Consumer::global_instrumentation)].load(kRelaxed) != 0;
+  if (!is_on || (thread.shared->flags.load(kRelaxed) & kThreadInstrumented) == 0) return 0;
+  const uint32_t timer = header.timer_of[static_cast<uint32_t>(TimedClass::kStatement)].load(kRelaxed) - 1;
+  const auto source = static_cast<uint32_t>(header.timers[timer].source);
+  return kFlagEnabled | kFlagTimed | source << kFlagTimerShift | (source == static_cast<uint32_t>(TimerId::kCycle) ? 0 : kFlagSlowTimer);
+}
+
+void DescribePreparer(const Statement& statement, PreparedFacts* facts) {
+  if (!IsMine(statement)) return;
+  if (const OpenStatement* open = PlaceOf(statement); open != nullptr) facts->owner_event_id = open->event_id;
+  facts->prepare_ps = MeasuredUntil(statement.flags, statement.start_ticks, TicksOf(statement.flags)).wait_ps;
+  facts->program = statement.program;
+}
+
+void EmptyHistogram() { g_runtime.header->histogram.life.fetch_add(1); }  // pairs with AddToHistogram and Snapshot
+
+}  // namespace perfschema

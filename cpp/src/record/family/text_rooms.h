@@ -1,0 +1,35 @@
+// record/family/text_rooms.h: where a thread keeps the texts of the statements that run until they end, outside the segment.
+//
+// First the serial of the statement whose text is in each room, then the rooms: each for an SQL text and its tokens, as long as the options
+// say. Statements that are not recorded share the last.
+//
+// Threads: the owner thread, inside a probe.
+#pragma once
+
+#include <algorithm>
+
+#include "record/engine/texts.h"
+#include "record/context/threads.h"
+
+namespace perfschema {
+
+inline uint64_t OptionNow(OptionId id) { return g_runtime.header->options[static_cast<uint32_t>(id)]; }
+inline uint64_t SqlLimit() { return OptionNow(OptionId::max_sql_text_length); }
+inline uint64_t DigestLimit() { return OptionNow(OptionId::max_digest_length); }
+
+inline size_t BytesOfTextRooms() {
+  return (g_runtime.statement_stack + 1) * (sizeof(uint64_t) + RoomForText(SqlLimit()) + RoomForText(DigestLimit()));
+}
+
+inline uint64_t& OwnerOfRoom(const ThreadState& thread, uint32_t room) {
+  return reinterpret_cast<uint64_t*>(thread.texts)[std::min(room, g_runtime.statement_stack)];
+}
+inline char* SqlRoom(const ThreadState& thread, uint32_t room) {
+  return thread.texts + (g_runtime.statement_stack + 1) * sizeof(uint64_t) +
+         std::min(room, g_runtime.statement_stack) * (RoomForText(SqlLimit()) + RoomForText(DigestLimit()));
+}
+inline uint8_t* DigestRoom(const ThreadState& thread, uint32_t room) {
+  return reinterpret_cast<uint8_t*>(SqlRoom(thread, room)) + RoomForText(SqlLimit());
+}
+
+}  // namespace perfschema

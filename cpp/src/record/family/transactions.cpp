@@ -1,0 +1,102 @@
+#include "record/family/transactions.h"
+
+#include "record/engine/classes.h"
+#include "record/engine/texts.h"
+
+namespace perfschema {
+namespace {
+
+// The record, as long as it is this transaction's.
+ShmTransactionRecord* RecordOf(const Transaction& transaction) {
+  const ThreadState* const thread = transaction.thread;
+  if (thread == nullptr || thread != t_locals.state || thread->transaction.serial != transaction.serial) return nullptr;
+  return StillHas(thread->transaction.record, thread->transaction.begun_state) ? thread->transaction.record : nullptr;
+}
+
+void ChangeFacts(ShmTransactionRecord& record, uint64_t mask, uint64_t bits) {
+  record.facts.store((record.facts.load(kRelaxed) & ~mask) | bits, kRelease);
+}
+
+}  // namespace
+
+void BeginTransaction(Transaction& transaction, uint32_t isolation, bool is_read_only, bool autocommit, const char* file, uint32_t line) {
+  transaction.thread = nullptr;
+  ThreadState* const thread = CurrentThread();
+  const uint32_t class_index = ClassOfKey(Family::kTransaction, 1);
+  const uint32_t flags = thread == nullptr ? 0 : FlagsInThread(*thread, class_index);
+  if (flags == 0) return;
+  const NestedProbe probe(*thread);
+  if (!probe) return;
+  const BegunRecord begun = BeginRecord<Kind::kTransaction>(*thread, class_index, flags, RunningStatement(*thread), thread->sources.Find(file, line));
+  auto* const record = static_cast<ShmTransactionRecord*>(begun.record);
+  if (record != nullptr) {
+    record->facts.store(TransactionFacts{kTransactionActive, isolation, is_read_only, autocommit}.word(), kRelease);
+    for (Word* word : {&record->savepoints, &record->rollbacks_to_savepoint, &record->releases_of_savepoint, &record->trx_id}) word->store(0, kRelease);
+    const CellWriter writer(record->seq);
+    record->gtid[0].store(0, kRelease);  // the texts end there
+    record->xid_gtrid[0].store(0, kRelease);
+    record->xid_bqual[0].store(0, kRelease);
+  }
+  DropRecord(thread->transaction.record, thread->transaction.begun_state);  // of one that nobody ended
+  const uint64_t serial = ++thread->serials, start = TicksOf(flags);
+  ShowRecord(begun, start);
+  thread->transaction = {record, begun.begun_state, begun.event_id, serial};
+  transaction = {thread, serial, start, flags, class_index, is_read_only};
+}
+
+void EndTransaction(Transaction& transaction, bool is_committed) {
+  ThreadState* const thread = transaction.thread;
+  transaction.thread = nullptr;
+  if (thread == nullptr) return;
+  if (thread != t_locals.state) return CountLoss(Loss::kLockers);  // another instrumentation is attached than at the begin
+  const Measured measured = MeasuredUntil(transaction.flags, transaction.start_ticks, TicksOf(transaction.flags));
+  const NestedProbe probe(*thread);
+  if (!probe) return;
+  if (thread->transaction.serial == transaction.serial) {
+    const OpenTransaction open = thread->transaction;
+    thread->transaction = {};
+    if (StillHas(open.record, open.begun_state)) {
+      ChangeFacts(*open.record, TransactionFacts::kStateMask, is_committed ? kTransactionCommitted : kTransactionRolledBack);
+      EndRecord<Kind::kTransaction>(*thread, open.record, open.begun_state, measured.end_ticks);
+    }
+  }
+  AddToSums<Kind::kTransaction>(*thread, transaction.class_index, transaction.flags, [&](ShmCell& cell) {
+    AddToStat(StatAt(cell, transaction.is_read_only != 0 ? kReadOnlyWord : kReadWriteWord), measured.timed, measured.wait_ps);
+  });
+}
+
+void SetTransactionXid(const Transaction& transaction, const Xid& xid) {
+  ShmTransactionRecord* const record = RecordOf(transaction);
+  if (record == nullptr) return;
+  const CellWriter writer(record->seq);
+  record->xid_format.store(xid.format, kRelease);
+  StoreText(record->xid_gtrid, CutText(xid.gtrid, kXidBytes));
+  StoreText(record->xid_bqual, CutText(xid.bqual, kXidBytes));
+  ChangeFacts(*record, 0, TransactionFacts::kHasXid);
+}
+
+void SetTransactionXaState(const Transaction& transaction, uint32_t xa_state) {
+  if (ShmTransactionRecord* const record = RecordOf(transaction); record != nullptr) {
+    ChangeFacts(*record, TransactionFacts::kXaMask, uint64_t{xa_state + 1} << TransactionFacts::kXaShift);
+  }
+}
+
+void SetTransactionGtid(const Transaction& transaction, std::string_view gtid) {
+  ShmTransactionRecord* const record = RecordOf(transaction);
+  if (record == nullptr) return;
+  const CellWriter writer(record->seq);
+  StoreText(record->gtid, CutText(gtid, kGtidBytes));
+}
+
+void SetTransactionNumber(const Transaction& transaction, uint64_t trx_id) {
+  ShmTransactionRecord* const record = RecordOf(transaction);
+  if (record != nullptr && record->trx_id.load(kRelaxed) == 0) record->trx_id.store(trx_id, kRelease);
+}
+
+void AddToTransaction(const Transaction& transaction, Word ShmTransactionRecord::*counter, uint64_t more) {
+  if (ShmTransactionRecord* const record = RecordOf(transaction); record != nullptr) {
+    (record->*counter).store((record->*counter).load(kRelaxed) + more, kRelease);
+  }
+}
+
+}  // namespace perfschema

@@ -1,0 +1,302 @@
+#include "record/probe/cells.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace perfschema {
+namespace {
+
+// Cells of objects that were ever taken; those of classes are beside the limit. Guarded by the cold lock.
+uint64_t object_cells = 0;
+// Graves with something in them. Guarded by the cold lock.
+uint64_t full_graves = 0;
+
+uint32_t IndexOf(const ShmCell* cell) { return static_cast<uint32_t>(cell - g_runtime.cells); }
+
+// May the calling thread store to a cell of this slot? Its own, or one whose thread has ended.
+bool MayTake(uint32_t owner) {
+  const ThreadState* self = t_locals.state;
+  return (self != nullptr && owner == self->slot) || owner == 0 || SlotIsFree(owner);
+}
+
+// The instance that the key of a cell names, nullptr if it names something else.
+ShmInstance* InstanceOf(uint64_t key) {
+  return KindOfKey(key) == CellKind::kInstance ? &g_runtime.instances[IndexOfKey(key)] : nullptr;
+}
+
+// Is the object of the key no more? Its slot may be free, or another's. REQUIRES: cold lock.
+bool IsGone(uint64_t key) {
+  const uint32_t index = IndexOfKey(key);
+  const auto is_of_key = [=](const auto& object, uint32_t version) {
+    return object.class_index.load(kRelaxed) != 0 && version == VersionOfKey(key);
+  };
+  switch (KindOfKey(key)) {
+    case CellKind::kInstance: return !is_of_key(g_runtime.instances[index], VersionOf(g_runtime.instances[index]));
+    case CellKind::kFile: return !is_of_key(g_runtime.files[index], g_runtime.files[index].version.load(kRelaxed));
+    default: return false;
+  }
+}
+
+ShmCell* TakeCell() {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kCells);
+  if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
+    ShmCell& cell = g_runtime.cells[free];
+    array.free_head.store(cell.next.load(kRelaxed), kRelaxed);
+    return &cell;
+  }
+  if (object_cells >= static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_object_cells))) return nullptr;
+  const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kCells);
+  if (fresh < 0) return nullptr;
+  ++object_cells;
+  return &g_runtime.cells[fresh];
+}
+
+// A new cell of a list, `instance` being whose list it is, or nullptr. nullptr: no room. REQUIRES: cold lock.
+ShmCell* AddCell(ShmCellList& list, uint32_t slot, ShmInstance* instance) {
+  ShmCell* const cell = TakeCell();
+  if (cell == nullptr) return nullptr;
+  cell->owner.store(slot, kRelaxed);
+  cell->instance.store(instance != nullptr ? InstanceMark(instance) : kNoInstance, kRelaxed);
+  cell->next.store(list.head.load(kRelaxed), kRelaxed);
+  list.head.store(IndexOf(cell), kRelease);  // pairs with Snapshot: the cell is whole before it is in the list
+  if (instance != nullptr) instance->flags.fetch_or(kFlagShared, kRelaxed);
+  return cell;
+}
+
+void GiveCell(ShmCell& cell) {
+  {
+    const CellWriter writer(cell.seq);
+    ClearCell(cell);
+    cell.held.store(0, kRelease);
+    cell.instance.store(kNoInstance, kRelease);
+  }
+  ShmArray& array = g_runtime.segment.array(ArrayId::kCells);
+  cell.owner.store(0, kRelaxed);
+  cell.next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelease);
+  array.free_head.store(IndexOf(&cell), kRelaxed);
+}
+
+// Adds to what the class keeps of dead objects. REQUIRES: cold lock, inside fold_seq.
+void AddToDead(ShmClass& entry, size_t lane, const Stat& stat, uint64_t amount) {
+  if (stat.is_empty()) return;
+  const uint32_t first = entry.dead.load(kRelaxed);
+  if (first == 0) return CountLoss(Loss::kStatistics);
+  ShmCell& dead = g_runtime.cells[first + lane];
+  const CellWriter writer(dead.seq);
+  if (StartsGeneration(dead.gen, Generation(ClassDomain(static_cast<Family>(entry.family))))) ClearCell(dead);
+  MergeIntoStat(dead.stat, stat);
+  dead.amount.store(dead.amount.load(kRelaxed) + amount, kRelease);
+}
+
+// While statistics move between an object and its class, readers of the class's totals wait.
+// Threads: external lock (cold lock).
+class FoldSection {
+ public:
+  explicit FoldSection(ShmClass& entry) : entry_(entry), next_(entry.fold_seq.load(kRelaxed) + 2) {
+    entry_.fold_seq.store(next_ - 1, kRelaxed);  // ordered before the moves by their release stores
+  }
+  ~FoldSection() { entry_.fold_seq.store(next_, kRelease); }  // pairs with Snapshot::AddUpClasses
+  FoldSection(const FoldSection&) = delete;
+  FoldSection& operator=(const FoldSection&) = delete;
+
+ private:
+  ShmClass& entry_;
+  uint32_t next_;
+};
+
+// A thread forgets a cell that it is about to give away. `key`: what it is cached by, 0 = not known any more.
+void ForgetCell(const ShmCell& cell, uint64_t key) {
+  ThreadState* self = t_locals.state;
+  if (self == nullptr) return;
+  if (key != 0) {
+    CellCache::Entry& entry = self->found_cells.entries[CellCache::Place(key)];
+    if (entry.cell == IndexOf(&cell)) entry.key = 0;
+    return;
+  }
+  for (CellCache::Entry& entry : self->found_cells.entries) {
+    if (entry.cell == IndexOf(&cell)) entry.key = 0;
+  }
+}
+
+// Folds what may be taken of the list; returns the rest of it. `key`: of the list's cells, 0 = not known.
+uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_gen, bool class_is_current, uint64_t key) {
+  uint32_t rest = 0;
+  for (uint32_t at = head; at != 0;) {
+    ShmCell& cell = g_runtime.cells[at];
+    const uint32_t next = cell.next.load(kRelaxed);
+    if (MayTake(cell.owner.load(kRelaxed))) {
+      if (class_is_current && cell.gen.load(kRelaxed) == object_gen) AddToDead(entry, lane, LoadStat(cell.stat), cell.amount.load(kRelaxed));
+      ForgetCell(cell, key);
+      GiveCell(cell);
+    } else {
+      cell.instance.store(kNoInstance, kRelaxed);
+      cell.next.store(rest, kRelease);
+      rest = at;
+    }
+    at = next;
+  }
+  return rest;
+}
+
+ShmGrave* DigGrave() {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kGraves);
+  if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
+    auto* grave = g_runtime.segment.element<ShmGrave>(ArrayId::kGraves, free);
+    array.free_head.store(grave->next.load(kRelaxed), kRelaxed);
+    return grave;
+  }
+  const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kGraves);
+  return fresh < 0 ? nullptr : g_runtime.segment.element<ShmGrave>(ArrayId::kGraves, static_cast<uint64_t>(fresh));
+}
+
+}  // namespace
+
+ShmCell* LookForCell(const ThreadState& thread, uint64_t key, const ShmCellList& list) {
+  if (ShmCell* cell = CachedCell(thread, key); cell != nullptr) return cell;
+  for (uint32_t at = list.head.load(kAcquire); at != 0; at = g_runtime.cells[at].next.load(kAcquire)) {
+    if (g_runtime.cells[at].owner.load(kRelaxed) == thread.slot) return &g_runtime.cells[at];
+  }
+  return nullptr;
+}
+
+ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags, bool* tell_dead) {
+  const int error = errno;
+  uint32_t found = 0;
+  bool is_dead = false;
+  if (ColdLock lock; lock) {
+    // From here on an instance does not die without the cold lock; unless it is about to (record/engine/spares.h), or was another life of its slot.
+    if (ShmInstance* const instance = InstanceOf(key); instance != nullptr) is_dead = (instance->flags.fetch_or(kFlagShared) & kFlagDead) != 0;
+    is_dead = is_dead || (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
+    uint32_t adoptable = 0;
+    // The list of a dead object is its successor's.
+    for (uint32_t at = is_dead ? 0 : list.head.load(kRelaxed); at != 0 && found == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
+      const uint32_t owner = g_runtime.cells[at].owner.load(kRelaxed);
+      if (owner == thread.slot) {
+        found = at;
+      } else if (adoptable == 0 && SlotIsFree(owner)) {
+        adoptable = at;
+      }
+    }
+    if (found == 0 && adoptable != 0) {
+      g_runtime.cells[adoptable].owner.store(thread.slot, kRelaxed);
+      found = adoptable;
+    }
+    if (found == 0 && !is_dead) {
+      FoldGraves(4);
+      if (ShmCell* cell = AddCell(list, thread.slot, InstanceOf(key)); cell != nullptr) found = IndexOf(cell);
+    }
+  }
+  errno = error;
+  if (tell_dead != nullptr) *tell_dead = is_dead;
+  if (found == 0) {
+    if (!is_dead) CountLoss(Loss::kStatistics);
+    return nullptr;
+  }
+  thread.found_cells.entries[CellCache::Place(key)] = {key, found};
+  return &g_runtime.cells[found];
+}
+
+void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t amount, uint64_t count) {
+  ShmClass& entry = g_runtime.classes[class_index];
+  ShmCell* cell = FindCell(thread, CellKey(CellKind::kClass, class_index, 0, lane), entry.lanes[lane]);
+  if (cell != nullptr) AddToCell(*cell, Generation(ClassDomain(static_cast<Family>(entry.family))), timed, wait_ps, amount, count);
+}
+
+void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object) {
+  ShmClass& entry = g_runtime.classes[class_index];
+  const bool has_cells = std::any_of(lanes.begin(), lanes.end(), [](const ShmCellList& lane) { return lane.head.load(kRelaxed) != 0; });
+  if (!has_cells && (own == nullptr || IsEmpty(own->stat))) return hide(object);  // nothing moves: readers of totals need not know
+  const auto family = static_cast<Family>(entry.family);
+  const uint32_t object_gen = Generation(ObjectDomain(family));
+  FoldSection fold(entry);
+  hide(object);
+  if (own != nullptr && own->gen.load(kRelaxed) == object_gen) AddToDead(entry, 0, LoadStat(own->stat), 0);
+  if (own != nullptr) {
+    const CellWriter writer(own->seq);
+    ClearStat(own->stat);
+  }
+  ShmGrave* grave = nullptr;
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), object_gen, true, KeyOfLane(first_key, lane));
+    lanes[lane].head.store(0, kRelease);
+    if (rest == 0) continue;
+    if (grave == nullptr) grave = DigGrave();
+    if (grave == nullptr) {  // the numbers of those threads are lost, and so are the cells until the threads end
+      CountLoss(Loss::kStatistics);
+      continue;
+    }
+    grave->lanes[lane].head.store(rest, kRelease);
+  }
+  if (grave == nullptr) return;
+  grave->object_gen.store(object_gen, kRelaxed);
+  grave->class_gen.store(Generation(ClassDomain(family)), kRelaxed);
+  grave->class_index.store(class_index, kRelease);  // last: publishes the grave
+  ++full_graves;
+}
+
+void FoldGraves(uint32_t at_most) {
+  Segment& segment = g_runtime.segment;
+  ShmArray& array = segment.array(ArrayId::kGraves);
+  const uint64_t used = array.used.load(kRelaxed);
+  static uint64_t next = 1;  // where the last call stopped: all graves get their turn
+  for (uint64_t seen = 1; seen < used && at_most > 0 && full_graves > 0; ++seen) {
+    next = next + 1 < used ? next + 1 : 1;
+    auto* grave = segment.element<ShmGrave>(ArrayId::kGraves, next);
+    const uint32_t class_index = grave->class_index.load(kRelaxed);
+    if (class_index == 0) continue;
+    --at_most;
+    ShmClass& entry = g_runtime.classes[class_index];
+    const bool current = grave->class_gen.load(kRelaxed) == Generation(ClassDomain(static_cast<Family>(entry.family)));
+    FoldSection fold(entry);
+    bool is_empty = true;
+    for (size_t lane = 0; lane < kMostLanes; ++lane) {
+      HalfWord& head = grave->lanes[lane].head;
+      if (head.load(kRelaxed) == 0) continue;
+      head.store(FoldList(entry, lane, head.load(kRelaxed), grave->object_gen.load(kRelaxed), current, 0), kRelease);
+      is_empty &= head.load(kRelaxed) == 0;
+    }
+    if (!is_empty) continue;
+    grave->class_index.store(0, kRelease);
+    --full_graves;
+    grave->next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+    array.free_head.store(next, kRelaxed);
+  }
+}
+
+bool MakeClassCells(ShmClass& entry) {
+  const uint8_t lanes = FactsOf(static_cast<Family>(entry.family)).lanes;
+  entry.dead.store(0, kRelaxed);
+  if (lanes == 0) return true;
+  const int64_t first = g_runtime.segment.TakeFresh(ArrayId::kCells, lanes);
+  if (first < 0) return false;
+  for (uint8_t lane = 0; lane < lanes; ++lane) g_runtime.cells[first + lane].owner.store(kColdOwner, kRelaxed);
+  entry.dead.store(static_cast<uint32_t>(first), kRelease);
+  return true;
+}
+
+uint32_t HeldByThisThread(uint32_t instance_index) {
+  const ShmInstance& instance = g_runtime.instances[instance_index];
+  const ThreadState* const self = t_locals.state;
+  if (self == nullptr || (instance.flags.load(kRelaxed) & kFlagShared) == 0) return 0;
+  const uint64_t key = CellKey(CellKind::kInstance, instance_index, VersionOf(instance), 0);
+  const ShmCell* const cell = LookForCell(*self, key, g_runtime.instance_lists[instance_index].cells);
+  return cell == nullptr ? 0 : cell->held.load(kRelaxed);
+}
+
+void HoldInChild(const ThreadState& thread, uint32_t instance_index, uint32_t held) {
+  ShmCell* const cell = AddCell(g_runtime.instance_lists[instance_index].cells, thread.slot, &g_runtime.instances[instance_index]);
+  if (cell != nullptr) cell->held.store(held, kRelaxed);
+}
+
+void ForgetCells() {
+  object_cells = full_graves = 0;
+  const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    ShmClass& entry = g_runtime.classes[i];
+    for (ShmCellList& lane : entry.lanes) lane.head.store(0, kRelaxed);
+    entry.fold_seq.store(0, kRelaxed);
+    (void)MakeClassCells(entry);  // where there is no room, numbers of dead objects will be counted as lost
+  }
+}
+
+}  // namespace perfschema

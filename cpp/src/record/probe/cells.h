@@ -1,0 +1,96 @@
+// record/probe/cells.h: statistics of objects that no lock protects: one cell for each (object, lane, thread), found without a lock.
+#pragma once
+
+#include <span>
+
+#include "record/context/threads.h"
+
+namespace perfschema {
+
+// What a cell belongs to, as the thread's cache knows it: version << 32 | kind << 29 | lane << 25 | index.
+enum class CellKind : uint32_t { kClass = 1, kInstance, kFile, kTable, kIndex };
+inline constexpr int kKeyLaneShift = kKeyIndexBits, kKeyKindShift = kKeyLaneShift + 4;
+static_assert(kMostLanes <= 16 && kKeyKindShift + 3 == 32);
+constexpr uint64_t CellKey(CellKind kind, uint32_t index, uint32_t version, uint8_t lane) {
+  return static_cast<uint64_t>(version) << 32 | static_cast<uint32_t>(kind) << kKeyKindShift | uint32_t{lane} << kKeyLaneShift | index;
+}
+constexpr uint64_t KeyOfLane(uint64_t first_key, size_t lane) { return first_key | static_cast<uint64_t>(lane) << kKeyLaneShift; }
+constexpr CellKind KindOfKey(uint64_t key) { return static_cast<CellKind>(static_cast<uint32_t>(key) >> kKeyKindShift); }
+constexpr uint32_t IndexOfKey(uint64_t key) { return static_cast<uint32_t>(key) & ((1u << kKeyIndexBits) - 1); }
+constexpr uint32_t VersionOfKey(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
+inline uint32_t VersionOf(const ShmInstance& object) { return g_runtime.instance_lists[&object - g_runtime.instances].version.load(kRelaxed); }
+
+inline void ClearCell(ShmCell& cell) {
+  ClearStat(cell.stat);
+  cell.amount.store(0, kRelease);
+}
+
+inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets[domain].load(kRelaxed); }
+
+// Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word, nullptr if it cannot die in use. nullptr: no room,
+// the event is counted as lost; or the object died meanwhile (kFlagDead; of the key's version there is none), and the event is its class's (`is_dead`
+// tells, if given). Preserves errno. Cold.
+[[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags, bool* is_dead = nullptr);
+
+// nullptr: not in the cache.
+PFS_ALWAYS_INLINE ShmCell* CachedCell(const ThreadState& thread, uint64_t key) {
+  const CellCache::Entry& entry = thread.found_cells.entries[CellCache::Place(key)];
+  return __builtin_expect(entry.key == key, 1) ? &g_runtime.cells[entry.cell] : nullptr;
+}
+
+PFS_ALWAYS_INLINE ShmCell* FindCell(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags = nullptr) {
+  ShmCell* const cell = CachedCell(thread, key);
+  return __builtin_expect(cell != nullptr, 1) ? cell : FindCellSlow(thread, key, list, flags);
+}
+
+// Where a lane usually has one thread its list's head is that thread's cell. nullptr: not so, look further.
+PFS_ALWAYS_INLINE ShmCell* OwnCellAtHead(const ThreadState& thread, const ShmCellList& list) {
+  const uint32_t first = list.head.load(kAcquire);  // pairs with the birth of the cell
+  ShmCell& head = g_runtime.cells[first];
+  // Cell 0 is none, and may have no memory.
+  return __builtin_expect(first != 0 && head.owner.load(kRelaxed) == thread.slot, 1) ? &head : nullptr;
+}
+
+// FindCell() that looks there first. `life`: the version of the object that is meant, where its
+// slot may have become another object's; nullptr where it cannot.
+PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, uint32_t index, const HalfWord& version, uint8_t lane,
+                                          ShmCellList& list, const HalfWord* flags = nullptr, const uint32_t* life = nullptr) {
+  if (ShmCell* const own = OwnCellAtHead(thread, list); __builtin_expect(own != nullptr, 1)) return own;
+  const uint32_t wanted = life == nullptr ? version.load(kRelaxed) : *life;
+  return FindCell(thread, CellKey(kind, index, wanted, lane), list, flags);
+}
+
+// The thread's cell if it has one already, else nullptr: makes none.
+[[gnu::noinline]] ShmCell* LookForCell(const ThreadState& thread, uint64_t key, const ShmCellList& list);
+
+// Adds `count` events that moved `amount` to a cell of the calling thread.
+PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64_t wait_ps, uint64_t amount = 0, uint64_t count = 1) {
+  const CellWriter writer(cell.seq);
+  if (__builtin_expect(StartsGeneration(cell.gen, gen), 0)) ClearCell(cell);
+  AddToStat(cell.stat, timed, wait_ps, count);
+  if (amount != 0) cell.amount.store(cell.amount.load(kRelaxed) + amount, kRelease);
+}
+
+// An event without a (live) object counts on its class.
+[[gnu::noinline]] void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t amount,
+                                  uint64_t count);
+
+// An object dies, whose lane 0 has `first_key`: `hide` takes it from the readers' sight, and what `lanes` and `own` (may be nullptr; a cell that the caller alone writes)
+// hold moves to the class in the same fold section. Cells of other live threads go to a grave.
+// REQUIRES: cold lock; no new event of the object will begin.
+void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object);
+
+// Moves what has become free in graves to the classes: cells of the calling thread and of free slots. REQUIRES: cold lock.
+void FoldGraves(uint32_t at_most);
+
+// Gives a new class the cells that keep what its dead objects leave. False: no room. REQUIRES: cold lock.
+bool MakeClassCells(ShmClass& entry);
+
+// Read locks that the calling thread holds on an instance, and how they go with it into a forked child. REQUIRES: cold lock.
+uint32_t HeldByThisThread(uint32_t instance_index);
+void HoldInChild(const ThreadState& thread, uint32_t instance_index, uint32_t held);
+
+// In a forked child, where no cell of the parent is left. REQUIRES: cold lock.
+void ForgetCells();
+
+}  // namespace perfschema

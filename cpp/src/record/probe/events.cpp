@@ -1,0 +1,226 @@
+#include "record/probe/events.h"
+
+#include <algorithm>
+
+#include "record/probe/chunk_pool.h"
+#include "record/family/digests.h"
+#include "record/probe/nested.h"
+#include "record/context/parties.h"
+#include "record/context/tasks.h"
+#include "record/probe/trace.h"
+#include "record/probe/wait.h"
+
+namespace perfschema {
+namespace {
+
+uint32_t ChunkOf(Kind kind, const ShmRecord* record) {
+  const Pool& pool = g_runtime.pool(kind);
+  return static_cast<uint32_t>(static_cast<uint64_t>(reinterpret_cast<const char*>(record) - pool.records) / pool.pitch);
+}
+
+// An event that runs keeps its chunk, whatever its place in history; also one of a task that another one has taken the turn of.
+[[gnu::noinline]] bool HasOpenEvent(const ThreadState& thread, Kind kind, uint32_t chunk) {
+  const Pool& pool = g_runtime.pool(kind);
+  const auto first = reinterpret_cast<uintptr_t>(pool.records) + uint64_t{chunk} * pool.pitch;
+  const auto is_in = [&](const ShmRecord* record) { return reinterpret_cast<uintptr_t>(record) - first < pool.pitch; };
+  if (AnyOpenInTasks(thread, kind, is_in)) return true;
+  switch (kind) {
+    case Kind::kWait:
+      return std::any_of(thread.open_waits, thread.open_waits + thread.wait_depth(), is_in);
+    case Kind::kStage:
+      return is_in(thread.stage.record);
+    case Kind::kStatement:
+      return std::any_of(thread.statements, thread.statements + thread.statement_depth,
+                         [&](const OpenStatement& open) { return is_in(open.record); });
+    default:
+      return is_in(thread.transaction.record);
+  }
+}
+
+// Takes the oldest chunk that nothing needs out of the thread's hold, or 0.
+PFS_ALWAYS_INLINE uint32_t TakeOneToGive(ThreadState& thread, Kind kind, ChunkHold& hold) {
+  // A thread that is in no wait is the usual case: it asks no further.
+  const bool any_open = kind != Kind::kWait || thread.wait_depth() != 0 || thread.tasks != nullptr;
+  const bool is_full = hold.held_count == ChunkHold::kMaxHeld;
+  for (uint32_t i = 0; i < hold.held_count; ++i) {
+    const HeldChunk held = hold.held[i];
+    if (!is_full && (held.until > hold.chunks_taken || (any_open && HasOpenEvent(thread, kind, held.chunk)))) continue;
+    --hold.held_count;
+    for (uint32_t j = i; j < hold.held_count; ++j) hold.held[j] = hold.held[j + 1];
+    return held.chunk;
+  }
+  return 0;
+}
+
+// The cycle counter, about: a chunk need not be dated better than by its last event, and reading the counter costs as much as two events.
+// REQUIRES: the chunk that is being written, if there is one, is full.
+uint64_t LastTicks(const ThreadState& thread, Kind kind) {
+  if (kind == Kind::kWait && thread.holds[0].chunk != 0) {
+    const ShmRecord& last = static_cast<const ShmWaitRecord*>(thread.waits.next)[-1];
+    const uint64_t state = last.state.load(kRelaxed);
+    if ((state & kRecordTimed) != 0 && (state & kFlagTimerMask) == 0) return last.start_ticks.load(kRelaxed);
+  }
+  return ReadCycle();
+}
+
+// Nothing more is written into the chunk: how many of its events are traced? Once a chunk, and not in probes of single events.
+[[gnu::noinline]] void CountTraced(ChunkHold& hold, Kind kind) {
+  const Pool& pool = g_runtime.pool(kind);
+  const uint64_t lap = pool.chunks[hold.chunk].lap.load(kRelaxed);
+  const char* record = pool.records + uint64_t{hold.chunk} * pool.pitch;
+  for (uint32_t i = 0; i < PerChunk(kind); ++i, record += pool.record_bytes) {
+    const uint64_t state = reinterpret_cast<const ShmRecord*>(record)->state.load(kRelaxed);
+    if (state >> 32 == lap && (state & kRecordTraced) != 0) ++hold.traced;
+  }
+}
+// Does wait_frames say where it began? Calls on locks do not write it down: nobody jumps out of them.
+bool HasFrame(const ShmWaitRecord& record) {
+  const auto class_index = static_cast<uint16_t>(record.what.load(kRelaxed));
+  const auto family = static_cast<Family>(g_runtime.classes[class_index].family);
+  return family < Family::kMutex || family > Family::kSxlock;
+}
+
+// A probe that was left may have stood between two steps: no chunk is to be held twice.
+void ForgetTwins(ChunkHold& hold) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < hold.held_count; ++i) {
+    const HeldChunk held = hold.held[i];
+    const auto is_it = [&](const HeldChunk& other) { return other.chunk == held.chunk; };
+    if (held.chunk != hold.chunk && std::none_of(hold.held, hold.held + kept, is_it)) hold.held[kept++] = held;
+  }
+  hold.held_count = kept;
+}
+
+bool MayHaveTraced(const ChunkHold& hold) {
+  const uint32_t wish = g_trace_wish.load(kRelaxed);
+  return hold.chunk != 0 && (hold.has_traced || (wish & 1) != 0 || wish != hold.trace_wish);
+}
+
+}  // namespace
+
+bool IsInterruptedInProbe(ThreadState& thread, const void* frame) {
+  if (!thread.inside()) return false;
+  if (!WasLeft(reinterpret_cast<const void*>(thread.nesting - thread.outside()), AboveHandlersOf(frame))) return true;
+  CountLoss(Loss::kLockers);
+  uint64_t depth = thread.outside();
+  // It may have been the end of the innermost wait: one that is closed, or a call on a lock, in which nothing else would have begun.
+  if (depth > 0) {
+    ShmWaitRecord* const record = thread.open_waits[depth - 1];
+    const uint64_t state = record->state.load(kRelaxed);
+    if ((state & kRecordOpen) == 0 || !HasFrame(*record)) {
+      DropRecord(record, state);
+      --depth;
+    }
+  }
+  for (ChunkHold& hold : thread.holds) ForgetTwins(hold);
+  EndLeftSample();
+  thread.nesting = depth;
+  return false;
+}
+
+bool MayBeginInWait(ThreadState& thread, const void* frame) {
+  if (!IsInterruptedInProbe(thread, frame)) {
+    DropAbandonedWaits(thread, frame);
+    if (thread.wait_depth() < kMaxNestedWaits) return true;
+  }
+  CountLoss(Loss::kLockers);
+  return false;
+}
+
+void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count) {
+  if (BeginEpochOfCell(*t_locals.state, Kind::kWait, cell, false)) AddEvents(cell.seq, cell.stat, timed, wait_ps, count);
+}
+
+// Inlined, so that for waits the kind is a constant.
+PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flags) {
+  const Pool& pool = g_runtime.pool(kind);
+  RecordCursor& cursor = thread.CursorOf(kind);
+  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+  const uint64_t now = LastTicks(thread, kind);
+  if (__builtin_expect(MayHaveTraced(hold), 0)) CountTraced(hold, kind);
+  ++hold.chunks_taken;
+  if (hold.chunk != 0) {
+    hold.held[hold.held_count] = {hold.chunk, hold.chunks_taken + pool.chunks_held};
+    ++hold.held_count;
+    hold.chunk = 0;
+  }
+  if (const uint32_t give = TakeOneToGive(thread, kind, hold); give != 0) GiveChunk(kind, thread.slot, give, now);
+  const uint32_t chunk = TakeChunk(kind, thread, now);
+  if (__builtin_expect(chunk == 0, 0)) {
+    cursor = {};
+    CountLoss(Loss::kEvents);
+    return false;
+  }
+  ShmChunk& shared = pool.chunks[chunk];
+  const uint32_t lap = shared.lap.load(kRelaxed);
+  shared.lap.store(lap + 1, kRelaxed);  // odd: ordered before the words below by their release stores
+  shared.thread.store(thread.slot, kRelease);
+  shared.thread_id.store(thread.thread_id, kRelease);
+  shared.taken.store(now, kRelease);
+  shared.turn.store(hold.chunks_taken, kRelease);
+  shared.traced.store(hold.traced, kRelease);
+  shared.lap.store(lap + 2, kRelease);  // pairs with Snapshot: even lap, then the words, then lap again
+  hold.chunk = chunk;
+  hold.has_traced = (flags & kFlagTrace) != 0;
+  hold.trace_wish = g_trace_wish.load(kRelaxed);  // before the flags of events to come
+  char* const first = pool.records + uint64_t{chunk} * pool.pitch;
+  cursor = {reinterpret_cast<ShmRecord*>(first), reinterpret_cast<ShmRecord*>(first + PerChunk(kind) * pool.record_bytes),
+            static_cast<uint64_t>(lap + 2) << 32};
+  return true;
+}
+
+bool NextChunk(ThreadState& thread, Kind kind, uint32_t flags) { return NextChunkOf(thread, kind, flags); }
+
+void NextWaitChunk(ThreadState& thread, uint32_t flags) {
+  if (thread.waits_have_details) NoteWideChunk(Kind::kWait);
+  thread.waits_have_details = false;
+  if (!NextChunkOf(thread, Kind::kWait, flags)) thread.waits = {thread.scratch, std::end(thread.scratch), 0};
+}
+
+uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record) {
+  const uint32_t depth = thread.wait_depth();
+  uint32_t at = 0;
+  while (at < depth && thread.open_waits[at] != record) ++at;
+  if (at == depth) return thread.outside();
+  for (uint32_t i = at + 1; i < depth; ++i) {
+    thread.open_waits[i - 1] = thread.open_waits[i];
+    thread.wait_frames[i - 1] = thread.wait_frames[i];
+  }
+  return depth - 1;
+}
+
+void KeepChunkOf(ThreadState& thread, Kind kind, const ShmRecord* record) {
+  const uint32_t chunk = ChunkOf(kind, record);
+  ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
+  for (uint32_t i = 0; i < hold.held_count; ++i) {
+    if (hold.held[i].chunk == chunk) hold.held[i].until = hold.chunks_taken + 1 + g_runtime.pool(kind).chunks_held;
+  }
+}
+
+void DropAbandonedWaits(ThreadState& thread, const void* frame) {
+  // The stack grows down: a frame that still runs lies above ours. (On a stack that the program has made for itself and switched to, none looks abandoned
+  // or all do: CloseRecord shows a wait that was dropped by mistake and ends after all.)
+  for (uint32_t depth = thread.wait_depth(); depth > 0; --depth) {
+    ShmWaitRecord* const record = thread.open_waits[depth - 1];
+    if (!HasFrame(*record) || !WasLeft(thread.wait_frames[depth - 1], frame)) return;
+    DropRecord(record, record->state.load(kRelaxed));
+    CountLoss(Loss::kLockers);
+    thread.nesting = depth - 1;
+  }
+}
+
+void GiveAllChunks(ThreadState& thread) {
+  const uint64_t now = ReadCycle();
+  for (uint32_t i = 0; i < kEventKinds; ++i) {
+    const auto kind = static_cast<Kind>(i);
+    ChunkHold& hold = thread.holds[i];
+    if (MayHaveTraced(hold)) CountTraced(hold, kind);
+    if (hold.chunk != 0) hold.held[hold.held_count++] = {hold.chunk, 0};
+    hold.chunk = 0;
+    thread.CursorOf(kind) = {};
+    for (uint32_t at = 0; at < hold.held_count; ++at) GiveChunk(kind, thread.slot, hold.held[at].chunk, now);
+    hold.held_count = 0;
+  }
+}
+
+}  // namespace perfschema

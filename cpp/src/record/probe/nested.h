@@ -1,0 +1,148 @@
+// record/probe/nested.h: begin and end of events that are no waits: stages, statements, transactions. Their records, and the sums that they count in.
+//
+// Threads: the owner thread, inside a probe (NestedProbe), except where said.
+#pragma once
+
+#include "record/probe/events.h"
+#include "record/context/parties.h"
+#include "record/probe/wait.h"
+#include "shm/shapes.h"
+
+namespace perfschema {
+
+// While it lives, a signal handler of this thread leaves the thread's events alone. False: this is such a handler, and its event is lost.
+class NestedProbe {
+ public:
+  explicit NestedProbe(ThreadState& thread) : thread_(thread), entered_(!IsInterrupted(thread)) {
+    entered_ ? EnterProbe(thread) : CountLoss(Loss::kLockers);
+  }
+  ~NestedProbe() {
+    if (entered_) LeaveProbe(thread_, thread_.outside());
+  }
+  NestedProbe(const NestedProbe&) = delete;
+  NestedProbe& operator=(const NestedProbe&) = delete;
+  explicit operator bool() const { return entered_; }
+
+ private:
+  ThreadState& thread_;
+  const bool entered_;
+};
+
+// The flag word of an instrument, 0 if its events are not looked at in this thread. Read at each event.
+inline uint32_t FlagsInThread(const ThreadState& thread, uint32_t class_index) {
+  const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return 0;
+  const bool is_silent = (flags & kFlagThread) != 0 && (thread.shared->flags.load(kRelaxed) & kThreadInstrumented) == 0;
+  return is_silent ? 0 : flags;
+}
+
+struct Nesting {
+  uint64_t event_id = 0;  // 0 = none
+  uint32_t type = 0;      // kNesting...
+};
+
+// The innermost statement that is recorded, if any runs.
+inline Nesting RunningStatement(const ThreadState& thread) {
+  for (uint32_t i = thread.statement_depth; i-- > 0;) {
+    if (thread.statements[i].event_id != 0) return {thread.statements[i].event_id, kNestingStatement};
+  }
+  return {};
+}
+
+// What waits are nested in from now on: the stage that runs, else the innermost statement (SEMANTICS D1).
+inline void SetParentOfWaits(ThreadState& thread) {
+  const Nesting parent = thread.stage.event_id != 0 ? Nesting{thread.stage.event_id, kNestingStage} : RunningStatement(thread);
+  thread.parent_event_id = parent.event_id;
+  thread.parent_type = uint64_t{parent.type} << ThreadState::kNestingTypeShift;
+}
+
+struct BegunRecord {
+  ShmRecord* record = nullptr;  // nullptr = not recorded
+  uint64_t begun_state = 0;
+  uint64_t event_id = 0;
+};
+
+// Takes a record and writes its first line. It is not shown before ShowRecord(). `detail`: what `what` has at bit 16.
+template <Kind kKind>
+inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32_t flags, Nesting nesting, uint32_t source, uint64_t state_bits = 0,
+                               uint32_t detail = 0) {
+  if ((flags & (kFlagCurrent | kFlagThread)) != (kFlagCurrent | kFlagThread)) return {};
+  RecordCursor& cursor = thread.CursorOf(kKind);
+  if (__builtin_expect(cursor.next == cursor.end, 0) && !NextChunk(thread, kKind, flags)) return {};
+  ShmRecord* const record = cursor.next;
+  cursor.next = reinterpret_cast<ShmRecord*>(reinterpret_cast<char*>(record) + g_runtime.pool(kKind).record_bytes);
+  const uint64_t id = ++thread.event_id;
+  thread.shared->event_id.store(id, kRelease);  // pairs with Snapshot::NewestEventIds
+  record->event_id.store(id, kRelease);
+  record->end_info.store(0, kRelease);
+  record->object.store(0, kRelease);
+  record->nesting_event_id.store(nesting.event_id, kRelease);
+  record->what.store(class_index | uint64_t{detail} << 16 | uint64_t{nesting.type} << 24 | uint64_t{source} << 32, kRelease);
+  const uint32_t views = flags & (thread.shared->flags.load(kRelaxed) & kThreadViews);
+  const uint64_t state = cursor.lap_bits | kRecordOpen | views | (flags & (kFlagTimed | kFlagTimerMask)) | state_bits;
+  return {record, state, id};
+}
+
+// Publishes the open event. Its other words are written.
+inline void ShowRecord(const BegunRecord& begun, uint64_t start_ticks) {
+  if (begun.record == nullptr) return;
+  begun.record->start_ticks.store(start_ticks, kRelease);
+  begun.record->state.store(begun.begun_state, kRelease);  // pairs with EventReader::CopyRecord
+}
+
+// False: the record is not this event's any more: its chunk was taken away (a child of fork(), a hold that overflowed).
+inline bool StillHas(const ShmRecord* record, uint64_t begun_state) {
+  return record != nullptr && record->state.load(kRelaxed) == begun_state;
+}
+
+// Completes and publishes the event. REQUIRES: StillHas().
+template <Kind kKind>
+inline void EndRecord(ThreadState& thread, ShmRecord* record, uint64_t begun_state, uint64_t end_ticks, uint64_t more_state_bits = 0) {
+  record->end_info.store(thread.event_id - record->event_id.load(kRelaxed), kRelease);
+  record->end_ticks.store(end_ticks, kRelease);
+  record->state.store((begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);
+  KeepChunkOf(thread, kKind, record);
+}
+
+// An event whose record nobody will complete vanishes from all views.
+inline void DropRecord(ShmRecord* record, uint64_t begun_state) {
+  if (StillHas(record, begun_state)) record->state.store(begun_state & ~kRecordOpen, kRelease);
+}
+
+struct Measured {
+  bool timed;
+  uint64_t end_ticks;
+  uint64_t wait_ps;
+};
+inline Measured MeasuredUntil(uint32_t flags, uint64_t start_ticks, uint64_t end_ticks) {
+  if ((flags & kFlagTimed) == 0) return {false, 0, 0};
+  end_ticks = std::max(start_ticks, end_ticks);  // counters of two cores may differ by a few ticks
+  return {true, end_ticks, TimerScale::Scale(end_ticks - start_ticks, g_runtime.picos_per_tick[(flags & kFlagTimerMask) >> kFlagTimerShift])};
+}
+inline uint64_t TicksOf(uint32_t flags) { return (flags & kFlagTimed) != 0 ? NowTicks<Mode::kAny>(flags) : 0; }
+
+// Numbers that were counted before a TRUNCATE move up, or are forgotten; the cell is of the present epoch. False: we are in a signal handler that
+// interrupted pfs. Cold; preserves errno.
+[[gnu::noinline]] bool BeginEpochOfCell(ThreadState& thread, Kind kind, ShmCell& cell, bool is_global);
+
+// add(cell) counts an event in the thread's cell of its instrument, or where no thread counts (thread_instrumentation is off) in that of the
+// thread's slot, which belongs to the total only.
+template <Kind kKind, typename Add>
+PFS_ALWAYS_INLINE void AddToSums(ThreadState& thread, uint32_t class_index, uint32_t flags, Add add) {
+  const bool is_global = (flags & kFlagThread) == 0;
+  const uint32_t end = class_index + ColumnsOf(kKind);
+  ShmCell* cell;
+  if (__builtin_expect(!is_global, 1)) {
+    if (__builtin_expect(end > thread.cell_count, 0) && !GrowCells(thread, end)) return;
+    cell = &thread.cells[class_index];
+  } else {
+    if (end > thread.global_cell_count && !GrowGlobalCells(thread, end)) return;
+    cell = &thread.global_cells[class_index];
+  }
+  const ShmEpochs& epochs = g_runtime.header->epochs[static_cast<uint32_t>(kKind)];
+  if (__builtin_expect(cell->gen.load(kRelaxed) != epochs.now.load(kRelaxed), 0) && !BeginEpochOfCell(thread, kKind, *cell, is_global)) return;
+  const CellWriter writer(cell->seq);
+  add(*cell);
+}
+
+}  // namespace perfschema
