@@ -1,15 +1,15 @@
-"""A Performance Schema for any program: what it waits for, locks, reads and writes, as pandas DataFrames.
+"""A Performance Schema for any program: it shows what the program waits for, locks, reads and writes, as pandas DataFrames.
 
     import pfs
 
-    lock = pfs.Lock("myapp/LOCK_queue")            # a threading.Lock that is watched
+    lock = pfs.Lock("myapp/LOCK_queue")            # a threading.Lock that is instrumented
     with lock, pfs.open("in.csv", name="myapp/data") as f:
         text = f.read()
 
     pfs.table("file_summary_by_instance")          # any table of pfs.tables(), at any time
     pfs.setup_instruments["wait/io/file/%"].enabled = False
 
-    pfs.attach(4711).table("threads")              # the same of another process, or of a dead one: pfs.processes()
+    pfs.attach(4711).table("threads")              # a table of another process, or of a dead one: pfs.processes()
 
 All times are picoseconds since the start of the program (columns TIMER_*). ``pfs.describe(table)`` explains every column.
 """
@@ -18,19 +18,20 @@ from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # what type checkers take as true; importing typing would cost more than all the rest of this file
+TYPE_CHECKING = False  # type checkers take it as true; importing typing would cost more than the rest of this file
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pandas as pd
 
-    from pfs._attach import Schema, attach
-    from pfs._dbapi import dbapi
-    from pfs._dbapi_rows import dbapi_plain
+    from pfs._dbapi.rows import dbapi_plain
+    from pfs._dbapi.wrap import dbapi
     from pfs._names import TableName
-    from pfs._processes import gc, processes
-    from pfs._snapshot import Diff, Snapshot, diff, read_snapshot, snapshot
-    from pfs._trace import read_trace
+    from pfs._outside.attach import Schema, attach
+    from pfs._outside.processes import gc, processes
+    from pfs._snapshots.diff import Diff, diff
+    from pfs._snapshots.snapshot import Snapshot, read_snapshot, snapshot
+    from pfs._trace.files import read_trace
     from pfs.blocks import memory
     from pfs.counted import StatusVariable, handled, raised, register_status
     from pfs.error_log import LoggingHandler, log, logging_handler
@@ -76,7 +77,7 @@ from pfs.errors import (
 try:
     from pfs import _core
 except ImportError as error:
-    if "subinterpreter" not in str(error):  # which says all that there is to say
+    if "subinterpreter" not in str(error):  # that message needs no note
         error.add_note(
             "pfs: the compiled module pfs._core is missing or broken. Install the package with 'pip install .' in the root of "
             "the source tree (it needs g++ and libmd-dev), and do not run Python from inside its python/ folder."
@@ -112,7 +113,7 @@ __all__ = [
     "digest",
     "variables",
     "status",
-    # Other processes, and times compared
+    # Other processes, snapshots and traces
     "processes",
     "attach",
     "Schema",
@@ -165,7 +166,7 @@ __all__ = [
     "dbapi_plain",
     "Table",
     "memory",
-    # What the program says of itself
+    # Objects that the program declares
     "register_variable",
     "register_meter",
     "register_logger",
@@ -211,7 +212,7 @@ __all__ = [
 ]
 
 
-# Names of modules that are imported when they are first asked for: they stand on modules that not every program needs.
+# Names whose modules are imported at their first use, because those modules import others that few programs need.
 _LATER = {
     "pfs.blocks": ("memory",),
     "pfs.error_log": ("LoggingHandler", "log", "logging_handler"),
@@ -236,12 +237,13 @@ _LATER = {
         "set_user_variable",
     ),
     "pfs.counted": ("StatusVariable", "handled", "raised", "register_status"),
-    "pfs._attach": ("Schema", "attach"),
-    "pfs._dbapi": ("dbapi",),
-    "pfs._dbapi_rows": ("dbapi_plain",),
-    "pfs._processes": ("gc", "processes"),
-    "pfs._snapshot": ("Diff", "Snapshot", "diff", "read_snapshot", "snapshot"),
-    "pfs._trace": ("read_trace",),
+    "pfs._outside.attach": ("Schema", "attach"),
+    "pfs._dbapi.wrap": ("dbapi",),
+    "pfs._dbapi.rows": ("dbapi_plain",),
+    "pfs._outside.processes": ("gc", "processes"),
+    "pfs._snapshots.diff": ("Diff", "diff"),
+    "pfs._snapshots.snapshot": ("Snapshot", "read_snapshot", "snapshot"),
+    "pfs._trace.files": ("read_trace",),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
     "pfs.sockets": ("create_connection", "create_server", "socket", "socketpair"),
@@ -249,7 +251,7 @@ _LATER = {
 }
 
 
-if not TYPE_CHECKING:  # which would take every name as there
+if not TYPE_CHECKING:  # a type checker would accept every name
 
     def __getattr__(name: str) -> object:
         for module, names in _LATER.items():
@@ -266,45 +268,45 @@ def __dir__() -> list[str]:
 
 
 def tables() -> list[str]:
-    """Names of all tables, sorted."""
+    """Returns the names of all tables, sorted."""
     return _core.tables()
 
 
 def table(name: TableName | str, columns: Iterable[str] | None = None) -> pd.DataFrame:
-    """The rows of a table now, as a DataFrame.
+    """Returns the current rows of a table as a DataFrame.
 
     Args:
         name: one of ``pfs.tables()``.
-        columns: only these columns, in this order; all if None. Upper and lower case are the same.
+        columns: the columns to read, in this order; None reads all. Case does not matter.
 
     Returns:
-        One row per row of the table, in storage order; sort by THREAD_ID and EVENT_ID, or by TIMER_END, yourself. Column types:
-        integers are uint64, or the nullable UInt64 where NULL is possible; text is ``string``; ENUM is ``category``; TIMESTAMP is
-        ``datetime64[us]`` in UTC. TIMER_* and *_TIMER_* columns are in picoseconds. Never dtype object.
+        One row per row of the table, in storage order: sort it by THREAD_ID and EVENT_ID, or by TIMER_END. Integers are uint64,
+        or the nullable UInt64 where NULL is possible; text is ``string``; ENUM is ``category``; TIMESTAMP is ``datetime64[us]``
+        in UTC. No column has dtype object. TIMER_* and *_TIMER_* columns are in picoseconds.
 
     Raises:
         UnknownTable: no table has this name.
         UnknownColumn: the table has no such column.
         InvalidValue: a column is named twice.
     """
-    from pfs import _frame
+    from pfs._tables import frame
 
-    return _frame.frame(name, columns)
+    return frame.frame(name, columns)
 
 
 def describe(name: TableName | str) -> pd.DataFrame:
-    """What the columns of a table mean: one row per column, with its SQL type, unit and description.
+    """Describes the columns of a table: one row per column, with its SQL type, unit and description.
 
     Raises:
         UnknownTable: no table has this name.
     """
-    from pfs import _frame
+    from pfs._tables import frame
 
-    return _frame.describe(name)
+    return frame.describe(name)
 
 
 def ddl(name: TableName | str) -> str:
-    """The CREATE TABLE text of a table.
+    """Returns the CREATE TABLE statement of a table.
 
     Raises:
         UnknownTable: no table has this name.
@@ -313,7 +315,7 @@ def ddl(name: TableName | str) -> str:
 
 
 def truncate(name: TableName | str) -> None:
-    """Empties a table of events, or sets the counts of a summary to zero. Exact also while the program runs.
+    """Empties a table of events, or sets the counts of a summary to zero. It is exact while the program runs.
 
     Raises:
         UnknownTable: no table has this name.
@@ -325,7 +327,7 @@ def truncate(name: TableName | str) -> None:
 def digest(
     statement: str | bytes, max_length: int = 1024, *, normalizer: str = "sql", rules: str = ""
 ) -> tuple[str, str] | tuple[None, None]:
-    """What makes a statement the same as another one: DIGEST and DIGEST_TEXT, as the statement tables show them.
+    """Returns DIGEST and DIGEST_TEXT of a statement, as the statement tables show them. Statements of one form have one digest.
 
     >>> pfs.digest("select * from t where a in (1, -2) -- all")[1]
     'SELECT * FROM `t` WHERE `a` IN (...)'
@@ -336,14 +338,14 @@ def digest(
     beside them.
 
     Args:
-        statement: SQL of any dialect. Nothing is rejected: what is no SQL becomes tokens as well.
+        statement: SQL of any dialect. Nothing is rejected: text that is no SQL becomes tokens as well.
         max_length: bytes of tokens that count, as ``performance_schema_max_digest_length``: one or two for a keyword, two and its
-            length for a name. What comes later makes no difference, and the text ends there.
+            length for a name. Later tokens make no difference, and the text ends there.
         normalizer: ``"sql"``; for texts that are no SQL ``"identity"``, the text as it is, or ``"regex"``.
-        rules: of ``"regex"``: ``"pattern -> replacement"``, separated by ``;`` or line ends (``\\;`` is a ``;``), each applied to
-            what the one before has made, at its leftmost longest matches. They look at the first 4096 bytes. Patterns have
-            ``. [a-z] [^a-z] \\d \\w \\s \\D \\W \\S \\t \\n \\r \\xHH ( ) (?: ) | * + ? {m} {m,} {m,n}``; at their start ``^``
-            or ``\\b``, at their end ``$`` or ``\\b``.
+        rules: of ``"regex"``: ``"pattern -> replacement"``, separated by ``;`` or line ends (``\\;`` is a ``;``). Each rule
+            replaces its leftmost longest matches in the result of the previous rule. Rules see the first 4096 bytes. Patterns
+            have ``. [a-z] [^a-z] \\d \\w \\s \\D \\W \\S \\t \\n \\r \\xHH ( ) (?: ) | * + ? {m} {m,} {m,n}``; at their start
+            ``^`` or ``\\b``, at their end ``$`` or ``\\b``.
 
     Returns:
         SHA-256 of the tokens as 64 hexadecimal digits, and the text; ``(None, None)`` if there is no token.
@@ -358,7 +360,7 @@ def digest(
 
 
 def configure(**options: bool | int | str) -> None:
-    """Fixes start-time options; only before anything of this process was recorded or read.
+    """Sets start-time options. It must be called before this process has recorded or read anything.
 
     Names are those of ``pfs.variables``, with or without ``performance_schema_`` in front. Presets of instruments and consumers:
     ``configure(instrument="wait/io/file/%=counted", consumer_events_waits_history="OFF")``.
@@ -366,7 +368,7 @@ def configure(**options: bool | int | str) -> None:
     Raises:
         StateError: pfs has started already.
         UnknownName: no such option.
-        InvalidValue: a bad value. Nothing is started or changed then.
+        InvalidValue: a bad value. Nothing was started or changed.
     """
     from pfs.setup import option_text
 
@@ -374,15 +376,15 @@ def configure(**options: bool | int | str) -> None:
 
 
 def get_include() -> str:
-    """Folder of ``perfschema/pfs.h`` and ``perfschema/pfs.hpp``, for ``-I``."""
+    """Returns the folder of ``perfschema/pfs.h`` and ``perfschema/pfs.hpp``, for ``-I``."""
     return os.path.join(os.path.dirname(__file__), "include")
 
 
 def get_library_dir() -> str:
-    """Folder of ``libperfschema.so``, for ``-L`` and ``-Wl,-rpath``. It is the library that Python itself uses."""
+    """Returns the folder of ``libperfschema.so``, for ``-L`` and ``-Wl,-rpath``. Python itself uses the same library."""
     return os.path.join(os.path.dirname(__file__), "lib")
 
 
 def get_cmake_dir() -> str:
-    """Folder for ``-DPerfSchema_DIR=`` so that ``find_package(PerfSchema)`` finds this package."""
+    """Returns the folder for ``-DPerfSchema_DIR=``, with which ``find_package(PerfSchema)`` finds this package."""
     return os.path.join(os.path.dirname(__file__), "lib", "cmake", "PerfSchema")

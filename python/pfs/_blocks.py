@@ -1,4 +1,4 @@
-"""What the compiled pfs.statement, pfs.stage and pfs.transaction need of Python: decorated functions, and what exceptions say."""
+"""Decorates functions and reads exceptions for pfs.statement, pfs.stage and pfs.transaction, which are compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN_ERROR, UNKNOWN_STATE = 1105, "HY000"
 
 
 def decorated(block: AbstractContextManager[object], function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with a block around each call; of a coroutine function: around each run of the coroutine."""
+    """Returns `function` with a block around each call, or around each run of the coroutine if it is a coroutine function."""
     flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
     if flags & (CO_GENERATOR | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE):
         raise TypeError(f"{block!r} cannot decorate {function!r}, which yields: use 'with' around the part that counts")
@@ -36,7 +36,7 @@ def decorated(block: AbstractContextManager[object], function: Callable[..., Any
 
 
 def error_facts(error: BaseException) -> tuple[int, str, str]:
-    """MYSQL_ERRNO, RETURNED_SQLSTATE and MESSAGE_TEXT of an exception, by what drivers and the system put into it."""
+    """Returns MYSQL_ERRNO, RETURNED_SQLSTATE and MESSAGE_TEXT of an exception, from attributes that drivers and Python set."""
     first = error.args[0] if error.args else None
     number = UNKNOWN_ERROR
     for candidate in (getattr(error, "sqlite_errorcode", None), getattr(error, "errno", None), first):

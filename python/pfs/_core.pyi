@@ -14,7 +14,7 @@ class _AnyLock(Protocol):
 
 __version__: str
 
-class ColumnFacts(TypedDict):
+class ColumnInfo(TypedDict):
     name: str
     sql_type: str
     kind: str  # uint64 int64 uint32 int32 text enum set timestamp double
@@ -25,16 +25,16 @@ class ColumnFacts(TypedDict):
     values: tuple[str, ...]  # of an enum
     combine: str  # how the values of two times combine: "" (they do not), sum, least, most, mean or derived
 
-class TableFacts(TypedDict):
+class TableInfo(TypedDict):
     name: str
     doc: str
-    columns: list[ColumnFacts]
+    columns: list[ColumnInfo]
     key: tuple[str, ...]
     operations: tuple[str, ...]  # of SELECT INSERT UPDATE DELETE TRUNCATE
     available_when_disabled: bool
 
 @final
-class Identity:  # who wrote a segment, as its header says
+class Identity:  # the process that wrote a segment, as its header says
     @property
     def layout(self) -> tuple[int, int]: ...
     @property
@@ -71,7 +71,7 @@ class Segment:
 Part: TypeAlias = tuple[str, str, bool, Any, Any, Any]
 
 def tables() -> list[str]: ...
-def facts(table: str) -> TableFacts: ...
+def facts(table: str) -> TableInfo: ...
 def ddl(table: str) -> str: ...
 def truncate(table: str) -> None: ...
 def read(table: str, columns: Sequence[str] | None, segment: Segment | None) -> tuple[int, int, list[Part]]: ...
@@ -92,7 +92,7 @@ def thread_begin(origin: bytes, name: str, instrument: str) -> None: ...  # by t
 def thread_instrument(name: str) -> str: ...  # its full name
 def segment_path() -> str: ...
 
-# What the program says of itself. Numbers are those of the enums of the C API.
+# Rows that the program declares. Numbers are those of the enums of the C API.
 def variable_register(
     name: str, value: str | None, type: int, scope: int, minimum: str | None, maximum: str | None, documentation: str, /
 ) -> None: ...
@@ -354,7 +354,7 @@ class TableHandle:
     def drop(self) -> None: ...
     def close(self) -> None: ...
 
-# What pfs.socket stands on: a subclass of socket.socket whose calls are events, made when it is first asked for.
+# The base of pfs.socket is a subclass of socket.socket whose calls are events. Its first use creates it.
 def socket_base(standard: type) -> type[socket.socket]: ...
 def socket_pair(name: str, family: int, type: int, proto: int) -> tuple[int, int]: ...
 def socket_sendfile(out_fd: int, in_fd: int, offset: int, count: int) -> int: ...

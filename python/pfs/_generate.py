@@ -1,10 +1,10 @@
-"""Files that are made from the declarations of the tables:
+"""Generates files from the declarations of the tables.
 
     python -m pfs._generate [ROOT]      writes them below the root of the source tree
-    python -m pfs._generate --check     says which ones are out of date; exit code 1 if any is
+    python -m pfs._generate --check     names the files that are out of date; exits with 1 if there is one
 
-docs/reference/tables.md (what every table and column means), tests/golden/schema.json (changed only on purpose), and
-python/pfs/_names.pyi (names of tables for type checkers and editors).
+The files are docs/reference/tables.md (the meaning of every table and column), tests/golden/schema.json (it changes only on
+purpose) and python/pfs/_names.pyi (names of tables for type checkers and editors).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["files"]
 _MADE = "Made by `python -m pfs._generate` from the declarations in cpp/src/tables. Do not edit."
 
 
-def _facts() -> list[_core.TableFacts]:
+def _declarations() -> list[_core.TableInfo]:
     return [_core.facts(name) for name in _core.tables()]
 
 
@@ -31,14 +31,14 @@ def _reference() -> str:
         "`pfs.ddl(name)` its CREATE TABLE text, `pfs.describe(name)` the columns below as a DataFrame.",
         "",
     ]
-    lines += [f"- [{facts['name']}](#{facts['name']}): {facts['doc']}" for facts in _facts()]
-    for facts in _facts():
-        lines += ["", f"## {facts['name']}", "", facts["doc"], ""]
-        lines += [f"Operations: {', '.join(facts['operations'])}. "]
-        lines[-1] += f"Key: {', '.join(facts['key'])}." if facts["key"] else "No key."
-        lines[-1] += " Readable when pfs is off." if facts["available_when_disabled"] else ""
+    lines += [f"- [{table['name']}](#{table['name']}): {table['doc']}" for table in _declarations()]
+    for table in _declarations():
+        lines += ["", f"## {table['name']}", "", table["doc"], ""]
+        lines += [f"Operations: {', '.join(table['operations'])}. "]
+        lines[-1] += f"Key: {', '.join(table['key'])}." if table["key"] else "No key."
+        lines[-1] += " Readable when pfs is off." if table["available_when_disabled"] else ""
         lines += ["", "| column | type | null | unit | |", "| --- | --- | --- | --- | --- |"]
-        for column in facts["columns"]:
+        for column in table["columns"]:
             written = " Can be updated." if column["writable"] else ""
             null = "NULL" if column["nullable"] else ""
             sql_type = column["sql_type"].replace("|", "\\|")
@@ -48,10 +48,10 @@ def _reference() -> str:
 
 def _golden() -> str:
     tables = {
-        facts["name"]: {
-            "operations": list(facts["operations"]),
-            "key": list(facts["key"]),
-            "available_when_disabled": facts["available_when_disabled"],
+        table["name"]: {
+            "operations": list(table["operations"]),
+            "key": list(table["key"]),
+            "available_when_disabled": table["available_when_disabled"],
             "columns": [
                 {
                     "name": column["name"],
@@ -61,10 +61,10 @@ def _golden() -> str:
                     "unit": column["unit"],
                     "combine": column["combine"],
                 }
-                for column in facts["columns"]
+                for column in table["columns"]
             ],
         }
-        for facts in _facts()
+        for table in _declarations()
     }
     return json.dumps(tables, indent=1) + "\n"
 
@@ -75,7 +75,7 @@ def _names() -> str:
 
 
 def files() -> dict[str, str]:
-    """Path below the root of the source tree -> text."""
+    """Returns the text of each file, by its path below the root of the source tree."""
     return {
         "docs/reference/tables.md": _reference(),
         "tests/golden/schema.json": _golden(),

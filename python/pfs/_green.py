@@ -1,4 +1,4 @@
-"""gevent and eventlet: what the standard library had before they replaced it, and sockets on theirs."""
+"""Supports gevent and eventlet: finds what they replaced in the standard library, and builds sockets on their sockets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["original", "socket_class"]
 
 
 def original(module: str, name: str) -> Any:
-    """What `name` of a module of the standard library was before gevent or eventlet replaced it."""
+    """Returns `name` of a module of the standard library as it was before gevent or eventlet replaced it."""
     now = getattr(sys.modules[module], name)
     if getattr(now, "__module__", module) == module:
         return now
@@ -24,10 +24,10 @@ def original(module: str, name: str) -> Any:
 
 
 def socket_class(native: Any, patched: Any) -> Any:
-    """A class of sockets that let other greenlets run while they wait: a subclass of the patched `socket.socket`.
+    """Returns a subclass of the patched `socket.socket`, whose sockets let other greenlets run while they wait.
 
-    Both libraries wrap a socket of the standard library, which never blocks, and wait for it in their own way. Here that is a
-    `native` one of pfs. So an event is a call on the system that has done something, without the wait before it.
+    Both libraries wrap a nonblocking socket of the standard library and wait for it in their own way. This class wraps a
+    `native` socket of pfs instead. So an event is a system call that transferred something, without the wait before it.
     """
 
     class socket(patched):  # type: ignore[misc]
@@ -44,7 +44,7 @@ def socket_class(native: Any, patched: Any) -> Any:
             *,
             set_nonblocking: bool = True,
         ) -> None:
-            # Not by name: eventlet gives a socket, for one that was accepted.
+            # `name` is positional: eventlet passes a socket there when it accepts a connection.
             self._native = name if isinstance(name, native) else native(name, family, type, proto, fileno)
             if hasattr(patched, "_gevent_sock_class"):
                 super().__init__(self._native.family, self._native.type, self._native.proto)
@@ -56,11 +56,11 @@ def socket_class(native: Any, patched: Any) -> Any:
 
         @property
         def name(self) -> str:
-            """Full name of the instrument."""
+            """The full name of the instrument."""
             return self._native.name  # type: ignore[no-any-return]
 
         def accept(self) -> tuple[Any, Any]:
-            """Waits for a connection. Gives a socket for it, of the same name, and the address of the other end."""
+            """Waits for a connection. Returns a socket of the same name, and the address of the peer."""
             made, address = super().accept()
             if isinstance(made, socket):
                 return made, address
@@ -70,7 +70,7 @@ def socket_class(native: Any, patched: Any) -> Any:
             return made, address
 
         def dup(self) -> Any:
-            """A second socket, of the same name, for what this one is connected to."""
+            """Returns a second socket of the same name on the same connection."""
             made = socket(self._native.dup())
             made.settimeout(self.gettimeout())
             return made

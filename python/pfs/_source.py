@@ -1,4 +1,4 @@
-"""Where tables are read and changed: in this process, or in an attached segment (pfs.attach)."""
+"""Sources of tables: this process, or an attached segment (pfs.attach)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Assignments = Sequence[tuple[str, str | None]]
 
     class Source(Protocol):
-        """What setup tables, mappings and frames stand on. Arguments and results are those of pfs._core."""
+        """Reads and changes tables. Setup tables, mappings and frames use it. Arguments and results are those of pfs._core."""
 
         def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]: ...
         def rows(self, table: str, columns: Sequence[str] | None) -> list[tuple[Any, ...]]: ...
@@ -27,7 +27,7 @@ __all__ = ["OWN", "OwnProcess"]
 
 
 class OwnProcess:
-    """This process."""
+    """Reads and changes the tables of this process."""
 
     def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]:
         return _core.read(table, columns, None)

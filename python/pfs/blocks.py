@@ -1,4 +1,4 @@
-"""Memory that Python code accounts for: buffers of C libraries, of a GPU, of memory maps."""
+"""Counts memory that Python code accounts for: buffers of C libraries, of a GPU, of memory maps."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def _bytes(size: object) -> int:
 
 
 class MemoryBlock:
-    """A block of ``memory.block(size)``: in use until ``free()``, the end of its ``with``, or until it is collected.
+    """A block of ``memory.block(size)`` is in use until ``free()``, the end of its ``with``, or until it is collected.
 
-    It belongs to the thread that made it. Freed by another one it counts as freed in memory_summary_global_by_event_name only,
-    unless that one has claimed it.
+    It belongs to the thread that made it. If another thread frees it without ``take()``, only
+    memory_summary_global_by_event_name counts the free.
     """
 
     __slots__ = ("_block",)
@@ -36,15 +36,15 @@ class MemoryBlock:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size of the block in bytes."""
         return self._block.size
 
     def free(self) -> None:
-        """It is in use no more. Doing so twice counts once."""
+        """Counts the block as freed. A second call has no effect."""
         self._block.free()
 
     def resize(self, size: int) -> None:
-        """It has another size from now on: a free and an allocation.
+        """Changes the size of the block: a free and an allocation.
 
         Raises:
             InvalidValue: no size, or the block was freed.
@@ -53,11 +53,11 @@ class MemoryBlock:
             raise InvalidValue("the block was freed: it has no size any more")
 
     def give(self) -> None:
-        """The calling thread gives it away: it is nobody's until somebody takes it."""
+        """Ends the calling thread's ownership. The block has no owner until a thread calls ``take()``."""
         self._block.claim(False)
 
     def take(self) -> None:
-        """It belongs to the calling thread from now on."""
+        """Makes the calling thread the owner of the block."""
         self._block.claim(True)
 
     def __enter__(self) -> Self:
@@ -68,11 +68,11 @@ class MemoryBlock:
 
 
 class memory:
-    """Accounts for memory of one's own: rows ``memory/<name>`` of the ``memory_summary_...`` tables.
+    """Counts memory of the program in the rows ``memory/<name>`` of the ``memory_summary_...`` tables.
 
         buffers = pfs.memory("myapp/GPU buffers")
 
-        with buffers.block(1 << 20):                # a buffer of 1 MiB lives here
+        with buffers.block(1 << 20):                # a buffer of 1 MiB is in use here
             ...
         image = buffers.block(len(data))            # until image.free(), or until it is collected
         buffers.alloc(4096)                         # or by size only: as many frees of a size as allocations
@@ -81,8 +81,8 @@ class memory:
         with pfs.memory("myapp/arrays").numpy():    # what numpy allocates for arrays that are made here
             table = numpy.zeros((1000, 1000))
 
-    Nothing is allocated here. The name is "component/name", or in full; an object of a name that is known goes on with its rows.
-    May be used by many threads at once.
+    It allocates nothing itself. The name is "component/name" or the full name; objects of one name share its rows. Threads may
+    share an object.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.
@@ -98,20 +98,20 @@ class memory:
 
     @property
     def name(self) -> str:
-        """Full name of the instrument."""
+        """The full name of the instrument."""
         return self._name
 
     def block(self, size: int) -> MemoryBlock:
-        """A block of so many bytes is in use from now on."""
+        """Counts a new block of `size` bytes and returns it."""
         return MemoryBlock(self._key, size)
 
     def alloc(self, size: int) -> None:
-        """A block of so many bytes is in use from now on, until ``free`` of the same size."""
+        """Counts a new block of `size` bytes, which is in use until ``free`` of the same size."""
         block = MemoryBlock(self._key, size)
         self._sizes.setdefault(size, []).append(block)
 
     def free(self, size: int) -> None:
-        """The block of this size that was allocated last by ``alloc`` is in use no more.
+        """Counts as freed the last block of this size that ``alloc`` counted.
 
         Raises:
             InvalidValue: there is none.
@@ -124,8 +124,8 @@ class memory:
 
     @contextmanager
     def numpy(self) -> Iterator[None]:
-        """A block, or a decorator: the data of numpy arrays that are made inside count here, from their making until they are
-        freed, wherever that is. For this thread or asyncio task only, and the tasks that it starts; inner blocks win.
+        """Counts the data of numpy arrays that are made inside the block or the decorated function, until they are freed,
+        wherever that is. It acts on this thread or asyncio task only, and on the tasks that it starts; inner blocks win.
 
         The data are allocated by ``pfs_malloc``, through numpy's own hook (``PyDataMem_SetHandler``). Numpy does not keep small
         blocks of such arrays for the next one, nor ask for huge pages for large ones. Python's own objects have no such hook:

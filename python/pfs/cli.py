@@ -1,7 +1,7 @@
-"""The command ``pfs``.
+"""Runs the command ``pfs``.
 
-Arguments and drawing need click and rich, which ``pip install 'perfschema[cli]'`` brings. ``pfs config`` and ``pfs --version``
-work without.
+Most commands need click and rich, which ``pip install 'perfschema[cli]'`` installs. ``pfs config`` and ``pfs --version`` work
+without them.
 """
 
 from __future__ import annotations
@@ -10,30 +10,13 @@ import sys
 from collections.abc import Sequence
 
 import pfs
+from pfs._cli.config import CONFIG_FLAGS, config_text
 
 __all__ = ["CONFIG_FLAGS", "config_text", "main"]
 
-CONFIG_FLAGS = ("--cflags", "--libs", "--includedir", "--libdir", "--cmakedir", "--pkgconfigdir")
-
-
-def config_text(flags: Sequence[str]) -> str:
-    """What ``pfs config`` prints for flags of CONFIG_FLAGS: one line."""
-    from shlex import quote
-
-    library = pfs.get_library_dir()
-    texts = {
-        "--cflags": quote(f"-I{pfs.get_include()}"),
-        "--libs": f"{quote(f'-L{library}')} {quote(f'-Wl,-rpath,{library}')} -lperfschema",
-        "--includedir": pfs.get_include(),
-        "--libdir": library,
-        "--cmakedir": pfs.get_cmake_dir(),
-        "--pkgconfigdir": f"{library}/pkgconfig",
-    }
-    return " ".join(texts[flag] for flag in flags)
-
 
 def _plain(arguments: Sequence[str]) -> int:
-    """What works without click."""
+    """Runs the commands that work without click. Returns the exit code."""
     if list(arguments) == ["--version"]:
         print(f"pfs {pfs.__version__}")
         return 0
@@ -56,9 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import rich  # noqa: F401
     except ImportError:
         return _plain(arguments)
-    from pfs import _commands
+    from pfs._cli import commands
 
-    return _commands.run(arguments)
+    return commands.run(arguments)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is counted and has no duration: exceptions by class, and numbers of one's own."""
+"""Counts events without a duration: exceptions by class, and status variables of the program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COROUTINE = 0x80
 
 
 class raised(_core.ErrorCounter):
-    """Counts the exceptions that leave a block or a function, by class: rows of ``events_errors_summary_*``.
+    """Counts the exceptions that leave a block or a function, by class, in ``events_errors_summary_*``.
 
         with pfs.raised():
             parse(text)
@@ -93,7 +93,7 @@ def handled(error: BaseException | type[BaseException]) -> None:
 
 
 def register_status(name: str, documentation: str = "") -> StatusVariable:
-    """A status variable: a number of one's own, kept by thread.
+    """Registers a status variable: a number of the program, which pfs keeps by thread.
 
         requests = pfs.register_status("Requests_done", "Requests that were answered.")
         requests.add()
@@ -108,7 +108,7 @@ def register_status(name: str, documentation: str = "") -> StatusVariable:
         documentation: one sentence.
 
     Returns:
-        An object whose ``add(n=1)`` adds to the calling thread's value. What has no room counts nothing
+        An object whose ``add(n=1)`` adds to the calling thread's value. A variable beyond the capacity counts nothing
         (``Performance_schema_status_variables_lost``).
 
     Raises:

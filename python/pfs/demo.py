@@ -1,4 +1,4 @@
-"""``pfs demo``: a program that comes with the package is watched while it indexes the standard library of this Python."""
+"""``pfs demo`` runs an instrumented program that indexes the standard library of this Python, and shows what it waited for."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import IO
 import pandas as pd
 
 import pfs
-from pfs._show import bytes_text, count_text, time_text
+from pfs._tables.show import bytes_text, count_text, time_text
 from pfs.errors import Error
 
 __all__ = ["Demo", "bytes_text", "count_text", "python_files", "run", "standard_library", "time_text"]
 
 
 def standard_library() -> str:
-    """The folder of the standard library of the running Python."""
+    """Returns the folder of the standard library of the running Python."""
     return sysconfig.get_paths()["stdlib"]
 
 
 def python_files(root: str | os.PathLike[str] | None = None) -> list[str]:
-    """The readable .py files below a folder, sorted; those of the standard library, without installed packages, if None."""
+    """Returns the readable .py files below a folder, sorted. None is the standard library without installed packages."""
     found = []
     for folder, folders, names in os.walk(root or standard_library()):
         if root is None:
@@ -40,9 +40,9 @@ def python_files(root: str | os.PathLike[str] | None = None) -> list[str]:
 
 @dataclass(frozen=True)
 class Demo:
-    """What the program did, and its segment, from which every table can still be read.
+    """Holds what the program did, and its segment, from which every table can still be read.
 
-    `files`, `bytes`, `words` and `distinct` are what the program itself counted.
+    The program itself counted `files`, `bytes`, `words` and `distinct`.
     """
 
     segment: str
@@ -54,16 +54,16 @@ class Demo:
     schema: pfs.Schema
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """A table of the program, as ``pfs.table`` gives those of one's own."""
+        """Returns a table of the program, as ``pfs.table`` does for this process."""
         return self.schema.table(name, columns)
 
     def busiest_files(self, limit: int = 10) -> pd.DataFrame:
-        """Rows of file_summary_by_instance, most time first."""
+        """Returns rows of file_summary_by_instance, most time first."""
         files = self.table("file_summary_by_instance")
         return files.sort_values(["SUM_TIMER_WAIT", "FILE_NAME"], ascending=[False, True]).head(limit)
 
     def waited_mutexes(self, limit: int = 10) -> pd.DataFrame:
-        """Rows of events_waits_summary_by_instance of mutexes, most time first."""
+        """Returns rows of events_waits_summary_by_instance of mutexes, most time first."""
         waits = self.table("events_waits_summary_by_instance")
         waits = waits[waits["EVENT_NAME"].str.startswith("wait/synch/mutex/")]
         return waits.sort_values("SUM_TIMER_WAIT", ascending=False).head(limit)
@@ -75,7 +75,7 @@ class Demo:
         return waits.sort_values("SUM_TIMER_WAIT", ascending=False).head(limit)
 
     def last_events(self, limit: int = 10) -> pd.DataFrame:
-        """The end of events_waits_history_long."""
+        """Returns the last rows of events_waits_history_long."""
         return self.table("events_waits_history_long").sort_values("TIMER_END").tail(limit)
 
 

@@ -1,4 +1,4 @@
-"""The error log of the program: ``error_log``, a ring of the last 5 MiB.
+"""Writes the error log of the program: table ``error_log``, a ring buffer of the last 5 MiB.
 
 pfs.log("the queue is nearly full", "Warning", code="APP-000042", subsystem="queue")
 
@@ -20,7 +20,7 @@ _ERROR, _WARNING, _NOTE = 1, 2, 3
 
 
 def log(message: str, prio: str = "Note", *, code: str | None = None, subsystem: str | None = None) -> None:
-    """A row of ``error_log``.
+    """Adds a row to ``error_log``.
 
     Args:
         message: DATA, cut at 65535 bytes.
@@ -29,7 +29,7 @@ def log(message: str, prio: str = "Note", *, code: str | None = None, subsystem:
         subsystem: SUBSYSTEM; cut at 7 bytes.
 
     Raises:
-        InvalidValue: no such `prio`. Nothing else: an event that cannot be kept is counted in
+        InvalidValue: no such `prio`. An event that cannot be kept raises nothing: it is counted in
             ``Performance_schema_error_log_lost``.
     """
     for number, name in enumerate(_PRIORITIES):
@@ -40,7 +40,7 @@ def log(message: str, prio: str = "Note", *, code: str | None = None, subsystem:
 
 
 class LoggingHandler(logging.Handler):
-    """A handler of the standard ``logging``: each record is a row of ``error_log``.
+    """Handles records of the standard ``logging``: each record becomes a row of ``error_log``.
 
     PRIO is Error from ERROR on, Warning from WARNING on, else Note. SUBSYSTEM is the beginning of the logger's name, ERROR_CODE
     the record's ``error_code`` if it has one (``extra={"error_code": ...}``), THREAD_ID the thread that logs. DATA is what the
@@ -53,12 +53,12 @@ class LoggingHandler(logging.Handler):
             number = _ERROR if record.levelno >= logging.ERROR else _WARNING if record.levelno >= logging.WARNING else _NOTE
             code = getattr(record, "error_code", None)
             _core.log(number, None if code is None else str(code), record.name, self.format(record))
-        except RecursionError:  # as the handlers of the standard library
+        except RecursionError:  # handlers of the standard library do the same
             raise
         except Exception:
             self.handleError(record)
 
 
 def logging_handler(level: int | str = logging.NOTSET) -> LoggingHandler:
-    """A new handler for ``Logger.addHandler``: see ``LoggingHandler``."""
+    """Returns a new handler for ``Logger.addHandler``: see ``LoggingHandler``."""
     return LoggingHandler(level)

@@ -1,4 +1,4 @@
-"""What pfs raises. Every message says what was wrong, what is legal, and, for names, the nearest one."""
+"""The errors that pfs raises. Every message says what was wrong, what is legal, and, for names, the nearest one."""
 
 __all__ = [
     "AlreadyExists",
@@ -15,19 +15,19 @@ __all__ = [
 
 
 class Error(Exception):
-    """Base of all errors of pfs. The state is as it was before the call that raised it."""
+    """All errors of pfs derive from it. A call that raises has changed nothing."""
 
 
 class InvalidValue(Error, ValueError):
-    """A value, or a name to be registered, that breaks its rule."""
+    """A value, or a name to be registered, breaks its rule."""
 
 
 class UnknownName(Error, LookupError):
-    """No instrument, consumer, timer, option or row of this name."""
+    """There is no instrument, consumer, timer, option or row of this name."""
 
 
 class UnknownTable(UnknownName):
-    """No table of this name."""
+    """There is no table of this name."""
 
 
 class UnknownColumn(UnknownName):
@@ -47,7 +47,7 @@ class LimitReached(Error):
 
 
 class StateError(Error, RuntimeError):
-    """Too late or too early for this call: options after the first use, for example."""
+    """The call comes too late or too early: options after the first use, for example."""
 
 
 class AttachError(Error):

@@ -1,4 +1,4 @@
-"""``pfs.open``: the built-in ``open`` with every system call under it recorded."""
+"""``pfs.open`` is the built-in ``open`` with every system call under it recorded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import os
 import stat
 import sys
-from operator import index
+from _operator import index  # operator itself is slower to import
 
 from pfs import _core
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     Opener = Callable[[str, int], int]
 
-    MaybeNone = Any  # None is rare: for a descriptor that does not block
+    MaybeNone = Any  # read() returns None for a nonblocking descriptor only
 
     class _Raw(io.RawIOBase, BinaryIO):
-        """As type checkers see io.FileIO: what open() returns is a BinaryIO too."""
+        """The base that io.FileIO has for type checkers: the result of open() is a BinaryIO too."""
 else:
     _Raw = io.RawIOBase
 
@@ -43,12 +43,12 @@ __all__ = ["File", "open"]
 
 DEFAULT_NAME = "python/file"
 
-# Descriptors that a File of ours has opened: a second File around one does not take its name away.
+# Descriptors that a File has opened or named. A second File around one of them does not take its name away.
 _ours: set[int] = set()
 
 
 class File(_Raw):
-    """The raw file under ``pfs.open``: what ``io.FileIO`` is under ``open``, and behaves like it."""
+    """Is the raw file under ``pfs.open``. It behaves like ``io.FileIO``, the raw file under ``open``."""
 
     name: Any
     _fd = -1
@@ -130,7 +130,7 @@ class File(_Raw):
         except BaseException:
             if isinstance(file, int):
                 self._forget()
-                self._fd = -1  # still the caller's
+                self._fd = -1  # the caller still owns it
             else:
                 self.close()
             raise
@@ -153,7 +153,7 @@ class File(_Raw):
             _core.file_unbind(self._fd)
 
     def close(self) -> None:
-        """Closes the file. Without effect if it is closed already."""
+        """Closes the file. A second call has no effect."""
         if self.closed:
             return
         try:
@@ -176,7 +176,7 @@ class File(_Raw):
             try:
                 warnings.warn(f"unclosed file {source!r}", ResourceWarning, stacklevel=stacklevel, source=source)
             except ResourceWarning:
-                # Warnings are errors: a destructor can only show them.
+                # Warnings are errors here, and a destructor cannot raise: it can only print them.
                 sys.unraisablehook(sys.UnraisableHookArgs((*sys.exc_info(), None, source)))  # type: ignore[call-arg, misc]
 
     def __del__(self) -> None:
@@ -224,7 +224,7 @@ class File(_Raw):
 
     @property
     def mode(self) -> str:
-        """The mode in FileIO's spelling."""
+        """The mode, spelled as FileIO spells it."""
         if self._created:
             return "xb+" if self._readable else "xb"
         if self._appending:
@@ -383,13 +383,13 @@ def open(
     *,
     name: str = DEFAULT_NAME,
 ) -> IO[Any]:
-    """The built-in ``open``, recorded: same arguments, same results, same errors, plus ``name``.
+    """Opens a file as the built-in ``open`` does, with the same arguments, results and errors, and records it under ``name``.
 
     The file counts as ``wait/io/file/<name>`` and has a row in ``file_instances``; its bytes and times are those of the system
     calls under the buffers. SOURCE is the line of the program that made a call happen.
 
     Args:
-        name: "component/name" of the instrument, or in full. All others are those of the built-in ``open``.
+        name: "component/name" of the instrument, or its full name. All others are those of the built-in ``open``.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.

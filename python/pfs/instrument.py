@@ -1,4 +1,4 @@
-"""Waits of one's own: for anything, for the next request, for rows of one's own tables and for locks on them."""
+"""Records waits of the program: for anything, for the next request, for rows of its tables and for locks on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_PLAIN_CALL = 0x20 | 0x80 | 0x200  # code flags of generators, coroutines and
 
 
 def _plain_function(function: Callable[P, R], what: str) -> Callable[P, R]:
-    """`function`, if a call of it does all that it does."""
+    """Returns `function` if a call runs it to its end: generators and coroutines raise TypeError."""
     code = getattr(function, "__code__", None)
     if code is not None and code.co_flags & _NO_PLAIN_CALL:
         raise TypeError(f"{what} cannot decorate {function!r}, which waits later: use 'with' around the part that waits")
@@ -28,7 +28,7 @@ def _plain_function(function: Callable[P, R], what: str) -> Callable[P, R]:
 
 
 class wait:
-    """A wait for something of one's own: an event of ``wait/synch/mutex/<name>`` from begin to end of a block or function.
+    """Records a wait of the program: an event of ``wait/synch/mutex/<name>`` for each run of a block or function.
 
         with pfs.wait("myapp/GPU"):
             kernel.synchronize()
@@ -36,8 +36,8 @@ class wait:
         @pfs.wait("myapp/RPC")
         def ask(server): ...
 
-    The name is "component/name", or in full. Several threads may be in it at once, and one object may be used again, also inside
-    itself. An exception ends the wait and goes on. SOURCE is where the block begins, or where the function is called.
+    The name is "component/name" or the full name. Threads may share an object, and blocks of one object may nest. An exception
+    ends the wait and propagates. SOURCE is where the block begins, or where the function is called.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.
@@ -81,8 +81,8 @@ class wait:
 
 
 class idle:
-    """Time in which the thread has nothing to do, such as between two requests: an event ``idle`` from begin to end of a block
-    or function.
+    """Records time in which the thread has nothing to do, such as between two requests: an event ``idle`` for each run of a
+    block or function.
 
         with pfs.idle():
             request = connection.recv(4096)
@@ -90,8 +90,8 @@ class idle:
         @pfs.idle()
         def next_request(): ...
 
-    An idle event has no NESTING_EVENT_ID, whatever runs. One object may be used again. An exception ends it and goes on. SOURCE
-    is where the block begins, or where the function is called.
+    An idle event has no NESTING_EVENT_ID. An object may be used again. An exception ends the event and propagates. SOURCE is
+    where the block begins, or where the function is called.
 
     Raises:
         TypeError: a generator or coroutine function is decorated; use ``with`` around the part that waits.
@@ -140,7 +140,7 @@ _FETCH, _INSERT, _UPDATE, _DELETE = range(4)
 
 
 class TableIO:
-    """A wait for rows of a ``Table``, as a context manager. ``rows`` says how many there were; 1 if nobody sets it."""
+    """Records a wait for rows of a ``Table``, as a context manager. Set ``rows`` to the number of rows; it is 1 at first."""
 
     __slots__ = ("_handle", "_index", "_operation", "_rows")
 
@@ -168,7 +168,7 @@ class TableIO:
 
 
 class TableLock:
-    """A wait for a lock on a ``Table``, as a context manager around what takes the lock."""
+    """Records a wait for a lock on a ``Table``, as a context manager around the code that takes the lock."""
 
     __slots__ = ("_handle", "_lock")
 
@@ -184,7 +184,7 @@ class TableLock:
 
 
 class Table:
-    """A table of one's own: a dict of records, a cache, a store, anything with rows that are found and changed.
+    """Declares a table of the program: a dict of records, a cache, a store, anything with rows that are found and changed.
 
         orders = pfs.Table("shop.orders", indexes=("PRIMARY", "by_name"))
 
@@ -201,7 +201,7 @@ class Table:
     The name is "schema.name", or a name without schema; the object is a handle of the table, shown in ``table_handles`` until
     it is closed or collected. One ``with`` block is one wait, which may cover many rows: each counts, the time is the wait's.
     Rows show in ``table_io_waits_summary_by_table`` and ``_by_index_usage``, locks in ``table_lock_waits_summary_by_table``;
-    ``setup_objects`` says which tables are watched. Many threads may fetch and change rows through one object.
+    ``setup_objects`` says which tables are instrumented. Threads may share an object.
 
     Args:
         name: "schema.name"; each is cut at 64 bytes.
@@ -230,7 +230,7 @@ class Table:
 
     @property
     def name(self) -> str:
-        """As it was given."""
+        """The name, as it was given."""
         return self._name
 
     def _io(self, operation: int, index: str | None) -> TableIO:
@@ -241,27 +241,27 @@ class Table:
         return TableIO(self._handle, operation, -1 if index is None else self._indexes[index])
 
     def fetch(self, index: str | None = None) -> TableIO:
-        """Rows are read, through an index or (None) through none."""
+        """Records that rows are read, through an index or (None) without one."""
         return self._io(_FETCH, index)
 
     def insert(self) -> TableIO:
-        """Rows are added: through no index."""
+        """Records that rows are added. No index is involved."""
         return self._io(_INSERT, None)
 
     def update(self, index: str | None = None) -> TableIO:
-        """Rows are changed."""
+        """Records that rows are changed."""
         return self._io(_UPDATE, index)
 
     def delete(self, index: str | None = None) -> TableIO:
-        """Rows are removed."""
+        """Records that rows are removed."""
         return self._io(_DELETE, index)
 
     def lock(self, kind: str = "WRITE") -> TableLock:
-        """The table is being locked: put the block around what takes the lock. It is shown as held until ``unlock``, unless an
-        exception leaves the block.
+        """Records that the table is locked: put the block around the code that takes the lock. The lock is shown as held until
+        ``unlock``, unless an exception leaves the block.
 
         Args:
-            kind: what INTERNAL_LOCK or EXTERNAL_LOCK of ``table_handles`` will show, in upper or lower case: READ, READ WITH
+            kind: the value of INTERNAL_LOCK or EXTERNAL_LOCK in ``table_handles``, in upper or lower case: READ, READ WITH
                 SHARED LOCKS, READ HIGH PRIORITY, READ NO INSERT, WRITE ALLOW WRITE, WRITE CONCURRENT INSERT, WRITE LOW
                 PRIORITY, WRITE; READ EXTERNAL, WRITE EXTERNAL.
 
@@ -273,15 +273,15 @@ class Table:
         return TableLock(self._handle, _LOCKS.index(kind.upper()))
 
     def unlock(self) -> None:
-        """No lock is held any more."""
+        """Shows that no lock is held."""
         self._handle.unlock()
 
     def close(self) -> None:
-        """The handle's row goes, and nothing is recorded through this object any more. The table and its numbers stay."""
+        """Removes the row of the handle. This object records nothing any more; the table and its counts stay."""
         self._handle.close()
 
     def drop(self) -> None:
-        """The table is no more: its rows go, its numbers stay with the instruments. Closes this handle."""
+        """Removes the rows of the table, and closes this handle. Counts by instrument stay."""
         self._handle.drop()
         self._handle.close()
 

@@ -1,8 +1,7 @@
-"""Semaphores, events and barriers: those of ``threading``, standing on a ``pfs.Condition``.
+"""Provides semaphores, events and barriers of ``threading`` that use a ``pfs.Condition``.
 
-They behave as the standard classes because they are them, but for the condition inside. It and its lock have the name that is
-given: ``wait/synch/cond/<name>`` has an event for each time that a thread waits, ``wait/synch/mutex/<name>`` one for each call,
-waiting or not.
+They behave as the standard classes because they are subclasses that replace only the condition. The condition and its lock have
+the given name: ``wait/synch/cond/<name>`` has an event for each wait of a thread, ``wait/synch/mutex/<name>`` one for each call.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ __all__ = ["Barrier", "BoundedSemaphore", "Event", "Semaphore"]
 
 
 def _condition(name: str) -> Condition:
-    """A condition whose lock has its name, and is a plain lock."""
+    """Returns a condition whose lock is a plain lock of the same name."""
     return Condition(name, Lock(str.removeprefix(name, "wait/synch/cond/")))
 
 
 class _Named:
-    """What stands on a condition, and has its name."""
+    """Gives a class the name of its condition."""
 
     _cond: Condition
 
     @property
     def name(self) -> str:
-        """Full name of the instrument of its waits."""
+        """The full name of the instrument of its waits."""
         return self._cond.name
 
 
 class Semaphore(_Named, threading.Semaphore):
-    """A semaphore whose waits are seen: a drop-in for ``threading.Semaphore``.
+    """A drop-in for ``threading.Semaphore`` whose waits are recorded.
 
     ``Semaphore("myapp/SEM_slots", 4)`` makes a condition ``wait/synch/cond/myapp/SEM_slots``, with an event for each time that an
     acquire waits, and a lock ``wait/synch/mutex/myapp/SEM_slots``, with an event for each acquire and release.
@@ -58,7 +57,7 @@ class Semaphore(_Named, threading.Semaphore):
 
 
 class BoundedSemaphore(Semaphore, threading.BoundedSemaphore):
-    """A semaphore that refuses to be released more often than acquired: a drop-in for ``threading.BoundedSemaphore``.
+    """A drop-in for ``threading.BoundedSemaphore``, which refuses more releases than acquires.
 
     Instruments and errors are those of ``Semaphore``.
     """
@@ -67,7 +66,7 @@ class BoundedSemaphore(Semaphore, threading.BoundedSemaphore):
 
 
 class Event(_Named, _StandardEvent):
-    """A flag to wait for: a drop-in for ``threading.Event``.
+    """A drop-in for ``threading.Event`` whose waits are recorded.
 
     ``Event("myapp/EVENT_ready")`` makes a condition ``wait/synch/cond/myapp/EVENT_ready``, with an event for each wait that finds
     the flag not set, and a lock ``wait/synch/mutex/myapp/EVENT_ready``, with an event for each ``set``, ``clear`` and ``wait``.
@@ -84,7 +83,7 @@ class Event(_Named, _StandardEvent):
 
 
 class Barrier(_Named, threading.Barrier):
-    """A point where threads wait for one another: a drop-in for ``threading.Barrier``.
+    """A drop-in for ``threading.Barrier`` whose waits are recorded.
 
     ``Barrier("myapp/BARRIER_step", 4)`` makes a condition ``wait/synch/cond/myapp/BARRIER_step``, with events for the threads
     that wait for the last one, and a lock ``wait/synch/mutex/myapp/BARRIER_step``.

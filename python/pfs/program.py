@@ -1,4 +1,4 @@
-"""What the program says of itself: its variables, meters, loggers, tasks, functions; its clients and their hosts.
+"""Shows objects that the program declares: its variables, meters, loggers, tasks, functions; its clients and their hosts.
 
     threads = pfs.register_variable("myapp_threads", 4, minimum=1, maximum=64, documentation="Threads that work.")
     threads.value = 8                              # global_variables, variables_info
@@ -7,8 +7,8 @@
     with task:                                     # component_scheduler_tasks: RUNNING; then TIMES_RUN, TIMES_FAILED if it raised
         clean_up()
 
-pfs shows what it is told; it sets and runs nothing. Registering a name again changes what is said of it. None of this is meant
-for hot paths.
+pfs only shows these objects; it sets and runs nothing. A second registration of a name changes its properties. None of these
+functions is meant for hot paths.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _type_of(value: Value) -> str:
 
 
 class Variable:
-    """A variable of the program: rows of ``variables_metadata``, ``variables_info``, ``global_variables`` ..."""
+    """Is a variable of the program, with rows in ``variables_metadata``, ``variables_info``, ``global_variables`` ..."""
 
     __slots__ = ("_type", "name")
 
@@ -132,7 +132,7 @@ class Variable:
 
     @property
     def value(self) -> Any:
-        """The global value. Setting it: VARIABLE_SOURCE is DYNAMIC from then on.
+        """The global value. Setting it makes VARIABLE_SOURCE DYNAMIC.
 
         Raises:
             InvalidValue: it is not of the variable's type, or outside its range.
@@ -166,11 +166,11 @@ class Variable:
         _core.thread_variable_forget(self.name)
 
     def set_attribute(self, name: str, value: str | None) -> None:
-        """A row of ``global_variable_attributes``; None removes it."""
+        """Sets a row of ``global_variable_attributes``; None removes it."""
         _core.variable_attribute(self.name, name, value)
 
     def unregister(self) -> None:
-        """The variable, its attributes and the values of threads go."""
+        """Removes the variable, its attributes and the values of threads."""
         _core.variable_unregister(self.name)
 
     def __repr__(self) -> str:
@@ -191,8 +191,8 @@ def register_variable(
     """Registers a variable of the program.
 
     Args:
-        name: 1 to 64 bytes without blanks; upper and lower case are the same. What is registered already keeps its value.
-        value: what it begins with.
+        name: 1 to 64 bytes without blanks; case does not matter. A variable that is registered already keeps its value.
+        value: the first value.
         type: DATA_TYPE; that of `value` if None: Boolean, Integer, Numeric or String.
         scope: GLOBAL: one value; SESSION: threads may have values of their own; SESSION_ONLY: only they have any.
         minimum, maximum: the range of numbers.
@@ -215,7 +215,7 @@ def register_variable(
 
 
 class Meter:
-    """A row of ``setup_meters``: a group of metrics. ``pfs.setup_meters`` changes how often, and whether, they are to be read."""
+    """Is a row of ``setup_meters``, a group of metrics. ``pfs.setup_meters`` says whether and how often they are read."""
 
     __slots__ = ("_key", "name")
 
@@ -225,7 +225,7 @@ class Meter:
 
     @property
     def frequency(self) -> int:
-        """Seconds between two readings as ``setup_meters`` says now; 0 if it is disabled. Cheap."""
+        """The seconds between two readings that ``setup_meters`` has now; 0 if the meter is disabled. Reading it is cheap."""
         return _core.meter_frequency(self._key)
 
     def metric(
@@ -237,7 +237,7 @@ class Meter:
         unit: str | None = None,
         description: str | None = None,
     ) -> None:
-        """A metric of this meter, a row of ``setup_metrics``: only grows, goes up and down, or is what is there at the moment.
+        """Adds a metric, a row of ``setup_metrics``. A counter only grows, an up-down counter also falls, a gauge shows a state.
 
         Raises:
             InvalidValue: a bad type, or a name that is empty or longer than 63 bytes.
@@ -246,12 +246,12 @@ class Meter:
         _core.metric_register(name, self.name, _code("type of a metric", type, _METRICS), number is float, unit, description)
 
     def unregister(self) -> None:
-        """The row goes, with its metrics."""
+        """Removes the row and its metrics."""
         _core.row_unregister(_METER, self.name)
 
 
 def register_meter(name: str, frequency: int = 10, *, enabled: bool = True, description: str | None = None) -> Meter:
-    """A meter whose metrics are to be read every `frequency` seconds, 1 to 16777215.
+    """Registers a meter whose metrics the program reads every `frequency` seconds, 1 to 16777215.
 
     Raises:
         InvalidValue: a bad frequency, or a name that is empty or longer than 63 bytes.
@@ -263,7 +263,7 @@ def register_meter(name: str, frequency: int = 10, *, enabled: bool = True, desc
 
 
 class Logger:
-    """A row of ``setup_loggers``."""
+    """Is a row of ``setup_loggers``."""
 
     __slots__ = ("_key", "name")
 
@@ -273,16 +273,16 @@ class Logger:
 
     @property
     def level(self) -> str:
-        """LEVEL as ``setup_loggers`` says now: none, error, warn, info or debug. Cheap."""
+        """The LEVEL that ``setup_loggers`` has now: none, error, warn, info or debug. Reading it is cheap."""
         return _LEVELS[_core.logger_level(self._key)]
 
     def unregister(self) -> None:
-        """The row goes."""
+        """Removes the row."""
         _core.row_unregister(_LOGGER, self.name)
 
 
 def register_logger(name: str, level: Level = "info", *, description: str | None = None) -> Logger:
-    """A logger, whose level users change through ``pfs.setup_loggers``.
+    """Registers a logger, whose level users change through ``pfs.setup_loggers``.
 
     Raises:
         InvalidValue: a bad level, or a name that is empty or longer than 128 bytes.
@@ -292,7 +292,7 @@ def register_logger(name: str, level: Level = "info", *, description: str | None
 
 
 class Task:
-    """A row of ``component_scheduler_tasks``. As a context manager it is one run; an exception makes it one that failed."""
+    """Is a row of ``component_scheduler_tasks``. As a context manager it counts a run, which fails if an exception leaves it."""
 
     __slots__ = ("name",)
 
@@ -300,11 +300,11 @@ class Task:
         self.name = name
 
     def begin(self) -> None:
-        """STATUS is RUNNING."""
+        """Begins a run: STATUS is RUNNING."""
         _core.task_begin(self.name)
 
     def end(self, failed: bool = False) -> None:
-        """STATUS is WAITING, and TIMES_RUN has grown by one."""
+        """Ends a run: STATUS is WAITING, and TIMES_RUN grows by one."""
         _core.task_end(self.name, failed)
 
     def __enter__(self) -> Self:
@@ -315,12 +315,12 @@ class Task:
         self.end(kind is not None)
 
     def unregister(self) -> None:
-        """The row goes."""
+        """Removes the row."""
         _core.row_unregister(_TASK, self.name)
 
 
 def register_task(name: str, interval: int, *, comment: str | None = None) -> Task:
-    """A task that runs every `interval` seconds.
+    """Registers a task that runs every `interval` seconds.
 
     Raises:
         InvalidValue: a name that is empty or longer than 64 bytes, or an interval that is no number of seconds.
@@ -332,7 +332,7 @@ def register_task(name: str, interval: int, *, comment: str | None = None) -> Ta
 
 
 class Function:
-    """A row of ``user_defined_functions``. As a context manager it is one use: UDF_USAGE_COUNT."""
+    """Is a row of ``user_defined_functions``. As a context manager it counts one use in UDF_USAGE_COUNT."""
 
     __slots__ = ("name",)
 
@@ -347,12 +347,12 @@ class Function:
         _core.function_use(self.name, -1)
 
     def unregister(self) -> None:
-        """The row goes."""
+        """Removes the row."""
         _core.row_unregister(_FUNCTION, self.name)
 
 
 def register_function(name: str, return_type: str, *, type: str = "function", library: str | None = None) -> Function:
-    """A function that the program has loaded.
+    """Registers a function that the program has loaded.
 
     Raises:
         InvalidValue: a name that is empty or longer than 64 bytes.
@@ -365,13 +365,13 @@ def register_function(name: str, return_type: str, *, type: str = "function", li
 
 
 def set_connect_attrs(attributes: Mapping[str, str | None]) -> None:
-    """What the client that the calling thread works for says of itself: rows of ``session_connect_attrs``, in this order.
+    """Sets the attributes of the client that the calling thread works for: rows of ``session_connect_attrs``, in this order.
 
         pfs.set_account("anna", "desk")
         pfs.set_connect_attrs({"program_name": "shop", "_pid": "4711"})
 
-    What was there before goes. If they have more than ``performance_schema_session_connect_attrs_size`` bytes the last ones
-    are left out: ``_truncated`` stands first, and ``Performance_schema_session_connect_attrs_lost`` grows.
+    They replace the earlier ones. If they have more than ``performance_schema_session_connect_attrs_size`` bytes, the last ones
+    are dropped: ``_truncated`` stands first, and ``Performance_schema_session_connect_attrs_lost`` grows.
     """
     if not isinstance(attributes, Mapping):
         raise TypeError(f"attributes must be a mapping of names to values, not {type(attributes).__name__}")
@@ -382,7 +382,7 @@ def set_connect_attrs(attributes: Mapping[str, str | None]) -> None:
 
 
 def set_user_variable(name: str, value: bytes | str | float | EllipsisType | None) -> None:
-    """A named value of the calling thread, a row of ``user_variables_by_thread`` until the thread ends; ``...`` removes it.
+    """Sets a named value of the calling thread, a row of ``user_variables_by_thread`` until the thread ends; ``...`` removes it.
 
     Values are cut at 65535 bytes, names at 64.
     """
@@ -393,12 +393,12 @@ def set_user_variable(name: str, value: bytes | str | float | EllipsisType | Non
 
 
 def host_seen(ip: str, host: str | None = None, *, validated: bool = False) -> None:
-    """A connection from this address: a row of ``host_cache``. `validated`: the name was looked up."""
+    """Counts a connection from this address in ``host_cache``. `validated` says that the name was resolved."""
     _core.host_seen(ip, host, validated)
 
 
 def host_error(ip: str, error: str) -> None:
-    """One more error in a column of ``host_cache``: "authentication" counts in COUNT_AUTHENTICATION_ERRORS.
+    """Counts an error in a column of ``host_cache``: "authentication" counts in COUNT_AUTHENTICATION_ERRORS.
 
     Raises:
         InvalidValue: there is no such column; the message names them.
@@ -407,17 +407,17 @@ def host_error(ip: str, error: str) -> None:
 
 
 def host_forget(ip: str) -> None:
-    """The row of ``host_cache`` goes. ``pfs.truncate("host_cache")`` removes all."""
+    """Removes a row of ``host_cache``. ``pfs.truncate("host_cache")`` removes all."""
     _core.host_forget(ip)
 
 
 def login_failed(user: str, host: str) -> None:
-    """One more login that failed: ``connection_control_failed_login_attempts``."""
+    """Counts a failed login in ``connection_control_failed_login_attempts``."""
     _core.login_failed(user, host)
 
 
 def login_succeeded(user: str, host: str) -> None:
-    """A login that did not fail: the row of the account goes."""
+    """Removes the row of an account from ``connection_control_failed_login_attempts``, after a login that did not fail."""
     _core.login_succeeded(user, host)
 
 
@@ -437,7 +437,7 @@ def account_lock(
     until: date | None = None,
     remove: bool = False,
 ) -> None:
-    """The row of an account in ``temporary_account_locks``: `failed_attempts` logins that fail lock it for `lock_days` days
-    (-1: until somebody unlocks it), `remaining_attempts` of them are left. `remove`: there is no row any more."""
+    """Sets the row of an account in ``temporary_account_locks``: `failed_attempts` failed logins lock it for `lock_days` days
+    (-1: until it is unlocked), and `remaining_attempts` of them are left. `remove` removes the row."""
     lock = None if remove else (locked, failed_attempts, remaining_attempts, lock_days, _seconds(since), _seconds(until))
     _core.account_lock(user, host, lock)

@@ -1,4 +1,4 @@
-"""Queues: those of ``queue``, standing on a ``pfs.Lock`` and three ``pfs.Condition``."""
+"""Provides queues of ``queue`` that use a ``pfs.Lock`` and three ``pfs.Condition``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["LifoQueue", "PriorityQueue", "Queue"]
 
 
 class Queue(_Queue[T]):
-    """A queue, first in, first out, whose waits are seen: a drop-in for ``queue.Queue``.
+    """A drop-in for ``queue.Queue`` whose waits are recorded.
 
     ``Queue("myapp/QUEUE_jobs", 100)`` makes a lock ``wait/synch/mutex/myapp/QUEUE_jobs``, with an event for each call, and
     the conditions ``wait/synch/cond/myapp/QUEUE_jobs/not_empty``, ``.../not_full`` and ``.../all_tasks_done``, with an event for
@@ -51,17 +51,17 @@ class Queue(_Queue[T]):
 
     @property
     def name(self) -> str:
-        """Full name of the instrument of its lock."""
+        """The full name of the instrument of its lock."""
         return self.mutex.name  # type: ignore[no-any-return, attr-defined]
 
 
 class PriorityQueue(Queue[Ordered], _PriorityQueue[Ordered]):
-    """A queue that gives the smallest item first: a drop-in for ``queue.PriorityQueue``. Instruments as ``Queue``."""
+    """A drop-in for ``queue.PriorityQueue``. Its instruments are those of ``Queue``."""
 
     __module__ = "pfs"  # where users find it
 
 
 class LifoQueue(Queue[T], _LifoQueue[T]):
-    """A queue that gives the youngest item first: a drop-in for ``queue.LifoQueue``. Instruments as ``Queue``."""
+    """A drop-in for ``queue.LifoQueue``. Its instruments are those of ``Queue``."""
 
     __module__ = "pfs"  # where users find it

@@ -1,4 +1,4 @@
-"""Sockets: those of ``socket``, each of whose calls is an event."""
+"""Provides sockets of ``socket`` whose calls are events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_TIMEOUT: Any = std._GLOBAL_DEFAULT_TIMEOUT  # type: ignore[attr-defined]
 
 
 def _with(function: Any, **names: object) -> Callable[..., Any]:
-    """A function of the standard library to which these global names mean something else."""
+    """Returns a copy of a function of the standard library that sees other globals for these names."""
     changed = FunctionType(
         function.__code__, {**function.__globals__, **names}, function.__name__, function.__defaults__, function.__closure__
     )
@@ -39,17 +39,17 @@ def _with(function: Any, **names: object) -> Callable[..., Any]:
 
 
 class socket(_Base):
-    """A socket whose calls are events: a drop-in for ``socket.socket``, which it is a subclass of.
+    """A drop-in for ``socket.socket``, and a subclass of it, whose calls are events.
 
     ``pfs.socket("myapp/client", socket.AF_INET, socket.SOCK_STREAM)`` counts as ``wait/io/socket/myapp/client`` and has a row
-    in ``socket_instances`` until it is closed. Each call on the system is one event, with its bytes; one that fails, or whose
-    time is over, has none. ``sendall`` is one ``send``, with all bytes or, if it fails, none; ``sendfile`` is a ``send`` for
-    each part; a file of ``makefile`` makes ``recv`` and ``send`` when its buffer is empty or full. What ``accept`` and
-    ``dup`` give are sockets of the same name. The descriptor that ``detach`` gives is not followed any more. The time of an
-    event is that of the call as Python makes it, with the wait for the GIL after it.
+    in ``socket_instances`` until it is closed. Each system call is one event with its bytes; a call that fails or times out has
+    no bytes. ``sendall`` is one ``send``, with all bytes or, if it fails, none; ``sendfile`` is a ``send`` for each part; a file
+    of ``makefile`` makes ``recv`` and ``send`` when its buffer is empty or full. ``accept`` and ``dup`` return sockets of the
+    same name. The descriptor that ``detach`` returns is not instrumented. The time of an event is that of Python's call, with the
+    wait for the GIL after it.
 
     Args:
-        name: "component/name" of the instrument, or in full. All others are those of ``socket.socket``.
+        name: "component/name" of the instrument, or its full name. All others are those of ``socket.socket``.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.
@@ -64,25 +64,25 @@ class socket(_Base):
 
     @property
     def name(self) -> str:
-        """Full name of the instrument."""
+        """The full name of the instrument."""
         return self._name
 
     def accept(self) -> tuple[socket, Any]:
-        """Waits for a connection. Gives a socket for it, of the same name, and the address of the other end."""
+        """Waits for a connection. Returns a socket of the same name, and the address of the peer."""
         fd, address = self._accept()
         made = _native(self._name, self.family, self.type, self.proto, fileno=fd)
         if std.getdefaulttimeout() is None and self.gettimeout():
-            made.setblocking(True)  # as in the standard one: the system may have handed the listener's mode down
+            made.setblocking(True)  # the standard accept does the same: the connection may have inherited the listener's mode
         return made, address
 
     def dup(self) -> Self:
-        """A second socket, of the same name, for what this one is connected to."""
+        """Returns a second socket of the same name on the same connection."""
         fd = std.dup(self.fileno())
         made = self.__class__(self._name, self.family, self.type, self.proto, fileno=fd)
         made.settimeout(self.gettimeout())
         return made
 
-    # The standard one, with a sendfile that is seen.
+    # The standard sendfile, with an os.sendfile that is recorded.
     _sendfile_use_sendfile = _with(
         original("socket", "socket")._sendfile_use_sendfile,
         os=SimpleNamespace(**{**vars(os), "sendfile": _core.socket_sendfile}),
@@ -95,7 +95,7 @@ if not TYPE_CHECKING and not issubclass(socket, std.socket):  # gevent or eventl
 
 
 def socketpair(name: str, family: int | None = None, type: int = std.SOCK_STREAM, proto: int = 0) -> tuple[socket, socket]:
-    """Two sockets that are connected to each other: ``socket.socketpair``, as ``pfs.socket`` of that name.
+    """Returns two connected sockets, as ``socket.socketpair`` does, that are ``pfs.socket`` of that name.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.
@@ -119,7 +119,7 @@ def create_connection(
     *,
     all_errors: bool = False,
 ) -> socket:
-    """Connects to a host and port: ``socket.create_connection``, with a ``pfs.socket`` of that name.
+    """Connects to a host and port, as ``socket.create_connection`` does. Returns a ``pfs.socket`` of that name.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.
@@ -139,7 +139,7 @@ def create_server(
     reuse_port: bool = False,
     dualstack_ipv6: bool = False,
 ) -> socket:
-    """A socket that listens on a host and port: ``socket.create_server``, with a ``pfs.socket`` of that name.
+    """Listens on a host and port, as ``socket.create_server`` does. Returns a ``pfs.socket`` of that name.
 
     Raises:
         InvalidValue: the name breaks the rules of instrument names.

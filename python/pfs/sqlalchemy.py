@@ -1,9 +1,9 @@
-"""Statements and transactions of SQLAlchemy engines, through SQLAlchemy's public events.
+"""Records statements and transactions of SQLAlchemy engines, through SQLAlchemy's public events.
 
     import pfs.sqlalchemy
     pfs.sqlalchemy.instrument(engine)
 
-Needs SQLAlchemy 2 (``pip install 'perfschema[sqlalchemy]'``).
+It needs SQLAlchemy 2 (``pip install 'perfschema[sqlalchemy]'``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import event
 
 from pfs._core import RunningStatement, RunningTransaction, statement, transaction
-from pfs._dbapi import first_keyword
-from pfs._dbapi_rows import Rows
+from pfs._dbapi.rows import Rows
+from pfs._dbapi.wrap import first_keyword
 from pfs.errors import StateError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _KEY = "pfs"  # in Connection.info: the transaction that is active
 
 
 class _Hooks:
-    """The listeners of one engine."""
+    """Listens to the events of one engine."""
 
     def __init__(self, engine: Engine, name: str | None, schema: str | None) -> None:
         self.engine, self.name = engine, name
@@ -126,13 +126,14 @@ _hooks: dict[int, _Hooks] = {}
 
 
 def instrument(engine: Engine, *, name: str | None = None, schema: str | None = None) -> None:
-    """Every statement of the engine is an event from now on, as with ``pfs.dbapi``: ``statement/sql/<first keyword>`` from the
-    call of the driver's cursor to its return or, if it has rows, to the last of them or the end of its result, with text,
-    CURRENT_SCHEMA, ROWS_SENT (rows that were fetched from the driver), ROWS_AFFECTED and errors. What begins while rows are
-    fetched is not nested in it. Rows that SQLAlchemy fetches by itself, of an INSERT ... RETURNING that it sends in batches, are
-    not counted as sent. Transactions of its connections are rows of ``events_transactions_*``, but for those of the isolation
-    level AUTOCOMMIT, which the database does not have. SQLAlchemy tells of a commit before it happens: one that the database
-    refuses counts as committed.
+    """Records every later statement of the engine, as ``pfs.dbapi`` does.
+
+    A statement is an event ``statement/sql/<first keyword>`` from the call of the driver's cursor to its return. If it has rows,
+    the event lasts to the last row or the end of the result. It has the text, CURRENT_SCHEMA, ROWS_SENT (rows that were fetched
+    from the driver), ROWS_AFFECTED and errors. Events that begin while rows are fetched are not nested in it. Rows that
+    SQLAlchemy fetches by itself, of an INSERT ... RETURNING that it sends in batches, are not counted as sent. Transactions of
+    its connections are rows of ``events_transactions_*``; the isolation level AUTOCOMMIT has no transactions. SQLAlchemy reports
+    a commit before it happens: a commit that the database refuses counts as committed.
 
     Args:
         engine: an Engine; of an AsyncEngine its ``sync_engine``.
@@ -153,7 +154,7 @@ def instrument(engine: Engine, *, name: str | None = None, schema: str | None = 
 
 
 def uninstrument(engine: Engine) -> None:
-    """The engine is as it was.
+    """Ends the recording of an engine.
 
     Raises:
         StateError: it is not instrumented.

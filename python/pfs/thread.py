@@ -1,4 +1,4 @@
-"""Threads that know where they come from, and what a thread says of itself."""
+"""Provides threads with a parent and an instrument, and functions that describe the calling thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Thread", "set_account", "set_processlist", "set_thread_name"]
 
 
 class Thread(threading.Thread):
-    """A ``threading.Thread`` that is a row of ``threads`` from its start: PARENT_THREAD_ID is the thread that started it, and it
+    """A ``threading.Thread`` with a row in ``threads`` from its start. PARENT_THREAD_ID is the thread that started it, and it
     works for the same account.
 
         worker = pfs.Thread(target=work, args=(queue,))                   # thread/python/Thread-1 (work)
@@ -24,8 +24,8 @@ class Thread(threading.Thread):
         worker.start()
 
     Arguments are those of ``threading.Thread``, and `instrument`: the "component/name" of a thread instrument, which is the NAME
-    of the thread then; ``setup_threads`` says whether its threads are instrumented. A ``threading.Thread`` is watched as well: it
-    appears at its first event, without a parent.
+    of the thread then; ``setup_threads`` says whether its threads are instrumented. A plain ``threading.Thread`` is instrumented
+    as well: it appears at its first event, without a parent.
 
     Raises:
         InvalidValue: `instrument` breaks the rules of instrument names.
@@ -48,7 +48,7 @@ class Thread(threading.Thread):
         self._pfs_instrument = instrument or ""
 
     def start(self) -> None:
-        """As ``threading.Thread.start``."""
+        """Starts the thread, as ``threading.Thread.start`` does."""
         origin, run = _core.thread_origin(), self.run
 
         def begin_and_run() -> None:
@@ -56,7 +56,7 @@ class Thread(threading.Thread):
             _core.thread_begin(origin, "python/" + self.name, self._pfs_instrument)
             run()
 
-        # Before run(), which may be that of a subclass.
+        # It runs before run(), which a subclass may override.
         self.__dict__["run"] = begin_and_run
         try:
             super().start()
@@ -66,10 +66,10 @@ class Thread(threading.Thread):
 
 
 def set_account(user: str, host: str) -> None:
-    """Says for whom the calling thread works from now on: a row of ``accounts``, ``users`` and ``hosts``; its events count there.
+    """Sets the account that the calling thread works for: its later events count in rows of ``accounts``, ``users``, ``hosts``.
 
-    ``setup_actors`` says whether it is instrumented from now on. More than 32 bytes of user or 255 of host are cut; "" for both
-    is nobody.
+    ``setup_actors`` then says whether the thread is instrumented. A user is cut after 32 bytes, a host after 255. "" for both
+    means no account.
     """
     _core.set_account(user, host)
 
@@ -95,12 +95,12 @@ def set_processlist(
     resource_group: str | EllipsisType | None = ...,
     peer_port: int | EllipsisType | None = ...,
 ) -> None:
-    """Says what the calling thread does: its row of ``processlist``, and the PROCESSLIST_ columns of ``threads``.
+    """Sets what the calling thread shows in its row of ``processlist`` and the PROCESSLIST_ columns of ``threads``.
 
         pfs.set_processlist(command="Query", info=sql, start_time=time.time())
 
-    What is left out stays as it is; None makes a column NULL; text that is wider than its column is cut. `start_time` is what
-    PROCESSLIST_TIME counts from. No lock and no system call: it may be called for each request.
+    An argument that is left out keeps its column; None makes it NULL; text that is wider than its column is cut. PROCESSLIST_TIME
+    counts from `start_time`. The call takes no lock and makes no system call, so it may be called for each request.
     """
     given = (id, db, command, state, info, start_time, connection_type, resource_group, peer_port)
     names = ("id", "db", "command", "state", "info", "start_time", "connection_type", "resource_group", "peer_port")

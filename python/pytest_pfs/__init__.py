@@ -1,7 +1,7 @@
-"""The pytest plugin of pfs: what tests wait for, and how much of it they may. docs/pytest.md says how to use it.
+"""The pytest plugin of pfs shows what tests wait for, and limits it. docs/pytest.md says how to use it.
 
-A package of its own, because importing anything of pfs imports pfs: a test run that asks for nothing of this must not pay for it.
-Everything that is more than a declaration is in pfs._pytest.
+It is a package of its own, because importing any module of pfs imports pfs, and a test run that does not use the plugin must not
+pay for that. This package only declares; pfs._testing.plugin does the work.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     # For annotations of tests: if TYPE_CHECKING: from pytest_pfs import View
-    from pfs._overhead import Overhead as Overhead
-    from pfs._view import View as View
+    from pfs._testing.overhead import Overhead as Overhead
+    from pfs._testing.view import View as View
 
     class MeasureOverhead(Protocol):
         def __call__(self, function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead: ...
@@ -27,7 +27,7 @@ _LIMITS = {
     "max_events": "waits that a test may have",
     "max_bytes_read": "bytes that a test may read from files and sockets",
     "max_bytes_written": "bytes that a test may write to files and sockets",
-    "max_lost": "events and objects that may be lost for want of room",
+    "max_lost": "events and objects that may be lost because a buffer is full",
 }
 _BY_PATTERN = "; a number, or lines 'pattern of instruments = number'"
 
@@ -57,46 +57,46 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     options = ("pfs_report", "pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
     if any(config.getoption(name) for name in options) or any(config.getini(f"pfs_budget_{name}") for name in _LIMITS):
-        from pfs import _pytest
+        from pfs._testing import plugin
 
-        _pytest.of(config)
+        plugin.of(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("pfs_budget") is not None:
-            from pfs import _pytest
+            from pfs._testing import plugin
 
-            _pytest.of(item.config).check(item)
+            plugin.of(item.config).check(item)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if not item.config.pluginmanager.has_plugin("pfs-session"):
         return (yield)
-    from pfs import _pytest
+    from pfs._testing import plugin
 
-    return (yield from _pytest.of(item.config).call(item))
+    return (yield from plugin.of(item.config).call(item))
 
 
 @pytest.fixture
 def pfs_schema() -> Iterator[View]:
-    """What happened during this test, as DataFrames: ``pfs_schema.table(name)``, ``pfs_schema.events(name)``; with
+    """Shows what happened during this test, as DataFrames: ``pfs_schema.table(name)``, ``pfs_schema.events(name)``; with
     ``children=True`` also in forked children. It begins where this fixture is set up."""
-    from pfs import _pytest
+    from pfs._testing import plugin
 
-    with _pytest.view() as made:
+    with plugin.view() as made:
         yield made
 
 
 @pytest.fixture
 def pfs_overhead(request: pytest.FixtureRequest) -> MeasureOverhead:
-    """``pfs_overhead(function)``: how much longer it takes with instruments on than with instruments off.
+    """Measures how much longer a function takes with instruments on than with instruments off: ``pfs_overhead(function)``.
 
-    Returns ``ratio``, its 95 % interval ``low`` and ``high``, and ``on`` and ``off``, seconds of a call. `blocks` pairs of blocks
-    of at least `block_seconds` are measured, on and off in random order right beside each other. The function is called many
-    times; what it does then counts in no budget. All instruments of the process are off meanwhile, by turns.
+    Returns ``ratio``, its 95 % interval ``low`` and ``high``, and ``on`` and ``off``, seconds of a call. It measures `blocks`
+    pairs of blocks of at least `block_seconds`, on and off in random order one after the other. The function is called many
+    times; these calls count in no budget. All instruments of the process are switched off and on meanwhile.
     """
-    from pfs import _pytest
+    from pfs._testing import plugin
 
-    return _pytest.of(request.config).overhead(request.node)
+    return plugin.of(request.config).overhead(request.node)

@@ -7,7 +7,7 @@ same seconds; the figure of a case is its fastest block, the one that nobody dis
 cpu 0 and 1. A round whose floor (two timer reads around a bare lock) is more than 3 % off the best floor seen is disturbed and is repeated.
 The interval is a bootstrap over blocks: how much the ratio of two fastest blocks depends on which blocks were drawn.
 
-The limits are those of issue 7 and, for what it does not name, of issues 2 to 4. They are goals: a line that is missed stays, and is shown as
+The limits are goals: a line that is missed stays, and is shown as
 missed. Exit code 1 if one is.
 """
 
@@ -70,7 +70,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Limit:
-    """One line of what must hold."""
+    """One goal."""
 
     text: str
     value: float
@@ -114,7 +114,7 @@ def scaling(family: str) -> Callable[[Blocks], float]:
 
 
 def limits(result: Result) -> list[Limit]:
-    """Issue 7's, those of issue 2 that it leaves as they are, then must hold 5 of issue 3 and 6 of issue 4."""
+    """Returns the goals: of waits, then of each family of events, then of statements and memory."""
     run = result.chosen
     per_ns = float(str(run.context["cycles_per_ns"]))
     same_file = tuple(f"pread_same/{variant}/{threads}" for variant in ("all", "bare") for threads in ("1T", "2T"))
@@ -159,7 +159,7 @@ def limits(result: Result) -> list[Limit]:
         more("pread of 120 bytes, all on, one thread", "pread/all/1T", "pread/bare/1T", 30),
         # Twice: what one of the two threads waits longer for its call.
         more("pread of 120 bytes, all on, two threads, each its file", "pread/all/2T", "pread/bare/2T", 30, factor=2),
-        # Must hold 5 of issue 3, one line a family.
+        # One line a family.
         times("read lock, timed", "rdlock/timed", "rdlock/floor", 1.25, "x floor"),
         times("write lock, timed", "wrlock/timed", "wrlock/floor", 1.25, "x floor"),
         times("wait for a condition, everything on", "cond/all", "cond/floor", 1.25, "x floor"),
@@ -168,7 +168,7 @@ def limits(result: Result) -> list[Limit]:
         times("spin lock as a metadata lock, timed", "metadata/timed", "metadata/floor", 1.25, "x floor"),
         times("poll of nothing as idle time, everything on", "idle/all", "idle/floor", 1.25, "x floor"),
         times("send and recv of 64 bytes on a socketpair, all on", "socket/all", "socket/floor", 1.25, "x floor"),
-        # Must hold 6 of issue 4.
+        # Statements, stages, transactions, memory.
         times("change of stage, everything on", "stage/all", "nested/floor", 1.3, "x floor"),
         more("statement with a text of 200 bytes, digest and histogram", "statement/all", "nested/floor", 1000),
         more("pfs_malloc and pfs_free of 64 bytes, controlled", "memory_64/counted", "memory_64/bare", 10),

@@ -157,7 +157,7 @@ os._exit(0)
 )
 SIZES = (10, 1_000, 100_000)
 LONG = "events_waits_history_long"
-# Table -> rows, milliseconds (issue 7). The summaries have a row for each of 100,000 objects; that by instance has mutexes and files.
+# Table -> rows, milliseconds. The summaries have a row for each of 100,000 objects; that by instance has mutexes and files.
 LIMITS = {
     LONG: (1_000_000, 300.0),
     "events_waits_summary_by_instance": (200_000, 60.0),

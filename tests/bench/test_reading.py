@@ -1,4 +1,4 @@
-"""A row costs the same however many there are (issue 7: a million events, a summary of 100,000 rows). Ratios in one process.
+"""A row costs the same however many there are (a million events, a summary of 100,000 rows). Ratios in one process.
 
 The smaller number of events is one that does not fit into the processor's caches either.
 """

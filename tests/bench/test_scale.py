@@ -1,4 +1,4 @@
-"""Memory grows with what is used, not with what is configured (issue 3, must hold 6)."""
+"""Memory grows with what is used, not with what is configured."""
 
 from __future__ import annotations
 

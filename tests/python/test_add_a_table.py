@@ -1,4 +1,4 @@
-"""docs/add_a_table.md, carried out to the letter on a scratch copy of the tree (issue 2, must hold 8)."""
+"""docs/add_a_table.md, carried out to the letter on a scratch copy of the tree."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_reader_of_the_page_reads_what_is_there_and_refuses_what_does_not_fit(tm
 
 @pytest.mark.slow
 def test_page_gives_a_table(tmp_path: Path) -> None:
-    """Must hold 8: the page alone gives a frame, its DDL, its docs; the library is the only thing that is built anew."""
+    """The page alone gives a frame, its DDL, its docs; the library is the only thing that is built anew."""
     root = scratch_copy(tmp_path)
     for edit in edits(PAGE.read_text()):
         apply(edit, root)

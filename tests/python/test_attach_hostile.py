@@ -1,4 +1,4 @@
-"""Segments that cannot be trusted: cut short, with holes, of another version, not segments at all (issue 5, must hold 3).
+"""Segments that cannot be trusted: cut short, with holes, of another version, not segments at all.
 
 A reader gets rows or an AttachError that says what is wrong: no signal, no waiting, and nothing is stored to the file.
 """
@@ -14,7 +14,6 @@ import struct
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,8 +22,9 @@ import pytest
 import pfs
 from pfs import _core
 from tests.conftest import Build, Run
+from tests.python._programs.killed import killed_program
 from tests.python._programs.segment_file import ARRAYS, EXTENTS, HEADER, HEADER_ROOM, PAGE, SegmentFile, sparse_copy
-from tests.python.test_programs import Talker, environment, rows, status_of
+from tests.python.test_programs import environment, rows, status_of
 
 MAJOR, MINOR = HEADER["layout_major"], HEADER["layout_major"] + 4
 
@@ -35,20 +35,8 @@ def allocated(path: Path) -> int:
 
 @pytest.fixture(scope="module")
 def segment(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The segment of a program that was killed in the middle of its work, in a file system of memory."""
-    folder = tmp_path_factory.mktemp("killed")
-    place = Path(f"/dev/shm/pfs-test-{os.getpid()}")
-    place.mkdir(mode=0o700)
-    try:
-        with subprocess.Popen(
-            [build("checked"), folder, "0"], env=environment(place), stdout=subprocess.PIPE, text=True
-        ) as process:
-            Talker(process).until("working")
-            time.sleep(0.3)
-            process.kill()
-        yield next(place.glob("*.pfs"))
-    finally:
-        shutil.rmtree(place)
+    with killed_program(build, tmp_path_factory.mktemp("hostile")) as path:
+        yield path
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""A C program under load, read from outside (issue 5, must hold 1): what it has counted at the end is what it has done.
+"""A C program under load, read from outside: what it has counted at the end is what it has done.
 
-PFS_READS=1000 for as many readings as the issue says; PFS_SCALE=1000 for as many threads and instruments. Figures are
+PFS_READS=1000 reads as often; PFS_SCALE=1000 has as many threads and instruments. Figures are
 printed (-s), not judged.
 """
 
@@ -172,7 +172,7 @@ CROWD = """
 
 @pytest.mark.skipif(not hasattr(pfs, "Thread"), reason="threads of Python")
 def test_a_crowd_is_read_in_time_and_memory_of_what_is_used(tmp_path: Path) -> None:
-    """Must hold 6: every table of a process with many threads and instruments. PFS_SCALE=1000 for the figures."""
+    """Every table of a process with many threads and instruments. PFS_SCALE=1000 for the figures."""
     count = int(os.environ.get("PFS_SCALE", "60"))
     options = f"performance_schema_max_mutex_classes={min(1024, count + 350)}"
     process = subprocess.Popen(

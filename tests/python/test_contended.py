@@ -11,33 +11,7 @@ from typing import Any
 import pytest
 
 import pfs
-from tests.python._programs.driver import (
-    CURRENT,
-    HISTORY,
-    HISTORY_LONG,
-    MUTEX,
-    WAITS,
-    WAITS_BY_INSTANCE,
-    WAITS_BY_THREAD,
-    C,
-    Mutex,
-    OwnLock,
-    Row,
-    Rwlock,
-    Worker,
-    consumer,
-    count,
-    counts,
-    events,
-    instrument,
-    key_of,
-    losses,
-    me,
-    one,
-    raises,
-    rows,
-    settings,
-)
+from tests.python._programs.driver import *
 from tests.python._programs.fresh_process import fresh_process
 
 LOCK, TREE = MUTEX + "c/LOCK", "wait/synch/rwlock/c/tree"

@@ -33,7 +33,7 @@ Facts = dict[str, Any]
 
 YES_NO = "enum('YES','NO')"
 DIFFERENCES: dict[str, Facts] = {
-    # DESIGN 8, wl4878: which events go to the trace. Issue 7: locks that are timed only if they must be waited for.
+    # DESIGN 8, wl4878: which events go to the trace. And locks that are timed only if they must be waited for.
     "setup_instruments": {"added": [["TRACE_ENABLED", YES_NO, False]], "types": {"TIMED": "enum('YES','NO','CONTENDED')"}},
     "setup_actors": {"added": [["TRACE_ENABLED", YES_NO, False]]},
     # DESIGN 6: TICK, and the processor time of a thread.
@@ -72,7 +72,7 @@ def expected(table: str) -> Facts:
     return facts
 
 
-def dtype_of(column: _core.ColumnFacts) -> str:
+def dtype_of(column: _core.ColumnInfo) -> str:
     """DESIGN 9: the dtype that a declaration asks for."""
     kind, nullable = column["kind"], column["nullable"]
     if kind in ("text", "set"):
@@ -199,7 +199,7 @@ def test_docs_are_sentences_and_the_joins_that_they_name_exist(table: str) -> No
 
 @pytest.mark.parametrize("table", TABLES)
 def test_ddl_names_every_column_type_and_key(table: str) -> None:
-    """Issue 2: the CREATE TABLE text derives from the declaration."""
+    """The CREATE TABLE text derives from the declaration."""
     facts, text = _core.facts(table), pfs.ddl(table)
     position = 0
     for column in facts["columns"]:
@@ -232,7 +232,7 @@ def test_frames_keep_the_contract_with_something_of_everything() -> None:
     )
 )
 def test_frames_keep_the_contract_with_everything_disabled() -> None:
-    """Issue 2: all consumers off: tables are readable, events and counts stay empty."""
+    """All consumers off: tables are readable, events and counts stay empty."""
     pfs.setup_consumers.update(enabled=False)
     load()
     for table in TABLES:
@@ -339,19 +339,19 @@ def test_operations_do_what_they_say_or_are_refused(table: str) -> None:
 
 @fresh_process()
 def test_columns_of_a_frame_may_be_chosen_and_names_ignore_case() -> None:
-    """Issue 2: pfs.table(name, columns)."""
+    """pfs.table(name, columns) gives the chosen columns in the chosen order."""
     load()
     for table in TABLES:
         names = [column["name"] for column in _core.facts(table)["columns"]]
         assert list(pfs.table(table.upper(), [name.lower() for name in names[::-1]]).columns) == names[::-1]
 
 
-# ---- Must hold 9: bad input --------------------------------------------------------------------------------------------------
+# ---- Bad input ---------------------------------------------------------------------------------------------------------------
 
 
 @fresh_process()
 def test_bad_input_is_named_with_what_is_legal_and_changes_nothing() -> None:
-    """Issue 2, must hold 9: unknown table, column, instrument, timer; bad enum; read-only column; illegal TRUNCATE; bad names."""
+    """Bad input is refused: unknown table, column, instrument, timer; bad enum; read-only column; illegal TRUNCATE; bad names."""
     load()
     state = settings()
     for call in (pfs.table, pfs.ddl, pfs.truncate, pfs.describe):
@@ -405,7 +405,7 @@ def test_bad_input_is_named_with_what_is_legal_and_changes_nothing() -> None:
     ],
 )
 def test_bad_options_of_pfs_init_start_and_change_nothing(option: str, words: list[str]) -> None:
-    """Must hold 9: pfs_init() with a bad option: an error that names what is legal; a good one next to it does not act."""
+    """A bad option of pfs_init() gives an error that names what is legal; a good one next to it does not act."""
     from tests.python._programs.driver import perfschema
 
     library = perfschema()

@@ -153,7 +153,7 @@ def test_names_and_schemas_of_ones_own(tmp_path: Any) -> None:
     ],
 )
 def test_first_keyword(sql: str, keyword: str) -> None:
-    from pfs._dbapi import first_keyword
+    from pfs._dbapi.wrap import first_keyword
 
     assert first_keyword(sql) == keyword
 
@@ -192,7 +192,7 @@ def test_sqlalchemy_engine() -> None:
 
 
 def test_rows_that_sqlalchemy_sends_are_counted() -> None:
-    """Issue 4, Deliver: "statements, digests, transactions and rows"; a result that was read to its end, a part of one, none of
+    """Statements have digests, transactions and rows: a result that was read to its end, a part of one, none of
     one, and one that fails halfway. The statement ends with its last row, and holds nobody meanwhile."""
     pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
     import sqlalchemy as sa

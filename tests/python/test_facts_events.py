@@ -11,36 +11,7 @@ from functools import partial
 import pytest
 
 import pfs
-from tests.python._programs.driver import (
-    CURRENT,
-    EBUSY,
-    FILES,
-    FILES_BY_INSTANCE,
-    HISTORY,
-    HISTORY_LONG,
-    MUTEX,
-    WAITS,
-    WAITS_BY_INSTANCE,
-    WAITS_BY_THREAD,
-    C,
-    Mutex,
-    OwnLock,
-    Worker,
-    consumer,
-    count,
-    counts,
-    events,
-    instrument,
-    key_of,
-    losses,
-    me,
-    names_of,
-    one,
-    perfschema,
-    raises,
-    rows,
-    status,
-)
+from tests.python._programs.driver import *
 from tests.python._programs.fresh_process import fresh_process
 
 VIEWS = (CURRENT, HISTORY, HISTORY_LONG)

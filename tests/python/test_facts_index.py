@@ -39,7 +39,7 @@ def heads(path: Path) -> str:
 
 
 def test_every_fact_has_a_test_that_names_it() -> None:
-    """Must hold 1 of the issue of waits; what waits for other kinds of events is said, and nothing else is missing."""
+    """Every fact is named by a test, except those that wait for other kinds of events, which are listed."""
     files = [*TESTS.glob("python/test_*.py"), *TESTS.glob("cpp/*.cpp"), *TESTS.glob("bench/test_*.py")]
     named = set().union(*(named_facts(heads(path)) for path in files if path.name != Path(__file__).name))
     wanted = {f"{section}{number}" for section, numbers in FACTS.items() for number in numbers}

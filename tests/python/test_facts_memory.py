@@ -727,7 +727,7 @@ def test_I16_the_peak_of_a_statement_includes_that_of_a_nested_one() -> None:
 
 
 def test_arrays_of_numpy_count_where_they_were_made() -> None:
-    """Issue 4, Deliver: "numpy's own allocations optional through their public hooks": inside the block, of this context,
+    """numpy's own allocations are counted through its public hooks: inside the block, of this context,
     until they are freed, also by another thread; realloc; blocks inside blocks; nothing of other threads."""
     outer, inner = pfs.memory("numpy/outer"), pfs.memory("numpy/inner")
 

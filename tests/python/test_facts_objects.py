@@ -14,40 +14,7 @@ from typing import Any
 import pytest
 
 import pfs
-from tests.python._programs.driver import (
-    CURRENT,
-    EBUSY,
-    FILE,
-    FILES,
-    FILES_BY_INSTANCE,
-    HISTORY,
-    HISTORY_LONG,
-    MUTEX,
-    NO_SPINS,
-    WAITS,
-    WAITS_BY_INSTANCE,
-    WAITS_BY_THREAD,
-    C,
-    Mutex,
-    OwnLock,
-    Worker,
-    consumer,
-    count,
-    counts,
-    events,
-    instrument,
-    key_of,
-    losses,
-    me,
-    names_of,
-    one,
-    perfschema,
-    raises,
-    register,
-    rows,
-    settings,
-    status,
-)
+from tests.python._programs.driver import *
 from tests.python._programs.fresh_process import fresh_process
 
 CREATE = os.O_RDWR | os.O_CREAT
@@ -912,7 +879,7 @@ def test_timer_measures_60_ms(timer: str, cycle: str) -> None:
 
 @fresh_process()
 def test_timers_share_one_epoch() -> None:
-    """Issue 2: events under different timers lie on one axis, within the steps of the timers."""
+    """Events under different timers lie on one axis, within the steps of the timers."""
     lock = OwnLock("t/LOCK_one")
     for timer in list(TIMERS) * 2:
         pfs.setup_timers["wait"].timer_name = timer
@@ -971,7 +938,7 @@ def test_L8_performance_timers() -> None:
 
 @fresh_process("performance_schema_cycle_timer=OFF")
 def test_L8_unavailable_timer_is_null_and_its_substitute_is_said() -> None:
-    """L8, issue 2: without CYCLE its row is NULL, waits fall back to the closest timer, and pfs.status says why."""
+    """L8: without CYCLE its row is NULL, waits fall back to the closest timer, and pfs.status says why."""
     row = one("performance_timers", TIMER_NAME="CYCLE")
     assert [row[c] for c in row if c != "TIMER_NAME"] == [None, None, None]
     assert one("setup_timers", NAME="wait")["TIMER_NAME"] == "NANOSECOND"

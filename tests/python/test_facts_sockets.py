@@ -13,27 +13,7 @@ from typing import Any
 import pytest
 
 import pfs
-from tests.python._programs.driver import (
-    CURRENT,
-    HISTORY_LONG,
-    WAITS,
-    WAITS_BY_INSTANCE,
-    WAITS_BY_THREAD,
-    C,
-    Row,
-    Worker,
-    consumer,
-    count,
-    events,
-    instrument,
-    losses,
-    me,
-    one,
-    perfschema,
-    raises,
-    rows,
-    status,
-)
+from tests.python._programs.driver import *
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.sockets import (
     ACTIVE,

@@ -9,35 +9,7 @@ from errno import EBUSY, EDEADLK, ETIMEDOUT
 import pytest
 
 import pfs
-from tests.python._programs.driver import (
-    CURRENT,
-    HISTORY_LONG,
-    MUTEX,
-    NO_SPINS,
-    WAITS,
-    WAITS_BY_INSTANCE,
-    WAITS_BY_THREAD,
-    C,
-    Cond,
-    Mutex,
-    Rwlock,
-    Worker,
-    columns,
-    consumer,
-    count,
-    counts,
-    events,
-    instrument,
-    key_of,
-    losses,
-    me,
-    names_of,
-    one,
-    perfschema,
-    register,
-    rows,
-    status,
-)
+from tests.python._programs.driver import *
 from tests.python._programs.fresh_process import fresh_process
 
 RWLOCKS, CONDS, MUTEXES = "rwlock_instances", "cond_instances", "mutex_instances"

@@ -12,28 +12,7 @@ import pytest
 
 import pfs
 from pfs import _core
-from tests.python._programs.driver import (
-    CURRENT,
-    HISTORY,
-    WAITS,
-    WAITS_BY_INSTANCE,
-    WAITS_BY_THREAD,
-    Mutex,
-    OwnLock,
-    Worker,
-    consumer,
-    count,
-    events,
-    every,
-    instrument,
-    losses,
-    me,
-    one,
-    perfschema,
-    raises,
-    rows,
-    status,
-)
+from tests.python._programs.driver import *
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.tables import (
     BY_INDEX,
@@ -71,7 +50,7 @@ def numbers(table: str, **where: Any) -> dict[str, int]:
     return {name: value for name, value in one(table, **where).items() if name.startswith("COUNT_")}
 
 
-def counts(table: str) -> dict[Any, int]:
+def counts_in(table: str) -> dict[Any, int]:
     """COUNT_STAR by name of the table, or of the index."""
     return {row.get("INDEX_NAME", row["OBJECT_NAME"]): row["COUNT_STAR"] for row in rows(table)}
 
@@ -111,12 +90,12 @@ def test_C7_disabled_instruments_count_nothing_and_act_at_once_on_open_tables() 
     t.io(FETCH, rows=9).lock(8)
     idle()
     assert MetadataLock().at is None
-    assert (counts(BY_TABLE), counts(LOCKS)) == ({"t": 1}, {"t": 1})
+    assert (counts_in(BY_TABLE), counts_in(LOCKS)) == ({"t": 1}, {"t": 1})
     assert one("table_handles")["INTERNAL_LOCK"] == "READ"
     for name in SINGLE:
         instrument(name, enabled=True)
     t.io(FETCH, rows=9).lock(8)
-    assert (counts(BY_TABLE), counts(LOCKS)) == ({"t": 10}, {"t": 2})
+    assert (counts_in(BY_TABLE), counts_in(LOCKS)) == ({"t": 10}, {"t": 2})
     assert losses() == {}
 
 
@@ -154,10 +133,10 @@ def test_B3_switches_of_consumers_act_on_open_tables() -> None:
     consumer("global_instrumentation", False)
     t.io(FETCH)
     consumer("global_instrumentation", True)
-    assert counts(BY_TABLE) == {"t": 0}
+    assert counts_in(BY_TABLE) == {"t": 0}
     consumer("thread_instrumentation", False)
     t.io(FETCH)
-    assert counts(BY_TABLE) == {"t": 1}
+    assert counts_in(BY_TABLE) == {"t": 1}
     assert [count(table, EVENT_NAME=IO) for table in (WAITS_BY_THREAD, *WAITS_BY)] == [0] * 5
     assert (count(WAITS, EVENT_NAME=IO), events(HISTORY)) == (1, [])
 
@@ -319,8 +298,8 @@ def test_F11_truncate_clears_what_the_table_is_about(table: str, cleared: str) -
     loaded()
     pfs.truncate(table)
     io, lock = (0 if kind in cleared.split() else full for kind, full in (("io", 6), ("lock", 2)))
-    assert (counts(BY_TABLE), counts(LOCKS), counts(OBJECTS)) == ({"t": io}, {"t": lock}, {"t": io + lock})
-    assert counts(BY_INDEX) == {None: min(io, 1), "PRIMARY": min(io, 5)}
+    assert (counts_in(BY_TABLE), counts_in(LOCKS), counts_in(OBJECTS)) == ({"t": io}, {"t": lock}, {"t": io + lock})
+    assert counts_in(BY_INDEX) == {None: min(io, 1), "PRIMARY": min(io, 5)}
     if io == 0:
         assert {v for row in rows(BY_INDEX) for c, v in row.items() if "TIMER" in c} == {0}
     assert (count(WAITS, EVENT_NAME=IO), count(WAITS, EVENT_NAME=LOCK)) == (io, lock)
@@ -357,7 +336,7 @@ def test_F9_truncate_by_instance_does_not_touch_tables() -> None:
     loaded()
     idle()
     pfs.truncate(WAITS_BY_INSTANCE)
-    assert (counts(OBJECTS), count(WAITS, EVENT_NAME=IDLE)) == ({"t": 8}, 1)
+    assert (counts_in(OBJECTS), count(WAITS, EVENT_NAME=IDLE)) == ({"t": 8}, 1)
 
 
 @fresh_process()
@@ -417,7 +396,7 @@ def test_L7_drop_removes_rows_and_the_instrument_keeps_the_numbers() -> None:
     assert [rows(table) for table in (BY_TABLE, BY_INDEX, LOCKS, OBJECTS)] == [[], [], [], []]
     assert (count(WAITS, EVENT_NAME=IO), count(WAITS, EVENT_NAME=LOCK)) == (6, 2)
     Table("s.t").io(FETCH)
-    assert (counts(BY_INDEX), count(WAITS, EVENT_NAME=IO)) == ({None: 1}, 7)
+    assert (counts_in(BY_INDEX), count(WAITS, EVENT_NAME=IO)) == ({None: 1}, 7)
     Table("s.unknown").drop()
     call("table_drop", 4, "s", "never")
     assert losses() == {}
@@ -441,10 +420,10 @@ def test_a_table_that_is_dropped_while_it_is_open_counts_for_its_instruments() -
     assert (handle["OBJECT_SCHEMA"], handle["OBJECT_NAME"], handle["INTERNAL_LOCK"]) == ("s", "t", "WRITE")
     assert events()[-1]["OBJECT_NAME"] == "t"
     new = Table("s.t").io(FETCH)
-    assert counts(BY_TABLE) == {"t": 1}
+    assert counts_in(BY_TABLE) == {"t": 1}
     t.close()
     worker.end()
-    assert (counts(BY_TABLE), count(WAITS, EVENT_NAME=IO)) == ({"t": 1}, 11_111)
+    assert (counts_in(BY_TABLE), count(WAITS, EVENT_NAME=IO)) == ({"t": 1}, 11_111)
     new.drop()
     pfs.truncate(WAITS)
     assert count(WAITS, EVENT_NAME=IO) == 0
@@ -513,7 +492,7 @@ def test_what_is_no_table_is_not_instrumented() -> None:
     t = Table("t").io(7).io(-1)
     assert one(BY_TABLE)["OBJECT_SCHEMA"] is None
     assert one("table_handles")["OBJECT_SCHEMA"] == ""
-    assert (events(), counts(BY_TABLE), losses()) == ([], {"t": 0}, {})
+    assert (events(), counts_in(BY_TABLE), losses()) == ([], {"t": 0}, {})
     t.io(FETCH)
     assert (events()[0]["OBJECT_SCHEMA"], events()[0]["OBJECT_NAME"]) == (None, "t")
 
@@ -583,12 +562,12 @@ def test_G12_changes_of_rules_act_on_open_tables() -> None:
     assert (count(WAITS, EVENT_NAME=IO), len(events())) == (3, 4)
     assert pfs.setup_objects.delete("s") == 1
     t.io(FETCH)
-    assert (counts(BY_TABLE), counts(LOCKS)) == ({"t": 4}, {"t": 2})
+    assert (counts_in(BY_TABLE), counts_in(LOCKS)) == ({"t": 4}, {"t": 2})
     assert one("table_handles")["INTERNAL_LOCK"] == "READ"
     with pfs.setup_objects:
         pfs.setup_objects.update({"OBJECT_TYPE": "TABLE", "OBJECT_SCHEMA": "\\%"}, enabled=False)
         assert rows(BY_TABLE) == []
-    assert counts(BY_TABLE) == {"t": 4}
+    assert counts_in(BY_TABLE) == {"t": 4}
 
 
 @fresh_process()
@@ -739,7 +718,7 @@ def test_metadata_locks_show_every_word_of_the_schema() -> None:
 @fresh_process("performance_schema_max_metadata_locks={limit}")
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_L4_full_table_of_metadata_locks_is_counted(limit: int) -> None:
-    """L4, must hold 4: no row, metadata_lock_lost; a lock that goes makes room."""
+    """L4: no row, metadata_lock_lost; a lock that goes makes room."""
     locks = [MetadataLock(f"s.t{i}").wait() for i in range(5)]
     assert [m.at is not None for m in locks] == [True] * limit + [False] * (5 - limit)
     assert (len(rows("metadata_locks")), status("metadata_lock_lost")) == (limit, 5 - limit)
@@ -839,7 +818,7 @@ def opened(number: int) -> list[Table]:
 @fresh_process("performance_schema_max_table_instances={limit}")
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_full_table_of_tables_is_counted(limit: int) -> None:
-    """Must hold 4: what does not fit is not instrumented; table_instances_lost; a table that is dropped makes room."""
+    """What does not fit is not instrumented; table_instances_lost; a table that is dropped makes room."""
     tables = opened(5)
     assert [t.at is not None for t in tables] == [True] * limit + [False] * (5 - limit)
     assert (len(rows(BY_TABLE)), status("table_instances_lost")) == (limit, 5 - limit)
@@ -856,38 +835,38 @@ def test_full_table_of_tables_is_counted(limit: int) -> None:
 @fresh_process("performance_schema_max_table_handles={limit}")
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_full_table_of_handles_is_counted(limit: int) -> None:
-    """Must hold 4: table_handles_lost; a handle that is closed makes room; the table is known all the same."""
+    """table_handles_lost counts; a handle that is closed makes room; the table is known all the same."""
     tables = opened(5)
     assert (len(rows("table_handles")), status("table_handles_lost"), len(rows(BY_TABLE))) == (limit, 5 - limit, 5)
     for t in tables:
         t.close()
     Table("s.t0").io(FETCH)
-    assert (len(rows("table_handles")), counts(BY_TABLE)["t0"]) == (min(limit, 1), 3 if limit else 0)
+    assert (len(rows("table_handles")), counts_in(BY_TABLE)["t0"]) == (min(limit, 1), 3 if limit else 0)
 
 
 @fresh_process("performance_schema_max_index_stat={limit}")
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_indexes_without_statistics_count_for_the_instrument(limit: int) -> None:
-    """Must hold 4: index_stat_lost; nothing is lost in the global summary; what a table has shows."""
+    """index_stat_lost counts; nothing is lost in the global summary; what a table has shows."""
     tables = opened(2)
     assert (len(rows(BY_INDEX)), status("index_stat_lost")) == (limit, 4 - limit)
-    assert counts(BY_TABLE) == {"t0": min(limit, 2), "t1": max(limit - 2, 0)}
+    assert counts_in(BY_TABLE) == {"t0": min(limit, 2), "t1": max(limit - 2, 0)}
     assert (count(WAITS, EVENT_NAME=IO), count(WAITS_BY_THREAD, EVENT_NAME=IO)) == (4, 4)
     tables[0].drop()
     tables[0].close()
     if limit:
         assert Table("s.new").io(FETCH).at
-        assert counts(BY_TABLE)["new"] == 1
+        assert counts_in(BY_TABLE)["new"] == 1
     assert count(WAITS, EVENT_NAME=IO) == 4 + min(limit, 1)
 
 
 @fresh_process("performance_schema_max_table_lock_stat={limit}")
 @pytest.mark.parametrize("limit", [0, 1, 2])
 def test_tables_without_statistics_of_locks_count_for_the_instrument(limit: int) -> None:
-    """Must hold 4: table_lock_stat_lost; such a table has no row of locks; INTERNAL_LOCK shows; a dropped table makes room."""
+    """table_lock_stat_lost counts; such a table has no row of locks; INTERNAL_LOCK shows; a dropped table makes room."""
     tables = opened(3)
-    assert (counts(LOCKS), status("table_lock_stat_lost")) == ({f"t{i}": 1 for i in range(limit)}, 3 - limit)
-    assert counts(OBJECTS) == {f"t{i}": 3 if i < limit else 2 for i in range(3)}
+    assert (counts_in(LOCKS), status("table_lock_stat_lost")) == ({f"t{i}": 1 for i in range(limit)}, 3 - limit)
+    assert counts_in(OBJECTS) == {f"t{i}": 3 if i < limit else 2 for i in range(3)}
     assert count(WAITS, EVENT_NAME=LOCK) == 3
     assert [row["INTERNAL_LOCK"] for row in rows("table_handles")] == ["READ"] * 3
     for t in tables:
@@ -901,7 +880,7 @@ def test_tables_without_statistics_of_locks_count_for_the_instrument(limit: int)
 def test_cells_without_room_are_counted() -> None:
     """object_cells_lost: the event goes to the thread and to no table; nothing fails."""
     Table("s.t", "PRIMARY").io(FETCH, 0).io(UPDATE, 0).io(DELETE, 0)
-    assert (counts(BY_TABLE), status("object_cells_lost")) == ({"t": 2}, 1)
+    assert (counts_in(BY_TABLE), status("object_cells_lost")) == ({"t": 2}, 1)
     assert count(WAITS_BY_THREAD, EVENT_NAME=IO) == 3
 
 
@@ -950,18 +929,18 @@ def test_a_forked_child_has_the_tables_and_none_of_the_numbers() -> None:
     rule("off", enabled="NO")
     child = os.fork()
     if child == 0:
-        ok = counts(OBJECTS) == {"t": 0} and len(rows("table_handles")) == 2 and len(rows("metadata_locks")) == 1
+        ok = counts_in(OBJECTS) == {"t": 0} and len(rows("table_handles")) == 2 and len(rows("metadata_locks")) == 1
         t.io(FETCH, 0, 3).lock(0)
         dead.io(FETCH)
         dead.close()
         m.wait().destroy()
         Table("off.t").io(FETCH)
         new = Table("s.new", "PRIMARY").io(FETCH, 0)
-        ok = ok and counts(BY_TABLE) == {"t": 3, "new": 1} and count(WAITS, EVENT_NAME=IO) == 5
+        ok = ok and counts_in(BY_TABLE) == {"t": 3, "new": 1} and count(WAITS, EVENT_NAME=IO) == 5
         t.drop()
         t.close()
         new.close()
-        ok = ok and counts(BY_TABLE) == {"new": 1} and count(WAITS, EVENT_NAME=IO) == 5 and losses() == {}
+        ok = ok and counts_in(BY_TABLE) == {"new": 1} and count(WAITS, EVENT_NAME=IO) == 5 and losses() == {}
         os._exit(0 if ok else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert (counts(BY_TABLE), len(rows("metadata_locks"))) == ({"t": 6}, 1)
+    assert (counts_in(BY_TABLE), len(rows("metadata_locks"))) == ({"t": 6}, 1)

@@ -13,28 +13,7 @@ import pytest
 
 import pfs
 from tests.python._programs import sockets, tables
-from tests.python._programs.driver import (
-    CURRENT,
-    HISTORY,
-    HISTORY_LONG,
-    MUTEX,
-    NO_SPINS,
-    WAITS,
-    C,
-    Mutex,
-    OwnLock,
-    Worker,
-    consumer,
-    count,
-    events,
-    key_of,
-    losses,
-    me,
-    one,
-    raises,
-    rows,
-    status,
-)
+from tests.python._programs.driver import *
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.sessions import (
     BY_ACCOUNT,

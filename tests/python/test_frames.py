@@ -200,17 +200,17 @@ def test_10000_rows_of_history_long_take_at_most_10_ms(fresh: Run) -> None:
 
 def test_frame_of_a_million_rows_needs_no_loop_in_python() -> None:
     """The last step alone, on columns as the core gives them."""
-    from pfs import _frame
+    from pfs._tables.frame import column_of
 
     rows = 1_000_000
     mask = np.zeros(rows, dtype=bool)
     start = time.perf_counter()
     parts: list[Any] = [
-        _frame._column("uint64", False, np.arange(rows, dtype=np.uint64), None, None),
-        _frame._column("uint64", True, np.arange(rows, dtype=np.uint64), mask, None),
-        _frame._column("text", True, np.zeros(rows, dtype=np.intp), mask, ["wait/synch/mutex/a/b"]),
-        _frame._column("enum", True, np.zeros(rows, dtype=np.int8), mask, ["YES", "NO"]),
-        _frame._column("timestamp", False, np.zeros(rows, dtype=np.int64), None, None),
+        column_of("uint64", False, np.arange(rows, dtype=np.uint64), None, None),
+        column_of("uint64", True, np.arange(rows, dtype=np.uint64), mask, None),
+        column_of("text", True, np.zeros(rows, dtype=np.intp), mask, ["wait/synch/mutex/a/b"]),
+        column_of("enum", True, np.zeros(rows, dtype=np.int8), mask, ["YES", "NO"]),
+        column_of("timestamp", False, np.zeros(rows, dtype=np.int64), None, None),
     ]
     assert time.perf_counter() - start < 0.3
     assert all(len(part) == rows for part in parts)

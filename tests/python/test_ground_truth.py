@@ -1,4 +1,4 @@
-"""Counts and bytes of files against what the kernel saw: strace is the judge (issue 2, must hold 2)."""
+"""Counts and bytes of files against what the kernel saw: strace is the judge."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_parser_of_strace_counts_what_it_should() -> None:
 
 
 def test_demo_on_a_small_tree_agrees_with_strace(tmp_path: Path) -> None:
-    """Must hold 2: every file of a copied part of the standard library, with an empty file, a big one, and links."""
+    """Every file of a copied part of the standard library, with an empty file, a big one, and links."""
     root = tmp_path / "root"
     shutil.copytree(Path(demo.standard_library()) / "json", root / "json", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(Path(demo.standard_library()) / "email", root / "email", ignore=shutil.ignore_patterns("__pycache__"))
@@ -187,7 +187,7 @@ def test_demo_on_a_small_tree_agrees_with_strace(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_demo_on_the_standard_library_agrees_with_strace(tmp_path: Path) -> None:
-    """Must hold 2: every file of the running Python's standard library."""
+    """Every file of the running Python's standard library."""
     files = demo.python_files()
     assert len(files) > 500
     run_demo(tmp_path, files, 3)
@@ -230,7 +230,7 @@ print(json.dumps([event for event in events if event[1] == "seek"]))
 
 
 def test_pfs_open_agrees_with_strace(tmp_path: Path) -> None:
-    """Must hold 2, for pfs.open in Python: text and binary, buffered and not, read, write, append, update, in three threads."""
+    """pfs.open in Python: text and binary, buffered and not, read, write, append, update, in three threads."""
     work = tmp_path / "work"
     work.mkdir()
     output, truth = traced(tmp_path / "strace", [sys.executable, "-W", "error", "-c", PYTHON, str(work)], environment(tmp_path))

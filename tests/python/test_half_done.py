@@ -10,17 +10,15 @@ import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from pfs import _core
-from tests.python._programs.directory import Directory
-from tests.python._programs.segment_file import sparse_copy
+from tests.python._programs.segment_file import HEADER, SegmentFile, sparse_copy
 from tests.python._programs.subject import PID_NAMESPACE, forge, subject
 
 _WORK = """
@@ -77,9 +75,16 @@ _OWN = {"performance_timers", "global_status", "session_status"}
 _WITHOUT = {"threads": {"PROCESSLIST_TIME"}, "processlist": {"TIME"}}
 
 
+class Sections(NamedTuple):
+    """The sections of the layout."""
+
+    ready: int  # offset of ShmClass.ready
+    all: list[tuple[str, str, str, int]]  # array without the k, or "" for the header; struct, field, offset
+
+
 @pytest.fixture(scope="module")
-def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, int], list[tuple[str, str, str, int]]]:
-    """Numbers of the layout by name; and (array, struct, field, offset) of every section."""
+def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Sections:
+    """Finds every section in the headers, and asks the compiler for the offsets."""
     folder = root / "cpp/src/shm"
     texts = "".join(
         (folder / name).read_text() for name in ("records.h", "statements.h", "spares.h", "layout_program.h", "layout.h")
@@ -87,7 +92,7 @@ def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
     structs = dict(
         re.findall(r"^struct (?:alignas\(\d+\) )?(\w+)(?: : \w+)? \{[^\n]*\n(.*?)^\};", texts, re.MULTILINE | re.DOTALL)
     )
-    arrays = re.findall(r"^  X\((k\w+), +(Shm\w+)\)", texts, re.MULTILINE)
+    arrays = re.findall(r"^  X\(k(\w+), +(Shm\w+)\)", texts, re.MULTILINE)
     assert len(arrays) > 35
     wanted = []
     for array, kind in [("", "ShmHeader"), *arrays]:
@@ -97,10 +102,7 @@ def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
     lines = [
         f'std::printf("%zu\\n", static_cast<size_t>({what}));'
         for what in (
-            "offsetof(ShmHeader, arrays)",
-            "offsetof(ShmHeader, record_bytes)",
             "offsetof(ShmClass, ready)",
-            *(f"ArrayId::{array}" for array, _ in arrays),
             *(f"offsetof({kind}, {name})" for _, kind, name in wanted),
         )
     ]
@@ -111,55 +113,41 @@ def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
     command = ["g++", "-std=c++20", "-O0", "-Wno-invalid-offsetof", f"-I{root}/cpp/src", f"-I{root}/cpp/include", str(source)]
     subprocess.run([*command, "-o", str(source.with_suffix(""))], check=True)
     numbers = list(map(int, subprocess.run([source.with_suffix("")], capture_output=True, check=True).stdout.split()))
-    named = dict(zip(["arrays", "record_bytes", "ready", *(array for array, _ in arrays)], numbers, strict=False))
-    offsets = numbers[len(named) :]
-    return named, [(*section, offset) for section, offset in zip(wanted, offsets, strict=True)]
+    ready, *offsets = numbers
+    return Sections(ready, [(*section, offset) for section, offset in zip(wanted, offsets, strict=True)])
 
 
-class Image:
-    """A segment, by words."""
+class Image(SegmentFile):
+    """A segment whose sections can be opened."""
 
-    def __init__(self, path: Path, named: dict[str, int], root: Path) -> None:
-        self.named = named
-        self.file = os.open(path, os.O_RDWR)
-        self.directory = Directory(root, self.file, named["arrays"])
+    def __init__(self, path: Path, ready: int) -> None:
+        super().__init__(path)
+        self._ready = ready
 
-    def get(self, at: int, layout: str) -> tuple[int, ...]:
-        return struct.unpack(layout, os.pread(self.file, struct.calcsize(layout), at))
-
-    def elements(self, name: str) -> Iterator[int]:
-        """Where the elements are that can be written."""
-        directory = self.directory
-        stride = directory.get(name, "stride")
+    def places(self, name: str) -> Iterator[int]:
+        """Yields where in the file the elements of an array lie that a program can write."""
+        array = self.array(name)
         if name.endswith("Records"):
-            kind = ["kWaitRecords", "kStageRecords", "kStatementRecords", "kTransactionRecords"].index(name)
-            (record,) = self.get(self.named["record_bytes"] + 8 * kind, "<Q")
-            for chunk in range(1, directory.get(name.replace("Records", "Chunks"), "used")):
-                for i in range((64, 32, 8, 8)[kind]):
-                    at = directory.place(name, chunk * stride + i * record)
-                    if at is not None:
-                        yield at
-        elif name in ("kThreadCells", "kAccountCells", "kUserCells", "kHostCells", "kGlobalCells"):
-            members = {"kThreadCells": "kThreads", "kGlobalCells": "kThreads"}.get(name, name.replace("Cells", "s"))
-            width = directory.get(name, "capacity") // directory.get(members, "capacity")
-            classes = [
-                directory.place("kClasses", i * directory.get("kClasses", "stride"))
-                for i in range(directory.get("kClasses", "used"))
+            kind = ["WaitRecords", "StageRecords", "StatementRecords", "TransactionRecords"].index(name)
+            (record,) = self.get(HEADER["record_bytes"] + 8 * kind, "<Q")
+            chunks = range(1, self.array(name.replace("Records", "Chunks")).used)
+            bytes_ = (chunk * array.stride + i * record for chunk in chunks for i in range((64, 32, 8, 8)[kind]))
+        elif name in ("ThreadCells", "AccountCells", "UserCells", "HostCells", "GlobalCells"):
+            members = self.array({"ThreadCells": "Threads", "GlobalCells": "Threads"}.get(name, name.replace("Cells", "s")))
+            width = array.capacity // members.capacity
+            classes = self.array("Classes")
+            columns = [
+                i
+                for i in range(1, classes.used)
+                if (at := self.place_with_memory(classes, i * classes.stride)) is not None and self.get(at + self._ready, "<I")[0]
             ]
-            columns = [i for i, at in enumerate(classes) if i and at is not None and self.get(at + self.named["ready"], "<I")[0]]
-            for member in range(directory.get(members, "used")):
-                for column in columns:
-                    at = directory.place(name, (member * width + column) * stride)
-                    if at is not None:
-                        yield at
+            bytes_ = ((member * width + column) * array.stride for member in range(members.used) for column in columns)
         else:
-            yield from directory.elements(name)
+            bytes_ = (i * array.stride for i in range(1, array.used))
+        yield from (at for byte in bytes_ if (at := self.place_with_memory(array, byte)) is not None)
 
     def open_section(self, at: int) -> None:
-        os.pwrite(self.file, struct.pack("<I", self.get(at, "<I")[0] | 1), at)
-
-    def close(self) -> None:
-        os.close(self.file)
+        self.put(at, "<I", self.get(at, "<I")[0] | 1)
 
 
 def rows_of(segment: _core.Segment) -> dict[str, list[tuple[Any, ...]]]:
@@ -201,12 +189,9 @@ def copy(dead: Path) -> Iterator[Path]:
     path.unlink()
 
 
-def test_every_section_that_a_dead_process_left_open_is_read(
-    dead: Path, root: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]]
-) -> None:
-    named, all_sections = sections
-    assert {("kCells", "seq"), ("", "move_seq"), ("kClasses", "fold_seq"), ("kWaitChunks", "lap")} <= {
-        (array, field) for array, _, field, _ in all_sections
+def test_every_section_that_a_dead_process_left_open_is_read(dead: Path, root: Path, sections: Sections) -> None:
+    assert {("Cells", "seq"), ("", "move_seq"), ("Classes", "fold_seq"), ("WaitChunks", "lap")} <= {
+        (array, field) for array, _, field, _ in sections.all
     }
     before = _core.Segment(str(dead))
     expected = rows_of(before)
@@ -214,11 +199,11 @@ def test_every_section_that_a_dead_process_left_open_is_read(
     assert sum(map(len, expected.values())) > 3000
     wrong = []
     unused = set()
-    for array, kind, field, offset in all_sections:
+    for array, kind, field, offset in sections.all:
         path = sparse_copy(dead, dead.with_name("copy.pfs"))
         try:
-            image = Image(path, named, root)
-            places = [offset] if not array else [at + offset for at in image.elements(array)]
+            image = Image(path, sections.ready)
+            places = [offset] if not array else [at + offset for at in image.places(array)]
             unused |= {array} if not places else set()
             for at in places:
                 image.open_section(at)
@@ -240,20 +225,18 @@ def test_every_section_that_a_dead_process_left_open_is_read(
     assert not unused  # the program had one of everything
 
 
-def test_one_open_cell_hides_no_other_and_is_repaired(
-    copy: Path, root: Path, sections: tuple[dict[str, int], list[tuple[str, str, str, int]]]
-) -> None:
+def test_one_open_cell_hides_no_other_and_is_repaired(copy: Path, root: Path, sections: Sections) -> None:
     """A cell whose minimum is above its sum was caught halfway: its count and sum are right, its minimum is not shown."""
     table = "events_waits_summary_by_thread_by_event_name"
     columns = ("THREAD_ID", "EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "MAX_TIMER_WAIT")
     expected = _core.rows(table, columns, _core.Segment(str(copy)))
-    image = Image(copy, sections[0], root)
+    image = Image(copy, sections.ready)
     changed = None
-    for at in image.elements("kThreadCells"):
+    for at in image.places("ThreadCells"):
         count, total, inverted, _ = image.get(at + 16, "<4Q")
         if count > 50 and inverted and (count, total) in {row[2:4] for row in expected}:
             image.open_section(at)
-            os.pwrite(image.file, struct.pack("<Q", 2**64 - 1 - 10**15), at + 32)  # a minimum of a quarter of an hour
+            image.put(at + 32, "<Q", 2**64 - 1 - 10**15)  # a minimum of a quarter of an hour
             changed = count
             break
     image.close()
@@ -273,7 +256,7 @@ def test_one_open_cell_hides_no_other_and_is_repaired(
 def test_who_can_go_on_is_waited_for_and_who_cannot_is_not(
     place: Path,
     root: Path,
-    sections: tuple[dict[str, int], list[tuple[str, str, str, int]]],
+    sections: Sections,
     state: str,
     repaired: bool,
     skipped: bool,
@@ -288,9 +271,9 @@ def test_who_can_go_on_is_waited_for_and_who_cannot_is_not(
             os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WNOWAIT)
         if state == "elsewhere":
             forge(program.path, PID_NAMESPACE, 1)  # a pid namespace that is not ours
-        image = Image(program.path, sections[0], root)
+        image = Image(program.path, sections.ready)
         counts = {tuple(row[2:4]) for row in expected if row[2] > 50}
-        at = next(at for at in image.elements("kThreadCells") if image.get(at + 16, "<2Q") in counts)
+        at = next(at for at in image.places("ThreadCells") if image.get(at + 16, "<2Q") in counts)
         image.open_section(at)
         image.close()
         segment = _core.Segment(str(program.path))

@@ -1,6 +1,6 @@
-"""A program under load, read and truncated all the time: nothing is lost, nothing is torn, memory stays (issue 3, must hold 3).
+"""A program under load, read and truncated all the time: nothing is lost, nothing is torn, memory stays.
 
-PFS_LOAD_SECONDS=60 pytest tests/python/test_load.py -s    for as long as the issue says; a test run takes a few seconds each.
+PFS_LOAD_SECONDS=60 pytest tests/python/test_load.py -s    runs each for a minute; a test run takes a few seconds each.
 """
 
 from __future__ import annotations

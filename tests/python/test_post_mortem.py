@@ -1,6 +1,6 @@
-"""The segment of a program that died opens, every row of it is right, and it says what every thread was doing (must hold 2).
+"""The segment of a program that died opens, every row of it is right, and it says what every thread was doing.
 
-tests/programs/checked.c makes rows that prove themselves. PFS_KILLS=200 for as many as the issue says; a test run has fewer.
+tests/programs/checked.c makes rows that prove themselves. A test run kills a few programs; PFS_KILLS=200 kills more.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_killed_at_any_moment(build: Build, place: Path, tmp_path: Path) -> None:
-    """Must hold 2: kill -9; each segment opens, every complete row is right, nothing torn is shown."""
+    """Kill -9; each segment opens, every complete row is right, nothing torn is shown."""
     seed = random.randrange(1 << 30)
     dice = random.Random(seed)
     skipped: Counter[str] = Counter()

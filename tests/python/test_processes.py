@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import pfs
-from pfs import _processes
+from pfs._outside import processes
 from tests.python._programs.subject import (
     BOOT_ID,
     COMMAND,
@@ -186,11 +186,11 @@ def test_gc_removes_what_pfs_keep_has_left(folder: Path) -> None:
 def test_a_new_segment_of_the_same_name_is_not_removed(program: Subject, folder: Path) -> None:
     """A process with the pid of the dead one comes between the look and the removal."""
     program.kill()
-    (found,) = _processes.scan(str(folder))
+    (found,) = processes.scan(str(folder))
     assert found.state == "dead"
     program.path.rename(folder / "kept aside")  # so that its inode is not given away again
     copy_header(folder / "kept aside", program.path)
-    assert not _processes.remove(found)
+    assert not processes.remove(found)
     assert program.path.exists()
 
 
@@ -202,7 +202,7 @@ def test_gc_leaves_files_of_others(program: Subject, monkeypatch: pytest.MonkeyP
 
 
 def test_all_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Subject) -> None:
-    monkeypatch.setattr(_processes, "_SHARED", str(tmp_path))
+    monkeypatch.setattr(processes, "_SHARED", str(tmp_path))
     other = tmp_path / "pfs-4711"
     other.mkdir(mode=0o700)
     (tmp_path / "pfs-file").touch()
@@ -213,7 +213,7 @@ def test_all_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Sub
 
 def test_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PFS_DIR", raising=False)
-    assert _processes.default_directory() == f"/dev/shm/pfs-{os.geteuid()}"
-    assert _processes.default_directory(7) == "/dev/shm/pfs-7"
+    assert processes.default_directory() == f"/dev/shm/pfs-{os.geteuid()}"
+    assert processes.default_directory(7) == "/dev/shm/pfs-7"
     monkeypatch.setenv("PFS_DIR", "/elsewhere")
-    assert _processes.default_directory() == "/elsewhere"
+    assert processes.default_directory() == "/elsewhere"

@@ -174,7 +174,7 @@ def test_memory_of_a_program_is_what_it_says_itself(build: Build, tmp_path: Path
 
 
 def test_errors_and_status_variables_of_classes_are_counted(build: Build, tmp_path: Path) -> None:
-    """Issue 4, Deliver: "Errors: registered error numbers with names and SQLSTATE, raised and handled"."""
+    """Registered error numbers have names and SQLSTATE, and are counted when they are raised and handled."""
     run(build("counts_class"), cwd=tmp_path, env={"PFS_KEEP": "1"})
     (segment,) = segments_in(tmp_path)
     errors = {row["ERROR_NAME"]: row for row in rows(tmp_path / segment, "events_errors_summary_global_by_error")}

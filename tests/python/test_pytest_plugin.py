@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pfs import _budget, _overhead
-from pfs._counts import Totals, chosen
+from pfs._testing import budget, overhead
+from pfs._testing.totals import Totals, chosen
 from pfs.errors import InvalidValue
 from tests.conftest import Run
 
@@ -395,7 +395,7 @@ def test_nothing_lost():
         failed=1,
         passed=1,
     )
-    assert after(lines, "max_lost=1: 2 were lost for want of room; pfs.status says of what", 0)
+    assert after(lines, "max_lost=1: 2 were lost because a buffer was full; pfs.status counts them", 0)
 
 
 def test_a_budget_fails_where_pfs_is_off_and_warns_where_instruments_are(inner: Inner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,9 +436,9 @@ BAD = {
 @pytest.mark.parametrize("keywords", BAD)
 def test_bad_keywords_are_named_with_what_is_legal(keywords: str) -> None:
     arguments = eval(f"dict({keywords})")
-    budget = _budget.Budget()
+    limits = budget.Budget()
     with pytest.raises(InvalidValue) as error:
-        budget.set(arguments)
+        limits.set(arguments)
     assert str(error.value).startswith(BAD[keywords])
 
 
@@ -483,18 +483,18 @@ def test_bad_setting_is_a_usage_error(inner: Inner, setting: str, said: str) -> 
 
 
 def test_values_have_units() -> None:
-    budget = _budget.Budget()
-    budget.set({"max_wait": "1.5 us", "max_lock_wait": 2, "max_bytes_read": "2KiB", "max_bytes_written": "1 MB", "max_lost": 0})
-    assert budget.limits == {
+    limits = budget.Budget()
+    limits.set({"max_wait": "1.5 us", "max_lock_wait": 2, "max_bytes_read": "2KiB", "max_bytes_written": "1 MB", "max_lost": 0})
+    assert limits.limits == {
         "max_wait": 1_500_000,
         "max_lock_wait": 2 * 10**12,
         "max_bytes_read": 2048,
         "max_bytes_written": 10**6,
         "max_lost": 0,
     }
-    assert _budget.parse_ini("max_wait", "2.5") == 2.5
-    assert _budget.parse_ini("max_events", "\n wait/% = 3\n idle = 4") == {"wait/%": "3", "idle": "4"}
-    assert _budget.parse_ini("max_events", "") is None
+    assert budget.parse_ini("max_wait", "2.5") == 2.5
+    assert budget.parse_ini("max_events", "\n wait/% = 3\n idle = 4") == {"wait/%": "3", "idle": "4"}
+    assert budget.parse_ini("max_events", "") is None
 
 
 # Counting.
@@ -704,9 +704,9 @@ def test_errors(pfs_overhead):
 def test_interval_is_of_the_median() -> None:
     import random
 
-    low, high = _overhead.interval([1.0] * 20 + [9.0], random.Random(1))
+    low, high = overhead.interval([1.0] * 20 + [9.0], random.Random(1))
     assert (low, high) == (1.0, 1.0)  # one disturbed pair says nothing
-    low, high = _overhead.interval([1.0 + i / 100 for i in range(31)], random.Random(1))
+    low, high = overhead.interval([1.0 + i / 100 for i in range(31)], random.Random(1))
     assert 1.05 < low < 1.15 < high < 1.25
 
 
@@ -727,7 +727,7 @@ def test_the_guide_names_every_keyword_and_option(root: Path) -> None:
     plugin = (root / "python/pytest_pfs/__init__.py").read_text()
     options = set(re.findall(r'"(--pfs-[a-z-]+)"', plugin))
     assert len(options) == 6
-    for name in (*_budget.KEYWORDS, *options - {"--pfs-report-top"}):
+    for name in (*budget.KEYWORDS, *options - {"--pfs-report-top"}):
         assert f"`{name}`" in guide or f"{name} " in guide, name
-    for name in _budget.KEYWORDS:
+    for name in budget.KEYWORDS:
         assert name in plugin, name

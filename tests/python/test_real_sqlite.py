@@ -1,4 +1,4 @@
-"""A real workload on sqlite3 through pfs.dbapi: the tables say what the script itself has counted (issue 4, must hold 3)."""
+"""A real workload on sqlite3 through pfs.dbapi: the tables say what the script itself has counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes from outside (issue 5, "write=True"): those of the process itself, and no danger to it whatever becomes of who makes
+"""Changes from outside (write=True): those of the process itself, and no danger to it whatever becomes of who makes
 them."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 import pfs
 from pfs import _core
-from pfs._remote import Remote
+from pfs._outside.remote import Remote
 from tests.python._programs.subject import Subject, forge, subject
 
 # Something of every kind that a TRUNCATE or an UPDATE can reach.
@@ -294,7 +294,7 @@ while True:
 
 
 def test_outsiders_killed_at_random_moments(program: Subject) -> None:
-    """Must hold 2 turned round: the program is exact and its tables work, wherever the one that changed them was killed."""
+    """The program is exact and its tables work, wherever the one that changed them was killed."""
     seed = int.from_bytes(os.urandom(4))
     random.seed(seed)
     program.do("running = True\ndef forever():\n  while running: work(20)\n")

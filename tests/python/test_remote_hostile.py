@@ -10,7 +10,6 @@ import os
 import random
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -22,8 +21,7 @@ import pytest
 
 import pfs
 from pfs import _core
-from tests.python._programs.directory import Directory
-from tests.python._programs.segment_file import sparse_copy
+from tests.python._programs.segment_file import ARRAYS, SegmentFile, sparse_copy
 from tests.python._programs.subject import subject
 
 _WORK = """
@@ -113,38 +111,32 @@ def copy(place: Path) -> Iterator[Path]:
     path.unlink()
 
 
-class Damage:
-    """Words of a file, changed."""
+class Damage(SegmentFile):
+    """A segment with changed words."""
 
-    def __init__(self, root: Path, path: Path) -> None:
-        self.file = os.open(path, os.O_RDWR)
-        self.directory = Directory(root, self.file)
-        self.before: list[tuple[int, bytes]] = []
-
-    def put(self, at: int, content: bytes) -> None:
-        self.before.append((at, os.pread(self.file, len(content), at)))
-        os.pwrite(self.file, content, at)
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.arrays = [self.array(name) for name in ARRAYS]  # as they are before the damage
+        self.before: list[tuple[int, int]] = []
 
     def make(self, dice: random.Random) -> None:
         if dice.randrange(8) == 0:
             at: int | None = 400 + dice.randrange(9000 // 4) * 4  # the header
         else:
-            array = dice.choice(self.directory.names)
-            used, stride = self.directory.get(array, "used"), self.directory.get(array, "stride")
-            if used < 2:
+            array = dice.choice(self.arrays)
+            if array.used < 2:
                 return
-            at = self.directory.place(
-                array, dice.randrange(1, min(used, 2000)) * stride + dice.randrange(min(stride, 2048) // 4) * 4
-            )
+            index, field = dice.randrange(1, min(array.used, 2000)), dice.randrange(min(array.stride, 2048) // 4) * 4
+            at = self.place_with_memory(array, index * array.stride + field)
         if at is None:
             return
-        (old,) = struct.unpack("<I", os.pread(self.file, 4, at))
+        (old,) = self.get(at, "<I")
+        self.before.append((at, old))
         small, bit = dice.randrange(300), old ^ 1 << dice.randrange(32)
-        word = dice.choice([small, bit, old + 1, dice.choice(_WORDS), dice.getrandbits(32)]) & 0xFFFFFFFF
-        self.put(at, struct.pack("<I", word))
+        self.put(at, "<I", dice.choice([small, bit, old + 1, dice.choice(_WORDS), dice.getrandbits(32)]) & 0xFFFFFFFF)
 
 
-def damage_and_change(root: Path, copy: Path, seed: int, seconds: float) -> None:
+def damage_and_change(copy: Path, seed: int, seconds: float) -> None:
     """In a process that has not started pfs: only such a one can adopt."""
     dice = random.Random(seed)
     whole, mutant = copy.with_name("whole.pfs"), copy.with_name("mutant.pfs")
@@ -154,10 +146,9 @@ def damage_and_change(root: Path, copy: Path, seed: int, seconds: float) -> None
     bad = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        damage = Damage(root, sparse_copy(whole, mutant))
-        for _ in range(dice.randrange(1, 24)):
-            damage.make(dice)
-        os.close(damage.file)
+        with Damage(sparse_copy(whole, mutant)) as damage:
+            for _ in range(dice.randrange(1, 24)):
+                damage.make(dice)
         status = changed_in_a_process_of_its_own(mutant)
         found[status] += 1
         if status not in (0, 1):
@@ -174,23 +165,22 @@ def test_a_changer_survives_whatever_it_adopts(copy: Path, root: Path) -> None:
     seconds = os.environ.get("PFS_FUZZ_SECONDS", "6")
     script = (
         "import sys; from pathlib import Path; from tests.python.test_remote_hostile import damage_and_change as run\n"
-        "run(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))"
+        "run(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(root), str(copy), seed, seconds], cwd=root, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, str(copy), seed, seconds], cwd=root, capture_output=True, text=True, check=False
     )
     print(f"\n{done.stdout}")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("what", ["free list of setup_actors", "free list of setup_objects"])
-def test_a_list_that_leads_out_or_is_a_circle_is_told(copy: Path, root: Path, what: str) -> None:
+def test_a_list_that_leads_out_or_is_a_circle_is_reported(copy: Path, what: str) -> None:
     """The changer names what is wrong, and nothing is changed."""
-    array = {"free list of setup_actors": "kActors", "free list of setup_objects": "kObjectRules"}[what]
-    damage = Damage(root, copy)
-    damage.put(damage.directory.entry(array, "free_head"), struct.pack("<Q", 1 << 33))
-    os.close(damage.file)
-    from pfs._remote import Remote
+    array = {"free list of setup_actors": "Actors", "free list of setup_objects": "ObjectRules"}[what]
+    with SegmentFile(copy) as file:
+        file.put_array(array, free_head=1 << 33)
+    from pfs._outside.remote import Remote
 
     with (
         Remote(str(copy)) as remote,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +11,8 @@ import pytest
 
 from pfs import _core
 from tests.conftest import Build
+from tests.python._programs.killed import killed_program
 from tests.python._programs.segment_file import PAGE, SegmentFile
-from tests.python.test_programs import Talker, environment
 
 # Of the moment of reading.
 _OF_NOW = {
@@ -42,19 +39,8 @@ def tables_of(path: Path) -> Tables:
 
 @pytest.fixture(scope="module")
 def original(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of a program that was killed among statements, stages, transactions, waits, files and memory; on tmpfs."""
-    place = Path(f"/dev/shm/pfs-test-copies-{os.getpid()}")
-    place.mkdir(mode=0o700)
-    try:
-        with subprocess.Popen(
-            [build("checked"), tmp_path_factory.mktemp("work"), "0"], env=environment(place), stdout=subprocess.PIPE, text=True
-        ) as process:
-            Talker(process).until("working")
-            time.sleep(0.3)
-            process.kill()
-        yield next(place.glob("*.pfs"))
-    finally:
-        shutil.rmtree(place)
+    with killed_program(build, tmp_path_factory.mktemp("copies")) as segment:
+        yield segment
 
 
 @pytest.fixture(scope="module")

@@ -323,7 +323,7 @@ def test_snapshots_that_cannot_be_compared(program: Subject, tmp_path: Path) -> 
     from dataclasses import replace
 
     after.process = replace(after.process, process_start_ticks=after.process.process_start_ticks + 1)
-    with pytest.raises(pfs.InvalidValue, match="a later one with the same process id"):
+    with pytest.raises(pfs.InvalidValue, match="a later run with the same process id"):
         pfs.diff(before, after)
 
 

@@ -1,4 +1,4 @@
-"""pfs top (issue 5, "must hold" 5): right numbers, works at 80x24, survives the process dying under it."""
+"""pfs top: right numbers, works at 80x24, survives the process dying under it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import pytest
 from rich.console import Console
 
 import pfs
-from pfs._commands_top import Process, View, lines, screen_of
-from pfs._top import SECTIONS, Row, Sample, rows_between
+from pfs._cli.top import Process, View, lines, screen_of
+from pfs._tables.samples import SECTIONS, Row, Sample, rows_between
 from tests.python._programs.subject import Subject, clean_environment, subject
 
 _WORK = """

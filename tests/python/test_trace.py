@@ -1,4 +1,4 @@
-"""The trace (seed wl4878, issue 6): which events are written, how their lines look, what happens where that cannot be."""
+"""The trace (seed wl4878): which events are written, how their lines look, what happens where that cannot be."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def load(folder: Path) -> sqlite3.Connection:
 
 
 def test_seeds_example(fresh: Run, tmp_path: Path) -> None:
-    """One statement with one mutex lock: four rows in their order, the first two without an end (must hold 1)."""
+    """One statement with one mutex lock: four rows in their order, the first two without an end."""
     fresh(
         """
         import pfs
@@ -190,7 +190,7 @@ def summaries():
 
 @pytest.mark.parametrize("consumers", [True, False], ids=["", "without the consumers"])
 def test_trace_has_what_the_summaries_count(fresh: Run, tmp_path: Path, consumers: bool) -> None:
-    """Counts and sums by EVENT_NAME are those of the summaries; nothing is dropped (must hold 2). The order is that of time."""
+    """Counts and sums by EVENT_NAME are those of the summaries; nothing is dropped. The order is that of time."""
     off = "" if consumers else "pfs.setup_consumers.update('events_%_current', enabled=False)"
     out = fresh(
         f"""
@@ -244,7 +244,7 @@ def in_order(statements: list[bytes]) -> None:
 
 
 def test_written_and_lost_are_all(fresh: Run, tmp_path: Path) -> None:
-    """A pool that is too small for what 4 threads do: what is missing is counted, no more and no less (must hold 2)."""
+    """A pool that is too small for what 4 threads do: what is missing is counted, no more and no less."""
     out = fresh(
         f"""
 import json, time
@@ -273,7 +273,7 @@ print(json.dumps([summaries(), status["{LOST}"], status["{WRITTEN}"]]))
 
 @pytest.mark.parametrize("text", ["it's", "a\nb\r\t", "nul\0s", "\ud800\udfff\udcff", "Grüße 🎉", "x" * (1 << 20), ""])
 def test_texts_come_back(fresh: Run, tmp_path: Path, text: str) -> None:
-    """Byte for byte, or as the column has it (must hold 3)."""
+    """Byte for byte, or as the column has it."""
     raw = text.encode("utf-8", "surrogatepass")
     (tmp_path / "text").write_bytes(raw)
     fresh(
@@ -292,7 +292,7 @@ with pfs.statement("sql/x", text): pass
 
 
 def test_switching_while_threads_run(fresh: Run, tmp_path: Path) -> None:
-    """1,000 times on and off while 8 threads run: no line is broken, none of the events is there twice (must hold 5)."""
+    """1,000 times on and off while 8 threads run: no line is broken, none of the events is there twice."""
     fresh(
         f"""
 import pfs
@@ -351,7 +351,7 @@ with lock: pass
 
 
 def test_folder_that_is_removed(fresh: Run, tmp_path: Path) -> None:
-    """The trace ends, and goes on in a new part when somebody says so (must hold 4)."""
+    """The trace ends, and goes on in a new part when somebody says so."""
     fresh(
         f"""
 import pfs, shutil
@@ -377,7 +377,7 @@ until(lambda: status("events_written") == "2")
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
 def test_full_disk(fresh: Run, tmp_path: Path) -> None:
-    """The file ends with a whole line, the program goes on (must hold 4)."""
+    """The file ends with a whole line, the program goes on."""
     small = tmp_path / "small"
     small.mkdir()
     if (

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfs import _trace, _trace_export
+from pfs._trace import files, timeline
 from tests.python._programs.trace_files import STAGES, STATEMENTS, TRANSACTIONS, WAITS, Thread, merged, pfs_trace
 
 
@@ -54,9 +54,9 @@ def slices(events: Iterator[Event] | list[Event]) -> list[Slice]:
 
 
 def exported(folder: Path, form: str) -> bytes:
-    found, _partial = _trace.sources(folder)
+    found, _partial = files.sources(folder)
     output = BytesIO()
-    _trace_export.export(found, output, form)
+    timeline.export(found, output, form)
     return output.getvalue()
 
 
@@ -167,7 +167,7 @@ READERS = [(chrome, 1), (perfetto, 1000)]
 
 @pytest.mark.parametrize(("viewer", "unit"), READERS, ids=["chrome", "perfetto"])
 def test_slices_are_nested_on_the_track_of_their_thread(viewer: Any, unit: int, tmp_path: Path) -> None:
-    """Issue 6: transaction > statement > stage > wait, one track for each thread; arguments."""
+    """Transaction > statement > stage > wait, one track for each thread; arguments."""
     for number in (5, 6):
         thread = Thread(number, name=f"worker{number}")
         nested(thread)
@@ -281,7 +281,7 @@ def test_every_slice_has_its_own_times_whatever_overlaps(
 
 
 def test_perfettos_own_classes_read_it(tmp_path: Path) -> None:
-    """Issue 6, 6: every field is one that the published messages have."""
+    """Every field is one that the published messages have."""
     from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as messages
 
     thread = Thread(5)

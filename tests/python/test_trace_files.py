@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pfs
-from pfs import _core, _trace, _trace_export
+from pfs import _core
+from pfs._trace import files, timeline
 from tests.python._programs.trace_files import (
     STAGES,
     STATEMENTS,
@@ -68,21 +69,21 @@ def database(*texts: bytes) -> sqlite3.Connection:
     """As docs/trace.md loads it."""
     loaded = sqlite3.connect(":memory:")
     loaded.text_factory = bytes
-    loaded.executescript(_trace.ddl())
+    loaded.executescript(files.ddl())
     for text in texts:
         loaded.executescript(text.decode())
     return loaded
 
 
 def drawn(folder: Path) -> None:
-    _trace_export.export(_trace.sources(folder)[0], BytesIO(), "chrome")
+    timeline.export(files.sources(folder)[0], BytesIO(), "chrome")
 
 
 # ---- Reading
 
 
 def test_frames_are_those_of_pfs_table(tmp_path: Path) -> None:
-    """Issue 6: a dict of frames; same columns and dtypes, also without rows."""
+    """read_trace gives a dict of frames with the same columns and dtypes, also without rows."""
     thread = Thread(5)
     thread.wait("wait/synch/mutex/app/m", 1, 2)
     thread.start(TRANSACTIONS, "transaction", 3, STATE="ACTIVE", AUTOCOMMIT="NO")
@@ -98,7 +99,7 @@ def test_frames_are_those_of_pfs_table(tmp_path: Path) -> None:
 
 
 def test_one_statement_with_one_mutex(tmp_path: Path) -> None:
-    """Issue 6, 1: four rows, start rows with NULL ends; one row for each event."""
+    """Four rows, start rows with NULL ends; one row for each event."""
     thread = Thread(5)
     statement = thread.start(STATEMENTS, "statement/sql/set", 10, SQL_TEXT="SET @a=5")
     thread.wait("wait/synch/mutex/app/m", 20, 30, statement, NESTING_EVENT_TYPE="STATEMENT")
@@ -114,7 +115,7 @@ def test_one_statement_with_one_mutex(tmp_path: Path) -> None:
 
 
 def test_events_without_an_end_or_without_a_start(tmp_path: Path) -> None:
-    """Issue 6: a chunk that was recycled takes rows with it; docs/trace.md: an event may have no end row."""
+    """A chunk that was recycled takes rows with it; docs/trace.md: an event may have no end row."""
     thread = Thread(5)
     first = thread.start(WAITS, "wait/a", 10)
     second = thread.start(WAITS, "wait/b", 20, first)
@@ -158,7 +159,7 @@ def test_parts_are_one_thread(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:12]) + str(len(text)))
 def test_texts_come_back_byte_for_byte(text: bytes, tmp_path: Path) -> None:
-    """Issue 6, 3: in frames, and in SQLite."""
+    """Texts come back in frames and in SQLite."""
     thread = Thread(5)
     thread.wait("wait/io/file/x", 1, 2, OBJECT_NAME=text, OPERATION=b"read")
     thread.end(thread.start(STATEMENTS, "statement/x", 3, SQL_TEXT=text, DIGEST_TEXT=None, CURRENT_SCHEMA=text), 4)
@@ -184,7 +185,7 @@ def test_any_texts_at_any_borders_of_blocks(tmp_path_factory: pytest.TempPathFac
         unpaired = None if plain is None else plain.encode("utf-8", "replace").decode()
         thread.start(WAITS, "wait/x", 1, OBJECT_NAME=odd, INDEX_NAME=unpaired)
     path = thread.write(folder)
-    assert b"".join(_trace.Lines(path, block)) == path.read_bytes()
+    assert b"".join(files.Lines(path, block)) == path.read_bytes()
     frame = pfs.read_trace(path)[WAITS]
     assert frame["OBJECT_NAME"].tolist() == [odd.decode("utf-8", "surrogateescape") for odd, _ in texts]
     is_null = frame["INDEX_NAME"].isna()
@@ -209,7 +210,7 @@ def test_numbers_at_their_limits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 2, 60, 100])
 def test_a_partial_last_line_is_left_out_and_told(cut: int, tmp_path: Path) -> None:
-    """Issue 6, 4: kill -9; what was written is readable up to the last whole line."""
+    """After kill -9 what was written is readable up to the last whole line."""
     whole = line(WAITS, {"THREAD_ID": 5, "EVENT_ID": 9, "EVENT_NAME": "wait/x"})
     thread = Thread(5)
     thread.wait("wait/a", 1, 2)
@@ -314,7 +315,7 @@ def time_of(statement: bytes) -> int:
 
 
 def test_merge_is_in_the_order_of_time(tmp_path: Path) -> None:
-    """Issue 6: by TIMER_START, of end rows by TIMER_END; a merged file reads and merges as its parts do."""
+    """By TIMER_START, of end rows by TIMER_END; a merged file reads and merges as its parts do."""
     many_threads(tmp_path, 7, 50)
     text = merged(tmp_path)
     times = [time_of(part) for part in statements_of(text)]
@@ -365,10 +366,10 @@ def test_merge_needs_no_more_memory_for_more_rows(tmp_path: Path) -> None:
         thread = Thread(number)
         thread.data = [line_of] * 15_000
         size += thread.write(tmp_path).stat().st_size
-    found, partial = _trace.sources(tmp_path)
+    found, partial = files.sources(tmp_path)
     with open(os.devnull, "wb") as nothing:
         tracemalloc.start()
-        _trace.merge(found, nothing, partial)
+        files.merge(found, nothing, partial)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert size > 15_000_000
@@ -376,7 +377,7 @@ def test_merge_needs_no_more_memory_for_more_rows(tmp_path: Path) -> None:
 
 
 def test_sqlite_groups_as_the_summaries_do(tmp_path: Path) -> None:
-    """Issue 6, 2: the merged file with the printed tables; counts and sums by EVENT_NAME."""
+    """The merged file with the printed tables; counts and sums by EVENT_NAME."""
     many_threads(tmp_path, 4, 30)
     path = tmp_path / "all.sql"
     done = pfs_trace("merge", tmp_path, "-o", path)
@@ -393,8 +394,8 @@ def test_sqlite_groups_as_the_summaries_do(tmp_path: Path) -> None:
     assert loaded.execute(query).fetchall() == [(f"wait/{i}", 40, 40 * 500) for i in range(3)]
     events = pfs.read_trace(path)[WAITS].groupby("EVENT_NAME")["TIMER_WAIT"].agg(["count", "sum"])
     assert events.to_numpy().tolist() == [[40, 40 * 500]] * 3
-    keys = {table: [row[1] for row in loaded.execute(f"PRAGMA table_info({table})")] for table in _trace.TABLES}
-    assert keys == {table: [column["name"] for column in _core.facts(table)["columns"]] for table in _trace.TABLES}
+    keys = {table: [row[1] for row in loaded.execute(f"PRAGMA table_info({table})")] for table in files.TABLES}
+    assert keys == {table: [column["name"] for column in _core.facts(table)["columns"]] for table in files.TABLES}
 
 
 def test_merge_does_not_overwrite_its_own_files(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs import _core, _processes
-from pfs._remote import Remote
+from pfs import _core
+from pfs._outside import processes
+from pfs._outside.remote import Remote
 from tests.conftest import Build
 from tests.python._programs.subject import Subject, clean_environment, subject
 from tests.python.test_programs import environment
@@ -223,12 +224,12 @@ def test_the_folder_of_a_user_is_that_users() -> None:
             os.rename(program.path, taken)
             program.path.parent.rmdir()
             own(taken, NOBODY)
-            (found,) = _processes.scan(str(folder))
+            (found,) = processes.scan(str(folder))
             assert found.state == "unknown"
             assert found.doubt == "its folder belongs to nobody, and not to the user that the folder is named after"
             own(folder, SOMEBODY)
             own(taken, SOMEBODY)
-            (found,) = _processes.scan(str(folder))
+            (found,) = processes.scan(str(folder))
             assert (found.state, found.doubt) == ("dead", "")
     finally:
         shutil.rmtree(folder)
@@ -247,7 +248,7 @@ def test_who_is_not_the_owner_changes_only_a_process_that_he_sees(program: Subje
     path.chmod(0o666 & ~0o002)
     script = f"""
         import os, pfs
-        from pfs._remote import Remote, _refuse_doubtful
+        from pfs._outside.remote import Remote, _refuse_doubtful
         os.setgid(0); os.setuid({SOMEBODY})
         try:
             _refuse_doubtful({str(path)!r})
@@ -290,7 +291,7 @@ def test_two_copies_of_the_library_have_a_segment_each(tmp_path: Path) -> None:
         folder = program.path.parent
         names = [f"{program.pid}-2.pfs", f"{program.pid}.pfs"]
         assert sorted(path.name for path in folder.iterdir()) == names
-        assert [(found.state, found.identity.pid) for found in _processes.scan(str(folder))] == [("alive", program.pid)] * 2
+        assert [(found.state, found.identity.pid) for found in processes.scan(str(folder))] == [("alive", program.pid)] * 2
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PFS_DIR", str(folder))
             with pytest.raises(
@@ -300,7 +301,7 @@ def test_two_copies_of_the_library_have_a_segment_each(tmp_path: Path) -> None:
         counts = dict(_core.rows(TABLE, ("EVENT_NAME", "COUNT_STAR"), _core.Segment(str(program.path))))
         assert counts["wait/synch/mutex/app/LOCK_a"] == 1
         program.kill()
-        assert [found.state for found in _processes.scan(str(folder))] == ["dead"] * 2
+        assert [found.state for found in processes.scan(str(folder))] == ["dead"] * 2
 
 
 def test_a_program_that_a_process_becomes_takes_the_place_of_what_it_was(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_stub_of_the_core_agrees_with_the_module(tmp_path: Path) -> None:
     )
     # pybind11 hides the signatures of functions: what is left is whether each name exists and is of the right kind.
     missing = re.findall(r"^pfs\._core\.(\S+) is not present at runtime", done.stdout, re.MULTILINE)
-    wrong = set(missing) - {"ColumnFacts", "Part", "TableFacts"}  # types that only the stub has
+    wrong = set(missing) - {"ColumnInfo", "Part", "TableInfo"}  # types that only the stub has
     assert not wrong
 
 

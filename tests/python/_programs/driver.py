@@ -18,6 +18,14 @@ from typing import Any
 import pfs
 from pfs import _core
 
+# Tests of facts import these names with "*".
+__all__ = [
+    "Row", "WAITS", "WAITS_BY_INSTANCE", "WAITS_BY_THREAD", "FILES", "FILES_BY_INSTANCE", "HISTORY", "HISTORY_LONG", "CURRENT",
+    "MUTEX", "FILE", "NO_SPINS", "EBUSY", "C", "Cond", "Mutex", "OwnLock", "Rwlock", "Worker", "columns", "consumer", "count",
+    "counts", "events", "every", "instrument", "key_of", "losses", "me", "names_of", "one", "perfschema", "raises", "register",
+    "rows", "settings", "status",
+]  # fmt: skip
+
 Row = dict[str, Any]
 
 WAITS = "events_waits_summary_global_by_event_name"

@@ -89,6 +89,13 @@ class SegmentFile:
         except OSError:
             return False
 
+    def place_with_memory(self, array: Array, byte: int) -> int | None:
+        """Returns where a byte of an array lies in the file, or None if it has no memory there."""
+        if byte >= array.mapped:
+            return None
+        at = array.place(byte)
+        return at if self.has_memory(at) else None
+
     # ---- The header ------------------------------------------------------------------------------------------------------------
 
     def word(self, field: str) -> int:

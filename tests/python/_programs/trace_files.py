@@ -9,7 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from pfs import _core, _trace
+from pfs import _core
+from pfs._trace import files
 
 __all__ = ["STAGES", "STATEMENTS", "TRANSACTIONS", "WAITS", "Thread", "line", "merged", "pfs_trace", "statements_of"]
 
@@ -95,9 +96,9 @@ class Thread:
 
 
 def merged(folder: Path, **how: Any) -> bytes:
-    found, partial = _trace.sources(folder, **how)
+    found, partial = files.sources(folder, **how)
     output = BytesIO()
-    _trace.merge(found, output, partial)
+    files.merge(found, output, partial)
     return output.getvalue()
 
 

@@ -1,0 +1,29 @@
+"""``pfs config`` prints where the C and C++ parts of the package are. It needs neither click nor rich."""
+
+from __future__ import annotations
+
+import pfs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["CONFIG_FLAGS", "config_text"]
+
+CONFIG_FLAGS = ("--cflags", "--libs", "--includedir", "--libdir", "--cmakedir", "--pkgconfigdir")
+
+
+def config_text(flags: Sequence[str]) -> str:
+    """Returns the line that ``pfs config`` prints for flags of CONFIG_FLAGS."""
+    from shlex import quote
+
+    library = pfs.get_library_dir()
+    texts = {
+        "--cflags": quote(f"-I{pfs.get_include()}"),
+        "--libs": f"{quote(f'-L{library}')} {quote(f'-Wl,-rpath,{library}')} -lperfschema",
+        "--includedir": pfs.get_include(),
+        "--libdir": library,
+        "--cmakedir": pfs.get_cmake_dir(),
+        "--pkgconfigdir": f"{library}/pkgconfig",
+    }
+    return " ".join(texts[flag] for flag in flags)

@@ -1,0 +1,402 @@
+"""Defines the commands of ``pfs`` that read or change processes: ps, show, set, truncate, gc, snapshot, diff."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import pfs
+from pfs import _core
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+__all__ = ["COMMANDS", "Process", "TableName", "draw", "new_table", "plain"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = ("table", "csv", "json", "parquet")
+YES_NO = click.Choice(["yes", "no"], case_sensitive=False)
+TIMED = click.Choice(["yes", "no", "contended"], case_sensitive=False)
+
+
+class Process(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Parses a process id, or the path of a segment."""
+
+    name = "process"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        text = str(value)
+        return int(text) if text.isascii() and text.isdigit() else text
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        there = pfs.processes()
+        found = [
+            click.shell_completion.CompletionItem(str(pid), help=command[:60])
+            for pid, command, state in zip(there["PID"], there["COMMAND"], there["STATE"], strict=True)
+            if state == "alive" and str(pid).startswith(incomplete)
+        ]
+        return found or [click.shell_completion.CompletionItem(incomplete, type="file")]
+
+
+class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Parses and completes the name of a table."""
+
+    name = "table"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        names = [name for name in pfs.tables() if name.startswith(incomplete.lower())]
+        return [click.shell_completion.CompletionItem(name) for name in names]
+
+
+process_argument = click.argument("process", metavar="PID", type=Process())
+
+
+def output_options(command: F) -> F:
+    command = click.option("-o", "--output", metavar="FILE", help="Write there instead of to the screen.")(command)
+    return click.option(
+        "-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How rows are written."
+    )(command)
+
+
+# ---- Output
+
+
+def plain(text: str) -> str:
+    """Returns text without escape sequences, which other programs may have written and a terminal would obey."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def cells(column: Series[Any], unit: str = "") -> list[str]:
+    """Returns the values of a column as texts, and NULL as "NULL". With a unit they are written for humans."""
+    from pfs._tables.show import bytes_text, count_text, time_text
+
+    write: dict[str, Callable[[int], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": count_text}
+    as_text = write.get(unit, str)
+    null = column.isna().to_numpy()
+    return ["NULL" if is_null else plain(str(as_text(value))) for value, is_null in zip(column.tolist(), null, strict=True)]
+
+
+def units(table: str | None) -> dict[str, str]:
+    return {} if table is None else {column["name"]: column["unit"] for column in _core.facts(table)["columns"]}
+
+
+def new_table() -> Table:
+    """Returns an empty table in the style of all commands."""
+    return Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+
+
+def draw(frame: DataFrame, human_table: str | None = None) -> None:
+    """Prints a frame. A terminal gets a table if it is wide enough, else one row below the other. Other outputs get lines."""
+    from pandas.api.types import is_numeric_dtype
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    unit_of = units(human_table)
+    names = [str(name) for name in frame.columns]
+    texts = [cells(frame[name], unit_of.get(name, "")) for name in frame.columns]
+    widths = [max(map(len, [name, *column])) for name, column in zip(names, texts, strict=True)]
+    right = [bool(is_numeric_dtype(frame[name])) for name in frame.columns]
+    if not console.is_terminal:
+        write_lines([names, *zip(*texts, strict=True)], widths, right)
+    elif sum(widths) + 2 * len(widths) <= console.width:
+        drawn = new_table()
+        for name, is_right in zip(names, right, strict=True):
+            drawn.add_column(name, justify="right" if is_right else "left", no_wrap=True)
+        for row in zip(*texts, strict=True):
+            drawn.add_row(*(Text(cell) for cell in row))
+        console.print(drawn)
+    else:
+        widest = max(map(len, names))
+        for number, row in enumerate(zip(*texts, strict=True), 1):
+            console.print(Text(f"{number}. row", style="bold"))
+            for name, cell in zip(names, row, strict=True):
+                console.print(Text(f"{name:>{widest}}: {cell}"), soft_wrap=True)
+    if console.is_terminal:
+        console.print(Text(f"{len(frame)} row{'' if len(frame) == 1 else 's'}", style="dim"))
+
+
+def write_lines(rows: list[Any], widths: list[int], right: list[bool]) -> None:
+    for row in rows:
+        aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
+        click.echo("  ".join(aligned).rstrip())
+
+
+def write(frame: DataFrame, form: str, output: str | None, human_table: str | None = None) -> None:
+    """Writes a frame as --format and --output say."""
+    from pfs._snapshots.parquet import need_pyarrow, storable
+
+    if form == "table" and output is None:
+        draw(frame, human_table)
+        return
+    frame = storable(frame)
+    if form == "parquet":
+        need_pyarrow()
+        if output is None and sys.stdout.isatty():
+            raise click.UsageError("Parquet is no text: give --output FILE, or send it through a pipe.")
+        frame.to_parquet(output if output is not None else sys.stdout.buffer, engine="pyarrow", index=False)
+        return
+    if form == "table":
+        texts = [[str(name), *cells(frame[name])] for name in frame.columns]
+        widths = [max(map(len, column)) for column in texts]
+        text = "".join(
+            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() + "\n" for row in zip(*texts, strict=True)
+        )
+    elif form == "csv":
+        text = frame.to_csv(index=False, lineterminator="\n")
+    else:
+        text = frame.to_json(orient="records", date_format="iso", date_unit="us") + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        with open(output, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+# ---- Choosing rows
+
+
+def choose(frame: DataFrame, where: str | None, sort: str | None, limit: int | None) -> DataFrame:
+    """Chooses rows of a frame with SELECT ... WHERE ... ORDER BY ... LIMIT of SQLite. The values of the rows do not change. Whole
+    numbers above 2**63 are compared as floating point."""
+    if where is None and sort is None:
+        return frame if limit is None else frame.head(limit)
+    import sqlite3
+
+    names = [str(name) for name in frame.columns]
+    quoted = ", ".join(f'"{name}"' for name in names)
+    columns = [
+        [None if null else sql_value(v) for v, null in zip(frame[n].tolist(), frame[n].isna(), strict=True)] for n in names
+    ]
+    query = "SELECT rowid FROM rows"
+    query += f" WHERE ({where}\n)" if where is not None else ""
+    query += f" ORDER BY {sort}\n" if sort is not None else ""
+    query += " LIMIT ?"
+    base = sqlite3.connect(":memory:")
+    try:
+        base.execute(f"CREATE TABLE rows ({quoted})")
+        base.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * len(names))})", zip(*columns, strict=True))
+        chosen = [rowid - 1 for (rowid,) in base.execute(query, (-1 if limit is None else limit,))]
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        said = " and ".join(text for text in (where, sort) if text is not None)
+        raise click.BadParameter(f"{said!r}: {error}; columns: {', '.join(names)}", param_hint="--where or --sort") from None
+    finally:
+        base.close()
+    return frame.iloc[chosen]
+
+
+def sql_value(value: Any) -> Any:
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else float(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return value if isinstance(value, float) else str(value)
+
+
+def split_columns(frame: DataFrame, columns: str | None) -> list[str] | None:
+    """Returns the names of --columns, spelled as in the table."""
+    if columns is None:
+        return None
+    known = {str(name).upper(): str(name) for name in frame.columns}
+    wanted = [name.strip().upper() for name in columns.split(",") if name.strip()]
+    for name in wanted:
+        if name not in known:
+            raise pfs.UnknownColumn(f"no column '{name}': legal are {', '.join(known.values())}")
+    return [known[name] for name in wanted]
+
+
+# ---- Commands
+
+
+@click.command()
+@click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
+@click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
+@output_options
+def ps(directory: str | None, all_users: bool, form: str, output: str | None) -> None:
+    """Lists the processes that can be read, running or dead.
+
+    \b
+    pfs ps
+    pfs ps --all-users --format json
+    """
+    there = pfs.processes(directory, all_users)
+    if form != "table" or output is not None:
+        write(there, form, output)
+        return
+    from pfs._tables.show import bytes_text
+
+    shown = there.assign(
+        STARTED=there["STARTED"].dt.strftime("%Y-%m-%d %H:%M:%S"), SIZE=[bytes_text(int(size)) for size in there["SIZE"]]
+    )
+    console = Console(highlight=False)
+    if console.is_terminal:  # the long column goes last and is shortened
+        shown = shown[["PID", "STATE", "USER", "STARTED", "SIZE", "COMMAND"]]
+        taken = sum(max(map(len, [name, *map(str, shown[name])])) + 2 for name in shown.columns[:-1])
+        width = max(20, console.width - taken - 2)
+        shown["COMMAND"] = [text if len(text) <= width else text[: width - 3] + "..." for text in map(plain, shown["COMMAND"])]
+    draw(shown)
+
+
+@click.command()
+@process_argument
+@click.argument("table", metavar="TABLE", type=TableName())
+@click.option("-w", "--where", metavar="SQL", help="Only these rows: an expression of SQLite over the columns.")
+@click.option("-c", "--columns", metavar="A,B,...", help="Only these columns, in this order.")
+@click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SUM_TIMER_WAIT desc, EVENT_NAME'.")
+@click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
+@click.option("-H", "--human", is_flag=True, help="Times and sizes with units (with --format table).")
+@output_options
+def show(
+    process: int | str,
+    table: str,
+    where: str | None,
+    columns: str | None,
+    sort: str | None,
+    limit: int | None,
+    human: bool,
+    form: str,
+    output: str | None,
+) -> None:
+    """Prints a table of a process. PID may be the path of a segment, too: of a dead process, or of a container.
+
+    \b
+    pfs show 4711 threads
+    pfs show 4711 file_summary_by_instance --sort 'SUM_TIMER_WAIT desc' --limit 10 \\
+        --columns FILE_NAME,COUNT_READ,SUM_TIMER_READ --human
+    pfs show 4711 events_waits_current --where "EVENT_NAME like 'wait/io/%' and TIMER_END is null"
+    pfs show /shared/12-4026532.pfs events_waits_history_long --format parquet --output last.parquet
+    """
+    with pfs.attach(process) as schema:
+        frame = schema.table(table)
+    wanted = split_columns(frame, columns)
+    frame = choose(frame, where, sort, limit)
+    write(frame if wanted is None else frame[wanted], form, output, table if human else None)
+
+
+@click.command(name="set")
+@process_argument
+@click.argument("pattern")
+@click.option("--table", type=TableName(), default="setup_instruments", show_default=True, help="Another setup table.")
+@click.option("--enabled", type=YES_NO, help="Whether they are on.")
+@click.option("--timed", type=TIMED, help="Whether they are timed; contended: locks that must be waited for.")
+@click.option("--history", type=YES_NO, help="Whether events of threads are kept (setup_threads, setup_actors, threads).")
+@click.option("--instrumented", type=YES_NO, help="Whether a thread is instrumented (threads).")
+def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> None:
+    """Changes the instruments of a running process whose names are like PATTERN; with --table, rows of another setup table.
+
+    \b
+    pfs set 4711 'wait/io/%' --enabled no
+    pfs set 4711 'wait/synch/mutex/%' --enabled yes --timed contended
+    pfs set 4711 events_waits_history_long --table setup_consumers --enabled yes
+    """
+    values = {name: value.upper() for name, value in flags.items() if value is not None}
+    if not values:
+        raise click.UsageError(
+            "Say what to change: --enabled, --timed, --history or --instrumented, with yes or no (--timed: or contended)."
+        )
+    with pfs.attach(process, write=True) as schema:
+        rows = getattr(schema, table, None)
+        if not isinstance(rows, pfs.setup.SetupTable):
+            legal = [name for name in vars(schema) if isinstance(getattr(schema, name), pfs.setup.SetupTable)]
+            raise click.BadParameter(f"{table} has no rows to change: legal are {', '.join(legal)}", param_hint="--table")
+        count = len(rows[pattern])  # raises if there is none, and names the nearest one
+        rows._update_given(pattern, **values)
+    click.echo(f"{count} row{'' if count == 1 else 's'} of {table} set")
+
+
+@click.command()
+@process_argument
+@click.argument("table", metavar="TABLE", type=TableName())
+def truncate(process: int | str, table: str) -> None:
+    """Empties a table of a running process: its events are forgotten, or its counts begin at zero.
+
+    \b
+    pfs truncate 4711 events_waits_summary_global_by_event_name
+    """
+    with pfs.attach(process, write=True) as schema:
+        schema.truncate(table)
+
+
+@click.command()
+@click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+def gc(directory: str | None, dry_run: bool) -> None:
+    """Removes the segments of dead processes, also with PFS_KEEP=1. It leaves segments of other containers alone.
+
+    \b
+    pfs gc --dry-run
+    """
+    removed = pfs.gc(directory, dry_run)
+    for path, command in zip(removed["PATH"], removed["COMMAND"], strict=True):
+        click.echo(f"{'would remove' if dry_run else 'removed'} {plain(path)} ({plain(command)})")
+
+
+@click.command()
+@process_argument
+@click.argument("folder", type=click.Path(file_okay=False))
+def snapshot(process: int | str, folder: str) -> None:
+    """Writes all tables of a process to a folder, as Parquet files.
+
+    \b
+    pfs snapshot 4711 before; sleep 10; pfs snapshot 4711 after; pfs diff before after
+    """
+    with pfs.attach(process) as schema:
+        taken = schema.snapshot(folder)
+    rows = sum(map(len, taken.values()))
+    click.echo(f"{len(taken)} tables with {rows} rows of process {taken.pid} in {os.path.join(folder, '')}")
+
+
+@click.command()
+@click.argument("before", type=click.Path(exists=True, file_okay=False))
+@click.argument("after", type=click.Path(exists=True, file_okay=False))
+@click.argument("table", metavar="[TABLE]", type=TableName(), required=False)
+@click.option("--rates", is_flag=True, help="Sums per second.")
+@click.option("-w", "--where", metavar="SQL", help="Only these rows: an expression of SQLite over the columns.")
+@click.option("-c", "--columns", metavar="A,B,...", help="Only these columns, in this order.")
+@click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SUM_TIMER_WAIT desc, EVENT_NAME'.")
+@click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
+@output_options
+def diff(
+    before: str,
+    after: str,
+    table: str | None,
+    rates: bool,
+    where: str | None,
+    columns: str | None,
+    sort: str | None,
+    limit: int | None,
+    form: str,
+    output: str | None,
+) -> None:
+    """Shows what happened between two snapshots: the rows of TABLE, or without TABLE the tables in which something happened.
+
+    \b
+    pfs diff before after
+    pfs diff before after events_waits_summary_global_by_event_name --sort 'SUM_TIMER_WAIT desc' --limit 20
+    pfs diff before after file_summary_by_instance --rates --columns FILE_NAME,SUM_NUMBER_OF_BYTES_READ
+    """
+    import pandas as pd
+
+    difference = pfs.diff(pfs.read_snapshot(before), pfs.read_snapshot(after))
+    for name in difference.truncated:
+        click.echo(f"pfs: {name}: TRUNCATE or a new object in between; rows marked reset count from then on", err=True)
+    if rates:
+        difference = difference.rates()
+    if table is None:
+        rows = [(name, len(frame)) for name, frame in difference.items() if len(frame)]
+        frame = pd.DataFrame({"TABLE": [row[0] for row in rows], "ROWS": [row[1] for row in rows]})
+    else:
+        frame = difference[table]
+    wanted = split_columns(frame, columns)
+    frame = choose(frame, where, sort, limit)
+    write(frame if wanted is None else frame[wanted], form, output)
+
+
+COMMANDS: list[click.Command] = [ps, show, set_, truncate, gc, snapshot, diff]

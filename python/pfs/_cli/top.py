@@ -1,0 +1,312 @@
+"""``pfs top`` shows what a process does now, as a live screen, or as lines if the output is no terminal."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+import pfs
+from pfs._cli.processes import plain, process_argument, write_lines
+from pfs._outside.segment import SegmentSource
+from pfs._tables.samples import SECTIONS, SORTS, Row, Sample, Section, Sort, rows_between, take
+from pfs._tables.show import bytes_text, count_text, time_text
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["top"]
+
+KEYS = "1-4 part  0 all  sort: t time c count a avg n name  space freeze  + - q quit"
+_SHORTEST, _LONGEST = 0.1, 60.0
+_NAME, _NUMBER = 16, 9  # columns that a name needs, and that a number takes
+
+_EXTRA_TEXTS: dict[str, Callable[[int], str]] = {"read/s": bytes_text, "written/s": bytes_text}
+
+
+@dataclass(slots=True)
+class View:
+    """Holds what the user has chosen to see."""
+
+    interval: float
+    sort: Sort = "time"
+    section: int = 0  # 0 = all
+    is_frozen: bool = False
+    is_over: bool = False
+
+    def press(self, key: str) -> None:
+        """Handles a key. Keys without a meaning have no effect."""
+        if key in "qQ\x1b":
+            self.is_over = True
+        elif key in "01234":
+            self.section = int(key)
+        elif key in "tcan":
+            self.sort = next(sort for sort in SORTS if sort.startswith(key))
+        elif key == " ":
+            self.is_frozen = not self.is_frozen
+        elif key == "+":
+            self.interval = min(_LONGEST, self.interval * 2)
+        elif key == "-":
+            self.interval = max(_SHORTEST, self.interval / 2)
+
+
+class Process:
+    """Samples a process, and shows what happened between the last two samples. Its death ends the samples, not the screen."""
+
+    def __init__(self, schema: pfs.Schema) -> None:
+        source = schema._source
+        assert isinstance(source, SegmentSource)
+        self._source = source
+        self.schema = schema
+        self.started = source.identity.started / 1e6
+        self.problem = ""  # why there are no more samples
+        self.before: Sample | None = None
+        self.after = take(source)
+        self.new_lost = 0
+
+    def look(self) -> None:
+        """Takes another sample, unless the process is dead."""
+        if self.problem:
+            return
+        is_gone = self.schema.is_alive is False
+        try:
+            sample = take(self._source)
+        except pfs.Error as error:
+            self.problem = str(error)
+            return
+        if is_gone:
+            self.problem = "the process is dead"
+            if sample.sums == self.after.sums:
+                return  # the screen keeps what it did last
+        self.new_lost = sample.lost - self.after.lost
+        self.before, self.after = self.after, sample
+
+    @property
+    def seconds(self) -> float:
+        """The seconds between the two samples, or since the start if there is only one."""
+        passed = self.after.taken - self.before.taken if self.before is not None else time.time() - self.started
+        return max(passed, 1e-3)
+
+    def rows(self, section: Section, sort: Sort) -> list[Row]:
+        return rows_between(self.before, self.after, self.seconds, section, sort)
+
+    def headline(self) -> str:
+        """Returns the two lines of the headline."""
+        waits = self.rows(SECTIONS[0], "time")
+        up = max(0, int(time.time() - self.started))
+        state = self.problem or {True: "alive", False: "dead", None: "in another container"}[self.schema.is_alive]
+        when = "since the start" if self.before is None else f"in {self.seconds:.1f} s"
+        speed = f"{rate_text(sum(row.count for row in waits))} waits/s, {time_text(int(sum(row.time for row in waits)))} waited/s"
+        return (
+            f"pfs top: process {self.schema.pid} ({state}), up {up // 3600}:{up // 60 % 60:02}:{up % 60:02}: "
+            f"{plain(self.schema.command)}\n"
+            f"{when}: {speed}, {len(self.after.threads)} threads, lost {count_text(self.after.lost)}"
+            + (f" (+{count_text(self.new_lost)})" if self.new_lost else "")
+        )
+
+
+def rate_text(value: float) -> str:
+    """Returns '0.25' for 0.25 and '12,346' for 12345.6."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def cells(section: Section, row: Row) -> list[str]:
+    extras = [_EXTRA_TEXTS.get(name, rate_text)(int(value)) for name, value in zip(section.extras, row.extras, strict=True)]
+    now = [plain(row.now)] if section.name == "threads" else []
+    return [plain(row.name), rate_text(row.count), time_text(int(row.time)), time_text(int(row.average)), *extras, *now]
+
+
+def headings(section: Section) -> list[str]:
+    return [section.name, "events/s", "time/s", "average", *section.extras, *(["now"] if section.name == "threads" else [])]
+
+
+def shortened(name: str, width: int, section: Section) -> str:
+    """Returns a name that fits the width. Paths and names of instruments keep their ends, statements their beginnings."""
+    if len(name) <= width:
+        return name
+    if section.name == "statements":
+        return name[: width - 1] + "…"
+    return "…" + name[len(name) - width + 1 :]
+
+
+def table_of(section: Section, rows: Sequence[Row], sort: Sort, height: int, width: int) -> Table:
+    """Returns a table of the first rows that fills the width."""
+    drawn = Table(box=None, show_edge=False, expand=True, padding=(0, 1, 0, 0), header_style="bold reverse", pad_edge=False)
+    titles = headings(section)
+    has_now = titles[-1] == "now"
+    numbers = len(titles) - 1 - has_now
+    texts_width = width - numbers * (_NUMBER + 1) - 1
+    now_width = texts_width // 2 if has_now else 0
+    name_width = max(_NAME, texts_width - now_width - has_now)
+    sorted_by = {"time": 2, "count": 1, "average": 3, "name": 0}[sort]
+    for at, title in enumerate(titles):
+        shown = title + ("▼" if at == sorted_by else "")
+        if at == 0:
+            drawn.add_column(shown, width=name_width, no_wrap=True)
+        elif title == "now":
+            drawn.add_column(shown, width=now_width, no_wrap=True)
+        else:
+            drawn.add_column(shown, width=_NUMBER, justify="right", no_wrap=True)
+    for row in rows[: height - 1]:
+        texts = cells(section, row)
+        texts[0] = shortened(texts[0], name_width, section)
+        if has_now:
+            texts[-1] = shortened(texts[-1], now_width, section)
+        drawn.add_row(*map(Text, texts))
+    for _ in range(len(rows), height - 1):
+        drawn.add_row("")
+    return drawn
+
+
+def screen_of(process: Process, view: View, width: int, height: int) -> Group:
+    """Returns the screen, with exactly `height` lines."""
+    lines = [line[:width] for line in process.headline().split("\n")]
+    state = "frozen, " if view.is_frozen else ""
+    lines[1] = f"{lines[1]:<{width - len(state) - 14}.{width - len(state) - 14}} {state}every {view.interval:g} s"[:width]
+    head = [Text(lines[0], style="bold red" if process.problem else "bold"), Text(lines[1])]
+    chosen = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
+    left = max(2 * len(chosen), height - len(head) - 1)
+    body = []
+    for at, section in enumerate(chosen):
+        share = left // (len(chosen) - at)
+        left -= share
+        body.append(table_of(section, process.rows(section, view.sort), view.sort, share, width))
+    return Group(*head, *body, Text(KEYS[:width], style="dim", end=""))
+
+
+class Keyboard:
+    """Reads keys without waiting for Enter. It reads nothing if the input is no terminal."""
+
+    def __init__(self) -> None:
+        self._descriptor = sys.stdin.fileno() if sys.stdin.isatty() else None
+
+    def __enter__(self) -> Self:
+        if self._descriptor is not None:
+            import termios
+            import tty
+
+            self._saved = termios.tcgetattr(self._descriptor)
+            tty.setcbreak(self._descriptor)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._descriptor is not None:
+            import termios
+
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._saved)
+
+    def read(self, seconds: float) -> str:
+        """Returns the keys that are pressed within this time, or ""."""
+        if self._descriptor is None:
+            time.sleep(seconds)
+            return ""
+        if not select.select([self._descriptor], [], [], max(0.0, seconds))[0]:
+            return ""
+        data = os.read(self._descriptor, 64)
+        if not data:  # the terminal has gone
+            return "q"
+        return "" if len(data) > 1 and data.startswith(b"\x1b") else data.decode("ascii", "ignore")  # an arrow or the like
+
+
+def live(process: Process, view: View, count: int | None) -> None:
+    """Shows the screen until `q`, Ctrl-C or `count` samples."""
+    console = Console(highlight=False, emoji=False, markup=False)
+    with Keyboard() as keyboard, Live(console=console, screen=True, auto_refresh=False) as screen:
+        due = time.monotonic() + min(view.interval, 0.5)  # the first screen shows the time since the start
+        while not view.is_over and count != 0:
+            screen.update(screen_of(process, view, console.width, console.height), refresh=True)
+            # After a change of its size the screen is wrong for at most a quarter of a second.
+            for key in keyboard.read(min(0.25, due - time.monotonic())):
+                view.press(key)
+            if time.monotonic() < due:
+                continue
+            due = time.monotonic() + view.interval
+            if not view.is_frozen:
+                process.look()
+                count = None if count is None else count - 1
+
+
+def lines(process: Process, view: View, count: int | None, limit: int) -> None:
+    """Prints a block of lines per interval. The first block covers the time since the start."""
+    chosen = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
+    while count != 0:
+        click.echo(process.headline())
+        for section in chosen:
+            rows = process.rows(section, view.sort)[:limit]
+            if not rows:
+                continue
+            texts = [headings(section), *(cells(section, row) for row in rows)]
+            widths = [max(len(row[at]) for row in texts) for at in range(len(texts[0]))]
+            is_number = [at != 0 and title != "now" for at, title in enumerate(texts[0])]
+            write_lines(texts, widths, is_number)
+        sys.stdout.flush()
+        count = None if count is None else count - 1
+        if process.problem:
+            click.echo(f"pfs: {process.problem}", err=True)
+            return
+        if count != 0:
+            click.echo()
+            time.sleep(view.interval)
+            process.look()
+
+
+def picture(process: Process, view: View, path: str) -> None:
+    """Saves a screen of 80x24 as SVG."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        console = Console(file=nowhere, record=True, width=80, height=24, force_terminal=True, highlight=False, markup=False)
+        console.print(screen_of(process, view, 80, 24))
+        console.save_svg(path, title="pfs top")
+
+
+@click.command()
+@process_argument
+@click.option("-i", "--interval", type=click.FloatRange(_SHORTEST, _LONGEST), default=1.0, show_default=True, help="In seconds.")
+@click.option("-n", "--count", type=click.IntRange(1), help="End after so many intervals.")
+@click.option("-s", "--sort", type=click.Choice(SORTS), default="time", show_default=True)
+@click.option("--only", type=click.Choice([section.name for section in SECTIONS]), help="One part only.")
+@click.option("-l", "--limit", type=click.IntRange(1), default=10, show_default=True, help="Rows of each part, without a screen.")
+@click.option("-b", "--batch", is_flag=True, help="Lines instead of a screen. Implied if the output is no terminal.")
+@click.option("--svg", metavar="FILE", help="Also save the last screen as a picture.")
+def top(
+    process: int | str,
+    interval: float,
+    count: int | None,
+    sort: Sort,
+    only: str | None,
+    limit: int,
+    batch: bool,
+    svg: str | None,
+) -> None:
+    """Shows what a process does: its busiest waits, files, statements and threads, per second of the last interval.
+
+    \b
+    pfs top 4711
+    pfs top 4711 --interval 0.5 --only files --sort count
+    pfs top 4711 --batch --count 2 | tee now.txt
+
+    Keys: 1-4 show one part, 0 all; t c a n sort by time, count, average, name; space freezes; + and - change the interval;
+    q ends.
+    """
+    names = ["", *(section.name for section in SECTIONS)]
+    view = View(interval, sort, names.index(only or ""))
+    with pfs.attach(process) as schema:
+        sampled = Process(schema)
+        try:
+            if batch or not sys.stdout.isatty():
+                lines(sampled, view, count, limit)
+            else:
+                live(sampled, view, count)
+        except KeyboardInterrupt:
+            pass
+        if svg is not None:
+            picture(sampled, view, svg)

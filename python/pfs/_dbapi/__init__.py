@@ -1,0 +1,1 @@
+"""Records the statements and transactions of database drivers."""

@@ -1,0 +1,1 @@
+"""Finds, reads and changes the segments of other processes."""

@@ -1,0 +1,167 @@
+"""``pfs.attach`` opens the tables of another process, running or dead."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
+
+from pfs import _core, setup
+from pfs._outside import processes
+from pfs._outside.segment import SegmentSource
+from pfs._setup.values import Values
+from pfs._snapshots import snapshot
+from pfs._tables import frame, show
+from pfs.errors import AttachError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pandas as pd
+
+    from pfs._names import TableName
+
+__all__ = ["Schema", "attach"]
+
+
+class Schema:
+    """Gives access to the tables of one process, with the names that module pfs has for its own. ``pfs.attach`` returns it.
+
+    Every call reads the tables again and needs nothing of the process, which may be busy, stopped, hung or dead. As a context
+    manager it closes at the end of the block.
+
+    Attributes:
+        setup_instruments, setup_consumers, setup_objects, setup_timers, setup_actors, setup_threads, setup_meters,
+        setup_loggers, threads: as those of pfs; their changes need ``write=True``.
+        variables, status: as those of pfs.
+    """
+
+    __module__ = "pfs"  # where users find it
+
+    def __init__(self, source: SegmentSource) -> None:
+        """Is not for users: see ``pfs.attach``."""
+        self._source = source
+        self.setup_instruments = setup.SetupInstruments(source)
+        self.setup_consumers = setup.SetupConsumers(source)
+        self.setup_objects = setup.SetupObjects(source)
+        self.setup_timers = setup.SetupTimers(source)
+        self.setup_actors = setup.SetupActors(source)
+        self.setup_threads = setup.SetupThreads(source)
+        self.setup_meters = setup.SetupMeters(source)
+        self.setup_loggers = setup.SetupLoggers(source)
+        self.threads = setup.Threads(source)
+        self.variables = Values("global_variables", source)
+        self.status = Values("global_status", source)
+
+    @property
+    def pid(self) -> int:
+        """The process id, as the process itself knows it."""
+        return self._source.pid
+
+    @property
+    def path(self) -> str:
+        """The segment file."""
+        return self._source.path
+
+    @property
+    def command(self) -> str:
+        """The first 256 bytes of its command line."""
+        return show.command_text(self._source.identity.command)
+
+    @property
+    def is_alive(self) -> bool | None:
+        """Whether the process still runs. It is None if that cannot be known from here (another container, another boot)."""
+        state = self._source.state
+        return None if state == "unknown" else state == "alive"
+
+    def tables(self) -> list[str]:
+        """Returns the names of all tables, sorted."""
+        return _core.tables()
+
+    def table(self, name: TableName | str, columns: Iterable[str] | None = None) -> pd.DataFrame:
+        """Returns the current rows of a table, as ``pfs.table`` does for this process.
+
+        Raises:
+            UnknownTable: no table has this name.
+            UnknownColumn: the table has no such column.
+            InvalidValue: a column is named twice.
+            StateError: this Schema is closed.
+        """
+        return frame.frame(name, columns, self._source)
+
+    def describe(self, name: TableName | str) -> pd.DataFrame:
+        """Describes the columns of a table: see ``pfs.describe``."""
+        return frame.describe(name)
+
+    def ddl(self, name: TableName | str) -> str:
+        """Returns the CREATE TABLE statement of a table."""
+        return _core.ddl(name)
+
+    def truncate(self, name: TableName | str) -> None:
+        """Empties a table of events, or sets the counts of a summary to zero, in the process.
+
+        Raises:
+            UnknownTable: no table has this name.
+            OperationNotAllowed: the table cannot be truncated, or the process was attached without ``write=True``.
+            StateError: the process is dead, or this Schema is closed.
+        """
+        self._source.truncate(name)
+
+    def snapshot(self, folder: str | os.PathLike[str] | None = None) -> snapshot.Snapshot:
+        """Reads all tables together: see ``pfs.snapshot``."""
+        return snapshot.take(self._source, self._source.identity, folder)
+
+    def close(self) -> None:
+        """Closes the segment. Frames and snapshots stay; later reads raise StateError."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Schema of process {self.pid} ({self._source.state}): {self.command or '?'}; {self.path}>"
+
+    def _repr_html_(self) -> str:
+        identity = self._source.identity
+        started = processes.started(identity)
+        rows = [
+            ("process", f"{self.pid} ({self._source.state})"),
+            ("command", self.command),
+            ("started", "?" if started is None else f"{started:%Y-%m-%d %H:%M:%S} UTC"),
+            ("version", processes.version(identity)),
+            ("segment", self.path),
+            ("tables", f"{len(self.tables())}: .tables(), .table(name)"),
+        ]
+        return show.as_html("Schema", ("", " "), rows)
+
+
+def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Schema:
+    """Opens the tables of another process, or those that a dead process has left. Readers only map the file: they change nothing
+    and need nothing of the process.
+
+        with pfs.attach(4711) as schema:
+            schema.table("events_waits_current")
+
+    Args:
+        pid_or_path: a process id of this pid namespace, which must have a segment in PFS_DIR, else /dev/shm/pfs-<uid> of us or of
+            the user that the process belongs to; or the path of a segment: of a container, or of one of several dead processes
+            that had one pid. The id of this process gives its own tables.
+        write: makes changes of setup tables and TRUNCATE possible.
+
+    Raises:
+        AttachError: there is no such segment, or this version cannot read it. The message lists the segments that there are.
+    """
+    if isinstance(pid_or_path, int):
+        if pid_or_path == os.getpid():
+            path = _core.segment_path()  # it starts pfs
+            if not path:
+                reason = setup.status["performance_schema_status_reason"]
+                raise AttachError(f"this process has no segment file: {reason or 'PFS_SEGMENT=private'}")
+        else:
+            path = processes.find(pid_or_path).path
+    else:
+        path = os.fspath(pid_or_path)
+    return Schema(SegmentSource(_core.Segment(path), write))

@@ -1,0 +1,336 @@
+"""Finds the processes that have a segment, for pfs.processes, pfs.gc and pfs.attach.
+
+The name of a segment proves nothing. Its header says which process wrote it, the kernel says whether that process still runs,
+and the owners of the file and its folder say whether the header can be trusted (``owners``). Only this module checks all three.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from pfs import _core
+from pfs._outside import owners
+from pfs._tables import show
+from pfs.errors import AttachError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Found", "State", "default_directory", "find", "gc", "liveness", "processes", "scan"]
+
+State = Literal["alive", "dead", "unknown"]
+STATES: tuple[State, ...] = ("alive", "dead", "unknown")
+
+_SHARED = "/dev/shm"
+_MOST_PID = 2**22  # the limit of Linux
+
+
+def default_directory(uid: int | None = None) -> str:
+    """Returns the folder of this user's segments: PFS_DIR, else /dev/shm/pfs-<uid>. For another user it is always the latter."""
+    chosen = os.environ.get("PFS_DIR") if uid is None else None
+    return chosen or f"{_SHARED}/pfs-{os.geteuid() if uid is None else uid}"
+
+
+def liveness(identity: _core.Identity, name: str) -> State:
+    """Returns whether the process that wrote a segment still runs.
+
+    A process is ``dead`` if its pid is free, belongs to a later process or to a zombie, or runs another program by now (exec)
+    that has not mapped a file called `name`. It is ``unknown`` if it ran in another pid namespace or before another boot, or if
+    /proc hides it.
+    """
+    namespace, boot = _here()
+    pid = identity.pid
+    if not 0 < pid <= _MOST_PID or identity.pid_namespace != namespace or identity.boot_id != boot or not namespace or not boot:
+        return "unknown"
+    try:
+        started, is_over = _kernel_says(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return "unknown" if _is_hidden(pid) else "dead"
+    except (OSError, IndexError, ValueError):
+        return "unknown"
+    if started != identity.process_start_ticks or is_over:
+        return "dead"
+    return "alive" if _maps(pid, name) else "dead"
+
+
+def _kernel_says(pid: int) -> tuple[int, bool]:
+    """Returns when a process started, in ticks since the boot, and whether it is a zombie."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    kind, threads = fields[0], int(fields[17])
+    return int(fields[19]), kind in (b"Z", b"X") and threads <= 1  # with more, only the first thread has ended
+
+
+def _here() -> tuple[int, str]:
+    """Returns the pid namespace and the boot of this process, or 0 and "" if /proc does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return os.stat("/proc/self/ns/pid").st_ino, file.read().strip().decode()
+    except (OSError, ValueError):
+        return 0, ""
+
+
+def _is_hidden(pid: int) -> bool:
+    """Returns whether /proc hides a running process from this user (mount option hidepid)."""
+    try:
+        os.kill(pid, 0)  # signal 0 only checks
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _maps(pid: int, name: str) -> bool:
+    """Returns False if the process certainly has no file of this name mapped."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            maps = file.read()
+    except OSError:
+        return True  # this user may not read it
+    if b"/" not in maps:
+        return True
+    end = b"/" + os.fsencode(name)
+    return any(line.removesuffix(b" (deleted)").endswith(end) for line in maps.splitlines() if end in line)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Describes a segment file: its header, its owner, and the state of its process."""
+
+    path: str
+    identity: _core.Identity
+    info: os.stat_result
+    state: State
+    doubt: str = ""  # why the segment is not trusted; the state is unknown then
+
+    @property
+    def command(self) -> str:
+        """The command line: all of it while the process runs, later its first 256 bytes."""
+        if self.state == "alive":
+            try:
+                with open(f"/proc/{self.identity.pid}/cmdline", "rb") as file:
+                    now = file.read(4096)
+            except OSError:
+                now = b""
+            if now.strip(b"\0"):
+                return show.command_text(now)
+        return show.command_text(self.identity.command)
+
+
+def started(identity: _core.Identity) -> datetime | None:
+    """Returns when pfs started in a process, UTC, or None for a number that is no time."""
+    try:
+        return datetime(1970, 1, 1) + timedelta(microseconds=identity.started)
+    except OverflowError:
+        return None
+
+
+def version(identity: _core.Identity) -> str:
+    """Returns the versions of the library and of the layout."""
+    return f"{identity.library_version or '?'} (layout {identity.layout[0]}.{identity.layout[1]})"
+
+
+@contextmanager
+def _opened(path: str, directory: int | None = None) -> Iterator[int]:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _look(directory: int, folder: str, name: str) -> Found | None:
+    """Returns a file of an open folder, or None if it is no segment or this user may not read it."""
+    try:
+        with _opened(name, directory) as descriptor:
+            info = os.fstat(descriptor)
+            identity = _core.identity(descriptor) if stat.S_ISREG(info.st_mode) else None
+    except OSError:  # removed meanwhile, a symbolic link, or not readable
+        return None
+    if identity is None:
+        return None
+    state = liveness(identity, name)
+    # The users of a process that does not run here are not known.
+    uids = owners.uids_of(identity.pid) if state == "alive" else frozenset[int]()
+    doubt = owners.doubt(os.path.abspath(folder), os.fstat(directory), info, uids)
+    return Found(os.path.join(folder, name), identity, info, "unknown" if doubt else state, doubt)
+
+
+def is_of(path: str, identity: _core.Identity) -> bool:
+    """Returns whether a file is the segment of the same run of the same process."""
+    try:
+        with _opened(path) as descriptor:
+            now = _core.identity(descriptor)
+    except OSError:
+        return False
+    return now is not None and (now.pid, now.pid_namespace, now.process_start_ticks, now.boot_id, now.started) == (
+        identity.pid,
+        identity.pid_namespace,
+        identity.process_start_ticks,
+        identity.boot_id,
+        identity.started,
+    )
+
+
+@contextmanager
+def _directory(folder: str) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def look(path: str) -> Found | None:
+    """Returns a segment by its path, or None if there is none or this user may not read it."""
+    folder, name = os.path.split(path)
+    try:
+        with _directory(folder or ".") as directory:
+            return _look(directory, folder, name)
+    except OSError:
+        return None
+
+
+def scan(folder: str) -> list[Found]:
+    """Returns the segments of a folder, sorted by path. The list is empty if this user cannot read the folder."""
+    try:
+        with _directory(folder) as directory:
+            names = sorted(name for name in os.listdir(directory) if name.endswith(".pfs"))
+            return [found for name in names if (found := _look(directory, folder, name)) is not None]
+    except OSError:
+        return []
+
+
+def find(pid: int) -> Found:
+    """Returns the segment of a process.
+
+    Raises:
+        AttachError: there is none, or only that of an earlier process with this pid, or several.
+    """
+    folders = [default_directory()]
+    for uid in sorted(owners.uids_of(pid)):
+        if (folder := default_directory(uid)) not in folders and uid != os.geteuid():
+            folders.append(folder)
+    there = [found for folder in folders for found in scan(folder)]
+    of_pid = [found for found in there if found.identity.pid == pid and not found.doubt]
+    alive = [found for found in of_pid if found.state == "alive"]
+    if len(alive) == 1:
+        return alive[0]
+    if len(alive) > 1:
+        raise AttachError(
+            f"process {pid} has {len(alive)} segments, one for each copy of the library in it: "
+            f"give the path of one: {_list(alive)}"
+        )
+    if not of_pid:
+        doubts = "".join(f"; {found.path} is not taken for its: {found.doubt}" for found in there if found.identity.pid == pid)
+        raise AttachError(f"no segment of process {pid} in {' or '.join(folders)}: {_list(there)}{doubts}")
+    if len(of_pid) > 1:
+        raise AttachError(f"several segments of processes {pid}: give the path of one: {_list(of_pid)}")
+    if _runs_now(pid):
+        whose = "an earlier one" if of_pid[0].state == "dead" else "one elsewhere, or of an earlier boot,"
+        raise AttachError(
+            f"process {pid} of now has no segment; {of_pid[0].path} is of {whose} with this pid ({of_pid[0].command}): "
+            "give that path to read it"
+        )
+    return of_pid[0]
+
+
+def _runs_now(pid: int) -> bool:
+    try:
+        return not _kernel_says(pid)[1]
+    except (OSError, IndexError, ValueError):
+        return False
+
+
+def _list(there: Sequence[Found], most: int = 10) -> str:
+    if not there:
+        return "there are no segments at all (PFS_DIR says where they are)"
+    shown = [f"{found.path} (process {found.identity.pid}, {found.state})" for found in there[:most]]
+    return "there are " + ", ".join(shown) + (f" and {len(there) - most} more" if len(there) > most else "")
+
+
+def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
+    import numpy as np
+    import pandas as pd
+
+    from pfs._tables.frame import TEXT, category
+
+    return pd.DataFrame(
+        {
+            "PID": np.array([found.identity.pid for found in there], dtype=np.uint64),
+            "COMMAND": pd.array([found.command for found in there], dtype=TEXT),
+            "USER": pd.array([owners.user(found.info.st_uid) for found in there], dtype=TEXT),
+            "STARTED": np.array([started(found.identity) for found in there], dtype="datetime64[us]"),
+            "STATE": pd.Categorical([found.state for found in there], dtype=category(STATES)),
+            "VERSION": pd.array([version(found.identity) for found in there], dtype=TEXT),
+            "SIZE": np.array([found.info.st_blocks * 512 for found in there], dtype=np.uint64),
+            "PATH": pd.array([found.path for found in there], dtype=TEXT),
+        }
+    )
+
+
+def processes(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> pd.DataFrame:
+    """Lists the processes of this machine that have a segment, running or not: one row per segment file.
+
+    Args:
+        directory: the folder of the segments; None is PFS_DIR, else /dev/shm/pfs-<uid>.
+        all_users: also lists the folders of other users below /dev/shm that this user can read.
+
+    Returns:
+        PID as the process itself knows it; COMMAND (its first 256 bytes if the process is dead); USER who owns the file; STARTED,
+        the time in UTC when pfs started and from which TIMER_* columns count; STATE; VERSION of its library and of the layout;
+        SIZE, the bytes that take memory; PATH, which ``pfs.attach`` takes. STATE is ``alive``, ``dead``, or ``unknown``:
+        processes of another pid namespace (a container) or of an earlier boot, and files of another user than the process has. A
+        folder that does not exist has no processes.
+    """
+    folders = [os.fspath(directory) if directory is not None else default_directory()]
+    if all_users:
+        try:
+            others = [f"{_SHARED}/{name}" for name in sorted(os.listdir(_SHARED)) if name.startswith("pfs-")]
+        except OSError:
+            others = []
+        folders += [folder for folder in others if folder not in folders]
+    return _frame_of([found for folder in folders for found in scan(folder)])
+
+
+def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> pd.DataFrame:
+    """Removes the segments of dead processes, also those that PFS_KEEP=1 has left.
+
+    It leaves alone segments of STATE ``unknown``, files that are no segments, symbolic links, and, unless root calls it, files of
+    other users.
+
+    Args:
+        directory: as for ``pfs.processes``.
+        dry_run: removes nothing.
+
+    Returns:
+        The segments that were removed, or would be, with the columns of ``pfs.processes``.
+    """
+    folder = os.fspath(directory) if directory is not None else default_directory()
+    removed = []
+    for found in scan(folder):
+        if found.state == "dead" and os.geteuid() in (0, found.info.st_uid) and (dry_run or remove(found)):
+            removed.append(found)
+    return _frame_of(removed)
+
+
+def remove(found: Found) -> bool:
+    """Removes a segment if the file is still the same: a new process may have the pid, and with it the name of the file."""
+    folder, name = os.path.split(found.path)
+    try:
+        with _directory(folder) as directory:
+            now = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if (now.st_dev, now.st_ino) != (found.info.st_dev, found.info.st_ino):
+                return False
+            os.unlink(name, dir_fd=directory)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,304 @@
+"""Chooses, changes, saves and restores rows of a setup table."""
+
+from __future__ import annotations
+
+from pfs import _core
+from pfs._setup.rows import Rows
+from pfs._source import OWN
+from pfs.errors import InvalidValue, OperationNotAllowed, UnknownName
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+    from typing import Any, Generic, Self, TypeVar
+
+    import pandas as pd
+
+    from pfs._setup.rows import Where
+    from pfs._source import Source
+
+    R = TypeVar("R", bound=Rows)
+    T = TypeVar("T", bound="SetupTable[Any]")
+else:
+    from pfs._setup.rows import Generic
+
+    R = T = None
+
+__all__ = ["Only", "Saved", "SetupTable", "nearest"]
+
+
+def _sql(value: object) -> str | None:
+    """Returns a Python value as the text that the table takes."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "YES" if value else "NO"
+    return str(value)
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """Returns the one of `names` that is most like `name`; "" if there are none."""
+    from difflib import get_close_matches
+
+    folded = {known.lower(): known for known in names}
+    found = get_close_matches(name.lower(), folded, n=1, cutoff=0.0)
+    return folded[found[0]] if found else ""
+
+
+class Saved:
+    """Holds the settings of a setup table at one time, from ``save()``."""
+
+    __module__ = "pfs.setup"  # where users find it
+
+    __slots__ = ("_rows", "_table")
+
+    def __init__(self, table: str, rows: dict[tuple[Any, ...], tuple[Any, ...]]) -> None:
+        self._table = table
+        self._rows = rows
+
+    def __repr__(self) -> str:
+        return f"<settings of {len(self._rows)} rows of {self._table}>"
+
+
+class Only(Generic[T]):
+    """Is the context manager of ``only()``."""
+
+    def __init__(self, table: T, where: Where, column: str) -> None:
+        self._table, self._where, self._column = table, where, column
+
+    def __enter__(self) -> T:
+        self._table.__enter__()
+        try:
+            self._table._update(None, {self._column: False})
+            self._table._update(self._where, {self._column: True})
+        except BaseException:
+            self._table.__exit__(None, None, None)
+            raise
+        return self._table
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._table.__exit__(kind, error, trace)
+
+
+class SetupTable(Generic[R]):
+    """Shows, changes, saves and restores the rows of a setup table.
+
+    ``where`` chooses rows. None chooses all. Text is an SQL LIKE pattern on NAME: ``%`` matches any text, ``_`` one character,
+    and case does not matter. A dict gives a pattern or value per column: ``{"NAME": "wait/%", "TIMED": True}``.
+
+    As a context manager it restores all settings at the end of the block.
+    """
+
+    __module__ = "pfs.setup"  # where users find it
+
+    name: str
+    rows_type: type[R]
+
+    def __init__(self, source: Source = OWN) -> None:
+        self._source = source
+        self._declared: _core.TableInfo | None = None
+        self._saved: list[Saved] = []
+
+    # The declaration of the table
+
+    def _declaration(self) -> _core.TableInfo:
+        if self._declared is None:
+            self._declared = _core.facts(self.name)
+        return self._declared
+
+    def _columns(self) -> list[str]:
+        return [column["name"] for column in self._declaration()["columns"]]
+
+    def _writable(self) -> list[str]:
+        return [column["name"] for column in self._declaration()["columns"] if column["writable"]]
+
+    def _key(self) -> tuple[str, ...]:
+        return self._declaration()["key"]
+
+    def _name_column(self) -> str:
+        columns = self._columns()
+        return "NAME" if "NAME" in columns else self._key()[0]
+
+    def _rows(self, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        return self._source.rows(self.name, columns)
+
+    # Choosing rows
+
+    def _conditions(self, where: Where) -> list[tuple[str, str, bool]]:
+        if where is None:
+            return []
+        if isinstance(where, str):
+            return [(self._name_column(), where, True)]
+        if isinstance(where, int):
+            return [(self._key()[0], str(where), False)]
+        conditions = []
+        for column, value in where.items():
+            text = _sql(value)
+            if text is None:
+                raise InvalidValue(f"{self.name}: where={{'{column}': None}} is not supported: give a value or a pattern")
+            conditions.append((str(column).upper(), text, isinstance(value, str)))
+        return conditions
+
+    def _chosen(self, where: Where, rows: Sequence[tuple[Any, ...]]) -> list[int]:
+        """Returns the positions of the rows that `where` chooses. REQUIRES: rows with all columns."""
+        chosen = range(len(rows))
+        columns = self._columns()
+        for column, pattern, like in self._conditions(where):
+            if column not in columns:
+                raise UnknownName(f"{self.name} has no column '{column}': the nearest is '{nearest(column, columns)}'")
+            position = columns.index(column)
+            texts = ["" if rows[i][position] is None else str(rows[i][position]) for i in chosen]
+            wanted = _core.matches(texts, pattern) if like else [text == pattern for text in texts]
+            chosen = [i for i, keep in zip(chosen, wanted, strict=True) if keep]  # type: ignore[assignment]
+        return list(chosen)
+
+    def _select(self, where: Where, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        everything = self._columns()
+        rows = self._rows(everything)
+        positions = [everything.index(column) for column in columns]
+        return [tuple(rows[i][p] for p in positions) for i in self._chosen(where, rows)]
+
+    # Changing.
+
+    def _update(self, where: Where, assignments: Mapping[str, object]) -> int:
+        values = [(column, _sql(value)) for column, value in assignments.items()]
+        return self._source.update(self.name, self._conditions(where), values)
+
+    def _update_given(self, where: Where, **columns: object) -> int:
+        given = {name.upper(): value for name, value in columns.items() if value is not None}
+        if not given:
+            raise InvalidValue(f"nothing to change: give at least one of {', '.join(name for name in columns)}")
+        return self._update(where, given)
+
+    def __getitem__(self, where: str | int | Mapping[str, object]) -> R:
+        """Returns the rows that a pattern chooses, to read or set their columns.
+
+        Raises:
+            UnknownName: the pattern chooses no row; the message names the nearest one.
+        """
+        rows = self._rows(self._columns())
+        if not self._chosen(where, rows):
+            column = self._name_column()
+            names = [str(row[self._columns().index(column)]) for row in rows]
+            hint = f": the nearest is '{nearest(where, names)}'" if isinstance(where, str) and names else ""
+            raise UnknownName(f"{self.name} has no row where {column} is like '{where}'{hint}")
+        return self.rows_type(self, where)
+
+    def save(self) -> Saved:
+        """Returns all current settings, for ``restore``."""
+        key, writable = self._key(), self._writable()
+        return Saved(self.name, {row[: len(key)]: row[len(key) :] for row in self._rows([*key, *writable])})
+
+    def restore(self, saved: Saved) -> int:
+        """Restores settings. A table that takes INSERT and DELETE gets the same rows again. In other tables newer rows keep their
+        settings and missing rows are skipped.
+
+        Returns:
+            The number of rows changed.
+
+        Raises:
+            InvalidValue: the settings belong to another table.
+        """
+        if saved._table != self.name:
+            raise InvalidValue(f"these are settings of {saved._table}, not of {self.name}")
+        key, writable = self._key(), self._writable()
+        changed = 0
+        there = self.save()._rows
+        if self._allows("INSERT") and self._allows("DELETE"):
+            for row in [row for row in there if row not in saved._rows]:
+                conditions = [(column, str(value), False) for column, value in zip(key, row, strict=True)]
+                changed += self._source.delete(self.name, conditions)
+            for row, values in saved._rows.items():
+                if row not in there:
+                    self._source.insert(
+                        self.name,
+                        [(column, _sql(value)) for column, value in zip([*key, *writable], [*row, *values], strict=True)],
+                    )
+                    changed += 1
+        for now, current in there.items():
+            then = saved._rows.get(now, current)
+            if then == current:
+                continue
+            # A NULL setting belongs to rows that cannot have one: it never changes.
+            changes = [
+                (column, _sql(value))
+                for column, value, old in zip(writable, then, current, strict=True)
+                if value != old and value is not None
+            ]
+            conditions = [(column, str(value), False) for column, value in zip(key, now, strict=True)]
+            changed += self._source.update(self.name, conditions, changes) if changes else 0
+        return changed
+
+    def __enter__(self) -> Self:
+        self._saved.append(self.save())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._saved:
+            raise RuntimeError(f"{self.name}: __exit__ without __enter__, there is no setting to go back to")
+        self.restore(self._saved.pop())
+
+    def insert(self, *_values: object, **columns: object) -> None:
+        """Inserts a row, if the table takes rows of users (setup_actors, setup_objects). Other columns get their defaults.
+
+        Raises:
+            OperationNotAllowed: only the program adds rows to this table.
+            AlreadyExists: there is such a row.
+            UnknownColumn, InvalidValue: the table has no such column, or the column does not take the value.
+            LimitReached: the table is full.
+        """
+        if _values or not self._allows("INSERT"):
+            self._refuse("INSERT" if not self._allows("INSERT") else "INSERT without names of columns")
+        self._source.insert(self.name, [(column.upper(), _sql(value)) for column, value in columns.items()])
+
+    def delete(self, where: Where = None) -> int:
+        """Removes the rows that `where` chooses, if the table takes rows of users. Returns the number of rows removed.
+
+        Raises:
+            OperationNotAllowed: only the program removes rows of this table.
+        """
+        if not self._allows("DELETE"):
+            self._refuse("DELETE")
+        return self._source.delete(self.name, self._conditions(where))
+
+    def truncate(self) -> None:
+        """Removes all rows, if the table takes rows of users, as ``pfs.truncate`` of its name does."""
+        self._source.truncate(self.name)
+
+    def _allows(self, operation: str) -> bool:
+        return operation in self._declaration()["operations"]
+
+    def _refuse(self, operation: str) -> None:
+        legal = ", ".join(self._declaration()["operations"])
+        raise OperationNotAllowed(f"{operation} is not allowed on {self.name}: legal are {legal}")
+
+    # Showing.
+
+    def frame(self) -> pd.DataFrame:
+        """Returns the table as a DataFrame, as ``pfs.table`` of its name does."""
+        from pfs._tables import frame
+
+        return frame.frame(self.name, None, self._source)
+
+    def _frame_of(self, where: Where) -> pd.DataFrame:
+        """Returns the chosen rows as a DataFrame."""
+        return self.frame().iloc[self._chosen(where, self._rows(self._columns()))].reset_index(drop=True)
+
+    def __len__(self) -> int:
+        return len(self._rows(self._key()))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        from pfs._tables import show
+
+        columns = self._columns()
+        return show.as_text(self.name, columns, self._rows(columns))
+
+    def _repr_html_(self) -> str:
+        from pfs._tables import show
+
+        columns = self._columns()
+        return show.as_html(self.name, columns, self._rows(columns))

@@ -1,0 +1,87 @@
+"""Writes small tables, and numbers with units, as text and as HTML, without pandas."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_LIMIT = 60
+
+
+def _text(value: object) -> str:
+    return "NULL" if value is None else str(value)
+
+
+def _cut(rows: Sequence[Sequence[object]], limit: int) -> tuple[Sequence[Sequence[object]], str]:
+    if len(rows) <= limit:
+        return rows, f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
+    return rows[:limit], f"{limit} of {len(rows)} rows; .frame() gives them all"
+
+
+def as_text(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], limit: int = _LIMIT) -> str:
+    """Returns a table of fixed-width text with the number of rows. Numbers are aligned to the right."""
+    shown, note = _cut(rows, limit)
+    return as_plain_text(f"{title}: {note}", columns, shown)
+
+
+def as_plain_text(title: str, columns: Sequence[str], shown: Sequence[Sequence[object]]) -> str:
+    """Returns a table of fixed-width text with all rows."""
+    cells = [[_text(value) for value in row] for row in shown]
+    widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
+    numeric = [bool(shown) and all(isinstance(row[i], int) for row in shown) for i in range(len(columns))]
+
+    def line(row: Sequence[str]) -> str:
+        return "  ".join(
+            text.rjust(width) if number else text.ljust(width) for text, width, number in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+
+    return "\n".join([title, line(columns), line(["-" * width for width in widths]), *map(line, cells)])
+
+
+def as_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], limit: int = _LIMIT) -> str:
+    """Returns an HTML table for Jupyter with the number of rows."""
+    from html import escape
+
+    shown, note = _cut(rows, limit)
+    head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(_text(value))}</td>" for value in row) + "</tr>" for row in shown
+    )
+    return (
+        f"<div><table><caption style='text-align:left'><b>{escape(title)}</b>: {escape(note)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def count_text(value: int) -> str:
+    """Returns '12,345' for 12345."""
+    return f"{value:,}"
+
+
+def bytes_text(value: int) -> str:
+    """Returns '2.0 KiB' for 2048."""
+    number = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024 or unit == "GiB":
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    raise AssertionError
+
+
+def time_text(picoseconds: int | None) -> str:
+    """Returns '1.5 µs' for 1500000, and '-' for None and pandas' NA."""
+    try:
+        number = float(picoseconds)  # type: ignore[arg-type]  # which is what fails for NULL
+    except TypeError:
+        return "-"
+    for unit, size in (("s", 1e12), ("ms", 1e9), ("µs", 1e6), ("ns", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}" if number / size < 1000 else f"{number / size:.0f} {unit}"
+    return f"{number:.0f} ps"
+
+
+def command_text(command: bytes) -> str:
+    """Returns arguments that end with zero bytes as one line. Bytes that are no UTF-8 are shown as \\xNN."""
+    return command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "backslashreplace")

@@ -1,0 +1,373 @@
+"""Does the work of the pytest plugin. Package pytest_pfs declares the plugin, and calls this module when a test run uses it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pfs import setup
+from pfs._source import OWN
+from pfs._tables.show import as_plain_text, bytes_text, count_text, time_text
+from pfs._testing.budget import INI, Budget, as_rows, parse_ini
+from pfs._testing.children import close, followed
+from pfs._testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
+from pfs.errors import Error, InvalidValue
+
+if TYPE_CHECKING:
+    from pfs._testing.overhead import Overhead
+    from pfs._testing.totals import Counts
+    from pfs._testing.view import View
+
+__all__ = ["Session", "of", "view"]
+
+_NAME = "pfs-session"
+_FORMAT = 1
+_PATHS = ("pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
+_INSTRUMENTS_SHOWN = 3  # of each test of the report
+
+
+class _Span:
+    """Counts what this process does from now on, and the children that were forked since the session began."""
+
+    def __init__(self) -> None:
+        self._own, self._children = Totals.take(), followed().totals()
+
+    def done(self) -> Totals:
+        # A TRUNCATE in this process must not affect the sums of children, which only grow.
+        return Totals.take().since(self._own) + (followed().totals() - self._children)
+
+
+class _Meter:
+    """Counts what a test does while it runs."""
+
+    def __init__(self) -> None:
+        self.overheads: list[Overhead] = []
+        self._not_counted = Totals({})
+        self._span = _Span()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        span = _Span()
+        try:
+            yield
+        finally:
+            self._not_counted += span.done()
+
+    def done(self) -> Totals:
+        return self._span.done() - self._not_counted
+
+
+@cache
+def _is_on() -> bool:
+    """Returns whether pfs is on, which its first use decides."""
+    return setup.variables["performance_schema"] == "ON"
+
+
+_METER = pytest.StashKey[_Meter]()
+_DONE = pytest.StashKey[Totals]()
+
+
+def of(config: pytest.Config) -> Session:
+    """Returns the session of a test run. The first call creates it."""
+    there = config.pluginmanager.get_plugin(_NAME)
+    if there is None:
+        there = Session(config)
+        config.pluginmanager.register(there, _NAME)
+    assert isinstance(there, Session)
+    return there
+
+
+@contextmanager
+def view() -> Iterator[View]:
+    """Implements the fixture pfs_schema."""
+    from pfs._testing.view import View
+
+    children = followed()
+    children.totals()  # children that are dead already do not belong to this test
+    with children.held():
+        yield View(children)
+    children.totals()
+
+
+class Session:
+    """Handles budgets, report, files and baseline of a run of pytest, or of one of its workers under pytest-xdist. Workers
+    measure and fail tests, and send their counts to the controller as a part of the reports."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._is_worker = hasattr(config, "workerinput")
+        self._done: dict[str, dict[str, Any]] = {}  # by test
+        self._new: list[str] = []
+        for name in _PATHS:
+            if config.getoption(name):
+                # The path is absolute, because workers get the options and may have another working directory.
+                setattr(config.option, name, str(config.invocation_params.dir / config.getoption(name)))
+        self._defaults = {name: self._default(name) for name in INI}
+        self._report_top = config.getoption("pfs_report_top") if config.getoption("pfs_report") else 0
+        if config.getoption("pfs_report") and self._report_top < 1:
+            raise pytest.UsageError(f"bad value {self._report_top} for --pfs-report-top: legal is a number from 1 on")
+        self._folder = config.getoption("pfs_snapshot_dir")
+        self._form = _form(config.getoption("pfs_snapshot_format")) if self._folder else ""
+        baseline = config.getoption("pfs_fail_on_increase")
+        self._baseline = _read_baseline(baseline, "--pfs-fail-on-increase") if baseline else None
+        self._tolerance = _tolerances(config.getini("pfs_baseline_tolerance"))
+        self._writes = config.getoption("pfs_write_baseline")
+        if self._writes and Path(self._writes).exists():
+            _read_baseline(
+                self._writes, "--pfs-write-baseline"
+            )  # raises for a file that is no baseline, which must not be overwritten
+        self._measures_all = bool(self._report_top or self._folder or baseline or self._writes)
+
+    def _default(self, name: str) -> object:
+        setting = f"pfs_budget_{name}"
+        try:
+            value = parse_ini(name, str(self._config.getini(setting)))
+            Budget().set({name: value})
+        except InvalidValue as error:
+            raise pytest.UsageError(f"{setting}: {error}") from None
+        return value
+
+    # Budgets.
+
+    def budget(self, item: pytest.Item) -> Budget:
+        """Returns the budget of a test: defaults of the ini file, then markers of the module, the class and the test."""
+        budget = Budget()
+        budget.set(self._defaults)
+        for mark in reversed(list(item.iter_markers("pfs_budget"))):
+            if mark.args:
+                raise InvalidValue(f"pfs_budget takes keywords only, not {', '.join(map(repr, mark.args))}")
+            budget.set(mark.kwargs)
+        if "max_overhead_ratio" in budget.limits and "pfs_overhead" not in getattr(item, "fixturenames", ()):
+            raise InvalidValue("max_overhead_ratio limits what the fixture pfs_overhead measures, and this test does not use it")
+        return budget
+
+    def check(self, item: pytest.Item) -> None:
+        try:
+            self.budget(item)
+        except InvalidValue as error:
+            raise pytest.UsageError(f"{item.nodeid}: pytest.mark.pfs_budget: {error}") from None
+
+    def call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Runs around the test function: measures it, and fails it if it exceeds its budget."""
+        budget = self.budget(item)
+        if not budget.limits and not self._measures_all:
+            return (yield)
+        if budget.limits and not _is_on():
+            reason = setup.status["performance_schema_status_reason"]
+            pytest.fail(f"pfs_budget: pfs is off, nothing is counted: {reason}", pytrace=False)
+        with self._view() as view:
+            meter = item.stash[_METER] = _Meter()
+            try:
+                result = yield
+            finally:
+                done = item.stash[_DONE] = meter.done()
+                if view is not None:
+                    self._write_files(item, view, done)
+        broken = budget.broken(done, meter.overheads) + self._increases(item.nodeid, done)
+        if "max_overhead_ratio" in budget.limits and not meter.overheads:
+            broken.append("max_overhead_ratio: the test did not call pfs_overhead(function)")
+        if broken:
+            pytest.fail("\n\n".join(["pfs: the test did more than it may", *broken]), pytrace=False)
+        self._warn_of_blind(item, budget)
+        return result
+
+    @staticmethod
+    def _warn_of_blind(item: pytest.Item, budget: Budget) -> None:
+        """Warns of limits on instruments that are off and therefore count nothing."""
+        rows = [row for row in OWN.rows("setup_instruments", ("NAME", "ENABLED", "TIMED")) if "NO" in row[1:]]
+        if not rows:
+            return
+        off = {str(name): [int(enabled == "NO"), int(timed == "NO"), 0, 0] for name, enabled, timed in rows}
+        for keyword, patterns in budget.patterns().items():
+            blind = [
+                name
+                for name, no in chosen(off, patterns).items()
+                if no[0] or (no[1] and keyword in ("max_wait", "max_lock_wait"))
+            ]
+            if blind:
+                more = f" and {len(blind) - 3} more" if len(blind) > 3 else ""
+                item.warn(
+                    pytest.PytestWarning(
+                        f"pfs_budget: {keyword} does not see {', '.join(blind[:3])}{more}: off in setup_instruments"
+                    )
+                )
+
+    def overhead(self, node: Any) -> Callable[..., Overhead]:
+        """Implements the fixture pfs_overhead."""
+
+        def measured(function: Callable[[], object], *, blocks: int = 30, block_seconds: float = 0.002) -> Overhead:
+            from pfs._testing.overhead import measure
+
+            meter = node.stash.get(_METER, None)
+            if meter is None:
+                return measure(function, blocks, block_seconds)
+            with meter.paused():
+                result = measure(function, blocks, block_seconds)
+            meter.overheads.append(result)
+            return result
+
+        return measured
+
+    # Files.
+
+    def _view(self) -> AbstractContextManager[View | None]:
+        return view() if self._folder else nullcontext()
+
+    def _write_files(self, item: pytest.Item, view: View, done: Totals) -> None:
+        from pfs._testing.view import folder_name
+
+        summary = {"test": item.nodeid, "lost": done.lost, "counts": _as_json(done.counts)}
+        view.to_folder(Path(self._folder) / folder_name(item.nodeid), self._form, summary)
+
+    # Baseline.
+
+    def _increases(self, test: str, done: Totals) -> list[str]:
+        before = None if self._baseline is None else self._baseline.get(test)
+        if before is None:
+            return []
+        rows = []
+        for name, numbers in sorted(done.counts.items()):
+            was, now = before.get(name, 0), numbers[EVENTS]
+            share, more = next(
+                (tolerance for pattern, *tolerance in self._tolerance if chosen({name: numbers}, (pattern,))), (0.0, 0)
+            )
+            allowed = max(int(was * (1 + share) + 1e-9), was + int(more))
+            if now > allowed:
+                rows.append((name, now, was, allowed))
+        if not rows:
+            return []
+        return [
+            as_plain_text(
+                f"{self._config.getoption('pfs_fail_on_increase')}: {len(rows)} instruments have more events than there",
+                ("EVENT_NAME", "EVENTS", "BASELINE", "ALLOWED"),
+                rows,
+            )
+        ]
+
+    # Reports: a worker writes them, the controller reads them.
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        done = item.stash.get(_DONE, None)
+        if call.when == "call" and done is not None:
+            report.pfs_done = {"counts": _as_json(done.counts), "lost": done.lost}  # type: ignore[attr-defined]
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        done = getattr(report, "pfs_done", None)
+        if done is not None:
+            self._done[report.nodeid] = {**done, "passed": report.passed}
+            if self._baseline is not None and report.nodeid not in self._baseline:
+                self._new.append(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        close()
+        if self._writes and not self._is_worker:
+            _write_baseline(Path(self._writes), self._done)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._report_top:
+            terminalreporter.section("what tests waited for (pfs)")
+            for line in _report(self._done, self._report_top):
+                terminalreporter.line(line)
+        if self._writes:
+            passed = sum(done["passed"] for done in self._done.values())
+            terminalreporter.line(f"pfs: {passed} tests written to {self._writes}")
+        if self._new:
+            terminalreporter.line(
+                f"pfs: {len(self._new)} tests are not in {self._config.getoption('pfs_fail_on_increase')}: not compared"
+            )
+
+
+def _as_json(counts: Counts) -> dict[str, list[int]]:
+    return {name: list(numbers) for name, numbers in counts.items()}
+
+
+def _form(wanted: str | None) -> str:
+    from pfs._snapshots.parquet import need_pyarrow
+
+    if wanted == "csv":
+        return "csv"
+    try:
+        need_pyarrow()
+    except Error as error:
+        if wanted is None:
+            return "csv"
+        raise pytest.UsageError(f"--pfs-snapshot-format=parquet: {error}") from None
+    return "parquet"
+
+
+def _report(done: Mapping[str, dict[str, Any]], top: int) -> list[str]:
+    def sums(counts: Counts, column: int) -> int:
+        return sum(numbers[column] for numbers in counts.values())
+
+    waits = {test: chosen(of_test["counts"], ("wait/%",)) for test, of_test in done.items()}
+    longest = sorted((test for test in waits if waits[test]), key=lambda test: (-sums(waits[test], TIME), test))
+    rows: list[tuple[str, ...]] = []
+    for test in longest[:top]:
+        counts = waits[test]
+        read, written = sums(counts, READ), sums(counts, WRITTEN)
+        rows.append(
+            (
+                test,
+                count_text(sums(counts, EVENTS)),
+                time_text(sums(counts, TIME)),
+                bytes_text(read) if read else "-",
+                bytes_text(written) if written else "-",
+            )
+        )
+        rows += [("  " + name, *rest) for name, *rest in as_rows(counts, TIME, _INSTRUMENTS_SHOWN)]
+    lost = sum(of_test["lost"] for of_test in done.values())
+    title = f"{min(top, len(longest))} of {len(done)} tests" + (
+        f"; {count_text(lost)} events or objects were lost" if lost else ""
+    )
+    return as_plain_text(title, ("TEST, EVENT_NAME", "EVENTS", "WAITED", "READ", "WRITTEN"), rows).splitlines()
+
+
+def _read_baseline(path: str, option: str) -> dict[str, dict[str, int]]:
+    try:
+        stored = json.loads(Path(path).read_text())
+        if stored["pfs_baseline"] != _FORMAT:
+            raise pytest.UsageError(f"{option}: {path} is of format {stored['pfs_baseline']}, this version knows {_FORMAT}")
+        return {str(test): {str(name): int(n) for name, n in counts.items()} for test, counts in stored["tests"].items()}
+    except FileNotFoundError:
+        raise pytest.UsageError(f"{option}: there is no {path}: --pfs-write-baseline {path} makes it") from None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise pytest.UsageError(f"{option}: {path} is no baseline that --pfs-write-baseline has made ({error!r})") from None
+
+
+def _write_baseline(path: Path, done: Mapping[str, dict[str, Any]]) -> None:
+    """Writes a baseline. Tests that did not pass, or were not run, keep their entry of the file."""
+    tests = _read_baseline(str(path), "--pfs-write-baseline") if path.exists() else {}
+    for test, of_test in done.items():
+        if of_test["passed"]:
+            tests[test] = {name: numbers[EVENTS] for name, numbers in sorted(of_test["counts"].items()) if numbers[EVENTS]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"pfs_baseline": _FORMAT, "tests": dict(sorted(tests.items()))}, indent=1) + "\n")
+
+
+def _tolerances(text: str) -> list[tuple[str, float, int]]:
+    """Returns (pattern, share, events) in the order in which they are tried: the one without a pattern comes last."""
+    special: list[tuple[str, float, int]] = []
+    general: list[tuple[str, float, int]] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        pattern, _, number = line.rpartition("=")
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*%|([0-9]+)", number.strip())
+        if match is None:
+            raise pytest.UsageError(
+                f"pfs_baseline_tolerance: bad line {line!r}: legal are '10%' or '3' (events), or 'wait/synch/% = 10%'"
+            )
+        tolerance = (pattern.strip() or "%", float(match[1] or 0) / 100, int(match[2] or 0))
+        (special if pattern.strip() else general).append(tolerance)
+    return special + general

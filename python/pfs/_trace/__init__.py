@@ -1,0 +1,1 @@
+"""Reads, merges and exports files of the trace."""
