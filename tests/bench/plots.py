@@ -20,6 +20,7 @@ plt.rcParams.update(
         "svg.hashsalt": "pfs",
         "svg.fonttype": "none",
         "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans", "Arial"],
         "font.size": 9,
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -56,6 +57,7 @@ def overhead(found: matrix.Matrix, path: Path, threads: str = "1T") -> None:
             axes.axhline(floor.over_bare.value, color=LIMIT, linewidth=1)
         axes.set_xticks(range(len(modes)), [matrix.MODES[mode] for mode in modes], rotation=45, ha="right", fontsize=7)
         axes.tick_params(axis="y", labelsize=7)
+        axes.tick_params(axis="x", length=0)
         axes.set_title(matrix.FAMILIES[family].partition(" (")[0].partition(": begin")[0], loc="left", fontsize=8, weight="bold")
         # A whisker of a disturbed block may leave the picture; the bars stay readable.
         values = [one.value for one in over]
