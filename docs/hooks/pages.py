@@ -35,10 +35,11 @@ FAMILIES = {
     "Memory": ("memory_",),
     "Setup": ("setup_", "performance_timers"),
     "Status and variables": ("status_", "global_", "session_", "variables_", "user_variables", "persisted_"),
-    "Who is there": ("accounts", "users", "hosts", "threads", "processlist", "host_cache"),
+    "Threads and accounts": ("accounts", "users", "hosts", "threads", "processlist", "host_cache"),
 }
-OTHER = "What the program says of itself"
+OTHER = "Declared by the program"
 
+NO_CONTENTS = "---\nhide: [toc]\n---\n\n"  # of a page without sections
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -56,7 +57,7 @@ def core() -> Any:
 
 def table_page(facts: Any) -> str:
     """Returns the page of a table: what it is, what may be done with it, its columns."""
-    lines = [f"# {facts['name']}", "", facts["doc"], ""]
+    lines = [f"{NO_CONTENTS}# {facts['name']}", "", facts["doc"], ""]
     lines += [f"- Operations: {', '.join(facts['operations'])}"]
     lines += [f"- Key: {', '.join(f'`{name}`' for name in facts['key'])}" if facts["key"] else "- No key"]
     lines += ["- Readable when pfs is off"] if facts["available_when_disabled"] else []
@@ -85,14 +86,14 @@ def tables_page(every: list[Any]) -> str:
 
 def first_sentence(header: Path) -> str:
     """Returns what the head comment of a header says it is, without the name of the file."""
-    head = re.match(r"\s*(?:/\*|//)(.*?)(?:\*/|\n(?!//))", header.read_text(), re.DOTALL)
-    text = " ".join(re.sub(r"(?m)^\s*(\*|//)", "", head.group(1)).split()) if head else ""
+    head = re.match(r"\s*(?:/\*(.*?)\*/|((?://[^\n]*\n)+))", header.read_text(), re.DOTALL)
+    text = " ".join(re.sub(r"(?m)^\s*(\*|//)", "", head[1] or head[2]).split()) if head else ""
     text = text.partition(": ")[2] if text.startswith("perfschema/") else text
     return re.split(r"(?<=[.])\s", text)[0]
 
 
 def headers_page() -> str:
-    lines = ["# C and C++ headers", ""]
+    lines = [f"{NO_CONTENTS}# C and C++ headers", ""]
     lines += [
         "Each header is its own manual: the comment above a function says what it does, what it returns and who may call it.",
         "Begin with `pfs.h` (C) or `pfs.hpp` (C++). `pfs config --cflags --libs` prints the compiler's flags.",
@@ -134,7 +135,7 @@ def shown(path: Path) -> str:
     if path.suffix == ".md":
         return text
     fence = "`" * 4
-    return f"# {path.name}\n\n`{path}`\n\n{fence}{LANGUAGES.get(path.suffix, 'text')}\n{text}{fence}\n"
+    return f"{NO_CONTENTS}# {path.name}\n\n`{path}`\n\n{fence}{LANGUAGES.get(path.suffix, 'text')}\n{text}{fence}\n"
 
 
 def rewritten(text: str, page: str, source: Path, linked: set[Path]) -> str:
@@ -183,6 +184,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     linked = {header.relative_to(ROOT) for header in HEADERS.glob("*.h*")}
     for page, source in COPIED.items():
         made[page] = rewritten((ROOT / source).read_text(), page, Path(source), linked)
+    made["index.md"] = "---\nhide: [navigation]\n---\n\n" + made["index.md"]
     for file in files.documentation_pages():
         if file.src_uri not in made:
             rewritten(file.content_string, file.src_uri, Path("docs") / file.src_uri, linked)
