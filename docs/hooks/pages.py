@@ -1,7 +1,7 @@
 """Pages of the site that nobody writes by hand. mkdocs calls the functions whose names begin with `on_`.
 
-The README, the guide for contributors, the changes and every file of the source tree that a page links to become pages. The tables' pages
-come from the schema of the installed package, the page of the Python API from the groups of `pfs.__all__`.
+The README, the guide for contributors, the changes and every file of the source tree that a page links to become pages. The
+tables' pages come from the schema of the installed package, the page of the Python API from the groups of `pfs.__all__`.
 """
 
 from __future__ import annotations
@@ -66,10 +66,17 @@ def table_page(facts: Any) -> str:
         written = " Can be updated." if column["writable"] else ""
         null = ", NULL" if column["nullable"] else ""
         kind = column["sql_type"]
-        if len(kind) > 40:  # the words of an enum or a set
-            kind = kind.replace("','", "', '")
-        lines.append(f"| `{column['name']}` | {kind.replace('|', chr(92) + '|')}{null} | {column['unit']} | {column['doc']}{written} |")
+        # The words of an enum or a set may stand on several lines, other types on one.
+        kind = kind.replace("','", "', '") if len(kind) > 40 else kind.replace(" ", "&nbsp;")
+        lines.append(
+            f"| `{column['name']}` | {kind.replace('|', chr(92) + '|')}{null} | {column['unit']} | {column['doc']}{written} |"
+        )
     return "\n".join(lines) + "\n"
+
+
+def breakable(text: str) -> str:
+    """Returns the text with places where a phone may break a long name."""
+    return text.replace("_", "_<wbr>")
 
 
 def tables_page(every: list[Any]) -> str:
@@ -80,7 +87,9 @@ def tables_page(every: list[Any]) -> str:
     ]
     for title in [*FAMILIES, OTHER]:
         lines += ["", f"## {title}", "", "| table | rows |", "| --- | --- |"]
-        lines += [f"| [{one['name']}](tables/{one['name']}.md) | {one['doc']} |" for one in every if family_of(one["name"]) == title]
+        for one in every:
+            if family_of(one["name"]) == title:
+                lines.append(f"| [{breakable(one['name'])}](tables/{one['name']}.md) | {breakable(one['doc'])} |")
     return "\n".join(lines) + "\n"
 
 
@@ -112,7 +121,14 @@ def python_page() -> str:
     text = (ROOT / "python/pfs/__init__.py").read_text()
     listed = text.partition("__all__ = [")[2].partition("]")[0]
     lines = ["# Python", "", "`import pfs` gives every name of this page. `pip install perfschema` installs it.", ""]
-    lines += ["::: pfs", "    options:", "      members: false", "      show_root_heading: false", "      show_root_toc_entry: false", ""]
+    lines += [
+        "::: pfs",
+        "    options:",
+        "      members: false",
+        "      show_root_heading: false",
+        "      show_root_toc_entry: false",
+        "",
+    ]
     for comment, name in re.findall(r"#\s*(.+)|\"(\w+)\"", listed):
         if comment:
             lines += [f"## {comment}", ""]
@@ -141,8 +157,8 @@ def shown(path: Path) -> str:
 def rewritten(text: str, page: str, source: Path, linked: set[Path]) -> str:
     """Returns the text with its links as they are on the site.
 
-    `page` is where the text goes, `source` the file that it comes from. A link to a file outside of docs/ leads to the file's page, which
-    `linked` notes; a link to a folder or a notebook becomes plain text. A link that leads nowhere stays, so that the build fails.
+    `page` is where the text goes, `source` the file that it comes from. A link to a file outside of docs/ leads to the file's
+    page, which `linked` notes; a link to a folder or a notebook becomes plain text. A link that leads nowhere stays, so that the build fails.
     """
 
     def replace(match: re.Match[str]) -> str:
