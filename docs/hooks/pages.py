@@ -61,16 +61,15 @@ def table_page(facts: Any) -> str:
     lines += [f"- Operations: {', '.join(facts['operations'])}"]
     lines += [f"- Key: {', '.join(f'`{name}`' for name in facts['key'])}" if facts["key"] else "- No key"]
     lines += ["- Readable when pfs is off"] if facts["available_when_disabled"] else []
-    lines += ["", "| column | type | unit | meaning |", "| --- | --- | --- | --- |"]
+    lines += ["", "| column | meaning | type | unit |", "| --- | --- | --- | --- |"]
     for column in facts["columns"]:
         written = " Can be updated." if column["writable"] else ""
         null = ", NULL" if column["nullable"] else ""
         kind = column["sql_type"]
         # The words of an enum or a set may stand on several lines, other types on one.
         kind = kind.replace("','", "', '") if len(kind) > 40 else kind.replace(" ", "&nbsp;")
-        lines.append(
-            f"| `{column['name']}` | {kind.replace('|', chr(92) + '|')}{null} | {column['unit']} | {column['doc']}{written} |"
-        )
+        kind = kind.replace("|", "\\|") + null
+        lines.append(f"| `{column['name']}` | {column['doc']}{written} | {kind} | {column['unit']} |")
     return "\n".join(lines) + "\n"
 
 
@@ -158,7 +157,8 @@ def rewritten(text: str, page: str, source: Path, linked: set[Path]) -> str:
     """Returns the text with its links as they are on the site.
 
     `page` is where the text goes, `source` the file that it comes from. A link to a file outside of docs/ leads to the file's
-    page, which `linked` notes; a link to a folder or a notebook becomes plain text. A link that leads nowhere stays, so that the build fails.
+    page, which `linked` notes; a link to a folder or a notebook becomes plain text. A link that leads nowhere stays, so that
+    the build fails.
     """
 
     def replace(match: re.Match[str]) -> str:
