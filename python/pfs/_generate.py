@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from pfs import _core
 
@@ -66,7 +67,17 @@ def _golden() -> str:
         }
         for table in _declarations()
     }
-    return json.dumps(tables, indent=1) + "\n"
+    return _one_line_each(tables) + "\n"
+
+
+def _one_line_each(tables: dict[str, dict[str, Any]]) -> str:
+    """Returns JSON with one line for each column of each table."""
+    blocks = []
+    for name, facts in tables.items():
+        columns = ",\n".join(f"   {json.dumps(column)}" for column in facts["columns"])
+        others = "".join(f"  {json.dumps(key)}: {json.dumps(value)},\n" for key, value in facts.items() if key != "columns")
+        blocks.append(f' {json.dumps(name)}: {{\n{others}  "columns": [\n{columns}\n  ]\n }}')
+    return "{\n" + ",\n".join(blocks) + "\n}"
 
 
 def _names() -> str:

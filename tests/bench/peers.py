@@ -197,8 +197,9 @@ def page(run: ratios.Round) -> list[str]:
     return [
         *lines,
         "",
-        f"{run.context['lttng']}; two fields an event, its default clock. An event that finds no room is cheaper than one that is written: of those to files LTTng",
-        f"discarded {lost[0]}, and pfs's trace {lost[1]}, in loops that do nothing else.",
+        f"{run.context['lttng']}, with two fields an event and its default clock. A dropped event is cheaper than",
+        f"a written one. In these loops, which do nothing else, LTTng dropped {lost[0]} of the events to files",
+        f"and pfs's trace {lost[1]}.",
     ]
 
 

@@ -246,11 +246,21 @@ def tables_page(every: dict[int, dict[str, tuple[int, float, float]]]) -> list[s
     if not every:
         return []
     lines = ["| table | " + " | ".join(f"{size:,}" for size in every) + " |", "| --- |" + " --: |" * len(every)]
-    for table in next(iter(every.values())):
-        lines.append(
-            f"| {table} | " + " | ".join(f"{found[table][0]:,} in {found[table][1]:.2f} ms" for found in every.values()) + " |"
-        )
-    return lines
+    large, rest = split_by_rows({table: [found[table][:2] for found in every.values()] for table in next(iter(every.values()))})
+    for table, cases in large.items():
+        lines.append(f"| {table} | " + " | ".join(f"{rows:,} in {best:.2f} ms" for rows, best in cases) + " |")
+    return [*lines, *rest]
+
+
+def split_by_rows(tables: dict[str, list[tuple[int, float]]]) -> tuple[dict[str, list[tuple[int, float]]], list[str]]:
+    """The tables that have 1,000 rows in any case, and a sentence about all others. A case is rows and milliseconds."""
+    large = {table: cases for table, cases in tables.items() if max(rows for rows, _ in cases) >= 1000}
+    others = [case for table, cases in tables.items() if table not in large for case in cases]
+    if not others:
+        return large, []
+    rows, slowest = max(rows for rows, _ in others), max(best for _, best in others)
+    text = f"The other {len(tables) - len(large)} tables had at most {rows} rows and took at most {slowest:.1f} ms."
+    return large, ["", text]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ LTTNG_EARLIER = 182.1  # where it is not measured
 
 TITLES = {
     "lock": "`pfs_mutex_lock` + `pfs_mutex_unlock`, one thread, nobody waits",
-    "pair": "Two mutexes, one locked after the other: both locks together (what they could share: docs/overhead.md)",
+    "pair": "Two mutexes, locked one after the other: both locks together ([overhead](overhead.md) explains it)",
     "churn_mutex_unused": "`pfs_mutex_init` and `_destroy`, never locked",
     "churn_mutex_used": "The same, locked once",
     "churn_rwlock_unused": "`pfs_rwlock_init` and `_destroy`, never locked",
@@ -68,10 +69,10 @@ TITLES = {
     "trylock": "`pfs_mutex_trylock` + `pfs_mutex_unlock`",
     "lock_guard": "`std::lock_guard<perfschema::mutex>` (bare: `std::mutex`)",
     "own": "A mutex for each thread; 2T: ns per operation of both threads together, so half is perfect",
-    "same": "Two threads, one mutex (ns per operation of both together; how they take turns decides, so the median says more)",
+    "same": "Two threads, one mutex (ns per operation of both together; their interleaving decides, so read the median)",
     "scattered": "16,384 mutexes in random order (x floor: of one mutex)",
     "rdlock": "`pfs_rwlock_rdlock` + `pfs_rwlock_unlock`, one thread",
-    "rdlock_same": "Two threads that read-lock the same rwlock (as above: how they take turns decides)",
+    "rdlock_same": "Two threads that read-lock the same rwlock (their interleaving decides, so read the median)",
     "wrlock": "`pfs_rwlock_wrlock` + `pfs_rwlock_unlock`",
     "cond": "`pfs_cond_timedwait` with a deadline that has passed",
     "fetch": "`pfs_table_io_begin` and `_end` around the copy of a row of 256 bytes",
@@ -82,12 +83,17 @@ TITLES = {
     "statement": "`pfs_statement_begin`, `_set_text` with 200 bytes, `_end`",
     "transaction": "`pfs_transaction_begin` and `_end`",
     "memory_64": "`pfs_malloc` of 64 bytes and `pfs_free`; no timer is involved, so the floor says nothing",
-    "memory_4096": "The same of 4,096 bytes, which are more than malloc keeps at hand",
+    "memory_4096": "`pfs_malloc` of 4,096 bytes and `pfs_free`; malloc caches no blocks of that size",
     "idle": "`pfs_idle_begin` and `_end` around a `poll` of nothing",
     "socket": "`pfs_send` and `pfs_recv` of 64 bytes over a socket pair",
     "pread": "`pfs_pread` of 120 bytes from the page cache, each thread its file",
     "pread_same": "The same, all threads one file; 2T: ns per operation of both threads together",
 }
+# part_matrix measures what these do: the page says it once.
+IN_MATRIX = {
+    "lock", "trylock", "own", "same", "rdlock", "rdlock_same", "wrlock", "cond", "pread", "pread_same", "fetch", "table_lock",
+    "metadata", "nested", "stage", "statement", "transaction", "memory_64", "idle", "socket",
+}  # fmt: skip
 VARIANTS = {
     "bare": "plain call", "floor": "floor: two `rdtsc` around it", "key_0": "key 0: not counted", "disabled": "disabled", "disabled_later": "disabled after it was recorded", "counted": "counted, not timed: by_instance, by_thread",
     "contended": "TIMED = CONTENDED, everything on", "chained": "three readings: the first event's end is the second's begin", "around": "two readings, around both",
@@ -111,7 +117,7 @@ def machine() -> list[str]:
     system = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     modified = (
         "-dirty" if run("git", "status", "--porcelain", "--untracked-files=no", "--", "cpp", "python") else ""
-    )  # this page is written anew
+    )  # this page itself always changes
     return [
         f"- Processor: {cpu_model()}, {os.cpu_count()} virtual CPUs; a virtual machine that others use too",
         f"- Linux {platform.release()}, {system['PRETTY_NAME'].strip(chr(34))}, {compiler}, `-O2`",
@@ -121,7 +127,7 @@ def machine() -> list[str]:
 
 def case_tables(measured: ratios.Round) -> list[str]:
     lines: list[str] = []
-    families = dict.fromkeys(case.split("/")[0] for case in measured.blocks)
+    families = [family for family in dict.fromkeys(case.split("/")[0] for case in measured.blocks) if family not in IN_MATRIX]
     for family in sorted(families, key=lambda family: list(TITLES).index(family) if family in TITLES else len(TITLES)):
         title = TITLES.get(family, family)
         lines += [
@@ -146,9 +152,14 @@ def case_tables(measured: ratios.Round) -> list[str]:
     return lines
 
 
+def prose(text: str) -> list[str]:
+    """A paragraph, as lines of at most 100 columns."""
+    return textwrap.wrap(" ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False)
+
+
 @dataclass
 class Report:
-    """What was measured so far; what a part left is None if it failed or was left out."""
+    """The measurements so far. `measured` lacks the parts that failed or were left out."""
 
     build: Path
     pictures: Path  # the folder of the page
@@ -189,10 +200,13 @@ def part_ratios(report: Report) -> list[str]:
     return [
         "## Limits",
         "",
-        f"The floor is two `rdtsc` around a bare lock, then the unlock: {measured.best(ratios.FLOOR):.2f} ns here, its median block {spread:.3f} times that. "
-        f"{result.repeated} of {result.attempts}",
-        "rounds (processes) were disturbed (floor more than 3 % off) and repeated. Figures are of the least disturbed round; the last column is the range over",
-        "all undisturbed rounds. The process has had a second thread, as programs with mutexes have: in one that never had, glibc leaves out the `lock` prefix.",
+        *prose(
+            f"""The floor is two `rdtsc` around a bare lock, then the unlock. It took {measured.best(ratios.FLOOR):.2f} ns here; its median block
+            took {spread:.3f} times that. {result.repeated} of {result.attempts} rounds (processes) were disturbed (floor more than 3 % off) and
+            repeated. The figures are those of the least disturbed round; the last column is the range over all undisturbed rounds. The
+            process has had a second thread, as programs with mutexes have: in a process that never had one, glibc leaves out the `lock`
+            prefix."""
+        ),
         "",
         "| | measured | 95 % interval | limit | | all rounds |",
         "| --- | --: | --: | --: | --- | --: |",
@@ -202,7 +216,7 @@ def part_ratios(report: Report) -> list[str]:
             for check in checks
         ),
         "",
-        "<details><summary>Every case behind the limits</summary>",
+        "<details><summary>Cases that the next section does not have</summary>",
         *case_tables(measured),
         "",
         "</details>",
@@ -219,18 +233,21 @@ def part_matrix(report: Report) -> list[str]:
     found = matrix.cells(chosen)
     report.measured["matrix"] = found
     plots.overhead(found, report.path_of("overhead"))
-    plots.scaling(found, report.path_of("threads"))
     return [
         "## Every probe in every mode",
         "",
-        "Each mode holds what the one before it does: counted (`TIMED = 'NO'`), timed, then one consumer after the other; *traced* is history_long (and the",
-        "digest) written to the trace, without the CPU clock. *Compiled out* is the same source with `-DPFS_DISABLE`. The floor is two readings of the probe's timer",
-        "around the plain call: `rdtsc`, which every timer is. A change of stage reads it once.",
+        *prose(
+            """Each mode includes the mode before it: counted (`TIMED = 'NO'`), timed, then one consumer after the other. *traced* is
+            history_long (and the digest) written to the trace, without the CPU clock. *compiled out* is the same source with
+            `-DPFS_DISABLE`. The floor is two reads of the probe's timer around the plain call: `rdtsc`, which every timer uses. A change of
+            stage reads it once."""
+        ),
         *report.picture("overhead", "nanoseconds over the plain call, by family and mode"),
         "",
-        "Two threads: nanoseconds per operation of both together, so half of one thread's is perfect; the median block, as how they take turns decides.",
-        "Every block checks that each operation was counted exactly once.",
-        *report.picture("threads", "two threads, on objects of their own and on the same"),
+        *prose(
+            """Figures of two threads are nanoseconds per operation of both together, so half of one thread's is perfect. They are of the median
+            block, because the interleaving of the threads decides. Every block checks that each operation was counted exactly once."""
+        ),
         *matrix.page(found),
     ]
 
@@ -243,8 +260,10 @@ def part_peers(report: Report) -> list[str]:
     return [
         "## LTTng-UST, in the same process",
         "",
-        "The same lock, recorded by one and by the other in blocks that alternate (`tests/bench/peers.py`). Two tracepoints with time stamps, begin and end, are",
-        "what one timed event of pfs is; LTTng keeps no sums, pfs keeps them in all rows but the first.",
+        *prose(
+            """LTTng-UST and pfs record the same lock in alternating blocks (`tests/bench/peers.py`). One timed event of pfs corresponds to
+            two tracepoints with time stamps, begin and end. LTTng keeps no sums; pfs keeps them in all rows but the first."""
+        ),
         "",
         *peers.page(measured),
     ]
@@ -256,12 +275,13 @@ def part_instructions(report: Report) -> list[str]:
     report.measured["instructions"] = counted
     known = instructions.baseline()
     report.missed += instructions.regressions({name: now for name, now in counted.items() if name in known})
-    plots.instructions(counted, report.path_of("instructions"))
     return [
         "## Instructions",
         "",
-        f"Counted by callgrind; {instructions.compiler()}. `tests/bench/test_instructions.py` holds them against `tests/bench/baseline.json`.",
-        *report.picture("instructions", "instructions an operation"),
+        *prose(
+            f"""Callgrind counts them; the compiler is {instructions.compiler()}. `tests/bench/test_instructions.py` compares them with
+            `tests/bench/baseline.json`."""
+        ),
         "",
         "| | instructions | baseline | beyond the plain call |",
         "| --- | --: | --: | --: |",
@@ -278,23 +298,19 @@ def part_reading(report: Report) -> list[str]:
     every = {size: reading.tables(size) for size in (reading.SIZES[:2] if report.quick else reading.SIZES)}
     report.measured["reading"] = large
     report.missed += [f"{one.table}: {one.best:.1f} ms" for one in large if not one.met]
-    plots.reading(every, large, report.path_of("reading"))
     return [
         "## Reading",
         "",
-        "To a DataFrame, in the program itself. The most that is needed while a frame is made is counted beyond what the process had, and holds the frame itself;",
-        "texts that rows share are there once.",
+        *prose(
+            """The program reads its own tables into DataFrames. The last column is the largest amount of memory beyond the process's own while
+            a frame is made, the frame included. Rows share equal texts."""
+        ),
         "",
         *reading.limits_page(large),
-        *report.picture("reading", "milliseconds to a DataFrame by rows"),
         "",
-        "<details><summary>Every table with 10, 1,000 and 100,000 mutexes, files and events, as far as it has so many</summary>",
-        "",
-        "Rows, and the fastest of 20 (or 7).",
+        "Each column is a program with 10, 1,000 or 100,000 mutexes, files and events. A cell is rows and the fastest of 20 (or 7) reads.",
         "",
         *reading.tables_page(every),
-        "",
-        "</details>",
     ]
 
 
@@ -304,8 +320,11 @@ def part_scale(report: Report) -> list[str]:
     return [
         "## Many objects and threads",
         "",
-        "Each thread has made ten events and stays; every mutex was locked once. Rows, and the fastest of five readings to a DataFrame. Large limits are sixteen",
-        "times those that are usual: what is used costs, not what is configured. [What threads and cores share](scaling.md).",
+        *prose(
+            """Each thread has made ten events and stays alive. Every mutex was locked once. A cell is rows and the fastest of five reads into a
+            DataFrame. Large limits are sixteen times the usual ones: cost follows use, not configuration. [Scaling](scaling.md) says what
+            threads and cores share."""
+        ),
         "",
         *scale.page(cases),
     ]
@@ -323,9 +342,9 @@ def part_start(report: Report) -> list[str]:
         "",
         "| | | limit |",
         "| --- | --: | --: |",
-        f"| Python {platform.python_version()} that does nothing, ms | {bare:.1f} | |",
-        f"| `import pfs`, ms beyond that | {start['import pfs'] - bare:.1f} | 30 |",
-        f"| `import pfs` and the first `pfs.Lock`, ms beyond that | {start['import pfs, first lock'] - bare:.1f} | |",
+        f"| an empty program of Python {platform.python_version()}, ms | {bare:.1f} | |",
+        f"| `import pfs`, additional ms | {start['import pfs'] - bare:.1f} | 30 |",
+        f"| `import pfs` and the first `pfs.Lock`, additional ms | {start['import pfs, first lock'] - bare:.1f} | |",
         f"| resident part of the segment, a C program after its first event, KiB | {resident[1] / 1024:.0f} | 4096 |",
         f"| the same after 100,000 events (all histories full), KiB | {resident[100_000] / 1024:.0f} | 4096 |",
     ]
@@ -365,7 +384,7 @@ def do(report: Report, part: str) -> list[str]:
 
 
 def in_short(report: Report) -> list[str]:
-    """What a user wants first: ten lines."""
+    """The first ten lines for a user."""
     lines = []
     found: matrix.Matrix | None = report.measured.get("matrix")
     if found:
@@ -377,7 +396,7 @@ def in_short(report: Report) -> list[str]:
             )
 
         lines += [
-            f"| a lock that nobody holds ({found['lock', 'bare', '1T'].nanoseconds:.1f} ns): compiled out; disabled; counted | {over('lock', 'out')}; {over('lock', 'disabled')}; {over('lock', 'counted')} |",
+            f"| an uncontended lock ({found['lock', 'bare', '1T'].nanoseconds:.1f} ns): compiled out; disabled; counted | {over('lock', 'out')}; {over('lock', 'disabled')}; {over('lock', 'counted')} |",
             f"| the same, timed: all summaries | {over('lock', 'timed')} |",
             f"| the same, everything on: + current and both histories | {over('lock', 'all')} |",
             f"| the same, and every event traced to files | {over('lock', 'traced')} |",
@@ -399,7 +418,7 @@ def in_short(report: Report) -> list[str]:
         lines.append(
             f"| `import pfs`; memory of a small program's segment, all histories full | {start[0]:.1f} ms; {start[1][100_000] / (1 << 20):.1f} MiB |"
         )
-    return ["## In short", "", "| | |", "| --- | --: |", *lines] if lines else []
+    return ["## Summary", "", "| | |", "| --- | --: |", *lines] if lines else []
 
 
 def beside_others(report: Report) -> list[str]:
@@ -420,11 +439,13 @@ def beside_others(report: Report) -> list[str]:
     bars += [(name, nanoseconds / PEER_FLOOR, plots.EARLIER) for name, nanoseconds in PEERS.items()]
     plots.beside(bars, report.path_of("beside"))
     return [
-        "## Beside others",
+        "## Compared with other tools",
         *report.picture("beside", "cost of one recorded lock in floors"),
         "",
-        "Coloured: this run. Grey: measured in an earlier run on the same kind of machine, not in this one; each is divided by the floor of its own run, which was",
-        f"{PEER_FLOOR} ns then. Tracy is its slowest of six runs (19.4 to 29.6 ns).",
+        *prose(
+            f"""Colored bars are of this run. Gray bars are of an earlier run on the same kind of machine. Each bar is divided by the floor of its
+            own run, which was {PEER_FLOOR} ns in the earlier one. Tracy's bar is its slowest of six runs (19.4 to 29.6 ns)."""
+        ),
         "",
     ]
 
@@ -435,8 +456,11 @@ def page(report: Report, sections: dict[str, list[str]], left_out: list[str], lo
     text = [
         "# What pfs costs",
         "",
-        "Written by `python tests/bench/report.py`. All ratios are of figures taken in one process, in short blocks in random order; a figure is its fastest",
-        "block unless it says otherwise. Only ratios and differences mean something on another machine.",
+        *prose(
+            """`python tests/bench/report.py` measures and writes this page. Each ratio compares figures of one process, taken in short blocks in
+            random order. A figure is its fastest block unless the text says otherwise. On another machine only ratios and differences mean
+            something."""
+        ),
         "",
         *machine(),
         f"- Load average when it began: {load}",
@@ -455,16 +479,16 @@ def page(report: Report, sections: dict[str, list[str]], left_out: list[str], lo
 
 
 AGAIN = [
-    "## Again",
+    "## Reproduce",
     "",
     "    apt-get install libbenchmark-dev valgrind liblttng-ust-dev lttng-tools && pip install '.[test]'",
-    "    python tests/bench/report.py --build BUILD    this page; it builds what it needs in that folder",
+    "    python tests/bench/report.py --build BUILD    this page; builds its programs in that folder",
     "    python tests/bench/ratios.py BUILD            the limits alone",
     "    python tests/bench/matrix.py BUILD            every probe in every mode",
     "    python tests/bench/peers.py BUILD             LTTng-UST beside pfs",
     "    python tests/bench/instructions.py            instructions; --write makes a new baseline",
     "    python tests/bench/reading.py, scale.py       frames; many objects and threads",
-    "    pytest tests/bench                            what can be a test on any machine",
+    "    pytest tests/bench                            the parts that are tests on any machine",
     "",
 ]
 

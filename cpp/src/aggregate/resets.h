@@ -1,6 +1,11 @@
 // aggregate/resets.h: every TRUNCATE, on the own process's segment. Cells are never written here: a generation is
-// bumped, or a mask of hidden records is set ("TRUNCATE" in docs/architecture.md), so that no update of a running
+// bumped, or a mask of hidden records is set, so that no update of a running
 // program is lost.
+//
+// Each group of families (ResetGroup) has two reset domains: the cells of its live objects, and what its classes keep (of dead objects,
+// and of events without an object). A table's declaration names what its TRUNCATE bumps, as Reset<Part, groups...>: by_instance the
+// first domain of synchronization, files and sockets; global_by_event_name both domains of all groups; the file_, socket_, table_io_ and
+// table_lock_ summaries their own. TRUNCATE of the global waits empties objects and classes, and no level (SEMANTICS F8).
 #pragma once
 
 #include <cstdint>

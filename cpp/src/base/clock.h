@@ -5,6 +5,15 @@
 // however long the process runs, and whatever the kernel does to its own clock meanwhile. TICK and THREAD_CPU are clocks of their own.
 //
 // Ticks of every timer become picoseconds by one multiply and one shift. No floating point on the way (seed wl2360, "Canonical time unit").
+//
+// The time base is the cycle counter if CPUID promises a constant rate and the kernel lists `tsc` among its clock sources (in use, or
+// beside kvm-clock, Hyper-V's or Xen's clock). Otherwise it is CLOCK_MONOTONIC: then CYCLE in performance_timers is NULL, and
+// Performance_schema_timer_reason says why.
+//
+// The rate is measured once, over 2 ms at start, and never changes, so that a summary equals its events. It is wrong by some tenths of a
+// ppm: TIMER_* drift from the wall clock by up to a few milliseconds an hour. TIMESTAMP columns read the wall clock itself. If the
+// machine sets the counter back in a suspend to RAM, durations stay right, and TIMER_START is 0 until the counter has passed its old
+// value.
 #pragma once
 
 #include <time.h>

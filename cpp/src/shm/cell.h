@@ -6,6 +6,15 @@
 // TRUNCATE never writes a cell. It bumps the domain's generation: readers take a cell of an older generation as zero, and the writer
 // starts from zero at its next update. So nobody but the owner ever stores to the owner's cache line, and no update is lost.
 // All words are atomics, so that "torn" is decided by seq alone and never by the compiler.
+//
+// Count and sum are one 16-byte store. A new minimum or maximum, a reset and a merge change the cell inside a section with `seq` odd.
+// Readers copy and check `seq`; after many failures they skip the row and count it in Performance_schema_rows_skipped. If the writer is
+// dead or stopped (shm/writer.h), the reader mends the copy (snapshot/mend.h), shows it and counts it in
+// Performance_schema_rows_repaired. The minimum is stored inverted, so that zero bytes are the empty statistic.
+//
+// Intel and AMD promise an atomic 16-byte store only on processors with AVX. On others every event takes the section: the writer stores
+// the inverted minimum without its top bit, and the comparison that finds new minima and maxima then finds every event. The same mark
+// puts a cell whose sum is above 106 days on the slow path, where the sum saturates. The fast path has no instruction for either.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,18 @@
 // shm/records.h: records of events, and the chunks that they lie in.
+//
+//   free ---> lap odd, changing hands ---> being written by a thread ---> held for its history ---> in a queue of the pool
+//              ^                                                                                       |
+//              +---------------------------- taken by that thread, or by another one ------------------+
+//
+// A wait on a lock takes one place of a chunk. A wait with details (bytes, a name, flags) takes the next place too, whose first word
+// says that no record begins there. A thread owns the chunk that it writes and the few that its history may reach back into. A chunk
+// that holds an open event, or an event younger than a history, is not given away.
+//
+// A reader loads lap (even) and thread_id; for each record state (acquire), the words, state again; at the end lap again. A record is
+// open or closed, and the words of its end are ignored while it is open. A reader looks at the chunks twice and leaves out what is
+// younger than each thread's youngest chunk of the first look: one look could miss a chunk that is taken meanwhile. Chunks of a thread
+// are in the order of their `turn`; a missing turn is a chunk that another thread took. TRUNCATE of a view stores, for each chunk,
+// hidden[view] = lap and a bit for each record that exists. Records hold raw ticks and the timer; readers convert them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,12 @@
 // shm/segment.h: the one mapping in which all shared structs lie: made by the program that is watched, read by anybody.
+//
+// An array never moves and may grow to its capacity. It has addresses for all of it (shm/address_room.h). In the file it lies in
+// extents, each of which doubles it (shm/extents.h). MapUpTo appends an extent to the file and maps it when the array needs it; `mapped`
+// is stored last, and readers map what was added when they meet it. An outsider does so at the begin of its turn (FollowGrowth).
+//
+// Before the first store to a page, ReserveUpTo gives it memory: by MADV_POPULATE_WRITE, else by posix_fallocate (kernels before 5.14,
+// and qemu-user, which accepts the former and does nothing). If that fails, the record or object is lost and counted, and nothing
+// faults. No descriptor stays open: the file is opened again by its name, and compared by device and inode.
 #pragma once
 
 #include <cstddef>

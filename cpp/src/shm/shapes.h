@@ -2,6 +2,8 @@
 //
 // The numbers of a member (thread, account, user, host, all) are a row; an instrument's column is its index in kClasses, and an instrument
 // of a wide kind takes as many indices as it needs columns. What moves, adds up or reads numbers needs no more than the shape.
+//
+// Moving, merging, reading and TRUNCATE are implemented once, over shapes. A new kind is a line of kShapes, a probe and its columns.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// snapshot/events.h: the three views of the records of a kind. What belongs to which is the table under "Protocols" in docs/architecture.md.
+// snapshot/events.h: the three views of the records of a kind.
 //
 // First the heads of all chunks, then the records. For the views of one thread its chunks are read from the newest
 // record back: what is older cannot change into something newer, so events never seem to overlap that did not. For
@@ -11,6 +11,15 @@
 //                                                       the record on that may be read
 //   IsNested(head)                                      is it part of another event of its kind?
 //   Emit(snapshot, head, extra, use)                    makes the row
+//
+//   view                     rows
+//   events_*_current         live threads: all open records; if none is open, the finished one with the highest EVENT_ID that is not
+//                            nested in one of its kind
+//   events_*_history         live threads, records with the history bit: the last N to finish, ordered by (END_EVENT_ID, -EVENT_ID)
+//   events_*_history_long    records with the history_long bit, closed: the last M to finish (TIMER_END, else the order of chunks)
+//
+// A live thread is one whose slot still has the chunk's thread_id. An event with an END_EVENT_ID younger than all that was there when
+// its thread's records were first looked at ended later and is left out: events before it may not have been read.
 #pragma once
 
 #include <algorithm>

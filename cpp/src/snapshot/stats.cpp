@@ -1,4 +1,4 @@
-// Cells, stripes and totals of classes. The map of who counts where is "Protocols" in docs/architecture.md.
+// Cells, stripes and totals of classes. record/probe/cells.h and record/context/parties.h say what counts where.
 #include <algorithm>
 #include <ctime>
 #include <vector>

@@ -9,6 +9,19 @@
 // Numbers that no thread has (thread_instrumentation is off) are in the row of kGlobalCells of the slot of who counted them.
 // A number stands in one place only, and a reader adds up a row and all rows below it. Which levels it still counts for its epoch says
 // (ShmEpochs). While numbers move, fold_seq of every party that they may count for is odd.
+//
+// Waits have no total here: their totals are those of the objects (record/probe/cells.h). A total of another kind is the sum over threads,
+// accounts, hosts and the rows of kGlobalCells. What leaves a host, or has none, stays in row 0 of kGlobalCells. The rows of
+// kGlobalCells that belong to slots outlive their threads and never move. Numbers move up when a thread ends or changes its account, or
+// when an account is forgotten. ShmThread names the account, user and host of a thread.
+//
+// TRUNCATE of a level empties it and the levels below it. It must leave the sums above as they are, and it may not store to a thread's
+// row. So each TRUNCATE begins an epoch: since[level] of the emptied levels becomes `now`. The gen of a cell is the epoch in which its
+// numbers began. They count for a level if gen >= since[level]. A thread that finds its cell of an old epoch moves the numbers to the
+// closest row that they still count for, and starts from zero. Each kind has epochs of its own.
+//
+//   TRUNCATE by    thread    account            user                     host                     all
+//   empties        thread    thread, account    thread, account, user    thread, account, host    all levels
 #pragma once
 
 #include <string_view>

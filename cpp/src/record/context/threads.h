@@ -2,6 +2,9 @@
 //
 // A thread of the system makes one for itself at its first event and ends it when it ends: its own. One that pfs_thread_new() made
 // (record/context/attach.h) is attached to one thread of the system after the other. Chunks, cells and open waits belong to the instrumentation.
+//
+// ThreadSlot.use is one word. A thread takes it by one compare-exchange (acquire) and gives it back with a release, so an
+// instrumentation has one writer at a time. A detached thread counts nothing until something is attached.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,11 @@
 // record/declared/facts.h: the store of facts: rows that the program makes, changes and removes (shm/layout_program.h). Cold.
 //
 // Where pfs is off some kinds live on in private memory, so that tables which are available when pfs is off have rows.
+//
+// A fact is a kind, an owner (a thread, or none), numbers and texts, encoded into a chain of blocks. One store makes, replaces, finds
+// and drops facts of all kinds, under the cold lock and inside the fact's `seq`. Blocks go back inside it too, so a reader that followed
+// a chain which belongs to another fact by now starts again. Facts of a thread go when it ends. `setting` is one word that is read
+// without any of that: the level of a logger, the frequency of a meter. A new kind is a line of PFS_FOR_EACH_FACT_KIND.
 #pragma once
 
 #include <functional>

@@ -2,6 +2,9 @@
 //
 // Writers take turns by a word of their own, not by the cold lock: under that one memory may be allocated, which a signal handler must not wait
 // for. Nobody waits for long: a writer that does not get its turn in about a thousand tries counts its event as lost.
+//
+// The ring has units of 64 bytes; positions count up for ever. A writer moves log_begin past what it will overwrite, stores, and moves
+// log_end. A reader copies an event and then checks whether log_begin has passed it.
 #pragma once
 
 #include <string_view>

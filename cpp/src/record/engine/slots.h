@@ -1,4 +1,7 @@
 // record/engine/slots.h: slots of an array that are taken and given back. The free list runs through a field of the elements.
+//
+// class_index 0 is a free object slot, thread_id 0 a free thread slot. Both are stored last at birth and first at death, so a reader
+// checks them (and `version`) before and after its copy.
 #pragma once
 
 #include "record/engine/runtime.h"

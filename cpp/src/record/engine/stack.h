@@ -1,4 +1,9 @@
 // record/engine/stack.h: which frames of the stack still run. A longjmp out of a signal handler leaves work half done; the place where the work began tells.
+//
+// A probe cannot block signals, nor can the lock-free path that creates and destroys objects. A handler that interrupts them finds the
+// thread's guard set, does its operation plainly and counts Performance_schema_locker_lost. The guard is the stack address where the
+// thread entered. If a later event of the thread comes from a frame above that address, a longjmp has left them: the thread gives the
+// event up, counts it as lost, and goes on.
 #pragma once
 
 #include "shm/cell.h"

@@ -2,6 +2,8 @@
 //
 // A registered error is an entry of kClasses: it has a column in every row of cells. All other numbers count in the column of the
 // instrument `error`, the row whose ERROR_NUMBER is NULL.
+//
+// A probe finds a number by a hash, without a lock. Of the setup only the instrument `error` filters errors.
 #pragma once
 
 #include <cstdint>

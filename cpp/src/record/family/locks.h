@@ -2,6 +2,11 @@
 //
 // An operation that ends with the object held exclusively counts in the object's own cell, which the holder alone writes. All others (shared
 // locks, failed tries, waits for conditions) count in the thread's cell of the object.
+//
+// A read lock counts in the reader's own cell. `held` of that cell goes up when the lock is taken and down when the same thread releases
+// it, and READ_LOCKED_BY_COUNT is the sum over the cells: exact, with no line that readers share. A thread remembers the cell that it
+// used last (shared_cell), so a release is a few loads. A condition may be destroyed before all woken threads have returned: its waits
+// remember its version, as those on sockets do.
 #pragma once
 
 #include <cerrno>

@@ -16,6 +16,13 @@
 //
 // A block belongs to the thread that allocated it. What another thread does with it counts in the row of that thread's slot in kGlobalCells, for
 // the total only.
+//
+// Blocks and bytes of one side are one 16-byte store. Only what moves a watermark or leaves the band needs a section. A reader takes
+// allocations, frees, and allocations again; allocations only grow, so if both are the same the frees between belong to them. HIGH of a
+// level is the larger of what was kept at the last TRUNCATE and the smaller of two upper bounds: the largest sum of tops, and the sum of
+// the rows' own HIGHs.
+//
+// memory/performance_schema/... are no instruments of the segment: readers derive them from the directory of arrays.
 #pragma once
 
 #include "record/engine/classes.h"

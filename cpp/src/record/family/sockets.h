@@ -11,6 +11,12 @@
 //   connect          the peer's, also while the connection is still being made      itself
 //
 // An AF_UNIX socket has a path in place of IP and PORT: its own, or its peer's; an abstract one begins with '@'.
+//
+// A socket has the same three lanes as a file and shares the table from descriptor to object. kFlagSocket in the flag word sends a call
+// that both have (close, read, write ...) to the socket's operation, in the one comparison that sends every uncommon case off the fast
+// path: files pay nothing for it. A socket may be closed, and its slot reused, while threads wait in calls on it. An operation therefore
+// remembers the slot's `version` and counts for the class if it has changed. The address is taken again with each bind, connect and
+// accept.
 #pragma once
 
 #include <sys/socket.h>

@@ -1,6 +1,13 @@
 // record/family/statement_cells.h: where statements count: the cells of digests, programs and prepared statements, one for each thread, and histograms.
 //
 // Threads: the calling thread's own, inside a probe.
+//
+// Each such object has a list of cells, one for each thread that counts for it. Cells stay in the list of their slot for good. The
+// object's `life` (odd while it lives, + 2 when a TRUNCATE empties it) says which numbers count: a thread writes with the life that it
+// found the object in, and if that has ended since, its numbers count nowhere. A probe finds a digest without a lock, by its key and
+// then byte for byte; only the first statement of a kind takes the cold lock. A word of a histogram is life and count in one, changed by
+// compare-exchange, so nothing has to be cleared. A thread that acquires the word that guards a sample replaces the sample; a thread
+// that does not keeps its own.
 #pragma once
 
 #include "base/histogram.h"

@@ -1,6 +1,10 @@
 // record/family/statements.h: statements: what somebody asked the program to do, with its text, what it counted and what became of it.
 //
 // Threads: any thread, for itself. A Statement belongs to the thread that began it.
+//
+// The probe keeps the text and takes its tokens when the program gives it: in a buffer of the thread (one for each level) and in the
+// record. Readers make SHA-256 and DIGEST_TEXT from the tokens. The end counts everywhere at once: in the thread's row, the histogram of
+// all, the digest, the stored program and the prepared statement.
 #pragma once
 
 #include <string_view>

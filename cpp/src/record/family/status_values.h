@@ -1,6 +1,8 @@
 // record/family/status_values.h: counters of the program's own, by thread: rows of status_by_*, session_status and global_status (SEMANTICS F17).
 //
 // They are not instruments: no consumer, no setup table and no INSTRUMENTED = NO turns them off.
+//
+// A value is a sum in two's complement: what one thread adds and another one takes is right in every sum that has both.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,11 @@
 //
 // A wait on rows counts in the cells of the index that it used, lane by operation; one on a lock in the cells of the table, lane by kind.
 // One wait may cover many rows: each counts as an event, the time is the wait's.
+//
+// A table is known by (type, schema, name) from its first open to its drop. A handle is private memory that points to the table, its
+// indexes and its row of table_handles. by_table is the sum over indexes. setup_objects filters the two flag words of a table once, when
+// it is opened or a rule changes. A metadata lock is a row from request to release. Data locks are pulled from the program's inspectors
+// when their tables are read; they are in no segment, so other processes see none.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,15 @@
 // record/probe/cells.h: statistics of objects that no lock protects: one cell for each (object, lane, thread), found without a lock.
+//
+// Each lane of an object has a list of cells. A cell belongs to a thread slot, and the next thread in the slot goes on with it. A thread
+// finds its own at the head of the list, in a small private cache, or by walking the list; else it makes one (cold).
+//
+// When an object dies, its statistics move to its class (ShmClass.dead, under fold_seq). Cells that belong to other live threads cannot
+// be taken from them. They go to a grave, a deferred-fold list, and count for the class from there if the cell's gen is grave.object_gen
+// and the class domain's gen is grave.class_gen. The owner folds them, or any thread that finds the owner's slot free.
+//
+// The total of a class is its dead cells, its own lists, the cells of its live objects, and its graves. While numbers move, fold_seq of
+// the class is odd; a reader rereads a class whose fold_seq was odd or changed (bounded). The wait total of an object is the sum of its
+// lanes.
 #pragma once
 
 #include <span>

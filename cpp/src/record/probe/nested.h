@@ -1,6 +1,20 @@
 // record/probe/nested.h: begin and end of events that are no waits: stages, statements, transactions. Their records, and the sums that they count in.
 //
 // Threads: the owner thread, inside a probe (NestedProbe), except where said.
+//
+// Transactions, statements, stages and waits take their EVENT_ID from one counter of the thread. What an event is nested in is known
+// when it begins, from private memory: the open waits, the stage, a stack of statements, the transaction.
+//
+//   a new          is nested in
+//   wait           the innermost open wait, else the stage, else the innermost statement
+//   stage          the innermost statement
+//   statement      the statement around it; the active transaction if that is newer
+//   transaction    the innermost statement
+//
+// The stack of statements never follows a pointer to the caller's memory. An end finds its place by serial number and takes its
+// statement out; statements that began inside it go on, each with a buffer of its own for its texts. If a statement's memory was given
+// back, or taken by another one, pfs drops the statement and counts it in locker_lost. A statement beyond max_statement_stack counts but
+// is not recorded. The end of a stage and the start of the next share a reading of the timer.
 #pragma once
 
 #include "record/probe/events.h"
