@@ -188,8 +188,7 @@ void ForgetSparesInChild(bool was_locked) {
   const uint64_t used = array.used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmSpares& spares = g_runtime.spares[i];
-    if (&spares == t_locals.spares) continue;
-    // A handler that forks on the cold path may have found another thread's half changed: its slots are left alone.
+    // A handler that forks on the cold path may have found one half changed: its slots are left alone.
     if (was_locked) GiveAllBack(spares);
     spares.count.store(0, kRelaxed);
     spares.is_busy.store(0, kRelaxed);
@@ -199,10 +198,6 @@ void ForgetSparesInChild(bool was_locked) {
   // Whoever was about to destroy an object is not there any more: it lives on.
   const uint64_t instances = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < instances; ++i) g_runtime.instances[i].flags.fetch_and(~kFlagDead, kRelaxed);
-  const ShmSpares* const own = t_locals.spares;
-  for (uint32_t i = 0; own != nullptr && i < own->count.load(kRelaxed); ++i) {
-    g_runtime.instances[own->slots[i].load(kRelaxed)].flags.store(kFlagDead, kRelaxed);
-  }
 }
 
 }  // namespace perfschema
