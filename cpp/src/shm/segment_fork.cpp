@@ -27,32 +27,31 @@ void UpdateCopy(char* copy, const char* shared, uint64_t bytes) {
   }
 }
 
-// The same for what has no memory in the segment.
-void EmptyCopy(char* copy, uint64_t bytes) {
-  const bool is_empty = bytes == 0 || (copy[0] == 0 && std::memcmp(copy, copy + 1, bytes - 1) == 0);
-  if (!is_empty) std::memset(copy, 0, bytes);
-}
-
 }  // namespace
 
 bool Segment::CopyBeforeFork(KeepInChild keep) {
   copy_.is_filled = false;
   if (!is_shared_) return true;  // the kernel copies private memory
   uint64_t bytes = kHeaderRoom;
+  bool fits = copy_.base != nullptr;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const ShmArray& array = header()->arrays[i];
     const uint64_t used = keep(static_cast<ArrayId>(i)) == Keep::kNothing ? 1 : array.used.load(kRelaxed);
+    const uint64_t size = used <= 1 ? 0 : RoundToPages(std::min(used * array.stride, array.reserved.load(kRelaxed)));
+    fits = fits && copy_.size[i] == size;
     copy_.at[i] = bytes;
-    copy_.size[i] = used <= 1 ? 0 : RoundToPages(std::min(used * array.stride, array.reserved.load(kRelaxed)));
-    bytes += copy_.size[i];
+    copy_.size[i] = size;
+    bytes += size;
   }
-  if (bytes > copy_.bytes) {
-    const uint64_t wanted = RoundToPages(bytes + bytes / 4);
-    void* const mapped = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) return false;
+  if (!fits) {  // zeros, where the segment has no elements yet
+    void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) {
+      copy_.size[0] = 0;  // this is no plan of what is there
+      return false;
+    }
     if (copy_.base != nullptr) munmap(copy_.base, copy_.bytes);
     copy_.base = static_cast<char*>(mapped);
-    copy_.bytes = wanted;
+    copy_.bytes = bytes;
   }
   UpdateCopy(copy_.base, room_.base(), kHeaderRoom);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
@@ -60,7 +59,6 @@ bool Segment::CopyBeforeFork(KeepInChild keep) {
     // Not beyond what has memory: element 0 is never stored to, and reading a hole of a full file system is SIGBUS.
     const uint64_t held = std::min(copy_.size[i], array.used.load(kRelaxed) * array.stride);
     UpdateCopy(copy_.base + copy_.at[i], room_.base() + array.offset, held);
-    EmptyCopy(copy_.base + copy_.at[i] + held, copy_.size[i] - held);  // an earlier copy may have left something there
   }
   copy_.is_filled = true;
   return true;
@@ -68,12 +66,17 @@ bool Segment::CopyBeforeFork(KeepInChild keep) {
 
 // Pages of the copy take the place of the parent's. They are not in the copy any more.
 bool Segment::TakeFromCopy(uint64_t offset, uint64_t from, uint64_t bytes) {
+  if (bytes == 0) return true;
   char* const source = copy_.base + from;
-  if (bytes == 0 || mremap(source, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, room_.base() + offset) != MAP_FAILED) return true;
-  if (!room_.MapAnonymous(offset, bytes, AddressRoom::Over::kOwn)) return false;
-  std::memcpy(room_.base() + offset, source, bytes);
-  munmap(source, bytes);
-  return true;
+  char* const target = room_.base() + offset;
+  const auto moves = [&] { return mremap(source, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target) != MAP_FAILED; };
+  const auto copies = [&] {
+    if (!room_.MapAnonymous(offset, bytes, AddressRoom::Over::kOwn)) return false;
+    std::memcpy(target, source, bytes);
+    munmap(source, bytes);
+    return true;
+  };
+  return bytes == kPageBytes ? copies() || moves() : moves() || copies();  // moving one page takes longer
 }
 
 // The same of [offset, offset + bytes), and of all arrays that are not taken yet, or of those that are kept at once. What lies side by side goes in one step.
@@ -108,16 +111,13 @@ bool Segment::LeaveParents(KeepInChild keep) {
 bool Segment::TakeRestOfCopy(KeepInChild keep) {
   if (!has_copy()) return true;  // private memory, which the kernel has copied
   if (!TakeArraysFromCopy(keep, true, 0, 0, 0)) return false;
-  uint64_t taken = kHeaderRoom;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     ShmArray& array = header()->arrays[i];
     const uint64_t mapped = array.mapped.load(kRelaxed), size = copy_.size[i];
     if (mapped > size) room_.Unmap(array.offset + size, mapped - size);
     array.mapped.store(size, kRelaxed);
-    taken += size;
   }
-  munmap(copy_.base + taken, copy_.bytes - taken);  // and no more: the program may have mapped something where the rest was
-  copy_ = {};
+  copy_ = {};  // nothing is left of it
   return true;
 }
 
