@@ -127,7 +127,8 @@ class Segment {
   bool MoveToFile(std::string* reason);
   bool FillFile(int fd, uint64_t length);
   bool MapFile(int fd);
-  bool MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int fd, AddressRoom::Over over);
+  bool MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int protection, int fd, AddressRoom::Over over);
+  int UnreservedProtection() const;
   bool MapFirstExtents();
   int OpenOwnFile() const;
   bool GrowFile(int fd, uint64_t bytes);
