@@ -151,6 +151,12 @@ def test_segments_of_living_processes_stay(build: Build, tmp_path: Path) -> None
         living.communicate("")
 
 
+@pytest.mark.parametrize("way", ["unlock", "close", "all", "twice"])
+def test_what_a_child_does_changes_no_byte_of_its_parents_segment(build: Build, tmp_path: Path, way: str) -> None:
+    """Also before its first event, when most of what it sees is still its parent's, and in a child of such a child."""
+    assert run(build("quiet_child"), way, cwd=tmp_path) == "changed 0\nended 7\n"
+
+
 # ---- What fork() costs -------------------------------------------------------------------------------------------------------
 
 

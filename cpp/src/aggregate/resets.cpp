@@ -1,6 +1,7 @@
 #include "aggregate/resets.h"
 
 #include "record/context/parties.h"
+#include "record/engine/spares.h"
 #include "record/family/statements.h"
 
 namespace perfschema {
@@ -18,6 +19,7 @@ Status BumpResets(std::initializer_list<ResetDomain> domains) {
   // what is folded next is empty already.
   const ColdLock lock;
   if (!lock) return Interrupted();
+  SettleSpares();
   for (const ResetDomain domain : domains) {
     OwnSegmentState().header()->resets[domain].fetch_add(1);  // pairs with Snapshot::Reset and the owners' next updates
   }

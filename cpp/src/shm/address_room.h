@@ -26,6 +26,8 @@ class AddressRoom {
 
   char* base() const { return base_; }
   uint64_t bytes() const { return bytes_; }
+  // The room was reserved: some tool looks at all mappings of the program, or the kernel is old.
+  bool is_reserved() const { return is_reserved_; }
 
   // Maps [at, at + bytes) of the room. Over::kNothing: nothing of it is mapped yet. Over::kOwn: all of it is the caller's and gives way at one stroke.
   // False, and errno: no addresses or no memory; nothing has changed.

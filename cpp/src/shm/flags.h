@@ -22,6 +22,7 @@ inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
 inline constexpr uint32_t kFlagContended = 1u << 12;   // of a lock: timed and recorded only if it must be waited for
 inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
 inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: there are cells in its list
+inline constexpr uint32_t kFlagHeld = 1u << 22;        // of an instance in a forked child's copy: stat.count is how often the forking thread holds it shared
 inline constexpr uint32_t kFlagDigest = 1u << 19;      // of a statement: statements_digest
 inline constexpr uint32_t kFlagCpu = 1u << 20;         // of a statement: events_statements_cpu
 inline constexpr uint32_t kFlagControlled = 1u << 21;  // of memory: counts as controlled

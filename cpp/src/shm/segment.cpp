@@ -207,7 +207,7 @@ bool Segment::MapFile(int fd) {
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const ShmArray& array = head->arrays[i];
     const uint64_t held = array.mapped.load(kRelaxed);
-    if (MapExtents(array, held, EndOfExtents(array, held), fd, AddressRoom::Over::kNothing)) continue;
+    if (MapExtents(array, held, EndOfExtents(array, held), UnreservedProtection(), fd, AddressRoom::Over::kNothing)) continue;
     const int error = errno;
     for (uint32_t j = 0; j <= i; ++j) {
       const uint64_t from = head->arrays[j].mapped.load(kRelaxed);
@@ -219,16 +219,19 @@ bool Segment::MapFile(int fd) {
   is_shared_ = true;  // some of it, if the kernel refuses what follows: then the rest has private pages for good
   bool is_whole = true;
   for (const ShmArray& array : std::span(head->arrays, kArrayCount)) {
-    is_whole = MapExtents(array, 0, array.mapped.load(kRelaxed), fd, AddressRoom::Over::kOwn) && is_whole;
+    is_whole = MapExtents(array, 0, array.mapped.load(kRelaxed), PROT_READ | PROT_WRITE, fd, AddressRoom::Over::kOwn) && is_whole;
   }
   is_whole = room_.MapFile(0, kHeaderRoom, PROT_READ | PROT_WRITE, fd, 0, AddressRoom::Over::kOwn) && is_whole;
   for (ShmArray& array : std::span(head->arrays, kArrayCount)) array.mapped.store(EndOfExtents(array, array.mapped.load(kRelaxed)), kRelease);
   return is_whole;
 }
 
-bool Segment::MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int fd, AddressRoom::Over over) {
+// Of pages of the file that nobody has reserved. The leak check of valgrind reads all pages that may be stored to, and would give memory to every hole.
+int Segment::UnreservedProtection() const { return room_.is_reserved() ? PROT_READ : PROT_READ | PROT_WRITE; }
+
+bool Segment::MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int protection, int fd, AddressRoom::Over over) {
   for (const FilePiece& piece : PiecesOf(array, begin, end)) {
-    if (!room_.MapFile(array.offset + piece.begin, piece.bytes, PROT_READ | PROT_WRITE, fd, piece.in_file, over)) return false;
+    if (!room_.MapFile(array.offset + piece.begin, piece.bytes, protection, fd, piece.in_file, over)) return false;
   }
   return true;
 }
@@ -273,7 +276,7 @@ bool Segment::MapUpTo(ShmArray& array, uint64_t bytes) {
     uint32_t i = 0;
     while (ExtentBegin(array.first_extent, i) < mapped) ++i;
     const uint64_t end = std::min(ExtentBegin(array.first_extent, i + 1), goal), at = header()->file_bytes.load(kRelaxed);
-    is_done = GrowFile(fd, at + end - mapped) && room_.MapFile(array.offset + mapped, end - mapped, PROT_READ | PROT_WRITE, fd, at);
+    is_done = GrowFile(fd, at + end - mapped) && room_.MapFile(array.offset + mapped, end - mapped, UnreservedProtection(), fd, at);
     if (!is_done) break;
     array.extents[i].store(static_cast<uint32_t>(at / kPageBytes), kRelaxed);
     header()->file_bytes.store(at + end - mapped, kRelaxed);
@@ -292,6 +295,7 @@ bool Segment::Reserve(const ShmArray& array, uint64_t begin, uint64_t end) {
   begin = begin / kPageBytes * kPageBytes;
   end = RoundToPages(end);
   char* const at = room_.base() + array.offset + begin;
+  if (room_.is_reserved() && mprotect(at, end - begin, PROT_READ | PROT_WRITE) != 0) return false;
   if (madvise(at, end - begin, MADV_POPULATE_WRITE) == 0) {
     if (__builtin_expect(PopulateWorks(at), 1)) return true;
   } else if (errno != EINVAL) {

@@ -79,14 +79,16 @@ class Segment {
   void Remove();
 
   // fork(), see segment_fork.cpp. Header and the arrays that `keep` names hold in the child what they held; the others are empty.
+  enum class Keep { kNothing, kLater, kAtOnce };  // kAtOnce: the program touches it without a call, or before the call that continues
+  using KeepInChild = Keep (*)(ArrayId);
   // Before, in the parent: puts aside what the child begins with. False: no memory for it.
-  bool CopyBeforeFork(bool (*keep)(ArrayId));
-  // In the child, at once: what it stores is its own from here on, at the same addresses. No file, no allocation. False: the kernel
-  // refuses; nothing may be stored.
-  bool LeaveParents(bool (*keep)(ArrayId));
+  bool CopyBeforeFork(KeepInChild keep);
+  // In the child, at once: what it stores to the header and to what is kept at once is its own from here on, at the same addresses. It stores nowhere else.
+  // No file, no allocation. False: the kernel refuses; nothing may be stored.
+  bool LeaveParents(KeepInChild keep);
   // In the child, before its first event: gives up what the parent had beyond the copy, and moves the segment to a file of the child's own, or leaves
-  // it in private memory; `reason` says why. REQUIRES: nobody else stores to it.
-  void ContinueInChild(bool (*keep)(ArrayId), std::string* reason);
+  // it in private memory; `reason` says why. False: the kernel refuses; nothing may be stored. REQUIRES: nobody else stores to it.
+  bool ContinueInChild(KeepInChild keep, std::string* reason);
   // In the parent, after fork(), and between two.
   bool has_copy() const { return copy_.base != nullptr && copy_.is_filled; }
   void ForgetCopy() { copy_.is_filled = false; }
@@ -119,12 +121,13 @@ class Segment {
   int64_t TakeFresh(ArrayId id, uint64_t count = 1);
 
  private:
-  // What a forked child begins with, as the parent put it aside: the header, and of each array that it keeps whole pages.
+  // What a forked child begins with, as the parent put it aside: the header, and whole pages of each array that it keeps.
   struct Copy {
     char* base = nullptr;  // private memory, kept for the next fork()
     uint64_t bytes = 0;    // of it
     bool is_filled = false;
     uint64_t at[kArrayCount] = {}, size[kArrayCount] = {};
+    bool is_taken[kArrayCount] = {};  // in the child
   };
 
   static void FillIdentity(ShmHeader* header);
@@ -132,7 +135,8 @@ class Segment {
   bool MoveToFile(std::string* reason);
   bool FillFile(int fd, uint64_t length);
   bool MapFile(int fd);
-  bool MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int fd, AddressRoom::Over over);
+  bool MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int protection, int fd, AddressRoom::Over over);
+  int UnreservedProtection() const;
   bool MapFirstExtents();
   int OpenOwnFile() const;
   bool GrowFile(int fd, uint64_t bytes);
@@ -140,6 +144,8 @@ class Segment {
   bool Reserve(const ShmArray& array, uint64_t begin, uint64_t end);
   bool AllocateInFile(const ShmArray& array, uint64_t begin, uint64_t end);
   bool TakeFromCopy(uint64_t offset, uint64_t from, uint64_t bytes);
+  bool TakeArraysFromCopy(KeepInChild keep, bool all, uint64_t offset, uint64_t from, uint64_t bytes);
+  bool TakeRestOfCopy(KeepInChild keep);
 
   AddressRoom room_;
   std::string path_;
@@ -149,7 +155,6 @@ class Segment {
   bool is_adopted_ = false;
   uint64_t adopted_[kArrayCount] = {};  // bytes of each array that are mapped here
   Copy copy_;
-  uint64_t left_mapped_[kArrayCount] = {};  // of the parent's file, in a child that has not continued yet
 };
 
 }  // namespace perfschema

@@ -1,11 +1,12 @@
 // What fork() does to a segment. The parent's is shared memory, which the child must never store to:
 //
 //   before, in the parent    CopyBeforeFork()   puts aside what the child begins with, while the cold lock keeps it consistent
-//   at once, in the child    LeaveParents()     the pages of that copy take the place of the shared ones: no copying, no allocation, no file
-//   at its first event       ContinueInChild()  a file of its own
+//   at once, in the child    LeaveParents()     pages of that copy replace the shared ones that the program touches by itself: no copying, no allocation
+//   at its first event       ContinueInChild()  the rest of the copy, and a file of its own
 //
-// A child that execs or ends without an event never gets to the last step: it costs some page tables, and leaves nothing behind.
-#include <cerrno>
+// A child that execs or ends without an event never gets to the last step: it moves a few pages, and leaves nothing behind. The parent's side is as cheap
+// if it forks often: a page of the copy that is still right is not stored to, so that the kernel need not copy it again.
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <span>
@@ -16,69 +17,116 @@
 
 namespace perfschema {
 
-bool Segment::CopyBeforeFork(bool (*keep)(ArrayId)) {
+namespace {
+
+// Brings `copy` up to what `shared` holds now. Stores only to pages that differ.
+void UpdateCopy(char* copy, const char* shared, uint64_t bytes) {
+  for (uint64_t at = 0; at < bytes; at += kPageBytes) {
+    const uint64_t part = std::min(kPageBytes, bytes - at);
+    if (!EqualsShared(shared + at, copy + at, part)) CopyFromShared(copy + at, shared + at, part);
+  }
+}
+
+}  // namespace
+
+bool Segment::CopyBeforeFork(KeepInChild keep) {
   copy_.is_filled = false;
   if (!is_shared_) return true;  // the kernel copies private memory
   uint64_t bytes = kHeaderRoom;
+  bool fits = copy_.base != nullptr;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const ShmArray& array = header()->arrays[i];
+    const uint64_t used = keep(static_cast<ArrayId>(i)) == Keep::kNothing ? 1 : array.used.load(kRelaxed);
+    const uint64_t size = used <= 1 ? 0 : RoundToPages(std::min(used * array.stride, array.reserved.load(kRelaxed)));
+    fits = fits && copy_.size[i] == size;
     copy_.at[i] = bytes;
-    copy_.size[i] = keep(static_cast<ArrayId>(i)) ? RoundToPages(std::min(array.used.load(kRelaxed) * array.stride, array.reserved.load(kRelaxed))) : 0;
-    bytes += copy_.size[i];
+    copy_.size[i] = size;
+    bytes += size;
   }
-  if (bytes > copy_.bytes) {
-    const uint64_t wanted = RoundToPages(bytes + bytes / 4);
-    void* const mapped = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) return false;
+  if (!fits) {  // zeros, where the segment has no elements yet
+    void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) {
+      copy_.size[0] = 0;  // this is no plan of what is there
+      return false;
+    }
     if (copy_.base != nullptr) munmap(copy_.base, copy_.bytes);
     copy_.base = static_cast<char*>(mapped);
-    copy_.bytes = wanted;
+    copy_.bytes = bytes;
   }
-  CopyFromShared(copy_.base, room_.base(), kHeaderRoom);
+  UpdateCopy(copy_.base, room_.base(), kHeaderRoom);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const ShmArray& array = header()->arrays[i];
     // Not beyond what has memory: element 0 is never stored to, and reading a hole of a full file system is SIGBUS.
     const uint64_t held = std::min(copy_.size[i], array.used.load(kRelaxed) * array.stride);
-    CopyFromShared(copy_.base + copy_.at[i], room_.base() + array.offset, held);
-    std::memset(copy_.base + copy_.at[i] + held, 0, copy_.size[i] - held);  // an earlier copy may have left something there
+    UpdateCopy(copy_.base + copy_.at[i], room_.base() + array.offset, held);
   }
   copy_.is_filled = true;
   return true;
 }
 
-// Pages of the copy take the place of the parent's.
+// Pages of the copy take the place of the parent's. They are not in the copy any more.
 bool Segment::TakeFromCopy(uint64_t offset, uint64_t from, uint64_t bytes) {
+  if (bytes == 0) return true;
   char* const source = copy_.base + from;
-  if (bytes == 0 || mremap(source, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, room_.base() + offset) != MAP_FAILED) return true;
-  if (!room_.MapAnonymous(offset, bytes, AddressRoom::Over::kOwn)) return false;
-  std::memcpy(room_.base() + offset, source, bytes);
-  return true;
+  char* const target = room_.base() + offset;
+  const auto moves = [&] { return mremap(source, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target) != MAP_FAILED; };
+  const auto copies = [&] {
+    if (!room_.MapAnonymous(offset, bytes, AddressRoom::Over::kOwn)) return false;
+    std::memcpy(target, source, bytes);
+    munmap(source, bytes);
+    return true;
+  };
+  return bytes == kPageBytes ? copies() || moves() : moves() || copies();  // moving one page takes longer
 }
 
-bool Segment::LeaveParents(bool (*keep)(ArrayId)) {
+// The same of [offset, offset + bytes), and of all arrays that are not taken yet, or of those that are kept at once. What lies side by side goes in one step.
+bool Segment::TakeArraysFromCopy(KeepInChild keep, bool all, uint64_t offset, uint64_t from, uint64_t bytes) {
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    if (copy_.size[i] == 0 || copy_.is_taken[i] || (!all && keep(static_cast<ArrayId>(i)) != Keep::kAtOnce)) continue;
+    copy_.is_taken[i] = true;
+    const uint64_t begin = header()->arrays[i].offset;
+    if (begin == offset + bytes && copy_.at[i] == from + bytes) {
+      bytes += copy_.size[i];
+      continue;
+    }
+    if (!TakeFromCopy(offset, from, bytes)) return false;
+    offset = begin;
+    from = copy_.at[i];
+    bytes = copy_.size[i];
+  }
+  return TakeFromCopy(offset, from, bytes);
+}
+
+bool Segment::LeaveParents(KeepInChild keep) {
   if (!is_shared_) return true;
   // Without a copy of the parent's it is made now, of what the parent goes on with.
   if (!has_copy() && !CopyBeforeFork(keep)) return false;
-  for (uint32_t i = 0; i < kArrayCount; ++i) {
-    left_mapped_[i] = header()->arrays[i].mapped.load(kRelaxed);
-    if (!TakeFromCopy(header()->arrays[i].offset, copy_.at[i], copy_.size[i])) return false;
-  }
-  if (!TakeFromCopy(0, 0, kHeaderRoom)) return false;
-  for (uint32_t i = 0; i < kArrayCount; ++i) header()->arrays[i].mapped.store(copy_.size[i], kRelaxed);
-  munmap(copy_.base, copy_.bytes);  // what is left of it
-  copy_ = {};
+  if (!TakeArraysFromCopy(keep, false, 0, 0, kHeaderRoom)) return false;
   path_.clear();
   is_shared_ = false;
   return true;
 }
 
-void Segment::ContinueInChild(bool (*keep)(ArrayId), std::string* reason) {
+// The rest of what the parent's copy holds, and nothing else of the parent's.
+bool Segment::TakeRestOfCopy(KeepInChild keep) {
+  if (!has_copy()) return true;  // private memory, which the kernel has copied
+  if (!TakeArraysFromCopy(keep, true, 0, 0, 0)) return false;
+  for (uint32_t i = 0; i < kArrayCount; ++i) {
+    ShmArray& array = header()->arrays[i];
+    const uint64_t mapped = array.mapped.load(kRelaxed), size = copy_.size[i];
+    if (mapped > size) room_.Unmap(array.offset + size, mapped - size);
+    array.mapped.store(size, kRelaxed);
+  }
+  copy_ = {};  // nothing is left of it
+  return true;
+}
+
+bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
+  if (!TakeRestOfCopy(keep)) return false;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     ShmArray& array = header()->arrays[i];
     const uint64_t mapped = array.mapped.load(kRelaxed);
-    if (left_mapped_[i] > mapped) room_.Unmap(array.offset + mapped, left_mapped_[i] - mapped);
-    left_mapped_[i] = 0;
-    if (keep(static_cast<ArrayId>(i))) {
+    if (keep(static_cast<ArrayId>(i)) != Keep::kNothing) {
       array.reserved.store(mapped, kRelaxed);
       continue;
     }
@@ -96,6 +144,7 @@ void Segment::ContinueInChild(bool (*keep)(ArrayId), std::string* reason) {
   (void)MapFirstExtents();
   // Each object has a list, empty in the child, that is read without asking.
   (void)ReserveUpTo(ArrayId::kInstanceLists, array(ArrayId::kInstances).used.load(kRelaxed));
+  return true;
 }
 
 }  // namespace perfschema

@@ -224,6 +224,7 @@ void TraceMayBegin() {
 }
 
 void ForgetTraceInChild() {
+  if (!TraceHasBegun()) return;
   pthread_mutex_init(&start_mutex, nullptr);
   shared = nullptr;  // the old one may be locked by a thread that is not here
 }

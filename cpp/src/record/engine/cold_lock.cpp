@@ -11,6 +11,7 @@
 #include "record/declared/facts.h"
 #include "record/context/parties.h"
 #include "record/engine/runtime.h"
+#include "record/engine/spares.h"
 
 namespace perfschema {
 namespace {
@@ -74,6 +75,8 @@ void PutRight() {
   EndWritingIn(ArrayId::kActors, &ShmActor::seq);
   EndWritingIn(ArrayId::kObjectRules, &ShmObjectRule::seq);
   EndWritingIn(ArrayId::kFacts, &ShmFact::seq);
+  EndWritingIn(ArrayId::kClasses, &ShmClass::fold_seq);
+  PutSparesRight();
   PutPartiesRight();
   RefreshSetup();
 }

@@ -41,7 +41,7 @@ std::atomic<Phase> phase{Phase::kNew};
 Options options;
 std::string status_reason;
 bool fork_holds_lock = false;
-bool holds_are_noted = false;
+bool locks_are_held = true;    // exclusively, by whoever: the child may release them without a call. True as well if nobody has looked
 // Of the thread that called fork(), until it resumes. Its number in the system is the child's.
 ThreadState* forked_state = nullptr;
 ThreadState* forked_own = nullptr;
@@ -106,9 +106,19 @@ void StartConsumers(ShmHeader* header) {
   }
 }
 
-// What a forked child takes over: everything but statistics and events.
-bool KeptByChild(ArrayId id) {
+// What a forked child takes over: everything but statistics and events. At once: flag words, which probes read, and what calls store to that are no events.
+Segment::Keep KeptByChild(ArrayId id) {
+  using Keep = Segment::Keep;
   switch (id) {
+    case ArrayId::kClasses:
+    case ArrayId::kFiles:
+    case ArrayId::kTables:
+    case ArrayId::kIndexes:
+    case ArrayId::kTableHandles:
+    case ArrayId::kMetadataLocks:
+    case ArrayId::kPrograms:
+    case ArrayId::kPrepared: return Keep::kAtOnce;
+    case ArrayId::kInstances: return locks_are_held ? Keep::kAtOnce : Keep::kLater;
     case ArrayId::kThreadCells:
     case ArrayId::kAccountCells:
     case ArrayId::kUserCells:
@@ -127,8 +137,8 @@ bool KeptByChild(ArrayId id) {
     case ArrayId::kStatementChunks:
     case ArrayId::kStatementRecords:
     case ArrayId::kTransactionChunks:
-    case ArrayId::kTransactionRecords: return false;
-    default: return true;
+    case ArrayId::kTransactionRecords: return Keep::kNothing;
+    default: return Keep::kLater;
   }
 }
 
@@ -147,7 +157,9 @@ void ForgetStatistics() {
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < instances; ++i) {
     auto* instance = segment.element<ShmInstance>(ArrayId::kInstances, i);
-    const uint64_t held = holds_are_noted ? instance->stat.count.load(kRelaxed) : 0;
+    const bool is_held = (instance->flags.load(kRelaxed) & kFlagHeld) != 0;
+    const uint64_t held = is_held ? instance->stat.count.load(kRelaxed) : 0;
+    if (is_held) instance->flags.fetch_and(~kFlagHeld, kRelaxed);
     instance->seq.store(0, kRelaxed);
     ClearStat(instance->stat);
     if (held != 0 && forked_state != nullptr) HoldInChild(*forked_state, static_cast<uint32_t>(i), static_cast<uint32_t>(held));
@@ -164,11 +176,17 @@ void ForgetStatistics() {
   EmptyChunkPools();
 }
 
-// The read locks that the forking thread holds are held in the child, too. They are noted where the child will not look for statistics.
+// The read locks that the forking thread holds are held in the child, too. They are noted in what the child takes over.
 void NoteHolds(ShmInstance* instances) {
-  holds_are_noted = true;
+  locks_are_held = false;
   const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
-  for (uint64_t i = 1; i < used; ++i) instances[i].stat.count.store(HeldByThisThread(static_cast<uint32_t>(i)), kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    if (instances[i].owner.load(kRelaxed) != 0) locks_are_held = true;
+    const uint32_t held = HeldByThisThread(static_cast<uint32_t>(i));
+    if (held == 0) continue;
+    instances[i].flags.fetch_or(kFlagHeld, kRelaxed);
+    instances[i].stat.count.store(held, kRelaxed);
+  }
 }
 
 // Makes room for this process's file: what dead ones have left is bounded.
@@ -184,10 +202,10 @@ bool IsStillForked() { return phase.load(kRelaxed) == Phase::kForked; }
 void BeforeFork() {
   // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the cold path cannot have it.
   fork_holds_lock = !t_locals.in_cold_lock && LockCold();
+  locks_are_held = true;
   if (!fork_holds_lock) return;
   t_locals.in_cold_lock = true;
   if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies all there is
-  holds_are_noted = false;
   CloseShortWay();
   Segment& segment = g_runtime.segment;
   if (segment.CopyBeforeFork(KeptByChild) && segment.has_copy()) NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
@@ -195,7 +213,7 @@ void BeforeFork() {
 
 void AfterForkInParent() {
   if (!fork_holds_lock) return;
-  g_runtime.segment.ForgetCopy();
+  if (!IsStillForked()) g_runtime.segment.ForgetCopy();  // else it is what this process itself will begin with
   t_locals.in_cold_lock = false;
   UnlockCold();
 }
@@ -220,16 +238,20 @@ void PutThreadAside() {
   forked_state = self.state;
   forked_own = self.own;
   self.is_forked = true;
-  // Before anything else: a probe that fork() was called in, in a signal handler, goes on with this.
-  if (self.state != nullptr) ForgetWorkInChild(*self.state);
   self.state = self.own = nullptr;
+  self.spares = nullptr;
 }
 
-// The child's first use of pfs. REQUIRES: cold lock, but for other threads, which there may be.
-void ContinueChild() {
+// The child's first use of pfs. False: it has no memory, and pfs is off. REQUIRES: cold lock, but for other threads, which there may be.
+bool ContinueChild() {
   const int error = errno;
   std::string reason;
-  g_runtime.segment.ContinueInChild(KeptByChild, &reason);
+  if (!g_runtime.segment.ContinueInChild(KeptByChild, &reason)) {
+    TurnOffInChild();
+    phase.store(Phase::kStarted, kRelease);
+    errno = error;
+    return false;
+  }
   CollectTheDead();
   CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
   status_reason = std::move(reason);
@@ -244,6 +266,7 @@ void ContinueChild() {
   trace_is_due = true;
   phase.store(Phase::kStarted, kRelease);
   errno = error;
+  return true;
 }
 
 void AfterForkInChild() {
@@ -256,14 +279,15 @@ void AfterForkInChild() {
     } else if (is_first) {
       if (!was_shared && fork_holds_lock) NoteHolds(g_runtime.instances);
       child_had_lock = fork_holds_lock;
-      const ThreadState* const thread = t_locals.state;
+      ThreadState* const thread = t_locals.state;
       must_go_on = thread != nullptr && !HasNothingOpen(*thread);
+      if (must_go_on) ForgetWorkInChild(*thread);  // before anything else: a probe that fork() was called in, in a signal handler, goes on with this
       PutThreadAside();
       ForgetTraceInChild();
       phase.store(Phase::kForked, kRelease);
     }
     // Cold work of this thread goes on when the handler returns that has called fork(): in the child's own memory.
-    if (!fork_holds_lock && is_first && g_runtime.on) ContinueChild();
+    if (!fork_holds_lock && is_first && g_runtime.on) (void)ContinueChild();
   } else {
     ContinueFactsInChild();
   }
@@ -335,8 +359,8 @@ ColdLock::ColdLock() : held_(!IsInColdPath() && !is_lost_child), cancel_state_(0
   t_locals.in_cold_lock = true;  // before locking: a handler that comes while we wait must not wait for us
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (__builtin_expect(LockCold(), 1)) {
-    if (__builtin_expect(IsStillForked(), 0)) ContinueChild();
-    return;
+    if (__builtin_expect(!IsStillForked(), 1) || ContinueChild()) return;
+    UnlockCold();
   }
   held_ = false;
   Restore();

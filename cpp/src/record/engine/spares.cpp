@@ -54,11 +54,18 @@ void Bear(ShmInstance& object, uint32_t class_index, const void* identity) {
   object.flags.store(g_runtime.classes[class_index].flags.load(), kRelease);  // last: not kFlagDead, so live from here on; pairs with Snapshot
 }
 
+// Moves what the last object counted from the slot to the class. REQUIRES: cold lock, and that no object has the slot.
+void Settle(ShmInstance& object) {
+  if (IsEmpty(object.stat)) return;
+  BuryObject(object.class_index.load(kRelaxed), 0, {}, &object, [](void*) {}, &object);
+}
+
 // REQUIRES: cold lock.
 void GiveBack(uint32_t slot) {
   ShmInstance& object = g_runtime.instances[slot];
   const uint32_t class_index = object.class_index.load(kRelaxed);
   if (class_index == 0) return;
+  Settle(object);
   --ObjectsLike(class_index);
   object.class_index.store(0, kRelease);
   GiveSlot(ArrayId::kInstances, g_runtime.instances, &ShmInstance::identity, slot);
@@ -104,6 +111,25 @@ ShmSpares* OwnSpares() {
   return self.spares = &g_runtime.spares[slot];
 }
 
+// A live object from a spare that has no numbers. REQUIRES: short way, or cold lock.
+ShmInstance* TakeSpare(ShmSpares& own, uint32_t class_index, const void* identity) {
+  const uint32_t count = own.count.load(kRelaxed);
+  for (uint32_t i = count; i > 0; --i) {
+    const uint32_t slot = own.slots[i - 1].load(kRelaxed);
+    ShmInstance& object = g_runtime.instances[slot];
+    if (object.class_index.load(kRelaxed) != class_index) continue;
+#if !defined(PFS_BREAK_SPARES)  // negative control of the churn test: the check removed
+    if (!IsEmpty(object.stat)) continue;
+#endif
+    const uint32_t last = own.slots[count - 1].load(kRelaxed);
+    own.count.store(count - 1, kRelease);  // first: a handler that does not return must leave no slot in two places
+    own.slots[i - 1].store(last, kRelaxed);
+    Bear(object, class_index, identity);
+    return &object;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity) {
@@ -111,32 +137,17 @@ ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity) {
   if (own == nullptr || t_locals.in_cold_lock || own->count.load(kRelaxed) == 0) return nullptr;
   const OnShortWay on(*own);
   own->is_busy.exchange(1);
-  if (OnShortWay::IsClosed()) return nullptr;
-  const uint32_t count = own->count.load(kRelaxed);
-  for (uint32_t i = count; i > 0; --i) {
-    const uint32_t slot = own->slots[i - 1].load(kRelaxed);
-    ShmInstance& object = g_runtime.instances[slot];
-    if (object.class_index.load(kRelaxed) != class_index) continue;
-    const uint32_t last = own->slots[count - 1].load(kRelaxed);
-    own->count.store(count - 1, kRelease);  // first: a handler that does not return must leave no slot in two places
-    own->slots[i - 1].store(last, kRelaxed);
-    Bear(object, class_index, identity);
-    return &object;
-  }
-  return nullptr;
+  return OnShortWay::IsClosed() ? nullptr : TakeSpare(*own, class_index, identity);
 }
 
 bool MakeSpare(ShmInstance& object) {
   ShmSpares* const own = t_locals.spares;
   if (own == nullptr || t_locals.in_cold_lock) return false;
-#if !defined(PFS_BREAK_SPARES)  // negative control of the churn test: the check removed
-  if (!IsEmpty(object.stat)) return false;
-#endif
   uint32_t flags = object.flags.load(kRelaxed);
   if ((flags & (kFlagShared | kFlagDead)) != 0) return false;
   const OnShortWay on(*own);
   own->is_busy.store(1, kBeforeLocked);
-  // From here on it is hidden, and no cell is made for it; also if it goes the long way after all: it has no numbers.
+  // From here on it is hidden, and no cell is made for it; also if it goes the long way after all.
   if (!object.flags.compare_exchange_strong(flags, flags | kFlagDead)) return false;  // pairs with FindCellSlow
   const uint32_t count = own->count.load(kRelaxed);
   if (OnShortWay::IsClosed() || count >= kMostSpares) return false;
@@ -146,6 +157,12 @@ bool MakeSpare(ShmInstance& object) {
 }
 
 ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
+  if (ShmSpares* const own = t_locals.spares; own != nullptr) {
+    const uint32_t count = own->count.load(kRelaxed);
+    for (uint32_t i = 0; i < count; ++i) Settle(g_runtime.instances[own->slots[i].load(kRelaxed)]);
+    // With fewer the thread gets a slot more, so that it comes here less often.
+    if (ShmInstance* const object = count == kMostSpares ? TakeSpare(*own, class_index, identity) : nullptr; object != nullptr) return object;
+  }
   ShmInstance* object = TakeFreeInstance(class_index);
   if (object == nullptr && TakeSparesBack()) object = TakeFreeInstance(class_index);
   if (object == nullptr) return nullptr;
@@ -168,6 +185,29 @@ void GiveInstance(ShmInstance& object, uint32_t class_index) {
   own->count.store(count + 1, kRelaxed);
 }
 
+void SettleSpares() {
+  CloseShortWay();
+  AwaitShortWay();  // an outsider's turn has closed it
+  const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
+  const uint64_t classes = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    ShmInstance& object = g_runtime.instances[i];
+    const uint32_t class_index = object.class_index.load(kRelaxed);
+    if ((object.flags.load(kRelaxed) & kFlagDead) != 0 && class_index != 0 && class_index < classes) Settle(object);
+  }
+}
+
+void PutSparesRight() {
+  const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    ShmInstance& object = g_runtime.instances[i];
+    if ((object.flags.load(kRelaxed) & kFlagDead) == 0) continue;
+    EndWriting(object.seq);
+    const uint32_t dead = g_runtime.classes[object.class_index.load(kRelaxed)].dead.load(kRelaxed);
+    if (dead != 0) EndWriting(g_runtime.cells[dead].seq);
+  }
+}
+
 void LeaveShortWay() {
   ThreadLocals& self = t_locals;
   if (self.spares != nullptr) self.spares->is_busy.store(0, kRelease);  // pairs with AwaitShortWay
@@ -188,8 +228,7 @@ void ForgetSparesInChild(bool was_locked) {
   const uint64_t used = array.used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmSpares& spares = g_runtime.spares[i];
-    if (&spares == t_locals.spares) continue;
-    // A handler that forks on the cold path may have found another thread's half changed: its slots are left alone.
+    // A handler that forks on the cold path may have found one half changed: its slots are left alone.
     if (was_locked) GiveAllBack(spares);
     spares.count.store(0, kRelaxed);
     spares.is_busy.store(0, kRelaxed);
@@ -199,10 +238,6 @@ void ForgetSparesInChild(bool was_locked) {
   // Whoever was about to destroy an object is not there any more: it lives on.
   const uint64_t instances = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < instances; ++i) g_runtime.instances[i].flags.fetch_and(~kFlagDead, kRelaxed);
-  const ShmSpares* const own = t_locals.spares;
-  for (uint32_t i = 0; own != nullptr && i < own->count.load(kRelaxed); ++i) {
-    g_runtime.instances[own->slots[i].load(kRelaxed)].flags.store(kFlagDead, kRelaxed);
-  }
 }
 
 }  // namespace perfschema

@@ -120,7 +120,7 @@ void TakeFromBucket(ShmFile& file) {
 
 // A dead file goes when nothing reaches it any more.
 void GiveFileIfUnused(ShmFile& file) {
-  if ((file.state.load(kRelaxed) & kFileStateMask) != kFileDead || file.open_count.load(kRelaxed) != 0) return;
+  if ((file.state.load(kRelaxed) & kFileStateMask) != kFileDead || file.open_count.load() != 0) return;  // pairs with LetGo
   --LiveObjects(file.class_index.load(kRelaxed));
   file.class_index.store(0, kRelease);
   file.state.store(kFileFree, kRelaxed);
@@ -132,12 +132,23 @@ void GiveFileIfUnused(ShmFile& file) {
 
 bool IsLive(const ShmFile* file) { return file != nullptr && (file->flags.load(kRelaxed) & kFlagDead) == 0; }
 
-// One thing less, a descriptor or an operation, that keeps the file.
-void Release(ShmFile& file) {
-  if (file.open_count.load(kRelaxed) > 0) file.open_count.fetch_sub(1, kRelaxed);
-  const bool disappears = (file.state.load(kRelaxed) & kFileTemporary) != 0 && file.open_count.load(kRelaxed) == 0;
-  if (disappears && IsLive(&file)) BuryFile(file);
+bool IsTemporary(const ShmFile& file) { return (file.state.load(kRelaxed) & kFileTemporary) != 0; }
+
+// Does what is left to do for a file that nothing keeps. Nothing is done twice, whoever comes, and if the slot is another file's by now.
+void BuryIfUnused(ShmFile& file) {
+  if (IsTemporary(file) && file.open_count.load(kRelaxed) == 0 && IsLive(&file)) BuryFile(file);
   GiveFileIfUnused(file);
+}
+
+// One thing less, a descriptor or an operation, that keeps the file. True: it may be that nothing keeps it, and BuryIfUnused() must look. Needs no lock.
+// REQUIRES: the caller has that thing, and nobody else.
+bool LetGo(ShmFile& file) {
+  const bool was_last = file.open_count.fetch_sub(1) == 1;  // pairs with GiveFileIfUnused: either of them sees what the other has stored
+  return was_last && (file.state.load() & (kFileStateMask | kFileTemporary)) != kFileLive;
+}
+
+void Release(ShmFile& file) {
+  if (LetGo(file)) BuryIfUnused(file);
 }
 
 ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
@@ -148,6 +159,20 @@ ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
   PublishFile(*file, class_index, 0);
   AddToBucket(*file);
   return file;
+}
+
+// What the descriptor names. It names nothing from here on, and its part in the file is the caller's. Needs no lock.
+ShmFile* TakeDescriptor(int fd) {
+  if (FileOfDescriptor(fd) == nullptr) return nullptr;
+  const uint32_t index = g_file_of_descriptor[fd].exchange(0, std::memory_order_acquire);  // pairs with GiveDescriptor
+  return index == 0 ? nullptr : &g_runtime.files[index];
+}
+
+void ReleaseWithoutLock(ShmFile& file) {
+  if (!LetGo(file)) return;
+  const int error = errno;
+  if (ColdLock lock; lock) BuryIfUnused(file);
+  errno = error;
 }
 
 ShmFile* Bind(uint32_t class_index, int fd, const char* path, bool temporary) {
@@ -188,7 +213,6 @@ ShmFile* TakeFileSlot(uint32_t class_index) {
   ShmFile& file = g_runtime.files[index];
   file.version.fetch_add(1, kRelaxed);
   for (ShmCellList& lane : file.lanes) lane.head.store(0, kRelaxed);
-  file.open_count.store(0, kRelaxed);
   file.thread_id.store(0, kRelaxed);
   return &file;
 }
@@ -212,17 +236,14 @@ void BuryFile(ShmFile& file) {
   const auto hide = [](void* object) {
     auto* dead = static_cast<ShmFile*>(object);
     dead->flags.fetch_or(kFlagDead, kRelaxed);
-    dead->state.store(kFileDead, kRelease);
+    dead->state.exchange(kFileDead);  // pairs with LetGo
   };
   BuryObject(class_index, CellKey(CellKind::kFile, IndexOf(&file), file.version.load(kRelaxed), 0), file.lanes, nullptr, hide, &file);
   GiveFileIfUnused(file);
 }
 
 void ForgetDescriptor(int fd) {
-  ShmFile* file = FileOfDescriptor(fd);
-  if (file == nullptr) return;
-  g_file_of_descriptor[fd].store(0, kRelaxed);
-  Release(*file);
+  if (ShmFile* file = TakeDescriptor(fd); file != nullptr) Release(*file);
 }
 
 void ForgetSocketsInChild() {
@@ -240,7 +261,7 @@ void ForgetSocketsInChild() {
 
 void GiveDescriptor(int fd, ShmFile& file) {
   file.open_count.fetch_add(1, kRelaxed);
-  g_file_of_descriptor[fd].store(IndexOf(&file), kRelaxed);
+  g_file_of_descriptor[fd].store(IndexOf(&file), kRelease);  // pairs with TakeDescriptor
 }
 
 bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags, const char* source_file,
@@ -317,28 +338,17 @@ void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
   errno = error;
 }
 
+// No lock: the descriptor's part in the file is the caller's until it lets go.
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line) {
-  if (FileOfDescriptor(fd) == nullptr) return false;
-  const int error = errno;
-  ShmFile* file = nullptr;
-  uint32_t flags = 0;
-  if (ColdLock lock; !lock) {
-    CountLoss(Loss::kLockers);
-  } else if ((file = FileOfDescriptor(fd)) != nullptr) {
-    flags = file->flags.load(kRelaxed);
-    // It must stay until End has counted this close, also if it is dead or disappears.
-    if ((flags & kFlagEnabled) != 0) file->open_count.fetch_add(1, kRelaxed);
-    ForgetDescriptor(fd);
-  }
-  errno = error;
-  if ((flags & kFlagEnabled) == 0) return false;
+  ShmFile* const file = TakeDescriptor(fd);
+  if (file == nullptr) return false;
+  const uint32_t flags = file->flags.load(kRelaxed);
   const Operation operation = (flags & kFlagSocket) != 0 ? Operation::kSocketClose : Operation::kClose;
-  if (BeginFileWait(call, file, flags, operation, -1, -1, source_file, line)) {
+  if ((flags & kFlagEnabled) != 0 && BeginFileWait(call, file, flags, operation, -1, -1, source_file, line)) {
     call->version = file->version.load(kRelaxed);
     return true;
   }
-  if (ColdLock lock; lock) Release(*file);
-  errno = error;
+  ReleaseWithoutLock(*file);
   return false;
 }
 
@@ -347,7 +357,7 @@ void EndFileClose(FileWait* call, int rc) {
   const int error = errno;
   const auto release = [&] {
     // In a child that was forked meanwhile the slot may be free, or another's.
-    if (ColdLock lock; lock && call->file->version.load(kRelaxed) == call->version) Release(*call->file);
+    if (call->file->version.load(kRelaxed) == call->version) ReleaseWithoutLock(*call->file);
   };
   if (MayEnd(call->wait)) {
     const EndedWait ended = EndWait<Mode::kAny>(call->wait);
@@ -384,9 +394,9 @@ void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
   NameRecord(*call, call->file, &more);
   FinishFileWait(*call, call->operation, ended, 0, more, [&] {
     if (ColdLock lock; lock) {
-      if (call->file != nullptr) call->file->open_count.fetch_sub(1, kRelaxed);
+      if (call->file != nullptr) call->file->open_count.fetch_sub(1);  // pairs with LetGo
       if (rc == 0) on_success();
-      if (call->file != nullptr) GiveFileIfUnused(*call->file);
+      if (call->file != nullptr) BuryIfUnused(*call->file);
     }
   });
   errno = error;
