@@ -11,14 +11,14 @@ namespace perfschema::bindings {
 
 namespace {
 py::object Digest(const std::string& text, size_t limit, const std::string& normalizer, const std::string& rules) {
-  Normaliser normaliser;
-  RaiseIfBad(Normaliser::Make(normalizer, rules, &normaliser));
+  Normalizer made;
+  RaiseIfBad(Normalizer::Make(normalizer, rules, &made));
   std::vector<uint8_t> tokens(limit);
   size_t size = 0;
   std::string shown;
   char hash[64];
   WithoutGil([&] {
-    size = normaliser.Tokens(text, tokens);
+    size = made.Tokens(text, tokens);
     tokens.resize(size);
     shown = DigestText(tokens);
     DigestHash(tokens, hash);

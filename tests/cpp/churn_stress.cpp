@@ -1,11 +1,11 @@
-// Objects that are made and destroyed all the time, most of them without the cold lock (record/engine/spares.h), and nothing is lost or counted twice.
+// Objects that are made and destroyed all the time, most of them without the cold lock (record/engine/free_lists.h), and nothing is lost or counted twice.
 //
 // Contract. While objects are born, used and destroyed, by the thread that made them or by another one: totals of instruments never go down, never say more than has
 // been begun, and no row is left out. When all rest: totals are what was done, every live object has one row with its own events, no dead one has any. A TRUNCATE takes away
 // what ended before it and nothing that begins after it. An object is refused only if as many live as there may be.
 //
 // How it is checked. Every thread counts what it begins and what it has done. The negative control is this program with a library that hands slots on with their numbers
-// (PFS_BREAK_SPARES): it must say so.
+// (PFS_BREAK_FREE_LISTS): it must say so.
 #include <array>
 #include <memory>
 

@@ -16,9 +16,9 @@ namespace {
 
 #define SIZE(s) {#s, sizeof(s)}
 const std::map<std::string, size_t> kSizes = {
-    SIZE(ShmArray), SIZE(ShmStat),        SIZE(ShmParty), SIZE(ShmThread), SIZE(ShmTable), SIZE(ShmIndex), SIZE(ShmInstance), SIZE(ShmInstanceList), SIZE(ShmFile),       SIZE(ShmGrave),
+    SIZE(ShmArray), SIZE(ShmStat),        SIZE(ShmPrincipal), SIZE(ShmThread), SIZE(ShmTable), SIZE(ShmIndex), SIZE(ShmInstance), SIZE(ShmInstanceList), SIZE(ShmFile),       SIZE(ShmRetired),
     SIZE(ShmCell),  SIZE(ShmNameGranule), SIZE(ShmSource), SIZE(ShmChunk),    SIZE(ShmWaitRecord), SIZE(ShmWaitDetails),
-    SIZE(ShmFact),  SIZE(ShmFactBlock),   SIZE(ShmLogUnit), SIZE(ShmSpares),
+    SIZE(ShmFact),  SIZE(ShmFactBlock),   SIZE(ShmLogUnit), SIZE(ShmFreeLists),
 };
 #define AT(s, f) {#s "." #f, offsetof(s, f)}
 const std::map<std::string, size_t> kOffsets = {
@@ -63,8 +63,8 @@ TEST(Layout, PageHasTheCompilersNumbers) {
 }
 
 TEST(Layout, HeaderFitsItsPagesAndZeroIsFree) {
-  EXPECT_LE(sizeof(ShmHeader) + 2048, kHeaderRoom) << "hardly any room is left for fields of later minor versions";
-  EXPECT_EQ(sizeof(ShmTold::option_is_set), kOptionRoom);
+  EXPECT_LE(sizeof(ShmHeader) + 2048, kHeaderCapacity) << "hardly any room is left for fields of later minor versions";
+  EXPECT_EQ(sizeof(ShmDeclared::option_is_set), kMostOptions);
   EXPECT_EQ(kFileFree, 0u);
 }
 

@@ -111,11 +111,11 @@ TEST(SortByTime, is_a_stable_sort) {
   for (const uint32_t bits : {0, 1, 10, 11, 12, 22, 23, 40, 63, 64}) {
     for (const size_t size : {0, 1, 2, 100, 5000}) {
       for (const uint64_t base : {uint64_t{0}, uint64_t{1} << 62}) {
-        LargeVector<TimedPlace> items, spare;
+        LargeVector<TimedPlace> items, cached;
         for (size_t i = 0; i < size; ++i) items.push_back({base + (bits == 0 ? 0 : random() >> (64 - bits)), i});
         std::vector<TimedPlace> expected(items.begin(), items.end());
         std::stable_sort(expected.begin(), expected.end(), [](const TimedPlace& a, const TimedPlace& b) { return a.time < b.time; });
-        SortByTime(&items, &spare);
+        SortByTime(&items, &cached);
         ASSERT_EQ(items.size(), expected.size());
         for (size_t i = 0; i < size; ++i) {
           ASSERT_EQ(items[i].time, expected[i].time) << bits;

@@ -312,10 +312,10 @@ TEST(Snapshot, class_totals_add_dead_class_live_and_graves) {
   shm.AddCell(2, 3, 200, 77);
   shm.AddFile(1, 1, shm.AddName(1, "/f"), 2);
   shm.AddCell(4, 0, 4000, 0).gen.store(9);
-  auto& grave = shm.at<ShmGrave>(ArrayId::kGraves, 1);
-  grave.lanes[kReadLane].head.store(4);
-  grave.object_gen.store(9);
-  grave.class_index.store(1);
+  auto& retired = shm.at<ShmRetired>(ArrayId::kMostRetired, 1);
+  retired.lanes[kReadLane].head.store(4);
+  retired.object_gen.store(9);
+  retired.class_index.store(1);
   const Snapshot snapshot(shm.view());
   auto totals = Totals(snapshot);
   EXPECT_EQ(totals["wait/synch/mutex/a/m"].total().count, 1015u);
@@ -582,9 +582,9 @@ void FillSegment(SyntheticSegment& shm) {
   shm.at<ShmIndex>(ArrayId::kIndexes, 1).lanes[kFetchLane].head.store(6);
   shm.at<ShmObjectRule>(ArrayId::kObjectRules, 1).type.store(4);
   shm.AddChunk(1, 2, 1, 7, 0);
-  auto& grave = shm.at<ShmGrave>(ArrayId::kGraves, 1);
-  grave.lanes[kReadLane].head.store(4);
-  grave.class_index.store(1);
+  auto& retired = shm.at<ShmRetired>(ArrayId::kMostRetired, 1);
+  retired.lanes[kReadLane].head.store(4);
+  retired.class_index.store(1);
   for (uint32_t i = 0; i < 20; ++i) {
     auto& record = shm.AddRecord(1, 2 * i, 1 + i, 100, 10, kRecordClosed | kRecordHasName | kRecordHasBytes);
     record.details().flags_and_name.store(uint64_t{1} << 32);

@@ -70,7 +70,7 @@ struct Log {
   std::array<uint64_t, kLocks> unseen{};  // held, and not counted
   uint64_t events = 0;
 
-  void Step(Locks& all, std::mt19937_64& random, bool looked_at) {
+  void Step(Locks& all, std::mt19937_64& random, bool instrumented) {
     const size_t at = random() % kLocks;
     pfs_rwlock_t* rw = &all.locks[at];
     switch (random() % 8) {
@@ -78,12 +78,12 @@ struct Log {
       case 1:
       case 2:
         // Tries only: locks are held in any order. One fails where another thread's trywrlock has succeeded.
-        for (int rc = EBUSY; rc != 0; events += looked_at) rc = pfs_rwlock_tryrdlock(rw);
-        ++(looked_at ? held : unseen)[at];
+        for (int rc = EBUSY; rc != 0; events += instrumented) rc = pfs_rwlock_tryrdlock(rw);
+        ++(instrumented ? held : unseen)[at];
         break;
       case 3:  // fails while anybody reads
         if (pfs_rwlock_trywrlock(rw) == 0) pfs_rwlock_unlock(rw);
-        events += looked_at;
+        events += instrumented;
         break;
       default: Release(all, at); break;
     }
@@ -168,7 +168,7 @@ void Rest(int threads, int rounds) {
   Locks locks;
   std::vector<Log> logs(static_cast<size_t>(threads));
   std::mt19937_64 random(Seed());
-  bool looked_at = true;
+  bool instrumented = true;
   Truncate(kGlobal);
   uint64_t counted_before = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -181,7 +181,7 @@ void Rest(int threads, int rounds) {
         std::mt19937_64 own(seed);
         for (int turn = 0; turn < 4; ++turn) {
           meeting.Wait();
-          for (uint64_t i = own() % 400; i > 0; --i) logs[t].Step(locks, own, looked_at);
+          for (uint64_t i = own() % 400; i > 0; --i) logs[t].Step(locks, own, instrumented);
           meeting.Wait();  // all rest
         }
         meeting.Wait();
@@ -190,7 +190,7 @@ void Rest(int threads, int rounds) {
       });
     }
     for (int turn = 0; turn < 4; ++turn) {
-      if (random() % 3 == 0) Enable(looked_at = !looked_at);
+      if (random() % 3 == 0) Enable(instrumented = !instrumented);
       meeting.Wait();
       meeting.Wait();
       EXPECT_TRUE(Agree(locks, logs)) << "round " << round;

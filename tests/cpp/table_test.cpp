@@ -150,7 +150,7 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
   shm.AddFile(2, 5, shm.AddName(2, "127.0.0.1:80"), 0);
   shm.AddChunk(1, 2, 1, 7, 0);
   for (uint32_t i = 0; i < 9; ++i) shm.AddRecord(1, i, 1 + i, 100 * i, 10);
-  for (const ArrayId id : {ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts}) shm.at<ShmParty>(id, 1).is_live.store(1);
+  for (const ArrayId id : {ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts}) shm.at<ShmPrincipal>(id, 1).is_live.store(1);
   shm.AddClass(6, Family::kThread, "thread/a/t");
   shm.at<ShmThread>(ArrayId::kThreads, 1).flags.store(kThreadForeground);
   shm.at<ShmActor>(ArrayId::kActors, 1).is_live.store(1);

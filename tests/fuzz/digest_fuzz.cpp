@@ -58,8 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
   const size_t used = VerbatimTokens(text, {out.get(), limit});
   Require(used <= limit && text.substr(0, used == 0 ? 0 : used - 1) == DigestText({out.get(), used}), "not the beginning of the text");
   // The beginning as rules, all of it as the text.
-  Normaliser rules;
-  if (Normaliser::Make("regex", text.substr(0, std::min<size_t>(size, 24)), &rules).ok()) {
+  Normalizer rules;
+  if (Normalizer::Make("regex", text.substr(0, std::min<size_t>(size, 24)), &rules).ok()) {
     Require(rules.Tokens(text, {out.get(), limit}) <= limit, "more tokens than room");
   }
   std::unique_ptr<char[]> sample(new char[limit]);

@@ -141,7 +141,7 @@ class Image {
   };
 
   void LookUpPieces() {
-    pieces_.push_back({0, kHeaderRoom, 0});
+    pieces_.push_back({0, kHeaderCapacity, 0});
     for (uint32_t i = 0; i < kArrayCount; ++i) {
       const ShmArray& array = header_.words.arrays[i];
       for (const FilePiece& piece : PiecesOf(array, 0, array.mapped.load())) pieces_.push_back({piece.in_file, piece.bytes, array.offset + piece.begin});
@@ -172,7 +172,7 @@ class Image {
       case 0: return change.place % (sizeof(ShmHeader) / 4) * 4;
       case 1: {
         const uint64_t word = change.place % 12;  // the first extents: of few arrays there are more
-        return offsetof(ShmHeader, arrays) + change.which % kArrayRoom * sizeof(ShmArray) + (word < 8 ? word * 8 : offsetof(ShmArray, extents) + (word - 8) * 4);
+        return offsetof(ShmHeader, arrays) + change.which % kMostArrays * sizeof(ShmArray) + (word < 8 ? word * 8 : offsetof(ShmArray, extents) + (word - 8) * 4);
       }
       case 2: {
         const uint64_t used = std::max<uint64_t>(array.used.load(), 1);
@@ -248,7 +248,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
     Change change;
     std::memcpy(&change, input + at, sizeof change);
     if (change.where == 255) {  // cut short
-      bytes = kHeaderRoom + change.value % (image.bytes() - kHeaderRoom);
+      bytes = kHeaderCapacity + change.value % (image.bytes() - kHeaderCapacity);
     } else {
       image.Make(change);
     }

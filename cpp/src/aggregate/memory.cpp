@@ -4,7 +4,7 @@
 
 #include "aggregate/resets.h"
 #include "record/family/memory.h"
-#include "record/context/parties.h"
+#include "record/context/principals.h"
 
 namespace perfschema {
 namespace {
@@ -17,7 +17,7 @@ struct Sums {
 
   Sums() {
     for (uint32_t level = 1; level + 1 < kLevelCount; ++level) {
-      members[level].resize(g_runtime.segment.array(kPartiesOf[level]).used.load(kRelaxed));
+      members[level].resize(g_runtime.segment.array(kPrincipalsOf[level]).used.load(kRelaxed));
     }
     members[static_cast<uint32_t>(Level::kGlobal)].resize(1);
   }
@@ -113,7 +113,7 @@ void RebaseClass(uint32_t class_index, Level truncated, Sums* sums) {
     const Numbers numbers = Read(*cell);
     sums->Add(level, index, numbers);
     if (level == Level::kAccount) {
-      const ShmParty& account = *g_runtime.segment.element<ShmParty>(ArrayId::kAccounts, index);
+      const ShmPrincipal& account = *g_runtime.segment.element<ShmPrincipal>(ArrayId::kAccounts, index);
       sums->Add(Level::kUser, account.user.load(kRelaxed), numbers);
       sums->Add(Level::kHost, account.host.load(kRelaxed), numbers);
     }

@@ -1,7 +1,7 @@
 #include "aggregate/resets.h"
 
-#include "record/context/parties.h"
-#include "record/engine/spares.h"
+#include "record/context/principals.h"
+#include "record/engine/free_lists.h"
 #include "record/family/statements.h"
 
 namespace perfschema {
@@ -59,7 +59,7 @@ Status TruncateLevel(Kind kind, Level level) {
   return {};
 }
 
-Status TruncateParties(Level level) {
+Status TruncatePrincipals(Level level) {
   if (!EnsureStarted()) return {};
   const ColdLock lock;
   if (!lock) return Interrupted();

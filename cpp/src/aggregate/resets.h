@@ -29,7 +29,7 @@ Status HideEvents(Kind kind, uint32_t view);
 // level above moves there when its thread next adds to it.
 Status TruncateLevel(Kind kind, Level level);
 // TRUNCATE of accounts, users or hosts: the same, and rows without a connection go (SEMANTICS F13).
-Status TruncateParties(Level level);
+Status TruncatePrincipals(Level level);
 
 // The levels that TRUNCATE of one empties: itself and all below it (SEMANTICS F4-F7).
 constexpr bool Empties(Level truncated, Level level) {
@@ -59,7 +59,7 @@ Status ResetLevel() {
 }
 template <Level kLevel>
 Status ForgetParties() {
-  return TruncateParties(kLevel);
+  return TruncatePrincipals(kLevel);
 }
 template <Kind kKind, uint32_t kView>
 Status Hide() {

@@ -409,13 +409,13 @@ size_t TextRule::Apply(std::string_view in, std::span<char> out) const {
   return size;
 }
 
-Status Normaliser::Make(std::string_view name, std::string_view rules, Normaliser* made) {
-  Normaliser normaliser;
+Status Normalizer::Make(std::string_view name, std::string_view rules, Normalizer* made) {
+  Normalizer normalizer;
   const bool regex = EqualsIgnoringCase(name, "regex");
   if (regex) {
-    normaliser.kind_ = Kind::kRegex;
+    normalizer.kind_ = Kind::kRegex;
   } else if (EqualsIgnoringCase(name, "identity")) {
-    normaliser.kind_ = Kind::kIdentity;
+    normalizer.kind_ = Kind::kIdentity;
   } else if (!EqualsIgnoringCase(name, "sql")) {
     return Status(Code::kInvalidArgument, "unknown normalizer '" + std::string(name) + "': legal are sql, identity, regex");
   }
@@ -439,15 +439,15 @@ Status Normaliser::Make(std::string_view name, std::string_view rules, Normalise
     const std::string_view whole = rule;
     Status status = TextRule::Compile(Trim(whole.substr(0, arrow)), std::string(Trim(whole.substr(arrow + 2))), &compiled);
     if (!status.ok()) return status;
-    normaliser.rules_.push_back(std::move(compiled));
+    normalizer.rules_.push_back(std::move(compiled));
   }
-  if (regex && normaliser.rules_.empty()) return Status(Code::kInvalidArgument, "the normalizer regex needs rules: 'pattern -> replacement; ...'");
-  if (!regex && !normaliser.rules_.empty()) return Status(Code::kInvalidArgument, "rules are for the normalizer regex only");
-  *made = std::move(normaliser);
+  if (regex && normalizer.rules_.empty()) return Status(Code::kInvalidArgument, "the normalizer regex needs rules: 'pattern -> replacement; ...'");
+  if (!regex && !normalizer.rules_.empty()) return Status(Code::kInvalidArgument, "rules are for the normalizer regex only");
+  *made = std::move(normalizer);
   return {};
 }
 
-size_t Normaliser::Tokens(std::string_view text, std::span<uint8_t> out) const {
+size_t Normalizer::Tokens(std::string_view text, std::span<uint8_t> out) const {
   switch (kind_) {
     case Kind::kIdentity: return VerbatimTokens(text, out);
     case Kind::kRegex: return ApplyRules(text, out);
@@ -455,7 +455,7 @@ size_t Normaliser::Tokens(std::string_view text, std::span<uint8_t> out) const {
   }
 }
 
-[[gnu::noinline]] size_t Normaliser::ApplyRules(std::string_view text, std::span<uint8_t> out) const {
+[[gnu::noinline]] size_t Normalizer::ApplyRules(std::string_view text, std::span<uint8_t> out) const {
   char windows[2][kWindow];
   text = CutText(text, kWindow);
   size_t turn = 0;

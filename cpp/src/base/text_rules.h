@@ -45,14 +45,14 @@ class TextRule {
 
 // What makes a stream of tokens of a text (base/digest.h): chosen once, at start.
 // Threads: immutable once made.
-class Normaliser {
+class Normalizer {
  public:
   static constexpr size_t kWindow = 4096;  // bytes of a text that rules look at
 
-  Normaliser() = default;  // "sql"
+  Normalizer() = default;  // "sql"
   // `name`: sql, identity (the text as it is) or regex: the `rules` one after the other, each on what the one before has made.
   // `rules`: "pattern -> replacement", blanks around both dropped, separated by ';' or the end of a line; "\;" stands for ';'.
-  PFS_API static Status Make(std::string_view name, std::string_view rules, Normaliser* made);
+  PFS_API static Status Make(std::string_view name, std::string_view rules, Normalizer* made);
 
   // For probes. Rules need 2 * kWindow bytes of the stack.
   PFS_API size_t Tokens(std::string_view text, std::span<uint8_t> out) const;

@@ -29,7 +29,7 @@ pfs_fiber_t* pfs_fiber_create(const pfs_fiber_parent_t* parent) {
   return reinterpret_cast<pfs_fiber_t*>(perfschema::MakeTask(parent == nullptr ? nullptr : &given));
 }
 
-int pfs_fiber_switch(pfs_fiber_t* task) { return perfschema::TakeTurn(AsTask(task)) ? 1 : 0; }
+int pfs_fiber_switch(pfs_fiber_t* task) { return perfschema::SwitchTo(AsTask(task)) ? 1 : 0; }
 void pfs_fiber_destroy(pfs_fiber_t* task) { perfschema::DestroyTask(AsTask(task)); }
 
 }  // extern "C"

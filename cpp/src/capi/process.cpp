@@ -150,7 +150,7 @@ int pfs_socket_bind(pfs_key_t key, int fd) {
   if (key == 0 || fd < 0) return Fail(PFS_E_INVALID_ARGUMENT, "pfs_socket_bind: a registered key and an open socket are needed");
   return Guarded([=] {
     const uint32_t class_index = perfschema::ClassOfSocketKey(key);
-    const SocketBinding done = class_index != 0 ? perfschema::BindSocket(class_index, fd) : SocketBinding::kNoRoom;
+    const SocketBinding done = class_index != 0 ? perfschema::BindSocket(class_index, fd) : SocketBinding::kFull;
     if (done == SocketBinding::kNotASocket) return Status(Code::kInvalidArgument, "pfs_socket_bind: the descriptor is no open socket");
     if (done == SocketBinding::kDone) return Status();
     return Status(Code::kState, "pfs_socket_bind: the socket is not followed: unknown key, no room, or pfs is off");

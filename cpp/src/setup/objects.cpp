@@ -56,7 +56,7 @@ uint32_t FindRule(const ObjectRuleKey& key, HalfWord** link = nullptr) {
 }
 
 bool AddRule(const ObjectRuleKey& key, bool enabled, bool timed) {
-  const auto index = static_cast<uint32_t>(TakeSlot(ArrayId::kObjectRules, Rules(), &ShmObjectRule::next));
+  const auto index = static_cast<uint32_t>(AllocateSlot(ArrayId::kObjectRules, Rules(), &ShmObjectRule::next));
   if (index == 0) return false;
   ShmObjectRule& rule = Rules()[index];
   const Padded schema(key.schema), name(key.name);
@@ -76,7 +76,7 @@ void GiveRule(uint32_t index) {
   ShmObjectRule& rule = Rules()[index];
   const CellWriter writer(rule.seq);
   rule.type.store(0, kRelease);
-  GiveSlot(ArrayId::kObjectRules, Rules(), &ShmObjectRule::next, index);
+  FreeSlot(ArrayId::kObjectRules, Rules(), &ShmObjectRule::next, index);
 }
 
 // Runs `change` under the lock; live tables follow if it succeeds.

@@ -86,7 +86,7 @@ bool refresh_is_due = false;
 void RefreshObjects() {
   refresh_is_due = open_batches > 0;
   if (refresh_is_due) return;
-  AwaitShortWay();  // objects that have the flags from before are among those below
+  AwaitLockFreePath();  // objects that have the flags from before are among those below
   Segment& segment = g_runtime.segment;
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < instances; ++i) {
@@ -167,7 +167,7 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
   const bool is_traced = options.Get(OptionId::trace_enabled) != 0 && HasEvents(entry) && entry.enabled.load(kRelaxed) != 0;
   entry.trace_enabled.store(is_traced ? 1 : 0, kRelaxed);
   RefreshClass(entry);
-  entry.key = TakeKey(family, entry.index);
+  entry.key = AcquireKey(family, entry.index);
   entry.ready.store(1, kRelease);  // last: pairs with Snapshot::classes
   return entry.key;
 }

@@ -11,7 +11,7 @@ namespace perfschema {
 //   addresses   offset ........................................................ offset + capacity * stride
 //   file        [ extent 0 ][ extent 1 ][      extent 2      ]  mapped            extents double; each lies anywhere in the file
 //   memory      [ reserved   ]                                                    pages that may be stored to
-inline constexpr uint32_t kExtentRoom = 20;
+inline constexpr uint32_t kMostExtents = 20;
 struct ShmArray {
   uint64_t offset;        // address of element 0, from the header's
   uint64_t stride;        // bytes from one element to the next
@@ -21,7 +21,7 @@ struct ShmArray {
   Word reserved;      // bytes that may be stored to: from `offset` on, or, if ranges of it are reserved, in all
   Word free_head;     // index of the first free element, 0 = none; links lie inside the elements
   Word mapped;        // bytes from `offset` on that have a place in the file: release store, after the extents that it adds
-  HalfWord extents[kExtentRoom];  // the page of the file where each begins
+  HalfWord extents[kMostExtents];  // the page of the file where each begins
 };
 // Where extent `i` of an array begins, counted from its offset; the next one begins where it ends.
 constexpr uint64_t ExtentBegin(uint64_t first_extent, uint32_t i) { return i == 0 ? 0 : first_extent << (i - 1); }

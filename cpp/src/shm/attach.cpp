@@ -149,7 +149,7 @@ Status SegmentFile::Open(const std::string& path, std::unique_ptr<SegmentFile>* 
   std::unique_ptr<SegmentFile> opened(new SegmentFile);
   opened->path_ = path;
   opened->fd_ = fd;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) < kHeaderRoom) {
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) < kHeaderCapacity) {
     return Status(Code::kCorrupt, path + " is not a pfs segment: too short or not a plain file");
   }
   opened->device_ = info.st_dev;
@@ -159,11 +159,11 @@ Status SegmentFile::Open(const std::string& path, std::unique_ptr<SegmentFile>* 
   if (pread(fd, copy.get(), sizeof *copy, 0) != static_cast<ssize_t>(sizeof *copy)) return Status(Code::kIo, Reason("cannot read", path, errno));
   const ShmHeader& head = *copy;
   if (Status bad = opened->CheckHeader(head, static_cast<uint64_t>(info.st_size)); !bad.ok()) return bad;
-  AddressRoom& room = opened->room_;
-  if (!room.Find(head.segment_bytes, AddressRoom::Prefer::kReserved)) return Status(Code::kIo, Reason("cannot find addresses for", path, errno));
+  AddressRange& room = opened->room_;
+  if (!room.Find(head.segment_bytes, AddressRange::Prefer::kReserved)) return Status(Code::kIo, Reason("cannot find addresses for", path, errno));
   for (uint32_t i = 0; i < kArrayCount; ++i) opened->array_offset_[i] = head.arrays[i].offset;
   const ReadGuard reading(opened.get());
-  if (!opened->MapPiece(0, kHeaderRoom, 0)) return Status(Code::kIo, Reason("cannot map", path, errno));
+  if (!opened->MapPiece(0, kHeaderCapacity, 0)) return Status(Code::kIo, Reason("cannot map", path, errno));
   opened->MapMore();
   if (Status bad = opened->Check(); !bad.ok()) return bad;
   *file = std::move(opened);
@@ -191,7 +191,7 @@ Status SegmentFile::CheckHeader(const ShmHeader& head, uint64_t bytes) const {
                    std::to_string(kLayoutMajor) + ".x: read it with " + (major < kLayoutMajor ? "an older" : "a newer") + " version of pfs");
   }
   if (head.file_bytes.load(kRelaxed) > bytes) return corrupt(" is cut short");
-  if (head.header_bytes < kHeaderRoom || head.header_bytes > bytes || head.segment_bytes < head.header_bytes || head.segment_bytes > kMostAddresses ||
+  if (head.header_bytes < kHeaderCapacity || head.header_bytes > bytes || head.segment_bytes < head.header_bytes || head.segment_bytes > kMostAddresses ||
       (minor >= kLayoutMinor && head.array_count < kArrayCount)) {
     return corrupt(" has a header that is not of layout " + std::to_string(major) + "." + std::to_string(minor));
   }

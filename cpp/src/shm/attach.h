@@ -73,7 +73,7 @@ class SegmentFile {
   std::string path_;
   int fd_ = -1;
   uint64_t device_ = 0, inode_ = 0;
-  mutable AddressRoom room_;
+  mutable AddressRange room_;
   uint64_t array_offset_[kArrayCount] = {};
   mutable std::atomic<uint64_t> rows_skipped_{0}, rows_repaired_{0};
   mutable std::mutex mutex_;

@@ -283,8 +283,8 @@ PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) 
   AddToPair(stat, OneEvent(wait_ps));
 }
 // Where it is known that it is neither: REQUIRES: !WidensRange(). The second inside a CellWriter.
-PFS_ALWAYS_INLINE void AddUsual(HalfWord&, ShmStat& stat, uint64_t wait_ps) { AddToPair(stat, OneEvent(wait_ps)); }
-PFS_ALWAYS_INLINE void AddUsualInside(ShmStat& stat, uint64_t wait_ps) { AddToPair(stat, OneEvent(wait_ps)); }
+PFS_ALWAYS_INLINE void AddCommon(HalfWord&, ShmStat& stat, uint64_t wait_ps) { AddToPair(stat, OneEvent(wait_ps)); }
+PFS_ALWAYS_INLINE void AddCommonInside(ShmStat& stat, uint64_t wait_ps) { AddToPair(stat, OneEvent(wait_ps)); }
 // One instruction: a signal handler of this thread comes before it or after it.
 inline constexpr bool kCountsAtOnce = true;
 PFS_ALWAYS_INLINE void AddCounted(HalfWord&, ShmStat& stat) { asm volatile("incq %0" : "+m"(stat.count) : : "memory", "cc"); }
@@ -293,8 +293,8 @@ PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) 
   const CellWriter writer(seq);
   AddToStat(stat, true, wait_ps);
 }
-PFS_ALWAYS_INLINE void AddUsual(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) { AddTimed(seq, stat, wait_ps); }
-PFS_ALWAYS_INLINE void AddUsualInside(ShmStat& stat, uint64_t wait_ps) { AddToStat(stat, true, wait_ps); }
+PFS_ALWAYS_INLINE void AddCommon(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) { AddTimed(seq, stat, wait_ps); }
+PFS_ALWAYS_INLINE void AddCommonInside(ShmStat& stat, uint64_t wait_ps) { AddToStat(stat, true, wait_ps); }
 inline constexpr bool kCountsAtOnce = false;
 PFS_ALWAYS_INLINE void AddCounted(HalfWord& seq, ShmStat& stat) {
   const CellWriter writer(seq);

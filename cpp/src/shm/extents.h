@@ -23,7 +23,7 @@ class FilePieces {
 
  private:
   friend FilePieces PiecesOf(const ShmArray& array, uint64_t begin, uint64_t end);
-  FilePiece pieces_[kExtentRoom];
+  FilePiece pieces_[kMostExtents];
   uint32_t count_ = 0;
 };
 
@@ -32,7 +32,7 @@ inline FilePieces PiecesOf(const ShmArray& array, uint64_t begin, uint64_t end) 
   constexpr uint64_t kMostAddresses = uint64_t{1} << 47;
   FilePieces found;
   const uint64_t first = array.first_extent;
-  for (uint32_t i = 0; i < kExtentRoom && first != 0 && first < kMostAddresses >> kExtentRoom; ++i) {
+  for (uint32_t i = 0; i < kMostExtents && first != 0 && first < kMostAddresses >> kMostExtents; ++i) {
     const uint64_t extent = ExtentBegin(first, i), from = std::max(extent, begin), to = std::min(ExtentBegin(first, i + 1), end);
     if (from >= to) continue;
     const uint64_t page = array.extents[i].load(std::memory_order_relaxed);

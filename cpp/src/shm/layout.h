@@ -29,8 +29,8 @@ inline constexpr uint32_t kEndianMark = 0x01020304u;
 // What a minor version may change, so that a reader of an older minor still reads it: lists of the header grow within their rooms below, by
 // entries at the end; fields are added behind the last of the header, or behind the last of an element (its stride says so). Zero in them must
 // mean what there was before. All else is a new major version.
-inline constexpr uint64_t kHeaderRoom = 24576;  // arrays begin behind
-inline constexpr uint32_t kArrayRoom = 64, kOptionRoom = 96, kLossRoom = 96, kConsumerRoom = 32, kResetRoom = 32;
+inline constexpr uint64_t kHeaderCapacity = 24576;  // arrays begin behind
+inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96, kMostConsumers = 32, kMostResets = 32;
 
 // ---- Directory -----------------------------------------------------------------------------------------------------------------
 
@@ -39,11 +39,11 @@ inline constexpr uint32_t kArrayRoom = 64, kOptionRoom = 96, kLossRoom = 96, kCo
   X(kClasses, ShmClass)                \
   X(kThreads, ShmThread)               \
   X(kThreadCells, ShmCell)             \
-  X(kAccounts, ShmParty)               \
+  X(kAccounts, ShmPrincipal)               \
   X(kAccountCells, ShmCell)            \
-  X(kUsers, ShmParty)                  \
+  X(kUsers, ShmPrincipal)                  \
   X(kUserCells, ShmCell)               \
-  X(kHosts, ShmParty)                  \
+  X(kHosts, ShmPrincipal)                  \
   X(kHostCells, ShmCell)               \
   X(kGlobalCells, ShmCell)           \
   X(kActors, ShmActor)                 \
@@ -60,7 +60,7 @@ inline constexpr uint32_t kArrayRoom = 64, kOptionRoom = 96, kLossRoom = 96, kCo
   X(kDigests, ShmDigest)               \
   X(kPrograms, ShmStoredProgram)             \
   X(kPrepared, ShmPrepared)            \
-  X(kGraves, ShmGrave)                 \
+  X(kMostRetired, ShmRetired)                 \
   X(kNames, ShmNameGranule)            \
   X(kSources, ShmSource)               \
   X(kWaitChunks, ShmChunk)             \
@@ -168,9 +168,9 @@ enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransa
 constexpr TimedClass TimedClassOf(Kind kind) { return static_cast<TimedClass>(static_cast<uint32_t>(kind) + 1); }
 
 // Who is on the cold path: threads of the process take turns among themselves first. An outsider is another process that changes the setup or truncates
-// (record/engine/cold_lock.h). Each of its turns adds kOutsiderTurn: what the process keeps beside the segment may be out of date then. kShortWayClosed: nobody goes past it.
-enum ColdHolder : uint32_t { kNobody = 0, kInsider = 1, kOutsider = 2, kInsiderAlone = 3, kShortWayClosed = 2 };
-inline constexpr uint32_t kColdHolderMask = 3, kOutsiderTurn = 4;
+// (record/engine/cold_lock.h). Each of its turns adds kOutsiderSection: what the process keeps beside the segment may be out of date then. kLockFreePathClosed: nobody goes past it.
+enum ColdHolder : uint32_t { kNobody = 0, kInsider = 1, kOutsider = 2, kInsiderAlone = 3, kLockFreePathClosed = 2 };
+inline constexpr uint32_t kColdHolderMask = 3, kOutsiderSection = 4;
 constexpr ColdHolder HolderOf(uint32_t word) { return static_cast<ColdHolder>(word & kColdHolderMask); }
 
 struct ShmHeader {
@@ -190,22 +190,22 @@ struct ShmHeader {
 
   // What all else is read with. Written once, before the magic.
   TimerScale timers[kTimerCount];
-  uint64_t options[kOptionRoom];  // int64_t values as they are in force
+  uint64_t options[kMostOptions];  // int64_t values as they are in force
   char text_options[kTextOptionCount][kTextOptionBytes];  // zero padded
   uint64_t record_bytes[kEventKinds];  // from one record to the next
-  uint64_t header_bytes;  // kHeaderRoom
+  uint64_t header_bytes;  // kHeaderCapacity
   uint64_t array_count;   // of `arrays` that the writer knows; the others are zero, and so empty
   Word file_bytes;        // of the file: extents that are added begin here
-  ShmArray arrays[kArrayRoom];
+  ShmArray arrays[kMostArrays];
   uint8_t status_reason[256];  // why pfs is not fully on; empty = it is
   uint8_t timer_reason[128];   // why CYCLE is not the default; empty = it is
 
   // Setup: written on the cold path by whoever updates a setup table, read when flag words are computed.
-  alignas(64) HalfWord consumers[kConsumerRoom];  // 1 = ENABLED
+  alignas(64) HalfWord consumers[kMostConsumers];  // 1 = ENABLED
   HalfWord timer_of[kTimedClassCount];             // TimerId + 1 that setup_timers says
 
   // Read by every update of a cell, written by TRUNCATE only: a line of its own that stays in all caches.
-  alignas(64) HalfWord resets[kResetRoom];
+  alignas(64) HalfWord resets[kMostResets];
   ShmEpochs epochs[kKindCount];
   HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
   HalfWord rebase_seq;  // odd while a TRUNCATE of memory statistics is under way: their readers try again
@@ -216,10 +216,10 @@ struct ShmHeader {
   ShmHistogram histogram;
 
   // Written by many, rarely.
-  alignas(64) Word losses[kLossRoom];
+  alignas(64) Word losses[kMostLosses];
   Word next_thread_id;      // THREAD_IDs given so far
   Word names_free[16], names_free_count[16];  // ShmNameGranule free lists by size: first << 32 | last, and their lengths
-  ShmTold program;
+  ShmDeclared program;
   Word trace_status[32];      // the last error of the trace, zero padded; empty = none
   HalfWord trace_status_seq;  // of it; cell.h
 };
@@ -257,7 +257,7 @@ struct ShmInstanceList {
 
 // Cells of a dead object that belong to other, live threads: they may be inside an update, so only they (or whoever finds their slot
 // free) may move the numbers to the class. Until then the numbers count for the class from here.
-struct alignas(64) ShmGrave {
+struct alignas(64) ShmRetired {
   HalfWord class_index;  // 0 = free
   HalfWord object_gen;   // generation of the object's domain when it died: what a cell must have to count
   HalfWord class_gen;    // generation of the class's domain when it died: what the class must still have for it to count
@@ -273,7 +273,7 @@ inline constexpr uint64_t kOwnerThreadMask = (uint64_t{1} << 48) - 1;
 // pfs_instance of abi.h is the same bytes.
 struct alignas(64) ShmInstance {
   HalfWord flags;
-  HalfWord class_index;  // 0 = free slot; of a spare (record/engine/spares.h), which has kFlagDead: that of its objects
+  HalfWord class_index;  // 0 = free slot; of a spare (record/engine/free_lists.h), which has kFlagDead: that of its objects
   HalfWord seq, gen;
   ShmStat stat;
   Word owner;
@@ -436,7 +436,7 @@ struct alignas(64) ShmThread {
 
 // An account, a user or a host that threads work for. Its texts are constant while it lives. Its row of cells has its own index.
 // Threads: changed under the cold lock.
-struct alignas(64) ShmParty {
+struct alignas(64) ShmPrincipal {
   HalfWord is_live;     // 0 = free slot; last store of the birth, first store of the death
   HalfWord version;     // counts the lives of the slot
   HalfWord fold_seq;    // odd while numbers move to it or away; readers of its sums retry
@@ -490,8 +490,8 @@ struct ShmSource {
   uint32_t hash;
 };
 
-static_assert(sizeof(ShmHeader) <= kHeaderRoom && kArrayCount <= kArrayRoom && kOptionCount <= kOptionRoom &&
-              static_cast<uint32_t>(Loss::kCount) <= kLossRoom && kConsumerCount <= kConsumerRoom && kResetDomainCount <= kResetRoom);
+static_assert(sizeof(ShmHeader) <= kHeaderCapacity && kArrayCount <= kMostArrays && kOptionCount <= kMostOptions &&
+              static_cast<uint32_t>(Loss::kCount) <= kMostLosses && kConsumerCount <= kMostConsumers && kResetDomainCount <= kMostResets);
 static_assert(std::is_standard_layout_v<ShmHeader> && std::is_standard_layout_v<ShmClass> && std::is_standard_layout_v<ShmThread>);
 
 }  // namespace perfschema

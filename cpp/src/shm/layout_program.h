@@ -3,7 +3,7 @@
 
 #include "shm/cell.h"
 #include "shm/options.h"
-#include "shm/spares.h"
+#include "shm/free_lists.h"
 
 namespace perfschema {
 
@@ -82,7 +82,7 @@ inline constexpr uint64_t kLogUnits = 5 * 1024 * 1024 / sizeof(ShmLogUnit);
 
 // ---- Their part of the header --------------------------------------------------------------------------------------------------
 
-struct ShmTold {
+struct ShmDeclared {
   alignas(64) Word log_begin, log_end;  // places
   Word log_written, log_expired;        // events
   Word log_latest;                      // LOGGED of the youngest, 0 = none
@@ -94,7 +94,7 @@ struct ShmTold {
   X(kFacts, ShmFact)                  \
   X(kFactBlocks, ShmFactBlock)        \
   X(kErrorLog, ShmLogUnit)            \
-  X(kSpares, ShmSpares)
+  X(kFreeListSize, ShmFreeLists)
 
 #define PFS_FOR_EACH_PROGRAM_LOSS(X)                                      \
   X(kConnectAttrs, "Performance_schema_session_connect_attrs_lost")       \

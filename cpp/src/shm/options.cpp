@@ -63,10 +63,10 @@ size_t Likeness(std::string_view a, std::string_view b) {
 }
 
 Status CheckText(TextOptionId id, std::string_view value) {
-  Normaliser checked;
+  Normalizer checked;
   switch (id) {
-    case TextOptionId::digest_normalizer: return Normaliser::Make(value, "", &checked);
-    case TextOptionId::digest_rules: return Normaliser::Make("regex", value, &checked);
+    case TextOptionId::digest_normalizer: return Normalizer::Make(value, "", &checked);
+    case TextOptionId::digest_rules: return Normalizer::Make("regex", value, &checked);
     default: return {};
   }
 }

@@ -20,8 +20,8 @@ uint64_t Stride(ArrayId id, const Options& options) {
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
     if (kRecordsOf[kind] == id) return ChunkPitch(static_cast<Kind>(kind), RecordBytesFor(static_cast<Kind>(kind), options));
   }
-  const uint64_t sql = RoomForText(static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)));
-  const uint64_t tokens = RoomForText(static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
+  const uint64_t sql = TextCapacity(static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)));
+  const uint64_t tokens = TextCapacity(static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
   const uint64_t behind = id == ArrayId::kDigests ? tokens + sql : id == ArrayId::kPrepared ? sql : 0;
   return kElementBytes[static_cast<uint32_t>(id)] + RoundUp(behind, 64);  // those with something behind them are whole lines
 }
@@ -51,7 +51,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
   switch (id) {
     case ArrayId::kClasses: return classes;
     case ArrayId::kThreads:
-    case ArrayId::kSpares: return threads;
+    case ArrayId::kFreeListSize: return threads;
     case ArrayId::kThreadCells: return threads * columns;
     case ArrayId::kAccounts: return with_zero(OptionId::accounts_size);
     case ArrayId::kAccountCells: return with_zero(OptionId::accounts_size) * columns;
@@ -74,7 +74,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
     case ArrayId::kDigests: return with_zero(OptionId::digests_size);
     case ArrayId::kPrograms: return with_zero(OptionId::max_program_instances);
     case ArrayId::kPrepared: return with_zero(OptionId::max_prepared_statements_instances);
-    case ArrayId::kGraves: return 16384;
+    case ArrayId::kMostRetired: return 16384;
     case ArrayId::kNames:
       return get(OptionId::max_file_instances) * 4 + get(OptionId::max_socket_instances) * 2 +
              (get(OptionId::max_table_instances) + get(OptionId::max_index_stat)) * 3 + get(OptionId::max_metadata_locks) * 4 +
@@ -107,7 +107,7 @@ uint64_t RecordBytesFor(Kind kind, const Options& options) {
                      static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
 }
 
-Plan::Plan(const Options& options) : bytes(kHeaderRoom) {
+Plan::Plan(const Options& options) : bytes(kHeaderCapacity) {
   const uint64_t columns = Capacity(ArrayId::kThreadCells, options) / Capacity(ArrayId::kThreads, options);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const auto id = static_cast<ArrayId>(i);
@@ -115,7 +115,7 @@ Plan::Plan(const Options& options) : bytes(kHeaderRoom) {
     place = {bytes, Stride(id, options), Capacity(id, options), 0};
     const uint64_t whole = RoundToPages(place.capacity * place.stride);
     place.first_extent = FirstExtent(id, whole, columns * sizeof(ShmCell));
-    while (place.first_extent != 0 && ExtentBegin(place.first_extent, kExtentRoom) < whole) place.first_extent *= 2;
+    while (place.first_extent != 0 && ExtentBegin(place.first_extent, kMostExtents) < whole) place.first_extent *= 2;
     bytes += whole;
   }
 }

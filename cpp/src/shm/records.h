@@ -182,7 +182,7 @@ struct ShmStatementRecord : ShmRecord {
 };
 static_assert(sizeof(ShmStatementRecord) == 512);
 inline constexpr uint64_t kStatementHasText = 1, kStatementIsCut = 2, kStatementIsSecondary = 4, kStatementHasDiagnostics = 8;
-constexpr uint64_t RoomForText(uint64_t limit) { return (limit + 7) / 8 * 8; }
+constexpr uint64_t TextCapacity(uint64_t limit) { return (limit + 7) / 8 * 8; }
 
 struct ShmTransactionRecord : ShmRecord {
   Word facts;         // TransactionFacts
@@ -219,7 +219,7 @@ inline constexpr std::string_view kXaStateNames[] = {"NOTR", "ACTIVE", "IDLE", "
 // threads then are slower than one (measured: 1.1 of one thread's rate against 1.9).
 constexpr uint64_t RecordBytes(Kind kind, uint64_t sql_text_limit, uint64_t digest_limit) {
   switch (kind) {
-    case Kind::kStatement: return (sizeof(ShmStatementRecord) + RoomForText(sql_text_limit) + RoomForText(digest_limit) + 63) / 64 * 64;
+    case Kind::kStatement: return (sizeof(ShmStatementRecord) + TextCapacity(sql_text_limit) + TextCapacity(digest_limit) + 63) / 64 * 64;
     case Kind::kTransaction: return sizeof(ShmTransactionRecord);
     case Kind::kStage: return sizeof(ShmStageRecord);
     default: return sizeof(ShmWaitRecord);

@@ -103,8 +103,8 @@ Status Segment::Create(const Options& options, std::string* reason, bool is_priv
   const Plan plan(options);
   const char* mode = secure_getenv("PFS_SEGMENT");
   wants_file_ = !is_private && (mode == nullptr || std::strcmp(mode, "private") != 0);
-  if (!room_.Find(plan.bytes, AddressRoom::Prefer::kFree) || !room_.MapAnonymous(0, kHeaderRoom)) {
-    *reason = Reason("cannot map", std::to_string(kHeaderRoom) + " bytes", errno);
+  if (!room_.Find(plan.bytes, AddressRange::Prefer::kFree) || !room_.MapAnonymous(0, kHeaderCapacity)) {
+    *reason = Reason("cannot map", std::to_string(kHeaderCapacity) + " bytes", errno);
     room_.Release();
     return Status(Code::kIo, *reason);
   }
@@ -124,7 +124,7 @@ void Segment::FillHeader(const Plan& plan, const Options& options) {
   head->endian_mark = kEndianMark;
   head->word_bytes = sizeof(void*);
   head->segment_bytes = plan.bytes;
-  head->header_bytes = kHeaderRoom;
+  head->header_bytes = kHeaderCapacity;
   head->array_count = kArrayCount;
   FillIdentity(head);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
@@ -153,7 +153,7 @@ bool Segment::MapFirstExtents() {
 // Moves the private segment, with what is in it, to a file of this process's name. False: it is as it was.
 bool Segment::MoveToFile(std::string* reason) {
   ShmHeader* const head = header();
-  uint64_t length = kHeaderRoom;
+  uint64_t length = kHeaderCapacity;
   for (ShmArray& array : std::span(head->arrays, kArrayCount)) {
     const uint64_t end = EndOfExtents(array, array.mapped.load(kRelaxed));
     for (uint32_t i = 0; ExtentBegin(array.first_extent, i) < end; ++i) {
@@ -198,7 +198,7 @@ bool Segment::FillFile(int fd, uint64_t length) {
       if (!WriteAll(fd, room_.base() + array.offset + piece.begin, piece.bytes, piece.in_file)) return false;
     }
   }
-  return WriteAll(fd, room_.base(), kHeaderRoom, 0);
+  return WriteAll(fd, room_.base(), kHeaderCapacity, 0);
 }
 
 // Maps the file in the place of the private memory. First where nothing is yet: that may fail.
@@ -207,7 +207,7 @@ bool Segment::MapFile(int fd) {
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const ShmArray& array = head->arrays[i];
     const uint64_t held = array.mapped.load(kRelaxed);
-    if (MapExtents(array, held, EndOfExtents(array, held), UnreservedProtection(), fd, AddressRoom::Over::kNothing)) continue;
+    if (MapExtents(array, held, EndOfExtents(array, held), UnreservedProtection(), fd, AddressRange::Over::kNothing)) continue;
     const int error = errno;
     for (uint32_t j = 0; j <= i; ++j) {
       const uint64_t from = head->arrays[j].mapped.load(kRelaxed);
@@ -219,9 +219,9 @@ bool Segment::MapFile(int fd) {
   is_shared_ = true;  // some of it, if the kernel refuses what follows: then the rest has private pages for good
   bool is_whole = true;
   for (const ShmArray& array : std::span(head->arrays, kArrayCount)) {
-    is_whole = MapExtents(array, 0, array.mapped.load(kRelaxed), PROT_READ | PROT_WRITE, fd, AddressRoom::Over::kOwn) && is_whole;
+    is_whole = MapExtents(array, 0, array.mapped.load(kRelaxed), PROT_READ | PROT_WRITE, fd, AddressRange::Over::kOwn) && is_whole;
   }
-  is_whole = room_.MapFile(0, kHeaderRoom, PROT_READ | PROT_WRITE, fd, 0, AddressRoom::Over::kOwn) && is_whole;
+  is_whole = room_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0, AddressRange::Over::kOwn) && is_whole;
   for (ShmArray& array : std::span(head->arrays, kArrayCount)) array.mapped.store(EndOfExtents(array, array.mapped.load(kRelaxed)), kRelease);
   return is_whole;
 }
@@ -229,7 +229,7 @@ bool Segment::MapFile(int fd) {
 // Of pages of the file that nobody has reserved. The leak check of valgrind reads all pages that may be stored to, and would give memory to every hole.
 int Segment::UnreservedProtection() const { return room_.is_reserved() ? PROT_READ : PROT_READ | PROT_WRITE; }
 
-bool Segment::MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int protection, int fd, AddressRoom::Over over) {
+bool Segment::MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int protection, int fd, AddressRange::Over over) {
   for (const FilePiece& piece : PiecesOf(array, begin, end)) {
     if (!room_.MapFile(array.offset + piece.begin, piece.bytes, protection, fd, piece.in_file, over)) return false;
   }
@@ -343,7 +343,7 @@ bool Segment::ReserveRange(ArrayId id, uint64_t begin, uint64_t end) {
   return true;
 }
 
-int64_t Segment::TakeFresh(ArrayId id, uint64_t count) {
+int64_t Segment::AllocateFresh(ArrayId id, uint64_t count) {
   ShmArray& array = this->array(id);
   const uint64_t index = array.used.load(kRelaxed);
   if (index + count > array.capacity || !ReserveUpTo(id, index + count)) return -1;
@@ -377,8 +377,8 @@ Status Segment::Adopt(const std::string& path, Options* options, int* descriptor
   if (fd < 0) return Status(errno == EACCES ? Code::kNotAllowed : Code::kIo, Reason("cannot open for writing", path, errno));
   struct stat info {};
   is_adopted_ = true;
-  const bool is_mapped = fstat(fd, &info) == 0 && room_.Find(plan.bytes, AddressRoom::Prefer::kReserved) &&
-                         room_.MapFile(0, kHeaderRoom, PROT_READ | PROT_WRITE, fd, 0) && FollowGrowth(fd);
+  const bool is_mapped = fstat(fd, &info) == 0 && room_.Find(plan.bytes, AddressRange::Prefer::kReserved) &&
+                         room_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0) && FollowGrowth(fd);
   if (!is_mapped) {
     const int error = errno;
     close(fd);

@@ -1,6 +1,6 @@
 // shm/segment.h: the one mapping in which all shared structs lie: made by the program that is watched, read by anybody.
 //
-// An array never moves and may grow to its capacity. It has addresses for all of it (shm/address_room.h). In the file it lies in
+// An array never moves and may grow to its capacity. It has addresses for all of it (shm/address_range.h). In the file it lies in
 // extents, each of which doubles it (shm/extents.h). MapUpTo appends an extent to the file and maps it when the array needs it; `mapped`
 // is stored last, and readers map what was added when they meet it. An outsider does so at the begin of its turn (FollowGrowth).
 //
@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "shm/address_room.h"
+#include "shm/address_range.h"
 #include "shm/layout.h"
 
 namespace perfschema {
@@ -118,7 +118,7 @@ class Segment {
   // The same for bytes [begin, end) of an array, for arrays that do not grow from their start.
   bool ReserveRange(ArrayId id, uint64_t begin, uint64_t end);
   // Takes a never-used element: its index, or -1 if there is no room.
-  int64_t TakeFresh(ArrayId id, uint64_t count = 1);
+  int64_t AllocateFresh(ArrayId id, uint64_t count = 1);
 
  private:
   // What a forked child begins with, as the parent put it aside: the header, and whole pages of each array that it keeps.
@@ -135,7 +135,7 @@ class Segment {
   bool MoveToFile(std::string* reason);
   bool FillFile(int fd, uint64_t length);
   bool MapFile(int fd);
-  bool MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int protection, int fd, AddressRoom::Over over);
+  bool MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int protection, int fd, AddressRange::Over over);
   int UnreservedProtection() const;
   bool MapFirstExtents();
   int OpenOwnFile() const;
@@ -147,7 +147,7 @@ class Segment {
   bool TakeArraysFromCopy(KeepInChild keep, bool all, uint64_t offset, uint64_t from, uint64_t bytes);
   bool TakeRestOfCopy(KeepInChild keep);
 
-  AddressRoom room_;
+  AddressRange room_;
   std::string path_;
   uint64_t file_length_ = 0, device_ = 0, inode_ = 0;
   bool wants_file_ = false;  // a forked child gets one, too

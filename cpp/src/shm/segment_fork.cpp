@@ -32,7 +32,7 @@ void UpdateCopy(char* copy, const char* shared, uint64_t bytes) {
 bool Segment::CopyBeforeFork(KeepInChild keep) {
   copy_.is_filled = false;
   if (!is_shared_) return true;  // the kernel copies private memory
-  uint64_t bytes = kHeaderRoom;
+  uint64_t bytes = kHeaderCapacity;
   bool fits = copy_.base != nullptr;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const ShmArray& array = header()->arrays[i];
@@ -53,7 +53,7 @@ bool Segment::CopyBeforeFork(KeepInChild keep) {
     copy_.base = static_cast<char*>(mapped);
     copy_.bytes = bytes;
   }
-  UpdateCopy(copy_.base, room_.base(), kHeaderRoom);
+  UpdateCopy(copy_.base, room_.base(), kHeaderCapacity);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const ShmArray& array = header()->arrays[i];
     // Not beyond what has memory: element 0 is never stored to, and reading a hole of a full file system is SIGBUS.
@@ -71,7 +71,7 @@ bool Segment::TakeFromCopy(uint64_t offset, uint64_t from, uint64_t bytes) {
   char* const target = room_.base() + offset;
   const auto moves = [&] { return mremap(source, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target) != MAP_FAILED; };
   const auto copies = [&] {
-    if (!room_.MapAnonymous(offset, bytes, AddressRoom::Over::kOwn)) return false;
+    if (!room_.MapAnonymous(offset, bytes, AddressRange::Over::kOwn)) return false;
     std::memcpy(target, source, bytes);
     munmap(source, bytes);
     return true;
@@ -101,7 +101,7 @@ bool Segment::LeaveParents(KeepInChild keep) {
   if (!is_shared_) return true;
   // Without a copy of the parent's it is made now, of what the parent goes on with.
   if (!has_copy() && !CopyBeforeFork(keep)) return false;
-  if (!TakeArraysFromCopy(keep, false, 0, 0, kHeaderRoom)) return false;
+  if (!TakeArraysFromCopy(keep, false, 0, 0, kHeaderCapacity)) return false;
   path_.clear();
   is_shared_ = false;
   return true;

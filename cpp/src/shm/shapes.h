@@ -44,7 +44,7 @@ inline constexpr uint32_t kRaisedWord = 0, kHandledWord = 1, kFirstErrorWord = 2
 inline constexpr uint32_t kAllocWord = 0, kFreeWord = 2, kHighWord = 4, kLowWord = 6;  // these add up over rows
 // What is the row's own, and neither moves nor adds up. Of a thread: between which numbers what is in use changes neither a watermark nor the band,
 // how often it may still tell a band to those above, and the one that it has told.
-inline constexpr uint32_t kRoomTopWord = 8, kRoomBottomWord = 10, kPaceWord = 12, kBandTopWord = 16, kBandBottomWord = 18;
+inline constexpr uint32_t kSlackTopWord = 8, kSlackBottomWord = 10, kPaceWord = 12, kBandTopWord = 16, kBandBottomWord = 18;
 // Of accounts, users, hosts and the total: watermarks of before the last TRUNCATE, and those of the bands below.
 inline constexpr uint32_t kKeptHighWord = 8, kKeptLowWord = 10, kMaxTopWord = 12, kMinBottomWord = 20, kTopsWord = 16, kBottomsWord = 18;
 inline constexpr uint32_t kCancelledWord = 14;  // of all: what TRUNCATEs have taken off both allocations and releases

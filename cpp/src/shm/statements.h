@@ -22,20 +22,20 @@ static_assert(sizeof(ShmStatementCell) == 320);
 // An object that statements count for. Its cells belong to the slot and stay in its list for good: `life` says which of their numbers count. A
 // writer takes the life that it found the object in; if the object has died or was emptied since, what it writes is of an old life.
 struct ShmStatementObject {
-  HalfWord life;   // odd = live; + 1 at birth and at death, + 2 when a TRUNCATE empties it
+  HalfWord generation;   // odd = live; + 1 at birth and at death, + 2 when a TRUNCATE empties it
   HalfWord cells;  // first of its list in kStatementCells
 };
-constexpr bool IsLive(uint32_t life) { return (life & 1) != 0; }
+constexpr bool IsLive(uint32_t generation) { return (generation & 1) != 0; }
 
 // A word of a histogram: how many, and of which life. One store makes both, so that nobody has to clear old ones.
 inline constexpr uint32_t kBucketCountBits = 40;
-constexpr uint64_t BucketTag(uint32_t life) { return static_cast<uint64_t>(life & 0xffffffu) << kBucketCountBits; }
-constexpr uint64_t CountInBucket(uint64_t word, uint32_t life) {
-  return word >> kBucketCountBits == (life & 0xffffffu) ? word & ((uint64_t{1} << kBucketCountBits) - 1) : 0;
+constexpr uint64_t BucketTag(uint32_t generation) { return static_cast<uint64_t>(generation & 0xffffffu) << kBucketCountBits; }
+constexpr uint64_t CountInBucket(uint64_t word, uint32_t generation) {
+  return word >> kBucketCountBits == (generation & 0xffffffu) ? word & ((uint64_t{1} << kBucketCountBits) - 1) : 0;
 }
 // Threads: any thread adds (compare-exchange), any reads.
 struct alignas(64) ShmHistogram {
-  HalfWord life;
+  HalfWord generation;
   Word buckets[kHistogramBuckets];
 };
 
@@ -49,7 +49,7 @@ struct alignas(64) ShmDigest {
   Word key;              // hash of schema and tokens
   Word schema[8];        // zero padded; empty = NULL
   HalfWord sample_seq;   // odd while somebody replaces the sample
-  HalfWord sample_life;  // of the object
+  HalfWord sample_generation;  // of the object
   HalfWord sample_bytes;
   HalfWord unused;
   Word sample_seen;      // microseconds since 1970

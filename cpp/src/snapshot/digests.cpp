@@ -12,7 +12,7 @@ constexpr int kSlotAttempts = 8;  // for an object that changes while it is read
 }  // namespace
 
 // What all threads have counted for a life of an object. False: torn.
-bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t life, Numbers* sum) const {
+bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t generation, Numbers* sum) const {
   *sum = {};
   uint64_t longest = threads_.capacity() + 1;
   for (uint32_t at = object.cells.load(kAcquire); at != 0;) {  // pairs with FindStatementCell
@@ -22,7 +22,7 @@ bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t life, 
     Numbers numbers;
     const bool whole = TryRead(cell->seq, [&] {
       numbers = {};
-      if (cell->gen.load(kAcquire) == life) LoadNumbers(kObjectShape, AsCell(*cell), &numbers);
+      if (cell->gen.load(kAcquire) == generation) LoadNumbers(kObjectShape, AsCell(*cell), &numbers);
     }, [&] { MendNumbers(kObjectShape, &numbers); });
     if (!whole) return false;
     MergeNumbers(kObjectShape, numbers, sum);
@@ -33,9 +33,9 @@ bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t life, 
 
 Histogram Snapshot::ReadHistogram(const ShmHistogram& shm) const {
   Histogram histogram{};
-  const uint32_t life = shm.life.load(kAcquire);  // pairs with the TRUNCATE
+  const uint32_t generation = shm.generation.load(kAcquire);  // pairs with the TRUNCATE
   for (uint32_t i = 0; i < kHistogramBuckets; ++i) {
-    histogram.counts[i] = CountInBucket(shm.buckets[i].load(kAcquire), life);
+    histogram.counts[i] = CountInBucket(shm.buckets[i].load(kAcquire), generation);
     histogram.total += histogram.counts[i];
   }
   return histogram;
@@ -67,31 +67,31 @@ Snapshot::Found Snapshot::ReadDigest(uint32_t index, DigestRow* row) const {
   const ShmDigest* shm = digests_.at(index);
   if (shm == nullptr) return Found::kFree;
   const uint64_t behind = digests_.stride() - sizeof(ShmDigest);
-  const uint64_t token_room = std::min(RoomForText(static_cast<uint64_t>(option(OptionId::max_digest_length))), behind);
-  const uint64_t sample_room = behind - token_room;
+  const uint64_t token_buffer = std::min(TextCapacity(static_cast<uint64_t>(option(OptionId::max_digest_length))), behind);
+  const uint64_t sample_capacity = behind - token_buffer;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint32_t life = shm->object.life.load(kAcquire);  // pairs with the birth
-    if (!IsLive(life)) return Found::kFree;
+    const uint32_t generation = shm->object.generation.load(kAcquire);  // pairs with the birth
+    if (!IsLive(generation)) return Found::kFree;
     *row = {};
     std::vector<char>& buffer = text_buffer_;
-    buffer.resize(std::min<uint64_t>(shm->token_bytes.load(kAcquire), token_room));
+    buffer.resize(std::min<uint64_t>(shm->token_bytes.load(kAcquire), token_buffer));
     CopyFromShared(buffer.data(), shm + 1, buffer.size());
     const std::string tokens(buffer.data(), buffer.size());
     uint64_t schema[8];
     LoadWords(shm->schema, schema);
-    if (!AddUpStatements(shm->object, life, &row->numbers)) return Found::kTorn;
+    if (!AddUpStatements(shm->object, generation, &row->numbers)) return Found::kTorn;
     const Histogram histogram = ReadHistogram(shm->histogram);
-    uint32_t sample_life = 0;
+    uint32_t sample_generation = 0;
     uint64_t sample_bytes = 0;
     const bool whole = TryRead(shm->sample_seq, [&] {
-      sample_life = shm->sample_life.load(kAcquire);
-      sample_bytes = std::min<uint64_t>(shm->sample_bytes.load(kAcquire), sample_room);
+      sample_generation = shm->sample_generation.load(kAcquire);
+      sample_bytes = std::min<uint64_t>(shm->sample_bytes.load(kAcquire), sample_capacity);
       buffer.resize(sample_bytes);
-      CopyFromShared(buffer.data(), reinterpret_cast<const char*>(shm + 1) + token_room, sample_bytes);
+      CopyFromShared(buffer.data(), reinterpret_cast<const char*>(shm + 1) + token_buffer, sample_bytes);
       row->sample_seen = shm->sample_seen.load(kAcquire);
       row->sample_wait = shm->sample_wait.load(kAcquire);
     });
-    if (shm->object.life.load(kRelaxed) != life) continue;
+    if (shm->object.generation.load(kRelaxed) != generation) continue;
     if (!whole) return Found::kTorn;
     if (!tokens.empty()) {
       const DigestRow described = DescribeTokens(tokens);
@@ -99,7 +99,7 @@ Snapshot::Found Snapshot::ReadDigest(uint32_t index, DigestRow* row) const {
       row->text = described.text;
     }
     if (const auto text = KeepWords(schema); !text.empty()) row->schema = text;
-    if (sample_life == life) {
+    if (sample_generation == generation) {
       row->sample = LongText(Keep({buffer.data(), buffer.size()}));
     } else {
       row->sample_seen = row->sample_wait = 0;
@@ -114,14 +114,14 @@ Snapshot::Found Snapshot::ReadProgram(uint32_t index, ProgramRow* row) const {
   const ShmStoredProgram* shm = programs_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint32_t life = shm->object.life.load(kAcquire);  // pairs with the birth
-    if (!IsLive(life) || (shm->flags.load(kAcquire) & kTableEnabled) == 0) return Found::kFree;
+    const uint32_t generation = shm->object.generation.load(kAcquire);  // pairs with the birth
+    if (!IsLive(generation) || (shm->flags.load(kAcquire) & kTableEnabled) == 0) return Found::kFree;
     *row = {};
     std::optional<Text<64>> type, schema, name;
     row->type = static_cast<ObjectType>(shm->type.load(kAcquire));
     DescribeProgram(shm->type.load(kAcquire), uint64_t{shm->name.load(kAcquire)} << 32 | shm->name_version.load(kAcquire), &type, &schema, &name);
-    const bool whole = AddUpStatements(shm->object, life, &row->numbers);
-    if (shm->object.life.load(kRelaxed) != life) continue;
+    const bool whole = AddUpStatements(shm->object, generation, &row->numbers);
+    if (shm->object.generation.load(kRelaxed) != generation) continue;
     if (!whole || row->type < ObjectType::kEvent || row->type > ObjectType::kTrigger) return Found::kTorn;
     row->schema = schema.value_or("");
     row->name = name.value_or("");
@@ -134,8 +134,8 @@ Snapshot::Found Snapshot::ReadPrepared(uint32_t index, PreparedRow* row) const {
   const ShmPrepared* shm = prepared_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint32_t life = shm->object.life.load(kAcquire);  // pairs with the birth
-    if (!IsLive(life)) return Found::kFree;
+    const uint32_t generation = shm->object.generation.load(kAcquire);  // pairs with the birth
+    if (!IsLive(generation)) return Found::kFree;
     *row = {};
     uint64_t name[8], program = 0, program_type = 0;
     std::vector<char>& buffer = text_buffer_;
@@ -153,8 +153,8 @@ Snapshot::Found Snapshot::ReadPrepared(uint32_t index, PreparedRow* row) const {
     });
     row->reprepared = shm->reprepared.load(kAcquire);
     row->engine = shm->is_secondary.load(kAcquire) != 0 ? Engine::kSecondary : Engine::kPrimary;
-    const bool counted = AddUpStatements(shm->object, life, &row->numbers);
-    if (shm->object.life.load(kRelaxed) != life) continue;
+    const bool counted = AddUpStatements(shm->object, generation, &row->numbers);
+    if (shm->object.generation.load(kRelaxed) != generation) continue;
     if (!whole || !counted) return Found::kTorn;
     row->text = LongText(Keep({buffer.data(), buffer.size()}));
     if (const auto text = KeepWords(name); !text.empty()) row->name = text;

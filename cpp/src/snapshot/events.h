@@ -220,7 +220,7 @@ class EventReader {
       if ((state & kRecordOpen) != 0 && (seen.begun & bit) != 0) continue;
       Copy copy{};
       copy.thread_id = seen.thread_id;
-      if (CopyRecord(record, pool_.Room(n), lap, &filter, &copy)) copies.emplace_back(n, copy);
+      if (CopyRecord(record, pool_.Capacity(n), lap, &filter, &copy)) copies.emplace_back(n, copy);
     }
     if (chunk->lap.load(kRelaxed) != lap) return;  // what is gone is counted when the chunk is met again
     for (auto& [n, copy] : copies) {
@@ -277,7 +277,7 @@ class EventReader {
     Copy* copy = copies->data() + size_before;
     for (uint32_t n = 0; n < pool_.per_chunk(); ++n) {
       const uint32_t i = filter->newest_first ? pool_.per_chunk() - 1 - n : n;
-      if (!CopyRecord(pool_.Next(records, i), pool_.Room(i), head.lap, filter, copy)) continue;
+      if (!CopyRecord(pool_.Next(records, i), pool_.Capacity(i), head.lap, filter, copy)) continue;
       copy->thread_id = head.thread_id;
       copy->place = i;
       ++copy;
@@ -409,7 +409,7 @@ class EventReader {
       }
       if (lost == 0 || copies.size() >= limit) break;
     }
-    LargeVector<TimedPlace> order, spare;
+    LargeVector<TimedPlace> order, cached;
     order.reserve(copies.size());
     uint64_t latest = 0;
     for (const Copy& copy : copies) {
@@ -418,7 +418,7 @@ class EventReader {
       latest = std::max(latest, finish);
       order.push_back({finish, order.size()});
     }
-    SortByTime(&order, &spare);
+    SortByTime(&order, &cached);
     const size_t rows = std::min<size_t>(order.size(), limit);
     if (expect) expect(rows);
     for (size_t i = order.size() - rows; i < order.size(); ++i) {

@@ -18,7 +18,7 @@ uint64_t Less(uint64_t number, uint64_t cancelled) { return number - std::min(nu
 struct Snapshot::MemorySums {
   struct One {
     MemoryRow row;
-    PartyRow party;
+    PrincipalRow principal;
   };
   std::vector<One> ones;
 };
@@ -29,14 +29,14 @@ void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
   const auto at = static_cast<uint32_t>(level);
   const ArrayView<ShmCell>& cells = rows_[at];
   const bool by_thread = level == Level::kThread || level == Level::kGlobal;
-  const uint64_t members = by_thread ? threads_.capacity() : parties_[at].capacity();
+  const uint64_t members = by_thread ? threads_.capacity() : principals_[at].capacity();
   const uint64_t width = members == 0 ? 0 : cells.capacity() / members;
   constexpr uint32_t kColumns = ColumnsOf(Kind::kMemory);
   const auto columns_of = [&](uint64_t member) -> uint64_t {
     if (level == Level::kGlobal) return header().remainder_cells.load(kAcquire);
     const ShmThread* thread = level == Level::kThread ? threads_.at(member) : nullptr;
-    const ShmParty* party = level != Level::kThread ? parties_[at].at(member) : nullptr;
-    return thread != nullptr ? thread->cells.load(kAcquire) : party != nullptr ? party->cells.load(kAcquire) : 0;
+    const ShmPrincipal* principal = level != Level::kThread ? principals_[at].at(member) : nullptr;
+    return thread != nullptr ? thread->cells.load(kAcquire) : principal != nullptr ? principal->cells.load(kAcquire) : 0;
   };
   ForEachSum(Kind::kMemory, level, [&](const SumRow& sum) {
     const uint64_t column = sum.instrument->index;
@@ -62,7 +62,7 @@ void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
       of.low = std::min(low, of.current);
       return of;
     };
-    sums->ones.push_back({{sum.instrument, sum.thread_id, nullptr, side(0), side(1)}, sum.party != nullptr ? *sum.party : PartyRow{}});
+    sums->ones.push_back({{sum.instrument, sum.thread_id, nullptr, side(0), side(1)}, sum.principal != nullptr ? *sum.principal : PrincipalRow{}});
   });
 }
 
@@ -98,7 +98,7 @@ void Snapshot::ForEachMemory(Level level, const std::function<void(const MemoryR
     }
   }
   for (MemorySums::One& one : sums.ones) {
-    one.row.party = &one.party;
+    one.row.principal = &one.principal;
     use(one.row);
   }
 }

@@ -36,7 +36,7 @@ class PoolView {
     return first == nullptr ? nullptr : &Next(first, i);
   }
   // Bytes from it on to the end of its chunk. REQUIRES: i < per_chunk().
-  uint64_t Room(uint32_t i) const { return (per_chunk_ - i) * record_bytes_; }
+  uint64_t Capacity(uint32_t i) const { return (per_chunk_ - i) * record_bytes_; }
   // The one that is `i` behind the first of a chunk. REQUIRES: i < per_chunk().
   const ShmRecord& Next(const ShmRecord* first, uint32_t i) const {
     return *reinterpret_cast<const ShmRecord*>(reinterpret_cast<const char*>(first) + i * record_bytes_);

@@ -161,7 +161,7 @@ struct ObjectRuleRow {
 };
 
 // An account, a user or a host.
-struct PartyRow {
+struct PrincipalRow {
   std::optional<Text<32>> user;
   std::optional<Text<255>> host;
   int64_t current_connections, total_connections;
@@ -172,7 +172,7 @@ struct PartyRow {
 struct SumRow {
   const ClassRow* instrument;
   uint64_t thread_id;     // of Level::kThread
-  const PartyRow* party;  // of accounts, users and hosts
+  const PrincipalRow* principal;  // of accounts, users and hosts
   uint64_t member;        // its row of cells; of Level::kGlobal 0
   const Numbers& numbers;
 };
@@ -181,7 +181,7 @@ struct SumRow {
 struct MemoryRow {
   const ClassRow* instrument;
   uint64_t thread_id;     // as in SumRow
-  const PartyRow* party;
+  const PrincipalRow* principal;
   struct Side {  // blocks, or bytes
     uint64_t alloc, free;
     int64_t low, current, high;

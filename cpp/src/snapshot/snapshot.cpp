@@ -34,19 +34,19 @@ std::string Lower(std::string_view name) {
 }  // namespace
 
 Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& facts) : view_(view), quiesce_(std::move(quiesce)) {
-  if (const SegmentView& home = view.ok() ? view : facts; home.ok() && home.bytes() >= kHeaderRoom) {
+  if (const SegmentView& home = view.ok() ? view : facts; home.ok() && home.bytes() >= kHeaderCapacity) {
     facts_ = {home, ArrayId::kFacts};
     fact_blocks_ = {home, ArrayId::kFactBlocks};
     log_units_ = {home, ArrayId::kErrorLog};
   }
-  if (!view.ok() || view.bytes() < kHeaderRoom) return;
+  if (!view.ok() || view.bytes() < kHeaderCapacity) return;
   ok_ = true;
   class_array_ = {view, ArrayId::kClasses};
   threads_ = {view, ArrayId::kThreads};
   constexpr ArrayId kRows[] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells, ArrayId::kGlobalCells};
   for (uint32_t i = 0; i < kLevelCount; ++i) rows_[i] = {view, kRows[i], ArrayView<ShmCell>::Extent::kWhole};
-  constexpr ArrayId kParties[] = {ArrayId::kCount, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
-  for (uint32_t i = 1; i < std::size(kParties); ++i) parties_[i] = {view, kParties[i]};
+  constexpr ArrayId kPrincipals[] = {ArrayId::kCount, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
+  for (uint32_t i = 1; i < std::size(kPrincipals); ++i) principals_[i] = {view, kPrincipals[i]};
   actors_ = {view, ArrayId::kActors};
   instances_ = {view, ArrayId::kInstances};
   instance_lists_ = {view, ArrayId::kInstanceLists};
@@ -57,7 +57,7 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& 
   metadata_locks_ = {view, ArrayId::kMetadataLocks};
   object_rules_ = {view, ArrayId::kObjectRules};
   cells_ = {view, ArrayId::kCells};
-  graves_ = {view, ArrayId::kGraves};
+  retired_ = {view, ArrayId::kMostRetired};
   names_ = {view, ArrayId::kNames};
   sources_ = {view, ArrayId::kSources};
   statement_cells_ = {view, ArrayId::kStatementCells};

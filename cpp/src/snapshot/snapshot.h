@@ -81,7 +81,7 @@ class Snapshot {
   void ForEachMetadataLock(const std::function<void(const MetadataLockRow&)>& use) const;
   void ForEachObjectRule(const std::function<void(const ObjectRuleRow&)>& use) const;
   // REQUIRES: not Level::kThread.
-  void ForEachParty(Level level, const std::function<void(const PartyRow&)>& use) const;
+  void ForEachParty(Level level, const std::function<void(const PrincipalRow&)>& use) const;
   // Every member of a level (live thread, party, or all together) x every instrument of a kind, used or not: what the member keeps, and what
   // lies below it. REQUIRES: not waits of Level::kGlobal, which are ForEachClassTotal.
   void ForEachSum(Kind kind, Level level, const std::function<void(const SumRow&)>& use) const;
@@ -110,7 +110,7 @@ class Snapshot {
   void ForEachFact(FactKind kind, const std::function<void(const FactRow&)>& use) const;
   void ForEachLogEvent(const std::function<void(const LogRow&)>& use) const;  // oldest first
   // REQUIRES: ok().
-  const ShmTold& program() const { return header().program; }
+  const ShmDeclared& program() const { return header().program; }
 
   // Copies a text so that it lives as long as this Snapshot.
   std::string_view Keep(std::string_view text) const;
@@ -175,7 +175,7 @@ class Snapshot {
     }
   }
   enum class Found { kFree, kRead, kTorn };
-  Found ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row, bool of_any_life) const;
+  Found ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row, bool of_any_generation) const;
   Found ReadFileStat(uint32_t index, uint32_t wanted, FileRow* row) const;
   bool ReadFileName(uint32_t index, FileRow* row) const;
   void PrefetchFile(uint64_t index, uint32_t wanted) const;
@@ -193,20 +193,20 @@ class Snapshot {
 
   // parties.cpp
   bool ReadThread(uint32_t slot, ThreadRow* row) const;
-  struct Party;
-  struct PartySums;
-  bool ReadParty(Level level, uint32_t index, Party* party) const;
-  std::vector<Party> Parties(Level level) const;
+  struct Principal;
+  struct PrincipalSums;
+  bool ReadParty(Level level, uint32_t index, Principal* principal) const;
+  std::vector<Principal> Principals(Level level) const;
   struct RowSums;
   void AddRow(Kind kind, Level level, uint64_t index, uint64_t readable, uint32_t since, RowSums* sums, bool* torn) const;
-  void AddUpParties(Kind kind, Level level, PartySums* wanted) const;
+  void AddUpPrincipals(Kind kind, Level level, PrincipalSums* wanted) const;
   void ForEachThreadSum(Kind kind, const std::function<void(const SumRow&)>& use) const;
   uint32_t Since(Kind kind, Level level) const {
     return header().epochs[static_cast<uint32_t>(kind)].since[static_cast<uint32_t>(level)].load(kAcquire);
   }  // pairs with TruncateLevel
 
   // digests.cpp
-  bool AddUpStatements(const ShmStatementObject& object, uint32_t life, Numbers* sum) const;
+  bool AddUpStatements(const ShmStatementObject& object, uint32_t generation, Numbers* sum) const;
   Histogram ReadHistogram(const ShmHistogram& shm) const;
   DigestRow DescribeTokens(std::string_view tokens) const;  // digest and text only
   // `name`: granule << 32 | version of "SCHEMA\0NAME". Nothing is set if it is not there any more.
@@ -237,7 +237,7 @@ class Snapshot {
   bool ok_ = false;
   ArrayView<ShmThread> threads_;
   ArrayView<ShmCell> rows_[kLevelCount];  // cells by thread, account, user, host, all; the member says what may be read
-  ArrayView<ShmParty> parties_[kLevelCount];
+  ArrayView<ShmPrincipal> principals_[kLevelCount];
   ArrayView<ShmActor> actors_;
   ArrayView<ShmInstance> instances_;
   ArrayView<ShmInstanceList> instance_lists_;
@@ -248,7 +248,7 @@ class Snapshot {
   ArrayView<ShmMetadataLock> metadata_locks_;
   ArrayView<ShmObjectRule> object_rules_;
   ArrayView<ShmCell> cells_;
-  ArrayView<ShmGrave> graves_;
+  ArrayView<ShmRetired> retired_;
   ArrayView<ShmNameGranule> names_;
   ArrayView<ShmSource> sources_;
   ArrayView<ShmClass> class_array_;

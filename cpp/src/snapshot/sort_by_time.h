@@ -17,7 +17,7 @@ struct TimedPlace {
 // By time; what has the same time stays in its order. The work is linear, however the times lie: one pass to look at
 // them, and one for each 11 bits in which they differ.
 // `spare` is memory to work with.
-inline void SortByTime(LargeVector<TimedPlace>* items, LargeVector<TimedPlace>* spare) {
+inline void SortByTime(LargeVector<TimedPlace>* items, LargeVector<TimedPlace>* cached) {
   constexpr uint32_t kBits = 11;
   constexpr size_t kDigits = size_t{1} << kBits;
   if (items->empty()) return;
@@ -30,7 +30,7 @@ inline void SortByTime(LargeVector<TimedPlace>* items, LargeVector<TimedPlace>* 
     last = item.time;
   }
   if (is_sorted) return;
-  spare->resize(items->size());
+  cached->resize(items->size());
   const auto bits = static_cast<uint32_t>(std::bit_width(most - least));
   for (uint32_t shift = 0; shift < bits; shift += kBits) {
     const auto digit = [&](const TimedPlace& item) { return (item.time - least) >> shift & (kDigits - 1); };
@@ -38,8 +38,8 @@ inline void SortByTime(LargeVector<TimedPlace>* items, LargeVector<TimedPlace>* 
     for (const TimedPlace& item : *items) ++next[digit(item)];
     size_t before = 0;
     for (size_t& place : next) before += std::exchange(place, before);
-    for (const TimedPlace& item : *items) (*spare)[next[digit(item)]++] = item;
-    items->swap(*spare);
+    for (const TimedPlace& item : *items) (*cached)[next[digit(item)]++] = item;
+    items->swap(*cached);
   }
 }
 

@@ -25,8 +25,8 @@ struct StatementEvent {
     extra->statement_id = from.statement_id.load(kAcquire);
     // The rooms behind the record, as far as the record's size bears the options out.
     const uint64_t behind = snapshot.pools_[static_cast<uint32_t>(kKind)].record_bytes() - sizeof(ShmStatementRecord);
-    const uint64_t sql_room = std::min(RoomForText(static_cast<uint64_t>(snapshot.option(OptionId::max_sql_text_length))), behind);
-    const uint64_t token_room = behind - sql_room;
+    const uint64_t sql_buffer = std::min(TextCapacity(static_cast<uint64_t>(snapshot.option(OptionId::max_sql_text_length))), behind);
+    const uint64_t token_buffer = behind - sql_buffer;
     const char* const texts = reinterpret_cast<const char*>(&from + 1);
     std::vector<char>& buffer = snapshot.text_buffer_;
     uint64_t sql_bytes = 0, token_bytes = 0;
@@ -38,11 +38,11 @@ struct StatementEvent {
       extra->program_type = from.program_type.load(kAcquire);
       LoadWords(from.schema, extra->schema);
       LoadWords(from.message, extra->message);
-      sql_bytes = std::min<uint64_t>(from.sql_bytes.load(kAcquire), sql_room);
-      token_bytes = std::min<uint64_t>(from.digest_bytes.load(kAcquire), token_room);
+      sql_bytes = std::min<uint64_t>(from.sql_bytes.load(kAcquire), sql_buffer);
+      token_bytes = std::min<uint64_t>(from.digest_bytes.load(kAcquire), token_buffer);
       buffer.resize(sql_bytes + token_bytes);
       CopyFromShared(buffer.data(), texts, sql_bytes);
-      CopyFromShared(buffer.data() + sql_bytes, texts + sql_room, token_bytes);
+      CopyFromShared(buffer.data() + sql_bytes, texts + sql_buffer, token_bytes);
     });
     if (!whole) return false;
     const std::string_view kept = snapshot.Keep({buffer.data(), buffer.size()});

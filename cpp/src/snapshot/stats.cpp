@@ -1,4 +1,4 @@
-// Cells, stripes and totals of classes. record/probe/cells.h and record/context/parties.h say what counts where.
+// Cells, stripes and totals of classes. record/probe/cells.h and record/context/principals.h say what counts where.
 #include <algorithm>
 #include <ctime>
 #include <vector>
@@ -56,13 +56,13 @@ template bool Snapshot::AddLanes(const ShmCellList (&)[kTableIoLanes], uint32_t,
 template bool Snapshot::AddLanes(const ShmCellList (&)[kTableLockLanes], uint32_t, LanesOf<kTableLockLanes>*) const;
 
 // Of a total the life does not matter, only the class: slots of objects that counted nothing go from one life to the next, and keep their class, faster than
-// they can be read (record/engine/spares.h). Numbers in its list are one life's, which ends in a fold.
-Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row, bool of_any_life) const {
+// they can be read (record/engine/free_lists.h). Numbers in its list are one life's, which ends in a fold.
+Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row, bool of_any_generation) const {
   const ShmInstance* shm = instances_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     const auto is_dead = [&] { return (shm->flags.load(kAcquire) & kFlagDead) != 0; };  // pairs with the last store of the birth
-    if (!of_any_life && is_dead()) return Found::kFree;
+    if (!of_any_generation && is_dead()) return Found::kFree;
     const uint32_t class_index = shm->class_index.load(kAcquire);
     if (class_index == 0) return Found::kFree;
     const auto has_class = [&] { return shm->class_index.load(kAcquire) == class_index; };
@@ -82,8 +82,8 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
     if (whole && has_cells) whole = AddLane(rest->cells, gen, &apart, &moved, &held);
     const uint64_t owner = shm->owner.load(kAcquire) & kOwnerThreadMask;
     const uint64_t identity = shm->identity.load(kAcquire);
-    const bool is_same_life = version_now() == version;
-    if (!has_class() || (!is_same_life && (!of_any_life || has_cells)) || (!of_any_life && is_dead())) continue;
+    const bool is_same_generation = version_now() == version;
+    if (!has_class() || (!is_same_generation && (!of_any_generation || has_cells)) || (!of_any_generation && is_dead())) continue;
     if (!whole) return Found::kTorn;
     const ClassRow* instrument = ClassAt(class_index);
     if (instrument == nullptr || FactsOf(instrument->family).group != ResetGroup::kSync)
@@ -92,7 +92,7 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
     *row = {instrument, identity, owner == 0 ? std::optional<uint64_t>() : owner, static_cast<uint32_t>(held), wait};
     return Found::kRead;
   }
-  return of_any_life ? Found::kTorn : Found::kFree;  // objects that died while they were read; the first that lives on is whole
+  return of_any_generation ? Found::kTorn : Found::kFree;  // objects that died while they were read; the first that lives on is whole
 }
 
 // Asks for what ReadFileStat and ReadFileName of a file will look at, which lies all over the segment, so that it comes while
@@ -280,16 +280,16 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
     }
   }
   // As many as there are now: a grave that is younger than this snapshot has numbers of older objects.
-  const uint64_t graves = std::min(view_.used(ArrayId::kGraves), graves_.capacity());
-  for (uint64_t i = 1; i < graves; ++i) {
-    const ShmGrave* grave = graves_.at(i);
-    if (grave == nullptr) break;
-    const uint32_t class_index = grave->class_index.load(kAcquire);  // pairs with the digging of the grave
+  const uint64_t retired = std::min(view_.used(ArrayId::kMostRetired), retired_.capacity());
+  for (uint64_t i = 1; i < retired; ++i) {
+    const ShmRetired* retired = retired_.at(i);
+    if (retired == nullptr) break;
+    const uint32_t class_index = retired->class_index.load(kAcquire);  // pairs with the digging of the grave
     if (!is_wanted(class_index)) continue;
     const ClassRow* row = ClassAt(class_index);
-    if (row == nullptr || grave->class_gen.load(kAcquire) != Reset(ClassDomain(row->family))) continue;
+    if (row == nullptr || retired->class_gen.load(kAcquire) != Reset(ClassDomain(row->family))) continue;
     Lanes lanes;
-    const bool whole = AddLanes(grave->lanes, grave->object_gen.load(kAcquire), &lanes);
+    const bool whole = AddLanes(retired->lanes, retired->object_gen.load(kAcquire), &lanes);
     add(whole ? Found::kRead : Found::kTorn, class_index, lanes);
   }
 }

@@ -74,7 +74,7 @@ class ColumnBuilder {
   };
 
   // So many rows will come, or about. More cost a copy, fewer the memory.
-  // `region` has room for them, RoomOf() a column; or is nullptr. REQUIRES: no batch has begun.
+  // `region` has room for them, CapacityOf() a column; or is nullptr. REQUIRES: no batch has begun.
   void Expect(uint64_t rows, const std::shared_ptr<LargeRegion>& region) {
     expected_ = rows;
     data_.words = LargeVector<uint64_t>(LargeAllocator<uint64_t>(region));
@@ -82,7 +82,7 @@ class ColumnBuilder {
     data_.nulls = LargeVector<uint8_t>(LargeAllocator<uint8_t>(region));
   }
   static bool IsCoded(ColumnKind kind) { return kind == ColumnKind::kText || kind == ColumnKind::kSet || kind == ColumnKind::kEnum; }
-  static uint64_t RoomOf(uint64_t rows, ColumnKind kind, bool is_nullable) {
+  static uint64_t CapacityOf(uint64_t rows, ColumnKind kind, bool is_nullable) {
     return rows * ((IsCoded(kind) ? sizeof(uint32_t) : sizeof(uint64_t)) + (is_nullable ? 1 : 0)) + 2 * LargeRegion::kAlignment;
   }
 

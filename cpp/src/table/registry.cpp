@@ -73,7 +73,7 @@ class FrameSink final : public RawSink {
     if (rows_ + waiting_ != 0) return;
     rows = std::min<uint64_t>(rows, 1u << 20);
     uint64_t room = 0;
-    for (const Column* column : columns_) room += ColumnBuilder::RoomOf(rows, column->type.kind, column->type.nullable);
+    for (const Column* column : columns_) room += ColumnBuilder::CapacityOf(rows, column->type.kind, column->type.nullable);
     // Columns that are large by themselves can be thrown away one by one.
     const bool is_shared = room >= kLargeBlock && rows * sizeof(uint64_t) < kLargeBlock;
     const auto region = is_shared ? std::make_shared<LargeRegion>(room) : nullptr;
@@ -211,7 +211,7 @@ Status CopySegmentHead(const SegmentFile& file, void* to, size_t bytes) {
 Status AdoptSegmentFile(const std::string& path) { return AdoptRuntime(path); }
 
 Status ChangeFromOutside(const std::function<Status()>& change) {
-  const OutsiderTurn turn;
+  const OutsiderSection turn;
   return turn.status().ok() ? change() : turn.status();
 }
 

@@ -39,7 +39,7 @@ struct AccountKey {
     return columns(col<Path..., &AccountKey::user>("USER", Unit::kNone, kUserDoc),
                    col<Path..., &AccountKey::host>("HOST", Unit::kNone, kHostDoc));
   }
-  static AccountKey Of(const PartyRow& party) { return {party.user, party.host}; }
+  static AccountKey Of(const PrincipalRow& principal) { return {principal.user, principal.host}; }
 };
 struct UserKey {
   std::optional<Char<32>> user;
@@ -48,7 +48,7 @@ struct UserKey {
   static constexpr auto Columns() {
     return columns(col<Path..., &UserKey::user>("USER", Unit::kNone, kUserDoc));
   }
-  static UserKey Of(const PartyRow& party) { return {party.user}; }
+  static UserKey Of(const PrincipalRow& principal) { return {principal.user}; }
 };
 struct HostKey {
   std::optional<Char<255>> host;
@@ -57,7 +57,7 @@ struct HostKey {
   static constexpr auto Columns() {
     return columns(col<Path..., &HostKey::host>("HOST", Unit::kNone, kHostDoc));
   }
-  static HostKey Of(const PartyRow& party) { return {party.host}; }
+  static HostKey Of(const PrincipalRow& principal) { return {principal.host}; }
 };
 
 // What a member of a level counted, by item: the two keys, one behind the other.
@@ -76,8 +76,8 @@ struct ItemKey {
   }
 };
 using ThreadEventKey = ItemKey<ThreadKey, EventKey>;
-template <typename Party>
-using PartyEventKey = ItemKey<Party, EventKey>;
+template <typename Principal>
+using PrincipalEventKey = ItemKey<Principal, EventKey>;
 
 // The key of a level's member, from what Snapshot::ForEachSum gives.
 template <Level kLevel>
@@ -87,17 +87,17 @@ struct MemberOf<Level::kThread> {
   using Key = ThreadKey;
   static Key Of(const SumRow& row) { return {row.thread_id}; }
 };
-template <typename Party>
-struct PartyOf {
-  using Key = Party;
-  static Key Of(const SumRow& row) { return Party::Of(*row.party); }
+template <typename Principal>
+struct PrincipalOf {
+  using Key = Principal;
+  static Key Of(const SumRow& row) { return Principal::Of(*row.principal); }
 };
 template <>
-struct MemberOf<Level::kAccount> : PartyOf<AccountKey> {};
+struct MemberOf<Level::kAccount> : PrincipalOf<AccountKey> {};
 template <>
-struct MemberOf<Level::kUser> : PartyOf<UserKey> {};
+struct MemberOf<Level::kUser> : PrincipalOf<UserKey> {};
 template <>
-struct MemberOf<Level::kHost> : PartyOf<HostKey> {};
+struct MemberOf<Level::kHost> : PrincipalOf<HostKey> {};
 template <>
 struct MemberOf<Level::kGlobal> {
   struct Key {  // all together: no column

@@ -29,7 +29,7 @@ template <Level kLevel>
 void Scan(const Snapshot& snapshot, RowSink<SummaryRow<SumKey<kLevel>, MemoryRow>> out) {
   constexpr Numbers kNone{};
   snapshot.ForEachMemory(kLevel, [&](const MemoryRow& row) {
-    out({{MemberOf<kLevel>::Of({row.instrument, row.thread_id, row.party, 0, kNone}), {row.instrument->name}}, row});
+    out({{MemberOf<kLevel>::Of({row.instrument, row.thread_id, row.principal, 0, kNone}), {row.instrument->name}}, row});
   });
 }
 

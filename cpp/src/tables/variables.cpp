@@ -33,14 +33,14 @@ void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   }
   const auto number = [&](std::string_view name, uint64_t count) { out({name, Text<1024>(snapshot.Keep(std::to_string(count)))}); };
   number("Performance_schema_rows_repaired", snapshot.repaired_so_far());
-  const ShmTold* const program = snapshot.ok() ? &snapshot.program() : nullptr;
-  const auto word = [&](Word ShmTold::*member) { return program == nullptr ? 0 : (program->*member).load(kAcquire); };
-  const uint64_t expired = word(&ShmTold::log_expired), begin = word(&ShmTold::log_begin);
-  number("Performance_schema_session_connect_attrs_longest_seen", word(&ShmTold::longest_attrs));
-  number("Error_log_buffered_bytes", (word(&ShmTold::log_end) - begin) * sizeof(ShmLogUnit));
-  number("Error_log_buffered_events", word(&ShmTold::log_written) - expired);
+  const ShmDeclared* const program = snapshot.ok() ? &snapshot.program() : nullptr;
+  const auto word = [&](Word ShmDeclared::*member) { return program == nullptr ? 0 : (program->*member).load(kAcquire); };
+  const uint64_t expired = word(&ShmDeclared::log_expired), begin = word(&ShmDeclared::log_begin);
+  number("Performance_schema_session_connect_attrs_longest_seen", word(&ShmDeclared::longest_attrs));
+  number("Error_log_buffered_bytes", (word(&ShmDeclared::log_end) - begin) * sizeof(ShmLogUnit));
+  number("Error_log_buffered_events", word(&ShmDeclared::log_written) - expired);
   number("Error_log_expired_events", expired);
-  number("Error_log_latest_write", word(&ShmTold::log_latest));
+  number("Error_log_latest_write", word(&ShmDeclared::log_latest));
   const auto reason = [](std::string_view text) {
     return text.empty() ? std::optional<Text<1024>>() : Text<1024>(text);
   };

@@ -33,7 +33,7 @@ HEADER, ENTRY = FIELDS["ShmHeader"], FIELDS["ShmArray"]
 _ENTRY_LAYOUT = f"<8Q{EXTENTS}I"
 ENTRY_BYTES = struct.calcsize(_ENTRY_LAYOUT)
 ARRAYS = _arrays()  # in the order of the directory
-(HEADER_ROOM,) = map(int, re.findall(r"kHeaderRoom = (\d+);", (ROOT / "cpp/src/shm/layout.h").read_text()))
+(HEADER_ROOM,) = map(int, re.findall(r"kHeaderCapacity = (\d+);", (ROOT / "cpp/src/shm/layout.h").read_text()))
 
 
 class Array(NamedTuple):

@@ -33,7 +33,7 @@ bool Make(const ActorKey& key, ThreadSettings settings) {
   uint64_t index = array.free_head.load(kRelaxed);
   if (index != 0) {
     array.free_head.store(ActorAt(index).next.load(kRelaxed), kRelaxed);
-  } else if (const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kActors); fresh > 0) {
+  } else if (const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kActors); fresh > 0) {
     index = static_cast<uint64_t>(fresh);
   } else {
     return false;

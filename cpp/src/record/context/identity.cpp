@@ -4,7 +4,7 @@
 
 #include "record/context/actors.h"
 #include "record/engine/classes.h"
-#include "record/context/parties.h"
+#include "record/context/principals.h"
 #include "record/engine/texts.h"
 #include "record/probe/wait.h"
 
@@ -45,7 +45,7 @@ void ChangeOwnRow(Change change) {
 
 // The same under the cold lock.
 template <typename Change>
-void ChangeOwnLife(ThreadState& thread, Change change) {
+void ChangeOwnRow(ThreadState& thread, Change change) {
   const int error = errno;
   const ColdLock lock;
   const OwnSection section(thread);
@@ -105,7 +105,7 @@ Status SetThreadName(std::string_view name) {
   if (Status status = FullThreadName(name, &full); !status.ok()) return status;
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return {};
-  ChangeOwnLife(*thread, [&](ShmThread& shared) {
+  ChangeOwnRow(*thread, [&](ShmThread& shared) {
     {
       const CellWriter writer(shared.seq);
       StoreText(shared.name, full);
@@ -122,7 +122,7 @@ void SetAccount(std::string_view user, std::string_view host) {
   host = CutText(host, kHostBytes);
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return;
-  ChangeOwnLife(*thread, [&](ShmThread& shared) {
+  ChangeOwnRow(*thread, [&](ShmThread& shared) {
     WorkFor(shared, user, host);
     const uint32_t class_index = shared.class_index.load(kRelaxed);
     const bool is_nobody = user.empty() && host.empty();
@@ -132,7 +132,7 @@ void SetAccount(std::string_view user, std::string_view host) {
 }
 
 void Rename(ThreadState& thread, const Birth& birth) {
-  ChangeOwnLife(thread, [&](ShmThread& shared) {
+  ChangeOwnRow(thread, [&](ShmThread& shared) {
     {
       const CellWriter writer(shared.seq);
       StoreText(shared.name, birth.name.empty() ? NameOf(g_runtime.classes[birth.class_index]) : birth.name);

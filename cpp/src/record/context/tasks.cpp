@@ -5,7 +5,7 @@
 #include <new>
 
 #include "record/probe/nested.h"
-#include "record/family/text_rooms.h"
+#include "record/family/text_buffers.h"
 
 namespace perfschema {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 // nullptr: no memory. The texts lie behind it.
 Task* NewTask(ThreadState& thread, bool has_texts) {
   const size_t bytes = (sizeof(Task) + g_runtime.statement_stack * sizeof(OpenStatement) + 63) / 64 * 64;
-  void* const memory = std::malloc(bytes + (has_texts ? BytesOfTextRooms() : 0));
+  void* const memory = std::malloc(bytes + (has_texts ? BytesOfTextBuffers() : 0));
   if (memory == nullptr) return nullptr;
   Task* const task = new (memory) Task{};
   std::fill_n(task->statements, g_runtime.statement_stack, OpenStatement{});
@@ -105,7 +105,7 @@ Task* MakeTask(const TaskParent* parent) {
   return task;
 }
 
-bool TakeTurn(Task* task) {
+bool SwitchTo(Task* task) {
   ThreadState* const thread = t_locals.state;
   if (thread == nullptr || (task != nullptr && task->thread.load(kRelaxed) != thread)) return false;
   if (thread->task == task) return true;
@@ -121,7 +121,7 @@ void DestroyTask(Task* task) {
   if (task == nullptr) return;
   const int error = errno;
   ThreadState* const here = t_locals.state;
-  if (here != nullptr && here->task == task) TakeTurn(nullptr);
+  if (here != nullptr && here->task == task) SwitchTo(nullptr);
   if (const ColdLock lock; lock) {
     ThreadState* const thread = task->thread.load(kRelaxed);
     if (thread == nullptr) {

@@ -39,7 +39,7 @@ TaskParent DescribeTaskParent();
 // nullptr: no memory, no instrumentation, or in a signal handler that interrupted pfs. Cold.
 Task* MakeTask(const TaskParent* parent);
 // It has the turn from here on; nullptr: the thread's own work. False: it is not this thread's, or this is a signal handler that interrupted pfs.
-bool TakeTurn(Task* task);
+bool SwitchTo(Task* task);
 // Its events that run are dropped. If it has the turn, the thread's own work has it then. Cold.
 void DestroyTask(Task* task);
 

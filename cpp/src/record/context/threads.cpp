@@ -14,10 +14,10 @@
 #include "record/engine/classes.h"
 #include "record/probe/events.h"
 #include "record/declared/facts.h"
-#include "record/context/parties.h"
-#include "record/engine/spares.h"
+#include "record/context/principals.h"
+#include "record/engine/free_lists.h"
 #include "record/context/tasks.h"
-#include "record/family/text_rooms.h"
+#include "record/family/text_buffers.h"
 #include "record/engine/texts.h"
 #include "record/probe/trace.h"
 
@@ -42,17 +42,17 @@ struct NativeName {
   }
 };
 
-uint32_t TakeSlot() {
+uint32_t AllocateSlot() {
   ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
     array.free_head.store(g_runtime.threads[free].free_next.load(kRelaxed), kRelaxed);
     return static_cast<uint32_t>(free);
   }
-  const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kThreads);
+  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kThreads);
   return fresh < 0 ? 0 : static_cast<uint32_t>(fresh);
 }
 
-void GiveSlot(uint32_t slot) {
+void FreeSlot(uint32_t slot) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kThreads);
   g_runtime.threads[slot].free_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
   array.free_head.store(slot, kRelaxed);
@@ -68,7 +68,7 @@ constexpr size_t kTextsOffset = (kStateOffset + sizeof(ThreadState) + 4095) / 40
 
 ThreadState* NewState(uint32_t slot) {
   if (slots[slot].state == nullptr) {
-    void* memory = mmap(nullptr, kTextsOffset + BytesOfTextRooms(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = mmap(nullptr, kTextsOffset + BytesOfTextBuffers(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
     slots[slot].state = reinterpret_cast<ThreadState*>(static_cast<char*>(memory) + kStateOffset);
   }
@@ -93,10 +93,10 @@ void EndThread(void*) {
   }
   ThreadState* const attached = AttachedThread();
   ThreadState* const own = self.own;
-  if (self.in_cold_lock) LeaveShortWay();
+  if (self.in_cold_lock) LeaveLockFreePath();
   const ColdLock lock;
   if (lock) GiveSpares();
-  self.spares = nullptr;
+  self.free_lists = nullptr;
   self.state = self.own = nullptr;
   self.ended = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -150,10 +150,10 @@ uint32_t FlagsAtBirth(uint32_t class_index, std::string_view user, std::string_v
 }
 
 ThreadState* MakeThread(const Birth& birth, bool is_own) {
-  const uint32_t slot = TakeSlot();
+  const uint32_t slot = AllocateSlot();
   ThreadState* thread = slot == 0 ? nullptr : NewState(slot);
   if (thread == nullptr) {
-    if (slot != 0) GiveSlot(slot);
+    if (slot != 0) FreeSlot(slot);
     return nullptr;
   }
   ShmThread& shared = *thread->shared;
@@ -196,8 +196,8 @@ void EndInstrumentation(ThreadState& thread) {
   ForgetTasks(thread, true);
   GiveAllChunks(thread);
   TellTraceOfEnd(thread);
-  GiveSlot(slot);
-  FoldGraves(16);
+  FreeSlot(slot);
+  FoldRetired(16);
 }
 
 // Nobody is to look at the calling thread's events.
@@ -294,7 +294,7 @@ void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached)
       if (thread != nullptr) ForgetTasks(*thread, false);
       slots[slot].use.store(0, kRelaxed);
       shared.thread_id.store(0, kRelaxed);
-      GiveSlot(slot);
+      FreeSlot(slot);
       continue;
     }
     ForgetWorkInChild(*thread);

@@ -136,7 +136,7 @@ struct ThreadState {
   OpenStage stage;
   OpenTransaction transaction;
   uint32_t statement_depth;           // of those that run and are recorded
-  // Texts of the statements that run (record/family/text_rooms.h).
+  // Texts of the statements that run (record/family/text_buffers.h).
   char* texts;
   // What it does by turns (record/context/tasks.h): nullptr = its own. `own_work` is there as soon as it has had a task.
   struct Task* task;

@@ -57,7 +57,7 @@ uint32_t TakeBlock() {
     array.free_head.store(BlockAt(free).next.load(kRelaxed), kRelaxed);
     return static_cast<uint32_t>(free);
   }
-  const int64_t fresh = Home().TakeFresh(ArrayId::kFactBlocks);
+  const int64_t fresh = Home().AllocateFresh(ArrayId::kFactBlocks);
   return fresh < 0 ? 0 : static_cast<uint32_t>(fresh);
 }
 
@@ -101,7 +101,7 @@ FactIndex TakeFact() {
     array.free_head.store(FactAt(free).block.load(kRelaxed), kRelaxed);
     return static_cast<FactIndex>(free);
   }
-  const int64_t fresh = Home().TakeFresh(ArrayId::kFacts);
+  const int64_t fresh = Home().AllocateFresh(ArrayId::kFacts);
   return fresh < 0 ? 0 : static_cast<FactIndex>(fresh);
 }
 
@@ -286,7 +286,7 @@ void DropFactsIf(FactKind kind, const std::function<bool(const Fact&)>& fits) {
 
 uint32_t CountFacts(FactKind kind) { return lists->counts[static_cast<uint32_t>(kind)]; }
 
-Status NoRoomForFacts() {
+Status DeclaredRowsAreFull() {
   return Status(Code::kFull, "no room for another row of the program: performance_schema_max_program_rows is " +
                                  std::to_string(StartOptionsLocked().Get(OptionId::max_program_rows)));
 }

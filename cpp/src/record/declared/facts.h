@@ -45,7 +45,7 @@ void DropFact(FactIndex index);
 // Drops facts of a kind (of all threads) that fit.
 void DropFactsIf(FactKind kind, const std::function<bool(const Fact&)>& fits);
 uint32_t CountFacts(FactKind kind);
-Status NoRoomForFacts();
+Status DeclaredRowsAreFull();
 
 // The fact that a key means, whatever it is by now; nullptr: none of this kind. Any thread, no lock.
 const ShmFact* FactOfKey(FactKind kind, uint32_t key);

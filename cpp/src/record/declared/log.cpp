@@ -101,7 +101,7 @@ uint64_t next_taken = UINT64_MAX;
 // LOGGED of the next event, which is a key: the time, or the microsecond after the youngest event if several share one.
 // After the clock was set back events have the new time again, between those of the ring that have it already.
 // Threads: external lock (Turn).
-uint64_t NextLogged(const ShmTold& program) {
+uint64_t NextLogged(const ShmDeclared& program) {
   const uint64_t now = WallClockMicros();
   const uint64_t latest = program.log_latest.load(kRelaxed);
   uint64_t logged = now <= latest && latest - now <= kBurstMicros ? latest + 1 : now;
@@ -142,7 +142,7 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
   code = CutText(code, kLogCodeBytes);
   subsystem = CutText(subsystem, kLogSubsystemBytes);
   data = CutText(data, kLogDataBytes);
-  ShmTold& program = g_runtime.header->program;
+  ShmDeclared& program = g_runtime.header->program;
   bool is_written = false;
   if (const Turn turn; turn) {
     const uint64_t place = program.log_end.load(kRelaxed);
@@ -175,7 +175,7 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
 }
 
 void ForgetLogInChild() {
-  ShmTold& program = g_runtime.header->program;
+  ShmDeclared& program = g_runtime.header->program;
   for (Word* word : {&program.log_begin, &program.log_end, &program.log_written, &program.log_expired, &program.log_latest}) word->store(0, kRelaxed);
   next_taken = UINT64_MAX;
   // Whoever wrote in the parent is not here, except a thread that forks in a handler which interrupted it: it goes on.

@@ -40,7 +40,7 @@ Status Register(FactKind kind, const Fact& fact, OptionId limit, Loss loss, uint
                                      " is " + std::to_string(most));
     }
     const FactIndex index = StoreFact(kind, 0, fact);
-    if (index == 0) return NoRoomForFacts();
+    if (index == 0) return DeclaredRowsAreFull();
     if (is_new) SettingOf(index).store(setting, kRelease);
     if (key != nullptr) *key = index;
     return Status();
@@ -55,7 +55,7 @@ Status ChangeFact(FactKind kind, KeyTexts key, Change change) {
     if (index == 0) return Status(Code::kNotFound, "no " + std::string(WordFor(kind)) + " " + Quoted(*key.begin()) + " is registered");
     Fact fact = LoadFact(index);
     change(fact);
-    return StoreFact(kind, 0, fact) != 0 ? Status() : NoRoomForFacts();
+    return StoreFact(kind, 0, fact) != 0 ? Status() : DeclaredRowsAreFull();
   });
 }
 
@@ -93,7 +93,7 @@ Status SetConnectAttributes(std::span<const ConnectAttribute> attributes) {
   uint64_t total = 0;
   for (const ConnectAttribute& one : attributes) total += size_of(one);
   return WithFacts(FactKind::kConnectAttrs, [&] {
-    ShmTold& program = g_runtime.header->program;
+    ShmDeclared& program = g_runtime.header->program;
     const auto room = static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::session_connect_attrs_size));
     if (total > program.longest_attrs.load(kRelaxed)) program.longest_attrs.store(total, kRelaxed);
     size_t kept = attributes.size();
@@ -113,7 +113,7 @@ Status SetConnectAttributes(std::span<const ConnectAttribute> attributes) {
       fact.texts.emplace_back(std::string(one.name));
       fact.texts.push_back(one.value ? FactText(std::string(*one.value)) : FactText());
     }
-    return StoreFact(FactKind::kConnectAttrs, owner, fact) != 0 ? Status() : NoRoomForFacts();
+    return StoreFact(FactKind::kConnectAttrs, owner, fact) != 0 ? Status() : DeclaredRowsAreFull();
   });
 }
 
@@ -162,7 +162,7 @@ Status RegisterTask(std::string_view name, std::string_view comment, uint32_t in
     Fact fact = index != 0 ? LoadFact(index) : Fact{{0, 0, 0, 0}, {}};
     fact.numbers[0] = interval_seconds;
     fact.texts = {std::string(name), CutOrNull(comment, kDescriptionBytes)};
-    return StoreFact(FactKind::kTask, 0, fact) != 0 ? Status() : NoRoomForFacts();
+    return StoreFact(FactKind::kTask, 0, fact) != 0 ? Status() : DeclaredRowsAreFull();
   });
 }
 
@@ -184,7 +184,7 @@ Status RegisterFunction(std::string_view name, std::string_view return_type, std
     const FactIndex index = FindFact(FactKind::kFunction, 0, {name});
     Fact fact = index != 0 ? LoadFact(index) : Fact{{0}, {}};
     fact.texts = {std::string(name), OwnedCut(return_type, 20), OwnedCut(type, 20), CutOrNull(library, 1024)};
-    return StoreFact(FactKind::kFunction, 0, fact) != 0 ? Status() : NoRoomForFacts();
+    return StoreFact(FactKind::kFunction, 0, fact) != 0 ? Status() : DeclaredRowsAreFull();
   });
 }
 
@@ -222,7 +222,7 @@ Status ChangeHost(std::string_view ip, Change change) {
     }
     fact.numbers[kHostLastSeen] = WallClockMicros();
     change(fact);
-    return StoreFact(FactKind::kHostSeen, 0, fact) != 0 ? Status() : NoRoomForFacts();
+    return StoreFact(FactKind::kHostSeen, 0, fact) != 0 ? Status() : DeclaredRowsAreFull();
   });
 }
 
@@ -263,7 +263,7 @@ Status CountLogin(std::string_view user, std::string_view host, bool has_failed)
     const FactIndex index = FindFact(FactKind::kFailedLogin, 0, {account});
     if (!has_failed) return index != 0 ? (DropFact(index), Status()) : Status();
     const uint64_t attempts = index != 0 ? LoadFact(index).number(0) : 0;
-    return StoreFact(FactKind::kFailedLogin, 0, {{attempts + 1}, {account}}) != 0 ? Status() : NoRoomForFacts();
+    return StoreFact(FactKind::kFailedLogin, 0, {{attempts + 1}, {account}}) != 0 ? Status() : DeclaredRowsAreFull();
   });
 }
 
@@ -278,7 +278,7 @@ Status SetAccountLock(std::string_view user, std::string_view host, const Accoun
     Fact fact{{lock->is_locked ? uint64_t{1} : 0, number(lock->failed_attempts), number(lock->remaining_attempts), number(lock->lock_days),
                micros(lock->locked_since), micros(lock->locked_until)},
               {std::string(user), std::string(host)}};
-    return StoreFact(FactKind::kAccountLock, 0, fact) != 0 ? Status() : NoRoomForFacts();
+    return StoreFact(FactKind::kAccountLock, 0, fact) != 0 ? Status() : DeclaredRowsAreFull();
   });
 }
 

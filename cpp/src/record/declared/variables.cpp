@@ -101,7 +101,7 @@ Status WithVariable(std::string_view name, Found found) {
   });
 }
 
-Status Store(FactKind kind, uint64_t owner, const Fact& fact) { return StoreFact(kind, owner, fact) != 0 ? Status() : NoRoomForFacts(); }
+Status Store(FactKind kind, uint64_t owner, const Fact& fact) { return StoreFact(kind, owner, fact) != 0 ? Status() : DeclaredRowsAreFull(); }
 
 void Drop(FactKind kind, uint64_t owner, KeyTexts key) {
   if (const FactIndex index = FindFact(kind, owner, key); index != 0) DropFact(index);

@@ -104,11 +104,11 @@ void CheckParties(Checker& check) {
                  "the columns of a thread");
   });
   for (const auto& [id, rows] : {std::pair{ArrayId::kAccounts, ArrayId::kAccountCells}, {ArrayId::kUsers, ArrayId::kUserCells}, {ArrayId::kHosts, ArrayId::kHostCells}}) {
-    check.ForEach<ShmParty>(id, [&, rows = rows](const ShmParty& party, uint64_t index) {
-      check.Demand(party.user.load(kRelaxed) < users && party.host.load(kRelaxed) < hosts, "the user or host of an account");
-      check.Demand(HasColumns(rows, index, party.cells.load(kRelaxed)), "the columns of an account, user or host");
+    check.ForEach<ShmPrincipal>(id, [&, rows = rows](const ShmPrincipal& principal, uint64_t index) {
+      check.Demand(principal.user.load(kRelaxed) < users && principal.host.load(kRelaxed) < hosts, "the user or host of an account");
+      check.Demand(HasColumns(rows, index, principal.cells.load(kRelaxed)), "the columns of an account, user or host");
     });
-    check.CheckFreeList(id, &ShmParty::hash_next, "the free list of accounts, users or hosts");
+    check.CheckFreeList(id, &ShmPrincipal::hash_next, "the free list of accounts, users or hosts");
   }
 }
 
@@ -120,7 +120,7 @@ void CheckObjects(Checker& check) {
     if (one.type.load(kRelaxed) != 0) check.CheckName(one.name.load(kRelaxed), "the name of a table");
   });
   check.ForEach<ShmStoredProgram>(ArrayId::kPrograms, [&](const ShmStoredProgram& one, uint64_t) {
-    if (IsLive(one.object.life.load(kRelaxed))) check.CheckName(one.name.load(kRelaxed), "the name of a stored program");
+    if (IsLive(one.object.generation.load(kRelaxed))) check.CheckName(one.name.load(kRelaxed), "the name of a stored program");
   });
   check.CheckFreeList(ArrayId::kActors, &ShmActor::next, "the free list of setup_actors");
   check.CheckFreeList(ArrayId::kObjectRules, &ShmObjectRule::next, "the free list of setup_objects");

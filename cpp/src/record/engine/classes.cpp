@@ -30,7 +30,7 @@ uint32_t FindClass(Family family, std::string_view full_name) {
 }
 
 ShmClass* NewClass(Family family, std::string_view name, std::string_view documentation) {
-  const int64_t index = g_runtime.segment.TakeFresh(ArrayId::kClasses, ColumnsOf(FactsOf(family).kind));
+  const int64_t index = g_runtime.segment.AllocateFresh(ArrayId::kClasses, ColumnsOf(FactsOf(family).kind));
   if (index < 0) return nullptr;
   ShmClass& entry = g_runtime.classes[index];
   entry.index = static_cast<uint32_t>(index);
@@ -42,7 +42,7 @@ ShmClass* NewClass(Family family, std::string_view name, std::string_view docume
   return &entry;
 }
 
-uint32_t TakeKey(Family family, uint32_t class_index) {
+uint32_t AcquireKey(Family family, uint32_t class_index) {
   const uint32_t row = RowOf(family);
   if (last_key[row] >= kMaxKeys) return 0;
   const uint32_t key = ++last_key[row];

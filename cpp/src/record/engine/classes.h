@@ -23,7 +23,7 @@ inline uint32_t ClassOfKey(Family family, uint32_t key) {
 ShmClass* NewClass(Family family, std::string_view name, std::string_view documentation);
 
 // Gives the next key of the family to a new class; 0 if the family's limit is reached. REQUIRES: cold lock.
-uint32_t TakeKey(Family family, uint32_t class_index);
+uint32_t AcquireKey(Family family, uint32_t class_index);
 
 // All keys anew from the classes of the segment. REQUIRES: the segment has been adopted.
 void ReindexClasses();

@@ -9,9 +9,9 @@
 #include "record/engine/adopted.h"
 #include "record/family/digests.h"
 #include "record/declared/facts.h"
-#include "record/context/parties.h"
+#include "record/context/principals.h"
 #include "record/engine/runtime.h"
-#include "record/engine/spares.h"
+#include "record/engine/free_lists.h"
 
 namespace perfschema {
 namespace {
@@ -20,13 +20,13 @@ pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 // Guarded by cold_mutex.
 bool is_inside = false;     // the second door as well
-uint32_t turn_seen = 0;     // of outsiders: what is kept beside the segment is as it was after this one
+uint32_t section_seen = 0;     // of outsiders: what is kept beside the segment is as it was after this one
 uint32_t stuck_word = 0;    // an outsider that did not come out
 uint64_t look_again_at = 0; // nanoseconds: whether it has died
 
 // Of an outsider.
 int outsider_descriptor = -1;
-bool has_turn = false;
+bool is_in_section = false;
 
 constexpr long kNapNanos = 500'000;
 constexpr int kNapsForOutsider = 200, kNapsForInsider = 10'000;
@@ -82,7 +82,7 @@ void PutRight() {
 }
 
 void Reindex() {
-  ReindexParties();
+  ReindexPrincipals();
   ReindexFacts();
   ReindexDigests();
   ReindexSetup();
@@ -114,7 +114,7 @@ bool EnterSegment() {
   uint32_t word = Holder().load(kRelaxed);
   for (;;) {
     if (HolderOf(word) == kNobody) {
-      if (Holder().compare_exchange_weak(word, word | kInsider, kAcquire, kRelaxed)) break;  // pairs with LeaveSegment and ~OutsiderTurn
+      if (Holder().compare_exchange_weak(word, word | kInsider, kAcquire, kRelaxed)) break;  // pairs with LeaveSegment and ~OutsiderSection
       continue;
     }
     const int error = errno;
@@ -125,14 +125,14 @@ bool EnterSegment() {
     if (!is_free) return false;
     if (is_taken_over) break;
   }
-  if (const uint32_t turn = word / kOutsiderTurn; __builtin_expect(turn != turn_seen, 0)) {
+  if (const uint32_t turn = word / kOutsiderSection; __builtin_expect(turn != section_seen, 0)) {
     Reindex();
-    turn_seen = turn;
+    section_seen = turn;
   }
   return true;
 }
 
-// Nobody else stores to the word while this process has it. Pairs with EnterSegment and OutsiderTurn.
+// Nobody else stores to the word while this process has it. Pairs with EnterSegment and OutsiderSection.
 void LeaveSegment() { Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease); }
 
 }  // namespace
@@ -142,7 +142,7 @@ bool LockCold() {
   is_inside = false;
   bool is_open = true;
   if (outsider_descriptor >= 0) {
-    is_open = has_turn;
+    is_open = is_in_section;
   } else if (g_runtime.on) {
     is_open = is_inside = EnterSegment();
   }
@@ -168,31 +168,31 @@ void ContinueColdLockInChild(bool was_locked) {
   pthread_mutex_init(&cold_mutex, nullptr);
 }
 
-void AwaitShortWay() {
+void AwaitLockFreePath() {
   if (!g_runtime.on) return;
-  (void)Holder().fetch_add(0);  // what was stored before is seen by whoever comes; pairs with OnShortWay
-  const uint64_t used = g_runtime.segment.array(ArrayId::kSpares).used.load(kAcquire);
+  (void)Holder().fetch_add(0);  // what was stored before is seen by whoever comes; pairs with OnLockFreePath
+  const uint64_t used = g_runtime.segment.array(ArrayId::kFreeListSize).used.load(kAcquire);
   for (uint64_t i = 1; i < used; ++i) {
-    const HalfWord& is_busy = g_runtime.spares[i].is_busy;
-    for (int turns = 0; is_busy.load() != 0 && turns < kNapsForInsider; ++turns) {  // pairs with ~OnShortWay
+    const HalfWord& is_busy = g_runtime.free_lists[i].is_busy;
+    for (int turns = 0; is_busy.load() != 0 && turns < kNapsForInsider; ++turns) {  // pairs with ~OnLockFreePath
       if (turns > 1000) Nap();
     }
   }
 }
 
-void CloseShortWay() {
+void CloseLockFreePath() {
   if (!is_inside) return;
-  Holder().fetch_or(kShortWayClosed);
-  AwaitShortWay();
+  Holder().fetch_or(kLockFreePathClosed);
+  AwaitLockFreePath();
 }
 
 void OpenShortWay() {
-  if (is_inside) Holder().fetch_and(~uint32_t{kShortWayClosed});
+  if (is_inside) Holder().fetch_and(~uint32_t{kLockFreePathClosed});
 }
 
 void BecomeOutsider(int descriptor) { outsider_descriptor = descriptor; }
 
-OutsiderTurn::OutsiderTurn() {
+OutsiderSection::OutsiderSection() {
   struct flock lock = FirstByte();
   for (int naps = 0; fcntl(outsider_descriptor, F_OFD_SETLK, &lock) != 0; ++naps) {
     if ((errno != EAGAIN && errno != EACCES && errno != EINTR) || naps == kNapsForInsider) {
@@ -205,9 +205,9 @@ OutsiderTurn::OutsiderTurn() {
   for (int naps = 0;;) {
     const bool is_left_over = HolderOf(word) == kOutsider;  // nobody else has the lock
     if (is_left_over || HolderOf(word) == kNobody) {
-      const uint32_t mine = ((word & ~kColdHolderMask) + kOutsiderTurn) | kOutsider;
+      const uint32_t mine = ((word & ~kColdHolderMask) + kOutsiderSection) | kOutsider;
       if (!Holder().compare_exchange_weak(word, mine, kAcquire, kRelaxed)) continue;  // pairs with LeaveSegment
-      has_turn = true;
+      is_in_section = true;
       if (!g_runtime.segment.FollowGrowth(outsider_descriptor)) {
         status_ = Status(Code::kState, "no memory for what the process has added to its tables; nothing was changed");
         return;
@@ -227,9 +227,9 @@ OutsiderTurn::OutsiderTurn() {
   }
 }
 
-OutsiderTurn::~OutsiderTurn() {
-  if (has_turn) Holder().fetch_sub(kOutsider, kRelease);  // pairs with EnterSegment
-  has_turn = false;
+OutsiderSection::~OutsiderSection() {
+  if (is_in_section) Holder().fetch_sub(kOutsider, kRelease);  // pairs with EnterSegment
+  is_in_section = false;
   struct flock lock = FirstByte();
   lock.l_type = F_UNLCK;
   (void)fcntl(outsider_descriptor, F_OFD_SETLK, &lock);

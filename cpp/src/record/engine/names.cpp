@@ -17,7 +17,7 @@ uint32_t GranulesFor(size_t bytes) { return static_cast<uint32_t>((kHeaderBytes 
 
 }  // namespace
 
-uint32_t TakeName(std::string_view name) {
+uint32_t AcquireName(std::string_view name) {
   name = name.substr(0, kMaxObjectName);
   const uint32_t granules = GranulesFor(name.size());
   ShmHeader* header = g_runtime.header;
@@ -27,7 +27,7 @@ uint32_t TakeName(std::string_view name) {
   auto first = static_cast<uint32_t>(ends >> 32);
   const auto last = static_cast<uint32_t>(ends);
   const bool may_wait = count.load(kRelaxed) < kQuarantine;
-  int64_t fresh = first == 0 || may_wait ? g_runtime.segment.TakeFresh(ArrayId::kNames, granules) : -1;
+  int64_t fresh = first == 0 || may_wait ? g_runtime.segment.AllocateFresh(ArrayId::kNames, granules) : -1;
   uint32_t granule = 0;
   if (fresh >= 0) {
     granule = static_cast<uint32_t>(fresh);
@@ -49,7 +49,7 @@ uint32_t TakeName(std::string_view name) {
   return granule;
 }
 
-void GiveName(uint32_t granule) {
+void ReleaseName(uint32_t granule) {
   if (granule == 0) return;
   ShmNameGranule* at = At(granule);
   at->next = 0;

@@ -31,9 +31,9 @@ class ObjectName {
 };
 
 // First granule of a copy of `name` (cut at 512 bytes), 0 if there is no room. REQUIRES: cold lock.
-uint32_t TakeName(std::string_view name);
+uint32_t AcquireName(std::string_view name);
 // REQUIRES: cold lock.
-void GiveName(uint32_t granule);
+void ReleaseName(uint32_t granule);
 // REQUIRES: cold lock, a live name.
 std::string_view NameText(uint32_t granule);
 // What a record must know besides the granule. REQUIRES: cold lock, a live name or 0.

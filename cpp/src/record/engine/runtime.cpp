@@ -20,9 +20,9 @@
 #include "record/declared/log.h"
 #include "record/family/memory.h"
 #include "record/engine/names.h"
-#include "record/context/parties.h"
+#include "record/context/principals.h"
 #include "record/engine/sources.h"
-#include "record/engine/spares.h"
+#include "record/engine/free_lists.h"
 #include "record/family/tables.h"
 #include "record/context/threads.h"
 #include "record/probe/trace.h"
@@ -66,7 +66,7 @@ void CachePointers() {
   rt.cells = segment.element<ShmCell>(ArrayId::kCells, 0);
   rt.instances = segment.element<ShmInstance>(ArrayId::kInstances, 0);
   rt.instance_lists = segment.element<ShmInstanceList>(ArrayId::kInstanceLists, 0);
-  rt.spares = segment.element<ShmSpares>(ArrayId::kSpares, 0);
+  rt.free_lists = segment.element<ShmFreeLists>(ArrayId::kFreeListSize, 0);
   rt.files = segment.element<ShmFile>(ArrayId::kFiles, 0);
   rt.tables = segment.element<ShmTable>(ArrayId::kTables, 0);
   rt.indexes = segment.element<ShmIndex>(ArrayId::kIndexes, 0);
@@ -125,7 +125,7 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kHostCells:
     case ArrayId::kInstanceLists:
     case ArrayId::kCells:
-    case ArrayId::kGraves:
+    case ArrayId::kMostRetired:
     case ArrayId::kGlobalCells:
     case ArrayId::kStatementCells:
     case ArrayId::kDigests:
@@ -150,7 +150,7 @@ void ForgetStatistics() {
   ForgetCells();
   ForgetStatementCells();
   ForgetDigestsInChild();
-  rt.header->histogram.life.fetch_add(1, kRelaxed);
+  rt.header->histogram.generation.fetch_add(1, kRelaxed);
   rt.header->remainder_cells.store(0, kRelaxed);
   rt.header->move_seq.store(0, kRelaxed);
   ForgetMemoryInChild();
@@ -206,7 +206,7 @@ void BeforeFork() {
   if (!fork_holds_lock) return;
   t_locals.in_cold_lock = true;
   if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies all there is
-  CloseShortWay();
+  CloseLockFreePath();
   Segment& segment = g_runtime.segment;
   if (segment.CopyBeforeFork(KeptByChild) && segment.has_copy()) NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
 }
@@ -223,7 +223,7 @@ void TurnOffInChild() {
   __atomic_store_n(&g_runtime.on, false, __ATOMIC_RELEASE);
   g_runtime.header = &nowhere;
   t_locals.state = t_locals.own = nullptr;
-  t_locals.spares = nullptr;
+  t_locals.free_lists = nullptr;
   is_lost_child = true;
 }
 
@@ -239,7 +239,7 @@ void PutThreadAside() {
   forked_own = self.own;
   self.is_forked = true;
   self.state = self.own = nullptr;
-  self.spares = nullptr;
+  self.free_lists = nullptr;
 }
 
 // The child's first use of pfs. False: it has no memory, and pfs is off. REQUIRES: cold lock, but for other threads, which there may be.
@@ -321,7 +321,7 @@ void StartNow() {
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
   StartClocks(header);
   StartConsumers(header);
-  if (!HearOfForks() || !StartChunkPools() || !StartThreads() || !StartParties() || !StartFiles() || !StartTables() || !StartFacts() || !StartSources() ||
+  if (!HearOfForks() || !StartChunkPools() || !StartThreads() || !StartPrincipals() || !StartFiles() || !StartTables() || !StartFacts() || !StartSources() ||
       !StartDigests() || !StartSetup() || !StartErrors()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
@@ -348,7 +348,7 @@ void Start() {
 
 bool IsInterruptedInColdPath() {
   if (!WasLeft(t_locals.in_cold_lock.place(), AboveHandlersOf(__builtin_dwarf_cfa()))) return true;
-  LeaveShortWay();
+  LeaveLockFreePath();
   return false;
 }
 
@@ -405,7 +405,7 @@ Status AdoptRuntime(const std::string& path) {
   CachePointers();
   for (int i = 0; i < kTimerCount; ++i) g_runtime.picos_per_tick[i] = g_runtime.header->timers[i].multiplier;
   ReindexClasses();
-  if (!StartParties() || !StartFacts() || !StartDigests() || !AdoptSetup()) return Status(Code::kFull, "no memory for private tables");
+  if (!StartPrincipals() || !StartFacts() || !StartDigests() || !AdoptSetup()) return Status(Code::kFull, "no memory for private tables");
   t_locals.ended = true;  // nothing that this process does is an event
   BecomeOutsider(descriptor);
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);

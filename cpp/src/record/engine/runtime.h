@@ -46,7 +46,7 @@ struct ThreadLocals {
   bool is_forked;      // of a forked child that has had no event: what was attached is put aside (ResumeAfterFork)
   bool is_refused;     // there was no room for its instrumentation, and it has been counted as lost
   ColdMark in_cold_lock;  // re-entry by a signal handler must not lock again
-  ShmSpares* spares;   // slots for its next objects; nullptr = none (yet)
+  ShmFreeLists* free_lists;   // slots for its next objects; nullptr = none (yet)
   uint8_t end_calls;   // times the thread-exit destructor was put off; 0 = there is none
 };
 extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
@@ -74,7 +74,7 @@ struct Runtime {
   ShmCell* cells;
   ShmInstance* instances;
   ShmInstanceList* instance_lists;
-  ShmSpares* spares;
+  ShmFreeLists* free_lists;
   ShmFile* files;
   ShmTable* tables;
   ShmIndex* indexes;
@@ -130,7 +130,7 @@ Segment& OwnSegmentState();
 // Fills the setup tables with what they begin with. False: no memory. Defined in setup/, which knows their rules. REQUIRES: cold lock, pfs starts.
 bool StartSetup();
 
-// For this process to change another one's setup and to truncate there, in OutsiderTurns; it has no events of its own. kState: pfs has started here already.
+// For this process to change another one's setup and to truncate there, in OutsiderSections; it has no events of its own. kState: pfs has started here already.
 // REQUIRES: one thread.
 Status AdoptRuntime(const std::string& path);
 // Defined in setup/. The private tables, empty: false, no memory. What is kept beside the segment anew from what is in it. Flag words anew.

@@ -12,18 +12,18 @@ namespace perfschema {
 
 // A slot that nobody has, 0 if there is no room.
 template <typename T, typename Number>
-uint64_t TakeSlot(ArrayId id, T* elements, std::atomic<Number> T::*link) {
+uint64_t AllocateSlot(ArrayId id, T* elements, std::atomic<Number> T::*link) {
   ShmArray& array = g_runtime.segment.array(id);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
     array.free_head.store((elements[free].*link).load(kRelaxed), kRelaxed);
     return free;
   }
-  const int64_t fresh = g_runtime.segment.TakeFresh(id);
+  const int64_t fresh = g_runtime.segment.AllocateFresh(id);
   return fresh < 0 ? 0 : static_cast<uint64_t>(fresh);
 }
 
 template <typename T, typename Number>
-void GiveSlot(ArrayId id, T* elements, std::atomic<Number> T::*link, uint64_t slot) {
+void FreeSlot(ArrayId id, T* elements, std::atomic<Number> T::*link, uint64_t slot) {
   ShmArray& array = g_runtime.segment.array(id);
   // Release: a reader that still takes the link for what the field was sees that the slot has been given back.
   (elements[slot].*link).store(static_cast<Number>(array.free_head.load(kRelaxed)), kRelease);

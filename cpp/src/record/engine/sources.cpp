@@ -54,7 +54,7 @@ uint32_t InternSource(const char* file, uint32_t line) {
         found = buckets[at];
         break;
       }
-      const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kSources);
+      const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kSources);
       if (fresh < 0) break;
       auto* source = g_runtime.segment.element<ShmSource>(ArrayId::kSources, static_cast<uint64_t>(fresh));
       std::memcpy(source->text, text, bytes);

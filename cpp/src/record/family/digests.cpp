@@ -25,11 +25,11 @@ ShmDigest& DigestAt(uint32_t index) {
 }
 char* TokensOf(ShmDigest& digest) { return reinterpret_cast<char*>(&digest + 1); }
 char* SampleOf(ShmDigest& digest) {
-  return TokensOf(digest) + RoomForText(static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_digest_length)));
+  return TokensOf(digest) + TextCapacity(static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_digest_length)));
 }
 
 // Made at start, constant after. Never destroyed: threads may outlive main().
-const Normaliser* normaliser = nullptr;
+const Normalizer* normalizer = nullptr;
 
 struct Wanted {
   uint64_t key;
@@ -39,19 +39,19 @@ struct Wanted {
 
 struct Found {
   ShmDigest* digest = nullptr;
-  uint32_t life = 0;
+  uint32_t generation = 0;
 };
 
 Found Look(const Wanted& wanted) {
   uint32_t at = buckets[wanted.key & (bucket_count - 1)].load(kAcquire);  // pairs with MakeDigest
   for (uint32_t steps = bucket_count; at != 0 && steps > 0; --steps) {
     ShmDigest& digest = DigestAt(at);
-    const uint32_t life = digest.object.life.load(kAcquire);
-    if (IsLive(life) && digest.key.load(kRelaxed) == wanted.key && digest.token_bytes.load(kRelaxed) == wanted.tokens.size() &&
+    const uint32_t generation = digest.object.generation.load(kAcquire);
+    if (IsLive(generation) && digest.key.load(kRelaxed) == wanted.key && digest.token_bytes.load(kRelaxed) == wanted.tokens.size() &&
         EqualsShared(TokensOf(digest), wanted.tokens.data(), wanted.tokens.size()) &&
         EqualsShared(digest.schema, wanted.schema, sizeof wanted.schema) &&
-        digest.object.life.load(kRelaxed) == life) {  // what was compared belongs to this life: all loads above are acquire
-      return {&digest, life};
+        digest.object.generation.load(kRelaxed) == generation) {  // what was compared belongs to this life: all loads above are acquire
+      return {&digest, generation};
     }
     at = digest.next.load(kAcquire);
   }
@@ -65,17 +65,17 @@ Found Bear(uint32_t index, const Wanted& wanted) {
   digest.token_bytes.store(static_cast<uint32_t>(wanted.tokens.size()), kRelease);
   CopyToShared(TokensOf(digest), wanted.tokens.data(), wanted.tokens.size());
   CopyToShared(digest.schema, wanted.schema, sizeof wanted.schema);
-  digest.histogram.life.fetch_add(1, kRelaxed);
-  const uint32_t life = digest.object.life.load(kRelaxed) + 1;
-  digest.object.life.store(life, kRelease);  // pairs with Look and Snapshot
-  return {&digest, life};
+  digest.histogram.generation.fetch_add(1, kRelaxed);
+  const uint32_t generation = digest.object.generation.load(kRelaxed) + 1;
+  digest.object.generation.store(generation, kRelease);  // pairs with Look and Snapshot
+  return {&digest, generation};
 }
 
 // Makes element `index` safe to store to.
 bool Reserve(uint32_t index) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kDigests);
   while (array.used.load(kRelaxed) <= index) {
-    if (g_runtime.segment.TakeFresh(ArrayId::kDigests) < 0) return false;
+    if (g_runtime.segment.AllocateFresh(ArrayId::kDigests) < 0) return false;
   }
   return true;
 }
@@ -84,8 +84,8 @@ bool Reserve(uint32_t index) {
 Found TakeForOthers() {
   CountLoss(Loss::kDigests);
   if (!Reserve(kForOthers)) return {};
-  const uint32_t life = DigestAt(kForOthers).object.life.load(kRelaxed);
-  return IsLive(life) ? Found{&DigestAt(kForOthers), life} : Bear(kForOthers, {});
+  const uint32_t generation = DigestAt(kForOthers).object.generation.load(kRelaxed);
+  return IsLive(generation) ? Found{&DigestAt(kForOthers), generation} : Bear(kForOthers, {});
 }
 
 // REQUIRES: cold lock.
@@ -107,7 +107,7 @@ thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-ex
 void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
   ShmDigest& digest = *found.digest;
   const auto max_age = static_cast<uint64_t>(g_runtime.header->options[static_cast<uint32_t>(OptionId::max_digest_sample_age)]) * 1'000'000u;
-  const bool is_first = digest.sample_life.load(kRelaxed) != found.life;
+  const bool is_first = digest.sample_generation.load(kRelaxed) != found.generation;
   const bool is_old = max_age != 0 && now_micros > digest.sample_seen.load(kRelaxed) + max_age;
   if (!is_first && !is_old && wait_ps <= digest.sample_wait.load(kRelaxed)) return;
   uint32_t seq = digest.sample_seq.load(kRelaxed);
@@ -118,7 +118,7 @@ void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint
   digest.sample_bytes.store(static_cast<uint32_t>(sql.size()), kRelease);
   digest.sample_seen.store(now_micros, kRelease);
   digest.sample_wait.store(wait_ps, kRelease);
-  digest.sample_life.store(found.life, kRelease);
+  digest.sample_generation.store(found.generation, kRelease);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   t_sampled = nullptr;
   digest.sample_seq.store(seq + 2, kRelease);  // pairs with Snapshot::ReadDigest
@@ -133,12 +133,12 @@ bool StartDigests() {
   if (memory == MAP_FAILED) return false;
   buckets = static_cast<HalfWord*>(memory);
   const Options& options = StartOptionsLocked();
-  auto* const made = new Normaliser;
-  normaliser = made;
-  return Normaliser::Make(options.Get(TextOptionId::digest_normalizer), options.Get(TextOptionId::digest_rules), made).ok();
+  auto* const made = new Normalizer;
+  normalizer = made;
+  return Normalizer::Make(options.Get(TextOptionId::digest_normalizer), options.Get(TextOptionId::digest_rules), made).ok();
 }
 
-size_t TokensForDigest(std::string_view text, std::span<uint8_t> out) { return normaliser->Tokens(text, out); }
+size_t TokensForDigest(std::string_view text, std::span<uint8_t> out) { return normalizer->Tokens(text, out); }
 
 void CountDigest(ThreadState& thread, std::string_view schema, std::span<const uint8_t> tokens, uint64_t key, std::string_view sql,
                  const StatementNumbers& numbers, uint64_t now_micros) {
@@ -159,15 +159,15 @@ void CountDigest(ThreadState& thread, std::string_view schema, std::span<const u
     if (found.digest == nullptr) return;
   }
   ShmDigest& digest = *found.digest;
-  const uint32_t histogram_life = digest.histogram.life.load(kAcquire);
-  AddToObject(thread, digest.object, found.life, [&](ShmCell& cell) {
+  const uint32_t histogram_generation = digest.histogram.generation.load(kAcquire);
+  AddToObject(thread, digest.object, found.generation, [&](ShmCell& cell) {
     AddStatement(cell, numbers);
     Word* const words = CellWords(cell);
     if (words[kFirstSeenWord].load(kRelaxed) == 0) words[kFirstSeenWord].store(now_micros, kRelease);
     words[kLastSeenWord].store(now_micros, kRelease);
   });
   // A TRUNCATE since the digest was found would have changed its life before that of the histogram.
-  if (numbers.time.timed && digest.object.life.load(kRelaxed) == found.life) AddToHistogram(digest.histogram, histogram_life, numbers.time.wait_ps);
+  if (numbers.time.timed && digest.object.generation.load(kRelaxed) == found.generation) AddToHistogram(digest.histogram, histogram_generation, numbers.time.wait_ps);
   KeepSample(found, sql, numbers.time.wait_ps, now_micros);
 }
 
@@ -178,15 +178,15 @@ void ForgetDigests() {
   }
   for (uint32_t i = 1; i < used; ++i) {
     ShmDigest& digest = DigestAt(i);
-    if (IsLive(digest.object.life.load(kRelaxed))) digest.object.life.fetch_add(1, kRelease);  // pairs with Look and Snapshot
-    digest.histogram.life.fetch_add(1, kRelease);
+    if (IsLive(digest.object.generation.load(kRelaxed))) digest.object.generation.fetch_add(1, kRelease);  // pairs with Look and Snapshot
+    digest.histogram.generation.fetch_add(1, kRelease);
   }
   next_digest = 2;
 }
 
 void EmptyDigestHistograms() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
-  for (uint32_t i = 1; i < used; ++i) DigestAt(i).histogram.life.fetch_add(1, kRelease);
+  for (uint32_t i = 1; i < used; ++i) DigestAt(i).histogram.generation.fetch_add(1, kRelease);
 }
 
 void ReindexDigests() {
@@ -194,7 +194,7 @@ void ReindexDigests() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
   for (uint32_t i = 0; i < bucket_count; ++i) buckets[i].store(0, kRelaxed);
   next_digest = 2;
-  for (uint32_t i = 2; i < used && IsLive(DigestAt(i).object.life.load(kRelaxed)); ++i) {
+  for (uint32_t i = 2; i < used && IsLive(DigestAt(i).object.generation.load(kRelaxed)); ++i) {
     HalfWord& head = buckets[DigestAt(i).key.load(kRelaxed) & (bucket_count - 1)];
     DigestAt(i).next.store(head.load(kRelaxed), kRelaxed);
     head.store(i, kRelease);  // pairs with Look
@@ -204,7 +204,7 @@ void ReindexDigests() {
 
 void EndLeftSample() {
   if (t_sampled == nullptr) return;
-  t_sampled->sample_life.store(0, kRelease);
+  t_sampled->sample_generation.store(0, kRelease);
   EndWriting(t_sampled->sample_seq);
   t_sampled = nullptr;
 }

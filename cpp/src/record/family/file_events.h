@@ -10,33 +10,33 @@
 namespace perfschema {
 
 // From the second reading of the timer on, inside the probe. `version`: VersionFor() when the operation began. `bytes`: as in EndFileWait.
-[[gnu::noinline]] void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version,
+[[gnu::noinline]] void FinishUncommonFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version,
                                          int64_t bytes, uint64_t end_ticks);
 // Of an event without a record, outside it. `ticks`: kNotTimed, or how long it took.
 [[gnu::noinline]] void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint32_t version, int64_t bytes,
                                             uint64_t ticks);
 
 // Where an operation on a file counts that this thread has counted there before.
-PFS_ALWAYS_INLINE ShmCell* UsualFileCell(const ThreadState& thread, ShmFile& file, Operation operation, uint32_t version) {
+PFS_ALWAYS_INLINE ShmCell* CommonFileCell(const ThreadState& thread, ShmFile& file, Operation operation, uint32_t version) {
   ShmCell* const cell = OwnCellAtHead(thread, file.lanes[LaneOf(operation)]);
-  const bool is_usual = cell != nullptr && IsSameObject(file, operation, version);
-  return is_usual && LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(operation))) ? cell : nullptr;
+  const bool is_common = cell != nullptr && IsSameObject(file, operation, version);
+  return is_common && LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(operation))) ? cell : nullptr;
 }
 
-// REQUIRES: UsualFileCell(), and a time within what both have seen.
+// REQUIRES: CommonFileCell(), and a time within what both have seen.
 template <Unrecorded kWay>
 PFS_ALWAYS_INLINE void AddTransfer(ShmCell& cell, ShmCell& own, uint64_t wait_ps, int64_t bytes) {
   {
     const CellWriter writer(cell.seq);
     if constexpr (kWay == Unrecorded::kTimed) {
-      AddUsualInside(cell.stat, wait_ps);
+      AddCommonInside(cell.stat, wait_ps);
     } else {
       AddCount(cell.stat);
     }
     if (bytes > 0) cell.amount.store(LoadOwn(cell.amount) + Moved(bytes), kRelease);
   }
   if constexpr (kWay == Unrecorded::kTimed) {
-    AddUsual(own.seq, own.stat, wait_ps);
+    AddCommon(own.seq, own.stat, wait_ps);
   } else {
     AddCounted(own.seq, own.stat);
   }
@@ -47,7 +47,7 @@ template <Unrecorded kWay, typename Call, typename Bytes>
                                                uint32_t line, Call call, Bytes bytes) {
   constexpr bool kIsTimed = kWay == Unrecorded::kTimed;
   ThreadState* const thread = t_locals.state;
-  if (__builtin_expect(!IsUsualThread(thread), 0)) {
+  if (__builtin_expect(!IsCommonThread(thread), 0)) {
     return AnyFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
   }
   const uint32_t class_index = file->class_index.load(kRelaxed);
@@ -66,7 +66,7 @@ template <Unrecorded kWay, typename Call, typename Bytes>
   EnterProbe(*thread);
   const uint64_t wait_ps = ShortPicos(ticks);
   ShmCell& own = thread->cells[class_index];
-  ShmCell* const cell = UsualFileCell(*thread, *file, operation, version);
+  ShmCell* const cell = CommonFileCell(*thread, *file, operation, version);
   if (__builtin_expect(ticks >= kShortTicks || class_index >= thread->cell_count || !IsOfEpoch(own) || cell == nullptr ||
                            (kIsTimed && WidensEither(cell->stat, own.stat, wait_ps)),
                        0)) {
@@ -120,14 +120,14 @@ PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t r
     return AnyFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
   }
 
-  const uint64_t event_id = OpenUsual(*thread, record, kPlaces);
+  const uint64_t event_id = OpenCommon(*thread, record, kPlaces);
   thread->wait_frames[0] = StackMark();
   const uint32_t version = VersionFor(*file, operation);
   WriteBegin(*record, event_id, ObjectOf(*file, offset), thread->parent_event_id,
              WhatOf(file->class_index.load(kRelaxed), operation, thread->parent_type, source.source));
   const WaitDetails details = DetailsOf(*file, requested_bytes);
   WriteDetails(*thread, *record, details);
-  StartUsual(*thread, *record, UsualState(*thread, both_flags) | details.state_bits);
+  StartCommon(*thread, *record, CommonState(*thread, both_flags) | details.state_bits);
 
   decltype(call()) result;
   try {
@@ -135,7 +135,7 @@ PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t r
   } catch (...) {  // the unwinding of pthread_cancel
     const uint64_t now = ReadCycle();
     EnterProbe(*thread);
-    FinishUnusualFile(*thread, *record, *file, operation, version, -1, now);
+    FinishUncommonFile(*thread, *record, *file, operation, version, -1, now);
     throw;
   }
 
@@ -145,15 +145,15 @@ PFS_ALWAYS_INLINE auto TimedFileOperation(int fd, Operation operation, int64_t r
   const auto class_index = static_cast<uint16_t>(LoadOwn(record->what));
   const uint64_t wait_ps = ShortPicos(ticks);
   ShmCell& own = thread->cells[class_index];
-  ShmCell* const cell = UsualFileCell(*thread, *file, operation, version);
+  ShmCell* const cell = CommonFileCell(*thread, *file, operation, version);
   if (__builtin_expect(!IsLast(*thread, *record) || ticks >= kShortTicks || class_index >= thread->cell_count || !IsOfEpoch(own) || cell == nullptr ||
                            WidensEither(cell->stat, own.stat, wait_ps),
                        0)) {
-    FinishUnusualFile(*thread, *record, *file, operation, version, result_bytes, end_ticks);
+    FinishUncommonFile(*thread, *record, *file, operation, version, result_bytes, end_ticks);
     return result;
   }
   if (requested_bytes >= 0) record->details().bytes.store(Moved(result_bytes), kRelease);
-  CloseUsual(*record, end_ticks);
+  CloseCommon(*record, end_ticks);
   AddTransfer<Unrecorded::kTimed>(*cell, own, wait_ps, result_bytes);
   if (__builtin_expect(static_cast<ShmWaitRecord*>(thread->waits.end) - record < 2 * kPlaces, 0)) {
     EnterProbe(*thread, 0);  // its wait is not open any more

@@ -124,7 +124,7 @@ void GiveFileIfUnused(ShmFile& file) {
   --LiveObjects(file.class_index.load(kRelaxed));
   file.class_index.store(0, kRelease);
   file.state.store(kFileFree, kRelaxed);
-  GiveName(NameOf(file.name.load(kRelaxed)));
+  ReleaseName(NameOf(file.name.load(kRelaxed)));
   ShmArray& array = g_runtime.segment.array(ArrayId::kFiles);
   file.hash_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
   array.free_head.store(IndexOf(&file), kRelaxed);
@@ -152,7 +152,7 @@ void Release(ShmFile& file) {
 }
 
 ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
-  ShmFile* file = TakeFileSlot(class_index);
+  ShmFile* file = AllocateFileSlot(class_index);
   if (file == nullptr) return nullptr;
   SetFileName(*file, name);
   file->hash.store(hash, kRelaxed);
@@ -196,7 +196,7 @@ ShmFile* Bind(uint32_t class_index, int fd, const char* path, bool temporary) {
 
 }  // namespace
 
-ShmFile* TakeFileSlot(uint32_t class_index) {
+ShmFile* AllocateFileSlot(uint32_t class_index) {
   uint64_t& live = LiveObjects(class_index);
   const FamilyLimits limits = LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family));
   if (live >= static_cast<uint64_t>(StartOptionsLocked().Get(limits.instances))) return nullptr;
@@ -205,7 +205,7 @@ ShmFile* TakeFileSlot(uint32_t class_index) {
   if (index != 0) {
     array.free_head.store(g_runtime.files[index].hash_next.load(kRelaxed), kRelaxed);
   } else {
-    const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kFiles);
+    const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kFiles);
     if (fresh < 0) return nullptr;
     index = static_cast<uint64_t>(fresh);
   }
@@ -218,7 +218,7 @@ ShmFile* TakeFileSlot(uint32_t class_index) {
 }
 
 void SetFileName(ShmFile& file, std::string_view name) {
-  const uint32_t granule = name.empty() ? 0 : TakeName(name);
+  const uint32_t granule = name.empty() ? 0 : AcquireName(name);
   const auto* first = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, granule);
   const uint64_t version = granule == 0 ? 0 : first->version.load(kRelaxed);
   file.name.store(version << 32 | granule, kRelease);
@@ -289,10 +289,10 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   *more_state_bits |= kRecordHasName;
 }
 
-void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version, int64_t bytes,
+void FinishUncommonFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version, int64_t bytes,
                        uint64_t end_ticks) {
-  const FileWait call{UnusualWait(thread, record), &file, operation, version};
-  EndFileWait(call, operation, bytes, UnusualEnd(call.wait, end_ticks));
+  const FileWait call{UncommonWait(thread, record), &file, operation, version};
+  EndFileWait(call, operation, bytes, UncommonEnd(call.wait, end_ticks));
 }
 
 void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint32_t version, int64_t bytes, uint64_t ticks) {
@@ -423,7 +423,7 @@ void WasRenamed(ShmFile* file, const char* new_path) {
   if (!IsLive(file) || replaced == file) return;
   // The same instance under the new name; events that have happened keep the old one.
   TakeFromBucket(*file);
-  GiveName(NameOf(file->name.load(kRelaxed)));
+  ReleaseName(NameOf(file->name.load(kRelaxed)));
   SetFileName(*file, name.view());
   file->hash.store(hash, kRelaxed);
   AddToBucket(*file);

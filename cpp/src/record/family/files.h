@@ -47,8 +47,8 @@ PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool
   ShmFile* const file = call.file;
   if (file != nullptr && __builtin_expect(HasObject(call, operation), 1)) {
     const auto index = static_cast<uint32_t>(file - g_runtime.files);
-    const uint32_t* const life = IsOfSocket(operation) ? &call.version : nullptr;
-    ShmCell* const cell = FindCellAtHead(thread, CellKind::kFile, index, file->version, lane, file->lanes[lane], &file->flags, life);
+    const uint32_t* const generation = IsOfSocket(operation) ? &call.version : nullptr;
+    ShmCell* const cell = FindCellAtHead(thread, CellKind::kFile, index, file->version, lane, file->lanes[lane], &file->flags, generation);
     if (__builtin_expect(cell != nullptr, 1)) return AddToCell(*cell, Generation(ObjectDomain(IoGroupOf(operation))), timed, wait_ps, bytes);
     if (HasObject(call, operation)) return;  // no room; counted as lost
   }
@@ -93,7 +93,7 @@ PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t fla
 constexpr uint64_t Moved(int64_t bytes) { return bytes > 0 ? static_cast<uint64_t>(bytes) : 0; }
 PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes, const EndedWait& ended) {
   // A record that was taken away meanwhile is another event's by now.
-  if (ShmWaitRecord* record = Anew(call.wait.record);
+  if (ShmWaitRecord* record = Launder(call.wait.record);
       record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0 && record->state.load(kRelaxed) == call.wait.begun_state) {
     record->details().bytes.store(Moved(bytes), kRelease);
   }
@@ -148,7 +148,7 @@ template <typename Call, typename Bytes>
 // ---- Life of a ShmFile: for files.cpp and sockets.cpp. All REQUIRE the cold lock.
 
 // A slot for an object of the class, not yet live. nullptr: no room, not counted.
-ShmFile* TakeFileSlot(uint32_t class_index);
+ShmFile* AllocateFileSlot(uint32_t class_index);
 // Takes `name` for it; empty: none.
 void SetFileName(ShmFile& file, std::string_view name);
 // All its fields are set: it is live from here on. `state`: kFileTemporary and the like.

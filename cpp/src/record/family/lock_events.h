@@ -40,7 +40,7 @@ template <typename Operate>
 }
 
 // From the second reading of the timer on.
-[[gnu::noinline]] int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks);
+[[gnu::noinline]] int FinishUncommonLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks);
 // An event that ended as usual, in the last record of its chunk: the next chunk. 0: the operation's result.
 [[gnu::noinline]] int FinishLockAndChunk(ThreadState& thread);
 [[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks);
@@ -54,12 +54,12 @@ PFS_ALWAYS_INLINE void TakeFirstHold(ThreadState& thread, ShmInstance& object, H
     AddHeld(*thread.shared_cell);
   }
 }
-PFS_ALWAYS_INLINE bool IsUsualEnd(ThreadState& thread, uint32_t class_index, const LockStat& numbers, ShmInstance& object, Hold wanted, int rc) {
+PFS_ALWAYS_INLINE bool IsCommonEnd(ThreadState& thread, uint32_t class_index, const LockStat& numbers, ShmInstance& object, Hold wanted, int rc) {
   return rc == 0 && class_index < thread.cell_count && numbers.AreReady(thread, object, wanted) && IsOfEpoch(thread.cells[class_index]) &&
          IsFirstHold(object, wanted);
 }
 
-// REQUIRES: IsUsualEnd().
+// REQUIRES: IsCommonEnd().
 template <Unrecorded kWay>
 PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, const LockStat& numbers, ShmInstance& object, Hold wanted,
                                      uint64_t wait_ps = 0) {
@@ -71,8 +71,8 @@ PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, 
   TakeFirstHold(thread, object, wanted);
   ShmCell& cell = thread.cells[class_index];
   if constexpr (kWay == Unrecorded::kTimed) {
-    AddUsual(numbers.seq, numbers.stat, wait_ps);
-    AddUsual(cell.seq, cell.stat, wait_ps);
+    AddCommon(numbers.seq, numbers.stat, wait_ps);
+    AddCommon(cell.seq, cell.stat, wait_ps);
   } else {
     AddCounted(numbers.seq, numbers.stat);
     AddCounted(cell.seq, cell.stat);
@@ -84,7 +84,7 @@ template <Unrecorded kWay, typename Operate>
 [[gnu::noinline]] int UnrecordedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
   const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
   ThreadState* const thread = t_locals.state;
-  if (__builtin_expect(!IsUsualThread(thread), 0)) {
+  if (__builtin_expect(!IsCommonThread(thread), 0)) {
     return AnyLockOperation(operation, file, line, operate);
   }
   const Hold wanted = HoldAfter(operation);
@@ -93,7 +93,7 @@ template <Unrecorded kWay, typename Operate>
   const uint64_t ticks = kWay == Unrecorded::kTimed ? ReadCycle() - start_ticks : 0, wait_ps = ShortPicos(ticks);
   const uint32_t class_index = probe.entry.index;
   const LockStat numbers = LockStat::Of(*thread, probe.mutex, wanted);
-  if (__builtin_expect(ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||
+  if (__builtin_expect(ticks >= kShortTicks || !IsCommonEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||
                            (kWay == Unrecorded::kTimed && WidensEither(numbers.stat, thread->cells[class_index].stat, wait_ps)),
                        0)) {
     return FinishUnrecordedLock(*thread, class_index, probe.mutex, wanted, rc, kWay == Unrecorded::kCounted ? kNotTimed : ticks);
@@ -116,8 +116,8 @@ template <typename Operate>
   // Asked for once: a thread that there is no room for is counted each time.
   ThreadState* const thread = (flags & kFlagEnabled) != 0 ? CurrentThread() : nullptr;
   if (thread == nullptr) return operate();
-  const bool is_looked_at = (flags & kFlagThread) == 0 || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
-  if (is_looked_at && !thread->inside()) {
+  const bool is_instrumented = (flags & kFlagThread) == 0 || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
+  if (is_instrumented && !thread->inside()) {
     const Hold wanted = HoldAfter(operation);
     const int rc = operate.attempt();
     if (IsHeld(rc, wanted) || IsTry(operation)) return FinishFreeLock(*thread, flags, object.class_index.load(kRelaxed), object, wanted, rc);
@@ -130,7 +130,7 @@ template <typename Operate>
   const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
   ShmInstance& object = probe.mutex;
   ThreadState* const thread = t_locals.state;
-  if (__builtin_expect(!IsUsualThread(thread), 0)) {
+  if (__builtin_expect(!IsCommonThread(thread), 0)) {
     return AnyTriedLockOperation(operation, file, line, operate);
   }
   const Hold wanted = HoldAfter(operation);
@@ -139,7 +139,7 @@ template <typename Operate>
   const uint32_t class_index = object.class_index.load(kRelaxed);
   const LockStat numbers = LockStat::Of(*thread, object, wanted);
   const auto is_one_of_many = [&] { return HasWaitOfZero(numbers.stat) && HasWaitOfZero(thread->cells[class_index].stat); };
-  if (__builtin_expect(!IsUsualEnd(*thread, class_index, numbers, object, wanted, rc) || !is_one_of_many(), 0)) {
+  if (__builtin_expect(!IsCommonEnd(*thread, class_index, numbers, object, wanted, rc) || !is_one_of_many(), 0)) {
     return FinishFreeLock(*thread, kAllOnFlags, class_index, object, wanted, rc);
   }
   AddUnrecorded<Unrecorded::kCounted>(*thread, class_index, numbers, object, wanted);  // a count more is a wait of zero more
@@ -164,7 +164,7 @@ PFS_ALWAYS_INLINE int TimedLockOperation(Operation operation, const char* file, 
   if (__builtin_expect(!IsAllOn(flags), 0)) return OtherLockOperation(operation, file, line, operate);
   // New pointers for the compiler: what is kept over the operation is saved from here on, and not before the branch above.
   const auto* const object = operate.object;
-  const LockProbe probe(Anew(object->instance), object->flags, object, operation);
+  const LockProbe probe(Launder(object->instance), object->flags, object, operation);
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(thread == nullptr || thread->nesting != 0, 0)) {
     return AnyLockOperation(operation, file, line, operate);
@@ -178,10 +178,10 @@ PFS_ALWAYS_INLINE int TimedLockOperation(Operation operation, const char* file, 
     return LeaveForAnyLockOperation(operation, file, line, operate);
   }
 
-  const uint64_t event_id = OpenUsual(*thread, record, 1);
+  const uint64_t event_id = OpenCommon(*thread, record, 1);
   WriteBegin(*record, event_id, reinterpret_cast<uintptr_t>(object), thread->parent_event_id,
              WhatOf(probe.entry.index, operation, thread->parent_type, source.source));
-  StartUsual(*thread, *record, UsualState(*thread, both_flags));
+  StartCommon(*thread, *record, CommonState(*thread, both_flags));
 
   const int rc = operate();
 
@@ -193,17 +193,17 @@ PFS_ALWAYS_INLINE int TimedLockOperation(Operation operation, const char* file, 
   const LockStat numbers = LockStat::Of(*thread, probe.mutex, wanted);
   ShmCell& cell = thread->cells[class_index];
   const uint64_t wait_ps = ShortPicos(ticks);
-  if (__builtin_expect(!IsLast(*thread, *record) || ticks >= kShortTicks || !IsUsualEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||
+  if (__builtin_expect(!IsLast(*thread, *record) || ticks >= kShortTicks || !IsCommonEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||
                            WidensEither(numbers.stat, cell.stat, wait_ps),
                        0)) {
-    return FinishUnusualLock(*thread, *record, probe.mutex, wanted, rc, end_ticks);
+    return FinishUncommonLock(*thread, *record, probe.mutex, wanted, rc, end_ticks);
   }
-  CloseUsual(*record, end_ticks);
+  CloseCommon(*record, end_ticks);
   TakeFirstHold(*thread, probe.mutex, wanted);
-  AddUsual(numbers.seq, numbers.stat, wait_ps);
-  AddUsual(cell.seq, cell.stat, wait_ps);
+  AddCommon(numbers.seq, numbers.stat, wait_ps);
+  AddCommon(cell.seq, cell.stat, wait_ps);
   // Here and not before the next event: nothing need be kept over it.
-  if (__builtin_expect(Anew(record) + 1 == thread->waits.end, 0)) return FinishLockAndChunk(*thread);
+  if (__builtin_expect(Launder(record) + 1 == thread->waits.end, 0)) return FinishLockAndChunk(*thread);
   LeaveProbe(*thread, 0);
   return rc;
 }

@@ -1,7 +1,7 @@
 #include "record/family/lock_events.h"
 
 #include "record/engine/classes.h"
-#include "record/engine/spares.h"
+#include "record/engine/free_lists.h"
 #include "shm/limits.h"
 
 namespace perfschema {
@@ -68,9 +68,9 @@ int FinishLockAndChunk(ThreadState& thread) {
   return 0;
 }
 
-int FinishUnusualLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
-  const Wait wait = UnusualWait(thread, record);
-  FinishLockWait(wait, UnusualEnd(wait, end_ticks), object, wanted, rc);
+int FinishUncommonLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
+  const Wait wait = UncommonWait(thread, record);
+  FinishLockWait(wait, UncommonEnd(wait, end_ticks), object, wanted, rc);
   return rc;
 }
 

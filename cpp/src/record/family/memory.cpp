@@ -4,18 +4,18 @@
 #include <cerrno>
 #include <limits>
 
-#include "record/context/parties.h"
+#include "record/context/principals.h"
 
 namespace perfschema {
 
-uint64_t g_memory_life = 0;
+uint64_t g_memory_process = 0;
 
 namespace {
 
 uint32_t NowInterval() { return g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed); }
 int64_t SignedWord(const Word* words, uint32_t at) { return static_cast<int64_t>(words[at].load(kRelaxed)); }
 
-bool IsOfThisProcess(uint64_t owner) { return owner >> kLifeShift == g_memory_life >> kLifeShift; }
+bool IsOfThisProcess(uint64_t owner) { return owner >> kProcessShift == g_memory_process >> kProcessShift; }
 
 // In use: blocks and bytes.
 struct Used {
@@ -160,20 +160,20 @@ void StoreChange(ShmCell& cell, const MemoryChange& change) {
 }
 
 // REQUIRES: called by the cell's writer, after any change of its watermarks or its band.
-void StoreRoom(ShmCell& cell) {
+void StoreSlack(ShmCell& cell) {
   Word* const words = CellWords(cell);
   if (__builtin_expect(!StoresPairs(), 0)) {  // no room at all: every change comes here, and has a section around it
     for (uint32_t i = 0; i < 2; ++i) {
-      words[kRoomTopWord + i].store(static_cast<uint64_t>(std::numeric_limits<int64_t>::min()), kRelaxed);
-      words[kRoomBottomWord + i].store(static_cast<uint64_t>(std::numeric_limits<int64_t>::max()), kRelaxed);
+      words[kSlackTopWord + i].store(static_cast<uint64_t>(std::numeric_limits<int64_t>::min()), kRelaxed);
+      words[kSlackBottomWord + i].store(static_cast<uint64_t>(std::numeric_limits<int64_t>::max()), kRelaxed);
     }
     return;
   }
   for (uint32_t i = 0; i < 2; ++i) {
     const int64_t top = std::min(SignedWord(words, kHighWord + i), SignedWord(words, kBandTopWord + i));
     const int64_t bottom = std::max(SignedWord(words, kLowWord + i), SignedWord(words, kBandBottomWord + i));
-    words[kRoomTopWord + i].store(static_cast<uint64_t>(top), kRelaxed);
-    words[kRoomBottomWord + i].store(static_cast<uint64_t>(bottom), kRelaxed);
+    words[kSlackTopWord + i].store(static_cast<uint64_t>(top), kRelaxed);
+    words[kSlackBottomWord + i].store(static_cast<uint64_t>(bottom), kRelaxed);
   }
 }
 
@@ -214,7 +214,7 @@ ShmCell* MemoryCell(ThreadState& thread, uint32_t class_index, bool of_thread) {
     TellAbove(above, class_index, wide, next);
     next.Store(words);
   }
-  StoreRoom(cell);
+  StoreSlack(cell);
   errno = error;
 }
 
@@ -224,7 +224,7 @@ bool ChangeMemory(ThreadState& thread, uint32_t class_index, bool of_thread, con
   if (cell == nullptr) return false;
   if (cell->gen.load(kRelaxed) == NowInterval() && Band::In(CellWords(*cell)).Holds(After(*cell, change))) {
     StoreChange(*cell, change);
-    StoreRoom(*cell);
+    StoreSlack(*cell);
   } else {
     ChangeMemorySlowly(thread, class_index, of_thread, *cell, change);
   }
@@ -265,7 +265,7 @@ uint32_t AllocateSlowly(uint32_t key, uint64_t size, uint64_t* owner) {
   const NestedProbe probe(*thread);
   if (!probe || !ChangeMemory(*thread, class_index, of_thread, {1, size, 0, 0})) return 0;
   if (of_thread) AddToSession(*thread, size, is_controlled);
-  *owner = g_memory_life | (of_thread ? thread->thread_id : 0);
+  *owner = g_memory_process | (of_thread ? thread->thread_id : 0);
   return is_controlled ? key | kControlledKey : key;
 }
 
@@ -284,9 +284,9 @@ uint32_t ReallocateMemory(uint32_t key, uint64_t old_size, uint64_t new_size, ui
   ThreadState* const thread = CurrentThread();
   const bool is_own = thread != nullptr && IsOfThisProcess(*owner) && (*owner & kOwnerMask) == thread->thread_id;
   const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
-  constexpr uint32_t kUsual = kFlagEnabled | kFlagThread;
+  constexpr uint32_t kCommon = kFlagEnabled | kFlagThread;
   const bool controlled = (key & kControlledKey) != 0;
-  if ((flags & kUsual) != kUsual || !is_own || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 ||
+  if ((flags & kCommon) != kCommon || !is_own || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 ||
       controlled != ((flags & kFlagControlled) != 0)) {
     // Its account changes: gone here, made there.
     FreeMemory(key, old_size, *owner);
@@ -315,7 +315,7 @@ uint32_t ClaimMemory(uint32_t key, uint64_t size, uint64_t* owner, bool takes) {
       ChangeMemory(*thread, class_index, false, {1, size, 0, 0});
       TakeFromSession(*thread, size, is_controlled);
     }
-    *owner = g_memory_life;
+    *owner = g_memory_process;
     return key;
   }
   // Taken by a thread that counts nothing of its own, or of an instrument that counts globally only: it stays nobody's.
@@ -328,7 +328,7 @@ uint32_t ClaimMemory(uint32_t key, uint64_t size, uint64_t* owner, bool takes) {
   ChangeMemory(*thread, class_index, false, {0, 0, 1, size});
   ChangeMemory(*thread, class_index, true, {1, size, 0, 0});
   AddToSession(*thread, size, is_controlled);
-  *owner = g_memory_life | thread->thread_id;
+  *owner = g_memory_process | thread->thread_id;
   return key;
 }
 
@@ -343,16 +343,16 @@ void SettleMemory(ShmThread& thread) {
     if (cell.gen.load(kRelaxed) != NowInterval()) BeginInterval(cell);
     TellAbove(&thread, class_index, Band::In(words), Band::Around(Used::In(words), {}), true);
   });
-  const auto keep_most = [](ShmParty& party, const ShmThread& session) {
-    RaiseTo(party.max_controlled_memory, static_cast<int64_t>(session.max_controlled_memory.load(kRelaxed)));
-    RaiseTo(party.max_total_memory, static_cast<int64_t>(session.max_total_memory.load(kRelaxed)));
+  const auto keep_most = [](ShmPrincipal& principal, const ShmThread& session) {
+    RaiseTo(principal.max_controlled_memory, static_cast<int64_t>(session.max_controlled_memory.load(kRelaxed)));
+    RaiseTo(principal.max_total_memory, static_cast<int64_t>(session.max_total_memory.load(kRelaxed)));
   };
-  const auto party_at = [](Level level, uint32_t index) {
-    return index == 0 ? nullptr : g_runtime.segment.element<ShmParty>(kPartiesOf[static_cast<uint32_t>(level)], index);
+  const auto principal_at = [](Level level, uint32_t index) {
+    return index == 0 ? nullptr : g_runtime.segment.element<ShmPrincipal>(kPrincipalsOf[static_cast<uint32_t>(level)], index);
   };
-  for (ShmParty* party : {party_at(Level::kAccount, thread.account.load(kRelaxed)), party_at(Level::kUser, thread.user.load(kRelaxed)),
-                          party_at(Level::kHost, thread.host.load(kRelaxed))}) {
-    if (party != nullptr) keep_most(*party, thread);
+  for (ShmPrincipal* principal : {principal_at(Level::kAccount, thread.account.load(kRelaxed)), principal_at(Level::kUser, thread.user.load(kRelaxed)),
+                          principal_at(Level::kHost, thread.host.load(kRelaxed))}) {
+    if (principal != nullptr) keep_most(*principal, thread);
   }
   for (Word* word : {&thread.controlled_memory, &thread.max_controlled_memory, &thread.total_memory, &thread.max_total_memory}) word->store(0, kRelease);
   if (ThreadState* const state = SlotAt(slot).state; state != nullptr) state->controlled_memory_peak = state->total_memory_peak = 0;
@@ -367,13 +367,13 @@ void ForgetMemory(Level level, uint32_t index) {
     for (uint32_t at = kLowWord + 2; at < WordsOf(ColumnsOf(Kind::kMemory)); ++at) words[at].store(0, kRelease);
   });
   if (level == Level::kThread) return;
-  auto& party = *g_runtime.segment.element<ShmParty>(kPartiesOf[static_cast<uint32_t>(level)], index);
-  party.max_controlled_memory.store(0, kRelaxed);
-  party.max_total_memory.store(0, kRelaxed);
+  auto& principal = *g_runtime.segment.element<ShmPrincipal>(kPrincipalsOf[static_cast<uint32_t>(level)], index);
+  principal.max_controlled_memory.store(0, kRelaxed);
+  principal.max_total_memory.store(0, kRelaxed);
 }
 
 void ForgetMemoryInChild() {
-  g_memory_life += uint64_t{1} << kLifeShift;
+  g_memory_process += uint64_t{1} << kProcessShift;
   g_runtime.header->rebase_seq.store(0, kRelaxed);
   const auto forget = [](auto& holder) {
     holder.max_controlled_memory.store(0, kRelaxed);
@@ -386,9 +386,9 @@ void ForgetMemoryInChild() {
     g_runtime.threads[slot].total_memory.store(0, kRelaxed);
   }
   for (const Level level : {Level::kAccount, Level::kUser, Level::kHost}) {
-    const ArrayId id = kPartiesOf[static_cast<uint32_t>(level)];
+    const ArrayId id = kPrincipalsOf[static_cast<uint32_t>(level)];
     const uint64_t used = g_runtime.segment.array(id).used.load(kRelaxed);
-    for (uint64_t i = 1; i < used; ++i) forget(*g_runtime.segment.element<ShmParty>(id, i));
+    for (uint64_t i = 1; i < used; ++i) forget(*g_runtime.segment.element<ShmPrincipal>(id, i));
   }
 }
 

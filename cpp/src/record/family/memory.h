@@ -35,10 +35,10 @@ inline constexpr uint32_t kTellings = 64, kChangesPerTelling = 4096;
 // What is kept with a block: the key it was counted with (0 = it was not), with kControlledKey if it is of controlled memory; and its owner:
 // THREAD_ID, 0 = nobody, and which process counted it: blocks that a forked child has from its parent are not its own.
 inline constexpr uint32_t kControlledKey = 1u << 31;
-inline constexpr int kLifeShift = 48;
-inline constexpr uint64_t kOwnerMask = (uint64_t{1} << kLifeShift) - 1;
+inline constexpr int kProcessShift = 48;
+inline constexpr uint64_t kOwnerMask = (uint64_t{1} << kProcessShift) - 1;
 // Which process, where it is in an owner. Threads: constant but for fork().
-extern uint64_t g_memory_life;
+extern uint64_t g_memory_process;
 
 struct MemoryChange {
   uint64_t allocs = 0, alloc_bytes = 0, frees = 0, free_bytes = 0;
@@ -53,7 +53,7 @@ PFS_ALWAYS_INLINE bool CountUsualBlock(ShmCell& cell, uint64_t size) {
   const auto get = [&](uint32_t at) { return words[at].load(kRelaxed); };
   const auto is_beyond = [&](uint64_t changes, uint32_t i) {
     const auto used = static_cast<int64_t>(kIsAlloc ? changes - get(kOther + i) : get(kOther + i) - changes);
-    return kIsAlloc ? used > static_cast<int64_t>(get(kRoomTopWord + i)) : used < static_cast<int64_t>(get(kRoomBottomWord + i));
+    return kIsAlloc ? used > static_cast<int64_t>(get(kSlackTopWord + i)) : used < static_cast<int64_t>(get(kSlackBottomWord + i));
   };
   const uint64_t count = get(kMine) + 1, bytes = get(kMine + 1) + size;
   const uint32_t now = g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed);
@@ -123,8 +123,8 @@ PFS_ALWAYS_INLINE void TakeFromSession(ThreadState& thread, uint64_t size, bool 
 PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, *key);
   const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
-  constexpr uint32_t kUsual = kFlagEnabled | kFlagThread;
-  if (__builtin_expect((flags & kUsual) != kUsual, 0)) {
+  constexpr uint32_t kCommon = kFlagEnabled | kFlagThread;
+  if (__builtin_expect((flags & kCommon) != kCommon, 0)) {
     if ((flags & kFlagEnabled) != 0) return false;
     *key = 0;
     *owner = 0;
@@ -138,11 +138,11 @@ PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* own
     return false;
   }
   EnterProbe(*thread);
-  const bool is_usual = CountUsualBlock<true>(thread->cells[class_index], size);
-  if (__builtin_expect(is_usual, 1)) AddToSession(*thread, size, (flags & kFlagControlled) != 0);
+  const bool is_common = CountUsualBlock<true>(thread->cells[class_index], size);
+  if (__builtin_expect(is_common, 1)) AddToSession(*thread, size, (flags & kFlagControlled) != 0);
   LeaveProbe(*thread, outer);
-  if (__builtin_expect(!is_usual, 0)) return false;
-  *owner = g_memory_life | thread->thread_id;
+  if (__builtin_expect(!is_common, 0)) return false;
+  *owner = g_memory_process | thread->thread_id;
   static_assert(kFlagControlled < kControlledKey && (kControlledKey % kFlagControlled) == 0);
   *key |= (flags & kFlagControlled) * (kControlledKey / kFlagControlled);
   return true;
@@ -152,15 +152,15 @@ PFS_ALWAYS_INLINE bool FreeUsual(uint32_t key, uint64_t size, uint64_t owner) {
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(class_index == 0 || thread == nullptr, 0)) return false;
   const uint64_t outer = thread->nesting;
-  if (__builtin_expect(owner != (g_memory_life | thread->thread_id) || ThreadState::IsInside(outer) ||
+  if (__builtin_expect(owner != (g_memory_process | thread->thread_id) || ThreadState::IsInside(outer) ||
                            class_index + ColumnsOf(Kind::kMemory) > thread->cell_count, 0)) {
     return false;
   }
   EnterProbe(*thread);
-  const bool is_usual = CountUsualBlock<false>(thread->cells[class_index], size);
-  if (__builtin_expect(is_usual, 1)) TakeFromSession(*thread, size, (key & kControlledKey) != 0);
+  const bool is_common = CountUsualBlock<false>(thread->cells[class_index], size);
+  if (__builtin_expect(is_common, 1)) TakeFromSession(*thread, size, (key & kControlledKey) != 0);
   LeaveProbe(*thread, outer);
-  return is_usual;
+  return is_common;
 }
 
 // An allocation. Returns the key to keep with the block, 0 = it is not counted; and the owner.

@@ -25,10 +25,10 @@ ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::stri
   const uint32_t source = thread == nullptr ? 0 : thread->sources.Find(file, line);
   uint64_t slot = 0;
   if (ColdLock lock; lock) {
-    slot = TakeSlot(ArrayId::kMetadataLocks, g_runtime.metadata_locks, &ShmMetadataLock::identity);
+    slot = AllocateSlot(ArrayId::kMetadataLocks, g_runtime.metadata_locks, &ShmMetadataLock::identity);
     if (slot != 0) {
       ShmMetadataLock& row = g_runtime.metadata_locks[slot];
-      const uint32_t granule = TakeName(ObjectName{schema, name, column}.view());
+      const uint32_t granule = AcquireName(ObjectName{schema, name, column}.view());
       const CellWriter writer(row.seq);
       row.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelease);
       row.identity.store(identity != 0 ? identity : reinterpret_cast<uintptr_t>(&row), kRelease);
@@ -51,8 +51,8 @@ void DestroyMetadataLock(ShmMetadataLock* lock) {
     const CellWriter writer(lock->seq);
     lock->flags.store(0, kRelease);
     lock->state.store(0, kRelease);
-    GiveName(lock->name.load(kRelaxed));
-    GiveSlot(ArrayId::kMetadataLocks, g_runtime.metadata_locks, &ShmMetadataLock::identity, static_cast<uint64_t>(lock - g_runtime.metadata_locks));
+    ReleaseName(lock->name.load(kRelaxed));
+    FreeSlot(ArrayId::kMetadataLocks, g_runtime.metadata_locks, &ShmMetadataLock::identity, static_cast<uint64_t>(lock - g_runtime.metadata_locks));
   }
   errno = error;
 }

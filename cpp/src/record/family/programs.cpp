@@ -31,9 +31,9 @@ bool Is(const ShmStoredProgram& program, ObjectType type, std::string_view name)
 }
 
 ShmStoredProgram* MakeProgram(ObjectType type, std::string_view name) {
-  const uint64_t slot = TakeSlot(ArrayId::kPrograms, Programs(), &ShmStoredProgram::hash_next);
-  const uint32_t granule = slot == 0 ? 0 : TakeName(name);
-  if (slot != 0 && granule == 0) GiveSlot(ArrayId::kPrograms, Programs(), &ShmStoredProgram::hash_next, slot);
+  const uint64_t slot = AllocateSlot(ArrayId::kPrograms, Programs(), &ShmStoredProgram::hash_next);
+  const uint32_t granule = slot == 0 ? 0 : AcquireName(name);
+  if (slot != 0 && granule == 0) FreeSlot(ArrayId::kPrograms, Programs(), &ShmStoredProgram::hash_next, slot);
   if (granule == 0) {
     CountLoss(Loss::kPrograms);
     return nullptr;
@@ -47,15 +47,15 @@ ShmStoredProgram* MakeProgram(ObjectType type, std::string_view name) {
   uint32_t& head = BucketOf(type, name);
   program.hash_next.store(head, kRelaxed);
   head = static_cast<uint32_t>(slot);
-  program.object.life.fetch_add(1, kRelease);  // live from here on; pairs with Snapshot
+  program.object.generation.fetch_add(1, kRelease);  // live from here on; pairs with Snapshot
   return &program;
 }
 
 // The life to count for. 0: the object is no more, or another one.
 template <typename Object>
-uint32_t LifeOf(const Object& object, uint32_t version) {
-  const uint32_t life = object.object.life.load(kAcquire);
-  return IsLive(life) && object.version.load(kRelaxed) == version ? life : 0;
+uint32_t GenerationOf(const Object& object, uint32_t version) {
+  const uint32_t generation = object.object.generation.load(kAcquire);
+  return IsLive(generation) && object.version.load(kRelaxed) == version ? generation : 0;
 }
 
 // REQUIRES: cold lock.
@@ -68,7 +68,7 @@ void StorePreparedText(ShmPrepared& prepared, std::string_view text) {
 
 void EmptyAll(uint64_t used, ShmStatementObject& (*at)(uint64_t index)) {
   for (uint64_t i = 1; i < used; ++i) {
-    if (IsLive(at(i).life.load(kRelaxed))) at(i).life.fetch_add(2, kRelease);  // pairs with Snapshot and LifeOf
+    if (IsLive(at(i).generation.load(kRelaxed))) at(i).generation.fetch_add(2, kRelease);  // pairs with Snapshot and GenerationOf
   }
 }
 
@@ -106,23 +106,23 @@ void DropProgram(ObjectType type, std::string_view schema, std::string_view name
   } else {
     Programs()[before].hash_next.store(next, kRelaxed);
   }
-  program.object.life.fetch_add(1, kRelease);  // not shown any more
+  program.object.generation.fetch_add(1, kRelease);  // not shown any more
   program.version.fetch_add(1, kRelaxed);
-  GiveName(program.name.load(kRelaxed));
-  GiveSlot(ArrayId::kPrograms, Programs(), &ShmStoredProgram::hash_next, at);
+  ReleaseName(program.name.load(kRelaxed));
+  FreeSlot(ArrayId::kPrograms, Programs(), &ShmStoredProgram::hash_next, at);
 }
 
 void CountCall(ThreadState& thread, ShmStoredProgram& program, uint32_t version, const Measured& time) {
-  const uint32_t life = LifeOf(program, version);
-  if (life == 0 || (program.flags.load(kRelaxed) & kTableEnabled) == 0) return;
+  const uint32_t generation = GenerationOf(program, version);
+  if (generation == 0 || (program.flags.load(kRelaxed) & kTableEnabled) == 0) return;
   const bool timed = time.timed && (program.flags.load(kRelaxed) & kTableTimed) != 0;
-  AddToObject(thread, program.object, life, [&](ShmCell& cell) { AddToStat(cell.stat, timed, time.wait_ps); });
+  AddToObject(thread, program.object, generation, [&](ShmCell& cell) { AddToStat(cell.stat, timed, time.wait_ps); });
 }
 
 void CountInProgram(ThreadState& thread, ShmStoredProgram& program, uint32_t version, const StatementNumbers& numbers) {
-  const uint32_t life = LifeOf(program, version);
-  if (life == 0 || (program.flags.load(kRelaxed) & kTableEnabled) == 0) return;
-  AddToObject(thread, program.object, life, [&](ShmCell& cell) {
+  const uint32_t generation = GenerationOf(program, version);
+  if (generation == 0 || (program.flags.load(kRelaxed) & kTableEnabled) == 0) return;
+  AddToObject(thread, program.object, generation, [&](ShmCell& cell) {
     AddCounters(cell, numbers);
     AddToStat(StatAt(cell, kInnerWord), numbers.time.timed, numbers.time.wait_ps);
   });
@@ -138,7 +138,7 @@ ShmPrepared* MakePrepared(const PreparedFacts& facts) {
     uint64_t index = array.free_head.load(kRelaxed);
     if (index != 0) {
       array.free_head.store(PreparedAt(index).identity.load(kRelaxed), kRelaxed);
-    } else if (const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kPrepared); fresh > 0) {
+    } else if (const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kPrepared); fresh > 0) {
       index = static_cast<uint64_t>(fresh);
     }
     if (index != 0) made = &PreparedAt(index);
@@ -160,7 +160,7 @@ ShmPrepared* MakePrepared(const PreparedFacts& facts) {
       }
       StorePreparedText(*made, facts.text);
       made->version.fetch_add(1, kRelaxed);
-      made->object.life.fetch_add(1, kRelease);  // live from here on; pairs with Snapshot
+      made->object.generation.fetch_add(1, kRelease);  // live from here on; pairs with Snapshot
     }
   }
   errno = error;
@@ -170,8 +170,8 @@ ShmPrepared* MakePrepared(const PreparedFacts& facts) {
 
 void DestroyPrepared(ShmPrepared& prepared) {
   const ColdLock lock;
-  if (!lock || !IsLive(prepared.object.life.load(kRelaxed))) return;
-  prepared.object.life.fetch_add(1, kRelease);  // not shown any more
+  if (!lock || !IsLive(prepared.object.generation.load(kRelaxed))) return;
+  prepared.object.generation.fetch_add(1, kRelease);  // not shown any more
   prepared.version.fetch_add(1, kRelaxed);
   ShmArray& array = g_runtime.segment.array(ArrayId::kPrepared);
   prepared.identity.store(array.free_head.load(kRelaxed), kRelaxed);
@@ -186,8 +186,8 @@ void SetPreparedText(ShmPrepared& prepared, std::string_view text) {
 void SetPreparedSecondary(ShmPrepared& prepared, bool is_secondary) { prepared.is_secondary.store(is_secondary ? 1 : 0, kRelease); }
 
 void CountExecution(ThreadState& thread, ShmPrepared& prepared, uint32_t version, const StatementNumbers& numbers) {
-  const uint32_t life = LifeOf(prepared, version);
-  if (life != 0) AddToObject(thread, prepared.object, life, [&](ShmCell& cell) { AddStatement(cell, numbers); });
+  const uint32_t generation = GenerationOf(prepared, version);
+  if (generation != 0) AddToObject(thread, prepared.object, generation, [&](ShmCell& cell) { AddStatement(cell, numbers); });
 }
 
 void EmptyPrograms() {
@@ -203,7 +203,7 @@ void ReapplyRulesToPrograms() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kPrograms).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmStoredProgram& program = Programs()[i];
-    if (!IsLive(program.object.life.load(kRelaxed))) continue;
+    if (!IsLive(program.object.generation.load(kRelaxed))) continue;
     program.flags.store(ObjectFacts(static_cast<ObjectType>(program.type.load(kRelaxed)), NameText(program.name.load(kRelaxed))), kRelaxed);
   }
 }

@@ -96,7 +96,7 @@ bool AskSystem(int fd, SocketName* name) {
 void SetAddress(ShmFile& socket, const SocketName& name) {
   const uint32_t before = NameOf(socket.name.load(kRelaxed));
   SetFileName(socket, name.view());
-  GiveName(before);  // after: whoever has read the old number finds another version, or the old text
+  ReleaseName(before);  // after: whoever has read the old number finds another version, or the old text
   if (name.is_local) {
     socket.state.fetch_or(kSocketIsLocal, kRelaxed);
   } else {
@@ -111,7 +111,7 @@ ShmFile* Follow(uint32_t class_index, int fd, const SocketName& name) {
     return nullptr;
   }
   ForgetDescriptor(fd);  // closed behind our back: the number is another's now
-  ShmFile* socket = TakeFileSlot(class_index);
+  ShmFile* socket = AllocateFileSlot(class_index);
   if (socket == nullptr) {
     CountLoss(Loss::kSocketInstances);
     return nullptr;
@@ -213,7 +213,7 @@ SocketBinding BindSocket(uint32_t class_index, int fd) {
   SocketName name;
   SocketBinding done = SocketBinding::kNotASocket;
   if (AskSystem(fd, &name)) {
-    done = SocketBinding::kNoRoom;
+    done = SocketBinding::kFull;
     if (ColdLock lock; lock && Follow(class_index, fd, name) != nullptr) done = SocketBinding::kDone;
   }
   errno = error;

@@ -51,7 +51,7 @@ void EndSocketAccept(FileWait* call, uint32_t class_index, int fd, const sockadd
 // ---- For programs that make their calls themselves
 
 // A descriptor that was made elsewhere. It has the address that the system knows.
-enum class SocketBinding { kDone, kNotASocket, kNoRoom };
+enum class SocketBinding { kDone, kNotASocket, kFull };
 SocketBinding BindSocket(uint32_t class_index, int fd);
 
 // Nothing happens if the descriptor is no socket that is followed.

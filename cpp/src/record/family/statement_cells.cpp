@@ -19,7 +19,7 @@ uint32_t FindOrMakeCell(const ThreadState& thread, ShmStatementObject& object) {
     CellAt(adoptable).owner.store(thread.slot, kRelaxed);
     return adoptable;
   }
-  const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kStatementCells);
+  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kStatementCells);
   if (fresh < 0) return 0;
   const auto index = static_cast<uint32_t>(fresh);
   CellAt(index).owner.store(thread.slot, kRelaxed);

@@ -48,23 +48,23 @@ ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& obj
 
 // add(cell) counts in the thread's cell of the object, as of a life of it that was found live.
 template <typename Add>
-inline void AddToObject(ThreadState& thread, ShmStatementObject& object, uint32_t life, Add add) {
+inline void AddToObject(ThreadState& thread, ShmStatementObject& object, uint32_t generation, Add add) {
   ShmStatementCell* const cell = FindStatementCell(thread, object);
   if (cell == nullptr) return;
   const CellWriter writer(cell->seq);
-  if (StartsGeneration(cell->gen, life)) StoreNumbers(kObjectShape, {}, AsCell(*cell));
+  if (StartsGeneration(cell->gen, generation)) StoreNumbers(kObjectShape, {}, AsCell(*cell));
   add(AsCell(*cell));
 }
 
 // One duration. If the histogram was emptied since its life was `life`, nothing is added. Any thread.
-inline void AddToHistogram(ShmHistogram& histogram, uint32_t life, uint64_t wait_ps) {
+inline void AddToHistogram(ShmHistogram& histogram, uint32_t generation, uint64_t wait_ps) {
   Word& bucket = histogram.buckets[BucketOf(wait_ps)];
   uint64_t word = bucket.load(kRelaxed);
   do {
     // A word of a later life than ours: our statement ended before that TRUNCATE.
-    const auto ahead = static_cast<int32_t>((static_cast<uint32_t>(word >> kBucketCountBits) - life) << 8);
+    const auto ahead = static_cast<int32_t>((static_cast<uint32_t>(word >> kBucketCountBits) - generation) << 8);
     if (ahead > 0) return;
-  } while (!bucket.compare_exchange_weak(word, BucketTag(life) | (CountInBucket(word, life) + 1), kRelease, kRelaxed));
+  } while (!bucket.compare_exchange_weak(word, BucketTag(generation) | (CountInBucket(word, generation) + 1), kRelease, kRelaxed));
 }
 
 // In a forked child: no cell of the parent is left. REQUIRES: cold lock.

@@ -6,7 +6,7 @@
 #include "base/digest.h"
 #include "record/family/digests.h"
 #include "record/family/programs.h"
-#include "record/family/text_rooms.h"
+#include "record/family/text_buffers.h"
 #include "record/engine/texts.h"
 
 namespace perfschema {
@@ -49,8 +49,8 @@ void ShowText(const Statement& statement) {
   if (record == nullptr) return;
   char* const behind = reinterpret_cast<char*>(record + 1);
   const CellWriter writer(record->seq);
-  CopyToShared(behind, SqlRoom(*statement.thread, statement.room), statement.sql_bytes);
-  CopyToShared(behind + RoomForText(SqlLimit()), DigestRoom(*statement.thread, statement.room), statement.digest_bytes);
+  CopyToShared(behind, SqlBuffer(*statement.thread, statement.room), statement.sql_bytes);
+  CopyToShared(behind + TextCapacity(SqlLimit()), TokenBuffer(*statement.thread, statement.room), statement.digest_bytes);
   record->sql_bytes.store(statement.sql_bytes, kRelease);
   record->digest_bytes.store(statement.digest_bytes, kRelease);
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasText, kRelease);
@@ -104,7 +104,7 @@ void TakeFromStack(const Statement& statement, const void* frame) {
 }
 
 // A room that no statement which runs has its texts in. REQUIRES: the stack is not full.
-uint32_t FreeRoom(const ThreadState& thread) {
+uint32_t FreeBuffer(const ThreadState& thread) {
   const OpenStatement* const first = thread.statements;
   const OpenStatement* const end = first + thread.statement_depth;
   uint32_t room = thread.statement_depth;
@@ -119,17 +119,17 @@ void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   AddToSums<Kind::kStatement>(thread, statement.class_index, statement.flags, [&](ShmCell& cell) { AddStatement(cell, numbers); });
   if (numbers.time.timed) {
     ShmHistogram& histogram = g_runtime.header->histogram;
-    AddToHistogram(histogram, histogram.life.load(kAcquire), numbers.time.wait_ps);
+    AddToHistogram(histogram, histogram.generation.load(kAcquire), numbers.time.wait_ps);
   }
   if (statement.program != nullptr) CountInProgram(thread, *statement.program, statement.program_version, numbers);
   if (statement.prepared != nullptr) CountExecution(thread, *statement.prepared, statement.prepared_version, numbers);
   if (statement.digest_bytes == 0) return;
   // The text in the room may be another's: those that are not recorded share one, so do statements of different tasks, and the statement around
   // it may have ended before.
-  if (OwnerOfRoom(thread, statement.room) != statement.serial) return CountLoss(Loss::kDigests);
+  if (BufferOwner(thread, statement.room) != statement.serial) return CountLoss(Loss::kDigests);
   const std::string_view schema(statement.schema, strnlen(statement.schema, sizeof statement.schema));
-  CountDigest(thread, schema, {DigestRoom(thread, statement.room), statement.digest_bytes}, statement.digest_key,
-              {SqlRoom(thread, statement.room), statement.sql_bytes}, numbers, NowMicros());
+  CountDigest(thread, schema, {TokenBuffer(thread, statement.room), statement.digest_bytes}, statement.digest_key,
+              {SqlBuffer(thread, statement.room), statement.sql_bytes}, numbers, NowMicros());
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   statement.serial = ++thread->serials;
   statement.flags = flags;
   statement.class_index = class_index;
-  statement.room = is_kept ? FreeRoom(*thread) : g_runtime.statement_stack;
+  statement.room = is_kept ? FreeBuffer(*thread) : g_runtime.statement_stack;
   statement.program = program;
   if (program != nullptr) statement.program_version = program->version.load(kRelaxed);
   if (is_kept) {
@@ -252,11 +252,11 @@ void SetStatementText(Statement& statement, std::string_view text) {
   if (!probe) return;
   ThreadState& thread = *statement.thread;
   if (statement.room < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // it was dropped, and its room may be another's
-  OwnerOfRoom(thread, statement.room) = statement.serial;
-  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlRoom(thread, statement.room)));
+  BufferOwner(thread, statement.room) = statement.serial;
+  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlBuffer(thread, statement.room)));
   statement.digest_bytes = 0;
   if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) {
-    uint8_t* const tokens = DigestRoom(thread, statement.room);
+    uint8_t* const tokens = TokenBuffer(thread, statement.room);
     statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, {tokens, DigestLimit()}));
     statement.digest_key = DigestKey({tokens, statement.digest_bytes});
   }
@@ -305,7 +305,7 @@ size_t SuspendStatement(Statement& statement, char* room, size_t bytes) {
   ThreadState& thread = *statement.thread;
   const OpenStatement* const place = PlaceOf(statement);
   if (place != nullptr && place + 1 != thread.statements + thread.statement_depth) return 0;
-  const bool has_text = OwnerOfRoom(thread, statement.room) == statement.serial;
+  const bool has_text = BufferOwner(thread, statement.room) == statement.serial;
   const size_t needed = sizeof(OpenStatement) + (has_text ? statement.sql_bytes + statement.digest_bytes : 0);
   if (bytes < needed) return needed;
   const NestedProbe probe(thread);
@@ -313,8 +313,8 @@ size_t SuspendStatement(Statement& statement, char* room, size_t bytes) {
   const OpenStatement open = place != nullptr ? *place : OpenStatement{};
   std::memcpy(room, &open, sizeof open);
   if (has_text) {
-    std::memcpy(room + sizeof open, SqlRoom(thread, statement.room), statement.sql_bytes);
-    std::memcpy(room + sizeof open + statement.sql_bytes, DigestRoom(thread, statement.room), statement.digest_bytes);
+    std::memcpy(room + sizeof open, SqlBuffer(thread, statement.room), statement.sql_bytes);
+    std::memcpy(room + sizeof open + statement.sql_bytes, TokenBuffer(thread, statement.room), statement.digest_bytes);
   } else {
     statement.sql_bytes = statement.digest_bytes = 0;
   }
@@ -332,7 +332,7 @@ void ResumeStatement(Statement& statement, const char* room) {
   std::memcpy(&open, room, sizeof open);
   if (thread.statement_depth < g_runtime.statement_stack) {
     open.serial = statement.serial;
-    open.room = statement.room = FreeRoom(thread);
+    open.room = statement.room = FreeBuffer(thread);
     thread.statements[thread.statement_depth++] = open;
   } else {
     statement.room = g_runtime.statement_stack;
@@ -340,9 +340,9 @@ void ResumeStatement(Statement& statement, const char* room) {
     CountLoss(Loss::kNestedStatements);
   }
   if (statement.sql_bytes + statement.digest_bytes != 0) {
-    OwnerOfRoom(thread, statement.room) = statement.serial;
-    std::memcpy(SqlRoom(thread, statement.room), room + sizeof open, statement.sql_bytes);
-    std::memcpy(DigestRoom(thread, statement.room), room + sizeof open + statement.sql_bytes, statement.digest_bytes);
+    BufferOwner(thread, statement.room) = statement.serial;
+    std::memcpy(SqlBuffer(thread, statement.room), room + sizeof open, statement.sql_bytes);
+    std::memcpy(TokenBuffer(thread, statement.room), room + sizeof open + statement.sql_bytes, statement.digest_bytes);
   }
   SetParentOfWaits(thread);
 }
@@ -363,6 +363,6 @@ void DescribePreparer(const Statement& statement, PreparedFacts* facts) {
   facts->program = statement.program;
 }
 
-void EmptyHistogram() { g_runtime.header->histogram.life.fetch_add(1); }  // pairs with AddToHistogram and Snapshot
+void EmptyHistogram() { g_runtime.header->histogram.generation.fetch_add(1); }  // pairs with AddToHistogram and Snapshot
 
 }  // namespace perfschema

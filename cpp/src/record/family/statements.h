@@ -23,7 +23,7 @@ struct Statement {
   uint64_t digest_key;
   uint32_t flags;       // 0: refined to a class that is disabled; nothing is counted
   uint32_t class_index;
-  uint32_t room;        // of its texts (record/family/text_rooms.h)
+  uint32_t room;        // of its texts (record/family/text_buffers.h)
   uint32_t digest_bytes;
   uint32_t sql_bytes;
   uint32_t has_error;

@@ -35,7 +35,7 @@ Status RegisterStatusVariable(std::string_view name, std::string_view documentat
   }
   ShmClass* const entry = variables < most ? NewClass(Family::kStatus, name, documentation) : nullptr;
   if (entry != nullptr) {
-    *key = entry->key = TakeKey(Family::kStatus, entry->index);
+    *key = entry->key = AcquireKey(Family::kStatus, entry->index);
     entry->ready.store(1, kRelease);
   }
   errno = error;

@@ -49,10 +49,10 @@ ShmIndex* FindIndex(ShmTable& table, std::string_view name) {
     if (NameText(g_runtime.indexes[at].name.load(kRelaxed)) == name) return &g_runtime.indexes[at];
     end = &g_runtime.indexes[at].next;
   }
-  const uint64_t slot = TakeSlot(ArrayId::kIndexes, g_runtime.indexes, &ShmIndex::next);
-  const uint32_t granule = slot == 0 || name.empty() ? 0 : TakeName(name);
+  const uint64_t slot = AllocateSlot(ArrayId::kIndexes, g_runtime.indexes, &ShmIndex::next);
+  const uint32_t granule = slot == 0 || name.empty() ? 0 : AcquireName(name);
   if (slot != 0 && granule == 0 && !name.empty()) {
-    GiveSlot(ArrayId::kIndexes, g_runtime.indexes, &ShmIndex::next, slot);
+    FreeSlot(ArrayId::kIndexes, g_runtime.indexes, &ShmIndex::next, slot);
   } else if (slot != 0) {
     ShmIndex& index = g_runtime.indexes[slot];
     index.version.fetch_add(1, kRelaxed);
@@ -79,11 +79,11 @@ ShmTable* FindTable(ObjectType type, std::string_view name, uint32_t hash) {
 }
 
 ShmTable* MakeTable(ObjectType type, std::string_view name, uint32_t hash) {
-  const uint64_t slot = TakeSlot(ArrayId::kTables, g_runtime.tables, &ShmTable::hash_next);
+  const uint64_t slot = AllocateSlot(ArrayId::kTables, g_runtime.tables, &ShmTable::hash_next);
   if (slot == 0) return nullptr;
-  const uint32_t granule = TakeName(name);
+  const uint32_t granule = AcquireName(name);
   if (granule == 0) {
-    GiveSlot(ArrayId::kTables, g_runtime.tables, &ShmTable::hash_next, slot);
+    FreeSlot(ArrayId::kTables, g_runtime.tables, &ShmTable::hash_next, slot);
     return nullptr;
   }
   ShmTable& table = g_runtime.tables[slot];
@@ -125,15 +125,15 @@ void GiveTableIfUnused(ShmTable& table) {
   for (uint32_t at = table.indexes.load(kRelaxed); at != 0;) {
     ShmIndex& index = g_runtime.indexes[at];
     const uint32_t next = index.next.load(kRelaxed);
-    GiveName(index.name.load(kRelaxed));
-    GiveSlot(ArrayId::kIndexes, g_runtime.indexes, &ShmIndex::next, at);
+    ReleaseName(index.name.load(kRelaxed));
+    FreeSlot(ArrayId::kIndexes, g_runtime.indexes, &ShmIndex::next, at);
     at = next;
   }
   table.indexes.store(0, kRelease);
   if ((table.facts.load(kRelaxed) & kTableHasLocks) != 0) --tables_with_locks;
-  GiveName(table.name.load(kRelaxed));
+  ReleaseName(table.name.load(kRelaxed));
   table.io_flags.store(0, kRelaxed);
-  GiveSlot(ArrayId::kTables, g_runtime.tables, &ShmTable::hash_next, IndexOf(table));
+  FreeSlot(ArrayId::kTables, g_runtime.tables, &ShmTable::hash_next, IndexOf(table));
 }
 
 void KillTable(ShmTable& table) {
@@ -177,7 +177,7 @@ void Close(TableHandle& handle) {
 TableHandle* NewHandle(uint32_t index_count) {
   for (TableHandle** at = &closed_handles; *at != nullptr; at = &(*at)->next_closed) {
     TableHandle* const handle = *at;
-    if (handle->index_room < index_count) continue;
+    if (handle->index_capacity < index_count) continue;
     *at = handle->next_closed;
     return handle;
   }
@@ -185,7 +185,7 @@ TableHandle* NewHandle(uint32_t index_count) {
   if (memory == nullptr) return nullptr;
   auto* const handle = new (memory) TableHandle{};
   handle->indexes = reinterpret_cast<ShmIndex**>(handle + 1);
-  handle->index_room = index_count;
+  handle->index_capacity = index_count;
   return handle;
 }
 
@@ -214,9 +214,9 @@ TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* co
     const uint32_t hash = HashOf(table.type, name.view());
     ShmTable* found = FindTable(table.type, name.view(), hash);
     if (found == nullptr) found = MakeTable(table.type, name.view(), hash);
-    const uint64_t slot = found == nullptr ? 0 : TakeSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity);
+    const uint64_t slot = found == nullptr ? 0 : AllocateSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity);
     if (slot != 0) handle = NewHandle(index_count);
-    if (slot != 0 && handle == nullptr) GiveSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity, slot);
+    if (slot != 0 && handle == nullptr) FreeSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity, slot);
     if (found == nullptr) CountLoss(Loss::kTableInstances);
     if (found != nullptr && handle == nullptr) CountLoss(Loss::kTableHandles);
     if (handle != nullptr) {
@@ -261,7 +261,7 @@ void CloseTable(TableHandle* handle) {
     {
       const CellWriter writer(row.seq);
       row.table.store(0, kRelease);
-      GiveSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity, IndexOf(row));
+      FreeSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity, IndexOf(row));
     }
     Close(*handle);
     table.handles.fetch_sub(1, kRelaxed);

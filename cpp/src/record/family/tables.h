@@ -31,7 +31,7 @@ struct TableHandle : pfs_table {
   ShmTable* lock_table;  // the table; nullptr = no room for statistics of its locks
   ShmIndex* unindexed;   // rows reached through no index; nullptr = no room for its statistics, as below
   uint32_t index_count;
-  uint32_t index_room;
+  uint32_t index_capacity;
   ShmIndex** indexes;    // behind this struct
   TableHandle* next_closed;
 };
@@ -175,7 +175,7 @@ PFS_ALWAYS_INLINE void EndTableWait(const TableWait& call, uint64_t count, uint6
 template <Mode kMode>
 PFS_ALWAYS_INLINE void EndTableIo(const TableWait& call, uint64_t rows) {
   if (kMode == Mode::kAny && IsCounted(call.wait.flags)) return EndCounted<RowsOf>(call, rows);
-  if (ShmWaitRecord* record = kMode == Mode::kTimed ? nullptr : Anew(call.wait.record); record != nullptr && __builtin_expect(record->state.load(kRelaxed) == call.wait.begun_state, 1)) {
+  if (ShmWaitRecord* record = kMode == Mode::kTimed ? nullptr : Launder(call.wait.record); record != nullptr && __builtin_expect(record->state.load(kRelaxed) == call.wait.begun_state, 1)) {
     record->details().bytes.store(rows, kRelease);
   }
   EndTableWait<kMode, RowsOf>(call, rows, kRecordHasBytes);

@@ -9,7 +9,7 @@ namespace {
 // Cells of objects that were ever taken; those of classes are beside the limit. Guarded by the cold lock.
 uint64_t object_cells = 0;
 // Graves with something in them. Guarded by the cold lock.
-uint64_t full_graves = 0;
+uint64_t full_retired = 0;
 
 uint32_t IndexOf(const ShmCell* cell) { return static_cast<uint32_t>(cell - g_runtime.cells); }
 
@@ -45,7 +45,7 @@ ShmCell* TakeCell() {
     return &cell;
   }
   if (object_cells >= static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_object_cells))) return nullptr;
-  const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kCells);
+  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kCells);
   if (fresh < 0) return nullptr;
   ++object_cells;
   return &g_runtime.cells[fresh];
@@ -138,15 +138,15 @@ uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_g
   return rest;
 }
 
-ShmGrave* DigGrave() {
-  ShmArray& array = g_runtime.segment.array(ArrayId::kGraves);
+ShmRetired* DigGrave() {
+  ShmArray& array = g_runtime.segment.array(ArrayId::kMostRetired);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
-    auto* grave = g_runtime.segment.element<ShmGrave>(ArrayId::kGraves, free);
-    array.free_head.store(grave->next.load(kRelaxed), kRelaxed);
-    return grave;
+    auto* retired = g_runtime.segment.element<ShmRetired>(ArrayId::kMostRetired, free);
+    array.free_head.store(retired->next.load(kRelaxed), kRelaxed);
+    return retired;
   }
-  const int64_t fresh = g_runtime.segment.TakeFresh(ArrayId::kGraves);
-  return fresh < 0 ? nullptr : g_runtime.segment.element<ShmGrave>(ArrayId::kGraves, static_cast<uint64_t>(fresh));
+  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kMostRetired);
+  return fresh < 0 ? nullptr : g_runtime.segment.element<ShmRetired>(ArrayId::kMostRetired, static_cast<uint64_t>(fresh));
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
   uint32_t found = 0;
   bool is_dead = false;
   if (ColdLock lock; lock) {
-    // From here on an instance does not die without the cold lock; unless it is about to (record/engine/spares.h), or was another life of its slot.
+    // From here on an instance does not die without the cold lock; unless it is about to (record/engine/free_lists.h), or was another life of its slot.
     if (ShmInstance* const instance = InstanceOf(key); instance != nullptr) is_dead = (instance->flags.fetch_or(kFlagShared) & kFlagDead) != 0;
     is_dead = is_dead || (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
     uint32_t adoptable = 0;
@@ -182,7 +182,7 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
       found = adoptable;
     }
     if (found == 0 && !is_dead) {
-      FoldGraves(4);
+      FoldRetired(4);
       if (ShmCell* cell = AddCell(list, thread.slot, InstanceOf(key)); cell != nullptr) found = IndexOf(cell);
     }
   }
@@ -215,50 +215,50 @@ void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList>
     const CellWriter writer(own->seq);
     ClearStat(own->stat);
   }
-  ShmGrave* grave = nullptr;
+  ShmRetired* retired = nullptr;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), object_gen, true, KeyOfLane(first_key, lane));
     lanes[lane].head.store(0, kRelease);
     if (rest == 0) continue;
-    if (grave == nullptr) grave = DigGrave();
-    if (grave == nullptr) {  // the numbers of those threads are lost, and so are the cells until the threads end
+    if (retired == nullptr) retired = DigGrave();
+    if (retired == nullptr) {  // the numbers of those threads are lost, and so are the cells until the threads end
       CountLoss(Loss::kStatistics);
       continue;
     }
-    grave->lanes[lane].head.store(rest, kRelease);
+    retired->lanes[lane].head.store(rest, kRelease);
   }
-  if (grave == nullptr) return;
-  grave->object_gen.store(object_gen, kRelaxed);
-  grave->class_gen.store(Generation(ClassDomain(family)), kRelaxed);
-  grave->class_index.store(class_index, kRelease);  // last: publishes the grave
-  ++full_graves;
+  if (retired == nullptr) return;
+  retired->object_gen.store(object_gen, kRelaxed);
+  retired->class_gen.store(Generation(ClassDomain(family)), kRelaxed);
+  retired->class_index.store(class_index, kRelease);  // last: publishes the grave
+  ++full_retired;
 }
 
-void FoldGraves(uint32_t at_most) {
+void FoldRetired(uint32_t at_most) {
   Segment& segment = g_runtime.segment;
-  ShmArray& array = segment.array(ArrayId::kGraves);
+  ShmArray& array = segment.array(ArrayId::kMostRetired);
   const uint64_t used = array.used.load(kRelaxed);
   static uint64_t next = 1;  // where the last call stopped: all graves get their turn
-  for (uint64_t seen = 1; seen < used && at_most > 0 && full_graves > 0; ++seen) {
+  for (uint64_t seen = 1; seen < used && at_most > 0 && full_retired > 0; ++seen) {
     next = next + 1 < used ? next + 1 : 1;
-    auto* grave = segment.element<ShmGrave>(ArrayId::kGraves, next);
-    const uint32_t class_index = grave->class_index.load(kRelaxed);
+    auto* retired = segment.element<ShmRetired>(ArrayId::kMostRetired, next);
+    const uint32_t class_index = retired->class_index.load(kRelaxed);
     if (class_index == 0) continue;
     --at_most;
     ShmClass& entry = g_runtime.classes[class_index];
-    const bool current = grave->class_gen.load(kRelaxed) == Generation(ClassDomain(static_cast<Family>(entry.family)));
+    const bool current = retired->class_gen.load(kRelaxed) == Generation(ClassDomain(static_cast<Family>(entry.family)));
     FoldSection fold(entry);
     bool is_empty = true;
     for (size_t lane = 0; lane < kMostLanes; ++lane) {
-      HalfWord& head = grave->lanes[lane].head;
+      HalfWord& head = retired->lanes[lane].head;
       if (head.load(kRelaxed) == 0) continue;
-      head.store(FoldList(entry, lane, head.load(kRelaxed), grave->object_gen.load(kRelaxed), current, 0), kRelease);
+      head.store(FoldList(entry, lane, head.load(kRelaxed), retired->object_gen.load(kRelaxed), current, 0), kRelease);
       is_empty &= head.load(kRelaxed) == 0;
     }
     if (!is_empty) continue;
-    grave->class_index.store(0, kRelease);
-    --full_graves;
-    grave->next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+    retired->class_index.store(0, kRelease);
+    --full_retired;
+    retired->next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
     array.free_head.store(next, kRelaxed);
   }
 }
@@ -267,7 +267,7 @@ bool MakeClassCells(ShmClass& entry) {
   const uint8_t lanes = FactsOf(static_cast<Family>(entry.family)).lanes;
   entry.dead.store(0, kRelaxed);
   if (lanes == 0) return true;
-  const int64_t first = g_runtime.segment.TakeFresh(ArrayId::kCells, lanes);
+  const int64_t first = g_runtime.segment.AllocateFresh(ArrayId::kCells, lanes);
   if (first < 0) return false;
   for (uint8_t lane = 0; lane < lanes; ++lane) g_runtime.cells[first + lane].owner.store(kColdOwner, kRelaxed);
   entry.dead.store(static_cast<uint32_t>(first), kRelease);
@@ -289,7 +289,7 @@ void HoldInChild(const ThreadState& thread, uint32_t instance_index, uint32_t he
 }
 
 void ForgetCells() {
-  object_cells = full_graves = 0;
+  object_cells = full_retired = 0;
   const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmClass& entry = g_runtime.classes[i];

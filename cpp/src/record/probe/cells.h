@@ -65,9 +65,9 @@ PFS_ALWAYS_INLINE ShmCell* OwnCellAtHead(const ThreadState& thread, const ShmCel
 // FindCell() that looks there first. `life`: the version of the object that is meant, where its
 // slot may have become another object's; nullptr where it cannot.
 PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, uint32_t index, const HalfWord& version, uint8_t lane,
-                                          ShmCellList& list, const HalfWord* flags = nullptr, const uint32_t* life = nullptr) {
+                                          ShmCellList& list, const HalfWord* flags = nullptr, const uint32_t* generation = nullptr) {
   if (ShmCell* const own = OwnCellAtHead(thread, list); __builtin_expect(own != nullptr, 1)) return own;
-  const uint32_t wanted = life == nullptr ? version.load(kRelaxed) : *life;
+  const uint32_t wanted = generation == nullptr ? version.load(kRelaxed) : *generation;
   return FindCell(thread, CellKey(kind, index, wanted, lane), list, flags);
 }
 
@@ -92,7 +92,7 @@ PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64
 void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object);
 
 // Moves what has become free in graves to the classes: cells of the calling thread and of free slots. REQUIRES: cold lock.
-void FoldGraves(uint32_t at_most);
+void FoldRetired(uint32_t at_most);
 
 // Gives a new class the cells that keep what its dead objects leave. False: no room. REQUIRES: cold lock.
 bool MakeClassCells(ShmClass& entry);

@@ -35,14 +35,14 @@ Queues pools[kEventKinds];
 
 Queues& QueuesOf(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
 
-uint32_t TurnOf(const Place& place, uint32_t index) { return place.turn.load(kAcquire) + index; }
+uint32_t SequenceOf(const Place& place, uint32_t index) { return place.turn.load(kAcquire) + index; }
 
 bool Give(Queue& queue, uint32_t places_per_queue, uint32_t chunk, uint64_t now) {
   uint32_t position = queue.tail.load(kRelaxed);
   for (;;) {
     const uint32_t index = position & (places_per_queue - 1);
     Place& place = queue.places[index];
-    const auto ahead = static_cast<int32_t>(TurnOf(place, index) - position);
+    const auto ahead = static_cast<int32_t>(SequenceOf(place, index) - position);
     if (ahead < 0) return false;  // full
     if (ahead > 0) {
       position = queue.tail.load(kRelaxed);
@@ -51,7 +51,7 @@ bool Give(Queue& queue, uint32_t places_per_queue, uint32_t chunk, uint64_t now)
     if (!queue.tail.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
     place.chunk.store(chunk, kRelaxed);
     place.given.store(now, kRelaxed);
-    place.turn.store(position + 1 - index, kRelease);  // pairs with TurnOf in Take: the chunk and all stores to it
+    place.turn.store(position + 1 - index, kRelease);  // pairs with SequenceOf in Take: the chunk and all stores to it
     return true;
   }
 }
@@ -61,7 +61,7 @@ uint32_t Take(Queue& queue, uint32_t places_per_queue) {
   for (;;) {
     const uint32_t index = position & (places_per_queue - 1);
     Place& place = queue.places[index];
-    const auto ahead = static_cast<int32_t>(TurnOf(place, index) - (position + 1));
+    const auto ahead = static_cast<int32_t>(SequenceOf(place, index) - (position + 1));
     if (ahead < 0) return 0;  // empty
     if (ahead > 0) {
       position = queue.head.load(kRelaxed);
@@ -69,7 +69,7 @@ uint32_t Take(Queue& queue, uint32_t places_per_queue) {
     }
     if (!queue.head.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
     const uint32_t chunk = place.chunk.load(kRelaxed);
-    place.turn.store(position + places_per_queue - index, kRelease);  // pairs with TurnOf in Give
+    place.turn.store(position + places_per_queue - index, kRelease);  // pairs with SequenceOf in Give
     return chunk;
   }
 }
@@ -80,7 +80,7 @@ uint64_t OldestIn(const Queue& queue, uint32_t places_per_queue) {
   if (position == queue.tail.load(kRelaxed)) return 0;
   const uint32_t index = position & (places_per_queue - 1);
   const Place& place = queue.places[index];
-  return TurnOf(place, index) == position + 1 ? place.given.load(kRelaxed) : 0;
+  return SequenceOf(place, index) == position + 1 ? place.given.load(kRelaxed) : 0;
 }
 
 // May a never-used chunk be taken instead of one that holds events?
@@ -91,7 +91,7 @@ bool MayGrow(Kind kind) {
   return used < all.least_chunks + all.wide_chunks.load(kRelaxed) + threads * ChunksOfThread(g_runtime.pool(kind).chunks_held);
 }
 
-uint32_t TakeFresh(Kind kind) {
+uint32_t AllocateFresh(Kind kind) {
   const int error = errno;
   uint32_t chunk = 0;
   if (ColdLock lock; lock) {
@@ -102,7 +102,7 @@ uint32_t TakeFresh(Kind kind) {
     const uint64_t begin = next * pool.pitch;
     if (next < segment.array(chunks).capacity &&
         segment.ReserveRange(kRecordsOf[static_cast<uint32_t>(kind)], begin, begin + PerChunk(kind) * pool.record_bytes)) {
-      if (const int64_t fresh = segment.TakeFresh(chunks); fresh > 0) chunk = static_cast<uint32_t>(fresh);
+      if (const int64_t fresh = segment.AllocateFresh(chunks); fresh > 0) chunk = static_cast<uint32_t>(fresh);
     }
   }
   errno = error;
@@ -171,7 +171,7 @@ void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint64_t now) {
 
 uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   if (MayGrow(kind)) {
-    if (const uint32_t chunk = TakeFresh(kind); chunk != 0) return chunk;
+    if (const uint32_t chunk = AllocateFresh(kind); chunk != 0) return chunk;
   }
   Queues& all = QueuesOf(kind);
   ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
@@ -190,7 +190,7 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   for (Queue& queue : all.queues) {
     if (const uint32_t chunk = Take(queue, all.places_per_queue); chunk != 0) return chunk;
   }
-  return TakeFresh(kind);  // events that run keep them all
+  return AllocateFresh(kind);  // events that run keep them all
 }
 
 }  // namespace perfschema

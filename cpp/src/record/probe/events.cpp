@@ -5,7 +5,7 @@
 #include "record/probe/chunk_pool.h"
 #include "record/family/digests.h"
 #include "record/probe/nested.h"
-#include "record/context/parties.h"
+#include "record/context/principals.h"
 #include "record/context/tasks.h"
 #include "record/probe/trace.h"
 #include "record/probe/wait.h"

@@ -18,7 +18,7 @@
 #pragma once
 
 #include "record/probe/events.h"
-#include "record/context/parties.h"
+#include "record/context/principals.h"
 #include "record/probe/wait.h"
 #include "shm/shapes.h"
 

@@ -11,7 +11,7 @@ PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtim
 
 // The record is the thread's only open one. Its EVENT_ID. REQUIRES: inside the probe since before `record` was looked up: else a signal handler that comes
 // in between takes the same one.
-PFS_ALWAYS_INLINE uint64_t OpenUsual(ThreadState& thread, ShmWaitRecord* record, ptrdiff_t places) {
+PFS_ALWAYS_INLINE uint64_t OpenCommon(ThreadState& thread, ShmWaitRecord* record, ptrdiff_t places) {
   thread.waits.next = record + places;
   const uint64_t event_id = thread.event_id + 1;
   thread.event_id = event_id;
@@ -20,12 +20,12 @@ PFS_ALWAYS_INLINE uint64_t OpenUsual(ThreadState& thread, ShmWaitRecord* record,
 }
 
 // What `state` has besides. `flags`: of the class and of the thread.
-PFS_ALWAYS_INLINE uint64_t UsualState(const ThreadState& thread, uint32_t flags) {
+PFS_ALWAYS_INLINE uint64_t CommonState(const ThreadState& thread, uint32_t flags) {
   return thread.waits.lap_bits | kRecordOpen | kFlagTimed | (flags & kThreadViews);
 }
 
 // Out of the probe, and the first reading of the timer.
-PFS_ALWAYS_INLINE void StartUsual(ThreadState& thread, ShmWaitRecord& record, uint64_t state) {
+PFS_ALWAYS_INLINE void StartCommon(ThreadState& thread, ShmWaitRecord& record, uint64_t state) {
   LeaveProbe(thread, 1);
   record.start_ticks.store(ReadCycle(), kRelease);
   record.state.store(state, kRelease);  // publishes the open event; pairs with Snapshot
@@ -35,7 +35,7 @@ PFS_ALWAYS_INLINE void StartUsual(ThreadState& thread, ShmWaitRecord& record, ui
 PFS_ALWAYS_INLINE bool IsLast(const ThreadState& thread, const ShmRecord& record) { return LoadOwn(record.event_id) == thread.event_id; }
 
 // Publishes the whole event.
-PFS_ALWAYS_INLINE void CloseUsual(ShmRecord& record, uint64_t end_ticks) {
+PFS_ALWAYS_INLINE void CloseCommon(ShmRecord& record, uint64_t end_ticks) {
   record.end_ticks.store(end_ticks, kRelease);
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
   using Plain [[gnu::may_alias]] = uint64_t;
@@ -47,21 +47,21 @@ PFS_ALWAYS_INLINE void CloseUsual(ShmRecord& record, uint64_t end_ticks) {
 }
 
 // What the general way needs to end one that turned out unusual.
-inline Wait UnusualWait(ThreadState& thread, ShmWaitRecord& record) {
+inline Wait UncommonWait(ThreadState& thread, ShmWaitRecord& record) {
   const uint64_t state = record.state.load(kRelaxed);
   // A child of fork() that a signal handler made: the event is its parent's.
   ShmWaitRecord* const its_record = (state & kRecordOpen) != 0 ? &record : nullptr;
   return {&thread, its_record, record.start_ticks.load(kRelaxed), state, 0, kAllOnFlags, static_cast<uint16_t>(record.what.load(kRelaxed))};
 }
 // Counters of two cores may differ by a few ticks: no event ends before its start.
-inline EndedWait UnusualEnd(const Wait& wait, uint64_t end_ticks) {
+inline EndedWait UncommonEnd(const Wait& wait, uint64_t end_ticks) {
   return {true, end_ticks > wait.start_ticks ? end_ticks - wait.start_ticks : 0, end_ticks > wait.start_ticks ? end_ticks : wait.start_ticks};
 }
 
 // Events without a record, in a wait or not.
 enum class Unrecorded { kCounted, kTimed };
 inline constexpr uint64_t kNotTimed = ~uint64_t{0};  // ticks of those that are counted only
-PFS_ALWAYS_INLINE bool IsUsualThread(const ThreadState* thread) {
+PFS_ALWAYS_INLINE bool IsCommonThread(const ThreadState* thread) {
   return thread != nullptr && !thread->inside() && (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
 }
 // The same for these. `ticks`: kNotTimed, or how long it took.

@@ -92,7 +92,7 @@ PFS_ALWAYS_INLINE uint64_t NowTicks(uint32_t flags) {
 // The same pointer, of which the compiler knows nothing: it would keep addresses of single fields over the real call, each with a store and a
 // load on the stack, where an offset costs nothing.
 template <typename T>
-PFS_ALWAYS_INLINE T* Anew(T* pointer) {
+PFS_ALWAYS_INLINE T* Launder(T* pointer) {
   asm("" : "+r"(pointer));
   return pointer;
 }
@@ -267,7 +267,7 @@ template <Mode kMode, bool kDetailed = false>
 PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended, uint64_t more_state_bits = 0, uint32_t spins = 0) {
   ThreadState& thread = *wait.thread;
   if constexpr (kMode == Mode::kTimed) return thread.outside();
-  ShmWaitRecord* const record = Anew(wait.record);
+  ShmWaitRecord* const record = Launder(wait.record);
   uint64_t nesting = wait.outer;
   if constexpr (kMode == Mode::kAny || kDetailed) {
     const uint64_t depth = wait.outer & ThreadState::kDepthMask;
@@ -310,7 +310,7 @@ PFS_ALWAYS_INLINE ShmCell* ThreadCell(const Wait& wait) {
 // Are the thread's numbers of the present epoch?
 PFS_ALWAYS_INLINE bool IsOfEpoch(const ShmCell& cell) { return LoadOwn(cell.gen) == g_runtime.header->epochs[0].now.load(kRelaxed); }
 
-// The numbers are of before a TRUNCATE: they move up (record/context/parties.h), and the cell starts with this event.
+// The numbers are of before a TRUNCATE: they move up (record/context/principals.h), and the cell starts with this event.
 [[gnu::noinline]] void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t count);
 
 // `count` events that were one wait: rows of a table.

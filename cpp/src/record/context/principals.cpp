@@ -1,4 +1,4 @@
-#include "record/context/parties.h"
+#include "record/context/principals.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -19,8 +19,8 @@ uint32_t (*buckets)[kBuckets] = nullptr;
 
 constexpr auto kAccount = Level::kAccount, kUser = Level::kUser, kHost = Level::kHost;
 
-ShmArray& PartiesOf(Level level) { return g_runtime.segment.array(kPartiesOf[static_cast<uint32_t>(level)]); }
-ShmParty& PartyAt(Level level, uint32_t index) { return *g_runtime.segment.element<ShmParty>(kPartiesOf[static_cast<uint32_t>(level)], index); }
+ShmArray& PrincipalsOf(Level level) { return g_runtime.segment.array(kPrincipalsOf[static_cast<uint32_t>(level)]); }
+ShmPrincipal& PrincipalAt(Level level, uint32_t index) { return *g_runtime.segment.element<ShmPrincipal>(kPrincipalsOf[static_cast<uint32_t>(level)], index); }
 
 ShmEpochs& Epochs(Kind kind) { return g_runtime.header->epochs[static_cast<uint32_t>(kind)]; }
 // Does a number of this epoch count for the level?
@@ -34,14 +34,14 @@ class MoveSection {
  public:
   MoveSection(uint32_t account, uint32_t user, uint32_t host) {
     Open(0, g_runtime.header->move_seq);
-    if (account != 0) Open(1, PartyAt(kAccount, account).fold_seq);
-    if (user != 0) Open(2, PartyAt(kUser, user).fold_seq);
-    if (host != 0) Open(3, PartyAt(kHost, host).fold_seq);
+    if (account != 0) Open(1, PrincipalAt(kAccount, account).fold_seq);
+    if (user != 0) Open(2, PrincipalAt(kUser, user).fold_seq);
+    if (host != 0) Open(3, PrincipalAt(kHost, host).fold_seq);
   }
   explicit MoveSection(const ShmThread& thread) : MoveSection(thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed)) {}
   ~MoveSection() {
     for (HalfWord* seq : opened_) {
-      if (seq != nullptr) seq->store(seq->load(kRelaxed) + 1, kRelease);  // pairs with Snapshot::AddUpParties
+      if (seq != nullptr) seq->store(seq->load(kRelaxed) + 1, kRelease);  // pairs with Snapshot::AddUpPrincipals
     }
   }
   MoveSection(const MoveSection&) = delete;
@@ -73,7 +73,7 @@ struct MemberColumn {
 void AddToParents(const Parents& parents, MemberColumn column, const Numbers& numbers, uint32_t epoch);
 
 // Adds numbers that count for the level. What the cell holds may not count for it any more: that moves on first.
-void AddToParty(Level level, uint32_t index, MemberColumn column, const Numbers& numbers) {
+void AddToPrincipal(Level level, uint32_t index, MemberColumn column, const Numbers& numbers) {
   ShmCell* cell = ColumnOf(level, index, column.index, column.kind);
   if (cell == nullptr) return CountLoss(Loss::kThreadStatistics);
   const CellWriter writer(cell->seq);
@@ -82,8 +82,8 @@ void AddToParty(Level level, uint32_t index, MemberColumn column, const Numbers&
   if (!IsEmpty(column.shape(), *cell)) LoadNumbers(column.shape(), *cell, &sum);
   if (IsEmpty(column.shape(), *cell) || !Counts(column.kind, epoch, level)) {
     if (level == kAccount) {
-      const ShmParty& party = PartyAt(level, index);
-      AddToParents({0, party.user.load(kRelaxed), party.host.load(kRelaxed)}, column, sum, epoch);
+      const ShmPrincipal& principal = PrincipalAt(level, index);
+      AddToParents({0, principal.user.load(kRelaxed), principal.host.load(kRelaxed)}, column, sum, epoch);
     } else if (level == kHost) {
       AddToParents({}, column, sum, epoch);
     }
@@ -99,10 +99,10 @@ void AddToParty(Level level, uint32_t index, MemberColumn column, const Numbers&
 void AddToParents(const Parents& parents, MemberColumn column, const Numbers& numbers, uint32_t epoch) {
   if (numbers == Numbers{}) return;
   const auto counts = [&](Level level) { return Counts(column.kind, epoch, level); };
-  if (parents.account != 0 && counts(kAccount)) return AddToParty(kAccount, parents.account, column, numbers);
-  if (parents.user != 0 && counts(kUser)) AddToParty(kUser, parents.user, column, numbers);
-  if (parents.host != 0 && counts(kHost)) return AddToParty(kHost, parents.host, column, numbers);
-  if (HasGlobalLevel(column.kind) && counts(Level::kGlobal)) AddToParty(Level::kGlobal, 0, column, numbers);
+  if (parents.account != 0 && counts(kAccount)) return AddToPrincipal(kAccount, parents.account, column, numbers);
+  if (parents.user != 0 && counts(kUser)) AddToPrincipal(kUser, parents.user, column, numbers);
+  if (parents.host != 0 && counts(kHost)) return AddToPrincipal(kHost, parents.host, column, numbers);
+  if (HasGlobalLevel(column.kind) && counts(Level::kGlobal)) AddToPrincipal(Level::kGlobal, 0, column, numbers);
 }
 
 // Moves all numbers of a row up, and leaves it empty. `to_total` is false for a user: what it has its host has as well.
@@ -135,55 +135,55 @@ uint32_t HashOf(std::string_view user, std::string_view host) { return Hash().Ad
 uint32_t& BucketOf(Level level, uint32_t hash) { return buckets[static_cast<uint32_t>(level)][hash % kBuckets]; }
 
 uint32_t TakeParty(Level level) {
-  ShmArray& array = PartiesOf(level);
+  ShmArray& array = PrincipalsOf(level);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
-    array.free_head.store(PartyAt(level, static_cast<uint32_t>(free)).hash_next.load(kRelaxed), kRelaxed);
+    array.free_head.store(PrincipalAt(level, static_cast<uint32_t>(free)).hash_next.load(kRelaxed), kRelaxed);
     return static_cast<uint32_t>(free);
   }
-  const int64_t fresh = g_runtime.segment.TakeFresh(kPartiesOf[static_cast<uint32_t>(level)]);
+  const int64_t fresh = g_runtime.segment.AllocateFresh(kPrincipalsOf[static_cast<uint32_t>(level)]);
   return fresh < 0 ? 0 : static_cast<uint32_t>(fresh);
 }
 
 // Finds or makes. 0: no room.
-uint32_t FindParty(Level level, std::string_view user, std::string_view host) {
+uint32_t FindPrincipal(Level level, std::string_view user, std::string_view host) {
   const uint32_t hash = HashOf(user, host);
-  for (uint32_t at = BucketOf(level, hash); at != 0; at = PartyAt(level, at).hash_next.load(kRelaxed)) {
-    const ShmParty& party = PartyAt(level, at);
-    if (party.hash.load(kRelaxed) == hash && IsText(party.user_name, user) && IsText(party.host_name, host)) return at;
+  for (uint32_t at = BucketOf(level, hash); at != 0; at = PrincipalAt(level, at).hash_next.load(kRelaxed)) {
+    const ShmPrincipal& principal = PrincipalAt(level, at);
+    if (principal.hash.load(kRelaxed) == hash && IsText(principal.user_name, user) && IsText(principal.host_name, host)) return at;
   }
   const uint32_t index = TakeParty(level);
   if (index == 0) {
     CountLoss(level == kAccount ? Loss::kAccounts : level == kUser ? Loss::kUsers : Loss::kHosts);
     return 0;
   }
-  ShmParty& party = PartyAt(level, index);
-  party.version.fetch_add(1, kRelaxed);
-  StoreText(party.user_name, user);
-  StoreText(party.host_name, host);
-  party.user.store(level == kAccount ? FindParty(kUser, user, {}) : 0, kRelaxed);
-  party.host.store(level == kAccount ? FindParty(kHost, {}, host) : 0, kRelaxed);
-  party.connections.store(0, kRelaxed);
+  ShmPrincipal& principal = PrincipalAt(level, index);
+  principal.version.fetch_add(1, kRelaxed);
+  StoreText(principal.user_name, user);
+  StoreText(principal.host_name, host);
+  principal.user.store(level == kAccount ? FindPrincipal(kUser, user, {}) : 0, kRelaxed);
+  principal.host.store(level == kAccount ? FindPrincipal(kHost, {}, host) : 0, kRelaxed);
+  principal.connections.store(0, kRelaxed);
   ForgetMemory(level, index);
-  party.hash.store(hash, kRelaxed);
-  party.hash_next.store(BucketOf(level, hash), kRelaxed);
+  principal.hash.store(hash, kRelaxed);
+  principal.hash_next.store(BucketOf(level, hash), kRelaxed);
   BucketOf(level, hash) = index;
-  party.is_live.store(1, kRelease);  // last: pairs with Snapshot
+  principal.is_live.store(1, kRelease);  // last: pairs with Snapshot
   return index;
 }
 
 void ForgetParty(Level level, uint32_t index) {
-  ShmParty& party = PartyAt(level, index);
+  ShmPrincipal& principal = PrincipalAt(level, index);
   HalfWord* link = nullptr;
-  uint32_t& head = BucketOf(level, party.hash.load(kRelaxed));
-  for (uint32_t at = head; at != 0 && at != index; at = PartyAt(level, at).hash_next.load(kRelaxed)) link = &PartyAt(level, at).hash_next;
-  const uint32_t next = party.hash_next.load(kRelaxed);
+  uint32_t& head = BucketOf(level, principal.hash.load(kRelaxed));
+  for (uint32_t at = head; at != 0 && at != index; at = PrincipalAt(level, at).hash_next.load(kRelaxed)) link = &PrincipalAt(level, at).hash_next;
+  const uint32_t next = principal.hash_next.load(kRelaxed);
   if (link == nullptr) {
     head = next;
   } else {
     link->store(next, kRelaxed);
   }
-  ShmArray& array = PartiesOf(level);
-  party.hash_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
+  ShmArray& array = PrincipalsOf(level);
+  principal.hash_next.store(static_cast<uint32_t>(array.free_head.load(kRelaxed)), kRelaxed);
   array.free_head.store(index, kRelaxed);
 }
 
@@ -193,7 +193,7 @@ void CountConnection(const ShmThread& thread, bool begins) {
     const uint32_t index = index_word.load(kRelaxed);
     if (index == 0) return;
     const uint64_t step = begins ? kOneTotalConnection + 1 : ~uint64_t{0};
-    PartyAt(level, index).connections.fetch_add(step, kRelease);
+    PrincipalAt(level, index).connections.fetch_add(step, kRelease);
   };
   count(kAccount, thread.account);
   count(kUser, thread.user);
@@ -213,7 +213,7 @@ ShmCell* RowOf(Level level, uint32_t index) {
 }
 
 HalfWord& ReadyColumns(Level level, uint32_t index) {
-  return level == Level::kGlobal ? g_runtime.header->remainder_cells : PartyAt(level, index).cells;
+  return level == Level::kGlobal ? g_runtime.header->remainder_cells : PrincipalAt(level, index).cells;
 }
 
 ShmCell* ColumnOf(Level level, uint32_t index, uint32_t column, Kind kind) {
@@ -235,15 +235,15 @@ bool ReserveColumns(ArrayId cells, uint64_t row, uint32_t end, HalfWord* ready) 
   return true;
 }
 
-void ReindexParties() {
+void ReindexPrincipals() {
   std::fill_n(&buckets[0][0], kLevelCount * kBuckets, 0u);
   for (const Level level : {kAccount, kUser, kHost}) {
-    const uint64_t used = PartiesOf(level).used.load(kRelaxed);
+    const uint64_t used = PrincipalsOf(level).used.load(kRelaxed);
     for (uint32_t index = 1; index < used; ++index) {
-      ShmParty& party = PartyAt(level, index);
-      if (party.is_live.load(kRelaxed) == 0) continue;
-      uint32_t& head = BucketOf(level, party.hash.load(kRelaxed));
-      party.hash_next.store(head, kRelaxed);
+      ShmPrincipal& principal = PrincipalAt(level, index);
+      if (principal.is_live.load(kRelaxed) == 0) continue;
+      uint32_t& head = BucketOf(level, principal.hash.load(kRelaxed));
+      principal.hash_next.store(head, kRelaxed);
       head = index;
     }
   }
@@ -252,9 +252,9 @@ void ReindexParties() {
 void PutPartiesRight() {
   for (const Level level : {kAccount, kUser, kHost, Level::kGlobal}) {
     const bool is_global = level == Level::kGlobal;
-    const uint64_t used = is_global ? 1 : PartiesOf(level).used.load(kRelaxed);
+    const uint64_t used = is_global ? 1 : PrincipalsOf(level).used.load(kRelaxed);
     for (uint32_t index = is_global ? 0 : 1; index < used; ++index) {
-      if (!is_global) EndWriting(PartyAt(level, index).fold_seq);
+      if (!is_global) EndWriting(PrincipalAt(level, index).fold_seq);
       ShmCell* const row = RowOf(level, index);
       const uint32_t ready = ReadyColumns(level, index).load(kRelaxed);
       const uint64_t classes = std::min<uint64_t>(g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed), ready);
@@ -265,7 +265,7 @@ void PutPartiesRight() {
   }
 }
 
-bool StartParties() {
+bool StartPrincipals() {
   void* memory = mmap(nullptr, kLevelCount * sizeof *buckets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   buckets = static_cast<uint32_t(*)[kBuckets]>(memory);
@@ -273,9 +273,9 @@ bool StartParties() {
 }
 
 void ConnectThread(ShmThread& thread, std::string_view user, std::string_view host) {
-  const uint32_t account = FindParty(kAccount, user, host);
-  const uint32_t new_user = account != 0 ? PartyAt(kAccount, account).user.load(kRelaxed) : FindParty(kUser, user, {});
-  const uint32_t new_host = account != 0 ? PartyAt(kAccount, account).host.load(kRelaxed) : FindParty(kHost, {}, host);
+  const uint32_t account = FindPrincipal(kAccount, user, host);
+  const uint32_t new_user = account != 0 ? PrincipalAt(kAccount, account).user.load(kRelaxed) : FindPrincipal(kUser, user, {});
+  const uint32_t new_host = account != 0 ? PrincipalAt(kAccount, account).host.load(kRelaxed) : FindPrincipal(kHost, {}, host);
   const MoveSection moving(thread);
   MoveThreadUp(thread);
   CountConnection(thread, false);
@@ -305,32 +305,32 @@ void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell, Kind kind) {
 }
 
 void ForgetUnconnected(Level level) {
-  const uint64_t used = PartiesOf(level).used.load(kRelaxed);
+  const uint64_t used = PrincipalsOf(level).used.load(kRelaxed);
   for (uint32_t index = 1; index < used; ++index) {
-    ShmParty& party = PartyAt(level, index);
-    if (party.is_live.load(kRelaxed) == 0) continue;
-    const uint64_t current = party.connections.load(kRelaxed) & kCurrentConnectionsMask;
-    party.connections.store(current * (kOneTotalConnection + 1), kRelease);
-    party.max_controlled_memory.store(0, kRelease);
-    party.max_total_memory.store(0, kRelease);
+    ShmPrincipal& principal = PrincipalAt(level, index);
+    if (principal.is_live.load(kRelaxed) == 0) continue;
+    const uint64_t current = principal.connections.load(kRelaxed) & kCurrentConnectionsMask;
+    principal.connections.store(current * (kOneTotalConnection + 1), kRelease);
+    principal.max_controlled_memory.store(0, kRelease);
+    principal.max_total_memory.store(0, kRelease);
     if (current != 0) continue;
-    const uint32_t user = party.user.load(kRelaxed), host = party.host.load(kRelaxed);
+    const uint32_t user = principal.user.load(kRelaxed), host = principal.host.load(kRelaxed);
     const bool is_account = level == kAccount;
     const MoveSection moving(is_account ? index : 0, level == kUser ? index : user, level == kHost ? index : host);
-    party.is_live.store(0, kRelease);  // first: nobody shows it from here on
-    MoveRowUp(RowOf(level, index), party.cells.load(kRelaxed), {0, user, host}, level != kUser);
+    principal.is_live.store(0, kRelease);  // first: nobody shows it from here on
+    MoveRowUp(RowOf(level, index), principal.cells.load(kRelaxed), {0, user, host}, level != kUser);
     ForgetParty(level, index);
   }
 }
 
 void ConnectAnewInChild() {
   for (const Level level : {kAccount, kUser, kHost}) {
-    const uint64_t used = PartiesOf(level).used.load(kRelaxed);
+    const uint64_t used = PrincipalsOf(level).used.load(kRelaxed);
     for (uint32_t index = 1; index < used; ++index) {
-      ShmParty& party = PartyAt(level, index);
-      party.cells.store(0, kRelaxed);
-      party.fold_seq.store(0, kRelaxed);
-      party.connections.store(0, kRelaxed);
+      ShmPrincipal& principal = PrincipalAt(level, index);
+      principal.cells.store(0, kRelaxed);
+      principal.fold_seq.store(0, kRelaxed);
+      principal.connections.store(0, kRelaxed);
     }
   }
   const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);

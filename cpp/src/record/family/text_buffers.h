@@ -1,4 +1,4 @@
-// record/family/text_rooms.h: where a thread keeps the texts of the statements that run until they end, outside the segment.
+// record/family/text_buffers.h: where a thread keeps the texts of the statements that run until they end, outside the segment.
 //
 // First the serial of the statement whose text is in each room, then the rooms: each for an SQL text and its tokens, as long as the options
 // say. Statements that are not recorded share the last.
@@ -17,19 +17,19 @@ inline uint64_t OptionNow(OptionId id) { return g_runtime.header->options[static
 inline uint64_t SqlLimit() { return OptionNow(OptionId::max_sql_text_length); }
 inline uint64_t DigestLimit() { return OptionNow(OptionId::max_digest_length); }
 
-inline size_t BytesOfTextRooms() {
-  return (g_runtime.statement_stack + 1) * (sizeof(uint64_t) + RoomForText(SqlLimit()) + RoomForText(DigestLimit()));
+inline size_t BytesOfTextBuffers() {
+  return (g_runtime.statement_stack + 1) * (sizeof(uint64_t) + TextCapacity(SqlLimit()) + TextCapacity(DigestLimit()));
 }
 
-inline uint64_t& OwnerOfRoom(const ThreadState& thread, uint32_t room) {
+inline uint64_t& BufferOwner(const ThreadState& thread, uint32_t room) {
   return reinterpret_cast<uint64_t*>(thread.texts)[std::min(room, g_runtime.statement_stack)];
 }
-inline char* SqlRoom(const ThreadState& thread, uint32_t room) {
+inline char* SqlBuffer(const ThreadState& thread, uint32_t room) {
   return thread.texts + (g_runtime.statement_stack + 1) * sizeof(uint64_t) +
-         std::min(room, g_runtime.statement_stack) * (RoomForText(SqlLimit()) + RoomForText(DigestLimit()));
+         std::min(room, g_runtime.statement_stack) * (TextCapacity(SqlLimit()) + TextCapacity(DigestLimit()));
 }
-inline uint8_t* DigestRoom(const ThreadState& thread, uint32_t room) {
-  return reinterpret_cast<uint8_t*>(SqlRoom(thread, room)) + RoomForText(SqlLimit());
+inline uint8_t* TokenBuffer(const ThreadState& thread, uint32_t room) {
+  return reinterpret_cast<uint8_t*>(SqlBuffer(thread, room)) + TextCapacity(SqlLimit());
 }
 
 }  // namespace perfschema

@@ -1,4 +1,4 @@
-// shm/address_room.h: addresses for a segment at its full size, of which only what is used is mapped.
+// shm/address_range.h: addresses for a segment at its full size, of which only what is used is mapped.
 //
 // An array must not move, and may grow to its capacity. Reserving the addresses of all capacities would take gigabytes of RLIMIT_AS away from the
 // program, and every tool that walks mappings would walk ours. So the room is a place far below the mappings of the program, where the kernel puts
@@ -15,7 +15,7 @@
 namespace perfschema {
 
 // Threads: external lock.
-class AddressRoom {
+class AddressRange {
  public:
   // Prefer::kFree looks for free addresses first, Prefer::kReserved reserves them first, and falls back to the other.
   enum class Prefer { kFree, kReserved };

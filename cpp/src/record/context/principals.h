@@ -1,4 +1,4 @@
-// record/context/parties.h: accounts, users and hosts, and how numbers of threads move up to them.
+// record/context/principals.h: accounts, users and hosts, and how numbers of threads move up to them.
 //
 //   level     row of cells         its numbers move to
 //   thread    kThreadCells         the account; without one the user and the host
@@ -30,14 +30,14 @@
 
 namespace perfschema {
 
-inline constexpr ArrayId kPartiesOf[kLevelCount - 1] = {ArrayId::kThreads, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
+inline constexpr ArrayId kPrincipalsOf[kLevelCount - 1] = {ArrayId::kThreads, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
 inline constexpr ArrayId kCellsOf[kLevelCount] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells,
                                                    ArrayId::kGlobalCells};
 
 // Private tables. Under the cold lock, once.
-bool StartParties();
+bool StartPrincipals();
 // The tables anew from the segment; and rows readable again that a writer left when it died. REQUIRES: cold lock.
-void ReindexParties();
+void ReindexPrincipals();
 void PutPartiesRight();
 
 // All below REQUIRE the cold lock.

@@ -1,4 +1,4 @@
-// Threads, accounts, users, hosts: rows of cells, and sums over a row and all rows below it (record/context/parties.h).
+// Threads, accounts, users, hosts: rows of cells, and sums over a row and all rows below it (record/context/principals.h).
 #include <algorithm>
 #include <ctime>
 #include <vector>
@@ -124,7 +124,7 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
   const auto at = static_cast<uint32_t>(level);
   const ArrayView<ShmCell>& cells = rows_[at];
   const bool by_thread = level == Level::kThread || level == Level::kGlobal;
-  const uint64_t members = by_thread ? threads_.capacity() : parties_[at].capacity();
+  const uint64_t members = by_thread ? threads_.capacity() : principals_[at].capacity();
   const uint64_t width = members == 0 ? 0 : cells.capacity() / members;
   const Shape& shape = ShapeOf(kind);
   readable = std::min(readable, width);
@@ -165,78 +165,78 @@ void Snapshot::ForEachThreadSum(Kind kind, const std::function<void(const SumRow
     if (shm == nullptr) break;
     const uint64_t thread_id = shm->thread_id.load(kAcquire);
     if (thread_id == 0) continue;
-    const bool has_room = room >= classes.size();
-    if (has_room) room -= classes.size();
+    const bool has_capacity = room >= classes.size();
+    if (has_capacity) room -= classes.size();
     sums.Clear(classes.size());
     bool torn = false;
     const uint64_t readable = shm->cells.load(kAcquire);  // pairs with the reservation of cells
     AddRow(kind, Level::kThread, slot, readable, Since(kind, Level::kThread), &sums, &torn);
     if (shm->thread_id.load(kRelaxed) != thread_id) continue;  // ended meanwhile: its rows left with it
-    if (torn || !has_room) ++skipped_;
+    if (torn || !has_capacity) ++skipped_;
     for (size_t i = 0; i < classes.size() && !torn; ++i) {
-      if (has_room || sums.Has(i)) use({classes[i], thread_id, nullptr, slot, sums.Get(i)});
+      if (has_capacity || sums.Has(i)) use({classes[i], thread_id, nullptr, slot, sums.Get(i)});
     }
   }
 }
 
 // A live party: which life of which slot, and its row as it is now.
-struct Snapshot::Party {
-  const ShmParty* shm = nullptr;
+struct Snapshot::Principal {
+  const ShmPrincipal* shm = nullptr;
   uint32_t index = 0, version = 0;
-  PartyRow row;
+  PrincipalRow row;
   bool is_live() const { return shm->is_live.load(kAcquire) != 0 && shm->version.load(kRelaxed) == version; }
 };
 
-bool Snapshot::ReadParty(Level level, uint32_t index, Party* party) const {
-  const ShmParty* shm = parties_[static_cast<uint32_t>(level)].at(index);
-  if (shm == nullptr || shm->is_live.load(kAcquire) == 0) return false;  // pairs with FindParty
-  *party = {shm, index, shm->version.load(kAcquire), {}};
+bool Snapshot::ReadParty(Level level, uint32_t index, Principal* principal) const {
+  const ShmPrincipal* shm = principals_[static_cast<uint32_t>(level)].at(index);
+  if (shm == nullptr || shm->is_live.load(kAcquire) == 0) return false;  // pairs with FindPrincipal
+  *principal = {shm, index, shm->version.load(kAcquire), {}};
   uint64_t user[4], host[32];
   LoadWords(shm->user_name, user);
   LoadWords(shm->host_name, host);
   const uint64_t connections = shm->connections.load(kAcquire);
-  if (!party->is_live()) return false;
-  party->row.max_controlled_memory = shm->max_controlled_memory.load(kAcquire);
-  party->row.max_total_memory = shm->max_total_memory.load(kAcquire);
-  party->row.current_connections = static_cast<int64_t>(connections & kCurrentConnectionsMask);
-  party->row.total_connections = static_cast<int64_t>(connections / kOneTotalConnection);
-  if (const auto text = KeepWords(user); !text.empty()) party->row.user = text;
-  if (const auto text = KeepWords(host); !text.empty()) party->row.host = text;
+  if (!principal->is_live()) return false;
+  principal->row.max_controlled_memory = shm->max_controlled_memory.load(kAcquire);
+  principal->row.max_total_memory = shm->max_total_memory.load(kAcquire);
+  principal->row.current_connections = static_cast<int64_t>(connections & kCurrentConnectionsMask);
+  principal->row.total_connections = static_cast<int64_t>(connections / kOneTotalConnection);
+  if (const auto text = KeepWords(user); !text.empty()) principal->row.user = text;
+  if (const auto text = KeepWords(host); !text.empty()) principal->row.host = text;
   return true;
 }
 
-std::vector<Snapshot::Party> Snapshot::Parties(Level level) const {
-  std::vector<Party> parties;
-  Party party;
-  for (uint64_t i = 1; i < parties_[static_cast<uint32_t>(level)].used(); ++i) {
-    if (ReadParty(level, static_cast<uint32_t>(i), &party)) parties.push_back(party);
+std::vector<Snapshot::Principal> Snapshot::Principals(Level level) const {
+  std::vector<Principal> principals;
+  Principal principal;
+  for (uint64_t i = 1; i < principals_[static_cast<uint32_t>(level)].used(); ++i) {
+    if (ReadParty(level, static_cast<uint32_t>(i), &principal)) principals.push_back(principal);
   }
   // One that was forgotten meanwhile may have come back in another slot: nobody is shown twice.
-  std::erase_if(parties, [](const Party& one) { return !one.is_live(); });
-  return parties;
+  std::erase_if(principals, [](const Principal& one) { return !one.is_live(); });
+  return principals;
 }
 
-void Snapshot::ForEachParty(Level level, const std::function<void(const PartyRow&)>& use) const {
+void Snapshot::ForEachParty(Level level, const std::function<void(const PrincipalRow&)>& use) const {
   if (!ok_) return;
-  std::vector<Party> parties = Parties(level);
+  std::vector<Principal> principals = Principals(level);
   // And of the sessions that there are.
-  std::vector<Party*> place_of(parties_[static_cast<uint32_t>(level)].used(), nullptr);
-  for (Party& party : parties) place_of[party.index] = &party;
+  std::vector<Principal*> place_of(principals_[static_cast<uint32_t>(level)].used(), nullptr);
+  for (Principal& principal : principals) place_of[principal.index] = &principal;
   for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
     const ShmThread* shm = threads_.at(slot);
     if (shm == nullptr) break;
     const uint32_t index = IndexAt(*shm, level);
     if (shm->thread_id.load(kAcquire) == 0 || index >= place_of.size() || place_of[index] == nullptr) continue;
-    PartyRow& row = place_of[index]->row;
+    PrincipalRow& row = place_of[index]->row;
     row.max_controlled_memory = std::max(row.max_controlled_memory, shm->max_controlled_memory.load(kAcquire));
     row.max_total_memory = std::max(row.max_total_memory, shm->max_total_memory.load(kAcquire));
   }
-  for (const Party& party : parties) use(party.row);
+  for (const Principal& principal : principals) use(principal.row);
 }
 
-struct Snapshot::PartySums {
+struct Snapshot::PrincipalSums {
   struct One {
-    Party party;             // of Level::kGlobal: nobody
+    Principal principal;             // of Level::kGlobal: nobody
     bool is_wanted = true;  // not read yet
     bool is_gone = false;
     bool torn = false;
@@ -255,51 +255,51 @@ struct Snapshot::PartySums {
 
 // One pass over the rows of a level and all below it. Parties that nothing moved into or out of meanwhile are not
 // wanted any more, nor are those that are gone.
-void Snapshot::AddUpParties(Kind kind, Level level, PartySums* wanted) const {
+void Snapshot::AddUpPrincipals(Kind kind, Level level, PrincipalSums* wanted) const {
   const uint32_t since = Since(kind, level);
   const bool is_global = level == Level::kGlobal;
   // What moves from anywhere to anywhere may count for the total; for a party what moves from or to it.
-  const auto seq_of = [&](const PartySums::One& one) -> const HalfWord& { return is_global ? header().move_seq : one.party.shm->fold_seq; };
-  for (PartySums::One& one : wanted->ones) {
+  const auto seq_of = [&](const PrincipalSums::One& one) -> const HalfWord& { return is_global ? header().move_seq : one.principal.shm->fold_seq; };
+  for (PrincipalSums::One& one : wanted->ones) {
     if (!one.is_wanted) continue;
     one.seq = seq_of(one).load(kAcquire);  // pairs with MoveSection
     one.torn = IsUnderWay(seq_of(one), one.seq);
-    one.is_gone = !is_global && !one.party.is_live();
+    one.is_gone = !is_global && !one.principal.is_live();
     one.is_wanted = !one.is_gone;
     one.sums.Clear(classes_of_[static_cast<uint32_t>(kind)].size());
     if (!one.is_wanted) continue;
-    const HalfWord& columns = is_global ? header().remainder_cells : one.party.shm->cells;
-    AddRow(kind, level, is_global ? 0 : one.party.index, columns.load(kAcquire), since, &one.sums, &one.torn);
+    const HalfWord& columns = is_global ? header().remainder_cells : one.principal.shm->cells;
+    AddRow(kind, level, is_global ? 0 : one.principal.index, columns.load(kAcquire), since, &one.sums, &one.torn);
   }
   // As many as there are now: numbers that were a thread's when this snapshot began may be a younger account's.
-  const auto add_parties = [&](Level below, auto parent_of) {
-    const auto& parties = parties_[static_cast<uint32_t>(below)];
-    const uint64_t count = std::min(view_.used(below == Level::kAccount ? ArrayId::kAccounts : ArrayId::kHosts), parties.capacity());
+  const auto add_principals = [&](Level below, auto parent_of) {
+    const auto& principals = principals_[static_cast<uint32_t>(below)];
+    const uint64_t count = std::min(view_.used(below == Level::kAccount ? ArrayId::kAccounts : ArrayId::kHosts), principals.capacity());
     for (uint64_t i = 1; i < count; ++i) {
-      const ShmParty* shm = parties.at(i);
+      const ShmPrincipal* shm = principals.at(i);
       if (shm == nullptr) break;
       if (shm->is_live.load(kAcquire) == 0) continue;
-      if (PartySums::One* one = wanted->Wanted(parent_of(*shm)); one != nullptr)
+      if (PrincipalSums::One* one = wanted->Wanted(parent_of(*shm)); one != nullptr)
         AddRow(kind, below, i, shm->cells.load(kAcquire), since, &one->sums, &one->torn);
     }
   };
-  if (is_global) add_parties(Level::kHost, [](const ShmParty&) { return 0u; });
+  if (is_global) add_principals(Level::kHost, [](const ShmPrincipal&) { return 0u; });
   if (level != Level::kAccount) {
-    add_parties(Level::kAccount, [&](const ShmParty& account) {
+    add_principals(Level::kAccount, [&](const ShmPrincipal& account) {
       return is_global ? 0 : (level == Level::kUser ? account.user : account.host).load(kAcquire);
     });
   }
   for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
     const ShmThread* shm = threads_.at(slot);
     if (shm == nullptr) break;
-    if (PartySums::One* one = is_global ? wanted->Wanted(0) : nullptr; one != nullptr)
+    if (PrincipalSums::One* one = is_global ? wanted->Wanted(0) : nullptr; one != nullptr)
       AddRow(kind, Level::kGlobal, slot, shm->global_cells.load(kAcquire), since, &one->sums, &one->torn);
     if (shm->thread_id.load(kAcquire) == 0) continue;
-    if (PartySums::One* one = wanted->Wanted(is_global ? 0 : IndexAt(*shm, level)); one != nullptr)
+    if (PrincipalSums::One* one = wanted->Wanted(is_global ? 0 : IndexAt(*shm, level)); one != nullptr)
       AddRow(kind, Level::kThread, slot, shm->cells.load(kAcquire), since, &one->sums, &one->torn);
   }
   if (Since(kind, level) != since) return;  // a TRUNCATE meanwhile
-  for (PartySums::One& one : wanted->ones) {
+  for (PrincipalSums::One& one : wanted->ones) {
     if (!one.is_wanted) continue;
 #if defined(PFS_BREAK_SEQLOCK)  // negative control of the test of parties: the check removed
     one.is_wanted = false;
@@ -313,21 +313,21 @@ void Snapshot::AddUpParties(Kind kind, Level level, PartySums* wanted) const {
 void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const SumRow&)>& use) const {
   if (!ok_) return;
   if (level == Level::kThread) return ForEachThreadSum(kind, use);
-  PartySums sums;
+  PrincipalSums sums;
   const uint64_t most = MostLooks();
   looks_left_ = most == ~uint64_t{0} ? most : 4 * most;
   if (level == Level::kGlobal) {
     sums.ones.emplace_back();
     sums.place_of = {1};
   } else {
-    sums.place_of.resize(parties_[static_cast<uint32_t>(level)].used());
-    for (const Party& party : Parties(level)) {
+    sums.place_of.resize(principals_[static_cast<uint32_t>(level)].used());
+    for (const Principal& principal : Principals(level)) {
       if ((sums.ones.size() + 1) * classes_of_[static_cast<uint32_t>(kind)].size() > most) {
         ++skipped_;
         continue;
       }
-      sums.ones.emplace_back().party = party;
-      sums.place_of[party.index] = static_cast<uint32_t>(sums.ones.size());
+      sums.ones.emplace_back().principal = principal;
+      sums.place_of[principal.index] = static_cast<uint32_t>(sums.ones.size());
     }
   }
   const auto is_done = [&] {
@@ -338,20 +338,20 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
       const timespec nap{0, 20'000 * attempt};
       nanosleep(&nap, nullptr);
     }
-    AddUpParties(kind, level, &sums);
+    AddUpPrincipals(kind, level, &sums);
   }
-  if (!is_done() && quiesce_) quiesce_([&] { AddUpParties(kind, level, &sums); });
-  if (!is_done() && GiveUpWaiting()) AddUpParties(kind, level, &sums);
+  if (!is_done() && quiesce_) quiesce_([&] { AddUpPrincipals(kind, level, &sums); });
+  if (!is_done() && GiveUpWaiting()) AddUpPrincipals(kind, level, &sums);
   uint64_t room = MostSums(kind);
-  for (const PartySums::One& one : sums.ones) {
+  for (const PrincipalSums::One& one : sums.ones) {
     if (one.is_wanted) ++skipped_;
     if (one.is_wanted || one.is_gone) continue;
     const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
-    const bool has_room = room >= classes.size();
-    if (has_room) room -= classes.size();
-    if (!has_room) ++skipped_;
+    const bool has_capacity = room >= classes.size();
+    if (has_capacity) room -= classes.size();
+    if (!has_capacity) ++skipped_;
     for (size_t i = 0; i < classes.size(); ++i) {
-      if (has_room || one.sums.Has(i)) use({classes[i], 0, &one.party.row, one.party.index, one.sums.Get(i)});
+      if (has_capacity || one.sums.Has(i)) use({classes[i], 0, &one.principal.row, one.principal.index, one.sums.Get(i)});
     }
   }
 }

@@ -1,4 +1,4 @@
-#include "record/engine/spares.h"
+#include "record/engine/free_lists.h"
 
 #include <algorithm>
 
@@ -25,24 +25,24 @@ constexpr std::memory_order kBeforeLocked = std::memory_order_seq_cst;
 #endif
 
 // The calling thread is on the short way. Threads: owner thread.
-class OnShortWay {
+class OnLockFreePath {
  public:
-  explicit OnShortWay(ShmSpares& own) : own_(own) {
+  explicit OnLockFreePath(ShmFreeLists& own) : own_(own) {
     t_locals.in_cold_lock.EnterShortWay();
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
-  ~OnShortWay() {
-    own_.is_busy.store(0, kRelease);  // pairs with AwaitShortWay
+  ~OnLockFreePath() {
+    own_.is_busy.store(0, kRelease);  // pairs with AwaitLockFreePath
     std::atomic_signal_fence(std::memory_order_seq_cst);
     t_locals.in_cold_lock = false;
   }
-  OnShortWay(const OnShortWay&) = delete;
-  OnShortWay& operator=(const OnShortWay&) = delete;
+  OnLockFreePath(const OnLockFreePath&) = delete;
+  OnLockFreePath& operator=(const OnLockFreePath&) = delete;
   // REQUIRES: is_busy was stored, and a locked instruction came after that.
-  static bool IsClosed() { return (g_runtime.header->cold_holder.load() & kShortWayClosed) != 0; }  // pairs with CloseShortWay and OutsiderTurn
+  static bool IsClosed() { return (g_runtime.header->cold_holder.load() & kLockFreePathClosed) != 0; }  // pairs with CloseLockFreePath and OutsiderSection
 
  private:
-  ShmSpares& own_;
+  ShmFreeLists& own_;
 };
 
 void Bear(ShmInstance& object, uint32_t class_index, const void* identity) {
@@ -68,57 +68,57 @@ void GiveBack(uint32_t slot) {
   Settle(object);
   --ObjectsLike(class_index);
   object.class_index.store(0, kRelease);
-  GiveSlot(ArrayId::kInstances, g_runtime.instances, &ShmInstance::identity, slot);
+  FreeSlot(ArrayId::kInstances, g_runtime.instances, &ShmInstance::identity, slot);
 }
 
-void GiveAllBack(ShmSpares& spares) {
-  const uint32_t count = std::min<uint32_t>(spares.count.load(kRelaxed), kMostSpares);
-  for (uint32_t i = 0; i < count; ++i) GiveBack(spares.slots[i].load(kRelaxed));
-  spares.count.store(0, kRelaxed);
+void GiveAllBack(ShmFreeLists& free_lists) {
+  const uint32_t count = std::min<uint32_t>(free_lists.count.load(kRelaxed), kMostCached);
+  for (uint32_t i = 0; i < count; ++i) GiveBack(free_lists.slots[i].load(kRelaxed));
+  free_lists.count.store(0, kRelaxed);
 }
 
 // True: there were some. REQUIRES: cold lock.
 bool TakeSparesBack() {
   bool were_some = false;
-  CloseShortWay();
-  const uint64_t used = g_runtime.segment.array(ArrayId::kSpares).used.load(kRelaxed);
+  CloseLockFreePath();
+  const uint64_t used = g_runtime.segment.array(ArrayId::kFreeListSize).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
-    ShmSpares& spares = g_runtime.spares[i];
-    if (spares.is_busy.load(kRelaxed) != 0) continue;  // it hangs in there
-    were_some |= spares.count.load(kRelaxed) != 0;
-    GiveAllBack(spares);
+    ShmFreeLists& free_lists = g_runtime.free_lists[i];
+    if (free_lists.is_busy.load(kRelaxed) != 0) continue;  // it hangs in there
+    were_some |= free_lists.count.load(kRelaxed) != 0;
+    GiveAllBack(free_lists);
   }
   OpenShortWay();
   return were_some;
 }
 
-ShmInstance* TakeFreeInstance(uint32_t class_index) {
+ShmInstance* AllocateFreeInstance(uint32_t class_index) {
   if (ObjectsLike(class_index) >= static_cast<uint64_t>(StartOptionsLocked().Get(LimitOf(class_index)))) return nullptr;
   if (!g_runtime.segment.ReserveUpTo(ArrayId::kInstanceLists, g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed) + 1)) {
     if (g_runtime.segment.array(ArrayId::kInstances).free_head.load(kRelaxed) == 0) return nullptr;
   }
-  const uint64_t slot = TakeSlot(ArrayId::kInstances, g_runtime.instances, &ShmInstance::identity);
+  const uint64_t slot = AllocateSlot(ArrayId::kInstances, g_runtime.instances, &ShmInstance::identity);
   return slot == 0 ? nullptr : &g_runtime.instances[slot];
 }
 
 // nullptr: the thread has ended, or there is no room. REQUIRES: cold lock.
-ShmSpares* OwnSpares() {
+ShmFreeLists* OwnSpares() {
   ThreadLocals& self = t_locals;
-  if (self.spares != nullptr || self.ended) return self.spares;
-  const uint64_t slot = TakeSlot(ArrayId::kSpares, g_runtime.spares, &ShmSpares::next);
+  if (self.free_lists != nullptr || self.ended) return self.free_lists;
+  const uint64_t slot = AllocateSlot(ArrayId::kFreeListSize, g_runtime.free_lists, &ShmFreeLists::next);
   if (slot == 0) return nullptr;
   HearOfThreadEnd();
-  return self.spares = &g_runtime.spares[slot];
+  return self.free_lists = &g_runtime.free_lists[slot];
 }
 
 // A live object from a spare that has no numbers. REQUIRES: short way, or cold lock.
-ShmInstance* TakeSpare(ShmSpares& own, uint32_t class_index, const void* identity) {
+ShmInstance* TakeSpare(ShmFreeLists& own, uint32_t class_index, const void* identity) {
   const uint32_t count = own.count.load(kRelaxed);
   for (uint32_t i = count; i > 0; --i) {
     const uint32_t slot = own.slots[i - 1].load(kRelaxed);
     ShmInstance& object = g_runtime.instances[slot];
     if (object.class_index.load(kRelaxed) != class_index) continue;
-#if !defined(PFS_BREAK_SPARES)  // negative control of the churn test: the check removed
+#if !defined(PFS_BREAK_FREE_LISTS)  // negative control of the churn test: the check removed
     if (!IsEmpty(object.stat)) continue;
 #endif
     const uint32_t last = own.slots[count - 1].load(kRelaxed);
@@ -133,38 +133,38 @@ ShmInstance* TakeSpare(ShmSpares& own, uint32_t class_index, const void* identit
 }  // namespace
 
 ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity) {
-  ShmSpares* const own = t_locals.spares;
+  ShmFreeLists* const own = t_locals.free_lists;
   if (own == nullptr || t_locals.in_cold_lock || own->count.load(kRelaxed) == 0) return nullptr;
-  const OnShortWay on(*own);
+  const OnLockFreePath on(*own);
   own->is_busy.exchange(1);
-  return OnShortWay::IsClosed() ? nullptr : TakeSpare(*own, class_index, identity);
+  return OnLockFreePath::IsClosed() ? nullptr : TakeSpare(*own, class_index, identity);
 }
 
 bool MakeSpare(ShmInstance& object) {
-  ShmSpares* const own = t_locals.spares;
+  ShmFreeLists* const own = t_locals.free_lists;
   if (own == nullptr || t_locals.in_cold_lock) return false;
   uint32_t flags = object.flags.load(kRelaxed);
   if ((flags & (kFlagShared | kFlagDead)) != 0) return false;
-  const OnShortWay on(*own);
+  const OnLockFreePath on(*own);
   own->is_busy.store(1, kBeforeLocked);
   // From here on it is hidden, and no cell is made for it; also if it goes the long way after all.
   if (!object.flags.compare_exchange_strong(flags, flags | kFlagDead)) return false;  // pairs with FindCellSlow
   const uint32_t count = own->count.load(kRelaxed);
-  if (OnShortWay::IsClosed() || count >= kMostSpares) return false;
+  if (OnLockFreePath::IsClosed() || count >= kMostCached) return false;
   own->slots[count].store(IndexOf(object), kRelaxed);
   own->count.store(count + 1, kRelaxed);
   return true;
 }
 
 ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
-  if (ShmSpares* const own = t_locals.spares; own != nullptr) {
+  if (ShmFreeLists* const own = t_locals.free_lists; own != nullptr) {
     const uint32_t count = own->count.load(kRelaxed);
     for (uint32_t i = 0; i < count; ++i) Settle(g_runtime.instances[own->slots[i].load(kRelaxed)]);
     // With fewer the thread gets a slot more, so that it comes here less often.
-    if (ShmInstance* const object = count == kMostSpares ? TakeSpare(*own, class_index, identity) : nullptr; object != nullptr) return object;
+    if (ShmInstance* const object = count == kMostCached ? TakeSpare(*own, class_index, identity) : nullptr; object != nullptr) return object;
   }
-  ShmInstance* object = TakeFreeInstance(class_index);
-  if (object == nullptr && TakeSparesBack()) object = TakeFreeInstance(class_index);
+  ShmInstance* object = AllocateFreeInstance(class_index);
+  if (object == nullptr && TakeSparesBack()) object = AllocateFreeInstance(class_index);
   if (object == nullptr) return nullptr;
   ++ObjectsLike(class_index);
   Bear(*object, class_index, identity);
@@ -173,10 +173,10 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
 
 void GiveInstance(ShmInstance& object, uint32_t class_index) {
   object.class_index.store(class_index, kRelease);
-  ShmSpares* const own = OwnSpares();
+  ShmFreeLists* const own = OwnSpares();
   if (own == nullptr) return GiveBack(IndexOf(object));
   uint32_t count = own->count.load(kRelaxed);
-  if (count == kMostSpares) {  // the one that has waited longest goes
+  if (count == kMostCached) {  // the one that has waited longest goes
     GiveBack(own->slots[0].load(kRelaxed));
     --count;
     for (uint32_t i = 0; i < count; ++i) own->slots[i].store(own->slots[i + 1].load(kRelaxed), kRelaxed);
@@ -186,8 +186,8 @@ void GiveInstance(ShmInstance& object, uint32_t class_index) {
 }
 
 void SettleSpares() {
-  CloseShortWay();
-  AwaitShortWay();  // an outsider's turn has closed it
+  CloseLockFreePath();
+  AwaitLockFreePath();  // an outsider's turn has closed it
   const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
   const uint64_t classes = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
@@ -208,31 +208,31 @@ void PutSparesRight() {
   }
 }
 
-void LeaveShortWay() {
+void LeaveLockFreePath() {
   ThreadLocals& self = t_locals;
-  if (self.spares != nullptr) self.spares->is_busy.store(0, kRelease);  // pairs with AwaitShortWay
+  if (self.free_lists != nullptr) self.free_lists->is_busy.store(0, kRelease);  // pairs with AwaitLockFreePath
   self.in_cold_lock = false;
 }
 
 void GiveSpares() {
   ThreadLocals& self = t_locals;
-  if (self.spares == nullptr) return;
-  GiveAllBack(*self.spares);
-  GiveSlot(ArrayId::kSpares, g_runtime.spares, &ShmSpares::next, static_cast<uint64_t>(self.spares - g_runtime.spares));
-  self.spares = nullptr;
+  if (self.free_lists == nullptr) return;
+  GiveAllBack(*self.free_lists);
+  FreeSlot(ArrayId::kFreeListSize, g_runtime.free_lists, &ShmFreeLists::next, static_cast<uint64_t>(self.free_lists - g_runtime.free_lists));
+  self.free_lists = nullptr;
 }
 
 void ForgetSparesInChild(bool was_locked) {
-  ShmArray& array = g_runtime.segment.array(ArrayId::kSpares);
+  ShmArray& array = g_runtime.segment.array(ArrayId::kFreeListSize);
   array.free_head.store(0, kRelaxed);
   const uint64_t used = array.used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
-    ShmSpares& spares = g_runtime.spares[i];
+    ShmFreeLists& free_lists = g_runtime.free_lists[i];
     // A handler that forks on the cold path may have found one half changed: its slots are left alone.
-    if (was_locked) GiveAllBack(spares);
-    spares.count.store(0, kRelaxed);
-    spares.is_busy.store(0, kRelaxed);
-    GiveSlot(ArrayId::kSpares, g_runtime.spares, &ShmSpares::next, i);
+    if (was_locked) GiveAllBack(free_lists);
+    free_lists.count.store(0, kRelaxed);
+    free_lists.is_busy.store(0, kRelaxed);
+    FreeSlot(ArrayId::kFreeListSize, g_runtime.free_lists, &ShmFreeLists::next, i);
   }
   if (!was_locked) return;
   // Whoever was about to destroy an object is not there any more: it lives on.

@@ -1,4 +1,4 @@
-#include "shm/address_room.h"
+#include "shm/address_range.h"
 
 #include <cerrno>
 #include <initializer_list>
@@ -45,9 +45,9 @@ Look LookAt(char* base, uint64_t bytes) {
 
 }  // namespace
 
-const int AddressRoom::kReadOnly = PROT_READ;
+const int AddressRange::kReadOnly = PROT_READ;
 
-bool AddressRoom::FindFree(uint64_t bytes) {
+bool AddressRange::FindFree(uint64_t bytes) {
   void* const newest = mmap(nullptr, kPage, PROT_NONE, kPlain, -1, 0);
   if (newest == MAP_FAILED) return false;
   munmap(newest, kPage);
@@ -72,7 +72,7 @@ bool AddressRoom::FindFree(uint64_t bytes) {
   return false;
 }
 
-bool AddressRoom::Reserve(uint64_t bytes) {
+bool AddressRange::Reserve(uint64_t bytes) {
   void* const mapped = mmap(nullptr, bytes, PROT_NONE, kPlain, -1, 0);
   if (mapped == MAP_FAILED) return false;
   base_ = static_cast<char*>(mapped);
@@ -81,18 +81,18 @@ bool AddressRoom::Reserve(uint64_t bytes) {
   return true;
 }
 
-bool AddressRoom::Find(uint64_t bytes, Prefer prefer) {
+bool AddressRange::Find(uint64_t bytes, Prefer prefer) {
   bytes = (bytes + kPage - 1) / kPage * kPage;
   if (HasLayoutOfItsOwn()) return Reserve(bytes);
   return prefer == Prefer::kFree ? FindFree(bytes) || Reserve(bytes) : Reserve(bytes) || FindFree(bytes);
 }
 
-void AddressRoom::Release() {
+void AddressRange::Release() {
   if (is_reserved_) munmap(base_, bytes_);
   *this = {};
 }
 
-bool AddressRoom::MapFile(uint64_t at, uint64_t bytes, int protection, int fd, uint64_t file_offset, Over over) {
+bool AddressRange::MapFile(uint64_t at, uint64_t bytes, int protection, int fd, uint64_t file_offset, Over over) {
   const int fixed = is_reserved_ || over == Over::kOwn ? MAP_FIXED : MAP_FIXED_NOREPLACE;
   const int flags = fd < 0 ? kPlain : MAP_SHARED | MAP_NORESERVE;
   void* const mapped = mmap(base_ + at, bytes, protection, flags | fixed, fd, static_cast<off_t>(file_offset));
@@ -104,9 +104,9 @@ bool AddressRoom::MapFile(uint64_t at, uint64_t bytes, int protection, int fd, u
   return false;
 }
 
-bool AddressRoom::MapAnonymous(uint64_t at, uint64_t bytes, Over over) { return MapFile(at, bytes, PROT_READ | PROT_WRITE, -1, 0, over); }
+bool AddressRange::MapAnonymous(uint64_t at, uint64_t bytes, Over over) { return MapFile(at, bytes, PROT_READ | PROT_WRITE, -1, 0, over); }
 
-void AddressRoom::Unmap(uint64_t at, uint64_t bytes) {
+void AddressRange::Unmap(uint64_t at, uint64_t bytes) {
   if (!is_reserved_) {
     munmap(base_ + at, bytes);
   } else {

@@ -145,7 +145,7 @@ class Load {
     }
   }
   // The whole life of a thread that works for several accounts.
-  void Life(Ledger* ledger, uint64_t seed) {
+  void LiveOnce(Ledger* ledger, uint64_t seed) {
     std::mt19937_64 random(seed);
     int account = kNobody;
     for (uint64_t i = random() % 4 + 1; i > 0; --i) {
@@ -165,12 +165,12 @@ void EmptyAll() {
   for (const Truncation& what : kTruncations) Truncate(what.table);
 }
 
-TEST(Parties, the_ledger_sees_a_count_that_is_missing_and_one_too_many) {
+TEST(Principals, the_ledger_sees_a_count_that_is_missing_and_one_too_many) {
   EmptyAll();
   Load load;
   Ledger ledger;
   uint64_t skipped = 0, rows = 0;
-  std::thread([&] { load.Life(&ledger, 1); }).join();
+  std::thread([&] { load.LiveOnce(&ledger, 1); }).join();
   for (int level = 0; level < kLevels; ++level) EXPECT_TRUE(CheckOnce(ledger, level, &skipped, &rows));
   ledger.Begin(kNobody);
   ledger.End(kNobody);  // an event that was none
@@ -191,7 +191,7 @@ void Churn(bool with_truncates) {
   for (int w = 0; w < kWriters; ++w) {
     threads.emplace_back([&] {
       while (!stop.load()) {
-        std::thread([&] { load.Life(&ledger, seed.fetch_add(1)); }).join();
+        std::thread([&] { load.LiveOnce(&ledger, seed.fetch_add(1)); }).join();
         lives.fetch_add(1);
       }
     });
@@ -222,11 +222,11 @@ void Churn(bool with_truncates) {
   EXPECT_GT(rows, 0u);
 }
 
-TEST(Parties, no_reading_misses_a_count_that_moves) { Churn(false); }
-TEST(Parties, nor_with_concurrent_truncates_of_all_levels) { Churn(true); }
+TEST(Principals, no_reading_misses_a_count_that_moves) { Churn(false); }
+TEST(Principals, nor_with_concurrent_truncates_of_all_levels) { Churn(true); }
 
 // At rest: N threads, M events each, in every table, while the threads live, as they end one by one, and after.
-TEST(Parties, sums_are_exact_at_rest) {
+TEST(Principals, sums_are_exact_at_rest) {
   pfs_thread_id();  // this thread is connected, too
   EmptyAll();
   Load load;
