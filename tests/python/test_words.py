@@ -1,0 +1,56 @@
+"""The texts of the tree use the words of the field: words of our own that readers stumbled over do not come back."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+RETIRED = {
+    r"written out\b(?! (in|to|as))": "hand-written, or fast path",
+    r"the general way\b": "slow path",
+    r"\b(short|long) way\b": "lock-free path, fast path, slow path",
+    r"\brooms?\b": "capacity, buffer, space, module; is full",
+    r"\blife\b": "generation, lifetime",
+    r"\bgraves?\b": "retired cell",
+    r"\bas usual\b": "common, uncommon",
+    r"\blooked at\b": "instrumented, recorded, checked",
+    r"\banew\b": "again",
+    r"\bissues? #?\d": "say what the fact is",
+}
+WHERE = ("cpp", "python", "docs", "README.md", "CONTRIBUTING.md", "CMakeLists.txt", "tests/cpp/CMakeLists.txt")
+
+
+def retired_words(text: str) -> list[str]:
+    return [match[0] for pattern in RETIRED for match in re.finditer(pattern, text, re.IGNORECASE)]
+
+
+def texts(root: Path) -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z", *WHERE], cwd=root, capture_output=True, check=False)
+    names = done.stdout.decode().split("\0") if done.returncode == 0 else []
+    found = [root / name for name in names] or [path for place in WHERE for path in [root / place, *(root / place).rglob("*")]]
+    return sorted(path for path in found if path.suffix in (".h", ".hpp", ".c", ".cpp", ".py", ".pyi", ".md", ".txt", ".in"))
+
+
+def test_no_retired_word_is_left(root: Path) -> None:
+    found = texts(root)
+    assert len(found) > 300
+    wrong = [
+        f"{path.relative_to(root)}:{number}: {', '.join(words)}"
+        for path in found
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (words := retired_words(line))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("text", ["The room is full.", "as usual", "// Looked at by readers.", "a word of an older life", "issue 7"])
+def test_the_check_finds_them(text: str) -> None:
+    assert retired_words(text)
+
+
+@pytest.mark.parametrize("text", ["a broom", "lifetime", "It is usually so.", "looks at it", "reissue 7"])
+def test_the_check_leaves_others_alone(text: str) -> None:
+    assert not retired_words(text)
