@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench import reading
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.alone]
 
 
 def test_10000_rows_become_a_frame_in_10_ms(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.bench import reading
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.alone]
 
 # The program of reading.py, which reads few rows and then many. Milliseconds for 1,000 rows.
 _RATIOS = (

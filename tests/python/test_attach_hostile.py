@@ -396,6 +396,7 @@ def test_files_that_are_cut_short_are_refused_or_read(copy: Path) -> None:
 # ---- Any damage --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 @pytest.mark.native
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("clang++") is None, reason="libFuzzer is a part of clang: apt-get install clang")

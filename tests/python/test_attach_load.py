@@ -171,6 +171,7 @@ CROWD = """
 
 
 @pytest.mark.skipif(not hasattr(pfs, "Thread"), reason="threads of Python")
+@pytest.mark.alone
 def test_a_crowd_is_read_in_time_and_memory_of_what_is_used(tmp_path: Path) -> None:
     """Every table of a process with many threads and instruments. PFS_SCALE=1000 for the figures."""
     count = int(os.environ.get("PFS_SCALE", "60"))

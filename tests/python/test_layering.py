@@ -14,7 +14,7 @@ ROOMS = ["base", "shm", "record", "setup", "aggregate", "snapshot", "table", "ta
 RECORD = ["engine", "context", "probe", "family", "declared"]
 # Source files that call upwards: a thread that ends folds what later folders counted for it, an index is built anew.
 CALLS_UPWARDS = {
-    "engine/cold_lock.cpp": {"parties", "digests", "facts"},
+    "engine/cold_lock.cpp": {"principals", "digests", "facts"},
     "engine/runtime.cpp": {
         "actors",
         "chunk_pool",
@@ -26,18 +26,18 @@ CALLS_UPWARDS = {
         "files",
         "log",
         "memory",
-        "parties",
+        "principals",
         "tables",
         "threads",
         "trace",
     },
-    "engine/spares.cpp": {"cells", "locks"},
+    "engine/free_lists.cpp": {"cells", "locks"},
     "context/actors.cpp": {"trace"},
     "context/attach.cpp": {"wait"},
     "context/identity.cpp": {"wait"},
-    "context/parties.cpp": {"cells", "memory"},
-    "context/tasks.cpp": {"nested", "text_rooms"},
-    "context/threads.cpp": {"cells", "events", "facts", "text_rooms", "trace"},
+    "context/principals.cpp": {"cells", "memory"},
+    "context/tasks.cpp": {"nested", "text_buffers"},
+    "context/threads.cpp": {"cells", "events", "facts", "text_buffers", "trace"},
     "probe/events.cpp": {"digests"},
 }
 MOST_LINES = 500

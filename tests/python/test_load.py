@@ -34,6 +34,7 @@ def run(tmp_path: Path, truncated: str, seconds: float, seed: int, **more: str) 
     )
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("truncated", sorted(TRUNCATED))
 def test_nothing_is_lost_or_torn_under_load(truncated: str, tmp_path: Path) -> None:
     """F2-F6, F8, L9, L11: 8 threads with objects and threads that come and go, a reader of every table, a truncater."""

@@ -61,7 +61,13 @@ def built(name: str, folder: Path, root: Path) -> Path:
     kind, sanitizer, flags = BUILDS[name]
     build = folder / name
     if not (build / "build.ninja").exists():
-        settings = {"PFS_DEVELOPER": "ON", "CMAKE_BUILD_TYPE": kind, "PFS_SANITIZE": sanitizer, "CMAKE_CXX_FLAGS": flags, "CMAKE_C_FLAGS": flags}
+        settings = {
+            "PFS_DEVELOPER": "ON",
+            "CMAKE_BUILD_TYPE": kind,
+            "PFS_SANITIZE": sanitizer,
+            "CMAKE_CXX_FLAGS": flags,
+            "CMAKE_C_FLAGS": flags,
+        }
         settings["CMAKE_COMPILE_WARNING_AS_ERROR"] = "OFF" if sanitizer else "ON"
         if name == "asan-ubsan" and shutil.which("clang++"):
             settings |= CLANG

@@ -51,6 +51,7 @@ def test_import_loads_neither_pandas_nor_numpy_until_a_frame_is_asked_for(fresh:
     assert out == "good\n"
 
 
+@pytest.mark.alone
 def test_import_costs_at_most_30_ms_beyond_bare_python(tmp_path: Path) -> None:
     def best(code: str) -> float:
         import time

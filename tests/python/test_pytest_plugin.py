@@ -648,6 +648,7 @@ def test_files_that_are_no_baseline(inner: Inner, option: str) -> None:
 # The fixture pfs_overhead.
 
 
+@pytest.mark.alone
 def test_overhead_is_measured_and_limited(inner: Inner) -> None:
     """A function that does much more while instruments are on, so that no clock is bad enough to miss it."""
     lines = inner.run(

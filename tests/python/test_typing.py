@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("typing")  # long, so it begins early
+
 USER = """
 import socket
 import threading

@@ -46,7 +46,9 @@ def test_no_retired_word_is_left(root: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("text", ["The room is full.", "as usual", "// Looked at by readers.", "a word of an older life", "issue 7"])
+@pytest.mark.parametrize(
+    "text", ["The room is full.", "as usual", "// Looked at by readers.", "a word of an older life", "issue 7"]
+)
 def test_the_check_finds_them(text: str) -> None:
     assert retired_words(text)
 
