@@ -1,4 +1,5 @@
-// Memory by thread, account, user, host and in all: sums of rows, less what TRUNCATEs have cancelled (record/family/memory.h).
+// snapshot/memory.cpp: memory by thread, account, user, host and in total: sums of rows, minus what TRUNCATEs have cancelled
+// (record/family/memory.h).
 #include <algorithm>
 #include <ctime>
 #include <vector>
@@ -8,7 +9,7 @@
 namespace perfschema {
 namespace {
 
-constexpr int kAttempts = 20;  // while TRUNCATEs are under way
+constexpr int kAttempts = 20;  // while TRUNCATEs are running
 
 int64_t SignedOf(uint64_t word) { return static_cast<int64_t>(word); }
 uint64_t Less(uint64_t number, uint64_t cancelled) { return number - std::min(number, cancelled); }
@@ -23,7 +24,7 @@ struct Snapshot::MemorySums {
   std::vector<One> ones;
 };
 
-// What one look at the rows shows.
+// Reads the rows once.
 void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
   sums->ones.clear();
   const auto at = static_cast<uint32_t>(level);
@@ -41,7 +42,7 @@ void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
   ForEachSum(Kind::kMemory, level, [&](const SumRow& sum) {
     const uint64_t column = sum.instrument->index;
     const uint64_t first = sum.member * width + column;
-    // The row's own words. One that has no such column yet has nothing cancelled, and was told nothing.
+    // The row's own words. A row that has no such column yet has nothing cancelled, and no band was published to it.
     uint64_t own[WordsOf(kColumns)] = {};
     const ShmCell* cell = column + kColumns <= std::min(columns_of(sum.member), width) ? cells.at(first, kColumns) : nullptr;
     if (cell != nullptr) {
