@@ -458,10 +458,10 @@ size_t Normalizer::Tokens(std::string_view text, std::span<uint8_t> out) const {
 [[gnu::noinline]] size_t Normalizer::ApplyRules(std::string_view text, std::span<uint8_t> out) const {
   char windows[2][kWindow];
   text = CutText(text, kWindow);
-  size_t turn = 0;
+  size_t next = 0;
   for (const TextRule& rule : rules_) {
-    text = std::string_view(windows[turn], rule.Apply(text, windows[turn]));
-    turn = 1 - turn;
+    text = std::string_view(windows[next], rule.Apply(text, windows[next]));
+    next = 1 - next;
   }
   return VerbatimTokens(text, out);
 }

@@ -1,4 +1,4 @@
-// capi/guarded.h: the border of functions that are no probes: nothing of pfs passes it but a code and pfs_last_error().
+// capi/guarded.h: the boundary of functions that are no probes: pfs reports failures only by a code and pfs_last_error().
 #pragma once
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ int Guarded(Body body) {
   try {
     const Status status = body();
     if (!status.ok()) code = Fail(static_cast<int>(status.code()), status.message());
-  } catch (const std::exception& exception) {  // no memory
+  } catch (const std::exception& exception) {  // out of memory
     code = Fail(PFS_E_FULL, exception.what());
   }
   pthread_setcancelstate(cancel_state, nullptr);
