@@ -1,5 +1,5 @@
-// base/statement_counters.h: what a statement counts about itself, once: the columns of events_statements_*, of every summary of statements,
-// and the words of their records and statistics derive from it.
+// base/statement_counters.h: declares once the counters of a statement. The columns of events_statements_*, of every summary of
+// statements, and the words of their records and statistics derive from this list.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace perfschema {
 
-// X(identifier, column, what it is). All are summed up.
+// X(identifier, column, meaning). All are summed up.
 #define PFS_FOR_EACH_STATEMENT_COUNTER(X)                                                        \
   X(kLockTime, "LOCK_TIME", "time waited for table locks")                                       \
   X(kErrors, "ERRORS", "statements that ended with an error")                                    \
