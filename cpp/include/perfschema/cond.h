@@ -8,7 +8,7 @@
  *     while (empty) pfs_cond_wait(&c, &m);                   event wait; signal and broadcast leave no trace
  *
  * During the wait the mutex has no LOCKED_BY_THREAD_ID; after it, its holder again. That also holds if the condition is disabled or not
- * instrumented, and before the cleanup handlers of a cancelled thread run. Locking the mutex again is part of the wait, not an event of
+ * instrumented, and before the cleanup handlers of a canceled thread run. Locking the mutex again is part of the wait, not an event of
  * the mutex.
  */
 #ifndef PERFSCHEMA_COND_H

@@ -14,7 +14,7 @@ namespace perfschema {
   X(kWarnings, "WARNINGS", "warnings")                                                           \
   X(kRowsAffected, "ROWS_AFFECTED", "rows that were changed")                                    \
   X(kRowsSent, "ROWS_SENT", "rows that were returned")                                           \
-  X(kRowsExamined, "ROWS_EXAMINED", "rows that were looked at")                                  \
+  X(kRowsExamined, "ROWS_EXAMINED", "rows that were examined")                                  \
   X(kTmpDiskTables, "CREATED_TMP_DISK_TABLES", "temporary tables on disk that were made")        \
   X(kTmpTables, "CREATED_TMP_TABLES", "temporary tables that were made")                         \
   X(kFullJoin, "SELECT_FULL_JOIN", "joins that scanned a table without an index")                \

@@ -1,6 +1,6 @@
 // capi/call.h: one wrapped call on a file: begin, the plain call, end. All wrappers of file.cpp and stream.cpp use these.
 //
-// The event ends in a destructor: read(2) and its like are cancellation points, and a thread that is cancelled in one unwinds through here.
+// The event ends in a destructor: read(2) and its like are cancellation points, and a thread that is canceled in one unwinds through here.
 // Hence nothing here is noexcept. errno passes through: Begin and End preserve it.
 #pragma once
 
@@ -18,7 +18,7 @@ struct Site {
 
 inline constexpr int64_t kNoBytes = -1;   // NUMBER_OF_BYTES has no meaning for the operation, or the call failed
 inline constexpr int64_t kNoOffset = -1;  // the offset in the file is not known without extra work
-inline constexpr int kNoFlags = 0;        // FLAGS is for open(2) (wl4678)
+inline constexpr int kNoFlags = 0;        // only open(2) has FLAGS
 
 // Makes the plain call on a name. Sanitizers must not object to a NULL that the program passes on and the system refuses with EFAULT.
 #define PFS_CALL_ON_NAME_(...) [=]() __attribute__((no_sanitize("nonnull-attribute"))) { return __VA_ARGS__; }

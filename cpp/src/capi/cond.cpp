@@ -1,6 +1,6 @@
 // capi/cond.cpp: condition variables, and the program's own waits for conditions.
 //
-// Events and owners end in destructors: waiting is a cancellation point, and a thread that is cancelled in it unwinds through here, the mutex
+// Events and owners end in destructors: waiting is a cancellation point, and a thread that is canceled in it unwinds through here, the mutex
 // taken again, before the program's cleanup handlers run. Hence nothing here is noexcept.
 //
 // A condition may be destroyed as soon as all its waiters were woken, before they have returned: after the wait *c is not touched.
@@ -31,7 +31,7 @@ class OwnerOnLeave {
   OwnerOnLeave(const OwnerOnLeave&) = delete;
   OwnerOnLeave& operator=(const OwnerOnLeave&) = delete;
 
-  // Takes the result of the wait. A cancelled wait has the mutex again.
+  // Takes the result of the wait. A canceled wait has the mutex again.
   void Returned(int rc) {
     is_held_ = rc == 0 || rc == ETIMEDOUT || rc == EOWNERDEAD;  // else: the mutex was never released,
     if (rc == ENOTRECOVERABLE) owner_ = 0;                      // or no thread can lock it again

@@ -19,7 +19,7 @@ int Fail(int code, std::string_view message);
 // Registers instruments of a family, as pfs_register_mutex() says.
 int RegisterFamily(Family family, const char* component, pfs_instrument_info* info, int count);
 
-// Runs `body`, which returns a Status. errno is preserved, no exception leaves, and a thread is not cancelled inside.
+// Runs `body`, which returns a Status. errno is preserved, no exception leaves, and a thread is not canceled inside.
 template <typename Body>
 int Guarded(Body body) {
   const int error = errno;

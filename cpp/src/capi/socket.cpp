@@ -69,7 +69,7 @@ int Accept(pfs_key_t key, int fd, sockaddr* address, socklen_t* length, Site sit
     const sockaddr* peer;
     socklen_t length;
     int fd = -1;
-    ~Ender() { perfschema::EndSocketAccept(wait, class_index, fd, peer, length); }  // also if the thread is cancelled
+    ~Ender() { perfschema::EndSocketAccept(wait, class_index, fd, peer, length); }  // also if the thread is canceled
   } ender{perfschema::BeginSocketChange(&wait, fd, Operation::kConnect, site.file, site.line) ? &wait : nullptr,
           key != 0 ? perfschema::ClassOfSocketKey(key) : of_listener, nullptr, 0};
   // If the program does not ask for the peer's address, we do. If it does, only the plain call may read its length.
@@ -95,7 +95,7 @@ int Address(int fd, Operation operation, const sockaddr* address, socklen_t leng
     const sockaddr* address;
     socklen_t length;
     bool has_changed = false;
-    ~Ender() { perfschema::EndSocketAddress(wait, fd, has_changed, address, length); }  // also if the thread is cancelled
+    ~Ender() { perfschema::EndSocketAddress(wait, fd, has_changed, address, length); }  // also if the thread is canceled
   } ender{perfschema::BeginSocketChange(&wait, fd, operation, site.file, site.line) ? &wait : nullptr, fd, address, length};
   const int rc = call();
   // A connection in progress has its peer already.

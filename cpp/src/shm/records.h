@@ -95,7 +95,7 @@ struct ShmHidden {
   }
 };
 
-struct alignas(128) ShmChunk {  // 128: its neighbour may be another core's, and lines are fetched in pairs
+struct alignas(128) ShmChunk {  // 128: its neighbor may be another core's, and lines are fetched in pairs
   HalfWord lap;        // odd while changing hands; even = the lap of valid records
   HalfWord thread;     // slot of the owner, kept after its end
   Word thread_id;

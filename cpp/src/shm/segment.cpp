@@ -175,7 +175,7 @@ bool Segment::MoveToFile(std::string* reason) {
   if (fstat(fd, &info) != 0 || !FillFile(fd, length) || fchmod(fd, mode) != 0 /* whatever the umask */ || !MapFile(fd)) error = errno;
   close(fd);  // the program may close descriptors that it does not know, so we keep none open
   if (error != 0) {
-    *reason = Reason("cannot make room for the file", path, error);
+    *reason = Reason("cannot allocate the file", path, error);
     unlink(path.c_str());
     return false;
   }

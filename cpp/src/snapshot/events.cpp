@@ -16,7 +16,7 @@ std::vector<ChunkHead> Snapshot::ScanChunks(Kind kind) const {
     head.slot = chunk->thread.load(kAcquire);
     head.thread_id = chunk->thread_id.load(kAcquire);
     head.taken = chunk->taken.load(kAcquire);
-    head.turn = chunk->turn.load(kAcquire);
+    head.chunk_seq = chunk->turn.load(kAcquire);
     // In a chunk that changes hands, the words may no longer name its owner. Records that a new owner was about to overwrite are left
     // out.
     if (head.lap > 1 && (head.lap & 1) != 0 && WriterRests()) NoteLeftOut(chunk);
@@ -46,7 +46,7 @@ std::unordered_map<uint64_t, uint64_t> Snapshot::NewestEventIds(Kind but) const 
   std::unordered_map<uint64_t, ChunkHead> youngest;
   for (const ChunkHead& head : ScanChunks(Kind::kWait)) {
     const auto [found, is_new] = youngest.try_emplace(head.thread_id, head);
-    if (!is_new && found->second.turn < head.turn) found->second = head;
+    if (!is_new && found->second.chunk_seq < head.chunk_seq) found->second = head;
   }
   for (const auto& [thread_id, head] : youngest) {
     for (uint32_t i = pool.per_chunk(); i-- > 0;) {

@@ -71,7 +71,7 @@ struct ChunkHead {
   uint32_t slot;
   uint64_t thread_id;
   uint64_t taken;
-  uint64_t turn;  // orders the chunks of one thread
+  uint64_t chunk_seq;  // orders the chunks of one thread
   uint64_t first_event_id;
 };
 
@@ -154,13 +154,13 @@ class EventReader {
     // Tries again if the reader was descheduled for so long that much is new.
     for (int attempt = 0; attempt < 10 && (attempt == 0 || snapshot_.MayTryAgain()); ++attempt) {
       std::unordered_map<uint64_t, uint64_t> youngest;
-      for (const ChunkHead& head : first) youngest[head.thread_id] = std::max(youngest[head.thread_id], head.turn);
+      for (const ChunkHead& head : first) youngest[head.thread_id] = std::max(youngest[head.thread_id], head.chunk_seq);
       std::vector<ChunkHead> second = snapshot_.ScanChunks(Event::kKind);
       heads.clear();
       std::unordered_set<uint64_t> found;
       for (const ChunkHead& head : second) {
         const auto limit = youngest.find(head.thread_id);
-        if (limit == youngest.end() || head.turn > limit->second) continue;
+        if (limit == youngest.end() || head.chunk_seq > limit->second) continue;
         heads.push_back(head);
         found.insert(head.thread_id);
       }
@@ -169,7 +169,7 @@ class EventReader {
     }
     // `taken` is the same for all if there is no usable cycle counter.
     std::sort(heads.begin(), heads.end(), [](const ChunkHead& a, const ChunkHead& b) {
-      return std::tie(a.taken, a.thread_id, a.turn) > std::tie(b.taken, b.thread_id, b.turn);
+      return std::tie(a.taken, a.thread_id, a.chunk_seq) > std::tie(b.taken, b.thread_id, b.chunk_seq);
     });
     return heads;
   }
@@ -188,7 +188,7 @@ class EventReader {
       fresh.lap = lap;
       fresh.slot = chunk->thread.load(kAcquire);
       fresh.thread_id = chunk->thread_id.load(kAcquire);
-      fresh.turn = chunk->turn.load(kAcquire);
+      fresh.chunk_seq = chunk->turn.load(kAcquire);
       fresh.traced_before = chunk->traced.load(kAcquire);
       if (chunk->lap.load(kRelaxed) != lap || fresh.thread_id == 0) return;  // at the next call
       seen = fresh;
@@ -241,10 +241,10 @@ class EventReader {
     if (seen.begun == 0) return;
     TraceCursor::Thread& thread = cursor->threads[seen.thread_id];
     thread.begun_seen += static_cast<uint64_t>(std::popcount(begun));
-    if (seen.turn >= thread.turn) {
-      thread.turn = seen.turn;
+    if (seen.chunk_seq >= thread.chunk_seq) {
+      thread.chunk_seq = seen.chunk_seq;
       thread.begun_before = seen.traced_before;
-      thread.begun_in_turn = static_cast<uint64_t>(std::popcount(seen.begun));
+      thread.begun_in_chunk = static_cast<uint64_t>(std::popcount(seen.begun));
     }
   }
 
@@ -303,7 +303,7 @@ class EventReader {
   template <typename Select>
   void OfLiveThreads(const EventFilter& start, uint64_t enough, Select select, const Use& use) const {
     const auto by_thread_newest_first = [](const ChunkHead& a, const ChunkHead& b) {
-      return a.thread_id != b.thread_id ? a.thread_id < b.thread_id : a.turn > b.turn;
+      return a.thread_id != b.thread_id ? a.thread_id < b.thread_id : a.chunk_seq > b.chunk_seq;
     };
     // Reads other kinds before the records of this one: END_EVENT_ID of an event may be any kind's.
     const auto newest_ids = snapshot_.NewestEventIds(Event::kKind);
@@ -325,16 +325,16 @@ class EventReader {
         EventFilter filter = start;
         filter.newest_id = newest_of_others;
         bool is_whole = true;
-        uint64_t turn = 0, first_event_id = 0;  // of the previous chunk that was present
+        uint64_t chunk_seq = 0, first_event_id = 0;  // of the previous chunk that was present
         const auto leave_out_older = [&] {
           is_whole = false;
-          filter.from_end_id = std::max(filter.from_end_id, turn == 0 ? ~uint64_t{0} : first_event_id);
+          filter.from_end_id = std::max(filter.from_end_id, chunk_seq == 0 ? ~uint64_t{0} : first_event_id);
         };
         for (const ChunkHead& head : own) {
           // A chunk between them may be missing: the thread that takes the older one may have been descheduled before it marked it.
-          if (turn != 0 && head.turn + 1 != turn) leave_out_older();
+          if (chunk_seq != 0 && head.chunk_seq + 1 != chunk_seq) leave_out_older();
           if (CopyChunk(head, &filter, &copies)) {
-            turn = head.turn;
+            chunk_seq = head.chunk_seq;
             first_event_id = head.first_event_id;
             select(&copies, &filter);
             if (copies.size() > kMostOfThread) break;  // no thread runs so many events: a damaged file

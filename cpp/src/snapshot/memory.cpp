@@ -71,7 +71,7 @@ void Snapshot::ForEachMemory(Level level, const std::function<void(const MemoryR
   if (!ok_) return;
   MemorySums sums;
   bool is_whole = false;
-  const auto look = [&] {
+  const auto read_once = [&] {
     const uint32_t before = header().rebase_seq.load(kAcquire);  // pairs with RebaseMemory
     if (IsUnderWay(header().rebase_seq, before)) return false;
     ReadMemory(level, &sums);
@@ -82,9 +82,9 @@ void Snapshot::ForEachMemory(Level level, const std::function<void(const MemoryR
       const timespec nap{0, 20'000 * attempt};
       nanosleep(&nap, nullptr);
     }
-    is_whole = look();
+    is_whole = read_once();
   }
-  if (!is_whole && GiveUpWaiting()) is_whole = look();
+  if (!is_whole && GiveUpWaiting()) is_whole = read_once();
   if (!is_whole) {
     ++skipped_;
     return;

@@ -217,7 +217,7 @@ std::vector<Snapshot::Principal> Snapshot::Principals(Level level) const {
   return principals;
 }
 
-void Snapshot::ForEachParty(Level level, const std::function<void(const PrincipalRow&)>& use) const {
+void Snapshot::ForEachPrincipal(Level level, const std::function<void(const PrincipalRow&)>& use) const {
   if (!ok_) return;
   std::vector<Principal> principals = Principals(level);
   // Includes the sessions that exist now.

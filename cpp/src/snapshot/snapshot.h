@@ -82,7 +82,7 @@ class Snapshot {
   void ForEachMetadataLock(const std::function<void(const MetadataLockRow&)>& use) const;
   void ForEachObjectRule(const std::function<void(const ObjectRuleRow&)>& use) const;
   // REQUIRES: not Level::kThread.
-  void ForEachParty(Level level, const std::function<void(const PrincipalRow&)>& use) const;
+  void ForEachPrincipal(Level level, const std::function<void(const PrincipalRow&)>& use) const;
   // Shows every member of a level (live thread, principal, or all together) x every instrument of a kind, used or not: the counts of the
   // member, and those below it. REQUIRES: not waits of Level::kGlobal, which are ForEachClassTotal.
   void ForEachSum(Kind kind, Level level, const std::function<void(const SumRow&)>& use) const;

@@ -27,16 +27,16 @@ struct TraceCursor {
     uint32_t lap = 0;
     uint32_t slot = 0;
     uint64_t thread_id = 0;
-    uint64_t turn = 0;
+    uint64_t chunk_seq = 0;
     uint64_t traced_before = 0;  // ShmChunk::traced
     uint64_t begun = 0, ended = 0;    // traced events that were given to `use`
     uint64_t settled = 0;             // no further row will come of the record
   };
   // Holds the progress of a thread. begun = those in chunks before the youngest one, and those seen in it.
   struct Thread {
-    uint64_t turn = 0, begun_before = 0, begun_in_turn = 0;
+    uint64_t chunk_seq = 0, begun_before = 0, begun_in_chunk = 0;
     uint64_t begun_seen = 0;
-    uint64_t begun() const { return begun_before + begun_in_turn; }
+    uint64_t begun() const { return begun_before + begun_in_chunk; }
   };
   std::vector<Chunk> chunks;
   std::unordered_map<uint64_t, Thread> threads;  // by THREAD_ID
