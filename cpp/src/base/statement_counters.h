@@ -14,13 +14,13 @@ namespace perfschema {
   X(kWarnings, "WARNINGS", "warnings")                                                           \
   X(kRowsAffected, "ROWS_AFFECTED", "rows that were changed")                                    \
   X(kRowsSent, "ROWS_SENT", "rows that were returned")                                           \
-  X(kRowsExamined, "ROWS_EXAMINED", "rows that were examined")                                  \
+  X(kRowsExamined, "ROWS_EXAMINED", "rows that were examined")                                   \
   X(kTmpDiskTables, "CREATED_TMP_DISK_TABLES", "temporary tables on disk that were made")        \
   X(kTmpTables, "CREATED_TMP_TABLES", "temporary tables that were made")                         \
   X(kFullJoin, "SELECT_FULL_JOIN", "joins that scanned a table without an index")                \
   X(kFullRangeJoin, "SELECT_FULL_RANGE_JOIN", "joins that searched a range of the next table")   \
   X(kRange, "SELECT_RANGE", "joins that searched a range of the first table")                    \
-  X(kRangeCheck, "SELECT_RANGE_CHECK", "joins that chose an index again for each row")            \
+  X(kRangeCheck, "SELECT_RANGE_CHECK", "joins that chose an index again for each row")           \
   X(kScan, "SELECT_SCAN", "joins that scanned the first table")                                  \
   X(kMergePasses, "SORT_MERGE_PASSES", "passes of merge sorts")                                  \
   X(kSortRange, "SORT_RANGE", "sorts of ranges")                                                 \

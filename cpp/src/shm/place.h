@@ -22,7 +22,7 @@ struct ProcessFacts {
   char state = 0;            // R, S, T, Z ...
 };
 bool ReadProcessFacts(uint64_t pid, ProcessFacts* facts);
-// Returns whether the process has a file of this name mapped. Returns true as well if this is not permitted to be known.
+// Returns whether the process has a file of this name mapped. Returns true, too, if the process hides its mappings.
 bool MapsFile(uint64_t pid, const std::string& name);
 
 // Returns where segments of this user are: PFS_DIR, else /dev/shm/pfs-<uid>. Absolute.
