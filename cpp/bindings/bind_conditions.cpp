@@ -1,4 +1,4 @@
-// bindings/bind_conditions.cpp: pfs.Condition. A wait is one event of the condition, from letting the lock go to having it back.
+// bindings/bind_conditions.cpp: pfs.Condition. A wait is one event of the condition, from the release of the lock until it is held again.
 #include "tasks.h"  // Python.h comes first
 
 
@@ -15,7 +15,7 @@ namespace {
 struct ConditionObject {
   PyObject_HEAD
   PyObject* lock;
-  LockKind kind;             // of the lock
+  LockKind kind;             // kind of `lock`
   pfs_instance_t* instance;  // nullptr = not instrumented
   PyObject* name;            // full name
   PyObject* weak_references;
@@ -27,7 +27,7 @@ ConditionObject* AsCondition(PyObject* object) { return reinterpret_cast<Conditi
 PyObject* MakeCondition(PyTypeObject* type, const std::string& name, PyObject* lock) {
   const uint32_t key = RegisterName(NameFamily::kCond, name);
   Object full = Decoded(FullName(NameFamily::kCond, name));
-  // The lock of a condition without one has the condition's name, in its own family.
+  // Without a lock of its own, a condition makes one with the condition's name, in the lock's family.
   const Object inner(lock == Py_None ? MakeRLock(ShortName(NameFamily::kCond, name)) : Py_NewRef(lock));
   if (!inner) return nullptr;
   PyObject* object = type->tp_alloc(type, 0);
@@ -54,7 +54,7 @@ int ConditionTraverse(PyObject* object, visitproc visit, void* arg) {
   return 0;
 }
 
-// Methods may still be called: they find an object that is no lock.
+// Breaks reference cycles. Methods may still be called afterwards: they find an object that is no lock.
 int ConditionClear(PyObject* object) {
   ConditionObject* self = AsCondition(object);
   PyObject* lock = self->lock;
@@ -77,9 +77,9 @@ void ConditionDealloc(PyObject* object) {
   Py_DECREF(type);
 }
 
-// ---- The lock, whatever it is ----------------------------------------------------------------------------------------------------------
+// ---- Locks of any kind -------------------------------------------------------------------------------------------------------------------
 
-// Calls a method of the lock that not every lock has. Returns false if this one has not.
+// Calls a method that not every lock has. Returns false if this lock lacks it.
 bool CallIfThere(PyObject* lock, const char* name, PyObject* argument, PyObject** result) {
   PyObject* method = PyObject_GetAttrString(lock, name);
   if (method == nullptr) {
@@ -93,13 +93,13 @@ bool CallIfThere(PyObject* lock, const char* name, PyObject* argument, PyObject*
   return true;
 }
 
-// 1, 0, or -1 and a Python exception.
+// Returns 1, 0, or -1 and a Python exception.
 int IsHeldByCaller(ConditionObject* self) {
   if (self->kind != LockKind::kOther) return IsOwned(self->kind, AsLock(self->lock)) ? 1 : 0;
   PyObject* result;
   bool is_owned = true;
   if (!CallIfThere(self->lock, "_is_owned", nullptr, &result)) {
-    // A lock that can be had is not held.
+    // A lock that can be acquired is not held.
     is_owned = false;
     result = PyObject_CallMethod(self->lock, "acquire", "O", Py_False);
   }
@@ -112,7 +112,7 @@ int IsHeldByCaller(ConditionObject* self) {
   return result == nullptr ? -1 : 0;
 }
 
-// What a lock that was let go needs to be taken back.
+// Holds the state that is needed to take a released lock back.
 struct Kept {
   KeptLock lock;
   PyObject* state;  // kOther
@@ -130,7 +130,7 @@ bool LetLockGo(ConditionObject* self, Kept* kept) {
   return kept->state != nullptr;
 }
 
-// An exception that is set stays, unless there is a new one.
+// Takes the lock back. An exception that is set stays, unless there is a new one.
 bool TakeLockBack(ConditionObject* self, Kept* kept) {
   PyObject *type, *error, *trace;
   PyErr_Fetch(&type, &error, &trace);
@@ -149,13 +149,13 @@ bool TakeLockBack(ConditionObject* self, Kept* kept) {
     if (done) PyErr_Restore(type, error, trace);
     return done;
   }
-  // As in a `finally`: the new one, in the context of the old one.
+  // Chains exceptions as in a `finally`: the new one, in the context of the old one.
   PyErr_NormalizeException(&type, &error, &trace);
   if (trace != nullptr) PyException_SetTraceback(error, trace);
   PyObject *new_type, *new_error, *new_trace;
   PyErr_Fetch(&new_type, &new_error, &new_trace);
   PyErr_NormalizeException(&new_type, &new_error, &new_trace);
-  PyException_SetContext(new_error, error);  // takes it over
+  PyException_SetContext(new_error, error);  // steals the reference
   Py_DECREF(type);
   Py_XDECREF(trace);
   PyErr_Restore(new_type, new_error, new_trace);
@@ -164,7 +164,7 @@ bool TakeLockBack(ConditionObject* self, Kept* kept) {
 
 // ---- Waiting and waking ----------------------------------------------------------------------------------------------------------------
 
-// True if it was woken, False if the time was over first; nullptr: a Python exception is set. -1 seconds: no limit.
+// Returns True if the wait was woken, False at the timeout; nullptr: a Python exception is set. -1 seconds: no limit.
 PyObject* Wait(ConditionObject* self, double timeout) {
   const int is_held = IsHeldByCaller(self);
   if (is_held == 0) PyErr_SetString(PyExc_RuntimeError, "cannot wait on un-acquired lock");
@@ -185,7 +185,7 @@ PyObject* Wait(ConditionObject* self, double timeout) {
     if (waited != Waited::kGot && timeout != 0) waited = waiter->Wait(timeout);
     if (!TakeLockBack(self, &kept)) waited = Waited::kInterrupted;
   }
-  // Woken when the time was over, but before the lock was there: who woke it must not have done so in vain.
+  // The waiter was woken after the timeout, but before it had the lock: a notification must not be lost.
   if (waiter->is_woken && waited == Waited::kTimeOver) waited = Waited::kGot;
   if (!waiter->is_woken) self->waiters.Leave(waiter);
   waiter->Free();
@@ -193,7 +193,7 @@ PyObject* Wait(ConditionObject* self, double timeout) {
   return waited == Waited::kInterrupted ? nullptr : PyBool_FromLong(waited == Waited::kGot);
 }
 
-// None is no limit; what is not above 0 is one look.
+// Parses a timeout. None is no limit; 0 or less checks once.
 bool ParseWait(PyObject* object, double* timeout) {
   *timeout = -1;
   if (object == Py_None) return true;
@@ -275,7 +275,7 @@ PyObject* ConditionNotifyAllOld(PyObject* object, PyObject* ignored) {
   return ConditionNotifyAll(object, ignored);
 }
 
-// ---- The lock's own methods --------------------------------------------------------------------------------------------------------------
+// ---- Methods of the lock ---------------------------------------------------------------------------------------------------------------
 
 PyObject* ConditionAcquire(PyObject* object, PyObject* args, PyObject* keywords) {
   ConditionObject* self = AsCondition(object);
@@ -317,7 +317,7 @@ PyObject* ConditionIsOwned(PyObject* object, PyObject*) {
   return is_held < 0 ? nullptr : PyBool_FromLong(is_held);
 }
 
-// In the child of a fork() nobody holds the lock and nobody waits.
+// In the child of a fork() no thread holds the lock or waits.
 PyObject* ConditionAtForkReinit(PyObject* object, PyObject*) {
   ConditionObject* self = AsCondition(object);
   self->waiters.Forget();
@@ -335,20 +335,20 @@ PyObject* MakeConditionType(PyObject* module) {
   static PyMethodDef methods[] = {
       {"wait", AsMethod(ConditionWait), METH_FASTCALL | METH_KEYWORDS,
        "wait($self, timeout=None)\n--\n\n"
-       "Lets the lock go, waits until notify() wakes this thread or `timeout` seconds are over, takes the lock back. True if it was woken.\n"
+       "Releases the lock, waits until notify() wakes this thread or `timeout` seconds are over, and takes the lock again. Returns True if it was woken.\n"
        "One event: wait, or timed_wait if there is a timeout. RuntimeError if the lock is not held."},
       {"wait_for", AsMethod(ConditionWaitFor), METH_VARARGS | METH_KEYWORDS,
        "wait_for($self, predicate, timeout=None)\n--\n\n"
-       "Waits until predicate() is true or `timeout` seconds are over; gives the last result of it. One event per wait in it."},
+       "Waits until predicate() is true or `timeout` seconds are over; returns its last result. One event per wait in it."},
       {"notify", AsMethod(ConditionNotify), METH_FASTCALL | METH_KEYWORDS,
-       "notify($self, n=1)\n--\n\nWakes the `n` threads that have waited longest, or all if they are fewer. No event. RuntimeError if the lock is not held."},
+       "notify($self, n=1)\n--\n\nWakes the `n` threads that have waited longest, or all if there are fewer. No event. RuntimeError if the lock is not held."},
       {"notify_all", ConditionNotifyAll, METH_NOARGS, "notify_all($self)\n--\n\nWakes all waiting threads. No event."},
       {"notifyAll", ConditionNotifyAllOld, METH_NOARGS, "notifyAll($self)\n--\n\nDeprecated name of notify_all()."},
       {"acquire", AsMethod(ConditionAcquire), METH_VARARGS | METH_KEYWORDS, "acquire($self, *args, **kwargs)\n--\n\nTakes the lock: its acquire()."},
-      {"release", ConditionRelease, METH_NOARGS, "release($self)\n--\n\nLets the lock go: its release()."},
-      {"locked", ConditionLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if somebody holds the lock."},
+      {"release", ConditionRelease, METH_NOARGS, "release($self)\n--\n\nReleases the lock: its release()."},
+      {"locked", ConditionLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if the lock is held."},
       {"__enter__", ConditionEnter, METH_NOARGS, "__enter__($self)\n--\n\nTakes the lock."},
-      {"__exit__", ConditionExit, METH_VARARGS, "__exit__($self, kind, error, trace, /)\n--\n\nLets the lock go."},
+      {"__exit__", ConditionExit, METH_VARARGS, "__exit__($self, kind, error, trace, /)\n--\n\nReleases the lock."},
       {"_is_owned", ConditionIsOwned, METH_NOARGS, nullptr},
       {"_at_fork_reinit", ConditionAtForkReinit, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr}};
@@ -363,7 +363,7 @@ PyObject* MakeConditionType(PyObject* module) {
       "A condition variable that is an instrumented condition: a drop-in for threading.Condition.\n\n"
       "Condition('myapp/COND_work') counts as wait/synch/cond/myapp/COND_work and has a row in cond_instances. `lock` is a pfs.Lock, a\n"
       "pfs.RLock or any other lock; without one the condition makes a pfs.RLock of its own, wait/synch/mutex/myapp/COND_work.\n\n"
-      "A wait is one event, wait or timed_wait, from letting the lock go to having it back. Of a lock of pfs there is no event in it,\n"
+      "A wait is one event, wait or timed_wait, from the release of the lock until it is held again. A lock of pfs makes no event in it,\n"
       "and its LOCKED_BY_THREAD_ID is NULL until it is held again.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names.";
   static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(ConditionNew)},

@@ -13,7 +13,7 @@ namespace {
 
 PyObject* numbers;  // dict: weak reference to a class -> its error number
 
-// Of the callback of such a reference: the class is gone.
+// Is the callback of such a reference: the class is gone.
 PyObject* ForgetClass(PyObject*, PyObject* reference) {
   if (PyDict_DelItem(numbers, reference) != 0) PyErr_Clear();
   Py_RETURN_NONE;
@@ -21,7 +21,7 @@ PyObject* ForgetClass(PyObject*, PyObject* reference) {
 PyMethodDef forget_method = {"forget_class", ForgetClass, METH_O, nullptr};
 PyObject* forget_class;
 
-// "module.Name". Classes may say anything of themselves, or fail to.
+// Returns "module.Name". A class may report any name, or fail to report one.
 std::string NameOfClass(PyObject* type) {
   std::string name;
   for (const char* part : {"__module__", "__qualname__"}) {
@@ -36,7 +36,7 @@ std::string NameOfClass(PyObject* type) {
   return name;
 }
 
-// The class's error number, 0 if it cannot be known: a number that nobody registers. Leaves no exception of its own.
+// Returns the class's error number, or 0, which is never registered, if it is unknown. Leaves no exception of its own.
 int32_t NumberOfClass(PyObject* type) {
   const Object key(PyWeakref_NewRef(type, nullptr));
   PyObject* const known = key ? PyDict_GetItemWithError(numbers, key.get()) : nullptr;
@@ -76,7 +76,7 @@ PyObject* CounterEnter(PyObject* object, PyObject*) {
   return object;
 }
 
-// The exception goes on: nothing here looks at more than its class.
+// Lets the exception pass: it reads only its class.
 PyObject* CounterExit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
   if (count < 1 || args[0] == Py_None || !PyType_Check(args[0])) Py_RETURN_NONE;
   return Guarded([&] {
@@ -185,7 +185,7 @@ void BindErrors(PyObject* module) {
                           {Py_tp_repr, reinterpret_cast<void*>(StatusRepr)},
                           {Py_tp_methods, status_methods},
                           {Py_tp_members, status_members},
-                          {Py_tp_doc, const_cast<char*>("A status variable: what pfs.register_status gives.")},
+                          {Py_tp_doc, const_cast<char*>("A status variable: the result of pfs.register_status.")},
                           {0, nullptr}};
   AddType(module, "StatusVariable", "pfs.StatusVariable", sizeof(StatusObject), Py_TPFLAGS_DEFAULT, status);
 }

@@ -11,7 +11,7 @@ namespace perfschema::bindings {
 
 namespace {
 
-// Calls until it was not a signal that ended it. Throws what a signal handler raised. errno is that of the last call.
+// Repeats the call until no signal interrupted it. Throws the exception of a signal handler. errno is that of the last call.
 template <typename Call>
 auto Retried(Call&& call) {
   const CallSite site = FindCallSite();
@@ -30,7 +30,7 @@ auto Retried(Call&& call) {
   throw PythonError();
 }
 
-// The bytes of an object, held for as long as this lives.
+// Holds the bytes of an object during its lifetime.
 struct Buffer {
   Py_buffer view;
   Buffer(py::handle object, int flags) {
@@ -41,7 +41,7 @@ struct Buffer {
   Buffer& operator=(const Buffer&) = delete;
 };
 
-// None where a descriptor that does not block has nothing.
+// Returns the count, or None if a non-blocking descriptor has no data.
 py::object CountOrNone(ssize_t count) {
   if (count >= 0) return py::int_(count);
   if (errno == EAGAIN) return py::none();
@@ -58,7 +58,7 @@ int Open(uint32_t key, const py::bytes& path, int flags, int mode, const py::obj
   return fd;
 }
 
-// close() is not repeated: the descriptor is gone, whatever it says.
+// Closes the descriptor once: it is gone, whatever close() returns.
 void Close(int fd) {
   const CallSite site = FindCallSite();
   if (WithoutGil([&] { return pfs_close_at(fd, site.file, site.line); }) != 0) RaiseErrno();
@@ -70,10 +70,10 @@ py::object ReadInto(int fd, const py::object& target) {
       Retried([&](CallSite site) { return pfs_read_at(fd, buffer.view.buf, static_cast<size_t>(buffer.view.len), site.file, site.line); }));
 }
 
-// To the end of the file. `guess` is how many bytes there should be.
+// Reads to the end of the file. `guess` is the expected number of bytes.
 py::object ReadAll(int fd, Py_ssize_t guess) {
   constexpr Py_ssize_t kLeast = 8192;
-  Py_ssize_t capacity = guess > 0 ? guess + 1 : kLeast, used = 0;  // one more: a read of nothing then tells the end without growing
+  Py_ssize_t capacity = guess > 0 ? guess + 1 : kLeast, used = 0;  // one more: the read that finds the end then needs no growth
   PyObject* bytes = PyBytes_FromStringAndSize(nullptr, capacity);
   if (bytes == nullptr) throw PythonError();
   for (;;) {

@@ -1,4 +1,4 @@
-// bindings/bind_identity.cpp: who wrote a segment.
+// bindings/bind_identity.cpp: identity of the process that wrote a segment.
 #include "pybind.h"  // comes first
 
 #include "identity.h"
@@ -22,7 +22,7 @@ std::string ZeroPadded(const uint8_t (&bytes)[N]) {
   return {text, strnlen(text, N)};
 }
 
-// nullopt: the file is none of ours, or still being made.
+// Returns nullopt if the file is no segment, or is still being made.
 std::optional<Identity> IdentityOfFile(int descriptor) {
   char head[kIdentityBytes];
   ssize_t got;
@@ -39,7 +39,7 @@ std::optional<Identity> IdentityOfFile(int descriptor) {
 }  // namespace
 
 Identity IdentityOf(const void* head) {
-  alignas(ShmHeader) char bytes[sizeof(ShmHeader)] = {};  // of which only the beginning is used
+  alignas(ShmHeader) char bytes[sizeof(ShmHeader)] = {};  // only the beginning is used
   std::memcpy(bytes, head, kIdentityBytes);
   const auto& header = *reinterpret_cast<const ShmHeader*>(bytes);
   Identity identity;

@@ -88,7 +88,7 @@ Waited WaitAsGreenlet(LockObject* self, double timeout) {
     if (!is_woken) queue->Leave(waiter);
     waiter->Free();
     if (is_ours) return Waited::kGot;
-    if (waited == Waited::kInterrupted && is_woken && self->depth == 0 && !queue->is_empty()) queue->Wake();  // somebody else may have it
+    if (waited == Waited::kInterrupted && is_woken && self->depth == 0 && !queue->is_empty()) queue->Wake();  // another waiter may take it
     if (waited != Waited::kGot) return waited;
     if (timeout < 0) continue;
     left = timeout - std::chrono::duration<double>(Clock::now() - start).count();
@@ -96,7 +96,7 @@ Waited WaitAsGreenlet(LockObject* self, double timeout) {
   }
 }
 
-// To the end, whatever signals come. False: an exception has ended the wait of a greenlet; it is set.
+// Waits to the end, whatever signals come. Returns false if an exception has ended the wait of a greenlet; it is set.
 bool AwaitLock(LockObject* self) {
   if (IsGreen()) return TryThreadLock(self->lock) || WaitAsGreenlet(self, -1) == Waited::kGot;
   AwaitThreadLock(self->lock);
@@ -105,7 +105,7 @@ bool AwaitLock(LockObject* self) {
 
 // ----------------------------------------------------------------------------------------------------------------------------------------
 
-// One event per acquire, whatever becomes of it.
+// Makes one event per acquire, whatever its result.
 template <LockKind kKind>
 PyObject* Acquire(LockObject* self, const Limits& limits) {
   pfs_wait_t wait;
@@ -186,19 +186,19 @@ PyObject* LockIsOwned(PyObject* object, PyObject*) {
   return PyBool_FromLong(IsOwned(kKind, AsLock(object)));
 }
 
-// In the child of a fork() nobody holds the lock.
+// In the child of a fork() no thread holds the lock.
 PyObject* LockAtForkReinit(PyObject* object, PyObject*) {
   LockObject* self = AsLock(object);
   const PyThread_type_lock fresh = PyThread_allocate_lock();
   if (fresh == nullptr) return PyErr_NoMemory();
-  self->lock = fresh;  // the old one may be held by a thread that is no more: it is left behind
+  self->lock = fresh;  // the old one may be held by a thread that does not exist here: it is leaked
   HideOwner(self->instance);
   self->depth = self->owner = 0;
   if (self->greenlets != nullptr) self->greenlets->Forget();
   Py_RETURN_NONE;
 }
 
-// Two functions that threading.Condition knows.
+// threading.Condition uses these two functions.
 
 PyObject* RLockReleaseSave(PyObject* object, PyObject*) {
   LockObject* self = AsLock(object);
@@ -274,10 +274,10 @@ PyTypeObject* MakeLockType(PyObject* module) {
        "acquire($self, blocking=True, timeout=-1)\n--\n\nTakes the lock; waits for it if blocking, for at most `timeout` seconds if given.\n"
        "Returns True if the lock was taken. Waiting releases the GIL; a signal handler that raises ends it."},
       {"release", LockRelease<kKind>, METH_NOARGS,
-       "release($self)\n--\n\nLets the lock go; any thread may. RuntimeError if it is not locked."},
-      {"locked", LockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if somebody holds the lock."},
+       "release($self)\n--\n\nReleases the lock; any thread may do so. RuntimeError if it is not locked."},
+      {"locked", LockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if the lock is held."},
       {"__enter__", LockEnter<kKind>, METH_NOARGS, "__enter__($self)\n--\n\nTakes the lock."},
-      {"__exit__", AsMethod(LockExit<kKind>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nLets the lock go."},
+      {"__exit__", AsMethod(LockExit<kKind>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nReleases the lock."},
       {"_is_owned", LockIsOwned<kKind>, METH_NOARGS, nullptr},
       {"_at_fork_reinit", LockAtForkReinit, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr}};
@@ -298,10 +298,10 @@ PyTypeObject* MakeRLockType(PyObject* module) {
        "Takes the lock, once more if this thread has it; waits for it if blocking, for at most `timeout` seconds if given.\n"
        "Returns True if the lock was taken. Waiting releases the GIL; a signal handler that raises ends it."},
       {"release", LockRelease<kKind>, METH_NOARGS,
-       "release($self)\n--\n\nLets the lock go once; it is free after as many calls as acquire() had. RuntimeError if this thread does not hold it."},
-      {"locked", LockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if somebody holds the lock."},
+       "release($self)\n--\n\nReleases the lock once; it is free after as many calls as acquire() had. RuntimeError if this thread does not hold it."},
+      {"locked", LockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if the lock is held."},
       {"__enter__", AsMethod(LockAcquire<kKind>), METH_FASTCALL | METH_KEYWORDS, "__enter__($self, blocking=True, timeout=-1)\n--\n\nTakes the lock."},
-      {"__exit__", AsMethod(LockExit<kKind>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nLets the lock go."},
+      {"__exit__", AsMethod(LockExit<kKind>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nReleases the lock."},
       {"_is_owned", LockIsOwned<kKind>, METH_NOARGS, nullptr},
       {"_recursion_count", RLockRecursionCount, METH_NOARGS, nullptr},
       {"_release_save", RLockReleaseSave, METH_NOARGS, nullptr},
@@ -319,7 +319,7 @@ PyTypeObject* MakeRLockType(PyObject* module) {
 
 }  // namespace
 
-// ---- For conditions --------------------------------------------------------------------------------------------------------------------
+// ---- Functions for conditions ----------------------------------------------------------------------------------------------------------
 
 LockKind KindOf(PyObject* object) {
   const PyTypeObject* type = Py_TYPE(object);
@@ -338,7 +338,7 @@ PyObject* ReleaseLock(LockKind kind, LockObject* lock) {
   return kind == LockKind::kLock ? Release<LockKind::kLock>(lock) : Release<LockKind::kRLock>(lock);
 }
 
-// Who holds a Lock is not known: that somebody does is all that threading.Condition asks, too.
+// Returns whether the lock is held, for a Lock, whose holder is unknown. threading.Condition checks no more than that, too.
 bool IsOwned(LockKind kind, const LockObject* lock) { return lock->depth != 0 && (kind == LockKind::kLock || lock->owner == Me()); }
 
 KeptLock LetGo(LockObject* lock) {

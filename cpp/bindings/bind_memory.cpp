@@ -11,7 +11,7 @@
 namespace perfschema::bindings {
 namespace {
 
-// A block that lives somewhere: counted from its making until it is freed, or collected.
+// Is a block of memory of any kind: counted from its creation until it is freed, or collected.
 // Threads: the GIL is held.
 class MemoryBlock {
  public:
@@ -24,7 +24,7 @@ class MemoryBlock {
   MemoryBlock& operator=(const MemoryBlock&) = delete;
 
   size_t size() const { return size_; }
-  // False: it has been freed before. As all below.
+  // Returns false if it was freed before. So do all methods below.
   bool Free() {
     if (is_free_) return false;
     is_free_ = true;
@@ -50,7 +50,8 @@ class MemoryBlock {
 
 // ---- The arrays of numpy
 
-// What numpy asks for in a capsule "mem_handler" (its C API of 1.22). An array keeps the capsule, so that it is freed by whom it was made.
+// Is the struct that numpy expects in a capsule "mem_handler" (its C API of 1.22). An array keeps the capsule, so the handler that made
+// it frees it.
 struct NumpyHandler {
   char name[127];
   uint8_t version;
@@ -81,9 +82,9 @@ py::capsule MakeNumpyHandler(uint32_t key) {
   return capsule;
 }
 
-// For the arrays that are made from now on in this context (contextvars). Returns the handler of before.
+// Sets the handler for arrays that are made from now on in this context (contextvars). Returns the previous handler.
 py::object SetNumpyHandler(const py::object& handler) {
-  constexpr int kSetHandler = 304;  // PyDataMem_SetHandler; numpy keeps these places
+  constexpr int kSetHandler = 304;  // PyDataMem_SetHandler; numpy keeps this index
   const auto capsule = py::detail::import_numpy_core_submodule("multiarray").attr("_ARRAY_API").cast<py::capsule>();
   void** const functions = capsule.get_pointer<void*>();
   const auto set = reinterpret_cast<PyObject* (*)(PyObject*)>(functions[kSetHandler]);

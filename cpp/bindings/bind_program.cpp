@@ -1,4 +1,4 @@
-// bindings/bind_program.cpp: what the program says of itself. Thin: python/pfs/program.py and error_log.py are what users see.
+// bindings/bind_program.cpp: declarations of the program. Thin: users see python/pfs/program.py and error_log.py.
 #include "pybind.h"  // comes first
 
 
@@ -27,7 +27,8 @@ void RaiseIfBadCode(int rc) {
   if (rc != PFS_OK) throw StatusError(Status(static_cast<Code>(rc), pfs_last_error()));
 }
 
-// A function of Python with these arguments that makes one call of C. The thread has its name first: the call may be the first that pfs hears of it.
+// Defines a Python function with these arguments that makes one call of C. It first names the thread: the call may be the thread's first
+// contact with pfs.
 template <typename... Arguments, typename... Parameters>
 void Def(py::module_& m, const char* name, int (*call)(Parameters...)) {
   m.def(name, [call](const Arguments&... arguments) {
@@ -50,7 +51,7 @@ void SetConnectAttrs(const std::vector<std::pair<std::string, Text>>& attributes
   RaiseIfBadCode(pfs_thread_set_connect_attrs(all.data(), static_cast<int>(all.size())));
 }
 
-// (locked, failed attempts, remaining attempts, days, since, until)
+// Sets a row from (locked, failed attempts, remaining attempts, days, since, until).
 void SetAccountLock(const std::string& user, const std::string& host, const std::optional<std::tuple<bool, int, int, int, int64_t, int64_t>>& lock) {
   if (!lock) return RaiseIfBadCode(pfs_account_lock_set(user.c_str(), host.c_str(), nullptr));
   const auto& [locked, failed, remaining, days, since, until] = *lock;

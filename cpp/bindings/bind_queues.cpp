@@ -1,5 +1,5 @@
-// bindings/bind_queues.cpp: pfs.SimpleQueue. The GIL guards it, no lock: put() may be called from where a get() was interrupted, by a
-// signal handler or a finalizer.
+// bindings/bind_queues.cpp: pfs.SimpleQueue. The GIL guards it, no lock: a signal handler or a finalizer that interrupts a get() may call
+// put().
 #include "locks.h"  // Python.h comes first
 
 
@@ -25,7 +25,7 @@ struct QueueObject {
 
   PyObject*& At(size_t i) { return items[(head + i) & (capacity - 1)]; }
 
-  // False: a Python exception is set.
+  // Doubles the capacity. Returns false if a Python exception is set.
   bool Grow() {
     const size_t more = capacity == 0 ? 8 : 2 * capacity;
     auto* fresh = static_cast<PyObject**>(PyMem_Malloc(more * sizeof(PyObject*)));
@@ -119,13 +119,13 @@ Waited AwaitItem(QueueObject* self, double timeout) {
   if (!waiter->is_woken) {
     self->waiters.Leave(waiter);
   } else if (waited == Waited::kInterrupted && self->count != 0 && !self->waiters.is_empty()) {
-    self->waiters.Wake();  // somebody else takes the item
+    self->waiters.Wake();  // another waiter takes the item
   }
   waiter->Free();
   return waited;
 }
 
-// -1 seconds: no limit.
+// Takes an item. -1 seconds: no limit.
 PyObject* Get(QueueObject* self, double timeout) {
   using Clock = std::chrono::steady_clock;
   if (self->count != 0) return self->Pop();
@@ -210,7 +210,7 @@ PyObject* MakeQueueType(PyObject* module) {
       {"put_nowait", AsMethod(QueuePutNowait), METH_VARARGS | METH_KEYWORDS, "put_nowait($self, item)\n--\n\nput(item)."},
       {"get_nowait", QueueGetNowait, METH_NOARGS, "get_nowait($self)\n--\n\nget(block=False)."},
       {"empty", QueueEmpty, METH_NOARGS, "empty($self)\n--\n\nTrue if there is no item now."},
-      {"qsize", QueueSize, METH_NOARGS, "qsize($self)\n--\n\nHow many items there are now."},
+      {"qsize", QueueSize, METH_NOARGS, "qsize($self)\n--\n\nReturns the present number of items."},
       {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, nullptr},
       {nullptr, nullptr, 0, nullptr}};
   static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(QueueObject, weak_references), READONLY, nullptr},
@@ -219,7 +219,7 @@ PyObject* MakeQueueType(PyObject* module) {
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
       "SimpleQueue(name)\n--\n\n"
-      "An unbounded queue, first in, first out, whose waits are seen: a drop-in for queue.SimpleQueue. put() may be called from signal\n"
+      "An unbounded queue, first in, first out, whose waits are recorded: a drop-in for queue.SimpleQueue. put() may be called from signal\n"
       "handlers and finalizers.\n\n"
       "SimpleQueue('myapp/QUEUE_log') counts as wait/synch/cond/myapp/QUEUE_log: one event per get() that finds the queue empty and waits.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names.";

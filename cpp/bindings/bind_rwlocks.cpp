@@ -1,4 +1,4 @@
-// bindings/bind_rwlocks.cpp: pfs.RWLock. First come, first served: readers that wait one behind the other get it together.
+// bindings/bind_rwlocks.cpp: pfs.RWLock. First come, first served: consecutive waiting readers get it together.
 #include "locks.h"  // Python.h comes first
 
 
@@ -11,10 +11,10 @@ namespace {
 
 struct Reader {
   unsigned long who;    // Me()
-  unsigned long depth;  // how often it has the lock
+  unsigned long depth;  // how many times it holds the lock
 };
 
-// Who lets go hands over: what a waiter was given it has, though it may not have run yet.
+// A release hands the lock over: a waiter that was given the lock holds it, even if it has not run yet.
 // Threads: the GIL is held.
 struct RWLockObject {
   PyObject_HEAD
@@ -34,8 +34,9 @@ struct RWLockObject {
     return nullptr;
   }
 
-  // Makes capacity for one more reader and for all that wait, so that handing the lock over cannot fail. False: a Python exception is set.
-  bool KeepRoom() {
+  // Reserves capacity for one more reader and for all waiters, so that a handover cannot fail. Returns false if a Python exception is
+  // set.
+  bool ReserveReaders() {
     const size_t needed = reader_count + waiters.size() + 1;
     if (needed <= reader_capacity) return true;
     auto* more = static_cast<Reader*>(PyMem_Realloc(readers, 2 * needed * sizeof(Reader)));
@@ -45,7 +46,7 @@ struct RWLockObject {
     return true;
   }
 
-  // A thread that reads may always read once more: it would wait for itself behind a writer in the queue.
+  // Returns whether the caller may have the lock now. A reader may always read again: behind a waiting writer it would wait for itself.
   bool IsFreeFor(bool write, unsigned long who) {
     if (write) return writer == 0 && reader_count == 0 && waiters.is_empty();
     return writer == 0 && (waiters.is_empty() || FindReader(who) != nullptr);
@@ -123,7 +124,7 @@ pfs_rwlock_op OperationOf(bool write, const Limits& limits) {
 Waited Queue(RWLockObject* self, bool write, double timeout) {
   Waiter* waiter = Waiter::Make();
   if (waiter == nullptr) return Waited::kInterrupted;
-  if (!self->KeepRoom()) {
+  if (!self->ReserveReaders()) {
     waiter->Free();
     return Waited::kInterrupted;
   }
@@ -131,15 +132,15 @@ Waited Queue(RWLockObject* self, bool write, double timeout) {
   self->waiters.Join(waiter);
   self->HandOver();  // it may have been released while the waiter was made
   Waited waited = waiter->Wait(timeout);
-  if (waiter->is_woken && waited == Waited::kTimeOver) waited = Waited::kGot;  // just in time
+  if (waiter->is_woken && waited == Waited::kTimeOver) waited = Waited::kGot;  // given just in time
   if (!waiter->is_woken) self->waiters.Leave(waiter);
   if (waiter->is_woken && waited == Waited::kInterrupted) self->TakeAway(write, waiter->who);
-  if (waited != Waited::kGot) self->HandOver();  // a writer that leaves lets readers behind it in
+  if (waited != Waited::kGot) self->HandOver();  // if a writer leaves the queue, the readers behind it may enter
   waiter->Free();
   return waited;
 }
 
-// One event per acquire, whatever becomes of it.
+// Makes one event per acquire, whatever its result.
 template <bool kWrite>
 PyObject* Acquire(RWLockObject* self, const Limits& limits) {
   const unsigned long me = Me();
@@ -155,7 +156,7 @@ PyObject* Acquire(RWLockObject* self, const Limits& limits) {
   }
   Waited waited = Waited::kTimeOver;
   if (self->IsFreeFor(kWrite, me)) {
-    waited = self->KeepRoom() ? Waited::kGot : Waited::kInterrupted;
+    waited = self->ReserveReaders() ? Waited::kGot : Waited::kInterrupted;
     if (waited == Waited::kGot) self->Give(kWrite, me);
   } else if (limits.may_wait()) {
     waited = Queue(self, kWrite, limits.timeout);
@@ -200,7 +201,7 @@ PyObject* RWLockLocked(PyObject* object, PyObject*) {
   return PyBool_FromLong(self->writer != 0 || self->reader_count != 0);
 }
 
-// In the child of a fork() nobody holds the lock and nobody waits.
+// In the child of a fork() no thread holds the lock or waits.
 PyObject* RWLockAtForkReinit(PyObject* object, PyObject*) {
   RWLockObject* self = AsRWLock(object);
   HideOwner(self->instance);
@@ -219,7 +220,7 @@ PyObject* RWLockRepr(PyObject* object) {
 
 PyObject* RWLockName(PyObject* object, void*) { return Py_NewRef(AsRWLock(object)->name); }
 
-// ---- What read() and write() give --------------------------------------------------------------------------------------------------------
+// ---- Results of read() and write() -------------------------------------------------------------------------------------------------------
 
 struct GuardObject {
   PyObject_HEAD
@@ -258,7 +259,7 @@ template <bool kWrite>
 PyTypeObject* MakeGuardType(PyObject* module) {
   static PyMethodDef methods[] = {
       {"__enter__", GuardEnter<kWrite>, METH_NOARGS, "__enter__($self)\n--\n\nTakes the lock."},
-      {"__exit__", AsMethod(GuardExit<kWrite>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nLets the lock go."},
+      {"__exit__", AsMethod(GuardExit<kWrite>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nReleases the lock."},
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(GuardDealloc)}, {Py_tp_methods, methods}, {0, nullptr}};
   static PyType_Spec spec = {kWrite ? "pfs._core.WriteGuard" : "pfs._core.ReadGuard", sizeof(GuardObject), 0,
@@ -273,15 +274,15 @@ PyObject* MakeRWLockType(PyObject* module) {
       {"acquire_read", AsMethod(RWLockAcquire<false>), METH_FASTCALL | METH_KEYWORDS,
        "acquire_read($self, blocking=True, timeout=-1)\n--\n\n"
        "Takes the lock for reading; waits for it if blocking, for at most `timeout` seconds if given. Returns True if it was taken.\n"
-       "A thread that reads may read again, at once. RuntimeError if it writes: it would wait for itself."},
+       "A thread that reads may read again, at once. RuntimeError if it writes: that would be a deadlock."},
       {"acquire_write", AsMethod(RWLockAcquire<true>), METH_FASTCALL | METH_KEYWORDS,
        "acquire_write($self, blocking=True, timeout=-1)\n--\n\n"
        "Takes the lock for writing; waits for it if blocking, for at most `timeout` seconds if given. Returns True if it was taken.\n"
-       "RuntimeError if this thread holds it already, either way: it would wait for itself."},
+       "RuntimeError if this thread holds it already, for reading or writing: that would be a deadlock."},
       {"release_read", RWLockRelease<false>, METH_NOARGS,
-       "release_read($self)\n--\n\nLets the lock go once. RuntimeError if this thread does not read."},
-      {"release_write", RWLockRelease<true>, METH_NOARGS, "release_write($self)\n--\n\nLets the lock go. RuntimeError if this thread does not write."},
-      {"locked", RWLockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if anybody holds the lock, either way."},
+       "release_read($self)\n--\n\nReleases the lock once. RuntimeError if this thread does not read."},
+      {"release_write", RWLockRelease<true>, METH_NOARGS, "release_write($self)\n--\n\nReleases the lock. RuntimeError if this thread does not write."},
+      {"locked", RWLockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if the lock is held, for reading or writing."},
       {"_at_fork_reinit", RWLockAtForkReinit, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr}};
   static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(RWLockObject, weak_references), READONLY, nullptr},

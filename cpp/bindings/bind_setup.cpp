@@ -31,7 +31,7 @@ void RaiseIfBadCode(int rc) {
 using Conditions = std::vector<std::tuple<std::string, std::string, bool>>;
 using Assignments = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
-// change(table, where, values) without the GIL. What a known table does not have is a column.
+// Calls change(table, where, values) without the GIL. Only a column can be unknown in a known table.
 template <typename Change>
 void Apply(const std::string& name, const Conditions& conditions, const Assignments& assignments, Change change) {
   const TableFacts* table = nullptr;
@@ -62,9 +62,9 @@ uint64_t Delete(const std::string& name, const Conditions& conditions) {
 }
 
 // Calls change() in an outsider's critical section, and returns its result.
-py::object InTurn(const py::function& change) {
+py::object InOutsiderSection(const py::function& change) {
   py::object result;
-  std::exception_ptr error;  // not through the library, which is no place for exceptions
+  std::exception_ptr error;  // must not pass through the library, which has no exceptions
   RaiseIfBad(ChangeFromOutside([&] {
     try {
       result = change();
@@ -84,7 +84,7 @@ std::vector<bool> Matches(const std::vector<std::string>& texts, const std::stri
   return result;
 }
 
-// None: the column becomes NULL.
+// Sets a column of processlist. None: it becomes NULL.
 void SetProcesslist(const std::string& column, const std::variant<std::monostate, int64_t, std::string>& value) {
   NameThisThreadOnce();
   const auto* number = std::get_if<int64_t>(&value);
@@ -117,7 +117,7 @@ void BindSetup(PyObject* module) {
   m.def("insert", Insert, py::arg("table"), py::arg("values"));
   m.def("delete", Delete, py::arg("table"), py::arg("conditions"));
   m.def("adopt", [](const std::string& path) { RaiseIfBad(AdoptSegmentFile(path), "AttachError"); }, py::arg("path"));
-  m.def("in_turn", InTurn, py::arg("change"));
+  m.def("in_turn", InOutsiderSection, py::arg("change"));
   m.def("matches", Matches, py::arg("texts"), py::arg("pattern"));
   m.def("configure", [](const std::string& options) { RaiseIfBadCode(pfs_init(options.c_str())); }, py::arg("options"));
   m.def(
@@ -146,13 +146,13 @@ void BindSetup(PyObject* module) {
       "thread_begin",
       [](const std::string& given, const std::string& name, const std::string& instrument) {
         pfs_thread_origin_t origin{};
-        if (IsGreen() && CurrentGreenlet() != 0) return;  // a greenlet: the thread that it runs in stays what it is
+        if (IsGreen() && CurrentGreenlet() != 0) return;  // a greenlet must not rename the thread that it runs in
         if (given.size() != sizeof origin) throw StatusError(Status(Code::kInvalidArgument, "thread_begin takes what thread_origin gave"));
         std::memcpy(&origin, given.data(), sizeof origin);
         const pfs_key_t key = instrument.empty() ? 0 : RegisterName(NameFamily::kThread, instrument);
         const int rc = pfs_thread_begin(key, key != 0 ? nullptr : name.c_str(), &origin);
         KeepThreadName();
-        if (rc != PFS_E_STATE) RaiseIfBadCode(rc);  // a thread that says who it is by itself
+        if (rc != PFS_E_STATE) RaiseIfBadCode(rc);  // a thread that describes itself
       },
       py::arg("origin"), py::arg("name"), py::arg("instrument"));
   m.def("thread_instrument", [](const std::string& name) { return FullName(NameFamily::kThread, name); }, py::arg("name"));

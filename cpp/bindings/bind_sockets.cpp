@@ -1,5 +1,5 @@
-// bindings/bind_sockets.cpp: what pfs.socket stands on: a subclass of socket.socket, each of whose calls is an event around the call of
-// the base class. So arguments, results, timeouts and errors are the base class's, and no signal can come between an event and its call.
+// bindings/bind_sockets.cpp: the base of pfs.socket: a subclass of socket.socket, each of whose calls is an event around the call of the
+// base class. So arguments, results, timeouts and errors are the base class's, and no signal can come between an event and its call.
 #include "gil.h"  // Python.h comes first
 #include "locks.h"
 
@@ -15,13 +15,13 @@ namespace perfschema::bindings {
 
 namespace {
 
-// How many bytes a call has moved.
+// Says how many bytes a call has transferred.
 enum class Moved {
   kNothing,
-  kResult,         // the result is their number
-  kLength,         // the result is they
-  kFirst,          // the result begins with their number
-  kLengthOfFirst,  // the result begins with them
+  kResult,         // the result is the number
+  kLength,         // the result is the bytes
+  kFirst,          // the result begins with the number
+  kLengthOfFirst,  // the result begins with the bytes
   kArgument        // all of the first argument
 };
 
@@ -57,20 +57,20 @@ constexpr size_t kCallCount = std::size(kCalls);
 constexpr bool GivesAddress(const Call& call) { return call.op == PFS_SOCKET_BIND || call.op == PFS_SOCKET_CONNECT; }
 constexpr bool MovesBytes(const Call& call) { return call.moved != Moved::kNothing; }
 
-PyTypeObject* standard;     // socket.socket; never goes
+PyTypeObject* standard;     // socket.socket; never freed
 PyTypeObject* base;         // its subclass
-Py_ssize_t fields_offset;   // of Fields in an object of that
+Py_ssize_t fields_offset;   // of Fields in an object of `base`
 PyObject* methods_of_standard[kCallCount];
 PyCFunction functions_of_standard[kCallCount];  // nullptr: not a C function of a tuple
 
 // Threads: the GIL is held.
 struct Fields {
-  int fd_plus_1;        // 0 = not followed
-  bool awaits_peer;     // it connects, and who is at the other end the system says only when it has
+  int fd_plus_1;        // 0 = not instrumented
+  bool awaits_peer;     // it is connecting: the system knows the peer only later
 };
 Fields& FieldsOf(PyObject* self) { return *reinterpret_cast<Fields*>(reinterpret_cast<char*>(self) + fields_offset); }
 
-// What is printed of a socket asks the system for its addresses: that is not the program's doing.
+// Counts nested calls of repr(). They ask the system for addresses, which is not the program's work.
 thread_local int t_unseen;
 
 bool MayBeginEvent(int fd) { return t_unseen == 0 && pfs_socket_is_enabled(fd) != 0; }
@@ -85,7 +85,7 @@ int64_t BytesIn(PyObject* buffer) {
   if (PyBytes_CheckExact(buffer)) return PyBytes_GET_SIZE(buffer);
   Py_buffer view;
   if (PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE) != 0) {
-    PyErr_Clear();  // the base class says it
+    PyErr_Clear();  // the base class reports the error
     return 0;
   }
   const int64_t bytes = view.len;
@@ -100,7 +100,7 @@ int64_t NumberIn(PyObject* number) {
   return 0;
 }
 
-// As the program asks for, from the arguments by position.
+// Returns the number of requested bytes, from the positional arguments.
 template <size_t kIndex>
 int64_t Requested(PyObject* const* args, Py_ssize_t count) {
   constexpr Call kCall = kCalls[kIndex];
@@ -126,7 +126,7 @@ int64_t BytesMoved(PyObject* result, int64_t requested) {
   return -1;
 }
 
-// Calls the base class's method: `self` goes in front.
+// Calls the base class's method, with `self` as the first argument.
 PyObject* CallStandard(PyObject* method, PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const Py_ssize_t total = count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names));
   constexpr Py_ssize_t kFew = 6;
@@ -145,7 +145,7 @@ void LearnAddress(PyObject* self, int fd) {
   if (FieldsOf(self).fd_plus_1 == fd + 1) pfs_socket_set_address(fd, nullptr, 0);
 }
 
-// `call_standard()` makes the call.
+// Makes the event around `call_standard()`, which makes the call.
 template <size_t kIndex, typename CallStandard>
 PyObject* Record(PyObject* self, PyObject* const* args, Py_ssize_t count, CallStandard call_standard) {
   constexpr Call kCall = kCalls[kIndex];
@@ -160,7 +160,7 @@ PyObject* Record(PyObject* self, PyObject* const* args, Py_ssize_t count, CallSt
   PyObject* result = call_standard();
   if (wait.instance != nullptr) pfs_socket_wait_end(&wait, BytesMoved<kIndex>(result, requested));
   if (fd < 0) return result;
-  if (GivesAddress(kCall) && count != 0) {  // bind, connect, connect_ex; listen binds, too
+  if (GivesAddress(kCall) && count != 0) {  // bind, connect, connect_ex; listen also binds
     LearnAddress(self, fd);
     const std::string_view name = kCall.name;
     FieldsOf(self).awaits_peer = name == "connect_ex" || (name == "connect" && result == nullptr);
@@ -176,7 +176,7 @@ PyObject* Recorded(PyObject* self, PyObject* const* args, Py_ssize_t count, PyOb
   return Record<kIndex>(self, args, count, [=] { return CallStandard(methods_of_standard[kIndex], self, args, count, names); });
 }
 
-// Where the base class's method is a C function of a tuple, as most are: the interpreter's tuple is handed on as it is.
+// If the base class's method is a C function of a tuple, as most are, the interpreter's tuple is passed on unchanged.
 template <size_t kIndex>
 PyObject* RecordedTuple(PyObject* self, PyObject* args) {
   PyObject* const* items = reinterpret_cast<PyTupleObject*>(args)->ob_item;
@@ -184,9 +184,9 @@ PyObject* RecordedTuple(PyObject* self, PyObject* args) {
   return Record<kIndex>(self, items, PyTuple_GET_SIZE(args), [=] { return function(self, args); });
 }
 
-// ---- Making and closing ------------------------------------------------------------------------------------------------------------------
+// ---- Creation and closing ----------------------------------------------------------------------------------------------------------------
 
-// Registers the name. Gives the full name, or nullptr and a Python exception.
+// Registers the name. Returns the full name, or nullptr and a Python exception.
 PyObject* KeyOf(PyObject* name, uint32_t* key) {
   return Guarded([&] {
     const std::string text = BytesOf(name);
@@ -195,7 +195,8 @@ PyObject* KeyOf(PyObject* name, uint32_t* key) {
   });
 }
 
-// _start(name, family, type, proto, fileno, is_followed): what __init__ does. `is_followed`: pfs made fileno itself. Gives the full name.
+// _start(name, family, type, proto, fileno, is_followed): implements __init__. `is_followed`: pfs made fileno itself. Returns the full
+// name.
 PyObject* SocketStart(PyObject* self, PyObject* args) {
   PyObject *name, *fileno;
   int family, type, proto, is_followed;
@@ -235,7 +236,7 @@ PyObject* SocketStart(PyObject* self, PyObject* args) {
   return full;
 }
 
-// Every way to the end of a descriptor goes through here: it is not followed from the beginning of the close on.
+// Begins a close. Every end of a descriptor comes here: it is not instrumented from the begin of the close on.
 void BeginClose(PyObject* self, pfs_wait_t* wait) {
   wait->instance = nullptr;
   const int fd = FieldsOf(self).fd_plus_1 - 1;
@@ -263,7 +264,7 @@ PyObject* SocketDetach(PyObject* self, PyObject*) {
   return PyObject_CallMethod(reinterpret_cast<PyObject*>(standard), "detach", "O", self);
 }
 
-// A socket that nobody closed.
+// Finalizes a socket that was not closed.
 void SocketFinalize(PyObject* self) {
   PyObject *type, *error, *trace;
   PyErr_Fetch(&type, &error, &trace);
@@ -286,7 +287,7 @@ PyObject* SocketRepr(PyObject* self) {
 template <size_t kIndex>
 PyMethodDef Method() {
   PyObject* method = methods_of_standard[kIndex] = Checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(standard), kCalls[kIndex].name)).Release();
-  PyObject* const doc = Checked(PyObject_GetAttrString(method, "__doc__")).Release();  // lives as long as the method
+  PyObject* const doc = Checked(PyObject_GetAttrString(method, "__doc__")).Release();  // valid as long as the method
   const char* text = doc == Py_None ? nullptr : PyUnicode_AsUTF8(doc);
   if (Py_IS_TYPE(method, &PyMethodDescr_Type)) {
     const PyMethodDef* its = reinterpret_cast<PyMethodDescrObject*>(method)->d_method;
@@ -307,7 +308,7 @@ std::array<PyMethodDef, kCallCount + 4> Methods(std::index_sequence<kIndices...>
           PyMethodDef{nullptr, nullptr, 0, nullptr}};
 }
 
-// `its`: socket.socket as the standard library has it. Throws PythonError.
+// Makes the base class. `its`: socket.socket of the standard library. Throws PythonError.
 PyObject* MakeSocketBase(PyObject* its) {
   if (base == nullptr) {
     standard = reinterpret_cast<PyTypeObject*>(Py_NewRef(its));
@@ -345,7 +346,7 @@ PyObject* SocketPair(PyObject*, PyObject* args) {
   return rc < 0 ? PyErr_SetFromErrno(PyExc_OSError) : Py_BuildValue("ii", fds[0], fds[1]);
 }
 
-// os.sendfile(out_fd, in_fd, offset, count) as a send of the socket.
+// Records os.sendfile(out_fd, in_fd, offset, count) as a send of the socket.
 PyObject* SocketSendfile(PyObject*, PyObject* args) {
   int out, in, error;
   long long start;

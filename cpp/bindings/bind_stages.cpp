@@ -9,7 +9,7 @@ namespace perfschema::bindings {
 struct StageObject {
   PyObject_HEAD
   const KnownName* name;
-  uint64_t estimated;  // what a block begins with
+  uint64_t estimated;  // initial value of a block
 };
 
 namespace {
@@ -17,7 +17,7 @@ namespace {
 PyTypeObject* stage_type;
 StageObject* AsStage(PyObject* object) { return reinterpret_cast<StageObject*>(object); }
 
-// False: a Python exception is set.
+// Converts a number. Returns false if a Python exception is set.
 bool UintOf(PyObject* value, const char* what, uint64_t* number) {
   if (value == nullptr) {
     PyErr_Format(PyExc_AttributeError, "%s cannot be deleted", what);
@@ -72,13 +72,13 @@ PyObject* StageEnter(PyObject* object, PyObject*) {
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
   }
-  Py_INCREF(object);  // the block's
+  Py_INCREF(object);  // owned by the block
   if (tasks->current == tasks->own) ++tasks->open_in_own;
   Show(block);
   return Py_NewRef(object);
 }
 
-// The innermost block of this stage in the task that runs; end() if there is none: it began elsewhere.
+// Returns the innermost block of this stage in the running task, or end() if there is none: it began elsewhere.
 std::vector<OpenStageBlock>::iterator FindBlock(std::vector<OpenStageBlock>& blocks, const StageObject* stage) {
   for (auto block = blocks.end(); block != blocks.begin();) {
     if ((--block)->stage == stage) return block;
@@ -102,7 +102,7 @@ PyObject* StageExit(PyObject* object, PyObject* const*, Py_ssize_t) {
 
 using StageBlock = BlockMethods<StageEnter, StageExit>;
 
-// The block that the task that runs is in. nullptr: none, a Python exception is set.
+// Returns the block that the running task is in. nullptr: none, a Python exception is set.
 OpenStageBlock* BlockOf(StageObject* stage, bool* is_innermost) {
   ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
   const char* problem = "the stage does not run here";
@@ -143,35 +143,35 @@ PyObject* StageRepr(PyObject* object) { return PyUnicode_FromFormat("pfs.stage('
 
 void BindStages(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"__enter__", StageEnter, METH_NOARGS, "__enter__($self)\n--\n\nThe thread, or the task, is in the stage from now on."},
-      {"__exit__", AsMethod(StageExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nBack in the stage around it, if there is one."},
+      {"__enter__", StageEnter, METH_NOARGS, "__enter__($self)\n--\n\nPuts the thread, or the task, into the stage."},
+      {"__exit__", AsMethod(StageExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nReturns to the stage around it, if there is one."},
       {"__aenter__", StageBlock::AsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
       {"__aexit__", AsMethod(StageBlock::AsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {
       {"name", StageName, nullptr, "Full name of the instrument.", nullptr},
       {"completed", StageGet<&OpenStageBlock::completed>, StageSet<&OpenStageBlock::completed>,
-       "WORK_COMPLETED of the block that runs, in units of one's own. StateError if none runs here, or the stage has no progress.", nullptr},
+       "WORK_COMPLETED of the running block, in units of the program. StateError if no block runs here, or the stage has no progress.", nullptr},
       {"estimated", StageGet<&OpenStageBlock::estimated>, StageSet<&OpenStageBlock::estimated>,
-       "WORK_ESTIMATED of the block that runs. StateError as for completed.", nullptr},
+       "WORK_ESTIMATED of the running block. StateError as for completed.", nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
       "stage(name, estimated=None, *, progress=False)\n--\n\n"
-      "What the program is doing now: an event stage/<component>/<name> from begin to end of a block or function.\n\n"
+      "The present activity of the program: an event stage/<component>/<name> from begin to end of a block or function.\n\n"
       "    with pfs.stage('myapp/parsing'):\n"
       "        ...\n"
-      "    loading = pfs.stage('myapp/loading rows', estimated=len(rows))      # may be used again and again, by many threads\n"
+      "    loading = pfs.stage('myapp/loading rows', estimated=len(rows))      # many threads may use it, repeatedly\n"
       "    with loading:\n"
       "        for row in rows:\n"
       "            loading.completed += 1\n\n"
       "    @pfs.stage('myapp/answering')\n"
       "    async def answer(request): ...\n\n"
       "`with`, `async with` and decorator. A thread is in one stage at a time: a stage in a stage ends the outer one, which begins again\n"
-      "when the inner one is over (two rows, with the outer block's SOURCE and progress). Stages of different asyncio tasks do not touch\n"
-      "each other. Rows of events_stages_current, _history, _history_long and events_stages_summary_*; PROCESSLIST_STATE of threads is the\n"
-      "stage. Waits in it have it as their parent (NESTING_EVENT_ID), and it has the statement that runs.\n\n"
-      "name: 'component/name', or in full. estimated, progress: the stage says how far it is, in units of its own (WORK_COMPLETED,\n"
-      "WORK_ESTIMATED; NULL otherwise); what the first use of a name says holds for all.\n\n"
+      "after the inner one (two rows, with the outer block's SOURCE and progress). Stages of different asyncio tasks are\n"
+      "independent. Rows of events_stages_current, _history, _history_long and events_stages_summary_*; PROCESSLIST_STATE of threads is the\n"
+      "stage. Waits in it have it as their parent (NESTING_EVENT_ID), and its parent is the running statement.\n\n"
+      "name: 'component/name', or in full. estimated, progress: the stage reports its progress, in its own units (WORK_COMPLETED,\n"
+      "WORK_ESTIMATED; NULL otherwise); the first use of a name decides for all.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names; StateError for progress of a name without it;\n"
       "TypeError if a generator function is decorated.";
   stage_type = MakeType(module, "pfs.stage", sizeof(StageObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,

@@ -20,7 +20,7 @@ const char* const counter_names[kCounters] = {
     "select_full_join", "select_full_range_join", "select_range", "select_range_check", "select_scan", "sort_merge_passes", "sort_range",
     "sort_rows", "sort_scan", "no_index_used", "no_good_index_used"};
 
-// What the user makes: a description.
+// Is the object that the user makes: a description.
 struct StatementObject {
   PyObject_HEAD
   const KnownName* name;
@@ -30,7 +30,7 @@ struct StatementObject {
 };
 StatementObject* AsStatement(PyObject* object) { return reinterpret_cast<StatementObject*>(object); }
 
-// An event that has begun.
+// Is an event that has begun.
 struct StatementRun {
   RunHead head;
   const KnownName* name;
@@ -39,7 +39,7 @@ struct StatementRun {
   bool is_instrumented;
   bool has_error;
   uint64_t counters[kCounters];
-  void* aside;  // PyMem_Raw: what suspend() needs; nullptr: it is not suspended
+  void* aside;  // PyMem_Raw: the state saved by suspend(); nullptr: it is not suspended
   pfs_statement_t statement;
 };
 StatementRun* AsRun(PyObject* object) { return reinterpret_cast<StatementRun*>(object); }
@@ -51,7 +51,7 @@ const KnownName* LookUpStatementName(PyObject* name) {
   return FindName(NameFamily::kStatement, name, is_abstract ? PFS_MUTABLE : 0);
 }
 
-// Names are literals mostly: the same object each time. A few are remembered by it, and held.
+// Finds a name by its object. Most names are literals: the same object each time. A few objects are cached, and held.
 const KnownName* FindStatementName(PyObject* name) {
   struct Remembered {
     PyObject* name;
@@ -70,7 +70,7 @@ const KnownName* FindStatementName(PyObject* name) {
 
 // ---- A run -----------------------------------------------------------------------------------------------------------------------------
 
-// Keeps the object in `*kept`, and gives its bytes to the statement. False: a Python exception is set.
+// Keeps the object in `*kept`, and gives its bytes to the statement. Returns false if a Python exception is set.
 template <typename Set>
 bool SetTextOf(StatementRun* run, PyObject* value, const char* what, PyObject** kept, Set set) {
   if (value == nullptr || value == Py_None) value = nullptr;
@@ -92,10 +92,10 @@ bool SetSchema(StatementRun* run, PyObject* value) {
   return SetTextOf(run, value, "schema", &run->schema, [run](const char* text, size_t) { pfs_statement_set_schema(&run->statement, text); });
 }
 
-// The last run that went: it is too large for the interpreter's own pools, and the next one comes soon.
+// Caches the last freed run: a run is too large for the interpreter's own pools, and the next one comes soon.
 StatementRun* free_run;
 
-// Zero but for `statement`.
+// Makes a run, zeroed except `statement`.
 StatementRun* MakeRun() {
   if (free_run == nullptr) return AsRun(run_type->tp_alloc(run_type, 0));
   StatementRun* const run = std::exchange(free_run, nullptr);
@@ -150,7 +150,7 @@ void SetError(StatementRun* run, int number, const char* sqlstate, const char* m
   if (run->is_instrumented && MayChange(&run->head)) pfs_statement_set_error(&run->statement, number, sqlstate, message);
 }
 
-// An exception leaves the block. What the program has said of the error itself stays.
+// Handles an exception that leaves the block. An error that the program has set itself stays.
 void SetException(StatementRun* run, PyObject* error) {
   ErrorFacts facts;
   if (run->has_error || !run->is_instrumented || !run->head.is_open || !DescribeError(error, &facts)) return;
@@ -222,7 +222,7 @@ PyObject* RunError(PyObject* object, PyObject* args, PyObject* keywords) {
   Py_RETURN_NONE;
 }
 
-// -1: a Python exception is set.
+// Returns the counter, or -1 if a Python exception is set.
 int CounterOf(PyObject* name) {
   for (int i = 0; i < kCounters; ++i) {
     if (PyUnicode_CompareWithASCIIString(name, counter_names[i]) == 0) return i;
@@ -231,7 +231,7 @@ int CounterOf(PyObject* name) {
   return -1;
 }
 
-// False: a Python exception is set.
+// Converts a number. Returns false if a Python exception is set.
 bool NumberOf(PyObject* value, uint64_t* number) {
   *number = PyLong_AsUnsignedLongLong(value);
   return *number != ~uint64_t{0} || PyErr_Occurred() == nullptr;
@@ -308,14 +308,14 @@ PyObject* StatementNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   return MakeStatement(type, name, text, schema);
 }
 
-// The call that everybody makes: a name, and text and schema by name. No tuple and no dictionary are made for it.
+// Handles the common call: a name, and text and schema as keywords. It makes no tuple and no dictionary.
 PyObject* StatementVectorcall(PyObject* type, PyObject* const* args, size_t flags, PyObject* names) {
   static PyObject* const text_name = PyUnicode_InternFromString("text");
   static PyObject* const schema_name = PyUnicode_InternFromString("schema");
   const Py_ssize_t count = PyVectorcall_NARGS(flags), named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   bool is_common = count == 1 && PyUnicode_Check(args[0]);
   PyObject *text = Py_None, *schema = Py_None;
-  for (Py_ssize_t i = 0; i < named && is_common; ++i) {  // names in a call are interned, and none is there twice
+  for (Py_ssize_t i = 0; i < named && is_common; ++i) {  // names in a call are interned and unique
     PyObject* const name = PyTuple_GET_ITEM(names, i);
     is_common = name == text_name || name == schema_name;
     (name == text_name ? text : schema) = args[count + i];
@@ -375,28 +375,28 @@ PyTypeObject* MakeStatementRunType() {
   static PyMethodDef methods[] = {
       {"add", AsMethod(RunAdd), METH_FASTCALL | METH_KEYWORDS, "add($self, **counters)\n--\n\nAdds to counters: add(rows_sent=1, rows_examined=20)."},
       {"suspend", RunSuspend, METH_NOARGS,
-       "suspend($self)\n--\n\nWhile somebody takes his time to fetch its rows: nothing that begins from now on is nested in it, but its own time goes on. A\n"
-       "counter that is set, and its end, resume it. Nothing happens if others have begun inside it."},
+       "suspend($self)\n--\n\nSuspends the statement, for example while a client fetches its rows: events that begin now are not nested in it, but its time goes\n"
+       "on. Setting a counter, and its end, resume it. Does nothing if statements have begun inside it."},
       {"refine", RunRefine, METH_O,
-       "refine($self, name, /)\n--\n\nIt turns out to be another statement: EVENT_NAME changes. Nothing is recorded or counted if that one is disabled."},
+       "refine($self, name, /)\n--\n\nMoves it to another instrument: EVENT_NAME changes. Nothing is recorded or counted if that one is disabled."},
       {"error", AsMethod(RunError), METH_VARARGS | METH_KEYWORDS,
-       "error($self, number, sqlstate=None, message=None)\n--\n\nMYSQL_ERRNO, RETURNED_SQLSTATE (five characters; 'HY000' if None) and MESSAGE_TEXT (at most 128\n"
-       "bytes); ERRORS is 1. number 0: it went well. An exception that leaves the block changes nothing after that."},
+       "error($self, number, sqlstate=None, message=None)\n--\n\nSets MYSQL_ERRNO, RETURNED_SQLSTATE (five characters; 'HY000' if None) and MESSAGE_TEXT (at most\n"
+       "128 bytes); ERRORS is 1. number 0: no error. A later exception that leaves the block does not change them."},
       {"end", AsMethod(RunEnd), METH_FASTCALL,
-       "end($self, error=None, /)\n--\n\nEnds it now, in the thread that began it; `error` is the exception that ended it, if there was one. What follows changes nothing."},
+       "end($self, error=None, /)\n--\n\nEnds it now, in the thread that began it; `error` is the exception that ended it, or None. Later calls change nothing."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[kCounters + 5] = {
       {"name", RunGetName, nullptr, "Full name of the instrument.", nullptr},
-      {"text", RunGetText, RunSetText, "SQL_TEXT, str or bytes; its digest is taken when it is set.", nullptr},
+      {"text", RunGetText, RunSetText, "SQL_TEXT, str or bytes; setting it computes its digest.", nullptr},
       {"schema", RunGetSchema, RunSetSchema, "CURRENT_SCHEMA, at most 64 bytes.", nullptr},
-      {"statement_id", nullptr, RunSetId, "STATEMENT_ID, a number of one's own; write only.", nullptr}};
+      {"statement_id", nullptr, RunSetId, "STATEMENT_ID, a number of the program; write only.", nullptr}};
   for (intptr_t i = 0; i < kCounters; ++i) {
     const char* const doc = i == PFS_LOCK_TIME ? "LOCK_TIME, in picoseconds." : "The column of that name.";
     properties[4 + i] = {counter_names[i], RunGetCounter, RunSetCounter, doc, reinterpret_cast<void*>(i)};
   }
   static const char doc[] =
-      "A statement that runs: what `with pfs.statement(...) as s` gives. Its counters are numbers to set or to add to; all stand in the row\n"
-      "at once. After its end nothing changes the row any more.";
+      "A running statement: the value of `with pfs.statement(...) as s`. Its counters are numbers to set or to add to; the row shows each\n"
+      "change at once. After its end the row does not change.";
   return MakeRunType("pfs._core.RunningStatement", sizeof(StatementRun),
                      {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
                    {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
@@ -410,34 +410,34 @@ PyTypeObject* MakeStatementRunType() {
 void BindStatements(PyObject* module) {
   static PyMethodDef methods[] = {
       {"__enter__", StatementEnter, METH_NOARGS, "__enter__($self)\n--\n\nBegins it."},
-      {"__exit__", AsMethod(StatementExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nEnds it, and notes the error."},
+      {"__exit__", AsMethod(StatementExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nEnds it, and records the error."},
       {"__aenter__", StatementBlock::AsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
       {"__aexit__", AsMethod(StatementBlock::AsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
       {"begin", AsMethod(StatementBegin), METH_VARARGS | METH_KEYWORDS,
-       "begin($self, text=None, schema=None)\n--\n\nBegins one that is no block: call end() of what it returns, in this thread."},
+       "begin($self, text=None, schema=None)\n--\n\nBegins a statement without a block: call end() of the result, in this thread."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {{"name", StatementName, nullptr, "Full name of the instrument.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
       "statement(name, text=None, schema=None)\n--\n\n"
-      "What somebody asked the program to do: SQL, a request, a job. An event statement/<component>/<name> from begin to end of a block\n"
+      "A unit of work that a client requests: SQL, a request, a job. An event statement/<component>/<name> from begin to end of a block\n"
       "or function.\n\n"
       "    with pfs.statement('sql/select', text=sql, schema='shop') as s:\n"
       "        rows = run(sql)\n"
       "        s.rows_sent = len(rows)\n"
-      "    request = pfs.statement('abstract/request')         # may be used again and again, by many threads and tasks\n"
+      "    request = pfs.statement('abstract/request')         # many threads and tasks may use it, repeatedly\n"
       "    async with request as s:\n"
       "        s.text = await read()\n"
-      "        s.refine('web/get')                             # now we know which\n\n"
+      "        s.refine('web/get')                             # the kind is known now\n\n"
       "    @pfs.statement('myapp/job')\n"
       "    async def job(): ...\n\n"
       "`with`, `async with` and decorator. Rows of events_statements_current, _history, _history_long; events_statements_summary_*;\n"
-      "with a text also events_statements_summary_by_digest, where statements that differ in literals only are one, and\n"
+      "with a text also events_statements_summary_by_digest, which counts statements that differ only in literals together, and\n"
       "events_statements_histogram_*. Statements, stages and waits in it have it as their parent (NESTING_EVENT_ID); an asyncio task that\n"
-      "is suspended in the block takes the statement aside with it, and tasks that are started in the block are nested in it. An exception\n"
+      "is suspended in the block suspends the statement with it, and tasks that are started in the block are nested in it. An exception\n"
       "that leaves the block goes on; the row has ERRORS 1, MYSQL_ERRNO (sqlite_errorcode, errno, a number in front of the arguments, or\n"
-      "1105), RETURNED_SQLSTATE (sqlstate or pgcode, or 'HY000') and MESSAGE_TEXT, the class and what it says.\n\n"
-      "name: 'component/name', or in full; of component 'abstract': one that refine() will name. text: str or bytes. schema: at most 64\n"
+      "1105), RETURNED_SQLSTATE (sqlstate or pgcode, or 'HY000') and MESSAGE_TEXT, the class and its message.\n\n"
+      "name: 'component/name', or in full; component 'abstract': refine() will name it. text: str or bytes. schema: at most 64\n"
       "bytes.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names; TypeError if a generator function is decorated.";
   run_type = MakeStatementRunType();

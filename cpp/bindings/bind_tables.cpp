@@ -74,7 +74,7 @@ std::vector<size_t> GetColumns(const TableFacts& table, const ColumnList& names)
   return positions;
 }
 
-// A segment file of another process, or of one that is no more, mapped for reading.
+// Is a segment file of another process, running or dead, mapped for reading.
 // Threads: immutable.
 class AttachedSegment {
  public:
@@ -96,7 +96,7 @@ class AttachedSegment {
 };
 
 TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment) {
-  if (columns.empty()) columns.push_back(0);  // none at all: the number of rows is still wanted
+  if (columns.empty()) columns.push_back(0);  // no columns: the number of rows is still wanted
   TableData data{};
   Status status = WithoutGil([&] { return ReadTable(table, segment != nullptr ? segment->view() : OwnSegment(), columns, &data); });
   const bool is_damaged = segment != nullptr && status.code() == Code::kCorrupt;
@@ -104,7 +104,7 @@ TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, cons
   return data;
 }
 
-// A numpy array of the bytes of `values`, which it owns, without a copy.
+// Returns a numpy array of the bytes of `values`, which it owns, without a copy.
 template <typename To, typename From>
 py::array SeenAs(LargeVector<From>&& values) {
   static_assert(sizeof(To) == sizeof(From));
@@ -126,7 +126,7 @@ py::array Converted(const LargeVector<From>& values) {
   return AsArray(std::move(result));
 }
 
-// Codes with -1 where the row is NULL.
+// Returns codes, with -1 where the row is NULL.
 template <typename To>
 py::array Codes(const ColumnData& data) {
   LargeVector<To> result(data.codes.size());
@@ -137,7 +137,7 @@ py::array Codes(const ColumnData& data) {
   return AsArray(std::move(result));
 }
 
-// A numpy array of objects: what pandas makes of a list, at the price of looking at each of its members several times.
+// Returns a numpy array of objects. pandas would make the same of a list, but would read each member several times.
 py::array Texts(const TextList& texts) {
   py::array array(py::dtype("O"), static_cast<py::ssize_t>(texts.size()));
   auto** const places = static_cast<PyObject**>(array.mutable_data());
@@ -152,7 +152,7 @@ py::tuple NamesOf(const List& values) {
   return names;
 }
 
-// (name, kind, nullable, values or codes, mask or None, texts or None): see _frame.py. No codes: each row has its own text.
+// Returns (name, kind, nullable, values or codes, mask or None, texts or None): see _frame.py. Without codes each row has its own text.
 py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
   py::object values, mask = py::none(), texts = py::none();
   switch (facts.kind) {
@@ -261,10 +261,10 @@ void Truncate(const std::string& name) {
 
 void BindTables(PyObject* module) {
   auto m = py::reinterpret_borrow<py::module_>(module);
-  py::class_<AttachedSegment>(m, "Segment", "A segment file, mapped for reading until the object dies.")
+  py::class_<AttachedSegment>(m, "Segment", "A segment file, mapped for reading during the lifetime of the object.")
       .def(py::init<std::string>(), py::arg("path"))
       .def_property_readonly("path", &AttachedSegment::path)
-      .def_property_readonly("identity", [](const AttachedSegment& segment) { return segment.identity(); })  // a copy: it keeps nothing mapped
+      .def_property_readonly("identity", [](const AttachedSegment& segment) { return segment.identity(); })  // a copy, which keeps nothing mapped
       .def_property_readonly("pid", [](const AttachedSegment& segment) { return segment.identity().pid; });
   m.def("tables", TableNames);
   m.def("facts", Facts, py::arg("table"));

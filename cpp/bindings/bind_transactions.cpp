@@ -14,7 +14,7 @@ PyTypeObject* run_type;
 const char* const isolation_names[] = {nullptr, "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};  // enum pfs_isolation
 const char* const xa_names[] = {"NOTR", "ACTIVE", "IDLE", "PREPARED", "ROLLBACK ONLY"};                                     // enum pfs_xa_state
 
-// What the user makes: a description.
+// Is the object that the user makes: a description.
 struct TransactionObject {
   PyObject_HEAD
   pfs_isolation isolation;
@@ -23,7 +23,7 @@ struct TransactionObject {
 };
 TransactionObject* AsTransaction(PyObject* object) { return reinterpret_cast<TransactionObject*>(object); }
 
-// An event that has begun.
+// Is an event that has begun.
 struct TransactionRun {
   RunHead head;
   bool is_committed;
@@ -181,21 +181,21 @@ PyObject* TransactionRepr(PyObject* object) {
 
 PyTypeObject* MakeTransactionRunType() {
   static PyMethodDef methods[] = {
-      {"commit", RunEnd<true>, METH_NOARGS, "commit($self)\n--\n\nEnds it now: STATE is COMMITTED. What follows changes nothing."},
-      {"rollback", RunEnd<false>, METH_NOARGS, "rollback($self)\n--\n\nEnds it now: STATE is ROLLED BACK. What follows changes nothing."},
-      {"savepoint", RunAdd<pfs_transaction_add_savepoints>, METH_NOARGS, "savepoint($self)\n--\n\nOne more in NUMBER_OF_SAVEPOINTS."},
+      {"commit", RunEnd<true>, METH_NOARGS, "commit($self)\n--\n\nEnds it now: STATE is COMMITTED. Later calls change nothing."},
+      {"rollback", RunEnd<false>, METH_NOARGS, "rollback($self)\n--\n\nEnds it now: STATE is ROLLED BACK. Later calls change nothing."},
+      {"savepoint", RunAdd<pfs_transaction_add_savepoints>, METH_NOARGS, "savepoint($self)\n--\n\nAdds one to NUMBER_OF_SAVEPOINTS."},
       {"rollback_to_savepoint", RunAdd<pfs_transaction_add_rollbacks>, METH_NOARGS,
-       "rollback_to_savepoint($self)\n--\n\nOne more in NUMBER_OF_ROLLBACK_TO_SAVEPOINT."},
-      {"release_savepoint", RunAdd<pfs_transaction_add_releases>, METH_NOARGS, "release_savepoint($self)\n--\n\nOne more in NUMBER_OF_RELEASE_SAVEPOINT."},
+       "rollback_to_savepoint($self)\n--\n\nAdds one to NUMBER_OF_ROLLBACK_TO_SAVEPOINT."},
+      {"release_savepoint", RunAdd<pfs_transaction_add_releases>, METH_NOARGS, "release_savepoint($self)\n--\n\nAdds one to NUMBER_OF_RELEASE_SAVEPOINT."},
       {"xid", AsMethod(RunXid), METH_VARARGS | METH_KEYWORDS,
-       "xid($self, gtrid, bqual='', format_id=1, state='ACTIVE')\n--\n\nXID_GTRID, XID_BQUAL (at most 130 bytes each), XID_FORMAT_ID; XA_STATE: NOTR, ACTIVE, IDLE, PREPARED,\n"
+       "xid($self, gtrid, bqual='', format_id=1, state='ACTIVE')\n--\n\nSets XID_GTRID, XID_BQUAL (at most 130 bytes each), XID_FORMAT_ID; XA_STATE: NOTR, ACTIVE, IDLE, PREPARED,\n"
        "ROLLBACK ONLY. InvalidValue for another state."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {{"state", RunState, nullptr, "'ACTIVE', 'COMMITTED' or 'ROLLED BACK'.", nullptr},
                                      {"gtid", nullptr, RunSetGtid, "GTID, at most 90 bytes; write only.", nullptr},
-                                     {"trx_id", nullptr, RunSetNumber, "TRX_ID: the first that is not 0 stays; write only.", nullptr},
+                                     {"trx_id", nullptr, RunSetNumber, "TRX_ID: the first value other than 0 stays; write only.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
-  static const char doc[] = "A transaction that is active: what `with pfs.transaction() as t` gives.";
+  static const char doc[] = "An active transaction: the value of `with pfs.transaction() as t`.";
   return MakeRunType("pfs._core.RunningTransaction", sizeof(TransactionRun),
                      {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
                    {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
@@ -210,11 +210,11 @@ void BindTransactions(PyObject* module) {
   static PyMethodDef methods[] = {
       {"__enter__", TransactionEnter, METH_NOARGS, "__enter__($self)\n--\n\nBegins it: STATE is ACTIVE."},
       {"__exit__", AsMethod(TransactionExit), METH_FASTCALL,
-       "__exit__($self, kind, error, trace, /)\n--\n\nCommitted, or rolled back by an exception, if it has not ended yet."},
+       "__exit__($self, kind, error, trace, /)\n--\n\nCommits it, or rolls it back after an exception, if it has not ended yet."},
       {"__aenter__", TransactionBlock::AsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
       {"__aexit__", AsMethod(TransactionBlock::AsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
       {"begin", TransactionBegin, METH_NOARGS,
-       "begin($self)\n--\n\nBegins one that is no block: call commit() or rollback() of what it returns, in this thread."},
+       "begin($self)\n--\n\nBegins a transaction without a block: call commit() or rollback() of the result, in this thread."},
       {nullptr, nullptr, 0, nullptr}};
   static const char doc[] =
       "transaction(isolation=None, *, read_only=False, autocommit=False)\n--\n\n"

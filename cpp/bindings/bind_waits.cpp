@@ -1,4 +1,4 @@
-// bindings/bind_waits.cpp: waits of one's own behind pfs.wait, pfs.idle and pfs.Table.
+// bindings/bind_waits.cpp: the program's own waits, behind pfs.wait, pfs.idle and pfs.Table.
 #include "pybind.h"  // comes first
 
 #include "tasks.h"
@@ -18,19 +18,19 @@ namespace perfschema::bindings {
 
 namespace {
 
-// The waits that a task is in. They fill from the end, so that inner ones have lower addresses, as on a stack: the library takes
-// waits at lower addresses than a new one's for left behind.
+// Holds the open waits of a task. They fill from the end, so that inner ones have lower addresses, as on a stack: the library takes waits
+// at lower addresses than a new one as abandoned.
 // Threads: owner thread.
 struct OpenWaits {
   static constexpr int kMost = 64;
   struct Entry {
-    const void* point;  // what is waited for; nullptr = ended
+    const void* point;  // object of the wait; nullptr = ended
     pfs_wait_t wait;
   } entries[kMost];
   int used;
 };
 
-// Of the task that runs. nullptr: no memory.
+// Returns the waits of the running task. nullptr: no memory.
 OpenWaits* WaitsHere() {
   ThreadTasks* const tasks = SwitchToRunningTask(Purpose::kBlock);
   if (tasks == nullptr) return nullptr;
@@ -39,7 +39,8 @@ OpenWaits* WaitsHere() {
   return static_cast<OpenWaits*>(waits);
 }
 
-// begin(wait, call site) starts a wait at a point, if it is instrumented. False: too deep, far deeper than events are recorded.
+// Calls begin(wait, call site), which begins a wait at a point, if it is instrumented. Returns false if the nesting is far deeper than is
+// recorded.
 template <typename Begin>
 bool BeginAt(const void* point, bool is_enabled, Begin begin) {
   OpenWaits* const open = WaitsHere();
@@ -51,7 +52,7 @@ bool BeginAt(const void* point, bool is_enabled, Begin begin) {
   return true;
 }
 
-// end(wait) for the innermost open wait at this point. False: this task has none (it began elsewhere, or too deep).
+// Calls end(wait) for the innermost open wait at this point. Returns false if this task has none (it began elsewhere, or too deep).
 template <typename End>
 bool EndAt(const void* point, End end) {
   OpenWaits* const open = WaitsHere();
@@ -70,7 +71,7 @@ bool EndAt(const void* point, End end) {
 
 // ---- pfs.wait ----------------------------------------------------------------------------------------------------------------------
 
-// Where a program waits for something: one per name, made at its first use, there for ever.
+// Is a place where a program waits: one per name, made at its first use, never freed.
 struct WaitPoint {
   std::string name;
   pfs_instance_t* instance;
@@ -79,7 +80,7 @@ struct WaitPoint {
     BeginAt(this, pfs_enabled(instance), [this](pfs_wait_t* wait, CallSite site) { pfs_mutex_wait_begin_at(wait, instance, PFS_LOCK, site.file, site.line); });
   }
   void End() const {
-    // Not 0: several threads may be in the wait at once, so that each counts for itself.
+    // Not 0: several threads may be in the wait at once, so each must count for itself.
     EndAt(this, [](pfs_wait_t* wait) { pfs_mutex_wait_end(wait, EBUSY, PFS_NO_SPINS); });
   }
 };
@@ -107,7 +108,7 @@ void EndIdle() { EndAt(&idle_point, pfs_idle_end); }
 
 // ---- pfs.Table ---------------------------------------------------------------------------------------------------------------------
 
-// A handle. It is closed when nobody is in a wait on it.
+// Is a handle. It is closed when no thread is in a wait on it.
 // Threads: the GIL is held.
 class TableHandle {
  public:
@@ -174,7 +175,7 @@ class TableHandle {
 
 void BindWaits(PyObject* module) {
   auto m = py::reinterpret_borrow<py::module_>(module);
-  py::class_<WaitPoint, std::unique_ptr<WaitPoint, py::nodelete>>(m, "WaitPoint", "Where a program waits for something of its own.")
+  py::class_<WaitPoint, std::unique_ptr<WaitPoint, py::nodelete>>(m, "WaitPoint", "A place where the program itself waits.")
       .def(py::init(&FindWaitPoint), py::arg("name"))
       .def_property_readonly("name", [](const WaitPoint& point) { return point.name; })
       .def("begin", &WaitPoint::Begin)

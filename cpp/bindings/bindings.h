@@ -1,4 +1,4 @@
-// bindings/bindings.h: what the files of this folder share. Only this folder includes pybind11 or Python.h.
+// bindings/bindings.h: declarations that the files of this folder share. Only this folder includes pybind11 or Python.h.
 #pragma once
 
 #include "python.h"
@@ -17,7 +17,7 @@ std::string BytesOf(PyObject* text);
 // Returns the str of bytes as os.fsdecode does. Throws PythonError if there is no memory.
 Object Decoded(std::string_view bytes);
 
-// Raised as the class of pfs.errors that belongs to the code.
+// Is raised as the class of pfs.errors that belongs to the code.
 // Threads: immutable.
 class StatusError : public std::exception {
  public:
@@ -33,13 +33,13 @@ class StatusError : public std::exception {
   const char* python_class_;  // overrides the code
 };
 
-// `python_class` overrides the class that belongs to the code of a failure.
+// Throws if the status is a failure. `python_class` overrides the class that belongs to the code.
 inline void RaiseIfBad(Status status, const char* python_class = nullptr) {
   if (!status.ok()) throw StatusError(std::move(status), python_class);
 }
 
-// Where the running Python code was called from: the innermost frame outside this package, and outside threading, queue and socket. `file`
-// lives as long as the process. Throws nothing, leaves no exception. May collect garbage, so that any finalizer runs.
+// Is the call site of the running Python code: the innermost frame outside this package, and outside threading, queue and socket. `file`
+// is valid as long as the process runs. Throws nothing, leaves no exception. May collect garbage, so that any finalizer runs.
 // Threads: the GIL is held.
 struct CallSite {
   const char* file;  // nullptr = no Python frame
@@ -50,14 +50,14 @@ void StartCallSites();  // before that
 
 // Gives the calling thread its name of Python at its first call; FindCallSite does so as well.
 void NameThisThreadOnce();
-// The calling thread has the name that it is to have.
+// Notes that the calling thread has its final name.
 void KeepThreadName();
 
-// Registers "component/name", or the full name that begins with `family`, and gives its key; 0 if pfs is off or is full.
-// `what` is what the user calls such a name, for the message. Throws StatusError for a name that breaks the rules.
+// Registers "component/name", or the full name that begins with `family`, and returns its key; 0 if pfs is off or is full. `what` is the
+// user's term for such a name, for the message. Throws StatusError for a name that breaks the rules.
 enum class NameFamily { kMutex, kFile, kRwlock, kCond, kThread, kSocket, kMemory, kStage, kStatement };  // as in the table in common.cpp
 uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags = 0);  // flags: of its first registration
-// The full name that RegisterName gives it, and the short one, "component/name".
+// Return the full name, and the short one, "component/name".
 std::string FullName(NameFamily family, const std::string& name);
 std::string ShortName(NameFamily family, const std::string& name);
 

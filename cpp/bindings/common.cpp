@@ -46,7 +46,7 @@ void StatusError::SetPythonError() const {
     const Object errors = Checked(PyImport_ImportModule("pfs.errors"));
     const Object type = Checked(PyObject_GetAttrString(errors.get(), python_class()));
     PyErr_SetObject(type.get(), Decoded(status_.message()).get());
-  } catch (const PythonError&) {  // that one is set then
+  } catch (const PythonError&) {  // its exception is set
   }
 }
 
@@ -68,8 +68,8 @@ const char* StatusError::python_class() const {
 
 namespace {
 
-// Whose code is it? A call through our package, or through a module of the standard library that is built on locks and sockets of whoever
-// uses it, is its caller's call.
+// Says whose code it is. A call through our package, or through a module of the standard library that is built on locks and sockets of
+// its user, is its caller's call.
 enum class Whose { kUsers, kStandard, kOurs };
 
 struct FileName {
@@ -77,7 +77,7 @@ struct FileName {
   Whose whose;
 };
 
-// The folders by which Whose is told.
+// Holds the folders that determine Whose.
 struct Folders {
   std::string ours;
   std::string standard;
@@ -99,15 +99,15 @@ Whose WhoseFile(const std::string& name) {
   return Whose::kUsers;
 }
 
-// The file of a code object. The library tells call sites apart by the address of the name, so each name is kept for ever, once.
+// Keeps the file of a code object. The library distinguishes call sites by the address of the name, so each name is kept forever, once.
 const FileName& KeepFileName(PyObject* name) {
-  // By object: the same code gives the same object. The reference that is kept makes sure that its address is not used again.
+  // Searches by object first: the same code has the same object. The held reference keeps its address from being reused.
   static auto& by_object = *new std::unordered_map<PyObject*, FileName>;
   static auto& by_text = *new std::map<std::string, FileName>;
   if (const auto known = by_object.find(name); known != by_object.end()) return known->second;
   auto [place, is_new] = by_text.try_emplace(BytesOf(name));
   if (is_new) place->second = {place->first.c_str(), WhoseFile(place->first)};
-  if (by_object.size() < 4096) {  // code that is made again and again has a new object each time
+  if (by_object.size() < 4096) {  // generated code has a new object each time
     Py_INCREF(name);
     return by_object.emplace(name, place->second).first->second;
   }
@@ -122,8 +122,8 @@ void KeepThreadName() { t_thread_has_name = true; }
 
 namespace {
 
-// Threads of Python are shown as thread/python/<name in threading>. Those that Python does not know keep the name that they have.
-// Runs no code of Python: a signal handler might raise in it.
+// Names a thread of Python thread/python/<name in threading>. Threads that Python does not know keep their name. Runs no code of Python:
+// a signal handler might raise in it.
 void NameThisThread() {
   if (pfs_thread_current() != pfs_thread_own()) return;  // it works for a session of C code, which has a name
   t_thread_has_name = true;
@@ -144,15 +144,15 @@ void NameThisThreadOnce() {
   if (t_thread_has_name) return;
   try {
     NameThisThread();
-  } catch (const std::exception&) {  // no name is no reason to fail
+  } catch (const std::exception&) {  // a missing name is no reason to fail
     PyErr_Clear();
   }
 }
 
 namespace {
 
-// A place in code where somebody calls. Found again by the code and the instruction: the line of an instruction takes the interpreter the
-// longer to find, the longer the function is.
+// Is a call site, cached by code and instruction: the longer the function, the longer the interpreter takes to find the line of an
+// instruction.
 struct KnownSite {
   CallSite site;
   Whose whose;
@@ -178,7 +178,7 @@ KnownSite SiteOf(PyFrameObject* frame) {
   const KnownSite known{{file.text, line > 0 ? static_cast<uint32_t>(line) : 0}, file.whose};
   PyCodeObject* old = entry.code;
   entry = {code, instruction, known};
-  Py_XDECREF(old);  // last: it may run code that comes here
+  Py_XDECREF(old);  // last: it may run code that calls this function
   return known;
 }
 
@@ -193,7 +193,7 @@ CallSite FindCallSite() {
   while (frame != nullptr) {
     const KnownSite known = SiteOf(frame);
     const bool is_users = known.whose == Whose::kUsers;
-    // Where no user's code is on the stack, as in a thread whose function is a method of ours, the standard library called.
+    // If no user's code is on the stack, as in a thread whose function is a method of ours, the standard library is the caller.
     if (is_users || (known.whose == Whose::kStandard && site.file == nullptr)) site = known.site;
     PyFrameObject* caller = is_users ? nullptr : PyFrame_GetBack(frame);
     Py_DECREF(frame);
@@ -233,7 +233,7 @@ std::string_view Prefix(NameFamily family) { return Facts(family).prefix; }
                                "component/name', at most 128 bytes in full, where the component has no '/'"));
 }
 
-// Component and name.
+// Splits a name into component and name.
 std::pair<std::string, std::string> SplitName(NameFamily family, const std::string& name) {
   std::string_view rest = name;
   if (rest.starts_with(Prefix(family))) {
@@ -260,7 +260,7 @@ std::string ShortName(NameFamily family, const std::string& name) {
 std::string FullName(NameFamily family, const std::string& name) { return std::string(Prefix(family)) + ShortName(family, name); }
 
 uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags) {
-  static auto& keys = *new std::map<std::pair<NameFamily, std::string>, uint32_t>;  // registered names stay for ever
+  static auto& keys = *new std::map<std::pair<NameFamily, std::string>, uint32_t>;  // registered names stay forever
   if (const auto known = keys.find({family, name}); known != keys.end()) return known->second;
   const auto [component, rest] = SplitName(family, name);
   pfs_key_t key = 0;

@@ -1,4 +1,4 @@
-// bindings/gil.h: the only place that releases the GIL. No other file may; a test of the sources holds that.
+// bindings/gil.h: releases the GIL. No other file may do that; a test of the sources checks it.
 //
 // A daemon thread that takes the GIL back while the interpreter ends never gets it. Before Python 3.14 the interpreter calls pthread_exit
 // for it, which unwinds the thread's stack: destructors would run without the GIL, and the first function that is noexcept, as destructors
@@ -15,7 +15,7 @@
 
 namespace perfschema::bindings {
 
-// Calls function(), which may end by pthread_exit because the interpreter ends. Whatever is on the stack stays as it is then.
+// Calls function(), which may end by pthread_exit because the interpreter ends. The stack then stays as it is.
 template <typename Function>
 decltype(auto) ParkIfUnwound(Function&& function) {
 #ifdef __GLIBCXX__
@@ -29,7 +29,7 @@ decltype(auto) ParkIfUnwound(Function&& function) {
 #endif
 }
 
-// Calls function() without the GIL and returns what it returns. errno is that of the function. What it throws is thrown with the GIL held.
+// Calls function() without the GIL and returns its result. errno is that of the function. Its exceptions are thrown on with the GIL held.
 // REQUIRES: the GIL is held; function() calls nothing of Python.
 template <typename Function>
 auto WithoutGil(Function&& function) {

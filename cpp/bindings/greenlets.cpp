@@ -10,13 +10,13 @@ namespace {
 PyObject* allocate_name;
 PyObject* greenlet_name;
 
-// The C API of greenlet: two places of the table in its capsule.
+// Is the C API of greenlet: two entries of the table in its capsule.
 struct GreenletApi {
   PyObject* (*current)();
   PyObject* (*parent)(PyObject* greenlet);
 };
 
-// nullptr: nobody has imported greenlet. Leaves no exception.
+// Returns nullptr if greenlet is not imported. Leaves no exception.
 const GreenletApi* FindApi() {
   static GreenletApi api;
   if (api.current != nullptr) return &api;
@@ -57,9 +57,9 @@ unsigned long CurrentGreenlet() {
     PyObject* const parent = current == nullptr ? nullptr : api->parent(current);
     if (parent != nullptr) number = static_cast<unsigned long>(reinterpret_cast<uintptr_t>(current));
     Py_XDECREF(parent);
-    Py_XDECREF(current);  // it runs, so it lives
+    Py_XDECREF(current);  // it is running, so it is alive
   }
-  PyErr_Restore(kind, error, trace);  // drops what greenlet has set
+  PyErr_Restore(kind, error, trace);  // drops the exception of greenlet
   return number;
 }
 

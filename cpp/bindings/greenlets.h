@@ -1,12 +1,12 @@
-// bindings/greenlets.h: gevent and eventlet. They replace the locks of the standard library, so that a greenlet that waits lets the other
-// greenlets of its thread run. Locks of pfs wait at such a lock then, see Waiter in locks.h.
+// bindings/greenlets.h: gevent and eventlet. They replace the locks of the standard library, so that a waiting greenlet lets the other
+// greenlets of its thread run. Locks of pfs then wait at such a lock, see Waiter in locks.h.
 #pragma once
 
 #include "bindings.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
-// The dictionary of module _thread, where the replaced functions are.
+// Is the dictionary of module _thread, which holds the replaced functions.
 // Threads: the GIL is held.
 struct ThreadModule {
   PyObject* names;
@@ -27,10 +27,10 @@ inline bool IsGreen() {
   return __builtin_expect(has_changed, 0) ? CheckThreadModule() : g_thread_module.is_replaced;
 }
 
-// Returns a number of the greenlet that runs; 0 if it is the thread's first one, or there are no greenlets.
+// Returns a number of the running greenlet; 0 if it is the thread's first one, or there are no greenlets.
 unsigned long CurrentGreenlet();
 
-// Returns a number of whoever runs: of the thread, or of the greenlet if that is not the thread's first one.
+// Returns a number of the running thread, or of the running greenlet if that is not the thread's first one.
 inline unsigned long Me() {
   const unsigned long greenlet = __builtin_expect(IsGreen(), 0) ? CurrentGreenlet() : 0;
   return greenlet != 0 ? greenlet : PyThread_get_thread_ident();
@@ -38,12 +38,12 @@ inline unsigned long Me() {
 
 // Makes a lock of gevent or eventlet, and takes it. nullptr: a Python exception is set.
 PyObject* MakeGate();
-// Waits until the gate is released, for at most `timeout` seconds if that is not below 0. Other greenlets run meanwhile. 1, 0, or -1 and a
-// Python exception.
+// Waits until the gate is released, for at most `timeout` seconds if that is not below 0. Other greenlets run meanwhile. Returns 1, 0, or
+// -1 and a Python exception.
 int WaitAtGate(PyObject* gate, double timeout);
 // Releases the gate. An exception that is set stays.
 void OpenGate(PyObject* gate);
 
-void StartGreenlets();  // before all of these
+void StartGreenlets();  // call it before all functions above
 
 }  // namespace perfschema::bindings

@@ -1,5 +1,5 @@
-// bindings/identity.h: who wrote a segment, from the first bytes of its file: nothing else is read, so that a list of processes costs little and
-// also shows segments of other layouts.
+// bindings/identity.h: the writer of a segment, from the first bytes of its file. Nothing else is read, so a list of processes costs
+// little and also shows segments of other layouts.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace perfschema::bindings {
 inline constexpr size_t kIdentityBytes = offsetof(ShmHeader, timers);
 #pragma GCC diagnostic pop
 
-// What the header claims. Nobody has checked that it is true.
+// Holds the claims of the header, which are not verified.
 // Threads: immutable.
 struct Identity {
   uint32_t layout_major, layout_minor;

@@ -1,4 +1,4 @@
-// bindings/locks.h: what the types of locks share: how they wait, and what a condition needs of the lock under it.
+// bindings/locks.h: code that the types of locks share: waiting, and the functions that a condition needs from its lock.
 #pragma once
 
 #include "bindings.h"  // Python.h comes first
@@ -45,13 +45,13 @@ struct Limits {
   bool may_wait() const { return blocking && timeout != 0; }
   pfs_lock_op op() const { return !blocking ? PFS_TRY_LOCK : timeout < 0 ? PFS_LOCK : PFS_TIMED_LOCK; }
 };
-// False: a Python exception is set.
+// Parses the arguments. Returns false if a Python exception is set.
 bool ParseLimits(PyObject* args, PyObject* keywords, Limits* limits);
 // Reads a number of seconds that a lock can wait for. Returns false and sets a Python exception if it is no number, or too large.
 bool ParseTimeout(PyObject* number, double* timeout);
 
 enum class Waited { kGot, kTimeOver, kInterrupted };
-// Returns the result that the end of the event is called with.
+// Returns the result that is passed to the end of the event.
 int ResultOf(Waited waited, bool blocking = true);
 
 // Takes the lock without waiting.
@@ -61,7 +61,8 @@ Waited WaitForThreadLock(PyThread_type_lock lock, double timeout);
 // Waits until it has the lock, whatever signals come: their handlers run later.
 void AwaitThreadLock(PyThread_type_lock lock);
 
-// One thread or greenlet in a WaitQueue. It is not on the thread's stack: a thread that the end of the interpreter stops stays in the queue.
+// Is one thread or greenlet in a WaitQueue. It is not on the thread's stack: a thread that the end of the interpreter stops stays in the
+// queue.
 // Threads: the GIL is held.
 struct Waiter {
   PyThread_type_lock lock;  // held until it is woken; nullptr: `gate` is
@@ -71,7 +72,7 @@ struct Waiter {
   unsigned long thread;
   unsigned long who;  // Me()
   bool wants_write;   // RWLock
-  bool is_woken;      // and out of the queue
+  bool is_woken;      // and removed from the queue
 
   // Makes a waiter for the running thread or greenlet. nullptr: a Python exception is set. Other greenlets may run meanwhile.
   static Waiter* Make();
@@ -80,8 +81,8 @@ struct Waiter {
   void Free();
 };
 
-// The waiting threads and greenlets of a lock: first come, first served. In a forked child only the thread that called fork() is left (it may
-// have called it in a signal handler).
+// Holds the waiting threads and greenlets of a lock: first come, first served. In a forked child only the thread that called fork() is
+// left (it may have called it in a signal handler).
 // Threads: the GIL is held.
 class WaitQueue {
  public:
@@ -93,7 +94,7 @@ class WaitQueue {
   // Takes the first waiter out of the queue and lets it run. Other greenlets may run meanwhile.
   void Wake();
   void Forget() { first_ = last_ = nullptr, size_ = 0; }
-  // Frees the waiters that are left. REQUIRES: the object dies, so none of them runs any more.
+  // Frees the remaining waiters. REQUIRES: the object is being destroyed, so none of them runs any more.
   void Free();
 
  private:
@@ -115,34 +116,35 @@ struct LockObject {
   pfs_instance_t* instance;  // nullptr = not instrumented
   PyObject* name;            // full name
   PyObject* weak_references;
-  unsigned long depth;  // how often it is held; 0 = free. What locked() says, and what makes release() legal
-  unsigned long owner;  // RLock: Me() of whoever holds it
-  WaitQueue* greenlets;      // that wait for it; nullptr: none has waited yet
+  unsigned long depth;  // how often it is held; 0 = free. locked() shows it, and release() needs it
+  unsigned long owner;  // RLock: Me() of the holder
+  WaitQueue* greenlets;      // waiting greenlets; nullptr: none has waited yet
 };
 inline LockObject* AsLock(PyObject* object) { return reinterpret_cast<LockObject*>(object); }
 
 enum class LockKind { kOther, kLock, kRLock };  // kOther: an object that has acquire() and release()
-LockKind KindOf(PyObject* object);              // subclasses are kOther: they may have methods of their own
+LockKind KindOf(PyObject* object);              // subclasses are kOther: they may override methods
 
-// A new RLock. `name` as for the class. nullptr: a Python exception is set.
+// Makes an RLock. `name` as for the class. nullptr: a Python exception is set.
 PyObject* MakeRLock(const std::string& name);
 
-// True, False, or nullptr and a Python exception. REQUIRES: not kOther.
+// Returns True, False, or nullptr and a Python exception. REQUIRES: not kOther.
 PyObject* AcquireLock(LockKind kind, LockObject* lock, const Limits& limits);
-// None, or nullptr and a Python exception. REQUIRES: not kOther.
+// Returns None, or nullptr and a Python exception. REQUIRES: not kOther.
 PyObject* ReleaseLock(LockKind kind, LockObject* lock);
 
-// A wait for a condition lets its lock go and takes it back within one event, that of the condition. REQUIRES: not kOther.
+// Remembers a released lock. A wait for a condition releases its lock and takes it back within one event, that of the condition.
+// REQUIRES: not kOther.
 struct KeptLock {
   unsigned long depth, owner;
   uint64_t shown_owner;
 };
 bool IsOwned(LockKind kind, const LockObject* lock);
 KeptLock LetGo(LockObject* lock);
-// False: an exception has ended the wait of a greenlet. It is set, and the lock is not held.
+// Returns false if an exception has ended the wait of a greenlet. It is set, and the lock is not held.
 bool TakeBack(LockObject* lock, const KeptLock& kept);
 
-// The lock shows no holder from here on.
+// Hides the holder of the lock from here on.
 inline uint64_t HideOwner(pfs_instance_t* instance) {
   if (instance == nullptr) return 0;
   const uint64_t owner = __atomic_load_n(&instance->owner, __ATOMIC_RELAXED);

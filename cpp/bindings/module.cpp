@@ -17,7 +17,7 @@ void Fill(py::module_& m) {
       if (raised) std::rethrow_exception(raised);
     } catch (const StatusError& error) {
       error.SetPythonError();
-    } catch (const PythonError&) {  // it is set
+    } catch (const PythonError&) {  // the exception is set
     }
   });
   StartCallSites();
@@ -43,10 +43,10 @@ void Fill(py::module_& m) {
   BindProgram(m.ptr());
 }
 
-PyObject* the_module;  // for the life of the process
+PyObject* the_module;  // for the lifetime of the process
 
-// Types and names are of the process, and a lock knows one GIL: the interpreter that comes first has them, a second one would wait for itself.
-// A module that is imported again is the same one.
+// Makes the module. Types and names belong to the process, and a lock knows one GIL. So the first interpreter owns them; a second one
+// would deadlock. A module that is imported again is the same one.
 PyObject* Create(PyObject* spec, PyModuleDef*) {
   if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
     PyErr_SetString(PyExc_ImportError, "pfs works in the main interpreter only: module pfs._core does not support loading in subinterpreters");
@@ -83,7 +83,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_core", "The compiled half of 
 }  // namespace
 }  // namespace perfschema::bindings
 
-// Not PYBIND11_MODULE, which asks for the GIL of the main interpreter: in a subinterpreter that never comes.
+// Is not PYBIND11_MODULE, which waits for the GIL of the main interpreter: a subinterpreter would wait forever.
 extern "C" PYBIND11_EXPORT PyObject* PyInit__core() {
   PYBIND11_CHECK_PYTHON_VERSION;
   return PyModuleDef_Init(&perfschema::bindings::definition);

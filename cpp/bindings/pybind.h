@@ -5,7 +5,7 @@
 
 #include "bindings.h"
 
-// A std::string of a bound function is a str or a bytes object. The one of pybind11 knows no surrogates.
+// Converts a str or a bytes object to a std::string of a bound function. The caster of pybind11 knows no surrogates.
 template <>
 struct pybind11::detail::type_caster<std::string> {
   PYBIND11_TYPE_CASTER(std::string, const_name("str"));

@@ -1,5 +1,5 @@
-// bindings/python.h: what this folder needs of the C API of Python. Most types here are plain CPython types: they need no more than this, and
-// compile in a sixth of the time that pybind11 takes (pybind.h has it, for the files that bind functions and C++ classes).
+// bindings/python.h: the part of Python's C API that this folder needs. Most types here are plain CPython types: they need no more than
+// this, and compile in a sixth of the time that pybind11 takes (pybind.h has it, for the files that bind functions and C++ classes).
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -11,7 +11,7 @@
 
 namespace perfschema::bindings {
 
-// Says that a Python exception is set. Whoever catches it returns to the interpreter.
+// Says that a Python exception is set. A function that catches it returns to the interpreter.
 // Threads: immutable.
 class PythonError : public std::exception {
  public:

@@ -1,5 +1,5 @@
-// bindings/runs.h: what pfs.statement, pfs.transaction and pfs.stage share. The object that the user makes describes an event; each block, and each
-// begin(), makes a run: one event of a statement or a transaction.
+// bindings/runs.h: code that pfs.statement, pfs.transaction and pfs.stage share. The object that the user makes describes an event; each
+// block, and each begin(), makes a run: one event of a statement or a transaction.
 #pragma once
 
 #include "tasks.h"  // Python.h comes first
@@ -9,7 +9,7 @@
 
 namespace perfschema::bindings {
 
-// The beginning of every run.
+// Is the beginning of every run.
 // Threads: the GIL is held.
 struct RunHead {
   PyObject_HEAD
@@ -19,7 +19,7 @@ struct RunHead {
   bool is_open;
 };
 
-// The open blocks of one object, in all threads and tasks, the newest first.
+// Holds the open blocks of one object, in all threads and tasks, the newest first.
 struct OpenRuns {
   RunHead* newest;
 
@@ -85,8 +85,8 @@ void EndRun(RunHead* run, End end) {
   }
 }
 
-// For the destructor of a run that nobody ended: ends the event if its thread is this one. Otherwise the event ends with its task, or is dropped
-// when its memory is reused. An exception that is set stays.
+// Is for the destructor of a run that was not ended: ends the event if its thread is this one. Otherwise the event ends with its task, or
+// is dropped when its memory is reused. An exception that is set stays.
 template <typename End>
 void EndForgottenRun(RunHead* run, End end) {
   if (!run->is_open || t_tasks.tasks == nullptr || run->task == nullptr || run->task->thread_number != t_tasks.tasks->number) return;
@@ -101,7 +101,7 @@ inline void ForgetRun(RunHead* run) {
   Py_XDECREF(reinterpret_cast<PyObject*>(run->link));
 }
 
-// The methods of a type whose objects are blocks: `with`, `async with` and decorator.
+// Defines the methods of a type whose objects are blocks: `with`, `async with` and decorator.
 template <PyObject* (*kEnter)(PyObject*, PyObject*), PyObject* (*kExit)(PyObject*, PyObject* const*, Py_ssize_t)>
 struct BlockMethods {
   static PyObject* AsyncEnter(PyObject* object, PyObject* none) { return MakeReady(kEnter(object, none)); }

@@ -96,15 +96,15 @@ ThreadTasks* MakeThreadTasks(PyThreadState* state) {
     tasks = New<ThreadTasks>(tasks_type);
     if (tasks == nullptr) return nullptr;
     tasks->number = ++numbers;
-    // A thread without a context runs no task, unless it is in a greenlet. If it has a context, that may be a task's: then each context counts
-    // as a task's.
+    // A thread without a context runs no task, unless it is in a greenlet. If it has a context, that may be a task's: then each context
+    // counts as a task's.
     const bool is_outside = state->context == nullptr && CurrentGreenlet() == 0;
-    Py_XDECREF(PyContext_CopyCurrent());  // makes it
+    Py_XDECREF(PyContext_CopyCurrent());  // creates the context
     tasks->own = MakeTask(tasks, is_outside ? state->context : nullptr, nullptr, true);
     const int rc = tasks->own == nullptr ? -1 : PyDict_SetItem(dictionary, tasks_key, reinterpret_cast<PyObject*>(tasks));
     Py_XINCREF(tasks->own);
     tasks->current = tasks->own;
-    Py_DECREF(tasks);  // the dictionary has it
+    Py_DECREF(tasks);  // the dictionary owns it
     if (rc != 0) return nullptr;
   }
   t_tasks = {tasks, state->id + 1};
@@ -160,7 +160,7 @@ TaskObject* TaskOf(ThreadTasks* tasks, PyObject* context, Purpose purpose) {
     return task;
   }
   if (tasks->current == tasks->own) pfs_fiber_parent(&tasks->own_parent);
-  // A greenlet begins with an empty context: pfs cannot know where it was started, and the thread's own work goes on beside it.
+  // A greenlet begins with an empty context: pfs cannot know where it was started, and the thread's own work continues in parallel.
   const pfs_fiber_parent_t parent = link != nullptr ? link->parent : CurrentGreenlet() != 0 ? pfs_fiber_parent_t{} : tasks->own_parent;
   Py_XDECREF(link);
   if (purpose == Purpose::kWait && IsEmpty(parent)) return nullptr;
@@ -182,7 +182,7 @@ ThreadTasks* FindRunningTask(Purpose purpose) {
   PyErr_Fetch(&kind, &error, &trace);  // a block may end by an exception
   PyThreadState* const state = PyThreadState_Get();
   ThreadTasks* const tasks = t_tasks.thread_state == state->id + 1 ? t_tasks.tasks : MakeThreadTasks(state);
-  if (state->context == nullptr) Py_XDECREF(PyContext_CopyCurrent());  // of a greenlet whose first event comes: makes it
+  if (state->context == nullptr) Py_XDECREF(PyContext_CopyCurrent());  // creates the context, at the first event of a greenlet
   if (IsGreen()) purpose = Purpose::kBlock;                             // a wait may be suspended
   PyObject* const context = state->context;
   if (tasks != nullptr) {
@@ -214,7 +214,7 @@ bool SwitchToTask(TaskObject* task) {
   if (tasks == nullptr || task == nullptr || task->thread_number != tasks->number) return false;
   if (task == tasks->current) return true;
   Py_INCREF(task);
-  tasks->context_version = 0;  // the next event belongs to whoever runs
+  tasks->context_version = 0;  // the next event determines the running task
   return SwitchTo(tasks, task);
 }
 
@@ -247,7 +247,7 @@ void PopLink(ThreadTasks* tasks, LinkObject* link) {
   Py_DECREF(link);
 }
 
-// ---- What the types of events share ----------------------------------------------------------------------------------------------------
+// ---- Functions that the types of events share ------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -1,9 +1,9 @@
-// bindings/tasks.h: which task runs in a thread, and what statements, stages and transactions share.
+// bindings/tasks.h: finds the running task of a thread; functions that statements, stages and transactions share.
 //
-// A task is whatever has a context of its own (contextvars): a task of asyncio, trio or anyio, a greenlet, or a call under Context.run(). An
-// event is nested in the events that its task began before; the first event of a task is nested in what ran where its context was copied.
-// CPython has no callback for context switches. So each begin and each end compares the context's version, which is one comparison if nothing
-// has changed, and otherwise switches to the fiber (perfschema/fiber.h) of the task that runs.
+// A task is any code with its own context (contextvars): a task of asyncio, trio or anyio, a greenlet, or a call under Context.run(). An
+// event is nested in the events that its task began before. The first event of a task is nested in the event that ran where its context
+// was copied. CPython has no callback for context switches. So each begin and each end compares the context's version, which is one
+// comparison if it is unchanged, and otherwise switches to the fiber (perfschema/fiber.h) of the running task.
 #pragma once
 
 #include "locks.h"  // Python.h comes first
@@ -15,7 +15,7 @@ namespace perfschema::bindings {
 
 struct StageObject;
 
-// A stage whose block a task is in. `file` as in CallSite.
+// Is a stage whose block a task is in. `file` as in CallSite.
 struct OpenStageBlock {
   StageObject* stage;  // held
   CallSite site;
@@ -32,8 +32,8 @@ struct TaskObject {
   void* waits;             // bind_waits.cpp; PyMem_Raw
 };
 
-// A value in the context of a task. The task finds itself by it; tasks that are started from here find what they are nested in. Only
-// `has_ended` changes.
+// Is a value in the context of a task. The task finds itself by it; tasks that are started from here find the parent of their events.
+// Only `has_ended` changes.
 // Threads: the GIL is held.
 struct LinkObject {
   PyObject_HEAD
@@ -43,22 +43,23 @@ struct LinkObject {
   bool has_ended;     // the event is over
 };
 
-// Which tasks a thread has, and which one runs. Lives in the thread's dictionary.
+// Holds the tasks of a thread, and the running one. It is in the thread's dictionary.
 // Threads: owner thread; the GIL is held.
 struct ThreadTasks {
   PyObject_HEAD
   uint64_t number;
   uint64_t context_version;  // at the last check; 0 = check again
-  bool is_settled;           // `current` is the task of that context, not only good enough for a wait that is nested in nothing
+  bool is_settled;           // `current` is the task of that context; false: it only suffices for a wait without a parent
   uint32_t made;             // tasks of this thread so far
   uint32_t open_in_own;      // blocks of the thread's own work
   TaskObject* own;
   TaskObject* blank;         // for waits in contexts that have no task
   TaskObject* current;
-  pfs_fiber_parent_t own_parent;  // what `own` was in when the thread switched to another task
+  pfs_fiber_parent_t own_parent;  // events that `own` was in when the thread switched to another task
 };
 
-// What the caller is about to begin: an event in which others may be nested or suspended, or a wait, which ends before any other event begins.
+// Says what the caller is about to begin: an event in which others may be nested or suspended, or a wait, which ends before any other
+// event begins.
 enum class Purpose { kBlock, kWait };
 
 struct KnownTasks {
@@ -83,7 +84,7 @@ inline void SwitchBackToRunningTask() {
   if (__builtin_expect(IsGreen(), 0)) SwitchToRunningTask(Purpose::kBlock);
 }
 
-// Switches to `task`, whichever runs, so that its event can be changed or ended. Returns false if the task is of another thread.
+// Switches to `task`, whichever task runs, so that its event can be changed or ended. Returns false if the task is of another thread.
 bool SwitchToTask(TaskObject* task);
 
 // Begins and ends an event of the running task in which tasks that start from here on are nested. PushLink returns a new reference, or
@@ -93,20 +94,21 @@ void PopLink(ThreadTasks* tasks, LinkObject* link);  // takes the reference
 
 void StartTasks();
 
-// ---- What the types of events share ----------------------------------------------------------------------------------------------------
+// ---- Functions that the types of events share ------------------------------------------------------------------------------------------
 
 // Returns an awaitable that is done already, for __aenter__ and __aexit__. Takes the reference to `value`; nullptr stays nullptr.
 PyObject* MakeReady(PyObject* value);
 // Returns a function that calls `function` inside `with object`.
 PyObject* Decorated(PyObject* object, PyObject* function);
-// MYSQL_ERRNO, RETURNED_SQLSTATE and MESSAGE_TEXT of an exception. DescribeError returns false if there are none, and leaves no exception set.
+// Holds MYSQL_ERRNO, RETURNED_SQLSTATE and MESSAGE_TEXT of an exception. DescribeError returns false if there are none, and leaves no
+// exception set.
 struct ErrorFacts {
   int number;
   std::string sqlstate, message;
 };
 bool DescribeError(PyObject* error, ErrorFacts* facts);
 
-// A registered name. FindName returns nullptr and sets a Python exception if the name is bad; a KnownName is never freed.
+// Is a registered name. FindName returns nullptr and sets a Python exception if the name is bad; a KnownName is never freed.
 struct KnownName {
   PyObject* full;  // str
   uint32_t key;
@@ -114,9 +116,10 @@ struct KnownName {
 };
 const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags);
 
-// Returns the bytes of a str, as BytesOf does, or of a bytes object; `holder` keeps a copy if one had to be made. False: a Python exception is set.
+// Returns the bytes of a str, as BytesOf does, or of a bytes object; `holder` keeps a copy if one had to be made. Returns false if a
+// Python exception is set.
 bool TextOf(PyObject* object, const char* what, const char** text, Py_ssize_t* bytes, std::string* holder);
-// A converter of PyArg_Parse ("O&") into a std::optional<std::string>: a str, or None.
+// Converts a str, or None, for PyArg_Parse ("O&"), into a std::optional<std::string>.
 int TextOrNone(PyObject* object, void* text);
 
 PyTypeObject* MakeType(PyObject* module, const char* name, size_t bytes, unsigned int flags, std::vector<PyType_Slot> slots);

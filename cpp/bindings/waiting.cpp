@@ -1,4 +1,4 @@
-// bindings/waiting.cpp: arguments of acquire(), waiting without the GIL, lines of waiting threads.
+// bindings/waiting.cpp: arguments of acquire(), waiting without the GIL, queues of waiting threads.
 #include "tasks.h"  // Python.h comes first
 
 #include "gil.h"
@@ -27,7 +27,7 @@ PyObject* CallWithTuple(PyCFunctionWithKeywords method, PyObject* self, PyObject
 void SetPythonError() {
   try {
     throw;
-  } catch (const PythonError&) {  // it is set
+  } catch (const PythonError&) {  // the exception is set
   } catch (const StatusError& error) {
     error.SetPythonError();
   } catch (const std::bad_alloc&) {
@@ -38,7 +38,7 @@ void SetPythonError() {
 }
 
 bool ParseTimeout(PyObject* number, double* timeout) {
-  // Floats and integers, as the standard locks: not whatever can be made a float.
+  // Takes floats and integers, like the standard locks, but no other object that converts to a float.
   PyObject* const integer = PyFloat_Check(number) ? nullptr : PyNumber_Index(number);
   if (integer == nullptr && !PyFloat_Check(number)) return false;
   *timeout = integer == nullptr ? PyFloat_AS_DOUBLE(number) : PyLong_AsDouble(integer);
@@ -82,7 +82,7 @@ int ResultOf(Waited waited, bool blocking) {
 
 Waited WaitForThreadLock(PyThread_type_lock lock, double timeout) {
   using Clock = std::chrono::steady_clock;
-  constexpr double kAges = 1e9;  // seconds: as a point in time it might not fit
+  constexpr double kAges = 1e9;  // seconds: a point in time so far away might overflow
   const bool forever = timeout < 0;
   const auto limit = forever || timeout > kAges ? Clock::time_point::max()
                                                 : Clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(std::ceil(timeout * 1e9)));
@@ -94,7 +94,7 @@ Waited WaitForThreadLock(PyThread_type_lock lock, double timeout) {
     if (Py_MakePendingCalls() < 0) return Waited::kInterrupted;
     if (!forever && timeout <= kAges) {
       const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - Clock::now()).count();
-      // As the standard lock does: the time is over, one last look.
+      // Like the standard lock: after the timeout it tries once more.
       micros = left > 0 ? static_cast<PY_TIMEOUT_T>(left) : 0;
     }
   }
@@ -139,7 +139,7 @@ void Waiter::Free() {
 
 namespace {
 
-// Of this process and those that it was forked from; and the thread that lives on in a forked child.
+// Counts the forks of this process and its ancestors; and holds the thread that survived in a forked child.
 unsigned forks;
 unsigned long survivor;
 
@@ -182,7 +182,7 @@ void WaitQueue::Wake() {
   Leave(waiter);
   waiter->is_woken = true;
   if (waiter->gate == nullptr) return PyThread_release_lock(waiter->lock);
-  PyObject* const gate = Py_NewRef(waiter->gate);  // the waiter may run, and go
+  PyObject* const gate = Py_NewRef(waiter->gate);  // the waiter may run, and be freed
   OpenGate(gate);
   Py_DECREF(gate);
 }

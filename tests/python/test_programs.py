@@ -784,7 +784,7 @@ def test_a_full_file_system_is_told(tmp_path: Path, tmpfs: Callable[..., Any]) -
     assert done.returncode == 0, done.stderr
     events, reason = done.stdout.splitlines()
     assert events == "100"
-    assert "cannot make room" in reason
+    assert "cannot allocate the file" in reason
     assert "No space left" in reason
     # What has room differs by a page or two: somewhere the header fits, and objects do not.
     lost_somewhere = False

@@ -30,9 +30,8 @@ extern "C" {
 #define PFS_API
 #endif
 
-/* An instrumented object as its probes see it: one cache line in the segment.
- * Threads: `flags` and `owner` are accessed with relaxed atomics from any thread; the rest belongs to the library.
- */
+/* Is an instrumented object as its probes see it: one cache line in the segment. Threads: any thread accesses `flags` and `owner` with
+ * relaxed atomics; the rest belongs to the library. */
 typedef struct pfs_instance {
   uint32_t flags;         /* what to do with an event of this object; 0 = nothing (see PFS_FLAG_ENABLED) */
   uint32_t reserved_a;    /* class */
@@ -41,48 +40,50 @@ typedef struct pfs_instance {
   uint64_t identity;      /* OBJECT_INSTANCE_BEGIN */
 } __attribute__((aligned(64))) pfs_instance_t;
 
-/* An open table as its probes see it. The library has more behind it. Threads: as pfs_instance. */
+/* Is an open table as its probes see it. The library keeps more behind it. Threads: as pfs_instance. */
 typedef struct pfs_table {
   const uint32_t* flags; /* [0] for operations on rows, [1] for locks; as pfs_instance.flags */
 } pfs_table_t;
 
-/* A metadata lock, likewise. */
+/* Is a metadata lock as its probes see it. */
 typedef struct pfs_metadata_lock {
   uint32_t flags;
 } pfs_metadata_lock_t;
 
-/* Bits of pfs_instance.flags. The object's events are looked at at all. */
+/* Bits of pfs_instance.flags. PFS_FLAG_ENABLED: the object's events are instrumented. */
 #define PFS_FLAG_ENABLED 1u
-/* Threads have counted operations of the object that lock no other thread out: a read lock that is let go may be one of them. Stays. */
+/* Threads have counted operations of the object that exclude no other thread, such as read locks; a release may belong to one. Never
+ * cleared. */
 #define PFS_FLAG_SHARED (1u << 17)
 
-/* 1 if a probe of this object has anything to do. Load, test, branch: all that a disabled probe costs. */
+/* Returns 1 if a probe of this object has work to do. A disabled probe costs only this load, test and branch. */
 static inline int pfs_enabled(const pfs_instance_t* instance) {
   return __builtin_expect(instance != 0 && (__atomic_load_n(&instance->flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1) != 0;
 }
 
-/* The same for a pfs_mutex_t, which points to the flag word of its instrument: that one is in the cache when the mutex's own line may not be. */
+/* Does the same for a pfs_mutex_t, which points to the flag word of its instrument: that word is in the cache when the mutex's own line
+ * may not be. */
 static inline int pfs_flags_enabled(const uint32_t* flags) {
   return __builtin_expect(flags != 0 && (__atomic_load_n(flags, __ATOMIC_RELAXED) & PFS_FLAG_ENABLED) != 0, 1) != 0;
 }
 
-/* 1 if somebody is known to hold the object exclusively. */
+/* Returns 1 if the object is known to be held exclusively. */
 static inline int pfs_has_owner_(const pfs_instance_t* instance) {
   return instance != 0 && __atomic_load_n(&instance->owner, __ATOMIC_RELAXED) != 0;
 }
 
-/* 1 if a read lock on the object that is let go may have been counted. */
+/* Returns 1 if a read lock that is released may have been counted. */
 static inline int pfs_has_readers_(const pfs_instance_t* instance) {
   return instance != 0 && (__atomic_load_n(&instance->flags, __ATOMIC_RELAXED) & PFS_FLAG_SHARED) != 0;
 }
 
-/* The owner word after one release. */
+/* Returns the owner word after one release. */
 static inline uint64_t pfs_owner_below_(uint64_t owner) {
   const uint64_t one_level = (uint64_t)1 << 48;
   return owner >= one_level ? owner - one_level : 0;
 }
 
-/* Forgets the holder of a lock that is about to be released; returns what pfs_owner_restore_ needs if the release fails. */
+/* Forgets the holder of a lock that is about to be released. Returns the value that pfs_owner_restore_ needs if the release fails. */
 static inline uint64_t pfs_owner_release_(pfs_instance_t* instance) {
   uint64_t owner = instance != 0 ? __atomic_load_n(&instance->owner, __ATOMIC_RELAXED) : 0;
   if (__builtin_expect(owner != 0, 1)) {
@@ -91,7 +92,7 @@ static inline uint64_t pfs_owner_release_(pfs_instance_t* instance) {
   return owner;
 }
 
-/* Puts the holder back after a release that failed (an error-checking mutex unlocked by another thread). */
+/* Restores the holder after a release that failed (an error-checking mutex unlocked by another thread). */
 static inline void pfs_owner_restore_(pfs_instance_t* instance, uint64_t owner) {
   uint64_t released = pfs_owner_below_(owner);
   if (owner != 0) __atomic_compare_exchange_n(&instance->owner, &released, owner, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);

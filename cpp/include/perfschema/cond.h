@@ -1,4 +1,4 @@
-/* perfschema/cond.h: condition variables: pthread's, and one's own. Included by pfs.h only.
+/* perfschema/cond.h: condition variables: pthread's, and the program's own. Included by pfs.h only.
  *
  *     static pfs_key_t key_not_empty;
  *     static pfs_cond_info_t conds[] = {{&key_not_empty, "not_empty", 0, "There is work."}};
@@ -7,8 +7,9 @@
  *     pfs_cond_init(key_not_empty, &c, NULL);                a row of cond_instances
  *     while (empty) pfs_cond_wait(&c, &m);                   event wait; signal and broadcast leave no trace
  *
- * During the wait the mutex has no LOCKED_BY_THREAD_ID, and its holder again after it: also where the condition is disabled or not
- * instrumented, and before the cleanup handlers of a thread that was cancelled run. Taking it again is part of the wait, not an event of the mutex.
+ * During the wait the mutex has no LOCKED_BY_THREAD_ID; after it, its holder again. That also holds if the condition is disabled or not
+ * instrumented, and before the cleanup handlers of a canceled thread run. Locking the mutex again is part of the wait, not an event of
+ * the mutex.
  */
 #ifndef PERFSCHEMA_COND_H
 #define PERFSCHEMA_COND_H
@@ -23,37 +24,38 @@ extern "C" {
 
 typedef struct pfs_instrument_info pfs_cond_info_t;
 
-/* A condition variable. The same bytes with and without PFS_DISABLE. */
+/* Is a condition variable. It has the same bytes with and without PFS_DISABLE. */
 typedef struct pfs_cond {
   pthread_cond_t cond;
   pfs_instance_t* instance; /* NULL = not instrumented */
   const uint32_t* flags;    /* of its instrument; NULL = not instrumented */
 } pfs_cond_t;
 
-/* A default condition without pfs_cond_init(): it works and is not instrumented. */
+/* Initializes a default condition without pfs_cond_init(): it works and is not instrumented. */
 #define PFS_COND_INITIALIZER {PTHREAD_COND_INITIALIZER, NULL, NULL}
 
-/* What a wait of one's own does. Shown as OPERATION. */
+/* Names the kind of a program's own wait. Shown as OPERATION. */
 enum pfs_cond_op {
   PFS_WAIT = 1,      /* wait */
   PFS_TIMED_WAIT = 2 /* timed_wait: with a deadline */
 };
 
-/* No event. */
+/* These make no event. */
 static inline int pfs_cond_signal(pfs_cond_t* c) { return pthread_cond_signal(&c->cond); }
 static inline int pfs_cond_broadcast(pfs_cond_t* c) { return pthread_cond_broadcast(&c->cond); }
 
 #ifndef PFS_DISABLE
 
-/* As pfs_register_mutex(). */
+/* Registers like pfs_register_mutex(). */
 PFS_API int pfs_register_cond(const char* component, pfs_cond_info_t* info, int count); /* wait/synch/cond/COMPONENT/NAME */
 
 /* ---- pthread_cond_*, results included ------------------------------------------------------------------------------------------ */
 
-/* int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes). Makes a row of cond_instances, if there is room. A condition that is PTHREAD_PROCESS_SHARED is a plain one: it has no row and no events. */
+/* int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes). Adds a row to cond_instances, unless the table
+ * is full. A PTHREAD_PROCESS_SHARED condition is a plain one: it has no row and no events. */
 PFS_API int pfs_cond_init(pfs_key_t key, pfs_cond_t* c, const pthread_condattr_t* attributes);
 
-/* The row goes, its statistics stay with the instrument; waits that were woken and have not returned will be counted there. */
+/* Removes the row; its statistics stay with the instrument. Waits that were woken and have not returned will be counted there. */
 PFS_API int pfs_cond_destroy(pfs_cond_t* c);
 
 /* int pfs_cond_wait(pfs_cond_t* c, pfs_mutex_t* m): event wait.
@@ -64,7 +66,7 @@ PFS_API int pfs_cond_wait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mu
 PFS_API int pfs_cond_timedwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, const struct timespec* deadline, PFS_SITE_);
 PFS_API int pfs_cond_clockwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, clockid_t clock, const struct timespec* deadline, PFS_SITE_);
 
-/* ---- Conditions of one's own ---------------------------------------------------------------------------------------------------
+/* ---- The program's own conditions ----------------------------------------------------------------------------------------------
  *
  *     pfs_instance_t* row = pfs_cond_create(key, &condition);
  *     pfs_wait_t wait;
@@ -74,20 +76,20 @@ PFS_API int pfs_cond_clockwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_
  *     pfs_cond_discard(row);
  */
 
-/* A row of cond_instances for a condition at address `identity`. NULL = not instrumented, which all functions below accept. */
+/* Adds a row to cond_instances for a condition at address `identity`. NULL = not instrumented, which all functions below accept. */
 PFS_API pfs_instance_t* pfs_cond_create(pfs_key_t key, const void* identity);
 
-/* Removes the row. As with pfs_cond_destroy(), those who wait must have been woken. */
+/* Removes the row. As with pfs_cond_destroy(), all waiters must have been woken. */
 PFS_API void pfs_cond_discard(pfs_instance_t* instance);
 
-/* int pfs_cond_wait_begin(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_cond_op op): starts the event. Returns 1 if it is looked at, else 0;
- * pfs_cond_wait_end may be called either way, and must be called if it was 1.
- * void pfs_cond_wait_end(pfs_wait_t* wait, int rc): ends it, in the same thread, whether or not it was woken (rc 0). The events of the
- * mutex that goes with it are the program's to make. */
+/* int pfs_cond_wait_begin(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_cond_op op): begins the event. Returns 1 if it is
+ * instrumented, else 0. pfs_cond_wait_end may be called in both cases, and must be called after 1. void pfs_cond_wait_end(pfs_wait_t*
+ * wait, int rc): ends the event, in the same thread; rc 0 means that the wait was woken. The program makes the events of the mutex
+ * itself. */
 PFS_API int pfs_cond_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_cond_op op, PFS_SITE_);
 PFS_API void pfs_cond_wait_end_(pfs_wait_t* wait, int rc);
 
-/* ---- What is compiled into the program ------------------------------------------------------------------------------------------ */
+/* ---- Code that is compiled into the program -------------------------------------------------------------------------------------- */
 
 #define pfs_cond_wait(...) pfs_cond_wait_at(__VA_ARGS__, __FILE__, __LINE__)
 #define pfs_cond_timedwait(...) pfs_cond_timedwait_at(__VA_ARGS__, __FILE__, __LINE__)
@@ -97,7 +99,7 @@ PFS_API void pfs_cond_wait_end_(pfs_wait_t* wait, int rc);
 #define pfs_cond_clockwait_plain(...) pfs_cond_clockwait_plain_at(__VA_ARGS__, __FILE__, __LINE__)
 #define pfs_cond_wait_begin(...) pfs_cond_wait_begin_at(__VA_ARGS__, __FILE__, __LINE__)
 
-/* A wait that nobody looks at is the plain call, unless it is known who holds the mutex. */
+/* Makes the plain call if the wait is not instrumented and the mutex has no known holder. */
 static inline int pfs_cond_wait_at(pfs_cond_t* c, pfs_mutex_t* m, PFS_SITE_) {
   if (pfs_flags_enabled(c->flags) || pfs_has_owner_(m->instance)) return pfs_cond_wait_(c, &m->mutex, m->instance, file, line);
   return pthread_cond_wait(&c->cond, &m->mutex);

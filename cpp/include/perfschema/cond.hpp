@@ -1,10 +1,11 @@
-// perfschema/cond.hpp: std::condition_variable and condition_variable_any, recorded; rows for conditions of one's own. Included by pfs.hpp only.
+// perfschema/cond.hpp: std::condition_variable and condition_variable_any, recorded; rows for the program's own conditions. Included by
+// pfs.hpp only.
 //
 //     perfschema::condition_variable not_empty{"myapp/not_empty"};
 //     perfschema::unique_lock guard{queue};
 //     not_empty.wait(guard, [&] { return !items.empty(); });
 //
-// One event for each time that a thread goes to sleep: a wait with a predicate that is true has none, one that is woken for nothing has more.
+// Each sleep of a thread is one event: a wait whose predicate is already true has none, and a spurious wakeup adds one.
 #ifndef PERFSCHEMA_COND_HPP
 #define PERFSCHEMA_COND_HPP
 
@@ -22,8 +23,8 @@ inline pfs_key_t cond_key(std::string_view name) { return detail::key_of(pfs_reg
 
 namespace detail {
 
-// What both conditions do with deadlines and predicates. Self has wait(lock, file, line), and timed_wait(lock, clock, when, file, line), which
-// returns what pthread does.
+// Implements deadlines and predicates for both conditions. Self has wait(lock, file, line), and timed_wait(lock, clock, when, file,
+// line), which returns pthread's result.
 template <class Self>
 class waits {
  public:
@@ -40,7 +41,7 @@ class waits {
     } else if constexpr (std::is_same_v<Clock, steady>) {
       return wait_until_time(lock, CLOCK_MONOTONIC, deadline.time_since_epoch(), source_file, source_line);
     } else {
-      // Any other clock may run at its own pace: it has the last word.
+      // Any other clock may run at its own pace, so that clock decides.
       const auto moment = steady::now() + std::chrono::ceil<steady::duration>(deadline - Clock::now());
       const std::cv_status status = wait_until(lock, moment, source_file, source_line);
       return status == std::cv_status::timeout && Clock::now() >= deadline ? std::cv_status::timeout : std::cv_status::no_timeout;
@@ -81,13 +82,13 @@ class waits {
   }
 };
 
-// Is Lock::lock() one that takes the call site?
+// Tells whether Lock::lock() takes the call site.
 template <class Lock, class = void>
 inline constexpr bool takes_source = false;
 template <class Lock>
 inline constexpr bool takes_source<Lock, std::void_t<decltype(std::declval<Lock&>().lock("", uint32_t{}))>> = true;
 
-// A lock that is let go, and taken again at the end.
+// Releases a lock, and takes it again at the end.
 template <class Lock>
 class unlocked {
  public:
@@ -110,8 +111,8 @@ class unlocked {
 
 }  // namespace detail
 
-// std::condition_variable for perfschema::unique_lock, recorded. Not copyable, not movable. It may be destroyed once all that wait were woken.
-// Where the mutex is not the caller's, pthread's error is thrown as std::system_error.
+// Is std::condition_variable for perfschema::unique_lock, recorded. Not copyable, not movable. It may be destroyed once all waiters were
+// woken. If the caller does not hold the mutex, pthread's error is thrown as std::system_error.
 class condition_variable : public detail::waits<condition_variable> {
  public:
   using native_handle_type = pthread_cond_t*;
@@ -127,13 +128,13 @@ class condition_variable : public detail::waits<condition_variable> {
   void notify_one() noexcept { pfs_cond_signal(&cond_); }
   void notify_all() noexcept { pfs_cond_broadcast(&cond_); }
 
-  // wait(lock, predicate), wait_for(lock, duration), wait_until(lock, moment), both also with a predicate: as std's.
+  // wait(lock, predicate), wait_for(lock, duration), wait_until(lock, moment), both also with a predicate, work like std's.
   using waits::wait;
   void wait(unique_lock<mutex>& lock, PFS_CALLER_) { detail::check(PFS_CALL_(cond_wait, &cond_, lock.mutex()->get())); }
 
-  // Waiting through it goes unseen.
+  // A wait through this handle is not recorded.
   native_handle_type native_handle() { return &cond_.cond; }
-  // For the C API.
+  // Returns the condition for the C API.
   pfs_cond_t* get() noexcept { return &cond_; }
 
  private:
@@ -146,7 +147,8 @@ class condition_variable : public detail::waits<condition_variable> {
   pfs_cond_t cond_;
 };
 
-// std::condition_variable_any, recorded: for every lock that has lock() and unlock(). One of perfschema is taken again at the caller's SOURCE.
+// Is std::condition_variable_any, recorded: for every lock that has lock() and unlock(). A lock of perfschema is taken again at the
+// caller's SOURCE.
 class condition_variable_any : public detail::waits<condition_variable_any> {
  public:
   // `name` is "component/name".
@@ -182,7 +184,7 @@ class condition_variable_any : public detail::waits<condition_variable_any> {
     });
   }
 
-  // Nobody notifies between the unlock of the caller's lock and the wait: the gate is closed.
+  // Keeps the gate closed, so that no notification comes between the unlock of the caller's lock and the wait.
   template <class Lock, class Call>
   int inside_gate(Lock& lock, const char* source_file, uint32_t source_line, Call call) {
     const std::shared_ptr<std::mutex> gate = gate_;  // *this may be gone before the caller has its lock again
@@ -196,9 +198,9 @@ class condition_variable_any : public detail::waits<condition_variable_any> {
   pfs_cond_t cond_;
 };
 
-// ---- Conditions of one's own -----------------------------------------------------------------------------------------------------
+// ---- The program's own conditions ------------------------------------------------------------------------------------------------
 
-// A row of cond_instances. `identity` is the address that it shows, usually that of the condition.
+// Is a row of cond_instances. `identity` is the address that it shows, in general that of the condition.
 class cond_instance {
  public:
   cond_instance(std::string_view name, const void* identity) : cond_instance(cond_key(name), identity) {}
@@ -214,7 +216,7 @@ class cond_instance {
   pfs_instance_t* instance_;
 };
 
-// A wait for such a condition, from construction to ended() or destruction.
+// Is a wait for such a condition, from construction to ended() or destruction.
 class [[nodiscard]] cond_wait {
  public:
   explicit cond_wait(const cond_instance& condition, pfs_cond_op op = PFS_WAIT, PFS_CALLER_) {

@@ -1,4 +1,4 @@
-/* perfschema/connection.h: what clients say of themselves, hosts that they come from, logins that fail. Included by pfs.h only.
+/* perfschema/connection.h: connection attributes of clients, hosts that they come from, failed logins. Included by pfs.h only.
  *
  *     pfs_connect_attr_t attributes[] = {{"_client_name", "shop"}, {"_pid", "4711"}};
  *     pfs_thread_set_connect_attrs(attributes, 2);                session_connect_attrs
@@ -7,7 +7,8 @@
  *     pfs_login_failed("anna", "desk.example.org");               connection_control_failed_login_attempts
  *
  * None of these functions is meant for a hot path or for signal handlers. Texts are cut to the width of their columns.
- * Errors: PFS_E_INVALID_ARGUMENT, PFS_E_FULL, PFS_E_STATE as in variable.h. host_cache and temporary_account_locks have rows also where pfs is off.
+ * Errors: PFS_E_INVALID_ARGUMENT, PFS_E_FULL, PFS_E_STATE as in variable.h. host_cache and temporary_account_locks have rows even if pfs
+ * is off.
  */
 #ifndef PERFSCHEMA_CONNECTION_H
 #define PERFSCHEMA_CONNECTION_H
@@ -52,35 +53,37 @@ enum pfs_host_error {
   PFS_HOST_UNKNOWN = 22
 };
 
-/* A row of temporary_account_locks. */
+/* Is a row of temporary_account_locks. */
 typedef struct pfs_account_lock {
   int is_locked;               /* LOCKED */
-  int32_t failed_attempts;     /* FAILED_LOGIN_ATTEMPTS: as many in a row lock the account */
+  int32_t failed_attempts;     /* FAILED_LOGIN_ATTEMPTS: so many consecutive failures lock the account */
   int32_t remaining_attempts;  /* REMAINING_LOGIN_ATTEMPTS */
-  int32_t lock_days;           /* PASSWORD_LOCK_TIME; -1 = until somebody unlocks it */
+  int32_t lock_days;           /* PASSWORD_LOCK_TIME; -1 = until it is unlocked */
   time_t since, until;         /* LOCKED_SINCE, LOCKED_UNTIL; 0 = NULL */
 } pfs_account_lock_t;
 
 #ifndef PFS_DISABLE
 
-/* The attributes of the session that the calling thread works for, in this order; what it had before goes. They are shown while the thread
- * (or what pfs_thread_new() made) lives and has a PROCESSLIST_ID. More than performance_schema_session_connect_attrs_size bytes (each name and
- * value counts its length and 1, or 3 above 250 bytes): the last ones are left out, "_truncated" with the number of lost bytes stands
- * first if there is room for it, and Performance_schema_session_connect_attrs_lost grows by one. Names must differ. Nothing happens where pfs is off. */
+/* Sets the attributes of the session that the calling thread works for, in this order, in place of its earlier ones. They are shown
+ * while the thread (or the session of pfs_thread_new()) exists and has a PROCESSLIST_ID. The limit is
+ * performance_schema_session_connect_attrs_size bytes; each name and value counts its length and 1, or 3 above 250 bytes. Beyond it the
+ * last attributes are left out. "_truncated" with the number of lost bytes is then the first one if it fits, and
+ * Performance_schema_session_connect_attrs_lost grows by one. Names must differ. Does nothing if pfs is off. */
 PFS_API int pfs_thread_set_connect_attrs(const pfs_connect_attr_t* attributes, int count);
 
-/* A connection from `ip` [64]; host [255]: its name, NULL = not known; validated: 1 if the name was looked up. A row of host_cache. */
+/* Records a connection from `ip` [64] in a row of host_cache. host [255]: its name, NULL = unknown; validated: 1 if the name was looked
+ * up. */
 PFS_API int pfs_host_seen(const char* ip, const char* host, int validated);
-/* One more of this error. SUM_CONNECT_ERRORS counts those of PFS_HOST_HANDSHAKE at validated hosts. */
+/* Counts an error of the host. SUM_CONNECT_ERRORS counts those of PFS_HOST_HANDSHAKE at validated hosts. */
 PFS_API int pfs_host_error(const char* ip, enum pfs_host_error error);
-/* The row goes. PFS_E_NOT_FOUND: there is none. TRUNCATE of host_cache removes all. */
+/* Removes the row. PFS_E_NOT_FOUND: there is none. TRUNCATE of host_cache removes all. */
 PFS_API int pfs_host_forget(const char* ip);
 
-/* One more login that failed; one that did not, which ends the row of the account. */
+/* Count a login attempt of (user, host): a failure increments the account's row, a success removes it. */
 PFS_API int pfs_login_failed(const char* user, const char* host);
 PFS_API int pfs_login_succeeded(const char* user, const char* host);
 
-/* The row of the account is as `lock` says; NULL: it goes. user [32], host [255]. */
+/* Sets the row of the account to `lock`; NULL removes it. user [32], host [255]. */
 PFS_API int pfs_account_lock_set(const char* user, const char* host, const pfs_account_lock_t* lock);
 
 #else /* PFS_DISABLE */

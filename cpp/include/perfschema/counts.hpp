@@ -1,4 +1,4 @@
-// perfschema/counts.hpp: errors by number, and status variables. Part of pfs.hpp; include that one.
+// perfschema/counts.hpp: errors by number, and status variables. A part of pfs.hpp, which the program includes.
 //
 //     const perfschema::error_number duplicate{1062, "ER_DUP_ENTRY", "23000"};
 //     duplicate.raised();
@@ -8,9 +8,9 @@
 //     ++open;
 //     perfschema::counted answered_while{open};                  one more until the end of the block
 //
-// What the rows of the tables show is said in error.h and status.h.
+// error.h and status.h describe the rows of the tables.
 //
-// Threads: any thread may use any of them; what it counts is its own.
+// Threads: any thread may use any of these objects; it counts for itself.
 #ifndef PERFSCHEMA_COUNTS_HPP
 #define PERFSCHEMA_COUNTS_HPP
 
@@ -23,13 +23,13 @@
 namespace perfschema {
 inline namespace PERFSCHEMA_BUILD {
 
-// A registered error. Throws perfschema::error: a bad name or SQLSTATE, or the number has another name.
+// Is a registered error. Throws perfschema::error if the name or SQLSTATE is bad, or if the number has another name.
 class error_number {
  public:
   error_number(int32_t number, const std::string& name, const char* sqlstate = nullptr, uint32_t flags = 0) : number_(number) {
     detail::check_pfs(pfs_register_error(number, name.c_str(), sqlstate, flags));
   }
-  // By its name; its number is made from that.
+  // Registers by name; the number is computed from the name.
   explicit error_number(const std::string& name) : number_(pfs_error_number(name.c_str())) {}
 
   int32_t value() const noexcept { return number_; }
@@ -40,7 +40,7 @@ class error_number {
   int32_t number_;
 };
 
-// A status variable: the calling thread's value of it. Throws perfschema::error: a bad name.
+// Is a status variable; operators change the calling thread's value. Throws perfschema::error if the name is bad.
 class status_variable {
  public:
   explicit status_variable(const std::string& name, const char* documentation = nullptr) {
@@ -60,7 +60,7 @@ class status_variable {
   pfs_key_t key_ = 0;
 };
 
-// One more of a status variable for as long as the object lives.
+// Adds one to a status variable during the lifetime of the object.
 class [[nodiscard]] counted {
  public:
   explicit counted(const status_variable& variable) noexcept : key_(variable.key()) { pfs_status_add(key_, 1); }

@@ -1,4 +1,4 @@
-/* perfschema/idle.h: the time in which a thread has nothing to do, such as between two requests of its user. Included by pfs.h only.
+/* perfschema/idle.h: the time in which a thread is idle, such as between two requests of its user. Included by pfs.h only.
  *
  *     pfs_wait_t wait;
  *     pfs_idle_begin(&wait);
@@ -20,8 +20,8 @@ extern "C" {
 
 #ifndef PFS_DISABLE
 
-/* int pfs_idle_begin(pfs_wait_t* wait): returns 1 if it is looked at, else 0; pfs_idle_end may be called either way, and must be called if it was 1.
- * void pfs_idle_end(pfs_wait_t* wait): ends it, in the same thread. */
+/* int pfs_idle_begin(pfs_wait_t* wait): begins the event. Returns 1 if it is instrumented, else 0; pfs_idle_end may be called in both
+ * cases, and must be called after 1. void pfs_idle_end(pfs_wait_t* wait): ends the event, in the same thread. */
 PFS_API int pfs_idle_begin_at(pfs_wait_t* wait, PFS_SITE_);
 PFS_API void pfs_idle_end_(pfs_wait_t* wait);
 #define pfs_idle_begin(...) pfs_idle_begin_at(__VA_ARGS__, __FILE__, __LINE__)

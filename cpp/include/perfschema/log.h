@@ -1,9 +1,9 @@
-/* perfschema/log.h: the error log: the last 5 MiB of what the program logged. Included by pfs.h only.
+/* perfschema/log.h: the error log: the last 5 MiB of the program's log events. Included by pfs.h only.
  *
  *     pfs_log(PFS_LOG_WARNING, "APP-000042", "queue", "the queue is nearly full");
  *
- * A row of error_log. The oldest rows go when there is no more room (Error_log_expired_events of global_status). May be called from signal
- * handlers: it allocates nothing and waits for nobody for long.
+ * Each call adds a row to error_log. When the log is full, the oldest rows go (Error_log_expired_events of global_status). Signal
+ * handlers may call it: it allocates nothing, and never waits long.
  */
 #ifndef PERFSCHEMA_LOG_H
 #define PERFSCHEMA_LOG_H
@@ -21,13 +21,13 @@ enum pfs_log_priority { PFS_LOG_SYSTEM = 0, PFS_LOG_ERROR = 1, PFS_LOG_WARNING =
 
 #ifndef PFS_DISABLE
 
-/* LOGGED is now, or a microsecond after the row before it; THREAD_ID the calling thread. code [10], such as "MY-010000", and subsystem [7]:
- * NULL or "" = NULL; longer ones are cut, and a message at 65535 bytes. Nothing happens where pfs is off.
- * Errors: PFS_E_INVALID_ARGUMENT for a priority that no enumerator has or no message; PFS_E_FULL: it was lost for want of memory, or in a
- * handler that interrupted pfs_log() (Performance_schema_error_log_lost). */
+/* Logs an event. LOGGED is now, or a microsecond after the row before it; THREAD_ID the calling thread. code [10], such as "MY-010000",
+ * and subsystem [7]: NULL or "" = NULL; longer ones are cut, and a message at 65535 bytes. Does nothing if pfs is off. Errors:
+ * PFS_E_INVALID_ARGUMENT for a priority without an enumerator, or no message; PFS_E_FULL: the event was lost, because there was no
+ * memory, or in a handler that interrupted pfs_log() (Performance_schema_error_log_lost). */
 PFS_API int pfs_log(enum pfs_log_priority priority, const char* code, const char* subsystem, const char* message);
 
-/* The same for a message of so many bytes. */
+/* Does the same for a message of `bytes` bytes. */
 PFS_API int pfs_log_bytes(enum pfs_log_priority priority, const char* code, const char* subsystem, const char* message, size_t bytes);
 
 #else /* PFS_DISABLE */

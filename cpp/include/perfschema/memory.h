@@ -1,4 +1,4 @@
-/* perfschema/memory.h: memory: who allocates it, how much is in use, how much was at most. Included by pfs.h only.
+/* perfschema/memory.h: memory: which threads allocate it, how much is in use, and the maximum. Included by pfs.h only.
  *
  *     static pfs_key_t key_rows;
  *     static pfs_memory_info_t memory[] = {{&key_rows, "rows", 0, "Rows that wait to be written."}};
@@ -7,20 +7,21 @@
  *     row = pfs_realloc(key_rows, row, 2 * sizeof *row);
  *     pfs_free(row);
  *
- * Rows of memory_summary_*: allocations, frees, what is in use, and the least and the most that was in use since the start or the last
- * TRUNCATE, which keeps what is in use. Memory is never timed. TOTAL_MEMORY ... of threads are the bytes that a session uses; CONTROLLED_MEMORY ...
- * those of instruments with the flag "controlled", and MAX_SESSION_... of accounts, users and hosts the most that one of their sessions has used.
+ * Rows of memory_summary_* show allocations, frees, the memory in use, and the minimum and maximum in use since the start or the last
+ * TRUNCATE, which keeps the memory in use. Memory is never timed. TOTAL_MEMORY ... of threads are the bytes that a session uses.
+ * CONTROLLED_MEMORY ... are those of instruments with the flag "controlled". MAX_SESSION_... of accounts, users and hosts are the maximum
+ * of one of their sessions.
  *
- * A block belongs to the thread that allocated it. Freed by another thread, or when its thread has ended, it counts as freed in
- * memory_summary_global_by_event_name only: its thread still shows it as in use. pfs_claim() moves a block between threads.
- * A free is counted if the allocation was, also if the instrument was disabled meanwhile, and never otherwise. A forked child does not count what
- * it frees of its parent's.
+ * A block belongs to the thread that allocated it. If another thread frees it, or its thread has ended, it counts as freed in
+ * memory_summary_global_by_event_name only: its thread still shows it as in use. pfs_claim() moves a block between threads. A free is
+ * counted if and only if the allocation was, even if the instrument was disabled meanwhile. A forked child does not count frees of its
+ * parent's blocks.
  *
- * Watermarks of a thread are exact. Those of accounts, users, hosts and of all are exact as well if one thread uses the instrument, or none has
- * changed it more than 64 times, and once more for each 4096 changes; beyond that HIGH may be above the truth, by no more than twice what each of the
- * threads' use has changed by in its last 4096 changes, and LOW below it by as much. HIGH is never below the truth, nor LOW above it.
+ * Watermarks of a thread are exact. Those of accounts, users, hosts and of the total are exact as well if one thread uses the instrument,
+ * or none has changed it more than 64 times, and once more for each 4096 changes. Beyond that HIGH may be too high, by no more than twice
+ * the change of each thread's use in its last 4096 changes, and LOW too low by as much. HIGH is never too low, nor LOW too high.
  *
- * Thread-safe: as malloc. No call allocates but for the caller, or fails where the plain call would not.
+ * Thread-safe, like malloc. No call allocates but for the caller, or fails where the plain call would not.
  */
 #ifndef PERFSCHEMA_MEMORY_H
 #define PERFSCHEMA_MEMORY_H
@@ -43,36 +44,38 @@ typedef struct pfs_instrument_info pfs_memory_info_t;
 
 #ifndef PFS_DISABLE
 
-/* Registers memory instruments as pfs_register_mutex() does mutexes. PFS_GLOBAL_STATISTICS, PFS_CONTROLLED. The component "performance_schema" is
- * refused: memory/performance_schema/... is what pfs itself takes. */
+/* Registers memory instruments as pfs_register_mutex() does mutexes. Flags: PFS_GLOBAL_STATISTICS, PFS_CONTROLLED. The component
+ * "performance_schema" is refused: memory/performance_schema/... shows the memory of pfs itself. */
 PFS_API int pfs_register_memory(const char* component, pfs_memory_info_t* info, int count); /* memory/COMPONENT/NAME */
 
-/* As the plain calls. Blocks have 32 bytes before them in which pfs keeps what it counted (more if they are aligned to more than 16): only pfs_free()
- * and pfs_realloc() may take them, and these take no others. A block that is not pfs_malloc's, or was freed, ends the program where it can be told.
- * What is counted is the size that was asked for. Key 0: not counted, and as good. */
+/* Work like the plain calls. pfs keeps its counts in 32 bytes before each block (more if it is aligned to more than 16): only pfs_free()
+ * and pfs_realloc() may take such blocks, and these take no others. A foreign or freed block ends the program if pfs recognizes it. The
+ * requested size is counted. Key 0: not counted, otherwise the same. */
 PFS_API void pfs_free(void* block);
 PFS_API void* pfs_malloc(pfs_key_t key, size_t size) __attribute__((malloc, alloc_size(2)));
 PFS_API void* pfs_calloc(pfs_key_t key, size_t count, size_t size) __attribute__((malloc, alloc_size(2, 3)));
-/* `alignment`: a power of two; else NULL and EINVAL. `size` need be no multiple of it. */
+/* `alignment` must be a power of two; else NULL and EINVAL. `size` need not be a multiple of it. */
 PFS_API void* pfs_aligned_alloc(pfs_key_t key, size_t alignment, size_t size) __attribute__((malloc, alloc_size(3)));
 PFS_API char* pfs_strdup(pfs_key_t key, const char* text) __attribute__((malloc));
-/* Counts as a free of the old size and an allocation of the new one, for `key`, by the calling thread. block == NULL: pfs_malloc(). size == 0:
- * pfs_free(), and NULL. As with realloc() a block that moves keeps no more than the usual alignment, and stays as it is if there is no memory. */
+/* Counts as a free of the old size and an allocation of the new one, for `key`, by the calling thread. block == NULL: pfs_malloc(). size
+ * == 0: pfs_free(), and NULL. As with realloc(), a block that moves keeps only the default alignment, and stays unchanged if there is no
+ * memory. */
 PFS_API void* pfs_realloc(pfs_key_t key, void* block, size_t size) __attribute__((alloc_size(3)));
 
-/* Moves a block between threads. The one that gives it calls pfs_claim(block, 0): a free of its own, and an allocation that only the total has. The one
- * that takes it calls pfs_claim(block, 1): a free of the total, and an allocation of its own. In use stays what it is in the total. */
+/* Moves a block between threads. The giving thread calls pfs_claim(block, 0): a free of its own, and an allocation that only the total
+ * has. The taking thread calls pfs_claim(block, 1): a free of the total, and an allocation of its own. The total in use does not change. */
 PFS_API void pfs_claim(void* block, int takes);
 
-/* ---- Accounting only: for memory that is allocated by other means. The program keeps with each block what these calls return.
+/* ---- Accounting only: for memory that is allocated by other means. The program keeps with each block the results of these calls.
  */
 
-/* Counts an allocation of `size` bytes. Returns the key to keep, 0 if it is not counted; *owner is to be kept as well: it says which thread of
- * which process the block belongs to. */
+/* Counts an allocation of `size` bytes. Returns the key to keep, 0 if it is not counted. *owner must be kept as well: it names the
+ * thread and the process that the block belongs to. */
 PFS_API pfs_key_t pfs_memory_alloc(pfs_key_t key, size_t size, uint64_t* owner);
-/* Counts a free of old_size bytes and an allocation of new_size. `key` and *owner are what is kept; returns the key to keep from now on. 0 stays 0. */
+/* Counts a free of old_size bytes and an allocation of new_size. `key` and *owner are the kept values. Returns the key to keep from now
+ * on. 0 stays 0. */
 PFS_API pfs_key_t pfs_memory_realloc(pfs_key_t key, size_t old_size, size_t new_size, uint64_t* owner);
-/* As pfs_claim(). Returns the key to keep from now on. */
+/* Works like pfs_claim(). Returns the key to keep from now on. */
 PFS_API pfs_key_t pfs_memory_claim(pfs_key_t key, size_t size, uint64_t* owner, int takes);
 /* Counts a free. */
 PFS_API void pfs_memory_free(pfs_key_t key, size_t size, uint64_t owner);
@@ -84,7 +87,7 @@ static inline void pfs_free(void* block) { free(block); }
 static inline void* pfs_malloc(pfs_key_t key PFS_UNUSED_, size_t size) { return malloc(size); }
 static inline void* pfs_calloc(pfs_key_t key PFS_UNUSED_, size_t count, size_t size) { return calloc(count, size); }
 #if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L)
-extern void* aligned_alloc(size_t alignment, size_t size); /* the C library has it; its header says so from C11 on */
+extern void* aligned_alloc(size_t alignment, size_t size); /* the C library has it; its header declares it from C11 on */
 #endif
 static inline void* pfs_aligned_alloc(pfs_key_t key PFS_UNUSED_, size_t alignment, size_t size) {
   if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
@@ -92,7 +95,7 @@ static inline void* pfs_aligned_alloc(pfs_key_t key PFS_UNUSED_, size_t alignmen
     return NULL;
   }
   if (alignment <= 16 || size > SIZE_MAX - alignment) return malloc(size);
-  return aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1)); /* wants a multiple */
+  return aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1)); /* needs a multiple */
 }
 static inline char* pfs_strdup(pfs_key_t key PFS_UNUSED_, const char* text) {
   size_t size = strlen(text) + 1;

@@ -1,10 +1,10 @@
-// perfschema/memory.hpp: containers whose memory is counted. Part of pfs.hpp; include that one.
+// perfschema/memory.hpp: containers whose memory is counted. A part of pfs.hpp, which the program includes.
 //
 //     std::vector<row, perfschema::allocator<row>> rows{perfschema::allocator<row>("myapp/rows")};     memory/myapp/rows
 //     perfschema::memory_resource resource{"myapp/cache"};
 //     std::pmr::unordered_map<int, int> cache{&resource};
 //
-// What is counted, and for whom, is said in memory.h.
+// memory.h says how memory is counted, and for which thread.
 #ifndef PERFSCHEMA_MEMORY_HPP
 #define PERFSCHEMA_MEMORY_HPP
 
@@ -20,12 +20,12 @@
 namespace perfschema {
 inline namespace PERFSCHEMA_BUILD {
 
-// PFS_GLOBAL_STATISTICS, PFS_CONTROLLED.
+// Registers an instrument. Flags: PFS_GLOBAL_STATISTICS, PFS_CONTROLLED.
 inline pfs_key_t memory_key(std::string_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_memory, name, flags); }
 
 namespace detail {
 
-// Throws std::bad_alloc.
+// Allocates, or throws std::bad_alloc.
 inline void* allocate(pfs_key_t key, size_t bytes, size_t alignment) {
   void* const block = alignment <= alignof(std::max_align_t) ? pfs_malloc(key, bytes) : pfs_aligned_alloc(key, alignment, bytes);
   if (block == nullptr && bytes != 0) throw std::bad_alloc();
@@ -34,8 +34,8 @@ inline void* allocate(pfs_key_t key, size_t bytes, size_t alignment) {
 
 }  // namespace detail
 
-// An allocator of the standard library. Any two are equal: each frees what the other has allocated, and the block knows its instrument.
-// Containers that are copied, moved or swapped take it along.
+// Is an allocator of the standard library. Any two are equal: each frees blocks of the other, and the block knows its instrument. Copies,
+// moves and swaps of containers propagate it.
 template <class T>
 class allocator {
  public:
@@ -71,7 +71,7 @@ bool operator!=(const allocator<T>&, const allocator<U>&) noexcept {
   return false;
 }
 
-// A resource of std::pmr. May be used by many threads at a time. Any two are equal, as allocators are.
+// Is a resource of std::pmr. Many threads may use it at a time. Any two are equal, as allocators are.
 class memory_resource : public std::pmr::memory_resource {
  public:
   explicit memory_resource(pfs_key_t key) noexcept : key_(key) {}

@@ -1,4 +1,5 @@
-/* perfschema/metadata.h: metadata locks of the program: locks on the meaning of a name, such as "nobody drops this table while I use it".
+/* perfschema/metadata.h: metadata locks of the program: locks on the meaning of a name, such as "this table must not be dropped while in
+ * use".
  * Included by pfs.h only.
  *
  *     pfs_metadata_lock_t* row = pfs_metadata_lock_create(request, PFS_OBJECT_TABLE, "shop", "orders", NULL, PFS_METADATA_EXCLUSIVE,
@@ -11,7 +12,8 @@
  *     ...
  *     pfs_metadata_lock_destroy(row);                        the lock is released
  *
- * A row of metadata_locks lives from request to release. Instrument of rows and waits: wait/lock/metadata/sql/mdl; while it is off, no rows are made.
+ * A row of metadata_locks exists from request to release. Instrument of rows and waits: wait/lock/metadata/sql/mdl; while it is off, no
+ * rows are made.
  */
 #ifndef PERFSCHEMA_METADATA_H
 #define PERFSCHEMA_METADATA_H
@@ -39,42 +41,41 @@ enum pfs_metadata_type {
   PFS_METADATA_EXCLUSIVE = 10
 };
 
-/* LOCK_DURATION: until when it is held. */
+/* LOCK_DURATION: the end of the time for which it is held. */
 enum pfs_metadata_duration { PFS_METADATA_STATEMENT = 0, PFS_METADATA_TRANSACTION = 1, PFS_METADATA_EXPLICIT = 2 };
 
 /* LOCK_STATUS. */
 enum pfs_metadata_status {
   PFS_METADATA_PENDING = 0,
   PFS_METADATA_GRANTED = 1,
-  PFS_METADATA_PRE_ACQUIRE_NOTIFY = 2, /* others are being told that it will be taken */
-  PFS_METADATA_POST_RELEASE_NOTIFY = 3 /* others are being told that it was released */
+  PFS_METADATA_PRE_ACQUIRE_NOTIFY = 2, /* other processes or threads are notified before it is taken */
+  PFS_METADATA_POST_RELEASE_NOTIFY = 3 /* others are notified that it was released */
 };
 
 #ifndef PFS_DISABLE
 
-/* A row of metadata_locks; its owner is the calling thread and the event that it is in, SOURCE the line of the call. Macro:
+/* Adds a row to metadata_locks. Its owner is the calling thread and that thread's current event; SOURCE is the line of the call. Macro:
  * pfs_metadata_lock_create(const void* identity, enum pfs_object_type, const char* schema, const char* name, const char* column,
  *                          enum pfs_metadata_type, enum pfs_metadata_duration, enum pfs_metadata_status)
- * identity: OBJECT_INSTANCE_BEGIN of the row and of its events, usually an address of the program's; NULL = that of the row.
- * schema, name, column: NULL or "" = NULL; each is cut at 64 bytes.
- * NULL = no row, which all functions below accept: the instrument or pfs is off, a value that no enumerator has, or no room
- * (metadata_lock_lost of global_status). */
+ * identity: OBJECT_INSTANCE_BEGIN of the row and of its events, in general an address of the program; NULL = that of the row. schema,
+ * name, column: NULL or "" = NULL; each is cut at 64 bytes. Returns NULL, which all functions below accept, if there is no row: the
+ * instrument or pfs is off, a value has no enumerator, or the table is full (metadata_lock_lost of global_status). */
 PFS_API pfs_metadata_lock_t* pfs_metadata_lock_create_at(const void* identity, enum pfs_object_type type, const char* schema, const char* name,
                                                          const char* column, enum pfs_metadata_type lock_type, enum pfs_metadata_duration duration,
                                                          enum pfs_metadata_status status, PFS_SITE_);
 #define pfs_metadata_lock_create(...) pfs_metadata_lock_create_at(__VA_ARGS__, __FILE__, __LINE__)
 
-/* Change the row, from any thread. A value that no enumerator has changes nothing. */
+/* Change the row, from any thread. A value without an enumerator changes nothing. */
 PFS_API void pfs_metadata_lock_set_status(pfs_metadata_lock_t* lock, enum pfs_metadata_status status);
 PFS_API void pfs_metadata_lock_set_duration(pfs_metadata_lock_t* lock, enum pfs_metadata_duration duration);
 PFS_API void pfs_metadata_lock_set_type(pfs_metadata_lock_t* lock, enum pfs_metadata_type lock_type);
 
-/* The lock was released, or its request given up: the row goes. */
+/* Removes the row, when the lock was released or its request abandoned. */
 PFS_API void pfs_metadata_lock_destroy(pfs_metadata_lock_t* lock);
 
-/* int pfs_metadata_wait_begin(pfs_wait_t* wait, pfs_metadata_lock_t* lock): starts a wait for it, event "metadata lock". Returns 1 if it is looked at, else
- * 0; pfs_metadata_wait_end may be called either way, and must be called if it was 1.
- * void pfs_metadata_wait_end(pfs_wait_t* wait, int rc): ends it, in the same thread, whatever came of it. LOCK_STATUS stays as it is. */
+/* int pfs_metadata_wait_begin(pfs_wait_t* wait, pfs_metadata_lock_t* lock): begins a wait for it, event "metadata lock". Returns 1 if it
+ * is instrumented, else 0; pfs_metadata_wait_end may be called in both cases, and must be called after 1. void
+ * pfs_metadata_wait_end(pfs_wait_t* wait, int rc): ends the wait, in the same thread, whatever its result. LOCK_STATUS does not change. */
 PFS_API int pfs_metadata_wait_begin_(pfs_wait_t* wait, pfs_metadata_lock_t* lock, PFS_SITE_);
 PFS_API void pfs_metadata_wait_end_(pfs_wait_t* wait, int rc);
 #define pfs_metadata_wait_begin(...) pfs_metadata_wait_begin_at(__VA_ARGS__, __FILE__, __LINE__)

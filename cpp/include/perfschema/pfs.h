@@ -9,24 +9,24 @@
  *     pfs_mutex_init(key_queue, &m, NULL);                   then pfs_mutex_lock(&m), pfs_mutex_unlock(&m)
  *     int fd = pfs_open(key_data, path, O_RDONLY);           then pfs_read(fd, ...), pfs_close(fd)
  *
- * Conventions. They hold for every function here unless its comment says otherwise.
+ * Conventions. They apply to every function here unless its comment says otherwise.
  *
  *  1. A wrapper does what the plain call does: same arguments, same result, same errno, same signals, same cancellation points.
- *     pfs never makes a wrapped call fail; what it has no room for goes unrecorded and is counted in global_status.
+ *     pfs never makes a wrapped call fail; events and objects beyond its capacity are not recorded, and counted in global_status.
  *  2. errno is left as the plain call leaves it, and no function of pfs touches it otherwise.
- *  3. Functions of pfs itself (register, init, set_...) return 0 or one of enum pfs_error; pfs_last_error() tells more.
+ *  3. Functions of pfs itself (register, init, set_...) return 0 or one of enum pfs_error; pfs_last_error() explains it.
  *  4. Every function may be called from any thread at any time, also before main() and from signal handlers that interrupt pfs
  *     (such an event is not recorded). Objects follow the rules of the plain object: do not destroy a mutex that is in use.
  *  5. Names: a component has no '/', a component and its prefix are shorter than 32 bytes, a full name has at most 128 bytes.
  *     The family comes from the call: "LOCK_queue" of component "myapp" becomes wait/synch/mutex/myapp/LOCK_queue.
  *  6. A key is a number valid in this process. Key 0 means "not instrumented" and is always legal. Registering a name again gives the same key.
  *  7. Wrappers are macros that add the caller's __FILE__ and __LINE__ (shown as SOURCE) to the function of the same name with _at; they
- *     evaluate each argument once and have no address. For a function pointer write a function of your own around the macro.
- *     `file` must live as long as the program: a literal.
+ *     evaluate each argument once and have no address. If you need a function pointer, write your own function around the macro.
+ *     `file` must stay valid as long as the program runs: a literal.
  *  8. Names that end in '_' belong to the headers.
- *  9. Files, and sockets (socket.h), are found by descriptor: every call on a descriptor (or a FILE* with one) that pfs_open, pfs_fopen ... or
- *     pfs_file_bind gave a name is an event; on other descriptors it is the plain call. Close what pfs opened with pfs_close or pfs_fclose,
- *     else the number keeps the name.
+ *  9. Files, and sockets (socket.h), are found by descriptor. Every call on a descriptor (or a FILE* with one) that pfs_open, pfs_fopen ... or
+ *     pfs_file_bind gave a name is an event; on other descriptors it is the plain call. Close descriptors that pfs opened with pfs_close or
+ *     pfs_fclose, else the number keeps the name.
  * 10. -DPFS_DISABLE makes every wrapper the plain call and needs no library; keys are evaluated and stay 0. Objects keep their layout.
  *     Calls that the C library declares only on request (_GNU_SOURCE, _POSIX_C_SOURCE) then need that request, as the plain call does.
  * 11. No C++ exception leaves a function.
@@ -57,27 +57,27 @@ extern "C" {
 
 /* ---- Types ------------------------------------------------------------------------------------------------------------------- */
 
-/* Results of the functions of pfs itself. */
+/* Lists the results of the functions of pfs itself. */
 enum pfs_error {
   PFS_OK = 0,
   PFS_E_INVALID_ARGUMENT = 1, /* a name that breaks the rules, a bad value, a NULL */
   PFS_E_NOT_FOUND = 2,        /* nothing has that name or number */
   PFS_E_NOT_ALLOWED = 3,      /* legal elsewhere, not here */
-  PFS_E_EXISTS = 4,           /* there is one already */
-  PFS_E_FULL = 5,             /* no room: a variable limits it, a *_lost counter counts it */
+  PFS_E_EXISTS = 4,           /* it exists already */
+  PFS_E_FULL = 5,             /* the table is full: a variable limits it, a *_lost counter counts losses */
   PFS_E_STATE = 6,            /* too late, too early, or pfs is off */
   PFS_E_IO = 7,               /* the system refused */
-  PFS_E_CORRUPT = 8           /* what was read makes no sense */
+  PFS_E_CORRUPT = 8           /* damaged data was read */
 };
 
-/* An instrument of this process. 0 = not instrumented. */
+/* Is an instrument of this process. 0 = not instrumented. */
 typedef uint32_t pfs_key_t;
 
-/* What to register. A row of setup_instruments. */
+/* Describes one instrument to register. A row of setup_instruments. */
 struct pfs_instrument_info {
-  pfs_key_t* key;            /* where the key goes; 0 if the row was refused */
+  pfs_key_t* key;            /* gets the key; 0 if the row was refused */
   const char* name;          /* without component */
-  uint32_t flags;            /* PFS_SINGLETON | PFS_VOLATILITY_SESSION ...; those that a family does not know are ignored */
+  uint32_t flags;            /* PFS_SINGLETON | PFS_VOLATILITY_SESSION ...; a family ignores flags that it does not have */
   const char* documentation; /* one sentence, or NULL */
 };
 typedef struct pfs_instrument_info pfs_mutex_info_t;
@@ -90,83 +90,84 @@ typedef struct pfs_instrument_info pfs_file_info_t;
 #define PFS_DISABLED 8192u  /* starts with ENABLED = NO */
 #define PFS_UNTIMED 16384u  /* starts with TIMED = NO */
 
-/* VOLATILITY of the instrument: how long its objects live. One of these may be added to flags. */
+/* VOLATILITY of the instrument: how long its objects exist. One of these may be added to flags. */
 #define PFS_VOLATILITY_SHIFT 24
 #define PFS_VOLATILITY_PERMANENT (1u << PFS_VOLATILITY_SHIFT)    /* as long as the process */
-#define PFS_VOLATILITY_PROVISIONING (2u << PFS_VOLATILITY_SHIFT) /* made rarely, as by installing something */
-#define PFS_VOLATILITY_DDL (3u << PFS_VOLATILITY_SHIFT)          /* as long as what is defined once, such as a table */
+#define PFS_VOLATILITY_PROVISIONING (2u << PFS_VOLATILITY_SHIFT) /* made rarely, for example at an installation */
+#define PFS_VOLATILITY_DDL (3u << PFS_VOLATILITY_SHIFT)          /* as long as a definition, such as a table */
 #define PFS_VOLATILITY_CACHE (4u << PFS_VOLATILITY_SHIFT)        /* as long as it stays in a cache */
 #define PFS_VOLATILITY_SESSION (5u << PFS_VOLATILITY_SHIFT)      /* as long as a session */
 #define PFS_VOLATILITY_TRANSACTION (6u << PFS_VOLATILITY_SHIFT)  /* as long as a transaction */
 #define PFS_VOLATILITY_QUERY (7u << PFS_VOLATILITY_SHIFT)        /* as long as a statement */
 #define PFS_VOLATILITY_INTRA_QUERY (8u << PFS_VOLATILITY_SHIFT)  /* made many times within a statement */
 
-/* A mutex. The same bytes with and without PFS_DISABLE. `mutex` may be handed to pthread functions, such as pthread_cond_wait. */
+/* Is a mutex. It has the same bytes with and without PFS_DISABLE. `mutex` may be passed to pthread functions, such as pthread_cond_wait. */
 typedef struct pfs_mutex {
   pthread_mutex_t mutex;
   pfs_instance_t* instance; /* NULL = not instrumented */
   const uint32_t* flags;    /* of its instrument; NULL = not instrumented */
 } pfs_mutex_t;
 
-/* A default mutex without pfs_mutex_init(): it works and is not instrumented. */
+/* Initializes a default mutex without pfs_mutex_init(): it works and is not instrumented. */
 #define PFS_MUTEX_INITIALIZER {PTHREAD_MUTEX_INITIALIZER, NULL, NULL}
 
-/* A wait in progress: pfs_mutex_wait_begin fills it, pfs_mutex_wait_end needs it. Lives on the stack of the thread that waits. */
+/* Is a wait in progress: pfs_mutex_wait_begin fills it, pfs_mutex_wait_end needs it. It is on the stack of the waiting thread. */
 typedef struct pfs_wait {
-  pfs_instance_t* instance; /* NULL = the wait is not looked at */
+  pfs_instance_t* instance; /* NULL = the wait is not instrumented */
   uint64_t opaque[15];
 } pfs_wait_t;
 
-/* What a wait of one's own does. Shown as OPERATION. */
+/* Names the kind of a program's own wait. Shown as OPERATION. */
 enum pfs_lock_op {
-  PFS_LOCK = 1,      /* lock: waits until it has it */
+  PFS_LOCK = 1,      /* lock: waits until it holds the lock */
   PFS_TRY_LOCK = 2,  /* try_lock: does not wait */
   PFS_TIMED_LOCK = 3 /* lock, with a deadline */
 };
 
-/* `spins` of a lock that does not count them: SPINS is NULL. */
+/* `spins` of a lock that does not count its spins: SPINS is NULL. */
 #define PFS_NO_SPINS UINT32_MAX
 
-/* Where a call stands, in the parameter lists of the _at functions. */
+/* The call site, in the parameter lists of the _at functions. */
 #define PFS_SITE_ const char *file, uint32_t line
 
 #ifndef PFS_DISABLE
 
 /* ---- The process ------------------------------------------------------------------------------------------------------------- */
 
-/* Sets options, "name=value,name=value", and starts pfs. To be called before anything else of pfs; without it pfs starts at its first use.
- * `options` win over PFS_OPTIONS of the environment, which a setuid program does not take. NULL = none.
- * Errors: PFS_E_STATE if pfs has started already, PFS_E_NOT_FOUND for an unknown option,
- * PFS_E_INVALID_ARGUMENT for a bad value (nothing is started, nothing changed). */
+/* Sets options, "name=value,name=value", and starts pfs. Call it before any other function of pfs; without it pfs starts at its first
+ * use. `options` override PFS_OPTIONS of the environment, which a setuid program ignores. NULL = none. Errors: PFS_E_STATE if pfs has
+ * started already, PFS_E_NOT_FOUND for an unknown option, PFS_E_INVALID_ARGUMENT for a bad value (nothing is started, nothing changed). */
 PFS_API int pfs_init(const char* options);
 
-/* 1 if pfs records in this process, else 0. Starts pfs if it has not. */
+/* Returns 1 if pfs records in this process, else 0. Starts pfs if it has not started. */
 PFS_API int pfs_is_on(void);
 
-/* Version of the library that runs, "1.2.3". PFS_VERSION is that of the header. */
+/* Returns the version of the library that runs, "1.2.3". PFS_VERSION is that of the header. */
 PFS_API const char* pfs_version(void);
 
-/* Path of the segment that other processes read. "" if it is private, or pfs is off. Valid until the process ends, also in a forked child,
- * which has a path of its own. */
+/* Returns the path of the segment that other processes read; "" if it is private, or pfs is off. Valid until the process ends, also in a
+ * forked child, which has its own path. */
 PFS_API const char* pfs_segment_path(void);
 
-/* Why the last function of pfs that failed in this thread failed. "" if none did. Valid until the next failure in this thread. */
+/* Returns the reason of the last failure of a pfs function in this thread; "" if none failed. Valid until the next failure in this
+ * thread. */
 PFS_API const char* pfs_last_error(void);
 
 /* ---- Instruments ------------------------------------------------------------------------------------------------------------- */
 
-/* Registers `count` instruments of a family under `component` and stores their keys. A row that is refused gets key 0, the others are registered.
- * Returns 0, or the error of the first row that was refused: PFS_E_INVALID_ARGUMENT (convention 5).
- * No error, but key 0: pfs is off, or the family is full (counted in performance_schema_*_classes_lost). */
+/* Registers `count` instruments of a family under `component` and stores their keys. A refused row gets key 0; the others are
+ * registered. Returns 0, or the error of the first refused row: PFS_E_INVALID_ARGUMENT (convention 5). It is no error, but key 0, if pfs
+ * is off, or the family is full (counted in performance_schema_*_classes_lost). */
 PFS_API int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count);  /* wait/synch/mutex/COMPONENT/NAME */
 PFS_API int pfs_register_file(const char* component, pfs_file_info_t* info, int count);    /* wait/io/file/COMPONENT/NAME */
 
 /* ---- Mutexes: pthread_mutex_*, results included ------------------------------------------------------------------------------ */
 
-/* int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes). Makes a row of mutex_instances, if there is room. A mutex that is PTHREAD_PROCESS_SHARED is a plain one: it has no row and no events. */
+/* int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes). Adds a row to mutex_instances, unless the
+ * table is full. A PTHREAD_PROCESS_SHARED mutex is a plain one: it has no row and no events. */
 PFS_API int pfs_mutex_init(pfs_key_t key, pfs_mutex_t* m, const pthread_mutexattr_t* attributes);
 
-/* The row goes, its statistics stay with the instrument. A mutex that could not be destroyed (EBUSY) stays as it was. */
+/* Removes the row; its statistics stay with the instrument. A mutex that could not be destroyed (EBUSY) stays as it was. */
 PFS_API int pfs_mutex_destroy(pfs_mutex_t* m);
 
 /* int pfs_mutex_lock(pfs_mutex_t* m), int pfs_mutex_trylock(pfs_mutex_t* m): events lock and try_lock. See probe.h for the inline part.
@@ -180,7 +181,7 @@ PFS_API int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadli
 /* int pfs_mutex_clocklock(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline): event lock. */
 PFS_API int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_);
 
-/* ---- Locks of one's own ------------------------------------------------------------------------------------------------------
+/* ---- The program's own locks ----------------------------------------------------------------------------------------------------
  *
  *     pfs_instance_t* row = pfs_mutex_create(key, &lock);
  *     pfs_wait_t wait;
@@ -188,30 +189,30 @@ PFS_API int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct
  *     uint32_t spins = my_lock(&lock);
  *     pfs_mutex_wait_end(&wait, 0, spins);          the lock is held: its statistics are written under it
  *     ...
- *     pfs_mutex_released(row);                      before the lock is let go
+ *     pfs_mutex_released(row);                      before the lock is released
  *     my_unlock(&lock);
  *     pfs_mutex_discard(row);
  */
 
-/* A row of mutex_instances for a lock at address `identity`. NULL = not instrumented, which all functions below accept. */
+/* Adds a row to mutex_instances for a lock at address `identity`. NULL = not instrumented, which all functions below accept. */
 PFS_API pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity);
 
-/* Removes the row. Nobody may wait for the lock or hold it. */
+/* Removes the row. No thread may wait for the lock or hold it. */
 PFS_API void pfs_mutex_discard(pfs_instance_t* instance);
 
-/* int pfs_mutex_wait_begin(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op): starts the event.
- * Returns 1 if it is looked at, else 0; pfs_mutex_wait_end may be called either way, and must be called if it was 1.
+/* int pfs_mutex_wait_begin(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op): begins the event. Returns 1 if it is
+ * instrumented, else 0; pfs_mutex_wait_end may be called in both cases, and must be called after 1.
  *
- * void pfs_mutex_wait_end(pfs_wait_t* wait, int rc, uint32_t spins): ends it, in the same thread. rc 0 (or EOWNERDEAD) = the caller
- * now holds the lock exclusively; anything else = it does not. spins: PFS_NO_SPINS if not counted.
+ * void pfs_mutex_wait_end(pfs_wait_t* wait, int rc, uint32_t spins): ends the event, in the same thread. rc 0 (or EOWNERDEAD) = the
+ * caller now holds the lock exclusively; any other value = it does not. spins: PFS_NO_SPINS if not counted.
  *
- * void pfs_mutex_released(pfs_instance_t* instance): to be called by the holder, right before it lets go. */
+ * void pfs_mutex_released(pfs_instance_t* instance): the holder calls it right before it releases the lock. */
 PFS_API int pfs_mutex_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_lock_op op, PFS_SITE_);
 PFS_API void pfs_mutex_wait_end_(pfs_wait_t* wait, int rc, uint32_t spins);
 
 /* ---- Files by name -----------------------------------------------------------------------------------------------------------
- * The key says which instrument the file belongs to. A file's row of file_instances appears at its first successful open.
- * The comment names the macro as the user calls it, then the event; MISC unless READ or WRITE.
+ * The key selects the instrument of the file. A file's row of file_instances appears at its first successful open. Each comment shows the
+ * macro as the user calls it, then the event; MISC unless READ or WRITE.
  */
 
 /* int pfs_open(key, const char* path, int flags, [mode_t mode]): open; FLAGS = flags. */
@@ -232,18 +233,18 @@ PFS_API int pfs_lstat_at(pfs_key_t key, const char* path, struct stat* result, P
 PFS_API int pfs_truncate_at(pfs_key_t key, const char* path, off_t length, PFS_SITE_);
 /* int pfs_rename(key, const char* from, const char* to): rename. The file keeps its statistics under the new name. */
 PFS_API int pfs_rename_at(pfs_key_t key, const char* from, const char* to, PFS_SITE_);
-/* int pfs_unlink(key, const char* path): delete. The row goes, its statistics stay with the instrument. */
+/* int pfs_unlink(key, const char* path): delete. The row is removed; its statistics stay with the instrument. */
 PFS_API int pfs_unlink_at(pfs_key_t key, const char* path, PFS_SITE_);
 /* int pfs_mkdir(key, const char* path, mode_t mode): mkdir. */
 PFS_API int pfs_mkdir_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_);
 /* int pfs_rmdir(key, const char* path): rmdir. */
 PFS_API int pfs_rmdir_at(pfs_key_t key, const char* path, PFS_SITE_);
 
-/* Gives a descriptor that pfs did not open (a pipe, dup(), an inherited one) a name; a name it had is taken from it. No event.
- * Errors: PFS_E_INVALID_ARGUMENT (key 0, fd < 0, no name); PFS_E_STATE if it cannot be followed (instrument or pfs off, no room). */
+/* Gives a name to a descriptor that pfs did not open (a pipe, dup(), an inherited one), in place of any earlier name. No event. Errors:
+ * PFS_E_INVALID_ARGUMENT (key 0, fd < 0, no name); PFS_E_STATE if it cannot be instrumented (instrument or pfs off, table full). */
 PFS_API int pfs_file_bind(pfs_key_t key, int fd, const char* name);
 
-/* Takes the name from a descriptor, which stays open. No event; nothing happens if it has none. */
+/* Removes the name from a descriptor, which stays open. No event; does nothing if it has none. */
 PFS_API void pfs_file_unbind(int fd);
 
 /* ---- Files by descriptor ----------------------------------------------------------------------------------------------------- */
@@ -276,7 +277,7 @@ PFS_API int pfs_ftruncate_at(int fd, off_t length, PFS_SITE_);
 PFS_API int pfs_fstat_at(int fd, struct stat* result, PFS_SITE_);
 
 /* ---- Files by stream ---------------------------------------------------------------------------------------------------------
- * One event for each call, whether or not it reaches the system. Streams without a descriptor (fmemopen) and NULL: the plain call.
+ * One event for each call, whether or not it reaches the system. Streams without a descriptor (fmemopen) and NULL make the plain call.
  */
 
 /* FILE* pfs_fdopen(int fd, const char* mode): no event; the stream's calls count for the file that fd names. */
@@ -323,7 +324,7 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #endif
 
 #include "perfschema/probe.h"
-/* A header for each further family, both halves in it. */
+/* Each further family has its own header, which holds the recorded and the compiled-out version. */
 #include "perfschema/cond.h"
 #include "perfschema/rwlock.h"
 #include "perfschema/socket.h"

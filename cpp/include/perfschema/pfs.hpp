@@ -4,14 +4,15 @@
 //     { std::lock_guard guard{queue}; ... }
 //     perfschema::file log{"myapp/log", path, O_RDONLY};
 //
-// Names are "component/name"; the family comes from the class. A name that breaks the rules (convention 5 of pfs.h), a full table, pfs off:
-// the object works and is not instrumented.
+// Names are "component/name"; the family comes from the class. If a name breaks the rules (convention 5 of pfs.h), a table is full or pfs
+// is off, the object works and is not instrumented.
 //
 // SOURCE is the line that calls lock(), read() ...: __builtin_FILE() and __builtin_LINE() as default arguments. std::lock_guard and its
-// like call lock() from inside the standard library, so they show a line of its header: perfschema::lock_guard and unique_lock show yours.
+// relatives call lock() from inside the standard library, so they show a line of its header: perfschema::lock_guard and unique_lock show
+// yours.
 //
-// Threads: mutexes and conditions are for many threads, all other objects for one at a time.
-// With PFS_DISABLE everything is the plain call, and the classes live in another inline namespace: files compiled either way may be linked.
+// Threads: many threads may use a mutex or condition; all other objects are for one thread at a time. With PFS_DISABLE all calls are
+// plain calls, and the classes are in another inline namespace: files compiled either way may be linked.
 #ifndef PERFSCHEMA_PFS_HPP
 #define PERFSCHEMA_PFS_HPP
 
@@ -27,7 +28,7 @@
 #include <type_traits>
 #include <utility>
 
-// The call site of whoever calls, as default arguments; and the call of a wrapper with it.
+// Take the caller's call site as default arguments, and call a wrapper with it.
 #define PFS_CALLER_ const char *source_file = __builtin_FILE(), uint32_t source_line = __builtin_LINE()
 #ifdef PFS_DISABLE
 #define PFS_CALL_(name, ...) (static_cast<void>(source_file), static_cast<void>(source_line), pfs_##name(__VA_ARGS__))
@@ -35,7 +36,7 @@
 #define PFS_CALL_(name, ...) pfs_##name##_at(__VA_ARGS__, source_file, source_line)
 #endif
 
-// The inline namespace that everything is in: files compiled with PFS_DISABLE have other classes than those without.
+// Is the inline namespace of all declarations: files compiled with PFS_DISABLE have other classes than those without.
 #ifdef PFS_DISABLE
 #define PERFSCHEMA_BUILD disabled
 #else
@@ -45,7 +46,7 @@
 namespace perfschema {
 inline namespace PERFSCHEMA_BUILD {
 
-// What set_account() and the like throw. what() is pfs_last_error().
+// Is thrown by set_account() and similar functions. what() is pfs_last_error().
 class error : public std::runtime_error {
  public:
   error(int code, const char* message) : std::runtime_error(message), code_(code) {}
@@ -59,7 +60,7 @@ namespace detail {
 
 using register_function = int (*)(const char*, pfs_instrument_info*, int);
 
-// Key of "component/name", registered at the first call with that name; 0 if it cannot be.
+// Returns the key of "component/name", registered at the first call with that name; 0 if it cannot be.
 inline pfs_key_t key_of(register_function register_one, std::string_view name, uint32_t flags = 0) {
   const size_t slash = name.find('/');
   if (slash == std::string_view::npos) return 0;
@@ -102,7 +103,7 @@ bool lock_until(const std::chrono::time_point<Clock, Duration>& deadline, WithCl
     const timespec when = to_timespec(deadline.time_since_epoch());
     return with_system(&when) == 0;
   } else {
-    // Any other clock may run at its own pace: look at it again each time.
+    // Any other clock may run at its own pace, so it is read again each time.
     do {
       if (lock_until(wait_clock::now() + std::chrono::ceil<wait_clock::duration>(deadline - Clock::now()), with_clock, with_system)) return true;
     } while (Clock::now() < deadline);
@@ -110,7 +111,7 @@ bool lock_until(const std::chrono::time_point<Clock, Duration>& deadline, WithCl
   }
 }
 
-// What a guard does to its mutex.
+// Implements the calls of a guard on its mutex.
 struct exclusive_access {
   template <class Mutex>
   static void lock(Mutex& m, PFS_CALLER_) {
@@ -148,7 +149,7 @@ struct shared_access {
   }
 };
 
-// std::unique_lock and std::shared_lock.
+// Implements std::unique_lock and std::shared_lock.
 template <class Mutex, class Access>
 class [[nodiscard]] movable_lock {
  public:
@@ -176,7 +177,8 @@ class [[nodiscard]] movable_lock {
     return *this;
   }
 
-  // Throw std::system_error: operation_not_permitted without a mutex, resource_deadlock_would_occur if it is locked by this guard already.
+  // These throw std::system_error: operation_not_permitted without a mutex, resource_deadlock_would_occur if this guard has locked it
+  // already.
   void lock(PFS_CALLER_) {
     check_lockable();
     Access::lock(*mutex_, source_file, source_line);
@@ -186,7 +188,7 @@ class [[nodiscard]] movable_lock {
     check_lockable();
     return owns_ = Access::try_lock(*mutex_, source_file, source_line);
   }
-  // Of timed mutexes only.
+  // These exist for timed mutexes only.
   template <class Clock, class Duration>
   bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) {
     check_lockable();
@@ -205,7 +207,7 @@ class [[nodiscard]] movable_lock {
     std::swap(mutex_, other.mutex_);
     std::swap(owns_, other.owns_);
   }
-  // Gives up the mutex without unlocking it.
+  // Releases ownership of the mutex without unlocking it.
   Mutex* release() noexcept {
     owns_ = false;
     return std::exchange(mutex_, nullptr);
@@ -228,13 +230,13 @@ class [[nodiscard]] movable_lock {
 
 // ---- Keys ------------------------------------------------------------------------------------------------------------------------
 
-// For many objects of one name: register once, hand the key to each.
+// For many objects of one name: register once, and pass the key to each.
 inline pfs_key_t mutex_key(std::string_view name) { return detail::key_of(pfs_register_mutex, name); }
 inline pfs_key_t file_key(std::string_view name) { return detail::key_of(pfs_register_file, name); }
 
 // ---- Mutexes ---------------------------------------------------------------------------------------------------------------------
 
-// std::mutex, recorded. Not copyable, not movable. Destroying it while it is held is undefined, as with std::mutex.
+// Is std::mutex, recorded. Not copyable, not movable. Destroying it while it is held is undefined, as with std::mutex.
 class mutex {
  public:
   using native_handle_type = pthread_mutex_t*;
@@ -247,21 +249,21 @@ class mutex {
   mutex(const mutex&) = delete;
   mutex& operator=(const mutex&) = delete;
 
-  // Throws std::system_error where the lock cannot be had.
+  // Throws std::system_error if the lock cannot be taken.
   void lock(PFS_CALLER_) { detail::check(PFS_CALL_(mutex_lock, &mutex_)); }
   bool try_lock(PFS_CALLER_) { return PFS_CALL_(mutex_trylock, &mutex_) == 0; }
   void unlock() { pfs_mutex_unlock(&mutex_); }
 
-  // Locking through it goes unseen.
+  // Locking through this handle is not recorded.
   native_handle_type native_handle() { return &mutex_.mutex; }
-  // For the C API.
+  // Returns the mutex for the C API.
   pfs_mutex_t* get() noexcept { return &mutex_; }
 
  protected:
   pfs_mutex_t mutex_;
 };
 
-// std::timed_mutex, recorded.
+// Is std::timed_mutex, recorded.
 class timed_mutex : public mutex {
  public:
   using mutex::mutex;
@@ -279,7 +281,7 @@ class timed_mutex : public mutex {
   }
 };
 
-// std::lock_guard whose SOURCE is the line of the guard. Of a mutex, or of a shared_mutex (rwlock.hpp), which it locks exclusively.
+// Is std::lock_guard whose SOURCE is the line of the guard. For a mutex, or a shared_mutex (rwlock.hpp), which it locks exclusively.
 template <class Mutex = mutex>
 class [[nodiscard]] lock_guard {
  public:
@@ -295,7 +297,7 @@ class [[nodiscard]] lock_guard {
 template <class Mutex, class... More>
 lock_guard(Mutex&, More...) -> lock_guard<Mutex>;
 
-// std::unique_lock whose SOURCE is the line of the guard, or of the call on it.
+// Is std::unique_lock whose SOURCE is the line of the guard, or of the call on it.
 template <class Mutex = mutex>
 class [[nodiscard]] unique_lock : public detail::movable_lock<Mutex, detail::exclusive_access> {
  public:
@@ -304,16 +306,16 @@ class [[nodiscard]] unique_lock : public detail::movable_lock<Mutex, detail::exc
 template <class Mutex, class... More>
 unique_lock(Mutex&, More...) -> unique_lock<Mutex>;
 
-// ---- Locks of one's own ----------------------------------------------------------------------------------------------------------
+// ---- The program's own locks --------------------------------------------------------------------------------------------------------
 //
 //     void my_lock::lock() {
 //       perfschema::wait wait{row_};
 //       uint32_t spins = acquire();
 //       wait.acquired(spins);
 //     }
-//     void my_lock::unlock() { row_.released(); let_go(); }
+//     void my_lock::unlock() { row_.released(); release(); }
 
-// A row of mutex_instances. `identity` is the address that it shows, usually that of the lock.
+// Is a row of mutex_instances. `identity` is the address that it shows, in general that of the lock.
 class lock_instance {
  public:
   lock_instance(std::string_view name, const void* identity) : lock_instance(mutex_key(name), identity) {}
@@ -323,7 +325,7 @@ class lock_instance {
   lock_instance(const lock_instance&) = delete;
   lock_instance& operator=(const lock_instance&) = delete;
 
-  // The holder is about to let go.
+  // The holder calls it right before it releases the lock.
   void released() noexcept { pfs_mutex_released(instance_); }
   pfs_instance_t* get() const noexcept { return instance_; }  // nullptr = not instrumented
 
@@ -331,7 +333,7 @@ class lock_instance {
   pfs_instance_t* instance_;
 };
 
-// A wait for such a lock, from construction to acquired() or failed(). Destroyed without either (an exception): failed.
+// Is a wait for such a lock, from construction to acquired() or failed(). If it is destroyed without either (an exception), it failed.
 class [[nodiscard]] wait {
  public:
   explicit wait(const lock_instance& lock, pfs_lock_op op = PFS_LOCK, PFS_CALLER_) {
@@ -342,7 +344,7 @@ class [[nodiscard]] wait {
   wait(const wait&) = delete;
   wait& operator=(const wait&) = delete;
 
-  // The caller holds the lock from here on, exclusively.
+  // The caller calls it when it holds the lock, exclusively.
   void acquired(uint32_t spins = PFS_NO_SPINS) noexcept { pfs_mutex_wait_end(&wait_, 0, spins); }
   void failed(int rc = EBUSY, uint32_t spins = PFS_NO_SPINS) noexcept { pfs_mutex_wait_end(&wait_, rc, spins); }
 
@@ -352,7 +354,7 @@ class [[nodiscard]] wait {
 
 // ---- Files -----------------------------------------------------------------------------------------------------------------------
 
-// An open file. Closed by the destructor, which ignores errors: call close() where they matter.
+// Is an open file. The destructor closes it and ignores errors: call close() where they matter.
 class file {
  public:
   file() noexcept = default;
@@ -384,20 +386,20 @@ class file {
     std::swap(source_line_, other.source_line_);
   }
 
-  // As the system calls: bytes, or -1 and errno.
+  // These work like the system calls: they return bytes, or -1 and errno.
   ssize_t read(void* buffer, size_t size, PFS_CALLER_) { return PFS_CALL_(read, fd_, buffer, size); }
   ssize_t write(const void* buffer, size_t size, PFS_CALLER_) { return PFS_CALL_(write, fd_, buffer, size); }
   ssize_t pread(void* buffer, size_t size, off_t offset, PFS_CALLER_) { return PFS_CALL_(pread, fd_, buffer, size, offset); }
   ssize_t pwrite(const void* buffer, size_t size, off_t offset, PFS_CALLER_) { return PFS_CALL_(pwrite, fd_, buffer, size, offset); }
-  // The new place in the file, or -1 and errno.
+  // Returns the new offset in the file, or -1 and errno.
   off_t seek(off_t offset, int whence = SEEK_SET, PFS_CALLER_) { return PFS_CALL_(lseek, fd_, offset, whence); }
   off_t tell(PFS_CALLER_) { return PFS_CALL_(tell, fd_); }
-  // Bytes of the file, or -1 and errno. Event stat.
+  // Returns the size of the file in bytes, or -1 and errno. Event stat.
   off_t size(PFS_CALLER_) const {
     struct stat facts;
     return PFS_CALL_(fstat, fd_, &facts) == 0 ? facts.st_size : -1;
   }
-  // 0, or -1 and errno.
+  // These return 0, or -1 and errno.
   int truncate(off_t length, PFS_CALLER_) { return PFS_CALL_(ftruncate, fd_, length); }
   int sync(PFS_CALLER_) { return PFS_CALL_(fsync, fd_); }
   int datasync(PFS_CALLER_) { return PFS_CALL_(fdatasync, fd_); }
@@ -409,12 +411,12 @@ class file {
   bool is_open() const noexcept { return fd_ >= 0; }
   explicit operator bool() const noexcept { return is_open(); }
   int native_handle() const noexcept { return fd_; }
-  // Gives up the descriptor, open; pfs_close() is to close it.
+  // Releases the descriptor, still open; close it with pfs_close().
   int release() noexcept { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;
-  const char* source_file_ = nullptr;  // where it was opened: SOURCE of the close that the destructor makes
+  const char* source_file_ = nullptr;  // call site of the open: SOURCE of the close by the destructor
   uint32_t source_line_ = 0;
 };
 

@@ -1,5 +1,5 @@
-/* perfschema/probe.h: what pfs.h compiles into the program: macros that add the call site, the few inline paths, and what is left of
- * all of it with -DPFS_DISABLE. Included by pfs.h only.
+/* perfschema/probe.h: the part of pfs.h that is compiled into the program: macros that add the call site, the few inline paths, and
+ * their replacements with -DPFS_DISABLE. Included by pfs.h only.
  */
 #ifndef PERFSCHEMA_PROBE_H
 #define PERFSCHEMA_PROBE_H
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* In C++ the plain call, also inside a class that has a member of that name. */
+/* Makes the plain call in C++, also inside a class that has a member of that name. */
 #ifdef __cplusplus
 #define PFS_PLAIN_ ::
 #else
@@ -22,7 +22,7 @@ extern "C" {
 #ifndef PFS_DISABLE
 
 /* ---- Recorded: the call site is added -----------------------------------------------------------------------------------------
- * Variadic throughout, so that an argument may be a compound literal with commas in it.
+ * All are variadic, so that an argument may be a compound literal with commas in it.
  */
 
 #define pfs_mutex_lock(...) pfs_mutex_lock_at(__VA_ARGS__, __FILE__, __LINE__)
@@ -78,7 +78,7 @@ extern "C" {
 #define pfs_fgetpos(...) pfs_fgetpos_at(__VA_ARGS__, __FILE__, __LINE__)
 #define pfs_fsetpos(...) pfs_fsetpos_at(__VA_ARGS__, __FILE__, __LINE__)
 
-/* A mutex that nobody looks at costs a load, a test and a branch. */
+/* A mutex that is not instrumented costs a load, a test and a branch. */
 static inline int pfs_mutex_lock_at(pfs_mutex_t* m, PFS_SITE_) {
   if (pfs_flags_enabled(m->flags)) return pfs_mutex_lock_(m, file, line);
   return pthread_mutex_lock(&m->mutex);
@@ -112,7 +112,7 @@ static inline void pfs_mutex_released(pfs_instance_t* instance) { pfs_owner_rele
 #else /* PFS_DISABLE */
 
 /* ---- Compiled out: the plain calls --------------------------------------------------------------------------------------------
- * Macros where the C library declares the call on request only, so that this header asks for nothing.
+ * These are macros where the C library declares the call only on request, so that this header requests nothing.
  */
 
 #define PFS_UNUSED_ __attribute__((unused))

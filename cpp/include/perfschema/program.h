@@ -4,13 +4,13 @@
  *     pfs_register_meter("myapp.queue", 10, 1, "The queue.", &meter);                                   setup_meters
  *     pfs_register_metric("depth", "myapp.queue", PFS_METRIC_GAUGE, 0, "items", "Items that wait.");    setup_metrics
  *     pfs_register_logger("myapp/queue", PFS_LOG_LEVEL_INFO, NULL, &logger);                            setup_loggers
- *     if (pfs_logger_level(logger) >= PFS_LOG_LEVEL_DEBUG) ...                                          what UPDATE setup_loggers says
+ *     if (pfs_logger_level(logger) >= PFS_LOG_LEVEL_DEBUG) ...                                          the level in setup_loggers
  *
- * What these rows ask for the program does itself. Registering, beginning and ending take a lock: not for hot paths or signal handlers;
- * pfs_meter_frequency() and pfs_logger_level() are a few loads. Names are told apart to the letter. Registering a name again changes what
- * was said about it; FREQUENCY, ENABLED and LEVEL, which are the user's, stay.
- * Errors: PFS_E_INVALID_ARGUMENT for a name that is empty or too long [bytes], PFS_E_NOT_FOUND for one that is not registered; PFS_E_FULL, PFS_E_STATE
- * as in variable.h. Nothing happens where pfs is off.
+ * The program itself acts on these rows. Functions that register, begin or end take a lock: they are not for hot paths or signal
+ * handlers. pfs_meter_frequency() and pfs_logger_level() are a few loads. Names are case-sensitive. Registering a name again changes its
+ * description; FREQUENCY, ENABLED and LEVEL, which belong to the user, stay. Errors: PFS_E_INVALID_ARGUMENT for a name that is empty or
+ * too long [bytes], PFS_E_NOT_FOUND for an unregistered name; PFS_E_FULL, PFS_E_STATE as in variable.h. The functions do nothing if pfs
+ * is off.
  */
 #ifndef PERFSCHEMA_PROGRAM_H
 #define PERFSCHEMA_PROGRAM_H
@@ -23,45 +23,48 @@
 extern "C" {
 #endif
 
-/* METRIC_TYPE: only grows; goes up and down; what is there at the moment. */
+/* METRIC_TYPE: a counter only grows; an up-down counter goes both ways; a gauge is the present value. */
 enum pfs_metric_type { PFS_METRIC_COUNTER = 0, PFS_METRIC_UPDOWN = 1, PFS_METRIC_GAUGE = 2 };
 
 /* LEVEL of setup_loggers. */
 enum pfs_log_level { PFS_LOG_LEVEL_NONE = 0, PFS_LOG_LEVEL_ERROR = 1, PFS_LOG_LEVEL_WARN = 2, PFS_LOG_LEVEL_INFO = 3, PFS_LOG_LEVEL_DEBUG = 4 };
 
-/* Whose rows pfs_unregister_row() removes. */
+/* Selects the table whose row pfs_unregister_row() removes. */
 enum pfs_row_kind { PFS_ROW_METER = 0, PFS_ROW_METRIC = 1, PFS_ROW_LOGGER = 2, PFS_ROW_TASK = 3, PFS_ROW_FUNCTION = 4 };
 
 #ifndef PFS_DISABLE
 
-/* A meter [63]: a group of metrics that are read every `frequency` seconds, 1 to 16777215, if it is enabled. *key (may be NULL) gets its key, 0 if
- * pfs is off or it was refused. PFS_E_FULL: performance_schema_max_meter_classes; Performance_schema_meter_lost counts. */
+/* Registers a meter [63]: a group of metrics that are read every `frequency` seconds, 1 to 16777215, if it is enabled. *key (may be
+ * NULL) gets its key, 0 if pfs is off or it was refused. PFS_E_FULL: performance_schema_max_meter_classes; Performance_schema_meter_lost
+ * counts. */
 PFS_API int pfs_register_meter(const char* name, uint32_t frequency, int enabled, const char* description, pfs_key_t* key);
 
-/* FREQUENCY of the meter now; 0 = it is disabled, or there is none. */
+/* Returns FREQUENCY of the meter now; 0 if it is disabled, or does not exist. */
 PFS_API uint32_t pfs_meter_frequency(pfs_key_t key);
 
-/* A metric [63] of a meter. is_double: NUM_TYPE. unit, description: NULL = NULL. PFS_E_NOT_FOUND: no such meter; PFS_E_FULL:
+/* Registers a metric [63] of a meter. is_double: NUM_TYPE. unit, description: NULL = NULL. PFS_E_NOT_FOUND: no such meter; PFS_E_FULL:
  * performance_schema_max_metric_classes, Performance_schema_metric_lost. */
 PFS_API int pfs_register_metric(const char* name, const char* meter, enum pfs_metric_type type, int is_double, const char* unit, const char* description);
 
-/* A logger [128] and the level that it begins with. PFS_E_FULL: performance_schema_max_logger_classes, Performance_schema_logger_lost. */
+/* Registers a logger [128] and its initial level. PFS_E_FULL: performance_schema_max_logger_classes, Performance_schema_logger_lost. */
 PFS_API int pfs_register_logger(const char* name, enum pfs_log_level level, const char* description, pfs_key_t* key);
 
-/* LEVEL of the logger now; PFS_LOG_LEVEL_NONE if there is none. */
+/* Returns LEVEL of the logger now; PFS_LOG_LEVEL_NONE if there is none. */
 PFS_API enum pfs_log_level pfs_logger_level(pfs_key_t key);
 
-/* A task [64] that runs every so many seconds: a row of component_scheduler_tasks. begin: STATUS is RUNNING; end: WAITING, and it has run once more. */
+/* Register a task [64] that runs periodically, in component_scheduler_tasks. begin: STATUS is RUNNING; end: WAITING, and one more run is
+ * counted. */
 PFS_API int pfs_register_task(const char* name, const char* comment, uint32_t interval_seconds);
 PFS_API int pfs_task_begin(const char* name);
 PFS_API int pfs_task_end(const char* name, int failed);
 
-/* A function [64] that was loaded: a row of user_defined_functions. return_type, type [20]: "integer", "function" say; library: NULL = NULL. */
+/* Registers a loaded function [64] in user_defined_functions. return_type, type [20]: "integer", "function", for example; library: NULL
+ * = NULL. */
 PFS_API int pfs_register_function(const char* name, const char* return_type, const char* type, const char* library);
-/* UDF_USAGE_COUNT grows by `change`, which may be negative. */
+/* Adds `change`, which may be negative, to UDF_USAGE_COUNT. */
 PFS_API int pfs_function_use(const char* name, int change);
 
-/* Removes the row of this name; a meter's metrics go with it. */
+/* Removes the row of this name; a meter's metrics are removed with it. */
 PFS_API int pfs_unregister_row(enum pfs_row_kind kind, const char* name);
 
 #else /* PFS_DISABLE */

@@ -1,4 +1,5 @@
-// perfschema/rwlock.hpp: std::shared_mutex and its like, recorded; rows for read-write locks of one's own. Included by pfs.hpp only.
+// perfschema/rwlock.hpp: std::shared_mutex and its relatives, recorded; rows for the program's own read-write locks. Included by pfs.hpp
+// only.
 //
 //     perfschema::shared_mutex tree{"myapp/tree"};
 //     { perfschema::shared_lock guard{tree}; ... }          read_lock
@@ -17,7 +18,7 @@ inline namespace PERFSCHEMA_BUILD {
 inline pfs_key_t rwlock_key(std::string_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_rwlock, name, flags); }
 
 #ifdef PTHREAD_RWLOCK_INITIALIZER
-// std::shared_mutex, recorded. Not copyable, not movable.
+// Is std::shared_mutex, recorded. Not copyable, not movable.
 class shared_mutex {
  public:
   using native_handle_type = pthread_rwlock_t*;
@@ -30,12 +31,12 @@ class shared_mutex {
   shared_mutex(const shared_mutex&) = delete;
   shared_mutex& operator=(const shared_mutex&) = delete;
 
-  // Exclusive. Throws std::system_error where the lock cannot be had (resource_deadlock_would_occur).
+  // Takes the lock exclusively. Throws std::system_error if that is impossible (resource_deadlock_would_occur).
   void lock(PFS_CALLER_) { detail::check(PFS_CALL_(rwlock_wrlock, &lock_)); }
   bool try_lock(PFS_CALLER_) { return PFS_CALL_(rwlock_trywrlock, &lock_) == 0; }
   void unlock() { pfs_rwlock_unlock(&lock_); }
 
-  // Shared. Too many readers (EAGAIN) is waited out, as std does.
+  // Takes the lock shared. If there are too many readers (EAGAIN), waits, as std does.
   void lock_shared(PFS_CALLER_) {
     int rc;
     do rc = PFS_CALL_(rwlock_rdlock, &lock_);
@@ -45,16 +46,16 @@ class shared_mutex {
   bool try_lock_shared(PFS_CALLER_) { return PFS_CALL_(rwlock_tryrdlock, &lock_) == 0; }
   void unlock_shared() { pfs_rwlock_unlock(&lock_); }
 
-  // Locking through it goes unseen.
+  // Locking through this handle is not recorded.
   native_handle_type native_handle() { return &lock_.lock; }
-  // For the C API.
+  // Returns the lock for the C API.
   pfs_rwlock_t* get() noexcept { return &lock_; }
 
  protected:
   pfs_rwlock_t lock_;
 };
 
-// std::shared_timed_mutex, recorded.
+// Is std::shared_timed_mutex, recorded.
 class shared_timed_mutex : public shared_mutex {
  public:
   using shared_mutex::shared_mutex;
@@ -81,7 +82,7 @@ class shared_timed_mutex : public shared_mutex {
   }
 };
 
-// std::shared_lock whose SOURCE is the line of the guard, or of the call on it.
+// Is std::shared_lock whose SOURCE is the line of the guard, or of the call on it.
 template <class Mutex = shared_mutex>
 class [[nodiscard]] shared_lock : public detail::movable_lock<Mutex, detail::shared_access> {
  public:
@@ -91,16 +92,16 @@ template <class Mutex, class... More>
 shared_lock(Mutex&, More...) -> shared_lock<Mutex>;
 #endif  // PTHREAD_RWLOCK_INITIALIZER
 
-// ---- Locks of one's own ----------------------------------------------------------------------------------------------------------
+// ---- The program's own locks --------------------------------------------------------------------------------------------------------
 //
 //     void my_lock::lock_shared() {
 //       perfschema::rwlock_wait wait{row_, PFS_READ_LOCK};
 //       acquire_shared();
 //       wait.acquired();
 //     }
-//     void my_lock::unlock_shared() { row_.released(PFS_READ_LOCK); let_go_shared(); }
+//     void my_lock::unlock_shared() { row_.released(PFS_READ_LOCK); release_shared(); }
 
-// A row of rwlock_instances. `identity` is the address that it shows, usually that of the lock. `flags` as for rwlock_key().
+// Is a row of rwlock_instances. `identity` is the address that it shows, in general that of the lock. `flags` as for rwlock_key().
 class rwlock_instance {
  public:
   rwlock_instance(std::string_view name, const void* identity, uint32_t flags = 0) : rwlock_instance(rwlock_key(name, flags), identity) {}
@@ -110,7 +111,7 @@ class rwlock_instance {
   rwlock_instance(const rwlock_instance&) = delete;
   rwlock_instance& operator=(const rwlock_instance&) = delete;
 
-  // The holder is about to let go of what `op` gave it.
+  // The holder calls it right before it releases the lock that it took as `op`.
   void released(pfs_rwlock_op op) noexcept { pfs_rwlock_released(instance_, op); }
   pfs_instance_t* get() const noexcept { return instance_; }  // nullptr = not instrumented
 
@@ -118,7 +119,7 @@ class rwlock_instance {
   pfs_instance_t* instance_;
 };
 
-// A wait for such a lock, from construction to acquired() or failed(). Destroyed without either (an exception): failed.
+// Is a wait for such a lock, from construction to acquired() or failed(). If it is destroyed without either (an exception), it failed.
 class [[nodiscard]] rwlock_wait {
  public:
   rwlock_wait(const rwlock_instance& lock, pfs_rwlock_op op, PFS_CALLER_) {
@@ -129,7 +130,7 @@ class [[nodiscard]] rwlock_wait {
   rwlock_wait(const rwlock_wait&) = delete;
   rwlock_wait& operator=(const rwlock_wait&) = delete;
 
-  // The caller has the lock from here on, as `op` said.
+  // The caller calls it when it has the lock, as `op` says.
   void acquired(uint32_t spins = PFS_NO_SPINS) noexcept { pfs_rwlock_wait_end(&wait_, 0, spins); }
   void failed(int rc = EBUSY, uint32_t spins = PFS_NO_SPINS) noexcept { pfs_rwlock_wait_end(&wait_, rc, spins); }
 

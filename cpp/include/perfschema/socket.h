@@ -1,23 +1,24 @@
-/* perfschema/socket.h: sockets. Part of pfs.h; include that one.
+/* perfschema/socket.h: sockets. A part of pfs.h, which the program includes.
  *
  *     static pfs_key_t key_listen, key_client;
- *     static pfs_socket_info_t sockets[] = {{&key_listen, "listen", 0, "Where clients come in."}, {&key_client, "client", 0, "A client."}};
+ *     static pfs_socket_info_t sockets[] = {{&key_listen, "listen", 0, "Accepts clients."}, {&key_client, "client", 0, "A client."}};
  *
  *     pfs_register_socket("myapp", sockets, 2);                     wait/io/socket/myapp/listen
  *     int fd = pfs_socket(key_listen, AF_INET, SOCK_STREAM, 0);     then pfs_bind(fd, ...), pfs_listen(fd, ...)
  *     int client = pfs_accept(key_client, fd, NULL, NULL);          then pfs_recv(client, ...), pfs_send(client, ...), pfs_close(client)
  *
- * Sockets are found by descriptor, as files are (convention 9 of pfs.h): every call here on a descriptor that names a socket is an event of
- * it; on others it is the plain call. What files and sockets share works on both: pfs_close, pfs_read, pfs_write, pfs_readv, pfs_writev, and
- * streams made by pfs_fdopen; on a socket these are the events close, recv and send, pfs_fstat is stat, a seek is seek, and what no socket
- * can do (fsync, ftruncate; fflush, which has no bytes of its own) is no event. A pfs_ call for sockets on a file is the plain call.
+ * Sockets are found by descriptor, as files are (convention 9 of pfs.h): every call here on a descriptor that names a socket is an event
+ * of it; on others it is the plain call. Calls that files and sockets share work on both: pfs_close, pfs_read, pfs_write, pfs_readv,
+ * pfs_writev, and streams made by pfs_fdopen. On a socket these are the events close, recv and send; pfs_fstat is stat, a seek is seek.
+ * Calls that no socket supports (fsync, ftruncate; fflush, which has no bytes of its own) make no event. A pfs_ call for sockets on a
+ * file is the plain call.
  *
- * A row of socket_instances appears when a socket is made, also while its instrument is disabled, and goes when it is closed; its statistics
- * stay with the instrument. IP and PORT are the address of the peer (an accepted socket, one that has called connect), else the socket's own once
- * it is bound, else '' and 0. An AF_UNIX socket has a path instead, which shows as OBJECT_NAME of its events ("@name" if it is abstract).
- * THREAD_ID is NULL and STATE is ACTIVE until pfs_socket_set_thread and pfs_socket_set_state say otherwise.
+ * A row of socket_instances appears when a socket is made, even if its instrument is disabled, and is removed when it is closed; its
+ * statistics stay with the instrument. IP and PORT are the address of the peer (an accepted socket, or one that has called connect), else
+ * the socket's own once it is bound, else '' and 0. An AF_UNIX socket has a path instead, which shows as OBJECT_NAME of its events
+ * ("@name" if it is abstract). THREAD_ID is NULL and STATE is ACTIVE until pfs_socket_set_thread and pfs_socket_set_state change them.
  *
- * The comment names the macro as the user calls it, then the event; MISC unless READ or WRITE.
+ * Each comment shows the macro as the user calls it, then the event; MISC unless READ or WRITE.
  */
 #ifndef PERFSCHEMA_SOCKET_H
 #define PERFSCHEMA_SOCKET_H
@@ -34,7 +35,7 @@ extern "C" {
 
 typedef struct pfs_instrument_info pfs_socket_info_t;
 
-/* What a wait on a socket does. Shown as OPERATION: create, connect ... */
+/* Names the operation of a wait on a socket. Shown as OPERATION: create, connect ... */
 enum pfs_socket_op {
   PFS_SOCKET_CREATE = 1,
   PFS_SOCKET_CONNECT = 2, /* connect, listen, accept */
@@ -56,7 +57,7 @@ enum pfs_socket_op {
 /* STATE of socket_instances. */
 enum pfs_socket_state { PFS_SOCKET_IDLE = 1, PFS_SOCKET_ACTIVE = 2 };
 
-/* Addresses are passed as the C library's own declarations take them: with _GNU_SOURCE that is any pointer to a kind of sockaddr. */
+/* Passes addresses as the C library's own declarations take them: with _GNU_SOURCE that is any pointer to a kind of sockaddr. */
 #ifdef __GLIBC__
 #define PFS_ADDRESS_ __SOCKADDR_ARG
 #define PFS_CONST_ADDRESS_ __CONST_SOCKADDR_ARG
@@ -68,17 +69,18 @@ struct mmsghdr;
 
 #ifndef PFS_DISABLE
 
-/* See pfs_register_mutex. wait/io/socket/COMPONENT/NAME */
+/* Registers sockets like pfs_register_mutex(). wait/io/socket/COMPONENT/NAME */
 PFS_API int pfs_register_socket(const char* component, pfs_socket_info_t* info, int count);
 
-/* ---- Making -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------------------------------------------- */
 
-/* int pfs_socket(key, int domain, int type, int protocol): create. One that fails counts for the instrument. */
+/* int pfs_socket(key, int domain, int type, int protocol): create. A failed call counts for the instrument. */
 PFS_API int pfs_socket_at(pfs_key_t key, int domain, int type, int protocol, PFS_SITE_);
-/* int pfs_socketpair(key, int domain, int type, int protocol, int fds[2]): create, one event, of the first socket; both are followed. */
+/* int pfs_socketpair(key, int domain, int type, int protocol, int fds[2]): create, one event, of the first socket; both are
+ * instrumented. */
 PFS_API int pfs_socketpair_at(pfs_key_t key, int domain, int type, int protocol, int fds[2], PFS_SITE_);
-/* int pfs_accept(key, int fd, struct sockaddr* address, socklen_t* length): connect, an event of fd. The new socket is of the instrument `key`,
- * of that of fd if key is 0; for one that is not to be followed call accept. */
+/* int pfs_accept(key, int fd, struct sockaddr* address, socklen_t* length): connect, an event of fd. The new socket gets the instrument
+ * `key`, or that of fd if key is 0. If it shall not be instrumented, call accept. */
 PFS_API int pfs_accept_at(pfs_key_t key, int fd, PFS_ADDRESS_ address, socklen_t* length, PFS_SITE_);
 /* int pfs_accept4(key, int fd, struct sockaddr* address, socklen_t* length, int flags): the same. */
 PFS_API int pfs_accept4_at(pfs_key_t key, int fd, PFS_ADDRESS_ address, socklen_t* length, int flags, PFS_SITE_);
@@ -89,8 +91,8 @@ PFS_API int pfs_accept4_at(pfs_key_t key, int fd, PFS_ADDRESS_ address, socklen_
 PFS_API int pfs_bind_at(int fd, PFS_CONST_ADDRESS_ address, socklen_t length, PFS_SITE_);
 /* int pfs_listen(int fd, int backlog): connect. */
 PFS_API int pfs_listen_at(int fd, int backlog, PFS_SITE_);
-/* int pfs_connect(int fd, const struct sockaddr* address, socklen_t length): connect. The socket has the address of the peer from here on,
- * also where the connection is still being made (EINPROGRESS, EINTR). */
+/* int pfs_connect(int fd, const struct sockaddr* address, socklen_t length): connect. The socket has the address of the peer from here
+ * on, even while the connection is still in progress (EINPROGRESS, EINTR). */
 PFS_API int pfs_connect_at(int fd, PFS_CONST_ADDRESS_ address, socklen_t length, PFS_SITE_);
 /* int pfs_getsockname(int fd, struct sockaddr* address, socklen_t* length): bind. */
 PFS_API int pfs_getsockname_at(int fd, PFS_ADDRESS_ address, socklen_t* length, PFS_SITE_);
@@ -99,8 +101,8 @@ PFS_API int pfs_getpeername_at(int fd, PFS_ADDRESS_ address, socklen_t* length, 
 /* int pfs_shutdown(int fd, int how): shutdown. */
 PFS_API int pfs_shutdown_at(int fd, int how, PFS_SITE_);
 
-/* ---- Moving bytes --------------------------------------------------------------------------------------------------------------
- * Bytes are what the call returns. A call that fails, or would have to wait (EAGAIN), is an event with 0 bytes.
+/* ---- Transfer of bytes -----------------------------------------------------------------------------------------------------------
+ * Bytes are the result of the call. A call that fails, or would have to wait (EAGAIN), is an event with 0 bytes.
  */
 
 /* ssize_t pfs_send(int fd, const void* buffer, size_t size, int flags): send, bytes (WRITE). */
@@ -115,15 +117,16 @@ PFS_API ssize_t pfs_recvfrom_at(int fd, void* buffer, size_t size, int flags, PF
 PFS_API ssize_t pfs_sendmsg_at(int fd, const struct msghdr* message, int flags, PFS_SITE_);
 /* ssize_t pfs_recvmsg(int fd, struct msghdr* message, int flags): recvmsg (READ). Bytes as in pfs_sendmsg. */
 PFS_API ssize_t pfs_recvmsg_at(int fd, struct msghdr* message, int flags, PFS_SITE_);
-/* int pfs_sendmmsg(int fd, struct mmsghdr* messages, unsigned count, int flags): sendmsg (WRITE), one event with the bytes of all that were sent. */
+/* int pfs_sendmmsg(int fd, struct mmsghdr* messages, unsigned count, int flags): sendmsg (WRITE), one event with the bytes of all sent
+ * messages. */
 PFS_API int pfs_sendmmsg_at(int fd, struct mmsghdr* messages, unsigned count, int flags, PFS_SITE_);
-/* int pfs_recvmmsg(int fd, struct mmsghdr* messages, unsigned count, int flags, struct timespec* timeout): recvmsg (READ), one event with the
- * bytes of all. */
+/* int pfs_recvmmsg(int fd, struct mmsghdr* messages, unsigned count, int flags, struct timespec* timeout): recvmsg (READ), one event
+ * with the bytes of all messages. */
 PFS_API int pfs_recvmmsg_at(int fd, struct mmsghdr* messages, unsigned count, int flags, struct timespec* timeout, PFS_SITE_);
 
-/* ---- The rest ------------------------------------------------------------------------------------------------------------------
- * poll and select wait for many descriptors at once, and an event has one object: they are the plain calls. To record a wait for one socket
- * use pfs_socket_wait_begin with PFS_SOCKET_SELECT.
+/* ---- Other calls -----------------------------------------------------------------------------------------------------------------
+ * poll and select wait for many descriptors at once, and an event has one object: they are the plain calls. To record a wait for one
+ * socket use pfs_socket_wait_begin with PFS_SOCKET_SELECT.
  */
 
 /* int pfs_getsockopt(int fd, int level, int name, void* value, socklen_t* length): opt. */
@@ -133,15 +136,15 @@ PFS_API int pfs_setsockopt_at(int fd, int level, int name, const void* value, so
 /* int pfs_sockatmark(int fd): stat. */
 PFS_API int pfs_sockatmark_at(int fd, PFS_SITE_);
 
-/* ---- What only the program knows ----------------------------------------------------------------------------------------------
- * No events. Nothing happens on a descriptor that names no socket. Not to be called while another thread closes it.
+/* ---- Facts that only the program knows -------------------------------------------------------------------------------------------
+ * No events. The functions do nothing on a descriptor that names no socket. Do not call them while another thread closes it.
  */
 
-/* THREAD_ID of the socket is the calling thread from here on. */
+/* Sets THREAD_ID of the socket to the calling thread. */
 PFS_API void pfs_socket_set_thread(int fd);
-/* STATE of the socket. */
+/* Sets STATE of the socket. */
 PFS_API void pfs_socket_set_state(int fd, enum pfs_socket_state state);
-/* IP and PORT (or path) of the socket. NULL: whatever the system says, the peer's before its own. */
+/* Sets IP and PORT (or path) of the socket. NULL: the address that the system has, the peer's before its own. */
 PFS_API void pfs_socket_set_address(int fd, PFS_CONST_ADDRESS_ address, socklen_t length);
 
 /* ---- Calls that the program makes itself: runtimes of other languages -----------------------------------------------------------
@@ -152,21 +155,24 @@ PFS_API void pfs_socket_set_address(int fd, PFS_CONST_ADDRESS_ address, socklen_
  *     pfs_socket_wait_end(&wait, n);
  */
 
-/* Follows a socket that pfs did not make; it has the address that the system knows. A name that the descriptor had is taken from it. No event.
- * Errors: PFS_E_INVALID_ARGUMENT (key 0, fd is no socket); PFS_E_STATE if it cannot be followed (unknown key, pfs off, no room). */
+/* Instruments a socket that pfs did not make, with the address that the system has. It takes an earlier name from the descriptor. No
+ * event. Errors: PFS_E_INVALID_ARGUMENT (key 0, fd is no socket); PFS_E_STATE if it cannot be instrumented (unknown key, pfs off, table
+ * full). */
 PFS_API int pfs_socket_bind(pfs_key_t key, int fd);
-/* Follows it no longer; it stays open. Its row goes, its statistics stay with the instrument. No event. */
+/* Ends the instrumentation of a socket, which stays open. Its row is removed; its statistics stay with the instrument. No event. */
 PFS_API void pfs_socket_unbind(int fd);
 
-/* int pfs_socket_wait_begin(pfs_wait_t* wait, int fd, enum pfs_socket_op op, int64_t requested_bytes): starts an event of the socket.
- * requested_bytes is shown while it runs (send, recv, sendto, recvfrom; ignored for others). With PFS_SOCKET_CLOSE the descriptor is not followed
- * from here on, and the row goes at the end: begin before the close, since another thread may get the number at once. After a connect or bind
- * say pfs_socket_set_address(fd, NULL, 0).
- * Returns 1 if it is looked at, else 0; pfs_socket_wait_end may be called either way, and must be called if it was 1.
+/* int pfs_socket_wait_begin(pfs_wait_t* wait, int fd, enum pfs_socket_op op, int64_t requested_bytes): begins an event of the socket.
+ * requested_bytes is shown while the event runs (send, recv, sendto, recvfrom; ignored for others). PFS_SOCKET_CLOSE removes the name
+ * from the descriptor at once, and the row at the end: begin before the close, since another thread may get the number at once. After a
+ * connect or bind call pfs_socket_set_address(fd, NULL, 0). Returns 1 if the event is instrumented, else 0; pfs_socket_wait_end may be
+ * called in both cases, and must be called after 1.
  *
- * void pfs_socket_wait_end(pfs_wait_t* wait, int64_t bytes): ends it, in the same thread. -1 = it failed, or moves no bytes.
+ * void pfs_socket_wait_end(pfs_wait_t* wait, int64_t bytes): ends the event, in the same thread. -1 = the call failed, or transfers no
+ * bytes.
  *
- * int pfs_socket_is_enabled(int fd): 1 if an event of the socket would be looked at now, else 0. For callers to whom the call site is dear. */
+ * int pfs_socket_is_enabled(int fd): returns 1 if an event of the socket would be instrumented now, else 0. For callers whose call site
+ * is expensive to find. */
 PFS_API int pfs_socket_is_enabled(int fd);
 PFS_API int pfs_socket_wait_begin_at(pfs_wait_t* wait, int fd, enum pfs_socket_op op, int64_t requested_bytes, PFS_SITE_);
 PFS_API void pfs_socket_wait_end_(pfs_wait_t* wait, int64_t bytes);

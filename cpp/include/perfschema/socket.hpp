@@ -1,4 +1,4 @@
-// perfschema/socket.hpp: a socket that closes itself, recorded. Part of pfs.hpp; include that one.
+// perfschema/socket.hpp: a socket that closes itself, recorded. A part of pfs.hpp, which the program includes.
 //
 //     perfschema::socket listener{"myapp/listen", AF_INET, SOCK_STREAM};
 //     if (listener.bind(address, length) != 0 || listener.listen() != 0) ...
@@ -16,11 +16,11 @@ inline namespace PERFSCHEMA_BUILD {
 
 inline pfs_key_t socket_key(std::string_view name) { return detail::key_of(pfs_register_socket, name); }
 
-// An open socket. Closed by the destructor, which ignores errors: call close() where they matter.
+// Is an open socket. The destructor closes it and ignores errors: call close() where they matter.
 class socket {
  public:
   socket() noexcept = default;
-  // `name` is "component/name". Throws std::system_error with errno if there is no such socket.
+  // `name` is "component/name". Throws std::system_error with errno if the socket cannot be made.
   socket(std::string_view name, int domain, int type, int protocol = 0, PFS_CALLER_)
       : socket(socket_key(name), domain, type, protocol, source_file, source_line) {}
   socket(const char* name, int domain, int type, int protocol = 0, PFS_CALLER_)
@@ -29,7 +29,7 @@ class socket {
       : socket(PFS_CALL_(socket, key, domain, type, protocol), source_file, source_line, made{}) {
     if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "socket");
   }
-  // Two that are connected with each other. Throws as the constructor.
+  // Makes two connected sockets. Throws like the constructor.
   static std::pair<socket, socket> pair(pfs_key_t key, int domain = AF_UNIX, int type = SOCK_STREAM, int protocol = 0, PFS_CALLER_) {
     int fds[2];
     if (PFS_CALL_(socketpair, key, domain, type, protocol, fds) != 0) throw std::system_error(errno, std::generic_category(), "socketpair");
@@ -41,7 +41,7 @@ class socket {
   static std::pair<socket, socket> pair(const char* name, int domain = AF_UNIX, int type = SOCK_STREAM, int protocol = 0, PFS_CALLER_) {
     return pair(std::string_view(name), domain, type, protocol, source_file, source_line);
   }
-  // Takes over a descriptor that is open, and follows it if it can (pfs_socket_bind). No event.
+  // Takes over an open descriptor, and instruments it if possible (pfs_socket_bind). No event.
   static socket adopt(pfs_key_t key, int fd, PFS_CALLER_) {
     if (key != 0) static_cast<void>(pfs_socket_bind(key, fd));
     return socket(fd, source_file, source_line, made{});
@@ -61,7 +61,7 @@ class socket {
     std::swap(source_line_, other.source_line_);
   }
 
-  // As the system calls: 0, or -1 and errno.
+  // These work like the system calls: they return 0, or -1 and errno.
   int bind(const sockaddr* address, socklen_t length, PFS_CALLER_) { return PFS_CALL_(bind, fd_, address, length); }
   int listen(int backlog = SOMAXCONN, PFS_CALLER_) { return PFS_CALL_(listen, fd_, backlog); }
   int connect(const sockaddr* address, socklen_t length, PFS_CALLER_) { return PFS_CALL_(connect, fd_, address, length); }
@@ -80,12 +80,12 @@ class socket {
     return PFS_CALL_(close, fd);
   }
 
-  // The next client, of the instrument `key`, 0 = of this socket's. Not open, and errno, if there is none.
+  // Accepts the next client, with the instrument `key`, 0 = that of this socket. The result is not open, with errno, if there is none.
   socket accept(pfs_key_t key = 0, sockaddr* address = nullptr, socklen_t* length = nullptr, PFS_CALLER_) {
     return socket(PFS_CALL_(accept, key, fd_, address, length), source_file, source_line, made{});
   }
 
-  // As the system calls: bytes, or -1 and errno.
+  // These work like the system calls: they return bytes, or -1 and errno.
   ssize_t send(const void* buffer, size_t size, int flags = 0, PFS_CALLER_) { return PFS_CALL_(send, fd_, buffer, size, flags); }
   ssize_t recv(void* buffer, size_t size, int flags = 0, PFS_CALLER_) { return PFS_CALL_(recv, fd_, buffer, size, flags); }
   ssize_t sendto(const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length, PFS_CALLER_) {
@@ -97,14 +97,14 @@ class socket {
   ssize_t sendmsg(const msghdr& message, int flags = 0, PFS_CALLER_) { return PFS_CALL_(sendmsg, fd_, &message, flags); }
   ssize_t recvmsg(msghdr& message, int flags = 0, PFS_CALLER_) { return PFS_CALL_(recvmsg, fd_, &message, flags); }
 
-  // THREAD_ID and STATE of its row of socket_instances. No events.
+  // These set THREAD_ID and STATE of its row of socket_instances. No events.
   void set_thread() noexcept { pfs_socket_set_thread(fd_); }
   void set_state(pfs_socket_state state) noexcept { pfs_socket_set_state(fd_, state); }
 
   bool is_open() const noexcept { return fd_ >= 0; }
   explicit operator bool() const noexcept { return is_open(); }
   int native_handle() const noexcept { return fd_; }
-  // Gives up the descriptor, open; pfs_close() is to close it.
+  // Releases the descriptor, still open; close it with pfs_close().
   int release() noexcept { return std::exchange(fd_, -1); }
 
  private:
@@ -113,7 +113,7 @@ class socket {
       : fd_(fd), source_file_(source_file), source_line_(source_line) {}
 
   int fd_ = -1;
-  const char* source_file_ = nullptr;  // where it was made: SOURCE of the close that the destructor makes
+  const char* source_file_ = nullptr;  // call site of the creation: SOURCE of the close by the destructor
   uint32_t source_line_ = 0;
 };
 

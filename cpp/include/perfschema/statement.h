@@ -1,4 +1,4 @@
-/* perfschema/statement.h: statements: what somebody asked the program to do. SQL, a request, a command, a job. Included by pfs.h only.
+/* perfschema/statement.h: statements: units of work that a client requests: SQL, a request, a command, a job. Included by pfs.h only.
  *
  *     static pfs_key_t key_query;
  *     static pfs_statement_info_t statements[] = {{&key_query, "query", 0, "A query of a user."}};
@@ -11,12 +11,13 @@
  *     pfs_statement_add(&statement, PFS_ROWS_SENT, rows);
  *     pfs_statement_end(&statement);
  *
- * Rows of events_statements_*. Statements that differ in their literals, blanks and comments only have one digest: events_statements_summary_by_digest
- * counts them together, with a histogram of their times. Statements may be nested: those that begin inside another one are one level deeper, and may end
- * after it. More than performance_schema_max_statement_stack at a time are counted, not recorded. One that a longjmp left is dropped (locker_lost).
+ * Statements have rows in events_statements_*. Those that differ only in their literals, blanks and comments have one digest:
+ * events_statements_summary_by_digest counts them together, with a histogram of their times. A statement inside another one is one level
+ * deeper, and may end after it. More than performance_schema_max_statement_stack at a time are counted, not recorded. A statement that a
+ * longjmp left is dropped (locker_lost).
  *
- * Thread-safe: each thread has its own; a pfs_statement_t is used by the thread that began it. No probe fails, and none locks or allocates but the
- * first statement of a digest; errno stays.
+ * Thread-safe: each thread has its own; the thread that began a pfs_statement_t uses it. No probe fails. Only the first statement of a
+ * digest locks or allocates. errno is preserved.
  */
 #ifndef PERFSCHEMA_STATEMENT_H
 #define PERFSCHEMA_STATEMENT_H
@@ -33,19 +34,19 @@ extern "C" {
 
 typedef struct pfs_instrument_info pfs_statement_info_t;
 
-/* A statement that runs. Belongs to the library between begin and end. */
+/* Is a running statement. It belongs to the library between begin and end. */
 typedef struct pfs_statement {
   uint64_t opaque[48];
 } pfs_statement_t;
 
-/* A stored program of one's own, and a prepared statement: handles, NULL where there is no room. */
+/* Are handles of the program's own stored program, and of a prepared statement; NULL if the table is full. */
 typedef struct pfs_program pfs_program_t;
 typedef struct pfs_prepared pfs_prepared_t;
 typedef struct pfs_program_call {
   uint64_t opaque[6];
 } pfs_program_call_t;
 
-/* What a statement counts: the columns of that name. */
+/* Names the counters of a statement: the columns of that name. */
 enum pfs_statement_counter {
   PFS_LOCK_TIME = 0, /* in picoseconds; pfs_statement_set_lock_time() takes microseconds */
   PFS_ERRORS = 1,    /* pfs_statement_set_error() sets it */
@@ -70,56 +71,57 @@ enum pfs_statement_counter {
 
 #ifndef PFS_DISABLE
 
-/* Registers statements as pfs_register_mutex() does mutexes. PFS_MUTABLE: its kind is not known yet when it begins; pfs_statement_refine() says it
- * (statement/abstract/...). */
+/* Registers statements as pfs_register_mutex() does mutexes. PFS_MUTABLE: the kind is not known yet at the begin; pfs_statement_refine()
+ * sets it (statement/abstract/...). */
 PFS_API int pfs_register_statement(const char* component, pfs_statement_info_t* info, int count); /* statement/COMPONENT/NAME */
 
-/* int pfs_statement_begin(pfs_statement_t* statement, pfs_key_t key): 1 if it is looked at. pfs_statement_begin_in(statement, key, program): as part of a
- * stored program, whose name the row has as its object. */
+/* int pfs_statement_begin(pfs_statement_t* statement, pfs_key_t key): returns 1 if it is instrumented. pfs_statement_begin_in(statement,
+ * key, program): begins it as part of a stored program, whose name the row has as its object. */
 PFS_API int pfs_statement_begin_at(pfs_statement_t* statement, pfs_key_t key, pfs_program_t* program, PFS_SITE_);
 #define pfs_statement_begin(statement, key) pfs_statement_begin_at(statement, key, NULL, __FILE__, __LINE__)
 #define pfs_statement_begin_in(statement, key, program) pfs_statement_begin_at(statement, key, program, __FILE__, __LINE__)
-/* A second end does nothing. */
+/* Ends the statement. A second end does nothing. */
 PFS_API void pfs_statement_end(pfs_statement_t* statement);
 
-/* The innermost statement of the thread waits for something that its thread does not: for somebody who fetches its rows, say. Nothing is nested in it until
- * it goes on, in the thread that began it and in whatever runs there then; its time goes on. What it needs is kept in `room`: returns how many bytes,
- * and if that is more than `bytes`, or 0 (it is not the innermost, or not looked at), nothing has happened. */
-PFS_API size_t pfs_statement_suspend(pfs_statement_t* statement, void* room, size_t bytes);
-PFS_API void pfs_statement_resume(pfs_statement_t* statement, const void* room);
+/* Suspends the innermost statement of the thread while it waits for another participant, such as a client that fetches its rows. Nothing is
+ * nested in it until it is resumed, in the thread that began it and inside the events that run there then; its time goes on. `buffer`
+ * keeps its state. Returns how many bytes that takes. If that is more than `bytes`, or 0 (it is not the innermost, or not instrumented),
+ * the call has done nothing. */
+PFS_API size_t pfs_statement_suspend(pfs_statement_t* statement, void* buffer, size_t bytes);
+PFS_API void pfs_statement_resume(pfs_statement_t* statement, const void* buffer);
 
-/* The statement turns out to be of another instrument: EVENT_NAME changes, EVENT_ID and TIMER_START stay. One that is disabled: nothing is recorded or
- * counted. */
+/* Moves the statement to another instrument: EVENT_NAME changes, EVENT_ID and TIMER_START stay. If that one is disabled, nothing is
+ * recorded or counted. */
 PFS_API void pfs_statement_refine(pfs_statement_t* statement, pfs_key_t key);
-/* CURRENT_SCHEMA, at most 64 bytes. */
+/* Sets CURRENT_SCHEMA, at most 64 bytes. */
 PFS_API void pfs_statement_set_schema(pfs_statement_t* statement, const char* schema);
-/* SQL_TEXT, any bytes; of what is longer than performance_schema_max_sql_text_length the end is three dots. Its digest is taken here. */
+/* Sets SQL_TEXT, any bytes; a text beyond performance_schema_max_sql_text_length ends in three dots. Computes its digest. */
 PFS_API void pfs_statement_set_text(pfs_statement_t* statement, const char* text, size_t bytes);
 PFS_API void pfs_statement_set(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t value);
 PFS_API void pfs_statement_add(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t more);
 PFS_API void pfs_statement_set_lock_time(pfs_statement_t* statement, uint64_t microseconds);
-/* MYSQL_ERRNO, RETURNED_SQLSTATE (5 bytes), MESSAGE_TEXT (at most 128). number 0: it went well; then sqlstate NULL is "00000". */
+/* Sets MYSQL_ERRNO, RETURNED_SQLSTATE (5 bytes), MESSAGE_TEXT (at most 128). number 0: no error; then sqlstate NULL is "00000". */
 PFS_API void pfs_statement_set_error(pfs_statement_t* statement, int number, const char* sqlstate, const char* message);
 PFS_API void pfs_statement_set_id(pfs_statement_t* statement, uint64_t statement_id); /* STATEMENT_ID; 0 = NULL */
 PFS_API void pfs_statement_set_secondary(pfs_statement_t* statement, int is_secondary); /* EXECUTION_ENGINE */
 
-/* A stored program: a procedure, function, trigger or event of one's own. Found by name, or made: a row of events_statements_summary_by_program, if
- * setup_objects lets it through. The handle stays good until it is dropped. */
+/* Finds a stored program by name, or makes it: a procedure, function, trigger or event of the program. It gets a row of
+ * events_statements_summary_by_program, if setup_objects enables it. The handle stays valid until it is dropped. */
 PFS_API pfs_program_t* pfs_program(enum pfs_object_type type, const char* schema, const char* name);
 PFS_API void pfs_program_drop(enum pfs_object_type type, const char* schema, const char* name);
-/* A call of it. */
+/* Begin and end a call of it. */
 PFS_API void pfs_program_begin(pfs_program_call_t* call, pfs_program_t* program);
 PFS_API void pfs_program_end(pfs_program_call_t* call);
 
-/* A prepared statement: a row of prepared_statements_instances until it is destroyed. `statement`: the one that prepares it and runs now, or NULL; its time
- * so far is TIMER_PREPARE. `identity`: OBJECT_INSTANCE_BEGIN. name may be NULL. */
+/* Makes a prepared statement: a row of prepared_statements_instances until it is destroyed. `statement`: the running statement that
+ * prepares it, or NULL; its time so far is TIMER_PREPARE. `identity`: OBJECT_INSTANCE_BEGIN. name may be NULL. */
 PFS_API pfs_prepared_t* pfs_prepared_create(const void* identity, uint64_t statement_id, pfs_statement_t* statement, const char* name, const char* text,
                                             size_t bytes);
 PFS_API void pfs_prepared_destroy(pfs_prepared_t* prepared);
 PFS_API void pfs_prepared_reprepare(pfs_prepared_t* prepared); /* COUNT_REPREPARE */
 PFS_API void pfs_prepared_set_text(pfs_prepared_t* prepared, const char* text, size_t bytes);
 PFS_API void pfs_prepared_set_secondary(pfs_prepared_t* prepared, int is_secondary);
-/* The statement executes it: what it counts, counts for it as well. */
+/* Says that the statement executes the prepared one, which then counts all that the statement counts. */
 PFS_API void pfs_statement_executes(pfs_statement_t* statement, pfs_prepared_t* prepared);
 
 #else /* PFS_DISABLE */
@@ -130,8 +132,8 @@ static inline int pfs_register_statement(const char* component PFS_UNUSED_, pfs_
 static inline int pfs_statement_begin(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_) { return 0; }
 static inline int pfs_statement_begin_in(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_, pfs_program_t* program PFS_UNUSED_) { return 0; }
 static inline void pfs_statement_end(pfs_statement_t* statement PFS_UNUSED_) {}
-static inline size_t pfs_statement_suspend(pfs_statement_t* statement PFS_UNUSED_, void* room PFS_UNUSED_, size_t bytes PFS_UNUSED_) { return 0; }
-static inline void pfs_statement_resume(pfs_statement_t* statement PFS_UNUSED_, const void* room PFS_UNUSED_) {}
+static inline size_t pfs_statement_suspend(pfs_statement_t* statement PFS_UNUSED_, void* buffer PFS_UNUSED_, size_t bytes PFS_UNUSED_) { return 0; }
+static inline void pfs_statement_resume(pfs_statement_t* statement PFS_UNUSED_, const void* buffer PFS_UNUSED_) {}
 static inline void pfs_statement_refine(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_) {}
 static inline void pfs_statement_set_schema(pfs_statement_t* statement PFS_UNUSED_, const char* schema PFS_UNUSED_) {}
 static inline void pfs_statement_set_text(pfs_statement_t* statement PFS_UNUSED_, const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {}

@@ -1,4 +1,4 @@
-// perfschema/statement.hpp: stages, statements and transactions as blocks. Part of pfs.hpp; include that one.
+// perfschema/statement.hpp: stages, statements and transactions as blocks. A part of pfs.hpp, which the program includes.
 //
 //     perfschema::statement statement{"myapp/query", sql, "shop"};
 //     {
@@ -7,7 +7,7 @@
 //     }
 //     statement.add(PFS_ROWS_SENT, rows);
 //
-// What the rows of the tables show is said in stage.h, statement.h and transaction.h.
+// stage.h, statement.h and transaction.h describe the rows of the tables.
 //
 // Threads: each object belongs to the thread that made it.
 #ifndef PERFSCHEMA_STATEMENT_HPP
@@ -22,11 +22,11 @@
 namespace perfschema {
 inline namespace PERFSCHEMA_BUILD {
 
-// Registers "component/name"; the same name has the same key. For what is entered often: keep the key.
+// Registers "component/name"; the same name has the same key. Keep the key for blocks that run often.
 inline pfs_key_t stage_key(std::string_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_stage, name, flags); }
 inline pfs_key_t statement_key(std::string_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_statement, name, flags); }
 
-// The thread is in this stage until the object is destroyed, or another one begins: stages do not nest.
+// The thread is in this stage until the object is destroyed, or another stage begins: stages do not nest.
 class [[nodiscard]] stage {
  public:
   explicit stage(pfs_key_t key, PFS_CALLER_) { PFS_CALL_(stage_begin, key); }
@@ -41,7 +41,7 @@ class [[nodiscard]] stage {
   void advance(uint64_t more = 1) noexcept { pfs_stage_add_completed(more); }
 };
 
-// A statement, from construction to destruction. One that an exception ends without a word from the program has an error.
+// Is a statement, from construction to destruction. If an exception ends it and the program has set no error, it gets one.
 class [[nodiscard]] statement {
  public:
   explicit statement(pfs_key_t key, std::string_view text = {}, const char* schema = nullptr, PFS_CALLER_) {
@@ -64,7 +64,7 @@ class [[nodiscard]] statement {
   void refine(pfs_key_t key) noexcept { pfs_statement_refine(&statement_, key); }
   void add(pfs_statement_counter counter, uint64_t more) noexcept { pfs_statement_add(&statement_, counter, more); }
   void set(pfs_statement_counter counter, uint64_t value) noexcept { pfs_statement_set(&statement_, counter, value); }
-  // How it ended. number 0 = well.
+  // Sets the result. number 0 = no error.
   void error(int number, const char* sqlstate = nullptr, const char* message = nullptr) noexcept {
     has_outcome_ = true;
     pfs_statement_set_error(&statement_, number, sqlstate, message);
@@ -83,7 +83,7 @@ class [[nodiscard]] statement {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-// A transaction, from construction to commit() or rollback(). Destroyed without either: rolled back.
+// Is a transaction, from construction to commit() or rollback(). If it is destroyed without either, it is rolled back.
 class [[nodiscard]] transaction {
  public:
   explicit transaction(pfs_isolation isolation = PFS_ISOLATION_UNKNOWN, bool read_only = false, bool autocommit = false, PFS_CALLER_) {

@@ -1,4 +1,4 @@
-/* perfschema/table.h: tables of the program's own: waits for their rows and for locks on them. Included by pfs.h only.
+/* perfschema/table.h: the program's own tables: waits for their rows and for locks on them. Included by pfs.h only.
  *
  *     static const char* const indexes[] = {"PRIMARY", "by_name"};
  *     pfs_table_t* orders = pfs_table_open(PFS_OBJECT_TABLE, "shop", "orders", my_table, indexes, 2);
@@ -15,14 +15,14 @@
  *     pfs_table_unlock(orders);
  *     pfs_table_close(orders);
  *
- * What is a table, a schema, an index is up to the program: a hash map of a module, with the ways to reach its rows.
- * A table is known by (type, schema, name) from its first open until it is dropped, and setup_objects says whether it is watched.
+ * The program decides what is a table, a schema or an index: a hash map of a module, for example, with the ways to reach its rows. A
+ * table is known by (type, schema, name) from its first open until it is dropped, and setup_objects selects the instrumented ones.
  * Instruments: wait/io/table/sql/handler and wait/lock/table/sql/handler, for all tables.
  * Summaries: table_io_waits_summary_by_table, table_io_waits_summary_by_index_usage, table_lock_waits_summary_by_table,
  * objects_summary_global_by_type.
  *
- * Threads: waits may begin and end on one handle in many threads at once. Open, close, bind, unbind, lock and unlock a handle in one thread
- * at a time. Nothing here may be called from a signal handler, except what begins and ends waits.
+ * Threads: many threads may begin and end waits on one handle at once. Open, close, bind, unbind, lock and unlock a handle in one thread
+ * at a time. A signal handler may only begin and end waits.
  */
 #ifndef PERFSCHEMA_TABLE_H
 #define PERFSCHEMA_TABLE_H
@@ -35,7 +35,7 @@
 extern "C" {
 #endif
 
-/* OBJECT_TYPE. Tables are of the first two; metadata locks (metadata.h) may be on all. */
+/* OBJECT_TYPE. Tables have one of the first two; metadata locks (metadata.h) may have any. */
 enum pfs_object_type {
   PFS_OBJECT_TABLE = 4,
   PFS_OBJECT_TEMPORARY_TABLE = 6,
@@ -58,18 +58,18 @@ enum pfs_object_type {
   PFS_OBJECT_CHECK_CONSTRAINT = 19
 };
 
-/* What is done with rows. Shown as OPERATION. */
+/* Names the operation on rows. Shown as OPERATION. */
 enum pfs_table_io {
   PFS_TABLE_FETCH = 0,  /* fetch */
-  PFS_TABLE_INSERT = 1, /* insert: counts as done through no index */
+  PFS_TABLE_INSERT = 1, /* insert: counts as done without an index */
   PFS_TABLE_UPDATE = 2, /* update */
   PFS_TABLE_DELETE = 3  /* delete */
 };
 
-/* No index: a scan of the table. */
+/* Means no index: a scan of the table. */
 #define PFS_NO_INDEX (-1)
 
-/* Kinds of locks on a table. The comment has OPERATION, and what table_handles shows while it is held. */
+/* Names the kinds of locks on a table. Each comment has OPERATION, and the text in table_handles while it is held. */
 enum pfs_table_lock {
   PFS_TABLE_READ_LOCK = 0,                  /* read normal: INTERNAL_LOCK READ */
   PFS_TABLE_READ_WITH_SHARED_LOCKS = 1,     /* read with shared locks: READ WITH SHARED LOCKS */
@@ -85,46 +85,47 @@ enum pfs_table_lock {
 
 #ifndef PFS_DISABLE
 
-/* A handle of a table, that belongs to the calling thread: a row of table_handles. Makes the table known, if it is not.
- * type: PFS_OBJECT_TABLE or PFS_OBJECT_TEMPORARY_TABLE. schema: NULL or "" = none. Names are cut at 64 bytes.
- * identity: OBJECT_INSTANCE_BEGIN of the handle and of its events, usually an address of the program's; NULL = that of the handle.
- * index_names: NULL where index_count is 0. What waits call index 0, 1 ... are these; indexes that an earlier open named stay known.
- * NULL = not instrumented, which all functions below accept: pfs is off, no name, or no room (table_instances_lost, table_handles_lost of
- * global_status). An index without room (index_stat_lost), or a table without room for its locks (table_lock_stat_lost), counts for its
+/* Opens a handle of a table, which belongs to the calling thread: a row of table_handles. Makes the table known, if it is not. type:
+ * PFS_OBJECT_TABLE or PFS_OBJECT_TEMPORARY_TABLE. schema: NULL or "" = none. Names are cut at 64 bytes. identity: OBJECT_INSTANCE_BEGIN
+ * of the handle and of its events, in general an address of the program; NULL = that of the handle. index_names: NULL if index_count is
+ * 0. Waits refer to them as index 0, 1 ...; indexes that an earlier open named stay known. Returns NULL if not instrumented, which all
+ * functions below accept: pfs is off, no name, or a table of pfs is full (table_instances_lost, table_handles_lost of global_status). An
+ * index that does not fit (index_stat_lost), or a table whose lock statistics do not fit (table_lock_stat_lost), counts for its
  * instrument only. */
 PFS_API pfs_table_t* pfs_table_open(enum pfs_object_type type, const char* schema, const char* name, const void* identity,
                                     const char* const* index_names, int index_count);
 
-/* The row of table_handles goes; the table stays known, with its numbers. No wait may be open on it. */
+/* Removes the row of table_handles; the table stays known, with its numbers. REQUIRES: no wait is open on the handle. */
 PFS_API void pfs_table_close(pfs_table_t* table);
 
-/* The table is no more: its rows go, its numbers stay with the instruments. What handles that are still open do counts for the instruments. The
- * next open of the name is another table. Nothing happens if the table is not known. */
+/* Drops the table: its rows are removed, and its numbers stay with the instruments. Handles that are still open count for the
+ * instruments. The next open of the name makes another table. Does nothing if the table is not known. */
 PFS_API void pfs_table_drop(enum pfs_object_type type, const char* schema, const char* name);
 
-/* The handle belongs to the calling thread: OWNER_THREAD_ID, and the event that the thread is in as OWNER_EVENT_ID. */
+/* Gives the handle to the calling thread: OWNER_THREAD_ID, and the thread's current event as OWNER_EVENT_ID. */
 PFS_API void pfs_table_bind(pfs_table_t* table);
 
-/* The handle is only kept for later use: both are NULL. */
+/* Marks the handle as cached for later use: both are NULL. */
 PFS_API void pfs_table_unbind(pfs_table_t* table);
 
-/* int pfs_table_io_begin(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_io operation, int index): starts a wait for rows.
- * index: number in index_names, or PFS_NO_INDEX. Returns 1 if it is looked at, else 0; pfs_table_io_end may be called either way, and must
- * be called if it was 1.
+/* int pfs_table_io_begin(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_io operation, int index): begins a wait for rows. index:
+ * number in index_names, or PFS_NO_INDEX. Returns 1 if it is instrumented, else 0; pfs_table_io_end may be called in both cases, and
+ * must be called after 1.
  *
- * void pfs_table_io_end(pfs_wait_t* wait, uint64_t rows): ends it, in the same thread. `rows` were fetched, inserted ...: so many events, whose time
- * is that of the wait. 0 = it found none: the time counts, and no event. NUMBER_OF_BYTES = rows. */
+ * void pfs_table_io_end(pfs_wait_t* wait, uint64_t rows): ends the wait, in the same thread. `rows` rows were fetched, inserted ...: as
+ * many events, whose time is that of the wait. 0 = no rows: the time counts, but no event. NUMBER_OF_BYTES = rows. */
 PFS_API int pfs_table_io_begin_(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_io operation, int index, PFS_SITE_);
 PFS_API void pfs_table_io_end_(pfs_wait_t* wait, uint64_t rows);
 
-/* int pfs_table_lock_begin(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_lock lock): starts a wait for a lock. Returns as pfs_table_io_begin.
+/* int pfs_table_lock_begin(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_lock lock): begins a wait for a lock. Returns as
+ * pfs_table_io_begin.
  *
- * void pfs_table_lock_end(pfs_wait_t* wait, int rc): ends it, in the same thread. rc 0 = the lock is held: table_handles shows it until
- * pfs_table_unlock or a lock of the same column. Anything else = it is not, and the row stays as it is. */
+ * void pfs_table_lock_end(pfs_wait_t* wait, int rc): ends the wait, in the same thread. rc 0 = the lock is held: table_handles shows it
+ * until pfs_table_unlock or a lock of the same column. Any other value = it is not, and the row does not change. */
 PFS_API int pfs_table_lock_begin_(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_lock lock, PFS_SITE_);
 PFS_API void pfs_table_lock_end_(pfs_wait_t* wait, int rc);
 
-/* No event. The locks on the handle are let go: both, or one of them. */
+/* Marks the locks on the handle as released: both, or one of them. No event. */
 PFS_API void pfs_table_unlock(pfs_table_t* table);
 PFS_API void pfs_table_unlock_internal(pfs_table_t* table);
 PFS_API void pfs_table_unlock_external(pfs_table_t* table);
@@ -132,7 +133,7 @@ PFS_API void pfs_table_unlock_external(pfs_table_t* table);
 #define pfs_table_io_begin(...) pfs_table_io_begin_at(__VA_ARGS__, __FILE__, __LINE__)
 #define pfs_table_lock_begin(...) pfs_table_lock_begin_at(__VA_ARGS__, __FILE__, __LINE__)
 
-/* A table that nobody looks at costs two loads, a test and a branch. */
+/* A table that is not instrumented costs two loads, a test and a branch. */
 static inline int pfs_table_io_begin_at(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_io operation, int index, PFS_SITE_) {
   wait->instance = NULL;
   return table != NULL && pfs_flags_enabled(&table->flags[0]) ? pfs_table_io_begin_(wait, table, operation, index, file, line) : 0;

@@ -1,4 +1,4 @@
-// perfschema/table.hpp: tables of the program's own, metadata locks and idle time, recorded. Part of pfs.hpp; include that one.
+// perfschema/table.hpp: the program's own tables, metadata locks and idle time, recorded. A part of pfs.hpp, which the program includes.
 //
 //     perfschema::table orders{"shop", "orders", {"PRIMARY", "by_name"}};
 //     {
@@ -12,9 +12,9 @@
 //     }
 //     orders.unlock();
 //
-// What the rows of the tables show is said in table.h, metadata.h and idle.h.
+// table.h, metadata.h and idle.h describe the rows of the tables.
 //
-// Threads: objects are for one thread at a time, but table_io and table_lock of many threads may use one table at once.
+// Threads: an object is for one thread at a time, but table_io and table_lock of many threads may use one table at once.
 #ifndef PERFSCHEMA_TABLE_HPP
 #define PERFSCHEMA_TABLE_HPP
 
@@ -30,11 +30,11 @@ inline namespace PERFSCHEMA_BUILD {
 
 // ---- Tables --------------------------------------------------------------------------------------------------------------------------
 
-// A handle of a table. Closed by the destructor; the table stays known until it is dropped.
+// Is a handle of a table. The destructor closes it; the table stays known until it is dropped.
 class table {
  public:
   table() noexcept = default;
-  // `schema` may be empty; `indexes` are numbered from 0. `identity`: OBJECT_INSTANCE_BEGIN; nullptr = an address of pfs's own.
+  // `schema` may be empty; `indexes` are numbered from 0. `identity`: OBJECT_INSTANCE_BEGIN; nullptr = an address of pfs.
   table(const std::string& schema, const std::string& name, std::initializer_list<const char*> indexes = {}, const void* identity = nullptr,
         pfs_object_type type = PFS_OBJECT_TABLE)
       : table_(pfs_table_open(type, schema.c_str(), name.c_str(), identity, indexes.begin(), static_cast<int>(indexes.size()))) {}
@@ -45,15 +45,15 @@ class table {
     return *this;
   }
 
-  // The handle belongs to the calling thread, or is only kept for later.
+  // Give the handle to the calling thread, or mark it as cached for later use.
   void bind() noexcept { pfs_table_bind(table_); }
   void unbind() noexcept { pfs_table_unbind(table_); }
-  // The locks that the handle shows are let go.
+  // Marks the locks that the handle shows as released.
   void unlock() noexcept { pfs_table_unlock(table_); }
   void unlock_internal() noexcept { pfs_table_unlock_internal(table_); }
   void unlock_external() noexcept { pfs_table_unlock_external(table_); }
   void close() noexcept { pfs_table_close(std::exchange(table_, nullptr)); }
-  // The table of this name is no more.
+  // Drops the table of this name.
   static void drop(const std::string& schema, const std::string& name, pfs_object_type type = PFS_OBJECT_TABLE) {
     pfs_table_drop(type, schema.c_str(), name.c_str());
   }
@@ -63,7 +63,8 @@ class table {
   pfs_table_t* table_ = nullptr;
 };
 
-// A wait for rows, as long as the object lives: for one row, unless rows() says otherwise; for none, if an exception ends it before that.
+// Is a wait for rows, during the lifetime of the object: for one row, unless rows() says otherwise; for none, if an exception ends it
+// before that.
 class [[nodiscard]] table_io {
  public:
   explicit table_io(const table& of, pfs_table_io operation, int index = PFS_NO_INDEX, PFS_CALLER_) {
@@ -86,7 +87,8 @@ class [[nodiscard]] table_io {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-// A wait for a lock on a table, from construction to acquired() or failed(). Destroyed without either (an exception): failed.
+// Is a wait for a lock on a table, from construction to acquired() or failed(). If it is destroyed without either (an exception), it
+// failed.
 class [[nodiscard]] table_lock {
  public:
   explicit table_lock(const table& of, pfs_table_lock kind, PFS_CALLER_) {
@@ -97,7 +99,7 @@ class [[nodiscard]] table_lock {
   table_lock(const table_lock&) = delete;
   table_lock& operator=(const table_lock&) = delete;
 
-  // The lock is held from here on: the handle shows it until unlock().
+  // The caller calls it when it holds the lock: the handle shows it until unlock().
   void acquired() noexcept { pfs_table_lock_end(&wait_, 0); }
   void failed(int rc = EBUSY) noexcept { pfs_table_lock_end(&wait_, rc); }
 
@@ -107,7 +109,7 @@ class [[nodiscard]] table_lock {
 
 // ---- Metadata locks ------------------------------------------------------------------------------------------------------------------
 
-// A request for a lock on a name, and then the lock, until the object is destroyed: a row of metadata_locks.
+// Is a request for a lock on a name, and then the lock, until the object is destroyed: a row of metadata_locks.
 class metadata_lock {
  public:
   metadata_lock() noexcept = default;
@@ -134,7 +136,7 @@ class metadata_lock {
   pfs_metadata_lock_t* lock_ = nullptr;
 };
 
-// A wait for such a lock, as long as the object lives.
+// Is a wait for such a lock, during the lifetime of the object.
 class [[nodiscard]] metadata_wait {
  public:
   explicit metadata_wait(const metadata_lock& lock, PFS_CALLER_) {
@@ -151,7 +153,7 @@ class [[nodiscard]] metadata_wait {
 
 // ---- Idle ----------------------------------------------------------------------------------------------------------------------------
 
-// The thread has nothing to do, as long as the object lives.
+// The thread is idle during the lifetime of the object.
 class [[nodiscard]] idle {
  public:
   explicit idle(PFS_CALLER_) {

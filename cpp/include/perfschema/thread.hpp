@@ -1,4 +1,4 @@
-// perfschema/thread.hpp: threads in C++. Part of pfs.hpp, which includes it. What the rows show is said in thread.h.
+// perfschema/thread.hpp: threads in C++. A part of pfs.hpp, which includes it. thread.h describes the rows.
 //
 //     perfschema::thread worker{"myapp/worker", work, argument};    thread/myapp/worker, with its parent and the parent's account
 //     worker.join();
@@ -20,7 +20,7 @@ inline namespace PERFSCHEMA_BUILD {
 
 inline pfs_key_t thread_key(std::string_view name) { return detail::key_of(pfs_register_thread, name); }
 
-// std::thread, instrumented from its first instruction. Moves, joins, detaches and terminates as std::thread does.
+// Is std::thread, instrumented from its first instruction. Moves, joins, detaches and terminates as std::thread does.
 class thread {
  public:
   using id = std::thread::id;
@@ -28,7 +28,7 @@ class thread {
 
   thread() noexcept = default;
   // Runs f(args...), copied as std::thread copies them. `name` is "component/name", registered at its first use. Throws std::system_error
-  // where no thread can be had.
+  // if no thread can be made.
   template <class F, class... Args, class = std::enable_if_t<std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>>>
   explicit thread(std::string_view name, F&& f, Args&&... args)
       : thread(thread_key(name), std::forward<F>(f), std::forward<Args>(args)...) {}
@@ -44,7 +44,7 @@ class thread {
   void swap(thread& other) noexcept { thread_.swap(other.thread_); }
 
  private:
-  // Made by the parent, called by the new thread.
+  // The parent makes it, and the new thread calls it.
   class beginning {
    public:
     explicit beginning(pfs_key_t key) : key_(key) { pfs_thread_describe(&origin_); }
@@ -63,7 +63,7 @@ class thread {
 };
 inline void swap(thread& a, thread& b) noexcept { a.swap(b); }
 
-// A row of threads that is attached to nobody at first. It must not be attached to another thread when it is destroyed.
+// Is a row of threads, at first attached to no thread. No other thread may have it attached when it is destroyed.
 class thread_instance {
  public:
   // `identity` and `processlist_id`: see pfs_thread_new().
@@ -77,20 +77,20 @@ class thread_instance {
   thread_instance(const thread_instance&) = delete;
   thread_instance& operator=(const thread_instance&) = delete;
 
-  pfs_thread_t get() const noexcept { return thread_; }  // 0 = not instrumented: events under it go nowhere
+  pfs_thread_t get() const noexcept { return thread_; }  // 0 = not instrumented: events under it are dropped
   uint64_t thread_id() const noexcept { return pfs_thread_id_of(thread_); }
 
  private:
   pfs_thread_t thread_;
 };
 
-// Attaches it to the calling thread for the life of this object; then what was attached before is so again. Throws perfschema::error if
-// another thread has it.
+// Attaches the instance to the calling thread during the lifetime of this object; afterwards the earlier one is attached again. Throws
+// perfschema::error if another thread has it.
 class [[nodiscard]] thread_attachment {
  public:
   explicit thread_attachment(const thread_instance& instance) : thread_attachment(instance.get()) {}
   explicit thread_attachment(pfs_thread_t thread) {
-    pfs_thread_id();  // a thread that has had no event yet gets its own now, to come back to
+    pfs_thread_id();  // gives a thread without events its own context now, to return to
     before_ = pfs_thread_current();
     detail::check_pfs(pfs_thread_attach(thread));
   }
@@ -106,7 +106,7 @@ class [[nodiscard]] thread_attachment {
 inline void set_thread_name(const char* name) { detail::check_pfs(pfs_set_thread_name(name)); }
 inline void set_thread_name(const std::string& name) { set_thread_name(name.c_str()); }
 
-// Says for whom the calling thread works.
+// Sets the account that the calling thread works for.
 inline void set_account(const char* user, const char* host) { detail::check_pfs(pfs_set_account(user, host)); }
 inline void set_account(const std::string& user, const std::string& host) { set_account(user.c_str(), host.c_str()); }
 

@@ -2,13 +2,14 @@
  *
  *     pfs_transaction_t transaction;
  *     pfs_transaction_begin(&transaction, PFS_REPEATABLE_READ, 0, 0);
- *     ... statements, whose rows name this transaction as the event that they are nested in ...
+ *     ... statements, whose rows have this transaction as their NESTING_EVENT ...
  *     pfs_transaction_end(&transaction, 1);
  *
- * Instrument "transaction". Rows of events_transactions_*; events_transactions_summary_* count those that may write apart from those that only read.
- * A transaction is nested in the statement that runs when it begins. A thread shows one at a time: the one that began last.
+ * Instrument "transaction". Rows of events_transactions_*; events_transactions_summary_* count read-write and read-only transactions
+ * separately. A transaction is nested in the statement that runs when it begins. A thread shows one at a time: the one that began last.
  *
- * Thread-safe: each thread has its own; a pfs_transaction_t is used by the thread that began it. No call fails, allocates or locks; errno stays.
+ * Thread-safe: each thread has its own; the thread that began a pfs_transaction_t uses it. No call fails, allocates or locks; errno is
+ * preserved.
  */
 #ifndef PERFSCHEMA_TRANSACTION_H
 #define PERFSCHEMA_TRANSACTION_H
@@ -21,7 +22,7 @@
 extern "C" {
 #endif
 
-/* A transaction that is active. Belongs to the library between begin and end. */
+/* Is an active transaction. It belongs to the library between begin and end. */
 typedef struct pfs_transaction {
   uint64_t opaque[6];
 } pfs_transaction_t;
@@ -38,21 +39,21 @@ enum pfs_xa_state { PFS_XA_NOTR = 0, PFS_XA_ACTIVE = 1, PFS_XA_IDLE = 2, PFS_XA_
 
 #ifndef PFS_DISABLE
 
-/* int pfs_transaction_begin(pfs_transaction_t* transaction, enum pfs_isolation isolation, int read_only, int autocommit): STATE is ACTIVE. 1 if it is
- * looked at. */
+/* int pfs_transaction_begin(pfs_transaction_t* transaction, enum pfs_isolation isolation, int read_only, int autocommit): sets STATE to
+ * ACTIVE. Returns 1 if it is instrumented. */
 PFS_API int pfs_transaction_begin_at(pfs_transaction_t* transaction, enum pfs_isolation isolation, int read_only, int autocommit, PFS_SITE_);
 #define pfs_transaction_begin(...) pfs_transaction_begin_at(__VA_ARGS__, __FILE__, __LINE__)
-/* COMMITTED, or ROLLED BACK if `committed` is 0. A second end does nothing. */
+/* Ends the transaction: COMMITTED, or ROLLED BACK if `committed` is 0. A second end does nothing. */
 PFS_API void pfs_transaction_end(pfs_transaction_t* transaction, int committed);
 
-/* XID_FORMAT_ID, XID_GTRID and XID_BQUAL (at most 130 bytes each, zero terminated), XA_STATE. */
+/* Sets XID_FORMAT_ID, XID_GTRID and XID_BQUAL (at most 130 bytes each, zero terminated), XA_STATE. */
 PFS_API void pfs_transaction_set_xid(pfs_transaction_t* transaction, int32_t format, const char* gtrid, const char* bqual, enum pfs_xa_state state);
 PFS_API void pfs_transaction_set_xa_state(pfs_transaction_t* transaction, enum pfs_xa_state state);
-/* GTID, at most 90 bytes. */
+/* Sets GTID, at most 90 bytes. */
 PFS_API void pfs_transaction_set_gtid(pfs_transaction_t* transaction, const char* gtid);
-/* TRX_ID: the first one that is not 0 stays. */
+/* Sets TRX_ID: the first value other than 0 stays. */
 PFS_API void pfs_transaction_set_trx_id(pfs_transaction_t* transaction, uint64_t trx_id);
-/* NUMBER_OF_SAVEPOINTS, NUMBER_OF_ROLLBACK_TO_SAVEPOINT, NUMBER_OF_RELEASE_SAVEPOINT. */
+/* Count in NUMBER_OF_SAVEPOINTS, NUMBER_OF_ROLLBACK_TO_SAVEPOINT, NUMBER_OF_RELEASE_SAVEPOINT. */
 PFS_API void pfs_transaction_add_savepoints(pfs_transaction_t* transaction, uint64_t more);
 PFS_API void pfs_transaction_add_rollbacks(pfs_transaction_t* transaction, uint64_t more);
 PFS_API void pfs_transaction_add_releases(pfs_transaction_t* transaction, uint64_t more);

@@ -1,4 +1,5 @@
-/* perfschema/variable.h: variables of the program: what can be set, what it is set to, and by whom. Included by pfs.h only.
+/* perfschema/variable.h: variables of the program: their legal values, their present values, and the users that set them. Included by
+ * pfs.h only.
  *
  *     static const pfs_variable_info_t variables[] = {
  *         {"myapp_threads", "4", PFS_VARIABLE_INTEGER, PFS_VARIABLE_GLOBAL, "1", "64", "Threads that work."},
@@ -9,10 +10,10 @@
  *     pfs_thread_set_variable("myapp_verbose", "ON");                                 session_variables, variables_by_thread
  *     pfs_thread_set_user_variable("batch", data, bytes);                             user_variables_by_thread
  *
- * pfs shows values, it does not give them: the program tells when one changes. Not for hot paths or signal handlers.
- * Names of variables are told apart without regard to case. All but values of one's own (user variables) are kept and shown also where pfs is off.
- * Errors: PFS_E_INVALID_ARGUMENT for a name or value that breaks its rule, PFS_E_NOT_FOUND for a variable that is not registered, PFS_E_FULL (rows
- * are limited by performance_schema_max_program_rows; Performance_schema_program_rows_lost counts), PFS_E_STATE in a handler that interrupted pfs.
+ * pfs shows values, it does not provide them: the program reports each change. Not for hot paths or signal handlers. Names of variables
+ * are case-insensitive. All but user variables are kept and shown even if pfs is off. Errors: PFS_E_INVALID_ARGUMENT for a name or value
+ * that breaks its rule, PFS_E_NOT_FOUND for an unregistered variable, PFS_E_FULL (rows are limited by
+ * performance_schema_max_program_rows; Performance_schema_program_rows_lost counts), PFS_E_STATE in a handler that interrupted pfs.
  * Nothing changes then.
  */
 #ifndef PERFSCHEMA_VARIABLE_H
@@ -36,27 +37,27 @@ enum pfs_variable_type {
   PFS_VARIABLE_SET = 5
 };
 
-/* VARIABLE_SCOPE: one value; sessions may have values of their own; only they have any. */
+/* VARIABLE_SCOPE: one global value; a global value and optional session values; session values only. */
 enum pfs_variable_scope { PFS_VARIABLE_GLOBAL = 0, PFS_VARIABLE_SESSION = 1, PFS_VARIABLE_SESSION_ONLY = 2 };
 
-/* VARIABLE_SOURCE: where a global value comes from. */
+/* VARIABLE_SOURCE: the origin of a global value. */
 enum pfs_variable_source {
-  PFS_VARIABLE_FROM_COMPILED = 0, /* what it was registered with */
+  PFS_VARIABLE_FROM_COMPILED = 0, /* its registration */
   PFS_VARIABLE_FROM_GLOBAL = 1,   /* configuration files: of the machine, */
   PFS_VARIABLE_FROM_SERVER = 2,   /* of the program, */
-  PFS_VARIABLE_FROM_EXPLICIT = 3, /* one that the command line names, */
-  PFS_VARIABLE_FROM_EXTRA = 4,    /* one that it adds, */
+  PFS_VARIABLE_FROM_EXPLICIT = 3, /* a file that the command line names, */
+  PFS_VARIABLE_FROM_EXTRA = 4,    /* a file that the command line adds, */
   PFS_VARIABLE_FROM_USER = 5,     /* of the user, */
   PFS_VARIABLE_FROM_LOGIN = 6,    /* of the user's login */
   PFS_VARIABLE_FROM_COMMAND_LINE = 7,
-  PFS_VARIABLE_FROM_PERSISTED = 8, /* what an earlier run left */
+  PFS_VARIABLE_FROM_PERSISTED = 8, /* stored by an earlier run */
   PFS_VARIABLE_FROM_DYNAMIC = 9    /* set while the program runs */
 };
 
-/* What to register. */
+/* Describes one variable to register. */
 typedef struct pfs_variable_info {
   const char* name;  /* 1 to 64 bytes without blanks */
-  const char* value; /* what it begins with; NULL = NULL. Cut at 1024 bytes, as all values are */
+  const char* value; /* initial value; NULL = NULL. Cut at 1024 bytes, as all values are */
   enum pfs_variable_type type;
   enum pfs_variable_scope scope;
   const char *minimum, *maximum; /* as text; NULL = none */
@@ -65,26 +66,27 @@ typedef struct pfs_variable_info {
 
 #ifndef PFS_DISABLE
 
-/* Registers `count` variables. One that is registered already is from now on what this call says, and keeps its values that are still legal.
- * Returns 0, or the error of the first row that was refused; the others are registered. PFS_E_EXISTS: the name is that of an option of pfs. */
+/* Registers `count` variables. A second registration replaces the description, and keeps values that are still legal. Returns 0, or the
+ * error of the first refused row; the others are registered. PFS_E_EXISTS: an option of pfs has the name. */
 PFS_API int pfs_register_variable(const pfs_variable_info_t* info, int count);
 
-/* The global value is `value` from now on (NULL = NULL). SET_TIME is now, SET_USER and SET_HOST are those of the calling thread.
- * path: VARIABLE_PATH, the file that it comes from; NULL = none. PFS_E_NOT_ALLOWED: SESSION_ONLY, or an option of pfs. */
+/* Sets the global value (NULL = NULL). SET_TIME is now, SET_USER and SET_HOST are those of the calling thread. path: VARIABLE_PATH, the
+ * file that the value comes from; NULL = none. PFS_E_NOT_ALLOWED: SESSION_ONLY, or an option of pfs. */
 PFS_API int pfs_variable_set(const char* name, const char* value, enum pfs_variable_source source, const char* path);
 
-/* The value that the session of the calling thread has of its own, until the thread ends or forgets it. PFS_E_NOT_ALLOWED: scope GLOBAL. */
+/* Set and forget the session value of the calling thread, which the thread's end also removes. PFS_E_NOT_ALLOWED: scope GLOBAL. */
 PFS_API int pfs_thread_set_variable(const char* name, const char* value);
 PFS_API int pfs_thread_forget_variable(const char* name);
 
-/* An attribute, also of an option of pfs: a row of global_variable_attributes. attribute: 1 to 32 bytes without blanks. value NULL: the row goes. */
+/* Sets an attribute of a variable or an option of pfs: a row of global_variable_attributes. attribute: 1 to 32 bytes without blanks.
+ * value NULL removes it. */
 PFS_API int pfs_variable_set_attribute(const char* name, const char* attribute, const char* value);
 
 /* Removes a variable, its attributes and the values of threads. */
 PFS_API int pfs_unregister_variable(const char* name);
 
-/* A named value of the calling thread, until the thread ends: any bytes, cut at 65535; names are cut at 64 bytes, and case matters.
- * value NULL: VARIABLE_VALUE is NULL. Nothing happens where pfs is off. */
+/* Sets a user variable of the calling thread, until the thread ends: any bytes, cut at 65535; names are cut at 64 bytes, and are
+ * case-sensitive. value NULL: VARIABLE_VALUE is NULL. Does nothing if pfs is off. */
 PFS_API int pfs_thread_set_user_variable(const char* name, const void* value, size_t bytes);
 PFS_API int pfs_thread_forget_user_variable(const char* name);
 

@@ -1,4 +1,4 @@
-// TRUNCATE of summaries of memory. See record/family/memory.h for what the words of a row are.
+// aggregate/memory.cpp: TRUNCATE of summaries of memory. record/family/memory.h describes the words of a row.
 #include <algorithm>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 
 int64_t SignedOf(uint64_t word) { return static_cast<int64_t>(word); }
 
-// The numbers of one instrument, by level and member.
+// Holds the numbers of one instrument, by level and member.
 struct Sums {
   std::vector<Numbers> members[kLevelCount];  // those of Level::kThread stay empty
 
@@ -24,7 +24,7 @@ struct Sums {
   void Clear() {
     for (std::vector<Numbers>& level : members) std::fill(level.begin(), level.end(), Numbers{});
   }
-  // 0 = there is none.
+  // Index 0 = no member.
   void Add(Level level, uint32_t index, const Numbers& numbers) {
     std::vector<Numbers>& of_level = members[static_cast<uint32_t>(level)];
     if (index >= of_level.size() || (index == 0 && level != Level::kGlobal)) return;
@@ -32,7 +32,8 @@ struct Sums {
   }
 };
 
-// A cell as it is at one time. Its owner may be stopped in the middle of a change, by us (TRUNCATE in a signal handler): then as far as that has got.
+// Copies a cell at one time. TRUNCATE in a signal handler may have stopped the owner in the middle of a change: then the copy has the
+// part done so far.
 Numbers Read(const ShmCell& cell) {
   Numbers numbers{};
   uint32_t gen = 0;
@@ -42,18 +43,19 @@ Numbers Read(const ShmCell& cell) {
     return LoadNumbers(ShapeOf(Kind::kMemory), cell, &numbers);
   };
   if (!ReadWhole(cell.seq, copy)) copy();
-  // The interval has been ended already, and owners begin the next one under the cold lock, which we have: the last one is the one before.
+  // The interval has already ended, and owners begin the next one under the cold lock, which this thread holds. So the last interval is
+  // the one before.
   const uint32_t last = g_runtime.header->epochs[static_cast<uint32_t>(Kind::kMemory)].now.load(kRelaxed) - 1;
   if (gen != last) BeginMemoryInterval(&numbers);
   return numbers;
 }
 
-// What was allocated and freed is taken off both. Only ever grows.
+// Subtracts from both counts the amount that was allocated and freed. The cancelled amount only ever grows.
 void Cancel(ShmCell& cell, const Numbers& numbers) {
   for (uint32_t i = 0; i < 2; ++i) CellWords(cell)[kCancelledWord + i].store(std::min(numbers[kAllocWord + i], numbers[kFreeWord + i]), kRelease);
 }
 
-// Watermarks of a member begin anew: from what is in use, or with what they have been so far.
+// Restarts the watermarks of a member: from the memory in use, or from the watermarks so far.
 void KeepWatermarks(ShmCell& cell, const Numbers& numbers, bool is_emptied) {
   Word* const words = CellWords(cell);
   const auto load = [&](uint32_t at) { return SignedOf(words[at].load(kRelaxed)); };
@@ -66,15 +68,15 @@ void KeepWatermarks(ShmCell& cell, const Numbers& numbers, bool is_emptied) {
     }
     words[kKeptHighWord + i].store(static_cast<uint64_t>(high), kRelease);
     words[kKeptLowWord + i].store(static_cast<uint64_t>(low), kRelease);
-    // Threads go on telling: what one tells between a load and the store is in the second load.
-    for (int look = 0; look < 2; ++look) {
+    // Threads go on publishing bands: the second pass loads a band that was published between a load and a store of the first.
+    for (int pass = 0; pass < 2; ++pass) {
       words[kMaxTopWord + i].store(words[kTopsWord + i].load());
       words[kMinBottomWord + i].store(words[kBottomsWord + i].load());
     }
   }
 }
 
-// The row's own watermarks, of a row that only the cold path writes.
+// Begins an interval of the row's own watermarks, in a row that only the cold path writes.
 void BeginInterval(ShmCell& cell) {
   Numbers numbers{};
   LoadNumbers(ShapeOf(Kind::kMemory), cell, &numbers);
@@ -134,7 +136,7 @@ void RebaseClass(uint32_t class_index, Level truncated, Sums* sums) {
 }  // namespace
 
 void RebaseMemory(Level truncated) {
-  Sums sums;  // all that is allocated, before anything changes
+  Sums sums;  // all sums, before anything changes
   ShmHeader& header = *g_runtime.header;
   header.rebase_seq.fetch_add(1);  // pairs with Snapshot::ForEachMemory, as the second one does
   header.epochs[static_cast<uint32_t>(Kind::kMemory)].now.fetch_add(1);  // pairs with the owners' next changes

@@ -15,8 +15,8 @@ Status Interrupted() {
 
 Status BumpResets(std::initializer_list<ResetDomain> domains) {
   if (!EnsureStarted()) return {};
-  // Under the lock no statistics move from an object to its class between two bumps; and objects come first, so that
-  // what is folded next is empty already.
+  // Under the lock no statistics move from an object to its class between two bumps. Objects come first, so that a later fold finds them
+  // empty.
   const ColdLock lock;
   if (!lock) return Interrupted();
   SettleSpares();
@@ -33,7 +33,7 @@ void BeginEpoch(Kind kind, Level truncated) {
   if (kind == Kind::kMemory) return RebaseMemory(truncated);
   ShmEpochs& epochs = OwnSegmentState().header()->epochs[static_cast<uint32_t>(kind)];
   const uint32_t now = epochs.now.load(kRelaxed) + 1;
-  // `since` first: a cell of the new epoch counts everywhere at once.
+  // Stores `since` first: a cell of the new epoch then counts at all levels at once.
   for (uint32_t i = 0; i < kLevelCount; ++i) {
     if (Empties(truncated, static_cast<Level>(i))) epochs.since[i].store(now);  // pairs with Snapshot::Since
   }
@@ -73,22 +73,21 @@ Status TruncatePrincipals(Level level) {
 void HideEventsOf(const SegmentView& view_of, ShmChunk* chunks, Kind kind, uint32_t view) {
   const auto at = static_cast<uint32_t>(kind);
   const ShmHeader& header = view_of.header();
-  const ShmArray& rooms = header.arrays[static_cast<uint32_t>(kRecordsOf[at])];
+  const ShmArray& array = header.arrays[static_cast<uint32_t>(kRecordsOf[at])];
   const uint64_t used = header.arrays[static_cast<uint32_t>(kChunksOf[at])].used.load(kAcquire);
-  const char* records = reinterpret_cast<const char*>(&header) + rooms.offset;
+  const char* records = reinterpret_cast<const char*>(&header) + array.offset;
   for (uint64_t i = 1; i < used; ++i) {
     ShmChunk& chunk = chunks[i];
     const uint32_t lap = chunk.lap.load(kAcquire);
-    // A chunk that changes hands has no record of its new lap yet, and those of its old one are gone.
+    // A chunk that changes hands has no record of its new lap yet, and those of its old lap are gone.
     if (lap == 0 || (lap & 1) != 0) continue;
     uint64_t bits = 0;
     for (uint32_t j = 0; j < PerChunk(kind); ++j) {
-      const auto* record = reinterpret_cast<const ShmRecord*>(records + i * rooms.stride + j * header.record_bytes[at]);
+      const auto* record = reinterpret_cast<const ShmRecord*>(records + i * array.stride + j * header.record_bytes[at]);
       const uint64_t state = record->state.load(kAcquire);
       if (state >> 32 == lap && (state & (kRecordOpen | kRecordClosed)) != 0) bits |= uint64_t{1} << j;
     }
-    // Records of a lap only grow in number: the bits of an earlier TRUNCATE are among these. A mask of a lap that has
-    // passed is ignored.
+    // Records of a lap only grow in number: these bits include those of an earlier TRUNCATE. A mask of a past lap is ignored.
     chunk.hidden[view].Hide(lap, bits);
   }
 }

@@ -1,4 +1,4 @@
-// aggregate/statements.h: TRUNCATE of what statements count in besides the rows of threads and their parties (resets.h).
+// aggregate/statements.h: TRUNCATE of statistics of statements other than the rows of threads and their principals (resets.h).
 //
 // Threads: any thread. kState in a signal handler that interrupted pfs; success if pfs is off.
 #pragma once
@@ -7,8 +7,8 @@
 
 namespace perfschema {
 
-// Digests lose their rows, and begin anew with the next statement; histograms of digests, programs and prepared statements keep theirs, and their
-// numbers go (SEMANTICS F12).
+// Digests lose their rows, and start again with the next statement. Histograms of digests, programs and prepared statements keep their
+// rows, and lose their numbers (SEMANTICS F12).
 Status TruncateDigests();
 Status TruncateDigestHistograms();
 Status TruncateHistogram();

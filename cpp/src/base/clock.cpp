@@ -14,10 +14,10 @@ namespace {
 
 constexpr uint64_t kPicosPerSecond = 1'000'000'000'000u;
 
-// The cycle counter and CLOCK_MONOTONIC at the same moment: the mean of the pairs of readings, out of many, that were least disturbed. One pair is
-// good to a nanosecond only, which is 0.5 ppm of two milliseconds.
+// Holds the cycle counter and CLOCK_MONOTONIC at the same moment: the mean of the least disturbed pairs out of many readings. A single
+// pair is accurate to a nanosecond only, which is 0.5 ppm of two milliseconds.
 struct CycleSample {
-  uint64_t cycles;  // the moments of the first pair, which the means count from
+  uint64_t cycles;  // values of the first pair; the means count from them
   uint64_t nanos;
   double mean_cycles;
   double mean_nanos;
@@ -34,7 +34,7 @@ CycleSample SampleCycle() {
   for (Pair& pair : pairs) {
     const uint64_t before = ReadCycle(), nanos = ReadClockNanos(CLOCK_MONOTONIC), gap = ReadCycle() - before;
     if (&pair == pairs) sample = {before, nanos, 0, 0};
-    const bool fits = before + gap - sample.cycles <= ~uint32_t{0} && nanos - sample.nanos <= ~uint32_t{0};  // others may have had the processor for seconds
+    const bool fits = before + gap - sample.cycles <= ~uint32_t{0} && nanos - sample.nanos <= ~uint32_t{0};  // the thread may have been descheduled for seconds
     pair = {fits ? gap : ~uint64_t{0}, static_cast<uint32_t>(before + gap / 2 - sample.cycles), static_cast<uint32_t>(nanos - sample.nanos)};
     best_gap = std::min(best_gap, pair.gap);
   }
@@ -50,7 +50,7 @@ CycleSample SampleCycle() {
   return sample;
 }
 
-// In cycles a second.
+// Returns the frequency in cycles per second.
 double CycleFrequencySince(const CycleSample& first) {
   timespec pause{0, 2'000'000};
   nanosleep(&pause, nullptr);
@@ -85,7 +85,7 @@ uint64_t ReadTimer(TimerId timer, const TimeBase& base) {
   }
 }
 
-// The text of a small file, empty if it cannot be read.
+// Returns the text of a small file, empty if it cannot be read.
 std::string TextOf(const std::string& path) {
   char text[256];
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -100,9 +100,9 @@ bool HasWord(const std::string& text, const std::string& word) { return (" " + t
 }  // namespace
 
 uint64_t ReadSlowTimer(TimerId timer) {
-  // The usual one first: stages, statements and transactions.
+  // Checks the common one first: stages, statements and transactions.
   if (__builtin_expect(timer == TimerId::kNanosecond, 1)) return g_time_base.Units<3>(g_time_base.Counter());
-  // CYCLE itself is the counter also where it is not the time base.
+  // CYCLE reads the cycle counter even if that is not the time base.
   return timer == TimerId::kCycle ? ReadCycle() : ReadTimer(timer, g_time_base);
 }
 
@@ -111,8 +111,8 @@ std::string WhyNoCycleCounter([[maybe_unused]] const char* clock_source_folder) 
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(1, &a, &b, &c, &d) || (d & (1u << 4)) == 0) return "the processor has no time stamp counter";
   if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || (d & (1u << 8)) == 0) return "the processor does not promise an invariant time stamp counter";
-  // A counter that the kernel has found to be unstable, or different on two processors, is not offered any more. In a virtual machine the clock in use may be
-  // another (kvm-clock, hyperv_clocksource_tsc_page, xen) and the counter good all the same.
+  // Does not offer a counter that the kernel found to be unstable, or different on two processors. In a virtual machine the current clock
+  // may be another (kvm-clock, hyperv_clocksource_tsc_page, xen) although the counter is good.
   const std::string folder(clock_source_folder);
   const std::string current = TextOf(folder + "/current_clocksource"), available = TextOf(folder + "/available_clocksource");
   if ((current.empty() && available.empty()) || HasWord(current, "tsc") || HasWord(available, "tsc")) return {};
@@ -164,7 +164,7 @@ TimerFacts MeasureTimer(TimerId timer, const TimeBase& base) {
     facts.overhead = std::min(facts.overhead, after - before);
   }
 
-  // The smallest step between two different readings. A timer slower than 10 ms a step is given up on: bounded by time, not by calls.
+  // Finds the smallest step between two different readings. Gives up on a timer slower than 10 ms a step: bounded by time, not by calls.
   facts.resolution = ~uint64_t{0};
   const uint64_t give_up = ReadClockNanos(CLOCK_MONOTONIC) + 25'000'000;
   uint64_t last = ReadTimer(timer, base);

@@ -10,7 +10,7 @@
 
 namespace perfschema {
 
-// X(name, its parent, enabled by default). All are on (DESIGN 8) but the one that costs a system call an event: the clock of a thread's CPU time.
+// X(name, its parent, enabled by default). All are on but the one that costs a system call per event: the clock of a thread's CPU time.
 #define PFS_FOR_EACH_CONSUMER(X)                                          \
   X(events_stages_current, thread_instrumentation, true)                  \
   X(events_stages_history, events_stages_current, true)                   \
@@ -48,7 +48,7 @@ inline constexpr ConsumerFacts kConsumers[kConsumerCount] = {
 #undef X
 };
 
-// What records the events of a kind.
+// Names the consumers that record the events of a kind.
 struct KindConsumers {
   Consumer current, history, history_long;
 };

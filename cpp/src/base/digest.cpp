@@ -15,7 +15,7 @@ namespace {
 
 using sql_tokens::kFacts;
 
-// Appends to a span; what does not fit is cut behind its last whole character, and the end.
+// Appends to a span. A text that does not fit is cut behind its last whole character, and the writer is full.
 // Threads: external lock.
 class TextWriter {
  public:

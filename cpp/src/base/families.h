@@ -1,4 +1,4 @@
-// base/families.h: the families of instruments: prefix of the name, limit of classes, what their objects are.
+// base/families.h: the families of instruments: prefix of the name, limit of classes, kind of their objects.
 #pragma once
 
 #include <cstdint>
@@ -6,31 +6,33 @@
 
 namespace perfschema {
 
-// What is counted, and so the shape of its statistics (shm/shapes.h). The first four are events, which are recorded as well.
+// Says what is counted, which determines the shape of its statistics (shm/shapes.h). The first four are events, which are recorded as
+// well.
 enum class Kind : uint8_t { kWait = 0, kStage, kStatement, kTransaction, kMemory, kError, kStatus, kCount, kNone = kCount };
 inline constexpr uint32_t kKindCount = static_cast<uint32_t>(Kind::kCount);
 inline constexpr uint32_t kEventKinds = 4;
 
-// One row a family (schema/instruments.json). Order = order in setup_instruments. Of kErrorNumber are the registered errors, of kStatus the
-// registered status variables: they have columns in all rows as instruments have, and are none.
+// Names the families, one row each (schema/instruments.json). Order = order in setup_instruments. kErrorNumber holds the registered
+// errors, kStatus the registered status variables. They have columns in all rows, as instruments do, but are none.
 enum class Family : uint8_t {
   kNone = 0, kMutex, kRwlock, kPrlock, kSxlock, kCond, kFile, kTableIo, kTableLock, kStage, kStatement, kTransaction, kSocket, kIdle, kOwnMemory,
   kMemory, kMetadata, kError, kThread, kErrorNumber, kStatus
 };
 inline constexpr int kFamilyCount = 21;
 
-// What one TRUNCATE empties together (SEMANTICS F8-F11). Two reset domains each: live objects, and what classes keep.
+// Groups the families that one TRUNCATE empties together (SEMANTICS F8-F11). Each has two reset domains: live objects, and sums that
+// classes keep.
 enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLock, kCount };
 
-// Lanes that an object has: of files and sockets, of tables and indexes, of table locks. Synchronisation objects have one.
+// Lanes per object: of files and sockets, of tables and indexes, of table locks. Synchronization objects have one.
 inline constexpr uint8_t kFileLanes = 3, kTableIoLanes = 4, kTableLockLanes = 10, kMostLanes = kTableLockLanes;
 
 struct FamilyFacts {
-  std::string_view prefix;       // of the full name, without the last '/'; of a single instrument the full name
-  std::string_view object_type;  // OBJECT_TYPE of its events; empty = NULL, or the object says
-  Kind kind;                     // of what is counted; kNone: nothing is
+  std::string_view prefix;       // of the full name, without the last '/'; the full name of a single instrument
+  std::string_view object_type;  // OBJECT_TYPE of its events; empty = NULL, or the object has it
+  Kind kind;                     // kind of the statistics; kNone: none
   bool is_single;                // one instrument, made at start
-  uint8_t lanes;                 // statistics that an object of it has, one for each kind of operation
+  uint8_t lanes;                 // statistics per object, one for each kind of operation
   ResetGroup group;
   bool is_timed = true;       // false: TIMED is NULL (SEMANTICS C2)
   bool is_instrument = true;  // has a row in setup_instruments, if it has a kind
@@ -50,7 +52,7 @@ inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
     {"transaction", "", Kind::kTransaction, true, 0, ResetGroup::kSync},
     {"wait/io/socket", "SOCKET", Kind::kWait, false, kFileLanes, ResetGroup::kSocket},
     {"idle", "", Kind::kWait, true, 1, ResetGroup::kSync},
-    {"memory/performance_schema", "", Kind::kNone, false, 0, ResetGroup::kSync, false},  // the arrays of the segment: made up by readers
+    {"memory/performance_schema", "", Kind::kNone, false, 0, ResetGroup::kSync, false},  // the arrays of the segment: computed by readers
     {"memory", "", Kind::kMemory, false, 0, ResetGroup::kSync, false},
     {"wait/lock/metadata/sql/mdl", "", Kind::kWait, true, 1, ResetGroup::kSync},
     {"error", "", Kind::kError, true, 0, ResetGroup::kSync, false},
@@ -60,14 +62,14 @@ inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
 };
 constexpr const FamilyFacts& FactsOf(Family family) { return kFamilies[static_cast<int>(family)]; }
 
-// Which they are, in the same order. Synchronisation objects have lane 0 only.
+// Names of the lanes, in the same order. Synchronization objects have lane 0 only.
 inline constexpr uint8_t kMiscLane = 0, kReadLane = 1, kWriteLane = 2;
 inline constexpr uint8_t kFetchLane = 0, kInsertLane = 1, kUpdateLane = 2, kDeleteLane = 3;
 inline constexpr uint8_t kReadNormalLane = 0, kReadSharedLane = 1, kReadHighPriorityLane = 2, kReadNoInsertLane = 3, kReadExternalLane = 4,
                          kWriteAllowWriteLane = 5, kWriteConcurrentInsertLane = 6, kWriteLowPriorityLane = 7, kWriteNormalLane = 8,
                          kWriteExternalLane = 9;
 
-// What an event did. Names as in schema/operations.json, and the lane that counts it.
+// Names the operation of an event, as in schema/operations.json, and the lane that counts it.
 // X(identifier, shown, lane)
 #define PFS_FOR_EACH_OPERATION(X)                                           \
   X(kNone, "", 0)                                                           \
@@ -151,11 +153,11 @@ inline constexpr OperationFacts kOperations[] = {
 #undef X
 };
 
-// Of an operation on a file or a socket.
+// Returns whether the operation is on a socket; IoGroupOf: the group of an operation on a file or a socket.
 constexpr bool IsOfSocket(Operation operation) { return operation >= Operation::kSocketCreate && operation <= Operation::kSelect; }
 constexpr ResetGroup IoGroupOf(Operation operation) { return IsOfSocket(operation) ? ResetGroup::kSocket : ResetGroup::kFile; }
 
-// What a call that files and sockets share is on a socket: read() receives. kNone: nothing that sockets have.
+// Maps a call that files and sockets share to its operation on a socket: read() receives. kNone: sockets have no such operation.
 constexpr Operation OnSocket(Operation operation) {
   switch (operation) {
     case Operation::kRead: return Operation::kRecv;

@@ -1,4 +1,4 @@
-// base/hash.h: FNV-1a, for private tables and for keys whose owner compares what it finds.
+// base/hash.h: FNV-1a, for private tables and for keys whose owner compares the full key.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Hash {
     for (const char c : text) AddByte(static_cast<uint8_t>(c));
     return *this;
   }
-  // With a mark behind it: ("ab", "c") is not ("a", "bc"). No UTF-8 has this byte.
+  // Adds a text and a mark behind it: ("ab", "c") is not ("a", "bc"). No UTF-8 has this byte.
   constexpr Hash& AddPart(std::string_view text) { return Add(text).AddByte(0xff); }
 
   constexpr uint64_t value() const { return value_; }

@@ -8,7 +8,8 @@ namespace perfschema {
 
 inline constexpr uint32_t kHistogramBuckets = 450;
 
-// Lower bounds in picoseconds: 0, 10 microseconds, and then fifty to a power of ten. Computed by the compiler: no floating point at run time.
+// Lower bounds in picoseconds: 0, 10 microseconds, and then fifty per power of ten. Computed by the compiler: no floating point at run
+// time.
 inline constexpr std::array<uint64_t, kHistogramBuckets> kBucketLow = [] {
   std::array<uint64_t, kHistogramBuckets> low{};
   double bound = 1e7;
@@ -18,10 +19,10 @@ inline constexpr std::array<uint64_t, kHistogramBuckets> kBucketLow = [] {
   }
   return low;
 }();
-// The last bucket has no end.
+// Returns the upper bound; the last bucket has none.
 constexpr uint64_t BucketHigh(uint32_t bucket) { return bucket + 1 < kHistogramBuckets ? kBucketLow[bucket + 1] : ~uint64_t{0}; }
 
-// Half open: a duration that is a bound belongs to the bucket above.
+// Finds the bucket of a duration. Buckets are half open: a duration equal to a bound belongs to the bucket above.
 constexpr uint32_t BucketOf(uint64_t wait_ps) {
   uint32_t low = 0, high = kHistogramBuckets;
   while (high - low > 1) {

@@ -1,9 +1,8 @@
-// base/large_vector.h: a vector whose elements are not set to zero before they are stored, and that may have a million of them.
+// base/large_vector.h: a vector that may have a million elements, which are not zeroed before they are stored.
 //
-// Most of the time that it takes to fill much new memory goes into the first touch of each of its pages. So large blocks
-// come straight from the system, at the boundaries of huge pages, with the request to use such pages as far as the block
-// goes: 512 times fewer first touches. The rest of a block, behind its last whole huge page, has small ones, so that no more
-// memory is taken than is used.
+// Most of the time to fill much new memory goes into the first touch of each page. So large blocks come directly from the system, aligned
+// to huge pages, with a request to use such pages as far as the block goes: 512 times fewer first touches. The rest of a block, behind
+// its last whole huge page, has small pages, so that it takes no more memory than it uses.
 #pragma once
 
 #include <sys/mman.h>
@@ -33,11 +32,11 @@ inline void* AllocateLarge(size_t bytes) {
   const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
   if (before != 0) munmap(begin, before);
   if (before != kHugePage) munmap(begin + before + kept, kHugePage - before);
-  (void)madvise(begin + before, kept / kHugePage * kHugePage, MADV_HUGEPAGE);  // a system without has small pages
+  (void)madvise(begin + before, kept / kHugePage * kHugePage, MADV_HUGEPAGE);  // a system without huge pages has small ones
   return begin + before;
 }
 
-// One large block for many vectors that are too small for one each. It lives as long as any of them.
+// Is one large block for many vectors that are too small for a block each. It exists as long as any of them.
 // Threads: external lock while vectors take their memory.
 class LargeRegion {
  public:
@@ -45,7 +44,7 @@ class LargeRegion {
   ~LargeRegion() { munmap(begin_, bytes_); }
   LargeRegion(const LargeRegion&) = delete;
   LargeRegion& operator=(const LargeRegion&) = delete;
-  // nullptr: there is no room.
+  // Takes memory, or returns nullptr if there is no space.
   void* Take(size_t bytes) {
     const size_t begin = (taken_ + kAlignment - 1) / kAlignment * kAlignment;
     if (begin > bytes_ || bytes > bytes_ - begin) return nullptr;
@@ -61,7 +60,7 @@ class LargeRegion {
   size_t taken_ = 0;
 };
 
-// Threads: as of a vector.
+// Threads: as for a vector.
 template <typename T>
 struct LargeAllocator {
   using value_type = T;

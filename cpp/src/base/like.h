@@ -1,4 +1,4 @@
-// base/like.h: SQL LIKE on instrument names, without regard to case.
+// base/like.h: SQL LIKE on instrument names, case-insensitive.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,7 @@ inline bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
   return true;
 }
 
-// '%' stands for any run of characters, `one` for one character ('_' in SQL, '?' in start-time presets), '\' escapes.
+// Matches '%' with any run of characters, `one` with one character ('_' in SQL, '?' in start-time presets); '\' escapes.
 inline bool Like(std::string_view text, std::string_view pattern, char one = '_') {
   size_t t = 0, p = 0, retry_t = 0, retry_p = std::string_view::npos;
   while (t < text.size()) {

@@ -1,4 +1,4 @@
-// base/number_map.h: numbers -> values, in one block: for maps that are made, filled and thrown away.
+// base/number_map.h: maps numbers to values, in one block: for maps that are made, filled and thrown away.
 #pragma once
 
 #include <bit>
@@ -12,13 +12,13 @@ namespace perfschema {
 template <typename Value>
 class NumberMap {
  public:
-  // nullptr: it is not there. Valid until the next Add().
+  // Returns the value, valid until the next Add(), or nullptr if the key is missing.
   const Value* Find(uint64_t key) const {
     if (places_.empty()) return nullptr;
     const Place& place = places_[PlaceOf(key)];
     return place.key == key ? &place.value : nullptr;
   }
-  // REQUIRES: it is not there.
+  // Adds a value. REQUIRES: the key is missing.
   void Add(uint64_t key, const Value& value) {
     if (++size_ * 2 > places_.size()) Grow();
     places_[PlaceOf(key)] = {key, value};
@@ -30,7 +30,7 @@ class NumberMap {
     uint64_t key = kFree;
     Value value{};
   };
-  // Where it is, or would be.
+  // Returns the place of the key, or its free place if it is missing.
   size_t PlaceOf(uint64_t key) const {
     size_t at = (key * 0x9e3779b97f4a7c15u) >> shift_;  // the highest bits: only they depend on all bits of the key
     while (places_[at].key != key && places_[at].key != kFree) at = (at + 1) & (places_.size() - 1);

@@ -44,7 +44,7 @@ class SqlLexer {
   SqlLexer(std::string_view sql, std::span<uint8_t> out)
       : at_(reinterpret_cast<Byte>(sql.data())), end_(at_ + sql.size()), out_(out) {}
 
-  // In one piece: a third faster than with calls.
+  // Is flattened into one function: a third faster than with calls.
   [[gnu::flatten]] size_t Run() {
     while (!out_.full()) {
       at_ = Next(at_, &in_code_comment_);
@@ -69,7 +69,8 @@ class SqlLexer {
     while (at != end_ && Is(*at, classes)) ++at;
     return at;
   }
-  // Behind a word whose first byte is at `at`. Sixteen bytes at a time where that is possible: a loop would end where nobody foresees it.
+  // Returns the end of a word whose first byte is at `at`. Reads sixteen bytes at a time if possible: the end of a loop would be
+  // mispredicted.
   Byte BehindWord(Byte at) const {
 #ifdef __SSE2__
     for (; end_ - at >= 16; at += 16) {
@@ -85,19 +86,19 @@ class SqlLexer {
 #endif
     return While(at, kWordPart);
   }
-  // Behind the next `byte`, or the end.
+  // Returns the place behind the next `byte`, or the end.
   Byte Behind(Byte at, uint8_t byte) const {
     const void* found = at == end_ ? nullptr : std::memchr(at, byte, static_cast<size_t>(end_ - at));
     return found == nullptr ? end_ : static_cast<Byte>(found) + 1;
   }
 
-  // The next token. Most often there is one blank in front of it, or none.
+  // Returns the next token. Most often there is one blank before it, or none.
   Byte Next(Byte at, bool* in_code_comment) const {
     if (at != end_ && *at == ' ') ++at;
     return at == end_ || !Is(*at, kBlank | kMayBeComment) ? at : Skip(at, in_code_comment);
   }
 
-  // Behind blanks and comments. What stands in /*! */ is no comment but code.
+  // Returns the place behind blanks and comments. The text inside /*! */ is code, not a comment.
   [[gnu::noinline]] Byte Skip(Byte at, bool* in_code_comment) const {
     for (;;) {
       at = While(at, kBlank);
@@ -129,7 +130,8 @@ class SqlLexer {
     }
   }
 
-  // Two or more '-' begin a comment, unless an operand follows: `1--1` and `---1` are numbers. (Letters: SQLite and PostgreSQL want no blank.)
+  // Two or more '-' begin a comment, unless an operand follows: `1--1` and `---1` are numbers. (Letters: SQLite and PostgreSQL need no
+  // blank.)
   bool BeginsComment(Byte at) const {
     if (At(at, 1) != '-') return false;
     while (at != end_ && *at == '-') ++at;
@@ -185,7 +187,7 @@ class SqlLexer {
     out_.Put(entry->code);
   }
 
-  // The '.' at at_, behind a word that ends at `word_end`, makes it a name. (`SELECT .5` has a number.)
+  // Returns whether the '.' at at_, behind a word that ends at `word_end`, makes the word a name. (`SELECT .5` has a number.)
   bool Qualifies(Byte word_end) const {
     if (Is(At(at_, 1), kDigit)) return at_ == word_end;
     bool in_code_comment = in_code_comment_;
@@ -200,7 +202,7 @@ class SqlLexer {
 
   // ---- Literals ----
 
-  // Behind a run of digits and an exponent.
+  // Returns the place behind a run of digits and an exponent.
   Byte Exponent(Byte at) const {
     if ((At(at) | 0x20) != 'e') return at;
     const size_t sign = At(at, 1) == '-' || At(at, 1) == '+' ? 1 : 0;
@@ -230,7 +232,7 @@ class SqlLexer {
     PutName(from, word_end);
   }
 
-  // `quote` stands at at_. Two strings side by side are one literal.
+  // Reads a string; `quote` is at at_. Two adjacent strings are one literal.
   void ReadString(uint8_t quote, bool behind_string, bool is_number) {
     const Byte from = at_;
     Byte at = from + 1;
@@ -249,7 +251,7 @@ class SqlLexer {
     }
     const Byte inside_end = at;
     at_ = at == end_ ? end_ : at + 1;
-    if (quote == '"' && *from == quote) {  // beside a '.' it is a name
+    if (quote == '"' && *from == quote) {  // next to a '.' it is a name
       const Byte behind = at_;
       at_ = Skip(behind, &in_code_comment_);
       if (out_.last() == kDot || (At(at_) == '.' && Qualifies(behind))) {
@@ -371,7 +373,7 @@ class SqlLexer {
       case '%': return ReadPercent();
       case '-':
         if (next == '>') return At(at_, 2) == '>' ? Operator(3, kLongArrow) : Operator(2, kArrow);
-        do {  // all of a run: Skip has looked behind it
+        do {  // the whole run: Skip has read past it
           ++at_;
           out_.PutSign(kMinus);
         } while (At(at_) == '-' && !out_.full());
@@ -401,7 +403,7 @@ class SqlLexer {
       case ']': return Operator(1, kCloseBracket);
       case '{': return Operator(1, kOpenBrace);
       case '}': return Operator(1, kCloseBrace);
-      default: return Operator(1, kBackslash);  // the only one left
+      default: return Operator(1, kBackslash);  // the only other possibility
     }
   }
 

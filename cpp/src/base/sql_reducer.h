@@ -1,4 +1,4 @@
-// base/sql_reducer.h: the stack of tokens that lists and rows of literals are folded on while a statement is read.
+// base/sql_reducer.h: the stack of tokens on which lists and rows of literals are folded while a statement is read.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,19 @@ inline constexpr uint16_t kInWord = CodeOfSqlWord(FindWord("IN")), kNullWord = C
                           kNotWord = CodeOfSqlWord(FindWord("NOT")), kIsWord = CodeOfSqlWord(FindWord("IS"));
 }  // namespace sql_tokens
 
-// The stream lies in `out`, as if `out` had no end: `size_` goes on counting behind it, where nothing is stored. So what is folded there still
-// ends as it does with more room, and the result is the beginning of the one whole stream. Only tokens of one byte are ever folded, at most
-// five at a time and a run of signs: the last eight tokens, in a register, are all that it has to know.
+// The stream is in `out`, as if `out` had no end: `size_` goes on counting behind it, where nothing is stored. So a fold there ends as it
+// would in a larger buffer, and the result is the beginning of the one whole stream. Only tokens of one byte are ever folded, at most
+// five at a time and a run of signs: the last eight tokens, in a register, are all that the reducer has to know.
 // Threads: external lock.
 class SqlReducer {
  public:
   explicit SqlReducer(std::span<uint8_t> out) : out_(out.data()), limit_(out.size()) {}
 
-  bool full() const { return full_; }  // nothing that comes can change what lies in `out`
+  bool full() const { return full_; }  // no later token can change the contents of `out`
   uint16_t last() const { return last_; }
   bool AtExpression() const { return sql_tokens::kFacts[last_].starts_expression; }
 
-  // A token that stays what it is.
+  // Adds a token that stays as it is.
   void Put(uint16_t code) {
     EndSigns();
     const size_t bytes = code < 0x80 ? 1 : 2;
@@ -46,13 +46,13 @@ class SqlReducer {
     Remember(code);
   }
 
-  // A token that may be folded with others: ',', '(', IN.
+  // Adds a token that may be folded with others: ',', '(', IN.
   void PutSoft(uint16_t code) {
     EndSigns();
     Push(code);
   }
 
-  // `readable`: bytes that may be read from `bytes` on.
+  // Adds a name. `readable`: bytes that may be read from `bytes` on.
   void PutName(const uint8_t* bytes, size_t count, size_t readable) {
     EndSigns();
     const size_t length_bytes = count < 0x80 ? 1 : count < 0x4000 ? 2 : 3;
@@ -66,7 +66,7 @@ class SqlReducer {
     for (; rest >= 0x80; rest >>= 7) *at++ = static_cast<uint8_t>(0x80 | (rest & 0x7f));
     *at++ = static_cast<uint8_t>(rest);
     if (count <= 16 && readable >= 16 && static_cast<size_t>(out_ + limit_ - at) >= 16) {
-      std::memcpy(at, bytes, 16);  // two instructions; what follows the name is overwritten, or not looked at
+      std::memcpy(at, bytes, 16);  // two instructions; bytes behind the name are overwritten, or not used
     } else if (count != 0) {
       std::memcpy(at, bytes, count);
     }
@@ -121,7 +121,7 @@ class SqlReducer {
     }
   }
 
-  // Those at the end are dropped.
+  // Adds a semicolon. Those at the end are dropped.
   void PutSemicolon() {
     EndSigns();
     if (last_ != kSemicolon) first_semicolon_ = size_;
@@ -135,7 +135,7 @@ class SqlReducer {
   }
 
  private:
-  static constexpr size_t kDeepest = 8;  // more than are folded at a time
+  static constexpr size_t kDeepest = 8;  // more than one fold needs
 
   uint8_t Back(int tokens) const { return static_cast<uint8_t>(tail_ >> (8 * tokens)); }
   void Pop(int tokens) {
@@ -155,7 +155,7 @@ class SqlReducer {
     Remember(code);
     full_ |= size_ >= limit_ + kDeepest;
   }
-  // Signs that no number followed.
+  // Ends a run of signs that no number followed.
   void EndSigns() {
     if (in_signs_) {
       in_signs_ = false;

@@ -1,4 +1,4 @@
-// base/sql_tokens.h: the tokens of normalised statements, their codes and how they are shown.
+// base/sql_tokens.h: the tokens of normalized statements, their codes and their text.
 //
 // A token stream is a row of codes: one byte below 0x80, else two bytes with their highest bits set, seven bits in each. A name is followed by
 // its length (a varint of at most three bytes) and its bytes; verbatim text by its bytes up to the end of the stream.
@@ -83,7 +83,7 @@ constexpr uint16_t CodeOfSqlWord(size_t index) {
 }
 
 struct SqlTokenFacts {
-  std::string_view shown;  // empty: no such code, or one that says what follows
+  std::string_view shown;  // empty: no such code, or one whose text follows
   bool starts_expression;
 };
 
@@ -107,7 +107,7 @@ constexpr auto MakeFacts() {
   return facts;
 }
 
-// Words by a hash of their letters, open addressing. A word is compared as numbers: its letters in upper case, eight to a number.
+// Finds words by a hash of their letters, open addressing. A word is compared as numbers: its letters in upper case, eight to a number.
 inline constexpr size_t kLongestWord = 24;
 struct WordKey {
   uint64_t parts[3];
@@ -130,13 +130,13 @@ constexpr size_t SlotOf(const WordKey& key) {
 
 struct WordEntry {
   WordKey key;
-  uint16_t code;  // of the word that is shown
+  uint16_t code;  // of the word that it is shown as
   uint8_t traits;
 };
 struct WordTable {
   std::array<uint16_t, size_t{1} << kSlotBits> slots;  // number of the word + 1; 0 = free
   std::array<WordEntry, kSqlWordCount> words;
-  bool good;  // every word is in upper case, not too long and there once, and what it is another spelling of is there
+  bool good;  // every word is upper case, not too long and unique, and the word of which it is another spelling exists
 };
 constexpr WordTable MakeWords() {
   WordTable table{};

@@ -1,5 +1,5 @@
-// base/sql_words.h: the words that SQL has of its own: reserved words of the standard, and the words of the common statements of MySQL,
-// SQLite and PostgreSQL. Every other word is a name.
+// base/sql_words.h: the words of SQL: reserved words of the standard, and the words of the common statements of MySQL, SQLite and
+// PostgreSQL. Every other word is a name.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace perfschema {
 
-// What a word is beside a keyword.
+// Traits of a word besides being a keyword.
 inline constexpr uint8_t kPlainWord = 0;
 inline constexpr uint8_t kBeforeExpression = 1;  // a sign behind it belongs to a literal, NULL behind it is a value
 inline constexpr uint8_t kOnlyCalled = 2;        // a keyword before '(' only: `count` and `max` are names of columns too
@@ -16,11 +16,11 @@ inline constexpr uint8_t kOnlyCalled = 2;        // a keyword before '(' only: `
 struct SqlWord {
   std::string_view text;
   uint8_t traits = kPlainWord;
-  std::string_view shown = {};  // the word that it is another spelling of
+  std::string_view shown = {};  // the main spelling of this word
 };
 
-// The place of a word is its code in token streams: new words go to the end of a list, so that digests stay what they are.
-// The first list has codes of one byte; it must not grow beyond what SqlToken leaves it.
+// The position of a word is its code in token streams: add new words at the end of a list, so that digests do not change. The first list
+// has codes of one byte; it must not grow beyond the codes that SqlToken leaves free.
 inline constexpr SqlWord kShortSqlWords[] = {
     {"IN"}, {"NULL"}, {"NOT", kBeforeExpression}, {"IS", kBeforeExpression}, {"SELECT", kBeforeExpression}, {"FROM", kBeforeExpression},
     {"WHERE", kBeforeExpression}, {"AND", kBeforeExpression}, {"OR", kBeforeExpression}, {"INSERT"}, {"INTO"}, {"VALUES"}, {"UPDATE"},
@@ -33,7 +33,7 @@ inline constexpr SqlWord kShortSqlWords[] = {
 };
 
 inline constexpr SqlWord kSqlWords[] = {
-    // Other spellings of one word.
+    // Spellings of one word.
     {"INT", kPlainWord, "INTEGER"}, {"INT4", kPlainWord, "INTEGER"}, {"CHARACTER"}, {"CHAR", kPlainWord, "CHARACTER"}, {"DECIMAL"},
     {"DEC", kPlainWord, "DECIMAL"}, {"SCHEMA"}, {"DATABASE", kPlainWord, "SCHEMA"}, {"SCHEMAS"}, {"DATABASES", kPlainWord, "SCHEMAS"},
     {"DISTINCTROW", kBeforeExpression, "DISTINCT"}, {"REGEXP", kBeforeExpression}, {"RLIKE", kBeforeExpression, "REGEXP"}, {"VARCHAR"},

@@ -7,18 +7,18 @@
 
 namespace perfschema {
 
-// The longest beginning of `text` of at most `limit` bytes that does not end inside a UTF-8 character.
+// Returns the longest beginning of `text` of at most `limit` bytes that does not end inside a UTF-8 character.
 constexpr std::string_view CutText(std::string_view text, size_t limit) {
   if (text.size() <= limit) return text;
   size_t end = limit;
-  // At most three steps back: bytes that are no UTF-8 are cut where they are.
+  // Goes back at most three bytes: text that is no UTF-8 is cut at the limit.
   for (int steps = 0; steps < 3 && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u; ++steps) --end;
   if ((static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) end = limit;
   return text.substr(0, end);
 }
 
-// SEMANTICS I1: `text` in at most `limit` bytes; one that is longer ends with three dots, as far as the limit has room for them. Returns the bytes
-// written to `out`, which has room for `limit`.
+// SEMANTICS I1: copies `text` in at most `limit` bytes. A longer text ends with three dots, as far as they fit. Returns the bytes written
+// to `out`. REQUIRES: a capacity of `limit`.
 inline size_t CutText(std::string_view text, size_t limit, char* out) {
   const size_t dots = text.size() <= limit ? 0 : limit < 3 ? limit : 3;
   const std::string_view kept = CutText(text, limit - dots);

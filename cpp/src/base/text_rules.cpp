@@ -34,7 +34,8 @@ std::string_view Trim(std::string_view text) {
 }
 }  // namespace
 
-// Pattern -> graph of nodes (one node a byte, or free ways between nodes) -> table of states, each a set of nodes.
+// Turns a pattern into a graph of nodes (one node per byte, or free edges between nodes), and that into a table of states, each a set of
+// nodes.
 // Threads: external lock.
 class RuleCompiler {
  public:
@@ -60,13 +61,13 @@ class RuleCompiler {
     int free[2] = {kNone, kNone};
   };
   struct Part {
-    int first, last;  // of `last` no way leads on yet
+    int first, last;  // no edge leaves `last` yet
   };
 
   bool TakeEdge(bool front, char anchor, TextRule::Edge* edge) {
     const auto matches = [&](std::string_view sign) {
       if (!(front ? pattern_.starts_with(sign) : pattern_.ends_with(sign))) return false;
-      if (!front) {  // "\$" and "\\b" are no edges
+      if (!front) {  // "\$" and "\\b" are no anchors
         size_t escapes = 0;
         while (escapes < pattern_.size() - sign.size() && pattern_[pattern_.size() - sign.size() - 1 - escapes] == '\\') ++escapes;
         if (escapes % 2 != 0) return false;
@@ -101,7 +102,7 @@ class RuleCompiler {
     }
     return {first, last};
   }
-  // One character of a class: all bytes of it.
+  // Matches one character of a class: all its bytes.
   Part OneOf(Bytes bytes) {
     const bool high = bytes.test(0xff);
     Part part = One(bytes);
@@ -169,7 +170,7 @@ class RuleCompiler {
       error_ = "nothing to repeat before '" + std::string(1, pattern_[at_]) + "'";
     }
     const size_t behind = at_;
-    // As many copies as it takes; those that may be left out have a way around them.
+    // Makes as many copies as needed; an edge bypasses each optional copy.
     const int first = Add();
     int last = first;
     const int copies = most == kNone ? std::max(least, 1) : most;
@@ -228,7 +229,7 @@ class RuleCompiler {
     if (c == '^' || c == '$') error_ = "^ is legal at the start only, $ at the end";
     ++at_;
     Part part = One(Range(static_cast<unsigned char>(c), static_cast<unsigned char>(c)));
-    // A character of more bytes is one atom.
+    // A multi-byte character is one atom.
     while (More() && static_cast<unsigned char>(c) >= 0xc0 && (static_cast<unsigned char>(pattern_[at_]) & 0xc0) == 0x80) {
       const int byte = static_cast<unsigned char>(pattern_[at_++]);
       const Part next = One(Range(byte, byte));
@@ -239,7 +240,7 @@ class RuleCompiler {
     return part;
   }
 
-  // Behind a backslash.
+  // Reads the rest of an escape, behind the backslash.
   Bytes Escape() {
     const auto single = [](int c) { return Range(c, c); };
     if (!More()) {
@@ -273,7 +274,7 @@ class RuleCompiler {
     }
   }
 
-  // Behind '['.
+  // Reads the rest of a class, behind '['.
   Bytes Class() {
     Bytes bytes;
     const bool negated = Take("^");
@@ -300,7 +301,7 @@ class RuleCompiler {
     return negated ? ~bytes : bytes;
   }
 
-  // All nodes that are reached without a byte.
+  // Returns all nodes that are reached without a byte.
   std::vector<int> Closure(std::vector<int> nodes) {
     std::vector<bool> seen(nodes_.size());
     for (const int node : nodes) seen[static_cast<size_t>(node)] = true;
@@ -316,7 +317,7 @@ class RuleCompiler {
   }
 
   void MakeStates(Part whole, TextRule* rule) {
-    // Bytes that are in the same sets are one class.
+    // Bytes that are in the same sets form one class.
     std::vector<Bytes> classes = {~Bytes{}};
     for (const Node& node : nodes_) {
       if (node.on_byte == kNone) continue;
@@ -360,7 +361,7 @@ class RuleCompiler {
   }
 
   const std::string_view all_;
-  std::string_view pattern_;  // without its edges
+  std::string_view pattern_;  // without its anchors
   size_t at_ = 0;
   std::vector<Node> nodes_;
   std::string error_;  // the first one
@@ -458,10 +459,10 @@ size_t Normalizer::Tokens(std::string_view text, std::span<uint8_t> out) const {
 [[gnu::noinline]] size_t Normalizer::ApplyRules(std::string_view text, std::span<uint8_t> out) const {
   char windows[2][kWindow];
   text = CutText(text, kWindow);
-  size_t turn = 0;
+  size_t next = 0;
   for (const TextRule& rule : rules_) {
-    text = std::string_view(windows[turn], rule.Apply(text, windows[turn]));
-    turn = 1 - turn;
+    text = std::string_view(windows[next], rule.Apply(text, windows[next]));
+    next = 1 - next;
   }
   return VerbatimTokens(text, out);
 }

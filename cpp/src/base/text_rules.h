@@ -1,7 +1,7 @@
-// base/text_rules.h: regular expressions that a user declares at start, to say which texts are the same although they are no SQL.
+// base/text_rules.h: regular expressions that a user declares at start, to say which texts are equal although they are no SQL.
 //
-// Libraries of regular expressions allocate, lock or run in more than linear time while they search; a probe may not. So patterns are compiled at
-// start into tables of states (DFA): a search is one look-up a byte.
+// Libraries of regular expressions allocate, lock or run in more than linear time while they search; a probe may not. So patterns are
+// compiled at start into tables of states (DFA): a search does one lookup per byte.
 #pragma once
 
 #include <array>
@@ -17,17 +17,17 @@
 
 namespace perfschema {
 
-// One pattern and what takes the place of its matches: the leftmost first, of these the longest.
-// A pattern has: literals, . [abc] [^a-z] \d \w \s \D \W \S \t \n \r \xHH, ( ) (?: ) | * + ? {m} {m,} {m,n}; at its start ^ or \b, at its
-// end $ or \b. Bytes from 0x80 on belong to words; a dot or a class takes all bytes of a UTF-8 character. It must not match the empty text.
+// Is one pattern and the replacement of its matches: the leftmost match first, and the longest of these. A pattern has: literals, . [abc]
+// [^a-z] \d \w \s \D \W \S \t \n \r \xHH, ( ) (?: ) | * + ? {m} {m,} {m,n}; at its start ^ or \b, at its end $ or \b. Bytes from 0x80 on
+// belong to words; a dot or a class takes all bytes of a UTF-8 character. It must not match the empty text.
 // Threads: immutable once compiled.
 class TextRule {
  public:
-  // kInvalidArgument says what is wrong with the pattern.
+  // Compiles a pattern. kInvalidArgument says what is wrong with it.
   static Status Compile(std::string_view pattern, std::string replacement, TextRule* rule);
 
-  // `in` with the replacements, cut to the room in `out`. Returns its bytes. Takes at most 16 steps for a byte: what is left of a text that would
-  // need more is copied as it is. For probes: no allocation.
+  // Copies `in` with the replacements, cut to the capacity of `out`. Returns its bytes. Takes at most 16 steps per byte: the rest of a
+  // text that would need more is copied as it is. For probes: no allocation.
   size_t Apply(std::string_view in, std::span<char> out) const;
 
  private:
@@ -35,7 +35,7 @@ class TextRule {
   enum class Edge : uint8_t { kAny, kText, kWord };
   static bool IsEdge(Edge edge, std::string_view text, size_t at, size_t border);
 
-  std::array<uint8_t, 256> classes_{};  // of bytes that no state tells apart
+  std::array<uint8_t, 256> classes_{};  // class of each byte; states treat bytes of a class alike
   size_t class_count_ = 0;
   std::vector<uint16_t> next_;  // state * class_count_ + class -> state; 0 = no match, 1 = start
   std::vector<uint8_t> accepts_;  // by state
@@ -43,15 +43,16 @@ class TextRule {
   std::string replacement_;
 };
 
-// What makes a stream of tokens of a text (base/digest.h): chosen once, at start.
+// Turns a text into a stream of tokens (base/digest.h): chosen once, at start.
 // Threads: immutable once made.
 class Normalizer {
  public:
-  static constexpr size_t kWindow = 4096;  // bytes of a text that rules look at
+  static constexpr size_t kWindow = 4096;  // bytes of a text that rules read
 
   Normalizer() = default;  // "sql"
-  // `name`: sql, identity (the text as it is) or regex: the `rules` one after the other, each on what the one before has made.
-  // `rules`: "pattern -> replacement", blanks around both dropped, separated by ';' or the end of a line; "\;" stands for ';'.
+  // Makes a normalizer. `name`: sql, identity (the text as it is) or regex: the `rules` one after the other, each applied to the result
+  // of the previous one. `rules`: "pattern -> replacement", blanks around both dropped, separated by ';' or the end of a line; "\;"
+  // stands for ';'.
   PFS_API static Status Make(std::string_view name, std::string_view rules, Normalizer* made);
 
   // For probes. Rules need 2 * kWindow bytes of the stack.

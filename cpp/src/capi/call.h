@@ -1,6 +1,6 @@
-// capi/call.h: one wrapped call on a file: begin, the plain call, end. All wrappers of file.cpp and stream.cpp are made of these.
+// capi/call.h: one wrapped call on a file: begin, the plain call, end. All wrappers of file.cpp and stream.cpp use these.
 //
-// The event ends in a destructor: read(2) and its like are cancellation points, and a thread that is cancelled in one unwinds through here.
+// The event ends in a destructor: read(2) and its like are cancellation points, and a thread that is canceled in one unwinds through here.
 // Hence nothing here is noexcept. errno passes through: Begin and End preserve it.
 #pragma once
 
@@ -16,45 +16,46 @@ struct Site {
   uint32_t line;
 };
 
-inline constexpr int64_t kNoBytes = -1;   // NUMBER_OF_BYTES means nothing for the operation, or the call failed
-inline constexpr int64_t kNoOffset = -1;  // no place in the file is known without extra trouble
-inline constexpr int kNoFlags = 0;        // FLAGS is for open(2) (wl4678)
+inline constexpr int64_t kNoBytes = -1;   // NUMBER_OF_BYTES has no meaning for the operation, or the call failed
+inline constexpr int64_t kNoOffset = -1;  // the offset in the file is not known without extra work
+inline constexpr int kNoFlags = 0;        // only open(2) has FLAGS
 
-// The plain call on a name. Sanitizers must not object to a NULL that the program passes on and the system refuses with EFAULT.
+// Makes the plain call on a name. Sanitizers must not object to a NULL that the program passes on and the system refuses with EFAULT.
 #define PFS_CALL_ON_NAME_(...) [=]() __attribute__((no_sanitize("nonnull-attribute"))) { return __VA_ARGS__; }
 
-// NULL is the plain call's to refuse. The C library declares that names are not NULL: the compiler must not conclude it here.
+// Returns whether `path` is NULL, which the plain call refuses. The C library declares names as nonnull; the compiler must not use that
+// here.
 inline bool IsNull(const char* path) {
   asm("" : "+r"(path));
   return path == nullptr;
 }
 
-// A call on a descriptor. `call` makes it, `bytes` says from its result how much was transferred.
+// Makes a call on a descriptor. `call` makes it, `bytes` computes from its result how much was transferred.
 template <typename Call, typename Bytes>
 inline __attribute__((always_inline)) auto OnDescriptor(int fd, Operation operation, int64_t requested, int64_t offset, Site site, Call call,
                                                         Bytes bytes) {
   return TimedFileOperation(fd, operation, requested, offset, site.file, site.line, call, bytes);
 }
 
-// A call that moves bytes and returns how many, or -1.
+// Makes a call that transfers bytes and returns how many, or -1.
 template <typename Call>
 inline __attribute__((always_inline)) auto Transfer(int fd, Operation operation, size_t requested, int64_t offset, Site site, Call call) {
   return OnDescriptor(fd, operation, static_cast<int64_t>(requested), offset, site, call, [](auto n) { return static_cast<int64_t>(n); });
 }
 
-// A call without bytes.
+// Makes a call without bytes.
 template <typename Call>
 inline __attribute__((always_inline)) auto Plain(int fd, Operation operation, int64_t offset, Site site, Call call) {
   return OnDescriptor(fd, operation, kNoBytes, offset, site, call, [](auto) { return kNoBytes; });
 }
 
-// A call that opens `path`. `descriptor` gets the new descriptor from its result, -1 if there is none.
+// Makes a call that opens `path`. `descriptor` gets the new descriptor from its result, -1 if there is none.
 template <typename Call, typename Descriptor>
 inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags, bool temporary, Site site, Call call, Descriptor descriptor) {
   FileWait wait;
   if (IsNull(path) || !BeginFileOpen(&wait, key, operation, path, flags, site.file, site.line)) {
     const auto result = call();
-    // The number may have been left bound by a plain close(): this file is not that one.
+    // A plain close() may have left the number bound to another file.
     if (const int fd = descriptor(result); FileOfDescriptor(fd) != nullptr) UnbindFile(fd);
     return result;
   }
@@ -70,7 +71,7 @@ inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags
   return result;
 }
 
-// A call that closes `fd`. The descriptor loses its name before: another thread may get the number the moment that it is free.
+// Makes a call that closes `fd`. The descriptor loses its name before: another thread may get the number as soon as it is free.
 template <typename Call>
 inline auto Close(int fd, Site site, Call call) {
   FileWait wait;
@@ -85,7 +86,7 @@ inline auto Close(int fd, Site site, Call call) {
   return result;
 }
 
-// A call on a name. `end(wait, rc)` ends the event; it gets no wait where there is none.
+// Makes a call on a name. `end(wait, rc)` ends the event; without an event it is not called.
 template <typename Call, typename End>
 inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call, End end) {
   FileWait wait;

@@ -1,9 +1,9 @@
-// capi/cond.cpp: condition variables, and waits for conditions of the user's own.
+// capi/cond.cpp: condition variables, and the program's own waits for conditions.
 //
-// Events and owners end in destructors: waiting is a cancellation point, and a thread that is cancelled in it unwinds through here, the mutex
+// Events and owners end in destructors: waiting is a cancellation point, and a thread that is canceled in it unwinds through here, the mutex
 // taken again, before the program's cleanup handlers run. Hence nothing here is noexcept.
 //
-// A condition may be destroyed as soon as all that wait for it were woken, before they have returned: after the wait *c is not touched.
+// A condition may be destroyed as soon as all its waiters were woken, before they have returned: after the wait *c is not touched.
 #include <cerrno>
 
 #include "capi/own_wait.h"
@@ -16,7 +16,7 @@ using perfschema::Wait;
 
 namespace {
 
-// While its holder waits for a condition a mutex has no owner.
+// Removes the owner of a mutex while its holder waits for a condition.
 class OwnerOnLeave {
  public:
   explicit OwnerOnLeave(pfs_instance_t* mutex) : mutex_(mutex), owner_(pfs_owner_release_(mutex)) {}
@@ -31,10 +31,10 @@ class OwnerOnLeave {
   OwnerOnLeave(const OwnerOnLeave&) = delete;
   OwnerOnLeave& operator=(const OwnerOnLeave&) = delete;
 
-  // What the wait returned. A cancelled one has the mutex again.
+  // Takes the result of the wait. A canceled wait has the mutex again.
   void Returned(int rc) {
-    is_held_ = rc == 0 || rc == ETIMEDOUT || rc == EOWNERDEAD;  // else: the mutex was never let go,
-    if (rc == ENOTRECOVERABLE) owner_ = 0;                      // or nobody will ever have it again
+    is_held_ = rc == 0 || rc == ETIMEDOUT || rc == EOWNERDEAD;  // else: the mutex was never released,
+    if (rc == ENOTRECOVERABLE) owner_ = 0;                      // or no thread can lock it again
   }
 
  private:
@@ -43,7 +43,7 @@ class OwnerOnLeave {
   bool is_held_ = true;
 };
 
-// The event, from construction to destruction.
+// Is the event, from construction to destruction.
 class CondEvent {
  public:
   CondEvent(const pfs_cond_t* c, Operation operation, const char* file, uint32_t line) : object_(AsInstance(c->instance)) {
@@ -67,7 +67,7 @@ class CondEvent {
   bool is_begun_ = false;
 };
 
-// As of a mutex.
+// Returns whether a condition is shared between processes, as for a mutex.
 bool IsShared(const pthread_condattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
   return attributes != nullptr && pthread_condattr_getpshared(attributes, &shared) == 0 && shared == PTHREAD_PROCESS_SHARED;
@@ -130,7 +130,7 @@ int pfs_cond_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_co
   return perfschema::capi::BeginOwnWait(wait, instance, operation, file, line);
 }
 
-// `rc` changes nothing in the tables today: a wait that was not woken is a wait.
+// `rc` does not affect the tables today: a wait that timed out is also a wait.
 void pfs_cond_wait_end_(pfs_wait_t* wait, int rc) {
   static_cast<void>(rc);
   perfschema::capi::EndOwnCondWait(wait);

@@ -1,4 +1,4 @@
-// capi/data_lock.cpp: inspectors of data locks, and where their rows go.
+// capi/data_lock.cpp: inspectors of data locks, and the collection of their rows.
 #include "capi/guarded.h"
 #include "record/family/data_locks.h"
 

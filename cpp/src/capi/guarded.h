@@ -1,4 +1,4 @@
-// capi/guarded.h: the border of functions that are no probes: nothing of pfs passes it but a code and pfs_last_error().
+// capi/guarded.h: the boundary of functions that are no probes: pfs reports failures only by a code and pfs_last_error().
 #pragma once
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ int Fail(int code, std::string_view message);
 // Registers instruments of a family, as pfs_register_mutex() says.
 int RegisterFamily(Family family, const char* component, pfs_instrument_info* info, int count);
 
-// Runs `body`, which returns a Status. errno is preserved, no exception leaves, and a thread is not cancelled inside.
+// Runs `body`, which returns a Status. errno is preserved, no exception leaves, and a thread is not canceled inside.
 template <typename Body>
 int Guarded(Body body) {
   const int error = errno;
@@ -29,7 +29,7 @@ int Guarded(Body body) {
   try {
     const Status status = body();
     if (!status.ok()) code = Fail(static_cast<int>(status.code()), status.message());
-  } catch (const std::exception& exception) {  // no memory
+  } catch (const std::exception& exception) {  // out of memory
     code = Fail(PFS_E_FULL, exception.what());
   }
   pthread_setcancelstate(cancel_state, nullptr);

@@ -1,4 +1,4 @@
-// capi/memory.cpp: malloc and its like, with what was counted kept before the block.
+// capi/memory.cpp: malloc and its relatives; a header before each block keeps what was counted.
 #include "record/family/memory.h"
 
 #include <cerrno>
@@ -15,13 +15,13 @@ namespace {
 using perfschema::AllocateMemory;
 using perfschema::FreeMemory;
 
-// The 32 bytes before a block.
+// Is the header of 32 bytes before a block.
 struct BlockHead {
-  uint64_t size;   // as asked for
+  uint64_t size;   // as requested
   uint64_t owner;  // see record/family/memory.h
   pfs_key_t key;
-  uint32_t units;  // where the memory begins: so many times 16 bytes before the block
-  uint64_t mark;   // kMark ^ address of the block: whoever has not this is no block of ours
+  uint32_t units;  // the allocation begins this many times 16 bytes before the block
+  uint64_t mark;   // kMark ^ address of the block: a block without it is not ours
 };
 constexpr uint64_t kMark = 0x9d3f5b1ac7e86240u;
 constexpr size_t kHeadBytes = sizeof(BlockHead), kUnit = 16;
@@ -42,7 +42,7 @@ PFS_ALWAYS_INLINE BlockHead& CheckedHead(void* block) {
   return head;
 }
 
-// Called last, so that who calls them keeps no registers for them.
+// The functions below are called last, so that their callers keep no registers for them.
 [[gnu::noinline]] void* BeginSlowly(void* block, pfs_key_t key, size_t size) {
   BlockHead& head = HeadOf(block);
   head.key = perfschema::AllocateSlowly(key, size, &head.owner);
@@ -54,7 +54,7 @@ PFS_ALWAYS_INLINE BlockHead& CheckedHead(void* block) {
   std::free(memory);
 }
 
-// Makes the block that begins `pad` bytes into fresh memory, and counts it.
+// Makes a block that begins `pad` bytes into new memory, and counts it.
 PFS_ALWAYS_INLINE void* Begin(void* memory, size_t pad, pfs_key_t key, size_t size) {
   if (__builtin_expect(memory == nullptr, 0)) return nullptr;
   char* const block = static_cast<char*>(memory) + pad;
@@ -68,7 +68,7 @@ PFS_ALWAYS_INLINE void* Begin(void* memory, size_t pad, pfs_key_t key, size_t si
   return block;
 }
 
-// With room for the head; too much for any system if there is none.
+// Adds the size of the header; returns a size that no system can allocate if that overflows.
 PFS_ALWAYS_INLINE size_t WithHead(size_t size, size_t pad = kHeadBytes) {
   return __builtin_expect(size > std::numeric_limits<size_t>::max() - pad, 0) ? std::numeric_limits<size_t>::max() : size + pad;
 }
@@ -113,7 +113,7 @@ char* pfs_strdup(pfs_key_t key, const char* text) {
 void pfs_free(void* block) {
   if (block == nullptr) return;
   BlockHead& head = CheckedHead(block);
-  __atomic_store_n(&head.mark, 0, __ATOMIC_RELAXED);  // the compiler knows that free() follows, and would leave a plain store out
+  __atomic_store_n(&head.mark, 0, __ATOMIC_RELAXED);  // a plain store would be removed, as the compiler knows that free() follows
   void* const memory = static_cast<char*>(block) - size_t{head.units} * kUnit;
   if (head.key != 0 && __builtin_expect(!perfschema::FreeUsual(head.key, head.size, head.owner), 0)) return FreeBlockSlowly(block, memory);
   std::free(memory);
@@ -126,7 +126,7 @@ void* pfs_realloc(pfs_key_t key, void* block, size_t size) {
     return nullptr;
   }
   const BlockHead before = CheckedHead(block);
-  if (before.units != kHeadBytes / kUnit) {  // aligned: the plain call would not find its beginning
+  if (before.units != kHeadBytes / kUnit) {  // aligned: the plain call would not find its start
     void* const moved = pfs_malloc(key, size);
     if (moved == nullptr) return nullptr;
     std::memcpy(moved, block, before.size < size ? before.size : size);

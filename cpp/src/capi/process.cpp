@@ -1,4 +1,4 @@
-// capi/process.cpp: what is not a probe: start, version, errors, registration, names of descriptors.
+// capi/process.cpp: functions that are no probes: start, version, errors, registration, names of descriptors.
 //
 // Everything here is cold.
 #include <cstring>
@@ -45,7 +45,7 @@ Status KindOfRwlock(uint32_t flags, Family* family) {
   return {};
 }
 
-// family_of(flags, &family) says what an instrument with these flags is.
+// Registers one instrument. family_of(flags, &family) maps the flags to a family.
 template <typename FamilyOf>
 Status RegisterOne(FamilyOf family_of, const char* component, const pfs_instrument_info& info) {
   if (info.key == nullptr || info.name == nullptr) return Status(Code::kInvalidArgument, "an instrument needs a place for its key and a name");
@@ -137,7 +137,7 @@ int pfs_file_bind(pfs_key_t key, int fd, const char* name) {
   }
   return Guarded([=] {
     if (perfschema::BindFile(key, fd, name)) return Status();
-    return Status(Code::kState, "pfs_file_bind: the descriptor stays without a name: unknown key, instrument off, no room, or pfs is off");
+    return Status(Code::kState, "pfs_file_bind: the descriptor stays without a name: unknown key, instrument off, the table is full, or pfs is off");
   });
 }
 
@@ -153,7 +153,7 @@ int pfs_socket_bind(pfs_key_t key, int fd) {
     const SocketBinding done = class_index != 0 ? perfschema::BindSocket(class_index, fd) : SocketBinding::kFull;
     if (done == SocketBinding::kNotASocket) return Status(Code::kInvalidArgument, "pfs_socket_bind: the descriptor is no open socket");
     if (done == SocketBinding::kDone) return Status();
-    return Status(Code::kState, "pfs_socket_bind: the socket is not followed: unknown key, no room, or pfs is off");
+    return Status(Code::kState, "pfs_socket_bind: the socket is not instrumented: unknown key, the table is full, or pfs is off");
   });
 }
 

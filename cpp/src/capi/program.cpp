@@ -1,4 +1,4 @@
-// capi/program.cpp: what the program says of itself: variables, connections, meters, loggers, tasks, functions, its log. Cold.
+// capi/program.cpp: declarations of the program: variables, connections, meters, loggers, tasks, functions, its log. Cold.
 #include "record/declared/program.h"
 
 #include <vector>
@@ -20,7 +20,7 @@ Status NoSuch(const char* what, int number, const char* legal) {
 
 Status NotGiven(const char* what) { return Status(Code::kInvalidArgument, "no " + std::string(what) + " given: legal is NULL with a count of 0 only"); }
 
-// Of a signed number as C code may pass it.
+// Returns whether a signed number, as C code may pass it, is in [0, count).
 bool IsBelow(int number, uint32_t count) { return number >= 0 && static_cast<uint32_t>(number) < count; }
 
 constexpr FactKind kRowKinds[] = {FactKind::kMeter, FactKind::kMetric, FactKind::kLogger, FactKind::kTask, FactKind::kFunction};
@@ -191,7 +191,7 @@ int pfs_unregister_row(enum pfs_row_kind kind, const char* name) {
   });
 }
 
-// ---- log.h. Nothing is allocated, but for the message of a failure.
+// ---- log.h. It allocates only the message of a failure.
 
 int pfs_log(enum pfs_log_priority priority, const char* code, const char* subsystem, const char* message) {
   return pfs_log_bytes(priority, code, subsystem, message, TextOf(message).size());

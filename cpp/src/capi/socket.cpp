@@ -24,18 +24,18 @@ constexpr Operation kOperationOf[] = {Operation::kNone,     Operation::kSocketCr
                                       Operation::kRecvfrom, Operation::kSendmsg,      Operation::kRecvmsg,  Operation::kSocketSeek,
                                       Operation::kOpt,      Operation::kSocketStat,   Operation::kShutdown, Operation::kSelect};
 
-// NUMBER_OF_BYTES of all others is NULL (schema/operations.json).
+// Returns whether the operation shows its bytes. NUMBER_OF_BYTES of all others is NULL (schema/operations.json).
 constexpr bool ShowsBytes(Operation operation) {
   return operation == Operation::kSend || operation == Operation::kRecv || operation == Operation::kSendto || operation == Operation::kRecvfrom;
 }
 
-// A call that moves bytes which its event does not show.
+// Makes a call whose event does not show the bytes that it transfers.
 template <typename Call, typename Bytes>
 auto Messages(int fd, Operation operation, Site site, Call call, Bytes bytes) {
   return OnDescriptor(fd, operation, kNoBytes, kNoOffset, site, call, bytes);
 }
 
-// Of calls on many messages, which say how many of them were moved.
+// Counts the bytes of a call on many messages, which returns how many messages were transferred.
 auto BytesOf(const mmsghdr* messages) {
   return [=](int count) {
     if (count < 0) return kNoBytes;
@@ -45,7 +45,7 @@ auto BytesOf(const mmsghdr* messages) {
   };
 }
 
-// A call that makes sockets.
+// Makes a call that creates sockets.
 template <typename Call>
 int Make(pfs_key_t key, int domain, int* fds, uint32_t count, Site site, Call call) {
   const uint32_t class_index = perfschema::ClassOfSocketKey(key);
@@ -56,7 +56,7 @@ int Make(pfs_key_t key, int domain, int* fds, uint32_t count, Site site, Call ca
   return rc;
 }
 
-// accept: `call` makes it with the address that it is given.
+// Makes an accept; `call` makes the plain call with the address buffer that it gets.
 template <typename Call>
 int Accept(pfs_key_t key, int fd, sockaddr* address, socklen_t* length, Site site, Call call) {
   const ShmFile* const listener = perfschema::SocketOfDescriptor(fd);
@@ -69,10 +69,10 @@ int Accept(pfs_key_t key, int fd, sockaddr* address, socklen_t* length, Site sit
     const sockaddr* peer;
     socklen_t length;
     int fd = -1;
-    ~Ender() { perfschema::EndSocketAccept(wait, class_index, fd, peer, length); }  // also if the thread is cancelled
+    ~Ender() { perfschema::EndSocketAccept(wait, class_index, fd, peer, length); }  // also if the thread is canceled
   } ender{perfschema::BeginSocketChange(&wait, fd, Operation::kConnect, site.file, site.line) ? &wait : nullptr,
           key != 0 ? perfschema::ClassOfSocketKey(key) : of_listener, nullptr, 0};
-  // Where the program does not want to know who it is, we do. (Where it does, how much room it has is the plain call's to read.)
+  // If the program does not ask for the peer's address, we do. If it does, only the plain call may read its length.
   if (address == nullptr && ender.class_index != 0) {
     ender.length = sizeof peer;
     ender.peer = reinterpret_cast<sockaddr*>(&peer);
@@ -84,7 +84,7 @@ int Accept(pfs_key_t key, int fd, sockaddr* address, socklen_t* length, Site sit
   return made;
 }
 
-// A call after which the socket has that address.
+// Makes a call after which the socket has that address.
 template <typename Call>
 int Address(int fd, Operation operation, const sockaddr* address, socklen_t length, Site site, Call call) {
   if (perfschema::SocketOfDescriptor(fd) == nullptr) return call();
@@ -95,10 +95,10 @@ int Address(int fd, Operation operation, const sockaddr* address, socklen_t leng
     const sockaddr* address;
     socklen_t length;
     bool has_changed = false;
-    ~Ender() { perfschema::EndSocketAddress(wait, fd, has_changed, address, length); }  // also if the thread is cancelled
+    ~Ender() { perfschema::EndSocketAddress(wait, fd, has_changed, address, length); }  // also if the thread is canceled
   } ender{perfschema::BeginSocketChange(&wait, fd, operation, site.file, site.line) ? &wait : nullptr, fd, address, length};
   const int rc = call();
-  // A connection that is still being made has its peer already.
+  // A connection in progress has its peer already.
   ender.has_changed = rc == 0 || (operation == Operation::kConnect && (errno == EINPROGRESS || errno == EINTR));
   return rc;
 }
@@ -119,11 +119,11 @@ int pfs_socketpair_at(pfs_key_t key, int domain, int type, int protocol, int fds
 }
 
 int pfs_accept_at(pfs_key_t key, int fd, sockaddr* address, socklen_t* length, PFS_SITE_) {
-  return Accept(key, fd, address, length, {file, line}, [=](sockaddr* peer, socklen_t* room) { return accept(fd, peer, room); });
+  return Accept(key, fd, address, length, {file, line}, [=](sockaddr* peer, socklen_t* size) { return accept(fd, peer, size); });
 }
 
 int pfs_accept4_at(pfs_key_t key, int fd, sockaddr* address, socklen_t* length, int flags, PFS_SITE_) {
-  return Accept(key, fd, address, length, {file, line}, [=](sockaddr* peer, socklen_t* room) { return accept4(fd, peer, room, flags); });
+  return Accept(key, fd, address, length, {file, line}, [=](sockaddr* peer, socklen_t* size) { return accept4(fd, peer, size, flags); });
 }
 
 // ---- Connecting ------------------------------------------------------------------------------------------------------------------

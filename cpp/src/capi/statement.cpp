@@ -24,19 +24,19 @@ PFS_SAME_(kRowsExamined, PFS_ROWS_EXAMINED);
 PFS_SAME_(kMergePasses, PFS_SORT_MERGE_PASSES);
 PFS_SAME_(kNoGoodIndex, PFS_NO_GOOD_INDEX_USED);
 #undef PFS_SAME_
-constexpr uint32_t kSettable = PFS_NO_GOOD_INDEX_USED + 1;  // the others are measured
+constexpr uint32_t kSettable = PFS_NO_GOOD_INDEX_USED + 1;  // all further counters are measured
 
-// NULL is a statement that nobody looks at: nothing is stored to it.
+// Maps NULL to a statement that is not instrumented: nothing is stored to it.
 Statement& In(pfs_statement_t* statement) {
-  static constinit Statement nobody{};
-  return statement == nullptr ? nobody : *std::launder(reinterpret_cast<Statement*>(statement->opaque));
+  static constinit Statement ignored{};
+  return statement == nullptr ? ignored : *std::launder(reinterpret_cast<Statement*>(statement->opaque));
 }
 ShmStoredProgram* AsProgram(pfs_program_t* program) { return reinterpret_cast<ShmStoredProgram*>(program); }
 ShmPrepared* AsPrepared(pfs_prepared_t* prepared) { return reinterpret_cast<ShmPrepared*>(prepared); }
 std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
 std::string_view TextOf(const char* text, size_t bytes) { return text != nullptr ? std::string_view(text, bytes) : ""; }
 
-// A call of a stored program in progress.
+// Is a call of a stored program in progress.
 struct Call {
   perfschema::ThreadState* thread;
   ShmStoredProgram* program;
@@ -63,11 +63,11 @@ int pfs_statement_begin_at(pfs_statement_t* statement, pfs_key_t key, pfs_progra
 
 void pfs_statement_end(pfs_statement_t* statement) { perfschema::EndStatement(In(statement)); }
 
-size_t pfs_statement_suspend(pfs_statement_t* statement, void* room, size_t bytes) {
-  return perfschema::SuspendStatement(In(statement), static_cast<char*>(room), bytes);
+size_t pfs_statement_suspend(pfs_statement_t* statement, void* buffer, size_t bytes) {
+  return perfschema::SuspendStatement(In(statement), static_cast<char*>(buffer), bytes);
 }
-void pfs_statement_resume(pfs_statement_t* statement, const void* room) {
-  perfschema::ResumeStatement(In(statement), static_cast<const char*>(room));
+void pfs_statement_resume(pfs_statement_t* statement, const void* buffer) {
+  perfschema::ResumeStatement(In(statement), static_cast<const char*>(buffer));
 }
 
 void pfs_statement_refine(pfs_statement_t* statement, pfs_key_t key) {

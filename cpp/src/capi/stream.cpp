@@ -1,4 +1,4 @@
-// capi/stream.cpp: files by FILE*. A stream belongs to the file that its descriptor names.
+// capi/stream.cpp: files by FILE*. A stream belongs to the file of its descriptor.
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -11,7 +11,7 @@ using namespace perfschema::capi;
 
 namespace {
 
-// -1 for NULL and for streams without a descriptor, which then make the plain call. Preserves errno.
+// Returns the descriptor, or -1 for NULL and for streams without one, which then make the plain call. Preserves errno.
 int DescriptorOf(FILE* stream) {
   if (stream == nullptr) return -1;
   const int error = errno;
@@ -32,14 +32,14 @@ auto Tell(FILE* stream, Site site, Call call) {
   return Plain(DescriptorOf(stream), Operation::kTell, kNoOffset, site, call);
 }
 
-// A call that moves whole items.
+// Makes a call that transfers whole items.
 template <typename Call>
 size_t Items(FILE* stream, Operation operation, size_t size, size_t count, Site site, Call call) {
   return OnDescriptor(DescriptorOf(stream), operation, static_cast<int64_t>(size * count), kNoOffset, site, call,
                       [=](size_t n) { return static_cast<int64_t>(n * size); });
 }
 
-// A call on one character.
+// Makes a call on one character.
 template <typename Call>
 int OneByte(FILE* stream, Operation operation, Site site, Call call) {
   return OnDescriptor(DescriptorOf(stream), operation, 1, kNoOffset, site, call, [](int c) { return int64_t{c != EOF}; });

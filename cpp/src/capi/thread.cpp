@@ -1,4 +1,4 @@
-// capi/thread.cpp: threads that are started, attached and described. Cold, except attach and detach.
+// capi/thread.cpp: starts, attaches and describes threads. Cold, except attach and detach.
 #include <pthread.h>
 
 #include <cstdlib>
@@ -20,7 +20,7 @@ namespace {
 
 static_assert(sizeof(ThreadOrigin) <= sizeof(pfs_thread_origin_t), "frozen: a program reserves it");
 
-// What pthread_create() of the parent hands to the new thread. From malloc: no constructor, no exception.
+// Is passed by pthread_create() of the parent to the new thread. From malloc: no constructor, no exception.
 struct Start {
   void* (*start)(void*);
   void* argument;

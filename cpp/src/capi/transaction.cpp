@@ -13,10 +13,10 @@ namespace {
 
 static_assert(sizeof(Transaction) <= sizeof(pfs_transaction_t::opaque));
 
-// NULL is a transaction that nobody looks at: nothing is stored to it.
+// Maps NULL to a transaction that is not instrumented: nothing is stored to it.
 Transaction& In(pfs_transaction_t* transaction) {
-  static constinit Transaction nobody{};
-  return transaction == nullptr ? nobody : *std::launder(reinterpret_cast<Transaction*>(transaction->opaque));
+  static constinit Transaction ignored{};
+  return transaction == nullptr ? ignored : *std::launder(reinterpret_cast<Transaction*>(transaction->opaque));
 }
 std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
 

@@ -18,7 +18,7 @@ bool rules_changed = false;
 
 constexpr std::string_view kAny = "%";
 
-// A schema or a name as the rules hold it.
+// Holds a schema or a name, padded as in the rules.
 struct Padded {
   char bytes[kObjectNameWidth] = {};
   explicit Padded(std::string_view text) { text.copy(bytes, sizeof bytes); }
@@ -36,11 +36,11 @@ uint32_t& BucketOf(const ObjectRuleKey& key) {
   return buckets[Hash(static_cast<uint64_t>(key.type)).AddPart(key.schema).AddPart(key.name).folded() % kBuckets];
 }
 
-// REQUIRES: cold lock, for all below.
+// REQUIRES: cold lock, for all functions below.
 
 ShmObjectRule* Rules() { return g_runtime.segment.element<ShmObjectRule>(ArrayId::kObjectRules, 0); }
 
-// Index of the rule with exactly this key, 0 if there is none. `link`: what points to it.
+// Returns the index of the rule with exactly this key, 0 if there is none. `link`: the word that points to it.
 uint32_t FindRule(const ObjectRuleKey& key, HalfWord** link = nullptr) {
   const Padded schema(key.schema), name(key.name);
   HalfWord* pointer = nullptr;
@@ -137,7 +137,7 @@ bool TakeObjectRulesChanged() {
 }
 
 uint32_t ObjectFacts(ObjectType type, std::string_view schema, std::string_view name) {
-  // A temporary table is a table to setup_objects.
+  // setup_objects treats a temporary table as a table.
   if (type == ObjectType::kTemporaryTable) type = ObjectType::kTable;
   uint32_t index = FindRule({type, schema, name});
   if (index == 0) index = FindRule({type, schema, kAny});

@@ -22,7 +22,7 @@ namespace perfschema {
 namespace {
 
 bool ConsumerActs(Consumer consumer) {
-  // A consumer acts if it and all above it are enabled.
+  // A consumer acts if it and all its ancestors are enabled.
   for (Consumer at = consumer; at != Consumer::kCount; at = kConsumers[static_cast<uint32_t>(at)].parent) {
     if (g_runtime.header->consumers[static_cast<uint32_t>(at)].load(kRelaxed) == 0) return false;
   }
@@ -34,10 +34,10 @@ bool HasEvents(const ShmClass& entry) {
   return FactsOf(family).is_instrument && static_cast<uint32_t>(FactsOf(family).kind) < kEventKinds;
 }
 
-// Locks that can be tried first.
+// Returns whether locks of the family can be tried first.
 bool MayBeContended(Family family) { return family == Family::kMutex || family == Family::kRwlock; }
 
-// The flag word of a class, and so of its objects. REQUIRES: cold lock, as all below.
+// Computes the flag word of a class, and so of its objects. REQUIRES: cold lock, as for all functions below.
 uint32_t FlagsOf(const ShmClass& entry) {
   if (entry.enabled.load(kRelaxed) == 0 || !ConsumerActs(Consumer::global_instrumentation)) return 0;
   uint32_t flags = kFlagEnabled;
@@ -45,10 +45,10 @@ uint32_t FlagsOf(const ShmClass& entry) {
   if (entry.timed.load(kRelaxed) != 0 && static_cast<uint32_t>(kind) < kEventKinds) {
     const TimedClass timed_class = entry.family == static_cast<uint32_t>(Family::kIdle) ? TimedClass::kIdle : TimedClassOf(kind);
     const uint32_t timer = g_runtime.header->timer_of[static_cast<uint32_t>(timed_class)].load(kRelaxed) - 1;
-    // A timer that is not there answers through the closest one: the event uses that one's scale from begin to end.
+    // A missing timer falls back to the closest one: the event uses that timer's scale from begin to end.
     const auto source = static_cast<uint32_t>(g_runtime.header->timers[timer].source);
     flags |= kFlagTimed | source << kFlagTimerShift;
-    // A counter below 1 GHz (arm64) as well: the short multiplication of Mode::kAllOn would overflow.
+    // A counter below 1 GHz (arm64) is slow, too: the short multiplication of Mode::kAllOn would overflow.
     const bool is_fast = source == static_cast<uint32_t>(TimerId::kCycle) && g_runtime.picos_per_tick[source] <= uint64_t{1} << 38;
     if (!is_fast) flags |= kFlagSlowTimer;
   }
@@ -69,7 +69,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
   if (entry.trace_enabled.load(kRelaxed) != 0 && (flags & kFlagThread) != 0) {
     NoteTrace();
     flags |= kFlagTrace;
-    // There must be records, though nobody else looks at them.
+    // The trace needs records, even if no other consumer reads them.
     if ((flags & kFlagCurrent) == 0) flags |= kFlagCurrent | kFlagTraceOnly;
   }
   return flags;
@@ -86,7 +86,7 @@ bool refresh_is_due = false;
 void RefreshObjects() {
   refresh_is_due = open_batches > 0;
   if (refresh_is_due) return;
-  AwaitLockFreePath();  // objects that have the flags from before are among those below
+  AwaitLockFreePath();  // objects that have the old flags are then among those below
   Segment& segment = g_runtime.segment;
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < instances; ++i) {
@@ -126,8 +126,8 @@ void RefreshAll() {
   RefreshObjects();
 }
 
-// Start-time presets: the longest matching pattern wins, the last of equal length (SEMANTICS C8). Threads are not timed: nothing is said
-// of their HISTORY.
+// Applies start-time presets: the longest matching pattern wins, the last of equal length (SEMANTICS C8). Threads are not timed: presets
+// say nothing about their HISTORY.
 void ApplyPresets(ShmClass& entry, std::string_view full_name, const Options& options) {
   size_t best = 0;
   for (uint32_t i = 0; i < options.preset_count; ++i) {
@@ -138,14 +138,14 @@ void ApplyPresets(ShmClass& entry, std::string_view full_name, const Options& op
     entry.enabled.store(preset.enabled ? 1 : 0, kRelaxed);
     const auto family = static_cast<Family>(entry.family);
     if (family != Family::kThread && FactsOf(family).is_timed) {
-      // CONTENDED is for locks; what else a pattern finds is timed.
+      // CONTENDED applies to locks; other instruments that match the pattern are timed.
       const Timing timing = !preset.timed ? Timing::kNo : preset.contended && MayBeContended(family) ? Timing::kContended : Timing::kYes;
       entry.timed.store(static_cast<uint32_t>(timing), kRelaxed);
     }
   }
 }
 
-// A new instrument. 0: no room.
+// Makes an instrument. Returns 0 if the table is full.
 uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, uint32_t volatility, std::string_view documentation,
                    const Options& options) {
   ShmClass* const made = NewClass(family, full_name, documentation);
@@ -229,7 +229,7 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
     for (uint64_t i = 1; i < used; ++i) {
       const ShmClass& entry = g_runtime.classes[i];
       const auto other = static_cast<Family>(entry.family);
-      if (other == Family::kNone) continue;  // a further column of the one before
+      if (other == Family::kNone) continue;  // a further column of the previous instrument
       of_family += !FactsOf(other).is_single && LimitsOf(other).classes == limits.classes ? 1 : 0;
       if (other == family && NameOf(entry) == full) {
         *key = entry.key;
@@ -266,7 +266,7 @@ SetupBatch::~SetupBatch() {
 }
 
 namespace {
-// May the change be made? REQUIRES: cold lock.
+// Checks whether the change is allowed. REQUIRES: cold lock.
 Status CheckChange(const ShmClass& entry, const InstrumentChange& change) {
   const auto family = static_cast<Family>(entry.family);
   if (change.timed == Timing::kContended && FactsOf(family).is_timed && !MayBeContended(family)) {

@@ -1,4 +1,4 @@
-// setup/setup.h: instruments, consumers, timers: what users set, turned into the flag word of every class and object.
+// setup/setup.h: instruments, consumers, timers: turns the users' settings into the flag word of every class and object.
 //
 // Every function takes the cold lock itself and acts at once on running threads: their next event reads the new word.
 #pragma once
@@ -19,15 +19,15 @@ namespace perfschema {
 inline constexpr uint32_t kRegisterSingleton = 1, kRegisterMutable = 2, kRegisterProgress = 8, kRegisterUser = 64, kRegisterGlobal = 128, kRegisterControlled = 4096, kRegisterDisabled = 8192,
                           kRegisterUntimed = 16384;
 
-// A new instrument, or the one that has the name already (SEMANTICS C3). `key` is 0 if it is refused, if the family is full (counted) or if
-// pfs is off; the last two are not errors.
+// Makes an instrument, or finds the one that has the name already (SEMANTICS C3). `key` is 0 if the instrument is refused, if the family
+// is full (counted) or if pfs is off; the last two are not errors.
 Status RegisterInstrument(Family family, std::string_view component, std::string_view name, uint32_t flags, uint32_t volatility,
                           std::string_view documentation, uint32_t* key);
 
-// The same from a short name "component/name" or a full one "wait/synch/mutex/component/name".
+// Does the same from a short name "component/name" or a full one "wait/synch/mutex/component/name".
 Status RegisterInstrumentByName(Family family, std::string_view name, std::string_view documentation, uint32_t* key);
 
-// Many updates, one pass over the objects: they get their new words when the last batch of the process ends.
+// Joins many updates into one pass over the objects: they get their new words when the last batch of the process ends.
 // Threads: any thread.
 class SetupBatch {
  public:
@@ -37,23 +37,23 @@ class SetupBatch {
   SetupBatch& operator=(const SetupBatch&) = delete;
 };
 
-// Brings the words of all live objects up to their classes', at the end of the last batch if there is one. REQUIRES: cold lock.
+// Updates the words of all live objects to their classes', at the end of the last batch if there is one. REQUIRES: cold lock.
 void RefreshObjects();
 
-// What the instrument does not have is ignored: TIMED of memory, FLAGS of one that counts globally only, TRACE_ENABLED of what makes no events. Class 0,
-// an instrument that pfs itself has: nothing can be set, and nothing happens. kInvalidArgument: it would be traced without being enabled, or timed
-// as only a lock can be that is tried first.
+// Properties that the instrument lacks are ignored: TIMED of memory, FLAGS of one that counts only globally, TRACE_ENABLED of one without
+// events. Class 0 is an instrument of pfs itself: nothing can be set, and the call does nothing. kInvalidArgument: the instrument would
+// be traced without being enabled, or get CONTENDED, which only a lock that can be tried first has.
 struct InstrumentChange {
   std::optional<bool> enabled;
   std::optional<Timing> timed;
   std::optional<bool> controlled, traced;
 };
 Status UpdateInstrument(uint32_t class_index, const InstrumentChange& change);
-// What it would return; nothing is changed.
+// Returns the result that UpdateInstrument would return; changes nothing.
 Status CheckInstrument(uint32_t class_index, const InstrumentChange& change);
 Status UpdateConsumer(Consumer consumer, bool enabled);
 Status UpdateTimer(TimedClass timed_class, TimerId timer);
-// Nothing happens if the slot is another thread's by now.
+// Does nothing if another thread has the slot by now.
 Status UpdateThread(uint32_t slot, uint64_t thread_id, std::optional<bool> instrumented, std::optional<bool> history);
 
 }  // namespace perfschema

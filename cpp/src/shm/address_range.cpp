@@ -4,7 +4,8 @@
 #include <initializer_list>
 #include <sys/mman.h>
 
-// The runtimes of ThreadSanitizer and MemorySanitizer, if the program has one. Their mmap() moves a mapping that lies outside of their own layout.
+// Symbols of ThreadSanitizer and MemorySanitizer, if the program has one. Their mmap() moves a mapping that lies outside their own
+// layout.
 extern "C" {
 [[gnu::weak]] void __tsan_init();
 [[gnu::weak]] void __msan_init();
@@ -20,27 +21,27 @@ bool HasLayoutOfItsOwn() { return __tsan_init != nullptr || __msan_init != nullp
 #endif
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kAlignment = uint64_t{2} << 20;  // of a page table, so that a room begins one
+constexpr uint64_t kAlignment = uint64_t{2} << 20;  // of a page table, so that a range begins one
 constexpr int kPlain = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-// How far below the newest mapping a room ends. The first is out of reach of programs that map terabytes; the last suits processors with 39 bits of
-// addresses.
+// Says how far below the newest mapping a range ends. The first distance is out of reach of programs that map terabytes. The last suits
+// processors with 39 bits of addresses.
 constexpr uint64_t kDistances[] = {uint64_t{4} << 40, uint64_t{256} << 30, uint64_t{16} << 30};
 constexpr int kPlacesToTry = 64;  // one below the other: a process may read many segments
 
-enum class Look { kFree, kTaken, kCannotTell };
+enum class Occupancy { kFree, kTaken, kCannotTell };
 
-// Are all of these addresses free? It cannot be told where RLIMIT_AS is too low to map them: then the first page answers.
-Look LookAt(char* base, uint64_t bytes) {
+// Returns whether all of these addresses are free. If RLIMIT_AS is too low to map them all, only the first page is tried.
+Occupancy CheckAddresses(char* base, uint64_t bytes) {
   for (const uint64_t size : {bytes, kPage}) {
     void* const mapped = mmap(base, size, PROT_NONE, kPlain | MAP_FIXED_NOREPLACE, -1, 0);
     if (mapped == MAP_FAILED) {
-      if (errno == EEXIST || errno == EINVAL || errno == EPERM) return Look::kTaken;
+      if (errno == EEXIST || errno == EINVAL || errno == EPERM) return Occupancy::kTaken;
       continue;
     }
     munmap(mapped, size);
-    return mapped == base ? Look::kFree : Look::kTaken;  // a kernel before 4.17 takes the address for a hint
+    return mapped == base ? Occupancy::kFree : Occupancy::kTaken;  // a kernel before 4.17 takes the address for a hint
   }
-  return Look::kCannotTell;
+  return Occupancy::kCannotTell;
 }
 
 }  // namespace
@@ -57,14 +58,14 @@ bool AddressRange::FindFree(uint64_t bytes) {
     uint64_t end = (top - distance) / kAlignment * kAlignment;
     for (int i = 0; i < kPlacesToTry && end / 2 > bytes; ++i) {
       char* const base = reinterpret_cast<char*>((end - bytes) / kAlignment * kAlignment);
-      const Look look = LookAt(base, bytes);
-      if (look == Look::kFree) {
+      const Occupancy found = CheckAddresses(base, bytes);
+      if (found == Occupancy::kFree) {
         base_ = base;
         bytes_ = bytes;
         is_reserved_ = false;
         return true;
       }
-      if (look == Look::kCannotTell) return false;
+      if (found == Occupancy::kCannotTell) return false;
       end = reinterpret_cast<uint64_t>(base) - kAlignment;
     }
   }

@@ -15,7 +15,7 @@
 
 namespace perfschema {
 
-// An attached mapping, as the handler sees it. Never freed: the handler may be looking.
+// Is an attached mapping, as the handler sees it. Never freed: the handler may be reading it.
 // Threads: changed under guard_mutex, except `is_broken`.
 struct GuardedMapping {
   std::atomic<uintptr_t> begin{0}, end{0};  // 0 = free
@@ -27,22 +27,22 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMostAddresses = uint64_t{1} << 45;  // of a segment; more is a damaged header
-constexpr uint64_t kZerosBesides = 4 * 1024 * 1024;     // zeros that a copied file may have lost, beside as much as it has memory
+constexpr uint64_t kZerosBesides = 4 * 1024 * 1024;     // zeros that a copied file may have lost, on top of as much as it has memory
 
 std::mutex guard_mutex;
 std::atomic<GuardedMapping*> mappings{nullptr};
 uint32_t guarded = 0;
 
-// What was in force before our handler. Two, so that one is whole at any time.
+// Holds the action before our handler. There are two, so that one is whole at any time.
 struct sigaction before[2];
 std::atomic<uint32_t> current{0};
-std::atomic<bool> has_passed_on{false};  // since our handler was set
+std::atomic<bool> has_passed_on{false};  // since our handler was installed
 
-// A signal that is not for us. What was there before takes its place again, and the access is repeated under it, or the signal sent again: so it runs
-// exactly as if we had never been there. The next read sets ours again.
+// Handles a signal that is not for us. It restores the previous action, then the access is repeated under it, or the signal sent again.
+// The previous handler runs exactly as without us. The next read installs ours again.
 void PassOn(int signal, siginfo_t* info) {
   struct sigaction action = before[current.load(kAcquire)];
-  // Once already, and it came back: whoever was set after us takes us for the one before him.
+  // It has been passed on already, and came back: the handler that was set after ours calls ours as its predecessor.
   if (has_passed_on.exchange(true)) {
     action = {};
     action.sa_handler = SIG_DFL;
@@ -59,7 +59,7 @@ void OnBusError(int signal, siginfo_t* info, void*) {
   for (GuardedMapping* one = mappings.load(kAcquire); one != nullptr && info->si_code > 0 && !is_ours; one = one->next) {
     const uintptr_t begin = one->begin.load(kAcquire), end = one->end.load(kAcquire);
     if (begin == 0 || address < begin || address >= end) continue;
-    // All of it: what is left of the file is not worth a signal a page.
+    // Replaces the whole mapping: the rest of the file is not worth a signal per page.
     is_ours = mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
               MAP_FAILED;
     one->is_broken.store(true, kRelease);
@@ -128,9 +128,9 @@ ReadGuard::ReadGuard(const SegmentFile* file) : is_set_(file != nullptr) {
   if (!is_set_) return;
   {
     const std::lock_guard lock(guard_mutex);
-    SetHandler();  // another may have been set since
+    SetHandler();  // another handler may have been set since
   }
-  sigset_t bus;  // one that is blocked ends the process, whatever the handler
+  sigset_t bus;  // a blocked SIGBUS ends the process, whatever the handler
   sigemptyset(&bus);
   sigaddset(&bus, SIGBUS);
   pthread_sigmask(SIG_UNBLOCK, &bus, &before_);
@@ -159,8 +159,8 @@ Status SegmentFile::Open(const std::string& path, std::unique_ptr<SegmentFile>* 
   if (pread(fd, copy.get(), sizeof *copy, 0) != static_cast<ssize_t>(sizeof *copy)) return Status(Code::kIo, Reason("cannot read", path, errno));
   const ShmHeader& head = *copy;
   if (Status bad = opened->CheckHeader(head, static_cast<uint64_t>(info.st_size)); !bad.ok()) return bad;
-  AddressRange& room = opened->room_;
-  if (!room.Find(head.segment_bytes, AddressRange::Prefer::kReserved)) return Status(Code::kIo, Reason("cannot find addresses for", path, errno));
+  AddressRange& range = opened->range_;
+  if (!range.Find(head.segment_bytes, AddressRange::Prefer::kReserved)) return Status(Code::kIo, Reason("cannot find addresses for", path, errno));
   for (uint32_t i = 0; i < kArrayCount; ++i) opened->array_offset_[i] = head.arrays[i].offset;
   const ReadGuard reading(opened.get());
   if (!opened->MapPiece(0, kHeaderCapacity, 0)) return Status(Code::kIo, Reason("cannot map", path, errno));
@@ -173,9 +173,9 @@ Status SegmentFile::Open(const std::string& path, std::unique_ptr<SegmentFile>* 
 SegmentFile::~SegmentFile() {
   for (const auto& [begin, piece] : pieces_) {
     Unguard(piece.guard);
-    room_.Unmap(begin, piece.end - begin);
+    range_.Unmap(begin, piece.end - begin);
   }
-  room_.Release();
+  range_.Release();
   if (fd_ >= 0 && IsStillOurs()) close(fd_);
 }
 
@@ -205,7 +205,8 @@ Status SegmentFile::Check() const {
   return Status(Code::kCorrupt, path_ + " was cut short while it was mapped, or its file system is full: nothing of it can be read any more");
 }
 
-// The program may have closed our descriptor and opened something else: that is not to be touched.
+// Returns whether our descriptor still names our file. If the program has closed it and opened another file, that one must not be
+// touched.
 bool SegmentFile::IsStillOurs() const {
   struct stat info;
   return fstat(fd_, &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
@@ -213,8 +214,8 @@ bool SegmentFile::IsStillOurs() const {
 
 // ---- Extents -------------------------------------------------------------------------------------------------------------------
 
-// Maps bytes of the file at [begin, end) of the room. False: they are not in the file, something is there already, or they are mapped elsewhere: holes
-// are known by their place in the file, and filled by their address.
+// Maps bytes of the file at [begin, end) of the range. Returns false if they are not in the file, the addresses are taken, or the bytes
+// are mapped elsewhere. The last would confuse holes: they are known by their place in the file, and filled by their address.
 bool SegmentFile::MapPiece(uint64_t begin, uint64_t end, uint64_t in_file) const {
   const uint64_t end_in_file = in_file + (end - begin);
   for (const auto& [other, piece] : pieces_) {
@@ -223,26 +224,26 @@ bool SegmentFile::MapPiece(uint64_t begin, uint64_t end, uint64_t in_file) const
   const auto next = pieces_.lower_bound(begin);
   const bool is_taken = (next != pieces_.end() && next->first < end) || (next != pieces_.begin() && std::prev(next)->second.end > begin);
   struct stat info;
-  if (is_taken || begin % kPage != 0 || end > room_.bytes() || fstat(fd_, &info) != 0 || end_in_file > static_cast<uint64_t>(info.st_size)) return false;
+  if (is_taken || begin % kPage != 0 || end > range_.bytes() || fstat(fd_, &info) != 0 || end_in_file > static_cast<uint64_t>(info.st_size)) return false;
   if (info.st_dev != device_ || info.st_ino != inode_) return false;  // as in IsStillOurs
-  if (!room_.MapFile(begin, end - begin, PROT_READ, fd_, in_file)) return false;
-  pieces_[begin] = {end, in_file, Guard(room_.base() + begin, end - begin)};
+  if (!range_.MapFile(begin, end - begin, PROT_READ, fd_, in_file)) return false;
+  pieces_[begin] = {end, in_file, Guard(range_.base() + begin, end - begin)};
   return true;
 }
 
-// Maps the extents that were added since. True: there were some.
+// Maps extents that were added since. Returns true if there were some.
 bool SegmentFile::MapMore() const {
-  const auto& head = *reinterpret_cast<const ShmHeader*>(room_.base());
+  const auto& head = *reinterpret_cast<const ShmHeader*>(range_.base());
   bool has_more = false;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
-    if (array_offset_[i] > room_.bytes()) continue;
-    const uint64_t mapped = std::min(head.arrays[i].mapped.load(kAcquire), room_.bytes() - array_offset_[i]);  // pairs with MapUpTo
+    if (array_offset_[i] > range_.bytes()) continue;
+    const uint64_t mapped = std::min(head.arrays[i].mapped.load(kAcquire), range_.bytes() - array_offset_[i]);  // pairs with MapUpTo
     uint64_t& known = array_mapped_[i];
     if (mapped <= known) continue;
     for (const FilePiece& piece : PiecesOf(head.arrays[i], known, mapped)) {
       const uint64_t begin = array_offset_[i] + piece.begin;
       if (!MapPiece(begin, begin + piece.bytes, piece.in_file)) {
-        known = ~uint64_t{0};  // not tried again: this is called for every look at what is not there
+        known = ~uint64_t{0};  // not tried again: every access to a missing element calls this
         break;
       }
       known = piece.begin + piece.bytes;
@@ -259,8 +260,8 @@ SegmentFile::Pieces::const_iterator SegmentFile::PieceAt(uint64_t offset) const 
 }
 
 ByteRun SegmentFile::RunAt(uint64_t offset, uint64_t wanted) const {
-  if (offset >= room_.bytes()) return {offset, ~uint64_t{0}, false};
-  wanted = std::min(wanted, room_.bytes() - offset);
+  if (offset >= range_.bytes()) return {offset, ~uint64_t{0}, false};
+  wanted = std::min(wanted, range_.bytes() - offset);
   const std::lock_guard lock(mutex_);
   ByteRun run{offset, offset + 1, false};
   for (uint64_t at = offset; at - offset < wanted;) {
@@ -284,23 +285,23 @@ ByteRun SegmentFile::RunAt(uint64_t offset, uint64_t wanted) const {
   return run;
 }
 
-// The same of one piece.
+// Does the same for one piece.
 ByteRun SegmentFile::RunInPiece(uint64_t begin, const Piece& piece, uint64_t offset, uint64_t wanted) const {
   const uint64_t length = piece.end - begin;
   const ByteRun run = RunInFile(piece.in_file + (offset - begin), std::min(wanted, piece.end - offset));
   return {begin + (run.begin > piece.in_file ? run.begin - piece.in_file : 0), begin + std::min(length, run.end - piece.in_file), run.has_memory};
 }
 
-// The same of the file, in its own bytes.
+// Does the same for the file, in offsets of the file.
 ByteRun SegmentFile::RunInFile(uint64_t offset, uint64_t wanted) const {
   auto run = runs_.upper_bound(offset);
   const bool is_known = run != runs_.begin() && std::prev(run)->second > offset;
   if (is_known && std::prev(run)->second - offset >= wanted) return {std::prev(run)->first, std::prev(run)->second, true};
   const ByteRun all{0, ~uint64_t{0}, true};
-  if (fd_ < 0 || !IsStillOurs()) return all;  // cannot be asked: the guard is what is left
+  if (fd_ < 0 || !IsStillOurs()) return all;  // the file cannot be queried: only the guard remains
   const uint64_t from = is_known ? std::prev(run)->second : offset / kPage * kPage;
   const off_t data = lseek(fd_, static_cast<off_t>(from), SEEK_DATA);
-  if (data < 0 && errno != ENXIO) return all;  // a file system that does not know
+  if (data < 0 && errno != ENXIO) return all;  // a file system without SEEK_DATA
   if (data < 0 || static_cast<uint64_t>(data) > from) {
     if (is_known) return {std::prev(run)->first, from, true};
     return {from, data < 0 ? ~uint64_t{0} : static_cast<uint64_t>(data), false};
@@ -311,7 +312,7 @@ ByteRun SegmentFile::RunInFile(uint64_t offset, uint64_t wanted) const {
   return {run->first, run->second, true};
 }
 
-// One with what it meets.
+// Adds a run with memory, and merges it with those that it touches.
 void SegmentFile::NoteMemory(uint64_t begin, uint64_t end) const {
   auto run = runs_.lower_bound(begin);
   if (run != runs_.begin() && std::prev(run)->second >= begin) begin = (--run)->first;
@@ -322,7 +323,8 @@ void SegmentFile::NoteMemory(uint64_t begin, uint64_t end) const {
   runs_.emplace(begin, end);
 }
 
-// Maps zeros over the holes of [from, to), which is in use: somebody has made holes of pages of zeros. False: there is nothing but a hole, or there were too many.
+// Maps zeros over the holes of [from, to), which is in use: a tool has made holes of pages of zeros. Returns false if there is only a
+// hole, or there were too many.
 bool SegmentFile::FillHole(uint64_t begin, const Piece& piece, uint64_t from, uint64_t to) const {
   bool is_filled = false;
   while (from < to) {
@@ -332,7 +334,7 @@ bool SegmentFile::FillHole(uint64_t begin, const Piece& piece, uint64_t from, ui
       continue;
     }
     const uint64_t first = from / kPage * kPage, last = std::min((to + kPage - 1) / kPage * kPage, std::min(run.end, piece.end));
-    if (last - first > zeros_left_ || holes_left_ == 0 || !room_.MapZeros(first, last - first)) break;
+    if (last - first > zeros_left_ || holes_left_ == 0 || !range_.MapZeros(first, last - first)) break;
     zeros_left_ -= last - first;
     --holes_left_;
     NoteMemory(piece.in_file + (first - begin), piece.in_file + (last - begin));

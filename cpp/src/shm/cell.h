@@ -3,18 +3,19 @@
 //   seq   odd while the writer is inside; a reader that saw it even and unchanged around its copy has a whole row
 //   gen   generation of the reset domain (ShmHeader.resets) that the numbers belong to
 //
-// TRUNCATE never writes a cell. It bumps the domain's generation: readers take a cell of an older generation as zero, and the writer
-// starts from zero at its next update. So nobody but the owner ever stores to the owner's cache line, and no update is lost.
-// All words are atomics, so that "torn" is decided by seq alone and never by the compiler.
+// TRUNCATE never writes a cell. It bumps the domain's generation: readers take a cell of an older generation as zero,
+// and the writer starts from zero at its next update. So only the owner ever stores to the owner's cache line, and no
+// update is lost. All words are atomics, so that `seq` alone decides whether a copy is torn, never the compiler.
 //
 // Count and sum are one 16-byte store. A new minimum or maximum, a reset and a merge change the cell inside a section with `seq` odd.
 // Readers copy and check `seq`; after many failures they skip the row and count it in Performance_schema_rows_skipped. If the writer is
 // dead or stopped (shm/writer.h), the reader mends the copy (snapshot/mend.h), shows it and counts it in
 // Performance_schema_rows_repaired. The minimum is stored inverted, so that zero bytes are the empty statistic.
 //
-// Intel and AMD promise an atomic 16-byte store only on processors with AVX. On others every event takes the section: the writer stores
-// the inverted minimum without its top bit, and the comparison that finds new minima and maxima then finds every event. The same mark
-// puts a cell whose sum is above 106 days on the slow path, where the sum saturates. The fast path has no instruction for either.
+// Intel and AMD guarantee an atomic 16-byte store only on processors with AVX. On others every event takes the
+// section: the writer stores the inverted minimum without its top bit, and the comparison that finds new minima and
+// maxima then finds every event. The same mark puts a cell whose sum is above 106 days on the slow path, where the
+// sum saturates. The fast path has no instruction for either.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,8 @@
 
 namespace perfschema {
 
-// Hot-path functions: what they keep in a struct on the stack lives in registers only if all of them are one function.
+// Marks functions of the hot path. A struct on the stack stays in registers only if all functions that use it are
+// inlined into one.
 #define PFS_ALWAYS_INLINE [[gnu::always_inline]] inline
 
 using Word = std::atomic<uint64_t>;
@@ -40,20 +42,21 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr auto kAcquire = std::memory_order_acquire;
 constexpr auto kRelease = std::memory_order_release;
 
-// A word that only the calling thread stores to: a plain load, which the compiler may make a part of the instruction that uses the value. (It
-// never does so with atomic ones.)
+// Loads a word that only the calling thread stores to. The load is plain, so the compiler may fold it into the
+// instruction that uses the value. It never does so with atomic loads.
 template <typename T>
 PFS_ALWAYS_INLINE T LoadOwn(const std::atomic<T>& word) {
   using Plain [[gnu::may_alias]] = T;
   return *reinterpret_cast<const Plain*>(&word);
 }
 
-// count, sum, minimum, maximum of a duration. The minimum is stored inverted, so that zero bytes are the empty statistic, and instead of
-// the maximum its distance from the minimum, so that one comparison finds a duration that is neither below nor above: nearly all.
+// Holds count, sum, minimum and maximum of a duration. The minimum is stored inverted, so that zero bytes are the
+// empty statistic. The maximum is stored as its distance from the minimum. One comparison then recognizes a duration
+// between the two, as nearly all are.
 //
-// An inverted minimum without its top bit (kTopBit) makes that comparison find every duration: each event takes the slow path. Statistics whose sum is
-// large are stored so, to saturate; and all of them on a processor that cannot store two words at once. No duration is 2^63 ps, 106 days, so readers
-// put the bit back (InvertedMin).
+// An inverted minimum without its top bit (kTopBit) makes that comparison find every duration, so each event takes
+// the slow path. Statistics with a large sum are stored so, in order to saturate. On a processor that cannot store
+// two words at once, all of them are. No duration is 2^63 ps, 106 days, so readers put the bit back (InvertedMin).
 // Threads: owner thread writes, any reads (see AddTimed and ReadCell).
 struct alignas(16) ShmStat {
   Word count;
@@ -66,18 +69,20 @@ static_assert(sizeof(ShmStat) == 32);
 inline constexpr uint64_t kTopBit = uint64_t{1} << 63;
 constexpr uint64_t InvertedMin(uint64_t stored) { return stored == 0 ? 0 : stored | kTopBit; }
 
-// Sums of times stop at the largest number, 213 days, where 2^64 picoseconds would be 0 again: many threads that wait get there in hours.
+// Sums of times stop at the largest number, 213 days. Without that, 2^64 picoseconds would be 0 again: many waiting
+// threads get there in hours.
 inline constexpr uint64_t kMostPicos = ~uint64_t{0};
 constexpr uint64_t AddTimes(uint64_t one, uint64_t other) {
   const uint64_t sum = one + other;
   return sum < one ? kMostPicos : sum;
 }
-// From here on a statistic takes the slow path, which saturates. A sum that comes by is noticed by each new minimum or maximum, and where
-// waits of many threads add up (locks) by each long wait: only shorter ones, for 106 days of waiting, could pass unseen.
+// A statistic with this sum or more takes the slow path, which saturates. Each new minimum or maximum checks the sum.
+// Where waits of many threads add up (locks), each long wait checks it, too. Only shorter waits could pass the limit
+// unseen, after 106 days of waiting.
 inline constexpr uint64_t kLargeSum = kTopBit;
-inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no written-out event (record/probe/usual_events.h) is much longer
+inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no event on the fast path (record/probe) is much longer
 
-// A local copy of a ShmStat. What an empty or never timed one shows is zero (SEMANTICS C12).
+// Is a local copy of a ShmStat. An empty statistic, or one that was never timed, shows zeros (SEMANTICS C12).
 struct Stat {
   uint64_t count = 0;
   uint64_t sum_ps = 0;
@@ -85,7 +90,7 @@ struct Stat {
   uint64_t max_ps = 0;
 
   PFS_ALWAYS_INLINE uint64_t min_ps() const { return inverted_min_ps == 0 ? 0 : ~inverted_min_ps; }
-  bool is_empty() const { return count == 0 && inverted_min_ps == 0; }  // a wait for no row at all has a time, and no count
+  bool is_empty() const { return count == 0 && inverted_min_ps == 0; }  // a wait for no row at all has a time, but no count
   PFS_ALWAYS_INLINE uint64_t avg_ps() const { return count == 0 ? 0 : sum_ps / count; }
   PFS_ALWAYS_INLINE void Merge(const Stat& other) {
     count += other.count;
@@ -95,26 +100,27 @@ struct Stat {
   }
 };
 
-// Can this processor load and store 16 aligned bytes at once? Intel and AMD promise it where there is AVX. Elsewhere, and where a sanitizer must
-// see what happens, a section is around all that belongs together.
+// Returns whether this processor can load and store 16 aligned bytes at once. Intel and AMD guarantee it where there
+// is AVX. Elsewhere, and where a sanitizer must see all accesses, a section surrounds all words that belong together.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define PFS_WIDE_STAT 1
-inline constinit bool g_avoid_pairs = false;  // tests: as if there were no AVX
+inline constinit bool g_avoid_pairs = false;  // tests set it to act as if there were no AVX
 inline bool StoresPairs() { return __builtin_cpu_supports("avx") != 0 && !g_avoid_pairs; }
 #else
-inline bool StoresPairs() { return true; }  // none is stored: nothing is to be kept from it
+inline bool StoresPairs() { return true; }  // no pair is ever stored here, so none must be avoided
 #endif
 
-// How an inverted minimum is stored beside `sum_ps`.
+// Returns the form in which an inverted minimum is stored beside `sum_ps`.
 inline uint64_t StoredMin(uint64_t inverted_min, uint64_t sum_ps) {
   return sum_ps < kLargeSum && StoresPairs() ? inverted_min : inverted_min & ~kTopBit;
 }
 
-// One writer: load and store, never a locked instruction. Release: pairs with the reader's acquire loads in ReadCell.
+// Counts one event. There is one writer: load and store, never a locked instruction. Release: pairs with the reader's
+// acquire loads in ReadCell.
 PFS_ALWAYS_INLINE void AddCount(ShmStat& stat) { stat.count.store(stat.count.load(kRelaxed) + 1, kRelease); }
-// A duration of which WidensRange() is true. REQUIRES: a CellWriter.
+// Adds a duration for which WidensRange() is true. REQUIRES: a CellWriter.
 [[gnu::noinline]] inline void AddUnusualDuration(ShmStat& stat, uint64_t wait_ps) {
-  constexpr uint64_t kLongestMin = kTopBit - 2;  // what StoredMin() makes of it is not 0
+  constexpr uint64_t kLongestMin = kTopBit - 2;  // StoredMin() does not turn it into 0
   const uint64_t inverted_min = InvertedMin(stat.inverted_min_ps.load(kRelaxed));
   const uint64_t min = inverted_min == 0 ? wait_ps : ~inverted_min;
   const uint64_t max = inverted_min == 0 ? wait_ps : min + stat.range_ps.load(kRelaxed);
@@ -124,7 +130,8 @@ PFS_ALWAYS_INLINE void AddCount(ShmStat& stat) { stat.count.store(stat.count.loa
   stat.range_ps.store((wait_ps > max ? wait_ps : max) - new_min, kRelease);
   stat.sum_ps.store(sum, kRelease);
 }
-// Is the duration outside minimum..maximum? wait - min > range, where -min is inverted_min + 1; true for every first duration.
+// Returns whether the duration is outside minimum..maximum: wait - min > range, where -min is inverted_min + 1. True
+// for every first duration.
 PFS_ALWAYS_INLINE bool WidensRange(const ShmStat& stat, uint64_t wait_ps) {
   return wait_ps + LoadOwn(stat.inverted_min_ps) + 1 > LoadOwn(stat.range_ps);
 }
@@ -136,7 +143,7 @@ PFS_ALWAYS_INLINE void AddDuration(ShmStat& stat, uint64_t wait_ps) {
   stat.sum_ps.store(stat.sum_ps.load(kRelaxed) + wait_ps, kRelease);
 }
 
-// Adds `count` events inside a seq section. A duration of 0 that was measured is told apart from "not timed" by `timed`.
+// Adds `count` events inside a seq section. `timed` distinguishes a measured duration of 0 from "not timed".
 PFS_ALWAYS_INLINE void AddToStat(ShmStat& stat, bool timed, uint64_t wait_ps, uint64_t count = 1) {
   stat.count.store(stat.count.load(kRelaxed) + count, kRelease);
   if (timed) AddDuration(stat, wait_ps);
@@ -150,15 +157,16 @@ inline void ClearStat(ShmStat& stat) {
   stat.range_ps.store(0, kRelease);
 }
 
-// count and sum, the two words that every event changes, as one: a reader never sees the count of one event with the sum of another, and the
-// usual event needs no seq section. REQUIRES: StoresPairs(). A statistic that is not to be written so looks unusual to each event, and memory
-// leaves no room (record/family/memory.cpp), so nobody asks here.
+// Stores count and sum, the two words that every event changes, at once. A reader never sees the count of one event
+// with the sum of another, and the common event needs no seq section. REQUIRES: StoresPairs(). A statistic that must
+// not be stored at once sends each event to the slow path; for memory, the empty slack band does that
+// (record/family/memory.cpp). So no caller has to ask here.
 #if defined(PFS_WIDE_STAT)
 PFS_ALWAYS_INLINE void StorePair(Word* pair, uint64_t first, uint64_t second) {
   const __m128i both = _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));
   asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<__m128i*>(pair)) : "x"(both) : "memory");
 }
-// What one event adds.
+// Returns the pair that one event adds.
 PFS_ALWAYS_INLINE __m128i OneEvent(uint64_t wait_ps) {
   return _mm_unpacklo_epi64(_mm_set_epi64x(0, 1), _mm_cvtsi64_si128(static_cast<long long>(wait_ps)));
 }
@@ -183,16 +191,16 @@ inline CountAndSum LoadPair(const Word* pair) {
 #endif
 }
 
-// REQUIRES: inside ReadCell's copy, or nobody writes.
+// REQUIRES: inside ReadCell's copy, or no thread writes.
 inline Stat LoadStat(const ShmStat& stat) {
-  // The range first: what is added between the two loads is a duration inside it, or seq tells.
+  // Loads the range first: a duration that is added between the two loads lies inside it, or seq reveals the change.
   const uint64_t inverted_min = InvertedMin(stat.inverted_min_ps.load(kAcquire));
   const uint64_t range = stat.range_ps.load(kAcquire);
   const CountAndSum pair = LoadPair(&stat.count);
   return {pair.count, pair.sum_ps, inverted_min, inverted_min == 0 ? 0 : ~inverted_min + range};
 }
 
-// REQUIRES: a CellWriter, as the next ones.
+// REQUIRES: a CellWriter, as for the functions below.
 inline void StoreStat(ShmStat& stat, const Stat& numbers) {
   stat.count.store(numbers.count, kRelease);
   stat.sum_ps.store(numbers.sum_ps, kRelease);
@@ -205,8 +213,9 @@ inline void MergeIntoStat(ShmStat& stat, const Stat& more) {
   StoreStat(stat, sum);
 }
 
-// Text that may change under its readers is moved in whole words, so that a race is a stale text, never undefined behaviour. The caller
-// decides with a sequence or version whether what it read is whole. REQUIRES: `shared` 8-byte aligned, its room a multiple of 8.
+// Moves text that may change under its readers in whole words, so that a race yields a stale text, never undefined
+// behavior. The caller decides with a sequence or version whether its copy is whole. REQUIRES: `shared` 8-byte
+// aligned, its capacity a multiple of 8.
 inline void CopyToShared(void* shared, const void* from, size_t bytes) {
   auto* words = static_cast<uint64_t*>(shared);
   const auto* source = static_cast<const char*>(from);
@@ -225,7 +234,7 @@ inline void CopyFromShared(void* to, const void* shared, size_t bytes) {
   }
 }
 
-// Is what lies in shared memory these bytes? Padding beyond them is zero.
+// Returns whether the bytes in shared memory equal `bytes_of`. Padding beyond them is zero.
 inline bool EqualsShared(const void* shared, const void* bytes_of, size_t bytes) {
   const auto* words = static_cast<const uint64_t*>(shared);
   const auto* wanted = static_cast<const char*>(bytes_of);
@@ -237,11 +246,11 @@ inline bool EqualsShared(const void* shared, const void* bytes_of, size_t bytes)
   return true;
 }
 
-// The section in which a cell's only writer changes it.
+// Is the section in which a cell's only writer changes the cell.
 // Threads: owner thread writes.
 class CellWriter {
  public:
-  // Odd already: a longjmp out of a signal handler has left the section, and this writer ends it.
+  // An odd seq means that a longjmp out of a signal handler has left the section; this writer ends it.
   PFS_ALWAYS_INLINE explicit CellWriter(HalfWord& seq) : seq_(seq), inside_(seq.load(kRelaxed) | 1) {
     seq_.store(inside_, kRelaxed);  // ordered before the payload by its release stores
   }
@@ -254,12 +263,12 @@ class CellWriter {
   uint32_t inside_;
 };
 
-// For a writer that died in its section.
+// Ends the section of a writer that died in it.
 inline void EndWriting(HalfWord& seq) {
   if ((seq.load(kRelaxed) & 1) != 0) seq.fetch_add(1, kRelease);  // pairs with ReadCell
 }
 
-// Two words that readers see change together (LoadPair): 16-byte aligned.
+// Changes two words that readers must see change together (LoadPair). REQUIRES: 16-byte aligned.
 PFS_ALWAYS_INLINE void ChangePair([[maybe_unused]] HalfWord& seq, Word* pair, uint64_t first, uint64_t second) {
 #if defined(PFS_WIDE_STAT)
   StorePair(pair, first, second);
@@ -270,9 +279,10 @@ PFS_ALWAYS_INLINE void ChangePair([[maybe_unused]] HalfWord& seq, Word* pair, ui
 #endif
 }
 
-// One event of a cell with one stat, of the current generation, without a section around it.
+// AddTimed adds one event to a cell with one stat, of the current generation, without a section around it.
 #if defined(PFS_WIDE_STAT)
-// The rare event that is a new minimum or maximum, or may not be stored at once: readers see it in count, sum and range together.
+// Adds the rare event that is a new minimum or maximum, or that may not be stored at once. Readers see it in count,
+// sum and range together.
 [[gnu::noinline]] inline void AddUnusual(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
   const CellWriter writer(seq);
   AddCount(stat);
@@ -282,10 +292,10 @@ PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) 
   if (__builtin_expect(WidensRange(stat, wait_ps), 0)) return AddUnusual(seq, stat, wait_ps);
   AddToPair(stat, OneEvent(wait_ps));
 }
-// Where it is known that it is neither: REQUIRES: !WidensRange(). The second inside a CellWriter.
+// AddCommon adds a duration that is neither. REQUIRES: !WidensRange(); AddCommonInside: a CellWriter.
 PFS_ALWAYS_INLINE void AddCommon(HalfWord&, ShmStat& stat, uint64_t wait_ps) { AddToPair(stat, OneEvent(wait_ps)); }
 PFS_ALWAYS_INLINE void AddCommonInside(ShmStat& stat, uint64_t wait_ps) { AddToPair(stat, OneEvent(wait_ps)); }
-// One instruction: a signal handler of this thread comes before it or after it.
+// Counts in one instruction: a signal handler of this thread runs before it or after it.
 inline constexpr bool kCountsAtOnce = true;
 PFS_ALWAYS_INLINE void AddCounted(HalfWord&, ShmStat& stat) { asm volatile("incq %0" : "+m"(stat.count) : : "memory", "cc"); }
 #else
@@ -302,7 +312,8 @@ PFS_ALWAYS_INLINE void AddCounted(HalfWord& seq, ShmStat& stat) {
 }
 #endif
 
-// Before a long wait is added where those of many threads, or of a thread's whole life, add up: is the sum so large that it must saturate?
+// Makes a sum saturate from now on if it is large. Callers run it before they add a long wait to the sum of many
+// threads, or of a thread's lifetime.
 [[gnu::noinline]] inline void WatchSum(HalfWord& seq, ShmStat& stat) {
   const uint64_t stored = stat.inverted_min_ps.load(kRelaxed);
   if (stat.sum_ps.load(kRelaxed) < kLargeSum || (stored & kTopBit) == 0) return;
@@ -310,10 +321,10 @@ PFS_ALWAYS_INLINE void AddCounted(HalfWord& seq, ShmStat& stat) {
   stat.inverted_min_ps.store(stored & ~kTopBit, kRelease);
 }
 
-// The minimum is 0: for one more event that took no time there is nothing to do but to count it.
+// Returns whether the minimum is 0. One more event that took no time then only has to be counted.
 PFS_ALWAYS_INLINE bool HasWaitOfZero(const ShmStat& stat) { return LoadOwn(stat.inverted_min_ps) == ~uint64_t{0}; }
 
-// One event into a cell of the current generation.
+// Adds one event to a cell of the current generation.
 PFS_ALWAYS_INLINE void AddOne(HalfWord& seq, ShmStat& stat, bool timed, uint64_t wait_ps) {
   if (timed) {
     AddTimed(seq, stat, wait_ps);
@@ -322,23 +333,24 @@ PFS_ALWAYS_INLINE void AddOne(HalfWord& seq, ShmStat& stat, bool timed, uint64_t
   }
 }
 
-// `count` events that were one wait, such as rows of a table, likewise.
+// Adds `count` events that were one wait, such as rows of a table.
 PFS_ALWAYS_INLINE void AddEvents(HalfWord& seq, ShmStat& stat, bool timed, uint64_t wait_ps, uint64_t count) {
   if (__builtin_expect(count == 1, 1)) return AddOne(seq, stat, timed, wait_ps);
   const CellWriter writer(seq);
   AddToStat(stat, timed, wait_ps, count);
 }
 
-// True if the numbers are of another generation than `gen`: they have its number now, and the caller clears them. REQUIRES: a CellWriter.
+// Returns true if the numbers are of another generation than `gen`. They have that generation's number now, and the
+// caller clears them. REQUIRES: a CellWriter.
 PFS_ALWAYS_INLINE bool StartsGeneration(HalfWord& gen_word, uint32_t gen) {
   if (__builtin_expect(gen_word.load(kRelaxed) == gen, 1)) return false;
   gen_word.store(gen, kRelease);
   return true;
 }
 
-// Copies a payload that changes under its writer: calls copy() until seq was even and the same before and after. A copy() that can tell by itself
-// that it is not whole returns false.
-// False after many tries: the row must be skipped and counted, never shown. Inlined, so that what is copied stays in registers.
+// Copies a payload that may change meanwhile: calls copy() until seq was even and the same before and after. A copy()
+// that recognizes by itself that it is not whole returns false. Returns false after many tries: the row must be
+// skipped and counted, never shown. Inlined, so that the copy stays in registers.
 template <typename Copy>
 PFS_ALWAYS_INLINE bool ReadWhole(const HalfWord& seq, Copy copy) {
   for (int attempt = 0; attempt < 10'000; ++attempt) {
@@ -354,7 +366,7 @@ PFS_ALWAYS_INLINE bool ReadWhole(const HalfWord& seq, Copy copy) {
 #endif
       continue;
     }
-    // Payload loads are acquire: seq below is read after them.
+    // Payload loads are acquire, so seq below is read after them.
     if constexpr (std::is_void_v<decltype(copy())>) {
       copy();
     } else if (!copy()) {

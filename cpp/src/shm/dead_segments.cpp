@@ -20,7 +20,7 @@
 namespace perfschema {
 namespace {
 
-// A file that is named like the segment of a process that is not there.
+// Is a file that is named like the segment of a process that does not exist.
 struct Leftover {
   std::string name;
   uint64_t pid;
@@ -28,7 +28,7 @@ struct Leftover {
   timespec written;
 };
 
-// The pid of "<pid>.pfs", "<pid>-<...>.pfs"; 0: no such name.
+// Returns the pid of "<pid>.pfs", "<pid>-<...>.pfs"; 0 for any other name.
 uint64_t PidOfName(const char* name) {
   char* end = nullptr;
   const uint64_t pid = *name >= '1' && *name <= '9' ? std::strtoull(name, &end, 10) : 0;
@@ -50,7 +50,7 @@ std::vector<Leftover> Leftovers(int directory, DIR* listing) {
   return found;
 }
 
-// Is it what it is named like: a segment of a process of this pid namespace?
+// Returns whether the file is what its name says: a segment of a process of this pid namespace.
 bool IsSegmentOf(int directory, const Leftover& file) {
   const int fd = openat(directory, file.name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return false;
@@ -88,7 +88,7 @@ void CollectDeadSegments(const std::string& segment, uint64_t most, uint64_t mos
     --left;
     bytes -= std::min(bytes, file.bytes);
   }
-} catch (const std::bad_alloc&) {  // not the time to tidy up
+} catch (const std::bad_alloc&) {  // out of memory: leave the files to another process
 }
 
 }  // namespace perfschema

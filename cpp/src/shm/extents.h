@@ -1,4 +1,4 @@
-// shm/extents.h: where bytes of an array lie in the file.
+// shm/extents.h: finds the bytes of an array in the file.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace perfschema {
 
-// Bytes of an array that lie side by side in the file.
+// Is a run of an array's bytes that are adjacent in the file.
 struct FilePiece {
   uint64_t begin;    // from the array's offset
   uint64_t bytes;
@@ -27,7 +27,8 @@ class FilePieces {
   uint32_t count_ = 0;
 };
 
-// Where bytes [begin, end) of an array lie. REQUIRES: end <= array.mapped, loaded with acquire; the header may be damaged.
+// Returns the pieces of the file that hold bytes [begin, end) of an array. REQUIRES: end <= array.mapped, loaded with
+// acquire; the header may be damaged.
 inline FilePieces PiecesOf(const ShmArray& array, uint64_t begin, uint64_t end) {
   constexpr uint64_t kMostAddresses = uint64_t{1} << 47;
   FilePieces found;

@@ -1,4 +1,5 @@
-// shm/fact.h: a fact as numbers and texts, and as bytes. What the numbers and texts of a kind mean is said in record/declared/program.h.
+// shm/fact.h: encodes and decodes a fact, its numbers and texts. record/declared/program.h says what those of each
+// kind mean.
 #pragma once
 
 #include <cstring>
@@ -36,7 +37,8 @@ inline std::string EncodeFact(const Fact& fact) {
   return bytes;
 }
 
-// number(value) and text(std::optional<std::string_view>) get what there is. False: the bytes make no sense.
+// Calls number(value) and text(std::optional<std::string_view>) for each value. Returns false if the bytes make no
+// sense.
 template <typename OnNumber, typename OnText>
 bool DecodeFact(std::string_view bytes, OnNumber number, OnText text) {
   const auto take = [&](auto* value) {
@@ -61,7 +63,8 @@ bool DecodeFact(std::string_view bytes, OnNumber number, OnText text) {
   return true;
 }
 
-// The bytes of a chain, from any segment: block(index) is a ShmFactBlock or nullptr. False: it ends too early.
+// Reads the bytes of a chain of any segment: block(index) is a ShmFactBlock or nullptr. Returns false if the chain
+// ends too early.
 template <typename BlockAt>
 bool ReadChain(uint32_t first, uint32_t bytes, BlockAt block, std::string* to) {
   if (bytes > kMostFactBytes) return false;

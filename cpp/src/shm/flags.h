@@ -7,7 +7,7 @@
 
 namespace perfschema {
 
-// Bits of the flag word of a class and of each of its objects: all that setup says about an event, in one load.
+// Bits of the flag word of a class and of each of its objects: one load yields all that setup says about an event.
 inline constexpr uint32_t kFlagEnabled = PFS_FLAG_ENABLED;
 inline constexpr uint32_t kFlagTimed = 1u << 1;
 inline constexpr uint32_t kFlagThread = 1u << 2;       // thread_instrumentation
@@ -15,17 +15,17 @@ inline constexpr uint32_t kFlagCurrent = 1u << 3;      // events_*_current
 inline constexpr uint32_t kFlagHistory = 1u << 4;      // events_*_history
 inline constexpr uint32_t kFlagHistoryLong = 1u << 5;  // events_*_history_long
 inline constexpr uint32_t kFlagSlowTimer = 1u << 6;    // the timer is not CYCLE
-inline constexpr uint32_t kFlagTrace = 1u << 7;        // the trace, of threads that are traced
+inline constexpr uint32_t kFlagTrace = 1u << 7;        // the trace, for threads that are traced
 inline constexpr uint32_t kFlagTraceOnly = 1u << 11;   // events_*_current is off: records are for the trace alone
 inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
 inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
-inline constexpr uint32_t kFlagContended = 1u << 12;   // of a lock: timed and recorded only if it must be waited for
+inline constexpr uint32_t kFlagContended = 1u << 12;   // of a lock: an event is timed and recorded only if the thread must wait
 inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
 inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: there are cells in its list
-inline constexpr uint32_t kFlagHeld = 1u << 22;        // of an instance in a forked child's copy: stat.count is how often the forking thread holds it shared
+inline constexpr uint32_t kFlagHeld = 1u << 22;        // in a forked child: stat.count is how often the forking thread holds it shared
 inline constexpr uint32_t kFlagDigest = 1u << 19;      // of a statement: statements_digest
 inline constexpr uint32_t kFlagCpu = 1u << 20;         // of a statement: events_statements_cpu
 inline constexpr uint32_t kFlagControlled = 1u << 21;  // of memory: counts as controlled
-inline constexpr uint32_t kFlagSocket = 1u << 18;      // not a file: the operations that both have are a socket's
+inline constexpr uint32_t kFlagSocket = 1u << 18;      // a socket, not a file: both share some operations
 
 }  // namespace perfschema

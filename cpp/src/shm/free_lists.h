@@ -1,4 +1,5 @@
-// shm/free_lists.h: slots of instances that a thread of the system keeps for the next object of the same instrument. See record/engine/free_lists.h.
+// shm/free_lists.h: slots of instances that a thread caches for its next objects of the same instruments. See
+// record/engine/free_lists.h.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,9 @@ namespace perfschema {
 
 inline constexpr uint32_t kMostCached = 8;
 
-// Threads: of the one thread that has it; but under the cold lock, with the short way closed, anybody's.
+// Threads: the owner writes; under the cold lock, with the lock-free path closed, any thread may.
 struct alignas(64) ShmFreeLists {
-  HalfWord is_busy;  // 1: its thread is on the short way
+  HalfWord is_busy;  // 1: its thread is on the lock-free path
   HalfWord count;
   HalfWord next;     // link of the free list
   HalfWord slots[kMostCached];  // of kInstances

@@ -2,7 +2,7 @@
 //
 // Rules: fixed-width types; no pointer, virtual, size_t, bool or enum; references are 1-based indices (0 = none) that a reader resolves
 // through SegmentView::at(). Zero bytes mean free. One writer per cache line on the hot path.
-// The file is untrusted to whoever reads it: load an index once, check it, use the local copy.
+// The file is untrusted for every reader: load an index once, check it, use the local copy.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ inline constexpr uint32_t kLayoutMajor = 2;
 inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
-// What a minor version may change, so that a reader of an older minor still reads it: lists of the header grow within their rooms below, by
-// entries at the end; fields are added behind the last of the header, or behind the last of an element (its stride says so). Zero in them must
-// mean what there was before. All else is a new major version.
+// A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists, within their
+// capacities below; fields are added behind the last of the header, or of an element (its stride says so). Zero in them must keep the earlier
+// meaning. Every other change is a new major version.
 inline constexpr uint64_t kHeaderCapacity = 24576;  // arrays begin behind
 inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96, kMostConsumers = 32, kMostResets = 32;
 
@@ -84,11 +84,11 @@ inline constexpr uint32_t kArrayCount = static_cast<uint32_t>(ArrayId::kCount);
 inline constexpr ArrayId kChunksOf[kEventKinds] = {ArrayId::kWaitChunks, ArrayId::kStageChunks, ArrayId::kStatementChunks,
                                                    ArrayId::kTransactionChunks};
 inline constexpr ArrayId kRecordsOf[kEventKinds] = {ArrayId::kWaitRecords, ArrayId::kStageRecords, ArrayId::kStatementRecords,
-                                                    ArrayId::kTransactionRecords};  // an element is the room of a chunk
+                                                    ArrayId::kTransactionRecords};  // an element is the space of a chunk
 
 // ---- Reset domains and losses --------------------------------------------------------------------------------------------------
 
-// What one TRUNCATE makes stale (cell.h): of each ResetGroup the cells of live objects, and what classes keep of dead ones.
+// One TRUNCATE makes a domain stale (cell.h): each ResetGroup has one for cells of live objects, and one for those that classes keep of dead ones.
 inline constexpr uint32_t kResetDomainCount = 2 * static_cast<uint32_t>(ResetGroup::kCount);
 using ResetDomain = uint32_t;
 constexpr ResetDomain ObjectDomain(ResetGroup group) { return 2 * static_cast<uint32_t>(group); }
@@ -96,16 +96,16 @@ constexpr ResetDomain ClassDomain(ResetGroup group) { return 2 * static_cast<uin
 constexpr ResetDomain ObjectDomain(Family family) { return ObjectDomain(FactsOf(family).group); }
 constexpr ResetDomain ClassDomain(Family family) { return ClassDomain(FactsOf(family).group); }
 
-// Whom an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of cells for
-// each of its members in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level below.
+// Levels that an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of cells for
+// each member, in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level below.
 // Waits have no numbers of the last level: their totals are those of the objects.
 enum class Level : uint32_t { kThread = 0, kAccount, kUser, kHost, kGlobal };
 inline constexpr uint32_t kLevelCount = 5;
 constexpr bool HasGlobalLevel(Kind kind) { return kind != Kind::kWait; }
 
-// TRUNCATE of a level begins a new epoch: `now` grows, and `since` of the levels that it empties becomes `now`. A cell's gen is the epoch in
-// which its numbers began: they count for a level if gen >= since[level]. A thread that finds its cell of an old epoch moves the
-// numbers to where they still count, and starts from zero.
+// TRUNCATE of a level begins a new epoch: `now` grows, and `since` of the levels that it empties becomes `now`. A cell's gen is the epoch
+// in which its numbers began: they count for a level if gen >= since[level]. A thread that finds its cell in an old epoch moves the
+// numbers to the level where they still count, and starts from zero.
 struct ShmEpochs {
   HalfWord now;
   HalfWord since[kLevelCount];
@@ -167,80 +167,81 @@ inline constexpr uint32_t kTimedClassCount = 5;  // rows of setup_timers: idle, 
 enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransaction };
 constexpr TimedClass TimedClassOf(Kind kind) { return static_cast<TimedClass>(static_cast<uint32_t>(kind) + 1); }
 
-// Who is on the cold path: threads of the process take turns among themselves first. An outsider is another process that changes the setup or truncates
-// (record/engine/cold_lock.h). Each of its turns adds kOutsiderSection: what the process keeps beside the segment may be out of date then. kLockFreePathClosed: nobody goes past it.
+// Says which side holds the cold path; threads of the process exclude each other first. An outsider is another process that changes the setup or
+// truncates (record/engine/cold_lock.h). Each of its sections adds kOutsiderSection: the process's copies of shared words may be out of date then.
+// kLockFreePathClosed: no thread enters the lock-free path.
 enum ColdHolder : uint32_t { kNobody = 0, kInsider = 1, kOutsider = 2, kInsiderAlone = 3, kLockFreePathClosed = 2 };
 inline constexpr uint32_t kColdHolderMask = 3, kOutsiderSection = 4;
 constexpr ColdHolder HolderOf(uint32_t word) { return static_cast<ColdHolder>(word & kColdHolderMask); }
 
 struct ShmHeader {
-  // Who wrote this, as far as `timers`: where it is in layout 1.0, in every layout. Lists of processes and the removal of dead ones read no
-  // more than that. Written once, before the magic; read only after.
+  // Identifies the writer, up to `timers`, where it is in layout 1.0, in every layout. Lists of processes and the removal of dead ones
+  // read only this part. Written once, before the magic; read only after.
   uint64_t magic;  // last store of the creation: pairs with the acquire load in SegmentFile::CheckHeader
   uint32_t layout_major, layout_minor;
   uint32_t endian_mark, word_bytes;
-  uint64_t segment_bytes;  // of addresses: from the header to the end of the last array's capacity
+  uint64_t segment_bytes;  // size of the address range: from the header to the end of the last array's capacity
   uint64_t pid;
   uint64_t pid_namespace;        // inode of /proc/self/ns/pid: pids of containers are not comparable
-  uint64_t process_start_ticks;  // field 22 of /proc/PID/stat: tells a reused pid apart
+  uint64_t process_start_ticks;  // field 22 of /proc/PID/stat: distinguishes a reused pid
   uint8_t boot_id[40];
   uint64_t epoch_unix_micros;  // wall clock at the epoch of all timers
-  uint8_t library_version[16];  // zero padded, as the next one
+  uint8_t library_version[16];  // zero padded, like the next field
   uint8_t command[256];         // the beginning of the command line, as /proc/PID/cmdline: each argument ends with a zero byte
 
-  // What all else is read with. Written once, before the magic.
+  // Readers interpret the rest with these fields. Written once, before the magic.
   TimerScale timers[kTimerCount];
   uint64_t options[kMostOptions];  // int64_t values as they are in force
   char text_options[kTextOptionCount][kTextOptionBytes];  // zero padded
   uint64_t record_bytes[kEventKinds];  // from one record to the next
   uint64_t header_bytes;  // kHeaderCapacity
   uint64_t array_count;   // of `arrays` that the writer knows; the others are zero, and so empty
-  Word file_bytes;        // of the file: extents that are added begin here
+  Word file_bytes;        // length of the file: added extents begin here
   ShmArray arrays[kMostArrays];
-  uint8_t status_reason[256];  // why pfs is not fully on; empty = it is
-  uint8_t timer_reason[128];   // why CYCLE is not the default; empty = it is
+  uint8_t status_reason[256];  // why pfs is not fully on; empty if it is
+  uint8_t timer_reason[128];   // why CYCLE is not the default; empty if it is
 
-  // Setup: written on the cold path by whoever updates a setup table, read when flag words are computed.
+  // Setup: written on the cold path by the thread that updates a setup table, read when flag words are computed.
   alignas(64) HalfWord consumers[kMostConsumers];  // 1 = ENABLED
-  HalfWord timer_of[kTimedClassCount];             // TimerId + 1 that setup_timers says
+  HalfWord timer_of[kTimedClassCount];             // TimerId + 1 of setup_timers
 
-  // Read by every update of a cell, written by TRUNCATE only: a line of its own that stays in all caches.
+  // Every update of a cell reads this, and only TRUNCATE writes it: a line of its own that stays in all caches.
   alignas(64) HalfWord resets[kMostResets];
   ShmEpochs epochs[kKindCount];
   HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
-  HalfWord rebase_seq;  // odd while a TRUNCATE of memory statistics is under way: their readers try again
+  HalfWord rebase_seq;  // odd while a TRUNCATE of memory statistics is running: their readers try again
   HalfWord move_seq;  // odd while numbers move between rows: readers of totals retry
-  HalfWord cold_holder;  // ColdHolder, and the turns of outsiders
+  HalfWord cold_holder;  // ColdHolder, and a count of the outsiders' critical sections
 
   // Statements of all digests, and those without one.
   ShmHistogram histogram;
 
-  // Written by many, rarely.
+  // Many threads write these, rarely.
   alignas(64) Word losses[kMostLosses];
-  Word next_thread_id;      // THREAD_IDs given so far
+  Word next_thread_id;      // number of THREAD_IDs assigned so far
   Word names_free[16], names_free_count[16];  // ShmNameGranule free lists by size: first << 32 | last, and their lengths
   ShmDeclared program;
   Word trace_status[32];      // the last error of the trace, zero padded; empty = none
-  HalfWord trace_status_seq;  // of it; cell.h
+  HalfWord trace_status_seq;  // protects trace_status; cell.h
 };
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------
 
-// Statistics of one object (a lane of it) as one thread has seen it, of one class in a thread's row, or what a class keeps: the only shape
-// there is. See record/probe/cells.h.
+// Holds the statistics of one object (a lane of it) as one thread has seen it, of one class in a thread's row, or what a class keeps: no
+// other shape exists. See record/probe/cells.h.
 // Threads: the thread in slot `owner` writes, any reads; kColdOwner: written under the cold lock.
 struct alignas(64) ShmCell {
   HalfWord seq, gen;
   HalfWord owner;  // thread slot index; 0 = free
   HalfWord next;   // next cell of the same lane, or of the free list
   ShmStat stat;
-  Word amount;     // bytes that were moved
+  Word amount;     // bytes that were transferred
   HalfWord held;   // read locks on the object that were taken through this cell and not yet released
   HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance
 };
 static_assert(sizeof(ShmCell) == 64);
 inline constexpr uint32_t kColdOwner = ~uint32_t{0};
-// What is cheapest to compare: half of the address, in the process that writes. Nobody follows it. Instances are 64 bytes apart.
+// Returns the low half of the address, which is cheapest to compare, in the process that writes. Instances are 64 bytes apart.
 inline uint32_t InstanceMark(const void* instance) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(instance)); }
 inline constexpr uint32_t kNoInstance = 1;
 
@@ -249,18 +250,18 @@ struct ShmCellList {
   HalfWord head;
 };
 
-// What does not fit into the line of a synchronisation object. It has the object's index.
+// Holds the fields that do not fit into the line of a synchronization object. It has the object's index.
 struct ShmInstanceList {
   ShmCellList cells;
-  HalfWord version;  // counts the lives of the slot
+  HalfWord version;  // counts the generations of the slot
 };
 
-// Cells of a dead object that belong to other, live threads: they may be inside an update, so only they (or whoever finds their slot
-// free) may move the numbers to the class. Until then the numbers count for the class from here.
+// Lists cells of a dead object that belong to other, live threads. Those may be inside an update, so only they may move the numbers to
+// the class, or a thread that finds their slot free. Until then the numbers count for the class from here.
 struct alignas(64) ShmRetired {
   HalfWord class_index;  // 0 = free
-  HalfWord object_gen;   // generation of the object's domain when it died: what a cell must have to count
-  HalfWord class_gen;    // generation of the class's domain when it died: what the class must still have for it to count
+  HalfWord object_gen;   // generation of the object's domain when it died: only cells of this generation count
+  HalfWord class_gen;    // generation of the class's domain when it died: the numbers count only while the class still has it
   HalfWord next;         // free list
   ShmCellList lanes[kMostLanes];
 };
@@ -268,12 +269,12 @@ struct alignas(64) ShmRetired {
 // Owner word of pfs_instance: see abi.h.
 inline constexpr uint64_t kOwnerThreadMask = (uint64_t{1} << 48) - 1;
 
-// A synchronisation object: one line with all that its probe touches. The cell is written while the object is held exclusively, by its holder.
-// All else (shared locks, failed tries, waits for conditions) goes to the cells of its list in kInstanceLists, which has the same index.
+// Is a synchronization object: one line with all that its probe touches. The exclusive holder of the object writes the cell. All other
+// events (shared locks, failed tries, waits for conditions) go to the cells of its list in kInstanceLists, which has the same index.
 // pfs_instance of abi.h is the same bytes.
 struct alignas(64) ShmInstance {
   HalfWord flags;
-  HalfWord class_index;  // 0 = free slot; of a spare (record/engine/free_lists.h), which has kFlagDead: that of its objects
+  HalfWord class_index;  // 0 = free slot; a cached slot (record/engine/free_lists.h), which has kFlagDead, keeps that of its objects
   HalfWord seq, gen;
   ShmStat stat;
   Word owner;
@@ -282,22 +283,22 @@ struct alignas(64) ShmInstance {
 static_assert(sizeof(ShmInstance) == sizeof(pfs_instance) && offsetof(ShmInstance, flags) == offsetof(pfs_instance, flags));
 static_assert(offsetof(ShmInstance, owner) == offsetof(pfs_instance, owner) && offsetof(ShmInstance, identity) == offsetof(pfs_instance, identity));
 
-// A file, known by name from its first successful open until it is deleted; or a socket, from its making until it is closed.
+// Is a file, known by name from its first successful open until it is deleted; or a socket, from its creation until it is closed.
 // Threads: fields change under the cold lock, except flags (setup), open_count (atomic add) and thread_id.
 struct alignas(64) ShmFile {
   HalfWord flags;
   HalfWord class_index;  // 0 = free slot
   ShmCellList lanes[kFileLanes];  // kMiscLane, kReadLane, kWriteLane
-  HalfWord open_count;        // of a socket: its descriptor, and a close that has not ended
-  Word name;           // first granule of its name | that granule's version << 32, in one: it may change. A socket's is "IP:PORT"
+  HalfWord open_count;        // of a socket: counts its descriptor, and a close that has not ended
+  Word name;           // first granule of its name | that granule's version << 32, in one word: it may change. A socket's is "IP:PORT"
   HalfWord hash;       // of the name; of a socket its descriptor
   HalfWord hash_next;  // next file of the same bucket; link of the free list while free
-  HalfWord state;      // kFileFree, kFileLive, kFileDead, and bits beside
-  HalfWord version;    // counts the lives of the slot
+  HalfWord state;      // kFileFree, kFileLive, kFileDead, and the flag bits below
+  HalfWord version;    // counts the generations of the slot
   Word thread_id;      // of a socket: the thread that it belongs to
 };
 static_assert(sizeof(ShmFile) == 64);
-// kFileDead: deleted, but open descriptors still name it; not shown, and not in any list.
+// kFileDead: the file is deleted, but open descriptors still name it; it is not shown, and is in no list.
 inline constexpr uint32_t kFileFree = 0, kFileLive = 1, kFileDead = 2, kFileStateMask = 3;
 inline constexpr uint32_t kFileTemporary = 4;  // disappears at close, as every socket does
 inline constexpr uint32_t kSocketIdle = 8;     // STATE of socket_instances
@@ -305,7 +306,7 @@ inline constexpr uint32_t kSocketIsLocal = 16; // AF_UNIX: the name is a path, t
 
 inline constexpr uint32_t kObjectNameWidth = 64;  // of schemas, tables, indexes, columns: longer names are cut (SEMANTICS L13)
 
-// What a table is to its program: OBJECT_TYPE of tables, of setup_objects (the first five) and of metadata locks (schema/operations.json).
+// Type of an object of the program: OBJECT_TYPE of tables, of setup_objects (the first five) and of metadata locks (schema/operations.json).
 enum class ObjectType : uint8_t {
   kNone = 0, kEvent, kFunction, kProcedure, kTable, kTrigger, kTemporaryTable, kGlobal, kSchema, kCommit, kUserLevelLock, kTablespace,
   kLockingService, kSrid, kAclCache, kColumnStatistics, kBackupLock, kResourceGroups, kForeignKey, kCheckConstraint
@@ -314,49 +315,49 @@ inline constexpr std::string_view kObjectTypeNames[] = {
     "", "EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER", "TEMPORARY TABLE", "GLOBAL", "SCHEMA", "COMMIT", "USER LEVEL LOCK", "TABLESPACE",
     "LOCKING SERVICE", "SRID", "ACL CACHE", "COLUMN STATISTICS", "BACKUP LOCK", "RESOURCE_GROUPS", "FOREIGN KEY", "CHECK CONSTRAINT"};
 
-// A table of the program, known by (type, schema, name) from its first open until it is dropped. The name is "SCHEMA\0NAME".
+// Is a table of the program, known by (type, schema, name) from its first open until it is dropped. The name is "SCHEMA\0NAME".
 // Threads: fields change under the cold lock. A table that was dropped while it is open has type 0 and kFlagDead, and keeps its slot.
 struct alignas(64) ShmTable {
-  HalfWord io_flags, lock_flags;  // those of its two instruments as far as setup_objects lets them through; pfs_table of abi.h points here
+  HalfWord io_flags, lock_flags;  // those of its two instruments as far as setup_objects allows; pfs_table of abi.h points here
   HalfWord type;                  // ObjectType; 0 = free slot, or dropped
-  HalfWord version;               // counts the lives of the slot
+  HalfWord version;               // counts the generations of the slot
   HalfWord facts;                 // kTableEnabled ...
   HalfWord name, name_version;    // as in ShmFile
   HalfWord hash, hash_next;
-  HalfWord handles;               // open ones
+  HalfWord handles;               // number of open ones
   HalfWord indexes;               // first of its list in kIndexes
   ShmCellList lock_lanes[kTableLockLanes];
 };
 static_assert(sizeof(ShmTable) == 128 && offsetof(ShmTable, lock_flags) == sizeof(uint32_t));
-// What setup_objects says of the table, and whether there was room for statistics of its locks.
+// Bits of `facts`: the settings of setup_objects, and whether statistics of its locks could be allocated.
 inline constexpr uint32_t kTableEnabled = 1, kTableTimed = 2, kTableHasLocks = 4;
 
-// An index of a table, or its rows reached through none. Lives as long as the table.
+// Is an index of a table, or the rows that the program reaches through no index. It exists as long as the table.
 struct alignas(64) ShmIndex {
   HalfWord table;  // 0 = free slot, or its table was dropped
   HalfWord next;   // next index of the table; free list
-  HalfWord version;               // counts the lives of the slot
+  HalfWord version;               // counts the generations of the slot
   HalfWord name, name_version;    // 0 = no index
   ShmCellList lanes[kTableIoLanes];  // kFetchLane ...
 };
 
-// An open table: a row of table_handles. The table's name is the handle's too, also when the table has been dropped.
-// Threads: born and dies under the cold lock; between that the thread that uses the table writes.
+// Is an open table: a row of table_handles. The table's name is the handle's too, even after the table has been dropped.
+// Threads: created and destroyed under the cold lock; between that, the thread that uses the table writes.
 struct alignas(64) ShmTableHandle {
   HalfWord table;     // 0 = free slot
-  HalfWord seq;       // of all but `locks`; cell.h
+  HalfWord seq;       // covers all fields but `locks`; cell.h
   Word identity;      // OBJECT_INSTANCE_BEGIN; link of the free list while free
-  Word owner_thread_id, owner_event_id;  // 0 = only cached
+  Word owner_thread_id, owner_event_id;  // 0 = cached, not in use
   std::atomic<uint16_t> locks[2];  // lane + 1 of the internal lock and of the external one; 0 = unlocked
   HalfWord type;      // ObjectType
   HalfWord name, name_version;
 };
 
-// A metadata lock, from request to release. The name is "SCHEMA\0NAME\0COLUMN".
-// Threads: born and dies under the cold lock; `state` is changed by any thread, at one stroke.
+// Is a metadata lock, from request to release. The name is "SCHEMA\0NAME\0COLUMN".
+// Threads: created and destroyed under the cold lock; any thread changes `state`, atomically.
 struct alignas(64) ShmMetadataLock {
   HalfWord flags;    // of the instrument
-  HalfWord seq;      // of all but `flags` and `state`; cell.h
+  HalfWord seq;      // covers all fields but `flags` and `state`; cell.h
   HalfWord state;    // ObjectType | lock type << 8 | duration << 16 | status << 24; 0 = free slot
   HalfWord source;   // index into kSources
   Word identity;     // OBJECT_INSTANCE_BEGIN; link of the free list while free
@@ -364,10 +365,10 @@ struct alignas(64) ShmMetadataLock {
   HalfWord name, name_version;
 };
 
-// TIMED of an instrument. kContended: of a lock, only if it must be waited for; one that is free is counted as a wait of zero.
+// TIMED of an instrument. kContended: an event of a lock is timed only if the thread must wait; else it counts as a wait of zero.
 enum class Timing : uint32_t { kNo = 0, kYes = 1, kContended = 2 };
 
-// An instrument; a registered error or status variable. Constant after `ready` is set, except setup words and statistics.
+// Is an instrument, or a registered error or status variable. It is constant after `ready` is set, except setup words and statistics.
 struct alignas(64) ShmClass {
   HalfWord ready;  // release store by registration
   HalfWord flags;  // computed from setup: mutexes point to this word, other objects have copies, events without an object use it
@@ -383,7 +384,7 @@ struct alignas(64) ShmClass {
   uint32_t documentation_bytes;
   uint8_t documentation[268];
   HalfWord fold_seq;  // odd while statistics of a dying object move here; readers of totals retry
-  HalfWord dead;      // first of its cells, one a lane, with what dead objects left: kColdOwner's
+  HalfWord dead;      // first of its cells, one a lane, that hold the statistics of dead objects; their owner is kColdOwner
   ShmCellList lanes[kMostLanes];  // events without an object, by thread
   int32_t error_number;  // of a registered error, whose name is `name`
   uint8_t sqlstate[8];   // 5 bytes
@@ -396,29 +397,30 @@ inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user"
 
 // ---- Threads -------------------------------------------------------------------------------------------------------------------
 
-// HISTORY = YES is both history bits of a flag word: what a thread's event goes into is one AND.
+// HISTORY = YES is both history bits of a flag word: one AND yields the destinations of a thread's event.
 inline constexpr uint32_t kThreadInstrumented = 1, kThreadForeground = 2, kThreadSecondary = 4, kThreadHistory = kFlagHistory | kFlagHistoryLong;
-// So is TRACE_ENABLED of setup_actors. What an instrument says that no thread may refuse is set in every thread.
+// TRACE_ENABLED of setup_actors works likewise. Bits of an instrument that no thread may refuse are set in every thread.
 inline constexpr uint32_t kThreadTrace = kFlagTrace, kThreadAlways = kFlagTraceOnly;
-inline constexpr uint32_t kThreadViews = kThreadHistory | kThreadTrace | kThreadAlways;  // which bits of a flag word become those of a record
+inline constexpr uint32_t kThreadViews = kThreadHistory | kThreadTrace | kThreadAlways;  // bits of a flag word that become those of a record
 
-// The instrumentation of a live thread: a row of threads. Usually a thread of the system makes its own; one of pfs_thread_new() is attached to
-// one after the other, or to none. Texts change under `seq`, by whoever has it attached. Row t of kThreadCells belongs to thread slot t.
+// Is the context of a live thread: a row of threads. Most threads create their own. The context of pfs_thread_new() is attached to one
+// thread after another, or to none. The thread that has it attached changes texts under `seq`. Row t of kThreadCells belongs to thread
+// slot t.
 struct alignas(64) ShmThread {
   Word thread_id;     // 0 = free slot; last store of the registration, first store of the end
   HalfWord flags;     // kThreadInstrumented ...: read by every event, written by UPDATE threads
-  Word event_id;      // youngest event that is no wait, by whoever has it attached
+  Word event_id;      // youngest event that is no wait; the attached thread writes it
   HalfWord cells;     // columns of its row that may be stored to and read
-  HalfWord global_cells;  // the same of the slot's row of kGlobalCells, whose numbers outlive the thread
+  HalfWord global_cells;  // the same for the slot's row of kGlobalCells, whose numbers outlive the thread
   Word os_id;         // gettid(); 0 = no thread of the system is attached
   Word parent_thread_id;
   Word processlist_id;  // 0 = NULL
   HalfWord free_next;
-  HalfWord seq;       // of the texts below; cell.h
-  HalfWord class_index;  // of its thread instrument, 0 = none
-  HalfWord stage;        // instrument of the stage it is in, 0 = none: PROCESSLIST_STATE
+  HalfWord seq;       // covers the texts below; cell.h
+  HalfWord class_index;  // its thread instrument, 0 = none
+  HalfWord stage;        // instrument of its current stage, 0 = none: PROCESSLIST_STATE
   HalfWord peer_port;    // shown behind the host in processlist; 0 = none
-  HalfWord account, user, host;  // what it counts for, by index; 0 = there was no room. Without an account user and host are its parents
+  HalfWord account, user, host;  // principals that it counts for, by index; 0 = table full. Without an account, user and host are its parents
   Word start_seconds;  // wall clock (of time()) that PROCESSLIST_TIME counts from; 0 = NULL
   alignas(64) Word name[16];  // 128 bytes, zero padded, as all texts
   Word user_name[4];
@@ -429,42 +431,42 @@ struct alignas(64) ShmThread {
   Word connection_type[2];
   Word resource_group[8];
   Word info[128];
-  // Memory of the session, by whoever has it attached; see record/family/memory.h. Of a free slot zero.
+  // Memory of the session, written by the attached thread; see record/family/memory.h. Zero in a free slot.
   alignas(64) Word controlled_memory;
   Word max_controlled_memory, total_memory, max_total_memory;
 };
 
-// An account, a user or a host that threads work for. Its texts are constant while it lives. Its row of cells has its own index.
+// Is an account, a user or a host that threads work for. Its texts are constant during its lifetime. Its row of cells has its own index.
 // Threads: changed under the cold lock.
 struct alignas(64) ShmPrincipal {
-  HalfWord is_live;     // 0 = free slot; last store of the birth, first store of the death
-  HalfWord version;     // counts the lives of the slot
+  HalfWord is_live;     // 0 = free slot; last store of the creation, first store of the destruction
+  HalfWord version;     // counts the generations of the slot
   HalfWord fold_seq;    // odd while numbers move to it or away; readers of its sums retry
   HalfWord cells;       // columns of its row that may be read
-  HalfWord user, host;  // parents of an account; 0 = there was no room
+  HalfWord user, host;  // parents of an account; 0 = table full
   HalfWord hash, hash_next;  // as in ShmFile
-  Word connections;     // CURRENT_CONNECTIONS, and TOTAL_CONNECTIONS in units of kOneTotalConnection: never seen apart
-  Word max_controlled_memory, max_total_memory;  // most that a session has used which works for it no more
-  Word user_name[4];    // empty = NULL, as in the rows of threads that work for nobody
+  Word connections;     // CURRENT_CONNECTIONS, and TOTAL_CONNECTIONS in units of kOneTotalConnection: one word, so always consistent
+  Word max_controlled_memory, max_total_memory;  // maximum of the sessions that worked for it and have left
+  Word user_name[4];    // empty = NULL, as in the rows of threads without an account
   Word host_name[32];
 };
 
 inline constexpr uint64_t kOneTotalConnection = uint64_t{1} << 20, kCurrentConnectionsMask = kOneTotalConnection - 1;
 
-// A row of setup_actors. Threads: changed under the cold lock.
+// Is a row of setup_actors. Threads: changed under the cold lock.
 struct alignas(64) ShmActor {
   HalfWord is_live;  // 0 = free slot
-  HalfWord seq;      // of all below; cell.h
+  HalfWord seq;      // covers all fields below; cell.h
   HalfWord enabled, history;
   HalfWord next;     // free list
   HalfWord traced;
   Word host[32], user[4], role[4];
 };
 
-// A row of setup_objects. Threads: changed under the cold lock.
+// Is a row of setup_objects. Threads: changed under the cold lock.
 struct alignas(64) ShmObjectRule {
   HalfWord type;  // ObjectType; 0 = free slot
-  HalfWord seq;   // of all below; cell.h
+  HalfWord seq;   // covers all fields below; cell.h
   HalfWord enabled, timed;
   HalfWord next;  // next rule of the same bucket; link of the free list while free
   Word schema[8], name[8];  // zero padded
@@ -472,9 +474,9 @@ struct alignas(64) ShmObjectRule {
 
 // ---- Texts ---------------------------------------------------------------------------------------------------------------------
 
-// A name of 1..512 bytes takes as many granules as it needs; the first begins with this header. Constant while live.
+// Begins a name. A name of 1..512 bytes takes as many granules as it needs; the first begins with this header. Constant while live.
 struct ShmNameGranule {
-  HalfWord version;  // counts the lives of the granule; a record that names an older life has lost its name
+  HalfWord version;  // counts the generations of the granule; a record that names an older one has lost its name
   uint32_t next;     // free list
   HalfWord bytes;    // length of the text, which starts at `text` and runs on into the next granules
   uint32_t granules;
@@ -483,9 +485,9 @@ struct ShmNameGranule {
 static_assert(sizeof(ShmNameGranule) == 64);
 inline constexpr uint32_t kMaxObjectName = 512;
 
-// "file.c:123", interned once per call site.
+// Holds "file.c:123", interned once per call site.
 struct ShmSource {
-  HalfWord bytes;  // 0 = not there yet; release store after the text
+  HalfWord bytes;  // 0 = not written yet; release store after the text
   uint8_t text[64];
   uint32_t hash;
 };

@@ -1,4 +1,5 @@
-// shm/layout_program.h: what the program itself says: variables, attributes, meters, its log ... A part of layout.h, whose rules hold here.
+// shm/layout_program.h: rows that the program declares: variables, attributes, meters, its log ... A part of layout.h, whose rules apply
+// here.
 #pragma once
 
 #include "shm/cell.h"
@@ -7,10 +8,10 @@
 
 namespace perfschema {
 
-// ---- Facts: rows that the program gives ----------------------------------------------------------------------------------------
+// ---- Facts: rows that the program declares --------------------------------------------------------------------------------------
 
-// One row a kind. Facts of the same kind and owner are told apart by their first texts, as many as `key_texts` says.
-// X(identifier, key texts, upper and lower case are the same, belongs to a thread, there is some although pfs is off)
+// One line per kind. The first `key_texts` texts of a fact identify it among those of the same kind and owner. X(identifier, key texts,
+// ignores case, belongs to a thread, may be declared although pfs is off)
 #define PFS_FOR_EACH_FACT_KIND(X)          \
   X(kVariable, 1, true, false, true)       \
   X(kAttribute, 2, true, false, true)      \
@@ -45,16 +46,17 @@ inline constexpr FactKindFacts kFactKinds[] = {
 };
 constexpr const FactKindFacts& FactsOf(FactKind kind) { return kFactKinds[static_cast<uint32_t>(kind)]; }
 
-// A fact: numbers and texts, encoded (shm/fact.h) into a chain of blocks. A new value is written in place, inside `seq`; blocks go back to
-// the free list inside it, too, so a reader that followed a chain which is another's by now sees that `seq` has changed.
+// Is a fact: numbers and texts, encoded (shm/fact.h) into a chain of blocks. A new value is written in place, inside `seq`. Blocks go
+// back to the free list inside it, too. So a reader that followed a chain which now belongs to another fact sees that `seq` has changed.
+// Threads: changed under the cold lock, except `setting`: any thread changes it, atomically.
 // Threads: changed under the cold lock, except `setting`: any thread, at one stroke.
 struct alignas(64) ShmFact {
   HalfWord kind;   // FactKind; 0 = free slot
-  HalfWord seq;    // of all but `setting`; cell.h
+  HalfWord seq;    // covers all fields but `setting`; cell.h
   HalfWord block;  // first of its chain; link of the free list while free
   HalfWord bytes;  // in the chain
-  Word owner;      // THREAD_ID that it comes and goes with; 0 = the process
-  Word setting;    // what is read or changed without a lock: the level of a logger, the frequency of a meter ...
+  Word owner;      // THREAD_ID whose thread owns it and ends it; 0 = the process
+  Word setting;    // value that is read or changed without a lock: the level of a logger, the frequency of a meter ...
   HalfWord hash, hash_next;  // as in ShmFile
   HalfWord owner_next;       // next fact of threads of the same bucket
 };
@@ -66,15 +68,15 @@ struct ShmFactBlock {
 };
 static_assert(sizeof(ShmFact) == 64 && sizeof(ShmFactBlock) == 128);
 inline constexpr uint64_t kFactBlockBytes = sizeof(ShmFactBlock::words);
-inline constexpr uint64_t kBlocksPerFact = 8;              // that there is room for on the average
+inline constexpr uint64_t kBlocksPerFact = 8;              // average per fact that the capacity allows for
 inline constexpr uint64_t kMostFactBytes = 2 * 1024 * 1024;  // more than the limit of any kind
 
 // ---- The error log -------------------------------------------------------------------------------------------------------------
 
-// A ring of units; an event takes as many as it needs, one behind the other. Places count from the start of the process and never go down:
-// unit 1 + place % kLogUnits holds what was written at `place`, if begin <= place < end. A writer that needs room moves `begin` before it stores
-// anything, and `end` when all is stored: what a reader copied is whole if `begin` has not passed it since.
-// First unit: place, LOGGED, THREAD_ID, sizes (see record/declared/log.h), and then the texts.
+// A ring buffer of units. An event takes as many as it needs, one behind the other. Places count from the start of the process and never
+// go down. Unit 1 + place % kLogUnits holds what was written at `place`, if begin <= place < end. A writer moves `begin` before it
+// overwrites units, and `end` when all is stored: a reader's copy is whole if `begin` has not passed it since. First unit: place, LOGGED,
+// THREAD_ID, sizes (see record/declared/log.h), and then the texts.
 struct alignas(64) ShmLogUnit {
   Word words[8];
 };
@@ -85,7 +87,7 @@ inline constexpr uint64_t kLogUnits = 5 * 1024 * 1024 / sizeof(ShmLogUnit);
 struct ShmDeclared {
   alignas(64) Word log_begin, log_end;  // places
   Word log_written, log_expired;        // events
-  Word log_latest;                      // LOGGED of the youngest, 0 = none
+  Word log_latest;                      // LOGGED of the youngest event, 0 = none
   Word longest_attrs;                   // bytes of the longest list of connection attributes, stored or not
   uint8_t option_is_set[96];  // as many as ShmHeader::options; 1 = PFS_OPTIONS or pfs_init() named it; constant
 };

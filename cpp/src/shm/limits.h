@@ -1,4 +1,4 @@
-// shm/limits.h: the options that limit a family, and the counters that tell what they cost.
+// shm/limits.h: the options that limit a family, and the counters of their losses.
 #pragma once
 
 #include "shm/layout.h"
@@ -12,7 +12,8 @@ struct FamilyLimits {
   Loss instances_lost;
 };
 
-// REQUIRES: a family whose instruments programs register. prlocks and sxlocks share the limits of rwlocks; threads have no objects besides.
+// REQUIRES: a family whose instruments programs register. prlocks and sxlocks share the limits of rwlocks; threads
+// have no further objects.
 constexpr FamilyLimits LimitsOf(Family family) {
   switch (family) {
     case Family::kRwlock:
@@ -25,7 +26,7 @@ constexpr FamilyLimits LimitsOf(Family family) {
     case Family::kStage: return {OptionId::max_stage_classes, Loss::kStageClasses, OptionId::kCount, Loss::kCount};  // no objects
     case Family::kStatement: return {OptionId::max_statement_classes, Loss::kStatementClasses, OptionId::kCount, Loss::kCount};
     case Family::kThread: return {OptionId::max_thread_classes, Loss::kThreadClasses, OptionId::max_thread_instances, Loss::kThreadInstances};
-    case Family::kErrorNumber: return {OptionId::error_size, Loss::kCount, OptionId::kCount, Loss::kCount};  // there is a row for all others
+    case Family::kErrorNumber: return {OptionId::error_size, Loss::kCount, OptionId::kCount, Loss::kCount};  // one row collects all further errors
     case Family::kStatus: return {OptionId::max_status_variables, Loss::kStatusVariables, OptionId::kCount, Loss::kCount};
     default: return {OptionId::max_mutex_classes, Loss::kMutexClasses, OptionId::max_mutex_instances, Loss::kMutexInstances};
   }

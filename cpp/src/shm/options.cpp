@@ -39,7 +39,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kDropped) - first + 1);
 }
 
-// ON, YES, TRUE, 1 / OFF, NO, FALSE, 0 -> 1 / 0; anything else -1.
+// Returns 1 for ON, YES, TRUE, 1, 0 for OFF, NO, FALSE, 0, and -1 for anything else.
 int ParseSwitch(std::string_view value) {
   for (std::string_view yes : {"ON", "YES", "TRUE", "1"}) {
     if (EqualsIgnoringCase(value, yes)) return 1;
@@ -54,7 +54,7 @@ Status BadValue(std::string_view name, std::string_view value, const std::string
   return Status(Code::kInvalidArgument, "bad value '" + std::string(value) + "' for option '" + std::string(name) + "': legal is " + legal);
 }
 
-// How alike two names are, for "did you mean": length of the longest common prefix plus suffix.
+// Measures how alike two names are, for "did you mean": length of the longest common prefix plus suffix.
 size_t Likeness(std::string_view a, std::string_view b) {
   size_t front = 0, back = 0;
   while (front < a.size() && front < b.size() && AsciiLower(a[front]) == AsciiLower(b[front])) ++front;
@@ -71,7 +71,7 @@ Status CheckText(TextOptionId id, std::string_view value) {
   }
 }
 
-// The words that options with a choice take besides numbers.
+// Words that options with a choice take besides numbers.
 constexpr std::string_view kLimitWords[] = {"stop", "rotate", "drop"};
 
 }  // namespace

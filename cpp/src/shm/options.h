@@ -1,4 +1,4 @@
-// shm/options.h: every start-time variable, once: name, default, range. Sizes of the segment come from here.
+// shm/options.h: declares every start-time variable: name, default, range. They determine the sizes of the segment.
 //
 // Set by PFS_OPTIONS="name=value,...", by pfs_init(options) or pfs.configure(); shown in global_variables.
 #pragma once
@@ -98,7 +98,7 @@ enum class OptionId : uint32_t {
 };
 inline constexpr uint32_t kOptionCount = static_cast<uint32_t>(OptionId::kCount);
 
-// An instrument's number has 16 bits in records of events: errors leave room for all others.
+// An instrument's number has 16 bits in records of events: errors must leave numbers for all others.
 inline constexpr uint64_t kMostClasses = 65536;
 inline constexpr uint64_t kMostErrors = 32768;
 
@@ -109,7 +109,7 @@ struct OptionFacts {
 };
 extern const OptionFacts kOptions[kOptionCount];
 
-// Presets of instruments and consumers that start-time options name. Text keeps its order: the last of equal length wins.
+// Presets of instruments and consumers that start-time options name. They keep the order of the text: of equally long patterns, the last wins.
 inline constexpr uint32_t kMaxPresets = 128;
 struct Preset {
   char pattern[129];
@@ -118,14 +118,14 @@ struct Preset {
   bool timed, contended;
 };
 
-// Values before they are fixed into a segment.
+// Holds values before they are fixed into a segment.
 // Threads: external lock.
 struct Options {
   int64_t values[kOptionCount];
   Preset presets[kMaxPresets];
   uint32_t preset_count;
   char texts[kTextOptionCount][kTextOptionBytes];  // zero padded
-  bool is_set[kOptionCount];  // named, whatever the value
+  bool is_set[kOptionCount];  // set explicitly, to whatever value
 
   Options();
   int64_t Get(OptionId id) const {
@@ -133,9 +133,9 @@ struct Options {
     return values[index] == -1 ? kOptions[index].autosize : values[index];
   }
   std::string_view Get(TextOptionId id) const { return texts[static_cast<uint32_t>(id)]; }
-  // "name=value,name=value". Applies every good entry; the first bad one is told.
+  // Applies every good entry of "name=value,name=value". The status names the first bad one.
   Status Parse(std::string_view text);
-  // One entry. Nothing changes unless it is good.
+  // Applies one entry. Nothing changes unless it is good.
   Status Set(std::string_view name, std::string_view value);
 };
 

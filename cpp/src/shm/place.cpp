@@ -72,7 +72,8 @@ bool MapsFile(uint64_t pid, const std::string& name) {
 
 namespace {
 
-// Who may read the file (SELECT), and who may store to it (UPDATE, TRUNCATE): PFS_MODE. A bad one leaves it at the owner alone.
+// Returns PFS_MODE: users who may read the file (SELECT), and those who may store to it (UPDATE, TRUNCATE). A bad value leaves both to
+// the owner alone.
 mode_t ModeOfFile(std::string* reason) {
   const char* text = secure_getenv("PFS_MODE");
   if (text == nullptr || *text == 0) return 0600;
@@ -84,8 +85,8 @@ mode_t ModeOfFile(std::string* reason) {
   return 0600;
 }
 
-// A directory of one's own to put segments in: owned by this user and closed to writes of others. One that is made, and the one that is
-// always there, can be entered by whoever may read the file; PFS_DIR is as its owner has it.
+// Opens a directory for segments, owned by this user and closed to writes of others. Users who may read the file may also enter a new
+// directory, and the default one; PFS_DIR keeps the mode that its owner gave it.
 int OpenDirectory(const std::string& path, mode_t file_mode, bool is_chosen, std::string* reason) {
   const bool is_new = mkdir(path.c_str(), 0700) == 0;
   if (!is_new && errno != EEXIST) {
@@ -105,7 +106,7 @@ int OpenDirectory(const std::string& path, mode_t file_mode, bool is_chosen, std
   } else if ((info.st_mode & S_IWOTH) != 0 || ((info.st_mode & S_IWGRP) != 0 && info.st_gid != getegid())) {
     *reason = "the directory " + path + " can be written to by others";
   } else {
-    const mode_t entered = (file_mode & 0044) | (file_mode & 0044) >> 2;  // whoever may read may list and enter
+    const mode_t entered = (file_mode & 0044) | (file_mode & 0044) >> 2;  // users who may read may list and enter
     if ((is_new || !is_chosen) && (info.st_mode & entered) != entered) fchmod(fd, (info.st_mode & 07777) | entered);
     return fd;
   }
@@ -113,11 +114,11 @@ int OpenDirectory(const std::string& path, mode_t file_mode, bool is_chosen, std
   return -1;
 }
 
-// What lies where our file should be.
+// Classifies the file that lies at our file's place.
 enum class Found { kLeftover, kOurs, kOfAnother, kPlanted };
 
-// kLeftover: of a dead process that had our pid, or of this one before it ran another program. kOurs: the segment of another copy of this library in this
-// process. kOfAnother: a segment of our user whose pid is that of another container. kPlanted: anything else.
+// kLeftover: of a dead process that had our pid, or of this one before it ran another program. kOurs: the segment of another copy of this
+// library in this process. kOfAnother: a segment of our user whose pid is that of another container. kPlanted: anything else.
 Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   struct stat info;
   if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? Found::kLeftover : Found::kPlanted;
@@ -133,7 +134,7 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   const char* const boot = reinterpret_cast<const char*>(head) + offsetof(ShmHeader, boot_id);
   const ssize_t got = pread(fd, head, sizeof head, 0);
   close(fd);
-  if (got == 0 || head[0] == 0) return MapsFile(0, name) ? Found::kOurs : Found::kLeftover;  // is being made, or its maker died at it
+  if (got == 0 || head[0] == 0) return MapsFile(0, name) ? Found::kOurs : Found::kLeftover;  // is being created, or its creator died at that
   if (got < static_cast<ssize_t>(sizeof head) || head[0] != kSegmentMagic) {
     *what = "not a segment";
     return Found::kPlanted;
@@ -148,7 +149,7 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
 constexpr const char* kSuffix = ".pfs";
 constexpr int kMostCopies = 9;  // of this library in one process
 
-// A file of this name that is ours alone, and was not there before; -1 and the reason.
+// Makes a new file of this name that is ours alone. Returns -1, with the reason, if there is one already or it fails.
 int MakeIn(int dir, const std::string& directory, std::string* name, std::string* reason) {
   const auto make = [&] { return openat(dir, name->c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); };
   std::string base = name->substr(0, name->size() - std::strlen(kSuffix));
@@ -178,7 +179,7 @@ int MakeIn(int dir, const std::string& directory, std::string* name, std::string
 }  // namespace
 
 std::string SegmentDirectory() {
-  const char* chosen = secure_getenv("PFS_DIR");  // not in a program that has another's rights
+  const char* chosen = secure_getenv("PFS_DIR");  // secure: ignored in a setuid program
   if (chosen == nullptr || *chosen == 0) return "/dev/shm/pfs-" + std::to_string(geteuid());
   std::string path = chosen;
   while (path.size() > 1 && path.back() == '/') path.pop_back();  // "link/" would follow the link

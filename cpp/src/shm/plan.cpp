@@ -15,7 +15,7 @@ constexpr uint64_t kElementBytes[kArrayCount] = {
 #undef X
 };
 
-// An element of an array of records is the room of a chunk.
+// Returns the bytes of an element. An element of an array of records is the space of a chunk.
 uint64_t Stride(ArrayId id, const Options& options) {
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
     if (kRecordsOf[kind] == id) return ChunkPitch(static_cast<Kind>(kind), RecordBytesFor(static_cast<Kind>(kind), options));
@@ -23,13 +23,13 @@ uint64_t Stride(ArrayId id, const Options& options) {
   const uint64_t sql = TextCapacity(static_cast<uint64_t>(options.Get(OptionId::max_sql_text_length)));
   const uint64_t tokens = TextCapacity(static_cast<uint64_t>(options.Get(OptionId::max_digest_length)));
   const uint64_t behind = id == ArrayId::kDigests ? tokens + sql : id == ArrayId::kPrepared ? sql : 0;
-  return kElementBytes[static_cast<uint32_t>(id)] + RoundUp(behind, 64);  // those with something behind them are whole lines
+  return kElementBytes[static_cast<uint32_t>(id)] + RoundUp(behind, 64);  // elements with texts behind them are whole lines
 }
 
-// Elements of each array for these options. Index 0 of every array stays unused, so that zero bytes mean "no reference".
+// Returns the elements of each array for these options. Index 0 of every array stays unused, so that zero bytes mean "no reference".
 uint64_t Capacity(ArrayId id, const Options& options) {
   const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
-  uint64_t classes = 1;  // and the single instruments
+  uint64_t classes = 1;  // plus the single instruments
   for (const FamilyFacts& facts : kFamilies) classes += facts.is_single ? ColumnsOf(facts.kind) : 0;
   classes += get(OptionId::max_stage_classes) + get(OptionId::max_statement_classes) * ColumnsOf(Kind::kStatement) +
              get(OptionId::max_memory_classes) * ColumnsOf(Kind::kMemory);
@@ -59,7 +59,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
     case ArrayId::kUserCells: return with_zero(OptionId::users_size) * columns;
     case ArrayId::kHosts: return with_zero(OptionId::hosts_size);
     case ArrayId::kHostCells: return with_zero(OptionId::hosts_size) * columns;
-    case ArrayId::kGlobalCells: return threads * columns;  // 0: what no host keeps; else what a thread's slot counted for nobody
+    case ArrayId::kGlobalCells: return threads * columns;  // row 0: numbers that no host keeps; others: threads without an account
     case ArrayId::kActors: return with_zero(OptionId::setup_actors_size);
     case ArrayId::kObjectRules: return with_zero(OptionId::setup_objects_size);
     case ArrayId::kInstances:
@@ -69,7 +69,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
     case ArrayId::kIndexes: return with_zero(OptionId::max_index_stat);
     case ArrayId::kTableHandles: return with_zero(OptionId::max_table_handles);
     case ArrayId::kMetadataLocks: return with_zero(OptionId::max_metadata_locks);
-    case ArrayId::kCells: return get(OptionId::max_object_cells) + classes * kMostLanes + 1;  // and those of the classes themselves
+    case ArrayId::kCells: return get(OptionId::max_object_cells) + classes * kMostLanes + 1;  // plus those of the classes themselves
     case ArrayId::kStatementCells: return get(OptionId::max_object_cells) / 4 + 1;
     case ArrayId::kDigests: return with_zero(OptionId::digests_size);
     case ArrayId::kPrograms: return with_zero(OptionId::max_program_instances);
@@ -88,7 +88,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
   return 0;
 }
 
-// What an array grows by at first: some of the rows that threads and parties have, if these are long.
+// Returns the first extent of an array: some of the rows of threads and principals, if these are long.
 uint64_t FirstExtent(ArrayId id, uint64_t whole, uint64_t row_bytes) {
   switch (id) {
     case ArrayId::kThreadCells:

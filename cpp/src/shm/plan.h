@@ -1,4 +1,4 @@
-// shm/plan.h: how many elements each array has for given options, how long they are, and which addresses they get.
+// shm/plan.h: computes how many elements each array has for given options, how long they are, and which addresses they get.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ inline constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t RoundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 constexpr uint64_t RoundToPages(uint64_t bytes) { return RoundUp(bytes, kPageBytes); }
 
-// Bytes from one record of a kind to the next.
+// Returns the bytes from one record of a kind to the next.
 uint64_t RecordBytesFor(Kind kind, const Options& options);
 
 // Threads: immutable.

@@ -1,18 +1,20 @@
-// shm/records.h: records of events, and the chunks that they lie in.
+// shm/records.h: records of events, and the chunks that hold them.
 //
 //   free ---> lap odd, changing hands ---> being written by a thread ---> held for its history ---> in a queue of the pool
 //              ^                                                                                       |
 //              +---------------------------- taken by that thread, or by another one ------------------+
 //
-// A wait on a lock takes one place of a chunk. A wait with details (bytes, a name, flags) takes the next place too, whose first word
-// says that no record begins there. A thread owns the chunk that it writes and the few that its history may reach back into. A chunk
-// that holds an open event, or an event younger than a history, is not given away.
+// A wait on a lock takes one place of a chunk. A wait with details (bytes, a name, flags) takes the next place too,
+// whose first word says that no record begins there. A thread owns the chunk that it writes and the few that its
+// history may reach back into. A chunk that holds an open event, or an event younger than a history, is not given
+// away.
 //
-// A reader loads lap (even) and thread_id; for each record state (acquire), the words, state again; at the end lap again. A record is
-// open or closed, and the words of its end are ignored while it is open. A reader looks at the chunks twice and leaves out what is
-// younger than each thread's youngest chunk of the first look: one look could miss a chunk that is taken meanwhile. Chunks of a thread
-// are in the order of their `turn`; a missing turn is a chunk that another thread took. TRUNCATE of a view stores, for each chunk,
-// hidden[view] = lap and a bit for each record that exists. Records hold raw ticks and the timer; readers convert them.
+// A reader loads lap (even) and thread_id; for each record state (acquire), the words, state again; at the end lap
+// again. A record is open or closed, and the words of its end are ignored while it is open. A reader scans the chunks
+// twice and leaves out events that are younger than each thread's youngest chunk of the first scan: a single scan
+// could miss a chunk that is taken meanwhile. Chunks of a thread are ordered by `turn`; a missing number is a
+// chunk that another thread took. TRUNCATE of a view stores, for each chunk, hidden[view] = lap and a bit for each
+// record that exists. Records hold raw ticks and the timer; readers convert them.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +31,21 @@ namespace perfschema {
 // ---- Event records -------------------------------------------------------------------------------------------------------------
 //
 //   pool of chunks of records           who may store
-//   free, or in a queue of the pool     nobody
+//   free, or in a queue of the pool     no thread
 //   owned by a thread                   that thread, without asking
 //
-// Each kind of event has a pool of its own: its records have a size of their own, and its history a length.
-// A chunk gets a new lap each time it is taken. A record belongs to its chunk's present owner only if it carries the chunk's lap, so old
-// records need not be cleared. A record is written once, in place, and is current, history and history_long at the same time.
+// Each kind of event has its own pool, because its records have their own size and its history has its own length. A
+// chunk gets a new lap each time it is taken. A record belongs to its chunk's present owner only if it carries the
+// chunk's lap, so old records need not be cleared. A record is written once, in place, and is current, history and
+// history_long at the same time.
 
 inline constexpr uint32_t kMostPerChunk = 64;  // one bit each in ShmHidden
-inline constexpr uint32_t kPlacesWithDetails = 2;  // of a wait's record that has more to say than a lock's
+inline constexpr uint32_t kPlacesWithDetails = 2;  // taken by a wait's record that holds more than a lock's
 inline constexpr uint32_t kMaxNestedWaits = 5;  // SEMANTICS D7
 inline constexpr uint32_t kMaxStatementStack = 256;
 
-// What differs between the pools. Records are large where texts are in them, and then fewer make a chunk: a thread holds whole chunks.
+// Lists the differences between the pools. Records with texts are large, so fewer of them make a chunk: a thread
+// holds whole chunks.
 struct PoolFacts {
   uint32_t per_chunk;  // places for records
   uint32_t most_places;  // that one record takes
@@ -55,25 +59,26 @@ inline constexpr PoolFacts kPools[kEventKinds] = {
 };
 constexpr uint32_t PerChunk(Kind kind) { return kPools[static_cast<uint32_t>(kind)].per_chunk; }
 constexpr uint64_t ChunksFor(uint64_t events, uint64_t per_chunk) { return (events + per_chunk - 1) / per_chunk; }
-// Whatever takes most places is alone in its chunk.
+// Assumes that each event takes most places, and so is alone in its chunk.
 constexpr uint64_t MostChunksFor(Kind kind, uint64_t events) {
   return ChunksFor(events, PerChunk(kind) / kPools[static_cast<uint32_t>(kind)].most_places);
 }
 
-// Chunks that the tail of a thread's history may lie in, besides the one it writes.
-// At least one: events_*_current shows the last finished event.
+// Returns how many chunks the tail of a thread's history may lie in, besides the one being written. It is at least
+// one: events_*_current shows the last finished event.
 constexpr uint64_t ChunksHeldByThread(Kind kind, uint64_t history_size) { return history_size == 0 ? 1 : MostChunksFor(kind, history_size); }
-// Of each thread besides: the one that it writes, and one for its liking for a chunk that comes late and holds old events.
+// Adds two per thread: the chunk being written, and one of slack, because a thread prefers to recycle its own chunk
+// over the globally oldest.
 constexpr uint64_t ChunksOfThread(uint64_t chunks_held) { return chunks_held + 2; }
-// Chunks that finished events pass through before they are written again, if they are so many for the rows of history_long: a quarter more, for
-// the pool's liking for a thread's own chunks.
+// Returns how many chunks finished events pass through before the chunks are written again. `chunks_of_rows` hold the
+// rows of history_long; a quarter more is slack, because the pool prefers a thread's own chunks.
 constexpr uint64_t ChunksInPool(uint64_t chunks_of_rows) { return chunks_of_rows * 5 / 4 + 1; }
-// Events of a thread that may run at one time, and keep their chunks.
+// Returns how many events of a thread may run at the same time, and keep their chunks.
 constexpr uint64_t MostOpen(Kind kind, uint64_t statement_stack) {
   return kind == Kind::kWait ? kMaxNestedWaits : kind == Kind::kStatement ? statement_stack : 1;
 }
 
-// Records that a TRUNCATE of a view hides. A mask of a lap that has passed hides none.
+// Holds which records a TRUNCATE of a view hides. A mask of a past lap hides none.
 // Threads: one truncater writes, any reads.
 struct ShmHidden {
   Word masks[kMostPerChunk / 32];  // lap << 32 | one bit for each of 32 records
@@ -90,21 +95,21 @@ struct ShmHidden {
   }
 };
 
-struct alignas(128) ShmChunk {  // 128: its neighbour may be another core's, and lines are fetched in pairs
+struct alignas(128) ShmChunk {  // 128: its neighbor may be another core's, and lines are fetched in pairs
   HalfWord lap;        // odd while changing hands; even = the lap of valid records
   HalfWord thread;     // slot of the owner, kept after its end
   Word thread_id;
-  Word taken;          // cycle counter when it was taken: the order of events that are not timed
-  Word turn;           // chunks of the pool that the thread has taken so far, this one included: none is missing between turns in a row
-  Word traced;         // traced events of the thread in the chunks of earlier turns: tells how many a missing chunk had
+  Word taken;          // cycle counter when it was taken: orders events that are not timed
+  Word turn;           // how many chunks of the pool the thread has taken, with this one: consecutive numbers mean that none is missing
+  Word traced;         // traced events of the thread in its earlier chunks: tells how many a missing chunk had
   ShmHidden hidden[3];  // by view
 };
 static_assert(sizeof(ShmChunk) == 128);
 inline constexpr uint32_t kViewCurrent = 0, kViewHistory = 1, kViewHistoryLong = 2;
 
-// Low half of ShmRecord::state; the high half is the lap. Some bits are those of the flag word that the event
-// began with, the timer (kFlagTimerMask) among them.
-inline constexpr uint64_t kRecordOpen = 1;  // the event runs: words of its end are not valid yet
+// The bits below are the low half of ShmRecord::state; the high half is the lap. Some bits come from the flag word
+// that the event began with, among them the timer (kFlagTimerMask).
+inline constexpr uint64_t kRecordOpen = 1;  // the event is running: words of its end are not valid yet
 inline constexpr uint64_t kRecordTimed = kFlagTimed;
 inline constexpr uint64_t kRecordClosed = 4;
 inline constexpr uint64_t kRecordHistory = kFlagHistory;
@@ -119,7 +124,7 @@ inline constexpr uint64_t kRecordHasSchema = 1 << 17;  // the name is "SCHEMA\0N
 inline constexpr uint64_t kRecordHasIndex = 1 << 18;   // INDEX_NAME is not NULL
 inline constexpr uint64_t kRecordHasProgress = 1 << 12;  // of a stage: WORK_COMPLETED and WORK_ESTIMATED are not NULL
 
-// What every event has: the first line of its record.
+// Is the first line of every event's record.
 // Threads: owner thread writes, any reads: state (acquire), words, state again and the chunk's lap last.
 struct alignas(64) ShmRecord {
   Word state;      // release store: publishes all words before it
@@ -132,7 +137,8 @@ struct alignas(64) ShmRecord {
   Word end_info;   // END_EVENT_ID - EVENT_ID; kRecordHasSpins: EndInfoWithSpins()
 };
 
-// A wait that counts its spins is one for a lock, in which hardly anything else happens: more than 2^32 - 1 events are shown as that many.
+// Only waits for locks count spins, and hardly any event happens inside one. More than 2^32 - 1 events inside are
+// shown as that many.
 inline constexpr uint64_t kMostEventsBesideSpins = 0xffffffffu;
 constexpr uint64_t EndInfoWithSpins(uint64_t events_inside, uint32_t spins) {
   return (events_inside < kMostEventsBesideSpins ? events_inside : kMostEventsBesideSpins) | uint64_t{spins} << 32;
@@ -141,7 +147,8 @@ constexpr uint64_t EventsInside(uint64_t state, uint64_t end_info) {
   return (state & kRecordHasSpins) != 0 ? end_info & kMostEventsBesideSpins : end_info;
 }
 
-// A wait takes one place in its chunk: a lock has no more to say. What has more (kRecordHasBytes ... kRecordHasIndex) takes the next place, too.
+// Extends a wait's record. A wait on a lock takes one place in its chunk; a wait with details (kRecordHasBytes ...
+// kRecordHasIndex) takes the next place, too.
 struct ShmWaitDetails {
   Word state;  // the chunk's lap alone: no record
   Word bytes;
@@ -163,13 +170,14 @@ struct ShmStageRecord : ShmRecord {
 };
 static_assert(sizeof(ShmStageRecord) == 128);
 
-// A statement. Numbers and texts may change while it runs: numbers each by itself, the rest under `seq`. SQL_TEXT and then the digest's tokens
-// lie behind the record, each with the room that the options give it, in whole words.
+// Is the record of a statement. Numbers and texts may change while it runs: each number by itself, the rest under
+// `seq`. SQL_TEXT and then the digest's tokens lie behind the record, in whole words, each with the capacity that the
+// options give it.
 struct ShmStatementRecord : ShmRecord {
   Word counters[kStatementCounters];
-  Word controlled_memory, total_memory;  // most of it while the statement ran
+  Word controlled_memory, total_memory;  // maximum while the statement ran
   Word statement_id;  // 0 = NULL
-  HalfWord seq;       // of all below; cell.h
+  HalfWord seq;       // covers all fields below; cell.h
   HalfWord error;     // MYSQL_ERRNO
   HalfWord sql_bytes;     // kStatementHasText
   HalfWord digest_bytes;  // 0 = no digest
@@ -188,7 +196,7 @@ struct ShmTransactionRecord : ShmRecord {
   Word facts;         // TransactionFacts
   Word savepoints, rollbacks_to_savepoint, releases_of_savepoint;
   Word trx_id;        // 0 = NULL
-  HalfWord seq;       // of all below; cell.h
+  HalfWord seq;       // covers all fields below; cell.h
   HalfWord xid_format;
   Word gtid[12];
   Word xid_gtrid[17], xid_bqual[17];
@@ -199,7 +207,7 @@ static_assert(sizeof(ShmTransactionRecord) == 512);
 inline constexpr uint32_t kGtidBytes = 90, kXidBytes = 130;
 inline constexpr uint32_t kTransactionActive = 0, kTransactionCommitted = 1, kTransactionRolledBack = 2;
 
-// Small facts of a transaction in one word.
+// Packs the small facts of a transaction into one word.
 struct TransactionFacts {
   uint32_t state;
   uint32_t isolation;  // enum pfs_isolation; 0 = NULL
@@ -214,9 +222,10 @@ struct TransactionFacts {
 inline constexpr std::string_view kIsolationNames[] = {"", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
 inline constexpr std::string_view kXaStateNames[] = {"NOTR", "ACTIVE", "IDLE", "PREPARED", "ROLLBACK ONLY"};
 
-// Bytes from one record to the next, and from one chunk's records to the next chunk's: behind them lies a page of nothing, never given memory.
-// Without it the processor, which fetches ahead over the end of a page, takes the next chunk's first lines out of another core's cache: two
-// threads then are slower than one (measured: 1.1 of one thread's rate against 1.9).
+// Returns the bytes from one record to the next, and from one chunk's records to the next chunk's. An unused page,
+// never given memory, lies behind each chunk. Without it the processor's prefetcher runs over the end of the page and
+// takes the next chunk's first lines out of another core's cache. Two threads then are slower than one (measured: 1.1
+// of one thread's rate against 1.9).
 constexpr uint64_t RecordBytes(Kind kind, uint64_t sql_text_limit, uint64_t digest_limit) {
   switch (kind) {
     case Kind::kStatement: return (sizeof(ShmStatementRecord) + TextCapacity(sql_text_limit) + TextCapacity(digest_limit) + 63) / 64 * 64;

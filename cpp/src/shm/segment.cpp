@@ -24,14 +24,14 @@ namespace {
 
 uint64_t WholeBytes(const ShmArray& array) { return RoundToPages(array.capacity * array.stride); }
 
-// The first end of an extent at or behind `bytes`. REQUIRES: bytes <= WholeBytes(array).
+// Returns the first end of an extent at or behind `bytes`. REQUIRES: bytes <= WholeBytes(array).
 uint64_t EndOfExtents(const ShmArray& array, uint64_t bytes) {
   uint64_t end = array.first_extent;
   while (end < bytes) end *= 2;
   return std::min(end, WholeBytes(array));
 }
 
-// Does MADV_POPULATE_WRITE do what it says? qemu-user accepts it and does nothing. Asked once: of a page that has no memory before.
+// Returns whether MADV_POPULATE_WRITE works. qemu-user accepts it and does nothing. Checked once, with a page that has no memory before.
 bool PopulateWorks(char* populated) {
   enum : int { kNotAsked = 0, kYes, kNo };
   static std::atomic<int> answer{kNotAsked};
@@ -43,7 +43,7 @@ bool PopulateWorks(char* populated) {
   return answer.load(kRelaxed) == kYes;
 }
 
-// A write of all bytes, wherever it stops.
+// Writes all bytes, even if single writes stop early.
 bool WriteAll(int fd, const char* from, uint64_t bytes, uint64_t at) {
   while (bytes != 0) {
     const ssize_t done = pwrite(fd, from, bytes, static_cast<off_t>(at));
@@ -59,7 +59,7 @@ bool WriteAll(int fd, const char* from, uint64_t bytes, uint64_t at) {
   return true;
 }
 
-// SIGXFSZ would end the program.
+// Returns whether a file may have this length. Otherwise SIGXFSZ would end the program.
 bool MayBeAsLong(uint64_t bytes) {
   rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
@@ -76,7 +76,7 @@ void Segment::FillIdentity(ShmHeader* header) {
   std::memcpy(header->boot_id, boot.data(), std::min(boot.size(), sizeof header->boot_id));
   std::memset(header->library_version, 0, sizeof header->library_version);
   std::memcpy(header->library_version, PFS_VERSION, std::min(sizeof PFS_VERSION, sizeof header->library_version) - 1);
-  char command[sizeof header->command + 1] = {};  // whoever cuts it short: the rest is zero
+  char command[sizeof header->command + 1] = {};  // `command` may be cut short: the rest is zero
   (void)ReadSmallFile("/proc/self/cmdline", command, sizeof command);
   std::memcpy(header->command, command, sizeof header->command);
 }
@@ -103,9 +103,9 @@ Status Segment::Create(const Options& options, std::string* reason, bool is_priv
   const Plan plan(options);
   const char* mode = secure_getenv("PFS_SEGMENT");
   wants_file_ = !is_private && (mode == nullptr || std::strcmp(mode, "private") != 0);
-  if (!room_.Find(plan.bytes, AddressRange::Prefer::kFree) || !room_.MapAnonymous(0, kHeaderCapacity)) {
+  if (!range_.Find(plan.bytes, AddressRange::Prefer::kFree) || !range_.MapAnonymous(0, kHeaderCapacity)) {
     *reason = Reason("cannot map", std::to_string(kHeaderCapacity) + " bytes", errno);
-    room_.Release();
+    range_.Release();
     return Status(Code::kIo, *reason);
   }
   FillHeader(plan, options);
@@ -150,7 +150,7 @@ bool Segment::MapFirstExtents() {
 
 // ---- The file ------------------------------------------------------------------------------------------------------------------
 
-// Moves the private segment, with what is in it, to a file of this process's name. False: it is as it was.
+// Moves the private segment, with its contents, to a file of this process's name. Returns false if it fails: the segment is unchanged.
 bool Segment::MoveToFile(std::string* reason) {
   ShmHeader* const head = header();
   uint64_t length = kHeaderCapacity;
@@ -173,9 +173,9 @@ bool Segment::MoveToFile(std::string* reason) {
   struct stat info {};
   int error = 0;
   if (fstat(fd, &info) != 0 || !FillFile(fd, length) || fchmod(fd, mode) != 0 /* whatever the umask */ || !MapFile(fd)) error = errno;
-  close(fd);  // the program may close descriptors that it does not know: none of ours is left for it
+  close(fd);  // the program may close descriptors that it does not know, so we keep none open
   if (error != 0) {
-    *reason = Reason("cannot make room for the file", path, error);
+    *reason = Reason("cannot allocate the file", path, error);
     unlink(path.c_str());
     return false;
   }
@@ -187,7 +187,7 @@ bool Segment::MoveToFile(std::string* reason) {
   return true;
 }
 
-// Writes what the private segment holds. Writing gives the pages their memory, or fails.
+// Writes the contents of the private segment. Writing gives the pages their memory, or fails.
 bool Segment::FillFile(int fd, uint64_t length) {
   if (ftruncate(fd, static_cast<off_t>(length)) != 0) return false;
   ShmHeader* const head = header();
@@ -195,13 +195,13 @@ bool Segment::FillFile(int fd, uint64_t length) {
   for (const ShmArray& array : std::span(head->arrays, kArrayCount)) {
     const uint64_t held = array.mapped.load(kRelaxed);
     for (const FilePiece& piece : PiecesOf(array, 0, held)) {
-      if (!WriteAll(fd, room_.base() + array.offset + piece.begin, piece.bytes, piece.in_file)) return false;
+      if (!WriteAll(fd, range_.base() + array.offset + piece.begin, piece.bytes, piece.in_file)) return false;
     }
   }
-  return WriteAll(fd, room_.base(), kHeaderCapacity, 0);
+  return WriteAll(fd, range_.base(), kHeaderCapacity, 0);
 }
 
-// Maps the file in the place of the private memory. First where nothing is yet: that may fail.
+// Maps the file in place of the private memory. The unmapped addresses come first, because that may fail.
 bool Segment::MapFile(int fd) {
   ShmHeader* const head = header();
   for (uint32_t i = 0; i < kArrayCount; ++i) {
@@ -211,32 +211,33 @@ bool Segment::MapFile(int fd) {
     const int error = errno;
     for (uint32_t j = 0; j <= i; ++j) {
       const uint64_t from = head->arrays[j].mapped.load(kRelaxed);
-      if (const uint64_t to = EndOfExtents(head->arrays[j], from); to > from) room_.Unmap(head->arrays[j].offset + from, to - from);
+      if (const uint64_t to = EndOfExtents(head->arrays[j], from); to > from) range_.Unmap(head->arrays[j].offset + from, to - from);
     }
     errno = error;
     return false;
   }
-  is_shared_ = true;  // some of it, if the kernel refuses what follows: then the rest has private pages for good
+  is_shared_ = true;  // partly, if the kernel refuses what follows: then the rest has private pages for good
   bool is_whole = true;
   for (const ShmArray& array : std::span(head->arrays, kArrayCount)) {
     is_whole = MapExtents(array, 0, array.mapped.load(kRelaxed), PROT_READ | PROT_WRITE, fd, AddressRange::Over::kOwn) && is_whole;
   }
-  is_whole = room_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0, AddressRange::Over::kOwn) && is_whole;
+  is_whole = range_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0, AddressRange::Over::kOwn) && is_whole;
   for (ShmArray& array : std::span(head->arrays, kArrayCount)) array.mapped.store(EndOfExtents(array, array.mapped.load(kRelaxed)), kRelease);
   return is_whole;
 }
 
-// Of pages of the file that nobody has reserved. The leak check of valgrind reads all pages that may be stored to, and would give memory to every hole.
-int Segment::UnreservedProtection() const { return room_.is_reserved() ? PROT_READ : PROT_READ | PROT_WRITE; }
+// Returns the protection of unreserved pages of the file. The leak check of valgrind reads all writable pages, and would give memory to
+// every hole.
+int Segment::UnreservedProtection() const { return range_.is_reserved() ? PROT_READ : PROT_READ | PROT_WRITE; }
 
 bool Segment::MapExtents(const ShmArray& array, uint64_t begin, uint64_t end, int protection, int fd, AddressRange::Over over) {
   for (const FilePiece& piece : PiecesOf(array, begin, end)) {
-    if (!room_.MapFile(array.offset + piece.begin, piece.bytes, protection, fd, piece.in_file, over)) return false;
+    if (!range_.MapFile(array.offset + piece.begin, piece.bytes, protection, fd, piece.in_file, over)) return false;
   }
   return true;
 }
 
-// The file again by its name; -1: it is not there any more, another one is, or it may not be opened.
+// Opens the file again by its name. Returns -1 if it is gone, another file has its name, or it may not be opened.
 int Segment::OpenOwnFile() const {
   const int fd = open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return -1;
@@ -266,7 +267,7 @@ bool Segment::MapUpTo(ShmArray& array, uint64_t bytes) {
   if (is_adopted_ || bytes > WholeBytes(array)) return false;
   const uint64_t goal = EndOfExtents(array, bytes);
   if (!wants_file_ || path_.empty()) {
-    if (!room_.MapAnonymous(array.offset + mapped, goal - mapped)) return false;
+    if (!range_.MapAnonymous(array.offset + mapped, goal - mapped)) return false;
     array.mapped.store(goal, kRelease);
     return true;
   }
@@ -276,7 +277,7 @@ bool Segment::MapUpTo(ShmArray& array, uint64_t bytes) {
     uint32_t i = 0;
     while (ExtentBegin(array.first_extent, i) < mapped) ++i;
     const uint64_t end = std::min(ExtentBegin(array.first_extent, i + 1), goal), at = header()->file_bytes.load(kRelaxed);
-    is_done = GrowFile(fd, at + end - mapped) && room_.MapFile(array.offset + mapped, end - mapped, UnreservedProtection(), fd, at);
+    is_done = GrowFile(fd, at + end - mapped) && range_.MapFile(array.offset + mapped, end - mapped, UnreservedProtection(), fd, at);
     if (!is_done) break;
     array.extents[i].store(static_cast<uint32_t>(at / kPageBytes), kRelaxed);
     header()->file_bytes.store(at + end - mapped, kRelaxed);
@@ -286,7 +287,7 @@ bool Segment::MapUpTo(ShmArray& array, uint64_t bytes) {
   return is_done;
 }
 
-// Gives pages of a mapped range their memory now; where there is none it fails instead of raising SIGBUS at the first store.
+// Gives pages of a mapped range their memory now. If there is none, this fails, instead of SIGBUS at the first store.
 bool Segment::Reserve(const ShmArray& array, uint64_t begin, uint64_t end) {
   if (!is_shared_ || begin >= end) return true;
 #ifndef MADV_POPULATE_WRITE
@@ -294,8 +295,8 @@ bool Segment::Reserve(const ShmArray& array, uint64_t begin, uint64_t end) {
 #endif
   begin = begin / kPageBytes * kPageBytes;
   end = RoundToPages(end);
-  char* const at = room_.base() + array.offset + begin;
-  if (room_.is_reserved() && mprotect(at, end - begin, PROT_READ | PROT_WRITE) != 0) return false;
+  char* const at = range_.base() + array.offset + begin;
+  if (range_.is_reserved() && mprotect(at, end - begin, PROT_READ | PROT_WRITE) != 0) return false;
   if (madvise(at, end - begin, MADV_POPULATE_WRITE) == 0) {
     if (__builtin_expect(PopulateWorks(at), 1)) return true;
   } else if (errno != EINVAL) {
@@ -304,7 +305,7 @@ bool Segment::Reserve(const ShmArray& array, uint64_t begin, uint64_t end) {
   return AllocateInFile(array, begin, end);
 }
 
-// The same on a kernel before 5.14: through the file, found again by name.
+// Does the same on a kernel before 5.14: through the file, which is opened again by name.
 bool Segment::AllocateInFile(const ShmArray& array, uint64_t begin, uint64_t end) {
   const int fd = OpenOwnFile();
   if (fd < 0) return false;
@@ -313,8 +314,8 @@ bool Segment::AllocateInFile(const ShmArray& array, uint64_t begin, uint64_t end
     if (error == 0) error = posix_fallocate(fd, static_cast<off_t>(piece.in_file), static_cast<off_t>(piece.bytes));
   }
   close(fd);
-  // Touched, or they still count as holes for whoever reads the file (shm/attach.h).
-  char* const base = room_.base() + array.offset;
+  // Touches the pages: otherwise a reader of the file still takes them for holes (shm/attach.h).
+  char* const base = range_.base() + array.offset;
   for (uint64_t at = begin; error == 0 && at < end; at += kPageBytes) __atomic_fetch_or(base + at, 0, __ATOMIC_RELAXED);
   return error == 0;
 }
@@ -325,7 +326,7 @@ bool Segment::ReserveUpTo(ArrayId id, uint64_t elements) {
   const uint64_t needed = elements * array.stride;
   if (needed <= reserved) return true;
   if (elements > array.capacity || !MapUpTo(array, RoundToPages(needed))) return false;
-  // Ahead of the need, so that a run of new objects asks the kernel rarely: 16 KiB, then a quarter of what is there.
+  // Reserves ahead of the need, so that a run of new objects rarely calls the kernel: 16 KiB, then a quarter of the present size.
   uint64_t goal = RoundToPages(std::max(needed, reserved + std::clamp<uint64_t>(reserved / 4, 16 * 1024, 1024 * 1024)));
   goal = std::min(goal, array.mapped.load(kRelaxed));
   if (!Reserve(array, reserved, goal)) {
@@ -377,8 +378,8 @@ Status Segment::Adopt(const std::string& path, Options* options, int* descriptor
   if (fd < 0) return Status(errno == EACCES ? Code::kNotAllowed : Code::kIo, Reason("cannot open for writing", path, errno));
   struct stat info {};
   is_adopted_ = true;
-  const bool is_mapped = fstat(fd, &info) == 0 && room_.Find(plan.bytes, AddressRange::Prefer::kReserved) &&
-                         room_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0) && FollowGrowth(fd);
+  const bool is_mapped = fstat(fd, &info) == 0 && range_.Find(plan.bytes, AddressRange::Prefer::kReserved) &&
+                         range_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0) && FollowGrowth(fd);
   if (!is_mapped) {
     const int error = errno;
     close(fd);
@@ -400,7 +401,7 @@ bool Segment::FollowGrowth(int descriptor) {
     const uint64_t mapped = std::min(array.mapped.load(kAcquire), WholeBytes(array));  // pairs with MapUpTo
     for (const FilePiece& piece : PiecesOf(array, adopted_[i], mapped)) {
       if (piece.in_file + piece.bytes > static_cast<uint64_t>(info.st_size)) return false;
-      if (!room_.MapFile(array.offset + piece.begin, piece.bytes, PROT_READ | PROT_WRITE, descriptor, piece.in_file)) return false;
+      if (!range_.MapFile(array.offset + piece.begin, piece.bytes, PROT_READ | PROT_WRITE, descriptor, piece.in_file)) return false;
       adopted_[i] = piece.begin + piece.bytes;
     }
   }

@@ -1,11 +1,12 @@
-// What fork() does to a segment. The parent's is shared memory, which the child must never store to:
+// segment_fork.cpp: gives a forked child its own segment. The parent's is shared memory, which the child must never store to:
 //
-//   before, in the parent    CopyBeforeFork()   puts aside what the child begins with, while the cold lock keeps it consistent
+//   before, in the parent    CopyBeforeFork()   puts the child's initial contents aside, while the cold lock keeps them consistent
 //   at once, in the child    LeaveParents()     pages of that copy replace the shared ones that the program touches by itself: no copying, no allocation
-//   at its first event       ContinueInChild()  the rest of the copy, and a file of its own
+//   at its first event       ContinueInChild()  takes the rest of the copy, and makes a file of its own
 //
-// A child that execs or ends without an event never gets to the last step: it moves a few pages, and leaves nothing behind. The parent's side is as cheap
-// if it forks often: a page of the copy that is still right is not stored to, so that the kernel need not copy it again.
+// A child that execs or ends without an event never gets to the last step: it moves a few pages, and leaves nothing behind. The parent's
+// side is also cheap if it forks often: UpdateCopy stores to no page of the copy that is still right, so the kernel need not copy that
+// page again.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -19,7 +20,7 @@ namespace perfschema {
 
 namespace {
 
-// Brings `copy` up to what `shared` holds now. Stores only to pages that differ.
+// Updates `copy` to the present contents of `shared`. Stores only to pages that differ.
 void UpdateCopy(char* copy, const char* shared, uint64_t bytes) {
   for (uint64_t at = 0; at < bytes; at += kPageBytes) {
     const uint64_t part = std::min(kPageBytes, bytes - at);
@@ -43,35 +44,35 @@ bool Segment::CopyBeforeFork(KeepInChild keep) {
     copy_.size[i] = size;
     bytes += size;
   }
-  if (!fits) {  // zeros, where the segment has no elements yet
+  if (!fits) {  // where the segment has no elements yet, the copy is zeros
     void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) {
-      copy_.size[0] = 0;  // this is no plan of what is there
+      copy_.size[0] = 0;  // marks the copy as empty
       return false;
     }
     if (copy_.base != nullptr) munmap(copy_.base, copy_.bytes);
     copy_.base = static_cast<char*>(mapped);
     copy_.bytes = bytes;
   }
-  UpdateCopy(copy_.base, room_.base(), kHeaderCapacity);
+  UpdateCopy(copy_.base, range_.base(), kHeaderCapacity);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const ShmArray& array = header()->arrays[i];
-    // Not beyond what has memory: element 0 is never stored to, and reading a hole of a full file system is SIGBUS.
+    // Stops where the memory ends: element 0 is never stored to, and reading a hole of a full file system is SIGBUS.
     const uint64_t held = std::min(copy_.size[i], array.used.load(kRelaxed) * array.stride);
-    UpdateCopy(copy_.base + copy_.at[i], room_.base() + array.offset, held);
+    UpdateCopy(copy_.base + copy_.at[i], range_.base() + array.offset, held);
   }
   copy_.is_filled = true;
   return true;
 }
 
-// Pages of the copy take the place of the parent's. They are not in the copy any more.
+// Replaces pages of the parent's by pages of the copy, which then leave the copy.
 bool Segment::TakeFromCopy(uint64_t offset, uint64_t from, uint64_t bytes) {
   if (bytes == 0) return true;
   char* const source = copy_.base + from;
-  char* const target = room_.base() + offset;
+  char* const target = range_.base() + offset;
   const auto moves = [&] { return mremap(source, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target) != MAP_FAILED; };
   const auto copies = [&] {
-    if (!room_.MapAnonymous(offset, bytes, AddressRange::Over::kOwn)) return false;
+    if (!range_.MapAnonymous(offset, bytes, AddressRange::Over::kOwn)) return false;
     std::memcpy(target, source, bytes);
     munmap(source, bytes);
     return true;
@@ -79,7 +80,8 @@ bool Segment::TakeFromCopy(uint64_t offset, uint64_t from, uint64_t bytes) {
   return bytes == kPageBytes ? copies() || moves() : moves() || copies();  // moving one page takes longer
 }
 
-// The same of [offset, offset + bytes), and of all arrays that are not taken yet, or of those that are kept at once. What lies side by side goes in one step.
+// Does the same for [offset, offset + bytes), then for all arrays not taken yet, or for those that are kept at once. Takes adjacent pages
+// in one step.
 bool Segment::TakeArraysFromCopy(KeepInChild keep, bool all, uint64_t offset, uint64_t from, uint64_t bytes) {
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     if (copy_.size[i] == 0 || copy_.is_taken[i] || (!all && keep(static_cast<ArrayId>(i)) != Keep::kAtOnce)) continue;
@@ -99,7 +101,7 @@ bool Segment::TakeArraysFromCopy(KeepInChild keep, bool all, uint64_t offset, ui
 
 bool Segment::LeaveParents(KeepInChild keep) {
   if (!is_shared_) return true;
-  // Without a copy of the parent's it is made now, of what the parent goes on with.
+  // Without a copy from before the fork, one is made now, of the data that the parent goes on with.
   if (!has_copy() && !CopyBeforeFork(keep)) return false;
   if (!TakeArraysFromCopy(keep, false, 0, 0, kHeaderCapacity)) return false;
   path_.clear();
@@ -107,14 +109,14 @@ bool Segment::LeaveParents(KeepInChild keep) {
   return true;
 }
 
-// The rest of what the parent's copy holds, and nothing else of the parent's.
+// Takes the rest of the parent's copy, and nothing else of the parent's.
 bool Segment::TakeRestOfCopy(KeepInChild keep) {
   if (!has_copy()) return true;  // private memory, which the kernel has copied
   if (!TakeArraysFromCopy(keep, true, 0, 0, 0)) return false;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     ShmArray& array = header()->arrays[i];
     const uint64_t mapped = array.mapped.load(kRelaxed), size = copy_.size[i];
-    if (mapped > size) room_.Unmap(array.offset + size, mapped - size);
+    if (mapped > size) range_.Unmap(array.offset + size, mapped - size);
     array.mapped.store(size, kRelaxed);
   }
   copy_ = {};  // nothing is left of it
@@ -130,7 +132,7 @@ bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
       array.reserved.store(mapped, kRelaxed);
       continue;
     }
-    if (mapped != 0) madvise(room_.base() + array.offset, mapped, MADV_DONTNEED);
+    if (mapped != 0) madvise(range_.base() + array.offset, mapped, MADV_DONTNEED);
     array.used.store(1, kRelaxed);
     array.reserved.store(0, kRelaxed);
     array.free_head.store(0, kRelaxed);
@@ -138,11 +140,11 @@ bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
   try {
     FillIdentity(header());
     wants_file_ = wants_file_ && MoveToFile(reason);
-  } catch (const std::bad_alloc&) {  // of a path, before anything has moved
+  } catch (const std::bad_alloc&) {  // a path needs memory; nothing has moved yet
     wants_file_ = false;
   }
   (void)MapFirstExtents();
-  // Each object has a list, empty in the child, that is read without asking.
+  // Each object has a list, empty in the child, which readers use without a check.
   (void)ReserveUpTo(ArrayId::kInstanceLists, array(ArrayId::kInstances).used.load(kRelaxed));
   return true;
 }

@@ -1,7 +1,8 @@
 // shm/shapes.h: statistics of any kind in rows of 64-byte columns: a ShmCell and, for wide kinds, the lines behind it.
 //
-// The numbers of a member (thread, account, user, host, all) are a row; an instrument's column is its index in kClasses, and an instrument
-// of a wide kind takes as many indices as it needs columns. What moves, adds up or reads numbers needs no more than the shape.
+// The numbers of a member (thread, account, user, host, all) are a row. An instrument's column is its index in
+// kClasses; an instrument of a wide kind takes as many indices as it needs columns. Code that moves, adds up or reads
+// numbers needs only the shape.
 //
 // Moving, merging, reading and TRUNCATE are implemented once, over shapes. A new kind is a line of kShapes, a probe and its columns.
 #pragma once
@@ -15,39 +16,42 @@
 
 namespace perfschema {
 
-// Words of a cell behind its 16-byte head, as a plain copy. All zero is the empty statistic.
+// Holds a plain copy of a cell's words behind its 16-byte head. All zero is the empty statistic.
 inline constexpr uint32_t kMostWords = 38;
 using Numbers = std::array<uint64_t, kMostWords>;
 constexpr uint32_t WordsOf(uint32_t columns) { return columns * 8 - 2; }
 
-// How a word of two statistics becomes one. kStat: this word and the next three are a ShmStat.
-// kTime: a sum of picoseconds, which stops at the largest number; kSum: of anything else, modulo 2^64.
+// Says how a word of two statistics becomes one. kStat: this word and the next three are a ShmStat. kTime: a sum of
+// picoseconds, which stops at the largest number; kSum: a sum of anything else, modulo 2^64.
 enum class Rule : uint8_t { kUnused = 0, kStat, kInStat, kSum, kTime, kMax, kFirst };
 
 struct Shape {
   uint32_t columns;
   std::array<Rule, kMostWords> rules;
-  // Words 0 and 1, and 2 and 3, are pairs that change without a section around them, the first only ever to what it was not before.
+  // Words 0 and 1, and words 2 and 3, are pairs that change without a section around them. The first pair never
+  // returns to an earlier value.
   bool has_pairs = false;
 };
 
-// A statement: its time, two maxima, then the counters in their order.
+// Words of a statement: its time, two maxima, then the counters in their order.
 inline constexpr uint32_t kControlledMemoryWord = 4, kTotalMemoryWord = 5, kCounterWords = 6, kSecondaryWord = kCounterWords + kStatementCounters;
-// A digest, program or prepared statement: the same, and when it was seen first and last (microseconds since 1970), and the time of the statements
-// inside a program.
+// Words of a digest, program or prepared statement: the same, then the times when it was first and last seen
+// (microseconds since 1970), and the time of the statements inside a program.
 inline constexpr uint32_t kFirstSeenWord = kSecondaryWord + 1, kInnerWord = 28, kLastSeenWord = 32;
-// A transaction: those that may write, and those that may not.
+// Words of transactions: first those that may write, then read-only ones.
 inline constexpr uint32_t kReadWriteWord = 0, kReadOnlyWord = 6;
-// An error: how often, and when (seconds of the wall clock).
+// Words of an error: how often it was raised and handled, and when (seconds of the wall clock).
 inline constexpr uint32_t kRaisedWord = 0, kHandledWord = 1, kFirstErrorWord = 2, kLastErrorWord = 3;
-// Memory. Words are in pairs: blocks, then bytes. See record/family/memory.h.
+// Words of memory are in pairs: blocks, then bytes. See record/family/memory.h.
 inline constexpr uint32_t kAllocWord = 0, kFreeWord = 2, kHighWord = 4, kLowWord = 6;  // these add up over rows
-// What is the row's own, and neither moves nor adds up. Of a thread: between which numbers what is in use changes neither a watermark nor the band,
-// how often it may still tell a band to those above, and the one that it has told.
+// Row-local words are neither summed nor moved. A thread row holds the range of use that changes neither a watermark
+// nor the band. It also holds the pace (how many more bands the thread may publish to the levels above) and the band
+// that it published last.
 inline constexpr uint32_t kSlackTopWord = 8, kSlackBottomWord = 10, kPaceWord = 12, kBandTopWord = 16, kBandBottomWord = 18;
-// Of accounts, users, hosts and the total: watermarks of before the last TRUNCATE, and those of the bands below.
+// Accounts, users, hosts and the total hold the watermarks from before the last TRUNCATE, and the watermarks of the
+// bands below.
 inline constexpr uint32_t kKeptHighWord = 8, kKeptLowWord = 10, kMaxTopWord = 12, kMinBottomWord = 20, kTopsWord = 16, kBottomsWord = 18;
-inline constexpr uint32_t kCancelledWord = 14;  // of all: what TRUNCATEs have taken off both allocations and releases
+inline constexpr uint32_t kCancelledWord = 14;  // of the total: amount that TRUNCATEs have subtracted from both allocations and releases
 
 namespace shapes {
 constexpr void PutStat(Shape* shape, uint32_t at) {
@@ -93,7 +97,7 @@ constexpr Shape Errors() {
 }
 constexpr Shape StatusValues() {
   Shape shape{1, {}};
-  shape.rules[0] = Rule::kSum;  // of two's complement: may be negative
+  shape.rules[0] = Rule::kSum;  // two's complement: the sum may be negative
   return shape;
 }
 constexpr Shape Memory() {
@@ -111,7 +115,7 @@ constexpr const Shape& ShapeOf(Kind kind) { return kShapes[static_cast<uint32_t>
 constexpr uint32_t ColumnsOf(Kind kind) { return kind == Kind::kNone ? 1 : ShapeOf(kind).columns; }
 static_assert(WordsOf(5) <= kMostWords && sizeof(ShmStatementCell) == 5 * 64 && kSecondaryWord < WordsOf(4) && kReadOnlyWord + 4 <= WordsOf(2));
 
-// The words of a cell in its row. They run on over the columns of a wide one.
+// Returns the words of a cell in its row. Those of a wide cell continue over its further columns.
 inline Word* CellWords(ShmCell& cell) { return reinterpret_cast<Word*>(&cell.stat); }
 inline const Word* CellWords(const ShmCell& cell) { return reinterpret_cast<const Word*>(&cell.stat); }
 inline ShmCell& AsCell(ShmStatementCell& cell) { return reinterpret_cast<ShmCell&>(cell); }
@@ -120,7 +124,7 @@ static_assert(offsetof(ShmStatementCell, stat) == offsetof(ShmCell, stat) && off
 inline ShmStat& StatAt(ShmCell& cell, uint32_t word) { return reinterpret_cast<ShmStat&>(CellWords(cell)[word]); }
 static_assert(offsetof(ShmCell, stat) == 16 && sizeof(ShmStat) == 32 && offsetof(ShmCell, amount) == 16 + 32);
 
-// A statistic of plain numbers.
+// Reads a statistic out of plain numbers.
 inline Stat StatIn(const Numbers& numbers, uint32_t word) {
   const uint64_t inverted_min = InvertedMin(numbers[word + 2]);
   return {numbers[word], numbers[word + 1], inverted_min, inverted_min == 0 ? 0 : ~inverted_min + numbers[word + 3]};
@@ -132,7 +136,8 @@ inline void PutStatIn(Numbers* numbers, uint32_t word, const Stat& stat) {
   (*numbers)[word + 3] = stat.max_ps - stat.min_ps();
 }
 
-// REQUIRES: inside ReadWhole's copy, or nobody writes. False: somebody did, and they do not belong together.
+// REQUIRES: inside ReadWhole's copy, or no thread writes. Returns false if a writer changed the numbers, so that they
+// do not belong together.
 inline bool LoadNumbers(const Shape& shape, const ShmCell& cell, Numbers* numbers) {
   const Word* words = CellWords(cell);
   const auto load_pair = [&](uint32_t at) {
@@ -141,7 +146,7 @@ inline bool LoadNumbers(const Shape& shape, const ShmCell& cell, Numbers* number
     (*numbers)[at + 1] = pair.sum_ps;
   };
   uint32_t first = 0;
-  if (shape.has_pairs) {  // the second was what it is while the first did not change
+  if (shape.has_pairs) {  // the second pair is consistent if the first has not changed
     load_pair(0);
     load_pair(2);
     if (LoadPair(words).count != (*numbers)[0]) return false;
@@ -172,7 +177,8 @@ inline void MergeNumbers(const Shape& shape, const Numbers& more, Numbers* sum) 
     }
   }
 }
-// Watermarks of memory that are of an earlier interval: nothing has changed since it ended (record/family/memory.h).
+// Moves watermarks of memory to a new interval. They are of an earlier one, since whose end nothing has changed
+// (record/family/memory.h).
 inline void BeginMemoryInterval(Numbers* numbers) {
   for (uint32_t i = 0; i < 2; ++i) {
     (*numbers)[kHighWord + i] = (*numbers)[kLowWord + i] = (*numbers)[kAllocWord + i] - (*numbers)[kFreeWord + i];

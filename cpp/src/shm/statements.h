@@ -1,4 +1,5 @@
-// shm/statements.h: what statements have in common: digests, stored programs, prepared statements, and the histogram of all.
+// shm/statements.h: structs that statements share: digests, stored programs, prepared statements, and the histogram
+// of all.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,10 @@
 
 namespace perfschema {
 
-// Statistics of one object as one thread has seen it. Words behind the head: kObjectShape of shapes.h.
+// Holds the statistics of one object as one thread has seen it. Words behind the head: kObjectShape of shapes.h.
 // Threads: the thread in slot `owner` writes, any reads.
 struct alignas(64) ShmStatementCell {
-  HalfWord seq, gen;  // gen: the object's life that the numbers belong to
+  HalfWord seq, gen;  // gen: the object's generation that the numbers belong to
   HalfWord owner;     // thread slot index
   HalfWord next;      // next cell of the same object
   ShmStat stat;
@@ -19,15 +20,16 @@ struct alignas(64) ShmStatementCell {
 };
 static_assert(sizeof(ShmStatementCell) == 320);
 
-// An object that statements count for. Its cells belong to the slot and stay in its list for good: `life` says which of their numbers count. A
-// writer takes the life that it found the object in; if the object has died or was emptied since, what it writes is of an old life.
+// Is an object that statements count for. Its cells belong to the slot and stay in its list for good; `generation`
+// says which of their numbers count. A writer stores the generation that it found. If the object has died or was
+// emptied since, the numbers are of an old generation and do not count.
 struct ShmStatementObject {
   HalfWord generation;   // odd = live; + 1 at birth and at death, + 2 when a TRUNCATE empties it
   HalfWord cells;  // first of its list in kStatementCells
 };
 constexpr bool IsLive(uint32_t generation) { return (generation & 1) != 0; }
 
-// A word of a histogram: how many, and of which life. One store makes both, so that nobody has to clear old ones.
+// A word of a histogram holds a count and its generation. One store changes both, so old words need not be cleared.
 inline constexpr uint32_t kBucketCountBits = 40;
 constexpr uint64_t BucketTag(uint32_t generation) { return static_cast<uint64_t>(generation & 0xffffffu) << kBucketCountBits; }
 constexpr uint64_t CountInBucket(uint64_t word, uint32_t generation) {
@@ -39,16 +41,16 @@ struct alignas(64) ShmHistogram {
   Word buckets[kHistogramBuckets];
 };
 
-// A digest. Its tokens lie behind it, and then the text of the sample, each in the room that the options give it. Element 1 is for all that there
-// was no room for: no schema, no tokens.
-// Threads: `life` and what identifies it change under the cold lock; the sample under sample_seq, by whoever gets it.
+// Is a digest. Its tokens lie behind it, and then the text of the sample, each with the capacity that the options
+// give it. Element 1 collects all digests that do not fit: it has no schema and no tokens.
+// Threads: `generation` and the identifying fields change under the cold lock; the sample changes under sample_seq, by the thread that claims it.
 struct alignas(64) ShmDigest {
   ShmStatementObject object;
   HalfWord next;         // next digest of the same bucket
   HalfWord token_bytes;
   Word key;              // hash of schema and tokens
   Word schema[8];        // zero padded; empty = NULL
-  HalfWord sample_seq;   // odd while somebody replaces the sample
+  HalfWord sample_seq;   // odd while a thread replaces the sample
   HalfWord sample_generation;  // of the object
   HalfWord sample_bytes;
   HalfWord unused;
@@ -57,23 +59,23 @@ struct alignas(64) ShmDigest {
   ShmHistogram histogram;
 };
 
-// A stored program of the user's.
+// Is a stored program of the user.
 // Threads: changed under the cold lock.
 struct alignas(64) ShmStoredProgram {
   ShmStatementObject object;
-  HalfWord version;             // counts the lives of the slot
+  HalfWord version;             // counts the generations of the slot
   HalfWord type;                // ObjectType
   HalfWord name, name_version;  // "SCHEMA\0NAME"
   HalfWord flags;               // kTableEnabled, kTableTimed: what setup_objects says
   HalfWord hash_next;           // next program of the same bucket; link of the free list while free
 };
 
-// A prepared statement. Its text lies behind it.
+// Is a prepared statement. Its text lies behind it.
 // Threads: changed under the cold lock, except reprepared (atomic add).
 struct alignas(64) ShmPrepared {
   ShmStatementObject object;
-  HalfWord version;  // counts the lives of the slot
-  HalfWord seq;      // of all below; cell.h
+  HalfWord version;  // counts the generations of the slot
+  HalfWord seq;      // covers all fields below; cell.h
   Word identity;     // OBJECT_INSTANCE_BEGIN; link of the free list while free
   Word statement_id;
   Word owner_thread_id, owner_event_id;
@@ -81,7 +83,7 @@ struct alignas(64) ShmPrepared {
   Word reprepared;
   HalfWord text_bytes;
   HalfWord is_secondary;
-  HalfWord program_type, program_name, program_name_version;  // in which it was prepared; 0 = none
+  HalfWord program_type, program_name, program_name_version;  // program in which it was prepared; 0 = none
   HalfWord unused;
   Word name[8];
 };

@@ -9,7 +9,7 @@
 namespace perfschema {
 
 WriterState StateOfWriter(const ShmHeader& header, const std::string& name) {
-  constexpr uint64_t kMostPid = 1u << 22;  // of any Linux
+  constexpr uint64_t kMostPid = 1u << 22;  // greater than any pid on Linux
   const uint64_t pid = header.pid, here = PidNamespace();
   const std::string boot = BootId();
   const char* const boot_then = reinterpret_cast<const char*>(header.boot_id);
@@ -21,7 +21,7 @@ WriterState StateOfWriter(const ShmHeader& header, const std::string& name) {
     const bool is_gone = is_free && kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;  // else /proc hides it
     return is_gone ? WriterState::kAtRest : WriterState::kUnknown;
   }
-  const bool has_ended = (now.state == 'Z' || now.state == 'X') && now.threads <= 1;  // with more, only the first thread has ended
+  const bool has_ended = (now.state == 'Z' || now.state == 'X') && now.threads <= 1;  // with more threads, only the first has ended
   const bool is_stopped = now.state == 'T' || now.state == 't';
   if (now.start_ticks != header.process_start_ticks || has_ended || is_stopped) return WriterState::kAtRest;
   return MapsFile(pid, name) ? WriterState::kRuns : WriterState::kAtRest;

@@ -1,4 +1,4 @@
-// shm/writer.h: whether the process that writes a segment can go on writing it. A section of the segment that it has left half done then stays so.
+// shm/writer.h: tells whether the process that writes a segment can go on writing. A half-written section of a dead writer stays so.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace perfschema {
 
-// kAtRest: it is dead, stopped, or runs another program by now; or this is a copy of its file. kUnknown: nobody can tell from here (another pid namespace, an
-// earlier boot, a hidden /proc).
+// kAtRest: the process is dead, stopped, or runs another program by now; or the file is a copy. kUnknown: this cannot be determined from
+// here (another pid namespace, an earlier boot, a hidden /proc).
 enum class WriterState { kRuns, kAtRest, kUnknown };
 
-// `name`: of the file, as the process would have it mapped.
+// `name` is the name under which the process would have the file mapped.
 WriterState StateOfWriter(const ShmHeader& header, const std::string& name);
 
 }  // namespace perfschema

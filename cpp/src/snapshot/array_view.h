@@ -1,8 +1,8 @@
-// snapshot/array_view.h: one array of a segment, its directory entry checked once.
+// snapshot/array_view.h: a view of one array of a segment; its directory entry is checked once.
 //
-// The segment may be another process's file, or damaged: sizes are taken once through SegmentView::at(), every index is
-// compared with what was found then. Elements whose pages have no memory are not touched either: reading them would give
-// them some. Where that is, the directory claims, and of another process's file its file system knows.
+// The segment may be another process's file, or damaged. So sizes are read once through SegmentView::at(), and every index is compared
+// with them. Elements whose pages have no memory are not touched: a read would give them memory. The directory claims which pages have
+// memory; for another process's file, its file system is asked.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,7 @@ namespace perfschema {
 template <typename T>
 class ArrayView {
  public:
-  // How far elements may be looked at: to the end of what ReserveUpTo reserved, or anywhere (arrays that are reserved
-  // in ranges).
+  // Says how far elements may be read: to the end of what ReserveUpTo reserved, or anywhere (arrays that are reserved in ranges).
   enum class Extent { kReserved, kWhole };
 
   ArrayView() = default;
@@ -31,14 +30,14 @@ class ArrayView {
     if (first == nullptr || reinterpret_cast<uintptr_t>(first) % alignof(T) != 0) return;
     base_ = reinterpret_cast<const char*>(first);
     stride_ = stride;
-    // What lies inside the mapping, whatever the directory claims.
+    // Counts only bytes inside the mapping, whatever the directory claims.
     const uint64_t bytes_left =
         view.bytes() - static_cast<uint64_t>(base_ - reinterpret_cast<const char*>(&view.header()));
     capacity_ = std::min(capacity, bytes_left / stride);
     used_ = std::min(view.used(id), capacity_);
     if (extent_ == Extent::kWhole) return;
     reserved_ = ReservedNow();
-    used_ = std::min(used_, reserved_);  // room is reserved before it is used
+    used_ = std::min(used_, reserved_);  // memory is reserved before it is used
     sure_ = std::max<uint64_t>(reserved_, 1) - 1;
   }
 
@@ -46,16 +45,16 @@ class ArrayView {
   uint64_t used() const { return used_; }  // elements to scan: [1, used)
   uint64_t capacity() const { return capacity_; }
 
-  // Element `index`, or nullptr: index 0 is no element.
+  // Returns element `index`, or nullptr: index 0 is no element.
   const T* at(uint64_t index) const { return index - 1 < sure_ ? Element(index) : AtEdge(index); }
-  // The first of `count` elements in a row, or nullptr: one of them is not there, or they do not lie side by side.
+  // Returns the first of `count` elements in a row, or nullptr if one of them is missing, or they are not adjacent.
   const T* at(uint64_t index, uint64_t count) const {
     const T* const first = at(index);
     if (count == 1 || first == nullptr) return first;
     if (!is_packed() || at(index + count - 1) == nullptr) return nullptr;
     return extent_ == Extent::kReserved || HasMemory(index, count * sizeof(T)) ? first : nullptr;
   }
-  // Are the first `bytes` of an element there? Of arrays that are reserved in ranges.
+  // Returns whether the first `bytes` of an element have memory. For arrays that are reserved in ranges.
   bool HasMemory(uint64_t index, uint64_t bytes) const {
     const uint64_t begin = Offset() + index * stride_, end = begin + bytes;
     if (begin < run_.begin || begin >= run_.end || (run_.has_memory && end > run_.end)) run_ = view_.RunAt(begin, bytes);
@@ -66,7 +65,7 @@ class ArrayView {
  private:
   bool is_packed() const { return stride_ == sizeof(T); }  // at(i)+1 is at(i+1)
   const T* Element(uint64_t index) const { return reinterpret_cast<const T*>(base_ + index * stride_); }
-  // What the first look at the array does not tell.
+  // Finds elements beyond those that were known when the view was made.
   [[gnu::noinline]] const T* AtEdge(uint64_t index) const {
     if (index == 0 || index >= capacity_) return nullptr;
     if (extent_ == Extent::kReserved && index >= reserved_) {
@@ -90,7 +89,7 @@ class ArrayView {
   uint64_t stride_ = 1;
   uint64_t capacity_ = 0, used_ = 0, reserved_ = 0;
   uint64_t sure_ = 0;  // elements [1, sure_] have memory
-  mutable ByteRun run_;  // that was looked at last
+  mutable ByteRun run_;  // the run that was checked last
 };
 
 }  // namespace perfschema

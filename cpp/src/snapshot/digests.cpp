@@ -1,4 +1,4 @@
-// Digests, stored programs, prepared statements: objects that statements count for. Histograms.
+// snapshot/digests.cpp: reads digests, stored programs, prepared statements (objects that statements count for), and histograms.
 #include "base/digest.h"
 #include "snapshot/mend.h"
 #include "snapshot/snapshot.h"
@@ -11,7 +11,7 @@ constexpr int kSlotAttempts = 8;  // for an object that changes while it is read
 
 }  // namespace
 
-// What all threads have counted for a life of an object. False: torn.
+// Adds up the counts of all threads for one generation of an object. Returns false if they are torn.
 bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t generation, Numbers* sum) const {
   *sum = {};
   uint64_t longest = threads_.capacity() + 1;
@@ -70,7 +70,7 @@ Snapshot::Found Snapshot::ReadDigest(uint32_t index, DigestRow* row) const {
   const uint64_t token_buffer = std::min(TextCapacity(static_cast<uint64_t>(option(OptionId::max_digest_length))), behind);
   const uint64_t sample_capacity = behind - token_buffer;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint32_t generation = shm->object.generation.load(kAcquire);  // pairs with the birth
+    const uint32_t generation = shm->object.generation.load(kAcquire);  // pairs with the creation
     if (!IsLive(generation)) return Found::kFree;
     *row = {};
     std::vector<char>& buffer = text_buffer_;
@@ -114,7 +114,7 @@ Snapshot::Found Snapshot::ReadProgram(uint32_t index, ProgramRow* row) const {
   const ShmStoredProgram* shm = programs_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint32_t generation = shm->object.generation.load(kAcquire);  // pairs with the birth
+    const uint32_t generation = shm->object.generation.load(kAcquire);  // pairs with the creation
     if (!IsLive(generation) || (shm->flags.load(kAcquire) & kTableEnabled) == 0) return Found::kFree;
     *row = {};
     std::optional<Text<64>> type, schema, name;
@@ -134,7 +134,7 @@ Snapshot::Found Snapshot::ReadPrepared(uint32_t index, PreparedRow* row) const {
   const ShmPrepared* shm = prepared_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint32_t generation = shm->object.generation.load(kAcquire);  // pairs with the birth
+    const uint32_t generation = shm->object.generation.load(kAcquire);  // pairs with the creation
     if (!IsLive(generation)) return Found::kFree;
     *row = {};
     uint64_t name[8], program = 0, program_type = 0;

@@ -2,7 +2,7 @@
 
 namespace perfschema {
 
-std::vector<ChunkHead> Snapshot::LookAtChunks(Kind kind) const {
+std::vector<ChunkHead> Snapshot::ScanChunks(Kind kind) const {
   const PoolView& pool = pools_[static_cast<uint32_t>(kind)];
   std::vector<ChunkHead> heads;
   const uint64_t used = pool.used();
@@ -16,12 +16,13 @@ std::vector<ChunkHead> Snapshot::LookAtChunks(Kind kind) const {
     head.slot = chunk->thread.load(kAcquire);
     head.thread_id = chunk->thread_id.load(kAcquire);
     head.taken = chunk->taken.load(kAcquire);
-    head.turn = chunk->turn.load(kAcquire);
-    // Whose it was its words may not say any more: what a new owner was about to write over is left out.
+    head.chunk_seq = chunk->turn.load(kAcquire);
+    // In a chunk that changes hands, the words may no longer name its owner. Records that a new owner was about to overwrite are left
+    // out.
     if (head.lap > 1 && (head.lap & 1) != 0 && WriterRests()) NoteLeftOut(chunk);
     if (head.lap == 0 || (head.lap & 1) != 0 || head.thread_id == 0) continue;
     const ShmRecord* first = pool.records(i);
-    if (first == nullptr || first->state.load(kAcquire) >> 32 != head.lap) continue;  // nothing in it yet
+    if (first == nullptr || first->state.load(kAcquire) >> 32 != head.lap) continue;  // no record in it yet
     head.first_event_id = first->event_id.load(kAcquire);
     if (chunk->lap.load(kRelaxed) == head.lap) heads.push_back(head);
   }
@@ -40,12 +41,12 @@ std::unordered_map<uint64_t, uint64_t> Snapshot::NewestEventIds(Kind but) const 
     meet(thread->thread_id.load(kAcquire), thread->event_id.load(kAcquire));  // pairs with BeginRecord
   }
   if (but == Kind::kWait) return newest;
-  // Waits are too frequent to say so in a second place: their youngest chunk tells.
+  // Waits are too frequent to store their number in a second place: their youngest chunk tells.
   const PoolView& pool = pools_[0];
   std::unordered_map<uint64_t, ChunkHead> youngest;
-  for (const ChunkHead& head : LookAtChunks(Kind::kWait)) {
+  for (const ChunkHead& head : ScanChunks(Kind::kWait)) {
     const auto [found, is_new] = youngest.try_emplace(head.thread_id, head);
-    if (!is_new && found->second.turn < head.turn) found->second = head;
+    if (!is_new && found->second.chunk_seq < head.chunk_seq) found->second = head;
   }
   for (const auto& [thread_id, head] : youngest) {
     for (uint32_t i = pool.per_chunk(); i-- > 0;) {

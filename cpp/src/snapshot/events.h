@@ -1,16 +1,15 @@
 // snapshot/events.h: the three views of the records of a kind.
 //
-// First the heads of all chunks, then the records. For the views of one thread its chunks are read from the newest
-// record back: what is older cannot change into something newer, so events never seem to overlap that did not. For
-// history_long the oldest chunk comes first: that is the order in which chunks are taken away, and a reader that is
-// ahead of the takers loses none.
+// Reads the heads of all chunks first, then the records. The views of one thread read its chunks from the newest record back: an older
+// record cannot change into a newer one, so events that did not overlap never seem to. history_long reads the oldest chunk first: chunks
+// are taken in that order, and a reader that is ahead of the takers loses none.
 //
-// An Event says what a kind has besides:
-//   kKind, Row                                          its kind, and what a row of its tables is
-//   Extra; Load(snapshot, record, room, state, &extra)  the words behind the first line, and how to copy them; false = torn. `room`: bytes from
-//                                                       the record on that may be read
-//   IsNested(head)                                      is it part of another event of its kind?
-//   Emit(snapshot, head, extra, use)                    makes the row
+// An Event adds what is particular to a kind:
+//   kKind, Row                                              its kind, and the type of a row of its tables
+//   Extra; Load(snapshot, record, capacity, state, &extra)  the words behind the first line, and how to copy them; false = torn. `capacity`: bytes
+//                                                           from the record on that may be read
+//   IsNested(head)                                          whether it is part of another event of its kind
+//   Emit(snapshot, head, extra, use)                        makes the row
 //
 //   view                     rows
 //   events_*_current         live threads: all open records; if none is open, the finished one with the highest EVENT_ID that is not
@@ -18,8 +17,8 @@
 //   events_*_history         live threads, records with the history bit: the last N to finish, ordered by (END_EVENT_ID, -EVENT_ID)
 //   events_*_history_long    records with the history_long bit, closed: the last M to finish (TIMER_END, else the order of chunks)
 //
-// A live thread is one whose slot still has the chunk's thread_id. An event with an END_EVENT_ID younger than all that was there when
-// its thread's records were first looked at ended later and is left out: events before it may not have been read.
+// A live thread is one whose slot still has the chunk's thread_id. Events whose END_EVENT_ID is younger than all events present when the
+// reader first read the thread's records ended later. They are left out, because events before them may not have been read.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +33,7 @@
 
 namespace perfschema {
 
-// The first line of a record, whole.
+// Is the first line of a record, whole.
 struct EventHead {
   uint64_t thread_id;
   uint64_t state, event_id, start_ticks, end_ticks, object, what, nesting_event_id, end_info;
@@ -43,9 +42,9 @@ struct EventHead {
   bool is_timed() const { return (state & kRecordTimed) != 0; }
   uint64_t end_event_id() const { return event_id + EventsInside(state, end_info); }
   uint64_t class_index() const { return what & 0xffff; }
-  uint32_t operation() const { return what >> 16 & 0xff; }  // of a statement its level
+  uint32_t operation() const { return what >> 16 & 0xff; }  // of a statement: its level
   uint32_t nesting_type() const { return what >> 24 & 0xff; }
-  // The timer that the event began with, whatever setup_timers says now.
+  // Returns the timer that the event began with, whatever setup_timers says now.
   uint32_t timer() const { return std::min<uint32_t>((state & kFlagTimerMask) >> kFlagTimerShift, kTimerCount - 1); }
   uint64_t StartPicos(const ShmHeader& header) const { return header.timers[timer()].Picos(start_ticks); }
   uint64_t WaitPicos(const ShmHeader& header) const {
@@ -53,7 +52,7 @@ struct EventHead {
   }
 };
 
-// What a view wants of the records, so that most of them are left after a look at two words.
+// Says which records a view wants, so that two words are enough to reject most of them.
 // Threads: external lock.
 struct EventFilter {
   uint32_t view;
@@ -62,7 +61,7 @@ struct EventFilter {
   bool newest_first = true;
   bool wants_open = false;   // besides closed ones
   uint64_t newest_id = 0;    // youngest event that was met, wanted or not, of any kind: the first one if the newest comes first
-  uint64_t from_end_id = 0;  // closed events below do not matter any more
+  uint64_t from_end_id = 0;  // closed events below it do not matter any more
   uint64_t after_id = 0;     // the same by EVENT_ID
 };
 
@@ -72,7 +71,7 @@ struct ChunkHead {
   uint32_t slot;
   uint64_t thread_id;
   uint64_t taken;
-  uint64_t turn;  // orders the chunks of one thread
+  uint64_t chunk_seq;  // orders the chunks of one thread
   uint64_t first_event_id;
 };
 
@@ -91,7 +90,7 @@ class EventReader {
     view == kViewHistory ? History(use) : HistoryLong(use, expect);
   }
 
-  // Chunks that have nothing new cost one look at their head.
+  // A chunk without new events costs one read of its head.
   void ForEachTraced(TraceCursor* cursor, const TraceUse& use) const {
     if (!snapshot_.ok_ || !pool_.ok()) return;
     if (cursor->chunks.size() < pool_.used()) cursor->chunks.resize(pool_.used());
@@ -100,16 +99,16 @@ class EventReader {
 
  private:
   static constexpr size_t kMostOfThread = 8192;
-  static constexpr size_t kAhead = 8;  // copies that are on their way while one is made a row
+  static constexpr size_t kAhead = 8;  // copies whose loads overlap while one is made a row
   struct Copy : EventHead {
     typename Event::Extra extra;
-    uint32_t place;  // in its chunk
+    uint32_t place;  // place in its chunk
   };
   using Copies = LargeVector<Copy>;
 
-  // True if the whole record was copied: it is wanted, and did not change meanwhile.
-  bool CopyRecord(const ShmRecord& record, uint64_t room, uint32_t lap, EventFilter* filter, Copy* copy) const {
-    // A record changes twice in its life (open, closed) and then with the chunk's lap only.
+  // Returns true if the whole record was copied: it is wanted, and did not change meanwhile.
+  bool CopyRecord(const ShmRecord& record, uint64_t capacity, uint32_t lap, EventFilter* filter, Copy* copy) const {
+    // A record changes twice (open, closed), and then only with the chunk's lap.
     for (int attempt = 0; attempt < 4; ++attempt) {
       const uint64_t state = record.state.load(kAcquire);  // pairs with the owner's release store
       if ((state & (kRecordOpen | kRecordClosed)) == 0) return false;
@@ -127,7 +126,7 @@ class EventReader {
       } else {
         const uint64_t end_event_id = copy->end_event_id();
         if (end_event_id < filter->from_end_id || copy->event_id <= filter->after_id) return false;
-        // What finished after the newest event was read would leave a gap before it.
+        // An event that finished after the newest event was read would leave a gap before it.
         if (filter->newest_first && end_event_id > filter->newest_id) return false;
       }
       copy->start_ticks = record.start_ticks.load(kAcquire);
@@ -135,7 +134,7 @@ class EventReader {
       copy->object = record.object.load(kAcquire);
       copy->what = record.what.load(kAcquire);
       copy->nesting_event_id = record.nesting_event_id.load(kAcquire);
-      const bool whole = Event::Load(snapshot_, record, room, state, &copy->extra);
+      const bool whole = Event::Load(snapshot_, record, capacity, state, &copy->extra);
 #if defined(PFS_BREAK_SEQLOCK)
       (void)lap;
       (void)whole;
@@ -146,31 +145,31 @@ class EventReader {
     return false;
   }
 
-  // Chunks with events in them, the newest first, without holes: a thread may take a chunk that one look has passed and
-  // then one that it has not. So there are two looks, and of each thread only what is not younger than its youngest chunk
-  // in the first: that was all there when the second began.
+  // Returns chunks with events in them, the newest first, without holes. A thread may take a chunk that a scan has passed and then one
+  // that the scan has not reached. So there are two scans. The second keeps, for each thread, only chunks that are not younger than its
+  // youngest chunk in the first: all of those existed when the second scan began.
   std::vector<ChunkHead> ChunkHeads() const {
-    std::vector<ChunkHead> first = snapshot_.LookAtChunks(Event::kKind);
+    std::vector<ChunkHead> first = snapshot_.ScanChunks(Event::kKind);
     std::vector<ChunkHead> heads;
-    // Once more if we were kept from looking for so long that much is new.
+    // Tries again if the reader was descheduled for so long that much is new.
     for (int attempt = 0; attempt < 10 && (attempt == 0 || snapshot_.MayTryAgain()); ++attempt) {
       std::unordered_map<uint64_t, uint64_t> youngest;
-      for (const ChunkHead& head : first) youngest[head.thread_id] = std::max(youngest[head.thread_id], head.turn);
-      std::vector<ChunkHead> second = snapshot_.LookAtChunks(Event::kKind);
+      for (const ChunkHead& head : first) youngest[head.thread_id] = std::max(youngest[head.thread_id], head.chunk_seq);
+      std::vector<ChunkHead> second = snapshot_.ScanChunks(Event::kKind);
       heads.clear();
       std::unordered_set<uint64_t> found;
       for (const ChunkHead& head : second) {
         const auto limit = youngest.find(head.thread_id);
-        if (limit == youngest.end() || head.turn > limit->second) continue;
+        if (limit == youngest.end() || head.chunk_seq > limit->second) continue;
         heads.push_back(head);
         found.insert(head.thread_id);
       }
       if (found.size() == youngest.size() && (second.size() - heads.size()) * 8 <= second.size()) break;
       first = std::move(second);
     }
-    // `taken` is the same for all if there is no cycle counter worth the name.
+    // `taken` is the same for all if there is no usable cycle counter.
     std::sort(heads.begin(), heads.end(), [](const ChunkHead& a, const ChunkHead& b) {
-      return std::tie(a.taken, a.thread_id, a.turn) > std::tie(b.taken, b.thread_id, b.turn);
+      return std::tie(a.taken, a.thread_id, a.chunk_seq) > std::tie(b.taken, b.thread_id, b.chunk_seq);
     });
     return heads;
   }
@@ -181,7 +180,7 @@ class EventReader {
     TraceCursor::Chunk& seen = cursor->chunks[index];
     const uint32_t lap = chunk->lap.load(kAcquire);  // pairs with the taker's store of the new lap
     if (lap != seen.lap) {
-      // What was begun and has not ended in here is lost; what was never seen, the next chunk of its thread tells.
+      // Events that have begun here without an end are lost. The next chunk of the thread tells how many were never seen.
       if (const uint64_t open = seen.begun & ~seen.settled; open != 0) cursor->ends_lost[seen.thread_id] += static_cast<uint64_t>(std::popcount(open));
       seen = {};
       if (lap == 0 || (lap & 1) != 0) return;
@@ -189,14 +188,14 @@ class EventReader {
       fresh.lap = lap;
       fresh.slot = chunk->thread.load(kAcquire);
       fresh.thread_id = chunk->thread_id.load(kAcquire);
-      fresh.turn = chunk->turn.load(kAcquire);
+      fresh.chunk_seq = chunk->turn.load(kAcquire);
       fresh.traced_before = chunk->traced.load(kAcquire);
       if (chunk->lap.load(kRelaxed) != lap || fresh.thread_id == 0) return;  // at the next call
       seen = fresh;
     }
     const uint64_t all = ~uint64_t{0} >> (64 - pool_.per_chunk());
     if (lap == 0 || seen.settled == all) return;
-    // Copied first: while the chunk changes hands a record still looks like the last owner's.
+    // Copies first: while the chunk changes hands, a record still seems to be the last owner's.
     std::vector<std::pair<uint32_t, Copy>>& copies = copies_;
     copies.clear();
     uint64_t begun = 0, settled = 0;
@@ -212,7 +211,7 @@ class EventReader {
         if ((state & kRecordClosed) != 0 || (state & kRecordOpen) == 0) settled |= bit;
         continue;
       }
-      if ((state & (kRecordOpen | kRecordClosed)) == 0) {  // given up by the program
+      if ((state & (kRecordOpen | kRecordClosed)) == 0) {  // discarded by the program
         begun |= bit;
         settled |= bit;
         continue;
@@ -222,7 +221,7 @@ class EventReader {
       copy.thread_id = seen.thread_id;
       if (CopyRecord(record, pool_.Capacity(n), lap, &filter, &copy)) copies.emplace_back(n, copy);
     }
-    if (chunk->lap.load(kRelaxed) != lap) return;  // what is gone is counted when the chunk is met again
+    if (chunk->lap.load(kRelaxed) != lap) return;  // lost events are counted when the chunk is met again
     for (auto& [n, copy] : copies) {
       const uint64_t bit = uint64_t{1} << n;
       if ((seen.begun & bit) == 0) {
@@ -242,14 +241,14 @@ class EventReader {
     if (seen.begun == 0) return;
     TraceCursor::Thread& thread = cursor->threads[seen.thread_id];
     thread.begun_seen += static_cast<uint64_t>(std::popcount(begun));
-    if (seen.turn >= thread.turn) {
-      thread.turn = seen.turn;
+    if (seen.chunk_seq >= thread.chunk_seq) {
+      thread.chunk_seq = seen.chunk_seq;
       thread.begun_before = seen.traced_before;
-      thread.begun_in_turn = static_cast<uint64_t>(std::popcount(seen.begun));
+      thread.begun_in_chunk = static_cast<uint64_t>(std::popcount(seen.begun));
     }
   }
 
-  // False: not now.
+  // Returns false if this is not possible now.
   bool Give(const EventHead& head, const typename Event::Extra& extra, const TraceCursor::Chunk& chunk, bool is_end, TraceCursor* cursor,
             const TraceUse& use) const {
     bool is_given = false;
@@ -267,13 +266,13 @@ class EventReader {
     return thread != nullptr && thread->thread_id.load(kAcquire) == head.thread_id;
   }
 
-  // Appends the records of a chunk that the filter wants. False, and nothing appended: the chunk changed hands.
+  // Appends the records of a chunk that the filter wants. Returns false, with nothing appended, if the chunk changed hands.
   bool CopyChunk(const ChunkHead& head, EventFilter* filter, Copies* copies) const {
     const ShmChunk& chunk = *pool_.chunk(head.index);
     const ShmRecord* const records = pool_.records(head.index);
     if (records == nullptr) return false;
     const size_t size_before = copies->size();
-    copies->resize(size_before + pool_.per_chunk());  // where they are copied to; the rest is given back
+    copies->resize(size_before + pool_.per_chunk());  // space for the copies; the rest is given back
     Copy* copy = copies->data() + size_before;
     for (uint32_t n = 0; n < pool_.per_chunk(); ++n) {
       const uint32_t i = filter->newest_first ? pool_.per_chunk() - 1 - n : n;
@@ -283,7 +282,7 @@ class EventReader {
       ++copy;
     }
     copies->resize(static_cast<size_t>(copy - copies->data()));
-    // The mask after the records: a TRUNCATE that ended before this reading began is seen.
+    // Reads the mask after the records, so that a TRUNCATE that ended before this reading began is seen.
     const uint64_t hidden = chunk.hidden[filter->view].Of(head.lap);
 #if !defined(PFS_BREAK_SEQLOCK)
     if (chunk.lap.load(kRelaxed) != head.lap) {
@@ -298,15 +297,15 @@ class EventReader {
     return true;
   }
 
-  // Reads the records of each live thread from the newest chunk back. select(&copies, &filter) runs after each chunk: it
-  // takes out what the view does not show, as far as is known, and sharpens the filter. The rest is emitted by EVENT_ID.
-  // A view has `enough` rows a thread.
+  // Reads the records of each live thread from the newest chunk back. select(&copies, &filter) runs after each chunk. It removes records
+  // that the view does not show, as far as is known, and sharpens the filter. The rest is emitted by EVENT_ID. A view has `enough` rows
+  // per thread.
   template <typename Select>
   void OfLiveThreads(const EventFilter& start, uint64_t enough, Select select, const Use& use) const {
     const auto by_thread_newest_first = [](const ChunkHead& a, const ChunkHead& b) {
-      return a.thread_id != b.thread_id ? a.thread_id < b.thread_id : a.turn > b.turn;
+      return a.thread_id != b.thread_id ? a.thread_id < b.thread_id : a.chunk_seq > b.chunk_seq;
     };
-    // Of other kinds before those of this one: END_EVENT_ID of an event may be any kind's.
+    // Reads other kinds before the records of this one: END_EVENT_ID of an event may be any kind's.
     const auto newest_ids = snapshot_.NewestEventIds(Event::kKind);
     std::vector<ChunkHead> heads = ChunkHeads();
     heads.erase(std::remove_if(heads.begin(), heads.end(), [&](const ChunkHead& head) { return !IsLive(head); }), heads.end());
@@ -318,27 +317,27 @@ class EventReader {
       std::vector<ChunkHead> own(heads.begin() + static_cast<ptrdiff_t>(begin), heads.begin() + static_cast<ptrdiff_t>(end));
       uint64_t newest_of_others = 0;
       if (const auto found = newest_ids.find(thread_id); found != newest_ids.end()) newest_of_others = found->second;
-      // A chunk that was taken away: that part of the thread's life is not in the pool any more. What is older counts if it
-      // was still open when the next chunk began: then the thread kept it. If rows are missing, the thread went on while we
-      // were kept from reading: look at where it is now.
+      // A missing chunk was taken away: the pool no longer holds that part of the thread's events. An older event counts if it was still
+      // open when the next chunk began: then the thread kept it. If rows are missing, the thread went on while this reader was
+      // descheduled: read its present chunks.
       for (int attempt = 0; attempt < 8 && (attempt == 0 || snapshot_.MayTryAgain()); ++attempt) {
         copies.clear();
         EventFilter filter = start;
         filter.newest_id = newest_of_others;
         bool is_whole = true;
-        uint64_t turn = 0, first_event_id = 0;  // of the last chunk that was there
+        uint64_t chunk_seq = 0, first_event_id = 0;  // of the previous chunk that was present
         const auto leave_out_older = [&] {
           is_whole = false;
-          filter.from_end_id = std::max(filter.from_end_id, turn == 0 ? ~uint64_t{0} : first_event_id);
+          filter.from_end_id = std::max(filter.from_end_id, chunk_seq == 0 ? ~uint64_t{0} : first_event_id);
         };
         for (const ChunkHead& head : own) {
-          // One between may be missing: who takes the older one may have been kept from marking it.
-          if (turn != 0 && head.turn + 1 != turn) leave_out_older();
+          // A chunk between them may be missing: the thread that takes the older one may have been descheduled before it marked it.
+          if (chunk_seq != 0 && head.chunk_seq + 1 != chunk_seq) leave_out_older();
           if (CopyChunk(head, &filter, &copies)) {
-            turn = head.turn;
+            chunk_seq = head.chunk_seq;
             first_event_id = head.first_event_id;
             select(&copies, &filter);
-            if (copies.size() > kMostOfThread) break;  // no thread is in so many events: a damaged file
+            if (copies.size() > kMostOfThread) break;  // no thread runs so many events: a damaged file
           } else {
             leave_out_older();
           }
@@ -355,7 +354,7 @@ class EventReader {
     }
   }
 
-  // All open ones; else the last that finished and was not part of another.
+  // Shows all open events; if there are none, the last that finished and was not part of another.
   void Current(const Use& use) const {
     const auto select = [](Copies* copies, EventFilter* filter) {
       bool any_open = false;
@@ -396,7 +395,7 @@ class EventReader {
     const auto limit = static_cast<uint64_t>(std::max<int64_t>(snapshot_.option(kPools[static_cast<uint32_t>(Event::kKind)].history_long_size), 0));
     if (limit == 0) return;
     Copies copies;
-    // While we are kept from reading, chunks are taken away. Then once more, if rows are missing for it.
+    // While this reader is descheduled, chunks are taken away. It tries again if rows are missing for that.
     for (int attempt = 0; attempt < 10 && (attempt == 0 || snapshot_.MayTryAgain()); ++attempt) {
       const std::vector<ChunkHead> heads = ChunkHeads();
       copies.clear();
@@ -404,7 +403,7 @@ class EventReader {
       EventFilter filter{.view = kViewHistoryLong, .bits = kRecordHistoryLong, .newest_first = false};
       uint64_t lost = 0;
       for (size_t i = heads.size(); i-- > 0;) {
-        if (i != 0) __builtin_prefetch(pool_.records(heads[i - 1].index));  // of a page that was not looked at lately
+        if (i != 0) __builtin_prefetch(pool_.records(heads[i - 1].index));  // of a page that is probably not in the cache
         if (!CopyChunk(heads[i], &filter, &copies)) ++lost;
       }
       if (lost == 0 || copies.size() >= limit) break;

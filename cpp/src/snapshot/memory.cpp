@@ -1,4 +1,5 @@
-// Memory by thread, account, user, host and in all: sums of rows, less what TRUNCATEs have cancelled (record/family/memory.h).
+// snapshot/memory.cpp: memory by thread, account, user, host and in total: sums of rows, minus what TRUNCATEs have cancelled
+// (record/family/memory.h).
 #include <algorithm>
 #include <ctime>
 #include <vector>
@@ -8,7 +9,7 @@
 namespace perfschema {
 namespace {
 
-constexpr int kAttempts = 20;  // while TRUNCATEs are under way
+constexpr int kAttempts = 20;  // while TRUNCATEs are running
 
 int64_t SignedOf(uint64_t word) { return static_cast<int64_t>(word); }
 uint64_t Less(uint64_t number, uint64_t cancelled) { return number - std::min(number, cancelled); }
@@ -23,7 +24,7 @@ struct Snapshot::MemorySums {
   std::vector<One> ones;
 };
 
-// What one look at the rows shows.
+// Reads the rows once.
 void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
   sums->ones.clear();
   const auto at = static_cast<uint32_t>(level);
@@ -41,7 +42,7 @@ void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
   ForEachSum(Kind::kMemory, level, [&](const SumRow& sum) {
     const uint64_t column = sum.instrument->index;
     const uint64_t first = sum.member * width + column;
-    // The row's own words. One that has no such column yet has nothing cancelled, and was told nothing.
+    // The row's own words. A row that has no such column yet has nothing cancelled, and no band was published to it.
     uint64_t own[WordsOf(kColumns)] = {};
     const ShmCell* cell = column + kColumns <= std::min(columns_of(sum.member), width) ? cells.at(first, kColumns) : nullptr;
     if (cell != nullptr) {
@@ -70,7 +71,7 @@ void Snapshot::ForEachMemory(Level level, const std::function<void(const MemoryR
   if (!ok_) return;
   MemorySums sums;
   bool is_whole = false;
-  const auto look = [&] {
+  const auto read_once = [&] {
     const uint32_t before = header().rebase_seq.load(kAcquire);  // pairs with RebaseMemory
     if (IsUnderWay(header().rebase_seq, before)) return false;
     ReadMemory(level, &sums);
@@ -81,9 +82,9 @@ void Snapshot::ForEachMemory(Level level, const std::function<void(const MemoryR
       const timespec nap{0, 20'000 * attempt};
       nanosleep(&nap, nullptr);
     }
-    is_whole = look();
+    is_whole = read_once();
   }
-  if (!is_whole && GiveUpWaiting()) is_whole = look();
+  if (!is_whole && GiveUpWaiting()) is_whole = read_once();
   if (!is_whole) {
     ++skipped_;
     return;

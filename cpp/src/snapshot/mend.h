@@ -1,5 +1,5 @@
-// snapshot/mend.h: statistics whose writer died, or was stopped, while it changed them. Count and sum are one store, and so right; minimum and maximum
-// are shown as far as they make sense.
+// snapshot/mend.h: mends copies of statistics whose writer died, or was stopped, while it changed them. Count and sum are one store, and
+// so right. Minimum and maximum are shown if they are consistent.
 #pragma once
 
 #include "shm/shapes.h"
@@ -11,7 +11,7 @@ inline void Mend(Stat* stat) {
     *stat = {};
     return;
   }
-  // Not MIN <= AVG: a wait for many rows counts all of them, and events that are not timed count as well.
+  // Does not check MIN <= AVG: a wait for many rows counts all of them, and events that are not timed count as well.
   if (stat->min_ps() <= stat->max_ps && stat->min_ps() <= stat->sum_ps && stat->avg_ps() <= stat->max_ps) return;
   stat->inverted_min_ps = stat->max_ps = 0;
 }

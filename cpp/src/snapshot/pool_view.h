@@ -1,4 +1,4 @@
-// snapshot/pool_view.h: the chunks and records of one kind of events, their sizes checked once.
+// snapshot/pool_view.h: a view of the chunks and records of one kind of events; their sizes are checked once.
 #pragma once
 
 #include "shm/records.h"
@@ -12,39 +12,39 @@ class PoolView {
   PoolView() = default;
   PoolView(const SegmentView& view, Kind kind)
       : chunks_(view, kChunksOf[static_cast<uint32_t>(kind)]),
-        rooms_(view, kRecordsOf[static_cast<uint32_t>(kind)], ArrayView<ShmRecord>::Extent::kWhole),  // used chunks say what may be read
+        records_(view, kRecordsOf[static_cast<uint32_t>(kind)], ArrayView<ShmRecord>::Extent::kWhole),  // used chunks say which bytes may be read
         per_chunk_(PerChunk(kind)),
         record_bytes_(view.header().record_bytes[static_cast<uint32_t>(kind)]) {
     constexpr uint64_t kLeast[kEventKinds] = {sizeof(ShmWaitRecord), sizeof(ShmStageRecord), sizeof(ShmStatementRecord),
                                               sizeof(ShmTransactionRecord)};
     const uint64_t least = kLeast[static_cast<uint32_t>(kind)];
-    ok_ = rooms_.ok() && record_bytes_ >= least && record_bytes_ % alignof(ShmRecord) == 0 && record_bytes_ <= rooms_.stride() / per_chunk_;
+    ok_ = records_.ok() && record_bytes_ >= least && record_bytes_ % alignof(ShmRecord) == 0 && record_bytes_ <= records_.stride() / per_chunk_;
   }
 
   bool ok() const { return ok_; }
-  uint64_t used() const { return ok_ ? std::min(chunks_.used(), rooms_.capacity()) : 0; }  // chunks to scan: [1, used)
+  uint64_t used() const { return ok_ ? std::min(chunks_.used(), records_.capacity()) : 0; }  // chunks to scan: [1, used)
   uint32_t per_chunk() const { return per_chunk_; }
   uint64_t record_bytes() const { return record_bytes_; }
   const ShmChunk* chunk(uint64_t i) const { return chunks_.at(i); }
-  // The first record of a chunk, nullptr: there is none. The others follow in steps of record_bytes.
+  // Returns the first record of a chunk, or nullptr if there is none. The others follow in steps of record_bytes.
   const ShmRecord* records(uint64_t chunk) const {
-    const ShmRecord* const first = rooms_.at(chunk);
-    return first == nullptr || !rooms_.HasMemory(chunk, per_chunk_ * record_bytes_) ? nullptr : first;
+    const ShmRecord* const first = records_.at(chunk);
+    return first == nullptr || !records_.HasMemory(chunk, per_chunk_ * record_bytes_) ? nullptr : first;
   }
   const ShmRecord* record(uint64_t chunk, uint32_t i) const {
     const ShmRecord* const first = records(chunk);
     return first == nullptr ? nullptr : &Next(first, i);
   }
-  // Bytes from it on to the end of its chunk. REQUIRES: i < per_chunk().
+  // Returns the bytes from record `i` to the end of its chunk. REQUIRES: i < per_chunk().
   uint64_t Capacity(uint32_t i) const { return (per_chunk_ - i) * record_bytes_; }
-  // The one that is `i` behind the first of a chunk. REQUIRES: i < per_chunk().
+  // Returns the record `i` places behind the first of a chunk. REQUIRES: i < per_chunk().
   const ShmRecord& Next(const ShmRecord* first, uint32_t i) const {
     return *reinterpret_cast<const ShmRecord*>(reinterpret_cast<const char*>(first) + i * record_bytes_);
   }
 
  private:
   ArrayView<ShmChunk> chunks_;
-  ArrayView<ShmRecord> rooms_;
+  ArrayView<ShmRecord> records_;
   uint32_t per_chunk_ = 1;
   uint64_t record_bytes_ = 0;
   bool ok_ = false;

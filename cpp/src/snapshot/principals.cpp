@@ -1,4 +1,5 @@
-// Threads, accounts, users, hosts: rows of cells, and sums over a row and all rows below it (record/context/principals.h).
+// snapshot/principals.cpp: reads threads, accounts, users and hosts: rows of cells, and sums over a row and all rows below it
+// (record/context/principals.h).
 #include <algorithm>
 #include <ctime>
 #include <vector>
@@ -10,11 +11,11 @@
 namespace perfschema {
 namespace {
 
-constexpr int kSumAttempts = 20;  // for parties whose threads end while they are added up
+constexpr int kSumAttempts = 20;  // for principals whose threads end while they are added up
 
 bool Counts(uint32_t epoch, uint32_t since) { return static_cast<int32_t>(epoch - since) >= 0; }
 
-// What a stage is called in lists of threads: "stage/component/NAME".
+// Returns the name of a stage in lists of threads, without "stage/component/".
 std::string_view StateOf(std::string_view stage) {
   for (int i = 0; i < 2; ++i) stage.remove_prefix(std::min(stage.find('/'), stage.size() - 1) + 1);
   return stage;
@@ -30,7 +31,7 @@ uint32_t IndexAt(const ShmThread& thread, Level level) {
 bool Snapshot::ReadThread(uint32_t slot, ThreadRow* row) const {
   const ShmThread* shm = threads_.at(slot);
   if (shm == nullptr) return false;
-  // A slot that changes hands while it is read is read again: its new thread is as live as any.
+  // A slot that changes hands while it is read is read again: its new thread is live, too.
   for (int attempt = 0; attempt < 4; ++attempt) {
     const uint64_t thread_id = shm->thread_id.load(kAcquire);  // pairs with MakeThread's last store
     if (thread_id == 0) return false;
@@ -98,7 +99,7 @@ std::vector<ThreadRow> Snapshot::Threads() const {
   return rows;
 }
 
-// Sums of a member by place in classes_of_ of the kind. Most are zero, and take no more than an index.
+// Holds the sums of a member by place in classes_of_ of the kind. Most are zero, and take only an index.
 // Threads: external lock.
 struct Snapshot::RowSums {
   std::vector<uint32_t> place_of;  // in `numbers`, plus one; 0 = zero
@@ -131,11 +132,11 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
   const uint32_t interval = header().epochs[static_cast<uint32_t>(kind)].now.load(kAcquire);
   const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
   if (readable == 0) return;
-  if (looks_left_ < classes.size()) {
+  if (reads_left_ < classes.size()) {
     *torn = true;
     return;
   }
-  looks_left_ -= classes.size();
+  reads_left_ -= classes.size();
   for (size_t i = 0; i < classes.size(); ++i) {
     if (classes[i]->index + uint64_t{shape.columns} > readable) continue;
     const uint64_t first = index * width + classes[i]->index;
@@ -158,28 +159,28 @@ void Snapshot::ForEachThreadSum(Kind kind, const std::function<void(const SumRow
   if (!ok_) return;
   const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
   RowSums sums;
-  uint64_t room = MostSums(kind);
-  looks_left_ = MostLooks();
+  uint64_t words_left = MostSums(kind);
+  reads_left_ = MostReads();
   for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
     const ShmThread* shm = threads_.at(slot);
     if (shm == nullptr) break;
     const uint64_t thread_id = shm->thread_id.load(kAcquire);
     if (thread_id == 0) continue;
-    const bool has_capacity = room >= classes.size();
-    if (has_capacity) room -= classes.size();
+    const bool is_within = words_left >= classes.size();
+    if (is_within) words_left -= classes.size();
     sums.Clear(classes.size());
     bool torn = false;
     const uint64_t readable = shm->cells.load(kAcquire);  // pairs with the reservation of cells
     AddRow(kind, Level::kThread, slot, readable, Since(kind, Level::kThread), &sums, &torn);
-    if (shm->thread_id.load(kRelaxed) != thread_id) continue;  // ended meanwhile: its rows left with it
-    if (torn || !has_capacity) ++skipped_;
+    if (shm->thread_id.load(kRelaxed) != thread_id) continue;  // ended meanwhile, and so did its rows
+    if (torn || !is_within) ++skipped_;
     for (size_t i = 0; i < classes.size() && !torn; ++i) {
-      if (has_capacity || sums.Has(i)) use({classes[i], thread_id, nullptr, slot, sums.Get(i)});
+      if (is_within || sums.Has(i)) use({classes[i], thread_id, nullptr, slot, sums.Get(i)});
     }
   }
 }
 
-// A live party: which life of which slot, and its row as it is now.
+// Is a live principal: the slot and its generation, and the row read so far.
 struct Snapshot::Principal {
   const ShmPrincipal* shm = nullptr;
   uint32_t index = 0, version = 0;
@@ -187,7 +188,7 @@ struct Snapshot::Principal {
   bool is_live() const { return shm->is_live.load(kAcquire) != 0 && shm->version.load(kRelaxed) == version; }
 };
 
-bool Snapshot::ReadParty(Level level, uint32_t index, Principal* principal) const {
+bool Snapshot::ReadPrincipal(Level level, uint32_t index, Principal* principal) const {
   const ShmPrincipal* shm = principals_[static_cast<uint32_t>(level)].at(index);
   if (shm == nullptr || shm->is_live.load(kAcquire) == 0) return false;  // pairs with FindPrincipal
   *principal = {shm, index, shm->version.load(kAcquire), {}};
@@ -209,17 +210,17 @@ std::vector<Snapshot::Principal> Snapshot::Principals(Level level) const {
   std::vector<Principal> principals;
   Principal principal;
   for (uint64_t i = 1; i < principals_[static_cast<uint32_t>(level)].used(); ++i) {
-    if (ReadParty(level, static_cast<uint32_t>(i), &principal)) principals.push_back(principal);
+    if (ReadPrincipal(level, static_cast<uint32_t>(i), &principal)) principals.push_back(principal);
   }
-  // One that was forgotten meanwhile may have come back in another slot: nobody is shown twice.
+  // A principal that was forgotten meanwhile may have returned in another slot: none is shown twice.
   std::erase_if(principals, [](const Principal& one) { return !one.is_live(); });
   return principals;
 }
 
-void Snapshot::ForEachParty(Level level, const std::function<void(const PrincipalRow&)>& use) const {
+void Snapshot::ForEachPrincipal(Level level, const std::function<void(const PrincipalRow&)>& use) const {
   if (!ok_) return;
   std::vector<Principal> principals = Principals(level);
-  // And of the sessions that there are.
+  // Includes the sessions that exist now.
   std::vector<Principal*> place_of(principals_[static_cast<uint32_t>(level)].used(), nullptr);
   for (Principal& principal : principals) place_of[principal.index] = &principal;
   for (uint64_t slot = 1; slot < threads_.used(); ++slot) {
@@ -236,7 +237,7 @@ void Snapshot::ForEachParty(Level level, const std::function<void(const Principa
 
 struct Snapshot::PrincipalSums {
   struct One {
-    Principal principal;             // of Level::kGlobal: nobody
+    Principal principal;             // none for Level::kGlobal
     bool is_wanted = true;  // not read yet
     bool is_gone = false;
     bool torn = false;
@@ -244,7 +245,7 @@ struct Snapshot::PrincipalSums {
     RowSums sums;
   };
   std::vector<One> ones;
-  std::vector<uint32_t> place_of;  // by index of the party: place in `ones` + 1
+  std::vector<uint32_t> place_of;  // by index of the principal: place in `ones` + 1
 
   One* Wanted(uint64_t index) {
     if (index >= place_of.size() || place_of[index] == 0) return nullptr;
@@ -253,12 +254,12 @@ struct Snapshot::PrincipalSums {
   }
 };
 
-// One pass over the rows of a level and all below it. Parties that nothing moved into or out of meanwhile are not
-// wanted any more, nor are those that are gone.
+// Makes one pass over the rows of a level and all below it. Principals into or out of which no numbers moved meanwhile are done and not
+// wanted any more; nor are those that have ended.
 void Snapshot::AddUpPrincipals(Kind kind, Level level, PrincipalSums* wanted) const {
   const uint32_t since = Since(kind, level);
   const bool is_global = level == Level::kGlobal;
-  // What moves from anywhere to anywhere may count for the total; for a party what moves from or to it.
+  // Any move of numbers may affect the total; a principal is affected only by moves from or to it.
   const auto seq_of = [&](const PrincipalSums::One& one) -> const HalfWord& { return is_global ? header().move_seq : one.principal.shm->fold_seq; };
   for (PrincipalSums::One& one : wanted->ones) {
     if (!one.is_wanted) continue;
@@ -271,7 +272,7 @@ void Snapshot::AddUpPrincipals(Kind kind, Level level, PrincipalSums* wanted) co
     const HalfWord& columns = is_global ? header().remainder_cells : one.principal.shm->cells;
     AddRow(kind, level, is_global ? 0 : one.principal.index, columns.load(kAcquire), since, &one.sums, &one.torn);
   }
-  // As many as there are now: numbers that were a thread's when this snapshot began may be a younger account's.
+  // Uses the present number of rows: numbers that were a thread's when this snapshot began may belong to a younger account.
   const auto add_principals = [&](Level below, auto parent_of) {
     const auto& principals = principals_[static_cast<uint32_t>(below)];
     const uint64_t count = std::min(view_.used(below == Level::kAccount ? ArrayId::kAccounts : ArrayId::kHosts), principals.capacity());
@@ -301,7 +302,7 @@ void Snapshot::AddUpPrincipals(Kind kind, Level level, PrincipalSums* wanted) co
   if (Since(kind, level) != since) return;  // a TRUNCATE meanwhile
   for (PrincipalSums::One& one : wanted->ones) {
     if (!one.is_wanted) continue;
-#if defined(PFS_BREAK_SEQLOCK)  // negative control of the test of parties: the check removed
+#if defined(PFS_BREAK_SEQLOCK)  // negative control of the test of principals: the check removed
     one.is_wanted = false;
 #else
     // All loads above are acquire: this one is the last.
@@ -314,8 +315,8 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
   if (!ok_) return;
   if (level == Level::kThread) return ForEachThreadSum(kind, use);
   PrincipalSums sums;
-  const uint64_t most = MostLooks();
-  looks_left_ = most == ~uint64_t{0} ? most : 4 * most;
+  const uint64_t most = MostReads();
+  reads_left_ = most == ~uint64_t{0} ? most : 4 * most;
   if (level == Level::kGlobal) {
     sums.ones.emplace_back();
     sums.place_of = {1};
@@ -342,16 +343,16 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
   }
   if (!is_done() && quiesce_) quiesce_([&] { AddUpPrincipals(kind, level, &sums); });
   if (!is_done() && GiveUpWaiting()) AddUpPrincipals(kind, level, &sums);
-  uint64_t room = MostSums(kind);
+  uint64_t words_left = MostSums(kind);
   for (const PrincipalSums::One& one : sums.ones) {
     if (one.is_wanted) ++skipped_;
     if (one.is_wanted || one.is_gone) continue;
     const auto& classes = classes_of_[static_cast<uint32_t>(kind)];
-    const bool has_capacity = room >= classes.size();
-    if (has_capacity) room -= classes.size();
-    if (!has_capacity) ++skipped_;
+    const bool is_within = words_left >= classes.size();
+    if (is_within) words_left -= classes.size();
+    if (!is_within) ++skipped_;
     for (size_t i = 0; i < classes.size(); ++i) {
-      if (has_capacity || one.sums.Has(i)) use({classes[i], 0, &one.principal.row, one.principal.index, one.sums.Get(i)});
+      if (is_within || one.sums.Has(i)) use({classes[i], 0, &one.principal.row, one.principal.index, one.sums.Get(i)});
     }
   }
 }

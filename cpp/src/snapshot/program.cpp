@@ -1,4 +1,4 @@
-// Rows that the program gave, and its error log. Who writes what is in shm/layout_program.h.
+// snapshot/program.cpp: reads rows that the program declared, and its error log. shm/layout_program.h says who writes what.
 #include "record/declared/log.h"
 #include "shm/fact.h"
 #include "snapshot/snapshot.h"
@@ -9,7 +9,7 @@ namespace perfschema {
 void Snapshot::ForEachFact(FactKind kind, const std::function<void(const FactRow&)>& use) const {
   const auto wanted = static_cast<uint32_t>(kind);
   std::string bytes;
-  uint64_t room = (2 * fact_blocks_.used() + 10'000) * kFactBlockBytes;  // chains of a damaged file may meet, or be circles
+  uint64_t bytes_left = (2 * fact_blocks_.used() + 10'000) * kFactBlockBytes;  // chains of a damaged file may meet, or be circles
   for (uint64_t i = 1; i < facts_.used(); ++i) {
     const ShmFact* shm = facts_.at(i);
     if (shm == nullptr) break;
@@ -27,11 +27,11 @@ void Snapshot::ForEachFact(FactKind kind, const std::function<void(const FactRow
       continue;
     }
     if (!is_one) continue;  // dropped meanwhile
-    if (bytes.size() > room) {
+    if (bytes.size() > bytes_left) {
       ++skipped_;
       break;
     }
-    room -= bytes.size();
+    bytes_left -= bytes.size();
     is_readable = is_readable && DecodeFact(
                                      bytes, [&](uint64_t number) { row.numbers.push_back(number); },
                                      [&](std::optional<std::string_view> text) {
@@ -69,7 +69,7 @@ void Snapshot::ForEachLogEvent(const std::function<void(const LogRow&)>& use) co
                 head.units() <= end - place && copy(head.units());
     }
 #if !defined(PFS_BREAK_SEQLOCK)  // negative control of the test of the log: the check removed
-    // Whoever writes over an event moves the begin first: pairs with the release stores of WriteLog, by the acquire loads above.
+    // A writer that overwrites an event moves the begin first. Pairs with the release stores of WriteLog, by the acquire loads above.
     if (const uint64_t begin = program().log_begin.load(kAcquire); begin > place) {
       place = begin;
       continue;

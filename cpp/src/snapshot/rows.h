@@ -1,5 +1,4 @@
-// snapshot/rows.h: plain copies of what lies in a segment. No shared memory is left in them, except texts that never
-// change.
+// snapshot/rows.h: plain copies of a segment's contents. They refer to no shared memory, except texts that never change.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +13,14 @@
 
 namespace perfschema {
 
-// Statistics of an object, lane by lane (kReadLane ... in base/families.h): as many as it has, since there may be a great many objects.
-// What columns ask for is inlined into their loops, where nothing is left of the words that a column does not show.
+// Holds the statistics of an object, lane by lane (kReadLane ... in base/families.h): only its own lanes, since there may be a great many
+// objects. Functions for columns are inlined into the columns' loops, which then do not load words that a column does not show.
 template <uint32_t kCount>
 struct LanesOf {
   Stat stats[kCount];
   uint64_t amounts[kCount] = {};
 
-  // Of as many lanes, or fewer.
+  // Merges as many lanes, or fewer.
   template <uint32_t kOthers>
   void Merge(const LanesOf<kOthers>& other) {
     static_assert(kOthers <= kCount);
@@ -39,7 +38,7 @@ struct LanesOf {
     return some;
   }
   PFS_ALWAYS_INLINE Stat total() const { return sum<0, kCount - 1>(); }
-  // For columns of tables: one lane, the sum of some neighbours, what was moved through one.
+  // Serves columns of tables: one lane, the sum of adjacent lanes, the bytes transferred through a lane.
   template <uint8_t kFirst, uint8_t kLast = kFirst>
   PFS_ALWAYS_INLINE Stat sum() const {
     Stat all = stats[kFirst];
@@ -51,9 +50,9 @@ struct LanesOf {
     return static_cast<Number>(amounts[kLane]);
   }
 };
-using Lanes = LanesOf<kMostLanes>;  // of a class, whose family says how many it uses
+using Lanes = LanesOf<kMostLanes>;  // of a class: the family says how many it uses
 
-// An instrument; a registered error or status variable.
+// Is an instrument, or a registered error or status variable.
 struct ClassRow {
   uint32_t index;  // of its ShmClass
   Family family;
@@ -94,26 +93,26 @@ struct ThreadRow {
   bool is_foreground() const { return (flags & kThreadForeground) != 0; }
 };
 
-// A row of setup_actors.
+// Is a row of setup_actors.
 struct ActorRow {
   Text<255> host;
   Text<32> user, role;
   bool enabled, history, traced;
 };
 
-// A mutex, an rwlock of any kind, a condition.
+// Is a mutex, an rwlock of any kind, or a condition.
 struct InstanceRow {
   const ClassRow* instrument;
   uint64_t identity;
   std::optional<uint64_t> owner_thread_id;
-  uint32_t shared_count;  // read locks that are held
+  uint32_t shared_count;  // read locks held now
   Stat wait;
 };
 
-// A file or a socket.
+// Is a file or a socket.
 struct FileRow {
   const ClassRow* instrument;
-  uint64_t identity;  // OBJECT_INSTANCE_BEGIN: where its ShmFile lies in the segment
+  uint64_t identity;  // OBJECT_INSTANCE_BEGIN: the place of its ShmFile in the segment
   Text<512> name;
   uint32_t open_count;
   uint32_t state;       // kSocketIdle ...
@@ -122,19 +121,19 @@ struct FileRow {
   LanesOf<kFileLanes> io;
 };
 
-// Rows of a table that were reached through one index, or through none.
+// Counts rows of a table that the program reached through one index, or through none.
 struct IndexRow {
   std::optional<Text<64>> name;  // NULL = none
   LanesOf<kTableIoLanes> io;
 };
 
-// A table that setup_objects enables.
+// Is a table that setup_objects enables.
 struct TableRow {
   ObjectType type;
   Text<64> schema, name;
   LanesOf<kTableIoLanes> io;  // of all indexes
   std::vector<IndexRow> indexes;
-  std::optional<LanesOf<kTableLockLanes>> locks;  // NULL = there was no room for them
+  std::optional<LanesOf<kTableLockLanes>> locks;  // NULL = there was no space for them
 };
 
 struct TableHandleRow {
@@ -160,24 +159,24 @@ struct ObjectRuleRow {
   bool enabled, timed;
 };
 
-// An account, a user or a host.
+// Is an account, a user or a host.
 struct PrincipalRow {
   std::optional<Text<32>> user;
   std::optional<Text<255>> host;
   int64_t current_connections, total_connections;
-  uint64_t max_controlled_memory, max_total_memory;  // of one of its sessions
+  uint64_t max_controlled_memory, max_total_memory;  // maximum of one of its sessions
 };
 
-// What one instrument counted for one member of a level; the shape is that of the instrument's kind (shm/shapes.h).
+// Holds the counts of one instrument for one member of a level; the shape is that of the instrument's kind (shm/shapes.h).
 struct SumRow {
   const ClassRow* instrument;
   uint64_t thread_id;     // of Level::kThread
   const PrincipalRow* principal;  // of accounts, users and hosts
-  uint64_t member;        // its row of cells; of Level::kGlobal 0
+  uint64_t member;        // its row of cells; 0 for Level::kGlobal
   const Numbers& numbers;
 };
 
-// Memory that one instrument counted for one member of a level.
+// Holds the memory that one instrument counted for one member of a level.
 struct MemoryRow {
   const ClassRow* instrument;
   uint64_t thread_id;     // as in SumRow
@@ -189,7 +188,7 @@ struct MemoryRow {
   Side blocks, bytes;
 };
 
-// All that was ever counted for one instrument.
+// Holds all counts of one instrument since the last TRUNCATE.
 struct ClassTotalRow {
   const ClassRow* instrument;
   Lanes lanes;
@@ -197,7 +196,7 @@ struct ClassTotalRow {
 
 enum class NestingType : uint8_t { kTransaction = 0, kStatement, kStage, kWait };
 
-// What the row of an event of any kind has.
+// Holds the part that the rows of events of all kinds share.
 struct EventRow {
   uint64_t thread_id;
   uint64_t event_id;
@@ -209,7 +208,7 @@ struct EventRow {
   std::optional<NestingType> nesting_type;
 };
 
-// A row of events_waits_*.
+// Is a row of events_waits_*.
 struct WaitRow {
   EventRow event;
   std::optional<uint32_t> spins;
@@ -223,7 +222,7 @@ struct WaitRow {
   std::optional<uint32_t> flags;
 };
 
-// A row of events_stages_*.
+// Is a row of events_stages_*.
 struct StageRow {
   EventRow event;
   std::optional<uint64_t> work_completed, work_estimated;
@@ -231,7 +230,7 @@ struct StageRow {
 
 enum class Engine : uint8_t { kPrimary = 0, kSecondary };
 
-// A row of events_statements_*.
+// Is a row of events_statements_*.
 struct StatementRow {
   EventRow event;
   uint64_t counters[kStatementCounters];
@@ -254,11 +253,11 @@ struct StatementRow {
   std::optional<Engine> engine;
 };
 
-// A histogram of statements (base/histogram.h).
+// Is a histogram of statements (base/histogram.h).
 struct Histogram {
   uint64_t counts[kHistogramBuckets];
   uint64_t total;
-  // Upper bound of the bucket in which `per_mille` of the statements are reached; 0 if there are none (SEMANTICS I9).
+  // Returns the upper bound of the bucket in which `per_mille` of the statements are reached; 0 if there are none (SEMANTICS I9).
   uint64_t Quantile(uint64_t per_mille) const {
     const uint64_t wanted = (total * per_mille + 999) / 1000;
     uint64_t seen = 0;
@@ -270,7 +269,7 @@ struct Histogram {
   }
 };
 
-// Statements of one digest in one schema. Numbers: kObjectShape.
+// Holds statements of one digest in one schema. Numbers: kObjectShape.
 struct DigestRow {
   std::optional<Text<64>> schema, digest;
   std::optional<LongText> text;
@@ -302,7 +301,7 @@ struct PreparedRow {
 enum class TransactionState : uint8_t { kActive = 0, kCommitted, kRolledBack };
 enum class AccessMode : uint8_t { kReadOnly = 0, kReadWrite };
 
-// A row of events_transactions_*.
+// Is a row of events_transactions_*.
 struct TransactionRow {
   EventRow event;
   std::optional<TransactionState> state;
@@ -318,7 +317,7 @@ struct TransactionRow {
   std::optional<uint64_t> object;
 };
 
-// A row that the program gave: what its numbers and texts are is said in record/declared/program.h and variables.h.
+// Is a row that the program declared. record/declared/program.h and variables.h say what its numbers and texts are.
 struct FactRow {
   uint64_t owner;  // THREAD_ID; 0 = the process
   uint64_t setting;
@@ -333,7 +332,7 @@ struct FactRow {
   }
 };
 
-// An event of the error log.
+// Is an event of the error log.
 struct LogRow {
   uint64_t logged;  // microseconds since 1970
   std::optional<uint64_t> thread_id;

@@ -20,7 +20,7 @@ std::string_view ZeroPadded(const uint8_t (&bytes)[N]) {
   return {text, strnlen(text, N)};
 }
 
-// ThreadCells -> thread_cells
+// Turns ThreadCells into thread_cells.
 std::string Lower(std::string_view name) {
   std::string lower;
   for (const char c : name) {
@@ -136,7 +136,7 @@ void Snapshot::LoadClasses() {
       row.documentation = LongText(std::string_view(reinterpret_cast<const char*>(shm->documentation), documentation));
     classes_.push_back(row);
   }
-  // Instruments that no program has registered: what pfs itself takes, array by array.
+  // Instruments that no program has registered: the memory of pfs itself, array by array.
   const std::vector<ArrayRow> arrays = Arrays();
   for (size_t i = 0; i < arrays.size(); ++i) {
     ClassRow row{};
@@ -151,7 +151,7 @@ void Snapshot::LoadClasses() {
   std::stable_sort(classes_.begin(), classes_.end(), [](const ClassRow& a, const ClassRow& b) {
     return a.family != b.family ? a.family < b.family : a.key < b.key;
   });
-  class_at_.assign(std::max<uint64_t>(used, 1), nullptr);  // what is made up has no index
+  class_at_.assign(std::max<uint64_t>(used, 1), nullptr);  // made-up instruments have no index
   for (const ClassRow& row : classes_) {
     if (row.index != 0) class_at_[row.index] = &row;
     if (row.kind() != Kind::kNone) classes_of_[static_cast<uint32_t>(row.kind())].push_back(&row);
@@ -200,7 +200,7 @@ bool Snapshot::MayTryAgain() const {
   return now_ns - first_retry_ns_ < kLongest;
 }
 
-// The name that begins at `granule`, if the granule still lives its life number `version`.
+// Copies the name that begins at `granule`, if the granule is still of generation `version`.
 bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* name) const {
   const uint64_t id = uint64_t{granule} << 32 | version;
   if ((version & 1) != 0) return false;
@@ -213,19 +213,19 @@ bool Snapshot::CopyName(uint32_t granule, uint32_t version, std::string_view* na
   return true;
 }
 
-// The same of a name that is asked for once: it is not looked for among those that were copied.
+// Does the same for a name that is read once: it is not searched among the names copied before.
 bool Snapshot::CopyNewName(uint32_t granule, uint32_t version, std::string_view* name) const {
   const ShmNameGranule* first = names_.at(granule);
   if (first == nullptr || (version & 1) != 0) return false;
   if (const uint32_t now = first->version.load(kAcquire); now != version) {
-    if (now == version + 1) (void)IsUnderWay(first->version, now);  // its room was given to another name that never came: the row is without
+    if (now == version + 1) (void)IsUnderWay(first->version, now);  // reused for a name that never came: the row has none
     return false;
   }
   const uint32_t bytes = first->bytes.load(kAcquire);
   constexpr uint32_t kHead = offsetof(ShmNameGranule, text);
   if (bytes == 0 || bytes > kMaxObjectName) return false;
   if (names_.at(granule, 1 + (kHead + bytes - 1) / sizeof(ShmNameGranule)) == nullptr) return false;
-  // Word by word: the granules may be given to another name meanwhile, which the version tells afterwards.
+  // Copies word by word: the granules may be given to another name meanwhile, which the version tells afterwards.
   uint64_t copy[kMaxObjectName / 8];
   const auto* words = reinterpret_cast<const uint64_t*>(reinterpret_cast<const char*>(first) + kHead);
   const uint32_t word_count = (bytes + 7) / 8;  // the last granule ends on a word
@@ -235,7 +235,7 @@ bool Snapshot::CopyNewName(uint32_t granule, uint32_t version, std::string_view*
   return true;
 }
 
-// SOURCE of a call site, nullopt if it has none.
+// Returns SOURCE of a call site, nullopt if it has none.
 std::optional<Text<64>> Snapshot::SourceText(uint64_t index) const {
   const ShmSource* source = sources_.at(index);
   const uint32_t bytes = source == nullptr ? 0 : source->bytes.load(kAcquire);  // pairs with the interning

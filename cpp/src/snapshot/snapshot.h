@@ -1,11 +1,11 @@
 // snapshot/snapshot.h: the only reader of shared memory. Slots of a segment become plain rows (rows.h).
 //
-// Works on one's own segment and on any file: all bytes are untrusted, indices are checked, loops are bounded, lengths
-// are clamped. A row that stays torn after bounded retries is left out and counted, never shown; unless its writer died in
-// the middle of it, or is stopped there: then it is shown as it was left, and counted as repaired. Nothing here stores to the segment.
+// It works on one's own segment and on any file: all bytes are untrusted, indices are checked, loops are bounded, lengths are clamped. A
+// row that stays torn after bounded retries is left out and counted, never shown. If its writer died or was stopped in the middle of it,
+// the row is shown as the writer left it, and counted as repaired. Nothing here stores to the segment.
 //   snapshot.cpp  instruments, names, actors      stats.cpp    objects, totals of classes
-//   events.h      the views of events             parties.cpp  threads, accounts, users, hosts and their sums
-//   program.cpp   rows that the program gave
+//   events.h      the views of events             principals.cpp  threads, accounts, users, hosts and their sums
+//   program.cpp   rows that the program declared
 //   tables.cpp    tables, handles, metadata locks, setup_objects
 #pragma once
 
@@ -32,11 +32,11 @@ struct EventHead;
 // Threads: external lock. Valid as long as the mapping.
 class Snapshot {
  public:
-  // Runs a function while no object can be made or destroyed; false = cannot. Given for one's own segment only: the
-  // last resort for totals of a class whose objects die faster than they can be added up.
+  // Runs a function while no object can be made or destroyed; false = impossible. Only one's own segment has it: it is the last resort
+  // for totals of a class whose objects die faster than they can be added up.
   using Quiesce = std::function<bool(const std::function<void()>&)>;
 
-  // `facts`: where rows that the program gave are while `view` is not ok().
+  // `facts`: holds the rows that the program declared while `view` is not ok().
   explicit Snapshot(const SegmentView& view, Quiesce quiesce = {}, const SegmentView& facts = {});
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
@@ -44,17 +44,17 @@ class Snapshot {
   bool ok() const { return ok_; }                             // false: no segment; every list is empty
   const ShmHeader& header() const { return view_.header(); }  // REQUIRES: ok()
   uint64_t skipped() const { return skipped_; }               // rows left out because they stayed torn
-  uint64_t repaired() const { return repaired_.size(); }      // rows, and parts of sums, shown as a writer at rest left them half done
+  uint64_t repaired() const { return repaired_.size(); }      // rows, and parts of sums, shown as a dead or stopped writer left them
   int64_t option(OptionId id) const {
     return static_cast<int64_t>(header().options[static_cast<uint32_t>(id)]);
   }                                                                                                   // REQUIRES: ok()
-  uint64_t loss(Loss id) const;    // REQUIRES: ok(); of another process's segment with what its reader has left out
-  uint64_t repaired_so_far() const;  // by whoever reads another process's segment, before this snapshot
+  uint64_t loss(Loss id) const;    // REQUIRES: ok(); another process's segment: with the losses of its reader
+  uint64_t repaired_so_far() const;  // counts of the readers of another process's segment, before this snapshot
   bool is_enabled(Consumer id) const {
     return header().consumers[static_cast<uint32_t>(id)].load(kRelaxed) != 0;
   }                                        // REQUIRES: ok()
   TimerId timer_of(TimedClass id) const;   // REQUIRES: ok()
-  std::string_view status_reason() const;  // REQUIRES: ok(); empty = all well
+  std::string_view status_reason() const;  // REQUIRES: ok(); empty = no problem
   std::string_view trace_status() const;   // REQUIRES: ok(); the last error of the trace
   std::string_view timer_reason() const;   // REQUIRES: ok()
   std::vector<ArrayRow> Arrays() const;
@@ -62,17 +62,18 @@ class Snapshot {
   // Instruments: families in their order, each as registered.
   std::span<const ClassRow> classes() const { return classes_; }
   std::vector<ThreadRow> Threads() const;
-  bool ThreadAt(uint32_t slot, ThreadRow* row) const { return ok_ && ReadThread(slot, row); }  // false: nobody has the slot
+  bool ThreadAt(uint32_t slot, ThreadRow* row) const { return ok_ && ReadThread(slot, row); }  // false: no thread has the slot
   void ForEachActor(const std::function<void(const ActorRow&)>& use) const;
 
   void ForEachInstance(const std::function<void(const InstanceRow&)>& use) const;
   uint64_t MostInstances() const { return instances_.used(); }
-  // Files and sockets. What a caller wants of them beside who they are: kFileNumbers, kFileName, or both; the rest is empty.
+  // Files and sockets. The caller wants their numbers (kFileNumbers), their names (kFileName), or both; the rest is empty.
   static constexpr uint32_t kFileNumbers = 1, kFileName = 2;
   uint64_t MostFiles() const { return files_.used(); }
-  uint64_t CountFiles(Family family) const;  // about
+  uint64_t CountFiles(Family family) const;  // approximate
   void ForEachFile(uint32_t wanted, const std::function<void(const FileRow&)>& use) const;
-  // Those that setup_objects enables, and their handles. What a caller wants of a table's numbers, kTableRows, kTableLocks, or both; the rest is empty.
+  // Tables that setup_objects enables, and their handles. The caller wants numbers of rows (kTableRows), of locks (kTableLocks), or both;
+  // the rest is empty.
   static constexpr uint32_t kTableRows = 1, kTableLocks = 2;
   void ForEachTable(uint32_t wanted, const std::function<void(const TableRow&)>& use) const;
   uint64_t MostTables() const { return tables_.used(); }
@@ -81,16 +82,17 @@ class Snapshot {
   void ForEachMetadataLock(const std::function<void(const MetadataLockRow&)>& use) const;
   void ForEachObjectRule(const std::function<void(const ObjectRuleRow&)>& use) const;
   // REQUIRES: not Level::kThread.
-  void ForEachParty(Level level, const std::function<void(const PrincipalRow&)>& use) const;
-  // Every member of a level (live thread, party, or all together) x every instrument of a kind, used or not: what the member keeps, and what
-  // lies below it. REQUIRES: not waits of Level::kGlobal, which are ForEachClassTotal.
+  void ForEachPrincipal(Level level, const std::function<void(const PrincipalRow&)>& use) const;
+  // Shows every member of a level (live thread, principal, or all together) x every instrument of a kind, used or not: the counts of the
+  // member, and those below it. REQUIRES: not waits of Level::kGlobal, which are ForEachClassTotal.
   void ForEachSum(Kind kind, Level level, const std::function<void(const SumRow&)>& use) const;
-  // The same of memory, with the instruments of pfs itself for Level::kGlobal: what its arrays take.
+  // Does the same for memory. For Level::kGlobal it includes the instruments of pfs itself: the memory of its arrays.
   void ForEachMemory(Level level, const std::function<void(const MemoryRow&)>& use) const;
-  // Every wait instrument, used or not.
+  // Shows every wait instrument, used or not.
   void ForEachClassTotal(const std::function<void(const ClassTotalRow&)>& use) const;
 
-  // The views of events: kViewCurrent, kViewHistory, kViewHistoryLong. The last one says how many there are before it gives the first.
+  // The views of events: kViewCurrent, kViewHistory, kViewHistoryLong. The last one says how many rows there are before it gives the
+  // first.
   using Expect = std::function<void(uint64_t rows)>;
   void ForEachWait(uint32_t view, const std::function<void(const WaitRow&)>& use, const Expect& expect = {}) const;
   void ForEachStage(uint32_t view, const std::function<void(const StageRow&)>& use, const Expect& expect = {}) const;
@@ -100,19 +102,20 @@ class Snapshot {
   void ForEachProgram(const std::function<void(const ProgramRow&)>& use) const;
   void ForEachPrepared(const std::function<void(const PreparedRow&)>& use) const;
   Histogram StatementHistogram() const;  // of all statements that were timed
-  // What is new in the records of traced events since the last call with this cursor (snapshot/traced.h). The kinds' rows are those above.
+  // Shows what is new in the records of traced events since the last call with this cursor (snapshot/traced.h). The rows are of the kinds
+  // above.
   void ForEachTracedWait(TraceCursor* cursor, const TraceUse& use) const;
   void ForEachTracedStage(TraceCursor* cursor, const TraceUse& use) const;
   void ForEachTracedStatement(TraceCursor* cursor, const TraceUse& use) const;
   void ForEachTracedTransaction(TraceCursor* cursor, const TraceUse& use) const;
 
-  // Rows that the program gave.
+  // Shows rows that the program declared.
   void ForEachFact(FactKind kind, const std::function<void(const FactRow&)>& use) const;
   void ForEachLogEvent(const std::function<void(const LogRow&)>& use) const;  // oldest first
   // REQUIRES: ok().
   const ShmDeclared& program() const { return header().program; }
 
-  // Copies a text so that it lives as long as this Snapshot.
+  // Copies a text, which then stays valid as long as this Snapshot.
   std::string_view Keep(std::string_view text) const;
 
  private:
@@ -126,11 +129,13 @@ class Snapshot {
   }
   template <typename Copy, typename Mend>
   bool ReadUnfinished(const HalfWord& seq, Copy& copy, Mend& mend) const;
-  // Can nobody be in the section of `seq` any more who goes on with it? Of one's own segment never. Where nobody knows, when patience is at its end.
+  // Returns whether no thread can complete the section of `seq` any more. One's own segment: never. If the state is unknown: when
+  // patience is at its end.
   bool WriterRests() const;
-  // Is the section of `seq`, which was `value`, open, and does its writer not rest? If it rests, the section is noted as repaired.
+  // Returns whether the section of `seq`, which was `value`, is open and its writer still runs. If the writer rests, the section is noted
+  // as repaired.
   bool IsUnderWay(const HalfWord& seq, uint32_t value) const;
-  // All attempts have failed: does one more make sense, that takes what it finds?
+  // Returns, after all attempts have failed, whether one more makes sense that accepts a half-written row.
   bool GiveUpWaiting() const {
     patience_ = 0;
     return WriterRests();
@@ -150,12 +155,12 @@ class Snapshot {
   bool CopyNewName(uint32_t granule, uint32_t version, std::string_view* name) const;
   std::optional<Text<64>> SourceText(uint64_t index) const;
 
-  // Is there time for one more attempt at what did not stay still? Somebody else's segment may never do.
+  // Returns whether there is time to read again a row that changed. Another process's segment may never be still.
   bool MayTryAgain() const;
-  // At how many members x instruments is looked. One's own segment has as many as it has.
-  uint64_t MostLooks() const { return view_.file() == nullptr ? ~uint64_t{0} : uint64_t{1} << 24; }
-  // How many rows they may have: as many words. Of members beyond that, instruments that counted nothing are left out: all others have memory
-  // in the file, which bounds them.
+  // Bounds how many members x instruments are read. One's own segment has no bound.
+  uint64_t MostReads() const { return view_.file() == nullptr ? ~uint64_t{0} : uint64_t{1} << 24; }
+  // Bounds how many rows they may have: as many as the segment has words. Of members beyond that, instruments without counts are left
+  // out: all others have memory in the file, which bounds them.
   uint64_t MostSums(Kind kind) const;
   void StartWalks() const { steps_left_ = 4 * (cells_.used() + statement_cells_.used() + indexes_.used()) + 1'000'000; }
 
@@ -191,11 +196,11 @@ class Snapshot {
   template <typename T, typename Row, typename Read>
   void ForEachSlot(const ArrayView<T>& array, Read read, const std::function<void(const Row&)>& use) const;
 
-  // parties.cpp
+  // principals.cpp
   bool ReadThread(uint32_t slot, ThreadRow* row) const;
   struct Principal;
   struct PrincipalSums;
-  bool ReadParty(Level level, uint32_t index, Principal* principal) const;
+  bool ReadPrincipal(Level level, uint32_t index, Principal* principal) const;
   std::vector<Principal> Principals(Level level) const;
   struct RowSums;
   void AddRow(Kind kind, Level level, uint64_t index, uint64_t readable, uint32_t since, RowSums* sums, bool* torn) const;
@@ -209,7 +214,7 @@ class Snapshot {
   bool AddUpStatements(const ShmStatementObject& object, uint32_t generation, Numbers* sum) const;
   Histogram ReadHistogram(const ShmHistogram& shm) const;
   DigestRow DescribeTokens(std::string_view tokens) const;  // digest and text only
-  // `name`: granule << 32 | version of "SCHEMA\0NAME". Nothing is set if it is not there any more.
+  // `name`: granule << 32 | version of "SCHEMA\0NAME". Nothing is set if the name is gone.
   void DescribeProgram(uint64_t type, uint64_t name, std::optional<Text<64>>* shown_type, std::optional<Text<64>>* schema,
                        std::optional<Text<64>>* shown_name) const;
   Found ReadDigest(uint32_t index, DigestRow* row) const;
@@ -220,9 +225,9 @@ class Snapshot {
   struct MemorySums;
   void ReadMemory(Level level, MemorySums* sums) const;
 
-  // events.cpp; what differs between the kinds: waits.cpp, stages.cpp, statements.cpp, transactions.cpp
-  std::vector<ChunkHead> LookAtChunks(Kind kind) const;
-  // By THREAD_ID: the youngest event of any kind but one, about.
+  // events.cpp; the differences between the kinds: waits.cpp, stages.cpp, statements.cpp, transactions.cpp
+  std::vector<ChunkHead> ScanChunks(Kind kind) const;
+  // Returns the youngest event of any kind but one, by THREAD_ID; approximate.
   std::unordered_map<uint64_t, uint64_t> NewestEventIds(Kind but) const;
   void FillRow(const EventHead& head, const ClassRow& instrument, EventRow* row) const;  // REQUIRES: *row is EventRow{}
   template <typename Event>
@@ -265,15 +270,15 @@ class Snapshot {
   std::vector<const ClassRow*> class_at_;  // by index of the ShmClass; nullptr = not there
   std::vector<const ClassRow*> classes_of_[kKindCount];
 
-  // What reading costs and keeps; no part of the observable state.
+  // Costs and caches of reading; no part of the observable state.
   mutable uint64_t skipped_ = 0;
   mutable std::unordered_set<const void*> repaired_, left_out_;
   mutable bool rests_ = false;  // known so far
   mutable bool has_asked_ = false, is_unknown_ = false;
-  mutable int patience_ = 100;       // naps that are left for cells whose writer does not go on
-  mutable uint64_t steps_left_ = 0;  // of walks along lists in this pass: a damaged one may be a circle
+  mutable int patience_ = 100;       // remaining naps for cells whose writer does not go on
+  mutable uint64_t steps_left_ = 0;  // of walks along lists in this pass: a damaged list may be a circle
   mutable uint64_t first_retry_ns_ = 0;
-  mutable uint64_t looks_left_ = 0;  // at cells of rows; members x instruments of a damaged file are without end
+  mutable uint64_t reads_left_ = 0;  // reads of cells of rows; a damaged file may claim endless members x instruments
   mutable std::vector<char> text_buffer_;
   mutable std::vector<std::unique_ptr<char[]>> blocks_;
   mutable char* free_begin_ = nullptr;

@@ -1,4 +1,4 @@
-// snapshot/sort_by_time.h: a million events by the time at which they finished.
+// snapshot/sort_by_time.h: sorts up to a million events by the time at which they finished.
 #pragma once
 
 #include <array>
@@ -14,9 +14,8 @@ struct TimedPlace {
   uint64_t place;
 };
 
-// By time; what has the same time stays in its order. The work is linear, however the times lie: one pass to look at
-// them, and one for each 11 bits in which they differ.
-// `spare` is memory to work with.
+// Sorts by time; items of equal time keep their order. The work is linear for any distribution of times: one pass to read them, and one
+// for each 11 bits in which they differ. `buffer` is working memory.
 inline void SortByTime(LargeVector<TimedPlace>* items, LargeVector<TimedPlace>* cached) {
   constexpr uint32_t kBits = 11;
   constexpr size_t kDigits = size_t{1} << kBits;

@@ -1,4 +1,4 @@
-// Records of stages.
+// snapshot/stages.cpp: reads records of stages.
 #include "snapshot/events.h"
 
 namespace perfschema {

@@ -1,4 +1,4 @@
-// Records of statements.
+// snapshot/statements.cpp: reads records of statements.
 #include "base/digest.h"
 #include "snapshot/events.h"
 #include "snapshot/try_read.h"
@@ -23,7 +23,7 @@ struct StatementEvent {
     extra->controlled_memory = from.controlled_memory.load(kAcquire);
     extra->total_memory = from.total_memory.load(kAcquire);
     extra->statement_id = from.statement_id.load(kAcquire);
-    // The rooms behind the record, as far as the record's size bears the options out.
+    // Finds the text buffers behind the record, as far as the record's size agrees with the options.
     const uint64_t behind = snapshot.pools_[static_cast<uint32_t>(kKind)].record_bytes() - sizeof(ShmStatementRecord);
     const uint64_t sql_buffer = std::min(TextCapacity(static_cast<uint64_t>(snapshot.option(OptionId::max_sql_text_length))), behind);
     const uint64_t token_buffer = behind - sql_buffer;

@@ -1,4 +1,5 @@
-// Cells, stripes and totals of classes. record/probe/cells.h and record/context/principals.h say what counts where.
+// snapshot/stats.cpp: reads cells, objects and totals of classes. record/probe/cells.h and record/context/principals.h say which events
+// count where.
 #include <algorithm>
 #include <ctime>
 #include <vector>
@@ -15,7 +16,7 @@ constexpr int kTotalAttempts = 20;  // for a class whose objects die while they 
 
 }  // namespace
 
-// A cell of an older generation counts nothing. False: torn.
+// Adds a cell; one of an older generation counts nothing. Returns false if it is torn.
 PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, uint32_t gen, Stat* sum, uint64_t* moved) const {
   Stat stat;
   uint64_t amount = 0;
@@ -30,8 +31,8 @@ PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, uint32_t gen, Stat
   return true;
 }
 
-// A list has at most one cell a thread slot. A longer one is damaged, or was taken apart on the way (then the object
-// is gone, too).
+// Adds up a list. It has at most one cell per thread slot. A longer list is damaged, or was taken apart meanwhile (then the object is
+// gone, too).
 bool Snapshot::AddLane(const ShmCellList& list, uint32_t gen, Stat* sum, uint64_t* moved, uint64_t* held) const {
   uint64_t longest = threads_.capacity() + 1;
   for (uint32_t at = list.head.load(kAcquire); at != 0;) {
@@ -40,7 +41,7 @@ bool Snapshot::AddLane(const ShmCellList& list, uint32_t gen, Stat* sum, uint64_
     --steps_left_;
     if (!AddCell(*cell, gen, sum, moved)) return false;
     if (held != nullptr) *held += cell->held.load(kAcquire);
-    at = cell->next.load(kAcquire);  // pairs with whoever links a cell in
+    at = cell->next.load(kAcquire);  // pairs with the link of a new cell
   }
   return true;
 }
@@ -55,13 +56,13 @@ bool Snapshot::AddLanes(const ShmCellList (&lists)[kCount], uint32_t gen, LanesO
 template bool Snapshot::AddLanes(const ShmCellList (&)[kTableIoLanes], uint32_t, LanesOf<kTableIoLanes>*) const;      // tables.cpp
 template bool Snapshot::AddLanes(const ShmCellList (&)[kTableLockLanes], uint32_t, LanesOf<kTableLockLanes>*) const;
 
-// Of a total the life does not matter, only the class: slots of objects that counted nothing go from one life to the next, and keep their class, faster than
-// they can be read (record/engine/free_lists.h). Numbers in its list are one life's, which ends in a fold.
+// Reads an object. A total needs only its class, not its generation. Slots of objects that counted nothing are reused, and keep their
+// class, faster than they can be read (record/engine/free_lists.h). Numbers in its list are of one generation, which ends in a fold.
 Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow* row, bool of_any_generation) const {
   const ShmInstance* shm = instances_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const auto is_dead = [&] { return (shm->flags.load(kAcquire) & kFlagDead) != 0; };  // pairs with the last store of the birth
+    const auto is_dead = [&] { return (shm->flags.load(kAcquire) & kFlagDead) != 0; };  // pairs with the last store of the creation
     if (!of_any_generation && is_dead()) return Found::kFree;
     const uint32_t class_index = shm->class_index.load(kAcquire);
     if (class_index == 0) return Found::kFree;
@@ -92,11 +93,11 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
     *row = {instrument, identity, owner == 0 ? std::optional<uint64_t>() : owner, static_cast<uint32_t>(held), wait};
     return Found::kRead;
   }
-  return of_any_generation ? Found::kTorn : Found::kFree;  // objects that died while they were read; the first that lives on is whole
+  return of_any_generation ? Found::kTorn : Found::kFree;  // objects that died while they were read; the first that stays alive is whole
 }
 
-// Asks for what ReadFileStat and ReadFileName of a file will look at, which lies all over the segment, so that it comes while
-// other files are read. Whether it is any good is checked then.
+// Prefetches the parts of a file that ReadFileStat and ReadFileName will read. They lie all over the segment, and arrive while other
+// files are read. Those functions then check the parts.
 void Snapshot::PrefetchFile(uint64_t index, uint32_t wanted) const {
   const ShmFile* shm = index + kAhead < files_.used() ? files_.at(index + kAhead) : nullptr;
   if (shm == nullptr) return;
@@ -108,7 +109,7 @@ Snapshot::Found Snapshot::ReadFileStat(uint32_t index, uint32_t wanted, FileRow*
   const ShmFile* shm = files_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint32_t class_index = shm->class_index.load(kAcquire);  // pairs with the last store of the birth
+    const uint32_t class_index = shm->class_index.load(kAcquire);  // pairs with the last store of the creation
     if (class_index == 0 || (shm->state.load(kAcquire) & kFileStateMask) != kFileLive) return Found::kFree;
     const uint32_t version = shm->version.load(kAcquire);
     const ClassRow* instrument = ClassAt(class_index);
@@ -137,13 +138,13 @@ Snapshot::Found Snapshot::ReadFileStat(uint32_t index, uint32_t wanted, FileRow*
   return Found::kTorn;
 }
 
-// The name may change (rename) while it is copied. False: it does so faster than it can be read.
+// Copies the name, which may change (rename) meanwhile. Returns false if it changes faster than it can be read.
 bool Snapshot::ReadFileName(uint32_t index, FileRow* row) const {
   const ShmFile* shm = files_.at(index);
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     const uint64_t whole = shm->name.load(kAcquire);
     const auto granule = static_cast<uint32_t>(whole);
-    if (granule == 0) {  // there was no room for it: Performance_schema_names_lost
+    if (granule == 0) {  // the table of names was full: Performance_schema_names_lost
       row->name = {};
       return true;
     }
@@ -210,7 +211,7 @@ void Snapshot::ForEachFile(uint32_t wanted, const std::function<void(const FileR
       if (found == Found::kFree) break;
       const bool named = (wanted & kFileName) == 0 || ReadFileName(index, &row);
       if (shm->class_index.load(kAcquire) == 0) break;  // died meanwhile
-      // Numbers and name must be of the same life of the slot.
+      // Numbers and name must be of the same generation of the slot.
       if (named && shm->version.load(kRelaxed) == version)
         use(row);
       else
@@ -223,7 +224,7 @@ void Snapshot::ForEachFile(uint32_t wanted, const std::function<void(const FileR
 // ---- Totals of classes
 // ---------------------------------------------------------------------------------------------------------
 
-// By index of the class.
+// Holds sums by index of the class.
 struct Snapshot::Totals {
   std::vector<bool> wanted;  // not read yet; of a pass: not whole
   std::vector<Lanes> sums;
@@ -256,7 +257,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
     const Found found = ReadFileStat(static_cast<uint32_t>(i), kFileNumbers, &file);
     add(found, found == Found::kRead ? file.instrument->index : class_index, file.io);
   }
-  // Locks of tables count for the one instrument of such locks, rows for that of rows.
+  // Locks of tables count for the one instrument of such locks, and rows for that of rows.
   Family added = Family{};  // there is one of each: more is damage
   for (const ClassRow& row : classes_) {
     if (!is_wanted(row.index) || (row.family != Family::kTableLock && row.family != Family::kTableIo) || row.family == added) continue;
@@ -279,12 +280,12 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
         add_lanes(index->lanes, LanesOf<kTableIoLanes>());
     }
   }
-  // As many as there are now: a grave that is younger than this snapshot has numbers of older objects.
-  const uint64_t retired = std::min(view_.used(ArrayId::kMostRetired), retired_.capacity());
-  for (uint64_t i = 1; i < retired; ++i) {
+  // Uses the present number of entries: an entry that is younger than this snapshot has numbers of older objects.
+  const uint64_t used = std::min(view_.used(ArrayId::kMostRetired), retired_.capacity());
+  for (uint64_t i = 1; i < used; ++i) {
     const ShmRetired* retired = retired_.at(i);
     if (retired == nullptr) break;
-    const uint32_t class_index = retired->class_index.load(kAcquire);  // pairs with the digging of the grave
+    const uint32_t class_index = retired->class_index.load(kAcquire);  // pairs with the store that publishes the entry
     if (!is_wanted(class_index)) continue;
     const ClassRow* row = ClassAt(class_index);
     if (row == nullptr || retired->class_gen.load(kAcquire) != Reset(ClassDomain(row->family))) continue;
@@ -294,8 +295,8 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
   }
 }
 
-// One pass over everything that may count for a wanted class. Classes that were at rest meanwhile are not wanted any
-// more.
+// Makes one pass over everything that may count for a wanted class. Classes whose statistics did not move meanwhile are done, and not
+// wanted any more.
 void Snapshot::AddUpClasses(Totals* totals) const {
   StartWalks();
   const size_t count = class_at_.size();
@@ -318,7 +319,7 @@ void Snapshot::AddUpClasses(Totals* totals) const {
     pass.wanted[row.index] = !whole;
   }
   AddObjects(*totals, &pass);
-  // A TRUNCATE meanwhile would leave a sum of which half is cleared.
+  // After a TRUNCATE meanwhile, half of a sum would be cleared.
   bool truncated = false;
   for (uint32_t i = 0; i < kResetDomainCount; ++i) truncated |= Reset(i) != resets[i];
   if (truncated) return;

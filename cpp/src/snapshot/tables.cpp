@@ -1,4 +1,5 @@
-// Tables and their indexes, handles, metadata locks, the rules of setup_objects. Who writes what is in shm/layout.h.
+// snapshot/tables.cpp: reads tables and their indexes, handles, metadata locks, the rules of setup_objects. shm/layout.h says who writes
+// what.
 #include "snapshot/snapshot.h"
 #include "snapshot/try_read.h"
 
@@ -7,7 +8,7 @@ namespace {
 
 constexpr int kSlotAttempts = 8;  // for a slot that changes hands while it is read
 
-// The parts of "SCHEMA\0NAME\0COLUMN".
+// Splits "SCHEMA\0NAME\0COLUMN".
 struct NameParts {
   std::string_view schema, name, column;
   explicit NameParts(std::string_view text) {
@@ -33,7 +34,7 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, uint32_t wanted, TableRow* r
   const ShmTable* shm = tables_.at(index);
   if (shm == nullptr) return Found::kFree;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const uint32_t type = shm->type.load(kAcquire);  // pairs with the last store of the birth
+    const uint32_t type = shm->type.load(kAcquire);  // pairs with the last store of the creation
     const uint32_t version = shm->version.load(kAcquire);
     const uint32_t facts = shm->facts.load(kAcquire);
     if (!IsObjectType(type) || (facts & kTableEnabled) == 0) return Found::kFree;
@@ -51,8 +52,8 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, uint32_t wanted, TableRow* r
       whole = whole && AddLanes(shm->lock_lanes, Reset(ObjectDomain(ResetGroup::kTableLock)), &*row->locks);
     }
     const uint32_t gen = Reset(ObjectDomain(ResetGroup::kTableIo));
-    // In a list that was taken apart an index is another table's, or nobody's.
-    for (uint32_t at = (wanted & kTableRows) == 0 ? 0 : shm->indexes.load(kAcquire); at != 0 && whole;) {  // pairs with whoever adds an index
+    // In a list that was taken apart, an index may belong to another table, or to none.
+    for (uint32_t at = (wanted & kTableRows) == 0 ? 0 : shm->indexes.load(kAcquire); at != 0 && whole;) {  // pairs with the link of a new index
       const ShmIndex* one = indexes_.at(at);
       whole = one != nullptr && one->table.load(kAcquire) == index && row->indexes.size() < indexes_.used() &&
               steps_left_ != 0;  // a damaged list may be a circle
@@ -73,7 +74,7 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, uint32_t wanted, TableRow* r
   return Found::kTorn;
 }
 
-// As of files (stats.cpp), of what a table with one index has; the cells of an index are looked for when the index is there.
+// Prefetches a table, as for files (stats.cpp), assuming one index. The cells of an index are prefetched when the index has arrived.
 void Snapshot::PrefetchTable(uint64_t index, uint32_t wanted) const {
   if (const ShmTable* shm = index + kAhead < tables_.used() ? tables_.at(index + kAhead) : nullptr; shm != nullptr) {
     __builtin_prefetch(names_.at(shm->name.load(kRelaxed)));

@@ -35,7 +35,7 @@ struct Char : Text<N> {
   constexpr Char(const Text<N>& text) : Text<N>(text) {}  // NOLINT(google-explicit-constructor)
 };
 
-// VARCHAR(N) of which each row has its own: a key. Readers do not look whether an earlier row has the same one.
+// VARCHAR(N) with different values in each row: a key. Readers do not search an earlier row for the same one.
 template <uint32_t N>
 struct OwnText : Text<N> {
   using Text<N>::Text;

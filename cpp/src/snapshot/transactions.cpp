@@ -1,4 +1,4 @@
-// Records of transactions.
+// snapshot/transactions.cpp: reads records of transactions.
 #include "snapshot/events.h"
 #include "snapshot/try_read.h"
 

@@ -7,10 +7,10 @@
 
 namespace perfschema {
 
-// ReadWhole with patience: a writer that was descheduled inside a section goes on within milliseconds. One that died
-// there never does: the naps are counted over the whole Snapshot, so that a damaged file costs milliseconds, not
-// minutes. Of a writer that rests (WriterRests) the copy is what it left there, mend() makes what it can of it, and the
-// row counts as repaired. False: torn; the caller counts the row.
+// Runs ReadWhole with patience: a writer that was descheduled inside a section goes on within milliseconds. One that died there never
+// does. So the naps are counted over the whole Snapshot, and a damaged file costs milliseconds, not minutes. If the writer rests
+// (WriterRests), the copy is taken as the writer left it, mend() repairs it as far as possible, and the row counts as repaired. Returns
+// false if the copy is torn; the caller counts the row.
 template <typename Copy, typename Mend>
 PFS_ALWAYS_INLINE bool Snapshot::TryRead(const HalfWord& seq, Copy copy, Mend mend) const {
 #if !defined(PFS_BREAK_SEQLOCK)
@@ -29,7 +29,7 @@ PFS_ALWAYS_INLINE bool Snapshot::TryRead(const HalfWord& seq, Copy copy, Mend me
   return true;
 }
 
-// False: it goes on after all.
+// Returns false if the writer goes on after all.
 template <typename Copy, typename Mend>
 [[gnu::noinline]] bool Snapshot::ReadUnfinished(const HalfWord& seq, Copy& copy, Mend& mend) const {
   const uint32_t before = seq.load(kAcquire);
@@ -41,19 +41,19 @@ template <typename Copy, typename Mend>
   return true;
 }
 
-// Each word whole; whether they belong together the caller knows.
+// Loads each word whole; the caller knows whether they belong together.
 template <size_t N>
 void LoadWords(const Word (&from)[N], uint64_t (&to)[N]) {
   for (size_t i = 0; i < N; ++i) to[i] = from[i].load(kAcquire);
 }
 
-// Rows of all elements that are there. One that stays torn is left out and counted.
-// `read`: Found(const Snapshot*, uint32_t index, Row* row), which sets all of a row that it has found.
+// Shows the rows of all existing elements. A row that stays torn is left out and counted. `read`: Found(const Snapshot*, uint32_t index,
+// Row* row), which sets all of a row that it has found.
 template <typename T, typename Row, typename Read>
 void Snapshot::ForEachSlot(const ArrayView<T>& array, Read read, const std::function<void(const Row&)>& use) const {
   if (!ok_) return;
   StartWalks();
-  Row row{};  // one for all: what it points to keeps its memory
+  Row row{};  // reused for all rows: its vectors keep their memory
   for (uint64_t i = 1; i < array.used(); ++i) {
     switch (std::invoke(read, this, static_cast<uint32_t>(i), &row)) {
       case Found::kFree:

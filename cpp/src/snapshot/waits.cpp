@@ -1,4 +1,4 @@
-// Records of waits.
+// snapshot/waits.cpp: reads records of waits.
 #include "snapshot/events.h"
 
 namespace perfschema {
@@ -6,16 +6,16 @@ namespace perfschema {
 struct WaitEvent {
   static constexpr Kind kKind = Kind::kWait;
   using Row = WaitRow;
-  // Zero unless `state` says that they are used.
+  // Each word is zero unless `state` says that it is used.
   struct Extra {
     uint64_t bytes, flags_and_name, version_and_type, index_name;
   };
 
-  static bool Load(const Snapshot&, const ShmRecord& record, uint64_t room, uint64_t state, Extra* extra) {
+  static bool Load(const Snapshot&, const ShmRecord& record, uint64_t capacity, uint64_t state, Extra* extra) {
     constexpr uint64_t kHasDetails = kRecordHasBytes | kRecordHasFlags | kRecordHasName | kRecordHasIndex;
     *extra = {};
     if ((state & kHasDetails) == 0) return true;
-    if (room < sizeof(ShmWaitRecord) + sizeof(ShmWaitDetails)) return false;  // damaged: there is no second place
+    if (capacity < sizeof(ShmWaitRecord) + sizeof(ShmWaitDetails)) return false;  // damaged: there is no second place
     const ShmWaitDetails& details = static_cast<const ShmWaitRecord&>(record).details();
     extra->bytes = details.bytes.load(kAcquire);
     extra->flags_and_name = details.flags_and_name.load(kAcquire);

@@ -24,7 +24,7 @@ constexpr auto kPartyColumns = columns(
 
 template <Level kLevel, typename Key>
 void ScanParties(const Snapshot& snapshot, RowSink<Principal<Key>> out) {
-  snapshot.ForEachParty(kLevel, [&](const PrincipalRow& row) { out({Key::Of(row), row.current_connections, row.total_connections, row.max_controlled_memory, row.max_total_memory}); });
+  snapshot.ForEachPrincipal(kLevel, [&](const PrincipalRow& row) { out({Key::Of(row), row.current_connections, row.total_connections, row.max_controlled_memory, row.max_total_memory}); });
 }
 
 template <Level kLevel, typename Key>

@@ -13,7 +13,7 @@ constexpr std::string_view kTableNames[kEventKinds] = {"events_waits_current", "
 // A Snapshot keeps the texts of what it read.
 constexpr uint64_t kBytesPerSnapshot = 4u << 20, kPassesPerSnapshot = 256;
 
-// A Snapshot knows of no more elements than there were when it was made.
+// A Snapshot finds only elements that existed when it was made.
 uint64_t UsedElements() {
   uint64_t sum = 0;
   for (uint32_t id = 0; id < kArrayCount; ++id) sum += g_runtime.segment.array(static_cast<ArrayId>(id)).used.load(kAcquire);
@@ -108,7 +108,7 @@ void TraceDrain::WriteRows(Thread& thread, bool all) {
   std::sort(rows.begin(), rows.end());
   size_t count = rows.size();
   while (!all && count > 0 && rows[count - 1].is_new) --count;
-  // Not before it is known whose they are; one that has ended since is in the next list of the dead.
+  // Waits until the thread's names are known; a thread that has ended since is in the next list of ended threads.
   if (!thread.is_known && !all && thread.passes_without_row < 3) count = 0;
   uint64_t ends = 0;
   if (count != 0) {
@@ -152,8 +152,8 @@ void TraceDrain::WriteRows(Thread& thread, bool all) {
 }
 
 void TraceDrain::CountNeverSeen(uint64_t thread_id, Thread& thread, const EndedThread* end) {
-  // What was begun as of the last pass and is not seen now is gone. (What is begun meanwhile may be seen and not yet known as begun: that is
-  // too few for a while, never too many.)
+  // Events that had begun as of the last pass and are not seen now are lost. An event that begins meanwhile may be seen and not yet
+  // counted as begun: so the number is too small for a while, never too large.
   uint64_t lost = 0;
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
     const auto found = cursors_[kind].threads.find(thread_id);
@@ -172,7 +172,7 @@ void TraceDrain::CountNeverSeen(uint64_t thread_id, Thread& thread, const EndedT
   }
 }
 
-// So many threads ended at once that nobody told of this one's end.
+// Returns whether this thread's end was never reported, because too many threads ended at once.
 bool TraceDrain::IsForgotten(uint64_t thread_id, const Thread& thread) const {
   if (passes_ % kPassesPerSnapshot != 0 || !thread.rows.empty() || thread.last_used + kPassesPerSnapshot > passes_) return false;
   ThreadRow row;
@@ -207,7 +207,7 @@ uint64_t TraceDrain::Pass(std::span<const EndedThread> ended, bool is_last) {
   for (const EndedThread& end : ended) {
     ends[end.thread_id] = &end;
     auto& thread = threads_[end.thread_id];
-    if (thread == nullptr) thread = std::make_unique<Thread>();  // all of it went by unseen
+    if (thread == nullptr) thread = std::make_unique<Thread>();  // all its events passed unseen
     thread->names.thread_id = end.thread_id;
   }
   std::vector<uint64_t> gone;

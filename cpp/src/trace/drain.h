@@ -1,8 +1,8 @@
-// trace/drain.h: from records of traced events to lines of files, one pass after the other.
+// trace/drain.h: turns records of traced events into lines of files, one pass after the other.
 //
-// The pools of the kinds are read one after the other while the threads go on, so a pass sees events of one moment and of a later one. What a thread did
-// before something that one pass saw is seen by the next pass at the latest: so a pass writes, in their order, the rows up to the youngest that an earlier
-// pass saw, and keeps the others for the next one.
+// A pass reads the pools of the kinds one after the other while the threads go on, so it sees events of different moments. If one pass
+// saw an event, the next pass at the latest sees everything that its thread did before. So each pass writes rows, in order, up to the
+// newest row that the previous pass had seen, and keeps the others for the next one. That needs no comparison of clocks.
 #pragma once
 
 #include <memory>
@@ -26,15 +26,15 @@ class TraceDrain {
   TraceDrain(const TraceDrain&) = delete;
   TraceDrain& operator=(const TraceDrain&) = delete;
 
-  // Rows that were new. `ended`: threads that had ended before. `is_last`: nothing is kept back.
+  // Returns how many rows were new. `ended`: threads that had ended before. `is_last`: all rows are written.
   uint64_t Pass(std::span<const EndedThread> ended, bool is_last);
   bool has_pending() const { return pending_ != 0; }
-  // At most so many files stay open.
+  // Closes files until at most `most` are open.
   void CloseFiles(size_t most);
 
  private:
   struct Row {
-    uint64_t id, minor;  // order of time
+    uint64_t id, minor;  // sort key: the order of time
     size_t begin, bytes;    // of the line
     bool is_end, is_new;
     bool operator<(const Row& other) const { return id != other.id ? id < other.id : minor < other.minor; }
@@ -44,12 +44,12 @@ class TraceDrain {
     std::string user, host;
     uint32_t slot = 0;
     bool is_known = false, is_stopped = false;
-    int passes_without_row = 0;  // of the table threads
+    int passes_without_row = 0;  // passes without a row of the table threads
     std::string lines;
     std::vector<Row> rows;
     TraceFile file;
     uint64_t begun_before[kEventKinds] = {};  // as of the last pass
-    uint64_t lost = 0;                        // that were counted: never seen
+    uint64_t lost = 0;                        // lost events that were counted: never seen
     uint64_t last_used = 0;
   };
 

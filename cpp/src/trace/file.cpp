@@ -55,7 +55,7 @@ bool TraceFile::OpenPart(const TraceFolder& folder, const TraceNames& names, std
     return false;
   }
   const std::string pid = std::to_string(getpid()), thread_id = std::to_string(names.thread_id);
-  do {  // an earlier process had the pid, or the trace of this thread went on in other hands
+  do {  // an earlier process had the pid, or this thread's trace was continued under another name
     path_ = folder.path + "/trace." + names.actor + "." + names.thread + "." + thread_id + "." + pid + "." + std::to_string(++part_) + ".sql";
     descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
   } while (descriptor_ < 0 && errno == EEXIST && part_ < 1'000'000);
@@ -113,10 +113,10 @@ size_t TraceFile::Append(const TraceFolder& folder, const TraceNames& names, std
     if (path_.empty() ? !OpenPart(folder, names, error) : descriptor_ < 0 && !Reopen(error)) return done;
     std::string_view part = lines.substr(done);
     if (folder.max_size != 0 && bytes_ + part.size() > folder.max_size) {
-      const uint64_t room = folder.max_size > bytes_ ? folder.max_size - bytes_ : 0;
-      const size_t end = part.substr(0, room).rfind('\n');
+      const uint64_t left = folder.max_size > bytes_ ? folder.max_size - bytes_ : 0;
+      const size_t end = part.substr(0, left).rfind('\n');
       part = part.substr(0, end == std::string_view::npos ? 0 : end + 1);
-      // A line that is longer than a whole file has one to itself.
+      // A line that is longer than a whole file gets its own file.
       if (part.empty() && folder.on_limit == TraceFolder::OnLimit::kRotate && bytes_ == header_bytes_) part = lines.substr(done, lines.find('\n', done) + 1 - done);
     }
     if (!part.empty()) {

@@ -7,7 +7,7 @@
 
 namespace perfschema {
 
-// What all files have in common, from the options. Threads: external lock, as everything in this folder but writer.h.
+// Holds the options that all files share. Threads: external lock, as everything in this folder but writer.h.
 struct TraceFolder {
   enum class OnLimit { kStop = 0, kRotate, kDrop };
   std::string path;       // absolute
@@ -15,12 +15,12 @@ struct TraceFolder {
   OnLimit on_limit = OnLimit::kStop;
 };
 
-// Whose rows are in a file.
+// Names the thread whose rows are in a file.
 struct TraceNames {
   uint64_t thread_id = 0;
-  std::string actor = "-", thread = "-";  // as they stand in the name of the file
+  std::string actor = "-", thread = "-";  // as they appear in the name of the file
 };
-// Bytes that may not stand in a name are '_'.
+// Replaces bytes that a file name may not contain by '_'.
 std::string NameForFile(std::string_view text);
 std::string ActorForFile(std::string_view user, std::string_view host);
 
@@ -31,12 +31,12 @@ class TraceFile {
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // Bytes of `lines`, whole lines all of them, that are in a file now; fewer than all: `*error` says why, or is empty (on_limit = drop). The file ends
-  // with a whole line in any case.
+  // Writes `lines`, all of them whole lines. Returns how many bytes are in a file now. If these are fewer than all, `*error` says why, or
+  // is empty (on_limit = drop). The file always ends with a whole line.
   size_t Append(const TraceFolder& folder, const TraceNames& names, std::string_view lines, std::string* error);
-  // What comes next goes to a new part.
+  // Makes the next Append begin a new part.
   void EndPart();
-  // Until the next Append.
+  // Closes the file until the next Append.
   void Close();
   bool is_open() const { return descriptor_ >= 0; }
 
@@ -47,7 +47,7 @@ class TraceFile {
 
   int descriptor_ = -1;
   std::string path_;    // of the part, empty = none yet
-  std::string before_;  // of the part before it, which rotate will remove
+  std::string before_;  // path of the part before, which rotate will remove
   std::string actor_;
   uint64_t bytes_ = 0, header_bytes_ = 0;
   uint32_t part_ = 0;

@@ -1,4 +1,4 @@
-// The thread that writes the trace: its start, its sleep, its end; fork() and exit.
+// trace/writer.cpp: the thread that writes the trace: its start, its sleep, its end; fork() and exit.
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kNapNanos = 10'000'000, kExitNanos = 5'000'000'000;
 constexpr uint64_t kMuch = 2000;     // rows of a pass after which the next one comes at once
-constexpr uint64_t kIdlePasses = 50; // after which it is asked whether the trace is still on
+constexpr uint64_t kIdlePasses = 50; // after which the thread checks whether the trace is still on
 constexpr size_t kMostOpenFiles = 128;
 constexpr size_t kStackBytes = 1u << 20;
 
@@ -30,13 +30,13 @@ timespec In(int64_t nanos) {
   return {now.tv_sec + nanos / 1'000'000'000, nanos % 1'000'000'000};
 }
 
-// What the program's threads and the writer share.
+// Is the state that the program's threads and the writer share.
 struct Shared {
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   pthread_t thread;
   bool is_running, must_end, is_woken;
-  std::atomic<bool> is_awake;  // it looks by itself
+  std::atomic<bool> is_awake;  // the writer will check by itself
 
   void Make() {
     pthread_condattr_t monotonic;
@@ -49,7 +49,7 @@ struct Shared {
   }
 };
 Shared* shared = nullptr;  // made by the first start; a forked child makes its own
-std::string* folder_path = nullptr;  // of this process and of the children that it forks
+std::string* folder_path = nullptr;  // for this process and the children that it forks
 pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool is_exiting = false, hears_of_exit = false;
 
@@ -62,7 +62,7 @@ TraceFolder FolderOfOptions() {
   return folder;
 }
 
-// Where the files go: the current directory is the one of now, wherever the program goes later.
+// Returns the folder of the files. A relative path is resolved now, wherever the program changes its directory to later.
 std::string PathOfOptions() {
   std::string path(StartOptions().Get(TextOptionId::trace_directory));
   if (path.empty()) path = "pfs-trace-" + std::to_string(getpid());
@@ -71,8 +71,8 @@ std::string PathOfOptions() {
   return here == nullptr ? path : std::string(here.get()) + "/" + path;
 }
 
-// The thread has a table of descriptors to itself: the program neither sees its files nor closes them, nor is anything kept open that the program closes. False:
-// this system cannot.
+// Gives the thread its own table of descriptors. The program neither sees nor closes its files, and files that the program closes are
+// really closed. Returns false if this system cannot do that.
 bool LeaveDescriptors() {
 #if defined(SYS_close_range)
   constexpr unsigned kUnshare = 2;  // CLOSE_RANGE_UNSHARE
@@ -95,7 +95,7 @@ bool IsWanted() {
   return !lock || TraceIsWanted();
 }
 
-// Until there may be something to do. False: the end has come.
+// Waits until there may be something to do. Returns false at the end of the trace.
 bool Wait(Shared& own, bool may_sleep) {
   pthread_mutex_lock(&own.mutex);
   if (may_sleep) {
@@ -130,16 +130,16 @@ void Drain(Shared& own) {
       pthread_mutex_unlock(&own.mutex);
     }
   }
-  // Twice what is there: the second look finds all that began before what the first one found.
+  // Makes two passes over the existing records: the second finds all events that began before those that the first one found.
   for (int i = 0; i < 16 && PassWithDead(drain, &next_ended, false) >= kMuch; ++i) {
   }
   (void)PassWithDead(drain, &next_ended, true);
 }
 
 void* Run(void* argument) {
-  t_locals.ended = t_locals.silent = true;  // none of what it does is an event
+  t_locals.ended = t_locals.silent = true;  // none of its actions is an event
   pthread_setname_np(pthread_self(), "pfs-trace");
-  // Not beside the thread that happened to start it, if that one has a processor to itself: where the program may run.
+  // The thread may run on all processors of the program, not only on that of the thread that happened to start it.
   cpu_set_t processors;
   if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0) sched_setaffinity(0, sizeof processors, &processors);
   try {
@@ -151,7 +151,7 @@ void* Run(void* argument) {
   return nullptr;
 }
 
-// Bounded: a disk that does not answer keeps no program from its end.
+// Bounded: a disk that does not answer must not delay the program's exit.
 void EndAtExit() {
   pthread_mutex_lock(&start_mutex);
   is_exiting = true;
@@ -181,12 +181,12 @@ void Start() {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, kStackBytes);
-  // Nor with the priority of a real-time thread.
+  // It does not inherit the priority of a real-time thread.
   const sched_param normal{};
   pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
   pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
   pthread_attr_setschedparam(&attributes, &normal);
-  // A new thread has the signal mask of the one that makes it.
+  // A new thread inherits the signal mask of its creator.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -226,7 +226,7 @@ void TraceMayBegin() {
 void ForgetTraceInChild() {
   if (!TraceHasBegun()) return;
   pthread_mutex_init(&start_mutex, nullptr);
-  shared = nullptr;  // the old one may be locked by a thread that is not here
+  shared = nullptr;  // the old one may be locked by a thread that is not in this process
 }
 
 }  // namespace perfschema
