@@ -1,7 +1,9 @@
-// record/family/text_buffers.h: where a thread keeps the texts of the statements that run until they end, outside the segment.
+// record/family/text_buffers.h: private buffers of a thread for the texts of its running statements, outside the
+// segment.
 //
-// First the serial of the statement whose text is in each room, then the rooms: each for an SQL text and its tokens, as long as the options
-// say. Statements that are not recorded share the last.
+// The memory starts with the serials: for each buffer, the statement whose text is in it. The buffers follow: each
+// holds an SQL text and its tokens, with the capacity that the options set. Statements that are not recorded share
+// the last buffer.
 //
 // Threads: the owner thread, inside a probe.
 #pragma once
