@@ -11,7 +11,8 @@
 namespace perfschema {
 namespace {
 
-// The calling thread changes its own row or moves its own cells: events of its signal handlers do not come in between.
+// A section in which the calling thread changes its own row or moves its own cells: events of its signal handlers do
+// not come in between.
 // Threads: owner thread only.
 class OwnSection {
  public:
@@ -23,7 +24,7 @@ class OwnSection {
   }
   OwnSection(const OwnSection&) = delete;
   OwnSection& operator=(const OwnSection&) = delete;
-  explicit operator bool() const { return entered_; }  // false: in a signal handler that interrupted the same
+  explicit operator bool() const { return entered_; }  // false: in a signal handler that interrupted another such section
 
  private:
   ThreadState& thread_;
@@ -31,7 +32,8 @@ class OwnSection {
   const uint64_t nesting_;
 };
 
-// change(row) of the attached instrumentation. In a handler that interrupted pfs it is lost, as an event is.
+// Calls change(row) of the attached instrumentation. In a handler that interrupted pfs the change is lost, as an
+// event is.
 template <typename Change>
 void ChangeOwnRow(Change change) {
   ThreadState* const thread = CurrentThread();
@@ -43,7 +45,7 @@ void ChangeOwnRow(Change change) {
   }
 }
 
-// The same under the cold lock.
+// Does the same under the cold lock.
 template <typename Change>
 void ChangeOwnRow(ThreadState& thread, Change change) {
   const int error = errno;
@@ -58,7 +60,7 @@ void ChangeOwnRow(ThreadState& thread, Change change) {
 }
 
 void SetFlags(ShmThread& thread, uint32_t changed, uint32_t bits) {
-  // Not one store: UPDATE threads may come between.
+  // These are two operations and not one store: UPDATE threads may come between.
   thread.flags.fetch_and(~(changed & ~bits), kRelaxed);
   thread.flags.fetch_or(changed & bits, kRelaxed);
 }
@@ -78,7 +80,7 @@ void WorkFor(ShmThread& thread, std::string_view user, std::string_view host) {
   StoreText(thread.host_name, host);
 }
 
-// Of the thread's own row, by itself.
+// A private copy of a text of the thread's own row.
 struct TextCopy {
   char bytes[256];
   template <size_t N>

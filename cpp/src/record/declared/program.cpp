@@ -29,7 +29,7 @@ std::string_view WordFor(FactKind kind) {
   }
 }
 
-// Stores the fact, unless it is a new one and the kind has as many as `limit` lets it. `setting` is that of a new one.
+// Stores the fact, unless it is new and the kind has reached `limit`. `setting` is the initial setting of a new fact.
 Status Register(FactKind kind, const Fact& fact, OptionId limit, Loss loss, uint64_t setting, uint32_t* key) {
   return WithFacts(kind, [&] {
     const bool is_new = FindFact(kind, 0, {fact.text(0)}) == 0;
@@ -47,7 +47,7 @@ Status Register(FactKind kind, const Fact& fact, OptionId limit, Loss loss, uint
   });
 }
 
-// change(fact), and the fact is stored again.
+// Calls change(fact), and stores the fact again.
 template <typename Change>
 Status ChangeFact(FactKind kind, KeyTexts key, Change change) {
   return WithFacts(kind, [&] {
@@ -79,7 +79,8 @@ Status CheckFrequency(uint32_t frequency) {
 
 Status SetConnectAttributes(std::span<const ConnectAttribute> attributes) {
   if (!EnsureStarted()) return {};
-  // As on the wire of a client: a text of up to 250 bytes has one byte for its length, a longer one three.
+  // Sizes are those of a client's wire format: a text of up to 250 bytes has one byte for its length, a longer one
+  // three.
   const auto bytes_of = [](std::string_view text) { return text.size() + (text.size() <= 250 ? 1 : 3); };
   const auto size_of = [&](const ConnectAttribute& one) { return bytes_of(one.name) + bytes_of(one.value.value_or("")); };
   for (size_t i = 0; i < attributes.size(); ++i) {
@@ -206,7 +207,7 @@ Status RemoveProgramRow(FactKind kind, std::string_view name) {
 
 namespace {
 
-// change(numbers, texts) of the host's row, which is made if there is none.
+// Calls change(numbers, texts) with the host's row, which is made if there is none.
 template <typename Change>
 Status ChangeHost(std::string_view ip, Change change) {
   if (Status status = CheckName("host: its IP", ip, 64); !status.ok()) return status;

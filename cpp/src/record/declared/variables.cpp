@@ -43,7 +43,7 @@ std::optional<double> Number(std::string_view text, bool is_whole) {
   return {};
 }
 
-// Checks a value against type and range, and gives its text as it is shown.
+// Checks a value against type and range, and returns its shown text.
 Status CheckValue(std::string_view name, VariableType type, OptionalText minimum, OptionalText maximum, OptionalText value, FactText* shown) {
   *shown = CutFact(value, kVariableValueBytes);
   if (!value) return {};
@@ -70,7 +70,7 @@ Status CheckValue(std::string_view name, VariableType type, OptionalText minimum
   return bad(legal);
 }
 
-// Who the calling thread works for.
+// Adds the account of the calling thread.
 void TellWho(Fact& fact) {
   const ThreadState* const thread = AttachedThread();
   if (thread == nullptr) return;
@@ -91,7 +91,7 @@ Status NoSuchVariable(std::string_view name) {
   return Status(Code::kNotFound, "no variable " + Quoted(name) + " is registered: global_variables and variables_metadata list all of them");
 }
 
-// found(index, fact) of the variable.
+// Calls found(index, fact) for the variable.
 template <typename Found>
 Status WithVariable(std::string_view name, Found found) {
   return WithFacts(FactKind::kVariable, [&]() -> Status {

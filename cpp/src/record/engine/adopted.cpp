@@ -14,7 +14,7 @@ namespace {
 
 uint64_t UsedOf(ArrayId id) { return g_runtime.segment.array(id).used.load(kRelaxed); }
 
-// The first thing that is wrong; nullptr: nothing so far.
+// Remembers the first error found; nullptr: none so far.
 class Checker {
  public:
   void Demand(bool good, const char* what) {
@@ -23,13 +23,14 @@ class Checker {
   bool ok() const { return wrong_ == nullptr; }
   const char* wrong() const { return wrong_; }
 
-  // each(element) of those that were ever taken.
+  // Calls each(element) for all elements that were ever taken.
   template <typename T, typename Each>
   void ForEach(ArrayId id, Each each) {
     const uint64_t used = UsedOf(id);
     for (uint64_t i = 1; i < used && ok(); ++i) each(*g_runtime.segment.element<T>(id, i), i);
   }
-  // Indices that end with 0; an element is in one list, and there once. `seen`: of all lists of the array.
+  // Checks a list of indices that ends with 0. An element is in one list, once. `seen`: elements of all lists of the
+  // array.
   template <typename T, typename Next>
   void CheckList(ArrayId id, uint64_t head, Next next, std::vector<bool>* seen, const char* what) {
     seen->resize(UsedOf(id));
@@ -45,7 +46,7 @@ class Checker {
     std::vector<bool> seen;
     CheckList<T>(id, g_runtime.segment.array(id).free_head.load(kRelaxed), [&](const T& one) { return (one.*link).load(kRelaxed); }, &seen, what);
   }
-  // A name that NameText() reads.
+  // Checks a name that NameText() reads.
   void CheckName(uint32_t granule, const char* what) {
     if (granule == 0) return;
     Demand(granule < UsedOf(ArrayId::kNames), what);
@@ -59,7 +60,7 @@ class Checker {
   const char* wrong_ = nullptr;
 };
 
-// Are the first `columns` of row `index` there?
+// Returns true if the first `columns` of row `index` are mapped.
 bool HasColumns(ArrayId rows, uint64_t index, uint64_t columns) {
   return columns <= g_runtime.cells_per_thread && (columns == 0 || (index * g_runtime.cells_per_thread + columns) * sizeof(ShmCell) <= g_runtime.segment.MappedBytes(rows));
 }

@@ -22,7 +22,7 @@
 
 namespace perfschema {
 
-// Makes an object of the class from the thread's free list. Returns nullptr if that has no slot of the class.
+// Makes an object of the class from the thread's free list. Returns nullptr if that has no usable slot of the class.
 ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity);
 // Puts the object's slot on the thread's free list. Returns false if the object must be destroyed under the cold
 // lock.

@@ -8,7 +8,8 @@
 namespace perfschema {
 namespace {
 
-// Open addressing over indices of kSources; guarded by the cold lock. Private memory: readers of the segment do not need it.
+// Hash table (open addressing) of indices into kSources; guarded by the cold lock. Private memory: readers of the
+// segment do not need it.
 uint32_t* buckets = nullptr;
 uint64_t bucket_mask = 0;
 
