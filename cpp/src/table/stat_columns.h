@@ -1,5 +1,4 @@
-// table/stat_columns.h: column groups of statistics, and summaries as a product: (key columns) x (statistics) x (how
-// they are added up).
+// table/stat_columns.h: column groups of statistics. A summary is a product: (key columns) x (statistics) x (scan).
 //
 //   constexpr TableDef tables::x = summary<ThreadEventKey, Stat, &ScanIt>("One row per ...", kDomainsOf...,
 //   {"THREAD_ID", "EVENT_NAME"});
@@ -11,7 +10,7 @@
 namespace perfschema {
 
 // COUNT_STAR or COUNT_<suffix>, then SUM_, MIN_, AVG_, MAX_TIMER_<suffix> of the Stat at the end of the path. `what`:
-// plural, for the docs.
+// a plural noun, for the docs.
 template <auto... Path>
 constexpr ColumnGroup<5> timer_stats(std::string_view suffix, std::string_view what) {
   const std::string_view counted = suffix == "WAIT" ? "STAR" : suffix;
@@ -26,7 +25,7 @@ constexpr ColumnGroup<5> timer_stats(std::string_view suffix, std::string_view w
                                   {"Longest of the timed ", what, "; 0 if there are none."}));
 }
 
-// What can be counted: the columns of each kind of statistics.
+// The columns of each kind of statistics.
 template <typename Stats>
 struct StatsColumns;
 template <>
@@ -36,7 +35,7 @@ struct StatsColumns<Stat> {
     return timer_stats<Path...>("WAIT", "waits");
   }
 };
-// The same lanes mean different things to different families: a type each, for its columns.
+// The same lanes mean different things to different families, so each family has a type of its own for its columns.
 template <typename Bytes>
 struct IoLanes : LanesOf<kFileLanes> {};
 using FileLanes = IoLanes<int64_t>;

@@ -52,7 +52,7 @@ template <Level kLevel>
 void Scan(const Snapshot& snapshot, RowSink<SummaryRow<Key<kLevel>, ErrorSums>> out) {
   if (!snapshot.ok() || snapshot.option(OptionId::error_size) == 0) return;
   snapshot.ForEachSum(Kind::kError, kLevel, [&](const SumRow& row) {
-    // What counts for the total only is of no one else.
+    // An error that counts for the total only has no rows at other levels.
     if (kLevel != Level::kGlobal && (row.instrument->properties & kPropertyGlobal) != 0) return;
     out({{MemberOf<kLevel>::Of(row), ErrorKey::Of(*row.instrument)}, {row.numbers}});
   });

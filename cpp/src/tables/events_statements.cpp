@@ -1,4 +1,4 @@
-// events_statements_*, and the summaries of statements by thread, account, user, host and of all.
+// events_statements_*, and the summaries of statements by thread, account, user and host, and the global one.
 #include "aggregate/statements.h"
 #include "tables/event_tables.h"
 #include "tables/statement_columns.h"

@@ -49,7 +49,7 @@ void ScanRwlocks(const Snapshot& snapshot, RowSink<RwlockInstance> out) {
   snapshot.ForEachInstance([&](const InstanceRow& row) {
     const Family family = row.instrument->family;
     if (family != Family::kRwlock && family != Family::kPrlock && family != Family::kSxlock) return;
-    // The owner is read last. Where a writer locks readers out, those that were counted before have gone.
+    // The owner is read last. If a writer excludes readers, the readers that were counted before have left.
     const bool has_writer_only = row.owner_thread_id.has_value() && family != Family::kSxlock;
     out({row.instrument->name, row.identity, row.owner_thread_id, has_writer_only ? 0 : row.shared_count});
   });
@@ -103,7 +103,8 @@ constexpr auto kSocketColumns = columns(
                              "Address of the peer, else its own; empty if it has none, or a path (AF_UNIX)."),
     col<&SocketInstance::port>("PORT", Unit::kNone, "Port of that address; 0 if there is none."),
     col<&SocketInstance::state>("STATE", Unit::kNone, "IDLE while the program says that it waits for a client."));
-// The name of a socket is "IP:PORT" as record/family/sockets.cpp writes it. Anything else (a damaged segment) has neither.
+// The name of a socket is "IP:PORT" as record/family/sockets.cpp writes it. Any other text (a damaged segment) has
+// neither part.
 struct SocketAddress {
   std::string_view ip;
   int32_t port = 0;

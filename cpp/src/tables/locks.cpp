@@ -1,4 +1,4 @@
-// metadata_locks; data_locks and data_lock_waits, which the program's inspectors fill when they are read.
+// metadata_locks; data_locks and data_lock_waits, which the program's inspectors fill at each read.
 #include "record/family/data_locks.h"
 #include "record/engine/runtime.h"
 #include "tables/tables.h"
@@ -42,7 +42,7 @@ void ScanMetadataLocks(const Snapshot& snapshot, RowSink<MetadataLock> out) {
 
 // ---- data_locks, data_lock_waits -------------------------------------------------------------------------------------
 
-// Inspectors are functions of this process: they say nothing of another one's segment.
+// Inspectors are functions of this process: they know nothing about another process's segment.
 bool IsOwn(const Snapshot& snapshot) { return snapshot.ok() && EnsureStarted() && &snapshot.header() == &OwnSegmentState().view().header(); }
 
 uint64_t AddressOf(const void* object) { return reinterpret_cast<uintptr_t>(object); }

@@ -1,4 +1,4 @@
-// memory_summary_*: blocks and bytes by instrument, for each thread, account, user, host and for all.
+// memory_summary_*: blocks and bytes by instrument: by thread, account, user and host, and the global one.
 #include "tables/sums.h"
 
 namespace perfschema {

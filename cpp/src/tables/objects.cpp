@@ -51,7 +51,7 @@ constexpr auto kHandleColumns = columns(
     col<&Handle::internal_lock>("INTERNAL_LOCK", Unit::kNone, "Lock that the program holds on the table; NULL if none."),
     col<&Handle::external_lock>("EXTERNAL_LOCK", Unit::kNone, "Lock that is held below, where rows are kept; NULL if none."));
 
-// By lane.
+// The names of the lanes.
 constexpr std::string_view kLockNames[kMostLanes] = {"READ",
                                                      "READ WITH SHARED LOCKS",
                                                      "READ HIGH PRIORITY",

@@ -1,4 +1,4 @@
-// accounts, users, hosts, and the summaries of waits by each: (key of the party) x (what it has).
+// accounts, users, hosts, and the summaries of waits by each: (key of the principal) x (statistics).
 #include "aggregate/resets.h"
 #include "tables/keys.h"
 #include "tables/tables.h"

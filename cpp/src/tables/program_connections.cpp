@@ -1,4 +1,4 @@
-// Attributes of sessions, and what the program reports of hosts and logins.
+// Attributes of sessions, and the program's reports of hosts and logins.
 #include <algorithm>
 #include <unordered_map>
 
@@ -23,7 +23,7 @@ constexpr auto kAttributeColumns = columns(
     col<&AttributeRow::value>("ATTR_VALUE", Unit::kNone, "Its value."),
     col<&AttributeRow::position>("ORDINAL_POSITION", Unit::kNone, "Its place among those of the session, counted from 0."));
 
-// Attributes of the sessions that `is_shown` chooses.
+// Outputs the attributes of the sessions that `is_shown` selects.
 template <typename IsShown>
 void ScanSessions(const Snapshot& snapshot, RowSink<AttributeRow> out, IsShown is_shown) {
   std::unordered_map<uint64_t, uint64_t> sessions;
@@ -47,7 +47,7 @@ void ScanOwnSessions(const Snapshot& snapshot, RowSink<AttributeRow> out) {
   for (const ThreadRow& row : snapshot.Threads()) {
     if (reader != 0 && row.thread_id == reader) own = row;
   }
-  if (!own) return;  // of another process, or nobody's: it has no account here
+  if (!own) return;  // a thread of another process, or without an instrumentation: it has no account here
   const auto is_same = [](const auto& a, const auto& b) { return a.has_value() == b.has_value() && (!a || a->view() == b->view()); };
   ScanSessions(snapshot, out, [&](const ThreadRow& row) { return is_same(row.user, own->user) && is_same(row.host, own->host); });
 }

@@ -1,4 +1,5 @@
-// Variables beside global_variables: values of sessions, where values come from, what variables are. Most are readable also when pfs is off.
+// Tables of variables besides global_variables: values of sessions, sources of values, metadata. Most are readable
+// while pfs is off.
 #include <map>
 #include <set>
 #include <utility>
@@ -42,7 +43,7 @@ constexpr auto kThreadValueColumns =
             col<&ThreadValueRow::variable, &ValueRow::name>("VARIABLE_NAME", Unit::kNone, "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
             col<&ThreadValueRow::variable, &ValueRow::value>("VARIABLE_VALUE", Unit::kNone, "Its value as text."));
 
-// Values that threads have of their own, by thread and name.
+// Values of threads' own variables, by thread and name.
 using OwnValues = std::map<std::pair<uint64_t, std::string_view>, Value>;
 OwnValues ReadOwnValues(const Snapshot& snapshot) {
   OwnValues values;
@@ -64,7 +65,7 @@ void ScanThreads(const Snapshot& snapshot, RowSink<ThreadValueRow> out) {
   const OwnValues values = ReadOwnValues(snapshot);
   std::set<uint64_t> threads;
   for (const ThreadRow& row : snapshot.Threads()) threads.insert(row.thread_id);
-  if (!snapshot.ok()) {  // no thread has a row then: those that have values, and the one that asks
+  if (!snapshot.ok()) {  // no thread has a row then: show threads with values, and the reading thread
     for (const auto& [key, value] : values) threads.insert(key.first);
     threads.insert(ReaderOf(snapshot));
   }

@@ -1,4 +1,4 @@
-// setup_* and performance_timers: what is measured, and by which clock.
+// setup_* and performance_timers: what is instrumented, and which clock measures it.
 #include "setup/setup.h"
 
 #include "tables/tables.h"
@@ -9,7 +9,7 @@ namespace {
 struct InstrumentProperties {};
 struct InstrumentFlags {};
 enum class TimedValue : uint8_t { kYes = 0, kNo, kContended };
-enum class TimerName : uint8_t {};     // TimerId of a timer that setup_timers may say
+enum class TimerName : uint8_t {};     // TimerId of a timer that is legal in setup_timers
 enum class AnyTimerName : uint8_t {};  // TimerId
 
 std::optional<bool> ChangedTo(YesNo before, YesNo after) {
@@ -91,7 +91,7 @@ void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   }
 }
 InstrumentChange ChangeOf(const InstrumentRow& before, const InstrumentRow& after) {
-  const bool is_retimed = before.timed && after.timed && *before.timed != *after.timed;  // SEMANTICS C2: ignored where there is no duration
+  const bool is_retimed = before.timed && after.timed && *before.timed != *after.timed;  // SEMANTICS C2: ignored if there is no duration
   const bool is_memory = before.flags.has_value();
   const bool was = is_memory && before.flags->bits != 0, is = after.flags && after.flags->bits != 0;
   return {.enabled = ChangedTo(before.enabled, after.enabled),
@@ -163,7 +163,7 @@ constexpr auto kTimerColumns =
             col<&TimerRow::resolution>("TIMER_RESOLUTION", Unit::kTicks, "Smallest step seen just now.").combines(Combine::kDerived),
             col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading, measured just now.").combines(Combine::kDerived));
 void ScanTimers(const Snapshot& snapshot, RowSink<TimerRow> out) {
-  // Measured anew by the reader: the clocks are the machine's, not the segment's.
+  // The reader measures again: the clocks are the machine's, not the segment's.
   const TimeBase base = TimeBase::Of(snapshot.header().timers[static_cast<int>(TimerId::kCycle)]);
   for (int i = 0; i < kTimerCount; ++i) {
     const auto timer = static_cast<TimerId>(i);

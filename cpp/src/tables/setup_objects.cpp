@@ -1,4 +1,4 @@
-// setup_objects: which tables of the program are watched.
+// setup_objects: which tables of the program are instrumented.
 #include "setup/objects.h"
 #include "tables/enums.h"
 #include "tables/tables.h"

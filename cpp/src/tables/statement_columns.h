@@ -1,4 +1,4 @@
-// tables/statement_columns.h: columns of what statements count, in records and in sums.
+// tables/statement_columns.h: columns of the statement counters, in records and in sums.
 #pragma once
 
 #include "tables/sums.h"

@@ -37,7 +37,7 @@ constexpr auto kDigestColumns = columns(
 
 void ScanDigests(const Snapshot& snapshot, RowSink<Digest> out) {
   snapshot.ForEachDigest([&](const DigestRow& row) {
-    if (row.numbers[0] != 0) out({row, {row.numbers}});  // one that has not counted its first statement yet
+    if (row.numbers[0] != 0) out({row, {row.numbers}});  // else it has not counted its first statement yet
   });
 }
 

@@ -1,4 +1,4 @@
-// threads, and processlist: those that work for users.
+// threads, and processlist: the threads that have a user.
 #include <string>
 
 #include "setup/setup.h"

@@ -49,8 +49,8 @@ struct MemoryChange {
   uint64_t allocs = 0, alloc_bytes = 0, frees = 0, free_bytes = 0;
 };
 
-// Counts an allocation or a free in the common case: the cell is of the interval, and the use stays between the
-// cell's bottom and top words. Returns false, and changes nothing, otherwise. One pair needs no section: LoadNumbers
+// Counts an allocation or a free in the common case: the cell is of the interval, and the use stays within the
+// cell's slack words. Returns false, and changes nothing, otherwise. One pair needs no section: LoadNumbers
 // sees whether the other pair belongs to it. REQUIRES: EnterProbe.
 template <bool kIsAlloc>
 PFS_ALWAYS_INLINE bool CountUsualBlock(ShmCell& cell, uint64_t size) {
