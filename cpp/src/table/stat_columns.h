@@ -79,7 +79,7 @@ struct StatsColumns<TableLockLanes> {
                    timer_stats<Path..., &TableLockLanes::sum<kReadNormalLane>>("READ_NORMAL", "waits to read"),
                    timer_stats<Path..., &TableLockLanes::sum<kReadSharedLane>>("READ_WITH_SHARED_LOCKS", "waits to read and lock rows shared"),
                    timer_stats<Path..., &TableLockLanes::sum<kReadHighPriorityLane>>("READ_HIGH_PRIORITY", "waits to read before writers"),
-                   timer_stats<Path..., &TableLockLanes::sum<kReadNoInsertLane>>("READ_NO_INSERT", "waits to read while nobody inserts"),
+                   timer_stats<Path..., &TableLockLanes::sum<kReadNoInsertLane>>("READ_NO_INSERT", "waits to read without concurrent inserts"),
                    timer_stats<Path..., &TableLockLanes::sum<kReadExternalLane>>("READ_EXTERNAL", "waits for external read locks"),
                    timer_stats<Path..., &TableLockLanes::sum<kWriteAllowWriteLane>>("WRITE_ALLOW_WRITE", "waits to write beside others"),
                    timer_stats<Path..., &TableLockLanes::sum<kWriteConcurrentInsertLane>>("WRITE_CONCURRENT_INSERT", "waits to insert beside readers"),

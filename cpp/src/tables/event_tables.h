@@ -12,9 +12,9 @@ namespace perfschema {
 template <auto... Path>
 constexpr auto event_columns() {
   return columns(
-      col<Path..., &EventRow::thread_id>("THREAD_ID", Unit::kNone, "Thread whose event it is; joins threads.THREAD_ID."),
+      col<Path..., &EventRow::thread_id>("THREAD_ID", Unit::kNone, "Thread of the event; joins threads.THREAD_ID."),
       col<Path..., &EventRow::event_id>("EVENT_ID", Unit::kNone, "Number of the event in its thread, counted from 1."),
-      col<Path..., &EventRow::end_event_id>("END_EVENT_ID", Unit::kNone, "Youngest event of the thread when this one ended; NULL while it runs."),
+      col<Path..., &EventRow::end_event_id>("END_EVENT_ID", Unit::kNone, "Newest event of the thread when this one ended; NULL while it runs."),
       col<Path..., &EventRow::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."));
 }
 

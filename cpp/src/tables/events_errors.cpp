@@ -15,7 +15,7 @@ struct ErrorKey {
   static constexpr auto Columns() {
     return columns(
         col<Path..., &ErrorKey::number>("ERROR_NUMBER", Unit::kNone,
-                                        "Number of the error; NULL for all that are not registered, or that performance_schema_error_size has no room for."),
+                                        "Number of the error; NULL for all unregistered errors, and errors beyond performance_schema_error_size."),
         col<Path..., &ErrorKey::name>("ERROR_NAME", Unit::kNone, "Name of the error."),
         col<Path..., &ErrorKey::sqlstate>("SQL_STATE", Unit::kNone, "SQLSTATE of the error."));
   }

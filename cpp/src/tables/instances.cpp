@@ -97,12 +97,12 @@ constexpr auto kSocketColumns = columns(
     col<&SocketInstance::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
                                  "Identity of the socket; joins events_waits_current.OBJECT_INSTANCE_BEGIN."),
     col<&SocketInstance::thread_id>("THREAD_ID", Unit::kNone,
-                                    "Thread that it was given to; joins threads.THREAD_ID; NULL if it was to none."),
+                                    "Thread that it was assigned to; joins threads.THREAD_ID; NULL if none."),
     col<&SocketInstance::socket_id>("SOCKET_ID", Unit::kNone, "Its descriptor."),
     col<&SocketInstance::ip>("IP", Unit::kNone,
                              "Address of the peer, else its own; empty if it has none, or a path (AF_UNIX)."),
     col<&SocketInstance::port>("PORT", Unit::kNone, "Port of that address; 0 if there is none."),
-    col<&SocketInstance::state>("STATE", Unit::kNone, "IDLE while the program says that it waits for a client."));
+    col<&SocketInstance::state>("STATE", Unit::kNone, "IDLE while the program declares that it waits for a client."));
 // The name of a socket is "IP:PORT" as record/family/sockets.cpp writes it. Any other text (a damaged segment) has
 // neither part.
 struct SocketAddress {
@@ -131,7 +131,7 @@ void ScanSockets(const Snapshot& snapshot, RowSink<SocketInstance> out) {
 }  // namespace
 
 constexpr TableDef tables::mutex_instances{
-    .doc = "The instrumented mutexes that exist, and who holds them.",
+    .doc = "The instrumented mutexes that exist, and the threads that hold them.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
     .columns = kMutexColumns,
     .scan = scan<&ScanMutexes>,
@@ -139,7 +139,7 @@ constexpr TableDef tables::mutex_instances{
 static_assert(ok(tables::mutex_instances));
 
 constexpr TableDef tables::rwlock_instances{
-    .doc = "The instrumented read-write locks of all kinds that exist (rwlock, prlock, sxlock), and who holds them.",
+    .doc = "The instrumented read-write locks of all kinds that exist (rwlock, prlock, sxlock), and the threads that hold them.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
     .columns = kRwlockColumns,
     .scan = scan<&ScanRwlocks>,

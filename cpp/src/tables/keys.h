@@ -26,8 +26,8 @@ struct ThreadKey {
   }
 };
 
-inline constexpr std::string_view kUserDoc = "User that threads work for; NULL for threads that work for nobody.";
-inline constexpr std::string_view kHostDoc = "Host of the user; NULL for threads that work for nobody.";
+inline constexpr std::string_view kUserDoc = "User of threads; NULL for threads without an account.";
+inline constexpr std::string_view kHostDoc = "Host of the user; NULL for threads without an account.";
 
 // Principals, and principals by instrument.
 struct AccountKey {
@@ -160,7 +160,7 @@ struct IndexKey {
   template <auto... Path>
   static constexpr auto Columns() {
     return columns(TableKey::Columns<Path..., &IndexKey::table>(),
-                   col<Path..., &IndexKey::index_name>("INDEX_NAME", Unit::kNone, "Index that was used; NULL for rows reached through none, and for inserted ones."));
+                   col<Path..., &IndexKey::index_name>("INDEX_NAME", Unit::kNone, "Index that was used; NULL for rows that were reached without an index, and for inserted rows."));
   }
 };
 

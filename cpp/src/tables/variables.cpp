@@ -86,7 +86,7 @@ constexpr TableDef tables::global_variables{
 static_assert(ok(tables::global_variables));
 
 constexpr TableDef tables::global_status{
-    .doc = "What was lost for want of room, why pfs is not fully on, and the sums of the program's status variables, which TRUNCATE sets to zero.",
+    .doc = "Losses of full buffers, the reasons why pfs is not fully on, and the sums of the program's status variables, which TRUNCATE sets to zero.",
     .ops = kSelect | kTruncate,
     .key = {"VARIABLE_NAME"},
     .columns = kColumns,
@@ -97,7 +97,7 @@ constexpr TableDef tables::global_status{
 static_assert(ok(tables::global_status));
 
 constexpr TableDef tables::session_status{
-    .doc = "The status variables of the program as the calling thread counted them, and pfs's own of global_status.",
+    .doc = "The program's status variables as the calling thread counted them, and pfs's own rows of global_status.",
     .key = {"VARIABLE_NAME"},
     .columns = kColumns,
     .scan = scan<&ScanSessionStatus>,
