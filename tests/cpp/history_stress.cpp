@@ -1,12 +1,13 @@
-// The views of events keep the newest, all of them, and an open event for as long as it is open.
+// The views of events keep all of the newest events, and an open event as long as it is open.
 //
-// Contract. events_waits_history has the last N events of each live thread, whatever other threads do. events_waits_history_long has the
-// last M of the process: exactly if one thread makes them, also after others have stopped (from its M-th event on); of any one thread it
-// has an unbroken run up to its newest. An event that is open is in events_waits_current, and is whole when it ends, however many later
-// events have passed through the pool meanwhile.
+// Contract. events_waits_history has the last N events of each live thread, whatever other threads do.
+// events_waits_history_long has the last M of the process. This is exact from the M-th event on if one thread makes
+// them, also after others have stopped. Of each thread it has an unbroken run up to its newest event. An open event
+// is in events_waits_current, and is whole when it ends, however many later events have passed through the pool
+// meanwhile.
 //
-// How it is checked. Events have numbers by thread (EVENT_ID), so "the newest N" is a set that the test knows. The check is shown to reject
-// gaps by a_gap_is_noticed.
+// How it is checked. Events have numbers by thread (EVENT_ID), so "the newest N" is a known set. a_gap_is_noticed
+// shows that the check rejects gaps.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -37,8 +38,8 @@ class History : public testing::Test {
 pfs_mutex_t History::mutex;
 pfs_instance_t* History::row;
 
-// Mutexes and files of one's own thread: no contention, so that events come as fast as they can. A lock takes one place in a chunk, an operation on a
-// file two: of 8 events so many are on files.
+// Mutexes and files of the source's own thread: without contention events come as fast as possible. A lock takes one
+// place in a chunk, an operation on a file two: `files_of_8` of 8 events are on files.
 class Source {
  public:
   explicit Source(uint32_t files_of_8 = 0) : files_of_8_(files_of_8), descriptor_(open("/dev/null", O_RDONLY | O_CLOEXEC)) {
@@ -312,7 +313,7 @@ TEST_F(History, too_many_nested_waits_are_counted) {
   EXPECT_EQ(StatusNumber("Performance_schema_locker_lost") - before, 3u);
 }
 
-// Whoever looks at a page that has no memory gives it some, or dies where there is none left.
+// A read of a page that has no memory allocates it, or kills the reader if none is left.
 TEST_F(History, nobody_looks_behind_the_records_of_a_chunk) {
   for (int t = 0; t < 20; ++t) std::thread([] { Source().Make(PerChunk(Kind::kWait)); }).join();  // each ends with a chunk that it has written nothing to
   Ids("events_waits_history_long");

@@ -1,9 +1,10 @@
-// Memory: no block is lost or doubled, and no watermark is on the wrong side of the truth, while threads allocate, free each other's blocks, claim
-// them, end and change whom they work for.
+// Memory: no block is lost or doubled, and no watermark is on the wrong side of the truth. Meanwhile threads
+// allocate, free each other's blocks, claim them, end and change their accounts.
 //
-// Contract. At rest what is in use is exact in every summary. At any time LOW <= CURRENT <= HIGH in every row. HIGH of the total is never below the
-// most that was in use at one time, as the threads themselves add it up: into a ledger after each allocation, and out of it before each free.
-// That this can fail is shown by the_ledger_tells: the sum that a reader would get from the last numbers alone.
+// Contract. At rest the memory in use is exact in every summary. At any time LOW <= CURRENT <= HIGH in every row.
+// HIGH of the total is never below the true peak. The threads themselves add that up: into a ledger after each
+// allocation, and out of it before each free. the_ledger_tells shows that this can fail, with the sum of only the
+// last numbers.
 #include <array>
 #include <chrono>
 #include <deque>
@@ -32,7 +33,7 @@ struct Shown {
   int64_t low = 0, current = 0, high = 0;
 };
 
-// The sum of the rows of an instrument; each row is looked at by itself.
+// Returns the sum of the rows of an instrument, and checks each row.
 Shown Look(const char* table, const std::string& name) {
   const Frame frame(table, {"EVENT_NAME", "LOW_NUMBER_OF_BYTES_USED", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED", "LOW_COUNT_USED",
                             "CURRENT_COUNT_USED", "HIGH_COUNT_USED"});
@@ -52,7 +53,7 @@ Shown Look(const char* table, const std::string& name) {
   return sum;
 }
 
-// What is in use, by those who use it: never more than the truth.
+// The memory in use by the threads' own count: never more than the truth.
 // Threads: any thread.
 class Ledger {
  public:
@@ -74,7 +75,7 @@ struct Block {
   size_t size;
 };
 
-// Blocks on their way from one thread to another.
+// Blocks in transit from one thread to another.
 // Threads: any thread.
 class Exchange {
  public:
@@ -95,7 +96,7 @@ class Exchange {
   std::deque<Block> blocks_;
 };
 
-// One life of a thread: `steps` random steps. All that it still has goes to the exchange.
+// Runs one thread: `steps` random steps. Its remaining blocks go to the exchange.
 void Live(const Blocks& blocks, Ledger& ledger, Exchange& exchange, uint64_t seed, int steps) {
   std::mt19937_64 random(seed);
   std::vector<Block> mine;
@@ -200,8 +201,8 @@ TEST(Memory, no_TRUNCATE_loses_what_is_in_use_K2_F4_F7) {
   EXPECT_EQ(Look(kTables[1], blocks.name).current, Look(kTables[3], blocks.name).current);
 }
 
-// One thread has a block or none, of always the same size: a row that has the allocations of one time with the frees of another, or blocks of one with
-// bytes of another, shows something else.
+// One thread has a block or none, always of the same size. A row that mixes allocations of one time with frees of
+// another, or blocks with bytes of another time, shows another value.
 TEST(Memory, blocks_and_bytes_of_a_row_are_of_one_time_K1) {
   const Blocks blocks("pairs");
   constexpr uint64_t kSize = 100;
@@ -233,7 +234,7 @@ TEST(Memory, blocks_and_bytes_of_a_row_are_of_one_time_K1) {
   EXPECT_GT(looks, 0u);
 }
 
-// The same of the cell itself, looked at millions of times; and with the second look at the allocations left out, which must be seen to fail.
+// Checks the cell itself millions of times; and with the second check of the allocations left out, which must fail.
 TEST(Memory, a_reader_that_does_not_look_again_mixes_times) {
 #if !defined(PFS_WIDE_STAT)
   GTEST_SKIP() << "pairs are written in sections here: torn_rows_stress";

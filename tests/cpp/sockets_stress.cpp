@@ -1,11 +1,13 @@
-// Sockets that come and go under the hands of threads that use them: no event is lost, none is counted for another socket's instrument.
+// Sockets that close while threads use them: no event is lost, and none is counted for another socket's instrument.
 //
-// Contract. An event counts for the instrument of the socket that it began on, wherever that socket is when it ends: open, closed, its number
-// and its slot taken by a socket of another instrument. At rest the tables say, for each instrument, exactly how many reads, writes and other
-// operations there were and how many bytes; while threads run these totals never go back.
+// Contract. An event counts for the instrument of the socket that it began on, whatever happens to that socket
+// meanwhile: it may be open, closed, or its number and slot taken by a socket of another instrument. At rest the
+// tables have, for each instrument, the exact number of reads, writes, other operations and bytes. While threads run
+// these totals never go back.
 //
-// How it is checked. Every thread counts what it did itself, for each instrument. Waits are begun while the socket cannot be closed and end
-// when it may be long gone. That the comparison can fail: closes that the log is not told of are found.
+// How it is checked. Every thread counts its own operations, for each instrument. Waits begin while the socket cannot
+// be closed, and may end long after its close. To show that the comparison can fail, a test closes sockets without
+// logging it.
 #include <sys/socket.h>
 #include <netinet/in.h>
 
@@ -80,7 +82,7 @@ uint64_t Losses() {
   return sum;
 }
 
-// A pair of sockets of some kind that any thread uses, and any thread closes and makes anew.
+// Pairs of sockets of some kind that any thread uses, closes and replaces.
 class Slots {
  public:
   static constexpr int kCount = 4;
@@ -137,7 +139,7 @@ class Slots {
     if (got > 0) counts.bytes_read += static_cast<uint64_t>(got);
   }
 
-  // The wait ends when the socket may be closed, and another made in its place.
+  // The wait ends when the socket may have been closed, and replaced.
   void BeginAndEnd(Slot& slot, std::mt19937_64& random, Log* log) {
     pfs_wait_t wait;
     int kind;
@@ -225,7 +227,7 @@ TEST(Sockets, a_close_that_the_log_is_not_told_of_is_found) {
   EXPECT_TRUE(Shown().kinds[0] == log.kinds[0]);
 }
 
-// A server: one thread accepts, others talk to whoever came and close; clients connect, talk, close.
+// A server: one thread accepts, others talk to a client and close; clients connect, talk, close.
 TEST(Sockets, many_clients_of_one_listener) {
   constexpr int kClients = 4, kTurns = 200;
   constexpr ssize_t kBytes = 20;
