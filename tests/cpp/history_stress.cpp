@@ -140,8 +140,8 @@ TEST_F(History, each_of_concurrent_threads_has_its_newest) {
       meeting.Wait();
     });
   }
-  // Meanwhile: what a reader sees of one thread is a run without gaps, and full once it was full. (A reader that is kept from its processor
-  // for longer than the pool's life, eight times in a row, is given fewer: rare.)
+  // A reader that runs meanwhile sees an unbroken run of one thread's events, and a full one once it was full. (If
+  // the reader is suspended for longer than a chunk stays in the pool, eight times in a row, it gets fewer: rare.)
   uint64_t readings = 0, gaps = 0, short_ones = 0;
   std::map<uint64_t, uint64_t> most, newest;
   for (const uint64_t end = NowNanos() + 1'000'000 * StressTime().count(); NowNanos() < end; ++readings) {
@@ -188,7 +188,7 @@ TEST_F(History, each_of_concurrent_threads_has_its_newest) {
               static_cast<unsigned long long>(StatusNumber("Performance_schema_events_lost")));
   meeting.Wait();
   for (std::thread& thread : threads) thread.join();
-  // The threads are gone, and with them their history; history_long keeps their events.
+  // The threads have ended, and their history with them; history_long keeps their events.
   for (const Made& mine : made) EXPECT_EQ(Ids("events_waits_history").count(mine.thread), 0u);
   EXPECT_EQ(Ids("events_waits_history_long").size(), all.size());
 }
@@ -212,7 +212,7 @@ TEST_F(History, long_is_exact_for_a_thread_that_goes_on_alone) {
       meeting.Wait();
       for (std::thread& thread : threads) thread.join();
     }
-    // What is still kept of the others is given up within as many events as the view has rows.
+    // The remaining events of other threads leave within as many events as the view has rows.
     source.Make(kHistoryLong);
     for (int turn = 0; turn < 5; ++turn) {
       source.Make(kHistoryLong + 17);
@@ -230,7 +230,7 @@ TEST_F(History, long_is_exact_for_a_thread_that_goes_on_alone) {
   }
 }
 
-// One row of a view of events, by EVENT_ID of this thread.
+// Finds one row of a view of events, by EVENT_ID of this thread.
 struct Event {
   bool found = false, is_open = false;
   uint64_t end_event_id = 0, nesting_event_id = 0, spins = 0, wait = 0;
@@ -253,8 +253,8 @@ Event Find(const char* table, uint64_t id) {
 
 void KeepOpenEvents(pfs_instance_t* row, bool others_work) {
   constexpr uint64_t kLater = 20'000;
-  constexpr int kDeep = 4;  // one level is the later events' own
-  // Another thread takes from the pool what it can get.
+  constexpr int kDeep = 4;  // one level is for the later events
+  // Another thread takes all chunks from the pool that it can get.
   std::atomic<bool> stop{!others_work};
   std::thread other([&] {
     Source source(2);
@@ -286,7 +286,7 @@ void KeepOpenEvents(pfs_instance_t* row, bool others_work) {
     EXPECT_EQ(ended.end_event_id, next - 1);
     EXPECT_EQ(ended.spins, static_cast<uint64_t>(100 + i));
     EXPECT_GT(ended.wait, 0u);
-    // Else it is among the newest of the process for some microseconds only.
+    // Otherwise it is among the newest of the process for some microseconds only.
     if (!others_work) {
       EXPECT_TRUE(Find("events_waits_history_long", ids[i]).found) << i;
     }
