@@ -73,11 +73,11 @@ class FrameSink final : public RawSink {
   void Expect(uint64_t rows) override {
     if (rows_ + waiting_ != 0) return;
     rows = std::min<uint64_t>(rows, 1u << 20);
-    uint64_t room = 0;
-    for (const Column* column : columns_) room += ColumnBuilder::CapacityOf(rows, column->type.kind, column->type.nullable);
+    uint64_t bytes = 0;
+    for (const Column* column : columns_) bytes += ColumnBuilder::CapacityOf(rows, column->type.kind, column->type.nullable);
     // Columns that are large by themselves can be freed one by one.
-    const bool is_shared = room >= kLargeBlock && rows * sizeof(uint64_t) < kLargeBlock;
-    const auto region = is_shared ? std::make_shared<LargeRegion>(room) : nullptr;
+    const bool is_shared = bytes >= kLargeBlock && rows * sizeof(uint64_t) < kLargeBlock;
+    const auto region = is_shared ? std::make_shared<LargeRegion>(bytes) : nullptr;
     for (ColumnBuilder& builder : builders_) builder.Expect(rows, region);
   }
   void Finish(TableData* data) {
@@ -212,8 +212,8 @@ Status CopySegmentHead(const SegmentFile& file, void* to, size_t bytes) {
 Status AdoptSegmentFile(const std::string& path) { return AdoptRuntime(path); }
 
 Status ChangeFromOutside(const std::function<Status()>& change) {
-  const OutsiderSection turn;
-  return turn.status().ok() ? change() : turn.status();
+  const OutsiderSection section;
+  return section.status().ok() ? change() : section.status();
 }
 
 }  // namespace perfschema

@@ -14,7 +14,7 @@ struct Principal {
 };
 
 template <typename Key>
-constexpr auto kPartyColumns = columns(
+constexpr auto kPrincipalColumns = columns(
     Key::template Columns<&Principal<Key>::key>(),
     col<&Principal<Key>::current>("CURRENT_CONNECTIONS", Unit::kCount, "Live threads that belong to it."),
     col<&Principal<Key>::total>("TOTAL_CONNECTIONS", Unit::kCount, "Threads that have belonged to it; a thread that comes back counts again.").combines(Combine::kSum),
@@ -23,7 +23,7 @@ constexpr auto kPartyColumns = columns(
     col<&Principal<Key>::most_memory>("MAX_SESSION_TOTAL_MEMORY", Unit::kBytes, "Peak of memory of one of its threads."));
 
 template <Level kLevel, typename Key>
-void ScanParties(const Snapshot& snapshot, RowSink<Principal<Key>> out) {
+void ScanPrincipals(const Snapshot& snapshot, RowSink<Principal<Key>> out) {
   snapshot.ForEachParty(kLevel, [&](const PrincipalRow& row) { out({Key::Of(row), row.current_connections, row.total_connections, row.max_controlled_memory, row.max_total_memory}); });
 }
 
@@ -33,8 +33,8 @@ constexpr TableDef PrincipalTable(std::string_view doc) {
   table.doc = doc;
   table.ops = kSelect | kTruncate;
   table.key = Key::kKey;
-  table.columns = kPartyColumns<Key>;
-  table.scan = internal::MakeScan<Principal<Key>, ScanParties<kLevel, Key>>();
+  table.columns = kPrincipalColumns<Key>;
+  table.scan = internal::MakeScan<Principal<Key>, ScanPrincipals<kLevel, Key>>();
   table.truncate = ForgetParties<kLevel>;
   return table;
 }

@@ -73,7 +73,7 @@ void BecomeOneOf(ShmThread& thread, uint32_t class_index, std::string_view user,
 }
 
 // REQUIRES: cold lock, OwnSection.
-void WorkFor(ShmThread& thread, std::string_view user, std::string_view host) {
+void SetAccountOf(ShmThread& thread, std::string_view user, std::string_view host) {
   ConnectThread(thread, user, host);
   const CellWriter writer(thread.seq);
   StoreText(thread.user_name, user);
@@ -125,10 +125,10 @@ void SetAccount(std::string_view user, std::string_view host) {
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return;
   ChangeOwnRow(*thread, [&](ShmThread& shared) {
-    WorkFor(shared, user, host);
+    SetAccountOf(shared, user, host);
     const uint32_t class_index = shared.class_index.load(kRelaxed);
-    const bool is_nobody = user.empty() && host.empty();
-    const uint32_t settings = is_nobody ? FlagsAtBirth(class_index, user, host) : FindActor(user, host).flags();
+    const bool has_no_account = user.empty() && host.empty();
+    const uint32_t settings = has_no_account ? FlagsAtBirth(class_index, user, host) : FindActor(user, host).flags();
     SetFlags(shared, kSettings | kThreadForeground, settings | ForegroundFlag(class_index, user));
   });
 }
@@ -140,7 +140,7 @@ void Rename(ThreadState& thread, const Birth& birth) {
       StoreText(shared.name, birth.name.empty() ? NameOf(g_runtime.classes[birth.class_index]) : birth.name);
     }
     shared.parent_thread_id.store(birth.parent_thread_id, kRelaxed);
-    WorkFor(shared, CutText(birth.user, kUserBytes), CutText(birth.host, kHostBytes));
+    SetAccountOf(shared, CutText(birth.user, kUserBytes), CutText(birth.host, kHostBytes));
     BecomeOneOf(shared, birth.class_index, birth.user, birth.host);
   });
 }

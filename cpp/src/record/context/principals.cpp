@@ -136,7 +136,7 @@ uint32_t HashOf(std::string_view user, std::string_view host) { return Hash().Ad
 
 uint32_t& BucketOf(Level level, uint32_t hash) { return buckets[static_cast<uint32_t>(level)][hash % kBuckets]; }
 
-uint32_t TakeParty(Level level) {
+uint32_t TakePrincipal(Level level) {
   ShmArray& array = PrincipalsOf(level);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
     array.free_head.store(PrincipalAt(level, static_cast<uint32_t>(free)).hash_next.load(kRelaxed), kRelaxed);
@@ -153,7 +153,7 @@ uint32_t FindPrincipal(Level level, std::string_view user, std::string_view host
     const ShmPrincipal& principal = PrincipalAt(level, at);
     if (principal.hash.load(kRelaxed) == hash && IsText(principal.user_name, user) && IsText(principal.host_name, host)) return at;
   }
-  const uint32_t index = TakeParty(level);
+  const uint32_t index = TakePrincipal(level);
   if (index == 0) {
     CountLoss(level == kAccount ? Loss::kAccounts : level == kUser ? Loss::kUsers : Loss::kHosts);
     return 0;
@@ -173,7 +173,7 @@ uint32_t FindPrincipal(Level level, std::string_view user, std::string_view host
   return index;
 }
 
-void ForgetParty(Level level, uint32_t index) {
+void ForgetPrincipal(Level level, uint32_t index) {
   ShmPrincipal& principal = PrincipalAt(level, index);
   HalfWord* link = nullptr;
   uint32_t& head = BucketOf(level, principal.hash.load(kRelaxed));
@@ -202,7 +202,7 @@ void CountConnection(const ShmThread& thread, bool begins) {
   count(kHost, thread.host);
 }
 
-void WorkForNobody(ShmThread& thread) {
+void LeaveAccount(ShmThread& thread) {
   thread.account.store(0, kRelaxed);
   thread.user.store(0, kRelaxed);
   thread.host.store(0, kRelaxed);
@@ -251,7 +251,7 @@ void ReindexPrincipals() {
   }
 }
 
-void PutPartiesRight() {
+void RepairPrincipals() {
   for (const Level level : {kAccount, kUser, kHost, Level::kGlobal}) {
     const bool is_global = level == Level::kGlobal;
     const uint64_t used = is_global ? 1 : PrincipalsOf(level).used.load(kRelaxed);
@@ -293,7 +293,7 @@ void DisconnectThread(ShmThread& thread, void (*hide)(ShmThread& thread)) {
   hide(thread);
   MoveThreadUp(thread);
   CountConnection(thread, false);
-  WorkForNobody(thread);
+  LeaveAccount(thread);
 }
 
 void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell, Kind kind) {
@@ -321,11 +321,11 @@ void ForgetUnconnected(Level level) {
     const MoveSection moving(is_account ? index : 0, level == kUser ? index : user, level == kHost ? index : host);
     principal.is_live.store(0, kRelease);  // first: readers hide it from here on
     MoveRowUp(RowOf(level, index), principal.cells.load(kRelaxed), {0, user, host}, level != kUser);
-    ForgetParty(level, index);
+    ForgetPrincipal(level, index);
   }
 }
 
-void ConnectAnewInChild() {
+void ReconnectInChild() {
   for (const Level level : {kAccount, kUser, kHost}) {
     const uint64_t used = PrincipalsOf(level).used.load(kRelaxed);
     for (uint32_t index = 1; index < used; ++index) {
@@ -339,7 +339,7 @@ void ConnectAnewInChild() {
   for (uint32_t slot = 1; slot < threads; ++slot) {
     ShmThread& thread = g_runtime.threads[slot];
     if (SlotIsFree(slot)) {
-      WorkForNobody(thread);
+      LeaveAccount(thread);
     } else {
       CountConnection(thread, true);
     }

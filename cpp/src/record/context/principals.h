@@ -40,7 +40,7 @@ bool StartPrincipals();
 // ReindexPrincipals() rebuilds the hash tables from the segment. RepairPrincipals() makes rows readable again if
 // their writer died. REQUIRES: cold lock.
 void ReindexPrincipals();
-void PutPartiesRight();
+void RepairPrincipals();
 
 // All functions below REQUIRE the cold lock.
 
@@ -72,6 +72,6 @@ void ForgetUnconnected(Level level);
 
 // Initializes a forked child: live threads are connected, all statistics are zero, and principals of the parent's
 // other threads are gone.
-void ConnectAnewInChild();
+void ReconnectInChild();
 
 }  // namespace perfschema

@@ -96,7 +96,7 @@ void EndThread(void*) {
   ThreadState* const own = self.own;
   if (self.in_cold_lock) LeaveLockFreePath();
   const ColdLock lock;
-  if (lock) GiveSpares();
+  if (lock) ReturnFreeSlots();
   self.free_lists = nullptr;
   self.state = self.own = nullptr;
   self.ended = true;

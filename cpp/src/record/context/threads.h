@@ -53,8 +53,8 @@ struct ChunkHold {
   uint64_t traced;  // number of traced events in the full chunks of these (ShmChunk::traced)
   uint32_t trace_wish;  // value of g_trace_wish when the chunk being written was taken
   bool has_traced;      // the chunk being written has a traced event, whatever the wish says
-  uint32_t takes_to_look;  // chunks to take before the pool checks another queue (queue_to_look)
-  uint32_t queue_to_look;
+  uint32_t takes_until_check;  // chunks to take before the pool checks another queue (queue_to_check)
+  uint32_t queue_to_check;
   uint32_t held_count;
   static constexpr uint32_t kMaxHeld = 1024 / 8 + 48;
   HeldChunk held[kMaxHeld];
@@ -77,7 +77,7 @@ struct OpenStatement {
   uint64_t event_id;  // 0 = not recorded
   uint64_t serial;    // unique among the statements of the thread
   const void* place;  // address of the caller's pfs_statement_t
-  uint32_t room;      // index of its text buffer
+  uint32_t buffer;    // index of its text buffer
   bool is_on_stack;   // on the thread's stack: pfs can tell when that memory has been released
   bool is_overtaken;  // a statement that began before it has ended
 };

@@ -287,7 +287,7 @@ void DropFactsIf(FactKind kind, const std::function<bool(const Fact&)>& fits) {
 uint32_t CountFacts(FactKind kind) { return lists->counts[static_cast<uint32_t>(kind)]; }
 
 Status DeclaredRowsAreFull() {
-  return Status(Code::kFull, "no room for another row of the program: performance_schema_max_program_rows is " +
+  return Status(Code::kFull, "cannot add another row of the program: performance_schema_max_program_rows is " +
                                  std::to_string(StartOptionsLocked().Get(OptionId::max_program_rows)));
 }
 

@@ -26,27 +26,27 @@ thread_local constinit bool t_writes __attribute__((tls_model("initial-exec"))) 
 // The lock of a writer. It blocks signals, as ColdLock does.
 // Threads: any thread. Not reentrant: it converts to false in a handler that interrupted a holder, and if the lock
 // stays taken.
-class Turn {
+class LogLock {
  public:
-  Turn() {
+  LogLock() {
     if (t_writes) return;
     no_signals_.emplace();
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
     t_writes = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     for (int i = 0; i < kTries && !held_; ++i) {
-      held_ = is_taken.exchange(1, kAcquire) == 0;  // pairs with ~Turn
+      held_ = is_taken.exchange(1, kAcquire) == 0;  // pairs with ~LogLock
       if (!held_) sched_yield();
     }
     if (!held_) Leave();
   }
-  ~Turn() {
+  ~LogLock() {
     if (!held_) return;
     is_taken.store(0, kRelease);
     Leave();
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  LogLock(const LogLock&) = delete;
+  LogLock& operator=(const LogLock&) = delete;
   explicit operator bool() const { return held_; }
 
  private:
@@ -146,7 +146,7 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
   data = CutText(data, kLogDataBytes);
   ShmDeclared& program = g_runtime.header->program;
   bool is_written = false;
-  if (const Turn turn; turn) {
+  if (const LogLock lock; lock) {
     const uint64_t place = program.log_end.load(kRelaxed);
     LogHead head{place, 0, thread_id,
                  static_cast<uint64_t>(priority) | uint64_t{code.size()} << 8 | uint64_t{subsystem.size()} << 16 | uint64_t{data.size()} << 32};

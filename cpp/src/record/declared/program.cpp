@@ -36,7 +36,7 @@ Status Register(FactKind kind, const Fact& fact, OptionId limit, Loss loss, uint
     const int64_t most = StartOptionsLocked().Get(limit);
     if (is_new && CountFacts(kind) >= static_cast<uint64_t>(most)) {
       CountLoss(loss);
-      return Status(Code::kFull, "no room for another " + std::string(WordFor(kind)) + ": " + std::string(kOptions[static_cast<uint32_t>(limit)].name) +
+      return Status(Code::kFull, "cannot add another " + std::string(WordFor(kind)) + ": " + std::string(kOptions[static_cast<uint32_t>(limit)].name) +
                                      " is " + std::to_string(most));
     }
     const FactIndex index = StoreFact(kind, 0, fact);
@@ -95,12 +95,12 @@ Status SetConnectAttributes(std::span<const ConnectAttribute> attributes) {
   for (const ConnectAttribute& one : attributes) total += size_of(one);
   return WithFacts(FactKind::kConnectAttrs, [&] {
     ShmDeclared& program = g_runtime.header->program;
-    const auto room = static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::session_connect_attrs_size));
+    const auto capacity = static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::session_connect_attrs_size));
     if (total > program.longest_attrs.load(kRelaxed)) program.longest_attrs.store(total, kRelaxed);
     size_t kept = attributes.size();
     uint64_t lost = 0;
     std::string lost_text;
-    const auto is_too_long = [&] { return total - lost + (kept == attributes.size() ? 0 : bytes_of("_truncated") + bytes_of(lost_text)) > room; };
+    const auto is_too_long = [&] { return total - lost + (kept == attributes.size() ? 0 : bytes_of("_truncated") + bytes_of(lost_text)) > capacity; };
     while (kept > 0 && is_too_long()) {
       lost += size_of(attributes[--kept]);
       lost_text = std::to_string(lost);

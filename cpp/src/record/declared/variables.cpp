@@ -71,7 +71,7 @@ Status CheckValue(std::string_view name, VariableType type, OptionalText minimum
 }
 
 // Adds the account of the calling thread.
-void TellWho(Fact& fact) {
+void AddSetter(Fact& fact) {
   const ThreadState* const thread = AttachedThread();
   if (thread == nullptr) return;
   const auto text = [](const auto& words) {
@@ -154,7 +154,7 @@ Status SetVariable(std::string_view name, OptionalText value, VariableSource sou
     fact.texts[kVariablePath] = CutOrNull(path, 1024);
     fact.numbers[kVariableSource] = static_cast<uint64_t>(source);
     fact.numbers[kVariableSetTime] = WallClockMicros();
-    TellWho(fact);
+    AddSetter(fact);
     return Store(FactKind::kVariable, 0, fact);
   });
 }

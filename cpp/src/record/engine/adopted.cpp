@@ -71,12 +71,12 @@ void CheckHeader(Checker& check) {
     const ShmArray& array = header.arrays[i];
     const uint64_t used = array.used.load(kRelaxed);
     check.Demand(used <= array.capacity && (used == 1 || used * array.stride <= g_runtime.segment.MappedBytes(static_cast<ArrayId>(i))),
-                 "an array has more elements than it has room for");
+                 "an array has more elements than its capacity");
   }
   for (uint32_t i = 0; i < kEventKinds; ++i) {
-    const ShmArray& rooms = g_runtime.segment.array(kRecordsOf[i]);
-    check.Demand(header.record_bytes[i] == g_runtime.pools[i].record_bytes && PerChunk(static_cast<Kind>(i)) * header.record_bytes[i] <= rooms.stride, "the size of records");
-    check.Demand(UsedOf(kChunksOf[i]) <= rooms.capacity, "there are more chunks than records");
+    const ShmArray& records = g_runtime.segment.array(kRecordsOf[i]);
+    check.Demand(header.record_bytes[i] == g_runtime.pools[i].record_bytes && PerChunk(static_cast<Kind>(i)) * header.record_bytes[i] <= records.stride, "the size of records");
+    check.Demand(UsedOf(kChunksOf[i]) <= records.capacity, "there are more chunks than records");
   }
   for (const HalfWord& timer : header.timer_of) check.Demand(timer.load(kRelaxed) - 1 < static_cast<uint32_t>(kTimerCount), "a timer of setup_timers");
   for (const TimerScale& timer : header.timers) check.Demand(timer.source < static_cast<uint64_t>(kTimerCount), "the source of a timer");
@@ -97,7 +97,7 @@ void CheckClasses(Checker& check) {
   });
 }
 
-void CheckParties(Checker& check) {
+void CheckPrincipals(Checker& check) {
   const uint64_t accounts = UsedOf(ArrayId::kAccounts), users = UsedOf(ArrayId::kUsers), hosts = UsedOf(ArrayId::kHosts);
   check.ForEach<ShmThread>(ArrayId::kThreads, [&](const ShmThread& thread, uint64_t slot) {
     check.Demand(thread.account.load(kRelaxed) < accounts && thread.user.load(kRelaxed) < users && thread.host.load(kRelaxed) < hosts, "the account of a thread");
@@ -143,7 +143,7 @@ void CheckFacts(Checker& check) {
 
 Status CheckAdopted() {
   Checker check;
-  for (void (*part)(Checker&) : {CheckHeader, CheckClasses, CheckParties, CheckObjects, CheckFacts}) {
+  for (void (*part)(Checker&) : {CheckHeader, CheckClasses, CheckPrincipals, CheckObjects, CheckFacts}) {
     if (check.ok()) part(check);
   }
   if (check.ok()) return {};

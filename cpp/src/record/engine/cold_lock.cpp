@@ -22,7 +22,7 @@ pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool is_inside = false;     // this process also holds the word of the segment
 uint32_t section_seen = 0;     // in outsiders: the private indexes match the segment as it was after this section
 uint32_t stuck_word = 0;    // word of an outsider that did not release the lock
-uint64_t look_again_at = 0; // nanoseconds: the next check whether it has died
+uint64_t check_again_at = 0; // nanoseconds: the next check whether it has died
 
 // State of an outsider process.
 int outsider_descriptor = -1;
@@ -70,15 +70,15 @@ void EndWritingIn(ArrayId id, HalfWord T::*seq) {
 
 // Repairs the segment after an outsider died in its critical section. Rows that it was writing become readable again,
 // and flag words follow the setup as far as it was changed.
-void PutRight() {
+void RepairSegment() {
   EndWriting(g_runtime.header->move_seq);
   EndWriting(g_runtime.header->rebase_seq);
   EndWritingIn(ArrayId::kActors, &ShmActor::seq);
   EndWritingIn(ArrayId::kObjectRules, &ShmObjectRule::seq);
   EndWritingIn(ArrayId::kFacts, &ShmFact::seq);
   EndWritingIn(ArrayId::kClasses, &ShmClass::fold_seq);
-  PutSparesRight();
-  PutPartiesRight();
+  RepairFreeLists();
+  RepairPrincipals();
   RefreshSetup();
 }
 
@@ -93,7 +93,7 @@ void Reindex() {
 // the present word then.
 bool AwaitOutsider(uint32_t* word) {
   const uint32_t outsider = *word;
-  if (outsider == stuck_word && Now() < look_again_at) return false;
+  if (outsider == stuck_word && Now() < check_again_at) return false;
   if (outsider != stuck_word) {
     for (int i = 0; i < kNapsForOutsider && *word == outsider; ++i) {
       Nap();
@@ -108,7 +108,7 @@ bool AwaitOutsider(uint32_t* word) {
     return true;
   }
   stuck_word = outsider;
-  look_again_at = Now() + kNapsForOutsider * kNapNanos;
+  check_again_at = Now() + kNapsForOutsider * kNapNanos;
   return false;
 }
 
@@ -122,14 +122,14 @@ bool EnterSegment() {
     const int error = errno;
     const bool is_free = AwaitOutsider(&word);
     const bool is_taken_over = is_free && HolderOf(word) == kInsider;
-    if (is_taken_over) PutRight();
+    if (is_taken_over) RepairSegment();
     errno = error;
     if (!is_free) return false;
     if (is_taken_over) break;
   }
-  if (const uint32_t turn = word / kOutsiderSection; __builtin_expect(turn != section_seen, 0)) {
+  if (const uint32_t section = word / kOutsiderSection; __builtin_expect(section != section_seen, 0)) {
     Reindex();
-    section_seen = turn;
+    section_seen = section;
   }
   return true;
 }
@@ -161,7 +161,7 @@ void UnlockCold() {
 void ContinueColdLockInChild(bool was_locked) {
   if (g_runtime.on && HolderOf(Holder().load(kRelaxed)) == kOutsider) {
     stuck_word = Holder().load(kRelaxed);  // dead, for this process: no outsider has a lock on its file
-    look_again_at = 0;
+    check_again_at = 0;
   }
   if (!was_locked) return;
   // The copy may have been made before or after the parent released its own word.
@@ -176,8 +176,8 @@ void AwaitLockFreePath() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kFreeListSize).used.load(kAcquire);
   for (uint64_t i = 1; i < used; ++i) {
     const HalfWord& is_busy = g_runtime.free_lists[i].is_busy;
-    for (int turns = 0; is_busy.load() != 0 && turns < kNapsForInsider; ++turns) {  // pairs with ~OnLockFreePath
-      if (turns > 1000) Nap();
+    for (int tries = 0; is_busy.load() != 0 && tries < kNapsForInsider; ++tries) {  // pairs with ~OnLockFreePath
+      if (tries > 1000) Nap();
     }
   }
 }
@@ -188,7 +188,7 @@ void CloseLockFreePath() {
   AwaitLockFreePath();
 }
 
-void OpenShortWay() {
+void OpenLockFreePath() {
   if (is_inside) Holder().fetch_and(~uint32_t{kLockFreePathClosed});
 }
 
@@ -217,7 +217,7 @@ OutsiderSection::OutsiderSection() {
       status_ = CheckAdopted();
       if (!status_.ok()) return;
       Reindex();
-      if (is_left_over) PutRight();
+      if (is_left_over) RepairSegment();
       return;
     }
     if (++naps == kNapsForInsider) {

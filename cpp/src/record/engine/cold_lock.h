@@ -30,7 +30,7 @@ void ContinueColdLockInChild(bool was_locked);
 // thread that stays there for seconds.
 void AwaitLockFreePath();
 void CloseLockFreePath();
-void OpenShortWay();  // UnlockCold() opens it, too
+void OpenLockFreePath();  // UnlockCold() opens it, too
 
 // Makes this process an outsider: LockCold() returns false outside an OutsiderSection. `descriptor`: the segment's
 // file, open for writing.

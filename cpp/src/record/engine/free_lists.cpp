@@ -28,7 +28,7 @@ constexpr std::memory_order kBeforeLocked = std::memory_order_seq_cst;
 class OnLockFreePath {
  public:
   explicit OnLockFreePath(ShmFreeLists& own) : own_(own) {
-    t_locals.in_cold_lock.EnterShortWay();
+    t_locals.in_cold_lock.EnterLockFreePath();
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   ~OnLockFreePath() {
@@ -78,7 +78,7 @@ void GiveAllBack(ShmFreeLists& free_lists) {
 }
 
 // Takes the free slots of all threads back. Returns true if there were any. REQUIRES: cold lock.
-bool TakeSparesBack() {
+bool TakeFreeSlotsBack() {
   bool were_some = false;
   CloseLockFreePath();
   const uint64_t used = g_runtime.segment.array(ArrayId::kFreeListSize).used.load(kRelaxed);
@@ -88,7 +88,7 @@ bool TakeSparesBack() {
     were_some |= free_lists.count.load(kRelaxed) != 0;
     GiveAllBack(free_lists);
   }
-  OpenShortWay();
+  OpenLockFreePath();
   return were_some;
 }
 
@@ -102,7 +102,7 @@ ShmInstance* AllocateFreeInstance(uint32_t class_index) {
 }
 
 // Returns the thread's free list. nullptr: the thread has ended, or the array is full. REQUIRES: cold lock.
-ShmFreeLists* OwnSpares() {
+ShmFreeLists* OwnFreeLists() {
   ThreadLocals& self = t_locals;
   if (self.free_lists != nullptr || self.ended) return self.free_lists;
   const uint64_t slot = AllocateSlot(ArrayId::kFreeListSize, g_runtime.free_lists, &ShmFreeLists::next);
@@ -112,7 +112,7 @@ ShmFreeLists* OwnSpares() {
 }
 
 // Makes an object from a free slot that has no numbers. REQUIRES: lock-free path, or cold lock.
-ShmInstance* TakeSpare(ShmFreeLists& own, uint32_t class_index, const void* identity) {
+ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* identity) {
   const uint32_t count = own.count.load(kRelaxed);
   for (uint32_t i = count; i > 0; --i) {
     const uint32_t slot = own.slots[i - 1].load(kRelaxed);
@@ -137,7 +137,7 @@ ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity) {
   if (own == nullptr || t_locals.in_cold_lock || own->count.load(kRelaxed) == 0) return nullptr;
   const OnLockFreePath on(*own);
   own->is_busy.exchange(1);
-  return OnLockFreePath::IsClosed() ? nullptr : TakeSpare(*own, class_index, identity);
+  return OnLockFreePath::IsClosed() ? nullptr : TakeFreeSlot(*own, class_index, identity);
 }
 
 bool MakeSpare(ShmInstance& object) {
@@ -162,10 +162,10 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
     const uint32_t count = own->count.load(kRelaxed);
     for (uint32_t i = 0; i < count; ++i) Settle(g_runtime.instances[own->slots[i].load(kRelaxed)]);
     // A thread with fewer slots gets an additional one, so that it comes here less often.
-    if (ShmInstance* const object = count == kMostCached ? TakeSpare(*own, class_index, identity) : nullptr; object != nullptr) return object;
+    if (ShmInstance* const object = count == kMostCached ? TakeFreeSlot(*own, class_index, identity) : nullptr; object != nullptr) return object;
   }
   ShmInstance* object = AllocateFreeInstance(class_index);
-  if (object == nullptr && TakeSparesBack()) object = AllocateFreeInstance(class_index);
+  if (object == nullptr && TakeFreeSlotsBack()) object = AllocateFreeInstance(class_index);
   if (object == nullptr) return nullptr;
   ++ObjectsLike(class_index);
   Bear(*object, class_index, identity);
@@ -174,7 +174,7 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
 
 void GiveInstance(ShmInstance& object, uint32_t class_index) {
   object.class_index.store(class_index, kRelease);
-  ShmFreeLists* const own = OwnSpares();
+  ShmFreeLists* const own = OwnFreeLists();
   if (own == nullptr) return GiveBack(IndexOf(object));
   uint32_t count = own->count.load(kRelaxed);
   if (count == kMostCached) {  // the slot that has waited longest goes
@@ -198,7 +198,7 @@ void SettleSpares() {
   }
 }
 
-void PutSparesRight() {
+void RepairFreeLists() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmInstance& object = g_runtime.instances[i];
@@ -215,7 +215,7 @@ void LeaveLockFreePath() {
   self.in_cold_lock = false;
 }
 
-void GiveSpares() {
+void ReturnFreeSlots() {
   ThreadLocals& self = t_locals;
   if (self.free_lists == nullptr) return;
   GiveAllBack(*self.free_lists);
@@ -223,7 +223,7 @@ void GiveSpares() {
   self.free_lists = nullptr;
 }
 
-void ForgetSparesInChild(bool was_locked) {
+void ForgetFreeListsInChild(bool was_locked) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kFreeListSize);
   array.free_head.store(0, kRelaxed);
   const uint64_t used = array.used.load(kRelaxed);

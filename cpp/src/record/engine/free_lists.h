@@ -41,10 +41,10 @@ void LeaveLockFreePath();
 // released. A TRUNCATE of objects needs this first: numbers of dead objects belong to the class.
 void SettleSpares();
 // Makes slots readable again that an outsider was storing to when it died.
-void PutSparesRight();
+void RepairFreeLists();
 // Returns the free slots of a thread that ends.
-void GiveSpares();
+void ReturnFreeSlots();
 // Resets the free lists in a forked child. `was_locked`: the parent had closed the lock-free path.
-void ForgetSparesInChild(bool was_locked);
+void ForgetFreeListsInChild(bool was_locked);
 
 }  // namespace perfschema

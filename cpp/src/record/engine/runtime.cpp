@@ -262,9 +262,9 @@ bool ContinueChild() {
   ForgetStatistics();
   ForgetInspectorsScans();
   ForgetSocketsInChild();
-  ForgetSparesInChild(child_had_lock);
+  ForgetFreeListsInChild(child_had_lock);
   ContinueThreadsInChild(forked_own, forked_state);
-  ConnectAnewInChild();
+  ReconnectInChild();
   ForgetLogInChild();
   ContinueFactsInChild();
   trace_is_due = true;

@@ -29,7 +29,7 @@ class ColdMark {
     place_ = is_in ? kNoFrame : nullptr;
     return *this;
   }
-  PFS_ALWAYS_INLINE void EnterShortWay() { place_ = StackMark(); }
+  PFS_ALWAYS_INLINE void EnterLockFreePath() { place_ = StackMark(); }
   const void* place() const { return place_; }
 
  private:

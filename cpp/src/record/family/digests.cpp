@@ -43,7 +43,7 @@ struct Found {
   uint32_t generation = 0;
 };
 
-Found Look(const Wanted& wanted) {
+Found Search(const Wanted& wanted) {
   uint32_t at = buckets[wanted.key & (bucket_count - 1)].load(kAcquire);  // pairs with MakeDigest
   for (uint32_t steps = bucket_count; at != 0 && steps > 0; --steps) {
     ShmDigest& digest = DigestAt(at);
@@ -68,7 +68,7 @@ Found Bear(uint32_t index, const Wanted& wanted) {
   CopyToShared(digest.schema, wanted.schema, sizeof wanted.schema);
   digest.histogram.generation.fetch_add(1, kRelaxed);
   const uint32_t generation = digest.object.generation.load(kRelaxed) + 1;
-  digest.object.generation.store(generation, kRelease);  // pairs with Look and Snapshot
+  digest.object.generation.store(generation, kRelease);  // pairs with Search and Snapshot
   return {&digest, generation};
 }
 
@@ -91,13 +91,13 @@ Found TakeForOthers() {
 
 // REQUIRES: cold lock.
 Found MakeDigest(const Wanted& wanted) {
-  if (const Found found = Look(wanted); found.digest != nullptr) return found;
+  if (const Found found = Search(wanted); found.digest != nullptr) return found;
   if (next_digest > static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) || !Reserve(next_digest)) return TakeForOthers();
   const uint32_t index = next_digest++;
   const Found made = Bear(index, wanted);
   HalfWord& head = buckets[wanted.key & (bucket_count - 1)];
   made.digest->next.store(head.load(kRelaxed), kRelaxed);
-  head.store(index, kRelease);  // pairs with Look
+  head.store(index, kRelease);  // pairs with Search
   return made;
 }
 
@@ -149,7 +149,7 @@ void CountDigest(ThreadState& thread, std::string_view schema, std::span<const u
   schema.copy(wanted.schema, sizeof wanted.schema);
   const uint64_t hash = Hash(key).Add(schema).value();
   wanted.key = hash ^ hash >> 32;
-  Found found = Look(wanted);
+  Found found = Search(wanted);
   if (__builtin_expect(found.digest == nullptr, 0)) {
     const int error = errno;
     if (const ColdLock lock; lock) {
@@ -180,7 +180,7 @@ void ForgetDigests() {
   }
   for (uint32_t i = 1; i < used; ++i) {
     ShmDigest& digest = DigestAt(i);
-    if (IsLive(digest.object.generation.load(kRelaxed))) digest.object.generation.fetch_add(1, kRelease);  // pairs with Look and Snapshot
+    if (IsLive(digest.object.generation.load(kRelaxed))) digest.object.generation.fetch_add(1, kRelease);  // pairs with Search and Snapshot
     digest.histogram.generation.fetch_add(1, kRelease);
   }
   next_digest = 2;
@@ -199,7 +199,7 @@ void ReindexDigests() {
   for (uint32_t i = 2; i < used && IsLive(DigestAt(i).object.generation.load(kRelaxed)); ++i) {
     HalfWord& head = buckets[DigestAt(i).key.load(kRelaxed) & (bucket_count - 1)];
     DigestAt(i).next.store(head.load(kRelaxed), kRelaxed);
-    head.store(i, kRelease);  // pairs with Look
+    head.store(i, kRelease);  // pairs with Search
     next_digest = i + 1;
   }
 }

@@ -79,7 +79,7 @@ void LowerTo(Word& least, int64_t value) {
 
 // Publishes a changed band of a lower row in `cell`. Any thread, at any time. Locked additions are in one order for
 // all threads.
-void Tell(ShmCell& cell, const Band& before, const Band& after) {
+void Publish(ShmCell& cell, const Band& before, const Band& after) {
   Word* const words = CellWords(cell);
   for (uint32_t i = 0; i < 2; ++i) {
     if (const int64_t more = after.top[i] - before.top[i]; more != 0) {
@@ -104,29 +104,29 @@ ShmCell* MemberCell(Level level, uint32_t index, uint32_t class_index, bool has_
 }
 
 // Publishes a changed band to all levels above a row. `thread` is nullptr if the row counts for the total only.
-void TellAbove(const ShmThread* thread, uint32_t class_index, const Band& before, const Band& after, bool has_cold_lock = false) {
-  const auto tell = [&](Level level, uint32_t index) {
-    if (ShmCell* const cell = MemberCell(level, index, class_index, has_cold_lock); cell != nullptr) Tell(*cell, before, after);
+void PublishAbove(const ShmThread* thread, uint32_t class_index, const Band& before, const Band& after, bool has_cold_lock = false) {
+  const auto publish = [&](Level level, uint32_t index) {
+    if (ShmCell* const cell = MemberCell(level, index, class_index, has_cold_lock); cell != nullptr) Publish(*cell, before, after);
   };
   if (thread != nullptr) {
-    tell(Level::kAccount, thread->account.load(kRelaxed));
-    tell(Level::kUser, thread->user.load(kRelaxed));
-    tell(Level::kHost, thread->host.load(kRelaxed));
+    publish(Level::kAccount, thread->account.load(kRelaxed));
+    publish(Level::kUser, thread->user.load(kRelaxed));
+    publish(Level::kHost, thread->host.load(kRelaxed));
   }
-  tell(Level::kGlobal, 0);
+  publish(Level::kGlobal, 0);
 }
 
 // Computes the width of the next band, and counts its publication. The word: exact updates used | doublings << 8 |
 // changes at the last regained one << 16.
-void TakeTelling(Word& pace_word, uint64_t changes, int64_t (*slack)[2]) {
+void TakeUpdate(Word& pace_word, uint64_t changes, int64_t (*slack)[2]) {
   uint64_t pace = pace_word.load(kRelaxed);
   uint64_t used = pace & 0xff, doublings = pace >> 8 & 0xff, mark = pace >> 16;
   constexpr uint64_t kMarkMask = ~uint64_t{0} >> 16;
-  if (const uint64_t regained = ((changes - mark) & kMarkMask) / kChangesPerTelling; regained != 0) {
+  if (const uint64_t regained = ((changes - mark) & kMarkMask) / kChangesPerUpdate; regained != 0) {
     used -= std::min(used, regained);
     mark = changes & kMarkMask;
   }
-  const bool is_exact = used < kTellings;
+  const bool is_exact = used < kExactUpdates;
   used += is_exact ? 1 : 0;
   doublings = is_exact ? 0 : std::min<uint64_t>(doublings + 1, 40);
   (*slack)[0] = is_exact ? 0 : int64_t{1} << doublings;
@@ -211,12 +211,12 @@ ShmCell* MemoryCell(ThreadState& thread, uint32_t class_index, bool of_thread) {
   } else {
     const uint64_t changes = words[kAllocWord].load(kRelaxed) + words[kFreeWord].load(kRelaxed);
     int64_t slack[2];
-    TakeTelling(words[kPaceWord], changes, &slack);
+    TakeUpdate(words[kPaceWord], changes, &slack);
     const Band next = Band::Around(after, slack), wide = before.With(next);
     const ShmThread* const above = of_thread ? thread.shared : nullptr;
-    TellAbove(above, class_index, before, wide);
+    PublishAbove(above, class_index, before, wide);
     StoreChange(cell, change);
-    TellAbove(above, class_index, wide, next);
+    PublishAbove(above, class_index, wide, next);
     next.Store(words);
   }
   StoreSlack(cell);
@@ -238,7 +238,7 @@ bool ChangeMemory(ThreadState& thread, uint32_t class_index, bool of_thread, con
 
 // Counts a change of the total under the cold lock. For a thread without a row (it ends, or is detached), or inside a
 // probe (a signal handler). Preserves errno.
-void ChangeMemoryOfNobody(uint32_t class_index, const MemoryChange& change) {
+void ChangeMemoryOfTotal(uint32_t class_index, const MemoryChange& change) {
   const int error = errno;
   if (const ColdLock lock; !lock) {
     CountLoss(Loss::kLockers);
@@ -249,9 +249,9 @@ void ChangeMemoryOfNobody(uint32_t class_index, const MemoryChange& change) {
     const Used used = After(*cell, change), now = Used::In(CellWords(*cell));
     if (cell->gen.load(kRelaxed) != NowInterval()) BeginInterval(*cell);
     const Band before = Band::Around(now, {}), after = Band::Around(used, {}), wide = before.With(after);
-    Tell(*cell, before, wide);
+    Publish(*cell, before, wide);
     StoreChange(*cell, change);
-    Tell(*cell, wide, after);
+    Publish(*cell, wide, after);
   }
   errno = error;
 }
@@ -278,7 +278,7 @@ void FreeSlowly(uint32_t key, uint64_t size, uint64_t owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
   if (class_index == 0 || !IsOfThisProcess(owner)) return;  // a forked child has it from its parent
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr || IsInterrupted(*thread)) return ChangeMemoryOfNobody(class_index, {0, 0, 1, size});
+  if (thread == nullptr || IsInterrupted(*thread)) return ChangeMemoryOfTotal(class_index, {0, 0, 1, size});
   const bool is_own = (owner & kOwnerMask) == thread->thread_id;
   const NestedProbe probe(*thread);
   if (ChangeMemory(*thread, class_index, is_own, {0, 0, 1, size}) && is_own) TakeFromSession(*thread, size, (key & kControlledKey) != 0);
@@ -346,7 +346,7 @@ void SettleMemory(ShmThread& thread) {
     ShmCell& cell = row[class_index];
     Word* const words = CellWords(cell);
     if (cell.gen.load(kRelaxed) != NowInterval()) BeginInterval(cell);
-    TellAbove(&thread, class_index, Band::In(words), Band::Around(Used::In(words), {}), true);
+    PublishAbove(&thread, class_index, Band::In(words), Band::Around(Used::In(words), {}), true);
   });
   const auto keep_most = [](ShmPrincipal& principal, const ShmThread& session) {
     RaiseTo(principal.max_controlled_memory, static_cast<int64_t>(session.max_controlled_memory.load(kRelaxed)));

@@ -9,8 +9,8 @@
 // not computed while the program runs. Each thread publishes a *band* to the levels above it: an interval that
 // contains its use. Only when its use leaves the band does it change the band, by atomic additions:
 //   sum of the tops >= sum of what is in use >= sum of the bottoms, at any time: a band is widened before the cell changes, narrowed after.
-// The band has no width while the thread may publish exactly: kTellings times, and once more for each
-// kChangesPerTelling changes. After that it doubles each time that the use leaves it. So HIGH of a level is never
+// The band has no width while the thread may publish exactly: kExactUpdates times, and once more for each
+// kChangesPerUpdate changes. After that it doubles each time that the use leaves it. So HIGH of a level is never
 // below the truth. The excess is at most twice the change of each thread's use since its last exact update. HIGH
 // never exceeds the sum of the rows' own watermarks, so it is exact if only one thread works.
 //
@@ -34,7 +34,7 @@
 
 namespace perfschema {
 
-inline constexpr uint32_t kTellings = 64, kChangesPerTelling = 4096;
+inline constexpr uint32_t kExactUpdates = 64, kChangesPerUpdate = 4096;
 
 // A block keeps the key that it was counted with (0 = not counted), with kControlledKey for controlled memory, and
 // its owner: a THREAD_ID (0 = none) and the process that counted it. Blocks that a forked child inherits are not its
@@ -53,7 +53,7 @@ struct MemoryChange {
 // cell's slack words. Returns false, and changes nothing, otherwise. One pair needs no section: LoadNumbers
 // sees whether the other pair belongs to it. REQUIRES: EnterProbe.
 template <bool kIsAlloc>
-PFS_ALWAYS_INLINE bool CountUsualBlock(ShmCell& cell, uint64_t size) {
+PFS_ALWAYS_INLINE bool CountCommonBlock(ShmCell& cell, uint64_t size) {
   constexpr uint32_t kMine = kIsAlloc ? kAllocWord : kFreeWord, kOther = kIsAlloc ? kFreeWord : kAllocWord;
   Word* const words = CellWords(cell);
   const auto get = [&](uint32_t at) { return words[at].load(kRelaxed); };
@@ -146,7 +146,7 @@ PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* own
     return false;
   }
   EnterProbe(*thread);
-  const bool is_common = CountUsualBlock<true>(thread->cells[class_index], size);
+  const bool is_common = CountCommonBlock<true>(thread->cells[class_index], size);
   if (__builtin_expect(is_common, 1)) AddToSession(*thread, size, (flags & kFlagControlled) != 0);
   LeaveProbe(*thread, outer);
   if (__builtin_expect(!is_common, 0)) return false;
@@ -165,7 +165,7 @@ PFS_ALWAYS_INLINE bool FreeUsual(uint32_t key, uint64_t size, uint64_t owner) {
     return false;
   }
   EnterProbe(*thread);
-  const bool is_common = CountUsualBlock<false>(thread->cells[class_index], size);
+  const bool is_common = CountCommonBlock<false>(thread->cells[class_index], size);
   if (__builtin_expect(is_common, 1)) TakeFromSession(*thread, size, (key & kControlledKey) != 0);
   LeaveProbe(*thread, outer);
   return is_common;

@@ -63,16 +63,16 @@ struct SocketName {
     bytes += static_cast<size_t>(std::snprintf(text + bytes, sizeof text - bytes, ":%u", unsigned{ntohs(port)}));
   }
 
-  void SetPath(const char* path, size_t room) {
-    if (room == 0) return;
+  void SetPath(const char* path, size_t capacity) {
+    if (capacity == 0) return;
     if (path[0] != '\0') {
-      bytes = strnlen(path, room);
+      bytes = strnlen(path, capacity);
       std::memcpy(text, path, bytes);
       return;
     }
     // An abstract name may hold any bytes.
-    bytes = room;
-    for (size_t i = 0; i < room; ++i) text[i] = path[i] != '\0' ? path[i] : '@';
+    bytes = capacity;
+    for (size_t i = 0; i < capacity; ++i) text[i] = path[i] != '\0' ? path[i] : '@';
   }
 };
 

@@ -49,8 +49,8 @@ void ShowText(const Statement& statement) {
   if (record == nullptr) return;
   char* const behind = reinterpret_cast<char*>(record + 1);
   const CellWriter writer(record->seq);
-  CopyToShared(behind, SqlBuffer(*statement.thread, statement.room), statement.sql_bytes);
-  CopyToShared(behind + TextCapacity(SqlLimit()), TokenBuffer(*statement.thread, statement.room), statement.digest_bytes);
+  CopyToShared(behind, SqlBuffer(*statement.thread, statement.buffer), statement.sql_bytes);
+  CopyToShared(behind + TextCapacity(SqlLimit()), TokenBuffer(*statement.thread, statement.buffer), statement.digest_bytes);
   record->sql_bytes.store(statement.sql_bytes, kRelease);
   record->digest_bytes.store(statement.digest_bytes, kRelease);
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasText, kRelease);
@@ -109,11 +109,11 @@ void TakeFromStack(const Statement& statement, const void* frame) {
 uint32_t FreeBuffer(const ThreadState& thread) {
   const OpenStatement* const first = thread.statements;
   const OpenStatement* const end = first + thread.statement_depth;
-  uint32_t room = thread.statement_depth;
-  while (std::any_of(first, end, [&](const OpenStatement& open) { return open.room == room; })) {
-    room = (room + 1) % g_runtime.statement_stack;
+  uint32_t buffer = thread.statement_depth;
+  while (std::any_of(first, end, [&](const OpenStatement& open) { return open.buffer == buffer; })) {
+    buffer = (buffer + 1) % g_runtime.statement_stack;
   }
-  return room;
+  return buffer;
 }
 
 void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
@@ -128,10 +128,10 @@ void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   if (statement.digest_bytes == 0) return;
   // The text in the buffer may be another's. Statements that are not recorded share a buffer, and so do statements of
   // different tasks; or the enclosing statement may have ended before.
-  if (BufferOwner(thread, statement.room) != statement.serial) return CountLoss(Loss::kDigests);
+  if (BufferOwner(thread, statement.buffer) != statement.serial) return CountLoss(Loss::kDigests);
   const std::string_view schema(statement.schema, strnlen(statement.schema, sizeof statement.schema));
-  CountDigest(thread, schema, {TokenBuffer(thread, statement.room), statement.digest_bytes}, statement.digest_key,
-              {SqlBuffer(thread, statement.room), statement.sql_bytes}, numbers, NowMicros());
+  CountDigest(thread, schema, {TokenBuffer(thread, statement.buffer), statement.digest_bytes}, statement.digest_key,
+              {SqlBuffer(thread, statement.buffer), statement.sql_bytes}, numbers, NowMicros());
 }
 
 }  // namespace
@@ -168,11 +168,11 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   statement.serial = ++thread->serials;
   statement.flags = flags;
   statement.class_index = class_index;
-  statement.room = is_kept ? FreeBuffer(*thread) : g_runtime.statement_stack;
+  statement.buffer = is_kept ? FreeBuffer(*thread) : g_runtime.statement_stack;
   statement.program = program;
   if (program != nullptr) statement.program_version = program->version.load(kRelaxed);
   if (is_kept) {
-    thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial, &statement, statement.room, LiesBelow(StackMark(), &statement), false};
+    thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial, &statement, statement.buffer, LiesBelow(StackMark(), &statement), false};
     thread->statement_depth = level + 1;
   }
   statement.memory_before = MemoryInUse(*thread);
@@ -254,12 +254,12 @@ void SetStatementText(Statement& statement, std::string_view text) {
   const NestedProbe probe(*statement.thread);
   if (!probe) return;
   ThreadState& thread = *statement.thread;
-  if (statement.room < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // it was dropped, and its buffer may be another's
-  BufferOwner(thread, statement.room) = statement.serial;
-  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlBuffer(thread, statement.room)));
+  if (statement.buffer < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // it was dropped, and its buffer may be another's
+  BufferOwner(thread, statement.buffer) = statement.serial;
+  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlBuffer(thread, statement.buffer)));
   statement.digest_bytes = 0;
   if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) {
-    uint8_t* const tokens = TokenBuffer(thread, statement.room);
+    uint8_t* const tokens = TokenBuffer(thread, statement.buffer);
     statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, {tokens, DigestLimit()}));
     statement.digest_key = DigestKey({tokens, statement.digest_bytes});
   }
@@ -303,21 +303,21 @@ void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasDiagnostics, kRelease);
 }
 
-size_t SuspendStatement(Statement& statement, char* room, size_t bytes) {
+size_t SuspendStatement(Statement& statement, char* saved, size_t bytes) {
   if (!IsMine(statement)) return 0;
   ThreadState& thread = *statement.thread;
   const OpenStatement* const place = PlaceOf(statement);
   if (place != nullptr && place + 1 != thread.statements + thread.statement_depth) return 0;
-  const bool has_text = BufferOwner(thread, statement.room) == statement.serial;
+  const bool has_text = BufferOwner(thread, statement.buffer) == statement.serial;
   const size_t needed = sizeof(OpenStatement) + (has_text ? statement.sql_bytes + statement.digest_bytes : 0);
   if (bytes < needed) return needed;
   const NestedProbe probe(thread);
   if (!probe) return 0;
   const OpenStatement open = place != nullptr ? *place : OpenStatement{};
-  std::memcpy(room, &open, sizeof open);
+  std::memcpy(saved, &open, sizeof open);
   if (has_text) {
-    std::memcpy(room + sizeof open, SqlBuffer(thread, statement.room), statement.sql_bytes);
-    std::memcpy(room + sizeof open + statement.sql_bytes, TokenBuffer(thread, statement.room), statement.digest_bytes);
+    std::memcpy(saved + sizeof open, SqlBuffer(thread, statement.buffer), statement.sql_bytes);
+    std::memcpy(saved + sizeof open + statement.sql_bytes, TokenBuffer(thread, statement.buffer), statement.digest_bytes);
   } else {
     statement.sql_bytes = statement.digest_bytes = 0;
   }
@@ -326,26 +326,26 @@ size_t SuspendStatement(Statement& statement, char* room, size_t bytes) {
   return needed;
 }
 
-void ResumeStatement(Statement& statement, const char* room) {
+void ResumeStatement(Statement& statement, const char* saved) {
   if (!IsMine(statement)) return;
   ThreadState& thread = *statement.thread;
   const NestedProbe probe(thread);
   if (!probe) return;
   OpenStatement open;
-  std::memcpy(&open, room, sizeof open);
+  std::memcpy(&open, saved, sizeof open);
   if (thread.statement_depth < g_runtime.statement_stack) {
     open.serial = statement.serial;
-    open.room = statement.room = FreeBuffer(thread);
+    open.buffer = statement.buffer = FreeBuffer(thread);
     thread.statements[thread.statement_depth++] = open;
   } else {
-    statement.room = g_runtime.statement_stack;
+    statement.buffer = g_runtime.statement_stack;
     DropRecord(open.record, open.begun_state);
     CountLoss(Loss::kNestedStatements);
   }
   if (statement.sql_bytes + statement.digest_bytes != 0) {
-    BufferOwner(thread, statement.room) = statement.serial;
-    std::memcpy(SqlBuffer(thread, statement.room), room + sizeof open, statement.sql_bytes);
-    std::memcpy(TokenBuffer(thread, statement.room), room + sizeof open + statement.sql_bytes, statement.digest_bytes);
+    BufferOwner(thread, statement.buffer) = statement.serial;
+    std::memcpy(SqlBuffer(thread, statement.buffer), saved + sizeof open, statement.sql_bytes);
+    std::memcpy(TokenBuffer(thread, statement.buffer), saved + sizeof open + statement.sql_bytes, statement.digest_bytes);
   }
   SetParentOfWaits(thread);
 }

@@ -23,7 +23,7 @@ struct Statement {
   uint64_t digest_key;
   uint32_t flags;       // 0: refined to a class that is disabled; nothing is counted
   uint32_t class_index;
-  uint32_t room;        // index of its text buffer (record/family/text_buffers.h)
+  uint32_t buffer;      // index of its text buffer (record/family/text_buffers.h)
   uint32_t digest_bytes;
   uint32_t sql_bytes;
   uint32_t has_error;
@@ -56,11 +56,11 @@ void SetStatementSecondary(Statement& statement, bool is_secondary);
 // Sets MYSQL_ERRNO, RETURNED_SQLSTATE, MESSAGE_TEXT. `number` 0: success.
 void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message);
 
-// Takes the innermost running statement off the thread's stack without ending it, and saves its state in `room`. This
+// Takes the innermost running statement off the thread's stack without ending it, and saves its state in `saved`. This
 // thread may end or resume it later. Returns the number of bytes that the state needs. If `bytes` is smaller, or on
 // failure (0), nothing changes.
-size_t SuspendStatement(Statement& statement, char* room, size_t bytes);
-void ResumeStatement(Statement& statement, const char* room);
+size_t SuspendStatement(Statement& statement, char* saved, size_t bytes);
+void ResumeStatement(Statement& statement, const char* saved);
 
 // Returns the flags of a call of a stored program. It has no instrument: it is timed as statements are
 // (setup_timers). 0: it is not instrumented.

@@ -23,15 +23,15 @@ inline size_t BytesOfTextBuffers() {
   return (g_runtime.statement_stack + 1) * (sizeof(uint64_t) + TextCapacity(SqlLimit()) + TextCapacity(DigestLimit()));
 }
 
-inline uint64_t& BufferOwner(const ThreadState& thread, uint32_t room) {
-  return reinterpret_cast<uint64_t*>(thread.texts)[std::min(room, g_runtime.statement_stack)];
+inline uint64_t& BufferOwner(const ThreadState& thread, uint32_t index) {
+  return reinterpret_cast<uint64_t*>(thread.texts)[std::min(index, g_runtime.statement_stack)];
 }
-inline char* SqlBuffer(const ThreadState& thread, uint32_t room) {
+inline char* SqlBuffer(const ThreadState& thread, uint32_t index) {
   return thread.texts + (g_runtime.statement_stack + 1) * sizeof(uint64_t) +
-         std::min(room, g_runtime.statement_stack) * (TextCapacity(SqlLimit()) + TextCapacity(DigestLimit()));
+         std::min(index, g_runtime.statement_stack) * (TextCapacity(SqlLimit()) + TextCapacity(DigestLimit()));
 }
-inline uint8_t* TokenBuffer(const ThreadState& thread, uint32_t room) {
-  return reinterpret_cast<uint8_t*>(SqlBuffer(thread, room)) + TextCapacity(SqlLimit());
+inline uint8_t* TokenBuffer(const ThreadState& thread, uint32_t index) {
+  return reinterpret_cast<uint8_t*>(SqlBuffer(thread, index)) + TextCapacity(SqlLimit());
 }
 
 }  // namespace perfschema

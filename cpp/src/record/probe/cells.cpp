@@ -142,7 +142,7 @@ uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_g
   return rest;
 }
 
-ShmRetired* DigGrave() {
+ShmRetired* TakeRetired() {
   ShmArray& array = g_runtime.segment.array(ArrayId::kMostRetired);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
     auto* retired = g_runtime.segment.element<ShmRetired>(ArrayId::kMostRetired, free);
@@ -225,7 +225,7 @@ void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList>
     const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), object_gen, true, KeyOfLane(first_key, lane));
     lanes[lane].head.store(0, kRelease);
     if (rest == 0) continue;
-    if (retired == nullptr) retired = DigGrave();
+    if (retired == nullptr) retired = TakeRetired();
     if (retired == nullptr) {  // the numbers of those threads are lost, and so are the cells until the threads end
       CountLoss(Loss::kStatistics);
       continue;

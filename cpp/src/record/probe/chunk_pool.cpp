@@ -12,7 +12,7 @@ constexpr uint32_t kQueues = 16;
 // filled for the taker of p. The taker stores the size of the queue, which is 0 for position p + size. It is stored
 // minus p, so that zero bytes are an empty queue.
 struct Place {
-  HalfWord turn;
+  HalfWord sequence;
   HalfWord chunk;
   Word given;  // cycle counter
 };
@@ -37,7 +37,7 @@ Queues pools[kEventKinds];
 
 Queues& QueuesOf(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
 
-uint32_t SequenceOf(const Place& place, uint32_t index) { return place.turn.load(kAcquire) + index; }
+uint32_t SequenceOf(const Place& place, uint32_t index) { return place.sequence.load(kAcquire) + index; }
 
 bool Give(Queue& queue, uint32_t places_per_queue, uint32_t chunk, uint64_t now) {
   uint32_t position = queue.tail.load(kRelaxed);
@@ -53,7 +53,7 @@ bool Give(Queue& queue, uint32_t places_per_queue, uint32_t chunk, uint64_t now)
     if (!queue.tail.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
     place.chunk.store(chunk, kRelaxed);
     place.given.store(now, kRelaxed);
-    place.turn.store(position + 1 - index, kRelease);  // pairs with SequenceOf in Take: the chunk and all stores to it
+    place.sequence.store(position + 1 - index, kRelease);  // pairs with SequenceOf in Take: the chunk and all stores to it
     return true;
   }
 }
@@ -71,7 +71,7 @@ uint32_t Take(Queue& queue, uint32_t places_per_queue) {
     }
     if (!queue.head.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
     const uint32_t chunk = place.chunk.load(kRelaxed);
-    place.turn.store(position + places_per_queue - index, kRelease);  // pairs with SequenceOf in Give
+    place.sequence.store(position + places_per_queue - index, kRelease);  // pairs with SequenceOf in Give
     return chunk;
   }
 }
@@ -117,10 +117,10 @@ uint32_t TakeIfOlder(Queues& all, ChunkHold& hold, const Queue& own, uint64_t no
   const uint64_t own_oldest = OldestIn(own, all.places_per_queue);
   const uint64_t own_age = own_oldest == 0 ? 0 : now - own_oldest;
   for (uint32_t tried = 0; tried < kQueues; ++tried) {
-    Queue& other = all.queues[hold.queue_to_look % kQueues];
+    Queue& other = all.queues[hold.queue_to_check % kQueues];
     const uint64_t oldest = &other == &own ? 0 : OldestIn(other, all.places_per_queue);
     if (oldest != 0 && now - oldest > own_age + own_age / 8) return Take(other, all.places_per_queue);
-    ++hold.queue_to_look;
+    ++hold.queue_to_check;
     if (oldest != 0) break;
   }
   return 0;
@@ -185,12 +185,12 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   // thread recycles a quarter of its own queue: that quarter is the slack of the pool over history_long. Other
   // threads may have emptied the queue meanwhile.
   const uint32_t quarter = (own.tail.load(kRelaxed) - own.head.load(kRelaxed)) / 4;
-  if (hold.takes_to_look > quarter) hold.takes_to_look = quarter;
-  if (hold.takes_to_look == 0) {
+  if (hold.takes_until_check > quarter) hold.takes_until_check = quarter;
+  if (hold.takes_until_check == 0) {
     if (const uint32_t chunk = TakeIfOlder(all, hold, own, now); chunk != 0) return chunk;  // there may be more: check again at the next take
-    hold.takes_to_look = quarter;
+    hold.takes_until_check = quarter;
   } else {
-    --hold.takes_to_look;
+    --hold.takes_until_check;
   }
   if (const uint32_t chunk = Take(own, all.places_per_queue); chunk != 0) return chunk;
   for (Queue& queue : all.queues) {
