@@ -145,7 +145,7 @@ void Rounds(bool truncates, int rounds) {
   std::vector<Kept> kept(kThreads);
   for (Kept& of_thread : kept) of_thread.resize(5);
   Counts counts;
-  uint64_t before[kKinds] = {}, looks = 0, wrong = 0;
+  uint64_t before[kKinds] = {}, checks = 0, wrong = 0;
   Truncate(kGlobal);
   Truncate(kByInstance);
   for (int round = 0; round < rounds; ++round) {
@@ -163,7 +163,7 @@ void Rounds(bool truncates, int rounds) {
         for (int kind = 0; kind < kKinds; ++kind) gone_most[kind] = counts.begun[kind].load();
         std::fill_n(seen, kKinds, 0u);
       }
-      for (int look = 0; look < 5; ++look, ++looks) {
+      for (int attempt = 0; attempt < 5; ++attempt, ++checks) {
         uint64_t done[kKinds];
         for (int kind = 0; kind < kKinds; ++kind) done[kind] = counts.done[kind].load();
         const Frame frame(kGlobal, {"EVENT_NAME", "COUNT_STAR"});
@@ -196,7 +196,7 @@ void Rounds(bool truncates, int rounds) {
   for (const char* lost : {"object_cells", "mutex_instances", "cond_instances", "rwlock_instances"}) {
     EXPECT_EQ(StatusNumber(std::string("Performance_schema_") + lost + "_lost"), 0u) << lost;
   }
-  std::printf("%llu looks; wrong numbers: %llu\n", static_cast<unsigned long long>(looks), static_cast<unsigned long long>(wrong));
+  std::printf("%llu looks; wrong numbers: %llu\n", static_cast<unsigned long long>(checks), static_cast<unsigned long long>(wrong));
 }
 TEST(Churn, conservation_of_concurrent_threads) { Rounds(false, 8); }
 TEST(Churn, conservation_with_a_truncater) { Rounds(true, 8); }
@@ -213,8 +213,8 @@ TEST(Churn, flags_are_those_of_the_setup) {
   std::array<std::atomic<pfs_instance_t*>, kThreads> last{};
   for (size_t t = 0; t < kThreads; ++t) {
     workers.emplace_back([&, t] {
-      for (uint64_t turn = 1; !stop.load(); ++turn) {
-        while (go.load() < turn && !stop.load()) std::this_thread::yield();
+      for (uint64_t round_number = 1; !stop.load(); ++round_number) {
+        while (go.load() < round_number && !stop.load()) std::this_thread::yield();
         pfs_instance_t* instance = nullptr;
         for (int i = 0; i < 300; ++i) {
           pfs_mutex_discard(instance);
@@ -223,7 +223,7 @@ TEST(Churn, flags_are_those_of_the_setup) {
         }
         last[t].store(instance);
         at_rest.fetch_add(1);
-        while (go.load() == turn && !stop.load()) std::this_thread::yield();
+        while (go.load() == round_number && !stop.load()) std::this_thread::yield();
         pfs_mutex_discard(last[t].exchange(nullptr));
       }
     });

@@ -145,8 +145,8 @@ TEST(Contended, counts_are_exact_while_timed_is_switched_concurrent) {
     });
   }
   std::mt19937_64 random(Seed());
-  uint64_t turns = 0, wrong_times = 0, timed_rows = 0;
-  for (const uint64_t end = NowNanos() + 1'000'000 * static_cast<uint64_t>(StressTime().count()); NowNanos() < end; ++turns) {
+  uint64_t rounds = 0, wrong_times = 0, timed_rows = 0;
+  for (const uint64_t end = NowNanos() + 1'000'000 * static_cast<uint64_t>(StressTime().count()); NowNanos() < end; ++rounds) {
     constexpr const char* kValues[] = {"YES", "CONTENDED", "NO", "CONTENDED"};
     SetTimed(kValues[random() % 4]);
     if (random() % 4 == 0) Set("setup_consumers", "events_waits_current", "ENABLED", random() % 2 == 0 ? "YES" : "NO");
@@ -175,7 +175,7 @@ TEST(Contended, counts_are_exact_while_timed_is_switched_concurrent) {
   EXPECT_GT(timed_rows, 0u);
   EXPECT_EQ(StatusNumber("Performance_schema_locker_lost"), 0u);
   std::printf("%llu mutex events, %llu rwlock events, %llu turns, %llu timed rows seen\n", static_cast<unsigned long long>(all.mutex_events),
-              static_cast<unsigned long long>(all.lock_events), static_cast<unsigned long long>(turns),
+              static_cast<unsigned long long>(all.lock_events), static_cast<unsigned long long>(rounds),
               static_cast<unsigned long long>(timed_rows));
   Set("setup_consumers", "events_waits_current", "ENABLED", "YES");
 }

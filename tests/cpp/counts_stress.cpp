@@ -109,7 +109,7 @@ class Objects {
     dice >>= 8;
     switch (dice % 16) {
       case 0: {  // birth or death
-        const std::unique_lock<std::shared_mutex> lock(slot.life);
+        const std::unique_lock<std::shared_mutex> lock(slot.lifetime);
         if (slot.lives) {
           EXPECT_EQ(pfs_mutex_destroy(&slot.mutex), 0);
         } else {
@@ -119,7 +119,7 @@ class Objects {
         break;
       }
       case 1: {
-        const std::unique_lock<std::shared_mutex> lock(slot.life);
+        const std::unique_lock<std::shared_mutex> lock(slot.lifetime);
         if (slot.fd >= 0) {
           EXPECT_EQ(pfs_close(slot.fd), 0);
           slot.fd = -1;
@@ -133,7 +133,7 @@ class Objects {
       }
       case 2:
       case 3: {  // gone by name, while others read and write it
-        const std::shared_lock<std::shared_mutex> lock(slot.life);
+        const std::shared_lock<std::shared_mutex> lock(slot.lifetime);
         pfs_unlink(file_key_, path.c_str());
         ++log->deletes;
         break;
@@ -142,7 +142,7 @@ class Objects {
       case 5:
       case 6:
       case 7: {
-        const std::shared_lock<std::shared_mutex> lock(slot.life);
+        const std::shared_lock<std::shared_mutex> lock(slot.lifetime);
         if (!slot.lives) break;
         EXPECT_EQ(pfs_mutex_lock(&slot.mutex), 0);
         EXPECT_EQ(pfs_mutex_trylock(&slot.mutex), EBUSY);  // counts apart from the mutex's own cell
@@ -151,7 +151,7 @@ class Objects {
         break;
       }
       default: {
-        const std::shared_lock<std::shared_mutex> lock(slot.life);
+        const std::shared_lock<std::shared_mutex> lock(slot.lifetime);
         if (slot.fd < 0) break;
         char bytes[11] = {};
         if (dice % 2 == 0) {
@@ -167,7 +167,7 @@ class Objects {
 
  private:
   struct Slot {
-    std::shared_mutex life;
+    std::shared_mutex lifetime;
     pfs_mutex_t mutex;
     bool lives = false;
     int fd = -1;

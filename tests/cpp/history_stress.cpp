@@ -214,7 +214,7 @@ TEST_F(History, long_is_exact_for_a_thread_that_goes_on_alone) {
     }
     // The remaining events of other threads leave within as many events as the view has rows.
     source.Make(kHistoryLong);
-    for (int turn = 0; turn < 5; ++turn) {
+    for (int repetition = 0; repetition < 5; ++repetition) {
       source.Make(kHistoryLong + 17);
       const auto all = Ids("events_waits_history_long");
       EXPECT_EQ(all.size(), 1u);

@@ -34,7 +34,7 @@ struct Shown {
 };
 
 // Returns the sum of the rows of an instrument, and checks each row.
-Shown Look(const char* table, const std::string& name) {
+Shown SumOfRows(const char* table, const std::string& name) {
   const Frame frame(table, {"EVENT_NAME", "LOW_NUMBER_OF_BYTES_USED", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED", "LOW_COUNT_USED",
                             "CURRENT_COUNT_USED", "HIGH_COUNT_USED"});
   EXPECT_EQ(frame.skipped(), 0u) << table;
@@ -157,16 +157,16 @@ void RunAll(const Blocks& blocks, Ledger& ledger, bool truncates) {
   std::mt19937_64 random(seed);
   while (running.load() != 0) {
     const int64_t most = ledger.most();
-    const Shown total = Look(kGlobal, blocks.name);
+    const Shown total = SumOfRows(kGlobal, blocks.name);
     if (!truncates) {
       EXPECT_GE(total.high, most);
       EXPECT_EQ(total.low, 0);
     }
-    for (const char* table : kTables) Look(table, blocks.name);
+    for (const char* table : kTables) SumOfRows(table, blocks.name);
     if (truncates) Truncate(kTables[random() % std::size(kTables)]);
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(Look(kGlobal, blocks.name).current, ledger.in_use());
+  EXPECT_EQ(SumOfRows(kGlobal, blocks.name).current, ledger.in_use());
   Block block{};
   while (exchange.Take(&block)) {
     ledger.Add(-static_cast<int64_t>(block.size));
@@ -178,15 +178,15 @@ TEST(Memory, what_is_in_use_is_exact_and_HIGH_is_no_less_than_the_most_there_was
   const Blocks blocks("bounds");
   Ledger ledger;
   RunAll(blocks, ledger, false);
-  const Shown total = Look(kGlobal, blocks.name);
+  const Shown total = SumOfRows(kGlobal, blocks.name);
   EXPECT_EQ(total.current, 0);
   EXPECT_GE(total.high, ledger.most());
   std::printf("most in use: %ld, HIGH: %ld\n", static_cast<long>(ledger.most()), static_cast<long>(total.high));
   EXPECT_LT(total.high, 3 * ledger.most());
   EXPECT_EQ(SumWhere(kGlobal, "EVENT_NAME", blocks.name, "COUNT_ALLOC"), SumWhere(kGlobal, "EVENT_NAME", blocks.name, "COUNT_FREE"));
   // Users and hosts have the same threads.
-  EXPECT_EQ(Look(kTables[2], blocks.name).current, Look(kTables[3], blocks.name).current);
-  EXPECT_EQ(Look(kTables[1], blocks.name).current, Look(kTables[3], blocks.name).current);
+  EXPECT_EQ(SumOfRows(kTables[2], blocks.name).current, SumOfRows(kTables[3], blocks.name).current);
+  EXPECT_EQ(SumOfRows(kTables[1], blocks.name).current, SumOfRows(kTables[3], blocks.name).current);
 }
 
 TEST(Memory, no_TRUNCATE_loses_what_is_in_use_K2_F4_F7) {
@@ -194,11 +194,11 @@ TEST(Memory, no_TRUNCATE_loses_what_is_in_use_K2_F4_F7) {
   Ledger ledger;
   RunAll(blocks, ledger, true);
   for (const char* table : kTables) Truncate(table);
-  const Shown total = Look(kGlobal, blocks.name);
+  const Shown total = SumOfRows(kGlobal, blocks.name);
   EXPECT_EQ(total.current, 0);
   EXPECT_EQ(total.high, 0);
   EXPECT_EQ(SumWhere(kGlobal, "EVENT_NAME", blocks.name, "COUNT_ALLOC"), 0u);
-  EXPECT_EQ(Look(kTables[1], blocks.name).current, Look(kTables[3], blocks.name).current);
+  EXPECT_EQ(SumOfRows(kTables[1], blocks.name).current, SumOfRows(kTables[3], blocks.name).current);
 }
 
 // One thread has a block or none, always of the same size. A row that mixes allocations of one time with frees of
@@ -256,7 +256,7 @@ TEST(Memory, a_reader_that_does_not_look_again_mixes_times) {
     return (allocs == frees || allocs == frees + 1) && numbers[kAllocWord + 1] == 100 * allocs && numbers[kFreeWord + 1] == 100 * frees;
   };
   uint64_t looks = 0, mixed = 0, mixed_without = 0;
-  for (int turn = 0; turn < 20 && (turn == 0 || mixed_without == 0); ++turn) {  // one processor may run both, one after the other
+  for (int repetition = 0; repetition < 20 && (repetition == 0 || mixed_without == 0); ++repetition) {  // one processor may run both, one after the other
     for (int i = 0; i < 2'000'000; ++i) {
       Numbers numbers{};
       if (LoadNumbers(ShapeOf(Kind::kMemory), cell, &numbers)) {

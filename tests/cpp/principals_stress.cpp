@@ -55,9 +55,9 @@ class Ledger {
   Counts begun() const { return Load(begun_); }
   Counts ended() const { return Load(ended_); }
 
-  // The bounds that a truncater knows. `sequence` is odd during a truncation.
+  // The bounds that a truncater knows. `sequence_number` is odd during a truncation.
   struct Floor {
-    uint64_t turn = 0;
+    uint64_t sequence_number = 0;
     Counts surely_gone{};   // had ended before the last TRUNCATE of the level was called
     Counts perhaps_gone{};  // had begun when it returned
   };
@@ -67,10 +67,10 @@ class Ledger {
   }
   void Truncate(const Truncation& what) {
     const Counts before = ended();
-    Turn(what, [](Floor&) {});
+    Update(what, [](Floor&) {});
     perfschema::Truncate(what.table);
     const Counts after = begun();
-    Turn(what, [&](Floor& floor) { floor.surely_gone = before, floor.perhaps_gone = after; });
+    Update(what, [&](Floor& floor) { floor.surely_gone = before, floor.perhaps_gone = after; });
   }
 
  private:
@@ -80,11 +80,11 @@ class Ledger {
     return counts;
   }
   template <typename Change>
-  void Turn(const Truncation& what, Change change) {
+  void Update(const Truncation& what, Change change) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (int level = 0; level < kLevels; ++level) {
       if (!what.empties[level]) continue;
-      ++floors_[level].turn;
+      ++floors_[level].sequence_number;
       change(floors_[level]);
     }
   }
@@ -117,7 +117,7 @@ bool CheckOnce(const Ledger& ledger, int level, uint64_t* skipped, uint64_t* row
   const Rows shown = Shown(level, skipped);
   Rows high = ByKey(level, ledger.begun());
   const Ledger::Floor after = ledger.floor(level);
-  const bool at_rest = before.turn == after.turn && before.turn % 2 == 0;
+  const bool at_rest = before.sequence_number == after.sequence_number && before.sequence_number % 2 == 0;
   Rows gone = ByKey(level, before.surely_gone), may_be_gone = ByKey(level, before.perhaps_gone);
   bool right = true;
   for (auto& [key, most] : high) {

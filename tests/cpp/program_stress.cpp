@@ -32,7 +32,7 @@ bool IsMessage(std::string_view text, uint64_t* number) {
 
 class Program : public testing::Test {
  protected:
-  void Tell(uint64_t rows, uint64_t torn) {
+  void Report(uint64_t rows, uint64_t torn) {
     std::printf("rows: %llu, torn rows: %llu\n", static_cast<unsigned long long>(rows), static_cast<unsigned long long>(torn));
     EXPECT_GT(rows, 0u);
     EXPECT_EQ(torn, 0u);
@@ -91,7 +91,7 @@ TEST_F(Program, facts_concurrent) {
   }
   stop = true;
   for (std::thread& writer : writers) writer.join();
-  Tell(rows, torn);
+  Report(rows, torn);
 }
 
 TEST_F(Program, log_concurrent) {
@@ -121,7 +121,7 @@ TEST_F(Program, log_concurrent) {
   }
   stop = true;
   for (std::thread& writer : writers) writer.join();
-  Tell(rows, torn);
+  Report(rows, torn);
   // Only the declared losses are lost, and the remaining events have no gap.
   const Frame log("error_log", {"DATA"});
   const Frame status("global_status", {"VARIABLE_NAME", "VARIABLE_VALUE"});

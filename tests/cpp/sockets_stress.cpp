@@ -104,7 +104,7 @@ class Slots {
 
  private:
   struct Slot {
-    std::shared_mutex life;
+    std::shared_mutex lifetime;
     int kind = 0;
     int fds[2] = {-1, -1};
   };
@@ -119,7 +119,7 @@ class Slots {
   }
 
   void Renew(Slot& slot, int kind, Log* log) {
-    const std::unique_lock<std::shared_mutex> lock(slot.life);
+    const std::unique_lock<std::shared_mutex> lock(slot.lifetime);
     Close(slot, log);
     slot.kind = kind;
     EXPECT_EQ(pfs_socketpair(KeyOf(kind), AF_UNIX, SOCK_DGRAM, 0, slot.fds), 0);
@@ -127,7 +127,7 @@ class Slots {
   }
 
   void Talk(Slot& slot, uint64_t dice, Log* log) {
-    const std::shared_lock<std::shared_mutex> lock(slot.life);
+    const std::shared_lock<std::shared_mutex> lock(slot.lifetime);
     if (slot.fds[0] < 0) return;
     Counts& counts = log->kinds[slot.kind];
     char bytes[64] = {};
@@ -145,7 +145,7 @@ class Slots {
     int kind;
     const bool is_read = random() % 2 == 0;
     {
-      const std::shared_lock<std::shared_mutex> lock(slot.life);
+      const std::shared_lock<std::shared_mutex> lock(slot.lifetime);
       if (slot.fds[0] < 0) return;
       kind = slot.kind;
       EXPECT_EQ(pfs_socket_wait_begin(&wait, slot.fds[0], is_read ? PFS_SOCKET_RECV : PFS_SOCKET_SEND, 10), 1);
@@ -229,7 +229,7 @@ TEST(Sockets, a_close_that_the_log_is_not_told_of_is_found) {
 
 // A server: one thread accepts, others talk to a client and close; clients connect, talk, close.
 TEST(Sockets, many_clients_of_one_listener) {
-  constexpr int kClients = 4, kTurns = 200;
+  constexpr int kClients = 4, kConversations = 200;
   constexpr ssize_t kBytes = 20;
   Truncate(kTable);
   sockaddr_in address{};
@@ -244,7 +244,7 @@ TEST(Sockets, many_clients_of_one_listener) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kClients; ++t) {
     threads.emplace_back([&] {
-      for (int i = 0; i < kTurns; ++i) {
+      for (int i = 0; i < kConversations; ++i) {
         const int fd = pfs_accept(KeyOf(1), listener, nullptr, nullptr);
         char bytes[kBytes];
         EXPECT_EQ(pfs_recv(fd, bytes, sizeof bytes, MSG_WAITALL), kBytes);
@@ -253,7 +253,7 @@ TEST(Sockets, many_clients_of_one_listener) {
       }
     });
     threads.emplace_back([&] {
-      for (int i = 0; i < kTurns; ++i) {
+      for (int i = 0; i < kConversations; ++i) {
         const int fd = pfs_socket(KeyOf(2), AF_INET, SOCK_STREAM, 0);
         EXPECT_EQ(pfs_connect(fd, any, sizeof address), 0);
         char bytes[kBytes] = {};
@@ -265,7 +265,7 @@ TEST(Sockets, many_clients_of_one_listener) {
   }
   for (std::thread& thread : threads) thread.join();
   Log expected;
-  constexpr uint64_t kAll = kClients * kTurns;
+  constexpr uint64_t kAll = kClients * kConversations;
   expected.kinds[0] = {0, 0, 3 + kAll, 0, 0};  // socket, bind, listen, accepts
   expected.kinds[1] = {kAll, kAll, kAll, kAll * kBytes, kAll * kBytes};
   expected.kinds[2] = {kAll, kAll, 3 * kAll, kAll * kBytes, kAll * kBytes};

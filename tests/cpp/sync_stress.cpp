@@ -183,7 +183,7 @@ void Rest(int threads, int rounds) {
     for (size_t t = 0; t < logs.size(); ++t) {
       workers.emplace_back([&, t, seed = random()] {
         std::mt19937_64 own(seed);
-        for (int turn = 0; turn < 4; ++turn) {
+        for (int repetition = 0; repetition < 4; ++repetition) {
           meeting.Wait();
           for (uint64_t i = own() % 400; i > 0; --i) logs[t].Step(locks, own, instrumented);
           meeting.Wait();  // all rest
@@ -193,7 +193,7 @@ void Rest(int threads, int rounds) {
         meeting.Wait();
       });
     }
-    for (int turn = 0; turn < 4; ++turn) {
+    for (int repetition = 0; repetition < 4; ++repetition) {
       if (random() % 3 == 0) Enable(instrumented = !instrumented);
       meeting.Wait();
       meeting.Wait();
@@ -281,7 +281,7 @@ TEST(Rwlocks, counts_of_four_concurrent_threads) { CountLocks(4, 16 * (StressTim
 // Locks are made and destroyed while others are read; threads come and go; only the end is at rest.
 TEST(Rwlocks, objects_and_threads_that_come_and_go) {
   struct Slot {
-    std::mutex life;  // readers of the slot do not meet its end
+    std::mutex lifetime;  // readers of the slot do not meet its end
     std::unique_ptr<pfs_rwlock_t> rw;
     std::atomic<int> users{0};
     std::atomic<uint64_t> events{0};  // of this lock, not of those that were here before
@@ -302,7 +302,7 @@ TEST(Rwlocks, objects_and_threads_that_come_and_go) {
             Slot& slot = slots[own() % slots.size()];
             pfs_rwlock_t* rw = nullptr;
             {
-              const std::lock_guard<std::mutex> lock(slot.life);
+              const std::lock_guard<std::mutex> lock(slot.lifetime);
               if (slot.rw == nullptr) {
                 slot.rw = std::make_unique<pfs_rwlock_t>();
                 slot.events.store(0);
@@ -359,7 +359,7 @@ TEST(Conditions, that_die_while_woken_threads_leave_them_count_every_wait) {
   Truncate(kByThread);
   std::unique_ptr<pfs_cond_t> changed;
   uint64_t generation = 0, waits[2] = {}, waiting = 0, lives = 0;
-  const auto kind = [](uint64_t life) { return life % 3 == 2 ? 1 : 0; };  // not by turns: a mistake about neighbours must not cancel out
+  const auto kind = [](uint64_t lifetime) { return lifetime % 3 == 2 ? 1 : 0; };  // not alternating: a mistake about neighbors must not cancel out
   const auto make = [&] {
     changed = std::make_unique<pfs_cond_t>();
     EXPECT_EQ(pfs_cond_init(keys[kind(lives++)], changed.get(), nullptr), 0);

@@ -27,7 +27,7 @@ class Verdict {
     if (is_whole) return;
     if (torn_++ == 0) first_ = what;
   }
-  void Tell() const {
+  void Report() const {
     std::printf("rows: %llu, torn rows: %llu\n", static_cast<unsigned long long>(rows_), static_cast<unsigned long long>(torn_));
     EXPECT_GT(rows_, 0u);
     EXPECT_EQ(torn_, 0u) << "the first: " << first_;
@@ -124,7 +124,7 @@ TEST(TornRows, cells_of_one_thread) {
     shm.Write(1 + i % CellSegment::kObjects);
     EXPECT_EQ(shm.CheckAll(&verdict), 0u);
   }
-  verdict.Tell();
+  verdict.Report();
 }
 
 TEST(TornRows, the_check_of_cells_rejects_half_an_update) {
@@ -163,7 +163,7 @@ TEST(TornRows, cells_under_concurrent_writers) {
   stop.store(true);
   for (std::thread& thread : threads) thread.join();
   std::printf("skipped: %llu\n", static_cast<unsigned long long>(skipped));
-  verdict.Tell();
+  verdict.Report();
 }
 
 // ---- The real writer ---------------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ TEST(TornRows, tables_of_one_thread) {
     CheckFiles(OwnSegment(), &memory, &verdict);
     CheckEvents(program, OwnSegment(), &verdict);
   }
-  verdict.Tell();
+  verdict.Report();
 }
 
 TEST(TornRows, a_counter_that_goes_back_is_noticed) {
@@ -373,20 +373,20 @@ TEST(TornRows, waits_under_concurrent_writers) {
   Verdict verdict;
   Memory memory;
   UnderLoad(kLocks | kTransfers, [&](Program&, const SegmentView& view) { CheckSummaries(view, &memory, &verdict); });
-  verdict.Tell();
+  verdict.Report();
 }
 
 TEST(TornRows, files_under_concurrent_writers) {
   Verdict verdict;
   Memory memory;
   UnderLoad(kTransfers, [&](Program&, const SegmentView& view) { CheckFiles(view, &memory, &verdict); });
-  verdict.Tell();
+  verdict.Report();
 }
 
 TEST(TornRows, events_under_concurrent_writers) {
   Verdict verdict;
   UnderLoad(kLocks | kTransfers, [&](Program& program, const SegmentView& view) { CheckEvents(program, view, &verdict); });
-  verdict.Tell();
+  verdict.Report();
 }
 
 }  // namespace
