@@ -33,7 +33,7 @@ const TableFacts& Table(const char* name) {
   return *table;
 }
 
-// Over the rows whose key column matches.
+// Adds up the rows whose key column matches.
 template <typename Matches>
 uint64_t SumIf(const char* table_name, const char* key, const char* value, Matches matches) {
   const TableFacts& table = Table(table_name);
@@ -79,7 +79,7 @@ void Record(Recorded what) {
     for (const char* pattern : {"wait/synch/mutex/bench/%", "wait/synch/rwlock/bench/%"}) Update("setup_instruments", pattern, {{"TIMED", "CONTENDED"}});
     return;
   }
-  // Nobody else in this process uses the instruments that there is one of.
+  // No other code of this process uses the instruments of which there is only one.
   for (const char* pattern : {"wait/%/bench/%", "wait/%/table/sql/handler", "wait/lock/metadata/sql/mdl", "idle"}) {
     Update("setup_instruments", pattern,
            {{"ENABLED", what >= Recorded::kCounts}, {"TIMED", what >= Recorded::kTimes}, {"TRACE_ENABLED", what >= Recorded::kTraced}});

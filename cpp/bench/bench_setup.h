@@ -1,4 +1,5 @@
-// bench_setup.h: what a benchmark needs of the setup tables, which the C API does not change. Knows nothing of the library's inside.
+// bench_setup.h: changes the setup tables for a benchmark, which the C API cannot do. It uses no internals of the
+// library.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace bench {
 
-// What is recorded of the bench's instruments. Each holds what the one before it does.
+// The settings of the bench's instruments. Each includes the previous one.
 enum class Recorded {
   kNothing,  // ENABLED = NO
   kCounts,   // TIMED = NO; by_instance, by_thread
@@ -19,10 +20,11 @@ enum class Recorded {
   kContended,  // kAll, but TIMED = CONTENDED where that is legal
 };
 
-// Sets it for all threads. Exits with a message if a table refuses.
+// Applies the settings to all threads. Exits with a message if a table refuses.
 void Record(Recorded what);
 
-// Sets columns of the rows whose key (NAME, or HOST of setup_actors) matches a pattern. Exits with a message if the table refuses, or nothing matches.
+// Sets columns of the rows whose key (NAME, or HOST of setup_actors) matches a pattern. Exits with a message if the
+// table refuses, or no row matches.
 struct Set {
   const char* column;
   const char* value;
@@ -30,13 +32,13 @@ struct Set {
   Set(const char* name, bool yes) : column(name), value(yes ? "YES" : "NO") {}
 };
 void Update(const char* table, const char* pattern, std::initializer_list<Set> set, const char* key = "NAME");
-// Sum of an integer (or text) column over the rows whose key column matches a pattern.
+// Returns the sum of an integer (or text) column over the rows whose key column matches a pattern.
 uint64_t Sum(const char* table, const char* key, const char* value, const char* pattern);
 
-// Instruments say then what is traced.
+// Traces all threads; then the instruments decide what is traced.
 void TraceAllThreads();
-// A folder for the trace, in memory: what a disk costs is not the probe's. A static object that is made before pfs_init(): it goes when pfs has written
-// its last line, which is at exit.
+// A folder in memory for the trace: the cost of a disk is not the probe's. It must be a static object that is made
+// before pfs_init(): it is removed at exit, after pfs has written its last line.
 // Threads: one.
 class TraceFolder {
  public:
@@ -48,13 +50,14 @@ class TraceFolder {
   std::string path_;
 };
 
-// COUNT_STAR of all instruments of the bench.
+// Returns COUNT_STAR of all instruments of the bench.
 uint64_t CountedEvents();
-// Sum of all status variables that count losses, but for the trace: its thread cannot keep up with a loop.
+// Returns the sum of all status variables that count losses, except for the trace: its thread cannot keep up with a
+// loop.
 uint64_t Losses();
-// Ticks of the cycle counter per nanosecond.
+// Returns ticks of the cycle counter per nanosecond.
 double CyclesPerNano();
-// Rows of a table.
+// Returns the number of rows of a table.
 uint64_t Rows(const char* table);
 
 }  // namespace bench

@@ -1,5 +1,5 @@
-// churn_bench.cpp: objects that are made and destroyed often: a condition for each write, a journal for each transaction. "unused" is made and destroyed,
-// "used" has one event in between.
+// churn_bench.cpp: objects that are made and destroyed often: a condition for each write, a journal for each
+// transaction. "unused" is made and destroyed, "used" has one event in between.
 #include <fcntl.h>
 #include <perfschema/pfs.hpp>
 
@@ -55,7 +55,7 @@ struct Cond {
   }
   static void Make(Bare* c) { pthread_cond_init(c, nullptr); }
   static void Make(Recorded* c, pfs_key_t key) { pfs_cond_init(key, c, nullptr); }
-  // A deadline before 1970 has passed without a look at the clock.
+  // A deadline before 1970 has passed: the call does not read the clock.
   static void Use(Bare* c) {
     static thread_local pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&mutex), pthread_cond_timedwait(c, &mutex, &kPast), pthread_mutex_unlock(&mutex);
@@ -68,7 +68,7 @@ struct Cond {
   static void Destroy(Recorded* c) { pfs_cond_destroy(c); }
 };
 
-// Each thread's on a line of its own.
+// Each thread's object is in a cache line of its own.
 template <typename Object, bool kUsed>
 void Bare(benchmark::State& state) {
   alignas(64) typename Object::Bare object;
@@ -90,7 +90,7 @@ void Recording(benchmark::State& state) {
   });
 }
 
-// A file that is made, written to and deleted.
+// Returns the path of a file that is made, written to and deleted.
 std::string Path(const benchmark::State& state) { return "/dev/shm/churn_bench." + std::to_string(getpid()) + "." + std::to_string(state.thread_index()); }
 
 void BareFile(benchmark::State& state) {

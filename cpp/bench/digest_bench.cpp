@@ -1,4 +1,4 @@
-// digest_bench.cpp: what the digest of a statement costs, per byte of its text. memcpy of the same text is there to compare with.
+// digest_bench.cpp: the cost of a statement's digest, per byte of its text, compared with memcpy of the same text.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -55,7 +55,7 @@ void Copy(benchmark::State& state, const std::string& text) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * text.size()));
 }
 
-// Of the tokens of the first statement.
+// Measures a function of the tokens of the first statement.
 template <typename Function>
 void OfTokens(benchmark::State& state, Function function) {
   uint8_t buffer[1024];

@@ -1,6 +1,8 @@
-// lines_bench.cpp: what it costs that two cores share a line of memory, and what of pfs is shared. docs/scaling.md has its figures.
+// lines_bench.cpp: the cost of a cache line that two cores share, and of the lines that pfs shares. docs/scaling.md
+// has its figures.
 //
-// Prints one line each: name, nanoseconds (fastest of 30 blocks; of two threads: for each operation of one of them), median.
+// It prints one line for each case: name, nanoseconds (fastest of 30 blocks; of two threads: for each operation of
+// one of them), median.
 #include <perfschema/pfs.h>
 #include <sched.h>
 
@@ -27,8 +29,8 @@ void Pin(int cpu) {
 
 using Clock = std::chrono::steady_clock;
 
-// body(thread) in each of `threads` threads at once, on cpu 1 and 0: nanoseconds from the first that begins to the last that ends, over
-// `operations`, which each of them does.
+// Runs body(thread) in `threads` threads at once, on cpu 1 and 0. Returns the nanoseconds from the first begin to the
+// last end, divided by `operations`, which each thread performs.
 double Take(int threads, int operations, const std::function<void(int)>& body) {
   std::atomic<int> arrived{0};
   Clock::time_point begin[2], end[2];
@@ -62,7 +64,7 @@ struct alignas(4096) Line {
   std::atomic<uint64_t> word{0};
 };
 Line g_lines[3];
-// Lines in a row: two that are fetched as a pair, and the first of the next pair.
+// Consecutive cache lines: two that are fetched as a pair, and the first of the next pair.
 struct alignas(64) Neighbour {
   std::atomic<uint64_t> word{0};
 };
@@ -103,7 +105,7 @@ void Neighbours(int operations) {
   Report("load, add, store, two threads, lines 128 bytes apart", 2, operations, apart(2));
 }
 
-// One thread changes its line all the time, the other one looks at that line before it changes its own.
+// One thread changes its line all the time; the other one reads that line before it changes its own.
 void Looked(int operations) {
   Report("load, add, store; the other thread looks at the line first", 2, operations, [operations](int thread) {
     std::atomic<uint64_t>& own = g_lines[1 + thread].word;
@@ -115,7 +117,7 @@ void Looked(int operations) {
   });
 }
 
-// Births and deaths take the cold lock.
+// Creation and destruction take the cold lock.
 void ColdLock(int operations) {
   static pfs_key_t key = 0;
   pfs_mutex_info_t info[] = {{&key, "LOCK_born", 0, "Is made and destroyed."}};
@@ -131,7 +133,7 @@ void ColdLock(int operations) {
   Report("a mutex is made and destroyed (cold lock), two threads", 2, operations, births);
 }
 
-// A thread is born, records one event, and ends.
+// A thread starts, records one event, and ends.
 void Threads(int operations) {
   static pfs_key_t key = 0;
   static pfs_mutex_t mutex;

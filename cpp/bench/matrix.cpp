@@ -1,4 +1,4 @@
-// matrix.cpp: the modes of the matrix, and what crosses them with the families.
+// matrix.cpp: the modes of the matrix, and their products with the families.
 #include "matrix.h"
 
 #include <sched.h>
@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-// What the setup tables say. Each mode holds what the one before it does.
+// The settings of a mode. Each mode includes the previous one.
 enum class Level { kNothing, kCounts, kTimes, kCurrent, kHistory, kLong, kDigest, kCpu, kTraced };
 
 struct Mode {
@@ -23,7 +23,7 @@ constexpr Mode kModes[] = {
     {"all", Level::kLong},         {"digest", Level::kDigest},    {"cpu", Level::kCpu},           {"traced", Level::kTraced},
 };
 
-// By Kind.
+// The tables of each Kind.
 struct KindFacts {
   const char* consumers;  // events_X_current ...; nullptr = none
   const char* summary;
@@ -58,13 +58,13 @@ void Apply(const Family& family, Level level) {
   Update("setup_consumers", (name + "_history_long").c_str(), {{"ENABLED", level >= Level::kLong}});
   if (family.kind != Kind::kStatements) return;
   Update("setup_consumers", "statements_digest", {{"ENABLED", level >= Level::kDigest}});
-  // What is traced beyond "all" is measured without the clock of the CPU: two system calls would hide it.
+  // The trace mode beyond "all" is measured without the CPU clock: its two system calls would hide the cost.
   Update("setup_consumers", "events_statements_cpu", {{"ENABLED", level == Level::kCpu}});
 }
 
 uint64_t Counted(const Family& family) { return Sum(FactsOf(family).summary, "EVENT_NAME", FactsOf(family).count, family.instruments); }
 
-// All threads of a benchmark have come here.
+// Waits until all threads of a benchmark have arrived.
 void Meet(const benchmark::State& state) {
   static std::atomic<uint64_t> arrived{0};
   const auto threads = static_cast<uint64_t>(state.threads());
@@ -73,7 +73,7 @@ void Meet(const benchmark::State& state) {
   while (arrived.load() < all) sched_yield();
 }
 
-// A block, and that every operation was so many events: what is measured is what it says, and two threads lose nothing.
+// Measures a block, and checks the number of events of every operation: two threads lose none.
 void Measure(benchmark::State& state, const Family& family, Level level, Threads threads) {
   uint64_t before = 0;
   if (state.thread_index() == 0) {

@@ -1,6 +1,8 @@
-// matrix.h: every family of probes in every mode, in one thread, in two with an object each, in two with the same object.
+// matrix.h: every family of probes in every mode: in one thread, in two with an object each, in two with the same
+// object.
 //
-// A family is a row of data (matrix_families.cpp), a mode is a row of data (matrix.cpp), and a benchmark is one of each: family/mode/threads.
+// A family is a row of data (matrix_families.cpp), a mode is a row of data (matrix.cpp), and a benchmark combines one
+// of each: family/mode/threads.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -13,7 +15,7 @@ namespace bench {
 enum class Threads { kAlone, kOwn, kSame };
 inline constexpr const char* kThreadsNames[] = {"1T", "own", "same"};
 
-// What its probe records, and where: which modes it has.
+// The kind of events that a probe records, which decides its modes.
 enum class Kind { kWaits, kStages, kStatements, kTransactions, kMemory };
 
 // One block: as many operations as the state asks for.
@@ -22,7 +24,7 @@ using Block = std::function<void(benchmark::State&, Threads)>;
 struct Family {
   const char* name;
   Kind kind;
-  const char* instruments;  // pattern; nobody else uses them
+  const char* instruments;  // pattern; no other code uses them
   int iterations;           // about a millisecond
   int events;               // of one operation
   bool has_same;            // whether two threads can do it to the same object
@@ -36,7 +38,7 @@ inline constexpr int kWarmUpPart = 5;
 std::vector<Family> Families();
 std::vector<Family> FamiliesCompiledOut();
 
-// `probe_bench --matrix` has these benchmarks instead of the others.
+// Registers these benchmarks for `probe_bench --matrix`, in place of the others.
 void RegisterMatrix();
 
 }  // namespace bench

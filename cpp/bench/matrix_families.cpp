@@ -1,5 +1,5 @@
-// matrix_families.cpp: the families of the matrix, one row each. Compiled twice: the second time with PFS_DISABLE, for what is left of a probe that is
-// compiled out.
+// matrix_families.cpp: the families of the matrix, one row each. It is compiled twice: the second time with
+// PFS_DISABLE, to measure the rest of a probe that is compiled out.
 #include "matrix.h"
 
 #include <perfschema/pfs.h>
@@ -45,7 +45,7 @@ pfs_key_t KeyOf(int (*register_one)(const char*, pfs_instrument_info*, int), con
   return key;
 }
 
-// In the middle of a page of its own: see mutex_bench.cpp.
+// The object is in the middle of a page of its own: see mutex_bench.cpp.
 struct alignas(4096) Mutex {
   char before[1024];
   alignas(64) pthread_mutex_t bare = PTHREAD_MUTEX_INITIALIZER;
@@ -67,7 +67,7 @@ struct alignas(4096) Cond {
   alignas(64) pfs_cond_t recorded;
   Cond() { Need(pfs_cond_init(KeyOf(pfs_register_cond, "matrix"), &recorded, nullptr) == 0, "condition"); }
 };
-constexpr timespec kPast = {-1, 0};  // has passed without a look at the clock
+constexpr timespec kPast = {-1, 0};  // has passed: the call does not read the clock
 
 struct File {
   int bare, recorded;
@@ -121,7 +121,7 @@ struct alignas(4096) Store {
   void Unlock() { lock.clear(std::memory_order_release); }
 };
 
-// What has no object: stages, transactions, idle time, blocks of memory; and the text of a statement.
+// Families without an object: stages, transactions, idle time, blocks of memory; and the text of a statement.
 struct Nothing {
   pfs_key_t first = 0, second = 0, query = 0, block = 0;
   std::string text;
@@ -151,7 +151,8 @@ Block BlockOf(Operation operation) {
   };
 }
 
-// `bare` is what is timed, `probe` the same through pfs; each hands its result to what undoes it, which no one times.
+// `bare` is timed; `probe` does the same through pfs. Each passes its result to its undo function, which is not
+// timed.
 template <typename Object, uint64_t (*kNow)(), typename Bare, typename Undo, typename Probe, typename UndoProbe>
 Family Row(Family facts, Bare bare, Undo undo, Probe probe, UndoProbe undo_probe) {
   Of<Object>(Threads::kAlone, 0);  // now: an instrument that is registered later would be on
@@ -170,7 +171,7 @@ Family Row(Family facts, Bare bare, Undo undo, Probe probe, UndoProbe undo_probe
   return facts;
 }
 
-// Nothing is undone.
+// Operations without an undo function.
 template <typename Object, uint64_t (*kNow)(), typename Bare, typename Probe>
 Family Row(Family facts, Bare bare, Probe probe) {
   const auto nothing = [](Object&, auto result) { benchmark::DoNotOptimize(result); };
@@ -197,7 +198,7 @@ Family MemoryRow() {
   return row;
 }
 
-// The last stage ends with the block, else it would be counted in the next one.
+// The last stage ends with the block, or else it would count in the next block.
 Family StageRow() {
   Family row = Row<Nothing, Cycles>({"stage", Kind::kStages, "stage/bench/matrix%", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return 0; },
                                    [](Nothing& keys) {
@@ -234,7 +235,8 @@ std::vector<Family> FAMILIES() {
       Row<Rwlock, Cycles>({"wrlock", Kind::kWaits, "wait/synch/rwlock/bench/matrix", kFast, 1, true, {}, {}, {}},
                           [](Rwlock& rw) { return pthread_rwlock_wrlock(&rw.bare); }, [](Rwlock& rw, int) { pthread_rwlock_unlock(&rw.bare); },
                           [](Rwlock& rw) { return pfs_rwlock_wrlock(&rw.recorded); }, [](Rwlock& rw, int) { pfs_rwlock_unlock(&rw.recorded); }),
-      // The mutex is taken anew for each wait, so that two threads can: a few nanoseconds that are in every mode, bare as well.
+      // The mutex is locked again for each wait, so that two threads can wait: a few nanoseconds in every mode, also
+      // in `bare`.
       Row<Cond, Cycles>({"cond", Kind::kWaits, "wait/synch/cond/bench/matrix", kMiddling, 1, true, {}, {}, {}},
                         [](Cond& c) {
                           pthread_mutex_lock(&c.mutex.mutex);
@@ -264,7 +266,7 @@ std::vector<Family> FAMILIES() {
                           const char buffer[120] = {};
                           return pfs_pwrite(file.recorded, buffer, sizeof buffer, 0);
                         }),
-      // The bytes are taken out again by the plain call: one event, as the floor times one call.
+      // A plain call takes the bytes out again: one event, as the floor times one call.
       Row<Sockets, Cycles>({"send", Kind::kWaits, "wait/io/socket/bench/matrix", kSystem, 1, true, {}, {}, {}},
                            [](Sockets& sockets) {
                              const char buffer[64] = {};

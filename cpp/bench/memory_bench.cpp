@@ -1,4 +1,5 @@
-// memory_bench.cpp: a block that is allocated and freed: malloc and free, and the same counted. No timer is involved, so there is no floor.
+// memory_bench.cpp: a block that is allocated and freed: malloc and free, plain and counted. No timer is involved, so
+// there is no floor.
 #include "probe_bench.h"
 
 #include <cstdlib>

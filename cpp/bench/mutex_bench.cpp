@@ -1,4 +1,4 @@
-// mutex_bench.cpp: lock and unlock, nobody waits unless the name says "same".
+// mutex_bench.cpp: lock and unlock without contention, unless the name says "same".
 #include <cstdlib>
 #include <mutex>
 #include <perfschema/pfs.hpp>
@@ -18,9 +18,10 @@ pfs_key_t KeyOf(const char* name) {
   return key;
 }
 
-// On a page of its own: neither neighbour lines nor the other thread's. In the middle of it, because stores and loads whose addresses are
-// equal in their low 12 bits wait for each other on this family of processors (4 KiB aliasing): the first lines of the segment's pages
-// hold the statistics of these mutexes. A mutex that shares its low bits with its own statistics costs 0.8 to 1.5 ns more.
+// Each mutex is on a page of its own: no neighbour lines, and not with the other thread's mutex. It is in the middle
+// of the page because of 4 KiB aliasing: on this processor family stores and loads with equal low 12 bits of address
+// wait for each other. The first lines of the segment's pages hold the statistics of these mutexes. A mutex that
+// shares its low bits with its own statistics costs 0.8 to 1.5 ns more.
 struct alignas(4096) Mutex {
   char before[1024];
   alignas(64) pthread_mutex_t bare = PTHREAD_MUTEX_INITIALIZER;
@@ -104,7 +105,8 @@ void PairBare(benchmark::State& state) {
   });
 }
 
-// `kReads` 4: each lock between readings of its own. 3: the end of the first is the begin of the second. 2: the least, around both.
+// `kReads` 4: two readings around each lock. 3: the end of the first is the begin of the second. 2: the minimum, one
+// pair around both.
 template <int kReads>
 void PairFloor(benchmark::State& state) {
   pthread_mutex_t *a = &OfThread(0)->bare, *b = &OfThread(1)->bare;
@@ -185,7 +187,7 @@ void SameRecording(benchmark::State& state) {
 }
 
 // ---- 16,384 mutexes in random order ---------------------------------------------------------------------------------------------------
-// Side by side as in a user's array of objects: 56 bytes each recorded, 40 bare. The order is 65,536 draws.
+// Adjacent, as in a user's array of objects: 56 bytes each recorded, 40 bare. The order is 65,536 draws.
 
 constexpr size_t kScattered = 16'384;
 
@@ -267,7 +269,7 @@ void AddRecording(const char* name, void (*run)(benchmark::State&, bool)) {
 }  // namespace
 
 void RegisterMutexBenchmarks() {
-  // Now: an instrument that is registered after Record() would be on.
+  // Made now: an instrument that is registered after Record() would be on.
   Alone(), OfThread(0), Shared(), CppMutex(), ScatteredMutexes();
   Add("lock/bare", Bare);
   Add("lock/floor", BareFloor);

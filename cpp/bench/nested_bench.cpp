@@ -1,6 +1,6 @@
 // nested_bench.cpp: stages, statements, transactions, with everything on.
 //
-//   stage        the change from one stage to the next: one reading of the timer ends the one and starts the other
+//   stage        the change from one stage to the next: one reading of the timer ends the first and starts the second
 //   statement    begin, a text of 200 bytes, its digest, the histogram, end
 //   transaction  begin and end
 //

@@ -1,6 +1,7 @@
-// peers_bench.cpp: a lock recorded by pfs, and by LTTng-UST, in one process. tests/bench/peers.py drives it: it reads the name of a case from its
-// standard input, measures a block of it, and prints nanoseconds per operation; "trace lost" is how many events pfs's trace has lost so far. LTTng's session comes and goes meanwhile: what its cases cost
-// depends on that alone.
+// peers_bench.cpp: a lock recorded by pfs, and by LTTng-UST, in one process. tests/bench/peers.py drives it. The
+// program reads the name of a case from its standard input, measures a block of it, and prints nanoseconds per
+// operation. "trace lost" prints the number of events that pfs's trace has lost so far. LTTng's session starts and
+// stops meanwhile: no other setting changes.
 #include <perfschema/pfs.h>
 #include <sched.h>
 #include <x86intrin.h>
@@ -22,7 +23,7 @@ namespace {
 
 constexpr int kOperations = 50'000, kWarmUp = 15'000;
 
-// In the middle of a page of its own: see mutex_bench.cpp.
+// The object is in the middle of a page of its own: see mutex_bench.cpp.
 struct alignas(4096) Mutex {
   char before[1024];
   alignas(64) pthread_mutex_t bare = PTHREAD_MUTEX_INITIALIZER;
@@ -102,7 +103,7 @@ double Measure(const std::string& name) {
 }  // namespace
 
 int main() {
-  // LTTng has threads in this process already; so glibc uses the lock prefix.
+  // LTTng already has threads in this process, so glibc uses the lock prefix.
   static const bench::TraceFolder trace("peers-bench");
   if (pfs_init(trace.options().c_str()) != PFS_OK || !pfs_is_on()) {
     std::fprintf(stderr, "peers_bench: pfs is off: %s\n", pfs_last_error());

@@ -1,4 +1,4 @@
-// probe_bench.cpp: starts pfs, runs the benchmarks, and says whether anything was lost on the way.
+// probe_bench.cpp: starts pfs, runs the benchmarks, and reports losses.
 #include "probe_bench.h"
 
 #include <cstdio>
@@ -10,8 +10,8 @@
 #include "matrix.h"
 
 int main(int argc, char** argv) {
-  // glibc leaves the lock prefix out while a process has never had a second thread. Programs with mutexes have had one; and the figures
-  // must not depend on which block happens to run first.
+  // glibc omits the lock prefix while a process has never had a second thread. Programs with mutexes have had one;
+  // and the figures must not depend on the block that happens to run first.
   std::thread([] {}).join();
   static const bench::TraceFolder trace("probe-bench");
   if (pfs_init(trace.options().c_str()) != PFS_OK || !pfs_is_on()) {
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   bench::TraceAllThreads();
-  // --matrix: those of matrix.h instead.
+  // --matrix runs the benchmarks of matrix.h instead.
   if (argc > 1 && std::strcmp(argv[1], "--matrix") == 0) {
     bench::RegisterMatrix();
     argv[1] = argv[0];

@@ -1,8 +1,8 @@
-// probe_bench.h: what the families of benchmarks share.
+// probe_bench.h: shared parts of the families of benchmarks.
 //
-// A benchmark is one short block: fixed iterations, about a millisecond. Google Benchmark repeats all blocks in random order
-// (--benchmark_enable_random_interleaving), and ratios.py takes the fastest of each: on a shared machine that is the block that nobody
-// disturbed. Names are family/variant, "2T" = two threads.
+// A benchmark is one short block: fixed iterations, about a millisecond. Google Benchmark repeats all blocks in
+// random order (--benchmark_enable_random_interleaving), and ratios.py takes the fastest of each: on a shared machine
+// that is the undisturbed block. Names are family/variant, "2T" = two threads.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -22,11 +22,11 @@ namespace bench {
 // Settings of all blocks.
 inline constexpr int kLockIterations = 50'000;
 inline constexpr int kReadIterations = 5'000;
-// Events before the clock starts: more than events_waits_history_long holds, so that the pool no longer grows and all lines are where they
-// will stay.
+// Events before the clock starts. They exceed events_waits_history_long, so that the pool no longer grows and all
+// cache lines have their final place.
 inline constexpr int kWarmUp = 15'000;
 
-// Two threads run on cpu 0 and 1, one alone on cpu 1 (cpu 0 takes more interrupts).
+// Two threads run on cpu 0 and 1, a single thread on cpu 1 (cpu 0 takes more interrupts).
 inline void Pin(const benchmark::State& state) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -39,7 +39,7 @@ void SetUp(const benchmark::State&) {
   Record(kWhat);
 }
 
-// A block: `operation()` again and again.
+// Runs a block: repeats `operation()`.
 template <typename Operation>
 void Run(benchmark::State& state, int warm_up, Operation operation) {
   Pin(state);
@@ -52,7 +52,7 @@ inline void Expect(benchmark::State& state, uint64_t counted, int events) {
   if (counted != expected) state.SkipWithError(("counted " + std::to_string(counted) + " events, not " + std::to_string(expected)).c_str());
 }
 
-// The same, and every operation must have been so many events: what is measured is what it says. One thread.
+// Does the same in one thread, and checks that every operation made `events` events.
 template <typename Operation>
 void RunCounted(benchmark::State& state, int warm_up, int events, Operation operation) {
   Pin(state);
@@ -62,14 +62,14 @@ void RunCounted(benchmark::State& state, int warm_up, int events, Operation oper
   Expect(state, CountedEvents() - before, events);
 }
 
-// Where two threads wait for each other.
+// A barrier for two threads.
 struct Meeting {
   pthread_barrier_t barrier;
   Meeting() { pthread_barrier_init(&barrier, nullptr, 2); }
   void Wait() { pthread_barrier_wait(&barrier); }
 };
 
-// Two threads, whose events are counted together: none is lost.
+// Runs two threads, whose events are counted together, and checks that none is lost.
 template <typename Operation>
 void RunTwoCounted(benchmark::State& state, int warm_up, int events, Operation operation) {
   static Meeting both;
@@ -82,7 +82,7 @@ void RunTwoCounted(benchmark::State& state, int warm_up, int events, Operation o
   if (state.thread_index() == 0) Expect(state, CountedEvents() - before, 2 * events);
 }
 
-// The key of a new instrument bench/NAME.
+// Returns the key of a new instrument bench/NAME.
 inline pfs_key_t KeyOf(int (*register_one)(const char*, pfs_instrument_info*, int), const char* name) {
   pfs_key_t key = 0;
   pfs_instrument_info info{&key, name, 0, "Of the benchmark."};
@@ -91,7 +91,8 @@ inline pfs_key_t KeyOf(int (*register_one)(const char*, pfs_instrument_info*, in
   return key;
 }
 
-// Two timer reads around a lock that is then released: the least that a timed wait can cost. The sum keeps the result alive.
+// Two timer reads around a lock that is then released: the minimum cost of a timed wait. The sum keeps the result
+// alive.
 template <typename Lock, typename Unlock>
 struct Floor {
   Lock lock;

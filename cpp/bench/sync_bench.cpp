@@ -1,4 +1,5 @@
-// sync_bench.cpp: rwlocks, nobody waits unless the name says "same"; and waits for a condition whose deadline has passed.
+// sync_bench.cpp: rwlocks without contention, unless the name says "same"; and waits for a condition whose deadline
+// has passed.
 #include <cstdlib>
 #include <perfschema/pfs.hpp>
 
@@ -7,7 +8,7 @@
 namespace bench {
 namespace {
 
-// On a page of its own, in the middle of it: see mutex_bench.cpp. Never destroyed.
+// The object is in the middle of a page of its own: see mutex_bench.cpp. Never destroyed.
 struct alignas(4096) Rwlock {
   char before[1024];
   alignas(64) pthread_rwlock_t bare = PTHREAD_RWLOCK_INITIALIZER;
@@ -22,7 +23,7 @@ Rwlock* Alone() {
   static Rwlock* const lock = new Rwlock("alone");
   return lock;
 }
-// Looked at by nobody, ever: the instrument is on for other locks now and then.
+// A lock that is never instrumented; the instrument is on for other locks now and then.
 Rwlock* Unused() {
   static Rwlock* const lock = new Rwlock("never");
   return lock;
@@ -71,7 +72,8 @@ void Recording(benchmark::State& state, bool counts) {
 }
 
 // ---- Conditions ------------------------------------------------------------------------------------------------------------------------
-// The mutex is held all the time. A deadline before 1970 has passed without a look at the clock: the shortest wait there is.
+// The mutex is held all the time. A deadline before 1970 has passed, and the call does not read the clock: the
+// shortest possible wait.
 
 constexpr timespec kPast = {-1, 0};
 
@@ -114,7 +116,7 @@ void CondRecording(benchmark::State& state, bool counts) {
   pfs_mutex_unlock(&c->recorded_mutex);
 }
 
-// A wait for a condition is an operation of the system.
+// A wait for a condition is a system call.
 int IterationsOf(const std::string& name) { return name.compare(0, 5, "cond/") == 0 ? kReadIterations : kLockIterations; }
 
 benchmark::internal::Benchmark* Add(const std::string& name, void (*run)(benchmark::State&)) {
@@ -129,7 +131,8 @@ benchmark::internal::Benchmark* AddRecording(const std::string& name, void (*run
 using Plain = void (*)(benchmark::State&);
 using Recorder = void (*)(benchmark::State&, bool);
 
-// `unused`: as `run`, on an object that was never recorded. One that was once has its read locks counted down, whatever setup says now.
+// `unused`: like `run`, on an object that was never recorded. An object that was recorded counts its read locks down,
+// whatever the setup says now.
 void AddRows(const std::string& family, Plain bare, Plain floor, Recorder unused, Recorder run) {
   Add(family + "/bare", bare);
   Add(family + "/floor", floor);

@@ -1,9 +1,9 @@
 // table_bench.cpp: rows of a table, locks on it, metadata locks, idle time.
 //
-// There is no call of the system behind these probes, so what is waited for is the least that deserves the name: then the probe has nothing to
-// hide behind but the two timer reads.
+// These probes have no system call behind them, so the operations are as short as possible: only the two timer reads
+// can hide the cost of the probe.
 //   fetch                 a row of 256 bytes is copied
-//   table_lock, metadata  a spin lock that nobody has
+//   table_lock, metadata  an uncontended spin lock
 //   idle                  poll(2) of nothing; its timer is NANOSECOND, the cycle counter in another unit
 #include <perfschema/pfs.hpp>
 #include <poll.h>
@@ -44,7 +44,7 @@ Store& TheStore() {
   return store;
 }
 
-// Each operation plainly and recorded, what undoes it, and the timer that it is timed with.
+// Each operation plainly and recorded, its undo function, and its timer.
 struct Fetch {
   static void Plain(Store& s) { s.Copy(); }
   static void Recorded(Store& s) {

@@ -1,11 +1,14 @@
-// Objects that are made and destroyed all the time, most of them without the cold lock (record/engine/free_lists.h), and nothing is lost or counted twice.
+// Objects that are made and destroyed all the time, most of them without the cold lock (record/engine/free_lists.h).
+// No event is lost or counted twice.
 //
-// Contract. While objects are born, used and destroyed, by the thread that made them or by another one: totals of instruments never go down, never say more than has
-// been begun, and no row is left out. When all rest: totals are what was done, every live object has one row with its own events, no dead one has any. A TRUNCATE takes away
-// what ended before it and nothing that begins after it. An object is refused only if as many live as there may be.
+// Contract. Objects are created, used and destroyed, by the thread that made them or by another one. Meanwhile totals
+// of instruments never go down, never exceed the number of begun events, and no row is missing. At rest totals are
+// exact, every live object has one row with its own events, and no dead object has a row. A TRUNCATE removes the
+// events that ended before it and no event that begins after it. An object is refused only if the limit of live
+// objects is reached.
 //
-// How it is checked. Every thread counts what it begins and what it has done. The negative control is this program with a library that hands slots on with their numbers
-// (PFS_BREAK_FREE_LISTS): it must say so.
+// How it is checked. Every thread counts the events that it begins and ends. The negative control is this program
+// with a library that reuses slots with their numbers (PFS_BREAK_FREE_LISTS): the test must fail.
 #include <array>
 #include <memory>
 
@@ -82,7 +85,7 @@ class Object {
 
 uint64_t Total(int kind) { return SumWhere(kGlobal, "EVENT_NAME", kNames[kind], "COUNT_STAR"); }
 
-// What the threads leave alive.
+// The objects that the threads leave alive.
 using Kept = std::vector<std::unique_ptr<Object>>;
 
 // Objects that another thread destroys.
@@ -106,7 +109,7 @@ void Churn(std::mt19937_64 random, Counts& counts, uint64_t end, Kept& kept) {
   }
 }
 
-// Rows of all live objects agree with what they did. Returns how many do not.
+// Compares the rows of all live objects with their events. Returns the number of wrong rows.
 int WrongRows(const std::vector<Kept>& kept, bool was_truncated) {
   std::map<uint64_t, const Object*> live;
   for (const Kept& of_thread : kept) {
@@ -142,14 +145,14 @@ void Rounds(bool truncates, int rounds) {
   std::vector<Kept> kept(kThreads);
   for (Kept& of_thread : kept) of_thread.resize(5);
   Counts counts;
-  uint64_t before[kKinds] = {}, looks = 0, wrong = 0;
+  uint64_t before[kKinds] = {}, checks = 0, wrong = 0;
   Truncate(kGlobal);
   Truncate(kByInstance);
   for (int round = 0; round < rounds; ++round) {
     const uint64_t end = NowNanos() + 1'000'000 * static_cast<uint64_t>(StressTime().count()) / static_cast<uint64_t>(rounds);
     std::vector<std::thread> workers;
     for (size_t t = 0; t < kThreads; ++t) workers.emplace_back(Churn, std::mt19937_64(random()), std::ref(counts), end, std::ref(kept[t]));
-    // Of each kind: what was counted at least, and at most, after the last TRUNCATE.
+    // For each kind: the least and the most events that were counted after the last TRUNCATE.
     uint64_t gone_least[kKinds], gone_most[kKinds], seen[kKinds] = {};
     std::copy_n(before, kKinds, gone_least);
     std::copy_n(before, kKinds, gone_most);
@@ -160,7 +163,7 @@ void Rounds(bool truncates, int rounds) {
         for (int kind = 0; kind < kKinds; ++kind) gone_most[kind] = counts.begun[kind].load();
         std::fill_n(seen, kKinds, 0u);
       }
-      for (int look = 0; look < 5; ++look, ++looks) {
+      for (int attempt = 0; attempt < 5; ++attempt, ++checks) {
         uint64_t done[kKinds];
         for (int kind = 0; kind < kKinds; ++kind) done[kind] = counts.done[kind].load();
         const Frame frame(kGlobal, {"EVENT_NAME", "COUNT_STAR"});
@@ -193,12 +196,12 @@ void Rounds(bool truncates, int rounds) {
   for (const char* lost : {"object_cells", "mutex_instances", "cond_instances", "rwlock_instances"}) {
     EXPECT_EQ(StatusNumber(std::string("Performance_schema_") + lost + "_lost"), 0u) << lost;
   }
-  std::printf("%llu looks; wrong numbers: %llu\n", static_cast<unsigned long long>(looks), static_cast<unsigned long long>(wrong));
+  std::printf("%llu looks; wrong numbers: %llu\n", static_cast<unsigned long long>(checks), static_cast<unsigned long long>(wrong));
 }
 TEST(Churn, conservation_of_concurrent_threads) { Rounds(false, 8); }
 TEST(Churn, conservation_with_a_truncater) { Rounds(true, 8); }
 
-// Setup changes while objects are born on the short way: those that live afterwards have the flags that setup says.
+// Setup changes while objects are created on the lock-free path: live objects have the flags of the setup afterwards.
 TEST(Churn, flags_are_those_of_the_setup) {
   const TableFacts* table = nullptr;
   ASSERT_TRUE(FindTable("setup_instruments", &table).ok());
@@ -210,8 +213,8 @@ TEST(Churn, flags_are_those_of_the_setup) {
   std::array<std::atomic<pfs_instance_t*>, kThreads> last{};
   for (size_t t = 0; t < kThreads; ++t) {
     workers.emplace_back([&, t] {
-      for (uint64_t turn = 1; !stop.load(); ++turn) {
-        while (go.load() < turn && !stop.load()) std::this_thread::yield();
+      for (uint64_t round_number = 1; !stop.load(); ++round_number) {
+        while (go.load() < round_number && !stop.load()) std::this_thread::yield();
         pfs_instance_t* instance = nullptr;
         for (int i = 0; i < 300; ++i) {
           pfs_mutex_discard(instance);
@@ -220,7 +223,7 @@ TEST(Churn, flags_are_those_of_the_setup) {
         }
         last[t].store(instance);
         at_rest.fetch_add(1);
-        while (go.load() == turn && !stop.load()) std::this_thread::yield();
+        while (go.load() == round_number && !stop.load()) std::this_thread::yield();
         pfs_mutex_discard(last[t].exchange(nullptr));
       }
     });

@@ -1,4 +1,4 @@
-// The timers: that they are one time, whatever a counter shows; and when the cycle counter may be it.
+// The timers: they are one time base, whatever a counter shows; and the cases in which the cycle counter may be used.
 #include <fstream>
 #include <random>
 #include <vector>
@@ -34,19 +34,20 @@ TEST(Clock, events_of_any_two_timers_nest_for_months) {
   for (int round = 0; round < 20'000; ++round) {
     const uint64_t frequency = round % 3 == 0 ? 1'000'000'000 : round % 3 == 1 ? 24'000'000 + below(100'000'000) : 1'000'000'000 + below(4'500'000'000);
     const Simulated clock(frequency, random() >> below(60));
-    // From the start to beyond 213 days, where picoseconds begin at 0 again.
+    // The times run from the start to beyond 213 days, where picoseconds restart at 0.
     uint64_t at[4];
     at[0] = clock.base.origin + below(frequency * 86'400) * (1 + below(300));
     for (int i = 1; i < 4; ++i) at[i] = at[i - 1] + (below(2) == 0 ? below(10) : below(frequency * (below(2) == 0 ? 1 : 86'400)));
     for (int outer = 0; outer < 4; ++outer) {
       for (int inner = 0; inner < 4; ++inner) {
-        // An event from at[0] to at[3], and one in it from at[1] to at[2]. Differences: times may have begun at 0 again in between.
+        // An event from at[0] to at[3] contains one from at[1] to at[2]. The test compares differences: times may
+        // have restarted at 0 in between.
         const uint64_t unit = std::max(kUnit[outer], kUnit[inner]);
         const uint64_t outer_start = clock.Start(kOfTheTimeBase[outer], at[0]), inner_start = clock.Start(kOfTheTimeBase[inner], at[1]);
         const uint64_t outer_end = outer_start + clock.Wait(kOfTheTimeBase[outer], at[0], at[3]);
         const uint64_t inner_end = inner_start + clock.Wait(kOfTheTimeBase[inner], at[1], at[2]);
         ASSERT_GT(static_cast<int64_t>(inner_start - outer_start), -static_cast<int64_t>(unit)) << frequency << " Hz, timers " << outer << " and " << inner;
-        // The end of an event by CYCLE is the sum of two truncated numbers: a picosecond less.
+        // The end of an event by CYCLE is the sum of two truncated numbers: it may be a picosecond less.
         ASSERT_GT(static_cast<int64_t>(outer_end - inner_end), -static_cast<int64_t>(unit) - 1) << frequency << " Hz, timers " << outer << " and " << inner;
       }
     }
@@ -82,7 +83,7 @@ TEST(Clock, timers_read_in_turn_never_go_backwards) {
     }
     EXPECT_GT(latest, 0u);
     EXPECT_EQ(scales[0].source, static_cast<uint64_t>(use_cycle ? TimerId::kCycle : TimerId::kNanosecond));
-    // The epoch is that of the time base, from which a reader of the segment can tell what time it is.
+    // The epoch is that of the time base, from which a reader of the segment computes the present time.
     const TimeBase base = TimeBase::Of(scales[0]);
     const uint64_t before = ReadSlowTimer(TimerId::kNanosecond), there = base.Ticks(TimerId::kNanosecond, base.Counter());
     EXPECT_GE(there, before);
@@ -91,7 +92,8 @@ TEST(Clock, timers_read_in_turn_never_go_backwards) {
   g_time_base = own;
 }
 
-// In a program that runs: a wait by CYCLE inside of a stage by NANOSECOND, again and again. With two clocks the waits leave their stages within a second.
+// A running program repeats a wait by CYCLE inside a stage by NANOSECOND. With two clocks the waits would leave their
+// stages within a second.
 TEST(Clock, waits_stay_in_their_stages_for_seconds) {
   setenv("PFS_SEGMENT", "private", 1);
   const pfs_key_t lock = MutexKey("nested");
@@ -132,7 +134,7 @@ TEST(Clock, waits_stay_in_their_stages_for_seconds) {
   std::printf("least time between the ends of a wait and its stage: %llu ps\n", static_cast<unsigned long long>(closest));
 }
 
-// The kernel's verdict, as its files would say it.
+// The kernel's verdict, in the form of its files.
 class ClockSources : public ::testing::Test {
  protected:
   std::string WhyNot(const char* current, const char* available) {
@@ -149,11 +151,11 @@ TEST_F(ClockSources, a_counter_that_the_kernel_does_not_offer_is_not_the_time_ba
 #endif
   if (!WhyNoCycleCounter("/nowhere").empty()) GTEST_SKIP() << "the processor itself has none: " << WhyNoCycleCounter("/nowhere");
   EXPECT_EQ(WhyNot("tsc", "tsc hpet acpi_pm"), "");
-  // Virtual machines whose own clock is preferred, and is made from the counter.
+  // Virtual machines prefer their own clock, which is derived from the counter.
   EXPECT_EQ(WhyNot("kvm-clock", "kvm-clock tsc acpi_pm"), "");
   EXPECT_EQ(WhyNot("hyperv_clocksource_tsc_page", "hyperv_clocksource_tsc_page tsc acpi_pm"), "");
-  EXPECT_EQ(WhyNot("hpet", "tsc hpet acpi_pm"), "");  // somebody has chosen the other one
-  // Marked unstable, or never found to be good.
+  EXPECT_EQ(WhyNot("hpet", "tsc hpet acpi_pm"), "");  // an administrator chose the other one
+  // The counter is marked unstable, or was never found to be good.
   EXPECT_EQ(WhyNot("hpet", "hpet acpi_pm"), "the kernel does not trust the time stamp counter: it uses hpet");
   EXPECT_NE(WhyNot("kvm-clock", "kvm-clock acpi_pm"), "");
   EXPECT_NE(WhyNot("tsc-early", "tsc-early"), "");

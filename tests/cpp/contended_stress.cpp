@@ -1,11 +1,13 @@
-// Locks that are tried first (TIMED = 'CONTENDED'): no count is lost, and a lock is a lock, whatever TIMED becomes meanwhile.
+// Locks that are tried first (TIMED = 'CONTENDED'): no count is lost, and the locks exclude, whatever TIMED becomes
+// meanwhile.
 //
-// Contract. COUNT_STAR of mutexes and rwlocks is what threads did, exactly: tries that failed and deadlines that passed included, while TIMED goes
-// from YES over CONTENDED to NO and back, records are switched on and off, and a reader looks on. Each row of events_waits_history_long that has times
-// has TIMER_WAIT = TIMER_END - TIMER_START. Nobody holds anything at the end. Where nobody else wants the lock nothing is timed and no row is made.
+// Contract. COUNT_STAR of mutexes and rwlocks is exact, failed tries and passed deadlines included. Meanwhile TIMED
+// goes from YES over CONTENDED to NO and back, records are switched on and off, and a reader reads. Each row of
+// events_waits_history_long that has times has TIMER_WAIT = TIMER_END - TIMER_START. At the end no lock is held. An
+// uncontended lock is not timed and makes no row.
 //
-// How it is checked. Every thread logs its operations; the mutexes guard plain counters (ThreadSanitizer sees to it that they do). That a lock that was
-// waited for makes a row is a_lock_that_is_held_*.
+// How it is checked. Every thread logs its operations; the mutexes guard plain counters (ThreadSanitizer checks the
+// exclusion). The tests a_lock_that_is_held_* check that a lock that was waited for makes a row.
 #include "live.h"
 
 namespace perfschema {
@@ -143,8 +145,8 @@ TEST(Contended, counts_are_exact_while_timed_is_switched_concurrent) {
     });
   }
   std::mt19937_64 random(Seed());
-  uint64_t turns = 0, wrong_times = 0, timed_rows = 0;
-  for (const uint64_t end = NowNanos() + 1'000'000 * static_cast<uint64_t>(StressTime().count()); NowNanos() < end; ++turns) {
+  uint64_t rounds = 0, wrong_times = 0, timed_rows = 0;
+  for (const uint64_t end = NowNanos() + 1'000'000 * static_cast<uint64_t>(StressTime().count()); NowNanos() < end; ++rounds) {
     constexpr const char* kValues[] = {"YES", "CONTENDED", "NO", "CONTENDED"};
     SetTimed(kValues[random() % 4]);
     if (random() % 4 == 0) Set("setup_consumers", "events_waits_current", "ENABLED", random() % 2 == 0 ? "YES" : "NO");
@@ -173,7 +175,7 @@ TEST(Contended, counts_are_exact_while_timed_is_switched_concurrent) {
   EXPECT_GT(timed_rows, 0u);
   EXPECT_EQ(StatusNumber("Performance_schema_locker_lost"), 0u);
   std::printf("%llu mutex events, %llu rwlock events, %llu turns, %llu timed rows seen\n", static_cast<unsigned long long>(all.mutex_events),
-              static_cast<unsigned long long>(all.lock_events), static_cast<unsigned long long>(turns),
+              static_cast<unsigned long long>(all.lock_events), static_cast<unsigned long long>(rounds),
               static_cast<unsigned long long>(timed_rows));
   Set("setup_consumers", "events_waits_current", "ENABLED", "YES");
 }

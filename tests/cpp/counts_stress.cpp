@@ -1,11 +1,11 @@
-// No event is lost, none is counted twice: whatever threads do at the same time, at rest the tables say exactly what they did.
+// No event is lost, and none is counted twice: at rest the tables are exact, whatever threads did at the same time.
 //
-// Contract. N threads that lock one mutex M times each: COUNT_STAR is N*M for the instance, for the instrument, and over the threads.
-// Objects that are used by some threads, deleted by others and created again by third ones: totals by event name count every event, and
-// never go back while a reader looks on. Threads that end leave the totals as they are.
+// Contract. N threads lock one mutex M times each: COUNT_STAR is N*M for the instance, for the instrument, and over
+// the threads. Some threads use objects, others delete them, and others create them again. Totals by event name count
+// every event, and never go back while a reader reads. Threads that end leave the totals unchanged.
 //
-// How it is checked. Every thread counts what it did itself, in memory of its own. (No reader's check is involved, so PFS_BREAK_SEQLOCK
-// does not matter here; that the comparison itself can fail is shown by the_log_* below.)
+// How it is checked. Every thread counts its own operations, in memory of its own. (PFS_BREAK_SEQLOCK does not matter
+// here, because no reader's check is involved. The tests the_log_* below show that the comparison can fail.)
 #include <fcntl.h>
 
 #include <shared_mutex>
@@ -80,7 +80,7 @@ TEST(Counts, locks_of_eight_threads) { CountLocks(8, 100'000); }
 
 // ---- Objects that come and go ------------------------------------------------------------------------------------------------------
 
-// What one thread did, by its own count.
+// The operations of one thread, by its own count.
 struct Log {
   uint64_t mutex_events = 0, opens = 0, closes = 0, deletes = 0, reads = 0, writes = 0;
   uint64_t file_events() const { return opens + closes + deletes + reads + writes; }
@@ -91,7 +91,7 @@ struct Log {
   }
 };
 
-// Mutexes and files that any thread uses and any thread deletes. Files are read, written and unlinked at the same time.
+// Mutexes and files that any thread uses and deletes. Files are read, written and unlinked at the same time.
 class Objects {
  public:
   static constexpr int kCount = 6;
@@ -109,7 +109,7 @@ class Objects {
     dice >>= 8;
     switch (dice % 16) {
       case 0: {  // birth or death
-        const std::unique_lock<std::shared_mutex> lock(slot.life);
+        const std::unique_lock<std::shared_mutex> lock(slot.lifetime);
         if (slot.lives) {
           EXPECT_EQ(pfs_mutex_destroy(&slot.mutex), 0);
         } else {
@@ -119,7 +119,7 @@ class Objects {
         break;
       }
       case 1: {
-        const std::unique_lock<std::shared_mutex> lock(slot.life);
+        const std::unique_lock<std::shared_mutex> lock(slot.lifetime);
         if (slot.fd >= 0) {
           EXPECT_EQ(pfs_close(slot.fd), 0);
           slot.fd = -1;
@@ -133,7 +133,7 @@ class Objects {
       }
       case 2:
       case 3: {  // gone by name, while others read and write it
-        const std::shared_lock<std::shared_mutex> lock(slot.life);
+        const std::shared_lock<std::shared_mutex> lock(slot.lifetime);
         pfs_unlink(file_key_, path.c_str());
         ++log->deletes;
         break;
@@ -142,7 +142,7 @@ class Objects {
       case 5:
       case 6:
       case 7: {
-        const std::shared_lock<std::shared_mutex> lock(slot.life);
+        const std::shared_lock<std::shared_mutex> lock(slot.lifetime);
         if (!slot.lives) break;
         EXPECT_EQ(pfs_mutex_lock(&slot.mutex), 0);
         EXPECT_EQ(pfs_mutex_trylock(&slot.mutex), EBUSY);  // counts apart from the mutex's own cell
@@ -151,7 +151,7 @@ class Objects {
         break;
       }
       default: {
-        const std::shared_lock<std::shared_mutex> lock(slot.life);
+        const std::shared_lock<std::shared_mutex> lock(slot.lifetime);
         if (slot.fd < 0) break;
         char bytes[11] = {};
         if (dice % 2 == 0) {
@@ -167,7 +167,7 @@ class Objects {
 
  private:
   struct Slot {
-    std::shared_mutex life;
+    std::shared_mutex lifetime;
     pfs_mutex_t mutex;
     bool lives = false;
     int fd = -1;
@@ -179,7 +179,7 @@ class Objects {
 
 constexpr char kChurnMutex[] = "wait/synch/mutex/live/churn", kChurnFile[] = "wait/io/file/live/churn";
 
-// What the tables say in all, minus what they said before.
+// The totals of the tables, minus their earlier values.
 struct Shown {
   uint64_t mutex_events = Count(kGlobal, kChurnMutex), file_waits = Count(kGlobal, kChurnFile), file_events = Count(kFiles, kChurnFile),
            reads = SumWhere(kFiles, "EVENT_NAME", kChurnFile, "COUNT_READ"),
@@ -233,7 +233,7 @@ TEST(Counts, objects_that_come_and_go_between_concurrent_threads) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937_64 random(Seed() + static_cast<uint64_t>(t));
-      // Threads come and go as well: a life of some thousand steps each.
+      // Threads come and go as well: each lives for some thousand steps.
       while (!stop.load(kRelaxed)) {
         std::thread([&, steps = random() % 4000, seed = random()] {
           std::mt19937_64 own(seed);
@@ -248,7 +248,7 @@ TEST(Counts, objects_that_come_and_go_between_concurrent_threads) {
   }
   uint64_t readings = 0, last_mutex = 0, last_file = 0, went_back = 0;
   for (const uint64_t end = NowNanos() + 2'000'000 * StressTime().count(); NowNanos() < end; ++readings) {
-    // A name whose total could not be had at all is left out of the frame: that is no step back.
+    // If the total of a name could not be read, the name is missing in the frame: that is no step back.
     const uint64_t mutex_events = Count(kGlobal, kChurnMutex), file_events = Count(kFiles, kChurnFile);
     went_back += (mutex_events != 0 && mutex_events < last_mutex) || (file_events != 0 && file_events < last_file);
     last_mutex = std::max(last_mutex, mutex_events), last_file = std::max(last_file, file_events);

@@ -86,9 +86,9 @@ TEST(Digest, tokens_of_any_bytes_are_text) {
     const std::span<const uint8_t> stream(tokens, random() % (sizeof(tokens) + 1));
     const std::string text = DigestText(stream);
     char out[64];
-    const size_t room = random() % sizeof(out);
-    const size_t size = DigestText(stream, std::span<char>(out, room));
-    ASSERT_LE(size, room);
+    const size_t capacity = random() % sizeof(out);
+    const size_t size = DigestText(stream, std::span<char>(out, capacity));
+    ASSERT_LE(size, capacity);
     ASSERT_EQ(text.compare(0, size, out, size), 0);
   }
 }

@@ -1,12 +1,13 @@
-// The views of events keep the newest, all of them, and an open event for as long as it is open.
+// The views of events keep all of the newest events, and an open event as long as it is open.
 //
-// Contract. events_waits_history has the last N events of each live thread, whatever other threads do. events_waits_history_long has the
-// last M of the process: exactly if one thread makes them, also after others have stopped (from its M-th event on); of any one thread it
-// has an unbroken run up to its newest. An event that is open is in events_waits_current, and is whole when it ends, however many later
-// events have passed through the pool meanwhile.
+// Contract. events_waits_history has the last N events of each live thread, whatever other threads do.
+// events_waits_history_long has the last M of the process. This is exact from the M-th event on if one thread makes
+// them, also after others have stopped. Of each thread it has an unbroken run up to its newest event. An open event
+// is in events_waits_current, and is whole when it ends, however many later events have passed through the pool
+// meanwhile.
 //
-// How it is checked. Events have numbers by thread (EVENT_ID), so "the newest N" is a set that the test knows. The check is shown to reject
-// gaps by a_gap_is_noticed.
+// How it is checked. Events have numbers by thread (EVENT_ID), so "the newest N" is a known set. a_gap_is_noticed
+// shows that the check rejects gaps.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -37,8 +38,8 @@ class History : public testing::Test {
 pfs_mutex_t History::mutex;
 pfs_instance_t* History::row;
 
-// Mutexes and files of one's own thread: no contention, so that events come as fast as they can. A lock takes one place in a chunk, an operation on a
-// file two: of 8 events so many are on files.
+// Mutexes and files of the source's own thread: without contention events come as fast as possible. A lock takes one
+// place in a chunk, an operation on a file two: `files_of_8` of 8 events are on files.
 class Source {
  public:
   explicit Source(uint32_t files_of_8 = 0) : files_of_8_(files_of_8), descriptor_(open("/dev/null", O_RDONLY | O_CLOEXEC)) {
@@ -139,8 +140,8 @@ TEST_F(History, each_of_concurrent_threads_has_its_newest) {
       meeting.Wait();
     });
   }
-  // Meanwhile: what a reader sees of one thread is a run without gaps, and full once it was full. (A reader that is kept from its processor
-  // for longer than the pool's life, eight times in a row, is given fewer: rare.)
+  // A reader that runs meanwhile sees an unbroken run of one thread's events, and a full one once it was full. (If
+  // the reader is suspended for longer than a chunk stays in the pool, eight times in a row, it gets fewer: rare.)
   uint64_t readings = 0, gaps = 0, short_ones = 0;
   std::map<uint64_t, uint64_t> most, newest;
   for (const uint64_t end = NowNanos() + 1'000'000 * StressTime().count(); NowNanos() < end; ++readings) {
@@ -187,7 +188,7 @@ TEST_F(History, each_of_concurrent_threads_has_its_newest) {
               static_cast<unsigned long long>(StatusNumber("Performance_schema_events_lost")));
   meeting.Wait();
   for (std::thread& thread : threads) thread.join();
-  // The threads are gone, and with them their history; history_long keeps their events.
+  // The threads have ended, and their history with them; history_long keeps their events.
   for (const Made& mine : made) EXPECT_EQ(Ids("events_waits_history").count(mine.thread), 0u);
   EXPECT_EQ(Ids("events_waits_history_long").size(), all.size());
 }
@@ -211,9 +212,9 @@ TEST_F(History, long_is_exact_for_a_thread_that_goes_on_alone) {
       meeting.Wait();
       for (std::thread& thread : threads) thread.join();
     }
-    // What is still kept of the others is given up within as many events as the view has rows.
+    // The remaining events of other threads leave within as many events as the view has rows.
     source.Make(kHistoryLong);
-    for (int turn = 0; turn < 5; ++turn) {
+    for (int repetition = 0; repetition < 5; ++repetition) {
       source.Make(kHistoryLong + 17);
       const auto all = Ids("events_waits_history_long");
       EXPECT_EQ(all.size(), 1u);
@@ -229,7 +230,7 @@ TEST_F(History, long_is_exact_for_a_thread_that_goes_on_alone) {
   }
 }
 
-// One row of a view of events, by EVENT_ID of this thread.
+// Finds one row of a view of events, by EVENT_ID of this thread.
 struct Event {
   bool found = false, is_open = false;
   uint64_t end_event_id = 0, nesting_event_id = 0, spins = 0, wait = 0;
@@ -252,8 +253,8 @@ Event Find(const char* table, uint64_t id) {
 
 void KeepOpenEvents(pfs_instance_t* row, bool others_work) {
   constexpr uint64_t kLater = 20'000;
-  constexpr int kDeep = 4;  // one level is the later events' own
-  // Another thread takes from the pool what it can get.
+  constexpr int kDeep = 4;  // one level is for the later events
+  // Another thread takes all chunks from the pool that it can get.
   std::atomic<bool> stop{!others_work};
   std::thread other([&] {
     Source source(2);
@@ -285,7 +286,7 @@ void KeepOpenEvents(pfs_instance_t* row, bool others_work) {
     EXPECT_EQ(ended.end_event_id, next - 1);
     EXPECT_EQ(ended.spins, static_cast<uint64_t>(100 + i));
     EXPECT_GT(ended.wait, 0u);
-    // Else it is among the newest of the process for some microseconds only.
+    // Otherwise it is among the newest of the process for some microseconds only.
     if (!others_work) {
       EXPECT_TRUE(Find("events_waits_history_long", ids[i]).found) << i;
     }
@@ -312,7 +313,7 @@ TEST_F(History, too_many_nested_waits_are_counted) {
   EXPECT_EQ(StatusNumber("Performance_schema_locker_lost") - before, 3u);
 }
 
-// Whoever looks at a page that has no memory gives it some, or dies where there is none left.
+// A read of a page that has no memory allocates it, or kills the reader if none is left.
 TEST_F(History, nobody_looks_behind_the_records_of_a_chunk) {
   for (int t = 0; t < 20; ++t) std::thread([] { Source().Make(PerChunk(Kind::kWait)); }).join();  // each ends with a chunk that it has written nothing to
   Ids("events_waits_history_long");

@@ -1,4 +1,4 @@
-// docs/shm_layout.md is the map that readers of other languages follow: its numbers are the compiler's.
+// docs/shm_layout.md is the map for readers in other languages: its numbers must be the compiler's.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 #include "shm/layout.h"
 
-// Records begin with what all of them have (ShmRecord): gcc and clang lay a struct with a base out as if it were its first member.
+// Records begin with a common base (ShmRecord): gcc and clang lay out a struct with a base as if the base were its
+// first member.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 namespace perfschema {
@@ -37,7 +38,7 @@ const std::map<std::string, size_t> kOffsets = {
     AT(ShmWaitDetails, flags_and_name), AT(ShmWaitDetails, version_and_type), AT(ShmWaitDetails, index_name),
 };
 
-// Rows "| a | b |" and "| a | b | c |" of the page whose last cell is a number.
+// Reads the rows "| a | b |" and "| a | b | c |" of the page whose last cell is a number.
 std::map<std::string, size_t> NumbersOfPage(const std::string& path) {
   std::map<std::string, size_t> numbers;
   std::ifstream page(path);

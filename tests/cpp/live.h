@@ -1,4 +1,5 @@
-// tests/cpp/live.h: what tests of a running library share: its tables as numbers and texts, threads that start together, a printed seed.
+// tests/cpp/live.h: helpers for tests of a running library: its tables as numbers and texts, threads that start
+// together, a printed seed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@
 
 namespace perfschema {
 
-// Some columns of a table of one's own process (or of a given segment) as they are now.
+// Some columns of a table of this process (or of a given segment), as they are now.
 // Threads: immutable.
 class Frame {
  public:
@@ -55,7 +56,7 @@ class Frame {
   TableData data_;
 };
 
-// Sum of a number column over the rows whose text in `key_column` is `key`.
+// Returns the sum of a number column over the rows whose text in `key_column` is `key`.
 inline uint64_t SumWhere(std::string_view table, std::string_view key_column, std::string_view key, std::string_view column) {
   const Frame frame(table, {key_column, column});
   uint64_t sum = 0;
@@ -80,7 +81,8 @@ inline void Truncate(std::string_view name) {
   ASSERT_TRUE(TruncateTable(*table).ok());
 }
 
-// The seed of this process's stress tests; printed, so that a failure can be repeated with PFS_STRESS_SEED.
+// Returns the seed of this process's stress tests. It is printed, so that a failure can be repeated with
+// PFS_STRESS_SEED.
 inline uint64_t Seed() {
   static const uint64_t seed = [] {
     const char* chosen = std::getenv("PFS_STRESS_SEED");
@@ -99,7 +101,7 @@ inline std::chrono::milliseconds StressTime() {
 
 inline uint64_t NowNanos() { return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
 
-// Everybody waits until `count` have come, again and again.
+// A reusable barrier for `count` threads.
 // Threads: any thread.
 class Meeting {
  public:
@@ -139,7 +141,7 @@ inline pfs_key_t FileKey(const char* name) {
   return key;
 }
 
-// A directory that goes with its files.
+// A temporary directory that is removed with its files.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

@@ -1,9 +1,10 @@
-// Memory: no block is lost or doubled, and no watermark is on the wrong side of the truth, while threads allocate, free each other's blocks, claim
-// them, end and change whom they work for.
+// Memory: no block is lost or doubled, and no watermark is on the wrong side of the truth. Meanwhile threads
+// allocate, free each other's blocks, claim them, end and change their accounts.
 //
-// Contract. At rest what is in use is exact in every summary. At any time LOW <= CURRENT <= HIGH in every row. HIGH of the total is never below the
-// most that was in use at one time, as the threads themselves add it up: into a ledger after each allocation, and out of it before each free.
-// That this can fail is shown by the_ledger_tells: the sum that a reader would get from the last numbers alone.
+// Contract. At rest the memory in use is exact in every summary. At any time LOW <= CURRENT <= HIGH in every row.
+// HIGH of the total is never below the true peak. The threads themselves add that up: into a ledger after each
+// allocation, and out of it before each free. the_ledger_tells shows that this can fail, with the sum of only the
+// last numbers.
 #include <array>
 #include <chrono>
 #include <deque>
@@ -32,8 +33,8 @@ struct Shown {
   int64_t low = 0, current = 0, high = 0;
 };
 
-// The sum of the rows of an instrument; each row is looked at by itself.
-Shown Look(const char* table, const std::string& name) {
+// Returns the sum of the rows of an instrument, and checks each row.
+Shown SumOfRows(const char* table, const std::string& name) {
   const Frame frame(table, {"EVENT_NAME", "LOW_NUMBER_OF_BYTES_USED", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED", "LOW_COUNT_USED",
                             "CURRENT_COUNT_USED", "HIGH_COUNT_USED"});
   EXPECT_EQ(frame.skipped(), 0u) << table;
@@ -52,7 +53,7 @@ Shown Look(const char* table, const std::string& name) {
   return sum;
 }
 
-// What is in use, by those who use it: never more than the truth.
+// The memory in use by the threads' own count: never more than the truth.
 // Threads: any thread.
 class Ledger {
  public:
@@ -74,7 +75,7 @@ struct Block {
   size_t size;
 };
 
-// Blocks on their way from one thread to another.
+// Blocks in transit from one thread to another.
 // Threads: any thread.
 class Exchange {
  public:
@@ -95,7 +96,7 @@ class Exchange {
   std::deque<Block> blocks_;
 };
 
-// One life of a thread: `steps` random steps. All that it still has goes to the exchange.
+// Runs one thread: `steps` random steps. Its remaining blocks go to the exchange.
 void Live(const Blocks& blocks, Ledger& ledger, Exchange& exchange, uint64_t seed, int steps) {
   std::mt19937_64 random(seed);
   std::vector<Block> mine;
@@ -156,16 +157,16 @@ void RunAll(const Blocks& blocks, Ledger& ledger, bool truncates) {
   std::mt19937_64 random(seed);
   while (running.load() != 0) {
     const int64_t most = ledger.most();
-    const Shown total = Look(kGlobal, blocks.name);
+    const Shown total = SumOfRows(kGlobal, blocks.name);
     if (!truncates) {
       EXPECT_GE(total.high, most);
       EXPECT_EQ(total.low, 0);
     }
-    for (const char* table : kTables) Look(table, blocks.name);
+    for (const char* table : kTables) SumOfRows(table, blocks.name);
     if (truncates) Truncate(kTables[random() % std::size(kTables)]);
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(Look(kGlobal, blocks.name).current, ledger.in_use());
+  EXPECT_EQ(SumOfRows(kGlobal, blocks.name).current, ledger.in_use());
   Block block{};
   while (exchange.Take(&block)) {
     ledger.Add(-static_cast<int64_t>(block.size));
@@ -177,15 +178,15 @@ TEST(Memory, what_is_in_use_is_exact_and_HIGH_is_no_less_than_the_most_there_was
   const Blocks blocks("bounds");
   Ledger ledger;
   RunAll(blocks, ledger, false);
-  const Shown total = Look(kGlobal, blocks.name);
+  const Shown total = SumOfRows(kGlobal, blocks.name);
   EXPECT_EQ(total.current, 0);
   EXPECT_GE(total.high, ledger.most());
   std::printf("most in use: %ld, HIGH: %ld\n", static_cast<long>(ledger.most()), static_cast<long>(total.high));
   EXPECT_LT(total.high, 3 * ledger.most());
   EXPECT_EQ(SumWhere(kGlobal, "EVENT_NAME", blocks.name, "COUNT_ALLOC"), SumWhere(kGlobal, "EVENT_NAME", blocks.name, "COUNT_FREE"));
   // Users and hosts have the same threads.
-  EXPECT_EQ(Look(kTables[2], blocks.name).current, Look(kTables[3], blocks.name).current);
-  EXPECT_EQ(Look(kTables[1], blocks.name).current, Look(kTables[3], blocks.name).current);
+  EXPECT_EQ(SumOfRows(kTables[2], blocks.name).current, SumOfRows(kTables[3], blocks.name).current);
+  EXPECT_EQ(SumOfRows(kTables[1], blocks.name).current, SumOfRows(kTables[3], blocks.name).current);
 }
 
 TEST(Memory, no_TRUNCATE_loses_what_is_in_use_K2_F4_F7) {
@@ -193,15 +194,15 @@ TEST(Memory, no_TRUNCATE_loses_what_is_in_use_K2_F4_F7) {
   Ledger ledger;
   RunAll(blocks, ledger, true);
   for (const char* table : kTables) Truncate(table);
-  const Shown total = Look(kGlobal, blocks.name);
+  const Shown total = SumOfRows(kGlobal, blocks.name);
   EXPECT_EQ(total.current, 0);
   EXPECT_EQ(total.high, 0);
   EXPECT_EQ(SumWhere(kGlobal, "EVENT_NAME", blocks.name, "COUNT_ALLOC"), 0u);
-  EXPECT_EQ(Look(kTables[1], blocks.name).current, Look(kTables[3], blocks.name).current);
+  EXPECT_EQ(SumOfRows(kTables[1], blocks.name).current, SumOfRows(kTables[3], blocks.name).current);
 }
 
-// One thread has a block or none, of always the same size: a row that has the allocations of one time with the frees of another, or blocks of one with
-// bytes of another, shows something else.
+// One thread has a block or none, always of the same size. A row that mixes allocations of one time with frees of
+// another, or blocks with bytes of another time, shows another value.
 TEST(Memory, blocks_and_bytes_of_a_row_are_of_one_time_K1) {
   const Blocks blocks("pairs");
   constexpr uint64_t kSize = 100;
@@ -233,7 +234,7 @@ TEST(Memory, blocks_and_bytes_of_a_row_are_of_one_time_K1) {
   EXPECT_GT(looks, 0u);
 }
 
-// The same of the cell itself, looked at millions of times; and with the second look at the allocations left out, which must be seen to fail.
+// Checks the cell itself millions of times; and with the second check of the allocations left out, which must fail.
 TEST(Memory, a_reader_that_does_not_look_again_mixes_times) {
 #if !defined(PFS_WIDE_STAT)
   GTEST_SKIP() << "pairs are written in sections here: torn_rows_stress";
@@ -255,7 +256,7 @@ TEST(Memory, a_reader_that_does_not_look_again_mixes_times) {
     return (allocs == frees || allocs == frees + 1) && numbers[kAllocWord + 1] == 100 * allocs && numbers[kFreeWord + 1] == 100 * frees;
   };
   uint64_t looks = 0, mixed = 0, mixed_without = 0;
-  for (int turn = 0; turn < 20 && (turn == 0 || mixed_without == 0); ++turn) {  // one processor may run both, one after the other
+  for (int repetition = 0; repetition < 20 && (repetition == 0 || mixed_without == 0); ++repetition) {  // one processor may run both, one after the other
     for (int i = 0; i < 2'000'000; ++i) {
       Numbers numbers{};
       if (LoadNumbers(ShapeOf(Kind::kMemory), cell, &numbers)) {

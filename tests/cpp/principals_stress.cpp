@@ -1,13 +1,15 @@
-// Accounts, users and hosts: no count is lost, doubled or seen missing while numbers move up to them.
+// Accounts, users and hosts: no count is lost, doubled or missing while numbers move up to them.
 //
-// Contract. Threads come and go and change whom they work for. A reading of by_account, by_user or by_host shows, for every row, at least the
-// events that had ended before the reading began and at most those that had begun when it ended: never less for a moment because a
-// number was on its way from a thread to its account. With TRUNCATEs of all levels at random the same holds for the events since the last one
-// that empties the level. At rest the sums are exact.
+// Contract. Threads come and go and change their accounts. A reading of by_account, by_user or by_host shows, for
+// every row, at least the events that had ended before the reading began and at most those that had begun when it
+// ended. It never shows less because a number was on its way from a thread to its account. With random TRUNCATEs of
+// all levels the same holds for the events since the last TRUNCATE that empties the level. At rest the sums are
+// exact.
 //
-// How it is checked. Every thread enters each event in a ledger, before and after it; the truncater enters what had ended before its call
-// and what had begun when it returned. That the check itself can fail is shown by parties_broken (this file with a reader that does not look whether numbers
-// are on their way: see CMakeLists.txt) and by the_ledger_* below.
+// How it is checked. Every thread enters each event in a ledger, before and after it. The truncater enters the events
+// that had ended before its call and those that had begun when it returned. Two things show that the check can fail:
+// principals_broken, which is this file with a reader that ignores moving numbers (see CMakeLists.txt), and
+// the_ledger_* below.
 #include <array>
 
 #include "live.h"
@@ -33,7 +35,7 @@ constexpr Truncation kTruncations[] = {
 
 std::string User(int account) { return account == kNobody ? "" : "u" + std::to_string(account / kHosts); }
 std::string Host(int account) { return account == kNobody ? "" : "h" + std::to_string(account % kHosts); }
-// The row of a level that an account counts for.
+// Returns the row of a level that an account counts for.
 std::string KeyOf(int level, int account) {
   return level == kByAccount ? User(account) + "@" + Host(account) : level == kByUser ? User(account) : Host(account);
 }
@@ -53,9 +55,9 @@ class Ledger {
   Counts begun() const { return Load(begun_); }
   Counts ended() const { return Load(ended_); }
 
-  // What a truncater knows. `turn` is odd while one is at work.
+  // The bounds that a truncater knows. `sequence_number` is odd during a truncation.
   struct Floor {
-    uint64_t turn = 0;
+    uint64_t sequence_number = 0;
     Counts surely_gone{};   // had ended before the last TRUNCATE of the level was called
     Counts perhaps_gone{};  // had begun when it returned
   };
@@ -65,10 +67,10 @@ class Ledger {
   }
   void Truncate(const Truncation& what) {
     const Counts before = ended();
-    Turn(what, [](Floor&) {});
+    Update(what, [](Floor&) {});
     perfschema::Truncate(what.table);
     const Counts after = begun();
-    Turn(what, [&](Floor& floor) { floor.surely_gone = before, floor.perhaps_gone = after; });
+    Update(what, [&](Floor& floor) { floor.surely_gone = before, floor.perhaps_gone = after; });
   }
 
  private:
@@ -78,11 +80,11 @@ class Ledger {
     return counts;
   }
   template <typename Change>
-  void Turn(const Truncation& what, Change change) {
+  void Update(const Truncation& what, Change change) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (int level = 0; level < kLevels; ++level) {
       if (!what.empties[level]) continue;
-      ++floors_[level].turn;
+      ++floors_[level].sequence_number;
       change(floors_[level]);
     }
   }
@@ -91,7 +93,7 @@ class Ledger {
   Floor floors_[kLevels];
 };
 
-// Rows of a summary. `skipped` grows by those that were left out.
+// Returns the rows of a summary. Adds the number of missing rows to `skipped`.
 Rows Shown(int level, uint64_t* skipped) {
   std::vector<std::string_view> columns = {"EVENT_NAME", "COUNT_STAR"};
   if (level != kByHost) columns.push_back("USER");
@@ -108,14 +110,14 @@ Rows Shown(int level, uint64_t* skipped) {
   return rows;
 }
 
-// One reading of a level: true if it is right. What is wrong is printed.
+// Reads a level once. Returns true if it is right; prints errors.
 bool CheckOnce(const Ledger& ledger, int level, uint64_t* skipped, uint64_t* rows_checked) {
   const Ledger::Floor before = ledger.floor(level);
   Rows low = ByKey(level, ledger.ended());
   const Rows shown = Shown(level, skipped);
   Rows high = ByKey(level, ledger.begun());
   const Ledger::Floor after = ledger.floor(level);
-  const bool at_rest = before.turn == after.turn && before.turn % 2 == 0;
+  const bool at_rest = before.sequence_number == after.sequence_number && before.sequence_number % 2 == 0;
   Rows gone = ByKey(level, before.surely_gone), may_be_gone = ByKey(level, before.perhaps_gone);
   bool right = true;
   for (auto& [key, most] : high) {
@@ -144,7 +146,7 @@ class Load {
       ledger->End(account);
     }
   }
-  // The whole life of a thread that works for several accounts.
+  // Runs a whole thread that belongs to several accounts in sequence.
   void LiveOnce(Ledger* ledger, uint64_t seed) {
     std::mt19937_64 random(seed);
     int account = kNobody;
@@ -173,7 +175,7 @@ TEST(Principals, the_ledger_sees_a_count_that_is_missing_and_one_too_many) {
   std::thread([&] { load.LiveOnce(&ledger, 1); }).join();
   for (int level = 0; level < kLevels; ++level) EXPECT_TRUE(CheckOnce(ledger, level, &skipped, &rows));
   ledger.Begin(kNobody);
-  ledger.End(kNobody);  // an event that was none
+  ledger.End(kNobody);  // an event that did not happen
   for (int level = 0; level < kLevels; ++level) EXPECT_FALSE(CheckOnce(ledger, level, &skipped, &rows));
   Ledger nothing_happened;
   for (int level = 0; level < kLevels; ++level) EXPECT_FALSE(CheckOnce(nothing_happened, level, &skipped, &rows));
@@ -225,7 +227,7 @@ void Churn(bool with_truncates) {
 TEST(Principals, no_reading_misses_a_count_that_moves) { Churn(false); }
 TEST(Principals, nor_with_concurrent_truncates_of_all_levels) { Churn(true); }
 
-// At rest: N threads, M events each, in every table, while the threads live, as they end one by one, and after.
+// At rest: N threads, M events each, in every table: while the threads live, as they end one by one, and afterwards.
 TEST(Principals, sums_are_exact_at_rest) {
   pfs_thread_id();  // this thread is connected, too
   EmptyAll();

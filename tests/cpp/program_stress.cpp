@@ -1,11 +1,12 @@
-// Rows that the program gives, read while they change.
+// Rows that the program declares are read while they change.
 //
-// Contract. A reader is given a fact as one call left it, whole, or not at all; an event of the error log likewise, and those that it is given are
-// a run without a gap, in order. Nobody waits for a reader.
+// Contract. A reader gets a fact whole, as one call left it, or not at all. The same holds for an event of the error
+// log; and the events that a reader gets are in order without a gap. No writer waits for a reader.
 //
-// How it is checked. All texts of a fact are the same letter, as often as its number says, over several blocks of its chain, which other facts
-// use a moment later. An event of the log says its length and its number; its text is made of both. The check itself is tried on half a text first.
-// Built with PFS_BREAK_SEQLOCK the reader does without its checks, and both tests must say "torn rows: N".
+// How it is checked. All texts of a fact are the same letter, repeated by its number, over several blocks of its
+// chain, which other facts use a moment later. An event of the log contains its length and its number; its text is
+// made of both. The check itself is tried on half a text first. Built with PFS_BREAK_SEQLOCK the reader skips its
+// checks, and both tests must report "torn rows: N".
 #include "live.h"
 
 namespace perfschema {
@@ -31,7 +32,7 @@ bool IsMessage(std::string_view text, uint64_t* number) {
 
 class Program : public testing::Test {
  protected:
-  void Tell(uint64_t rows, uint64_t torn) {
+  void Report(uint64_t rows, uint64_t torn) {
     std::printf("rows: %llu, torn rows: %llu\n", static_cast<unsigned long long>(rows), static_cast<unsigned long long>(torn));
     EXPECT_GT(rows, 0u);
     EXPECT_EQ(torn, 0u);
@@ -90,7 +91,7 @@ TEST_F(Program, facts_concurrent) {
   }
   stop = true;
   for (std::thread& writer : writers) writer.join();
-  Tell(rows, torn);
+  Report(rows, torn);
 }
 
 TEST_F(Program, log_concurrent) {
@@ -120,8 +121,8 @@ TEST_F(Program, log_concurrent) {
   }
   stop = true;
   for (std::thread& writer : writers) writer.join();
-  Tell(rows, torn);
-  // Nothing is lost but what was said to be, and what is left is without a gap.
+  Report(rows, torn);
+  // Only the declared losses are lost, and the remaining events have no gap.
   const Frame log("error_log", {"DATA"});
   const Frame status("global_status", {"VARIABLE_NAME", "VARIABLE_VALUE"});
   uint64_t buffered = 0, expired = 0, said_lost = 0;

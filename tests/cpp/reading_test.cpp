@@ -1,4 +1,4 @@
-// Many rows: columns made a batch at a time, and what that stands on.
+// Many rows: columns that are made in batches, and their building blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using Cells = std::vector<std::vector<std::string>>;
 
-// The slow way: each cell by itself, as a literal.
+// The slow reference: each cell by itself, as a literal.
 // Threads: external lock.
 class SlowSink final : public RawSink {
  public:
@@ -95,7 +95,7 @@ TEST(ReadTable, batches_of_rows_are_the_rows_one_by_one) {
     for (uint16_t i = 1; i < 200; ++i) shm.AddFile(i, 2, 1 + 4 * (i % 20), 0);
     size_t rows = 0;
     for (const TableFacts& table : AllTables()) {
-      if (table.name == "performance_timers") continue;  // measured anew each time
+      if (table.name == "performance_timers") continue;  // measured again each time
       SCOPED_TRACE(std::string(table.name));
       const TableDef& def = *DefOf(table);
       const Cells slow = SlowCells(def, shm.view());

@@ -1,4 +1,5 @@
-// Segments of others: damaged, changed and cut short, while they are read. What a fuzzer finds in hours is tests/fuzz/segment.sh's.
+// Other processes' segments: damaged, changed and truncated, while they are read. The long search is the job of
+// tests/fuzz/segment.sh.
 #define PFS_FUZZ_ALONE
 #include "../fuzz/segment_fuzz.cpp"
 
@@ -18,7 +19,7 @@ constexpr const char* kSmall =
     "performance_schema_users_size=8,performance_schema_hosts_size=8,performance_schema_max_sql_text_length=128,"
     "performance_schema_max_digest_length=128,performance_schema_instrument='%=ON',performance_schema_consumer_events_waits_history_long=ON";
 
-// A little of everything, in this process, once: PFS_FUZZ_SEGMENT is its segment.
+// A segment of this process with some rows of every kind, made once: PFS_FUZZ_SEGMENT names it.
 class DamagedSegment : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -37,7 +38,7 @@ class DamagedSegment : public testing::Test {
     pfs_mutex_t mutex;
     pfs_mutex_init(MutexKey("lock"), &mutex, nullptr);
     const char* const indexes[] = {"by_name"};
-    static pfs_table_t* table;  // whoever looks for leaks finds it
+    static pfs_table_t* table;  // static: leak checkers find it
     table = pfs_table_open(PFS_OBJECT_TABLE, "shop", "cakes", &mutex, indexes, 1);
     pfs_metadata_lock_create(&mutex, PFS_OBJECT_TABLE, "shop", "cakes", nullptr, PFS_METADATA_EXCLUSIVE, PFS_METADATA_TRANSACTION, PFS_METADATA_GRANTED);
     pfs_log(PFS_LOG_NOTE, "MY-1", "Server", "It works.");
@@ -75,8 +76,8 @@ TEST_F(DamagedSegment, is_read_or_refused_whatever_the_damage) {
 #endif
 }
 
-// Rows of numbers that begin where the file has no memory and end where it has, or the other way round: an instrument of several columns is read whole or
-// not at all. A smaller capacity moves the rows of all members but the first.
+// Rows of numbers that begin in unmapped memory and end in mapped memory, or the reverse: an instrument of several
+// columns is read whole or not at all. A smaller capacity moves the rows of all members but the first.
 TEST_F(DamagedSegment, with_rows_across_the_edge_of_what_has_memory_is_read) {
   constexpr ArrayId kRows[][2] = {{ArrayId::kThreadCells, ArrayId::kThreads}, {ArrayId::kAccountCells, ArrayId::kAccounts}, {ArrayId::kUserCells, ArrayId::kUsers},
                                   {ArrayId::kHostCells, ArrayId::kHosts}, {ArrayId::kGlobalCells, ArrayId::kThreads}};
@@ -94,7 +95,8 @@ TEST_F(DamagedSegment, with_rows_across_the_edge_of_what_has_memory_is_read) {
   }
 }
 
-// Extents of one array that lie in the header, in another array, half behind the end of the file, far behind it; and arrays whose addresses are another's.
+// Extents of one array that lie in the header, in another array, half behind the end of the file, or far behind it;
+// and arrays at another array's addresses.
 TEST_F(DamagedSegment, with_extents_that_lie_elsewhere_is_read) {
   const ShmHeader& header = TheImage().header();
   const uint64_t last = TheImage().file_bytes() / 4096 - 1, of_names = header.arrays[static_cast<uint32_t>(ArrayId::kNames)].extents[0].load();
@@ -177,7 +179,7 @@ TEST_F(DamagedSegment, may_be_cut_short_while_it_is_read) {
   EXPECT_GT(rows, 0);
 }
 
-// Threads x instruments: 50 MiB of a file that claim 400 million numbers.
+// Threads x instruments: a file of 50 MiB that claims 400 million numbers.
 TEST_F(DamagedSegment, that_claims_more_than_can_be_added_up_is_left_out_in_time) {
   constexpr uint64_t kMany = 20'000;
   Image image(std::getenv("PFS_FUZZ_SEGMENT"));
@@ -221,7 +223,7 @@ TEST_F(DamagedSegment, that_claims_more_than_can_be_added_up_is_left_out_in_time
   const uint64_t start = NowNanos();
   EXPECT_TRUE(ReadTable(*table, file->view(), {}, &data).ok());
   std::printf("%llu ms\n", static_cast<unsigned long long>((NowNanos() - start) / 1'000'000));
-  EXPECT_LE(data.rows, kMany);  // of an account that nobody counts for
+  EXPECT_LE(data.rows, kMany);  // of an account without threads
   EXPECT_GE(data.skipped, 1u);
 }
 

@@ -1,11 +1,13 @@
-// Sessions of a thread pool: attached by any thread, to one at a time, handed over without a lock.
+// Sessions of a thread pool: any thread attaches them, one at a time, and hands them over without a lock.
 //
-// Contract. Whoever attaches a session has all that the one before him did under it: its events are counted exactly, in the order of their
-// EVENT_IDs, and plain memory that belongs to the session needs no other lock. A session that is attached is refused to others. A reader of
-// threads sees each text whole, whoever changes it.
+// Contract. A thread that attaches a session sees everything that the previous thread did under it. Its events are
+// counted exactly, in the order of their EVENT_IDs, and plain memory that belongs to the session needs no other lock.
+// An attached session is refused to other threads. A reader of threads sees each text whole, whichever thread changes
+// it.
 //
-// How it is checked. Each session has a plain counter that only the thread changes that has it attached: under ThreadSanitizer a missing pair of
-// release and acquire is a race. Texts are one character repeated. That the check of texts can fail is shown by sessions_broken.
+// How it is checked. Each session has a plain counter that only the attached thread changes: under ThreadSanitizer a
+// missing pair of release and acquire is a race. Texts are one character repeated. sessions_broken shows that the
+// check of texts can fail.
 #include <memory>
 
 #include "live.h"
@@ -24,7 +26,7 @@ pfs_key_t SessionKey() {
 
 struct Session {
   pfs_thread_t thread = 0;
-  uint64_t events = 0;   // plain: whoever has it attached
+  uint64_t events = 0;   // plain: owned by the attached thread
   uint64_t attached = 0;
 };
 
@@ -102,7 +104,7 @@ void Pool(int workers, int sessions) {
   } else if (workers > sessions) {
     EXPECT_GT(refused.load(), 0u);
   }
-  // Each session's events were numbered one after the other: the last one has the number of events.
+  // Each session's events had consecutive numbers: the last number is the number of events.
   const Frame history("events_waits_history", {"THREAD_ID", "EVENT_ID"});
   std::map<uint64_t, uint64_t> last;
   for (size_t i = 0; i < history.rows(); ++i) last[history.number(i, 0)] = std::max(last[history.number(i, 0)], history.number(i, 1));
@@ -118,7 +120,8 @@ TEST(Sessions, of_one_thread) { Pool(1, 3); }
 TEST(Sessions, of_concurrent_threads) { Pool(4, 6); }
 TEST(Sessions, of_more_concurrent_threads_than_sessions) { Pool(6, 2); }
 
-// Sessions that are made, used and deleted while others look for them: a handle that is gone is refused, whoever has its slot.
+// Sessions are made, used and deleted while other threads try to attach them: a handle of a deleted session is
+// refused, whichever session has its slot.
 TEST(Sessions, come_and_go_under_concurrent_attachers) {
   const pfs_key_t key = SessionKey();
   pfs_mutex_t mutex;

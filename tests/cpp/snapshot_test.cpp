@@ -63,7 +63,7 @@ TEST(Snapshot, lists_classes_by_family_then_key) {
   shm.AddClass(3, Family::kMutex, "wait/synch/mutex/a/first", 1);
   shm.AddClass(4, Family::kMutex, "wait/synch/mutex/a/half_made", 3).ready.store(0);
   const Snapshot snapshot(shm.view());
-  // Besides what a reader makes up.
+  // Rows that the reader makes up do not count.
   EXPECT_EQ(std::count_if(snapshot.classes().begin(), snapshot.classes().end(), [](const ClassRow& row) { return row.family != Family::kOwnMemory; }), 3);
   EXPECT_EQ(snapshot.classes()[0].name.view(), "wait/synch/mutex/a/first");
   EXPECT_EQ(snapshot.classes()[1].name.view(), "wait/synch/mutex/a/second");
@@ -120,7 +120,7 @@ TEST(Sums, of_more_than_213_days_stop_at_the_largest_number) {
   SyntheticSegment shm;
   shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
   for (uint32_t i = 1; i <= 3; ++i) SyntheticSegment::Fill(shm.AddMutex(i, 1, i, 0).stat, 100, 100 * kDay, kDay / 2, 2 * kDay);
-  // One object's own and what threads counted apart.
+  // One object has its own cell and cells of threads.
   SyntheticSegment::Fill(shm.at<ShmCell>(ArrayId::kCells, 5).stat, 7, 150 * kDay, kDay, kDay);
   shm.at<ShmInstanceList>(ArrayId::kInstanceLists, 1).cells.head.store(5);
   std::map<uint64_t, Stat> waits;
@@ -137,7 +137,8 @@ TEST(Sums, of_more_than_213_days_stop_at_the_largest_number) {
 }
 
 TEST(Sums, saturate_where_numbers_move_to_other_rows) {
-  // To what a class keeps of dead objects; the minimum and maximum are as before, also of a statistic that is stored as a large one.
+  // Adds to a class's statistics of dead objects; the minimum and maximum are as before, also of a statistic that is
+  // stored as a large one.
   ShmStat dead{};
   for (int i = 1; i <= 3; ++i) {
     MergeIntoStat(dead, {10, 100 * kDay, ~kDay, 3 * kDay});
@@ -147,7 +148,8 @@ TEST(Sums, saturate_where_numbers_move_to_other_rows) {
     EXPECT_EQ(now.min_ps(), kDay);
     EXPECT_EQ(now.max_ps, 3 * kDay);
   }
-  // To an account, a user, a host, the total: any kind. Other sums than those of times go around, such as values that may be negative.
+  // Adds to an account, a user, a host and the total, with any kind. Sums other than those of times wrap around, such
+  // as values that may be negative.
   const Shape& shape = ShapeOf(Kind::kStatement);
   constexpr uint32_t kLockTime = kCounterWords + static_cast<uint32_t>(StatementCounter::kLockTime);
   constexpr uint32_t kCpuTime = kCounterWords + static_cast<uint32_t>(StatementCounter::kCpuTime);
@@ -182,7 +184,7 @@ TEST(Sums, saturate_where_events_are_added_to_a_large_one) {
   AddTimed(cell.seq, cell.stat, kDay);
   AddTimed(cell.seq, cell.stat, 10);
   SyntheticSegment::Fill(cell.stat, 2, 213 * kDay, 10, kDay);
-  // A long wait is neither a new minimum nor a new maximum: it is the look at it that finds the sum large.
+  // A long wait is neither a new minimum nor a new maximum: the check for that finds the large sum.
   WatchSum(cell.seq, cell.stat);
   EXPECT_TRUE(WidensRange(cell.stat, kDay / 2));
   EXPECT_EQ(LoadStat(cell.stat).min_ps(), 10u);
@@ -196,7 +198,7 @@ TEST(Sums, saturate_where_events_are_added_to_a_large_one) {
   EXPECT_EQ(all.count, 2u + 1 + 5 + 2 + 1 + 1);
   EXPECT_EQ(all.min_ps(), 10u);
   EXPECT_EQ(all.max_ps, kDay);
-  // TRUNCATE: small again, and on the fast path where there is one.
+  // After TRUNCATE the sum is small again, and on the fast path if there is one.
   ClearStat(cell.stat);
   AddTimed(cell.seq, cell.stat, 7);
   EXPECT_EQ(LoadStat(cell.stat).sum_ps, 7u);
@@ -218,7 +220,7 @@ TEST(WithoutPairs, each_event_has_a_section_around_it) {
   for (uint64_t i = 1; i <= 2000; ++i) {
     const uint64_t wait = random() >> (random() % 64) >> 2;  // 0 among them
     const Stat one{1, wait, ~wait, wait};
-    EXPECT_TRUE(WidensRange(cell.stat, wait));  // so no written-out event adds to it either
+    EXPECT_TRUE(WidensRange(cell.stat, wait));  // so no event on the fast path adds to it either
     EXPECT_FALSE(HasWaitOfZero(cell.stat));
     AddTimed(cell.seq, cell.stat, wait);
     expected.Merge(one);
@@ -230,7 +232,7 @@ TEST(WithoutPairs, each_event_has_a_section_around_it) {
     ASSERT_EQ(seen.min_ps(), expected.min_ps());
     ASSERT_EQ(seen.max_ps, expected.max_ps);
   }
-  // Numbers that were moved here as well.
+  // Numbers that were moved here behave in the same way.
   ShmStat moved{};
   StoreStat(moved, expected);
   EXPECT_TRUE(WidensRange(moved, expected.max_ps));
@@ -323,7 +325,7 @@ TEST(Snapshot, class_totals_add_dead_class_live_and_graves) {
   EXPECT_EQ(totals["wait/io/file/a/f"].amounts[kReadLane], 77u);
   EXPECT_EQ(snapshot.skipped(), 0u);
 
-  // TRUNCATE of objects leaves the dead, in graves too; of classes, nothing.
+  // TRUNCATE of objects keeps the dead objects, also in retired cells; TRUNCATE of classes keeps nothing.
   shm.segment.header()->resets[ObjectDomain(ResetGroup::kFile)].fetch_add(1);
   EXPECT_EQ(Totals(Snapshot(shm.view()))["wait/io/file/a/f"].stats[kReadLane].count, 4011u);
   shm.segment.header()->resets[ClassDomain(ResetGroup::kFile)].fetch_add(1);
@@ -389,7 +391,7 @@ TEST(Snapshot, history_is_the_last_to_finish_of_live_threads) {
   shm.AddRecord(3, 0, 1, 100, 10);
   EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, kMost, kMost + 1}));
   EXPECT_EQ(Waits(Snapshot(shm.view()), kHistoryLong).size(), kMost + 2);
-  // Not in the view: the consumer was off, or the thread's HISTORY.
+  // A record is not in the view if the consumer, or the thread's HISTORY, was off.
   auto& record = shm.Record(1, 0);
   record.state.fetch_and(~kRecordHistory);
   EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistory)), (Idlist{1, kMost - 1, kMost}));
@@ -430,7 +432,7 @@ TEST(Snapshot, records_of_another_lap_are_not_there) {
   ShmChunk& chunk = shm.AddChunk(1, 2, 1, 7, 0);
   for (uint32_t i = 0; i < 5; ++i) shm.AddRecord(1, i, 1 + i, 100 * i, 10);
   EXPECT_EQ(Waits(Snapshot(shm.view()), kHistory).size(), 5u);
-  chunk.lap.store(3);  // changes hands
+  chunk.lap.store(3);  // it is being recycled
   EXPECT_EQ(Waits(Snapshot(shm.view()), kHistory).size(), 0u);
   chunk.lap.store(4);  // taken again, nothing in it
   EXPECT_EQ(Waits(Snapshot(shm.view()), kHistory).size(), 0u);
@@ -497,7 +499,7 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   EXPECT_EQ(row.event.source->view(), "main.c:12");
   EXPECT_EQ(row.operation.view(), "write");
   EXPECT_EQ(*row.event.timer_end - *row.event.timer_start, row.event.timer_wait);
-  // The name was given to another file meanwhile.
+  // Another file has taken the name meanwhile.
   details.version_and_type.store(4);
   EXPECT_FALSE(Waits(Snapshot(shm.view()), kHistoryLong).at(0).object_name);
   record.state.fetch_and(~kRecordTimed);
@@ -512,7 +514,7 @@ TEST(Snapshot, end_event_id_is_right_after_more_events_inside_than_32_bits_count
   constexpr uint64_t kMany = (uint64_t{1} << 33) + 5;
   auto& record = shm.AddRecord(1, 0, 40, 100, 10, kRecordClosed, kMany);
   EXPECT_EQ(Waits(Snapshot(shm.view()), kHistoryLong).at(0).event.end_event_id, 40 + kMany);
-  // A wait that counts spins has 32 bits: no more is shown, and the spins are right.
+  // A wait with spins has 32 bits for its bytes: a larger number is capped, and the spins are right.
   record.state.fetch_or(kRecordHasSpins);
   record.end_info.store(EndInfoWithSpins(kMany, 7));
   const auto row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
@@ -612,7 +614,7 @@ TEST(DamagedSegment, a_record_in_the_last_place_has_no_details) {
   shm.AddRecord(1, 0, 1, 100, 10);
   shm.AddRecord(1, kRecordsPerChunk - 2, 2, 200, 10, kRecordClosed | kRecordHasBytes);
   EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistoryLong)), (Idlist{1, 2}));
-  // What lies behind the chunk's memory is not looked at.
+  // The reader does not read behind the chunk's memory.
   shm.AddRecord(1, kRecordsPerChunk - 1, 3, 300, 10, kRecordClosed | kRecordHasBytes);
   EXPECT_EQ(Ids(Waits(Snapshot(shm.view()), kHistoryLong)), (Idlist{1, 2}));
 }
@@ -649,7 +651,7 @@ TEST(DamagedSegment, rows_of_the_program_are_whole_or_left_out) {
     EXPECT_EQ(skipped, 1u);
     EXPECT_EQ(damage([&](auto& shm) { fact(shm).bytes.store(bad); }), 2u) << bad;
   }
-  // A circle: more bytes than all blocks have.
+  // A cycle: more bytes than all blocks have.
   EXPECT_EQ(damage([&](auto& shm) {
               shm.template at<ShmFactBlock>(ArrayId::kFactBlocks, 2).next.store(1);
               fact(shm).bytes.store(kMostFactBytes);

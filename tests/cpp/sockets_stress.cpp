@@ -1,11 +1,13 @@
-// Sockets that come and go under the hands of threads that use them: no event is lost, none is counted for another socket's instrument.
+// Sockets that close while threads use them: no event is lost, and none is counted for another socket's instrument.
 //
-// Contract. An event counts for the instrument of the socket that it began on, wherever that socket is when it ends: open, closed, its number
-// and its slot taken by a socket of another instrument. At rest the tables say, for each instrument, exactly how many reads, writes and other
-// operations there were and how many bytes; while threads run these totals never go back.
+// Contract. An event counts for the instrument of the socket that it began on, whatever happens to that socket
+// meanwhile: it may be open, closed, or its number and slot taken by a socket of another instrument. At rest the
+// tables have, for each instrument, the exact number of reads, writes, other operations and bytes. While threads run
+// these totals never go back.
 //
-// How it is checked. Every thread counts what it did itself, for each instrument. Waits are begun while the socket cannot be closed and end
-// when it may be long gone. That the comparison can fail: closes that the log is not told of are found.
+// How it is checked. Every thread counts its own operations, for each instrument. Waits begin while the socket cannot
+// be closed, and may end long after its close. To show that the comparison can fail, a test closes sockets without
+// logging it.
 #include <sys/socket.h>
 #include <netinet/in.h>
 
@@ -80,7 +82,7 @@ uint64_t Losses() {
   return sum;
 }
 
-// A pair of sockets of some kind that any thread uses, and any thread closes and makes anew.
+// Pairs of sockets of some kind that any thread uses, closes and replaces.
 class Slots {
  public:
   static constexpr int kCount = 4;
@@ -102,7 +104,7 @@ class Slots {
 
  private:
   struct Slot {
-    std::shared_mutex life;
+    std::shared_mutex lifetime;
     int kind = 0;
     int fds[2] = {-1, -1};
   };
@@ -117,7 +119,7 @@ class Slots {
   }
 
   void Renew(Slot& slot, int kind, Log* log) {
-    const std::unique_lock<std::shared_mutex> lock(slot.life);
+    const std::unique_lock<std::shared_mutex> lock(slot.lifetime);
     Close(slot, log);
     slot.kind = kind;
     EXPECT_EQ(pfs_socketpair(KeyOf(kind), AF_UNIX, SOCK_DGRAM, 0, slot.fds), 0);
@@ -125,7 +127,7 @@ class Slots {
   }
 
   void Talk(Slot& slot, uint64_t dice, Log* log) {
-    const std::shared_lock<std::shared_mutex> lock(slot.life);
+    const std::shared_lock<std::shared_mutex> lock(slot.lifetime);
     if (slot.fds[0] < 0) return;
     Counts& counts = log->kinds[slot.kind];
     char bytes[64] = {};
@@ -137,13 +139,13 @@ class Slots {
     if (got > 0) counts.bytes_read += static_cast<uint64_t>(got);
   }
 
-  // The wait ends when the socket may be closed, and another made in its place.
+  // The wait ends when the socket may have been closed, and replaced.
   void BeginAndEnd(Slot& slot, std::mt19937_64& random, Log* log) {
     pfs_wait_t wait;
     int kind;
     const bool is_read = random() % 2 == 0;
     {
-      const std::shared_lock<std::shared_mutex> lock(slot.life);
+      const std::shared_lock<std::shared_mutex> lock(slot.lifetime);
       if (slot.fds[0] < 0) return;
       kind = slot.kind;
       EXPECT_EQ(pfs_socket_wait_begin(&wait, slot.fds[0], is_read ? PFS_SOCKET_RECV : PFS_SOCKET_SEND, 10), 1);
@@ -225,9 +227,9 @@ TEST(Sockets, a_close_that_the_log_is_not_told_of_is_found) {
   EXPECT_TRUE(Shown().kinds[0] == log.kinds[0]);
 }
 
-// A server: one thread accepts, others talk to whoever came and close; clients connect, talk, close.
+// A server: one thread accepts, others talk to a client and close; clients connect, talk, close.
 TEST(Sockets, many_clients_of_one_listener) {
-  constexpr int kClients = 4, kTurns = 200;
+  constexpr int kClients = 4, kConversations = 200;
   constexpr ssize_t kBytes = 20;
   Truncate(kTable);
   sockaddr_in address{};
@@ -242,7 +244,7 @@ TEST(Sockets, many_clients_of_one_listener) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kClients; ++t) {
     threads.emplace_back([&] {
-      for (int i = 0; i < kTurns; ++i) {
+      for (int i = 0; i < kConversations; ++i) {
         const int fd = pfs_accept(KeyOf(1), listener, nullptr, nullptr);
         char bytes[kBytes];
         EXPECT_EQ(pfs_recv(fd, bytes, sizeof bytes, MSG_WAITALL), kBytes);
@@ -251,7 +253,7 @@ TEST(Sockets, many_clients_of_one_listener) {
       }
     });
     threads.emplace_back([&] {
-      for (int i = 0; i < kTurns; ++i) {
+      for (int i = 0; i < kConversations; ++i) {
         const int fd = pfs_socket(KeyOf(2), AF_INET, SOCK_STREAM, 0);
         EXPECT_EQ(pfs_connect(fd, any, sizeof address), 0);
         char bytes[kBytes] = {};
@@ -263,7 +265,7 @@ TEST(Sockets, many_clients_of_one_listener) {
   }
   for (std::thread& thread : threads) thread.join();
   Log expected;
-  constexpr uint64_t kAll = kClients * kTurns;
+  constexpr uint64_t kAll = kClients * kConversations;
   expected.kinds[0] = {0, 0, 3 + kAll, 0, 0};  // socket, bind, listen, accepts
   expected.kinds[1] = {kAll, kAll, kAll, kAll * kBytes, kAll * kBytes};
   expected.kinds[2] = {kAll, kAll, 3 * kAll, kAll * kBytes, kAll * kBytes};

@@ -1,12 +1,14 @@
-// Read locks are counted by their holders, each in a place of its own, and READ_LOCKED_BY_COUNT is exact nevertheless.
+// Read locks are counted by their holders, each in a place of its own, and READ_LOCKED_BY_COUNT is exact
+// nevertheless.
 //
-// Contract. When no thread is inside a call of the lock, READ_LOCKED_BY_COUNT is the number of read locks that were taken while they were looked at
-// and not yet released: by any number of threads, on any number of locks, in any order; across TRUNCATE, across changes of setup, across the end
-// of threads. COUNT_STAR is what was done, exactly. At any time: a row that names a writer has no readers, and never more readers than there can be.
-// A wait for a condition that is destroyed by whoever wakes it is counted, for the condition or for its class.
+// Contract. When no thread is inside a call of the lock, READ_LOCKED_BY_COUNT is the number of read locks that were
+// taken while instrumented and not yet released. This holds for any number of threads and locks, in any order; across
+// TRUNCATE, across changes of setup, across the end of threads. COUNT_STAR is exact. At any time a row that names a
+// writer has no readers, and no row has more readers than possible. If a thread that signals a condition destroys it,
+// waits on it are counted, for the condition or for its class.
 //
-// How it is checked. Every thread logs what it holds and did; at a barrier the tables must say the same. That the comparison can fail is shown by
-// a_release_that_goes_past_pfs_is_seen: one release by the plain call.
+// How it is checked. Every thread logs its locks and operations; at a barrier the tables must agree.
+// a_release_that_goes_past_pfs_is_seen shows that the comparison can fail: it makes one release by the plain call.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -45,7 +47,7 @@ void Enable(bool enabled) {
 struct Holder {
   uint64_t writer, readers;
 };
-// Of each live lock, by address.
+// Returns the holders of each live lock, by address.
 std::map<uint64_t, Holder> Holders() {
   const Frame frame("rwlock_instances", {"OBJECT_INSTANCE_BEGIN", "WRITE_LOCKED_BY_THREAD_ID", "READ_LOCKED_BY_COUNT"});
   std::map<uint64_t, Holder> holders;
@@ -64,7 +66,7 @@ struct Locks {
   }
 };
 
-// What one thread does and knows.
+// The locks and operations of one thread.
 struct Log {
   std::array<uint64_t, kLocks> held{};    // and counted
   std::array<uint64_t, kLocks> unseen{};  // held, and not counted
@@ -77,18 +79,19 @@ struct Log {
       case 0:
       case 1:
       case 2:
-        // Tries only: locks are held in any order. One fails where another thread's trywrlock has succeeded.
+        // These are tries only, because locks are held in any order. A try fails if another thread's trywrlock has
+        // succeeded.
         for (int rc = EBUSY; rc != 0; events += instrumented) rc = pfs_rwlock_tryrdlock(rw);
         ++(instrumented ? held : unseen)[at];
         break;
-      case 3:  // fails while anybody reads
+      case 3:  // fails while any thread reads
         if (pfs_rwlock_trywrlock(rw) == 0) pfs_rwlock_unlock(rw);
         events += instrumented;
         break;
       default: Release(all, at); break;
     }
   }
-  // What was counted is counted down first.
+  // Counted locks are released first.
   void Release(Locks& all, size_t at) {
     if (held[at] + unseen[at] == 0) return;
     EXPECT_EQ(pfs_rwlock_unlock(&all.locks[at]), 0);
@@ -132,7 +135,7 @@ TEST(Rwlocks, a_release_that_goes_past_pfs_is_seen) {
   EXPECT_FALSE(Agree(locks, logs));
 }
 
-// A thread's last cell is of a lock that died, and a new lock has its place.
+// A thread's last used cell is of a lock that died, and a new lock has its slot.
 TEST(Rwlocks, a_lock_in_the_place_of_a_dead_one_has_readers_of_its_own) {
   pfs_rwlock_t rw;
   Meeting meeting(2);
@@ -163,7 +166,8 @@ TEST(Rwlocks, a_lock_in_the_place_of_a_dead_one_has_readers_of_its_own) {
   reader.join();
 }
 
-// Threads that live for a number of rounds, with the tables looked at while all rest. A thread may leave with everything released only.
+// Runs threads for a number of rounds, and checks the tables while all rest. A thread may leave only after it has
+// released all locks.
 void Rest(int threads, int rounds) {
   Locks locks;
   std::vector<Log> logs(static_cast<size_t>(threads));
@@ -173,13 +177,13 @@ void Rest(int threads, int rounds) {
   uint64_t counted_before = 0;
   for (int round = 0; round < rounds; ++round) {
     const bool last = round + 1 == rounds;
-    // A new thread for each log that holds nothing, now and then: the next one goes on in the place of one that has ended.
+    // Now and then a new thread takes over a log that holds no lock: it continues in the slot of an ended thread.
     Meeting meeting(threads + 1);
     std::vector<std::thread> workers;
     for (size_t t = 0; t < logs.size(); ++t) {
       workers.emplace_back([&, t, seed = random()] {
         std::mt19937_64 own(seed);
-        for (int turn = 0; turn < 4; ++turn) {
+        for (int repetition = 0; repetition < 4; ++repetition) {
           meeting.Wait();
           for (uint64_t i = own() % 400; i > 0; --i) logs[t].Step(locks, own, instrumented);
           meeting.Wait();  // all rest
@@ -189,7 +193,7 @@ void Rest(int threads, int rounds) {
         meeting.Wait();
       });
     }
-    for (int turn = 0; turn < 4; ++turn) {
+    for (int repetition = 0; repetition < 4; ++repetition) {
       if (random() % 3 == 0) Enable(instrumented = !instrumented);
       meeting.Wait();
       meeting.Wait();
@@ -215,7 +219,7 @@ void Rest(int threads, int rounds) {
 TEST(Rwlocks, readers_at_rest_in_one_thread) { Rest(1, 30); }
 TEST(Rwlocks, readers_at_rest_of_concurrent_threads) { Rest(4, 30); }
 
-// N x M on one lock, readers and writers, while another thread looks on.
+// N x M on one lock, readers and writers, while another thread reads the tables.
 void CountLocks(int threads, int locks) {
   pfs_rwlock_t rw;
   ASSERT_EQ(pfs_rwlock_init(LockKey(), &rw, nullptr), 0);
@@ -274,10 +278,10 @@ void CountLocks(int threads, int locks) {
 TEST(Rwlocks, counts_of_one_thread) { CountLocks(1, 1600); }
 TEST(Rwlocks, counts_of_four_concurrent_threads) { CountLocks(4, 16 * (StressTime().count() > 1000 ? 10'000 : 2'000)); }
 
-// Locks are made and destroyed while others are read; threads come and go; nothing is at rest but the end.
+// Locks are made and destroyed while others are read; threads come and go; only the end is at rest.
 TEST(Rwlocks, objects_and_threads_that_come_and_go) {
   struct Slot {
-    std::mutex life;  // readers of the slot do not meet its end
+    std::mutex lifetime;  // readers of the slot do not meet its end
     std::unique_ptr<pfs_rwlock_t> rw;
     std::atomic<int> users{0};
     std::atomic<uint64_t> events{0};  // of this lock, not of those that were here before
@@ -298,7 +302,7 @@ TEST(Rwlocks, objects_and_threads_that_come_and_go) {
             Slot& slot = slots[own() % slots.size()];
             pfs_rwlock_t* rw = nullptr;
             {
-              const std::lock_guard<std::mutex> lock(slot.life);
+              const std::lock_guard<std::mutex> lock(slot.lifetime);
               if (slot.rw == nullptr) {
                 slot.rw = std::make_unique<pfs_rwlock_t>();
                 slot.events.store(0);
@@ -342,7 +346,8 @@ TEST(Rwlocks, objects_and_threads_that_come_and_go) {
 
 // ---- Conditions ------------------------------------------------------------------------------------------------------------------
 
-// Whoever wakes the others destroys the condition at once, while they are on their way out; and makes the next one, of another class, in its place.
+// The thread that wakes the others destroys the condition at once, while they are leaving it, and makes the next one,
+// of another class, in its place.
 TEST(Conditions, that_die_while_woken_threads_leave_them_count_every_wait) {
   constexpr int kWaiters = 3;
   pfs_key_t keys[2] = {}, mutex_key = MutexKey("LOCK_changed");
@@ -354,7 +359,7 @@ TEST(Conditions, that_die_while_woken_threads_leave_them_count_every_wait) {
   Truncate(kByThread);
   std::unique_ptr<pfs_cond_t> changed;
   uint64_t generation = 0, waits[2] = {}, waiting = 0, lives = 0;
-  const auto kind = [](uint64_t life) { return life % 3 == 2 ? 1 : 0; };  // not by turns: a mistake about neighbours must not cancel out
+  const auto kind = [](uint64_t lifetime) { return lifetime % 3 == 2 ? 1 : 0; };  // not alternating: a mistake about neighbors must not cancel out
   const auto make = [&] {
     changed = std::make_unique<pfs_cond_t>();
     EXPECT_EQ(pfs_cond_init(keys[kind(lives++)], changed.get(), nullptr), 0);

@@ -1,5 +1,5 @@
-// tests/cpp/synthetic_segment.h: a segment without a writer: tests store to it what a writer would have left, or never
-// would.
+// tests/cpp/synthetic_segment.h: a segment without a writer. Tests store to it the words that a writer would have
+// left, or never would.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -103,7 +103,8 @@ class SyntheticSegment {
     file.class_index.store(class_index);
     return file;
   }
-  // "SCHEMA\0NAME" and so on is `name`, of version 2 as AddName makes it: a table with an index, a handle, a metadata lock on it.
+  // `name` is "SCHEMA\0NAME" or the like, of version 2 as AddName makes it. Adds a table with an index, a handle, and
+  // a metadata lock on it.
   ShmTable& AddTable(uint32_t index, uint32_t name, uint32_t index_name) {
     auto& row = at<ShmIndex>(ArrayId::kIndexes, index);
     row.table.store(index);
@@ -128,7 +129,7 @@ class SyntheticSegment {
     lock.state.store(static_cast<uint32_t>(ObjectType::kTable));
     return table;
   }
-  // turn 0 = the next one of its thread.
+  // turn 0 = the next chunk of its thread.
   ShmChunk& AddChunk(uint32_t index, uint32_t lap, uint32_t slot, uint64_t thread_id, uint64_t taken, uint64_t turn = 0) {
     auto& chunk = at<ShmChunk>(ArrayId::kWaitChunks, index);
     chunk.turn.store(turn != 0 ? turn : ++turns_[thread_id]);
@@ -138,7 +139,7 @@ class SyntheticSegment {
     chunk.lap.store(lap);
     return chunk;
   }
-  // A mutex event of class 1 that took `wait` ticks.
+  // Adds a mutex event of class 1 that took `wait` ticks.
   ShmWaitRecord& AddRecord(uint32_t chunk, uint32_t i, uint64_t event_id, uint64_t start, uint64_t wait,
                            uint64_t more_bits = kRecordClosed, uint64_t children = 0) {
     auto& record = Record(chunk, i);
@@ -159,7 +160,8 @@ class SyntheticSegment {
     return reinterpret_cast<ShmWaitRecord*>(segment.element<char>(ArrayId::kWaitRecords, 0) + chunk * pitch)[i];
   }
 
-  // Gives all addresses of the segment memory. A reader of its own segment trusts the directory: a damaged one leads it anywhere in the segment.
+  // Maps memory at all addresses of the segment. A reader of its own segment trusts the directory: a damaged
+  // directory leads it anywhere in the segment.
   void MapAll() {
     char* const base = reinterpret_cast<char*>(segment.header());
     for (uint32_t i = 0; i < kArrayCount; ++i) {

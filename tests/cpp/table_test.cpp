@@ -1,4 +1,4 @@
-// Tables as data: what is declared, what is read, what may be changed.
+// Tables as data: declarations, reads, and legal changes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -33,7 +33,7 @@ std::vector<std::string> Texts(const ColumnData& column) {
   return texts;
 }
 
-// Cells as text, NULL as "NULL".
+// Returns cells as text, NULL as "NULL".
 std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<std::string_view> names,
                                            const SegmentView& view) {
   const TableFacts& table = Table(name);
@@ -62,7 +62,7 @@ std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<st
 }
 using Rows = std::vector<std::vector<std::string>>;
 
-// Every table, in every state, gives columns of its declared shape.
+// Checks that a table has columns of its declared shape; called for every table, in every state.
 void CheckShape(const TableFacts& table, const TableData& data) {
   ASSERT_EQ(data.columns.size(), table.columns.size());
   for (size_t c = 0; c < table.columns.size(); ++c) {
@@ -165,7 +165,8 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
     shm.AddClass(next, family, FactsOf(family).prefix);
     next += ColumnsOf(FactsOf(family).kind);
   }
-  // What this segment has nothing of: other kinds of records, objects of statements, and what only the program can say.
+  // Returns true if this segment has no rows of the table: other kinds of records, objects of statements, and rows
+  // that only the program can declare.
   const auto has_nothing = [](std::string_view name) {
     for (const std::string_view begin : {"data_lock", "events_stages_current", "events_stages_history", "events_statements_current", "events_statements_history",
                                          "events_statements_summary_by_digest", "events_statements_summary_by_program",
@@ -404,7 +405,7 @@ TEST(Nearest, takes_the_fewest_edits) {
   EXPECT_EQ(Nearest(std::string(100000, 'x'), names, same).empty(), false);
 }
 
-// A mistake in a declaration is found by ok(), which every declaration is built with.
+// ok(), which every declaration is built with, finds a mistake in a declaration.
 struct BadRow {
   uint64_t a;
   YesNo b;

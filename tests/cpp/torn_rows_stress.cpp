@@ -1,13 +1,14 @@
 // No reader ever sees half of an update.
 //
-// Contract. A cell, a stripe and a record of an event have one writer and any number of readers that never stop it. What a reader is given
-// is either a state that the writer left behind, whole, or nothing (the row is skipped and counted). Without a TRUNCATE, counters of one
-// row never go back from one reading to the next.
+// Contract. A cell, a stripe and a record of an event have one writer and any number of readers that never stop it. A
+// reader gets either a state that the writer left, whole, or nothing (the row is skipped and counted). Without a
+// TRUNCATE, counters of one row never go back from one reading to the next.
 //
-// How it is checked. The payload checks itself: in each generation all durations are the same number, all reads move 7 bytes, all writes
-// 11, and an event's name, object and source line belong together. A stripe's payload lies in two cache lines and a record's in two. Each
-// check runs in one thread first. Built with PFS_BREAK_SEQLOCK the reader does without its checks, and cells_ and events_ here must fail
-// with "torn rows: N" (the build's CMakeLists.txt and tests/python/test_native.py demand it).
+// How it is checked. The payload checks itself. In each generation all durations are the same number, all reads move
+// 7 bytes, all writes 11, and an event's name, object and source line belong together. A stripe's payload lies in two
+// cache lines and a record's in two. Each check runs in one thread first. Built with PFS_BREAK_SEQLOCK the reader
+// skips its checks, and cells_ and events_ here must fail with "torn rows: N" (the build's CMakeLists.txt and
+// tests/python/test_native.py demand it).
 #include <fcntl.h>
 
 #include "live.h"
@@ -17,7 +18,7 @@
 namespace perfschema {
 namespace {
 
-// Rows that break a rule.
+// Counts the rows that break a rule.
 // Threads: external lock.
 class Verdict {
  public:
@@ -26,7 +27,7 @@ class Verdict {
     if (is_whole) return;
     if (torn_++ == 0) first_ = what;
   }
-  void Tell() const {
+  void Report() const {
     std::printf("rows: %llu, torn rows: %llu\n", static_cast<unsigned long long>(rows_), static_cast<unsigned long long>(torn_));
     EXPECT_GT(rows_, 0u);
     EXPECT_EQ(torn_, 0u) << "the first: " << first_;
@@ -39,9 +40,9 @@ class Verdict {
 
 // ---- Cells: a synthetic segment whose writers follow cell.h ---------------------------------------------------------------------
 
-constexpr uint64_t kBase = 1'000'003;  // duration in generation 0; one more in each next
+constexpr uint64_t kBase = 1'000'003;  // duration in generation 0; each later generation adds one
 
-// In all that is counted in a generation every duration is the same: count * MIN = SUM = count * MAX.
+// In a generation every duration is the same: count * MIN = SUM = count * MAX.
 bool IsOfOneGeneration(const Stat& stat) {
   if (stat.count == 0) return stat.sum_ps == 0 && stat.min_ps() == 0 && stat.max_ps == 0;
   return stat.min_ps() >= kBase && stat.min_ps() == stat.max_ps && stat.sum_ps == stat.count * stat.max_ps;
@@ -69,7 +70,7 @@ struct CellSegment : SyntheticSegment {
       }
     }
   }
-  // One event on everything that writer i owns, as record/ does it.
+  // Records one event on everything that writer i owns, as record/ does it.
   void Write(uint32_t i) {
     ShmHeader* header = segment.header();
     const auto generation = [&](ResetDomain domain) { return header->resets[domain].load(kRelaxed); };
@@ -94,7 +95,7 @@ struct CellSegment : SyntheticSegment {
       for (uint32_t lane = 0; lane < 3; ++lane) AddToCell(*segment.element<ShmCell>(ArrayId::kCells, 3 * i + lane), gen, true, kBase + gen, kAmounts[lane]);
     }
   }
-  // One of the domains, or an epoch of threads.
+  // Truncates one of the domains, or begins an epoch of threads.
   static constexpr uint32_t kWays = kResetDomainCount + 1;
   void Truncate(uint32_t way) {
     if (way < kResetDomainCount) {
@@ -123,7 +124,7 @@ TEST(TornRows, cells_of_one_thread) {
     shm.Write(1 + i % CellSegment::kObjects);
     EXPECT_EQ(shm.CheckAll(&verdict), 0u);
   }
-  verdict.Tell();
+  verdict.Report();
 }
 
 TEST(TornRows, the_check_of_cells_rejects_half_an_update) {
@@ -162,22 +163,22 @@ TEST(TornRows, cells_under_concurrent_writers) {
   stop.store(true);
   for (std::thread& thread : threads) thread.join();
   std::printf("skipped: %llu\n", static_cast<unsigned long long>(skipped));
-  verdict.Tell();
+  verdict.Report();
 }
 
 // ---- The real writer ---------------------------------------------------------------------------------------------------------------
 
 constexpr int kMutexes = 4, kWriters = 3;
 constexpr const char* kNames[kMutexes] = {"m0", "m1", "m2", "m3"};
-// One call site for each mutex: the line says which.
+// Each mutex has one call site, which its line identifies.
 constexpr uint32_t kFirstLine = 1000;
 constexpr char kSourceFile[] = "torn.c";
 
-// The program that is watched: everything about an event says the same thing.
+// The program that is read: all parts of an event agree.
 class Program {
  public:
   Program() {
-    unsetenv("PFS_SEGMENT");  // of the synthetic ones: this is a file, which is attached below
+    unsetenv("PFS_SEGMENT");  // set for the synthetic segments: this one is a file, which is attached below
     char options[] = "performance_schema_events_waits_history_long_size=64,performance_schema_events_waits_history_size=8";
     pfs_init(options);
     EXPECT_TRUE(pfs_is_on());
@@ -229,7 +230,7 @@ bool IsStatPossible(const Frame& frame, size_t row, size_t first) {
   return min <= avg && avg <= max && avg == sum / count && min * count <= sum && sum <= max * count;
 }
 
-// Counters by row, to see that they never go back.
+// Remembers counters by row, to check that they never go back.
 // Threads: external lock.
 class Memory {
  public:
@@ -307,7 +308,7 @@ void CheckEvents(const Program& program, const SegmentView& view, Verdict* verdi
       }
       verdict->Check(good, std::string(table) + ": " + std::string(name) + " " + std::string(operation) + " at " + std::string(source));
     }
-    // The events of one thread began in the order of their numbers: one that was given to another thread breaks it.
+    // The events of one thread began in the order of their numbers: an event of another thread would break the order.
     uint64_t thread = 0, start = 0;
     for (const auto& [key, began] : seen) {
       verdict->Check(key.first != thread || began >= start, std::string(table) + ": events of one thread in the wrong order");
@@ -327,7 +328,7 @@ TEST(TornRows, tables_of_one_thread) {
     CheckFiles(OwnSegment(), &memory, &verdict);
     CheckEvents(program, OwnSegment(), &verdict);
   }
-  verdict.Tell();
+  verdict.Report();
 }
 
 TEST(TornRows, a_counter_that_goes_back_is_noticed) {
@@ -358,7 +359,7 @@ void UnderLoad(int work, Check check) {
       }
     });
   }
-  // Every other reading is that of another process: through a second mapping of the file.
+  // Every other reading is as from another process: through a second mapping of the file.
   std::shared_ptr<SegmentFile> file;
   EXPECT_TRUE(AttachSegmentFile(pfs_segment_path(), &file).ok());
   const uint64_t end = NowNanos() + 1'000'000 * StressTime().count();
@@ -372,20 +373,20 @@ TEST(TornRows, waits_under_concurrent_writers) {
   Verdict verdict;
   Memory memory;
   UnderLoad(kLocks | kTransfers, [&](Program&, const SegmentView& view) { CheckSummaries(view, &memory, &verdict); });
-  verdict.Tell();
+  verdict.Report();
 }
 
 TEST(TornRows, files_under_concurrent_writers) {
   Verdict verdict;
   Memory memory;
   UnderLoad(kTransfers, [&](Program&, const SegmentView& view) { CheckFiles(view, &memory, &verdict); });
-  verdict.Tell();
+  verdict.Report();
 }
 
 TEST(TornRows, events_under_concurrent_writers) {
   Verdict verdict;
   UnderLoad(kLocks | kTransfers, [&](Program& program, const SegmentView& view) { CheckEvents(program, view, &verdict); });
-  verdict.Tell();
+  verdict.Report();
 }
 
 }  // namespace

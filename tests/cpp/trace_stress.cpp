@@ -24,7 +24,7 @@ void SetActor(const char* value) { Set("setup_actors", "USER", "\\%", value); }
 uint64_t Written() { return StatusNumber("Performance_schema_trace_events_written"); }
 uint64_t Lost() { return StatusNumber("Performance_schema_trace_events_lost"); }
 
-// Lines of files, and those that are whole.
+// Counts the lines of files, and the whole ones.
 struct Lines {
   uint64_t all = 0, whole = 0;
 };
@@ -53,7 +53,7 @@ class Trace : public testing::Test {
   static inline std::filesystem::path folder;
   static inline pfs_mutex_t mutex;
 
-  // Begun before the call: in a file, or lost, soon.
+  // Waits until events from before the call are in a file, or counted as lost.
   static void ExpectAll(uint64_t at_least, uint64_t at_most) {
     uint64_t sum = 0, before = ~uint64_t{0};
     for (int i = 0; i < 500 && (sum < at_least || sum != before); ++i) {

@@ -1,12 +1,12 @@
 // TRUNCATE of a summary happens at one moment between its call and its return.
 //
-// Contract. While writers run and a third thread truncates in a loop, the count that the table shows once the writers rest lies between the
-// number of events begun after the last TRUNCATE returned and the number of events ended after it was called. With writers at a barrier
-// around it the count is exact, and MIN and MAX know nothing of before.
+// Contract. Writers run and a third thread truncates in a loop. Once the writers rest, the count of the table lies
+// between the number of events begun after the last TRUNCATE returned and the number of events ended after it was
+// called. With writers at a barrier around it the count is exact, and MIN and MAX contain nothing from before.
 //
-// How it is checked. Every writer logs when each of its events began and ended (by a clock that all cores share); the truncater logs its
-// last call and return. That the bounds can be missed is shown by the_bounds_* below. Each table is truncated alone: one may empty others
-// too.
+// How it is checked. Every writer logs when each of its events began and ended (by a clock that all cores share). The
+// truncater logs its last call and return. The tests the_bounds_* below show that the bounds can be missed. Each
+// table is truncated alone: a TRUNCATE may empty others, too.
 #include <fcntl.h>
 
 #include "live.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kMutexName[] = "wait/synch/mutex/live/truncated", kFileName[] = "wait/io/file/live/truncated";
 
-// That count events of mutexes, or of files.
+// Returns the summaries that count events of mutexes, or of files.
 std::vector<std::string> Summaries() {
   std::vector<std::string> names;
   for (const TableFacts& table : AllTables()) {
@@ -48,7 +48,7 @@ TEST(Truncate, the_bounds_tell_before_from_after) {
   EXPECT_EQ(bounds.high, 3u);  // and those that overlap
 }
 
-// Both kinds of objects, used by every writer, with a file and a mutex of its own besides.
+// Both kinds of objects, used by every writer, and a file and a mutex of its own for each.
 class Load {
  public:
   Load() {

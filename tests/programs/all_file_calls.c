@@ -45,7 +45,7 @@ static long long result;
 static volatile int minus_one = -1;
 static void* volatile nowhere = (void*)8;
 
-/* What lies in a file, by plain calls. */
+/* Returns the content of a file, by plain calls. */
 static void contents(const char* path) {
   static char all[65536];
   const int fd = open(path, O_RDONLY);
@@ -163,7 +163,7 @@ static void descriptors(void) {
   NUMBER("ftruncate a device", pfs_ftruncate(fd, 0));
   NUMBER("close", pfs_close(fd));
 
-  /* A number that is closed behind our back, and then another file's. */
+  /* A descriptor that is closed unnoticed, and then belongs to another file. */
   OPENED("open", fd, pfs_open(key, "a", O_RDONLY));
   close(fd);
   OPENED("open the same number", other, pfs_open(key, "b", O_RDONLY));
@@ -211,7 +211,7 @@ static void names(void) {
   NUMBER("key 0: unlink", pfs_unlink(0, "missing"));
 }
 
-/* Names that are no names: the kernel says EFAULT, and so do we. volatile: the compiler must not know. */
+/* Bad name pointers: the kernel returns EFAULT, and so does pfs. volatile: the compiler must not know. */
 static void no_names(void) {
   const char* volatile null = NULL;
   struct stat facts;
@@ -346,7 +346,7 @@ static void streams(void) {
   NUMBER("fclose ENOSPC", pfs_fclose(f));
   NUMBER("fflush NULL", pfs_fflush(NULL));
 
-  /* No descriptor under it. */
+  /* The stream has no descriptor. */
   STREAM("fmemopen", f, fmemopen(line, sizeof line, "w+"));
   NUMBER("fputs memory", pfs_fputs("memory\n", f) >= 0);
   NUMBER("fflush memory", pfs_fflush(f));
@@ -370,7 +370,7 @@ int main(int argc, char** argv) {
   no_names();
   pipes();
   streams();
-  /* "hold": somebody looks from outside before the end. */
+  /* "hold": waits, so that another process can look before the end. */
   if (argc > 2 && strcmp(argv[2], "hold") == 0) {
     fprintf(stderr, "ready\n");
     (void)getchar();

@@ -54,7 +54,7 @@ static void wait_for(int fd, short events) {
   if (poll(&one, 1, 10000) != 1) exit(3);
 }
 
-/* What is the same in every family: two connected streams. */
+/* Calls that are the same in every family: two connected streams. */
 static void talk(int a, int b) {
   struct msghdr message;
   struct mmsghdr many[2];
@@ -215,7 +215,7 @@ static void stream(const char* name, const struct sockaddr* address, socklen_t r
   }
   talk(client, server);
 
-  /* Accepted without a name, with too little room for one, with none to be had. */
+  /* Accepts without an address, with a buffer too small for one, and where there is none. */
   client = pfs_socket(0, address->sa_family, SOCK_STREAM, 0);
   connect(client, &bound.any, length);
   OPENED("accept nameless", server, pfs_accept(0, listener, NULL, NULL));
@@ -324,7 +324,7 @@ static void making(void) {
   NUMBER("socketpair datagrams", pfs_socketpair(key, AF_UNIX, SOCK_DGRAM, 0, fds));
   NUMBER("send", pfs_send(fds[0], "datagram", 8, 0));
   NUMBER("recv", pfs_recv(fds[1], buffer, 3, 0));
-  /* A number that is closed behind our back, and then another's. */
+  /* A descriptor that is closed unnoticed, and then belongs to another socket. */
   close(fds[0]);
   OPENED("socket of the same number", other, pfs_socket(key, AF_UNIX, SOCK_DGRAM, 0));
   printf("  same number %d\n", other == fds[0]);

@@ -1,5 +1,5 @@
-/* Every call on read-write locks and conditions, with what comes back: good ones, bad ones, one cancelled. Prints the same with -DPFS_DISABLE,
- * with pfs off, and with no room for its objects. */
+/* Every call on read-write locks and conditions, with its result: good ones, bad ones, one cancelled. Prints the same
+ * with -DPFS_DISABLE, with pfs off, and with no capacity for its objects. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
 
@@ -29,7 +29,7 @@ static const char* named(int rc) {
     default: snprintf(number, sizeof number, "%d", rc); return number;
   }
 }
-/* errno must come through as it was. */
+/* errno must be unchanged. */
 #define SAY(call)                                         \
   do {                                                    \
     errno = 77;                                           \
@@ -172,7 +172,7 @@ static void cancel(int when, void* timed) {
   woken = 0;
   pfs_mutex_unlock(&m);
   pthread_create(&thread, NULL, wait_for_nothing, timed);
-  for (int there = 0; when == 1 && !there;) {  /* it waits: the mutex is free, and it has had it */
+  for (int there = 0; when == 1 && !there;) {  /* it waits: the mutex is free, and the thread has held it */
     pfs_mutex_lock(&m);
     there = woken;
     pfs_mutex_unlock(&m);

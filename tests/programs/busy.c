@@ -1,4 +1,5 @@
-/* A bit of everything in growing numbers, for places where there is no room: mutexes, files, threads, events. What it prints does not depend on pfs.
+/* Some events of every kind in growing numbers, for environments without capacity: mutexes, files, threads, events.
+ * Its output does not depend on pfs.
  *   busy DIRECTORY [hold]
  * "hold": "ready SEGMENT" on stderr, then it waits for a line. */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
-/* A thread that is cancelled inside a wrapped call: it ends as it would without pfs, its cleanup handlers run (and use pfs), and the
- * event that it was in has an end. Prints the same with -DPFS_DISABLE. */
+/* A thread that is cancelled inside a wrapped call. It ends as it would without pfs, its cleanup handlers run (and
+ * use pfs), and its open event gets an end. Prints the same with -DPFS_DISABLE. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
 

@@ -1,5 +1,5 @@
-/* A program whose rows prove themselves: what is in one column follows from another, so that whoever reads the tables can tell a row that is
- * whole from one that was put together of two.
+/* A program whose rows prove themselves: one column follows from another, so a reader of the tables can tell a whole
+ * row from a torn one.
  *   gcc checked.c $(pkg-config --cflags --libs perfschema) -o checked
  *   checked FOLDER MILLISECONDS      works until it is killed, or so long; 0 = until it is killed
  *   checked FOLDER abort|segv|clean  works for a moment, and ends in the middle of a statement, or in order

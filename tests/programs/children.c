@@ -1,7 +1,7 @@
 /* Children of fork() in a program that has used pfs. Prints nothing that differs from the same program without pfs.
  *   children COUNT WAY [MEGABYTES]
- * WAY: exit (_exit at once), exec (runs /bin/true), work (an event, then _exit), clean (an event, then exit). MEGABYTES: RLIMIT_AS is set to so much above what the program
- * has, after its first event.
+ *   WAY: exit (_exit at once), exec (runs /bin/true), work (an event, then _exit), clean (an event, then exit).
+ *   MEGABYTES: after its first event, the program sets RLIMIT_AS to its present size plus that much.
  * Each child must end as it would without pfs: 7, or 0 after exec. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>

@@ -1,4 +1,4 @@
-/* Tasks of a thread (fiber.h): what is nested in what, who may take the turn, what is forgotten.
+/* Tasks of a thread (fiber.h): nesting, switching, and events that are forgotten.
  *   gcc fibers.c $(pkg-config --cflags --libs perfschema) -o fibers
  * Prints what the calls return. With -DPFS_DISABLE, or pfs off, there are no tasks. */
 #include <perfschema/pfs.h>
@@ -52,7 +52,7 @@ int main(void) {
     pfs_stage_end();
     pfs_statement_end(&inner[i]);
   }
-  turns += pfs_fiber_switch(tasks[1]); /* who has the turn already */
+  turns += pfs_fiber_switch(tasks[1]); /* already the running task */
   turns += pfs_fiber_switch(NULL);
   pthread_create(&thread, NULL, other_thread, tasks[0]);
   pthread_join(thread, NULL);

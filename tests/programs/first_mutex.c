@@ -1,7 +1,7 @@
-/* The first program of a C user: one mutex, two threads, a lock of one's own that spins.
+/* The first program of a C user: one mutex, two threads, a spin lock of the program's own.
  *   gcc first_mutex.c $(pkg-config --cflags --libs perfschema) -o first_mutex
- * Exits with 0 if every result is what pthread_mutex_* would have given. Prints nothing that varies; with "hold" it waits for a line on
- * stdin before the end, so that somebody can look from outside. */
+ * Exits with 0 if every result is that of pthread_mutex_*. Prints nothing that varies; with "hold" it waits for a
+ * line on stdin before the end, so that another process can look. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
 
@@ -22,7 +22,7 @@ static pfs_thread_info_t threads[] = {{&key_worker, "worker", 0, "Adds to the co
 static pfs_mutex_t queue;
 static long counter, spin_counter;
 
-/* A lock of one's own. */
+/* A lock of the program's own. */
 static atomic_flag spin_lock = ATOMIC_FLAG_INIT;
 static pfs_instance_t* spin_row;
 

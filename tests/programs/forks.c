@@ -1,4 +1,4 @@
-/* fork(), vfork() and exec in a program that is watched.
+/* fork(), vfork() and exec in an instrumented program.
  *   forks work        the child works on with its own tables; both wait for a line on stdin, the child first
  *   forks hammer N    N forks while other threads lock, create and destroy mutexes, open and delete files; every child does the same for a moment
  *   forks inside      fork inside of two open waits, which parent and child both end
@@ -196,7 +196,7 @@ static int mode_signal(void) {
   pthread_create(&holder, NULL, hold, NULL);
   while (!atomic_load(&is_held)) usleep(1000);
   setitimer(ITIMER_REAL, &soon, NULL);
-  do { /* until the handler has come */
+  do { /* until the handler has run */
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += 700000000;
     if (until.tv_nsec >= 1000000000) ++until.tv_sec, until.tv_nsec -= 1000000000;

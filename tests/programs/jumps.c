@@ -1,4 +1,4 @@
-/* Signal handlers that leave whatever they interrupt with siglongjmp, every 50 microseconds or so, wherever that is.
+/* Signal handlers that leave the interrupted code with siglongjmp, every 50 microseconds or so, at any place.
  *   jumps files        files that are opened and closed
  *   jumps objects      mutexes, rwlocks and conditions that are made and destroyed
  *   jumps events       reads, stages and statements

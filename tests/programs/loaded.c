@@ -1,4 +1,5 @@
-/* A program under load that counts what it does, for readers from outside: two threads, one that locks, and one that does a little of everything.
+/* A program under load that counts its operations, for readers from outside: two threads, one that locks, and one
+ * that performs operations of all kinds.
  *   gcc loaded.c $(pkg-config --cflags --libs perfschema) -o loaded
  *   loaded COUNTER      COUNTER: a file of 8 bytes that always holds how many rounds the first thread has done
  * Prints "segment PATH" and "working", works until it gets a line, prints "name value" lines of what it has done, then "done", and waits for
@@ -22,7 +23,7 @@ static volatile int stop;
 static volatile uint64_t* rounds;
 static uint64_t mixed_rounds, bytes;
 
-/* All on one core: the other one is the readers'. */
+/* Runs all threads on one core: the other core is for the readers. */
 static void stay_on_first_core(void) {
   cpu_set_t all, first;
   int i;

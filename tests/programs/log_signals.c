@@ -1,5 +1,5 @@
-/* Logs from two threads and from a signal handler that comes at random, into malloc and into pfs_log() itself.
- * Prints how many events were logged, as its calls said, and how many were not; waits for a line before it ends. */
+/* Logs from two threads and from a signal handler that interrupts at random places, malloc and pfs_log() included.
+ * Prints the numbers of logged and lost events, by the results of its calls; waits for a line before it ends. */
 #define _GNU_SOURCE /* sigaction */
 #include <perfschema/pfs.h>
 

@@ -1,5 +1,5 @@
-/* An rwlock that a second thread has read-locked is destroyed; its slot lives 65,535 times more, and then once more as another rwlock, which the second thread
- * read-locks. Prints "ready" and waits for a line. */
+/* Destroys an rwlock that a second thread has read-locked. Then its slot is reused 65,535 times, and once more for
+ * another rwlock, which the second thread read-locks. Prints "ready" and waits for a line. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
 

@@ -1,5 +1,6 @@
-/* Every call of memory.h: what it returns, what may be done with it, what is counted for whom. Prints "NAME ALLOC FREE BYTES_ALLOC BYTES_FREE" as the
- * program itself has counted them; the test compares with the tables of the segment that it leaves. With PFS_DISABLE: the plain calls. */
+/* Every call of memory.h: its result, the use of the result, and its statistics. Prints "NAME ALLOC FREE BYTES_ALLOC
+ * BYTES_FREE" as the program itself has counted them; the test compares with the tables of the segment that remains.
+ * With PFS_DISABLE: the plain calls. */
 #include <perfschema/pfs.h>
 
 #include <assert.h>
@@ -22,7 +23,7 @@ static void* take(void* nothing) {
     if (i % 2 == 0) pfs_claim(passed[i], 1);
     pfs_free(passed[i]);
   }
-  /* Blocks that are freed when the thread is as good as gone, and one that outlives it. */
+  /* Blocks that are freed when the thread has almost ended, and one that outlives it. */
   return pfs_malloc(key_passed, 77) != NULL ? nothing : NULL;
 }
 
@@ -70,7 +71,7 @@ int main(void) {
   pfs_free(text);
   printf("rows 5 5 %d %d\n", 5 + 1000 + 100 + 5 + 6, 5 + 1000 + 100 + 5 + 6);
   printf("all 42 42 %d %d\n", 21 * 103, 21 * 103);
-  /* Claims: 250 were given and taken, 250 taken only. */
+  /* Claims: 250 blocks were given and taken, 250 taken only. */
   printf("passed %d %d\n", kBlocks + 250 + 500 + 1, kBlocks + 250 + 500);
   return 0;
 }

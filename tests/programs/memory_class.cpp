@@ -1,4 +1,4 @@
-// allocator and memory_resource: they do as those of the standard library, with and without PFS_DISABLE.
+// allocator and memory_resource: they behave as those of the standard library, with and without PFS_DISABLE.
 #include <perfschema/pfs.hpp>
 
 #include <cassert>

@@ -1,4 +1,4 @@
-/* Calls that no program should make: NULL, numbers that no call gave, what has been closed, ends without begin. Prints "result ok". */
+/* Calls that no program should make: NULL, invalid handles, closed objects, ends without begin. Prints "result ok". */
 #include <perfschema/pfs.h>
 
 #include <string.h>

@@ -1,9 +1,9 @@
-/* A forked child that releases what its parent held, and more. The parent's segment must not change by a byte.
+/* A forked child that releases its parent's locks and objects. The parent's segment must not change by a byte.
  *   quiet_child unlock    the child unlocks a mutex, which is no event, and ends
  *   quiet_child close     it closes an instrumented file first
  *   quiet_child all       it also releases a read lock, destroys objects, and locks and opens others
  *   quiet_child twice     it forks again before its first event, and both do all of this
- * Prints the bytes that have changed, and how the child ended. */
+ * Prints the number of changed bytes, and how the child ended. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
 

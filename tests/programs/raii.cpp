@@ -1,4 +1,5 @@
-// What a C++ user writes: mutexes with the guards of std and of perfschema, files that close themselves, a spin lock of one's own.
+// A C++ user's program: mutexes with the guards of std and of perfschema, files that close themselves, a spin lock of
+// its own.
 //   g++ -std=c++17 raii.cpp $(pkg-config --cflags --libs perfschema) -o raii
 // Takes a directory to write to. Exits with 0 if everything behaved as its std counterpart. Works with -DPFS_DISABLE as well.
 #include <perfschema/pfs.hpp>

@@ -1,6 +1,8 @@
-// What a C++ user writes with read-write locks and conditions, beside the classes of std: results, exceptions and SOURCE.
+// A C++ user's program with read-write locks and conditions, next to the classes of std: results, exceptions and
+// SOURCE.
 //   g++ -std=c++17 raii_sync.cpp $(pkg-config --cflags --libs perfschema) -o raii_sync
-// Says what it did and what line it stands on, as "name value"; then waits for a line of input. Works with -DPFS_DISABLE as well.
+// Prints its results and source lines, as "name value"; then waits for a line of input. Works with -DPFS_DISABLE as
+// well.
 #include <perfschema/pfs.hpp>
 
 #include <atomic>
@@ -79,7 +81,7 @@ std::vector<std::string> guards(Shared& plain, Timed& timed) {
   see(none.owns_lock());
   see(none.mutex() == nullptr);
   seen.push_back(thrown_by([&] { none.lock(); }));
-  see(thrown_by([&] { none.unlock(); }) != "nothing");  // libstdc++'s shared_lock throws another error than the standard says
+  see(thrown_by([&] { none.unlock(); }) != "nothing");  // libstdc++'s shared_lock throws another error than the standard requires
   Lock<Shared> guard{plain};
   see(static_cast<bool>(guard));
   seen.push_back(thrown_by([&] { guard.lock(); }));
@@ -109,7 +111,7 @@ std::vector<std::string> guards(Shared& plain, Timed& timed) {
   return seen;
 }
 
-// A clock that runs as the steady one, and is another type.
+// A clock that runs like the steady one, with another type.
 struct own_clock {
   using duration = std::chrono::milliseconds;
   using rep = duration::rep;
@@ -174,7 +176,7 @@ void test_conditions() {
   perfschema::shared_mutex shared{"sync/any_shared"};
   EXPECT((conditions<perfschema::condition_variable_any, perfschema::shared_mutex, perfschema::unique_lock<perfschema::shared_mutex>>(any, shared).size() >= 9));
 
-  // Whoever was woken may destroy the condition at once, while the others are still on their way out.
+  // A woken thread may destroy the condition at once, while the others are still leaving it.
   for (int i = 0; i < 200; ++i) {
     auto* last = new perfschema::condition_variable("sync/short");
     auto* last_any = new perfschema::condition_variable_any("sync/short_any");
@@ -208,7 +210,7 @@ void test_conditions() {
   }
 }
 
-// A read-write lock and a condition of one's own.
+// A read-write lock and a condition of the program's own.
 class spin_rwlock {
  public:
   void lock_shared() {

@@ -1,4 +1,4 @@
-// Threads in C++: perfschema::thread where std::thread was, sessions of a thread pool.
+// Threads in C++: perfschema::thread in place of std::thread, sessions of a thread pool.
 //   g++ -std=c++17 raii_threads.cpp $(pkg-config --cflags --libs perfschema) -o raii_threads
 // Exits with 0 if everything behaved as its std counterpart. Works with -DPFS_DISABLE as well.
 #include <perfschema/pfs.hpp>

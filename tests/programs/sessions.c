@@ -41,7 +41,7 @@ static void child(void) {
   printf("child_segment %s\n", pfs_segment_path());
   show("child_current", pfs_thread_id());
   locks(4);
-  show("child_attach_of_others", (unsigned)pfs_thread_attach(sessions[1])); /* whoever had it attached is not in the child */
+  show("child_attach_of_others", (unsigned)pfs_thread_attach(sessions[1])); /* the thread that had it attached is not in the child */
   locks(8);
   show("child_delete", (unsigned)pfs_thread_delete(sessions[2]));
   show("child_gone", (unsigned)pfs_thread_attach(sessions[2]));

@@ -1,4 +1,4 @@
-/* Signals in a program that is watched.
+/* Signals in an instrumented program.
  *   signals timer     a 5 kHz timer whose handler locks a mutex of its own and writes to a pipe, while the program locks and reads; then one line: calls of the
  *                     handler, locks and writes of the program itself. Run with PFS_KEEP=1, the tables can be read afterwards
  *   signals cold      the same timer, while the program opens and closes files and makes and destroys mutexes

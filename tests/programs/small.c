@@ -1,4 +1,5 @@
-/* A program that does little with pfs, and some work of its own: what pfs costs where every instruction costs much (valgrind).
+/* A program that uses pfs a little, and does some work of its own: the cost of pfs under valgrind, where instructions
+ * are slow.
  *   gcc small.c $(pkg-config --cflags --libs perfschema) -o small
  * Exits with 0. */
 #include <perfschema/pfs.h>

@@ -58,7 +58,7 @@ void serve_and_connect() {
   errno = 0;
   EXPECT(client.close() == -1 && errno == EBADF);
   EXPECT(client.send("x", 1) == -1 && errno == EBADF);
-  // Nobody comes.
+  // No client connects.
   EXPECT(fcntl(listener.native_handle(), F_SETFL, O_NONBLOCK) == 0);
   errno = 0;
   EXPECT(!listener.accept() && (errno == EAGAIN || errno == EWOULDBLOCK));

@@ -1,5 +1,6 @@
-/* A thread that is cancelled inside a call on a socket: it ends as it would without pfs, its cleanup handlers run (and use pfs), and the event
- * that it was in has an end. Prints the same with -DPFS_DISABLE. With an argument it waits for a line at the end. */
+/* A thread that is cancelled inside a call on a socket. It ends as it would without pfs, its cleanup handlers run
+ * (and use pfs), and its open event gets an end. Prints the same with -DPFS_DISABLE. With an argument it waits for a
+ * line at the end. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
 

@@ -1,5 +1,5 @@
-/* Read locks and what may happen to their count: sync_life ends | signals | fork. Says "name value" and waits for a line where the tables are to be
- * looked at. */
+/* Read locks and the changes of their count: sync_life ends | signals | fork. Prints "name value" and waits for a
+ * line whenever the test reads the tables. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
 
@@ -54,14 +54,14 @@ static void ends(void) {
   pthread_key_create(&at_end, release_late);
   for (int i = 0; i < 3; ++i) run(lock_and_end, &a);
   look("released_late 0");
-  run(lock_and_keep, &a); /* nobody will ever release it */
+  run(lock_and_keep, &a); /* it is never released */
   run(lock_and_unlock, &a); /* in the same slot */
   look("kept 1");
 }
 
 static void handler(int signal) {
   (void)signal;
-  /* Not what a handler should do, and what some do. */
+  /* A handler should not do this, but some do. */
   if (pfs_rwlock_tryrdlock(&b) == 0) pfs_rwlock_unlock(&b);
   pfs_rwlock_rdlock(&a);
   pfs_rwlock_rdlock(&a);

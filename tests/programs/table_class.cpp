@@ -1,4 +1,5 @@
-// perfschema::table and its like as a C++ user writes them. Exits with 0 if they got in the way of nothing. Works with -DPFS_DISABLE as well.
+// perfschema::table and its related classes in a C++ user's program. Exits with 0 if they do not disturb the program.
+// Works with -DPFS_DISABLE as well.
 //   g++ -std=c++17 table_class.cpp $(pkg-config --cflags --libs perfschema) -o table_class
 // With two arguments it waits for a line at the end, so that its tables can be read.
 #include <perfschema/pfs.hpp>
@@ -16,7 +17,7 @@ int failures = 0;
 #define EXPECT(condition) \
   ((condition) ? static_cast<void>(0) : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
 
-// A map whose rows and locks are watched.
+// A map whose rows and locks are instrumented.
 class store {
  public:
   void put(int key, const std::string& value) {

@@ -12,7 +12,7 @@ struct row {
   int key, value;
 };
 
-/* Sorted by key: found by bisection ("by_key") or by looking at all rows. */
+/* Sorted by key: found by bisection ("by_key") or by a scan of all rows. */
 struct table {
   pthread_mutex_t lock;
   int count;

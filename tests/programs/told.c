@@ -1,4 +1,4 @@
-/* What a program says of itself: variables, clients, hosts, meters, loggers, tasks, functions, its log.
+/* Rows that a program declares: variables, clients, hosts, meters, loggers, tasks, functions, its log.
  *   gcc told.c $(pkg-config --cflags --libs perfschema) -o told
  * Prints what the calls return, which is the same with -DPFS_DISABLE but for errors. With an argument it says where its segment is, waits
  * for a line, and ends. With the argument "kill" it ends by SIGKILL instead: what it said stays readable. */

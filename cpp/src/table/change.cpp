@@ -1,5 +1,5 @@
-// UPDATE, INSERT, DELETE: everything is checked first, then the rows are found, then the table is asked whether it takes all of them, then they are
-// changed one by one through its function.
+// Implements UPDATE, INSERT and DELETE. They check everything first and find the rows. Then they ask the table
+// whether it accepts all changes, and change the rows one by one through its function.
 #include <cstring>
 
 #include "setup/setup.h"
@@ -48,7 +48,7 @@ Status BadValue(const TableFacts& table, const ColumnFacts& column, const std::s
   return Status(Code::kInvalidArgument, message);
 }
 
-// Room for one row of a table, which is a row of its type with nothing in it.
+// Memory for one row of a table: an empty row of its type.
 // Threads: external lock.
 class RowBuffer {
  public:
@@ -61,13 +61,13 @@ class RowBuffer {
   std::vector<std::max_align_t> units_;
 };
 
-// False: not a legal value.
+// Returns false for an illegal value.
 bool Assign(const TableDef& def, const Wanted& wanted, void* row) {
   const std::string_view view = wanted.text == nullptr ? std::string_view() : std::string_view(*wanted.text);
   return def.columns[wanted.column].assign(row, wanted.text == nullptr ? nullptr : &view);
 }
 
-// Tries the value on a row that nobody keeps. `may_be_set` says which columns are legal here.
+// Tries the value on a temporary row. `may_be_set` says which columns are legal here.
 template <typename MayBeSet>
 Status CheckAssignment(const TableFacts& table, const TableDef& def, const Assignment& assignment, MayBeSet may_be_set,
                        std::vector<Wanted>* wanted) {
@@ -93,7 +93,7 @@ Status CheckAssignment(const TableFacts& table, const TableDef& def, const Assig
   return {};
 }
 
-// Text of a cell as SQL would compare it; false = NULL.
+// Returns the text of a cell as SQL would compare it; false = NULL.
 bool CellText(const ColumnFacts& column, const ColumnData& data, size_t row, std::string* text) {
   if (!data.nulls.empty() && data.nulls[row] != 0) return false;
   switch (column.kind) {
@@ -120,13 +120,13 @@ bool CellText(const ColumnFacts& column, const ColumnData& data, size_t row, std
   return true;
 }
 
-// Texts that are not patterns are told apart to the letter: those of keys are (users, say).
+// Texts that are not patterns are compared case-sensitively, because keys such as users are.
 bool Holds(const ColumnFacts& column, const Condition& condition, const std::string& text) {
   if (condition.like) return Like(text, condition.pattern);
   return column.kind == ColumnKind::kText ? text == condition.pattern : EqualsIgnoringCase(text, condition.pattern);
 }
 
-// Keeps every row, and the columns that conditions look at.
+// Keeps every row, and the columns that the conditions use.
 // Threads: external lock. Valid as long as the Snapshot.
 class KeepingSink final : public RawSink {
  public:
@@ -158,7 +158,7 @@ class KeepingSink final : public RawSink {
   size_t rows_ = 0;
 };
 
-// Columns that the conditions look at, in their order.
+// Finds the columns that the conditions use, in the order of the conditions.
 Status CheckConditions(const TableFacts& table, std::span<const Condition> where, std::vector<size_t>* columns) {
   for (const Condition& condition : where) {
     size_t index = 0;
@@ -174,8 +174,8 @@ Status CheckConditions(const TableFacts& table, std::span<const Condition> where
   return {};
 }
 
-// change(row) for each row of the own segment that all conditions hold for, if check(row) is content with all of them. `changed` counts those that
-// were not gone.
+// Calls change(row) for each row of the own segment that meets all conditions, if check(row) accepts all of them.
+// `changed` counts the rows that still existed.
 template <typename Check, typename Change>
 Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const Condition> where, uint64_t* changed, Check check, Change change) {
   std::vector<size_t> columns;
@@ -196,7 +196,7 @@ Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const 
     }
     if (matches) chosen.push_back(sink.row(row));
   }
-  const auto is_refused = [](const Status& status) { return !status.ok() && status.code() != Code::kNotFound; };  // not found: gone meanwhile
+  const auto is_refused = [](const Status& status) { return !status.ok() && status.code() != Code::kNotFound; };  // kNotFound: the row is gone
   for (const void* row : chosen) {
     if (Status status = check(row); is_refused(status)) return status;
   }

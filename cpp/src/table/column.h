@@ -1,7 +1,7 @@
 // table/column.h: one column of a table, and groups of columns.
 //
 //   col<&Row::event_id>("EVENT_ID", Unit::kNone, "Number of the event in its thread.")
-//   col<&Row::stats, &IoStat::total>(...)      a path: members, member functions and functions, applied in turn
+//   col<&Row::stats, &IoStat::total>(...)      a path: members, member functions and functions, applied in sequence
 #pragma once
 
 #include <array>
@@ -21,19 +21,19 @@ enum class Unit : uint8_t { kNone, kCount, kPicoseconds, kSeconds, kBytes, kTick
 inline constexpr std::string_view kUnitNames[] = {"",      "count", "picoseconds",      "seconds",
                                                   "bytes", "ticks", "ticks per second", "cycles"};
 
-// How the number of a longer time comes from those of its parts: what the difference of two readings can tell.
+// How the value of an interval follows from the readings at its ends, or from the values of its parts.
 enum class Combine : uint8_t {
-  kNone,     // it does not: names, settings, what is so at the moment
+  kNone,     // it does not: names, settings, momentary values
   kSum,      // counts and sums: later minus earlier
-  kLeast,    // cannot be told from a difference
-  kMost,     // nor this one
+  kLeast,    // unknown from a difference
+  kMost,     // unknown from a difference, too
   kMean,     // SUM_... divided by the COUNT_... before it
-  kDerived,  // made of other columns, of other rows too; or measured when it is read
+  kDerived,  // computed from other columns, also of other rows; or measured at the read
 };
 inline constexpr std::string_view kCombineNames[] = {"", "sum", "least", "most", "mean", "derived"};
 
 namespace internal {
-// The first word of a number's name says it; Column::combines() where it does not.
+// Derives it from the first word of a number's name; Column::combines() overrides it.
 constexpr Combine CombineOf(std::string_view name, Unit unit) {
   if (unit == Unit::kNone) return Combine::kNone;
   if (name.starts_with("COUNT_") || name.starts_with("SUM_")) return Combine::kSum;
@@ -43,8 +43,8 @@ constexpr Combine CombineOf(std::string_view name, Unit unit) {
 }
 }  // namespace internal
 
-// Stands for a row struct, so that columns, scan and update of a table can be checked to speak of the same one.
-// (A hash of its name: g++ does not compare addresses at compile time under -fsanitize=undefined.)
+// Identifies a row struct, so that columns, scan and update of a table can be checked to use the same one. It is a
+// hash of the struct's name: g++ does not compare addresses at compile time under -fsanitize=undefined.
 using RowTag = uint64_t;
 template <typename Row>
 constexpr RowTag TagOf() {
@@ -58,9 +58,9 @@ struct Column {
   Unit unit = Unit::kNone;
   SqlType type{};
   RowTag row = 0;
-  void (*append)(const void* rows, size_t count, ColumnBuilder& out) = nullptr;  // rows: one behind the other
+  void (*append)(const void* rows, size_t count, ColumnBuilder& out) = nullptr;  // rows: in one contiguous array
   void (*append_sql)(const void* row, SqlText& out) = nullptr;                   // the same as a literal
-  // Sets the member from text; nullptr text = NULL. False: not a legal value.
+  // Sets the member from text; nullptr text = NULL. Returns false for an illegal value.
   bool (*assign)(void* row, const std::string_view* text) = nullptr;
   bool is_assignable = false;
   bool is_writable = false;
@@ -88,7 +88,8 @@ struct MemberOf<T Row::*> {
   using type = Row;
 };
 
-// std::invoke of a constant: named here, so that what it calls is known, and inlined, however small the compiler wants loops to be.
+// Does what std::invoke of a constant does. It is our own function, so that the compiler knows and inlines the
+// callee, however small it wants loops to be.
 template <auto kOne, typename T>
 PFS_ALWAYS_INLINE constexpr decltype(auto) Step(const T& value) {
   if constexpr (std::is_member_object_pointer_v<decltype(kOne)>) {

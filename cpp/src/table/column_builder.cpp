@@ -15,7 +15,7 @@ uint32_t ColumnBuilder::CodeOf(std::string_view text) {
   return seen.code;
 }
 
-// The same text may lie in many places.
+// The same text may be at many addresses.
 uint32_t ColumnBuilder::CodeOfText(std::string_view text) {
   if (data_.texts.size() * 2 >= places_.size()) Grow();
   const auto hash = static_cast<uint32_t>(std::hash<std::string_view>()(text));

@@ -1,8 +1,8 @@
-// table/column_builder.h: rows come in, arrays come out. One builder a column.
+// table/column_builder.h: turns rows into arrays, with one builder for each column.
 //
-// Rows come in batches: the loop over a batch (Column::append) has its place in the arrays in registers, and asks once
-// whether there is room. A text is kept once, however many rows have it. Equal pointers mean equal texts (snapshot/text.h),
-// so most lookups compare two words.
+// Rows come in batches. The loop over a batch (Column::append) keeps its array positions in registers, and checks the
+// capacity once. Each text is stored once, however many rows have it. Equal pointers mean equal texts
+// (snapshot/text.h), so most lookups compare two words.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace perfschema {
 // Threads: external lock. Valid as long as the Snapshot whose texts it is given.
 class ColumnBuilder {
  public:
-  // Takes the values of so many rows, one after the other. A local variable, and nobody has its address: stores into the arrays
-  // cannot change it.
+  // Appends the values of a number of rows. It is a local variable whose address never escapes: stores into the
+  // arrays cannot change it.
   class Batch {
    public:
     void AddWord(uint64_t word) {
@@ -38,9 +38,9 @@ class ColumnBuilder {
       }
       AddCode(code_);
     }
-    // A text that no other row has.
+    // Appends a text that no other row has.
     void AddOwnText(std::string_view text) { AddCode(builder_.OwnCodeOf(text)); }
-    // A text that a builder makes itself, such as the members of a set: `bits` stand for it.
+    // Appends a text that a builder makes itself, such as the members of a set: `bits` identify it.
     template <typename MakeText>
     void AddMadeText(uint64_t bits, MakeText make) {
       AddCode(builder_.CodeOfBits(bits, make));
@@ -66,15 +66,15 @@ class ColumnBuilder {
     ColumnBuilder& builder_;
     uint64_t* words_ = nullptr;
     uint32_t* codes_ = nullptr;
-    uint8_t* nulls_ = nullptr;  // of a nullable column
+    uint8_t* nulls_ = nullptr;  // only for a nullable column
     const char* last_ = nullptr;
     size_t last_size_ = ~size_t{0};
     uint32_t code_ = 0;
     uint8_t any_null_ = 0;
   };
 
-  // So many rows will come, or about. More cost a copy, fewer the memory.
-  // `region` has room for them, CapacityOf() a column; or is nullptr. REQUIRES: no batch has begun.
+  // Announces the approximate number of rows. More rows cost a copy, fewer rows waste memory.
+  // `region` has space for them, CapacityOf() a column; or is nullptr. REQUIRES: no batch has begun.
   void Expect(uint64_t rows, const std::shared_ptr<LargeRegion>& region) {
     expected_ = rows;
     data_.words = LargeVector<uint64_t>(LargeAllocator<uint64_t>(region));
@@ -86,7 +86,7 @@ class ColumnBuilder {
     return rows * ((IsCoded(kind) ? sizeof(uint32_t) : sizeof(uint64_t)) + (is_nullable ? 1 : 0)) + 2 * LargeRegion::kAlignment;
   }
 
-  // Room for `rows` values, each of which must be given before the next batch begins.
+  // Makes space for `rows` values. All of them must be added before the next batch begins.
   Batch Begin(size_t rows, ColumnKind kind, bool is_nullable) {
     Batch batch(*this);
     if (IsCoded(kind))
@@ -142,7 +142,7 @@ class ColumnBuilder {
   uint64_t expected_ = 0;
   uint8_t any_null_ = 0;
   bool has_own_texts_ = false;
-  std::vector<Seen> seen_;     // by pointer; a later one pushes an earlier one out
+  std::vector<Seen> seen_;     // by pointer; a later entry replaces an earlier one
   std::vector<Place> places_;  // by text: open addressing, a power of two
   std::unordered_map<uint64_t, uint32_t> code_of_bits_;
 };

@@ -1,4 +1,4 @@
-// CREATE TABLE text.
+// Makes the CREATE TABLE text.
 #include "table/registry.h"
 
 namespace perfschema {
@@ -21,7 +21,7 @@ std::string TableDdl(const TableFacts& table) {
     name_width = std::max(name_width, column.name.size());
     type_width = std::max(type_width, column.sql_type.size());
   }
-  if (type_width > 24) type_width = 24;  // long value lists stand out anyway
+  if (type_width > 24) type_width = 24;  // long value lists exceed the width anyway
   std::string text = "CREATE TABLE performance_schema." + std::string(table.name) + " (\n";
   const auto pad = [&](std::string_view word, size_t width) {
     text += word;

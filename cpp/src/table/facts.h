@@ -1,5 +1,5 @@
-// table/facts.h: what the files of this folder share: from facts back to declarations, and errors that say what is
-// legal.
+// table/facts.h: functions that the files of this folder share: the declaration of a TableFacts, and errors that say
+// what is legal.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace perfschema {
 
-const TableDef* DefOf(const TableFacts& table);  // nullptr: no table of ours
+const TableDef* DefOf(const TableFacts& table);  // nullptr: unknown table
 Status NoSuchTable(std::string_view name);
 Status NotAllowed(const TableFacts& table, const char* operation);
 std::string OperationNames(uint32_t operations);  // "SELECT, UPDATE"
-// The cold lock if `view` is this process's own segment, else nothing.
+// Returns the cold lock if `view` is this process's own segment, else nothing.
 Snapshot::Quiesce QuiesceFor(const SegmentView& view);
 
 }  // namespace perfschema

@@ -1,4 +1,4 @@
-// table/fixed_text.h: a text that is put together at compile time: names and sentences of column groups.
+// table/fixed_text.h: a text that is composed at compile time: names and sentences of column groups.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// table/nearest.h: "did you mean": the name that takes the fewest edits to come from what was typed.
+// table/nearest.h: finds the name with the fewest edits from the typed name, for "did you mean".
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace perfschema {
 
-// Levenshtein distance without regard to case.
+// Returns the Levenshtein distance, case-insensitively.
 inline size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -25,7 +25,8 @@ inline size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// Empty if there are no names. Input that is longer than any name is cut: what a user pastes must not cost seconds.
+// Returns an empty text if there are no names. Input that is longer than any name is cut: pasted text must not cost
+// seconds.
 template <typename Range, typename NameOf>
 std::string_view Nearest(std::string_view typed, const Range& range, NameOf name_of) {
   typed = typed.substr(0, 128);

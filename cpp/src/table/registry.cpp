@@ -22,7 +22,8 @@ std::string SqlTypeText(const SqlType& type) {
   return text + ")";
 }
 
-// The facts of all tables, made from their declarations at first use; never destroyed, so that late readers find them.
+// The facts of all tables, made from their declarations at first use. They are never destroyed, so late readers find
+// them.
 // Threads: immutable.
 struct Catalog {
   std::vector<std::vector<std::string>> type_texts;
@@ -53,8 +54,8 @@ const Catalog& TheCatalog() {
   return *catalog;
 }
 
-// Appends rows to the builders of the chosen columns: a few rows at a time, which then are in the processor's first cache
-// while one column after the other takes its member of each.
+// Appends rows to the builders of the chosen columns, a few rows at a time. These rows stay in the L1 cache while
+// each column takes its member of them.
 // Threads: external lock. Valid as long as the Snapshot.
 class FrameSink final : public RawSink {
  public:
@@ -72,11 +73,11 @@ class FrameSink final : public RawSink {
   void Expect(uint64_t rows) override {
     if (rows_ + waiting_ != 0) return;
     rows = std::min<uint64_t>(rows, 1u << 20);
-    uint64_t room = 0;
-    for (const Column* column : columns_) room += ColumnBuilder::CapacityOf(rows, column->type.kind, column->type.nullable);
-    // Columns that are large by themselves can be thrown away one by one.
-    const bool is_shared = room >= kLargeBlock && rows * sizeof(uint64_t) < kLargeBlock;
-    const auto region = is_shared ? std::make_shared<LargeRegion>(room) : nullptr;
+    uint64_t bytes = 0;
+    for (const Column* column : columns_) bytes += ColumnBuilder::CapacityOf(rows, column->type.kind, column->type.nullable);
+    // Columns that are large by themselves can be freed one by one.
+    const bool is_shared = bytes >= kLargeBlock && rows * sizeof(uint64_t) < kLargeBlock;
+    const auto region = is_shared ? std::make_shared<LargeRegion>(bytes) : nullptr;
     for (ColumnBuilder& builder : builders_) builder.Expect(rows, region);
   }
   void Finish(TableData* data) {
@@ -177,7 +178,7 @@ Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<con
   if (snapshot.ok() || def->available_when_disabled) def->scan.call(snapshot, sink);
   sink.Finish(data);
   data->skipped = snapshot.skipped();
-  if (quiesce && data->skipped != 0) CountLoss(Loss::kTornRows, data->skipped);  // one's own segment
+  if (quiesce && data->skipped != 0) CountLoss(Loss::kTornRows, data->skipped);  // this process's own segment
   data->repaired = snapshot.repaired();
   if (view.file() == nullptr) return {};
   view.file()->CountRows(data->skipped, data->repaired);
@@ -211,8 +212,8 @@ Status CopySegmentHead(const SegmentFile& file, void* to, size_t bytes) {
 Status AdoptSegmentFile(const std::string& path) { return AdoptRuntime(path); }
 
 Status ChangeFromOutside(const std::function<Status()>& change) {
-  const OutsiderSection turn;
-  return turn.status().ok() ? change() : turn.status();
+  const OutsiderSection section;
+  return section.status().ok() ? change() : section.status();
 }
 
 }  // namespace perfschema

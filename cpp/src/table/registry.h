@@ -1,6 +1,7 @@
-// table/registry.h: the tables as data: what bindings and tools use. Nothing here names a single table.
+// table/registry.h: the tables as data, for bindings and tools. This file names no table.
 //
-// Tables are read from any segment. Those of one's own process are changed, or, in a process that has adopted it, those of another one.
+// Tables can be read from any segment. This process can change its own tables, or those of the process whose segment
+// it has adopted.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +56,7 @@ struct TableFacts {
 struct ColumnData {
   LargeVector<uint64_t> words;  // numeric kinds: value bits, one per row; 32-bit kinds extended with their sign, doubles as their bits
   LargeVector<uint32_t> codes;  // kText, kSet: index into texts; kEnum: index into values. A row that is NULL has 0
-  TextList texts;               // each once, but for those of rows that have their own
+  TextList texts;               // each once, unless rows have texts of their own
   bool has_own_texts = false;   // row i has text i; there is no NULL
   LargeVector<uint8_t> nulls;   // 1 = NULL; empty if no row is NULL
 };
@@ -64,10 +65,10 @@ struct TableData {
   size_t rows = 0;
   std::vector<ColumnData> columns;
   uint64_t skipped = 0;  // rows that stayed torn
-  uint64_t repaired = 0;  // rows, and parts of sums, that a writer at rest had left half done
+  uint64_t repaired = 0;  // rows, and parts of sums, that a stopped writer had left half done
 };
 
-// Without regard to case, as SQL compares names. NULL matches nothing.
+// Names compare case-insensitively, as in SQL. NULL matches no pattern.
 struct Condition {
   std::string column;
   std::string pattern;
@@ -79,32 +80,35 @@ struct Assignment {
   std::optional<std::string> value;  // as text, nullopt = NULL
 };
 
-// Threads: any thread, all of them.
+// Threads: any thread may call any of these functions.
 PFS_API std::span<const TableFacts> AllTables();                            // sorted by name
 PFS_API Status FindTable(std::string_view name, const TableFacts** table);  // kNotFound names the nearest table
-// `columns` = indices, empty = all. A view that is not ok() reads as empty, except tables that are available when pfs
-// is off.
+// Reads a table. `columns` = indices, empty = all. A view that is not ok() reads as empty, except for tables that are
+// available while pfs is off.
 PFS_API Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<const size_t> columns,
                          TableData* data);
-// Own process. kNotAllowed says what is allowed.
+// Truncates a table of this process. kNotAllowed says what is allowed.
 PFS_API Status TruncateTable(const TableFacts& table);
-// Own process. All conditions must hold. Everything is checked before anything changes. `rows_changed` counts rows
-// whose value was set.
+// Changes rows of this process that meet all conditions. It checks everything before it changes anything.
+// `rows_changed` counts rows whose value was set.
 PFS_API Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set,
                            uint64_t* rows_changed);
-// One row. Columns that are not given have their defaults.
+// Inserts one row. Columns without a value get their defaults.
 PFS_API Status InsertRow(const TableFacts& table, std::span<const Assignment> values);
 PFS_API Status DeleteRows(const TableFacts& table, std::span<const Condition> where, uint64_t* rows_deleted);
 PFS_API std::string TableDdl(const TableFacts& table);  // CREATE TABLE
 PFS_API SegmentView OwnSegment();                       // starts pfs if needed; not ok() if pfs is off
-// Any process's file. ReadTable() of its view tells, with kCorrupt, if the file was cut short meanwhile.
+// Opens the file of any process. ReadTable() of its view returns kCorrupt if the file was truncated meanwhile.
 PFS_API Status AttachSegmentFile(const std::string& path, std::shared_ptr<SegmentFile>* file);
-// The first bytes of its header. kCorrupt: the file was cut short meanwhile. REQUIRES: bytes <= sizeof(ShmHeader).
+// Copies the first bytes of the file's header. kCorrupt: the file was truncated meanwhile. REQUIRES: bytes <=
+// sizeof(ShmHeader).
 PFS_API Status CopySegmentHead(const SegmentFile& file, void* to, size_t bytes);
-// From here on TruncateTable, UpdateTable, InsertRow and DeleteRows of this process change the segment of another one, inside ChangeFromOutside() only; and
-// nothing that this process does is an event. kState: pfs has started here already. REQUIRES: one thread.
+// Makes TruncateTable, UpdateTable, InsertRow and DeleteRows of this process change the segment of another process,
+// inside ChangeFromOutside() only. This process records no events from then on. kState: pfs has started here already.
+// REQUIRES: one thread.
 PFS_API Status AdoptSegmentFile(const std::string& path);
-// Runs `change` while the process whose segment was adopted is not on its cold path. kState: it does not come out of there.
+// Runs `change` while the process whose segment was adopted is not on its slow path. kState: that process does not
+// leave it.
 PFS_API Status ChangeFromOutside(const std::function<Status()>& change);
 
 }  // namespace perfschema

@@ -7,7 +7,7 @@
 namespace perfschema {
 namespace {
 
-// Bytes of the UTF-8 character that begins here, 0 = it is none, or one that may not stand in a line.
+// Returns the size of the UTF-8 character that begins here; 0 = it is invalid, or not allowed in a line.
 size_t CharacterAt(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
   const unsigned first = byte(0);
@@ -18,7 +18,7 @@ size_t CharacterAt(std::string_view text, size_t at) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
   const bool is_overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
-  const bool is_no_character = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);  // half of a pair, beyond the last
+  const bool is_no_character = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);  // a surrogate, or beyond the last character
   return is_overlong || is_no_character ? 0 : bytes;
 }
 

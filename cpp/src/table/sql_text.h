@@ -1,4 +1,4 @@
-// table/sql_text.h: values as SQL literals, one behind the other. docs/trace.md says how they look.
+// table/sql_text.h: formats values as consecutive SQL literals. docs/trace.md defines the format.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace perfschema {
 
-// What a type says about its column.
+// The SQL type of a column.
 struct SqlType {
   std::string_view name;  // without the width or values
   ColumnKind kind;
@@ -19,12 +19,12 @@ struct SqlType {
   std::span<const std::string_view> values = {};
 };
 
-// Takes what a batch of a ColumnBuilder takes, and appends it to a text.
+// Takes the same calls as a batch of a ColumnBuilder, and appends the values to a text.
 // Threads: external lock.
 class SqlText {
  public:
   explicit SqlText(std::string& out) : out_(out) {}
-  // Of the value that comes next.
+  // Sets the type of the next value.
   void Begin(const SqlType& type) { type_ = &type; }
 
   void AddWord(uint64_t word);

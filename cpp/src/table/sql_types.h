@@ -1,5 +1,5 @@
-// table/sql_types.h: the ONE place that knows how a C++ type of a row's member shows as a column: SQL type, kind, how
-// it is appended (to an Out: a batch of a ColumnBuilder, or a SqlText), and how it is assigned if the column can be written to.
+// table/sql_types.h: the ONE place that maps the C++ type of a row's member to a column: SQL type, kind, append and
+// assign. It appends to an Out (a batch of a ColumnBuilder, or a SqlText), and assigns if the column is writable.
 //
 //   uint64_t bigint unsigned   int64_t bigint      uint32_t int unsigned   int32_t int     double double
 //   Text<N>, OwnText<N>  varchar(N)   LongText longtext   Timestamp timestamp(6)  std::optional<T>  T, nullable
@@ -27,7 +27,7 @@ struct Timestamp {
   int64_t unix_micros;
 };
 
-// The same, shown in whole seconds; and as a day.
+// The same time, shown in whole seconds; and as a day.
 struct Timestamp0 {
   int64_t unix_micros;
 };
@@ -53,7 +53,7 @@ struct EnumNames;
 template <typename Tag>
 struct SetNames;
 
-// Any number of the values of SetNames<Tag>.
+// A set of values of SetNames<Tag>.
 template <typename Tag>
 struct SetOf {
   uint32_t bits = 0;
@@ -110,7 +110,7 @@ struct SqlTraits<double> : NumberTraits<double> {
   template <typename Out>
   static void Append(double value, Out& out) { out.AddWord(std::bit_cast<uint64_t>(value)); }
 };
-// A part of a whole, from 0 to 1.
+// A fraction of a whole, from 0 to 1.
 struct Fraction {
   double value;
 };
@@ -126,7 +126,7 @@ struct SqlTraits<Timestamp> : NumberTraits<int64_t> {
   template <typename Out>
   static void Append(Timestamp value, Out& out) { out.AddWord(static_cast<uint64_t>(value.unix_micros)); }
 };
-// Shown at the beginning of each `kStep`.
+// Shows a time rounded down to a multiple of `kStep`.
 template <typename T, int64_t kStep>
 struct CoarseTimeTraits : NumberTraits<int64_t> {
   template <typename Out>
@@ -159,7 +159,7 @@ struct SqlTraits<Text<N>> : CodeTraits {
   static constexpr SqlType kType{"varchar", ColumnKind::kText, N};
   template <typename Out>
   static void Append(const Text<N>& value, Out& out) { out.AddText(value.view()); }
-  // The row does not own the text: whoever keeps the row copies it.
+  // The row does not own the text: the function that keeps the row copies it.
   static bool Assign(Text<N>* to, std::string_view text) {
     if (text.size() > N) return false;
     *to = text;
@@ -220,7 +220,7 @@ struct SqlTraits<SetOf<Tag>> : CodeTraits {
   static void Append(SetOf<Tag> value, Out& out) {
     out.AddMadeText(value.bits, [&] { return JoinSet(kType.values, value.bits); });
   }
-  // "a,b" in any order; "" is the empty set.
+  // Parses "a,b" in any order; "" is the empty set.
   static bool Assign(SetOf<Tag>* to, std::string_view text) {
     uint32_t bits = 0;
     while (!text.empty()) {

@@ -1,5 +1,4 @@
-// table/stat_columns.h: column groups of statistics, and summaries as a product: (key columns) x (statistics) x (how
-// they are added up).
+// table/stat_columns.h: column groups of statistics. A summary is a product: (key columns) x (statistics) x (scan).
 //
 //   constexpr TableDef tables::x = summary<ThreadEventKey, Stat, &ScanIt>("One row per ...", kDomainsOf...,
 //   {"THREAD_ID", "EVENT_NAME"});
@@ -11,7 +10,7 @@
 namespace perfschema {
 
 // COUNT_STAR or COUNT_<suffix>, then SUM_, MIN_, AVG_, MAX_TIMER_<suffix> of the Stat at the end of the path. `what`:
-// plural, for the docs.
+// a plural noun, for the docs.
 template <auto... Path>
 constexpr ColumnGroup<5> timer_stats(std::string_view suffix, std::string_view what) {
   const std::string_view counted = suffix == "WAIT" ? "STAR" : suffix;
@@ -26,7 +25,7 @@ constexpr ColumnGroup<5> timer_stats(std::string_view suffix, std::string_view w
                                   {"Longest of the timed ", what, "; 0 if there are none."}));
 }
 
-// What can be counted: the columns of each kind of statistics.
+// The columns of each kind of statistics.
 template <typename Stats>
 struct StatsColumns;
 template <>
@@ -36,7 +35,7 @@ struct StatsColumns<Stat> {
     return timer_stats<Path...>("WAIT", "waits");
   }
 };
-// The same lanes mean different things to different families: a type each, for its columns.
+// The same lanes mean different things to different families, so each family has a type of its own for its columns.
 template <typename Bytes>
 struct IoLanes : LanesOf<kFileLanes> {};
 using FileLanes = IoLanes<int64_t>;
@@ -80,7 +79,7 @@ struct StatsColumns<TableLockLanes> {
                    timer_stats<Path..., &TableLockLanes::sum<kReadNormalLane>>("READ_NORMAL", "waits to read"),
                    timer_stats<Path..., &TableLockLanes::sum<kReadSharedLane>>("READ_WITH_SHARED_LOCKS", "waits to read and lock rows shared"),
                    timer_stats<Path..., &TableLockLanes::sum<kReadHighPriorityLane>>("READ_HIGH_PRIORITY", "waits to read before writers"),
-                   timer_stats<Path..., &TableLockLanes::sum<kReadNoInsertLane>>("READ_NO_INSERT", "waits to read while nobody inserts"),
+                   timer_stats<Path..., &TableLockLanes::sum<kReadNoInsertLane>>("READ_NO_INSERT", "waits to read without concurrent inserts"),
                    timer_stats<Path..., &TableLockLanes::sum<kReadExternalLane>>("READ_EXTERNAL", "waits for external read locks"),
                    timer_stats<Path..., &TableLockLanes::sum<kWriteAllowWriteLane>>("WRITE_ALLOW_WRITE", "waits to write beside others"),
                    timer_stats<Path..., &TableLockLanes::sum<kWriteConcurrentInsertLane>>("WRITE_CONCURRENT_INSERT", "waits to insert beside readers"),

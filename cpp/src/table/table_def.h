@@ -1,10 +1,10 @@
-// table/table_def.h: what a table IS: one constexpr declaration, from which everything else derives.
+// table/table_def.h: the declaration of a table: one constexpr object, from which everything else derives.
 //
 //   constexpr TableDef tables::mutex_instances{.doc = "...", .ops = kSelect, .key = {"OBJECT_INSTANCE_BEGIN"},
 //                                              .columns = kColumns, .scan = scan<&ScanMutexes>};
 //   static_assert(ok(tables::mutex_instances));
 //
-// docs/add_a_table.md is the how-to. Mistakes that a reviewer would have to find belong into ok().
+// docs/add_a_table.md is the how-to. ok() should catch every mistake that a reviewer would have to find.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace perfschema {
 
-// Where the rows of a scan go. A row is copied, and looked at later: what it points to must live as long as the Snapshot.
+// Receives the rows of a scan. A row is copied and used later: its pointers must stay valid as long as the Snapshot.
 // Threads: external lock.
 class RawSink {
  public:
@@ -31,13 +31,13 @@ class RawSink {
   ~RawSink() = default;
 };
 
-// The same for rows of one type.
+// A typed RawSink: takes rows of one type.
 template <typename Row>
 class RowSink {
  public:
   explicit RowSink(RawSink& out) : out_(out) {}
   void operator()(const Row& row) const { out_.OnRow(&row); }
-  // A hint for tables with many rows: about so many will come.
+  // Announces the approximate number of rows, for tables with many rows.
   void Expect(uint64_t rows) const { out_.Expect(rows); }
 
  private:
@@ -73,7 +73,7 @@ struct TruncateFunction {
 namespace internal {
 template <typename Row, void (*kScan)(const Snapshot&, RowSink<Row>)>
 constexpr ScanFunction MakeScan() {
-  // Rows are kept as bytes while an UPDATE looks for its rows.
+  // Rows are kept as bytes while an UPDATE selects its rows.
   static_assert(std::is_trivially_copyable_v<Row> && alignof(Row) <= alignof(std::max_align_t));
   return {[](const Snapshot& snapshot, RawSink& out) { kScan(snapshot, RowSink<Row>(out)); }, TagOf<Row>(),
           sizeof(Row)};
@@ -102,18 +102,20 @@ struct RowFunction<kCall> {
 };
 }  // namespace internal
 
-// void Scan(const Snapshot&, RowSink<Row>): gives every row of the table.
+// void Scan(const Snapshot&, RowSink<Row>): outputs every row of the table.
 template <auto kScan>
 inline constexpr ScanFunction scan = internal::FunctionOf<kScan>::kValue;
-// Status Update(const Row& before, const Row& after): makes one row so. kNotFound: the row is gone, and not counted.
+// Status Update(const Row& before, const Row& after): changes one row. kNotFound: the row has disappeared, and is not
+// counted.
 template <auto kUpdate>
 inline constexpr UpdateFunction update = internal::FunctionOf<kUpdate>::kValue;
 
-// Status Insert(const Row& row): makes a row; the Row's default member initializers are what columns are that nobody gave. kExists: there is one.
+// Status Insert(const Row& row): makes a row. Columns without a value have the Row's default member initializers.
+// kExists: the row exists.
 template <auto kInsert>
 inline constexpr InsertFunction insert{internal::RowFunction<kInsert>::Call, internal::RowFunction<kInsert>::MakeDefault,
                                        internal::RowFunction<kInsert>::kTag};
-// Status Remove(const Row& row): DELETE of one row. kNotFound: the row is gone, and not counted.
+// Status Remove(const Row& row): DELETE of one row. kNotFound: the row has disappeared, and is not counted.
 template <auto kRemove>
 inline constexpr RemoveFunction remove{internal::RowFunction<kRemove>::Call, internal::RowFunction<kRemove>::kTag};
 
@@ -137,7 +139,7 @@ struct TableDef {
   ScanFunction scan{};
   TruncateFunction truncate{};
   UpdateFunction update{};
-  UpdateFunction check_update{};  // what `update` would say, of a table that may refuse some rows: asked of all before any is changed
+  UpdateFunction check_update{};  // for a table that may refuse rows: the result that `update` would have; called for all rows before any is changed
   InsertFunction insert{};
   RemoveFunction remove{};
   bool available_when_disabled = false;
@@ -147,7 +149,7 @@ struct NamedTable {
   std::string_view name;
   const TableDef* def;
 };
-// Sorted. Defined in tables/list.cpp.
+// All tables, sorted by name. Defined in tables/list.cpp.
 std::span<const NamedTable> TableList();
 
 namespace internal {
@@ -160,7 +162,7 @@ constexpr bool IsColumnName(std::string_view name) {
 }
 }  // namespace internal
 
-// False: a mistake in a declaration. Used in a static_assert behind it.
+// Returns false if the declaration has a mistake. A static_assert after the declaration uses it.
 constexpr bool ok(const TableDef& table) {
   if (!internal::IsSentence(table.doc) || table.columns.empty() || table.scan.row == 0 || (table.ops & kSelect) == 0)
     return false;

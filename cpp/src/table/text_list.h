@@ -1,4 +1,4 @@
-// table/text_list.h: texts one behind the other in one block: no allocation for each.
+// table/text_list.h: consecutive texts in one block: no allocation for each text.
 #pragma once
 
 #include <cstring>
@@ -18,13 +18,13 @@ class TextList {
     const size_t begin = i == 0 ? 0 : ends_[i - 1];
     return {bytes_.data() + begin, ends_[i] - begin};
   }
-  // So many will come, or about.
+  // Announces the approximate number of texts.
   void Reserve(size_t texts) { ends_.reserve(texts); }
   void Add(std::string_view text) {
     const size_t before = bytes_.size(), after = before + text.size();
     if (after > bytes_.capacity()) bytes_.reserve(after * 2);
     bytes_.resize(after);
-    if (!text.empty()) std::memcpy(bytes_.data() + before, text.data(), text.size());  // at one stroke: a vector would go byte by byte
+    if (!text.empty()) std::memcpy(bytes_.data() + before, text.data(), text.size());  // one copy: a vector would append byte by byte
     ends_.push_back(bytes_.size());
   }
 

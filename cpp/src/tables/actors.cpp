@@ -30,11 +30,11 @@ struct Actor {
 };
 constexpr auto kActorColumns = columns(
     col<&Actor::host>("HOST", Unit::kNone, "Host of the user, or % for any."),
-    col<&Actor::user>("USER", Unit::kNone, "User that a thread works for, or % for any."),
+    col<&Actor::user>("USER", Unit::kNone, "User of a thread, or % for any."),
     col<&Actor::role>("ROLE", Unit::kNone, "Not used: %."),
-    col<&Actor::enabled>("ENABLED", Unit::kNone, "INSTRUMENTED of threads that begin to work for such a user.").writable(),
-    col<&Actor::history>("HISTORY", Unit::kNone, "HISTORY of threads that begin to work for such a user.").writable(),
-    col<&Actor::traced>("TRACE_ENABLED", Unit::kNone, "Whether threads that work for such a user are traced, from now on; an error of the trace sets it to NO.").writable());
+    col<&Actor::enabled>("ENABLED", Unit::kNone, "INSTRUMENTED of threads that get such an account.").writable(),
+    col<&Actor::history>("HISTORY", Unit::kNone, "HISTORY of threads that get such an account.").writable(),
+    col<&Actor::traced>("TRACE_ENABLED", Unit::kNone, "Whether threads of such an account are traced, from now on; an error of the trace sets it to NO.").writable());
 void ScanActors(const Snapshot& snapshot, RowSink<Actor> out) {
   snapshot.ForEachActor([&](const ActorRow& row) { out({row.host, row.user, row.role, YesIf(row.enabled), YesIf(row.history), YesIf(row.traced)}); });
 }
@@ -56,9 +56,9 @@ constexpr auto kThreadColumns = columns(
     col<&ThreadClass::name>("NAME", Unit::kNone, "Name of the instrument; joins threads.NAME."),
     col<&ThreadClass::enabled>("ENABLED", Unit::kNone, {"INSTRUMENTED of its threads.", kForNewThreads}).writable(),
     col<&ThreadClass::history>("HISTORY", Unit::kNone, {"HISTORY of its threads.", kForNewThreads}).writable(),
-    col<&ThreadClass::properties>("PROPERTIES", Unit::kNone, "What its registration said about it: user = its threads are FOREGROUND."),
-    col<&ThreadClass::volatility>("VOLATILITY", Unit::kNone, "How long its threads live: 0 unknown, 1 the whole process, up to 8 a moment."),
-    col<&ThreadClass::documentation>("DOCUMENTATION", Unit::kNone, "What its registration said it is."));
+    col<&ThreadClass::properties>("PROPERTIES", Unit::kNone, "Properties from its registration: user = its threads are FOREGROUND."),
+    col<&ThreadClass::volatility>("VOLATILITY", Unit::kNone, "How long its threads live: 0 unknown, 1 the whole process, up to 8 a very short time."),
+    col<&ThreadClass::documentation>("DOCUMENTATION", Unit::kNone, "Description from its registration."));
 void ScanThreadClasses(const Snapshot& snapshot, RowSink<ThreadClass> out) {
   for (const ClassRow& row : snapshot.classes()) {
     if (row.family != Family::kThread) continue;
@@ -74,7 +74,7 @@ Status UpdateThreadClass(const ThreadClass& before, const ThreadClass& after) {
 }  // namespace
 
 constexpr TableDef tables::setup_actors{
-    .doc = "Users whose threads are instrumented; of several rows that fit, the one that names the user decides, then the one that names the host.",
+    .doc = "Users whose threads are instrumented; of several matching rows, the row that names the user decides, then the row that names the host.",
     .ops = kSelect | kInsert | kUpdate | kDelete | kTruncate,
     .key = {"HOST", "USER", "ROLE"},
     .columns = kActorColumns,
@@ -87,7 +87,7 @@ constexpr TableDef tables::setup_actors{
 static_assert(ok(tables::setup_actors));
 
 constexpr TableDef tables::setup_threads{
-    .doc = "The thread instruments, and how their threads begin.",
+    .doc = "The thread instruments, and the initial settings of their threads.",
     .ops = kSelect | kUpdate,
     .key = {"NAME"},
     .columns = kThreadColumns,

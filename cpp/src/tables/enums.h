@@ -1,4 +1,4 @@
-// tables/enums.h: the enums that columns of several tables have.
+// tables/enums.h: enums of columns that several tables have.
 #pragma once
 
 #include "snapshot/rows.h"

@@ -20,7 +20,7 @@ struct LogEvent {
   PlainText data;
 };
 constexpr auto kColumns = columns(
-    col<&LogEvent::logged>("LOGGED", Unit::kNone, "When it was logged; one microsecond after the event before it if they came together."),
+    col<&LogEvent::logged>("LOGGED", Unit::kNone, "When it was logged; one microsecond after the previous event if both came together."),
     col<&LogEvent::thread_id>("THREAD_ID", Unit::kNone, "Thread that logged it; joins threads.THREAD_ID while it lives."),
     col<&LogEvent::priority>("PRIO", Unit::kNone, "How important it is."),
     col<&LogEvent::code>("ERROR_CODE", Unit::kNone, "Code of the message, such as MY-010000."),
@@ -35,7 +35,7 @@ void Scan(const Snapshot& snapshot, RowSink<LogEvent> out) {
 }  // namespace
 
 constexpr TableDef tables::error_log{
-    .doc = "What the program logged last: 5 MiB of it; the oldest events go first.",
+    .doc = "The last 5 MiB that the program logged; the oldest events are dropped first.",
     .key = {"LOGGED"},
     .columns = kColumns,
     .scan = scan<&Scan>,

@@ -1,4 +1,5 @@
-// tables/event_tables.h: what the tables of events of every kind share: columns, and their three views as declarations.
+// tables/event_tables.h: shared parts of the event tables of every kind: columns, and the declarations of their three
+// views.
 #pragma once
 
 #include "aggregate/resets.h"
@@ -11,9 +12,9 @@ namespace perfschema {
 template <auto... Path>
 constexpr auto event_columns() {
   return columns(
-      col<Path..., &EventRow::thread_id>("THREAD_ID", Unit::kNone, "Thread whose event it is; joins threads.THREAD_ID."),
+      col<Path..., &EventRow::thread_id>("THREAD_ID", Unit::kNone, "Thread of the event; joins threads.THREAD_ID."),
       col<Path..., &EventRow::event_id>("EVENT_ID", Unit::kNone, "Number of the event in its thread, counted from 1."),
-      col<Path..., &EventRow::end_event_id>("END_EVENT_ID", Unit::kNone, "Youngest event of the thread when this one ended; NULL while it runs."),
+      col<Path..., &EventRow::end_event_id>("END_EVENT_ID", Unit::kNone, "Newest event of the thread when this one ended; NULL while it runs."),
       col<Path..., &EventRow::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."));
 }
 
@@ -34,7 +35,7 @@ constexpr auto nesting_columns() {
                  col<Path..., &EventRow::nesting_type>("NESTING_EVENT_TYPE", Unit::kNone, "Kind of the event in which this one began."));
 }
 
-// Reads a view of a kind of events: kForEach is Snapshot::ForEachWait or its like.
+// Reads a view of a kind of events. kForEach is Snapshot::ForEachWait or a similar function.
 template <typename Row, auto kForEach, uint32_t kView>
 void ScanEvents(const Snapshot& snapshot, RowSink<Row> out) {
   (snapshot.*kForEach)(kView, out, [&](uint64_t rows) { out.Expect(rows); });
@@ -52,7 +53,7 @@ constexpr TableDef EventTable(std::string_view doc, const Columns& columns) {
   return table;
 }
 
-// The three tables of a kind of events. table<kView>(doc) is the declaration of one.
+// The three tables of a kind of events. table<kView>(doc) declares one of them.
 #define PFS_EVENT_TABLE_(name, table, view, doc)      \
   constexpr TableDef tables::name = table<view>(doc); \
   static_assert(ok(tables::name))

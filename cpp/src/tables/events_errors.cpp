@@ -15,7 +15,7 @@ struct ErrorKey {
   static constexpr auto Columns() {
     return columns(
         col<Path..., &ErrorKey::number>("ERROR_NUMBER", Unit::kNone,
-                                        "Number of the error; NULL for all that are not registered, or that performance_schema_error_size has no room for."),
+                                        "Number of the error; NULL for all unregistered errors, and errors beyond performance_schema_error_size."),
         col<Path..., &ErrorKey::name>("ERROR_NAME", Unit::kNone, "Name of the error."),
         col<Path..., &ErrorKey::sqlstate>("SQL_STATE", Unit::kNone, "SQLSTATE of the error."));
   }
@@ -52,7 +52,7 @@ template <Level kLevel>
 void Scan(const Snapshot& snapshot, RowSink<SummaryRow<Key<kLevel>, ErrorSums>> out) {
   if (!snapshot.ok() || snapshot.option(OptionId::error_size) == 0) return;
   snapshot.ForEachSum(Kind::kError, kLevel, [&](const SumRow& row) {
-    // What counts for the total only is of no one else.
+    // An error that counts for the total only has no rows at other levels.
     if (kLevel != Level::kGlobal && (row.instrument->properties & kPropertyGlobal) != 0) return;
     out({{MemberOf<kLevel>::Of(row), ErrorKey::Of(*row.instrument)}, {row.numbers}});
   });

@@ -7,8 +7,8 @@ namespace {
 
 constexpr auto kColumns = columns(
     event_columns<&StageRow::event>(), time_columns<&StageRow::event>(),
-    col<&StageRow::work_completed>("WORK_COMPLETED", Unit::kCount, "Units of work done so far; NULL for stages that do not say."),
-    col<&StageRow::work_estimated>("WORK_ESTIMATED", Unit::kCount, "Units of work in all, as far as is known; NULL for stages that do not say."),
+    col<&StageRow::work_completed>("WORK_COMPLETED", Unit::kCount, "Units of work done so far; NULL for stages that do not report it."),
+    col<&StageRow::work_estimated>("WORK_ESTIMATED", Unit::kCount, "Estimated total units of work; NULL for stages that do not report it."),
     nesting_columns<&StageRow::event>());
 
 template <uint32_t kView>
@@ -18,7 +18,7 @@ constexpr TableDef StageTable(std::string_view doc) {
 
 }  // namespace
 
-PFS_EVENT_TABLES_(stages, StageTable, "The stage that each live thread is in, or else its last one.");
+PFS_EVENT_TABLES_(stages, StageTable, "The stage that each live thread is in, or else its last stage.");
 
 PFS_SUM_TABLES_(stages, Kind::kStage, "Stages");
 

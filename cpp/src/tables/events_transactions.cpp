@@ -20,7 +20,7 @@ namespace {
 constexpr auto kColumns = columns(
     event_columns<&TransactionRow::event>(),
     col<&TransactionRow::state>("STATE", Unit::kNone, "ACTIVE while it runs, then COMMITTED or ROLLED BACK."),
-    col<&TransactionRow::trx_id>("TRX_ID", Unit::kNone, "Number that the program's engine gave it; NULL if none."),
+    col<&TransactionRow::trx_id>("TRX_ID", Unit::kNone, "Number that the program's engine assigned; NULL if none."),
     col<&TransactionRow::gtid>("GTID", Unit::kNone, "Global identifier of the transaction; NULL if none was given."),
     col<&TransactionRow::xid_format>("XID_FORMAT_ID", Unit::kNone, "Format of its XA identifier; NULL if it is no XA transaction."),
     col<&TransactionRow::xid_gtrid>("XID_GTRID", Unit::kNone, "Global part of its XA identifier."),
@@ -28,11 +28,11 @@ constexpr auto kColumns = columns(
     col<&TransactionRow::xa_state>("XA_STATE", Unit::kNone, "NOTR, ACTIVE, IDLE, PREPARED or ROLLBACK ONLY; NULL if it is no XA transaction."),
     time_columns<&TransactionRow::event>(),
     col<&TransactionRow::access_mode>("ACCESS_MODE", Unit::kNone, "Whether it may write."),
-    col<&TransactionRow::isolation_level>("ISOLATION_LEVEL", Unit::kNone, "Isolation it was begun with; NULL if none was said."),
+    col<&TransactionRow::isolation_level>("ISOLATION_LEVEL", Unit::kNone, "Isolation level at its start; NULL if none was given."),
     col<&TransactionRow::autocommit, &YesIf>("AUTOCOMMIT", Unit::kNone, "Whether each statement commits."),
     col<&TransactionRow::savepoints>("NUMBER_OF_SAVEPOINTS", Unit::kCount, "Savepoints that were set."),
     col<&TransactionRow::rollbacks_to_savepoint>("NUMBER_OF_ROLLBACK_TO_SAVEPOINT", Unit::kCount, "Rollbacks to a savepoint."),
-    col<&TransactionRow::releases_of_savepoint>("NUMBER_OF_RELEASE_SAVEPOINT", Unit::kCount, "Savepoints that were given up."),
+    col<&TransactionRow::releases_of_savepoint>("NUMBER_OF_RELEASE_SAVEPOINT", Unit::kCount, "Savepoints that were released."),
     col<&TransactionRow::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Always NULL: a transaction is no object."),
     nesting_columns<&TransactionRow::event>());
 
@@ -43,7 +43,7 @@ constexpr TableDef TransactionTable(std::string_view doc) {
 
 }  // namespace
 
-PFS_EVENT_TABLES_(transactions, TransactionTable, "The transaction that each live thread is in, or else its last one.");
+PFS_EVENT_TABLES_(transactions, TransactionTable, "The active transaction of each live thread, or else its last transaction.");
 
 PFS_SUM_TABLES_(transactions, Kind::kTransaction, "Transactions");
 

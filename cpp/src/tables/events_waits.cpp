@@ -6,7 +6,7 @@ namespace {
 
 constexpr auto kColumns = columns(
     event_columns<&WaitRow::event>(), time_columns<&WaitRow::event>(),
-    col<&WaitRow::spins>("SPINS", Unit::kCount, "Turns of a lock that spins; NULL for others."),
+    col<&WaitRow::spins>("SPINS", Unit::kCount, "Spin rounds of a spinning lock; NULL for others."),
     col<&WaitRow::object_schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of a table; NULL for other objects."),
     col<&WaitRow::object_name>("OBJECT_NAME", Unit::kNone,
                                "Name of the object: path of a file, IP:PORT of a socket; NULL if it has none."),
@@ -16,7 +16,7 @@ constexpr auto kColumns = columns(
     col<&WaitRow::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
                           "Identity of the object; joins the *_instances tables; 0 if none is known."),
     nesting_columns<&WaitRow::event>(),
-    col<&WaitRow::operation>("OPERATION", Unit::kNone, "What was done, such as lock, read, write."),
+    col<&WaitRow::operation>("OPERATION", Unit::kNone, "Operation, such as lock, read, write."),
     col<&WaitRow::number_of_bytes>("NUMBER_OF_BYTES", Unit::kBytes,
                                    "Bytes read or written, sent or received; NULL for others."),
     col<&WaitRow::flags>("FLAGS", Unit::kNone, "Flags given to open; NULL for other operations."));
@@ -28,6 +28,6 @@ constexpr TableDef WaitTable(std::string_view doc) {
 
 }  // namespace
 
-PFS_EVENT_TABLES_(waits, WaitTable, "The waits that each live thread is in, or else its last one.");
+PFS_EVENT_TABLES_(waits, WaitTable, "The open waits of each live thread, or else its last wait.");
 
 }  // namespace perfschema

@@ -49,7 +49,7 @@ void ScanRwlocks(const Snapshot& snapshot, RowSink<RwlockInstance> out) {
   snapshot.ForEachInstance([&](const InstanceRow& row) {
     const Family family = row.instrument->family;
     if (family != Family::kRwlock && family != Family::kPrlock && family != Family::kSxlock) return;
-    // The owner is read last. Where a writer locks readers out, those that were counted before have gone.
+    // The owner is read last. If a writer excludes readers, the readers that were counted before have left.
     const bool has_writer_only = row.owner_thread_id.has_value() && family != Family::kSxlock;
     out({row.instrument->name, row.identity, row.owner_thread_id, has_writer_only ? 0 : row.shared_count});
   });
@@ -97,13 +97,14 @@ constexpr auto kSocketColumns = columns(
     col<&SocketInstance::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
                                  "Identity of the socket; joins events_waits_current.OBJECT_INSTANCE_BEGIN."),
     col<&SocketInstance::thread_id>("THREAD_ID", Unit::kNone,
-                                    "Thread that it was given to; joins threads.THREAD_ID; NULL if it was to none."),
+                                    "Thread that it was assigned to; joins threads.THREAD_ID; NULL if none."),
     col<&SocketInstance::socket_id>("SOCKET_ID", Unit::kNone, "Its descriptor."),
     col<&SocketInstance::ip>("IP", Unit::kNone,
                              "Address of the peer, else its own; empty if it has none, or a path (AF_UNIX)."),
     col<&SocketInstance::port>("PORT", Unit::kNone, "Port of that address; 0 if there is none."),
-    col<&SocketInstance::state>("STATE", Unit::kNone, "IDLE while the program says that it waits for a client."));
-// The name of a socket is "IP:PORT" as record/family/sockets.cpp writes it. Anything else (a damaged segment) has neither.
+    col<&SocketInstance::state>("STATE", Unit::kNone, "IDLE while the program declares that it waits for a client."));
+// The name of a socket is "IP:PORT" as record/family/sockets.cpp writes it. Any other text (a damaged segment) has
+// neither part.
 struct SocketAddress {
   std::string_view ip;
   int32_t port = 0;
@@ -130,7 +131,7 @@ void ScanSockets(const Snapshot& snapshot, RowSink<SocketInstance> out) {
 }  // namespace
 
 constexpr TableDef tables::mutex_instances{
-    .doc = "The instrumented mutexes that exist, and who holds them.",
+    .doc = "The instrumented mutexes that exist, and the threads that hold them.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
     .columns = kMutexColumns,
     .scan = scan<&ScanMutexes>,
@@ -138,7 +139,7 @@ constexpr TableDef tables::mutex_instances{
 static_assert(ok(tables::mutex_instances));
 
 constexpr TableDef tables::rwlock_instances{
-    .doc = "The instrumented read-write locks of all kinds that exist (rwlock, prlock, sxlock), and who holds them.",
+    .doc = "The instrumented read-write locks of all kinds that exist (rwlock, prlock, sxlock), and the threads that hold them.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
     .columns = kRwlockColumns,
     .scan = scan<&ScanRwlocks>,

@@ -1,5 +1,5 @@
-// tables/keys.h: the keys of summaries. Each says its columns and its primary key; table/stat_columns.h multiplies them
-// with statistics.
+// tables/keys.h: the keys of summaries. Each key declares its columns and its primary key; table/stat_columns.h
+// combines them with statistics.
 #pragma once
 
 #include "table/stat_columns.h"
@@ -26,10 +26,10 @@ struct ThreadKey {
   }
 };
 
-inline constexpr std::string_view kUserDoc = "User that threads work for; NULL for threads that work for nobody.";
-inline constexpr std::string_view kHostDoc = "Host of the user; NULL for threads that work for nobody.";
+inline constexpr std::string_view kUserDoc = "User of threads; NULL for threads without an account.";
+inline constexpr std::string_view kHostDoc = "Host of the user; NULL for threads without an account.";
 
-// Parties, and parties by instrument.
+// Principals, and principals by instrument.
 struct AccountKey {
   std::optional<Char<32>> user;
   std::optional<Char<255>> host;
@@ -60,7 +60,7 @@ struct HostKey {
   static HostKey Of(const PrincipalRow& principal) { return {principal.host}; }
 };
 
-// What a member of a level counted, by item: the two keys, one behind the other.
+// The key of a level's row by item: both keys in sequence.
 template <typename Member, typename Item>
 struct ItemKey {
   Member member;
@@ -79,7 +79,7 @@ using ThreadEventKey = ItemKey<ThreadKey, EventKey>;
 template <typename Principal>
 using PrincipalEventKey = ItemKey<Principal, EventKey>;
 
-// The key of a level's member, from what Snapshot::ForEachSum gives.
+// The key of a level's member, from the row that Snapshot::ForEachSum supplies.
 template <Level kLevel>
 struct MemberOf;
 template <>
@@ -160,7 +160,7 @@ struct IndexKey {
   template <auto... Path>
   static constexpr auto Columns() {
     return columns(TableKey::Columns<Path..., &IndexKey::table>(),
-                   col<Path..., &IndexKey::index_name>("INDEX_NAME", Unit::kNone, "Index that was used; NULL for rows reached through none, and for inserted ones."));
+                   col<Path..., &IndexKey::index_name>("INDEX_NAME", Unit::kNone, "Index that was used; NULL for rows that were reached without an index, and for inserted rows."));
   }
 };
 

@@ -1,4 +1,4 @@
-// metadata_locks; data_locks and data_lock_waits, which the program's inspectors fill when they are read.
+// metadata_locks; data_locks and data_lock_waits, which the program's inspectors fill at each read.
 #include "record/family/data_locks.h"
 #include "record/engine/runtime.h"
 #include "tables/tables.h"
@@ -21,17 +21,17 @@ struct MetadataLock {
   Text<32> lock_type, duration, status;
 };
 constexpr auto kMetadataColumns = columns(
-    col<&MetadataLock::type>("OBJECT_TYPE", Unit::kNone, "Kind of the object that is locked."),
+    col<&MetadataLock::type>("OBJECT_TYPE", Unit::kNone, "Kind of the locked object."),
     col<&MetadataLock::row, &MetadataLockRow::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the object."),
     col<&MetadataLock::row, &MetadataLockRow::name>("OBJECT_NAME", Unit::kNone, "Name of the object."),
     col<&MetadataLock::row, &MetadataLockRow::column>("COLUMN_NAME", Unit::kNone, "Name of the column, if one is locked."),
     col<&MetadataLock::row, &MetadataLockRow::identity>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the lock; joins events_waits_current.OBJECT_INSTANCE_BEGIN."),
-    col<&MetadataLock::lock_type>("LOCK_TYPE", Unit::kNone, "What the lock allows others."),
+    col<&MetadataLock::lock_type>("LOCK_TYPE", Unit::kNone, "Type of the lock: which other locks it allows."),
     col<&MetadataLock::duration>("LOCK_DURATION", Unit::kNone, "Until when it is held."),
     col<&MetadataLock::status>("LOCK_STATUS", Unit::kNone, "PENDING while it is waited for, GRANTED while it is held."),
-    col<&MetadataLock::row, &MetadataLockRow::source>("SOURCE", Unit::kNone, "File and line that asked for it."),
-    col<&MetadataLock::row, &MetadataLockRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone, "Thread that asked for it; joins threads.THREAD_ID."),
-    col<&MetadataLock::row, &MetadataLockRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone, "Event in which it was asked for."));
+    col<&MetadataLock::row, &MetadataLockRow::source>("SOURCE", Unit::kNone, "File and line of the request."),
+    col<&MetadataLock::row, &MetadataLockRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone, "Thread that requested it; joins threads.THREAD_ID."),
+    col<&MetadataLock::row, &MetadataLockRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone, "Event in which it was requested."));
 
 void ScanMetadataLocks(const Snapshot& snapshot, RowSink<MetadataLock> out) {
   const auto word = [](std::span<const std::string_view> words, uint8_t at) { return at < words.size() ? words[at] : std::string_view(); };
@@ -42,7 +42,7 @@ void ScanMetadataLocks(const Snapshot& snapshot, RowSink<MetadataLock> out) {
 
 // ---- data_locks, data_lock_waits -------------------------------------------------------------------------------------
 
-// Inspectors are functions of this process: they say nothing of another one's segment.
+// Inspectors are functions of this process: they know nothing about another process's segment.
 bool IsOwn(const Snapshot& snapshot) { return snapshot.ok() && EnsureStarted() && &snapshot.header() == &OwnSegmentState().view().header(); }
 
 uint64_t AddressOf(const void* object) { return reinterpret_cast<uintptr_t>(object); }
@@ -66,20 +66,20 @@ struct DataLock {
   std::optional<Text<8192>> data;
 };
 constexpr auto kDataLockColumns =
-    columns(col<&DataLock::engine>("ENGINE", Unit::kNone, "Part of the program that keeps the lock."),
+    columns(col<&DataLock::engine>("ENGINE", Unit::kNone, "Part of the program that manages the lock."),
             col<&DataLock::lock_id>("ENGINE_LOCK_ID", Unit::kNone, "Identity of the lock in its engine."),
-            col<&DataLock::transaction_id>("ENGINE_TRANSACTION_ID", Unit::kNone, "Transaction that asked for it."),
-            col<&DataLock::thread_id>("THREAD_ID", Unit::kNone, "Thread that asked for it; joins threads.THREAD_ID."),
-            col<&DataLock::event_id>("EVENT_ID", Unit::kNone, "Event in which it was asked for."),
-            col<&DataLock::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the table that is locked."),
-            col<&DataLock::name>("OBJECT_NAME", Unit::kNone, "Table that is locked, or in which something is."),
+            col<&DataLock::transaction_id>("ENGINE_TRANSACTION_ID", Unit::kNone, "Transaction that requested it."),
+            col<&DataLock::thread_id>("THREAD_ID", Unit::kNone, "Thread that requested it; joins threads.THREAD_ID."),
+            col<&DataLock::event_id>("EVENT_ID", Unit::kNone, "Event in which it was requested."),
+            col<&DataLock::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the locked table."),
+            col<&DataLock::name>("OBJECT_NAME", Unit::kNone, "Locked table, or table of the locked object."),
             col<&DataLock::partition>("PARTITION_NAME", Unit::kNone, "Partition of the table."),
-            col<&DataLock::subpartition>("SUBPARTITION_NAME", Unit::kNone, "Partition of the partition."),
-            col<&DataLock::index_name>("INDEX_NAME", Unit::kNone, "Index in which something is locked."),
+            col<&DataLock::subpartition>("SUBPARTITION_NAME", Unit::kNone, "Subpartition."),
+            col<&DataLock::index_name>("INDEX_NAME", Unit::kNone, "Index of the locked entry."),
             col<&DataLock::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Address of the lock."),
-            col<&DataLock::type>("LOCK_TYPE", Unit::kNone, "What is locked, in words of the engine."),
-            col<&DataLock::mode>("LOCK_MODE", Unit::kNone, "How it is locked, in words of the engine."),
-            col<&DataLock::status>("LOCK_STATUS", Unit::kNone, "Whether the lock is held or waited for, in words of the engine."),
+            col<&DataLock::type>("LOCK_TYPE", Unit::kNone, "Locked data, in the terms of the engine."),
+            col<&DataLock::mode>("LOCK_MODE", Unit::kNone, "Mode of the lock, in the terms of the engine."),
+            col<&DataLock::status>("LOCK_STATUS", Unit::kNone, "Whether the lock is held or waited for, in the terms of the engine."),
             col<&DataLock::data>("LOCK_DATA", Unit::kNone, "Value that is locked."));
 
 template <typename Row>
@@ -119,7 +119,7 @@ struct LockEnd {
     return columns(col<Path..., &LockEnd::lock_id>({side, "_ENGINE_LOCK_ID"}, Unit::kNone, {"Lock that is ", who, "; joins data_locks.ENGINE_LOCK_ID."}),
                    col<Path..., &LockEnd::transaction_id>({side, "_ENGINE_TRANSACTION_ID"}, Unit::kNone, {"Transaction whose lock is ", who, "."}),
                    col<Path..., &LockEnd::thread_id>({side, "_THREAD_ID"}, Unit::kNone, {"Thread whose lock is ", who, "; joins threads.THREAD_ID."}),
-                   col<Path..., &LockEnd::event_id>({side, "_EVENT_ID"}, Unit::kNone, {"Event in which the lock was asked for that is ", who, "."}),
+                   col<Path..., &LockEnd::event_id>({side, "_EVENT_ID"}, Unit::kNone, {"Event that requested the lock that is ", who, "."}),
                    col<Path..., &LockEnd::object>({side, "_OBJECT_INSTANCE_BEGIN"}, Unit::kNone, {"Address of the lock that is ", who, "."}));
   }
 };
@@ -128,7 +128,7 @@ struct DataLockWait {
   LockEnd requesting, blocking;
 };
 constexpr auto kDataLockWaitColumns =
-    columns(col<&DataLockWait::engine>("ENGINE", Unit::kNone, "Part of the program that keeps the locks."),
+    columns(col<&DataLockWait::engine>("ENGINE", Unit::kNone, "Part of the program that manages the locks."),
             LockEnd::Columns<&DataLockWait::requesting>("REQUESTING", "waited for"),
             LockEnd::Columns<&DataLockWait::blocking>("BLOCKING", "in the way"));
 
@@ -146,7 +146,7 @@ void ScanLockWaits(const Snapshot& snapshot, RowSink<DataLockWait> out) {
 }  // namespace
 
 constexpr TableDef tables::metadata_locks{
-    .doc = "The metadata locks that are held or asked for.",
+    .doc = "The metadata locks that are held or requested.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
     .columns = kMetadataColumns,
     .scan = scan<&ScanMetadataLocks>,
@@ -154,7 +154,7 @@ constexpr TableDef tables::metadata_locks{
 static_assert(ok(tables::metadata_locks));
 
 constexpr TableDef tables::data_locks{
-    .doc = "The locks on data that are held or asked for, as the program tells at the moment of reading; only of the own process.",
+    .doc = "The locks on data that are held or requested, as the program reports them at each read; own process only.",
     .key = {"ENGINE_LOCK_ID", "ENGINE"},
     .columns = kDataLockColumns,
     .scan = scan<&ScanLocks>,
@@ -162,7 +162,7 @@ constexpr TableDef tables::data_locks{
 static_assert(ok(tables::data_locks));
 
 constexpr TableDef tables::data_lock_waits{
-    .doc = "Who waits for whose lock on data, as the program tells at the moment of reading; only of the own process.",
+    .doc = "Waits of one transaction for a data lock of another, as the program reports them at each read; own process only.",
     .key = {"REQUESTING_ENGINE_LOCK_ID", "BLOCKING_ENGINE_LOCK_ID", "ENGINE"},
     .columns = kDataLockWaitColumns,
     .scan = scan<&ScanLockWaits>,

@@ -1,4 +1,4 @@
-// memory_summary_*: blocks and bytes by instrument, for each thread, account, user, host and for all.
+// memory_summary_*: blocks and bytes by instrument: by thread, account, user and host, and the global one.
 #include "tables/sums.h"
 
 namespace perfschema {
@@ -14,12 +14,12 @@ struct StatsColumns<MemoryRow> {
         col<Path..., &Row::blocks, &Side::free>("COUNT_FREE", Unit::kCount, "Blocks that were freed."),
         col<Path..., &Row::bytes, &Side::alloc>("SUM_NUMBER_OF_BYTES_ALLOC", Unit::kBytes, "Bytes that were allocated."),
         col<Path..., &Row::bytes, &Side::free>("SUM_NUMBER_OF_BYTES_FREE", Unit::kBytes, "Bytes that were freed."),
-        col<Path..., &Row::blocks, &Side::low>("LOW_COUNT_USED", Unit::kCount, "Least blocks that were in use at one time."),
+        col<Path..., &Row::blocks, &Side::low>("LOW_COUNT_USED", Unit::kCount, "Fewest blocks in use at one time."),
         col<Path..., &Row::blocks, &Side::current>("CURRENT_COUNT_USED", Unit::kCount, "Blocks in use: allocated and not freed."),
-        col<Path..., &Row::blocks, &Side::high>("HIGH_COUNT_USED", Unit::kCount, "Most blocks that were in use at one time."),
-        col<Path..., &Row::bytes, &Side::low>("LOW_NUMBER_OF_BYTES_USED", Unit::kBytes, "Least bytes that were in use at one time."),
+        col<Path..., &Row::blocks, &Side::high>("HIGH_COUNT_USED", Unit::kCount, "Most blocks in use at one time."),
+        col<Path..., &Row::bytes, &Side::low>("LOW_NUMBER_OF_BYTES_USED", Unit::kBytes, "Fewest bytes in use at one time."),
         col<Path..., &Row::bytes, &Side::current>("CURRENT_NUMBER_OF_BYTES_USED", Unit::kBytes, "Bytes in use: allocated and not freed."),
-        col<Path..., &Row::bytes, &Side::high>("HIGH_NUMBER_OF_BYTES_USED", Unit::kBytes, "Most bytes that were in use at one time."));
+        col<Path..., &Row::bytes, &Side::high>("HIGH_NUMBER_OF_BYTES_USED", Unit::kBytes, "Most bytes in use at one time."));
   }
 };
 
@@ -52,7 +52,7 @@ constexpr TableDef tables::memory_summary_by_host_by_event_name =
     MemoryTable<Level::kHost>("Memory of all threads of each host, ended ones included, by instrument.");
 static_assert(ok(tables::memory_summary_by_host_by_event_name));
 constexpr TableDef tables::memory_summary_global_by_event_name =
-    MemoryTable<Level::kGlobal>("Memory of the process by instrument, that of ended threads included, and what pfs itself takes.");
+    MemoryTable<Level::kGlobal>("Memory of the process by instrument, that of ended threads included, and the memory of pfs itself.");
 static_assert(ok(tables::memory_summary_global_by_event_name));
 
 }  // namespace perfschema

@@ -49,9 +49,9 @@ constexpr auto kHandleColumns = columns(
                                                         "Thread that opened it; joins threads.THREAD_ID; NULL while it is only cached."),
     col<&Handle::row, &TableHandleRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone, "Event in which it was opened; NULL while it is only cached."),
     col<&Handle::internal_lock>("INTERNAL_LOCK", Unit::kNone, "Lock that the program holds on the table; NULL if none."),
-    col<&Handle::external_lock>("EXTERNAL_LOCK", Unit::kNone, "Lock that is held below, where rows are kept; NULL if none."));
+    col<&Handle::external_lock>("EXTERNAL_LOCK", Unit::kNone, "Lock that is held in the storage engine; NULL if none."));
 
-// By lane.
+// The names of the lanes.
 constexpr std::string_view kLockNames[kMostLanes] = {"READ",
                                                      "READ WITH SHARED LOCKS",
                                                      "READ HIGH PRIORITY",
@@ -89,7 +89,7 @@ constexpr TableDef tables::table_lock_waits_summary_by_table =
 static_assert(ok(tables::table_lock_waits_summary_by_table));
 
 constexpr TableDef tables::table_handles{
-    .doc = "The open tables, who uses them and which locks are held on them.",
+    .doc = "The open tables, the threads that use them, and the locks on them.",
     .key = {"OBJECT_INSTANCE_BEGIN"},
     .columns = kHandleColumns,
     .scan = scan<&ScanHandles>,

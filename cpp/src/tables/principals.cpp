@@ -1,4 +1,4 @@
-// accounts, users, hosts, and the summaries of waits by each: (key of the party) x (what it has).
+// accounts, users, hosts, and the summaries of waits by each: (key of the principal) x (statistics).
 #include "aggregate/resets.h"
 #include "tables/keys.h"
 #include "tables/tables.h"
@@ -14,16 +14,16 @@ struct Principal {
 };
 
 template <typename Key>
-constexpr auto kPartyColumns = columns(
+constexpr auto kPrincipalColumns = columns(
     Key::template Columns<&Principal<Key>::key>(),
-    col<&Principal<Key>::current>("CURRENT_CONNECTIONS", Unit::kCount, "Live threads that work for it."),
-    col<&Principal<Key>::total>("TOTAL_CONNECTIONS", Unit::kCount, "Threads that have worked for it; a thread that comes back counts again.").combines(Combine::kSum),
+    col<&Principal<Key>::current>("CURRENT_CONNECTIONS", Unit::kCount, "Live threads that belong to it."),
+    col<&Principal<Key>::total>("TOTAL_CONNECTIONS", Unit::kCount, "Threads that have belonged to it; a thread that comes back counts again.").combines(Combine::kSum),
     col<&Principal<Key>::most_controlled_memory>("MAX_SESSION_CONTROLLED_MEMORY", Unit::kBytes,
-                                             "Most controlled memory that one of its threads has used."),
-    col<&Principal<Key>::most_memory>("MAX_SESSION_TOTAL_MEMORY", Unit::kBytes, "Most memory that one of its threads has used."));
+                                             "Peak of controlled memory of one of its threads."),
+    col<&Principal<Key>::most_memory>("MAX_SESSION_TOTAL_MEMORY", Unit::kBytes, "Peak of memory of one of its threads."));
 
 template <Level kLevel, typename Key>
-void ScanParties(const Snapshot& snapshot, RowSink<Principal<Key>> out) {
+void ScanPrincipals(const Snapshot& snapshot, RowSink<Principal<Key>> out) {
   snapshot.ForEachPrincipal(kLevel, [&](const PrincipalRow& row) { out({Key::Of(row), row.current_connections, row.total_connections, row.max_controlled_memory, row.max_total_memory}); });
 }
 
@@ -33,8 +33,8 @@ constexpr TableDef PrincipalTable(std::string_view doc) {
   table.doc = doc;
   table.ops = kSelect | kTruncate;
   table.key = Key::kKey;
-  table.columns = kPartyColumns<Key>;
-  table.scan = internal::MakeScan<Principal<Key>, ScanParties<kLevel, Key>>();
+  table.columns = kPrincipalColumns<Key>;
+  table.scan = internal::MakeScan<Principal<Key>, ScanPrincipals<kLevel, Key>>();
   table.truncate = ForgetParties<kLevel>;
   return table;
 }
@@ -46,11 +46,11 @@ void WaitsByPrincipal(const Snapshot& snapshot, RowSink<SummaryRow<PrincipalEven
 
 }  // namespace
 
-constexpr TableDef tables::accounts = PrincipalTable<Level::kAccount, AccountKey>("Whom threads work for: users on hosts.");
+constexpr TableDef tables::accounts = PrincipalTable<Level::kAccount, AccountKey>("Accounts of threads: users on hosts.");
 static_assert(ok(tables::accounts));
-constexpr TableDef tables::users = PrincipalTable<Level::kUser, UserKey>("Users that threads work for.");
+constexpr TableDef tables::users = PrincipalTable<Level::kUser, UserKey>("Users of threads.");
 static_assert(ok(tables::users));
-constexpr TableDef tables::hosts = PrincipalTable<Level::kHost, HostKey>("Hosts whose users threads work for.");
+constexpr TableDef tables::hosts = PrincipalTable<Level::kHost, HostKey>("Hosts of the users of threads.");
 static_assert(ok(tables::hosts));
 
 constexpr TableDef tables::events_waits_summary_by_account_by_event_name =

@@ -1,4 +1,4 @@
-// Attributes of sessions, and what the program reports of hosts and logins.
+// Attributes of sessions, and the program's reports of hosts and logins.
 #include <algorithm>
 #include <unordered_map>
 
@@ -19,11 +19,11 @@ struct AttributeRow {
 };
 constexpr auto kAttributeColumns = columns(
     col<&AttributeRow::processlist_id>("PROCESSLIST_ID", Unit::kNone, "Number of the session; joins processlist.ID."),
-    col<&AttributeRow::name>("ATTR_NAME", Unit::kNone, "Name of the attribute; _truncated: how many bytes were lost for want of room."),
+    col<&AttributeRow::name>("ATTR_NAME", Unit::kNone, "Name of the attribute; _truncated: the number of bytes that did not fit."),
     col<&AttributeRow::value>("ATTR_VALUE", Unit::kNone, "Its value."),
-    col<&AttributeRow::position>("ORDINAL_POSITION", Unit::kNone, "Its place among those of the session, counted from 0."));
+    col<&AttributeRow::position>("ORDINAL_POSITION", Unit::kNone, "Position among the attributes of the session, from 0."));
 
-// Attributes of the sessions that `is_shown` chooses.
+// Outputs the attributes of the sessions that `is_shown` selects.
 template <typename IsShown>
 void ScanSessions(const Snapshot& snapshot, RowSink<AttributeRow> out, IsShown is_shown) {
   std::unordered_map<uint64_t, uint64_t> sessions;
@@ -47,7 +47,7 @@ void ScanOwnSessions(const Snapshot& snapshot, RowSink<AttributeRow> out) {
   for (const ThreadRow& row : snapshot.Threads()) {
     if (reader != 0 && row.thread_id == reader) own = row;
   }
-  if (!own) return;  // of another process, or nobody's: it has no account here
+  if (!own) return;  // a thread of another process, or without an instrumentation: it has no account here
   const auto is_same = [](const auto& a, const auto& b) { return a.has_value() == b.has_value() && (!a || a->view() == b->view()); };
   ScanSessions(snapshot, out, [&](const ThreadRow& row) { return is_same(row.user, own->user) && is_same(row.host, own->host); });
 }
@@ -75,32 +75,32 @@ constexpr auto kHostColumns = columns(
     col<&HostRow::ip>("IP", Unit::kNone, "Address of the client."),
     col<&HostRow::host>("HOST", Unit::kNone, "Name of its host; NULL if it is not known."),
     col<&HostRow::validated>("HOST_VALIDATED", Unit::kNone, "Whether the name was looked up for that address."),
-    col<&HostRow::connect_errors>("SUM_CONNECT_ERRORS", Unit::kCount, "Errors of handshake while the host was validated: those that may block it."),
+    col<&HostRow::connect_errors>("SUM_CONNECT_ERRORS", Unit::kCount, "Handshake errors during validation of the host: these may block it."),
     Errors<0>("COUNT_HOST_BLOCKED_ERRORS", "Connections refused because the host was blocked."),
-    Errors<1>("COUNT_NAMEINFO_TRANSIENT_ERRORS", "Look-ups of the name that failed for the moment."),
-    Errors<2>("COUNT_NAMEINFO_PERMANENT_ERRORS", "Look-ups of the name that failed for good."),
+    Errors<1>("COUNT_NAMEINFO_TRANSIENT_ERRORS", "Name lookups that failed temporarily."),
+    Errors<2>("COUNT_NAMEINFO_PERMANENT_ERRORS", "Name lookups that failed permanently."),
     Errors<3>("COUNT_FORMAT_ERRORS", "Names that look like an address."),
-    Errors<4>("COUNT_ADDRINFO_TRANSIENT_ERRORS", "Look-ups of the name's addresses that failed for the moment."),
-    Errors<5>("COUNT_ADDRINFO_PERMANENT_ERRORS", "Look-ups of the name's addresses that failed for good."),
+    Errors<4>("COUNT_ADDRINFO_TRANSIENT_ERRORS", "Address lookups of the name that failed temporarily."),
+    Errors<5>("COUNT_ADDRINFO_PERMANENT_ERRORS", "Address lookups of the name that failed permanently."),
     Errors<6>("COUNT_FCRDNS_ERRORS", "Names whose addresses are not that of the client."),
-    Errors<7>("COUNT_HOST_ACL_ERRORS", "Clients that no user may come from."),
-    Errors<8>("COUNT_NO_AUTH_PLUGIN_ERRORS", "Requests for a way of authentication that there is not."),
-    Errors<9>("COUNT_AUTH_PLUGIN_ERRORS", "Errors that a way of authentication reported."),
+    Errors<7>("COUNT_HOST_ACL_ERRORS", "Clients on a host that no user may connect from."),
+    Errors<8>("COUNT_NO_AUTH_PLUGIN_ERRORS", "Requests for an unknown authentication method."),
+    Errors<9>("COUNT_AUTH_PLUGIN_ERRORS", "Errors that an authentication method reported."),
     Errors<10>("COUNT_HANDSHAKE_ERRORS", "Errors of the protocol before the client was known."),
-    Errors<11>("COUNT_PROXY_USER_ERRORS", "Users who may not stand for the user that they named."),
-    Errors<12>("COUNT_PROXY_USER_ACL_ERRORS", "Users to stand for who do not exist."),
+    Errors<11>("COUNT_PROXY_USER_ERRORS", "Proxy users who may not act for the user that they named."),
+    Errors<12>("COUNT_PROXY_USER_ACL_ERRORS", "Users named by a proxy user who do not exist."),
     Errors<13>("COUNT_AUTHENTICATION_ERRORS", "Wrong passwords and the like."),
     Errors<14>("COUNT_SSL_ERRORS", "Errors of encryption."),
     Errors<15>("COUNT_MAX_USER_CONNECTIONS_ERRORS", "Connections beyond those that a user may have."),
     Errors<16>("COUNT_MAX_USER_CONNECTIONS_PER_HOUR_ERRORS", "Connections beyond those that a user may make within an hour."),
     Errors<17>("COUNT_DEFAULT_DATABASE_ERRORS", "Databases that do not exist, or that the user may not use."),
-    Errors<18>("COUNT_INIT_CONNECT_ERRORS", "Failures of what is done at the beginning of each session."),
-    Errors<19>("COUNT_LOCAL_ERRORS", "Errors that are the program's own, such as no memory."),
+    Errors<18>("COUNT_INIT_CONNECT_ERRORS", "Failures of the commands at the start of each session."),
+    Errors<19>("COUNT_LOCAL_ERRORS", "Internal errors of the program, such as no memory."),
     Errors<20>("COUNT_ACCOUNT_LOCKED_ERRORS", "Logins to accounts that were locked."),
-    Errors<21>("COUNT_TEMPORARY_ACCOUNT_LOCKED_ERRORS", "Logins to accounts that were locked for some time."),
+    Errors<21>("COUNT_TEMPORARY_ACCOUNT_LOCKED_ERRORS", "Logins to accounts that were locked temporarily."),
     Errors<22>("COUNT_UNKNOWN_ERRORS", "Other errors."),
-    col<&HostRow::first_seen>("FIRST_SEEN", Unit::kNone, "When it was heard of first."),
-    col<&HostRow::last_seen>("LAST_SEEN", Unit::kNone, "When it was heard of last."),
+    col<&HostRow::first_seen>("FIRST_SEEN", Unit::kNone, "When it was first seen."),
+    col<&HostRow::last_seen>("LAST_SEEN", Unit::kNone, "When it was last seen."),
     col<&HostRow::first_error>("FIRST_ERROR_SEEN", Unit::kNone, "When it had its first error."),
     col<&HostRow::last_error>("LAST_ERROR_SEEN", Unit::kNone, "When it had its last error."));
 void ScanHosts(const Snapshot& snapshot, RowSink<HostRow> out) {
@@ -128,7 +128,7 @@ struct FailedLoginRow {
 };
 constexpr auto kFailedLoginColumns = columns(
     col<&FailedLoginRow::account>("USERHOST", Unit::kNone, "The account, as 'user'@'host'."),
-    col<&FailedLoginRow::attempts>("FAILED_ATTEMPTS", Unit::kCount, "Logins that failed, one after the other."));
+    col<&FailedLoginRow::attempts>("FAILED_ATTEMPTS", Unit::kCount, "Consecutive failed logins."));
 void ScanFailedLogins(const Snapshot& snapshot, RowSink<FailedLoginRow> out) {
   snapshot.ForEachFact(FactKind::kFailedLogin, [&](const FactRow& row) { out({row.text(0), static_cast<int32_t>(row.number(0))}); });
 }
@@ -143,9 +143,9 @@ struct LockRow {
 constexpr auto kLockColumns = columns(
     col<&LockRow::user>("USER", Unit::kNone, "User of the account."), col<&LockRow::host>("HOST", Unit::kNone, "Host of the account."),
     col<&LockRow::locked>("LOCKED", Unit::kNone, "Whether it is locked now."),
-    col<&LockRow::failed>("FAILED_LOGIN_ATTEMPTS", Unit::kCount, "Logins in a row that may fail before it is locked."),
-    col<&LockRow::remaining>("REMAINING_LOGIN_ATTEMPTS", Unit::kCount, "How many of them are left."),
-    col<&LockRow::days>("PASSWORD_LOCK_TIME", Unit::kNone, "For how many days it is locked then."),
+    col<&LockRow::failed>("FAILED_LOGIN_ATTEMPTS", Unit::kCount, "Consecutive failed logins that lock it."),
+    col<&LockRow::remaining>("REMAINING_LOGIN_ATTEMPTS", Unit::kCount, "Remaining failed logins before it is locked."),
+    col<&LockRow::days>("PASSWORD_LOCK_TIME", Unit::kNone, "Number of days that the lock lasts."),
     col<&LockRow::since>("LOCKED_SINCE", Unit::kNone, "Day on which it was locked."),
     col<&LockRow::until>("LOCKED_UNTIL", Unit::kNone, "Day until which it is locked."));
 void ScanLocks(const Snapshot& snapshot, RowSink<LockRow> out) {
@@ -159,7 +159,7 @@ void ScanLocks(const Snapshot& snapshot, RowSink<LockRow> out) {
 }  // namespace
 
 constexpr TableDef tables::session_connect_attrs{
-    .doc = "Attributes that the clients of all sessions gave.",
+    .doc = "Attributes that the clients of all sessions sent.",
     .key = {"PROCESSLIST_ID", "ATTR_NAME"},
     .columns = kAttributeColumns,
     .scan = scan<&ScanAllSessions>,
@@ -167,7 +167,7 @@ constexpr TableDef tables::session_connect_attrs{
 static_assert(ok(tables::session_connect_attrs));
 
 constexpr TableDef tables::session_account_connect_attrs{
-    .doc = "Attributes that the clients of sessions of the reader's account gave; read from another process, none.",
+    .doc = "Attributes that the clients of the reader's account sent; empty in another process.",
     .key = {"PROCESSLIST_ID", "ATTR_NAME"},
     .columns = kAttributeColumns,
     .scan = scan<&ScanOwnSessions>,
@@ -175,7 +175,7 @@ constexpr TableDef tables::session_account_connect_attrs{
 static_assert(ok(tables::session_account_connect_attrs));
 
 constexpr TableDef tables::host_cache{
-    .doc = "Hosts that the program has heard of, and their errors.",
+    .doc = "Hosts that the program has seen, and their errors.",
     .ops = kSelect | kTruncate,
     .key = {"IP"},
     .columns = kHostColumns,
@@ -193,7 +193,7 @@ constexpr TableDef tables::connection_control_failed_login_attempts{
 static_assert(ok(tables::connection_control_failed_login_attempts));
 
 constexpr TableDef tables::temporary_account_locks{
-    .doc = "Accounts that are locked for some time when logins fail.",
+    .doc = "Accounts that failed logins lock temporarily.",
     .key = {"USER", "HOST"},
     .columns = kLockColumns,
     .scan = scan<&ScanLocks>,

@@ -42,8 +42,8 @@ struct MeterRow {
 constexpr auto kMeterColumns = columns(
     col<&MeterRow::name>("NAME", Unit::kNone, "Name of the meter."),
     col<&MeterRow::frequency>("FREQUENCY", Unit::kSeconds, "How often its metrics are to be read.").writable(),
-    col<&MeterRow::enabled>("ENABLED", Unit::kNone, "Whether they are to be read at all.").writable(),
-    col<&MeterRow::description>("DESCRIPTION", Unit::kNone, "What its registration said it is."));
+    col<&MeterRow::enabled>("ENABLED", Unit::kNone, "Whether they are read.").writable(),
+    col<&MeterRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
 void ScanMeters(const Snapshot& snapshot, RowSink<MeterRow> out) {
   snapshot.ForEachFact(FactKind::kMeter, [&](const FactRow& row) {
     out({row.text(0), {static_cast<uint32_t>(row.setting >> 1) & 0xffffff}, YesIf((row.setting & 1) != 0), row.optional<Text<1023>>(1)});
@@ -63,10 +63,10 @@ struct MetricRow {
 constexpr auto kMetricColumns = columns(
     col<&MetricRow::name>("NAME", Unit::kNone, "Name of the metric."),
     col<&MetricRow::meter>("METER", Unit::kNone, "Meter that it belongs to; joins setup_meters.NAME."),
-    col<&MetricRow::type>("METRIC_TYPE", Unit::kNone, "Whether its values only grow, go up and down, or are what is there at the moment."),
+    col<&MetricRow::type>("METRIC_TYPE", Unit::kNone, "Whether its values only grow, go up and down, or are momentary readings."),
     col<&MetricRow::number>("NUM_TYPE", Unit::kNone, "What its values are."),
     col<&MetricRow::unit>("UNIT", Unit::kNone, "Unit of its values."),
-    col<&MetricRow::description>("DESCRIPTION", Unit::kNone, "What its registration said it is."));
+    col<&MetricRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
 void ScanMetrics(const Snapshot& snapshot, RowSink<MetricRow> out) {
   snapshot.ForEachFact(FactKind::kMetric, [&](const FactRow& row) {
     out({row.text(0), row.text(1), Code<MetricType>(row.number(0)), Code<MetricNumber>(row.number(1)), row.optional<Text<63>>(2),
@@ -81,8 +81,8 @@ struct LoggerRow {
 };
 constexpr auto kLoggerColumns = columns(
     col<&LoggerRow::name>("NAME", Unit::kNone, "Name of the logger."),
-    col<&LoggerRow::level>("LEVEL", Unit::kNone, "Least important messages that it is to pass on.").writable(),
-    col<&LoggerRow::description>("DESCRIPTION", Unit::kNone, "What its registration said it is."));
+    col<&LoggerRow::level>("LEVEL", Unit::kNone, "Least important messages that it passes on.").writable(),
+    col<&LoggerRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
 void ScanLoggers(const Snapshot& snapshot, RowSink<LoggerRow> out) {
   snapshot.ForEachFact(FactKind::kLogger,
                        [&](const FactRow& row) { out({row.text(0), Code<LogLevel>(row.setting), row.optional<Text<1023>>(1)}); });
@@ -99,8 +99,8 @@ struct TaskRow {
 };
 constexpr auto kTaskColumns = columns(
     col<&TaskRow::name>("NAME", Unit::kNone, "Name of the task."),
-    col<&TaskRow::status>("STATUS", Unit::kNone, "RUNNING, or WAITING for its next time."),
-    col<&TaskRow::comment>("COMMENT", Unit::kNone, "What its registration said it does."),
+    col<&TaskRow::status>("STATUS", Unit::kNone, "RUNNING, or WAITING for its next run."),
+    col<&TaskRow::comment>("COMMENT", Unit::kNone, "Description from its registration."),
     col<&TaskRow::interval_seconds>("INTERVAL_SECONDS", Unit::kSeconds, "How often it is to run."),
     col<&TaskRow::times_run>("TIMES_RUN", Unit::kCount, "How often it has run.").combines(Combine::kSum),
     col<&TaskRow::times_failed>("TIMES_FAILED", Unit::kCount, "How often it has failed.").combines(Combine::kSum));
@@ -121,7 +121,7 @@ constexpr auto kFunctionColumns = columns(
     col<&FunctionRow::return_type>("UDF_RETURN_TYPE", Unit::kNone, "Type of what it returns."),
     col<&FunctionRow::type>("UDF_TYPE", Unit::kNone, "Kind of function."),
     col<&FunctionRow::library>("UDF_LIBRARY", Unit::kNone, "Library that it comes from."),
-    col<&FunctionRow::uses>("UDF_USAGE_COUNT", Unit::kCount, "How many use it at the moment."));
+    col<&FunctionRow::uses>("UDF_USAGE_COUNT", Unit::kCount, "Number of present users."));
 void ScanFunctions(const Snapshot& snapshot, RowSink<FunctionRow> out) {
   snapshot.ForEachFact(FactKind::kFunction, [&](const FactRow& row) {
     out({row.text(0), row.text(1), row.text(2), row.optional<Text<1024>>(3), static_cast<int64_t>(row.number(0))});
@@ -131,7 +131,7 @@ void ScanFunctions(const Snapshot& snapshot, RowSink<FunctionRow> out) {
 }  // namespace
 
 constexpr TableDef tables::setup_meters{
-    .doc = "Groups of metrics that the program registered, and how often they are to be read.",
+    .doc = "Groups of metrics that the program registered, and how often they are read.",
     .ops = kSelect | kUpdate,
     .key = {"NAME"},
     .columns = kMeterColumns,
@@ -149,7 +149,7 @@ constexpr TableDef tables::setup_metrics{
 static_assert(ok(tables::setup_metrics));
 
 constexpr TableDef tables::setup_loggers{
-    .doc = "Loggers that the program registered, and what they are to pass on.",
+    .doc = "Loggers that the program registered, and the messages that they pass on.",
     .ops = kSelect | kUpdate,
     .columns = kLoggerColumns,
     .scan = scan<&ScanLoggers>,
@@ -158,7 +158,7 @@ constexpr TableDef tables::setup_loggers{
 static_assert(ok(tables::setup_loggers));
 
 constexpr TableDef tables::component_scheduler_tasks{
-    .doc = "Tasks that the program runs from time to time.",
+    .doc = "Tasks that the program runs periodically.",
     .columns = kTaskColumns,
     .scan = scan<&ScanTasks>,
 };

@@ -1,4 +1,5 @@
-// Variables beside global_variables: values of sessions, where values come from, what variables are. Most are readable also when pfs is off.
+// Tables of variables besides global_variables: values of sessions, sources of values, metadata. Most are readable
+// while pfs is off.
 #include <map>
 #include <set>
 #include <utility>
@@ -42,7 +43,7 @@ constexpr auto kThreadValueColumns =
             col<&ThreadValueRow::variable, &ValueRow::name>("VARIABLE_NAME", Unit::kNone, "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
             col<&ThreadValueRow::variable, &ValueRow::value>("VARIABLE_VALUE", Unit::kNone, "Its value as text."));
 
-// Values that threads have of their own, by thread and name.
+// Values of threads' own variables, by thread and name.
 using OwnValues = std::map<std::pair<uint64_t, std::string_view>, Value>;
 OwnValues ReadOwnValues(const Snapshot& snapshot) {
   OwnValues values;
@@ -64,7 +65,7 @@ void ScanThreads(const Snapshot& snapshot, RowSink<ThreadValueRow> out) {
   const OwnValues values = ReadOwnValues(snapshot);
   std::set<uint64_t> threads;
   for (const ThreadRow& row : snapshot.Threads()) threads.insert(row.thread_id);
-  if (!snapshot.ok()) {  // no thread has a row then: those that have values, and the one that asks
+  if (!snapshot.ok()) {  // no thread has a row then: show threads with values, and the reading thread
     for (const auto& [key, value] : values) threads.insert(key.first);
     threads.insert(ReaderOf(snapshot));
   }
@@ -82,12 +83,12 @@ struct InfoRow {
 };
 constexpr auto kInfoColumns = columns(
     col<&InfoRow::variable, &Variable::name>("VARIABLE_NAME", Unit::kNone, "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
-    col<&InfoRow::source>("VARIABLE_SOURCE", Unit::kNone, "Where its value comes from; COMMAND_LINE of an option that was set at start."),
+    col<&InfoRow::source>("VARIABLE_SOURCE", Unit::kNone, "Source of its value; COMMAND_LINE for an option that was set at start."),
     col<&InfoRow::variable, &Variable::path>("VARIABLE_PATH", Unit::kNone, "File that its value comes from."),
     col<&InfoRow::variable, &Variable::minimum>("MIN_VALUE", Unit::kNone, "Least legal value."),
     col<&InfoRow::variable, &Variable::maximum>("MAX_VALUE", Unit::kNone, "Greatest legal value."),
-    col<&InfoRow::variable, &Variable::set_time>("SET_TIME", Unit::kNone, "When it was set last, or became known."),
-    col<&InfoRow::variable, &Variable::set_user>("SET_USER", Unit::kNone, "User that the thread worked for which set it last."),
+    col<&InfoRow::variable, &Variable::set_time>("SET_TIME", Unit::kNone, "When it was last set, or registered."),
+    col<&InfoRow::variable, &Variable::set_user>("SET_USER", Unit::kNone, "User of the thread that set it last."),
     col<&InfoRow::variable, &Variable::set_host>("SET_HOST", Unit::kNone, "Host of that user."));
 void ScanInfo(const Snapshot& snapshot, RowSink<InfoRow> out) {
   ForEachVariable(snapshot, [&](const Variable& variable) { out({variable}); });
@@ -102,11 +103,11 @@ struct MetadataRow {
 constexpr auto kMetadataColumns = columns(
     col<&MetadataRow::variable, &Variable::name>("VARIABLE_NAME", Unit::kNone, "Name of the variable."),
     col<&MetadataRow::variable, &Variable::scope>("VARIABLE_SCOPE", Unit::kNone,
-                                                  "GLOBAL: one value; SESSION: sessions may have their own; SESSION_ONLY: only they have."),
+                                                  "GLOBAL: one value; SESSION: sessions may have their own; SESSION_ONLY: only sessions have values."),
     col<&MetadataRow::variable, &Variable::type>("DATA_TYPE", Unit::kNone, "What its values are."),
     col<&MetadataRow::variable, &Variable::minimum>("MIN_VALUE", Unit::kNone, "Least legal value."),
     col<&MetadataRow::variable, &Variable::maximum>("MAX_VALUE", Unit::kNone, "Greatest legal value."),
-    col<&MetadataRow::documentation>("DOCUMENTATION", Unit::kNone, "What its registration said it is."));
+    col<&MetadataRow::documentation>("DOCUMENTATION", Unit::kNone, "Description from its registration."));
 void ScanMetadata(const Snapshot& snapshot, RowSink<MetadataRow> out) {
   ForEachVariable(snapshot, [&](const Variable& variable) { out({variable}); });
 }
@@ -144,7 +145,7 @@ void ScanUserVariables(const Snapshot& snapshot, RowSink<UserVariableRow> out) {
 }  // namespace
 
 constexpr TableDef tables::session_variables{
-    .doc = "The variables as the reader's session has them; read from another process, as a new session would.",
+    .doc = "The variables with the values of the reader's session; in another process, with those of a new session.",
     .key = {"VARIABLE_NAME"},
     .columns = kValueColumns,
     .scan = scan<&ScanSession>,
@@ -153,7 +154,7 @@ constexpr TableDef tables::session_variables{
 static_assert(ok(tables::session_variables));
 
 constexpr TableDef tables::variables_by_thread{
-    .doc = "The variables of which sessions may have their own values, as each live thread has them.",
+    .doc = "The variables that have session values, with the value of each live thread.",
     .key = {"THREAD_ID", "VARIABLE_NAME"},
     .columns = kThreadValueColumns,
     .scan = scan<&ScanThreads>,
@@ -162,7 +163,7 @@ constexpr TableDef tables::variables_by_thread{
 static_assert(ok(tables::variables_by_thread));
 
 constexpr TableDef tables::variables_info{
-    .doc = "Where the values of the variables come from, and who set them when.",
+    .doc = "The sources of the variables' values, and the user and time of the last change.",
     .columns = kInfoColumns,
     .scan = scan<&ScanInfo>,
     .available_when_disabled = true,
@@ -178,7 +179,7 @@ constexpr TableDef tables::variables_metadata{
 static_assert(ok(tables::variables_metadata));
 
 constexpr TableDef tables::global_variable_attributes{
-    .doc = "Attributes that the program gave to variables.",
+    .doc = "Attributes that the program assigned to variables.",
     .columns = kAttributeColumns,
     .scan = scan<&ScanAttributes>,
     .available_when_disabled = true,
@@ -186,7 +187,7 @@ constexpr TableDef tables::global_variable_attributes{
 static_assert(ok(tables::global_variable_attributes));
 
 constexpr TableDef tables::user_variables_by_thread{
-    .doc = "Named values that live threads set for themselves.",
+    .doc = "Named values that live threads have set.",
     .key = {"THREAD_ID", "VARIABLE_NAME"},
     .columns = kUserVariableColumns,
     .scan = scan<&ScanUserVariables>,

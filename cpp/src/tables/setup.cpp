@@ -1,4 +1,4 @@
-// setup_* and performance_timers: what is measured, and by which clock.
+// setup_* and performance_timers: what is instrumented, and which clock measures it.
 #include "setup/setup.h"
 
 #include "tables/tables.h"
@@ -9,7 +9,7 @@ namespace {
 struct InstrumentProperties {};
 struct InstrumentFlags {};
 enum class TimedValue : uint8_t { kYes = 0, kNo, kContended };
-enum class TimerName : uint8_t {};     // TimerId of a timer that setup_timers may say
+enum class TimerName : uint8_t {};     // TimerId of a timer that is legal in setup_timers
 enum class AnyTimerName : uint8_t {};  // TimerId
 
 std::optional<bool> ChangedTo(YesNo before, YesNo after) {
@@ -59,15 +59,15 @@ struct InstrumentRow {
 constexpr auto kInstrumentColumns = columns(
     col<&InstrumentRow::name>("NAME", Unit::kNone, "Name of the instrument."),
     col<&InstrumentRow::enabled>("ENABLED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
-    col<&InstrumentRow::timed>("TIMED", Unit::kNone, "Whether its events are timed; CONTENDED, of locks: if they must wait. NULL if they have no duration, which no update changes.").writable(),
-    col<&InstrumentRow::properties>("PROPERTIES", Unit::kNone, "What its registration said about it."),
+    col<&InstrumentRow::timed>("TIMED", Unit::kNone, "Whether its events are timed; CONTENDED: locks are timed only if they wait; NULL if its events have no duration, and then no update changes it.").writable(),
+    col<&InstrumentRow::properties>("PROPERTIES", Unit::kNone, "Properties from its registration."),
     col<&InstrumentRow::flags>("FLAGS", Unit::kNone,
-                               "For memory instruments whether they count as controlled; NULL for others.")
+                               "Whether a memory instrument counts as controlled memory; NULL for others.")
         .writable(),
     col<&InstrumentRow::volatility>("VOLATILITY", Unit::kNone,
-                                    "How long its objects live: 0 unknown, 1 the whole process, up to 8 a moment."),
-    col<&InstrumentRow::documentation>("DOCUMENTATION", Unit::kNone, "What its registration said it is."),
-    col<&InstrumentRow::trace_enabled>("TRACE_ENABLED", Unit::kNone, "Whether its events are written to the trace; never without ENABLED, and NO for what makes no events.")
+                                    "How long its objects live: 0 unknown, 1 the whole process, up to 8 a very short time."),
+    col<&InstrumentRow::documentation>("DOCUMENTATION", Unit::kNone, "Description from its registration."),
+    col<&InstrumentRow::trace_enabled>("TRACE_ENABLED", Unit::kNone, "Whether its events are written to the trace; never without ENABLED, and NO for instruments without events.")
         .writable());
 TimedValue ValueOf(Timing timing) {
   return timing == Timing::kNo ? TimedValue::kNo : timing == Timing::kYes ? TimedValue::kYes : TimedValue::kContended;
@@ -91,7 +91,7 @@ void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   }
 }
 InstrumentChange ChangeOf(const InstrumentRow& before, const InstrumentRow& after) {
-  const bool is_retimed = before.timed && after.timed && *before.timed != *after.timed;  // SEMANTICS C2: ignored where there is no duration
+  const bool is_retimed = before.timed && after.timed && *before.timed != *after.timed;  // SEMANTICS C2: ignored if there is no duration
   const bool is_memory = before.flags.has_value();
   const bool was = is_memory && before.flags->bits != 0, is = after.flags && after.flags->bits != 0;
   return {.enabled = ChangedTo(before.enabled, after.enabled),
@@ -118,7 +118,7 @@ struct ConsumerRow {
 };
 constexpr auto kConsumerColumns = columns(
     col<&ConsumerRow::name>("NAME", Unit::kNone, "Name of the consumer."),
-    col<&ConsumerRow::enabled>("ENABLED", Unit::kNone, "Whether it takes events, if the consumers above it do too.")
+    col<&ConsumerRow::enabled>("ENABLED", Unit::kNone, "Whether it takes events; the consumers above it must be on, too.")
         .writable());
 void ScanConsumers(const Snapshot& snapshot, RowSink<ConsumerRow> out) {
   for (uint32_t i = 0; i < kConsumerCount; ++i) {
@@ -138,7 +138,7 @@ struct SetupTimerRow {
 constexpr auto kSetupTimerColumns = columns(
     col<&SetupTimerRow::name>("NAME", Unit::kNone, "Kind of events."),
     col<&SetupTimerRow::timer>("TIMER_NAME", Unit::kNone,
-                               "Timer for such events that begin from now on; joins performance_timers.TIMER_NAME.")
+                               "Timer of such events from now on; joins performance_timers.TIMER_NAME.")
         .writable());
 void ScanSetupTimers(const Snapshot& snapshot, RowSink<SetupTimerRow> out) {
   constexpr std::string_view kNames[kTimedClassCount] = {"idle", "wait", "stage", "statement", "transaction"};
@@ -160,10 +160,10 @@ constexpr auto kTimerColumns =
     columns(col<&TimerRow::name>("TIMER_NAME", Unit::kNone, "Name of the timer."),
             col<&TimerRow::frequency>("TIMER_FREQUENCY", Unit::kTicksPerSecond,
                                       "How often it ticks; NULL if this machine does not have it.").combines(Combine::kDerived),
-            col<&TimerRow::resolution>("TIMER_RESOLUTION", Unit::kTicks, "Smallest step seen just now.").combines(Combine::kDerived),
-            col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading, measured just now.").combines(Combine::kDerived));
+            col<&TimerRow::resolution>("TIMER_RESOLUTION", Unit::kTicks, "Smallest step, measured at this read.").combines(Combine::kDerived),
+            col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading, measured at this read.").combines(Combine::kDerived));
 void ScanTimers(const Snapshot& snapshot, RowSink<TimerRow> out) {
-  // Measured anew by the reader: the clocks are the machine's, not the segment's.
+  // The reader measures again: the clocks are the machine's, not the segment's.
   const TimeBase base = TimeBase::Of(snapshot.header().timers[static_cast<int>(TimerId::kCycle)]);
   for (int i = 0; i < kTimerCount; ++i) {
     const auto timer = static_cast<TimerId>(i);
@@ -191,7 +191,7 @@ constexpr TableDef tables::setup_instruments{
 static_assert(ok(tables::setup_instruments));
 
 constexpr TableDef tables::setup_consumers{
-    .doc = "Where events go, and which of these places are on.",
+    .doc = "The destinations of events, and which of them are on.",
     .ops = kSelect | kUpdate,
     .key = {"NAME"},
     .columns = kConsumerColumns,
@@ -210,7 +210,7 @@ constexpr TableDef tables::setup_timers{
 static_assert(ok(tables::setup_timers));
 
 constexpr TableDef tables::performance_timers{
-    .doc = "The timers of this machine, measured at each reading.",
+    .doc = "The timers of this machine, measured at each read.",
     .columns = kTimerColumns,
     .scan = scan<&ScanTimers>,
 };

@@ -1,4 +1,4 @@
-// tables/statement_columns.h: columns of what statements count, in records and in sums.
+// tables/statement_columns.h: columns of the statement counters, in records and in sums.
 #pragma once
 
 #include "tables/sums.h"
@@ -28,8 +28,8 @@ constexpr auto statement_sums() {
   using Of = Sums<Kind::kStatement>;
   return columns(
       internal::CounterSums<0, Path...>(std::make_integer_sequence<uint32_t, kStatementCounters>()),
-      col<Path..., &Of::number<kControlledMemoryWord>>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Most controlled memory that one statement used."),
-      col<Path..., &Of::number<kTotalMemoryWord>>("MAX_TOTAL_MEMORY", Unit::kBytes, "Most memory that one statement used."),
+      col<Path..., &Of::number<kControlledMemoryWord>>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Peak of controlled memory of one statement."),
+      col<Path..., &Of::number<kTotalMemoryWord>>("MAX_TOTAL_MEMORY", Unit::kBytes, "Peak of memory of one statement."),
       col<Path..., &Of::number<kSecondaryWord>>("COUNT_SECONDARY", Unit::kCount, "Statements that the secondary engine executed."));
 }
 

@@ -22,22 +22,22 @@ struct Digest {
 };
 
 constexpr auto kDigestColumns = columns(
-    col<&Digest::row, &DigestRow::schema>("SCHEMA_NAME", Unit::kNone, "Schema that the statements ran in; NULL if none was said."),
-    col<&Digest::row, &DigestRow::digest>("DIGEST", Unit::kNone, "SHA-256 of the statements without their literals; NULL for all that there was no room for."),
+    col<&Digest::row, &DigestRow::schema>("SCHEMA_NAME", Unit::kNone, "Schema that the statements ran in; NULL if none was given."),
+    col<&Digest::row, &DigestRow::digest>("DIGEST", Unit::kNone, "SHA-256 of the statements without their literals; NULL for all digests beyond the capacity of the table."),
     col<&Digest::row, &DigestRow::text>("DIGEST_TEXT", Unit::kNone, "The statements without their literals, blanks and comments."),
     StatsColumns<StatementSums>::Get<&Digest::sums>(),
-    col<&Digest::sums, &StatementSums::number<kFirstSeenWord>, &At>("FIRST_SEEN", Unit::kNone, "When such a statement ended for the first time."),
-    col<&Digest::sums, &StatementSums::number<kLastSeenWord>, &At>("LAST_SEEN", Unit::kNone, "When one ended for the last time."),
+    col<&Digest::sums, &StatementSums::number<kFirstSeenWord>, &At>("FIRST_SEEN", Unit::kNone, "When such a statement first ended."),
+    col<&Digest::sums, &StatementSums::number<kLastSeenWord>, &At>("LAST_SEEN", Unit::kNone, "When such a statement last ended."),
     col<&Digest::quantile<950>>("QUANTILE_95", Unit::kPicoseconds, "95 % of the timed statements took no longer, by the histogram; 0 if none was timed.").combines(Combine::kDerived),
     col<&Digest::quantile<990>>("QUANTILE_99", Unit::kPicoseconds, "99 % of the timed statements took no longer, by the histogram; 0 if none was timed.").combines(Combine::kDerived),
     col<&Digest::quantile<999>>("QUANTILE_999", Unit::kPicoseconds, "99.9 % of the timed statements took no longer, by the histogram; 0 if none was timed.").combines(Combine::kDerived),
-    col<&Digest::row, &DigestRow::sample>("QUERY_SAMPLE_TEXT", Unit::kNone, "One of the statements: the slowest of late."),
+    col<&Digest::row, &DigestRow::sample>("QUERY_SAMPLE_TEXT", Unit::kNone, "Sample statement: a recent slow one."),
     col<&Digest::row, &DigestRow::sample_seen, &At>("QUERY_SAMPLE_SEEN", Unit::kNone, "When the sample ended."),
     col<&Digest::row, &DigestRow::sample_wait>("QUERY_SAMPLE_TIMER_WAIT", Unit::kPicoseconds, "How long the sample took."));
 
 void ScanDigests(const Snapshot& snapshot, RowSink<Digest> out) {
   snapshot.ForEachDigest([&](const DigestRow& row) {
-    if (row.numbers[0] != 0) out({row, {row.numbers}});  // one that has not counted its first statement yet
+    if (row.numbers[0] != 0) out({row, {row.numbers}});  // else it has not counted its first statement yet
   });
 }
 
@@ -57,9 +57,9 @@ constexpr auto BucketColumns() {
       col<Path..., &Bucket::number>("BUCKET_NUMBER", Unit::kNone, "Number of the bucket, from 0."),
       col<Path..., &Bucket::low>("BUCKET_TIMER_LOW", Unit::kPicoseconds, "Shortest time that belongs to it."),
       col<Path..., &Bucket::high>("BUCKET_TIMER_HIGH", Unit::kPicoseconds, "Times below this belong to it; the last bucket has no end."),
-      col<Path..., &Bucket::count>("COUNT_BUCKET", Unit::kCount, "Statements that took so long."),
-      col<Path..., &Bucket::count_and_lower>("COUNT_BUCKET_AND_LOWER", Unit::kCount, "Statements that took so long or shorter."),
-      col<Path..., &Bucket::quantile>("BUCKET_QUANTILE", Unit::kNone, "Part of all timed statements that took so long or shorter; 0 if there are none.").combines(Combine::kDerived));
+      col<Path..., &Bucket::count>("COUNT_BUCKET", Unit::kCount, "Statements with a time in this bucket."),
+      col<Path..., &Bucket::count_and_lower>("COUNT_BUCKET_AND_LOWER", Unit::kCount, "Statements with a time in this bucket or a lower one."),
+      col<Path..., &Bucket::quantile>("BUCKET_QUANTILE", Unit::kNone, "Fraction of all timed statements in this bucket or a lower one; 0 if there are none.").combines(Combine::kDerived));
 }
 
 template <typename Use>
@@ -82,7 +82,7 @@ struct DigestBucket {
   Bucket bucket;
 };
 constexpr auto kDigestBucketColumns = columns(
-    col<&DigestBucket::schema>("SCHEMA_NAME", Unit::kNone, "Schema that the statements ran in; NULL if none was said."),
+    col<&DigestBucket::schema>("SCHEMA_NAME", Unit::kNone, "Schema that the statements ran in; NULL if none was given."),
     col<&DigestBucket::digest>("DIGEST", Unit::kNone, "Digest of the statements; joins events_statements_summary_by_digest.DIGEST."),
     BucketColumns<&DigestBucket::bucket>());
 void ScanDigestHistograms(const Snapshot& snapshot, RowSink<DigestBucket> out) {
@@ -122,8 +122,8 @@ struct Prepared {
 };
 constexpr auto kPreparedColumns = columns(
     col<&Prepared::row, &PreparedRow::identity>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the prepared statement."),
-    col<&Prepared::row, &PreparedRow::statement_id>("STATEMENT_ID", Unit::kNone, "Number that the program gave it."),
-    col<&Prepared::row, &PreparedRow::name>("STATEMENT_NAME", Unit::kNone, "Name that it was given; NULL if none."),
+    col<&Prepared::row, &PreparedRow::statement_id>("STATEMENT_ID", Unit::kNone, "Number that the program assigned."),
+    col<&Prepared::row, &PreparedRow::name>("STATEMENT_NAME", Unit::kNone, "Name that the program assigned; NULL if none."),
     col<&Prepared::row, &PreparedRow::text>("SQL_TEXT", Unit::kNone, "Text that was prepared."),
     col<&Prepared::row, &PreparedRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone, "Thread that prepared it; joins threads.THREAD_ID."),
     col<&Prepared::row, &PreparedRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone, "EVENT_ID of the statement that prepared it; 0 if none is known."),
@@ -132,8 +132,8 @@ constexpr auto kPreparedColumns = columns(
     col<&Prepared::row, &PreparedRow::owner_name>("OWNER_OBJECT_NAME", Unit::kNone, "Name of that program."),
     col<&Prepared::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes it."),
     col<&Prepared::row, &PreparedRow::prepare>("TIMER_PREPARE", Unit::kPicoseconds, "Time that it took to prepare it."),
-    col<&Prepared::row, &PreparedRow::reprepared>("COUNT_REPREPARE", Unit::kCount, "Times that it was prepared anew."),
-    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::count>("COUNT_EXECUTE", Unit::kCount, "Times that it was executed."),
+    col<&Prepared::row, &PreparedRow::reprepared>("COUNT_REPREPARE", Unit::kCount, "Number of times that it was prepared again."),
+    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::count>("COUNT_EXECUTE", Unit::kCount, "Number of times that it was executed."),
     col<&Prepared::sums, &StatementSums::stat<0>, &Stat::sum_ps>("SUM_TIMER_EXECUTE", Unit::kPicoseconds, "Total time of the timed executions."),
     col<&Prepared::sums, &StatementSums::stat<0>, &Stat::min_ps>("MIN_TIMER_EXECUTE", Unit::kPicoseconds, "Shortest of the timed executions."),
     col<&Prepared::sums, &StatementSums::stat<0>, &Stat::avg_ps>("AVG_TIMER_EXECUTE", Unit::kPicoseconds, "Total time divided by the number of executions."),
@@ -146,7 +146,7 @@ void ScanPrepared(const Snapshot& snapshot, RowSink<Prepared> out) {
 }  // namespace
 
 constexpr TableDef tables::events_statements_summary_by_digest{
-    .doc = "Statements that differ in their literals, blanks and comments only, by schema.",
+    .doc = "Groups of statements that differ only in literals, blanks and comments, by schema.",
     .ops = kSelect | kTruncate,
     .key = {"SCHEMA_NAME", "DIGEST"},
     .columns = kDigestColumns,
@@ -156,7 +156,7 @@ constexpr TableDef tables::events_statements_summary_by_digest{
 static_assert(ok(tables::events_statements_summary_by_digest));
 
 constexpr TableDef tables::events_statements_histogram_global{
-    .doc = "How long statements take: all of them.",
+    .doc = "Histogram of the times of all statements.",
     .ops = kSelect | kTruncate,
     .key = {"BUCKET_NUMBER"},
     .columns = kBucketColumns,
@@ -166,7 +166,7 @@ constexpr TableDef tables::events_statements_histogram_global{
 static_assert(ok(tables::events_statements_histogram_global));
 
 constexpr TableDef tables::events_statements_histogram_by_digest{
-    .doc = "How long statements take, by schema and digest.",
+    .doc = "Histograms of the times of statements, by schema and digest.",
     .ops = kSelect | kTruncate,
     .key = {"SCHEMA_NAME", "DIGEST", "BUCKET_NUMBER"},
     .columns = kDigestBucketColumns,
@@ -176,7 +176,7 @@ constexpr TableDef tables::events_statements_histogram_by_digest{
 static_assert(ok(tables::events_statements_histogram_by_digest));
 
 constexpr TableDef tables::events_statements_summary_by_program{
-    .doc = "Calls of each stored program of the user's, and the statements in it.",
+    .doc = "Calls of each stored program, and the statements in it.",
     .ops = kSelect | kTruncate,
     .key = {"OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"},
     .columns = kProgramColumns,
@@ -186,7 +186,7 @@ constexpr TableDef tables::events_statements_summary_by_program{
 static_assert(ok(tables::events_statements_summary_by_program));
 
 constexpr TableDef tables::prepared_statements_instances{
-    .doc = "Prepared statements that live, and their executions.",
+    .doc = "The live prepared statements, and their executions.",
     .ops = kSelect | kTruncate,
     .key = {"OBJECT_INSTANCE_BEGIN"},
     .columns = kPreparedColumns,

@@ -1,4 +1,4 @@
-// Summaries of waits, files and sockets: (keys.h) x (Stat or lanes) x (one scan each).
+// Summaries of waits, files and sockets: (keys.h) x (Stat or lanes) x (one scan for each).
 #include "aggregate/resets.h"
 #include "tables/keys.h"
 #include "tables/tables.h"

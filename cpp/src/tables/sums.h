@@ -1,4 +1,5 @@
-// tables/sums.h: summaries of a kind of events by thread, account, user, host and of all: (key of the member) x (numbers of the kind).
+// tables/sums.h: summaries of a kind of events by thread, account, user and host, and the global one: (key of the
+// member) x (numbers of the kind).
 #pragma once
 
 #include "aggregate/resets.h"
@@ -49,7 +50,8 @@ constexpr TableDef SumTable(std::string_view doc) {
   return summary<SumKey<kLevel>, Sums<kKind>, ScanSums<kKind, kLevel>>(doc, ResetLevel<kKind, kLevel>);
 }
 
-// The five tables of a kind: events_`kind`_summary_by_..._by_event_name. `what`: plural, begins a sentence.
+// The five tables of a kind: events_`kind`_summary_by_..._by_event_name. `what`: a plural noun that begins a
+// sentence.
 #define PFS_SUM_TABLE_(name, kind, level, doc)           \
   constexpr TableDef tables::name = SumTable<kind, level>(doc); \
   static_assert(ok(tables::name))

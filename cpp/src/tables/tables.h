@@ -1,4 +1,4 @@
-// tables/tables.h: every table once, sorted. The identifier IS the SQL name.
+// tables/tables.h: lists every table once, sorted. The identifier IS the SQL name.
 #pragma once
 
 #include "table/table_def.h"

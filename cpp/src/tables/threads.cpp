@@ -1,4 +1,4 @@
-// threads, and processlist: those that work for users.
+// threads, and processlist: the threads that have a user.
 #include <string>
 
 #include "setup/setup.h"
@@ -25,7 +25,7 @@ using Row = ThreadInstance;
 constexpr auto kColumns = columns(
     col<&Row::thread, &ThreadRow::thread_id>("THREAD_ID", Unit::kNone, "Number of the thread, never used twice in a process."),
     col<&Row::thread, &ThreadRow::name>("NAME", Unit::kNone, "Name of the thread, which begins with thread/."),
-    col<&Row::type>("TYPE", Unit::kNone, "FOREGROUND if it works for a user, else BACKGROUND."),
+    col<&Row::type>("TYPE", Unit::kNone, "FOREGROUND if it belongs to a user, else BACKGROUND."),
     col<&Row::thread, &ThreadRow::processlist_id>("PROCESSLIST_ID", Unit::kNone,
                                                   "Number of the session; NULL for background threads."),
     col<&Row::thread, &ThreadRow::user>("PROCESSLIST_USER", Unit::kNone, "User that it works for."),
@@ -34,7 +34,7 @@ constexpr auto kColumns = columns(
     col<&Row::thread, &ThreadRow::command>("PROCESSLIST_COMMAND", Unit::kNone, "What the session does."),
     col<&Row::thread, &ThreadRow::seconds>("PROCESSLIST_TIME", Unit::kSeconds, "For how long it has done so."),
     col<&Row::thread, &ThreadRow::state>("PROCESSLIST_STATE", Unit::kNone, "Stage that it is in."),
-    col<&Row::thread, &ThreadRow::info>("PROCESSLIST_INFO", Unit::kNone, "Statement that it executes, at most 1024 bytes of it."),
+    col<&Row::thread, &ThreadRow::info>("PROCESSLIST_INFO", Unit::kNone, "Statement that it executes, cut to 1024 bytes."),
     col<&Row::thread, &ThreadRow::parent_thread_id>("PARENT_THREAD_ID", Unit::kNone,
                                                     "Thread that started it; NULL if not known."),
     col<&Row::no_role>("ROLE", Unit::kNone, "Not used."),
@@ -42,13 +42,13 @@ constexpr auto kColumns = columns(
     col<&Row::history>("HISTORY", Unit::kNone, "Whether its events go to the history tables.").writable(),
     col<&Row::thread, &ThreadRow::connection_type>("CONNECTION_TYPE", Unit::kNone, "Protocol of the session."),
     col<&Row::thread, &ThreadRow::os_id>("THREAD_OS_ID", Unit::kNone,
-                                         "Thread of the system that it is attached to; NULL if there is none at the moment."),
+                                         "Thread of the system that it is attached to; NULL if there is none now."),
     col<&Row::thread, &ThreadRow::resource_group>("RESOURCE_GROUP", Unit::kNone, "Resource group of the thread."),
     col<&Row::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements; NULL for background threads."),
     col<&Row::thread, &ThreadRow::controlled_memory>("CONTROLLED_MEMORY", Unit::kBytes, "Controlled memory that its session uses."),
-    col<&Row::thread, &ThreadRow::max_controlled_memory>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Most controlled memory that its session has used."),
+    col<&Row::thread, &ThreadRow::max_controlled_memory>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Peak of controlled memory of its session."),
     col<&Row::thread, &ThreadRow::total_memory>("TOTAL_MEMORY", Unit::kBytes, "Memory that its session uses."),
-    col<&Row::thread, &ThreadRow::max_total_memory>("MAX_TOTAL_MEMORY", Unit::kBytes, "Most memory that its session has used."),
+    col<&Row::thread, &ThreadRow::max_total_memory>("MAX_TOTAL_MEMORY", Unit::kBytes, "Peak of memory of its session."),
     col<&Row::telemetry_active>("TELEMETRY_ACTIVE", Unit::kNone, "Whether a telemetry session is attached."));
 
 void ScanThreads(const Snapshot& snapshot, RowSink<Row> out) {
@@ -78,13 +78,13 @@ constexpr Column OfThread(FixedText<48> name, Unit unit, FixedText<200> doc) {
 }
 constexpr auto kSessionColumns = columns(
     OfThread<&ThreadRow::processlist_id>("ID", Unit::kNone, "Number of the session; joins threads.PROCESSLIST_ID."),
-    OfThread<&ThreadRow::user>("USER", Unit::kNone, "User that the thread works for."),
+    OfThread<&ThreadRow::user>("USER", Unit::kNone, "User of the thread."),
     col<&Session::host>("HOST", Unit::kNone, "Host of that user, with the port if it is known: host:port."),
     OfThread<&ThreadRow::db>("DB", Unit::kNone, "Default database of the session."),
     OfThread<&ThreadRow::command>("COMMAND", Unit::kNone, "What the session does."),
     OfThread<&ThreadRow::seconds>("TIME", Unit::kSeconds, "For how long it has done so."),
     OfThread<&ThreadRow::state>("STATE", Unit::kNone, "Stage that it is in."),
-    OfThread<&ThreadRow::info>("INFO", Unit::kNone, "Statement that it executes, at most 1024 bytes of it."),
+    OfThread<&ThreadRow::info>("INFO", Unit::kNone, "Statement that it executes, cut to 1024 bytes."),
     col<&Session::instance, &ThreadInstance::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements."));
 
 void ScanSessions(const Snapshot& snapshot, RowSink<Session> out) {
@@ -103,7 +103,7 @@ void ScanSessions(const Snapshot& snapshot, RowSink<Session> out) {
 }  // namespace
 
 constexpr TableDef tables::processlist{
-    .doc = "The live threads that work for users.",
+    .doc = "The live threads that belong to users.",
     .key = {"ID"},
     .columns = kSessionColumns,
     .scan = scan<&ScanSessions>,
@@ -111,7 +111,7 @@ constexpr TableDef tables::processlist{
 static_assert(ok(tables::processlist));
 
 constexpr TableDef tables::threads{
-    .doc = "The live threads that have come across pfs.",
+    .doc = "The live threads that pfs knows: those that had an event or registered.",
     .ops = kSelect | kUpdate,
     .key = {"THREAD_ID"},
     .columns = kColumns,

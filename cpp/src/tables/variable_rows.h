@@ -1,4 +1,4 @@
-// tables/variable_rows.h: what the tables of variables share: options of pfs and variables of the program, one after the other.
+// tables/variable_rows.h: shared rows of the tables of variables: options of pfs, then variables of the program.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace perfschema {
 
 struct Variable {
   Text<64> name;
-  std::optional<Text<1024>> value;  // global; of SESSION_ONLY what a session begins with
+  std::optional<Text<1024>> value;  // global value; for SESSION_ONLY the initial value of a session
   VariableScope scope;
   VariableType type;
   VariableSource source;
@@ -26,7 +26,7 @@ struct Variable {
   bool has_session() const { return scope != VariableScope::kGlobal; }
 };
 
-// Readable also when pfs is off.
+// Calls use(variable) for each variable, also while pfs is off.
 template <typename Use>
 void ForEachVariable(const Snapshot& snapshot, Use use) {
   for (uint32_t i = 0; i < kOptionCount; ++i) {
@@ -64,7 +64,7 @@ void ForEachVariable(const Snapshot& snapshot, Use use) {
     Variable variable{};
     variable.name = row.text(kVariableName);
     variable.value = row.optional<Text<1024>>(kVariableValue);
-    // What another process says is a number of ours, or nothing.
+    // Values of another process are limited to our own enumerators.
     const auto code = [&](VariableNumber i, uint32_t count) { return std::min<uint64_t>(row.number(i), count - 1); };
     variable.scope = static_cast<VariableScope>(code(kVariableScope, kVariableScopeCount));
     variable.type = static_cast<VariableType>(code(kVariableType, kVariableTypeCount));
@@ -80,7 +80,7 @@ void ForEachVariable(const Snapshot& snapshot, Use use) {
   });
 }
 
-// The thread that reads, as owner of facts; 0: it is none of the process whose tables are read.
+// Returns the reading thread as owner of facts; 0: it does not belong to the process whose tables are read.
 inline uint64_t ReaderOf(const Snapshot& snapshot) {
   if (!snapshot.ok()) return OsIdOfThisThread();
   const bool is_own = __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE) && &snapshot.header() == g_runtime.header;

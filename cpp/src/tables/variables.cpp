@@ -1,4 +1,4 @@
-// global_variables, global_status and session_status: name and value. Readable also when pfs is off.
+// global_variables, global_status and session_status: name and value. They are readable while pfs is off.
 #include "record/context/threads.h"
 #include "tables/status_values.h"
 #include "tables/tables.h"
@@ -20,7 +20,8 @@ void ScanVariables(const Snapshot& snapshot, RowSink<VariableRow> out) {
   });
 }
 
-// Losses, what the program's own reports came to, then the reasons why something is not as it should be: NULL if all is well.
+// Outputs the losses, the sums of the program's own reports, and then the reasons of any degradation: NULL if there
+// is none.
 void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   constexpr std::string_view kNames[] = {
 #define X(name, shown) shown,
@@ -55,7 +56,7 @@ void ScanGlobalStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   snapshot.ForEachSum(Kind::kStatus, Level::kGlobal, [&](const SumRow& row) { out({VariableName(row), StatusText(snapshot, row.numbers)}); });
 }
 
-// Of another process's segment nobody is the calling thread: then there are pfs's own only.
+// In another process's segment there is no calling thread, so only pfs's own rows appear.
 void ScanSessionStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   ScanStatus(snapshot, out);
   if (!snapshot.ok() || &snapshot.header() != g_runtime.header) return;
@@ -85,7 +86,7 @@ constexpr TableDef tables::global_variables{
 static_assert(ok(tables::global_variables));
 
 constexpr TableDef tables::global_status{
-    .doc = "What was lost for want of room, why pfs is not fully on, and the sums of the program's status variables, which TRUNCATE sets to zero.",
+    .doc = "Losses of full buffers, the reasons why pfs is not fully on, and the sums of the program's status variables, which TRUNCATE sets to zero.",
     .ops = kSelect | kTruncate,
     .key = {"VARIABLE_NAME"},
     .columns = kColumns,
@@ -96,7 +97,7 @@ constexpr TableDef tables::global_status{
 static_assert(ok(tables::global_status));
 
 constexpr TableDef tables::session_status{
-    .doc = "The status variables of the program as the calling thread counted them, and pfs's own of global_status.",
+    .doc = "The program's status variables as the calling thread counted them, and pfs's own rows of global_status.",
     .key = {"VARIABLE_NAME"},
     .columns = kColumns,
     .scan = scan<&ScanSessionStatus>,

@@ -1,4 +1,5 @@
-/* C99 is not promised, but works: nothing of C11 is used. With POSIX asked for, all calls are there in both modes. */
+/* C99 is not promised, but works: the header uses nothing of C11. With POSIX requested, all calls are available in
+ * both modes. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
 

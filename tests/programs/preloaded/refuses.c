@@ -1,4 +1,5 @@
-/* A library to be preloaded: refuses memory to libperfschema, and to libstdc++ on its behalf, as a machine without any would.
+/* A library to be preloaded: refuses memory to libperfschema, and to libstdc++ on its behalf, as on a machine without
+ * memory.
  *   REFUSE_CALL   mmap, mremap, malloc or fork-mmap (mmap and mremap inside of fork() only)
  *   REFUSE_FIRST  the first call that is refused, from 1 on
  *   REFUSE_COUNT  how many are refused; 0 = all from there on */

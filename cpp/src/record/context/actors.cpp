@@ -6,12 +6,12 @@
 namespace perfschema {
 namespace {
 
-// All below REQUIRE the cold lock.
+// All functions below REQUIRE the cold lock.
 
 ShmActor& ActorAt(uint64_t index) { return *g_runtime.segment.element<ShmActor>(ArrayId::kActors, index); }
 uint64_t UsedActors() { return g_runtime.segment.array(ArrayId::kActors).used.load(kRelaxed); }
 
-// Index of the row with this key, 0 = none.
+// Returns the index of the row with this key, 0 = none.
 uint64_t IndexOf(const ActorKey& key) {
   for (uint64_t i = 1; i < UsedActors(); ++i) {
     const ShmActor& actor = ActorAt(i);
@@ -27,7 +27,7 @@ void Set(ShmActor& actor, ThreadSettings settings) {
   actor.traced.store(settings.traced ? 1 : 0, kRelease);
 }
 
-// False: no room.
+// Returns false if the array is full.
 bool Make(const ActorKey& key, ThreadSettings settings) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kActors);
   uint64_t index = array.free_head.load(kRelaxed);
@@ -68,7 +68,7 @@ std::string_view TextIn(const Word (&words)[N], char (&bytes)[N * 8]) {
   return {bytes, strnlen(bytes, N * 8)};
 }
 
-// The rows say anew which threads are traced.
+// Computes again which threads are traced, from the rows.
 void RefreshTracedThreads() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
   for (uint64_t slot = 1; slot < used; ++slot) {
@@ -83,7 +83,7 @@ void RefreshTracedThreads() {
   }
 }
 
-// Index of the row that decides, 0 = none.
+// Returns the index of the deciding row, 0 = none.
 uint64_t IndexOfBest(std::string_view user, std::string_view host) {
   int best = -1;
   uint64_t index = 0;
@@ -100,7 +100,7 @@ uint64_t IndexOfBest(std::string_view user, std::string_view host) {
   return index;
 }
 
-// Runs `change` under the cold lock. Where pfs is off there are no rows.
+// Runs `change` under the cold lock. While pfs is off there are no rows.
 template <typename Change>
 Status Changed(Change change) {
   if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());

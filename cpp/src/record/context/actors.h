@@ -1,7 +1,8 @@
-// record/context/actors.h: setup_actors: whose threads are instrumented.
+// record/context/actors.h: setup_actors: decides which threads are instrumented.
 //
-// Of all rows that fit (user, host) one decides: the same user and host, else the user on any host, else any user on the host, else anybody
-// (SEMANTICS G2). It is asked when a thread begins to work for somebody; running threads stay as they are, but for TRACE_ENABLED, which acts at once.
+// Several rows can match (user, host). The most specific one decides: the same user and host, then the user on any
+// host, then any user on the host, then any user on any host (SEMANTICS G2). The row is looked up when a thread gets
+// its account. Running threads keep their settings, except TRACE_ENABLED, which takes effect at once.
 #pragma once
 
 #include <string_view>
@@ -11,7 +12,7 @@
 
 namespace perfschema {
 
-// INSTRUMENTED and HISTORY of a thread, and whether it is traced.
+// The INSTRUMENTED, HISTORY and TRACE_ENABLED settings of a thread.
 struct ThreadSettings {
   bool instrumented = true, history = true, traced = false;
   // Bits of ShmThread::flags.
@@ -20,22 +21,23 @@ struct ThreadSettings {
   }
 };
 
-// What the row that decides says; no row: neither. REQUIRES: cold lock.
+// Returns the settings of the deciding row; all are false if no row matches. REQUIRES: cold lock.
 ThreadSettings FindActor(std::string_view user, std::string_view host);
 
-// Does any row say that threads are traced? REQUIRES: cold lock.
+// Returns true if any row enables the trace. REQUIRES: cold lock.
 bool IsAnyActorTraced();
 
-// TRACE_ENABLED becomes NO in the row that decides for (user, host), and for its threads. Takes the cold lock.
+// Sets TRACE_ENABLED to NO in the row that decides for (user, host), and for its threads. Takes the cold lock.
 void StopTraceOfActor(std::string_view user, std::string_view host);
 
-// The row that everybody fits. REQUIRES: cold lock, pfs starts.
+// Makes the row that matches every account. REQUIRES: cold lock, pfs starts.
 void StartActors();
 
 struct ActorKey {
   std::string_view host, user, role;  // "%" = any
 };
-// All below take the cold lock. kExists, kFull, kInvalidArgument (a role: there are none); kNotFound: no such row.
+// All functions below take the cold lock. They return kExists, kFull, kInvalidArgument (for a role: there are no
+// roles), or kNotFound if there is no such row.
 Status InsertActor(const ActorKey& key, ThreadSettings settings);
 Status UpdateActor(const ActorKey& key, ThreadSettings settings);
 Status DeleteActor(const ActorKey& key);

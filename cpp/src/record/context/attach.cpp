@@ -14,7 +14,7 @@ static_assert(uint64_t{1} << kHandleSlotBits > 65536 + 1, "a slot of performance
 
 ThreadHandle HandleOf(const ThreadState& thread) { return thread.thread_id << kHandleSlotBits | thread.slot; }
 
-// nullptr: no handle. (A slot that is free has the THREAD_ID 0.)
+// Returns nullptr for a bad handle. (A free slot has the THREAD_ID 0.)
 ThreadSlot* SlotOf(ThreadHandle handle) {
   const auto slot = static_cast<uint32_t>(handle & ((1u << kHandleSlotBits) - 1));
   const bool may_be = ThreadIdOf(handle) != 0 && EnsureStarted() && slot != 0 && slot < g_runtime.segment.array(ArrayId::kThreads).capacity;
@@ -24,14 +24,15 @@ ThreadSlot* SlotOf(ThreadHandle handle) {
 Status Gone() { return Status(Code::kNotFound, "no such thread: it was deleted, or is no handle of this process"); }
 Status Taken() { return Status(Code::kState, "the thread is attached to another thread of the system, or is its own"); }
 
-// Is an event, or cold work, of this thread under way (we are in a signal handler)?
+// Returns true in a signal handler that interrupted an event, or the slow path, of this thread.
 bool IsInterruptedHere() {
   ThreadState* const thread = AttachedThread();
   return IsInColdPath() || (thread != nullptr && IsInterrupted(*thread));
 }
 Status Interrupted() { return Status(Code::kState, "in a signal handler that interrupted pfs: try again outside of it"); }
 
-// Nothing is attached to this thread any more; nullptr: nothing was. What was is this thread's until LetGo().
+// Detaches the thread's instrumentation and returns it; nullptr: there was none. It belongs to this thread until
+// LetGo().
 ThreadState* PutAside() {
   ThreadState* const thread = t_locals.state;
   t_locals.state = nullptr;
@@ -46,7 +47,8 @@ void LetGo(const ThreadState& thread) {
   SlotAt(thread.slot).use.store(thread.thread_id << 2 | own, kRelease);  // pairs with TakeUse
 }
 
-// Makes the handle's instrumentation nobody else's: `use` becomes `wanted`. REQUIRES: it is not attached to this thread.
+// Takes the handle's instrumentation exclusively: `use` becomes `wanted`. REQUIRES: it is not attached to this
+// thread.
 Status TakeUse(ThreadSlot& slot, ThreadHandle handle, uint64_t wanted) {
   const bool is_own = t_locals.own != nullptr && HandleOf(*t_locals.own) == handle;
   const uint64_t idle = ThreadIdOf(handle) << 2 | (is_own ? ThreadSlot::kOwn : 0);
@@ -84,7 +86,7 @@ Status AttachThread(ThreadHandle handle) {
   if (const ThreadState* before = PutAside(); before != nullptr) LetGo(*before);
   ThreadState* const thread = slot->state;
   thread->shared->os_id.store(OsIdOfThisThread(), kRelaxed);
-  // Waits that are open may have begun on another stack: none of them lies below a frame of this one.
+  // Open waits may have begun on another stack: none of them lies below a frame of this one.
   for (uint32_t i = 0; i < thread->wait_depth(); ++i) thread->wait_frames[i] = kNoFrame;
   for (uint32_t i = 0; i < thread->statement_depth; ++i) thread->statements[i].is_on_stack = false;
   HearOfThreadEnd();
@@ -160,7 +162,7 @@ Status BeginThread(uint32_t class_index, std::string_view name, const ThreadOrig
     return RegisterThisThread(birth), Status();
   }
   if (thread != t_locals.own) return Taken();
-  Rename(*thread, birth);  // it has had an event already: in a signal handler, say
+  Rename(*thread, birth);  // it has had an event already: in a signal handler, for example
   return {};
 }
 

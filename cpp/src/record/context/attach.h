@@ -1,7 +1,8 @@
-// record/context/attach.h: instrumentations that are no thread's own: sessions of a thread pool (SEMANTICS G7).
+// record/context/attach.h: instrumentations that no thread owns: the sessions of a thread pool (SEMANTICS G7).
 //
-// One is attached to at most one thread of the system at a time; events of that thread are its events. The one who detaches it hands over
-// all its state (release) to the next one who attaches it (acquire), without a lock.
+// An instrumentation is attached to at most one thread of the system at a time, and gets the events of that thread.
+// The thread that detaches it hands its whole state (release) to the next thread that attaches it (acquire), without
+// a lock.
 #pragma once
 
 #include <string_view>
@@ -11,35 +12,40 @@
 
 namespace perfschema {
 
-// THREAD_ID << 17 | slot. 0 = none, which is legal everywhere: events go nowhere.
+// A handle is THREAD_ID << 17 | slot. 0 means none and is legal everywhere: events are dropped.
 using ThreadHandle = uint64_t;
 inline constexpr uint32_t kHandleSlotBits = 17;
 constexpr uint64_t ThreadIdOf(ThreadHandle handle) { return handle >> kHandleSlotBits; }
 
-// 0: no room (counted), the key is 0, or pfs is off. `processlist_id` 0 = the THREAD_ID.
+// Makes an instrumentation. Returns 0 if there is no free slot (counted), the key is 0, or pfs is off.
+// `processlist_id` 0 = the THREAD_ID.
 ThreadHandle NewThread(uint32_t key, const void* identity, uint64_t processlist_id);
-// The calling thread's events are those of `handle` from here on; what was attached before is put aside. kState: another thread has it, or it is
-// another thread's own; kNotFound: it was deleted.
+// Sends the events of the calling thread to `handle` from now on, in place of the previous instrumentation. Returns
+// kState if another thread has it attached or owns it, kNotFound if it was deleted.
 Status AttachThread(ThreadHandle handle);
-// Events of the calling thread go nowhere until something is attached again.
+// Drops the events of the calling thread until it attaches an instrumentation again.
 Status DetachThread();
-// It ends: its row goes, its numbers move to its account. kState: another thread has it.
+// Ends the instrumentation: its row disappears, and its statistics move to its account. Returns kState if another
+// thread has it attached.
 Status DeleteThread(ThreadHandle handle);
-// What is attached to the calling thread, and what is its own; 0 = nothing (yet).
+// Return the instrumentation that is attached to the calling thread, and the one that the thread owns; 0 = none
+// (yet).
 ThreadHandle CurrentHandle();
 ThreadHandle OwnHandle();
-// What NewThread was given. nullptr: nothing, or it was deleted.
+// Returns the `identity` that NewThread() was given; nullptr if there was none, or the instrumentation was deleted.
 const void* IdentityOf(ThreadHandle handle);
 
-// What a thread that is about to be started will begin with: the calling thread is its parent, and its account the calling thread's.
+// The settings that a new thread starts with: the calling thread is its parent, and the calling thread's account is
+// its account.
 struct ThreadOrigin {
   uint64_t parent_thread_id;
   char user[32], host[256];  // zero padded
 };
 static_assert(sizeof(ThreadOrigin) == 296);
 void DescribeOrigin(ThreadOrigin* origin);
-// The first thing of the new thread. `name`: "component/name", or empty for that of the instrument. kState: it was detached, or an
-// instrumentation is attached that is not its own.
+// Applies `origin`; the new thread calls it before anything else. `name`: "component/name", or empty for the name of
+// the instrument. Returns kState if the thread is detached, or if an instrumentation is attached that it does not
+// own.
 Status BeginThread(uint32_t class_index, std::string_view name, const ThreadOrigin& origin);
 
 }  // namespace perfschema

@@ -11,7 +11,8 @@
 namespace perfschema {
 namespace {
 
-// The calling thread changes its own row or moves its own cells: events of its signal handlers do not come in between.
+// A section in which the calling thread changes its own row or moves its own cells: events of its signal handlers do
+// not come in between.
 // Threads: owner thread only.
 class OwnSection {
  public:
@@ -23,7 +24,7 @@ class OwnSection {
   }
   OwnSection(const OwnSection&) = delete;
   OwnSection& operator=(const OwnSection&) = delete;
-  explicit operator bool() const { return entered_; }  // false: in a signal handler that interrupted the same
+  explicit operator bool() const { return entered_; }  // false: in a signal handler that interrupted another such section
 
  private:
   ThreadState& thread_;
@@ -31,7 +32,8 @@ class OwnSection {
   const uint64_t nesting_;
 };
 
-// change(row) of the attached instrumentation. In a handler that interrupted pfs it is lost, as an event is.
+// Calls change(row) of the attached instrumentation. In a handler that interrupted pfs the change is lost, as an
+// event is.
 template <typename Change>
 void ChangeOwnRow(Change change) {
   ThreadState* const thread = CurrentThread();
@@ -43,7 +45,7 @@ void ChangeOwnRow(Change change) {
   }
 }
 
-// The same under the cold lock.
+// Does the same under the cold lock.
 template <typename Change>
 void ChangeOwnRow(ThreadState& thread, Change change) {
   const int error = errno;
@@ -58,7 +60,7 @@ void ChangeOwnRow(ThreadState& thread, Change change) {
 }
 
 void SetFlags(ShmThread& thread, uint32_t changed, uint32_t bits) {
-  // Not one store: UPDATE threads may come between.
+  // These are two operations and not one store: UPDATE threads may come between.
   thread.flags.fetch_and(~(changed & ~bits), kRelaxed);
   thread.flags.fetch_or(changed & bits, kRelaxed);
 }
@@ -71,14 +73,14 @@ void BecomeOneOf(ShmThread& thread, uint32_t class_index, std::string_view user,
 }
 
 // REQUIRES: cold lock, OwnSection.
-void WorkFor(ShmThread& thread, std::string_view user, std::string_view host) {
+void SetAccountOf(ShmThread& thread, std::string_view user, std::string_view host) {
   ConnectThread(thread, user, host);
   const CellWriter writer(thread.seq);
   StoreText(thread.user_name, user);
   StoreText(thread.host_name, host);
 }
 
-// Of the thread's own row, by itself.
+// A private copy of a text of the thread's own row.
 struct TextCopy {
   char bytes[256];
   template <size_t N>
@@ -123,10 +125,10 @@ void SetAccount(std::string_view user, std::string_view host) {
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return;
   ChangeOwnRow(*thread, [&](ShmThread& shared) {
-    WorkFor(shared, user, host);
+    SetAccountOf(shared, user, host);
     const uint32_t class_index = shared.class_index.load(kRelaxed);
-    const bool is_nobody = user.empty() && host.empty();
-    const uint32_t settings = is_nobody ? FlagsAtBirth(class_index, user, host) : FindActor(user, host).flags();
+    const bool has_no_account = user.empty() && host.empty();
+    const uint32_t settings = has_no_account ? FlagsAtBirth(class_index, user, host) : FindActor(user, host).flags();
     SetFlags(shared, kSettings | kThreadForeground, settings | ForegroundFlag(class_index, user));
   });
 }
@@ -138,7 +140,7 @@ void Rename(ThreadState& thread, const Birth& birth) {
       StoreText(shared.name, birth.name.empty() ? NameOf(g_runtime.classes[birth.class_index]) : birth.name);
     }
     shared.parent_thread_id.store(birth.parent_thread_id, kRelaxed);
-    WorkFor(shared, CutText(birth.user, kUserBytes), CutText(birth.host, kHostBytes));
+    SetAccountOf(shared, CutText(birth.user, kUserBytes), CutText(birth.host, kHostBytes));
     BecomeOneOf(shared, birth.class_index, birth.user, birth.host);
   });
 }

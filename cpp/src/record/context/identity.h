@@ -1,7 +1,8 @@
-// record/context/identity.h: what the calling thread says of itself: its name, for whom it works, the PROCESSLIST_ columns.
+// record/context/identity.h: the calling thread declares its name, its account and its PROCESSLIST_ columns.
 //
-// All are of the instrumentation that is attached to the calling thread; nothing happens if there is none. Longer texts are cut to the
-// width of their column (SEMANTICS L13), except names, which are those of instruments.
+// All functions apply to the instrumentation that is attached to the calling thread, and do nothing if there is none.
+// Longer texts are cut to the width of their column (SEMANTICS L13), except names, which have the limit of instrument
+// names.
 #pragma once
 
 #include <string>
@@ -12,18 +13,20 @@
 
 namespace perfschema {
 
-// "thread/component/name" of "component/name", or of itself.
+// Returns "thread/component/name" for "component/name", and a full name unchanged.
 Status FullThreadName(std::string_view name, std::string* full);
 
-// "component/name" is shown as thread/component/name. If there is such an instrument the thread is one of its threads from now on.
+// Shows "component/name" as thread/component/name. If that instrument exists, the thread is one of its threads from
+// now on.
 Status SetThreadName(std::string_view name);
-// setup_actors says whether the thread is instrumented from now on, if it works for somebody.
+// Sets the account. If it has a user, setup_actors decides from now on whether the thread is instrumented.
 void SetAccount(std::string_view user, std::string_view host);
 
-// A thread that was there before it heard what it is: instrument, name, parent, account.
+// Renames a thread that was registered before the program declared its instrument, name, parent and account.
 void Rename(ThreadState& thread, const Birth& birth);
 
-// No lock: cheap enough to be called for each statement. `words`: the member of ShmThread that holds it.
+// These functions take no lock and are cheap enough to be called for each statement. `words`: the member of ShmThread
+// that holds the text.
 template <size_t N>
 void SetThreadText(Word (ShmThread::*words)[N], std::string_view text);
 void SetThreadStart(uint64_t unix_seconds);  // 0 = NULL

@@ -13,7 +13,7 @@
 namespace perfschema {
 namespace {
 
-// Buckets by hash of (user, host), one table a level; chains run through hash_next. Guarded by the cold lock.
+// Hash table by (user, host), one for each level; chains run through hash_next. Guarded by the cold lock.
 constexpr uint32_t kBuckets = 1024;
 uint32_t (*buckets)[kBuckets] = nullptr;
 
@@ -23,13 +23,13 @@ ShmArray& PrincipalsOf(Level level) { return g_runtime.segment.array(kPrincipals
 ShmPrincipal& PrincipalAt(Level level, uint32_t index) { return *g_runtime.segment.element<ShmPrincipal>(kPrincipalsOf[static_cast<uint32_t>(level)], index); }
 
 ShmEpochs& Epochs(Kind kind) { return g_runtime.header->epochs[static_cast<uint32_t>(kind)]; }
-// Does a number of this epoch count for the level?
+// Returns true if a number of this epoch counts for the level.
 bool Counts(Kind kind, uint32_t epoch, Level level) {
   return static_cast<int32_t>(epoch - Epochs(kind).since[static_cast<uint32_t>(level)].load(kRelaxed)) >= 0;
 }
 
-// While numbers move between these parties (0 = none), readers of their sums wait.
-// Threads: external lock (cold lock). Sections of the same party may nest.
+// Makes readers of the sums wait while numbers move between these principals (0 = none).
+// Threads: external lock (cold lock). Sections of the same principal may nest.
 class MoveSection {
  public:
   MoveSection(uint32_t account, uint32_t user, uint32_t host) {
@@ -63,7 +63,7 @@ Parents ParentsOf(const ShmThread& thread) {
   return {thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed)};
 }
 
-// An instrument, where its numbers are in every row, and what they are.
+// The column of an instrument in every row, and its kind.
 struct MemberColumn {
   uint32_t index;
   Kind kind;
@@ -72,7 +72,8 @@ struct MemberColumn {
 
 void AddToParents(const Parents& parents, MemberColumn column, const Numbers& numbers, uint32_t epoch);
 
-// Adds numbers that count for the level. What the cell holds may not count for it any more: that moves on first.
+// Adds numbers that count for the level. The old content of the cell may not count for the level any more; then it
+// moves on first.
 void AddToPrincipal(Level level, uint32_t index, MemberColumn column, const Numbers& numbers) {
   ShmCell* cell = ColumnOf(level, index, column.index, column.kind);
   if (cell == nullptr) return CountLoss(Loss::kThreadStatistics);
@@ -94,8 +95,8 @@ void AddToPrincipal(Level level, uint32_t index, MemberColumn column, const Numb
   StoreNumbers(column.shape(), sum, *cell);
 }
 
-// Numbers of an epoch go to the closest that they still count for: the account, else the user and the host. What goes to no host, or has
-// left it, stays for the total.
+// Adds numbers of an epoch to the closest level that they still count for: the account, else the user and the host.
+// Numbers without a host, or that have left it, stay for the total.
 void AddToParents(const Parents& parents, MemberColumn column, const Numbers& numbers, uint32_t epoch) {
   if (numbers == Numbers{}) return;
   const auto counts = [&](Level level) { return Counts(column.kind, epoch, level); };
@@ -105,8 +106,9 @@ void AddToParents(const Parents& parents, MemberColumn column, const Numbers& nu
   if (HasGlobalLevel(column.kind) && counts(Level::kGlobal)) AddToPrincipal(Level::kGlobal, 0, column, numbers);
 }
 
-// Moves all numbers of a row up, and leaves it empty. `to_total` is false for a user: what it has its host has as well.
-// REQUIRES: a MoveSection, and that nobody else writes the row.
+// Moves all numbers of a row up, and leaves it empty. `to_total` is false for a user, whose numbers its host has as
+// well.
+// REQUIRES: a MoveSection; no other thread writes the row.
 void MoveRowUp(ShmCell* row, uint32_t cells, const Parents& parents, bool to_total = true) {
   const uint64_t classes = std::min<uint64_t>(g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed), cells);
   for (uint32_t at = 1; at < classes; ++at) {
@@ -134,7 +136,7 @@ uint32_t HashOf(std::string_view user, std::string_view host) { return Hash().Ad
 
 uint32_t& BucketOf(Level level, uint32_t hash) { return buckets[static_cast<uint32_t>(level)][hash % kBuckets]; }
 
-uint32_t TakeParty(Level level) {
+uint32_t TakePrincipal(Level level) {
   ShmArray& array = PrincipalsOf(level);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
     array.free_head.store(PrincipalAt(level, static_cast<uint32_t>(free)).hash_next.load(kRelaxed), kRelaxed);
@@ -144,14 +146,14 @@ uint32_t TakeParty(Level level) {
   return fresh < 0 ? 0 : static_cast<uint32_t>(fresh);
 }
 
-// Finds or makes. 0: no room.
+// Finds or makes a principal. Returns 0 if the array is full.
 uint32_t FindPrincipal(Level level, std::string_view user, std::string_view host) {
   const uint32_t hash = HashOf(user, host);
   for (uint32_t at = BucketOf(level, hash); at != 0; at = PrincipalAt(level, at).hash_next.load(kRelaxed)) {
     const ShmPrincipal& principal = PrincipalAt(level, at);
     if (principal.hash.load(kRelaxed) == hash && IsText(principal.user_name, user) && IsText(principal.host_name, host)) return at;
   }
-  const uint32_t index = TakeParty(level);
+  const uint32_t index = TakePrincipal(level);
   if (index == 0) {
     CountLoss(level == kAccount ? Loss::kAccounts : level == kUser ? Loss::kUsers : Loss::kHosts);
     return 0;
@@ -171,7 +173,7 @@ uint32_t FindPrincipal(Level level, std::string_view user, std::string_view host
   return index;
 }
 
-void ForgetParty(Level level, uint32_t index) {
+void ForgetPrincipal(Level level, uint32_t index) {
   ShmPrincipal& principal = PrincipalAt(level, index);
   HalfWord* link = nullptr;
   uint32_t& head = BucketOf(level, principal.hash.load(kRelaxed));
@@ -187,7 +189,7 @@ void ForgetParty(Level level, uint32_t index) {
   array.free_head.store(index, kRelaxed);
 }
 
-// Both counts of a party in one step.
+// Changes both connection counts of a principal in one step.
 void CountConnection(const ShmThread& thread, bool begins) {
   const auto count = [&](Level level, const HalfWord& index_word) {
     const uint32_t index = index_word.load(kRelaxed);
@@ -200,7 +202,7 @@ void CountConnection(const ShmThread& thread, bool begins) {
   count(kHost, thread.host);
 }
 
-void WorkForNobody(ShmThread& thread) {
+void LeaveAccount(ShmThread& thread) {
   thread.account.store(0, kRelaxed);
   thread.user.store(0, kRelaxed);
   thread.host.store(0, kRelaxed);
@@ -249,7 +251,7 @@ void ReindexPrincipals() {
   }
 }
 
-void PutPartiesRight() {
+void RepairPrincipals() {
   for (const Level level : {kAccount, kUser, kHost, Level::kGlobal}) {
     const bool is_global = level == Level::kGlobal;
     const uint64_t used = is_global ? 1 : PrincipalsOf(level).used.load(kRelaxed);
@@ -279,7 +281,7 @@ void ConnectThread(ShmThread& thread, std::string_view user, std::string_view ho
   const MoveSection moving(thread);
   MoveThreadUp(thread);
   CountConnection(thread, false);
-  // After the cells are empty: whoever finds the thread under its new account finds no numbers of the old one.
+  // After the cells are empty: a reader that finds the thread under its new account finds no numbers of the old one.
   thread.account.store(account, kRelease);
   thread.user.store(new_user, kRelease);
   thread.host.store(new_host, kRelease);
@@ -291,7 +293,7 @@ void DisconnectThread(ShmThread& thread, void (*hide)(ShmThread& thread)) {
   hide(thread);
   MoveThreadUp(thread);
   CountConnection(thread, false);
-  WorkForNobody(thread);
+  LeaveAccount(thread);
 }
 
 void RollOver(ShmThread& thread, uint32_t column, ShmCell& cell, Kind kind) {
@@ -317,13 +319,13 @@ void ForgetUnconnected(Level level) {
     const uint32_t user = principal.user.load(kRelaxed), host = principal.host.load(kRelaxed);
     const bool is_account = level == kAccount;
     const MoveSection moving(is_account ? index : 0, level == kUser ? index : user, level == kHost ? index : host);
-    principal.is_live.store(0, kRelease);  // first: nobody shows it from here on
+    principal.is_live.store(0, kRelease);  // first: readers hide it from here on
     MoveRowUp(RowOf(level, index), principal.cells.load(kRelaxed), {0, user, host}, level != kUser);
-    ForgetParty(level, index);
+    ForgetPrincipal(level, index);
   }
 }
 
-void ConnectAnewInChild() {
+void ReconnectInChild() {
   for (const Level level : {kAccount, kUser, kHost}) {
     const uint64_t used = PrincipalsOf(level).used.load(kRelaxed);
     for (uint32_t index = 1; index < used; ++index) {
@@ -337,7 +339,7 @@ void ConnectAnewInChild() {
   for (uint32_t slot = 1; slot < threads; ++slot) {
     ShmThread& thread = g_runtime.threads[slot];
     if (SlotIsFree(slot)) {
-      WorkForNobody(thread);
+      LeaveAccount(thread);
     } else {
       CountConnection(thread, true);
     }

@@ -10,7 +10,7 @@
 namespace perfschema {
 namespace {
 
-// nullptr: no memory. The texts lie behind it.
+// Returns nullptr without memory. The text buffers follow the task.
 Task* NewTask(ThreadState& thread, bool has_texts) {
   const size_t bytes = (sizeof(Task) + g_runtime.statement_stack * sizeof(OpenStatement) + 63) / 64 * 64;
   void* const memory = std::malloc(bytes + (has_texts ? BytesOfTextBuffers() : 0));
@@ -33,11 +33,11 @@ void PutAside(ThreadState& thread, Task& task) {
   std::copy_n(thread.statements, task.statement_depth, task.statements);
 }
 
-// REQUIRES: inside a probe, which goes on.
+// Makes the task's events the running ones. REQUIRES: inside a probe, which goes on.
 void PutBack(ThreadState& thread, const Task& task) {
   thread.shared->stage.store(task.shown_stage, kRelaxed);
   std::copy_n(task.open_waits, task.wait_depth, thread.open_waits);
-  // They may have begun on another stack: none of them lies below a frame of this one.
+  // Its waits may have begun on another stack: none of them lies below a frame of this one.
   std::fill_n(thread.wait_frames, task.wait_depth, kNoFrame);
   EnterProbe(thread, task.wait_depth);
   thread.stage = task.stage;
@@ -48,7 +48,7 @@ void PutBack(ThreadState& thread, const Task& task) {
   SetParentOfWaits(thread);
 }
 
-// Nobody will end what runs in it.
+// Drops the task's open events, which will never be ended.
 void DropEvents(const Task& task) {
   for (uint32_t i = 0; i < task.wait_depth; ++i) DropRecord(task.open_waits[i], task.open_waits[i]->state.load(kRelaxed));
   DropRecord(task.stage.record, task.stage.begun_state);
@@ -56,7 +56,7 @@ void DropEvents(const Task& task) {
   for (uint32_t i = 0; i < task.statement_depth; ++i) DropRecord(task.statements[i].record, task.statements[i].begun_state);
 }
 
-// REQUIRES: cold lock; the calling thread has this instrumentation, and another turn.
+// REQUIRES: cold lock; the calling thread has this instrumentation attached, and runs another task.
 void Free(ThreadState& thread, Task* task) {
   DropEvents(*task);
   Task** place = &thread.tasks;
@@ -65,7 +65,7 @@ void Free(ThreadState& thread, Task* task) {
   std::free(task);
 }
 
-// Those that other threads destroyed. REQUIRES: cold lock.
+// Frees the tasks that other threads destroyed. REQUIRES: cold lock.
 void FreeDead(ThreadState& thread) {
   for (Task* task = thread.tasks; task != nullptr;) {
     Task* const next = task->next;
@@ -98,7 +98,7 @@ Task* MakeTask(const TaskParent* parent) {
   }
   errno = error;
   if (task == nullptr || parent == nullptr || parent->thread_id != thread->thread_id) return task;
-  // Statements around it are in its stack, too: without a record, for somebody else ends them.
+  // Enclosing statements are in its stack, too, but without a record: the parent ends them.
   task->statement_depth = parent->depth;
   if (parent->depth != 0) task->statements[parent->depth - 1].event_id = parent->statement;
   task->transaction.event_id = parent->transaction;

@@ -1,7 +1,8 @@
-// record/context/tasks.h: tasks that a thread works at by turns, as coroutines and fibers are. What runs in one (waits, stage, statements, transaction) is
-// put aside while another one has its turn, and is open all the time.
+// record/context/tasks.h: tasks that share a thread, as coroutines and fibers do. While another task runs, the open
+// events of a task (waits, stage, statements, transaction) are put aside. They stay open.
 //
-// Threads: a task belongs to the instrumentation that made it. Its own thread takes turns; any thread destroys.
+// Threads: a task belongs to the instrumentation that made it. Only its own thread may switch to it; any thread may
+// destroy it.
 #pragma once
 
 #include <algorithm>
@@ -11,42 +12,46 @@
 
 namespace perfschema {
 
-// What new tasks are nested in.
+// The event that new tasks are nested in.
 struct TaskParent {
   uint64_t thread_id;       // EVENT_IDs are numbers within a thread
   uint64_t statement;       // EVENT_ID, 0 = none
   uint64_t transaction;
-  uint32_t depth;           // statements that run
+  uint32_t depth;           // number of running statements
 };
 
-// The work of a task that has not its turn: the same things of ThreadState.
+// The open events of a suspended task. The fields are those of ThreadState.
 struct Task {
-  std::atomic<ThreadState*> thread;  // nullptr: the instrumentation is gone. Changes under the cold lock
+  std::atomic<ThreadState*> thread;  // nullptr: the instrumentation has ended. Changes under the cold lock
   std::atomic<bool> is_dead;         // destroyed by a thread that must not free it
-  Task* next;                        // of the instrumentation
-  char* texts;                       // its own, also while it has its turn; of the thread's own work: the thread's
+  Task* next;                        // next task of the instrumentation
+  char* texts;                       // the task's own buffers, also while it runs; for the thread's own work: the thread's buffers
   uint32_t shown_stage;
   uint32_t wait_depth;
   ShmWaitRecord* open_waits[kMaxNestedWaits];
   OpenStage stage;
   OpenTransaction transaction;
   uint32_t statement_depth;
-  OpenStatement statements[];        // as many as options say
+  OpenStatement statements[];        // capacity: the max_statement_stack option
 };
 
-// What runs in the calling thread.
+// Describes the events that run in the calling thread.
 TaskParent DescribeTaskParent();
-// nullptr: no memory, no instrumentation, or in a signal handler that interrupted pfs. Cold.
+// Makes a task. Returns nullptr without memory, without an instrumentation, or in a signal handler that interrupted
+// pfs. Cold.
 Task* MakeTask(const TaskParent* parent);
-// It has the turn from here on; nullptr: the thread's own work. False: it is not this thread's, or this is a signal handler that interrupted pfs.
+// Makes `task` the running task; nullptr: the thread's own work. Returns false if the task belongs to another thread,
+// or in a signal handler that interrupted pfs.
 bool SwitchTo(Task* task);
-// Its events that run are dropped. If it has the turn, the thread's own work has it then. Cold.
+// Drops the open events of the task and frees it. If it is the running task, the thread's own work becomes the
+// running one. Cold.
 void DestroyTask(Task* task);
 
-// The instrumentation ends, or (in a child of fork()) has no record of its events any more. REQUIRES: cold lock.
+// Forgets all tasks when the instrumentation ends, or when a child of fork() has lost the records of its events.
+// REQUIRES: cold lock.
 void ForgetTasks(ThreadState& thread, bool has_records);
 
-// Is any event of the kind that runs in a task without its turn such a one? REQUIRES: the calling thread.
+// Returns true if is_one() holds for an open event of the kind in a suspended task. REQUIRES: the calling thread.
 template <typename IsOne>
 bool AnyOpenInTasks(const ThreadState& thread, Kind kind, IsOne is_one) {
   const auto has = [&](const Task* task) {

@@ -29,7 +29,7 @@ pthread_key_t exit_key;
 
 ShmCell* RowOf(uint32_t slot) { return g_runtime.thread_cells + slot * g_runtime.cells_per_thread; }
 
-// What the system calls the calling thread. In a buffer: a signal handler may interrupt malloc.
+// Reads the system's name of the calling thread, into a buffer: a signal handler may interrupt malloc.
 struct NativeName {
   char text[32] = "thread/native/";
   NativeName() {
@@ -58,12 +58,13 @@ void FreeSlot(uint32_t slot) {
   array.free_head.store(slot, kRelaxed);
 }
 
-// Where in its page a state begins. The processor takes a load for dependent on a store before it that has the same low 12 bits of address; a
-// thread's cells begin at a page, those of its first classes are the ones that every event stores to, and its state is what the next
-// event loads first. Side by side (offset 64, class 1) that costs 1.3 ns an event; three quarters of a page apart, nothing.
+// The offset of a state in its page. The processor treats a load as dependent on an earlier store to an address with
+// the same low 12 bits. A thread's cells begin at a page. Every event stores to the cells of the first classes, and
+// the next event first loads the state. With both at the same offset (64, class 1) that costs 1.3 ns an event; three
+// quarters of a page apart it costs nothing.
 constexpr size_t kStateOffset = 3072;
 
-// Behind the state: the texts of the statements that run. Memory is taken as it is used.
+// The texts of the running statements follow the state. The kernel supplies the memory at first use.
 constexpr size_t kTextsOffset = (kStateOffset + sizeof(ThreadState) + 4095) / 4096 * 4096;
 
 ThreadState* NewState(uint32_t slot) {
@@ -83,8 +84,8 @@ ThreadState* NewState(uint32_t slot) {
   return thread;
 }
 
-// The last thing of a thread that ends. glibc runs destructors of thread keys up to four times: this one waits for the last rounds, so
-// that instrumented code in other destructors is still counted.
+// Runs last in a thread that ends. glibc runs destructors of thread keys up to four times. This one waits for the
+// last rounds, so that instrumented code in other destructors is still counted.
 void EndThread(void*) {
   ThreadLocals& self = t_locals;
   if (++self.end_calls < 4) {
@@ -95,12 +96,12 @@ void EndThread(void*) {
   ThreadState* const own = self.own;
   if (self.in_cold_lock) LeaveLockFreePath();
   const ColdLock lock;
-  if (lock) GiveSpares();
+  if (lock) ReturnFreeSlots();
   self.free_lists = nullptr;
   self.state = self.own = nullptr;
   self.ended = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (attached != nullptr && attached != own) {  // lives on, for the next one who attaches it
+  if (attached != nullptr && attached != own) {  // it lives on for the next thread that attaches it
     attached->shared->os_id.store(0, kRelaxed);
     slots[attached->slot].use.store(attached->thread_id << 2, kRelease);  // pairs with AttachThread
   }
@@ -200,10 +201,10 @@ void EndInstrumentation(ThreadState& thread) {
   FoldRetired(16);
 }
 
-// Nobody is to look at the calling thread's events.
+// Returns true if the calling thread's events are not instrumented.
 static bool IsUnobserved() { return t_locals.ended || t_locals.silent || !EnsureStarted(); }
 
-// An event, or what is asked of the thread, is lost; the thread itself once.
+// Counts a lost event or request of the thread, and the thread itself once.
 static void CountRefused() {
   if (!t_locals.is_refused) CountLoss(Loss::kThreadInstances);
   t_locals.is_refused = true;
@@ -211,12 +212,12 @@ static void CountRefused() {
 }
 
 ThreadState* RegisterThisThread(const Birth& birth) {
-  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;  // of a forked child, with its first event
+  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;  // of a forked child, at its first event
   if (IsUnobserved()) return nullptr;
   const int error = errno;
   ThreadState* thread = nullptr;
   if (ColdLock lock; lock) {
-    // A handler that came while we waited for the lock may have tried, but could not have it.
+    // A handler that came while we waited for the lock may have tried, but could not take it.
     thread = MakeThread(birth, true);
     if (thread != nullptr) {
       HearOfThreadEnd();
@@ -235,8 +236,8 @@ ThreadState* RegisterThisThread(const Birth& birth) {
 }
 
 ThreadState* RegisterThisThread() {
-  // Asked before the name is: such a thread comes here at each of its events.
-  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;  // of a forked child, with its first event
+  // Checked before the name is read: such a thread comes here at each of its events.
+  if (ThreadState* const resumed = AttachedThread(); resumed != nullptr) return resumed;  // of a forked child, at its first event
   if (IsUnobserved()) return nullptr;
   const int error = errno;
   const NativeName name;
@@ -246,7 +247,7 @@ ThreadState* RegisterThisThread() {
   return RegisterThisThread(birth);
 }
 
-// `known` is the thread's own copy of how many of its cells there are.
+// `known` is the thread's own copy of its number of cells.
 static bool Grow(ThreadState& thread, ArrayId array, uint32_t end, std::atomic<uint32_t>* reserved, uint32_t* known) {
   const int error = errno;
   bool grown = false;
@@ -264,9 +265,10 @@ bool GrowGlobalCells(ThreadState& thread, uint32_t end) {
 }
 
 void ForgetWorkInChild(ThreadState& thread) {
-  // fork() may be called inside an open event (in a signal handler, say): its End finds no record of its own any more.
+  // fork() may be called inside an open event (in a signal handler, for example): the event's End then finds no
+  // record.
   const uint64_t inside = thread.nesting - thread.outside();
-  // What was open in the parent must not be taken for what the child begins: its numbers go on.
+  // The child must not mistake open events of the parent for its own: its counters continue from the parent's.
   const uint64_t thread_id = thread.thread_id, event_id = thread.event_id, serials = thread.serials;
   const void* const identity = thread.identity;
   ForgetTasks(thread, false);
@@ -299,7 +301,7 @@ void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached)
     }
     ForgetWorkInChild(*thread);
     if (!is_attached) thread->nesting = 0;
-    // The only thread of the system that is here is the one that forked: its number is the process's.
+    // The forking thread is the only thread of this process: its number is the process's.
     shared.os_id.store(is_attached ? static_cast<uint64_t>(getpid()) : 0, kRelaxed);
     slots[slot].use.store(thread->thread_id << 2 | (is_own ? ThreadSlot::kOwn : 0) | (is_attached ? ThreadSlot::kAttached : 0), kRelaxed);
   }

@@ -1,10 +1,13 @@
-// record/context/threads.h: the instrumentation of threads: what events of a thread are counted and recorded with.
+// record/context/threads.h: the instrumentation of a thread: the context that its events are counted and recorded
+// with.
 //
-// A thread of the system makes one for itself at its first event and ends it when it ends: its own. One that pfs_thread_new() made
-// (record/context/attach.h) is attached to one thread of the system after the other. Chunks, cells and open waits belong to the instrumentation.
+// A thread of the system makes an instrumentation of its own at its first event, and ends it when the thread ends. An
+// instrumentation that pfs_thread_new() made (record/context/attach.h) is attached to one thread of the system after
+// the other. Chunks, cells and open waits belong to the instrumentation.
 //
-// ThreadSlot.use is one word. A thread takes it by one compare-exchange (acquire) and gives it back with a release, so an
-// instrumentation has one writer at a time. A detached thread counts nothing until something is attached.
+// ThreadSlot.use is one word. A thread takes it by one compare-exchange (acquire) and gives it back with a release,
+// so an instrumentation has one writer at a time. A detached thread counts nothing until it attaches an
+// instrumentation.
 #pragma once
 
 #include <cstdint>
@@ -15,71 +18,71 @@
 
 namespace perfschema {
 
-// Which cell of an object is this thread's: a cache in front of the object's lists. See cells.h.
-inline constexpr int kKeyIndexBits = 25;  // of a key: options limit each array of objects to fewer elements
+// Maps an object's key to this thread's cell: a cache in front of the object's lists. See cells.h.
+inline constexpr int kKeyIndexBits = 25;  // bits of the index in a key: options limit each array of objects to fewer elements
 struct CellCache {
   static constexpr uint32_t kEntries = 256;
   struct Entry {
     uint64_t key;  // CellKey(); 0 = empty
     uint32_t cell;
   } entries[kEntries];
-  // Lanes of one object are neighbours' neighbours: (index << 2) keeps the first four apart.
+  // (index << 2) keeps the first four lanes of an object apart.
   static uint32_t Place(uint64_t key) { return static_cast<uint32_t>((key << 2) ^ (key >> 6) ^ (key >> kKeyIndexBits)) & (kEntries - 1); }
 };
 
-// Of no object and no thread.
+// A cell that belongs to no object and no thread.
 inline ShmCell no_cell{};
 
-// Where the next record of a kind goes.
+// The position of the next record of a kind.
 struct RecordCursor {
   ShmRecord* next;    // == end: take a chunk
   ShmRecord* end;
   uint64_t lap_bits;  // lap of the chunk << 32
 };
 
-// A chunk that is full but still needed: by the thread's history, or by an event in it that has not ended.
+// A full chunk that is still needed: by the thread's history, or by an open event in it.
 struct HeldChunk {
   uint32_t chunk;
-  uint64_t until;  // value of ChunkHold::chunks_taken at which it may be given away
+  uint64_t until;  // value of ChunkHold::chunks_taken at which the chunk may be given away
 };
 
-// The chunks of a kind that a thread has.
+// The chunks of a kind that a thread holds.
 struct ChunkHold {
   uint32_t chunk;  // the one being written, 0 = none
   uint64_t chunks_taken;
-  uint64_t traced;  // traced events in the full ones of these (ShmChunk::traced)
-  uint32_t trace_wish;  // when the one being written was taken
-  bool has_traced;      // it has such an event, whatever the wish
-  uint32_t takes_to_look;  // until the pool looks into another queue, and which
-  uint32_t queue_to_look;
+  uint64_t traced;  // number of traced events in the full chunks of these (ShmChunk::traced)
+  uint32_t trace_wish;  // value of g_trace_wish when the chunk being written was taken
+  bool has_traced;      // the chunk being written has a traced event, whatever the wish says
+  uint32_t takes_until_check;  // chunks to take before the pool checks another queue (queue_to_check)
+  uint32_t queue_to_check;
   uint32_t held_count;
   static constexpr uint32_t kMaxHeld = 1024 / 8 + 48;
   HeldChunk held[kMaxHeld];
 };
 
-// The stage that runs.
+// The running stage.
 struct OpenStage {
   ShmStageRecord* record;  // nullptr = not recorded
   uint64_t begun_state;    // of the record
   uint64_t event_id;       // 0 = not recorded
   uint64_t start_ticks;
   uint32_t flags;
-  uint32_t class_index;    // 0 = none runs
+  uint32_t class_index;    // 0 = no stage runs
 };
 
-// A statement that runs; its numbers are in the caller's pfs_statement_t, which may be gone.
+// A running statement. Its statistics are in the caller's pfs_statement_t, which may be gone.
 struct OpenStatement {
   ShmStatementRecord* record;
   uint64_t begun_state;
   uint64_t event_id;  // 0 = not recorded
-  uint64_t serial;    // tells it from all others of the thread
-  const void* place;  // of the caller's pfs_statement_t
-  uint32_t room;      // where its texts are
-  bool is_on_stack;   // of the thread: it can be told when that memory has been given back
-  bool is_overtaken;  // one that began before it has ended
+  uint64_t serial;    // unique among the statements of the thread
+  const void* place;  // address of the caller's pfs_statement_t
+  uint32_t buffer;    // index of its text buffer
+  bool is_on_stack;   // on the thread's stack: pfs can tell when that memory has been released
+  bool is_overtaken;  // a statement that began before it has ended
 };
 
-// The transaction that is active.
+// The active transaction.
 struct OpenTransaction {
   ShmTransactionRecord* record;
   uint64_t begun_state;
@@ -88,105 +91,108 @@ struct OpenTransaction {
 };
 
 // Private memory of one instrumentation. The hot part comes first.
-// Threads: the thread that it is attached to only (signal handlers on it included: see `nesting`).
+// Threads: only the thread that it is attached to, including its signal handlers (see `nesting`).
 struct ThreadState {
-  // Every event.
+  // Fields that every event uses.
   RecordCursor waits;
   uint64_t event_id;           // last EVENT_ID given
   uint64_t thread_id;
   ShmThread* shared;
-  ShmCell* cells;              // its row of kThreadCells
-  uint32_t cell_count;         // columns that may be stored to
-  bool waits_have_details;     // some in the chunk that is being written
-  // Number of open waits that have records. While a probe of this thread is inside, its place on the stack is added: a signal handler that comes then must
-  // not touch the rest, and a longjmp out of the probe is noticed. One comparison with 0 finds all that is unusual.
+  ShmCell* cells;              // the thread's row of kThreadCells
+  uint32_t cell_count;         // columns that are safe to store to
+  bool waits_have_details;     // some waits in the chunk that is being written have details
+  // Number of open waits that have records. While a probe of this thread runs, the probe's stack address is added. A
+  // signal handler that comes then must not touch the other fields, and a later probe notices a longjmp out of this
+  // one. One comparison with 0 finds every uncommon case.
   uint64_t nesting;
   uint32_t slot;               // index into kThreads
-  // The cell that it last used of an object that it did not hold exclusively: that of the read lock which it is about to let go, mostly. May be
-  // another's by now; cell.owner and cell.instance tell.
+  // The last cell that the thread used of an object that it held shared: most often the read lock that it releases
+  // next. Another thread may own the cell by now; cell.owner and cell.instance tell.
   ShmCell* shared_cell = &no_cell;
-  // What a wait that is in no other wait is nested in: the stage, else the innermost statement. Its type (kNesting...) << 24.
+  // The event that an outermost wait is nested in: the stage, else the innermost statement. Its type is kNesting...
+  // << 24.
   uint64_t parent_event_id;
   uint64_t parent_type;
-  // Most memory of its session since the peaks were last lowered (record/family/memory.h).
+  // Peak memory of the session since the peaks were last lowered (record/family/memory.h).
   uint64_t controlled_memory_peak, total_memory_peak;
 
   ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
-  const void* wait_frames[kMaxNestedWaits];  // stack frames they began in, to find those that a longjmp left behind
+  const void* wait_frames[kMaxNestedWaits];  // stack frames in which the waits began, to find waits that a longjmp left
 
-  // Where the words of an event go when no chunk can be had: nobody reads them.
+  // The words of an event go here if no chunk is available; no reader reads them.
   ShmWaitRecord scratch[kPools[0].most_places];
 
-  static constexpr uint64_t kDepthMask = 7;  // places on the stack are multiples of 8
+  static constexpr uint64_t kDepthMask = 7;  // stack addresses are multiples of 8
   static_assert(kMaxNestedWaits <= kDepthMask);
   static constexpr int kNestingTypeShift = 24;
   static constexpr uint64_t kInWait = uint64_t{kNestingWait} << kNestingTypeShift;
   uint32_t wait_depth() const { return static_cast<uint32_t>(nesting & kDepthMask); }
   static constexpr bool IsInside(uint64_t nesting) { return nesting > kDepthMask; }
   bool inside() const { return IsInside(nesting); }
-  uint64_t outside() const { return nesting & kDepthMask; }  // what `nesting` is when the probe is left
+  uint64_t outside() const { return nesting & kDepthMask; }  // value of `nesting` after the probe has ended
 
-  // Stages, statements and transactions.
-  RecordCursor cursors[kEventKinds];  // [0] is not used: `waits` is
+  // Fields of stages, statements and transactions.
+  RecordCursor cursors[kEventKinds];  // [0] is not used: waits use `waits`
   RecordCursor& CursorOf(Kind kind) { return kind == Kind::kWait ? waits : cursors[static_cast<uint32_t>(kind)]; }
   ChunkHold holds[kEventKinds];
-  ShmCell* global_cells;              // its row of kGlobalCells
+  ShmCell* global_cells;              // the thread's row of kGlobalCells
   uint32_t global_cell_count;
   uint64_t serials;                   // statements and transactions so far
   OpenStage stage;
   OpenTransaction transaction;
-  uint32_t statement_depth;           // of those that run and are recorded
-  // Texts of the statements that run (record/family/text_buffers.h).
+  uint32_t statement_depth;           // number of running statements that are recorded
+  // Text buffers of the running statements (record/family/text_buffers.h).
   char* texts;
-  // What it does by turns (record/context/tasks.h): nullptr = its own. `own_work` is there as soon as it has had a task.
+  // The running task (record/context/tasks.h); nullptr = the thread's own work. `own_work` exists once the thread has
+  // had a task.
   struct Task* task;
   struct Task* own_work;
   struct Task* tasks;
-  // Which cell of a digest, program or prepared statement is this thread's.
+  // Maps a digest, program or prepared statement to this thread's cell.
   static constexpr uint32_t kStatementCellEntries = 64;
   struct {
     const ShmStatementObject* object;
     ShmStatementCell* cell;
   } statement_cells[kStatementCellEntries];
-  OpenStatement statements[kMaxStatementStack];  // outermost first; [max_statement_stack...] are not kept
+  OpenStatement statements[kMaxStatementStack];  // outermost first; statements beyond max_statement_stack are not kept
 
   SourceCache sources;
   CellCache found_cells;
-  const void* identity;        // what pfs_thread_new() was given
+  const void* identity;        // the `identity` that pfs_thread_new() was given
 };
 
-// What the process itself knows of a thread slot. `use` is one word, so that an attachment is one compare-exchange, and a handle of an
-// instrumentation that is gone is told from a living one: THREAD_IDs are never given twice.
-// Threads: `state` is written under the cold lock before `use`; `use`: any thread. Whoever sets kAttached (acquire) has all that was done by the
-// thread that took it away (release).
+// The process's own state of a thread slot. `use` is one word, so an attachment is one compare-exchange. THREAD_IDs
+// are never reused, so a handle of an ended instrumentation never matches a living one.
+// Threads: `state` is written under the cold lock before `use`. Any thread changes `use`. A thread that sets
+// kAttached (acquire) sees all that the thread that cleared it (release) did.
 struct ThreadSlot {
-  ThreadState* state;  // kept for the next thread of the slot
+  ThreadState* state;  // stays for the next thread of the slot
   Word use;            // THREAD_ID << 2 | bits below; 0 = free
   static constexpr uint64_t kAttached = 1;
-  static constexpr uint64_t kOwn = 2;  // of a thread of the system, which alone may attach it
+  static constexpr uint64_t kOwn = 2;  // owned by a thread of the system, which alone may attach it
 };
 ThreadSlot& SlotAt(uint32_t slot);
 
-// What an instrumentation begins with.
+// The initial values of an instrumentation.
 struct Birth {
-  uint32_t class_index = 0;  // of its thread instrument; 0 = none
-  std::string_view name;     // full name, if it is not its instrument's
+  uint32_t class_index = 0;  // class of its thread instrument; 0 = none
+  std::string_view name;     // full name, if it differs from that of the instrument
   uint64_t parent_thread_id = 0;
   std::string_view user, host;
   uint64_t processlist_id = 0;  // 0 = its THREAD_ID
   const void* identity = nullptr;
 };
 
-// Under the cold lock, once.
+// Makes the private tables. Called once under the cold lock.
 bool StartThreads();
 
-// The calling thread's own instrumentation, which it has none of yet. nullptr: the thread is ending, or it was detached; or no room, and then the event
-// that asked is counted as lost, and the thread, once.
-// Preserves errno. Cold.
+// Makes the calling thread's own instrumentation. Returns nullptr if the thread is ending, is detached, or there is
+// no free slot. Without a slot, the event is counted as lost, and the thread, once. Preserves errno. Cold.
+// REQUIRES: the thread has no instrumentation of its own.
 [[gnu::noinline]] ThreadState* RegisterThisThread();
 ThreadState* RegisterThisThread(const Birth& birth);
 
-// What is attached to the calling thread.
+// Returns the instrumentation that is attached to the calling thread, and makes one if needed.
 inline ThreadState* CurrentThread() {
   ThreadState* state = t_locals.state;
   return __builtin_expect(state != nullptr, 1) ? state : RegisterThisThread();
@@ -197,33 +203,38 @@ inline uint64_t CurrentThreadId() {  // 0 = not instrumented
   return thread == nullptr ? 0 : thread->thread_id;
 }
 
-// A new instrumentation: the calling thread's own, or one that is attached to nobody. nullptr: no room. REQUIRES: cold lock.
+// Makes an instrumentation that the calling thread owns, or one that is attached to no thread. Returns nullptr if
+// there is no free slot. REQUIRES: cold lock.
 ThreadState* MakeThread(const Birth& birth, bool is_own);
-// Its numbers move up, its records stay in history_long, its slot is free. REQUIRES: cold lock; it is attached to nobody.
+// Moves up its statistics, leaves its records in history_long and frees its slot. REQUIRES: cold lock; no thread has
+// it attached.
 void EndInstrumentation(ThreadState& thread);
 
-// What the calling thread is in the system. Cached.
+// Returns the system's id of the calling thread. Cached.
 uint64_t OsIdOfThisThread();
-// EndThread will be called when the calling thread ends.
+// Arranges that EndThread() runs when the calling thread ends.
 void HearOfThreadEnd();
 
-// INSTRUMENTED and HISTORY of a thread of an instrument (0 = none) that works for (user, host) from its birth on: its instrument says
-// (setup_threads), and setup_actors if it works for somebody or is a foreground thread. REQUIRES: cold lock.
+// Returns the INSTRUMENTED and HISTORY flags of a new thread of an instrument (0 = none) with account (user, host).
+// The instrument (setup_threads) decides; setup_actors does, too, if the account has a user or the thread is a
+// foreground thread. REQUIRES: cold lock.
 uint32_t FlagsAtBirth(uint32_t class_index, std::string_view user, std::string_view host);
-// kThreadForeground or 0: its instrument has the user flag; one without an instrument works for a user. REQUIRES: cold lock.
+// Returns kThreadForeground if the instrument has the user flag, or if there is no instrument and a user; else 0.
+// REQUIRES: cold lock.
 uint32_t ForegroundFlag(uint32_t class_index, std::string_view user);
 
-// Makes columns up to `end` of the thread's row, or of its slot's row of kGlobalCells, safe to store to. False: no room. Preserves errno. Cold.
+// Makes columns up to `end` of the thread's row, or of its slot's row of kGlobalCells, safe to store to. Returns
+// false if the segment is full. Preserves errno. Cold.
 [[gnu::noinline]] bool GrowCells(ThreadState& thread, uint32_t end);
 [[gnu::noinline]] bool GrowGlobalCells(ThreadState& thread, uint32_t end);
 
-// In a forked child, at once: nothing of the parent's is written through this one any more.
+// Stops writing to the parent's records. Called at once in a forked child.
 void ForgetWorkInChild(ThreadState& thread);
-// In a forked child. With their THREAD_IDs live on: what the forking thread had attached, its own, and those of pfs_thread_new(), attached to
-// nobody.
+// Continues threads in a forked child. The forking thread's attached and own instrumentations keep their THREAD_IDs;
+// so do those of pfs_thread_new(), which are attached to no thread.
 void ContinueThreadsInChild(const ThreadState* own, const ThreadState* attached);
 
-// THREAD_IDs are set free of their slots in the order of death. True if nobody has the slot. REQUIRES: cold lock.
+// A slot gets its THREAD_ID last and loses it first. Returns true if no thread has the slot. REQUIRES: cold lock.
 inline bool SlotIsFree(uint32_t slot) { return g_runtime.threads[slot].thread_id.load(kAcquire) == 0; }
 
 }  // namespace perfschema

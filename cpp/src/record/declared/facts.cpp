@@ -13,7 +13,7 @@
 namespace perfschema {
 namespace {
 
-// Heads of lists: of facts by hash of (kind, owner, key), of facts of threads by owner. Guarded by the cold lock.
+// Hash tables: of facts by (kind, owner, key), and of threads' facts by owner. Guarded by the cold lock.
 constexpr uint32_t kBuckets = 4096, kOwnerBuckets = 1024;
 struct Lists {
   uint32_t by_hash[kBuckets];
@@ -22,7 +22,7 @@ struct Lists {
 };
 Lists* lists = nullptr;
 
-// The segment of facts while pfs is off: private, with room for nothing else.
+// The segment of facts while pfs is off: private, with capacity for facts only.
 Segment off_segment;
 std::atomic<bool> is_kept_off{false};
 pthread_key_t off_exit_key;
@@ -71,7 +71,7 @@ void GiveChain(uint32_t block) {
   }
 }
 
-// A chain that holds `bytes`, 0 = no room.
+// Makes a chain that holds `bytes`. Returns 0 if the store is full.
 uint32_t MakeChain(std::string_view bytes) {
   uint32_t first = 0;
   HalfWord* link = nullptr;
@@ -143,7 +143,7 @@ FactIndex Find(FactKind kind, uint64_t owner, uint32_t hash, KeyTexts key) {
   return 0;
 }
 
-// fits(fact) of each that lives; those that fit are dropped.
+// Drops all live facts for which fits(fact) is true.
 template <typename Fits>
 void DropThoseThat(Fits fits) {
   const uint64_t used = Home().array(ArrayId::kFacts).used.load(kRelaxed);
@@ -287,7 +287,7 @@ void DropFactsIf(FactKind kind, const std::function<bool(const Fact&)>& fits) {
 uint32_t CountFacts(FactKind kind) { return lists->counts[static_cast<uint32_t>(kind)]; }
 
 Status DeclaredRowsAreFull() {
-  return Status(Code::kFull, "no room for another row of the program: performance_schema_max_program_rows is " +
+  return Status(Code::kFull, "cannot add another row of the program: performance_schema_max_program_rows is " +
                                  std::to_string(StartOptionsLocked().Get(OptionId::max_program_rows)));
 }
 
@@ -307,7 +307,7 @@ void DropFactsOf(uint64_t owner) {
 
 namespace {
 
-// What is left is the forking thread's, which has a new number in the system.
+// The remaining facts are the forking thread's, which has a new number in the system.
 void ContinueFactsWhileOff() {
   if (!is_kept_off.load(kRelaxed)) return;
   const uint64_t parent = OsIdOfThisThread();

@@ -15,36 +15,38 @@ namespace perfschema {
 namespace {
 
 constexpr int kTries = 1000;
-// How far a burst of events, each a microsecond after the one before, may run ahead of the clock: more is a clock that was set back.
+// How far a burst of events, each a microsecond after the last, may run ahead of the clock. A longer lead means that
+// the clock was set back.
 constexpr uint64_t kBurstMicros = 1'000'000;
 
 std::atomic<uint32_t> is_taken{0};
-// A handler that interrupts a writer must not wait for it.
+// The calling thread writes; a handler that interrupts it must not wait for it.
 thread_local constinit bool t_writes __attribute__((tls_model("initial-exec"))) = false;
 
-// The turn of a writer. Signals wait until it ends, as in ColdLock.
-// Threads: any thread. Not reentrant: false in a handler that interrupted one, and where no turn could be had.
-class Turn {
+// The lock of a writer. It blocks signals, as ColdLock does.
+// Threads: any thread. Not reentrant: it converts to false in a handler that interrupted a holder, and if the lock
+// stays taken.
+class LogLock {
  public:
-  Turn() {
+  LogLock() {
     if (t_writes) return;
     no_signals_.emplace();
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
     t_writes = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     for (int i = 0; i < kTries && !held_; ++i) {
-      held_ = is_taken.exchange(1, kAcquire) == 0;  // pairs with ~Turn
+      held_ = is_taken.exchange(1, kAcquire) == 0;  // pairs with ~LogLock
       if (!held_) sched_yield();
     }
     if (!held_) Leave();
   }
-  ~Turn() {
+  ~LogLock() {
     if (!held_) return;
     is_taken.store(0, kRelease);
     Leave();
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  LogLock(const LogLock&) = delete;
+  LogLock& operator=(const LogLock&) = delete;
   explicit operator bool() const { return held_; }
 
  private:
@@ -66,8 +68,8 @@ LogHead HeadAt(uint64_t place) {
   return {unit.words[0].load(kRelaxed), unit.words[1].load(kRelaxed), unit.words[2].load(kRelaxed), unit.words[3].load(kRelaxed)};
 }
 
-// Bytes go into the units behind each other, word by word.
-// Threads: external lock (Turn).
+// Writes bytes into consecutive units, word by word.
+// Threads: external lock (LogLock).
 class UnitWriter {
  public:
   explicit UnitWriter(uint64_t place) : place_(place) {}
@@ -94,13 +96,13 @@ class UnitWriter {
 };
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-// The first LOGGED in the ring that is later than the youngest event's: there is one only after the clock was set back.
-// Threads: external lock (Turn).
+// The smallest LOGGED in the ring that is later than the newest event's. It exists only after the clock was set back.
+// Threads: external lock (LogLock).
 uint64_t next_taken = UINT64_MAX;
 
-// LOGGED of the next event, which is a key: the time, or the microsecond after the youngest event if several share one.
-// After the clock was set back events have the new time again, between those of the ring that have it already.
-// Threads: external lock (Turn).
+// Returns LOGGED of the next event, which is a key: the time, or the microsecond after the newest event if several
+// share one. After the clock was set back, events have the new time, and skip the values that the ring already has.
+// Threads: external lock (LogLock).
 uint64_t NextLogged(const ShmDeclared& program) {
   const uint64_t now = WallClockMicros();
   const uint64_t latest = program.log_latest.load(kRelaxed);
@@ -123,7 +125,7 @@ uint64_t NextLogged(const ShmDeclared& program) {
   }
 }
 
-// Makes sure that places up to `end` may be stored to. False: no memory.
+// Makes positions up to `end` safe to store to. Returns false without memory.
 bool Reserve(uint64_t end) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kErrorLog);
   const uint64_t used = 1 + std::min(end, kLogUnits);
@@ -144,7 +146,7 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
   data = CutText(data, kLogDataBytes);
   ShmDeclared& program = g_runtime.header->program;
   bool is_written = false;
-  if (const Turn turn; turn) {
+  if (const LogLock lock; lock) {
     const uint64_t place = program.log_end.load(kRelaxed);
     LogHead head{place, 0, thread_id,
                  static_cast<uint64_t>(priority) | uint64_t{code.size()} << 8 | uint64_t{subsystem.size()} << 16 | uint64_t{data.size()} << 32};
@@ -155,7 +157,8 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
       uint64_t expired = 0;
       for (; end - begin > kLogUnits; ++expired) begin += HeadAt(begin).units();
       program.log_expired.store(program.log_expired.load(kRelaxed) + expired, kRelaxed);
-      // Before anything is stored where the oldest were: whoever reads a new word there finds the new begin, too.
+      // Stored before the oldest events are overwritten: a reader that finds a new word there also finds the new
+      // begin.
       program.log_begin.store(begin, kRelease);
       UnitWriter writer(place);
       writer.Add(&head, sizeof head);
@@ -178,7 +181,7 @@ void ForgetLogInChild() {
   ShmDeclared& program = g_runtime.header->program;
   for (Word* word : {&program.log_begin, &program.log_end, &program.log_written, &program.log_expired, &program.log_latest}) word->store(0, kRelaxed);
   next_taken = UINT64_MAX;
-  // Whoever wrote in the parent is not here, except a thread that forks in a handler which interrupted it: it goes on.
+  // The parent's writer does not exist here, unless it forks in a handler that interrupted it; then it goes on.
   if (!t_writes) is_taken.store(0, kRelaxed);
 }
 

@@ -1,10 +1,12 @@
-// record/declared/log.h: the error log: a ring of the last events that the program logged (SEMANTICS L3). Cold, but may be called from anywhere.
+// record/declared/log.h: the error log: a ring buffer of the last events that the program logged (SEMANTICS L3).
+// Cold, but callable from anywhere.
 //
-// Writers take turns by a word of their own, not by the cold lock: under that one memory may be allocated, which a signal handler must not wait
-// for. Nobody waits for long: a writer that does not get its turn in about a thousand tries counts its event as lost.
+// Writers exclude each other with a lock word of their own, not with the cold lock: memory may be allocated under the
+// cold lock, and a signal handler must not wait for that. No writer waits long: after about a thousand failed tries
+// it counts its event as lost.
 //
-// The ring has units of 64 bytes; positions count up for ever. A writer moves log_begin past what it will overwrite, stores, and moves
-// log_end. A reader copies an event and then checks whether log_begin has passed it.
+// The ring has units of 64 bytes; positions only grow. A writer moves log_begin past the space that it will
+// overwrite, stores, and moves log_end. A reader copies an event and then checks whether log_begin has passed it.
 #pragma once
 
 #include <string_view>
@@ -17,9 +19,9 @@ namespace perfschema {
 enum class LogPriority : uint32_t { kSystem = 0, kError, kWarning, kNote };
 inline constexpr size_t kLogCodeBytes = 10, kLogSubsystemBytes = 7, kLogDataBytes = 65535;
 
-// Words of the first unit of an event, in this order; then code, subsystem and data, one behind the other.
+// Words of the first unit of an event, in this order. The texts of code, subsystem and data follow without gaps.
 struct LogHead {
-  uint64_t place;      // its own: what a damaged file has is no event
+  uint64_t place;      // its own position; a mismatch means that the file is damaged
   uint64_t logged;     // microseconds since 1970
   uint64_t thread_id;  // 0 = NULL
   uint64_t sizes;      // priority | bytes of code << 8 | of subsystem << 16 | of data << 32
@@ -32,10 +34,11 @@ struct LogHead {
   uint64_t units() const { return (bytes() + sizeof(ShmLogUnit) - 1) / sizeof(ShmLogUnit); }
 };
 
-// A row of error_log. Empty code, subsystem: NULL. Longer texts are cut. False: lost, and counted. Preserves errno.
+// Writes a row of error_log. Empty code or subsystem: NULL. Longer texts are cut. Returns false if the event is lost,
+// and counts it. Preserves errno.
 bool WriteLog(LogPriority priority, std::string_view code, std::string_view subsystem, std::string_view data);
 
-// In a forked child, which begins a log of its own.
+// Starts an empty log in a forked child.
 void ForgetLogInChild();
 
 }  // namespace perfschema

@@ -29,14 +29,14 @@ std::string_view WordFor(FactKind kind) {
   }
 }
 
-// Stores the fact, unless it is a new one and the kind has as many as `limit` lets it. `setting` is that of a new one.
+// Stores the fact, unless it is new and the kind has reached `limit`. `setting` is the initial setting of a new fact.
 Status Register(FactKind kind, const Fact& fact, OptionId limit, Loss loss, uint64_t setting, uint32_t* key) {
   return WithFacts(kind, [&] {
     const bool is_new = FindFact(kind, 0, {fact.text(0)}) == 0;
     const int64_t most = StartOptionsLocked().Get(limit);
     if (is_new && CountFacts(kind) >= static_cast<uint64_t>(most)) {
       CountLoss(loss);
-      return Status(Code::kFull, "no room for another " + std::string(WordFor(kind)) + ": " + std::string(kOptions[static_cast<uint32_t>(limit)].name) +
+      return Status(Code::kFull, "cannot add another " + std::string(WordFor(kind)) + ": " + std::string(kOptions[static_cast<uint32_t>(limit)].name) +
                                      " is " + std::to_string(most));
     }
     const FactIndex index = StoreFact(kind, 0, fact);
@@ -47,7 +47,7 @@ Status Register(FactKind kind, const Fact& fact, OptionId limit, Loss loss, uint
   });
 }
 
-// change(fact), and the fact is stored again.
+// Calls change(fact), and stores the fact again.
 template <typename Change>
 Status ChangeFact(FactKind kind, KeyTexts key, Change change) {
   return WithFacts(kind, [&] {
@@ -79,7 +79,8 @@ Status CheckFrequency(uint32_t frequency) {
 
 Status SetConnectAttributes(std::span<const ConnectAttribute> attributes) {
   if (!EnsureStarted()) return {};
-  // As on the wire of a client: a text of up to 250 bytes has one byte for its length, a longer one three.
+  // Sizes are those of a client's wire format: a text of up to 250 bytes has one byte for its length, a longer one
+  // three.
   const auto bytes_of = [](std::string_view text) { return text.size() + (text.size() <= 250 ? 1 : 3); };
   const auto size_of = [&](const ConnectAttribute& one) { return bytes_of(one.name) + bytes_of(one.value.value_or("")); };
   for (size_t i = 0; i < attributes.size(); ++i) {
@@ -94,12 +95,12 @@ Status SetConnectAttributes(std::span<const ConnectAttribute> attributes) {
   for (const ConnectAttribute& one : attributes) total += size_of(one);
   return WithFacts(FactKind::kConnectAttrs, [&] {
     ShmDeclared& program = g_runtime.header->program;
-    const auto room = static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::session_connect_attrs_size));
+    const auto capacity = static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::session_connect_attrs_size));
     if (total > program.longest_attrs.load(kRelaxed)) program.longest_attrs.store(total, kRelaxed);
     size_t kept = attributes.size();
     uint64_t lost = 0;
     std::string lost_text;
-    const auto is_too_long = [&] { return total - lost + (kept == attributes.size() ? 0 : bytes_of("_truncated") + bytes_of(lost_text)) > room; };
+    const auto is_too_long = [&] { return total - lost + (kept == attributes.size() ? 0 : bytes_of("_truncated") + bytes_of(lost_text)) > capacity; };
     while (kept > 0 && is_too_long()) {
       lost += size_of(attributes[--kept]);
       lost_text = std::to_string(lost);
@@ -206,7 +207,7 @@ Status RemoveProgramRow(FactKind kind, std::string_view name) {
 
 namespace {
 
-// change(numbers, texts) of the host's row, which is made if there is none.
+// Calls change(numbers, texts) with the host's row, which is made if there is none.
 template <typename Change>
 Status ChangeHost(std::string_view ip, Change change) {
   if (Status status = CheckName("host: its IP", ip, 64); !status.ok()) return status;

@@ -1,4 +1,5 @@
-// record/declared/program.h: what else the program tells: sessions' attributes, hosts, logins, meters, loggers, tasks, functions. Facts of these kinds:
+// record/declared/program.h: other rows that the program declares: connection attributes, hosts, logins, meters,
+// loggers, tasks, functions. Their facts:
 //
 //   kConnectAttrs  texts: name and value of each attribute, in order
 //   kMeter         texts: name, description; setting: MeterSetting        kMetric  texts: name, meter, unit, description; numbers: type, number type
@@ -15,16 +16,17 @@
 
 namespace perfschema {
 
-// Of each: kInvalidArgument for a name or a value that breaks a rule, kNotFound, kFull. Names are told apart to the letter.
+// All functions return kInvalidArgument for a name or a value that breaks a rule, kNotFound, or kFull. Names are
+// case-sensitive.
 
 struct ConnectAttribute {
   std::string_view name;
   OptionalText value;
 };
-// All of the calling thread's session: what it had before goes (SEMANTICS G14).
+// Sets all attributes of the calling thread's session and drops the previous ones (SEMANTICS G14).
 Status SetConnectAttributes(std::span<const ConnectAttribute> attributes);
 
-// ---- setup_meters, setup_metrics, setup_loggers. A key is 0 where pfs is off.
+// ---- setup_meters, setup_metrics, setup_loggers. A key is 0 while pfs is off.
 
 inline constexpr uint32_t kMostMeterFrequency = 16777215;
 constexpr uint64_t MeterSetting(uint32_t frequency, bool is_enabled) { return uint64_t{frequency} << 1 | (is_enabled ? 1 : 0); }
@@ -44,7 +46,7 @@ Status EndTask(std::string_view name, bool has_failed);
 Status RegisterFunction(std::string_view name, std::string_view return_type, std::string_view type, std::string_view library);
 Status UseFunction(std::string_view name, int64_t change);
 
-// Removes a row of one of the kinds above; a meter's metrics go with it.
+// Removes a row of one of the kinds above. Removing a meter removes its metrics.
 Status RemoveProgramRow(FactKind kind, std::string_view name);
 
 // ---- host_cache, connection_control_failed_login_attempts, temporary_account_locks
@@ -53,14 +55,14 @@ inline constexpr uint32_t kHostErrorCount = 23;    // columns COUNT_*, in order
 inline constexpr uint32_t kHandshakeError = 10;    // COUNT_HANDSHAKE_ERRORS
 enum HostNumber : size_t { kHostValidated = 0, kHostConnectErrors, kHostErrors, kHostFirstSeen = kHostErrors + kHostErrorCount, kHostLastSeen,
                            kHostFirstError, kHostLastError, kHostNumbers };
-// `host` empty = NULL: not known.
+// Counts a connection from a host. An empty `host` is NULL: not known.
 Status SeeHost(std::string_view ip, std::string_view host, bool is_validated);
-// One more of an error, at a host that may not have been seen before.
+// Counts an error of a host, which may be new.
 Status CountHostError(std::string_view ip, uint32_t error);
 Status ForgetHost(std::string_view ip);
 Status ForgetAllHosts();
 
-// One more that failed; or one that did not, which ends the row.
+// Counts a login attempt of (user, host): a failure increments the row, a success deletes it.
 Status CountLogin(std::string_view user, std::string_view host, bool has_failed);
 
 struct AccountLock {
@@ -68,7 +70,7 @@ struct AccountLock {
   int32_t failed_attempts, remaining_attempts, lock_days;
   int64_t locked_since, locked_until;  // seconds since 1970; 0 = NULL
 };
-// nullptr: the row goes.
+// Sets or replaces the row. nullptr removes it.
 Status SetAccountLock(std::string_view user, std::string_view host, const AccountLock* lock);
 
 }  // namespace perfschema

@@ -43,7 +43,7 @@ std::optional<double> Number(std::string_view text, bool is_whole) {
   return {};
 }
 
-// Checks a value against type and range, and gives its text as it is shown.
+// Checks a value against type and range, and returns its shown text.
 Status CheckValue(std::string_view name, VariableType type, OptionalText minimum, OptionalText maximum, OptionalText value, FactText* shown) {
   *shown = CutFact(value, kVariableValueBytes);
   if (!value) return {};
@@ -70,8 +70,8 @@ Status CheckValue(std::string_view name, VariableType type, OptionalText minimum
   return bad(legal);
 }
 
-// Who the calling thread works for.
-void TellWho(Fact& fact) {
+// Adds the account of the calling thread.
+void AddSetter(Fact& fact) {
   const ThreadState* const thread = AttachedThread();
   if (thread == nullptr) return;
   const auto text = [](const auto& words) {
@@ -91,7 +91,7 @@ Status NoSuchVariable(std::string_view name) {
   return Status(Code::kNotFound, "no variable " + Quoted(name) + " is registered: global_variables and variables_metadata list all of them");
 }
 
-// found(index, fact) of the variable.
+// Calls found(index, fact) for the variable.
 template <typename Found>
 Status WithVariable(std::string_view name, Found found) {
   return WithFacts(FactKind::kVariable, [&]() -> Status {
@@ -154,7 +154,7 @@ Status SetVariable(std::string_view name, OptionalText value, VariableSource sou
     fact.texts[kVariablePath] = CutOrNull(path, 1024);
     fact.numbers[kVariableSource] = static_cast<uint64_t>(source);
     fact.numbers[kVariableSetTime] = WallClockMicros();
-    TellWho(fact);
+    AddSetter(fact);
     return Store(FactKind::kVariable, 0, fact);
   });
 }

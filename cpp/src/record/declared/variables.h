@@ -1,4 +1,5 @@
-// record/declared/variables.h: variables of the program: global values, those of threads, attributes. Facts of three kinds:
+// record/declared/variables.h: variables of the program: global values, values of threads, attributes. They are facts
+// of these kinds:
 //
 //   kVariable        texts: name, value, minimum, maximum, documentation, path, SET_USER, SET_HOST; numbers: VariableNumber
 //   kAttribute       texts: name of the variable, name of the attribute, value
@@ -30,20 +31,22 @@ struct VariableInfo {
   std::string_view documentation;
 };
 
-// Each of them: kInvalidArgument for names and values that break a rule, kNotFound for a variable that there is not, kNotAllowed for what its scope
-// forbids and for options of pfs, kFull. Texts are cut to the width of their column.
+// All functions return kInvalidArgument for names and values that break a rule, kNotFound for an unknown variable, or
+// kFull. They return kNotAllowed for a change that the variable's scope forbids, and for options of pfs. Texts are
+// cut to the width of their column.
 
-// Again: what it says replaces what was said; values, those of threads as well, stay if they are still legal.
+// Registers a variable. A second registration replaces the declaration; values, also those of threads, stay if they
+// are still legal.
 Status RegisterVariable(const VariableInfo& info);
-// The global value. `path`: VARIABLE_PATH, empty = NULL.
+// Sets the global value. `path`: VARIABLE_PATH, empty = NULL.
 Status SetVariable(std::string_view name, OptionalText value, VariableSource source, std::string_view path);
-// The value of the calling thread's session; `forget`: it has none of its own any more.
+// Sets the value of the calling thread's session. `forget` removes it.
 Status SetThreadVariable(std::string_view name, OptionalText value, bool forget);
-// nullopt removes it.
+// Sets an attribute; nullopt removes it.
 Status SetVariableAttribute(std::string_view variable, std::string_view attribute, OptionalText value);
-// With its attributes and values of threads.
+// Removes a variable with its attributes and values of threads.
 Status RemoveVariable(std::string_view name);
-// A named value of the calling thread. `remove`: there is none any more.
+// Sets a named value of the calling thread. `remove` removes it.
 Status SetUserVariable(std::string_view name, OptionalText value, bool remove);
 
 inline constexpr size_t kVariableNameBytes = 64, kVariableValueBytes = 1024, kAttributeNameBytes = 32, kUserVariableBytes = 65535;

@@ -14,7 +14,7 @@ namespace {
 
 uint64_t UsedOf(ArrayId id) { return g_runtime.segment.array(id).used.load(kRelaxed); }
 
-// The first thing that is wrong; nullptr: nothing so far.
+// Remembers the first error found; nullptr: none so far.
 class Checker {
  public:
   void Demand(bool good, const char* what) {
@@ -23,13 +23,14 @@ class Checker {
   bool ok() const { return wrong_ == nullptr; }
   const char* wrong() const { return wrong_; }
 
-  // each(element) of those that were ever taken.
+  // Calls each(element) for all elements that were ever taken.
   template <typename T, typename Each>
   void ForEach(ArrayId id, Each each) {
     const uint64_t used = UsedOf(id);
     for (uint64_t i = 1; i < used && ok(); ++i) each(*g_runtime.segment.element<T>(id, i), i);
   }
-  // Indices that end with 0; an element is in one list, and there once. `seen`: of all lists of the array.
+  // Checks a list of indices that ends with 0. An element is in one list, once. `seen`: elements of all lists of the
+  // array.
   template <typename T, typename Next>
   void CheckList(ArrayId id, uint64_t head, Next next, std::vector<bool>* seen, const char* what) {
     seen->resize(UsedOf(id));
@@ -45,7 +46,7 @@ class Checker {
     std::vector<bool> seen;
     CheckList<T>(id, g_runtime.segment.array(id).free_head.load(kRelaxed), [&](const T& one) { return (one.*link).load(kRelaxed); }, &seen, what);
   }
-  // A name that NameText() reads.
+  // Checks a name that NameText() reads.
   void CheckName(uint32_t granule, const char* what) {
     if (granule == 0) return;
     Demand(granule < UsedOf(ArrayId::kNames), what);
@@ -59,7 +60,7 @@ class Checker {
   const char* wrong_ = nullptr;
 };
 
-// Are the first `columns` of row `index` there?
+// Returns true if the first `columns` of row `index` are mapped.
 bool HasColumns(ArrayId rows, uint64_t index, uint64_t columns) {
   return columns <= g_runtime.cells_per_thread && (columns == 0 || (index * g_runtime.cells_per_thread + columns) * sizeof(ShmCell) <= g_runtime.segment.MappedBytes(rows));
 }
@@ -70,12 +71,12 @@ void CheckHeader(Checker& check) {
     const ShmArray& array = header.arrays[i];
     const uint64_t used = array.used.load(kRelaxed);
     check.Demand(used <= array.capacity && (used == 1 || used * array.stride <= g_runtime.segment.MappedBytes(static_cast<ArrayId>(i))),
-                 "an array has more elements than it has room for");
+                 "an array has more elements than its capacity");
   }
   for (uint32_t i = 0; i < kEventKinds; ++i) {
-    const ShmArray& rooms = g_runtime.segment.array(kRecordsOf[i]);
-    check.Demand(header.record_bytes[i] == g_runtime.pools[i].record_bytes && PerChunk(static_cast<Kind>(i)) * header.record_bytes[i] <= rooms.stride, "the size of records");
-    check.Demand(UsedOf(kChunksOf[i]) <= rooms.capacity, "there are more chunks than records");
+    const ShmArray& records = g_runtime.segment.array(kRecordsOf[i]);
+    check.Demand(header.record_bytes[i] == g_runtime.pools[i].record_bytes && PerChunk(static_cast<Kind>(i)) * header.record_bytes[i] <= records.stride, "the size of records");
+    check.Demand(UsedOf(kChunksOf[i]) <= records.capacity, "there are more chunks than records");
   }
   for (const HalfWord& timer : header.timer_of) check.Demand(timer.load(kRelaxed) - 1 < static_cast<uint32_t>(kTimerCount), "a timer of setup_timers");
   for (const TimerScale& timer : header.timers) check.Demand(timer.source < static_cast<uint64_t>(kTimerCount), "the source of a timer");
@@ -96,7 +97,7 @@ void CheckClasses(Checker& check) {
   });
 }
 
-void CheckParties(Checker& check) {
+void CheckPrincipals(Checker& check) {
   const uint64_t accounts = UsedOf(ArrayId::kAccounts), users = UsedOf(ArrayId::kUsers), hosts = UsedOf(ArrayId::kHosts);
   check.ForEach<ShmThread>(ArrayId::kThreads, [&](const ShmThread& thread, uint64_t slot) {
     check.Demand(thread.account.load(kRelaxed) < accounts && thread.user.load(kRelaxed) < users && thread.host.load(kRelaxed) < hosts, "the account of a thread");
@@ -142,7 +143,7 @@ void CheckFacts(Checker& check) {
 
 Status CheckAdopted() {
   Checker check;
-  for (void (*part)(Checker&) : {CheckHeader, CheckClasses, CheckParties, CheckObjects, CheckFacts}) {
+  for (void (*part)(Checker&) : {CheckHeader, CheckClasses, CheckPrincipals, CheckObjects, CheckFacts}) {
     if (check.ok()) part(check);
   }
   if (check.ok()) return {};

@@ -13,7 +13,7 @@ namespace {
 
 uint32_t last_key[kFamilyCount];
 
-// rwlocks, prlocks and sxlocks are registered by one function: the key says which of them it is.
+// One function registers rwlocks, prlocks and sxlocks: the key says which of them it is.
 uint32_t RowOf(Family family) {
   return static_cast<uint32_t>(family == Family::kPrlock || family == Family::kSxlock ? Family::kRwlock : family);
 }

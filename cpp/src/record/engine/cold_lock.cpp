@@ -19,12 +19,12 @@ namespace {
 pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 // Guarded by cold_mutex.
-bool is_inside = false;     // the second door as well
-uint32_t section_seen = 0;     // of outsiders: what is kept beside the segment is as it was after this one
-uint32_t stuck_word = 0;    // an outsider that did not come out
-uint64_t look_again_at = 0; // nanoseconds: whether it has died
+bool is_inside = false;     // this process also holds the word of the segment
+uint32_t section_seen = 0;     // in outsiders: the private indexes match the segment as it was after this section
+uint32_t stuck_word = 0;    // word of an outsider that did not release the lock
+uint64_t check_again_at = 0; // nanoseconds: the next check whether it has died
 
-// Of an outsider.
+// State of an outsider process.
 int outsider_descriptor = -1;
 bool is_in_section = false;
 
@@ -52,7 +52,7 @@ struct flock FirstByte() {
   return lock;
 }
 
-// Nobody has the lock that outsiders have during their turns. False as well if that cannot be known.
+// Returns true if no outsider holds the file lock. Also returns false if that cannot be known.
 bool OutsiderIsDead() {
   const int fd = open(g_runtime.segment.path().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return false;
@@ -68,16 +68,17 @@ void EndWritingIn(ArrayId id, HalfWord T::*seq) {
   for (uint64_t i = 1; i < used; ++i) EndWriting(g_runtime.segment.element<T>(id, i)->*seq);
 }
 
-// An outsider died in its turn: rows that it was writing are readable again, and flag words follow the setup as far as it was changed.
-void PutRight() {
+// Repairs the segment after an outsider died in its critical section. Rows that it was writing become readable again,
+// and flag words follow the setup as far as it was changed.
+void RepairSegment() {
   EndWriting(g_runtime.header->move_seq);
   EndWriting(g_runtime.header->rebase_seq);
   EndWritingIn(ArrayId::kActors, &ShmActor::seq);
   EndWritingIn(ArrayId::kObjectRules, &ShmObjectRule::seq);
   EndWritingIn(ArrayId::kFacts, &ShmFact::seq);
   EndWritingIn(ArrayId::kClasses, &ShmClass::fold_seq);
-  PutSparesRight();
-  PutPartiesRight();
+  RepairFreeLists();
+  RepairPrincipals();
   RefreshSetup();
 }
 
@@ -88,10 +89,11 @@ void Reindex() {
   ReindexSetup();
 }
 
-// An outsider is in there. True: it has gone, or has died and its place is taken, with `*word` as it is now.
+// Waits for an outsider that holds the lock. Returns true if it has left, or died and its place is taken. `*word` is
+// the present word then.
 bool AwaitOutsider(uint32_t* word) {
   const uint32_t outsider = *word;
-  if (outsider == stuck_word && Now() < look_again_at) return false;
+  if (outsider == stuck_word && Now() < check_again_at) return false;
   if (outsider != stuck_word) {
     for (int i = 0; i < kNapsForOutsider && *word == outsider; ++i) {
       Nap();
@@ -106,7 +108,7 @@ bool AwaitOutsider(uint32_t* word) {
     return true;
   }
   stuck_word = outsider;
-  look_again_at = Now() + kNapsForOutsider * kNapNanos;
+  check_again_at = Now() + kNapsForOutsider * kNapNanos;
   return false;
 }
 
@@ -120,19 +122,19 @@ bool EnterSegment() {
     const int error = errno;
     const bool is_free = AwaitOutsider(&word);
     const bool is_taken_over = is_free && HolderOf(word) == kInsider;
-    if (is_taken_over) PutRight();
+    if (is_taken_over) RepairSegment();
     errno = error;
     if (!is_free) return false;
     if (is_taken_over) break;
   }
-  if (const uint32_t turn = word / kOutsiderSection; __builtin_expect(turn != section_seen, 0)) {
+  if (const uint32_t section = word / kOutsiderSection; __builtin_expect(section != section_seen, 0)) {
     Reindex();
-    section_seen = turn;
+    section_seen = section;
   }
   return true;
 }
 
-// Nobody else stores to the word while this process has it. Pairs with EnterSegment and OutsiderSection.
+// No other process stores to the word while this process holds it. Pairs with EnterSegment and OutsiderSection.
 void LeaveSegment() { Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease); }
 
 }  // namespace
@@ -158,11 +160,11 @@ void UnlockCold() {
 
 void ContinueColdLockInChild(bool was_locked) {
   if (g_runtime.on && HolderOf(Holder().load(kRelaxed)) == kOutsider) {
-    stuck_word = Holder().load(kRelaxed);  // dead, for this process: nobody has the lock on its file
-    look_again_at = 0;
+    stuck_word = Holder().load(kRelaxed);  // dead, for this process: no outsider has a lock on its file
+    check_again_at = 0;
   }
   if (!was_locked) return;
-  // The copy may have been made before or after the parent left its own.
+  // The copy may have been made before or after the parent released its own word.
   if (is_inside) Holder().store(Holder().load(kRelaxed) & ~kColdHolderMask, kRelease);
   is_inside = false;
   pthread_mutex_init(&cold_mutex, nullptr);
@@ -170,12 +172,12 @@ void ContinueColdLockInChild(bool was_locked) {
 
 void AwaitLockFreePath() {
   if (!g_runtime.on) return;
-  (void)Holder().fetch_add(0);  // what was stored before is seen by whoever comes; pairs with OnLockFreePath
+  (void)Holder().fetch_add(0);  // a later thread on the path sees all earlier stores; pairs with OnLockFreePath
   const uint64_t used = g_runtime.segment.array(ArrayId::kFreeListSize).used.load(kAcquire);
   for (uint64_t i = 1; i < used; ++i) {
     const HalfWord& is_busy = g_runtime.free_lists[i].is_busy;
-    for (int turns = 0; is_busy.load() != 0 && turns < kNapsForInsider; ++turns) {  // pairs with ~OnLockFreePath
-      if (turns > 1000) Nap();
+    for (int tries = 0; is_busy.load() != 0 && tries < kNapsForInsider; ++tries) {  // pairs with ~OnLockFreePath
+      if (tries > 1000) Nap();
     }
   }
 }
@@ -186,7 +188,7 @@ void CloseLockFreePath() {
   AwaitLockFreePath();
 }
 
-void OpenShortWay() {
+void OpenLockFreePath() {
   if (is_inside) Holder().fetch_and(~uint32_t{kLockFreePathClosed});
 }
 
@@ -203,7 +205,7 @@ OutsiderSection::OutsiderSection() {
   }
   uint32_t word = Holder().load(kRelaxed);
   for (int naps = 0;;) {
-    const bool is_left_over = HolderOf(word) == kOutsider;  // nobody else has the lock
+    const bool is_left_over = HolderOf(word) == kOutsider;  // no other outsider has the file lock
     if (is_left_over || HolderOf(word) == kNobody) {
       const uint32_t mine = ((word & ~kColdHolderMask) + kOutsiderSection) | kOutsider;
       if (!Holder().compare_exchange_weak(word, mine, kAcquire, kRelaxed)) continue;  // pairs with LeaveSegment
@@ -215,7 +217,7 @@ OutsiderSection::OutsiderSection() {
       status_ = CheckAdopted();
       if (!status_.ok()) return;
       Reindex();
-      if (is_left_over) PutRight();
+      if (is_left_over) RepairSegment();
       return;
     }
     if (++naps == kNapsForInsider) {

@@ -1,12 +1,14 @@
-// record/engine/cold_lock.h: the two doors of the cold path. The first, a mutex, lets in one thread of this process. The second, a word of the segment, lets in this
-// process or an *outsider*: a process that changes the setup or truncates from outside (python/pfs/_outside/remote.py runs one), never a mere reader.
+// record/engine/cold_lock.h: the lock of the slow path, in two parts. A mutex excludes the other threads of this
+// process. A word of the segment excludes other processes: an *outsider* changes the setup or truncates from outside
+// (python/pfs/_outside/remote.py runs one). A mere reader is no outsider.
 //
-//   free --- insider ---> free                              the program, a few microseconds
-//   free --- outsider (turn + 1) ---> free                  one change from outside
-//   outsider --- outsider (turn + 2), insider ---> free     the first one died in its turn: who comes next puts right what it left
+//   free --- insider ---> free                                     the program, a few microseconds
+//   free --- outsider (sequence + 1) ---> free                     one change from outside
+//   outsider --- outsider (sequence + 2), insider ---> free        the first one died inside: the next one repairs the segment
 //
-// An outsider holds a lock on the first byte of the segment's file during its turn. The kernel takes that lock from the dead: it tells one that is slow from
-// one that is no more. The program never depends on an outsider: after a tenth of a second it does without the cold path, and what it could not do is counted.
+// During its critical section an outsider holds a lock on the first byte of the segment's file. The kernel releases
+// that lock if the outsider dies. So a slow outsider differs from a dead one. The program never depends on an
+// outsider: after a tenth of a second it skips the slow path and counts the loss.
 #pragma once
 
 #include <string>
@@ -15,30 +17,34 @@
 
 namespace perfschema {
 
-// For ColdLock and fork(). Unlike ColdLock these do not look after signal handlers and cancellation.
-// False: an outsider is in there and does not come out.
+// These functions serve ColdLock and fork(). Unlike ColdLock they do not handle signal handlers and cancellation.
+// LockCold() returns false if an outsider holds the lock and does not release it.
 bool LockCold();
 void UnlockCold();
-// In a forked child, which has a segment of its own, where no outsider comes out any more. `was_locked`: by the parent, for fork().
+// Resets the lock in a forked child, whose segment no outsider has entered. `was_locked`: the parent held the lock
+// for fork().
 void ContinueColdLockInChild(bool was_locked);
 
-// The short way of objects (record/engine/free_lists.h). REQUIRES, of all three: cold lock.
-// Whoever was on it when this is called has left. (But not for long: one that hangs there for seconds is not waited for.)
+// These functions control the lock-free path of objects (record/engine/free_lists.h). REQUIRES: cold lock.
+// AwaitLockFreePath() returns when every thread that was on that path at the call has left it. It gives up on a
+// thread that stays there for seconds.
 void AwaitLockFreePath();
 void CloseLockFreePath();
-void OpenShortWay();  // so does UnlockCold()
+void OpenLockFreePath();  // UnlockCold() opens it, too
 
-// This process is an outsider from here on: LockCold() is false without a turn. `descriptor`: of the segment's file, open for writing.
+// Makes this process an outsider: LockCold() returns false outside an OutsiderSection. `descriptor`: the segment's
+// file, open for writing.
 void BecomeOutsider(int descriptor);
 
-// Threads: external lock. In outsiders only.
+// A critical section of an outsider. Threads: external lock. Used in outsiders only.
 class OutsiderSection {
  public:
   OutsiderSection();
   ~OutsiderSection();
   OutsiderSection(const OutsiderSection&) = delete;
   OutsiderSection& operator=(const OutsiderSection&) = delete;
-  // kState: the door did not open. kCorrupt: what is inside is damaged (record/engine/adopted.h). Nothing may be changed then.
+  // kState: the lock was not available. kCorrupt: the segment is damaged (record/engine/adopted.h). The caller must
+  // change nothing in both cases.
   const Status& status() const { return status_; }
 
  private:

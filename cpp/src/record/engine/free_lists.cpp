@@ -11,24 +11,24 @@
 namespace perfschema {
 namespace {
 
-// Live objects and spares, by the option that limits them. Guarded by the cold lock.
+// Live objects and free slots, by the option that limits them. Guarded by the cold lock.
 uint64_t objects_of[kOptionCount];
 
 OptionId LimitOf(uint32_t class_index) { return LimitsOf(static_cast<Family>(g_runtime.classes[class_index].family)).instances; }
 uint64_t& ObjectsLike(uint32_t class_index) { return objects_of[static_cast<uint32_t>(LimitOf(class_index))]; }
 
-// On x86-64 a locked instruction, such as the compare-exchange that follows, is a fence for all before it.
+// On x86-64 a locked instruction, such as the compare-exchange that follows, is a full fence for earlier operations.
 #if defined(__x86_64__)
 constexpr std::memory_order kBeforeLocked = std::memory_order_relaxed;
 #else
 constexpr std::memory_order kBeforeLocked = std::memory_order_seq_cst;
 #endif
 
-// The calling thread is on the short way. Threads: owner thread.
+// Marks the calling thread as being on the lock-free path. Threads: owner thread.
 class OnLockFreePath {
  public:
   explicit OnLockFreePath(ShmFreeLists& own) : own_(own) {
-    t_locals.in_cold_lock.EnterShortWay();
+    t_locals.in_cold_lock.EnterLockFreePath();
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   ~OnLockFreePath() {
@@ -54,7 +54,7 @@ void Bear(ShmInstance& object, uint32_t class_index, const void* identity) {
   object.flags.store(g_runtime.classes[class_index].flags.load(), kRelease);  // last: not kFlagDead, so live from here on; pairs with Snapshot
 }
 
-// Moves what the last object counted from the slot to the class. REQUIRES: cold lock, and that no object has the slot.
+// Moves the numbers of the slot's last object to the class. REQUIRES: cold lock; no object has the slot.
 void Settle(ShmInstance& object) {
   if (IsEmpty(object.stat)) return;
   BuryObject(object.class_index.load(kRelaxed), 0, {}, &object, [](void*) {}, &object);
@@ -77,18 +77,18 @@ void GiveAllBack(ShmFreeLists& free_lists) {
   free_lists.count.store(0, kRelaxed);
 }
 
-// True: there were some. REQUIRES: cold lock.
-bool TakeSparesBack() {
+// Takes the free slots of all threads back. Returns true if there were any. REQUIRES: cold lock.
+bool TakeFreeSlotsBack() {
   bool were_some = false;
   CloseLockFreePath();
   const uint64_t used = g_runtime.segment.array(ArrayId::kFreeListSize).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmFreeLists& free_lists = g_runtime.free_lists[i];
-    if (free_lists.is_busy.load(kRelaxed) != 0) continue;  // it hangs in there
+    if (free_lists.is_busy.load(kRelaxed) != 0) continue;  // its thread is stuck on the lock-free path
     were_some |= free_lists.count.load(kRelaxed) != 0;
     GiveAllBack(free_lists);
   }
-  OpenShortWay();
+  OpenLockFreePath();
   return were_some;
 }
 
@@ -101,8 +101,8 @@ ShmInstance* AllocateFreeInstance(uint32_t class_index) {
   return slot == 0 ? nullptr : &g_runtime.instances[slot];
 }
 
-// nullptr: the thread has ended, or there is no room. REQUIRES: cold lock.
-ShmFreeLists* OwnSpares() {
+// Returns the thread's free list. nullptr: the thread has ended, or the array is full. REQUIRES: cold lock.
+ShmFreeLists* OwnFreeLists() {
   ThreadLocals& self = t_locals;
   if (self.free_lists != nullptr || self.ended) return self.free_lists;
   const uint64_t slot = AllocateSlot(ArrayId::kFreeListSize, g_runtime.free_lists, &ShmFreeLists::next);
@@ -111,8 +111,8 @@ ShmFreeLists* OwnSpares() {
   return self.free_lists = &g_runtime.free_lists[slot];
 }
 
-// A live object from a spare that has no numbers. REQUIRES: short way, or cold lock.
-ShmInstance* TakeSpare(ShmFreeLists& own, uint32_t class_index, const void* identity) {
+// Makes an object from a free slot that has no numbers. REQUIRES: lock-free path, or cold lock.
+ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* identity) {
   const uint32_t count = own.count.load(kRelaxed);
   for (uint32_t i = count; i > 0; --i) {
     const uint32_t slot = own.slots[i - 1].load(kRelaxed);
@@ -137,7 +137,7 @@ ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity) {
   if (own == nullptr || t_locals.in_cold_lock || own->count.load(kRelaxed) == 0) return nullptr;
   const OnLockFreePath on(*own);
   own->is_busy.exchange(1);
-  return OnLockFreePath::IsClosed() ? nullptr : TakeSpare(*own, class_index, identity);
+  return OnLockFreePath::IsClosed() ? nullptr : TakeFreeSlot(*own, class_index, identity);
 }
 
 bool MakeSpare(ShmInstance& object) {
@@ -147,7 +147,8 @@ bool MakeSpare(ShmInstance& object) {
   if ((flags & (kFlagShared | kFlagDead)) != 0) return false;
   const OnLockFreePath on(*own);
   own->is_busy.store(1, kBeforeLocked);
-  // From here on it is hidden, and no cell is made for it; also if it goes the long way after all.
+  // From here on the object is hidden, and no cell is made for it, also if it is destroyed under the cold lock after
+  // all.
   if (!object.flags.compare_exchange_strong(flags, flags | kFlagDead)) return false;  // pairs with FindCellSlow
   const uint32_t count = own->count.load(kRelaxed);
   if (OnLockFreePath::IsClosed() || count >= kMostCached) return false;
@@ -160,11 +161,11 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
   if (ShmFreeLists* const own = t_locals.free_lists; own != nullptr) {
     const uint32_t count = own->count.load(kRelaxed);
     for (uint32_t i = 0; i < count; ++i) Settle(g_runtime.instances[own->slots[i].load(kRelaxed)]);
-    // With fewer the thread gets a slot more, so that it comes here less often.
-    if (ShmInstance* const object = count == kMostCached ? TakeSpare(*own, class_index, identity) : nullptr; object != nullptr) return object;
+    // A thread with fewer slots gets an additional one, so that it comes here less often.
+    if (ShmInstance* const object = count == kMostCached ? TakeFreeSlot(*own, class_index, identity) : nullptr; object != nullptr) return object;
   }
   ShmInstance* object = AllocateFreeInstance(class_index);
-  if (object == nullptr && TakeSparesBack()) object = AllocateFreeInstance(class_index);
+  if (object == nullptr && TakeFreeSlotsBack()) object = AllocateFreeInstance(class_index);
   if (object == nullptr) return nullptr;
   ++ObjectsLike(class_index);
   Bear(*object, class_index, identity);
@@ -173,10 +174,10 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
 
 void GiveInstance(ShmInstance& object, uint32_t class_index) {
   object.class_index.store(class_index, kRelease);
-  ShmFreeLists* const own = OwnSpares();
+  ShmFreeLists* const own = OwnFreeLists();
   if (own == nullptr) return GiveBack(IndexOf(object));
   uint32_t count = own->count.load(kRelaxed);
-  if (count == kMostCached) {  // the one that has waited longest goes
+  if (count == kMostCached) {  // the slot that has waited longest goes
     GiveBack(own->slots[0].load(kRelaxed));
     --count;
     for (uint32_t i = 0; i < count; ++i) own->slots[i].store(own->slots[i + 1].load(kRelaxed), kRelaxed);
@@ -187,7 +188,7 @@ void GiveInstance(ShmInstance& object, uint32_t class_index) {
 
 void SettleSpares() {
   CloseLockFreePath();
-  AwaitLockFreePath();  // an outsider's turn has closed it
+  AwaitLockFreePath();  // an outsider's critical section has closed it
   const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
   const uint64_t classes = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
@@ -197,7 +198,7 @@ void SettleSpares() {
   }
 }
 
-void PutSparesRight() {
+void RepairFreeLists() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmInstance& object = g_runtime.instances[i];
@@ -214,7 +215,7 @@ void LeaveLockFreePath() {
   self.in_cold_lock = false;
 }
 
-void GiveSpares() {
+void ReturnFreeSlots() {
   ThreadLocals& self = t_locals;
   if (self.free_lists == nullptr) return;
   GiveAllBack(*self.free_lists);
@@ -222,20 +223,20 @@ void GiveSpares() {
   self.free_lists = nullptr;
 }
 
-void ForgetSparesInChild(bool was_locked) {
+void ForgetFreeListsInChild(bool was_locked) {
   ShmArray& array = g_runtime.segment.array(ArrayId::kFreeListSize);
   array.free_head.store(0, kRelaxed);
   const uint64_t used = array.used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmFreeLists& free_lists = g_runtime.free_lists[i];
-    // A handler that forks on the cold path may have found one half changed: its slots are left alone.
+    // A handler that forks on the slow path may have found a list half changed: its slots are left alone.
     if (was_locked) GiveAllBack(free_lists);
     free_lists.count.store(0, kRelaxed);
     free_lists.is_busy.store(0, kRelaxed);
     FreeSlot(ArrayId::kFreeListSize, g_runtime.free_lists, &ShmFreeLists::next, i);
   }
   if (!was_locked) return;
-  // Whoever was about to destroy an object is not there any more: it lives on.
+  // Threads that were about to destroy an object do not exist here: the object lives on.
   const uint64_t instances = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < instances; ++i) g_runtime.instances[i].flags.fetch_and(~kFlagDead, kRelaxed);
 }

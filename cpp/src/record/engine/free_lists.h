@@ -1,18 +1,20 @@
-// record/engine/free_lists.h: the short way: objects that are made and destroyed often do so without the cold lock.
+// record/engine/free_lists.h: the lock-free path that creates and destroys objects without the cold lock.
 //
-// A dead object leaves its slot to its thread, which makes its next object of that instrument from it: no list is searched and nothing moves.
-// The slot keeps its class meanwhile, under kFlagDead, and its numbers, so that for totals, which add up slots by class, nothing happens at all. A slot with
-// numbers is not used again before they have moved to the class: when the thread has no other spare, takes the cold lock, and moves those of all its spares. Spares count for
-// performance_schema_max_*_instances, and are taken back when that is reached: an object is refused only if so many live.
+// A destroyed object leaves its slot in its thread's free list. The thread makes its next object of that instrument
+// from it: it searches no list and moves no numbers. The slot keeps its class and its numbers meanwhile, under
+// kFlagDead. Totals add up slots by class, so they do not change. A slot with numbers is not used again before they
+// have moved to the class. A thread without another free slot takes the cold lock and moves the numbers of all its
+// free slots. Free slots count for performance_schema_max_*_instances, and are taken back when that is reached: an
+// object is refused only if so many live.
 //
-// What the cold lock is for elsewhere:
-//   fork, and taking spares back   CloseLockFreePath(): it waits until nobody is on it, and whoever comes waits for the cold lock
-//   an outsider                    closes it by its turn
+// These mechanisms replace the cold lock:
+//   fork, taking slots back        CloseLockFreePath(): waits until no thread is on the path; later threads wait for the cold lock
+//   an outsider                    closes the path during its critical section
 //   TRUNCATE of objects            SettleSpares()
-//   setup                          AwaitLockFreePath(): whoever has read old flags has published the object before its flags are changed
-//   a cell for a dying object      flags decides: kFlagShared is set before a cell is made, kFlagDead only where that is not set
-//   signal handlers                in_cold_lock: they do without. If one leaves the short way with a longjmp, the thread's next turn on the cold path finds
-//                                  that the place in in_cold_lock lies below it; a slot that was on its way is nobody's from then on
+//   setup                          AwaitLockFreePath(): a thread that read old flags has published its object before the flags change
+//   a cell for a dying object      `flags` decides: kFlagShared is set before a cell is made, kFlagDead only if that is not set
+//   signal handlers                in_cold_lock: they do without. If a handler leaves the path with a longjmp, the thread's next entry
+//                                  into the slow path finds the stack address in in_cold_lock below it, and drops the slot in transit
 // Threads: any.
 #pragma once
 
@@ -20,28 +22,29 @@
 
 namespace perfschema {
 
-// A live object of the class if the thread has a spare of it, else nullptr.
+// Makes an object of the class from the thread's free list. Returns nullptr if that has no usable slot of the class.
 ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity);
-// True: it is a spare now. False: it must go the long way.
+// Puts the object's slot on the thread's free list. Returns false if the object must be destroyed under the cold
+// lock.
 bool MakeSpare(ShmInstance& object);
 
-// REQUIRES, of all below: cold lock.
+// All functions below REQUIRE the cold lock.
 
-// nullptr: so many live, or there is no memory.
+// Makes an object. Returns nullptr if the limit of live objects is reached, or there is no memory.
 ShmInstance* MakeInstance(uint32_t class_index, const void* identity);
-// Of an object that has been buried: its slot becomes the thread's spare.
+// Puts the slot of a retired object on the thread's free list.
 void GiveInstance(ShmInstance& object, uint32_t class_index);
 
-// The calling thread is not on the short way any more: it was cancelled there, or a longjmp has left it. Needs no lock.
+// Takes the calling thread off the lock-free path, after a cancellation or a longjmp left it there. Needs no lock.
 void LeaveLockFreePath();
-// Moves the numbers of all spares to their classes, and closes the short way until the cold lock is left: objects are about to lose their numbers, and what
-// the dead counted is not theirs.
+// Moves the numbers of all free slots to their classes, and closes the lock-free path until the cold lock is
+// released. A TRUNCATE of objects needs this first: numbers of dead objects belong to the class.
 void SettleSpares();
-// An outsider died while it did so: what it was storing to is readable again.
-void PutSparesRight();
-// The thread ends.
-void GiveSpares();
-// In a forked child. `was_locked`: the parent had closed the short way.
-void ForgetSparesInChild(bool was_locked);
+// Makes slots readable again that an outsider was storing to when it died.
+void RepairFreeLists();
+// Returns the free slots of a thread that ends.
+void ReturnFreeSlots();
+// Resets the free lists in a forked child. `was_locked`: the parent had closed the lock-free path.
+void ForgetFreeListsInChild(bool was_locked);
 
 }  // namespace perfschema

@@ -6,7 +6,7 @@
 namespace perfschema {
 namespace {
 
-// Freed names of each size that wait before they are used again: about a history_long full of names.
+// Freed names of each size that wait before they are reused: about the number of names in a full history_long.
 constexpr uint64_t kQuarantine = 512;
 
 ShmNameGranule* At(uint32_t granule) { return g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, granule); }

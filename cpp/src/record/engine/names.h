@@ -13,8 +13,8 @@
 
 namespace perfschema {
 
-// Name of an object that has several parts, "SCHEMA\0NAME" say, each cut to the width that tables show: names that show the same are the same.
-// Threads: immutable.
+// The name of an object that has several parts, such as "SCHEMA\0NAME". Each part is cut to the width that tables
+// show: names that look the same are the same. Threads: immutable.
 class ObjectName {
  public:
   ObjectName(std::initializer_list<std::string_view> parts) {
@@ -30,13 +30,14 @@ class ObjectName {
   size_t bytes_ = 0;
 };
 
-// First granule of a copy of `name` (cut at 512 bytes), 0 if there is no room. REQUIRES: cold lock.
+// Copies `name` (cut at 512 bytes). Returns the first granule of the copy, or 0 if the segment is full. REQUIRES:
+// cold lock.
 uint32_t AcquireName(std::string_view name);
 // REQUIRES: cold lock.
 void ReleaseName(uint32_t granule);
 // REQUIRES: cold lock, a live name.
 std::string_view NameText(uint32_t granule);
-// What a record must know besides the granule. REQUIRES: cold lock, a live name or 0.
+// Returns the version that a record stores besides the granule. REQUIRES: cold lock, a live name or 0.
 uint32_t NameVersion(uint32_t granule);
 
 }  // namespace perfschema

@@ -1,4 +1,5 @@
-// record/engine/no_signals.h: no signal handler of the calling thread runs while this lives: none interrupts what it could leave half done with a longjmp.
+// record/engine/no_signals.h: blocks the signal handlers of the calling thread in a scope, so that no longjmp leaves
+// work half done.
 #pragma once
 
 #include <csignal>
@@ -6,8 +7,9 @@
 
 namespace perfschema {
 
-// Signals that arrive wait until the end. Those of faults are let through, so that a crash is still reported by the program's handler.
-// Threads: any. Two system calls; preserves errno.
+// Blocks signals until the end of its scope. Signals of faults are not blocked, so that the program's handler still
+// reports a crash.
+// Threads: any. It makes two system calls and preserves errno.
 class NoSignals {
  public:
   NoSignals() {

@@ -35,20 +35,20 @@ Runtime g_runtime;
 
 namespace {
 
-// Guarded by the cold lock until started. kForked: of a forked child that has not used pfs yet; segment_fork.cpp.
+// Guarded by the cold lock until started. kForked: a forked child that has not used pfs yet; segment_fork.cpp.
 enum class Phase { kNew, kStarted, kForked };
 std::atomic<Phase> phase{Phase::kNew};
 Options options;
 std::string status_reason;
 bool fork_holds_lock = false;
-bool locks_are_held = true;    // exclusively, by whoever: the child may release them without a call. True as well if nobody has looked
-// Of the thread that called fork(), until it resumes. Its number in the system is the child's.
+bool locks_are_held = true;    // some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked
+// State of the thread that called fork(), until it resumes. Its number in the system is the child's.
 ThreadState* forked_state = nullptr;
 ThreadState* forked_own = nullptr;
-bool child_had_lock = false;   // it was forked under the cold lock: nothing is half made
-bool trace_is_due = false;     // in a forked child that has begun: its trace has not
+bool child_had_lock = false;   // it was forked under the cold lock: no object is half made
+bool trace_is_due = false;     // the forked child has begun, but its trace has not
 bool is_lost_child = false;    // pfs is off for good
-// What is counted in a child that cannot have memory of its own goes here.
+// A child without memory of its own counts here.
 ShmHeader nowhere;
 
 void CopyText(uint8_t* to, size_t size, const std::string& text) {
@@ -106,7 +106,8 @@ void StartConsumers(ShmHeader* header) {
   }
 }
 
-// What a forked child takes over: everything but statistics and events. At once: flag words, which probes read, and what calls store to that are no events.
+// Says what a forked child takes over: all but statistics and events. kAtOnce: flag words, which probes read, and
+// words that calls store to without an event.
 Segment::Keep KeptByChild(ArrayId id) {
   using Keep = Segment::Keep;
   switch (id) {
@@ -176,7 +177,7 @@ void ForgetStatistics() {
   EmptyChunkPools();
 }
 
-// The read locks that the forking thread holds are held in the child, too. They are noted in what the child takes over.
+// Notes the read locks of the forking thread, which the child holds, too, in the copy that the child takes over.
 void NoteHolds(ShmInstance* instances) {
   locks_are_held = false;
   const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
@@ -189,7 +190,7 @@ void NoteHolds(ShmInstance* instances) {
   }
 }
 
-// Makes room for this process's file: what dead ones have left is bounded.
+// Limits the number of files of dead processes before this process adds its own.
 void CollectTheDead() {
   const std::string& path = g_runtime.segment.path();
   if (path.empty()) return;
@@ -200,12 +201,13 @@ void CollectTheDead() {
 bool IsStillForked() { return phase.load(kRelaxed) == Phase::kForked; }
 
 void BeforeFork() {
-  // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the cold path cannot have it.
+  // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the slow
+  // path cannot take it.
   fork_holds_lock = !t_locals.in_cold_lock && LockCold();
   locks_are_held = true;
   if (!fork_holds_lock) return;
   t_locals.in_cold_lock = true;
-  if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies all there is
+  if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies everything
   CloseLockFreePath();
   Segment& segment = g_runtime.segment;
   if (segment.CopyBeforeFork(KeptByChild) && segment.has_copy()) NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
@@ -213,12 +215,12 @@ void BeforeFork() {
 
 void AfterForkInParent() {
   if (!fork_holds_lock) return;
-  if (!IsStillForked()) g_runtime.segment.ForgetCopy();  // else it is what this process itself will begin with
+  if (!IsStillForked()) g_runtime.segment.ForgetCopy();  // else this process itself will begin with the copy
   t_locals.in_cold_lock = false;
   UnlockCold();
 }
 
-// A child that could not be given memory of its own: it must not store to its parent's.
+// Turns pfs off in a child without memory of its own: it must not store to its parent's.
 void TurnOffInChild() {
   __atomic_store_n(&g_runtime.on, false, __ATOMIC_RELEASE);
   g_runtime.header = &nowhere;
@@ -227,7 +229,8 @@ void TurnOffInChild() {
   is_lost_child = true;
 }
 
-// Nothing that began in the parent goes on in this thread: what it was is what it will be after its next event, or after none.
+// Returns true if no event of the parent is open in this thread: its state is the same before and after its next
+// event.
 bool HasNothingOpen(const ThreadState& thread) {
   return thread.nesting == 0 && thread.statement_depth == 0 && thread.stage.class_index == 0 && thread.transaction.serial == 0 && thread.tasks == nullptr;
 }
@@ -242,7 +245,8 @@ void PutThreadAside() {
   self.free_lists = nullptr;
 }
 
-// The child's first use of pfs. False: it has no memory, and pfs is off. REQUIRES: cold lock, but for other threads, which there may be.
+// Makes the child's own segment at its first use of pfs. Returns false if there is no memory, and pfs is off.
+// REQUIRES: cold lock; other threads may exist.
 bool ContinueChild() {
   const int error = errno;
   std::string reason;
@@ -258,9 +262,9 @@ bool ContinueChild() {
   ForgetStatistics();
   ForgetInspectorsScans();
   ForgetSocketsInChild();
-  ForgetSparesInChild(child_had_lock);
+  ForgetFreeListsInChild(child_had_lock);
   ContinueThreadsInChild(forked_own, forked_state);
-  ConnectAnewInChild();
+  ReconnectInChild();
   ForgetLogInChild();
   ContinueFactsInChild();
   trace_is_due = true;
@@ -281,12 +285,13 @@ void AfterForkInChild() {
       child_had_lock = fork_holds_lock;
       ThreadState* const thread = t_locals.state;
       must_go_on = thread != nullptr && !HasNothingOpen(*thread);
-      if (must_go_on) ForgetWorkInChild(*thread);  // before anything else: a probe that fork() was called in, in a signal handler, goes on with this
+      if (must_go_on) ForgetWorkInChild(*thread);  // before anything else: a probe that fork() interrupted (in a signal handler) continues with this
       PutThreadAside();
       ForgetTraceInChild();
       phase.store(Phase::kForked, kRelease);
     }
-    // Cold work of this thread goes on when the handler returns that has called fork(): in the child's own memory.
+    // This thread's work on the slow path continues when the handler that called fork() returns: in the child's own
+    // memory.
     if (!fork_holds_lock && is_first && g_runtime.on) (void)ContinueChild();
   } else {
     ContinueFactsInChild();
@@ -297,8 +302,8 @@ void AfterForkInChild() {
   errno = error;
 }
 
-// Under the cold lock.
-// By atexit() and not as a destructor of the library, which would come after that of g_runtime: the path is no more then.
+// Removes the file, under the cold lock. It runs by atexit() and not as a destructor of the library, which would come
+// after that of g_runtime: the path is gone then.
 void RemoveAtExit() {
   if (!g_runtime.on || g_runtime.header->pid != static_cast<uint64_t>(getpid())) return;
   const char* keep = secure_getenv("PFS_KEEP");
@@ -337,11 +342,11 @@ void StartNow() {
 void Start() {
   try {
     StartNow();
-  } catch (const std::bad_alloc&) {  // a text of a reason, say: the program goes on without pfs
+  } catch (const std::bad_alloc&) {  // a text of a reason, for example: the program goes on without pfs
     g_runtime.segment.Remove();
     status_reason.clear();
   }
-  phase.store(Phase::kStarted, kRelease);  // last: threads that come meanwhile wait for the lock, none takes pfs for off
+  phase.store(Phase::kStarted, kRelease);  // last: threads that come meanwhile wait for the lock, and none sees pfs as off
 }
 
 }  // namespace
@@ -406,7 +411,7 @@ Status AdoptRuntime(const std::string& path) {
   for (int i = 0; i < kTimerCount; ++i) g_runtime.picos_per_tick[i] = g_runtime.header->timers[i].multiplier;
   ReindexClasses();
   if (!StartPrincipals() || !StartFacts() || !StartDigests() || !AdoptSetup()) return Status(Code::kFull, "no memory for private tables");
-  t_locals.ended = true;  // nothing that this process does is an event
+  t_locals.ended = true;  // this process records no events
   BecomeOutsider(descriptor);
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
   phase.store(Phase::kStarted, kRelease);
@@ -442,7 +447,7 @@ bool EnsureStarted() {
     ColdLock lock;  // lets a forked child begin
     if (lock && phase.load(kAcquire) == Phase::kNew) {
       if (const char* environment = secure_getenv("PFS_OPTIONS")) {
-        // A bad entry must not stop the program: the good ones hold, and status says what was wrong.
+        // A bad entry must not stop the program: the good entries apply, and the status reports the bad one.
         if (Status bad = options.Parse(environment); !bad.ok()) status_reason = "PFS_OPTIONS: " + bad.message();
       }
       Start();

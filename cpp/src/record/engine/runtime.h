@@ -1,6 +1,6 @@
 // record/engine/runtime.h: the process's own segment: start-up, the cold lock, fork, exit.
 //
-// Everything here is cold. Hot paths use the pointers cached in `g_runtime`.
+// All functions here are cold. Hot paths use the pointers cached in `g_runtime`.
 #pragma once
 
 #include <optional>
@@ -17,51 +17,53 @@ namespace perfschema {
 
 struct ThreadState;
 
-// Is the thread on the cold path, or on the short way past it? Where on the stack it is, so that a longjmp out of the short way is noticed.
+// Tells whether the thread is on the slow path, or on the lock-free path beside it. It holds the stack address of the
+// entry, so that a longjmp out of the lock-free path is noticed.
 // Threads: owner thread, signal handlers on it included.
 class ColdMark {
  public:
   constexpr ColdMark() = default;
   explicit operator bool() const { return place_ != nullptr; }
-  // On the cold path proper, which no longjmp leaves: signals wait (NoSignals).
+  // Marks the slow path proper, which no longjmp leaves: signals are blocked (NoSignals).
   ColdMark& operator=(bool is_in) {
     place_ = is_in ? kNoFrame : nullptr;
     return *this;
   }
-  PFS_ALWAYS_INLINE void EnterShortWay() { place_ = StackMark(); }
+  PFS_ALWAYS_INLINE void EnterLockFreePath() { place_ = StackMark(); }
   const void* place() const { return place_; }
 
  private:
   const void* place_ = nullptr;
 };
 
-// What the library needs of a thread of the system before it knows it. Reached through the initial-exec TLS model: no call, also in a dlopened
-// library.
+// State of a thread of the system that exists before its instrumentation. It uses the initial-exec TLS model: no
+// call, also in a dlopened library.
 struct ThreadLocals {
-  ThreadState* state;  // the instrumentation that is attached; nullptr = none (yet)
-  ThreadState* own;    // the one that this thread made for itself; nullptr = none (yet). May be put aside for another
-  uint64_t os_id;      // gettid(), 0 = not asked yet
-  bool silent;         // detached: none is made for it
+  ThreadState* state;  // the attached instrumentation; nullptr = none (yet)
+  ThreadState* own;    // the thread's own instrumentation; nullptr = none (yet). Another one may be attached in its place
+  uint64_t os_id;      // gettid(); 0 = not read yet
+  bool silent;         // detached: its events make no instrumentation
   bool ended;          // no further events
-  bool is_forked;      // of a forked child that has had no event: what was attached is put aside (ResumeAfterFork)
-  bool is_refused;     // there was no room for its instrumentation, and it has been counted as lost
+  bool is_forked;      // in a forked child before its first event: the attached instrumentation is put aside (ResumeAfterFork)
+  bool is_refused;     // there was no free slot for its instrumentation, and the thread has been counted as lost
   ColdMark in_cold_lock;  // re-entry by a signal handler must not lock again
   ShmFreeLists* free_lists;   // slots for its next objects; nullptr = none (yet)
-  uint8_t end_calls;   // times the thread-exit destructor was put off; 0 = there is none
+  uint8_t end_calls;   // how often the thread-exit destructor was put off; 0 = there is none
 };
 extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
 
-// The thread is on the cold path, and this is a signal handler that interrupted it. False as well once a longjmp has left the short way: it is given up.
+// Returns true in a signal handler that interrupted the slow path of its thread. After a longjmp out of the lock-free
+// path it cleans up and returns false.
 [[gnu::noinline]] bool IsInterruptedInColdPath();
 inline bool IsInColdPath() { return __builtin_expect(static_cast<bool>(t_locals.in_cold_lock), 0) && IsInterruptedInColdPath(); }
 
-// Records of one kind of events. Threads: constant after start.
+// The records of one kind of events. Threads: constant after start.
 struct Pool {
   ShmChunk* chunks;
-  char* records;          // of chunk i from i * pitch on
-  uint64_t record_bytes;  // from one record to the next
+  char* records;          // chunk i starts at i * pitch
+  uint64_t record_bytes;  // distance between two records
   uint64_t pitch;
-  uint64_t chunks_held;   // by a thread, for its history
+  uint64_t chunks_held;   // chunks that a thread keeps for its history
 };
 
 // Threads: constant after start, except where said.
@@ -90,10 +92,11 @@ struct Runtime {
 };
 extern Runtime g_runtime;
 
-// Serialises the cold path of this process, and keeps outsiders out (record/engine/cold_lock.h). Signals wait until it ends: a handler could leave it with a
-// longjmp, and then the lock would be held for ever.
-// Threads: any thread. Not reentrant: a ColdLock inside another one (a handler of a fault), or in a signal handler that interrupted the short way, is false,
-// and its owner must do without. So is one that an outsider which does not go on keeps out.
+// Serializes the slow path of this process, and keeps outsiders out (record/engine/cold_lock.h). Signals are blocked
+// meanwhile: a handler could leave it with a longjmp and so leave the lock held.
+// Threads: any thread. It is not reentrant. It converts to false inside another ColdLock (a handler of a fault), in a
+// signal handler that interrupted the lock-free path, or if a stuck outsider holds the lock. Then its owner must do
+// without the lock.
 class ColdLock {
  public:
   ColdLock();
@@ -105,55 +108,58 @@ class ColdLock {
  private:
   void Restore();
   bool held_;
-  int cancel_state_;  // a thread that is cancelled in here would leave the lock taken
+  int cancel_state_;  // a thread that is cancelled in here would leave the lock held
   std::optional<NoSignals> no_signals_;
 };
 
 // Fixes the options and starts. Fails if pfs has started already, or with the first bad option (nothing is started then).
 Status InitRuntime(std::string_view text);
 
-// True if pfs is on. Starts it at the first call: PFS_OPTIONS, PFS_DIR, PFS_SEGMENT.
+// Returns true if pfs is on. The first call starts it: PFS_OPTIONS, PFS_DIR, PFS_SEGMENT.
 bool EnsureStarted();
 
-// Options in force, also if pfs is off.
+// Returns the options in force, also if pfs is off.
 const Options& StartOptions();
 
-// The same while pfs starts. REQUIRES: cold lock.
+// Returns the same options while pfs starts. REQUIRES: cold lock.
 const Options& StartOptionsLocked();
 
-// Why pfs is not fully on, or empty.
+// Returns why pfs is not fully on, or an empty text.
 std::string StatusReason();
 
 // REQUIRES: EnsureStarted().
 Segment& OwnSegmentState();
 
-// Fills the setup tables with what they begin with. False: no memory. Defined in setup/, which knows their rules. REQUIRES: cold lock, pfs starts.
+// Fills the setup tables with their initial rows. Returns false without memory. Defined in setup/, which knows their
+// rules. REQUIRES: cold lock, pfs starts.
 bool StartSetup();
 
-// For this process to change another one's setup and to truncate there, in OutsiderSections; it has no events of its own. kState: pfs has started here already.
-// REQUIRES: one thread.
+// Lets this process change another one's setup and truncate there, in OutsiderSections. This process has no events of
+// its own. Returns kState if pfs has started here already. REQUIRES: one thread.
 Status AdoptRuntime(const std::string& path);
-// Defined in setup/. The private tables, empty: false, no memory. What is kept beside the segment anew from what is in it. Flag words anew.
+// These three are defined in setup/. AdoptSetup() makes the private tables, empty, and returns false without memory.
+// ReindexSetup() rebuilds them from the segment. RefreshSetup() computes the flag words again.
 // REQUIRES: cold lock.
 bool AdoptSetup();
 void ReindexSetup();
 void RefreshSetup();
 
-// What this process does at fork(), also while pfs is off. Once. False: no memory.
+// Registers the handlers of fork(), also while pfs is off. Called once. Returns false without memory.
 bool HearOfForks();
 
-// In a forked child, in the thread that called fork(), before its first event: the child gets its own file, and the thread is what it was. Returns what is
-// attached to it, or nullptr. Cold. REQUIRES: t_locals.is_forked.
+// Runs in a forked child, in the thread that called fork(), before its first event: the child gets its own file, and
+// the thread continues. Returns the attached instrumentation, or nullptr. Cold. REQUIRES: t_locals.is_forked.
 [[gnu::noinline]] ThreadState* ResumeAfterFork();
-// In a forked child, at the first event of a thread: the trace goes on if it is wanted.
+// Starts the trace in a forked child, at the first event of a thread, if the setup wants it.
 void StartTraceInChild();
-// What is attached to the calling thread, also in a forked child that has had no event yet.
+// Returns the instrumentation that is attached to the calling thread, also in a forked child that has had no event
+// yet.
 inline ThreadState* AttachedThread() {
   if (__builtin_expect(t_locals.is_forked, 0)) return ResumeAfterFork();
   return t_locals.state;
 }
 
-// Any thread, any time: one atomic add.
+// Counts a loss. Any thread, any time: one atomic add.
 [[gnu::noinline]] void CountLoss(Loss loss, uint64_t n = 1);
 
 }  // namespace perfschema

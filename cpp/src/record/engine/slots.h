@@ -1,7 +1,8 @@
-// record/engine/slots.h: slots of an array that are taken and given back. The free list runs through a field of the elements.
+// record/engine/slots.h: allocates and frees slots of an array. The free list links the elements through one of their
+// fields.
 //
-// class_index 0 is a free object slot, thread_id 0 a free thread slot. Both are stored last at birth and first at death, so a reader
-// checks them (and `version`) before and after its copy.
+// class_index 0 is a free object slot, thread_id 0 a free thread slot. Both are stored last when a slot is taken and
+// cleared first when it is freed. A reader checks them (and `version`) before and after its copy.
 #pragma once
 
 #include "record/engine/runtime.h"
@@ -10,7 +11,7 @@ namespace perfschema {
 
 // REQUIRES: cold lock, for both.
 
-// A slot that nobody has, 0 if there is no room.
+// Returns a free slot, or 0 if the array is full.
 template <typename T, typename Number>
 uint64_t AllocateSlot(ArrayId id, T* elements, std::atomic<Number> T::*link) {
   ShmArray& array = g_runtime.segment.array(id);
@@ -25,7 +26,7 @@ uint64_t AllocateSlot(ArrayId id, T* elements, std::atomic<Number> T::*link) {
 template <typename T, typename Number>
 void FreeSlot(ArrayId id, T* elements, std::atomic<Number> T::*link, uint64_t slot) {
   ShmArray& array = g_runtime.segment.array(id);
-  // Release: a reader that still takes the link for what the field was sees that the slot has been given back.
+  // Release: a reader that mistakes the link for the field's old content sees that the slot has been freed.
   (elements[slot].*link).store(static_cast<Number>(array.free_head.load(kRelaxed)), kRelease);
   array.free_head.store(slot, kRelaxed);
 }

@@ -8,7 +8,8 @@
 namespace perfschema {
 namespace {
 
-// Open addressing over indices of kSources; guarded by the cold lock. Private memory: readers of the segment do not need it.
+// Hash table (open addressing) of indices into kSources; guarded by the cold lock. Private memory: readers of the
+// segment do not need it.
 uint32_t* buckets = nullptr;
 uint64_t bucket_mask = 0;
 
@@ -38,8 +39,8 @@ uint32_t InternSource(const char* file, uint32_t line) {
   char number[16];
   const int digits = std::snprintf(number, sizeof number, ":%u", line);
   // The column is 64 wide; the line number is the part that must not be cut.
-  const size_t room = sizeof(ShmSource::text) - static_cast<size_t>(digits);
-  const size_t name_bytes = strnlen(base, room);
+  const size_t space = sizeof(ShmSource::text) - static_cast<size_t>(digits);
+  const size_t name_bytes = strnlen(base, space);
   std::memcpy(text, base, name_bytes);
   std::memcpy(text + name_bytes, number, static_cast<size_t>(digits));
   const size_t bytes = name_bytes + static_cast<size_t>(digits);

@@ -1,4 +1,4 @@
-// record/engine/sources.h: SOURCE: call sites, interned once each.
+// record/engine/sources.h: interns call sites (the SOURCE columns).
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,14 @@
 
 namespace perfschema {
 
-// Private tables. Under the cold lock, once.
+// Makes the private tables. Called once under the cold lock.
 bool StartSources();
 
-// Index into kSources of "basename(file):line", 0 if there is no room. Cold.
+// Returns the index into kSources of "basename(file):line", or 0 if the array is full. Cold.
 [[gnu::noinline]] uint32_t InternSource(const char* file, uint32_t line);
 
-// A small per-thread cache in front of InternSource. The address of the file's name stands for the name: literals live as long as their code.
+// A small per-thread cache in front of InternSource(). The address of the file name stands for the name: literals
+// live as long as their code.
 // Threads: owner thread.
 struct SourceCache {
   static constexpr uint32_t kEntries = 128;
@@ -23,7 +24,8 @@ struct SourceCache {
     uint32_t source;
   } entries[kEntries];
 
-  // Where it is if it is there: the place of its low address bits, moved on by lines. As few instructions as can be.
+  // Returns the only entry that can hold the call site: the low address bits, moved on by lines. It takes as few
+  // instructions as possible.
   Entry& PlaceOf(const char* file, uint32_t line) {
     constexpr uint32_t kMask = (kEntries - 1) * sizeof(Entry);
     const uint32_t offset = (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(file)) + line * static_cast<uint32_t>(sizeof(Entry))) & kMask;

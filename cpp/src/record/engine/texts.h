@@ -1,4 +1,5 @@
-// record/engine/texts.h: texts of the segment that are whole words, zero padded: names of threads, parties, actors.
+// record/engine/texts.h: texts of the segment that are whole words, zero padded: names of threads, principals,
+// actors.
 #pragma once
 
 #include <cstring>
@@ -9,10 +10,10 @@
 
 namespace perfschema {
 
-// Widths of user and host, wherever they stand.
+// Widths of user and host in every table.
 inline constexpr size_t kUserBytes = 32, kHostBytes = 255;
 
-// Longer text is cut. Stores no more words than the text needs: readers stop at the first zero byte.
+// Stores a text; a longer one is cut. Stores only the words that the text needs: readers stop at the first zero byte.
 // REQUIRES: the section or the lock that guards the words; readers check it.
 template <size_t N>
 void StoreText(Word (&words)[N], std::string_view text) {
@@ -23,7 +24,7 @@ void StoreText(Word (&words)[N], std::string_view text) {
   CopyToShared(words, padded, bytes);
 }
 
-// REQUIRES: nobody stores to the words meanwhile.
+// Compares the words with a text. REQUIRES: no thread stores to the words meanwhile.
 template <size_t N>
 bool IsText(const Word (&words)[N], std::string_view text) {
   char found[N * 8];

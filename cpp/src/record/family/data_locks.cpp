@@ -8,16 +8,16 @@
 namespace perfschema {
 namespace {
 
-// Held while inspectors run: unregistering waits for them. Taken before the cold lock, which inspectors may need.
+// Held while inspectors run: unregistering waits for them. Acquired before the cold lock, which inspectors may need.
 pthread_mutex_t scan_mutex = PTHREAD_MUTEX_INITIALIZER;
 thread_local bool t_scans = false;
 
-// Changed under both locks, so that a forked child finds it whole.
+// Changed under both locks, so that a forked child finds it consistent.
 constexpr size_t kMost = 64;
 const pfs_data_lock_inspector_t* inspectors[kMost];
 size_t inspector_count = 0;
 
-// Threads: external lock. A thread that is cancelled in an inspector would leave the lock taken.
+// Threads: external lock. A thread that is cancelled in an inspector would leave the lock held.
 class ScanLock {
  public:
   ScanLock() : held_(!t_scans) {
@@ -89,7 +89,7 @@ void ScanDataLocks(pfs_data_locks* rows) { Scan(rows, &pfs_data_lock_inspector_t
 void ScanDataLockWaits(pfs_data_lock_waits* rows) { Scan(rows, &pfs_data_lock_inspector_t::scan_waits); }
 
 void ForgetInspectorsScans() {
-  // Inside an inspector the forking thread holds the lock itself, and lets it go as its own.
+  // Inside an inspector the forking thread holds the lock itself, and releases it as its own.
   if (!t_scans) pthread_mutex_init(&scan_mutex, nullptr);
 }
 

@@ -1,14 +1,15 @@
-// record/family/data_locks.h: inspectors of the program's data locks. Private to the process: nothing of them is in the segment.
+// record/family/data_locks.h: inspectors of the program's data locks. They are private to the process: the segment
+// has nothing of them.
 #pragma once
 
 #include "base/status.h"
 #include "perfschema/pfs.h"
 
-// Where an inspector's rows go, behind the C API.
+// Receives the rows of an inspector, behind the C API.
 struct pfs_data_locks {
   void (*add)(void* context, const char* engine, const pfs_data_lock_t& lock);
   void* context;
-  const char* engine;  // of the inspector that is running
+  const char* engine;  // name of the running inspector's engine
 };
 struct pfs_data_lock_waits {
   void (*add)(void* context, const char* engine, const pfs_data_lock_wait_t& wait);
@@ -22,11 +23,11 @@ namespace perfschema {
 Status RegisterInspector(const pfs_data_lock_inspector_t* inspector);
 Status UnregisterInspector(const pfs_data_lock_inspector_t* inspector);
 
-// Runs all inspectors, one after the other. Nothing happens inside another scan of the same thread.
+// Run all inspectors in sequence. Inside another scan of the same thread they do nothing.
 void ScanDataLocks(pfs_data_locks* rows);
 void ScanDataLockWaits(pfs_data_lock_waits* rows);
 
-// In a forked child, where no other thread is inside an inspector.
+// Forgets running scans in a forked child, where no other thread is inside an inspector.
 void ForgetInspectorsScans();
 
 }  // namespace perfschema

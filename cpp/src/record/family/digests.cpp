@@ -11,8 +11,9 @@
 namespace perfschema {
 namespace {
 
-// Chains of digests by key. Private: a key means nothing to a reader. The heads and `next` are followed without the lock; a chain that changes
-// meanwhile leads astray, not out: what is found is compared, and what is not found is looked for again under the lock.
+// Hash table of digests by key. Private: a key means nothing to a reader. The heads and `next` are followed without
+// the lock. A chain that changes meanwhile can lead to a wrong digest, but never out of the array: each find is
+// compared, and a miss is searched again under the lock.
 HalfWord* buckets = nullptr;
 uint32_t bucket_count = 0;  // a power of two
 // Elements that hold digests, [2, next_digest). Guarded by the cold lock.
@@ -28,7 +29,7 @@ char* SampleOf(ShmDigest& digest) {
   return TokensOf(digest) + TextCapacity(static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::max_digest_length)));
 }
 
-// Made at start, constant after. Never destroyed: threads may outlive main().
+// Made at start, constant afterwards. Never destroyed: threads may outlive main().
 const Normalizer* normalizer = nullptr;
 
 struct Wanted {
@@ -42,7 +43,7 @@ struct Found {
   uint32_t generation = 0;
 };
 
-Found Look(const Wanted& wanted) {
+Found Search(const Wanted& wanted) {
   uint32_t at = buckets[wanted.key & (bucket_count - 1)].load(kAcquire);  // pairs with MakeDigest
   for (uint32_t steps = bucket_count; at != 0 && steps > 0; --steps) {
     ShmDigest& digest = DigestAt(at);
@@ -50,7 +51,7 @@ Found Look(const Wanted& wanted) {
     if (IsLive(generation) && digest.key.load(kRelaxed) == wanted.key && digest.token_bytes.load(kRelaxed) == wanted.tokens.size() &&
         EqualsShared(TokensOf(digest), wanted.tokens.data(), wanted.tokens.size()) &&
         EqualsShared(digest.schema, wanted.schema, sizeof wanted.schema) &&
-        digest.object.generation.load(kRelaxed) == generation) {  // what was compared belongs to this life: all loads above are acquire
+        digest.object.generation.load(kRelaxed) == generation) {  // the compared words belong to this generation: all loads above are acquire
       return {&digest, generation};
     }
     at = digest.next.load(kAcquire);
@@ -58,7 +59,7 @@ Found Look(const Wanted& wanted) {
   return {};
 }
 
-// A digest of nobody becomes this one's. REQUIRES: cold lock.
+// Makes a digest in an unused element. REQUIRES: cold lock.
 Found Bear(uint32_t index, const Wanted& wanted) {
   ShmDigest& digest = DigestAt(index);
   digest.key.store(wanted.key, kRelease);
@@ -67,7 +68,7 @@ Found Bear(uint32_t index, const Wanted& wanted) {
   CopyToShared(digest.schema, wanted.schema, sizeof wanted.schema);
   digest.histogram.generation.fetch_add(1, kRelaxed);
   const uint32_t generation = digest.object.generation.load(kRelaxed) + 1;
-  digest.object.generation.store(generation, kRelease);  // pairs with Look and Snapshot
+  digest.object.generation.store(generation, kRelease);  // pairs with Search and Snapshot
   return {&digest, generation};
 }
 
@@ -80,7 +81,7 @@ bool Reserve(uint32_t index) {
   return true;
 }
 
-// The digest that stands for all that there is no room for. REQUIRES: cold lock.
+// Returns the digest that stands for all digests that do not fit. REQUIRES: cold lock.
 Found TakeForOthers() {
   CountLoss(Loss::kDigests);
   if (!Reserve(kForOthers)) return {};
@@ -90,20 +91,21 @@ Found TakeForOthers() {
 
 // REQUIRES: cold lock.
 Found MakeDigest(const Wanted& wanted) {
-  if (const Found found = Look(wanted); found.digest != nullptr) return found;
+  if (const Found found = Search(wanted); found.digest != nullptr) return found;
   if (next_digest > static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) || !Reserve(next_digest)) return TakeForOthers();
   const uint32_t index = next_digest++;
   const Found made = Bear(index, wanted);
   HalfWord& head = buckets[wanted.key & (bucket_count - 1)];
   made.digest->next.store(head.load(kRelaxed), kRelaxed);
-  head.store(index, kRelease);  // pairs with Look
+  head.store(index, kRelease);  // pairs with Search
   return made;
 }
 
-// Whose sample this thread replaces now.
+// The digest whose sample this thread replaces now.
 thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-exec"))) = nullptr;
 
-// The sample is replaced by a slower one, by any if it is too old, and by the first (SEMANTICS I8). If somebody else is at it, his stays.
+// Replaces the sample if this statement is slower, if the sample is too old, or if there is none (SEMANTICS I8). If
+// another thread is replacing it, that thread wins.
 void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
   ShmDigest& digest = *found.digest;
   const auto max_age = static_cast<uint64_t>(g_runtime.header->options[static_cast<uint32_t>(OptionId::max_digest_sample_age)]) * 1'000'000u;
@@ -147,7 +149,7 @@ void CountDigest(ThreadState& thread, std::string_view schema, std::span<const u
   schema.copy(wanted.schema, sizeof wanted.schema);
   const uint64_t hash = Hash(key).Add(schema).value();
   wanted.key = hash ^ hash >> 32;
-  Found found = Look(wanted);
+  Found found = Search(wanted);
   if (__builtin_expect(found.digest == nullptr, 0)) {
     const int error = errno;
     if (const ColdLock lock; lock) {
@@ -166,7 +168,7 @@ void CountDigest(ThreadState& thread, std::string_view schema, std::span<const u
     if (words[kFirstSeenWord].load(kRelaxed) == 0) words[kFirstSeenWord].store(now_micros, kRelease);
     words[kLastSeenWord].store(now_micros, kRelease);
   });
-  // A TRUNCATE since the digest was found would have changed its life before that of the histogram.
+  // A TRUNCATE since the digest was found would have changed its generation before that of the histogram.
   if (numbers.time.timed && digest.object.generation.load(kRelaxed) == found.generation) AddToHistogram(digest.histogram, histogram_generation, numbers.time.wait_ps);
   KeepSample(found, sql, numbers.time.wait_ps, now_micros);
 }
@@ -178,7 +180,7 @@ void ForgetDigests() {
   }
   for (uint32_t i = 1; i < used; ++i) {
     ShmDigest& digest = DigestAt(i);
-    if (IsLive(digest.object.generation.load(kRelaxed))) digest.object.generation.fetch_add(1, kRelease);  // pairs with Look and Snapshot
+    if (IsLive(digest.object.generation.load(kRelaxed))) digest.object.generation.fetch_add(1, kRelease);  // pairs with Search and Snapshot
     digest.histogram.generation.fetch_add(1, kRelease);
   }
   next_digest = 2;
@@ -190,14 +192,14 @@ void EmptyDigestHistograms() {
 }
 
 void ReindexDigests() {
-  // Digests die all at once: what lives lies at the front.
+  // All digests die at once, so live digests are at the front.
   const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
   for (uint32_t i = 0; i < bucket_count; ++i) buckets[i].store(0, kRelaxed);
   next_digest = 2;
   for (uint32_t i = 2; i < used && IsLive(DigestAt(i).object.generation.load(kRelaxed)); ++i) {
     HalfWord& head = buckets[DigestAt(i).key.load(kRelaxed) & (bucket_count - 1)];
     DigestAt(i).next.store(head.load(kRelaxed), kRelaxed);
-    head.store(i, kRelease);  // pairs with Look
+    head.store(i, kRelease);  // pairs with Search
     next_digest = i + 1;
   }
 }

@@ -15,21 +15,21 @@ namespace {
 
 constexpr uint32_t kErrorNameWidth = 64;
 
-// From a number to its column: open addressing, at most half full, so that a search always ends. Slots are written once, under the cold lock
-// (release), and read by any thread (acquire): number << 32 | kIsGlobal | column; 0 = free.
+// Maps a number to its column: open addressing, at most half full, so that a search always ends. Slots are written
+// once, under the cold lock (release), and read by any thread (acquire): number << 32 | kIsGlobal | column; 0 = free.
 // Threads: all but the slots is constant after start, except `rows` (cold lock).
 constexpr uint64_t kIsGlobal = uint64_t{1} << 31;
 struct NumberTable {
   Word* slots = nullptr;
-  uint32_t shift = 0;       // of a hash: its upper bits are the first slot
+  uint32_t shift = 0;       // the upper bits of a hash are the first slot
   uint32_t mask = 0;
   uint32_t instrument = 0;  // `error`; 0 = not started
-  uint32_t others = 0;      // where numbers without a row of their own count; 0 = nowhere
+  uint32_t others = 0;      // column for numbers without a row of their own; 0 = none
   uint64_t most_rows = 0, rows = 0;
 };
 NumberTable table;
 
-// The slot of a number, or the free one that ends the search for it.
+// Returns the slot of a number, or the free slot that ends the search for it.
 Word& SlotOf(int32_t number) {
   uint32_t at = (static_cast<uint32_t>(number) * 2654435769u) >> table.shift;
   while (true) {
@@ -40,7 +40,8 @@ Word& SlotOf(int32_t number) {
   }
 }
 
-// REQUIRES: cold lock; the number has no slot. A table that is full leaves it among the others.
+// Registers a number; if the table is full, it keeps counting among the others. REQUIRES: cold lock; the number has
+// no slot.
 void Register(Word& slot, int32_t number, std::string_view name, std::string_view sqlstate, bool is_global) {
   if (table.rows >= table.most_rows) return;
   ShmClass* const entry = NewClass(Family::kErrorNumber, name, {});

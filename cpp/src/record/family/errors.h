@@ -1,9 +1,10 @@
-// record/family/errors.h: errors that programs register by number, and how often each was raised and handled (SEMANTICS L1, L2).
+// record/family/errors.h: errors that programs register by number, and how often each one was raised and handled
+// (SEMANTICS L1, L2).
 //
 // A registered error is an entry of kClasses: it has a column in every row of cells. All other numbers count in the column of the
 // instrument `error`, the row whose ERROR_NUMBER is NULL.
 //
-// A probe finds a number by a hash, without a lock. Of the setup only the instrument `error` filters errors.
+// A probe finds a number in a hash table, without a lock. Only the instrument `error` of the setup filters errors.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +14,21 @@
 
 namespace perfschema {
 
-// Private table of numbers. After the instruments of the start. Under the cold lock, once.
+// Makes the private table of numbers, after the instruments of the start. Called once under the cold lock.
 bool StartErrors();
 
-// Threads: any thread. No error, but no row of its own either: pfs is off, or performance_schema_error_size rows are there.
-// `is_global`: it counts for the total only. The same again changes nothing; kExists: the number has another name.
+// Registers an error. Returns ok without a row of its own if pfs is off, or if there are
+// performance_schema_error_size rows. Threads: any thread.
+// `is_global`: it counts for the total only. The same registration again changes nothing. kExists: the number has
+// another name.
 Status RegisterError(int32_t number, std::string_view name, std::string_view sqlstate, bool is_global);
 
-// The number of an error that has a name only: made from the name, and so the same in every process, unless another error has it.
-// Registers it at first sight.
+// Returns the number of an error that has only a name. The number is made from the name, so it is the same in every
+// process, unless another error has it. The first call registers the error.
 int32_t NumberOfNamedError(std::string_view name);
 inline constexpr int32_t kFirstNamedError = 0x40000000;
 
-// Counts one. Preserves errno. Probes: any thread, for itself.
+// Count an error in the calling thread. Probes; they preserve errno.
 void CountRaised(int32_t number);
 void CountHandled(int32_t number);
 

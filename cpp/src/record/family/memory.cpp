@@ -17,7 +17,7 @@ int64_t SignedWord(const Word* words, uint32_t at) { return static_cast<int64_t>
 
 bool IsOfThisProcess(uint64_t owner) { return owner >> kProcessShift == g_memory_process >> kProcessShift; }
 
-// In use: blocks and bytes.
+// The memory in use: blocks and bytes.
 struct Used {
   int64_t at[2];
   static Used In(const Word* words) {
@@ -27,7 +27,7 @@ struct Used {
   }
 };
 
-// What a row has told those above: that it uses no more than top and no less than bottom.
+// The band that a row has published to the levels above: it uses at most top and at least bottom.
 struct Band {
   int64_t top[2], bottom[2];
   static Band In(const Word* words) {
@@ -65,7 +65,7 @@ struct Band {
   }
 };
 
-// Any thread, at any time.
+// Raises `most` to `value`. Any thread, at any time.
 void RaiseTo(Word& most, int64_t value) {
   uint64_t seen = most.load(kRelaxed);
   while (static_cast<int64_t>(seen) < value && !most.compare_exchange_weak(seen, static_cast<uint64_t>(value), kRelease, kRelaxed)) {
@@ -77,8 +77,9 @@ void LowerTo(Word& least, int64_t value) {
   }
 }
 
-// A band below `cell` has changed. Any thread, at any time. Locked additions are in one order for all threads.
-void Tell(ShmCell& cell, const Band& before, const Band& after) {
+// Publishes a changed band of a lower row in `cell`. Any thread, at any time. Locked additions are in one order for
+// all threads.
+void Publish(ShmCell& cell, const Band& before, const Band& after) {
   Word* const words = CellWords(cell);
   for (uint32_t i = 0; i < 2; ++i) {
     if (const int64_t more = after.top[i] - before.top[i]; more != 0) {
@@ -92,7 +93,8 @@ void Tell(ShmCell& cell, const Band& before, const Band& after) {
   }
 }
 
-// The cell of an account, a user, a host (0 = none) or the total, nullptr: none, or no room.
+// Returns the cell of an account, a user, a host (0 = none) or the total. nullptr: there is none, or the segment is
+// full.
 ShmCell* MemberCell(Level level, uint32_t index, uint32_t class_index, bool has_cold_lock) {
   if (index == 0 && level != Level::kGlobal) return nullptr;
   if (class_index + ColumnsOf(Kind::kMemory) <= ReadyColumns(level, index).load(kRelaxed)) return RowOf(level, index) + class_index;
@@ -101,29 +103,30 @@ ShmCell* MemberCell(Level level, uint32_t index, uint32_t class_index, bool has_
   return lock ? ColumnOf(level, index, class_index, Kind::kMemory) : nullptr;
 }
 
-// Tells all above a row. `thread` is nullptr if it is a row that counts for the total only.
-void TellAbove(const ShmThread* thread, uint32_t class_index, const Band& before, const Band& after, bool has_cold_lock = false) {
-  const auto tell = [&](Level level, uint32_t index) {
-    if (ShmCell* const cell = MemberCell(level, index, class_index, has_cold_lock); cell != nullptr) Tell(*cell, before, after);
+// Publishes a changed band to all levels above a row. `thread` is nullptr if the row counts for the total only.
+void PublishAbove(const ShmThread* thread, uint32_t class_index, const Band& before, const Band& after, bool has_cold_lock = false) {
+  const auto publish = [&](Level level, uint32_t index) {
+    if (ShmCell* const cell = MemberCell(level, index, class_index, has_cold_lock); cell != nullptr) Publish(*cell, before, after);
   };
   if (thread != nullptr) {
-    tell(Level::kAccount, thread->account.load(kRelaxed));
-    tell(Level::kUser, thread->user.load(kRelaxed));
-    tell(Level::kHost, thread->host.load(kRelaxed));
+    publish(Level::kAccount, thread->account.load(kRelaxed));
+    publish(Level::kUser, thread->user.load(kRelaxed));
+    publish(Level::kHost, thread->host.load(kRelaxed));
   }
-  tell(Level::kGlobal, 0);
+  publish(Level::kGlobal, 0);
 }
 
-// How wide the next band is, and that it is told. The word: tellings that were used | doublings << 8 | changes at the last regained one << 16.
-void TakeTelling(Word& pace_word, uint64_t changes, int64_t (*slack)[2]) {
+// Computes the width of the next band, and counts its publication. The word: exact updates used | doublings << 8 |
+// changes at the last regained one << 16.
+void TakeUpdate(Word& pace_word, uint64_t changes, int64_t (*slack)[2]) {
   uint64_t pace = pace_word.load(kRelaxed);
   uint64_t used = pace & 0xff, doublings = pace >> 8 & 0xff, mark = pace >> 16;
   constexpr uint64_t kMarkMask = ~uint64_t{0} >> 16;
-  if (const uint64_t regained = ((changes - mark) & kMarkMask) / kChangesPerTelling; regained != 0) {
+  if (const uint64_t regained = ((changes - mark) & kMarkMask) / kChangesPerUpdate; regained != 0) {
     used -= std::min(used, regained);
     mark = changes & kMarkMask;
   }
-  const bool is_exact = used < kTellings;
+  const bool is_exact = used < kExactUpdates;
   used += is_exact ? 1 : 0;
   doublings = is_exact ? 0 : std::min<uint64_t>(doublings + 1, 40);
   (*slack)[0] = is_exact ? 0 : int64_t{1} << doublings;
@@ -131,7 +134,8 @@ void TakeTelling(Word& pace_word, uint64_t changes, int64_t (*slack)[2]) {
   pace_word.store(used | doublings << 8 | mark << 16, kRelaxed);
 }
 
-// The watermarks begin with what is in use. REQUIRES: cold lock, under which TRUNCATE is; called by the cell's writer.
+// Starts the watermarks from the memory in use. REQUIRES: cold lock, which TRUNCATE holds, too; the caller is the
+// cell's writer.
 void BeginInterval(ShmCell& cell) {
   Word* const words = CellWords(cell);
   const CellWriter writer(cell.seq);
@@ -143,7 +147,7 @@ void BeginInterval(ShmCell& cell) {
   cell.gen.store(NowInterval(), kRelease);
 }
 
-// REQUIRES: called by the cell's writer.
+// REQUIRES: the caller is the cell's writer.
 void StoreChange(ShmCell& cell, const MemoryChange& change) {
   Word* const words = CellWords(cell);
   const CellWriter writer(cell.seq);
@@ -159,10 +163,10 @@ void StoreChange(ShmCell& cell, const MemoryChange& change) {
   }
 }
 
-// REQUIRES: called by the cell's writer, after any change of its watermarks or its band.
+// REQUIRES: the caller is the cell's writer. Called after any change of its watermarks or its band.
 void StoreSlack(ShmCell& cell) {
   Word* const words = CellWords(cell);
-  if (__builtin_expect(!StoresPairs(), 0)) {  // no room at all: every change comes here, and has a section around it
+  if (__builtin_expect(!StoresPairs(), 0)) {  // no slack at all: every change comes here, inside a section
     for (uint32_t i = 0; i < 2; ++i) {
       words[kSlackTopWord + i].store(static_cast<uint64_t>(std::numeric_limits<int64_t>::min()), kRelaxed);
       words[kSlackBottomWord + i].store(static_cast<uint64_t>(std::numeric_limits<int64_t>::max()), kRelaxed);
@@ -184,19 +188,20 @@ Used After(const ShmCell& cell, const MemoryChange& change) {
   return used;
 }
 
-// The cell that counts, nullptr if there is no room (counted).
+// Returns the counting cell; nullptr if the segment is full (counted).
 ShmCell* MemoryCell(ThreadState& thread, uint32_t class_index, bool of_thread) {
   const uint32_t end = class_index + ColumnsOf(Kind::kMemory);
   if (of_thread) return end > thread.cell_count && !GrowCells(thread, end) ? nullptr : &thread.cells[class_index];
   return end > thread.global_cell_count && !GrowGlobalCells(thread, end) ? nullptr : &thread.global_cells[class_index];
 }
 
-// For a cell whose interval is over, or that leaves its band. `of_thread`: it is in the thread's row, else in its slot's for the total. Preserves errno.
+// Slow path for a cell whose interval is over, or that leaves its band. `of_thread`: the cell is in the thread's row,
+// else in its slot's row for the total. Preserves errno.
 [[gnu::noinline]] void ChangeMemorySlowly(ThreadState& thread, uint32_t class_index, bool of_thread, ShmCell& cell, const MemoryChange& change) {
   const int error = errno;
   Word* const words = CellWords(cell);
   if (cell.gen.load(kRelaxed) != NowInterval()) {
-    // A handler that interrupted the cold path must do without; the cell stays of the old interval.
+    // A handler that interrupted the slow path must do without; the cell stays in the old interval.
     if (const ColdLock lock; lock) BeginInterval(cell);
   }
   const Used after = After(cell, change);
@@ -206,19 +211,19 @@ ShmCell* MemoryCell(ThreadState& thread, uint32_t class_index, bool of_thread) {
   } else {
     const uint64_t changes = words[kAllocWord].load(kRelaxed) + words[kFreeWord].load(kRelaxed);
     int64_t slack[2];
-    TakeTelling(words[kPaceWord], changes, &slack);
+    TakeUpdate(words[kPaceWord], changes, &slack);
     const Band next = Band::Around(after, slack), wide = before.With(next);
     const ShmThread* const above = of_thread ? thread.shared : nullptr;
-    TellAbove(above, class_index, before, wide);
+    PublishAbove(above, class_index, before, wide);
     StoreChange(cell, change);
-    TellAbove(above, class_index, wide, next);
+    PublishAbove(above, class_index, wide, next);
     next.Store(words);
   }
   StoreSlack(cell);
   errno = error;
 }
 
-// A change of any kind, in a cell of the thread's. False: there is no room for it (counted). REQUIRES: EnterProbe.
+// Counts any change in a cell of the thread. Returns false if the segment is full (counted). REQUIRES: EnterProbe.
 bool ChangeMemory(ThreadState& thread, uint32_t class_index, bool of_thread, const MemoryChange& change) {
   ShmCell* const cell = MemoryCell(thread, class_index, of_thread);
   if (cell == nullptr) return false;
@@ -231,22 +236,22 @@ bool ChangeMemory(ThreadState& thread, uint32_t class_index, bool of_thread, con
   return true;
 }
 
-// What is left to a thread that has no row (it ends, or is detached), or is inside a probe (a signal handler): a change of the total, under
-// the cold lock. Preserves errno.
-void ChangeMemoryOfNobody(uint32_t class_index, const MemoryChange& change) {
+// Counts a change of the total under the cold lock. For a thread without a row (it ends, or is detached), or inside a
+// probe (a signal handler). Preserves errno.
+void ChangeMemoryOfTotal(uint32_t class_index, const MemoryChange& change) {
   const int error = errno;
   if (const ColdLock lock; !lock) {
     CountLoss(Loss::kLockers);
   } else if (ShmCell* const cell = ColumnOf(Level::kGlobal, 0, class_index, Kind::kMemory); cell == nullptr) {
     CountLoss(Loss::kThreadStatistics);
   } else {
-    // The row has no band of its own: what it holds is told exactly, as what moves here from ended threads is.
+    // The row has no band of its own: its use is published exactly, as is the use that moves here from ended threads.
     const Used used = After(*cell, change), now = Used::In(CellWords(*cell));
     if (cell->gen.load(kRelaxed) != NowInterval()) BeginInterval(*cell);
     const Band before = Band::Around(now, {}), after = Band::Around(used, {}), wide = before.With(after);
-    Tell(*cell, before, wide);
+    Publish(*cell, before, wide);
     StoreChange(*cell, change);
-    Tell(*cell, wide, after);
+    Publish(*cell, wide, after);
   }
   errno = error;
 }
@@ -273,7 +278,7 @@ void FreeSlowly(uint32_t key, uint64_t size, uint64_t owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
   if (class_index == 0 || !IsOfThisProcess(owner)) return;  // a forked child has it from its parent
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr || IsInterrupted(*thread)) return ChangeMemoryOfNobody(class_index, {0, 0, 1, size});
+  if (thread == nullptr || IsInterrupted(*thread)) return ChangeMemoryOfTotal(class_index, {0, 0, 1, size});
   const bool is_own = (owner & kOwnerMask) == thread->thread_id;
   const NestedProbe probe(*thread);
   if (ChangeMemory(*thread, class_index, is_own, {0, 0, 1, size}) && is_own) TakeFromSession(*thread, size, (key & kControlledKey) != 0);
@@ -288,7 +293,7 @@ uint32_t ReallocateMemory(uint32_t key, uint64_t old_size, uint64_t new_size, ui
   const bool controlled = (key & kControlledKey) != 0;
   if ((flags & kCommon) != kCommon || !is_own || thread->inside() || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 ||
       controlled != ((flags & kFlagControlled) != 0)) {
-    // Its account changes: gone here, made there.
+    // Its account changes: the block is freed in one account and allocated in the other.
     FreeMemory(key, old_size, *owner);
     return AllocateMemory(key, new_size, owner);
   }
@@ -310,7 +315,7 @@ uint32_t ClaimMemory(uint32_t key, uint64_t size, uint64_t* owner, bool takes) {
     if (is_own) {
       const NestedProbe probe(*thread);
       if (!probe) return key;
-      // The free first: nobody above shall see both.
+      // The free comes first: no level above may see both blocks.
       ChangeMemory(*thread, class_index, true, {0, 0, 1, size});
       ChangeMemory(*thread, class_index, false, {1, size, 0, 0});
       TakeFromSession(*thread, size, is_controlled);
@@ -318,7 +323,7 @@ uint32_t ClaimMemory(uint32_t key, uint64_t size, uint64_t* owner, bool takes) {
     *owner = g_memory_process;
     return key;
   }
-  // Taken by a thread that counts nothing of its own, or of an instrument that counts globally only: it stays nobody's.
+  // The thread counts nothing of its own, or the instrument counts globally only: the block keeps no owner.
   if (thread == nullptr || is_own || (g_runtime.classes[class_index].properties & kPropertyGlobal) != 0) return key;
   const uint32_t flags = thread->shared->flags.load(kRelaxed);
   const bool threads_count = (g_runtime.classes[class_index].flags.load(kRelaxed) & (kFlagEnabled | kFlagThread)) != kFlagEnabled;
@@ -341,7 +346,7 @@ void SettleMemory(ShmThread& thread) {
     ShmCell& cell = row[class_index];
     Word* const words = CellWords(cell);
     if (cell.gen.load(kRelaxed) != NowInterval()) BeginInterval(cell);
-    TellAbove(&thread, class_index, Band::In(words), Band::Around(Used::In(words), {}), true);
+    PublishAbove(&thread, class_index, Band::In(words), Band::Around(Used::In(words), {}), true);
   });
   const auto keep_most = [](ShmPrincipal& principal, const ShmThread& session) {
     RaiseTo(principal.max_controlled_memory, static_cast<int64_t>(session.max_controlled_memory.load(kRelaxed)));

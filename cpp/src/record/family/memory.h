@@ -1,28 +1,32 @@
-// record/family/memory.h: blocks of memory: who has how many, how many there were at most, and what a session uses.
+// record/family/memory.h: memory blocks: how many each thread has, the watermarks, and the memory use of a session.
 //
-// An instrument's cell in a thread's row counts allocations and frees, blocks and bytes; in use is the difference. Nothing is ever set back:
-// what a TRUNCATE takes off both sides is a word of the row (kCancelledWord), which the truncater writes and the owner does not look at. So
-// numbers of a level need no epochs: they are the sum of the rows, less what was cancelled for the level.
+// An instrument's cell in a thread's row counts allocations and frees, blocks and bytes. The difference is in use. No
+// counter is ever reset: a word of the row (kCancelledWord) holds the amount that a TRUNCATE takes off both sides.
+// The truncater writes that word and the owner ignores it. So numbers of a level need no epochs: they are the sum of
+// the rows, less the amount cancelled for the level.
 //
-// Watermarks of a row are exact. Those of an account, a user, a host and the total are watermarks of a sum that nobody computes while the program
-// runs. Each thread tells those above it a *band* that what it uses is in, and changes it, by atomic additions, only when it leaves it:
+// Watermarks of a row are exact. Those of an account, a user, a host and the total are watermarks of a sum that is
+// not computed while the program runs. Each thread publishes a *band* to the levels above it: an interval that
+// contains its use. Only when its use leaves the band does it change the band, by atomic additions:
 //   sum of the tops >= sum of what is in use >= sum of the bottoms, at any time: a band is widened before the cell changes, narrowed after.
-// The band has no width while the thread may tell: kTellings times, and once more for each kChangesPerTelling changes. After that it doubles each
-// time that it is left. So HIGH of a level is never below the truth. It is above by no more than twice what each thread's use has changed by
-// since it last told exactly; and never above the sum of the rows' own watermarks, so that it is exact where one thread only is at work.
+// The band has no width while the thread may publish exactly: kExactUpdates times, and once more for each
+// kChangesPerUpdate changes. After that it doubles each time that the use leaves it. So HIGH of a level is never
+// below the truth. The excess is at most twice the change of each thread's use since its last exact update. HIGH
+// never exceeds the sum of the rows' own watermarks, so it is exact if only one thread works.
 //
-// A TRUNCATE begins a new interval of all watermarks (epochs[kMemory].now; gen of a cell says whose interval its watermarks are of). An owner begins
-// it at its next change, from what is in use; a reader takes older ones for that. Watermarks of levels that are not truncated are kept before.
+// A TRUNCATE begins a new interval of all watermarks: epochs[kMemory].now. The gen of a cell is the interval of its
+// watermarks. An owner begins the interval at its next change, from the memory in use; a reader replaces older
+// watermarks in the same way. Watermarks of levels that are not truncated are saved before.
 //
-// A block belongs to the thread that allocated it. What another thread does with it counts in the row of that thread's slot in kGlobalCells, for
-// the total only.
+// A block belongs to the thread that allocated it. Operations of other threads on it count in the row of their slot
+// in kGlobalCells, for the total only.
 //
-// Blocks and bytes of one side are one 16-byte store. Only what moves a watermark or leaves the band needs a section. A reader takes
-// allocations, frees, and allocations again; allocations only grow, so if both are the same the frees between belong to them. HIGH of a
-// level is the larger of what was kept at the last TRUNCATE and the smaller of two upper bounds: the largest sum of tops, and the sum of
-// the rows' own HIGHs.
+// Blocks and bytes of one side are one 16-byte store. Only a change that moves a watermark or leaves the band needs a
+// section. A reader takes allocations, frees, and allocations again. Allocations only grow, so if both are the same
+// the frees between belong to them. HIGH of a level is the larger of the value saved at the last TRUNCATE and the
+// smaller of two upper bounds: the largest sum of tops, and the sum of the rows' own HIGHs.
 //
-// memory/performance_schema/... are no instruments of the segment: readers derive them from the directory of arrays.
+// memory/performance_schema/... are not instruments of the segment: readers derive them from the directory of arrays.
 #pragma once
 
 #include "record/engine/classes.h"
@@ -30,24 +34,26 @@
 
 namespace perfschema {
 
-inline constexpr uint32_t kTellings = 64, kChangesPerTelling = 4096;
+inline constexpr uint32_t kExactUpdates = 64, kChangesPerUpdate = 4096;
 
-// What is kept with a block: the key it was counted with (0 = it was not), with kControlledKey if it is of controlled memory; and its owner:
-// THREAD_ID, 0 = nobody, and which process counted it: blocks that a forked child has from its parent are not its own.
+// A block keeps the key that it was counted with (0 = not counted), with kControlledKey for controlled memory, and
+// its owner: a THREAD_ID (0 = none) and the process that counted it. Blocks that a forked child inherits are not its
+// own.
 inline constexpr uint32_t kControlledKey = 1u << 31;
 inline constexpr int kProcessShift = 48;
 inline constexpr uint64_t kOwnerMask = (uint64_t{1} << kProcessShift) - 1;
-// Which process, where it is in an owner. Threads: constant but for fork().
+// The process number, shifted to its place in an owner. Threads: constant, except at fork().
 extern uint64_t g_memory_process;
 
 struct MemoryChange {
   uint64_t allocs = 0, alloc_bytes = 0, frees = 0, free_bytes = 0;
 };
 
-// An allocation or a free like nearly all: its cell is of the interval, and what is in use stays inside the cell's room. False: it is not,
-// and nothing was done. Readers need no section around one pair: LoadNumbers sees whether the other one belongs to it. REQUIRES: EnterProbe.
+// Counts an allocation or a free in the common case: the cell is of the interval, and the use stays within the
+// cell's slack words. Returns false, and changes nothing, otherwise. One pair needs no section: LoadNumbers
+// sees whether the other pair belongs to it. REQUIRES: EnterProbe.
 template <bool kIsAlloc>
-PFS_ALWAYS_INLINE bool CountUsualBlock(ShmCell& cell, uint64_t size) {
+PFS_ALWAYS_INLINE bool CountCommonBlock(ShmCell& cell, uint64_t size) {
   constexpr uint32_t kMine = kIsAlloc ? kAllocWord : kFreeWord, kOther = kIsAlloc ? kFreeWord : kAllocWord;
   Word* const words = CellWords(cell);
   const auto get = [&](uint32_t at) { return words[at].load(kRelaxed); };
@@ -71,8 +77,9 @@ inline MemoryPeaks MemoryInUse(const ThreadState& thread) {
   return {thread.shared->controlled_memory.load(kRelaxed), thread.shared->total_memory.load(kRelaxed)};
 }
 
-// For MAX_CONTROLLED_MEMORY and MAX_TOTAL_MEMORY of a statement (SEMANTICS I16): at its begin `outer = LowerMemoryPeaks(thread)`, at its end
-// `most = RaiseMemoryPeaks(thread, outer)`. Statements nest: the peak of an inner one counts for the outer one.
+// These functions measure MAX_CONTROLLED_MEMORY and MAX_TOTAL_MEMORY of a statement (SEMANTICS I16). Its begin calls
+// `outer = LowerMemoryPeaks(thread)`, its end `most = RaiseMemoryPeaks(thread, outer)`. Statements nest: the peak of
+// an inner statement counts for the outer one.
 // Threads: the owner thread.
 inline MemoryPeaks LowerMemoryPeaks(ThreadState& thread) {
   const MemoryPeaks outer{thread.controlled_memory_peak, thread.total_memory_peak};
@@ -98,7 +105,7 @@ PFS_ALWAYS_INLINE void AddToSession(Word& now, uint64_t& peak, Word& most, uint6
 }
 PFS_ALWAYS_INLINE void TakeFromSession(Word& now, uint64_t size) {
   const uint64_t before = now.load(kRelaxed);
-  now.store(before > size ? before - size : 0, kRelease);  // blocks of an earlier session may go
+  now.store(before > size ? before - size : 0, kRelease);  // blocks of an earlier session may be freed
 }
 }  // namespace internal
 
@@ -114,12 +121,13 @@ PFS_ALWAYS_INLINE void TakeFromSession(ThreadState& thread, uint64_t size, bool 
 
 // ---- Blocks
 
-// Any allocation, and any free of a block that was counted, as said below.
+// Slow paths: count any allocation, and any free of a counted block, as described below.
 [[gnu::noinline]] uint32_t AllocateSlowly(uint32_t key, uint64_t size, uint64_t* owner);
 [[gnu::noinline]] void FreeSlowly(uint32_t key, uint64_t size, uint64_t owner);
 
-// What is done without a call: nearly all, and what is not counted (*key = 0). False: nothing was done, and the slow one is to be called.
-// Whoever has no call after these keeps no registers for one.
+// Fast path: counts the common case without a call, and handles uncounted memory (*key = 0). Returns false, and
+// changes nothing, if the caller must call the slow path. A caller that ends with that call as a tail call saves no
+// registers.
 PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, *key);
   const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
@@ -138,7 +146,7 @@ PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* own
     return false;
   }
   EnterProbe(*thread);
-  const bool is_common = CountUsualBlock<true>(thread->cells[class_index], size);
+  const bool is_common = CountCommonBlock<true>(thread->cells[class_index], size);
   if (__builtin_expect(is_common, 1)) AddToSession(*thread, size, (flags & kFlagControlled) != 0);
   LeaveProbe(*thread, outer);
   if (__builtin_expect(!is_common, 0)) return false;
@@ -157,36 +165,39 @@ PFS_ALWAYS_INLINE bool FreeUsual(uint32_t key, uint64_t size, uint64_t owner) {
     return false;
   }
   EnterProbe(*thread);
-  const bool is_common = CountUsualBlock<false>(thread->cells[class_index], size);
+  const bool is_common = CountCommonBlock<false>(thread->cells[class_index], size);
   if (__builtin_expect(is_common, 1)) TakeFromSession(*thread, size, (key & kControlledKey) != 0);
   LeaveProbe(*thread, outer);
   return is_common;
 }
 
-// An allocation. Returns the key to keep with the block, 0 = it is not counted; and the owner.
+// Counts an allocation. Returns the key and the owner to keep with the block; key 0 = not counted.
 PFS_ALWAYS_INLINE uint32_t AllocateMemory(uint32_t key, uint64_t size, uint64_t* owner) {
   key &= ~kControlledKey;
   return __builtin_expect(AllocateUsual(&key, size, owner), 1) ? key : AllocateSlowly(key, size, owner);
 }
 
-// A free. It counts if the allocation did, whatever setup says by now (SEMANTICS K5). `key` and `owner` as AllocateMemory() returned them.
+// Counts a free if the allocation was counted, whatever the setup says by now (SEMANTICS K5). `key` and `owner` are
+// those of AllocateMemory().
 PFS_ALWAYS_INLINE void FreeMemory(uint32_t key, uint64_t size, uint64_t owner) {
   if (__builtin_expect(!FreeUsual(key, size, owner), 0)) FreeSlowly(key, size, owner);
 }
 
-// A block changes its size: a free and an allocation. Returns the key to keep.
+// Counts a change of size: a free and an allocation. Returns the key to keep.
 uint32_t ReallocateMemory(uint32_t key, uint64_t old_size, uint64_t new_size, uint64_t* owner);
-// The calling thread gives a block away, or takes it (SEMANTICS K4). Returns the key to keep.
+// Counts that the calling thread gives a block away, or takes it (SEMANTICS K4). Returns the key to keep.
 uint32_t ClaimMemory(uint32_t key, uint64_t size, uint64_t* owner, bool takes);
 
-// ---- Of the cold path. All REQUIRE the cold lock.
+// ---- Slow path. All functions REQUIRE the cold lock.
 
-// Before the thread's row moves up: its watermarks are of the present interval, and those above know exactly what it uses; its session ends, and its
-// parties keep the most that it has used. REQUIRES: called by its owner, or nobody has it attached.
+// Prepares the thread's row for moving up: its watermarks are of the present interval, and the levels above know its
+// exact use. Its session ends, and its principals keep the peak. REQUIRES: the caller owns the row, or no thread has
+// it attached.
 void SettleMemory(ShmThread& thread);
-// A row that was moved up, or is a new member's: nothing is cancelled, nothing was told.
+// Resets the private words of a row that was moved up or belongs to a new principal: nothing is cancelled, no band is
+// published.
 void ForgetMemory(Level level, uint32_t index);
-// In a forked child: no session uses anything, and blocks that there are were counted elsewhere.
+// Resets memory in a forked child: no session uses any, and all blocks were counted in the parent.
 void ForgetMemoryInChild();
 
 // Calls use(class_index) for each memory instrument.

@@ -12,7 +12,7 @@
 namespace perfschema {
 namespace {
 
-// Chains of programs by name run through hash_next. Guarded by the cold lock.
+// Hash table of programs by name; chains run through hash_next. Guarded by the cold lock.
 constexpr uint32_t kBuckets = 1u << 12;
 uint32_t buckets[kBuckets];
 
@@ -51,7 +51,7 @@ ShmStoredProgram* MakeProgram(ObjectType type, std::string_view name) {
   return &program;
 }
 
-// The life to count for. 0: the object is no more, or another one.
+// Returns the generation to count for. 0: the object has died, or is another one.
 template <typename Object>
 uint32_t GenerationOf(const Object& object, uint32_t version) {
   const uint32_t generation = object.object.generation.load(kAcquire);

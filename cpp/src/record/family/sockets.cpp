@@ -15,7 +15,7 @@
 namespace perfschema {
 namespace {
 
-// What a socket's address looks like: "IP:PORT", or a path.
+// The text of a socket's address: "IP:PORT", or a path.
 struct SocketName {
   char text[INET6_ADDRSTRLEN + sizeof(sockaddr_un) + 8];
   size_t bytes = 0;  // 0: none
@@ -23,7 +23,7 @@ struct SocketName {
   bool has_port = false;
 
   std::string_view view() const { return {text, bytes}; }
-  // False: the system knows better. It chooses where port 0 or no path is asked for.
+  // Returns false if the system must be asked. It chooses where the program requests port 0 or no path.
   bool is_whole() const { return bytes > 0 && (is_local || has_port); }
 
   SocketName() = default;
@@ -54,7 +54,7 @@ struct SocketName {
   }
 
  private:
-  // `is_any`: with port 0 this is what a socket has that was never bound.
+  // `is_any`: with port 0 this is the address of a socket that was never bound.
   void SetInternet(int family, const void* ip, in_port_t port, bool is_any) {
     has_port = port != 0;
     if (is_any && !has_port) return;
@@ -63,20 +63,21 @@ struct SocketName {
     bytes += static_cast<size_t>(std::snprintf(text + bytes, sizeof text - bytes, ":%u", unsigned{ntohs(port)}));
   }
 
-  void SetPath(const char* path, size_t room) {
-    if (room == 0) return;
+  void SetPath(const char* path, size_t capacity) {
+    if (capacity == 0) return;
     if (path[0] != '\0') {
-      bytes = strnlen(path, room);
+      bytes = strnlen(path, capacity);
       std::memcpy(text, path, bytes);
       return;
     }
     // An abstract name may hold any bytes.
-    bytes = room;
-    for (size_t i = 0; i < room; ++i) text[i] = path[i] != '\0' ? path[i] : '@';
+    bytes = capacity;
+    for (size_t i = 0; i < capacity; ++i) text[i] = path[i] != '\0' ? path[i] : '@';
   }
 };
 
-// The address of the peer, else its own; `name` stays as it is where the system knows neither. False: the descriptor is no socket.
+// Reads the address of the peer, else the socket's own; `name` stays as it is if the system has neither. Returns
+// false if the descriptor is no socket.
 bool AskSystem(int fd, SocketName* name) {
   for (const auto ask : {getpeername, getsockname}) {
     sockaddr_storage address;
@@ -91,12 +92,12 @@ bool AskSystem(int fd, SocketName* name) {
   return true;
 }
 
-// ---- All REQUIRE the cold lock.
+// ---- All functions REQUIRE the cold lock.
 
 void SetAddress(ShmFile& socket, const SocketName& name) {
   const uint32_t before = NameOf(socket.name.load(kRelaxed));
   SetFileName(socket, name.view());
-  ReleaseName(before);  // after: whoever has read the old number finds another version, or the old text
+  ReleaseName(before);  // after: a reader of the old number finds another version, or the old text
   if (name.is_local) {
     socket.state.fetch_or(kSocketIsLocal, kRelaxed);
   } else {
@@ -104,13 +105,13 @@ void SetAddress(ShmFile& socket, const SocketName& name) {
   }
 }
 
-// A new socket of that number. REQUIRES: a class.
+// Makes a socket for a descriptor. REQUIRES: a class.
 ShmFile* Follow(uint32_t class_index, int fd, const SocketName& name) {
   if (static_cast<uint32_t>(fd) >= g_max_descriptors) {
     CountLoss(Loss::kFileHandles);
     return nullptr;
   }
-  ForgetDescriptor(fd);  // closed behind our back: the number is another's now
+  ForgetDescriptor(fd);  // closed unnoticed: the descriptor is another socket's now
   ShmFile* socket = AllocateFileSlot(class_index);
   if (socket == nullptr) {
     CountLoss(Loss::kSocketInstances);
@@ -123,8 +124,8 @@ ShmFile* Follow(uint32_t class_index, int fd, const SocketName& name) {
   return socket;
 }
 
-// The same of a call that makes sockets; class 0: it is not to be followed, and the number may have been another's that was closed behind our
-// back. Takes the cold lock itself.
+// Does the same for a call that makes sockets. Class 0: the socket is not followed; the descriptor may have been
+// another's that was closed unnoticed. Takes the cold lock itself.
 ShmFile* FollowIfWanted(uint32_t class_index, int fd, const SocketName& name) {
   if (class_index == 0 && FileOfDescriptor(fd) == nullptr) return nullptr;
   const ColdLock lock;
@@ -137,7 +138,8 @@ ShmFile* FollowIfWanted(uint32_t class_index, int fd, const SocketName& name) {
   return nullptr;
 }
 
-// Where a call without an event ends, and one with an event before it is counted. `change` may change the socket of the event.
+// Ends a call without an event, or prepares the end of one with an event. `change` may change the socket of the
+// event.
 template <typename Change>
 void EndChange(FileWait* call, Change change) {
   const int error = errno;
@@ -190,7 +192,7 @@ void EndSocketAddress(FileWait* call, int fd, bool has_changed, const sockaddr* 
     SocketName name(address, length);
     if (!name.is_whole()) AskSystem(fd, &name);
     if (ColdLock lock; lock) {
-      // Of an event that of its object, if it still is there; the number may be another's by now.
+      // With an event: the event's object, if it still exists; the descriptor may be another's by now.
       ShmFile* socket = call == nullptr ? SocketOfDescriptor(fd) : HasObject(*call, call->operation) ? call->file : nullptr;
       if (socket == nullptr) return;
       SetAddress(*socket, name);

@@ -1,9 +1,9 @@
-// record/family/sockets.h: instrumented sockets: reached by descriptor from their making (or pfs_socket_bind) until they are closed.
+// record/family/sockets.h: instrumented sockets, reached by descriptor from creation (or pfs_socket_bind) to close.
 //
-// A socket is a ShmFile (record/family/files.h) that no name leads to: its name is its address, which it may not have yet, and which may change.
-// It disappears with its descriptor, and leaves its numbers to its class.
+// A socket is a ShmFile (record/family/files.h) that cannot be found by name. Its name is its address, which may be
+// unset and may change. It disappears with its descriptor, and leaves its statistics to its class.
 //
-//   made by          instance, IP and PORT                                          event on
+//   call             instance, IP and PORT                                          event on
 //   socket           at success; none                                               itself; the class if it failed
 //   socketpair       both at success; none                                          the first; the class if it failed
 //   accept           at success; the peer's                                         the listener
@@ -14,9 +14,9 @@
 //
 // A socket has the same three lanes as a file and shares the table from descriptor to object. kFlagSocket in the flag word sends a call
 // that both have (close, read, write ...) to the socket's operation, in the one comparison that sends every uncommon case off the fast
-// path: files pay nothing for it. A socket may be closed, and its slot reused, while threads wait in calls on it. An operation therefore
-// remembers the slot's `version` and counts for the class if it has changed. The address is taken again with each bind, connect and
-// accept.
+// path: files pay nothing for it. A socket may be closed, and its slot reused, while threads wait in calls on it. An
+// operation therefore remembers the slot's `version` and counts for the class if it has changed. Each bind, connect
+// and accept reads the address again.
 #pragma once
 
 #include <sys/socket.h>
@@ -25,38 +25,39 @@
 
 namespace perfschema {
 
-// nullptr: the descriptor names no socket that is followed.
+// Returns nullptr if the descriptor names no instrumented socket.
 inline ShmFile* SocketOfDescriptor(int fd) {
   ShmFile* file = FileOfDescriptor(fd);
   return file != nullptr && (g_runtime.classes[file->class_index.load(kRelaxed)].family == static_cast<uint32_t>(Family::kSocket)) ? file : nullptr;
 }
 
-// Of a key; 0 if it is none, or pfs is off.
+// Returns the class of a key; 0 if the key is bad, or pfs is off.
 uint32_t ClassOfSocketKey(uint32_t key);
 
-// Every Begin: false = make the call plainly and hand nullptr to End: sockets are followed whether or not anybody looks at their events
-// (SEMANTICS C7). Every End preserves errno.
+// A Begin that returns false asks the caller to make the call uninstrumented and to hand nullptr to End. Sockets are
+// followed even if their events are not instrumented (SEMANTICS C7). Every End preserves errno.
 
-// socket and socketpair, which made `count` descriptors. Class 0: they are not to be followed.
+// socket and socketpair, which made `count` descriptors. Class 0: the sockets are not followed.
 bool BeginSocketMake(FileWait* call, uint32_t class_index, const char* source_file, uint32_t line);
 void EndSocketMake(FileWait* call, uint32_t class_index, const int* fds, uint32_t count, bool is_local);
 
-// bind, connect and accept.
+// These functions instrument bind, connect and accept.
 bool BeginSocketChange(FileWait* call, int fd, Operation operation, const char* source_file, uint32_t line);
-// The socket has the address from now on, if `has_changed`.
+// Sets the socket's address if `has_changed`.
 void EndSocketAddress(FileWait* call, int fd, bool has_changed, const sockaddr* address, socklen_t length);
-// `fd` is a new socket of the class, -1 if there is none. `peer` nullptr: whatever the system says. Class 0: it is not to be followed.
+// `fd` is a new socket of the class, -1 if there is none. `peer` nullptr: read the address from the system. Class 0:
+// the socket is not followed.
 void EndSocketAccept(FileWait* call, uint32_t class_index, int fd, const sockaddr* peer, socklen_t length);
 
-// ---- For programs that make their calls themselves
+// ---- For programs that make their own system calls
 
-// A descriptor that was made elsewhere. It has the address that the system knows.
+// Starts to follow a descriptor that was made elsewhere. The system supplies its address.
 enum class SocketBinding { kDone, kNotASocket, kFull };
 SocketBinding BindSocket(uint32_t class_index, int fd);
 
-// Nothing happens if the descriptor is no socket that is followed.
-void SetSocketAddress(int fd, const sockaddr* address, socklen_t length);  // nullptr: whatever the system says
-void SetSocketThread(int fd);  // of the calling thread
+// These functions do nothing if the descriptor is no followed socket.
+void SetSocketAddress(int fd, const sockaddr* address, socklen_t length);  // nullptr: read the address from the system
+void SetSocketThread(int fd);  // sets the socket's thread to the calling thread
 void SetSocketState(int fd, bool is_idle);
 
 }  // namespace perfschema

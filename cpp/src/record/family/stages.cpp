@@ -14,7 +14,7 @@ void CloseStage(ThreadState& thread, uint64_t end_ticks) {
                           [&](ShmCell& cell) { AddToStat(cell.stat, measured.timed, measured.wait_ps); });
 }
 
-// Ends one and begins the next; they share a reading of the timer. Either may be none.
+// Ends one stage and begins the next; they share a reading of the timer. Either may be absent.
 void ChangeStage(ThreadState& thread, uint32_t class_index, const char* file, uint32_t line) {
   const NestedProbe probe(thread);
   if (!probe) return;
@@ -41,7 +41,7 @@ void ChangeStage(ThreadState& thread, uint32_t class_index, const char* file, ui
   SetParentOfWaits(thread);
 }
 
-// The record of the stage that runs and says how far it is, or nullptr.
+// Returns the record of the running stage if that has progress, or nullptr.
 ShmStageRecord* ProgressOf(const ThreadState* thread) {
   if (thread == nullptr || (thread->stage.begun_state & kRecordHasProgress) == 0) return nullptr;
   return StillHas(thread->stage.record, thread->stage.begun_state) ? thread->stage.record : nullptr;

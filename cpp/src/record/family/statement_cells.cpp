@@ -7,7 +7,8 @@ namespace {
 
 ShmStatementCell& CellAt(uint32_t index) { return *g_runtime.segment.element<ShmStatementCell>(ArrayId::kStatementCells, index); }
 
-// Its own cell in the list, else one whose thread has ended, else a new one. 0: no room. REQUIRES: cold lock.
+// Returns the thread's own cell in the list, else one whose thread has ended, else a new one. 0: the segment is full.
+// REQUIRES: cold lock.
 uint32_t FindOrMakeCell(const ThreadState& thread, ShmStatementObject& object) {
   uint32_t adoptable = 0;
   for (uint32_t at = object.cells.load(kRelaxed); at != 0; at = CellAt(at).next.load(kRelaxed)) {
@@ -31,7 +32,8 @@ uint32_t FindOrMakeCell(const ThreadState& thread, ShmStatementObject& object) {
 }  // namespace
 
 ShmStatementCell* FindStatementCell(ThreadState& thread, ShmStatementObject& object) {
-  // Cells stay in their list, and change owners only when one has ended: what is this thread's is this object's if it was.
+  // Cells stay in their list, and change owners only after the owner has ended. So a cached cell of this thread is
+  // still this object's.
   auto& entry = thread.statement_cells[(reinterpret_cast<uintptr_t>(&object) / 64) % ThreadState::kStatementCellEntries];
   if (entry.object == &object && entry.cell->owner.load(kRelaxed) == thread.slot) return entry.cell;
   const int error = errno;

@@ -12,7 +12,7 @@
 namespace perfschema {
 namespace {
 
-// Where the statement stands in the thread's stack, nullptr: it is not recorded, or not there any more.
+// Returns the statement's place in the thread's stack; nullptr: it is not recorded, or has left the stack.
 OpenStatement* PlaceOf(const Statement& statement) {
   ThreadState& thread = *statement.thread;
   for (uint32_t i = thread.statement_depth; i-- > 0;) {
@@ -21,13 +21,13 @@ OpenStatement* PlaceOf(const Statement& statement) {
   return nullptr;
 }
 
-// Its record, as long as it has one.
+// Returns the statement's record, if it still has one.
 ShmStatementRecord* RecordOf(const Statement& statement) {
   OpenStatement* const open = PlaceOf(statement);
   return open != nullptr && StillHas(open->record, open->begun_state) ? open->record : nullptr;
 }
 
-// May this call go on? The statement is looked at, and the thread that began it is here.
+// Returns true if the statement is instrumented, and the calling thread began it.
 bool IsMine(const Statement& statement) { return statement.thread != nullptr && statement.thread == t_locals.state; }
 
 Nesting NestingOf(const ThreadState& thread) {
@@ -37,7 +37,7 @@ Nesting NestingOf(const ThreadState& thread) {
   return outer;
 }
 
-// Wall clock of an event that has ended now.
+// Returns the wall clock time of an event that ends now.
 uint64_t NowMicros() {
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);  // vDSO
@@ -49,14 +49,14 @@ void ShowText(const Statement& statement) {
   if (record == nullptr) return;
   char* const behind = reinterpret_cast<char*>(record + 1);
   const CellWriter writer(record->seq);
-  CopyToShared(behind, SqlBuffer(*statement.thread, statement.room), statement.sql_bytes);
-  CopyToShared(behind + TextCapacity(SqlLimit()), TokenBuffer(*statement.thread, statement.room), statement.digest_bytes);
+  CopyToShared(behind, SqlBuffer(*statement.thread, statement.buffer), statement.sql_bytes);
+  CopyToShared(behind + TextCapacity(SqlLimit()), TokenBuffer(*statement.thread, statement.buffer), statement.digest_bytes);
   record->sql_bytes.store(statement.sql_bytes, kRelease);
   record->digest_bytes.store(statement.digest_bytes, kRelease);
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasText, kRelease);
 }
 
-// Takes one out of the stack. Those that began after it go on.
+// Takes one statement out of the stack. Those that began after it go on.
 void Remove(ThreadState& thread, uint32_t at) {
   --thread.statement_depth;
   for (uint32_t i = at; i < thread.statement_depth; ++i) {
@@ -65,7 +65,8 @@ void Remove(ThreadState& thread, uint32_t at) {
   }
 }
 
-// Drops those from `first` on that `is_left` says nobody will end: they are counted as lost, and not shown any more.
+// Drops the abandoned statements from `first` on, as is_left() tells: they are counted as lost, and not shown any
+// more.
 template <typename IsLeft>
 void DropLeft(ThreadState& thread, uint32_t first, IsLeft is_left) {
   for (uint32_t i = thread.statement_depth; i-- > first;) {
@@ -77,9 +78,10 @@ void DropLeft(ThreadState& thread, uint32_t first, IsLeft is_left) {
   }
 }
 
-// Makes room for a new statement: drops those that were left by a longjmp or an exception. One whose memory the new one takes can be ended no more; where
-// there is such a one, or the stack is full, those go, too, whose memory lies below `frame`: it has been given back. If the stack is full still, the
-// oldest that was overtaken goes: memory that is on no stack does not tell whether it was left.
+// Makes space for a new statement: drops statements that a longjmp or an exception has left. A statement whose memory
+// the new one reuses can never be ended. If there is one, or the stack is full, statements whose memory lies below
+// `frame` are dropped, too: that memory has been released. If the stack is still full, the oldest overtaken statement
+// is dropped: memory outside the stack does not tell whether it was left.
 void DropAbandoned(ThreadState& thread, const void* place, const void* frame) {
   const auto is_full = [&] { return thread.statement_depth >= g_runtime.statement_stack; };
   const OpenStatement* const first = thread.statements;
@@ -93,7 +95,7 @@ void DropAbandoned(ThreadState& thread, const void* place, const void* frame) {
   if (oldest != end) DropLeft(thread, 0, [serial = oldest->serial](const OpenStatement& open) { return open.serial == serial; });
 }
 
-// The statement leaves the stack, and so do those inside it that were left in frames below `frame`.
+// Takes the statement off the stack, with the statements inside it that were left in frames below `frame`.
 void TakeFromStack(const Statement& statement, const void* frame) {
   ThreadState& thread = *statement.thread;
   const OpenStatement* const place = PlaceOf(statement);
@@ -103,15 +105,15 @@ void TakeFromStack(const Statement& statement, const void* frame) {
   Remove(thread, at);
 }
 
-// A room that no statement which runs has its texts in. REQUIRES: the stack is not full.
+// Returns a buffer that no running statement uses. REQUIRES: the stack is not full.
 uint32_t FreeBuffer(const ThreadState& thread) {
   const OpenStatement* const first = thread.statements;
   const OpenStatement* const end = first + thread.statement_depth;
-  uint32_t room = thread.statement_depth;
-  while (std::any_of(first, end, [&](const OpenStatement& open) { return open.room == room; })) {
-    room = (room + 1) % g_runtime.statement_stack;
+  uint32_t buffer = thread.statement_depth;
+  while (std::any_of(first, end, [&](const OpenStatement& open) { return open.buffer == buffer; })) {
+    buffer = (buffer + 1) % g_runtime.statement_stack;
   }
-  return room;
+  return buffer;
 }
 
 void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
@@ -124,12 +126,12 @@ void CountEverywhere(Statement& statement, const StatementNumbers& numbers) {
   if (statement.program != nullptr) CountInProgram(thread, *statement.program, statement.program_version, numbers);
   if (statement.prepared != nullptr) CountExecution(thread, *statement.prepared, statement.prepared_version, numbers);
   if (statement.digest_bytes == 0) return;
-  // The text in the room may be another's: those that are not recorded share one, so do statements of different tasks, and the statement around
-  // it may have ended before.
-  if (BufferOwner(thread, statement.room) != statement.serial) return CountLoss(Loss::kDigests);
+  // The text in the buffer may be another's. Statements that are not recorded share a buffer, and so do statements of
+  // different tasks; or the enclosing statement may have ended before.
+  if (BufferOwner(thread, statement.buffer) != statement.serial) return CountLoss(Loss::kDigests);
   const std::string_view schema(statement.schema, strnlen(statement.schema, sizeof statement.schema));
-  CountDigest(thread, schema, {TokenBuffer(thread, statement.room), statement.digest_bytes}, statement.digest_key,
-              {SqlBuffer(thread, statement.room), statement.sql_bytes}, numbers, NowMicros());
+  CountDigest(thread, schema, {TokenBuffer(thread, statement.buffer), statement.digest_bytes}, statement.digest_key,
+              {SqlBuffer(thread, statement.buffer), statement.sql_bytes}, numbers, NowMicros());
 }
 
 }  // namespace
@@ -166,11 +168,11 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   statement.serial = ++thread->serials;
   statement.flags = flags;
   statement.class_index = class_index;
-  statement.room = is_kept ? FreeBuffer(*thread) : g_runtime.statement_stack;
+  statement.buffer = is_kept ? FreeBuffer(*thread) : g_runtime.statement_stack;
   statement.program = program;
   if (program != nullptr) statement.program_version = program->version.load(kRelaxed);
   if (is_kept) {
-    thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial, &statement, statement.room, LiesBelow(StackMark(), &statement), false};
+    thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial, &statement, statement.buffer, LiesBelow(StackMark(), &statement), false};
     thread->statement_depth = level + 1;
   }
   statement.memory_before = MemoryInUse(*thread);
@@ -199,7 +201,8 @@ void EndStatement(Statement& statement) {
   StatementNumbers numbers{measured, {}, more(most.controlled, statement.memory_before.controlled), more(most.total, statement.memory_before.total),
                            statement.secondary};
   std::memcpy(numbers.counters, statement.counters, sizeof numbers.counters);
-  // The record first: a handler that leaves here with a longjmp must leave none that runs and is in no stack.
+  // The record comes first: a handler that leaves here with a longjmp must not leave an open record outside the
+  // stack.
   if (const OpenStatement* const open = PlaceOf(statement); open != nullptr) {
     if (statement.flags == 0) {
       DropRecord(open->record, open->begun_state);
@@ -222,12 +225,12 @@ void RefineStatement(Statement& statement, uint32_t class_index) {
   ShmStatementRecord* const record = RecordOf(statement);
   if (flags == 0) {
     if (record != nullptr) DropRecord(record, open->begun_state);
-    if (open != nullptr) open->event_id = 0;  // nothing is nested in it any more
+    if (open != nullptr) open->event_id = 0;  // no event is nested in it any more
     statement.flags = 0;
     return SetParentOfWaits(*statement.thread);
   }
   statement.class_index = class_index;
-  // It goes on with the settings that it began with; but what is not to be timed is not.
+  // It goes on with the settings that it began with, but an untimed instrument stops its timing.
   if ((flags & kFlagTimed) == 0) statement.flags &= ~kFlagTimed;
   if (record == nullptr) return;
   record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | class_index, kRelease);
@@ -251,12 +254,12 @@ void SetStatementText(Statement& statement, std::string_view text) {
   const NestedProbe probe(*statement.thread);
   if (!probe) return;
   ThreadState& thread = *statement.thread;
-  if (statement.room < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // it was dropped, and its room may be another's
-  BufferOwner(thread, statement.room) = statement.serial;
-  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlBuffer(thread, statement.room)));
+  if (statement.buffer < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // it was dropped, and its buffer may be another's
+  BufferOwner(thread, statement.buffer) = statement.serial;
+  statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlBuffer(thread, statement.buffer)));
   statement.digest_bytes = 0;
   if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) {
-    uint8_t* const tokens = TokenBuffer(thread, statement.room);
+    uint8_t* const tokens = TokenBuffer(thread, statement.buffer);
     statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, {tokens, DigestLimit()}));
     statement.digest_key = DigestKey({tokens, statement.digest_bytes});
   }
@@ -300,21 +303,21 @@ void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasDiagnostics, kRelease);
 }
 
-size_t SuspendStatement(Statement& statement, char* room, size_t bytes) {
+size_t SuspendStatement(Statement& statement, char* saved, size_t bytes) {
   if (!IsMine(statement)) return 0;
   ThreadState& thread = *statement.thread;
   const OpenStatement* const place = PlaceOf(statement);
   if (place != nullptr && place + 1 != thread.statements + thread.statement_depth) return 0;
-  const bool has_text = BufferOwner(thread, statement.room) == statement.serial;
+  const bool has_text = BufferOwner(thread, statement.buffer) == statement.serial;
   const size_t needed = sizeof(OpenStatement) + (has_text ? statement.sql_bytes + statement.digest_bytes : 0);
   if (bytes < needed) return needed;
   const NestedProbe probe(thread);
   if (!probe) return 0;
   const OpenStatement open = place != nullptr ? *place : OpenStatement{};
-  std::memcpy(room, &open, sizeof open);
+  std::memcpy(saved, &open, sizeof open);
   if (has_text) {
-    std::memcpy(room + sizeof open, SqlBuffer(thread, statement.room), statement.sql_bytes);
-    std::memcpy(room + sizeof open + statement.sql_bytes, TokenBuffer(thread, statement.room), statement.digest_bytes);
+    std::memcpy(saved + sizeof open, SqlBuffer(thread, statement.buffer), statement.sql_bytes);
+    std::memcpy(saved + sizeof open + statement.sql_bytes, TokenBuffer(thread, statement.buffer), statement.digest_bytes);
   } else {
     statement.sql_bytes = statement.digest_bytes = 0;
   }
@@ -323,26 +326,26 @@ size_t SuspendStatement(Statement& statement, char* room, size_t bytes) {
   return needed;
 }
 
-void ResumeStatement(Statement& statement, const char* room) {
+void ResumeStatement(Statement& statement, const char* saved) {
   if (!IsMine(statement)) return;
   ThreadState& thread = *statement.thread;
   const NestedProbe probe(thread);
   if (!probe) return;
   OpenStatement open;
-  std::memcpy(&open, room, sizeof open);
+  std::memcpy(&open, saved, sizeof open);
   if (thread.statement_depth < g_runtime.statement_stack) {
     open.serial = statement.serial;
-    open.room = statement.room = FreeBuffer(thread);
+    open.buffer = statement.buffer = FreeBuffer(thread);
     thread.statements[thread.statement_depth++] = open;
   } else {
-    statement.room = g_runtime.statement_stack;
+    statement.buffer = g_runtime.statement_stack;
     DropRecord(open.record, open.begun_state);
     CountLoss(Loss::kNestedStatements);
   }
   if (statement.sql_bytes + statement.digest_bytes != 0) {
-    BufferOwner(thread, statement.room) = statement.serial;
-    std::memcpy(SqlBuffer(thread, statement.room), room + sizeof open, statement.sql_bytes);
-    std::memcpy(TokenBuffer(thread, statement.room), room + sizeof open + statement.sql_bytes, statement.digest_bytes);
+    BufferOwner(thread, statement.buffer) = statement.serial;
+    std::memcpy(SqlBuffer(thread, statement.buffer), saved + sizeof open, statement.sql_bytes);
+    std::memcpy(TokenBuffer(thread, statement.buffer), saved + sizeof open + statement.sql_bytes, statement.digest_bytes);
   }
   SetParentOfWaits(thread);
 }

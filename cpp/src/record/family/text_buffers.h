@@ -1,7 +1,9 @@
-// record/family/text_buffers.h: where a thread keeps the texts of the statements that run until they end, outside the segment.
+// record/family/text_buffers.h: private buffers of a thread for the texts of its running statements, outside the
+// segment.
 //
-// First the serial of the statement whose text is in each room, then the rooms: each for an SQL text and its tokens, as long as the options
-// say. Statements that are not recorded share the last.
+// The memory starts with the serials: for each buffer, the statement whose text is in it. The buffers follow: each
+// holds an SQL text and its tokens, with the capacity that the options set. Statements that are not recorded share
+// the last buffer.
 //
 // Threads: the owner thread, inside a probe.
 #pragma once
@@ -21,15 +23,15 @@ inline size_t BytesOfTextBuffers() {
   return (g_runtime.statement_stack + 1) * (sizeof(uint64_t) + TextCapacity(SqlLimit()) + TextCapacity(DigestLimit()));
 }
 
-inline uint64_t& BufferOwner(const ThreadState& thread, uint32_t room) {
-  return reinterpret_cast<uint64_t*>(thread.texts)[std::min(room, g_runtime.statement_stack)];
+inline uint64_t& BufferOwner(const ThreadState& thread, uint32_t index) {
+  return reinterpret_cast<uint64_t*>(thread.texts)[std::min(index, g_runtime.statement_stack)];
 }
-inline char* SqlBuffer(const ThreadState& thread, uint32_t room) {
+inline char* SqlBuffer(const ThreadState& thread, uint32_t index) {
   return thread.texts + (g_runtime.statement_stack + 1) * sizeof(uint64_t) +
-         std::min(room, g_runtime.statement_stack) * (TextCapacity(SqlLimit()) + TextCapacity(DigestLimit()));
+         std::min(index, g_runtime.statement_stack) * (TextCapacity(SqlLimit()) + TextCapacity(DigestLimit()));
 }
-inline uint8_t* TokenBuffer(const ThreadState& thread, uint32_t room) {
-  return reinterpret_cast<uint8_t*>(SqlBuffer(thread, room)) + TextCapacity(SqlLimit());
+inline uint8_t* TokenBuffer(const ThreadState& thread, uint32_t index) {
+  return reinterpret_cast<uint8_t*>(SqlBuffer(thread, index)) + TextCapacity(SqlLimit());
 }
 
 }  // namespace perfschema

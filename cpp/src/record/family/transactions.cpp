@@ -6,7 +6,7 @@
 namespace perfschema {
 namespace {
 
-// The record, as long as it is this transaction's.
+// Returns the record if it still belongs to this transaction.
 ShmTransactionRecord* RecordOf(const Transaction& transaction) {
   const ThreadState* const thread = transaction.thread;
   if (thread == nullptr || thread != t_locals.state || thread->transaction.serial != transaction.serial) return nullptr;
@@ -33,11 +33,11 @@ void BeginTransaction(Transaction& transaction, uint32_t isolation, bool is_read
     record->facts.store(TransactionFacts{kTransactionActive, isolation, is_read_only, autocommit}.word(), kRelease);
     for (Word* word : {&record->savepoints, &record->rollbacks_to_savepoint, &record->releases_of_savepoint, &record->trx_id}) word->store(0, kRelease);
     const CellWriter writer(record->seq);
-    record->gtid[0].store(0, kRelease);  // the texts end there
+    record->gtid[0].store(0, kRelease);  // the texts end here
     record->xid_gtrid[0].store(0, kRelease);
     record->xid_bqual[0].store(0, kRelease);
   }
-  DropRecord(thread->transaction.record, thread->transaction.begun_state);  // of one that nobody ended
+  DropRecord(thread->transaction.record, thread->transaction.begun_state);  // of a transaction that was never ended
   const uint64_t serial = ++thread->serials, start = TicksOf(flags);
   ShowRecord(begun, start);
   thread->transaction = {record, begun.begun_state, begun.event_id, serial};

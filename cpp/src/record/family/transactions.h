@@ -1,4 +1,4 @@
-// record/family/transactions.h: transactions: what a thread does between a begin and a commit or rollback.
+// record/family/transactions.h: transactions: the work of a thread between a begin and a commit or rollback.
 //
 // Threads: any thread, for itself. A Transaction belongs to the thread that began it.
 #pragma once
@@ -9,9 +9,9 @@
 
 namespace perfschema {
 
-// In the caller's memory while the transaction is active.
+// Lives in the caller's memory while the transaction is active.
 struct Transaction {
-  ThreadState* thread;  // nullptr = not looked at
+  ThreadState* thread;  // nullptr = not instrumented
   uint64_t serial;
   uint64_t start_ticks;
   uint32_t flags;
@@ -19,11 +19,12 @@ struct Transaction {
   uint32_t is_read_only;
 };
 
-// Begins one; if the thread has one already, that is no longer shown, and still counts. Preserves errno.
+// Begins a transaction. If the thread has an active one already, that one is no longer shown but still counts.
+// Preserves errno.
 void BeginTransaction(Transaction& transaction, uint32_t isolation, bool is_read_only, bool autocommit, const char* file, uint32_t line);
 void EndTransaction(Transaction& transaction, bool is_committed);
 
-// What is known of it later. Nothing happens to one that is not recorded, or is no longer shown.
+// These functions add details to a running transaction. They do nothing if it is not recorded, or no longer shown.
 struct Xid {
   uint32_t format;
   std::string_view gtrid, bqual;
@@ -31,7 +32,7 @@ struct Xid {
 void SetTransactionXid(const Transaction& transaction, const Xid& xid);
 void SetTransactionXaState(const Transaction& transaction, uint32_t xa_state);
 void SetTransactionGtid(const Transaction& transaction, std::string_view gtid);
-void SetTransactionNumber(const Transaction& transaction, uint64_t trx_id);  // the first one stays
+void SetTransactionNumber(const Transaction& transaction, uint64_t trx_id);  // only the first call has an effect
 void AddToTransaction(const Transaction& transaction, Word ShmTransactionRecord::*counter, uint64_t more);
 
 }  // namespace perfschema

@@ -6,25 +6,26 @@
 namespace perfschema {
 namespace {
 
-// Cells of objects that were ever taken; those of classes are beside the limit. Guarded by the cold lock.
+// Cells of objects that were ever taken; those of classes do not count for the limit. Guarded by the cold lock.
 uint64_t object_cells = 0;
-// Graves with something in them. Guarded by the cold lock.
+// Lists of retired cells that are in use. Guarded by the cold lock.
 uint64_t full_retired = 0;
 
 uint32_t IndexOf(const ShmCell* cell) { return static_cast<uint32_t>(cell - g_runtime.cells); }
 
-// May the calling thread store to a cell of this slot? Its own, or one whose thread has ended.
+// Returns true if the calling thread may store to a cell of this slot: its own slot, or a free one.
 bool MayTake(uint32_t owner) {
   const ThreadState* self = t_locals.state;
   return (self != nullptr && owner == self->slot) || owner == 0 || SlotIsFree(owner);
 }
 
-// The instance that the key of a cell names, nullptr if it names something else.
+// Returns the instance that the key of a cell names, nullptr if it names another kind of object.
 ShmInstance* InstanceOf(uint64_t key) {
   return KindOfKey(key) == CellKind::kInstance ? &g_runtime.instances[IndexOfKey(key)] : nullptr;
 }
 
-// Is the object of the key no more? Its slot may be free, or another's. REQUIRES: cold lock.
+// Returns true if the object of the key has died. Its slot may be free, or belong to another object. REQUIRES: cold
+// lock.
 bool IsGone(uint64_t key) {
   const uint32_t index = IndexOfKey(key);
   const auto is_of_key = [=](const auto& object, uint32_t version) {
@@ -51,7 +52,8 @@ ShmCell* TakeCell() {
   return &g_runtime.cells[fresh];
 }
 
-// A new cell of a list, `instance` being whose list it is, or nullptr. nullptr: no room. REQUIRES: cold lock.
+// Adds a new cell to a list, which belongs to `instance` (or nullptr). Returns nullptr if the segment is full.
+// REQUIRES: cold lock.
 ShmCell* AddCell(ShmCellList& list, uint32_t slot, ShmInstance* instance) {
   ShmCell* const cell = TakeCell();
   if (cell == nullptr) return nullptr;
@@ -76,7 +78,7 @@ void GiveCell(ShmCell& cell) {
   array.free_head.store(IndexOf(&cell), kRelaxed);
 }
 
-// Adds to what the class keeps of dead objects. REQUIRES: cold lock, inside fold_seq.
+// Adds to the class's statistics of dead objects. REQUIRES: cold lock, inside fold_seq.
 void AddToDead(ShmClass& entry, size_t lane, const Stat& stat, uint64_t amount) {
   if (stat.is_empty()) return;
   const uint32_t first = entry.dead.load(kRelaxed);
@@ -88,7 +90,7 @@ void AddToDead(ShmClass& entry, size_t lane, const Stat& stat, uint64_t amount) 
   dead.amount.store(dead.amount.load(kRelaxed) + amount, kRelease);
 }
 
-// While statistics move between an object and its class, readers of the class's totals wait.
+// Makes readers of the class's totals wait while statistics move between an object and its class.
 // Threads: external lock (cold lock).
 class FoldSection {
  public:
@@ -104,7 +106,8 @@ class FoldSection {
   uint32_t next_;
 };
 
-// A thread forgets a cell that it is about to give away. `key`: what it is cached by, 0 = not known any more.
+// Drops a cell that the thread is about to give away from the thread's caches. `key`: the cell's key in the cache, 0
+// = not known any more.
 void ForgetCell(const ShmCell& cell, uint64_t key) {
   ThreadState* self = t_locals.state;
   if (self == nullptr) return;
@@ -118,7 +121,8 @@ void ForgetCell(const ShmCell& cell, uint64_t key) {
   }
 }
 
-// Folds what may be taken of the list; returns the rest of it. `key`: of the list's cells, 0 = not known.
+// Folds the cells of the list that this thread may take; returns the rest of the list. `key`: that of the list's
+// cells, 0 = not known.
 uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_gen, bool class_is_current, uint64_t key) {
   uint32_t rest = 0;
   for (uint32_t at = head; at != 0;) {
@@ -138,7 +142,7 @@ uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_g
   return rest;
 }
 
-ShmRetired* DigGrave() {
+ShmRetired* TakeRetired() {
   ShmArray& array = g_runtime.segment.array(ArrayId::kMostRetired);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
     auto* retired = g_runtime.segment.element<ShmRetired>(ArrayId::kMostRetired, free);
@@ -164,11 +168,12 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
   uint32_t found = 0;
   bool is_dead = false;
   if (ColdLock lock; lock) {
-    // From here on an instance does not die without the cold lock; unless it is about to (record/engine/free_lists.h), or was another life of its slot.
+    // From here on an instance does not die without the cold lock. The exceptions: it is dying already
+    // (record/engine/free_lists.h), or the key is of an earlier object of its slot.
     if (ShmInstance* const instance = InstanceOf(key); instance != nullptr) is_dead = (instance->flags.fetch_or(kFlagShared) & kFlagDead) != 0;
     is_dead = is_dead || (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
     uint32_t adoptable = 0;
-    // The list of a dead object is its successor's.
+    // The list of a dead object belongs to its successor.
     for (uint32_t at = is_dead ? 0 : list.head.load(kRelaxed); at != 0 && found == 0; at = g_runtime.cells[at].next.load(kRelaxed)) {
       const uint32_t owner = g_runtime.cells[at].owner.load(kRelaxed);
       if (owner == thread.slot) {
@@ -220,7 +225,7 @@ void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList>
     const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), object_gen, true, KeyOfLane(first_key, lane));
     lanes[lane].head.store(0, kRelease);
     if (rest == 0) continue;
-    if (retired == nullptr) retired = DigGrave();
+    if (retired == nullptr) retired = TakeRetired();
     if (retired == nullptr) {  // the numbers of those threads are lost, and so are the cells until the threads end
       CountLoss(Loss::kStatistics);
       continue;
@@ -230,7 +235,7 @@ void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList>
   if (retired == nullptr) return;
   retired->object_gen.store(object_gen, kRelaxed);
   retired->class_gen.store(Generation(ClassDomain(family)), kRelaxed);
-  retired->class_index.store(class_index, kRelease);  // last: publishes the grave
+  retired->class_index.store(class_index, kRelease);  // last: publishes the list of retired cells
   ++full_retired;
 }
 
@@ -238,7 +243,7 @@ void FoldRetired(uint32_t at_most) {
   Segment& segment = g_runtime.segment;
   ShmArray& array = segment.array(ArrayId::kMostRetired);
   const uint64_t used = array.used.load(kRelaxed);
-  static uint64_t next = 1;  // where the last call stopped: all graves get their turn
+  static uint64_t next = 1;  // where the last call stopped: every list is visited
   for (uint64_t seen = 1; seen < used && at_most > 0 && full_retired > 0; ++seen) {
     next = next + 1 < used ? next + 1 : 1;
     auto* retired = segment.element<ShmRetired>(ArrayId::kMostRetired, next);
@@ -295,7 +300,7 @@ void ForgetCells() {
     ShmClass& entry = g_runtime.classes[i];
     for (ShmCellList& lane : entry.lanes) lane.head.store(0, kRelaxed);
     entry.fold_seq.store(0, kRelaxed);
-    (void)MakeClassCells(entry);  // where there is no room, numbers of dead objects will be counted as lost
+    (void)MakeClassCells(entry);  // if the segment is full, numbers of dead objects will be counted as lost
   }
 }
 

@@ -1,15 +1,18 @@
-// record/probe/cells.h: statistics of objects that no lock protects: one cell for each (object, lane, thread), found without a lock.
+// record/probe/cells.h: statistics of objects that no lock protects: one cell for each (object, lane, thread), found
+// without a lock.
 //
-// Each lane of an object has a list of cells. A cell belongs to a thread slot, and the next thread in the slot goes on with it. A thread
-// finds its own at the head of the list, in a small private cache, or by walking the list; else it makes one (cold).
+// Each lane of an object has a list of cells. A cell belongs to a thread slot, and the next thread in the slot
+// continues it. A thread finds its own cell at the head of the list, in a small private cache, or by walking the
+// list; else it makes one (cold).
 //
-// When an object dies, its statistics move to its class (ShmClass.dead, under fold_seq). Cells that belong to other live threads cannot
-// be taken from them. They go to a grave, a deferred-fold list, and count for the class from there if the cell's gen is grave.object_gen
-// and the class domain's gen is grave.class_gen. The owner folds them, or any thread that finds the owner's slot free.
+// When an object dies, its statistics move to its class (ShmClass.dead, under fold_seq). Cells that belong to other
+// live threads cannot be taken from them. They go to a deferred-fold list of retired cells. From there a cell counts
+// for the class if its gen is the list's object_gen and the class domain's gen is the list's class_gen. The owner
+// folds them, or any thread that finds the owner's slot free.
 //
-// The total of a class is its dead cells, its own lists, the cells of its live objects, and its graves. While numbers move, fold_seq of
-// the class is odd; a reader rereads a class whose fold_seq was odd or changed (bounded). The wait total of an object is the sum of its
-// lanes.
+// The total of a class is its dead cells, its own lists, the cells of its live objects, and its retired cells. While
+// numbers move, fold_seq of the class is odd; a reader rereads a class whose fold_seq was odd or changed (bounded).
+// The wait total of an object is the sum of its lanes.
 #pragma once
 
 #include <span>
@@ -18,7 +21,7 @@
 
 namespace perfschema {
 
-// What a cell belongs to, as the thread's cache knows it: version << 32 | kind << 29 | lane << 25 | index.
+// The owner of a cell, as the thread's cache stores it: version << 32 | kind << 29 | lane << 25 | index.
 enum class CellKind : uint32_t { kClass = 1, kInstance, kFile, kTable, kIndex };
 inline constexpr int kKeyLaneShift = kKeyIndexBits, kKeyKindShift = kKeyLaneShift + 4;
 static_assert(kMostLanes <= 16 && kKeyKindShift + 3 == 32);
@@ -38,12 +41,13 @@ inline void ClearCell(ShmCell& cell) {
 
 inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets[domain].load(kRelaxed); }
 
-// Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word, nullptr if it cannot die in use. nullptr: no room,
-// the event is counted as lost; or the object died meanwhile (kFlagDead; of the key's version there is none), and the event is its class's (`is_dead`
-// tells, if given). Preserves errno. Cold.
+// Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word; nullptr if the object cannot
+// die in use. Returns nullptr if the segment is full, and counts the event as lost. Also returns nullptr if the
+// object has died (kFlagDead; or its version is not the key's): then the event counts for its class, and `is_dead`,
+// if given, is set. Preserves errno. Cold.
 [[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags, bool* is_dead = nullptr);
 
-// nullptr: not in the cache.
+// Returns nullptr if the cell is not in the cache.
 PFS_ALWAYS_INLINE ShmCell* CachedCell(const ThreadState& thread, uint64_t key) {
   const CellCache::Entry& entry = thread.found_cells.entries[CellCache::Place(key)];
   return __builtin_expect(entry.key == key, 1) ? &g_runtime.cells[entry.cell] : nullptr;
@@ -54,7 +58,8 @@ PFS_ALWAYS_INLINE ShmCell* FindCell(ThreadState& thread, uint64_t key, ShmCellLi
   return __builtin_expect(cell != nullptr, 1) ? cell : FindCellSlow(thread, key, list, flags);
 }
 
-// Where a lane usually has one thread its list's head is that thread's cell. nullptr: not so, look further.
+// If one thread uses the lane, the head of the list is that thread's cell. Returns nullptr otherwise; the caller then
+// searches the list.
 PFS_ALWAYS_INLINE ShmCell* OwnCellAtHead(const ThreadState& thread, const ShmCellList& list) {
   const uint32_t first = list.head.load(kAcquire);  // pairs with the birth of the cell
   ShmCell& head = g_runtime.cells[first];
@@ -62,8 +67,8 @@ PFS_ALWAYS_INLINE ShmCell* OwnCellAtHead(const ThreadState& thread, const ShmCel
   return __builtin_expect(first != 0 && head.owner.load(kRelaxed) == thread.slot, 1) ? &head : nullptr;
 }
 
-// FindCell() that looks there first. `life`: the version of the object that is meant, where its
-// slot may have become another object's; nullptr where it cannot.
+// Does what FindCell() does, but checks the head first. `generation`: the version of the object, if another object
+// may take its slot; else nullptr.
 PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, uint32_t index, const HalfWord& version, uint8_t lane,
                                           ShmCellList& list, const HalfWord* flags = nullptr, const uint32_t* generation = nullptr) {
   if (ShmCell* const own = OwnCellAtHead(thread, list); __builtin_expect(own != nullptr, 1)) return own;
@@ -71,7 +76,7 @@ PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, ui
   return FindCell(thread, CellKey(kind, index, wanted, lane), list, flags);
 }
 
-// The thread's cell if it has one already, else nullptr: makes none.
+// Returns the thread's cell if it exists, else nullptr. Makes none.
 [[gnu::noinline]] ShmCell* LookForCell(const ThreadState& thread, uint64_t key, const ShmCellList& list);
 
 // Adds `count` events that moved `amount` to a cell of the calling thread.
@@ -82,26 +87,29 @@ PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64
   if (amount != 0) cell.amount.store(cell.amount.load(kRelaxed) + amount, kRelease);
 }
 
-// An event without a (live) object counts on its class.
+// Counts an event without a (live) object on its class.
 [[gnu::noinline]] void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t amount,
                                   uint64_t count);
 
-// An object dies, whose lane 0 has `first_key`: `hide` takes it from the readers' sight, and what `lanes` and `own` (may be nullptr; a cell that the caller alone writes)
-// hold moves to the class in the same fold section. Cells of other live threads go to a grave.
+// Retires an object, whose lane 0 has `first_key`: `hide` hides it from readers. The numbers in `lanes` and `own`
+// (may be nullptr; a cell that the caller alone writes) move to the class in the same fold section. Cells of other
+// live threads go to the list of retired cells.
 // REQUIRES: cold lock; no new event of the object will begin.
 void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object);
 
-// Moves what has become free in graves to the classes: cells of the calling thread and of free slots. REQUIRES: cold lock.
+// Moves retired cells whose owner is the calling thread or a free slot to the classes. REQUIRES: cold lock.
 void FoldRetired(uint32_t at_most);
 
-// Gives a new class the cells that keep what its dead objects leave. False: no room. REQUIRES: cold lock.
+// Gives a new class the cells for the numbers of its dead objects. Returns false if the segment is full. REQUIRES:
+// cold lock.
 bool MakeClassCells(ShmClass& entry);
 
-// Read locks that the calling thread holds on an instance, and how they go with it into a forked child. REQUIRES: cold lock.
+// Count the read locks that the calling thread holds on an instance, and carry them into a forked child. REQUIRES:
+// cold lock.
 uint32_t HeldByThisThread(uint32_t instance_index);
 void HoldInChild(const ThreadState& thread, uint32_t instance_index, uint32_t held);
 
-// In a forked child, where no cell of the parent is left. REQUIRES: cold lock.
+// Forgets the parent's cells in a forked child. REQUIRES: cold lock.
 void ForgetCells();
 
 }  // namespace perfschema

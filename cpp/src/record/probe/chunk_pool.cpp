@@ -8,15 +8,17 @@ namespace {
 
 constexpr uint32_t kQueues = 16;
 
-// A place of a queue. `turn` says whose turn it is, relative to the position p that uses the place: 0 (free for the giver of p), 1 (filled
-// for the taker of p); the taker leaves it at the size of the queue = 0 for position p + size. Stored minus p, so that zero bytes are an empty queue.
+// A place of a queue. `sequence` is relative to the position p that uses the place: 0 = free for the giver of p, 1 =
+// filled for the taker of p. The taker stores the size of the queue, which is 0 for position p + size. It is stored
+// minus p, so that zero bytes are an empty queue.
 struct Place {
-  HalfWord turn;
+  HalfWord sequence;
   HalfWord chunk;
   Word given;  // cycle counter
 };
 
-// A bounded queue of many givers and takers (D. Vyukov's algorithm): a position is claimed by compare-exchange, handed over by its turn.
+// A bounded queue of many givers and takers (D. Vyukov's algorithm): a compare-exchange claims a position, and
+// `sequence` hands it over.
 // Threads: any thread.
 struct alignas(128) Queue {
   alignas(64) HalfWord tail;  // next position to give to
@@ -28,14 +30,14 @@ struct alignas(128) Queue {
 struct Queues {
   Queue queues[kQueues];
   uint32_t places_per_queue;  // a power of two
-  uint64_t least_chunks, most_chunks;  // that the rows of history_long need: all of one place, all of the most
-  Word wide_chunks;  // full ones that had larger records in them, no further than the difference
+  uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
+  Word wide_chunks;  // full chunks with larger records, counted up to the difference
 };
 Queues pools[kEventKinds];
 
 Queues& QueuesOf(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
 
-uint32_t SequenceOf(const Place& place, uint32_t index) { return place.turn.load(kAcquire) + index; }
+uint32_t SequenceOf(const Place& place, uint32_t index) { return place.sequence.load(kAcquire) + index; }
 
 bool Give(Queue& queue, uint32_t places_per_queue, uint32_t chunk, uint64_t now) {
   uint32_t position = queue.tail.load(kRelaxed);
@@ -51,7 +53,7 @@ bool Give(Queue& queue, uint32_t places_per_queue, uint32_t chunk, uint64_t now)
     if (!queue.tail.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
     place.chunk.store(chunk, kRelaxed);
     place.given.store(now, kRelaxed);
-    place.turn.store(position + 1 - index, kRelease);  // pairs with SequenceOf in Take: the chunk and all stores to it
+    place.sequence.store(position + 1 - index, kRelease);  // pairs with SequenceOf in Take: the chunk and all stores to it
     return true;
   }
 }
@@ -69,12 +71,12 @@ uint32_t Take(Queue& queue, uint32_t places_per_queue) {
     }
     if (!queue.head.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
     const uint32_t chunk = place.chunk.load(kRelaxed);
-    place.turn.store(position + places_per_queue - index, kRelease);  // pairs with SequenceOf in Give
+    place.sequence.store(position + places_per_queue - index, kRelease);  // pairs with SequenceOf in Give
     return chunk;
   }
 }
 
-// When the queue's oldest chunk was given; 0 = the queue is empty. A guess: it may be gone by now.
+// Returns when the queue's oldest chunk was given; 0 = the queue is empty. The answer may be outdated.
 uint64_t OldestIn(const Queue& queue, uint32_t places_per_queue) {
   const uint32_t position = queue.head.load(kRelaxed);
   if (position == queue.tail.load(kRelaxed)) return 0;
@@ -83,7 +85,7 @@ uint64_t OldestIn(const Queue& queue, uint32_t places_per_queue) {
   return SequenceOf(place, index) == position + 1 ? place.given.load(kRelaxed) : 0;
 }
 
-// May a never-used chunk be taken instead of one that holds events?
+// Returns true if a never-used chunk may be taken instead of one that holds events.
 bool MayGrow(Kind kind) {
   const uint64_t used = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).used.load(kRelaxed);
   const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
@@ -109,15 +111,16 @@ uint32_t AllocateFresh(Kind kind) {
   return chunk;
 }
 
-// The oldest chunk of another queue, if it is clearly older than the own queue's. Another queue each time.
+// Takes the oldest chunk of another queue, if it is clearly older than the own queue's. Each call checks another
+// queue.
 uint32_t TakeIfOlder(Queues& all, ChunkHold& hold, const Queue& own, uint64_t now) {
   const uint64_t own_oldest = OldestIn(own, all.places_per_queue);
   const uint64_t own_age = own_oldest == 0 ? 0 : now - own_oldest;
   for (uint32_t tried = 0; tried < kQueues; ++tried) {
-    Queue& other = all.queues[hold.queue_to_look % kQueues];
+    Queue& other = all.queues[hold.queue_to_check % kQueues];
     const uint64_t oldest = &other == &own ? 0 : OldestIn(other, all.places_per_queue);
     if (oldest != 0 && now - oldest > own_age + own_age / 8) return Take(other, all.places_per_queue);
-    ++hold.queue_to_look;
+    ++hold.queue_to_check;
     if (oldest != 0) break;
   }
   return 0;
@@ -148,7 +151,8 @@ bool StartChunkPools() {
 }
 
 void EmptyChunkPools() {
-  // Another thread may have been in the middle of a give or take when fork() copied the queues: nothing of them is worth keeping.
+  // Another thread may have been in the middle of a give or take when fork() copied the queues: their content is
+  // useless.
   for (Queues& all : pools) {
     madvise(all.queues[0].places, static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(Place), MADV_DONTNEED);
     for (Queue& queue : all.queues) {
@@ -160,7 +164,8 @@ void EmptyChunkPools() {
 
 void NoteWideChunk(Kind kind) {
   Queues& all = QueuesOf(kind);
-  // Each makes room for itself, until all could be such. Some threads may do so at once: as many chunks too many.
+  // Each wide chunk raises the limit by one, until all chunks could be wide. Threads that do so at once may add as
+  // many chunks too many.
   if (all.wide_chunks.load(kRelaxed) < all.most_chunks - all.least_chunks) all.wide_chunks.fetch_add(1, kRelaxed);
 }
 
@@ -176,21 +181,22 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   Queues& all = QueuesOf(kind);
   ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
   Queue& own = all.queues[thread.slot % kQueues];
-  // A look costs both threads some misses, so it is rare; but it comes before the thread has written its own oldest quarter again, which
-  // is what the pool is larger than the history. Others may have emptied the queue meanwhile.
+  // Checking another queue costs cache misses on both sides, so it is rare. But it happens at least once before this
+  // thread recycles a quarter of its own queue: that quarter is the slack of the pool over history_long. Other
+  // threads may have emptied the queue meanwhile.
   const uint32_t quarter = (own.tail.load(kRelaxed) - own.head.load(kRelaxed)) / 4;
-  if (hold.takes_to_look > quarter) hold.takes_to_look = quarter;
-  if (hold.takes_to_look == 0) {
-    if (const uint32_t chunk = TakeIfOlder(all, hold, own, now); chunk != 0) return chunk;  // there may be more: look again at the next take
-    hold.takes_to_look = quarter;
+  if (hold.takes_until_check > quarter) hold.takes_until_check = quarter;
+  if (hold.takes_until_check == 0) {
+    if (const uint32_t chunk = TakeIfOlder(all, hold, own, now); chunk != 0) return chunk;  // there may be more: check again at the next take
+    hold.takes_until_check = quarter;
   } else {
-    --hold.takes_to_look;
+    --hold.takes_until_check;
   }
   if (const uint32_t chunk = Take(own, all.places_per_queue); chunk != 0) return chunk;
   for (Queue& queue : all.queues) {
     if (const uint32_t chunk = Take(queue, all.places_per_queue); chunk != 0) return chunk;
   }
-  return AllocateFresh(kind);  // events that run keep them all
+  return AllocateFresh(kind);  // running events keep all chunks
 }
 
 }  // namespace perfschema

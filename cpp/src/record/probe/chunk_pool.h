@@ -1,9 +1,10 @@
-// record/probe/chunk_pool.h: chunks of finished records on their way to be written again, the oldest first.
+// record/probe/chunk_pool.h: queues of full chunks that wait to be recycled, the oldest first.
 //
-// One queue for all threads would hand every chunk to another core: a miss on each line that is written, and two threads slower than
-// one. So the pool has queues. A thread gives to and takes from the queue of its slot, and now and then compares that queue's oldest chunk with
-// another queue's: if the other is clearly older (its thread is slower, or gone) it takes that one. What is kept is the newest of the
-// whole process, within a quarter that ChunksInPool adds.
+// One queue for all threads would hand every chunk to another core: a cache miss on each line that is written, and
+// two threads slower than one. So the pool has several queues. A thread uses the queue of its slot. Now and then it
+// compares that queue's oldest chunk with another queue's. If the other chunk is clearly older (its thread is slower,
+// or gone) the thread takes that one. The pool keeps the newest records of the whole process, within the extra
+// quarter that ChunksInPool adds.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,19 @@
 
 namespace perfschema {
 
-// Each kind of events has a pool. Under the cold lock, once. The pools are private memory: readers find records by scanning the chunks.
+// Makes a pool for each kind of events. Called once under the cold lock. The pools are private memory: readers find
+// records by scanning the chunks.
 bool StartChunkPools();
-// In a forked child: all chunks are gone.
+// Empties the pools in a forked child: all chunks are gone.
 void EmptyChunkPools();
 
-// A chunk is full in which records took more than one place: history_long needs more chunks.
+// Notes that records of a full chunk took more than one place: history_long needs more chunks.
 // Threads: any thread.
 void NoteWideChunk(Kind kind);
-// Puts a chunk last in its queue. `now`: the cycle counter, about.
+// Puts a chunk last in its queue. `now`: the approximate cycle counter.
 // Threads: any thread.
 void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint64_t now);
-// The chunk to write next, 0 if there is none.
+// Returns the chunk to write next, 0 if there is none.
 // Threads: any thread; `thread` is the caller.
 uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now);
 

@@ -18,7 +18,8 @@ uint32_t ChunkOf(Kind kind, const ShmRecord* record) {
   return static_cast<uint32_t>(static_cast<uint64_t>(reinterpret_cast<const char*>(record) - pool.records) / pool.pitch);
 }
 
-// An event that runs keeps its chunk, whatever its place in history; also one of a task that another one has taken the turn of.
+// Returns true if the chunk has an open event, also of a suspended task. An open event keeps its chunk, whatever its
+// place in history.
 [[gnu::noinline]] bool HasOpenEvent(const ThreadState& thread, Kind kind, uint32_t chunk) {
   const Pool& pool = g_runtime.pool(kind);
   const auto first = reinterpret_cast<uintptr_t>(pool.records) + uint64_t{chunk} * pool.pitch;
@@ -37,9 +38,9 @@ uint32_t ChunkOf(Kind kind, const ShmRecord* record) {
   }
 }
 
-// Takes the oldest chunk that nothing needs out of the thread's hold, or 0.
+// Takes the oldest unneeded chunk out of the thread's hold; 0 = none.
 PFS_ALWAYS_INLINE uint32_t TakeOneToGive(ThreadState& thread, Kind kind, ChunkHold& hold) {
-  // A thread that is in no wait is the usual case: it asks no further.
+  // In the common case the thread is in no wait, and nothing else is checked.
   const bool any_open = kind != Kind::kWait || thread.wait_depth() != 0 || thread.tasks != nullptr;
   const bool is_full = hold.held_count == ChunkHold::kMaxHeld;
   for (uint32_t i = 0; i < hold.held_count; ++i) {
@@ -52,7 +53,8 @@ PFS_ALWAYS_INLINE uint32_t TakeOneToGive(ThreadState& thread, Kind kind, ChunkHo
   return 0;
 }
 
-// The cycle counter, about: a chunk need not be dated better than by its last event, and reading the counter costs as much as two events.
+// Returns an approximate cycle counter. The last event dates a chunk well enough, and reading the counter costs as
+// much as two events.
 // REQUIRES: the chunk that is being written, if there is one, is full.
 uint64_t LastTicks(const ThreadState& thread, Kind kind) {
   if (kind == Kind::kWait && thread.holds[0].chunk != 0) {
@@ -63,7 +65,7 @@ uint64_t LastTicks(const ThreadState& thread, Kind kind) {
   return ReadCycle();
 }
 
-// Nothing more is written into the chunk: how many of its events are traced? Once a chunk, and not in probes of single events.
+// Counts the traced events of a chunk that is complete: once a chunk, and not in probes of single events.
 [[gnu::noinline]] void CountTraced(ChunkHold& hold, Kind kind) {
   const Pool& pool = g_runtime.pool(kind);
   const uint64_t lap = pool.chunks[hold.chunk].lap.load(kRelaxed);
@@ -73,14 +75,14 @@ uint64_t LastTicks(const ThreadState& thread, Kind kind) {
     if (state >> 32 == lap && (state & kRecordTraced) != 0) ++hold.traced;
   }
 }
-// Does wait_frames say where it began? Calls on locks do not write it down: nobody jumps out of them.
+// Returns true if wait_frames says where the wait began. Calls on locks do not store it: no longjmp leaves them.
 bool HasFrame(const ShmWaitRecord& record) {
   const auto class_index = static_cast<uint16_t>(record.what.load(kRelaxed));
   const auto family = static_cast<Family>(g_runtime.classes[class_index].family);
   return family < Family::kMutex || family > Family::kSxlock;
 }
 
-// A probe that was left may have stood between two steps: no chunk is to be held twice.
+// Removes duplicates from the hold: an abandoned probe may have stopped between two steps.
 void ForgetTwins(ChunkHold& hold) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < hold.held_count; ++i) {
@@ -103,7 +105,8 @@ bool IsInterruptedInProbe(ThreadState& thread, const void* frame) {
   if (!WasLeft(reinterpret_cast<const void*>(thread.nesting - thread.outside()), AboveHandlersOf(frame))) return true;
   CountLoss(Loss::kLockers);
   uint64_t depth = thread.outside();
-  // It may have been the end of the innermost wait: one that is closed, or a call on a lock, in which nothing else would have begun.
+  // The probe may have been the end of the innermost wait: that wait is closed, or a call on a lock, inside which no
+  // other event begins.
   if (depth > 0) {
     ShmWaitRecord* const record = thread.open_waits[depth - 1];
     const uint64_t state = record->state.load(kRelaxed);
@@ -131,7 +134,7 @@ void AddToStaleThreadCell(ShmCell& cell, bool timed, uint64_t wait_ps, uint64_t 
   if (BeginEpochOfCell(*t_locals.state, Kind::kWait, cell, false)) AddEvents(cell.seq, cell.stat, timed, wait_ps, count);
 }
 
-// Inlined, so that for waits the kind is a constant.
+// Inlined, so that the kind is a constant for waits.
 PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flags) {
   const Pool& pool = g_runtime.pool(kind);
   RecordCursor& cursor = thread.CursorOf(kind);
@@ -198,8 +201,9 @@ void KeepChunkOf(ThreadState& thread, Kind kind, const ShmRecord* record) {
 }
 
 void DropAbandonedWaits(ThreadState& thread, const void* frame) {
-  // The stack grows down: a frame that still runs lies above ours. (On a stack that the program has made for itself and switched to, none looks abandoned
-  // or all do: CloseRecord shows a wait that was dropped by mistake and ends after all.)
+  // The stack grows down: a running frame lies above ours. On a stack that the program has made and switched to,
+  // either no wait looks abandoned or all do. CloseRecord shows a wait that was dropped by mistake and ends after
+  // all.
   for (uint32_t depth = thread.wait_depth(); depth > 0; --depth) {
     ShmWaitRecord* const record = thread.open_waits[depth - 1];
     if (!HasFrame(*record) || !WasLeft(thread.wait_frames[depth - 1], frame)) return;

@@ -1,9 +1,11 @@
-// record/probe/nested.h: begin and end of events that are no waits: stages, statements, transactions. Their records, and the sums that they count in.
+// record/probe/nested.h: begin and end of stages, statements and transactions, their records, and the sums that they
+// count in.
 //
 // Threads: the owner thread, inside a probe (NestedProbe), except where said.
 //
-// Transactions, statements, stages and waits take their EVENT_ID from one counter of the thread. What an event is nested in is known
-// when it begins, from private memory: the open waits, the stage, a stack of statements, the transaction.
+// Transactions, statements, stages and waits take their EVENT_ID from one counter of the thread. The parent of an
+// event is known when it begins, from private memory: the open waits, the stage, a stack of statements, the
+// transaction.
 //
 //   a new          is nested in
 //   wait           the innermost open wait, else the stage, else the innermost statement
@@ -24,7 +26,8 @@
 
 namespace perfschema {
 
-// While it lives, a signal handler of this thread leaves the thread's events alone. False: this is such a handler, and its event is lost.
+// Guards the thread's events against its signal handlers during its scope. It converts to false in a handler that
+// interrupted another guard; the handler's event is lost.
 class NestedProbe {
  public:
   explicit NestedProbe(ThreadState& thread) : thread_(thread), entered_(!IsInterrupted(thread)) {
@@ -42,7 +45,7 @@ class NestedProbe {
   const bool entered_;
 };
 
-// The flag word of an instrument, 0 if its events are not looked at in this thread. Read at each event.
+// Returns the flag word of an instrument, or 0 if its events are not instrumented in this thread. Read at each event.
 inline uint32_t FlagsInThread(const ThreadState& thread, uint32_t class_index) {
   const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return 0;
@@ -55,7 +58,7 @@ struct Nesting {
   uint32_t type = 0;      // kNesting...
 };
 
-// The innermost statement that is recorded, if any runs.
+// Returns the innermost running statement that is recorded.
 inline Nesting RunningStatement(const ThreadState& thread) {
   for (uint32_t i = thread.statement_depth; i-- > 0;) {
     if (thread.statements[i].event_id != 0) return {thread.statements[i].event_id, kNestingStatement};
@@ -63,7 +66,7 @@ inline Nesting RunningStatement(const ThreadState& thread) {
   return {};
 }
 
-// What waits are nested in from now on: the stage that runs, else the innermost statement (SEMANTICS D1).
+// Sets the parent of future waits: the running stage, else the innermost statement (SEMANTICS D1).
 inline void SetParentOfWaits(ThreadState& thread) {
   const Nesting parent = thread.stage.event_id != 0 ? Nesting{thread.stage.event_id, kNestingStage} : RunningStatement(thread);
   thread.parent_event_id = parent.event_id;
@@ -76,7 +79,8 @@ struct BegunRecord {
   uint64_t event_id = 0;
 };
 
-// Takes a record and writes its first line. It is not shown before ShowRecord(). `detail`: what `what` has at bit 16.
+// Takes a record and writes its first line. Readers do not see it before ShowRecord(). `detail`: the bits of `what`
+// from bit 16 on.
 template <Kind kKind>
 inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32_t flags, Nesting nesting, uint32_t source, uint64_t state_bits = 0,
                                uint32_t detail = 0) {
@@ -97,14 +101,15 @@ inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32
   return {record, state, id};
 }
 
-// Publishes the open event. Its other words are written.
+// Publishes the open event. REQUIRES: its other words are written.
 inline void ShowRecord(const BegunRecord& begun, uint64_t start_ticks) {
   if (begun.record == nullptr) return;
   begun.record->start_ticks.store(start_ticks, kRelease);
   begun.record->state.store(begun.begun_state, kRelease);  // pairs with EventReader::CopyRecord
 }
 
-// False: the record is not this event's any more: its chunk was taken away (a child of fork(), a hold that overflowed).
+// Returns false if the record no longer belongs to this event: its chunk was taken away (a child of fork(), a hold
+// that overflowed).
 inline bool StillHas(const ShmRecord* record, uint64_t begun_state) {
   return record != nullptr && record->state.load(kRelaxed) == begun_state;
 }
@@ -118,7 +123,7 @@ inline void EndRecord(ThreadState& thread, ShmRecord* record, uint64_t begun_sta
   KeepChunkOf(thread, kKind, record);
 }
 
-// An event whose record nobody will complete vanishes from all views.
+// Hides an event from all views if its record will never be completed.
 inline void DropRecord(ShmRecord* record, uint64_t begun_state) {
   if (StillHas(record, begun_state)) record->state.store(begun_state & ~kRecordOpen, kRelease);
 }
@@ -135,12 +140,12 @@ inline Measured MeasuredUntil(uint32_t flags, uint64_t start_ticks, uint64_t end
 }
 inline uint64_t TicksOf(uint32_t flags) { return (flags & kFlagTimed) != 0 ? NowTicks<Mode::kAny>(flags) : 0; }
 
-// Numbers that were counted before a TRUNCATE move up, or are forgotten; the cell is of the present epoch. False: we are in a signal handler that
-// interrupted pfs. Cold; preserves errno.
+// Moves up or drops numbers from before a TRUNCATE; then the cell is of the present epoch. Returns false in a signal
+// handler that interrupted pfs. Cold; preserves errno.
 [[gnu::noinline]] bool BeginEpochOfCell(ThreadState& thread, Kind kind, ShmCell& cell, bool is_global);
 
-// add(cell) counts an event in the thread's cell of its instrument, or where no thread counts (thread_instrumentation is off) in that of the
-// thread's slot, which belongs to the total only.
+// Calls add(cell) with the thread's cell of the instrument. Without threads (thread_instrumentation is off) the cell
+// is that of the thread's slot, which belongs to the total only.
 template <Kind kKind, typename Add>
 PFS_ALWAYS_INLINE void AddToSums(ThreadState& thread, uint32_t class_index, uint32_t flags, Add add) {
   const bool is_global = (flags & kFlagThread) == 0;
