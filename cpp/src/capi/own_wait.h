@@ -19,7 +19,7 @@ static_assert(sizeof(pfs_wait_t) == 128, "frozen: a program reserves it on its s
 
 inline OwnWait& OwnWaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<OwnWait*>(wait->opaque)); }
 
-// The inline half has set wait->instance to NULL. 1: the wait is looked at.
+// The inline half has set wait->instance to NULL. 1: the wait has an end.
 inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation operation, const char* file, uint32_t line) {
   ShmInstance& object = *AsInstance(instance);
   const uint32_t flags = object.flags.load(kRelaxed);

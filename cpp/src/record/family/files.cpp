@@ -249,7 +249,7 @@ bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uin
   if ((flags & kFlagEnabled) == 0) return false;
   call->file = nullptr;
   call->operation = operation;
-  return BeginWait<Mode::kAny, true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags, 0, 0});
+  return BeginWait<true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags});
 }
 
 void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) {
@@ -268,16 +268,15 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   *more_state_bits |= kRecordHasName;
 }
 
-void FinishUnusualFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version, int64_t bytes,
-                       uint64_t end_ticks) {
-  const FileWait call{UnusualWait(thread, record), &file, operation, version};
-  EndFileWait(call, operation, bytes, UnusualEnd(call.wait, end_ticks));
+void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version, int64_t bytes, uint64_t end_ticks) {
+  const FileWait call{SlowWait(thread, record), &file, operation, version};
+  EndFileWait(call, operation, bytes, EndedAt(call.wait, end_ticks));
 }
 
 void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint32_t version, int64_t bytes, uint64_t ticks) {
   const FileWait call{UnrecordedWait(thread, kAllOnFlags, class_index), &file, operation, version};
   EnterProbe(thread);
-  EndFileWait(call, operation, bytes, UnrecordedEnd(ticks));
+  EndFileWait(call, operation, bytes, UnrecordedEnded(ticks));
 }
 
 void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operation, -1); }
@@ -303,7 +302,7 @@ bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char
 
 void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
   const int error = errno;
-  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+  const EndedWait ended = EndWait(call->wait);
   uint64_t more = 0;
   if (fd >= 0 && path != nullptr) {
     if (ColdLock lock; lock) {
@@ -350,7 +349,7 @@ void EndFileClose(FileWait* call, int rc) {
     if (ColdLock lock; lock && call->file->version.load(kRelaxed) == call->version) Release(*call->file);
   };
   if (MayEnd(call->wait)) {
-    const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+    const EndedWait ended = EndWait(call->wait);
     FinishFileWait(*call, call->operation, ended, 0, 0, release);
   } else {
     release();  // closed it is, whosever event that was
@@ -371,7 +370,7 @@ namespace {
 template <typename OnSuccess>
 void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
   const int error = errno;
-  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+  const EndedWait ended = EndWait(call->wait);
   uint64_t more = 0;
   const bool names_file = call->operation != Operation::kMkdir && call->operation != Operation::kRmdir;
   if (names_file && path != nullptr && (rc == 0 || error != EFAULT)) {

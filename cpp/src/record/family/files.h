@@ -59,19 +59,18 @@ PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool
 template <typename OnFile>
 PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, Operation operation, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits,
                                       OnFile on_file) {
-  const uint64_t nesting = CloseRecord<Mode::kAny, true>(call.wait, ended, more_state_bits);
-  const uint64_t wait_ps = DurationOf<Mode::kAny>(call.wait, ended);
+  const uint64_t nesting = CloseRecord(call.wait, ended, more_state_bits);
+  const uint64_t wait_ps = DurationOf(call.wait, ended);
   AddToFile(call, operation, ended.timed, wait_ps, bytes);
   on_file();
-  AddToThreadCell(ThreadCell<Mode::kAny>(call.wait), ended.timed, wait_ps);
+  AddToThreadCell(ThreadCell(call.wait), ended.timed, wait_ps);
   LeaveProbe(*call.wait.thread, nesting);
 }
 
 // requested_bytes -1: NUMBER_OF_BYTES is NULL.
 PFS_ALWAYS_INLINE WaitDetails DetailsOf(const ShmFile& file, int64_t requested_bytes) {
   const uint64_t name = file.name.load(kRelaxed);
-  return {(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0), static_cast<uint64_t>(requested_bytes), 0, NameOf(name),
-          static_cast<uint32_t>(name >> 32)};
+  return {(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0), static_cast<uint64_t>(requested_bytes), name << 32, name >> 32};
 }
 // OBJECT_INSTANCE_BEGIN. offset -1: none; else it is what is shown (wl4678: the offset of a seek).
 PFS_ALWAYS_INLINE uint64_t ObjectOf(const ShmFile& file, int64_t offset) {
@@ -85,7 +84,7 @@ PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t fla
   call->file = file;
   call->operation = operation;
   call->version = VersionFor(*file, operation);
-  return BeginWait<Mode::kAny, true>(call->wait, flags, file->class_index.load(kRelaxed), operation, ObjectOf(*file, offset), source_file, line,
+  return BeginWait<true>(call->wait, flags, file->class_index.load(kRelaxed), operation, ObjectOf(*file, offset), source_file, line,
                                      DetailsOf(*file, requested_bytes));
 }
 
@@ -93,20 +92,20 @@ PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t fla
 constexpr uint64_t Moved(int64_t bytes) { return bytes > 0 ? static_cast<uint64_t>(bytes) : 0; }
 PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes, const EndedWait& ended) {
   // A record that was taken away meanwhile is another event's by now.
-  if (ShmWaitRecord* record = Anew(call.wait.record);
+  if (ShmWaitRecord* record = Launder(call.wait.record);
       record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0 && record->state.load(kRelaxed) == call.wait.begun_state) {
     record->details().bytes.store(Moved(bytes), kRelease);
   }
   FinishFileWait(call, operation, ended, Moved(bytes), 0, [] {});
 }
 PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes) {
-  EndFileWait(call, operation, bytes, EndWait<Mode::kAny>(call.wait));
+  EndFileWait(call, operation, bytes, EndWait(call.wait));
 }
 
 // The end of an operation that its thread was cancelled in. Out of the way.
 [[gnu::noinline]] void EndCancelledFileWait(const FileWait& call);
 
-// One whole operation on a descriptor: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
+// Does one whole operation on a descriptor: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
 template <typename Call, typename Bytes>
 PFS_ALWAYS_INLINE auto FileOperation(ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
                                      const char* source_file, uint32_t line, Call call, Bytes bytes) {
@@ -133,9 +132,9 @@ template <typename Call, typename Bytes>
   return FileOperation(file, flags, operation, requested_bytes, -1, source_file, line, call, bytes);
 }
 
-// The general way. `call()` makes the call, `bytes(result)` says how much it moved, -1 = none.
+// Does the whole operation on the slow path. `call()` makes the call, `bytes(result)` says how much it moved, -1 = none.
 template <typename Call, typename Bytes>
-[[gnu::noinline]] auto AnyFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
+[[gnu::noinline]] auto SlowFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
                                         uint32_t line, Call call, Bytes bytes) {
   const uint32_t flags = file->flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return call();

@@ -155,7 +155,7 @@ void KillTable(ShmTable& table) {
   GiveTableIfUnused(table);
 }
 
-// What a closed handle is of: a table that has been dropped, is not looked at, and has no row.
+// A closed handle is of a table that has been dropped, is not instrumented, and has no row.
 ShmTable no_table;
 ShmTableHandle no_row;
 TableHandle* closed_handles = nullptr;
@@ -167,7 +167,7 @@ void Close(TableHandle& handle) {
   handle.table = &no_table;
   handle.row = &no_row;
   handle.lock_table = nullptr;
-  handle.unindexed = nullptr;
+  handle.unindexed = {};
   handle.index_count = 0;
   handle.next_closed = closed_handles;
   closed_handles = &handle;
@@ -181,12 +181,19 @@ TableHandle* NewHandle(uint32_t index_count) {
     *at = handle->next_closed;
     return handle;
   }
-  void* const memory = std::malloc(sizeof(TableHandle) + index_count * sizeof(ShmIndex*));
+  void* const memory = std::malloc(sizeof(TableHandle) + index_count * sizeof(HandleIndex));
   if (memory == nullptr) return nullptr;
   auto* const handle = new (memory) TableHandle{};
-  handle->indexes = reinterpret_cast<ShmIndex**>(handle + 1);
+  handle->indexes = reinterpret_cast<HandleIndex*>(handle + 1);
   handle->index_room = index_count;
   return handle;
+}
+
+// The name stays while the table has a handle.
+HandleIndex InHandle(ShmIndex* index) {
+  if (index == nullptr) return {};
+  const uint32_t name = index->name.load(kRelaxed);
+  return {index, name == 0 ? 0 : uint64_t{name} << 32 | index->name_version.load(kRelaxed)};
 }
 
 void SetOwner(ShmTableHandle& row, uint64_t thread_id, uint64_t event_id) {
@@ -224,17 +231,17 @@ TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* co
       handle->table = found;
       handle->row = &g_runtime.table_handles[slot];
       handle->identity = identity != 0 ? identity : reinterpret_cast<uintptr_t>(handle);
-      handle->name = found->name.load(kRelaxed);
-      handle->name_version = found->name_version.load(kRelaxed);
-      handle->type = table.type;
+      const uint32_t name = found->name.load(kRelaxed), name_version = found->name_version.load(kRelaxed);
+      handle->flags_and_name = uint64_t{name} << 32;
+      handle->version_and_type = name_version | static_cast<uint64_t>(table.type) << 32;
       handle->io_class = ClassOf(Family::kTableIo);
       handle->lock_class = ClassOf(Family::kTableLock);
       handle->lock_table = (found->facts.load(kRelaxed) & kTableHasLocks) != 0 ? found : nullptr;
-      handle->unindexed = FindIndex(*found, {});
+      handle->unindexed = {FindIndex(*found, {}), 0};
       handle->index_count = index_count;
       for (uint32_t i = 0; i < index_count; ++i) {
         const char* index = index_names[i];
-        handle->indexes[i] = index == nullptr || *index == 0 ? handle->unindexed : FindIndex(*found, index);
+        handle->indexes[i] = index == nullptr || *index == 0 ? handle->unindexed : InHandle(FindIndex(*found, index));
       }
       ShmTableHandle& row = *handle->row;
       const CellWriter writer(row.seq);
@@ -242,9 +249,9 @@ TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* co
       row.owner_thread_id.store(thread == nullptr ? 0 : thread->thread_id, kRelease);
       row.owner_event_id.store(thread == nullptr ? 0 : CurrentEventId(*thread), kRelease);
       for (auto& lock : row.locks) lock.store(0, kRelease);
-      row.type.store(static_cast<uint32_t>(handle->type), kRelease);
-      row.name.store(handle->name, kRelease);
-      row.name_version.store(handle->name_version, kRelease);
+      row.type.store(static_cast<uint32_t>(table.type), kRelease);
+      row.name.store(name, kRelease);
+      row.name_version.store(name_version, kRelease);
       row.table.store(IndexOf(*found), kRelease);
       found->handles.fetch_add(1, kRelaxed);
     }
