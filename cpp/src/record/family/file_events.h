@@ -8,13 +8,15 @@
 
 namespace perfschema {
 
-// Finishes an event on the slow path, from the second reading of the timer on, inside the probe. `version`: VersionFor() when the operation began. `bytes`: as in
-// EndFileWait.
-[[gnu::noinline]] void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version, int64_t bytes,
-                                      uint64_t end_ticks);
+// An operation, and VersionFor() when it began: in one register.
+struct BegunOperation {
+  Operation operation;
+  uint32_t version;
+};
+// Finishes an event on the slow path, from the second reading of the timer on. `bytes`: as in EndFileWait. REQUIRES: inside the probe.
+[[gnu::noinline]] void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t end_ticks);
 // The same for an event without a record, outside the probe. `ticks`: kNotTimed, or how long it took.
-[[gnu::noinline]] void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint32_t version, int64_t bytes,
-                                            uint64_t ticks);
+[[gnu::noinline]] void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t ticks);
 
 // The hooks of the fast path for an operation on a descriptor.
 template <typename Operate, typename Bytes>
@@ -26,10 +28,9 @@ struct FileEvent {
   ShmFile& file;
   Operation called;
   int64_t requested_bytes, offset;
-  const Operate& call;
-  const Bytes& bytes_of;
-  uint32_t version = VersionFor(file, called);
-  uint32_t class_of_file = file.class_index.load(kRelaxed);
+  Operate call;
+  Bytes bytes_of;
+  uint32_t class_of_file, version;  // when the operation began
   int64_t bytes = -1;
 
   PFS_ALWAYS_INLINE Operation operation() const { return called; }
@@ -46,77 +47,86 @@ struct FileEvent {
 
   PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const { return OwnCellAtHead(thread, file.lanes[LaneOf(called)]); }
   PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
-    return cell != nullptr && IsSameObject(file, called, version) && LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(called)));
+    return cell != nullptr && IsSameObject(file, called, version) &&
+           LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(called)));
   }
   template <Counting kWay>
   PFS_ALWAYS_INLINE void Add(ThreadState&, ShmCell* cell, ShmCell& own, uint64_t wait_ps) const {
-    {
-      const CellWriter writer(cell->seq);
-      if constexpr (kWay == Counting::kTimed) {
-        AddUsualInside(cell->stat, wait_ps);
-      } else {
-        AddCount(cell->stat);
-      }
-      if (bytes > 0) cell->amount.store(LoadOwn(cell->amount) + Moved(bytes), kRelease);  // pairs with ReadCell
+    // The section of a CellWriter, which would lie on the stack here.
+    const uint32_t inside = cell->seq.load(kRelaxed) | 1;
+    cell->seq.store(inside, kRelaxed);
+    if constexpr (kWay == Counting::kTimed) {
+      AddUsualInside(cell->stat, wait_ps);
+    } else {
+      AddCount(cell->stat);
     }
+    const bool moves_none = __builtin_constant_p(bytes) && bytes <= 0;
+    if (!moves_none) cell->amount.store(LoadOwn(cell->amount) + Moved(bytes), kRelease);  // pairs with ReadCell
+    cell->seq.store(inside + 1, kRelease);                                                // pairs with ReadCell's first load
     AddOneFast<kWay>(own.seq, own.stat, wait_ps);
   }
 
-  PFS_ALWAYS_INLINE auto Call() const { return call(); }
   using Result = decltype(call());
+  PFS_ALWAYS_INLINE Result Call() const { return call(); }
   PFS_ALWAYS_INLINE void SetResult(Result result) { bytes = bytes_of(result); }
   PFS_ALWAYS_INLINE void SetUnwound() { bytes = -1; }
   template <Counting kWay>
   PFS_ALWAYS_INLINE bool MustEnter() const {
     return true;
   }
+  // The slow path gets the address of a copy: this event itself stays in registers.
   PFS_ALWAYS_INLINE Result SlowCall(const char* source_file, uint32_t line) const {
-    return SlowFileOperation(&file, called, requested_bytes, offset, source_file, line, call, bytes_of);
+    const FileCall<Operate, Bytes> wanted{requested_bytes, offset, call, bytes_of};
+    return SlowFileOperation(&file, called, wanted, source_file, line);
   }
   PFS_ALWAYS_INLINE Result FinishSlow(ThreadState& thread, ShmWaitRecord& record, uint64_t end_ticks, Result result) const {
-    FinishSlowFile(thread, record, file, called, version, bytes, end_ticks);
+    FinishSlowFile(thread, record, file, {called, version}, bytes, end_ticks);
     return result;
   }
   PFS_ALWAYS_INLINE Result FinishUnrecorded(ThreadState& thread, uint64_t ticks, Result result) const {
-    FinishUnrecordedFile(thread, class_of_file, file, called, version, bytes, ticks);
+    FinishUnrecordedFile(thread, class_of_file, file, {called, version}, bytes, ticks);
     return result;
   }
 };
 
-template <Counting kWay, typename Call, typename Bytes>
-[[gnu::noinline]] auto UnrecordedFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
-                                               uint32_t line, Call call, Bytes bytes) {
-  return UnrecordedCall<kWay>(FileEvent<Call, Bytes>{*file, operation, requested_bytes, offset, call, bytes}, source_file, line);
+template <typename Operate, typename Bytes>
+PFS_ALWAYS_INLINE FileEvent<Operate, Bytes> EventOf(ShmFile& file, Operation operation, int64_t requested_bytes, int64_t offset, Operate call, Bytes bytes_of) {
+  return {file, operation, requested_bytes, offset, call, bytes_of, file.class_index.load(kRelaxed), VersionFor(file, operation)};
+}
+
+template <Counting kWay, typename Operate, typename Bytes>
+[[gnu::noinline]] auto UnrecordedFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted, const char* source_file, uint32_t line) {
+  FileEvent<Operate, Bytes> event = EventOf(*file, operation, wanted.requested_bytes, wanted.offset, wanted.call, wanted.bytes_of);
+  return UnrecordedCall<kWay>(event, source_file, line);
 }
 
 // Chooses the path.
-template <typename Call, typename Bytes>
-[[gnu::noinline]] auto FileOperationBySettings(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
-                                               uint32_t line, Call call, Bytes bytes) {
+template <typename Operate, typename Bytes>
+[[gnu::noinline]] auto FileOperationBySettings(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted, const char* source_file, uint32_t line) {
   const uint32_t flags = file->flags.load(kRelaxed);
   if (((flags & kFlagSocket) != 0) == IsOfSocket(operation)) {
-    if (IsTimedOnly(flags)) {
-      return UnrecordedFileOperation<Counting::kTimed>(file, operation, requested_bytes, offset, source_file, line, call, bytes);
-    }
-    if (IsCounted(flags)) {
-      return UnrecordedFileOperation<Counting::kCounted>(file, operation, requested_bytes, offset, source_file, line, call, bytes);
-    }
+    if (IsTimedOnly(flags)) return UnrecordedFileOperation<Counting::kTimed>(file, operation, wanted, source_file, line);
+    if (IsCounted(flags)) return UnrecordedFileOperation<Counting::kCounted>(file, operation, wanted, source_file, line);
   }
-  return SlowFileOperation(file, operation, requested_bytes, offset, source_file, line, call, bytes);
+  return SlowFileOperation(file, operation, wanted, source_file, line);
 }
 
-// Does the operation, as an event if the file's instrument is enabled. `call()` makes the call, `bytes(result)` says how much it moved, -1 = none.
-template <typename Call, typename Bytes>
+// Does the operation, as an event if the file's instrument is enabled. `call` and `bytes_of`: as in FileCall.
+template <typename Operate, typename Bytes>
 PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file, uint32_t line,
-                                           Call call, Bytes bytes) {
+                                           Operate call, Bytes bytes_of) {
   ShmFile* const file = FileOfDescriptor(fd);
   if (file == nullptr) return call();
   const uint32_t flags = file->flags.load(kRelaxed);
   if (__builtin_expect(!IsAllOn(flags, IsOfSocket(operation) ? kFlagSocket : 0), 0)) {
     if ((flags & kFlagEnabled) == 0) return call();
-    return FileOperationBySettings(file, operation, requested_bytes, offset, source_file, line, call, bytes);
+    const FileCall<Operate, Bytes> wanted{requested_bytes, offset, call, bytes_of};
+    return FileOperationBySettings(file, operation, wanted, source_file, line);
   }
-  return FastCall(FileEvent<Call, Bytes>{*file, operation, requested_bytes, offset, call, bytes}, flags, source_file, line);
+  FileEvent<Operate, Bytes> event = EventOf(*file, operation, requested_bytes, offset, call, bytes_of);
+  // A size that no call accepts takes the slow path: the fast path need not ask whether NUMBER_OF_BYTES is NULL.
+  if (!__builtin_constant_p(requested_bytes) && __builtin_expect(requested_bytes < 0, 0)) return event.SlowCall(source_file, line);
+  return FastCall(event, flags, source_file, line);
 }
 
 }  // namespace perfschema

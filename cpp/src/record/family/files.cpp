@@ -268,15 +268,15 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   *more_state_bits |= kRecordHasName;
 }
 
-void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version, int64_t bytes, uint64_t end_ticks) {
-  const FileWait call{SlowWait(thread, record), &file, operation, version};
-  EndFileWait(call, operation, bytes, EndedAt(call.wait, end_ticks));
+void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t end_ticks) {
+  const FileWait call{SlowWait(thread, record), &file, begun.operation, begun.version};
+  EndFileWait(call, begun.operation, bytes, EndedAt(call.wait, end_ticks));
 }
 
-void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint32_t version, int64_t bytes, uint64_t ticks) {
-  const FileWait call{UnrecordedWait(thread, kAllOnFlags, class_index), &file, operation, version};
+void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t ticks) {
+  const FileWait call{UnrecordedWait(thread, kAllOnFlags, class_index), &file, begun.operation, begun.version};
   EnterProbe(thread);
-  EndFileWait(call, operation, bytes, UnrecordedEnded(ticks));
+  EndFileWait(call, begun.operation, bytes, UnrecordedEnded(ticks));
 }
 
 void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operation, -1); }

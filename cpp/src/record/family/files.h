@@ -18,8 +18,8 @@ struct FileWait {
 bool StartFiles();
 
 // Descriptor -> index into kFiles; 0 = not followed. Private memory: descriptors mean nothing to another process.
-extern HalfWord* g_file_of_descriptor;
-extern uint32_t g_max_descriptors;
+extern HalfWord* g_file_of_descriptor __attribute__((visibility("hidden")));
+extern uint32_t g_max_descriptors __attribute__((visibility("hidden")));
 
 // The granule in ShmFile::name.
 constexpr uint32_t NameOf(uint64_t name) { return static_cast<uint32_t>(name); }
@@ -70,7 +70,8 @@ PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, Operation operation,
 // requested_bytes -1: NUMBER_OF_BYTES is NULL.
 PFS_ALWAYS_INLINE WaitDetails DetailsOf(const ShmFile& file, int64_t requested_bytes) {
   const uint64_t name = file.name.load(kRelaxed);
-  return {(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0), static_cast<uint64_t>(requested_bytes), name << 32, name >> 32};
+  const uint64_t name_bit = __builtin_expect(name != 0, 1) ? kRecordHasName : 0;
+  return {(requested_bytes >= 0 ? kRecordHasBytes : 0) | name_bit, static_cast<uint64_t>(requested_bytes), name << 32, name >> 32};
 }
 // OBJECT_INSTANCE_BEGIN. offset -1: none; else it is what is shown (wl4678: the offset of a seek).
 PFS_ALWAYS_INLINE uint64_t ObjectOf(const ShmFile& file, int64_t offset) {
@@ -105,43 +106,40 @@ PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, in
 // The end of an operation that its thread was cancelled in. Out of the way.
 [[gnu::noinline]] void EndCancelledFileWait(const FileWait& call);
 
-// Does one whole operation on a descriptor: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
-template <typename Call, typename Bytes>
-PFS_ALWAYS_INLINE auto FileOperation(ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
-                                     const char* source_file, uint32_t line, Call call, Bytes bytes) {
+// A call on a descriptor. `call()` makes it, `bytes_of(result)` says how much it moved, -1 = none. The functions below get it beside the file and the
+// operation: those stay in registers, and the operation stays a constant.
+template <typename Operate, typename Bytes>
+struct FileCall {
+  int64_t requested_bytes, offset;
+  Operate call;
+  Bytes bytes_of;
+};
+
+// Does the whole operation on the slow path: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
+template <typename Operate, typename Bytes>
+[[gnu::noinline]] auto SlowFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted, const char* source_file, uint32_t line)
+    -> decltype(wanted.call()) {
+  const uint32_t flags = file->flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return wanted.call();
+  int64_t offset = wanted.offset;
+  if (__builtin_expect(((flags & kFlagSocket) != 0) != IsOfSocket(operation), 0)) {
+    // A file's operation on a socket is what sockets call it, or no event; a socket's on a file is no event.
+    operation = OnSocket(operation);
+    if (operation == Operation::kNone) return wanted.call();
+    offset = -1;
+  }
   FileWait wait;
-  if (!BeginFileWait(&wait, file, flags, operation, requested_bytes, offset, source_file, line)) return call();
-  decltype(call()) result;
+  if (!BeginFileWait(&wait, file, flags, operation, wanted.requested_bytes, offset, source_file, line)) return wanted.call();
+  decltype(wanted.call()) result;
   try {
-    result = call();
+    result = wanted.call();
   } catch (...) {  // the unwinding of pthread_cancel
     const FileWait cancelled = wait;  // its address is taken here, and not that of `wait`, which then lives in registers
     EndCancelledFileWait(cancelled);
     throw;
   }
-  EndFileWait(wait, operation, bytes(result));
+  EndFileWait(wait, operation, wanted.bytes_of(result));
   return result;
-}
-
-// A file's operation on a socket is what sockets call it, or no event; a socket's on a file is no event.
-template <typename Call, typename Bytes>
-[[gnu::noinline]] auto OtherKindOfOperation(ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, const char* source_file,
-                                            uint32_t line, Call call, Bytes bytes) {
-  operation = OnSocket(operation);
-  if (operation == Operation::kNone) return call();
-  return FileOperation(file, flags, operation, requested_bytes, -1, source_file, line, call, bytes);
-}
-
-// Does the whole operation on the slow path. `call()` makes the call, `bytes(result)` says how much it moved, -1 = none.
-template <typename Call, typename Bytes>
-[[gnu::noinline]] auto SlowFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
-                                        uint32_t line, Call call, Bytes bytes) {
-  const uint32_t flags = file->flags.load(kRelaxed);
-  if ((flags & kFlagEnabled) == 0) return call();
-  if (__builtin_expect(((flags & kFlagSocket) != 0) != IsOfSocket(operation), 0)) {
-    return OtherKindOfOperation(file, flags, operation, requested_bytes, source_file, line, call, bytes);
-  }
-  return FileOperation(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
 }
 
 // ---- Life of a ShmFile: for files.cpp and sockets.cpp. All REQUIRE the cold lock.

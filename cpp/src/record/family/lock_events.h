@@ -19,8 +19,9 @@ struct LockCall {
 PFS_ALWAYS_INLINE uint32_t FlagsIn(const uint32_t* flag_word) { return __atomic_load_n(flag_word, __ATOMIC_RELAXED); }
 
 // Does the whole operation on the slow path.
+// (The order of the arguments is that of the callers: they need not be moved.)
 template <typename Operate>
-[[gnu::noinline]] int SlowLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+[[gnu::noinline]] int SlowLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
   const LockProbe probe(operate.object->instance, operate.object->flags, operation);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
   Wait wait;
@@ -48,7 +49,7 @@ struct LockEvent {
   static constexpr bool kMayUnwind = false;  // no call is a cancellation point
 
   Operation called;
-  const Operate& operate;
+  Operate operate;
   LockProbe probe;
   int rc = 0;
 
@@ -81,7 +82,7 @@ struct LockEvent {
   PFS_ALWAYS_INLINE bool MustEnter() const {
     return kWay == Counting::kTimed || !kCountsAtOnce || wanted() != Hold::kExclusive;
   }
-  PFS_ALWAYS_INLINE int SlowCall(const char* file, uint32_t line) const { return SlowLockOperation(called, file, line, operate); }
+  PFS_ALWAYS_INLINE int SlowCall(const char* file, uint32_t line) const { return SlowLockOperation(operate, file, line, called); }
   PFS_ALWAYS_INLINE int FinishSlow(ThreadState& thread, ShmWaitRecord& record, uint64_t end_ticks, int result) const {
     return FinishSlowLock(thread, record, probe.instance, wanted(), result, end_ticks);
   }
@@ -91,9 +92,10 @@ struct LockEvent {
 };
 
 template <Counting kWay, typename Operate>
-[[gnu::noinline]] int UnrecordedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+[[gnu::noinline]] int UnrecordedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
   const LockProbe probe(operate.object->instance, operate.object->flags, operation);
-  return UnrecordedCall<kWay>(LockEvent<Operate>{operation, operate, probe}, file, line);
+  LockEvent<Operate> event{operation, operate, probe};
+  return UnrecordedCall<kWay>(event, file, line);
 }
 
 // TIMED = 'CONTENDED': the probe tries the lock first. A try that succeeds is a wait of zero; a lock that must be waited for is an event like others.
@@ -103,7 +105,7 @@ constexpr bool IsContended(uint32_t flags) {
 
 // Handles the uncommon cases: a thread's first event, an event that comes into a probe or has no thread, no thread_instrumentation.
 template <typename Operate>
-[[gnu::noinline]] int SlowTriedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+[[gnu::noinline]] int SlowTriedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
   ShmInstance& object = *AsInstance(operate.object->instance);
   const uint32_t flags = FlagsIn(operate.object->flags);
   // Looked up once: a thread that there is no room for is counted each time.
@@ -117,19 +119,20 @@ template <typename Operate>
       return FinishUncontendedLock(*thread, flags, object.class_index.load(kRelaxed), object, wanted, rc);
     }
   }
-  return SlowLockOperation(operation, file, line, operate);
+  return SlowLockOperation(operate, file, line, operation);
 }
 
 template <typename Operate>
-[[gnu::noinline]] int TriedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+[[gnu::noinline]] int TriedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
   LockEvent<Operate> event{operation, operate, LockProbe(operate.object->instance, operate.object->flags, operation)};
   ThreadState* const thread = t_locals.state;
-  if (!IsInstrumented(thread)) return SlowTriedLockOperation(operation, file, line, operate);
+  if (!IsInstrumented(thread)) return SlowTriedLockOperation(operate, file, line, operation);
   const int rc = operate.attempt();
-  if (__builtin_expect(!IsHeld(rc, event.wanted()) && !IsTry(operation), 0)) return SlowLockOperation(operation, file, line, operate);
+  if (__builtin_expect(!IsHeld(rc, event.wanted()) && !IsTry(operation), 0)) return SlowLockOperation(operate, file, line, operation);
   event.SetResult(rc);
-  if (!CountUnrecorded<Counting::kOfZero>(event, *thread, 0)) {
-    return FinishUncontendedLock(*thread, kAllOnFlags, event.class_index(), event.probe.instance, event.wanted(), rc);
+  const uint32_t class_index = event.probe.instance.class_index.load(kRelaxed);
+  if (!CountUnrecorded<Counting::kOfZero>(event, *thread, class_index, 0)) {
+    return FinishUncontendedLock(*thread, kAllOnFlags, class_index, event.probe.instance, event.wanted(), rc);
   }
   return rc;
 }
@@ -137,23 +140,24 @@ template <typename Operate>
 // Chooses the path. Keeps nothing itself, and every path reads again what it needs: a register that is saved on the way is a store that the locked
 // instruction of the operation waits for.
 template <typename Operate>
-[[gnu::noinline]] int LockOperationBySettings(Operation operation, const char* file, uint32_t line, Operate operate) {
+[[gnu::noinline]] int LockOperationBySettings(Operate operate, const char* file, uint32_t line, Operation operation) {
   const uint32_t flags = FlagsIn(operate.object->flags);
-  if (IsCounted(flags)) return UnrecordedLockOperation<Counting::kCounted>(operation, file, line, operate);
-  if (IsContended(flags)) return TriedLockOperation(operation, file, line, operate);
-  if (IsTimedOnly(flags)) return UnrecordedLockOperation<Counting::kTimed>(operation, file, line, operate);
-  if ((flags & kFlagContended) != 0) return SlowTriedLockOperation(operation, file, line, operate);
-  return SlowLockOperation(operation, file, line, operate);
+  if (IsCounted(flags)) return UnrecordedLockOperation<Counting::kCounted>(operate, file, line, operation);
+  if (IsContended(flags)) return TriedLockOperation(operate, file, line, operation);
+  if (IsTimedOnly(flags)) return UnrecordedLockOperation<Counting::kTimed>(operate, file, line, operation);
+  if ((flags & kFlagContended) != 0) return SlowTriedLockOperation(operate, file, line, operation);
+  return SlowLockOperation(operate, file, line, operation);
 }
 
 // Does the operation, as an event if its instrument is enabled.
 template <typename Operate>
-PFS_ALWAYS_INLINE int LockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+PFS_ALWAYS_INLINE int LockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
   const uint32_t flags = FlagsIn(operate.object->flags);
-  if (__builtin_expect(!IsAllOn(flags), 0)) return LockOperationBySettings(operation, file, line, operate);
+  if (__builtin_expect(!IsAllOn(flags), 0)) return LockOperationBySettings(operate, file, line, operation);
   // The compiler saves what is kept over the operation from here on, and not before the branch above.
   const LockProbe probe(Launder(operate.object->instance), operate.object->flags, operation);
-  return FastCall(LockEvent<Operate>{operation, operate, probe}, flags, file, line);
+  LockEvent<Operate> event{operation, operate, probe};
+  return FastCall(event, flags, file, line);
 }
 
 }  // namespace perfschema

@@ -31,6 +31,9 @@
 
 namespace perfschema {
 
+// Hidden: the compiler reaches it without a load of its address.
+extern Runtime g_runtime __attribute__((visibility("hidden")));
+
 // ---- Settings ----------------------------------------------------------------------------------------------------------------------
 
 inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread | kFlagCurrent;
@@ -133,8 +136,8 @@ PFS_ALWAYS_INLINE void AddOneFast(HalfWord& seq, ShmStat& stat, uint64_t wait_ps
 template <Counting kWay, typename Event, typename Publish>
 PFS_ALWAYS_INLINE bool CountFast(const Event& event, ThreadState& thread, uint64_t class_index, uint64_t ticks, Publish publish) {
   const uint64_t wait_ps = ShortPicos(ticks);
-  const auto stat = event.StatIn(thread);
   ShmCell& own = thread.cells[class_index];
+  const auto stat = event.StatIn(thread);
   const auto is_common = [&] {
     if constexpr (kWay == Counting::kTimed) return !WidensEither(StatOf(stat), own.stat, wait_ps);
     if constexpr (kWay == Counting::kOfZero) return HasWaitOfZero(StatOf(stat)) && HasWaitOfZero(own.stat);
@@ -174,11 +177,11 @@ PFS_ALWAYS_INLINE bool CloseFast(const Event& event, ThreadState& thread, ShmWai
 
 // Counts an event without a record, in a wait or not. Returns false in an uncommon case: nothing has been done.
 template <Counting kWay, typename Event>
-PFS_ALWAYS_INLINE bool CountUnrecorded(const Event& event, ThreadState& thread, uint64_t ticks) {
+PFS_ALWAYS_INLINE bool CountUnrecorded(const Event& event, ThreadState& thread, uint32_t class_index, uint64_t ticks) {
   const bool must_enter = event.template MustEnter<kWay>();
   const uint64_t nesting = thread.nesting;
   if (must_enter) EnterProbe(thread);
-  if (!CountFast<kWay>(event, thread, event.class_index(), ticks, [] {})) {
+  if (!CountFast<kWay>(event, thread, class_index, ticks, [] {})) {
     if (must_enter) LeaveProbe(thread, nesting);
     return false;
   }
@@ -221,7 +224,7 @@ PFS_ALWAYS_INLINE auto CallOf(Event& event, [[maybe_unused]] OnUnwind on_unwind)
 
 // REQUIRES: IsAllOn(flags).
 template <typename Event>
-PFS_ALWAYS_INLINE auto FastCall(Event event, uint32_t flags, const char* file, uint32_t line) {
+PFS_ALWAYS_INLINE auto FastCall(Event& event, uint32_t flags, const char* file, uint32_t line) {
   ThreadState* const thread = t_locals.state;
   if (!IsFree(thread)) return event.SlowCall(file, line);
   OpenedRecord opened;
@@ -248,7 +251,7 @@ PFS_ALWAYS_INLINE auto FastCall(Event event, uint32_t flags, const char* file, u
 
 // REQUIRES: IsTimedOnly() or IsCounted().
 template <Counting kWay, typename Event>
-PFS_ALWAYS_INLINE auto UnrecordedCall(Event event, const char* file, uint32_t line) {
+PFS_ALWAYS_INLINE auto UnrecordedCall(Event& event, const char* file, uint32_t line) {
   constexpr bool kIsTimed = kWay == Counting::kTimed;
   ThreadState* const thread = t_locals.state;
   if (!IsInstrumented(thread)) return event.SlowCall(file, line);
@@ -258,7 +261,7 @@ PFS_ALWAYS_INLINE auto UnrecordedCall(Event event, const char* file, uint32_t li
   });
   const uint64_t ticks = kIsTimed ? ReadCycle() - start_ticks : 0;
   event.SetResult(result);
-  if (!CountUnrecorded<kWay>(event, *thread, ticks)) return event.FinishUnrecorded(*thread, kIsTimed ? ticks : kNotTimed, result);
+  if (!CountUnrecorded<kWay>(event, *thread, event.class_index(), ticks)) return event.FinishUnrecorded(*thread, kIsTimed ? ticks : kNotTimed, result);
   return result;
 }
 
