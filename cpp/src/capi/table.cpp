@@ -1,16 +1,16 @@
 // capi/table.cpp: tables of the program's own.
-#include "record/family/tables.h"
-
 #include <new>
 
 #include "perfschema/pfs.h"
+#include "record/family/tables.h"
 
 using namespace perfschema;
 
 namespace {
 
 static_assert(sizeof(TableWait) <= sizeof(pfs_wait_t::opaque) && alignof(TableWait) <= alignof(pfs_wait_t));
-static_assert(PFS_OBJECT_TABLE == static_cast<int>(ObjectType::kTable) && PFS_OBJECT_TEMPORARY_TABLE == static_cast<int>(ObjectType::kTemporaryTable));
+static_assert(PFS_OBJECT_TABLE == static_cast<int>(ObjectType::kTable) &&
+              PFS_OBJECT_TEMPORARY_TABLE == static_cast<int>(ObjectType::kTemporaryTable));
 
 TableWait& WaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<TableWait*>(wait->opaque)); }
 
@@ -37,7 +37,8 @@ PFS_ALWAYS_INLINE int Begun(pfs_wait_t* wait) {
 }
 
 template <typename Of>
-[[gnu::noinline]] int SlowBegin(pfs_wait_t* wait, const TableHandle& handle, Operation operation, int index, const char* file, uint32_t line) {
+[[gnu::noinline]] int SlowBegin(pfs_wait_t* wait, const TableHandle& handle, Operation operation, int index, const char* file,
+                                uint32_t line) {
   const uint32_t flags = Of::Flags(handle).load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return 0;
   const TableBegin begin = Of::Begin(handle, operation, index);
@@ -48,13 +49,15 @@ template <typename Of>
 
 // Begins a wait of other settings than those of FastBegin.
 template <typename Of>
-[[gnu::noinline]] int BeginBySettings(pfs_wait_t* wait, const TableHandle& handle, Operation operation, int index, const char* file, uint32_t line) {
+[[gnu::noinline]] int BeginBySettings(pfs_wait_t* wait, const TableHandle& handle, Operation operation, int index, const char* file,
+                                      uint32_t line) {
   const uint32_t flags = Of::Flags(handle).load(kRelaxed);
   const bool is_timed = IsTimedOnly(flags);
   if (is_timed || IsCounted(flags)) {
     const TableBegin begin = Of::Begin(handle, operation, index);
     TableWait& call = NewWait(wait, begin);
-    if (is_timed ? UnrecordedBegin<Counting::kTimed>(call.wait, begin.class_index()) : UnrecordedBegin<Counting::kCounted>(call.wait, begin.class_index())) {
+    if (is_timed ? UnrecordedBegin<Counting::kTimed>(call.wait, begin.class_index())
+                 : UnrecordedBegin<Counting::kCounted>(call.wait, begin.class_index())) {
       return Begun(wait);
     }
   }
@@ -88,7 +91,8 @@ template <typename Of>
   Of::Ended(call, result);
   const TableEnd<Of> end{call, result};
   const uint64_t end_ticks = is_timed ? ReadCycle() : 0;
-  if (is_timed ? UnrecordedEnd<Counting::kTimed>(call.wait, end, end_ticks) : UnrecordedEnd<Counting::kCounted>(call.wait, end, end_ticks)) return;
+  if (is_timed ? UnrecordedEnd<Counting::kTimed>(call.wait, end, end_ticks) : UnrecordedEnd<Counting::kCounted>(call.wait, end, end_ticks))
+    return;
   FinishTableWait<Of>(call, result, end_ticks);
 }
 
@@ -106,10 +110,10 @@ PFS_ALWAYS_INLINE void End(pfs_wait_t* wait, uint64_t result) {
 
 extern "C" {
 
-pfs_table_t* pfs_table_open(enum pfs_object_type type, const char* schema, const char* name, const void* identity, const char* const* index_names,
-                            int index_count) {
+pfs_table_t* pfs_table_open(enum pfs_object_type type, const char* schema, const char* name, const void* identity,
+                            const char* const* index_names, int index_count) {
   return OpenTable(NameOf(type, schema, name), reinterpret_cast<uintptr_t>(identity), index_names,
-                               index_names == nullptr || index_count < 0 ? 0 : static_cast<uint32_t>(index_count));
+                   index_names == nullptr || index_count < 0 ? 0 : static_cast<uint32_t>(index_count));
 }
 
 void pfs_table_close(pfs_table_t* table) {

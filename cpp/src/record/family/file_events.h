@@ -1,6 +1,6 @@
-// record/family/file_events.h: operations on descriptors, by their settings: everything is on, timed only, counted only. All of them take a fast path
-// (record/probe/fast_path.h). What costs here is not the instructions but where they lie: after a system call, in a program that does something, little of the
-// code is in the processor's cache.
+// record/family/file_events.h: operations on descriptors, by their settings: everything is on, timed only, counted only. All of them take a
+// fast path (record/probe/fast_path.h). What costs here is not the instructions but where they lie: after a system call, in a program that
+// does something, little of the code is in the processor's cache.
 #pragma once
 
 #include "record/family/files.h"
@@ -14,22 +14,20 @@ struct BegunOperation {
   uint32_t version;
 };
 // Finishes an event on the slow path, from the second reading of the timer on. `bytes`: as in EndFileWait. REQUIRES: inside the probe.
-[[gnu::noinline]] void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t end_ticks);
+[[gnu::noinline]] void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, BegunOperation begun, int64_t bytes,
+                                      uint64_t end_ticks);
 // The same for an event without a record, outside the probe. `ticks`: kNotTimed, or how long it took.
-[[gnu::noinline]] void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t ticks);
+[[gnu::noinline]] void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, BegunOperation begun, int64_t bytes,
+                                            uint64_t ticks);
 
-// The hooks of the fast path for an operation on a descriptor.
-template <typename Operate, typename Bytes>
-struct FileEvent {
+// The hooks of the fast path for the begin and the end of an operation on a file or a socket.
+struct FileHooks {
   static constexpr uintptr_t kPlaces = kPlacesWithDetails;
   static constexpr uint64_t kEndBits = 0;
-  static constexpr bool kMayUnwind = true;  // pthread_cancel
 
   ShmFile& file;
   Operation called;
   int64_t requested_bytes, offset;
-  Operate call;
-  Bytes bytes_of;
   uint32_t class_of_file, version;  // when the operation began
   int64_t bytes = -1;
 
@@ -47,8 +45,7 @@ struct FileEvent {
 
   PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const { return OwnCellAtHead(thread, file.lanes[LaneOf(called)]); }
   PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
-    return cell != nullptr && IsSameObject(file, called, version) &&
-           LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(called)));
+    return cell != nullptr && IsSameObject(file, called, version) && LoadOwn(cell->gen) == Generation(ObjectDomain(IoGroupOf(called)));
   }
   template <Counting kWay>
   PFS_ALWAYS_INLINE void Add(ThreadState&, ShmCell* cell, ShmCell& own, uint64_t wait_ps) const {
@@ -65,6 +62,15 @@ struct FileEvent {
     cell->seq.store(inside + 1, kRelease);                                                // pairs with ReadCell's first load
     AddOneFast<kWay>(own.seq, own.stat, wait_ps);
   }
+};
+
+// The hooks for a whole operation on a descriptor.
+template <typename Operate, typename Bytes>
+struct FileEvent : FileHooks {
+  static constexpr bool kMayUnwind = true;  // pthread_cancel
+
+  Operate call;
+  Bytes bytes_of;
 
   using Result = decltype(call());
   PFS_ALWAYS_INLINE Result Call() const { return call(); }
@@ -90,19 +96,22 @@ struct FileEvent {
 };
 
 template <typename Operate, typename Bytes>
-PFS_ALWAYS_INLINE FileEvent<Operate, Bytes> EventOf(ShmFile& file, Operation operation, int64_t requested_bytes, int64_t offset, Operate call, Bytes bytes_of) {
-  return {file, operation, requested_bytes, offset, call, bytes_of, file.class_index.load(kRelaxed), VersionFor(file, operation)};
+PFS_ALWAYS_INLINE FileEvent<Operate, Bytes> EventOf(ShmFile& file, Operation operation, int64_t requested_bytes, int64_t offset,
+                                                    Operate call, Bytes bytes_of) {
+  return {{file, operation, requested_bytes, offset, file.class_index.load(kRelaxed), VersionFor(file, operation)}, call, bytes_of};
 }
 
 template <Counting kWay, typename Operate, typename Bytes>
-[[gnu::noinline]] auto UnrecordedFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted, const char* source_file, uint32_t line) {
+[[gnu::noinline]] auto UnrecordedFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
+                                               const char* source_file, uint32_t line) {
   FileEvent<Operate, Bytes> event = EventOf(*file, operation, wanted.requested_bytes, wanted.offset, wanted.call, wanted.bytes_of);
   return UnrecordedCall<kWay>(event, source_file, line);
 }
 
 // Chooses the path.
 template <typename Operate, typename Bytes>
-[[gnu::noinline]] auto FileOperationBySettings(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted, const char* source_file, uint32_t line) {
+[[gnu::noinline]] auto FileOperationBySettings(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
+                                               const char* source_file, uint32_t line) {
   const uint32_t flags = file->flags.load(kRelaxed);
   if (((flags & kFlagSocket) != 0) == IsOfSocket(operation)) {
     if (IsTimedOnly(flags)) return UnrecordedFileOperation<Counting::kTimed>(file, operation, wanted, source_file, line);
@@ -113,8 +122,8 @@ template <typename Operate, typename Bytes>
 
 // Does the operation, as an event if the file's instrument is enabled. `call` and `bytes_of`: as in FileCall.
 template <typename Operate, typename Bytes>
-PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file, uint32_t line,
-                                           Operate call, Bytes bytes_of) {
+PFS_ALWAYS_INLINE auto DescriptorOperation(int fd, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
+                                           uint32_t line, Operate call, Bytes bytes_of) {
   ShmFile* const file = FileOfDescriptor(fd);
   if (file == nullptr) return call();
   const uint32_t flags = file->flags.load(kRelaxed);

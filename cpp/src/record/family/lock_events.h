@@ -1,5 +1,5 @@
-// record/family/lock_events.h: operations on locks, by their settings: everything is on; timed only; counted only; recorded only if the lock is contended
-// (TIMED = 'CONTENDED'). All of them take a fast path (record/probe/fast_path.h).
+// record/family/lock_events.h: operations on locks, by their settings: everything is on; timed only; counted only; recorded only if the
+// lock is contended (TIMED = 'CONTENDED'). All of them take a fast path (record/probe/fast_path.h).
 #pragma once
 
 #include "record/family/locks.h"
@@ -33,11 +33,14 @@ template <typename Operate>
 }
 
 // Finishes an event on the slow path, from the second reading of the timer on. REQUIRES: inside the probe. Returns `rc`.
-[[gnu::noinline]] int FinishSlowLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks);
+[[gnu::noinline]] int FinishSlowLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc,
+                                     uint64_t end_ticks);
 // The same for an event without a record, outside the probe. `ticks`: kNotTimed, or how long it took.
-[[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks);
+[[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc,
+                                           uint64_t ticks);
 // The same for a lock that was not contended.
-[[gnu::noinline]] int FinishUncontendedLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc);
+[[gnu::noinline]] int FinishUncontendedLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted,
+                                            int rc);
 
 PFS_ALWAYS_INLINE ShmStat& StatOf(const LockStat& stat) { return stat.stat; }
 
@@ -62,7 +65,8 @@ struct LockEvent {
   PFS_ALWAYS_INLINE LockStat StatIn(ThreadState& thread) const { return LockStat::Of(thread, probe.instance, wanted()); }
   // The exclusive holder is known: a recursive lock that this thread held already is uncommon.
   PFS_ALWAYS_INLINE bool IsReady(ThreadState& thread, const LockStat& stat) const {
-    return rc == 0 && stat.AreReady(thread, probe.instance, wanted()) && (wanted() != Hold::kExclusive || LoadOwn(probe.instance.owner) == 0);
+    return rc == 0 && stat.AreReady(thread, probe.instance, wanted()) &&
+           (wanted() != Hold::kExclusive || LoadOwn(probe.instance.owner) == 0);
   }
   template <Counting kWay>
   PFS_ALWAYS_INLINE void Add(ThreadState& thread, const LockStat& stat, ShmCell& own, uint64_t wait_ps) const {
@@ -98,7 +102,8 @@ template <Counting kWay, typename Operate>
   return UnrecordedCall<kWay>(event, file, line);
 }
 
-// TIMED = 'CONTENDED': the probe tries the lock first. A try that succeeds is a wait of zero; a lock that must be waited for is an event like others.
+// TIMED = 'CONTENDED': the probe tries the lock first. A try that succeeds is a wait of zero; a lock that must be waited for is an event
+// like others.
 constexpr bool IsContended(uint32_t flags) {
   return (flags & (kFlagContended | kFlagEnabled | kFlagThread | kFlagDead)) == (kFlagContended | kFlagEnabled | kFlagThread);
 }
@@ -137,8 +142,8 @@ template <typename Operate>
   return rc;
 }
 
-// Chooses the path. Keeps nothing itself, and every path reads again what it needs: a register that is saved on the way is a store that the locked
-// instruction of the operation waits for.
+// Chooses the path. Keeps nothing itself, and every path reads again what it needs: a register that is saved on the way is a store that the
+// locked instruction of the operation waits for.
 template <typename Operate>
 [[gnu::noinline]] int LockOperationBySettings(Operate operate, const char* file, uint32_t line, Operation operation) {
   const uint32_t flags = FlagsIn(operate.object->flags);

@@ -17,8 +17,8 @@ uint32_t ClassOf(Family family) {
 
 }  // namespace
 
-ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::string_view schema, std::string_view name, std::string_view column,
-                                    const char* file, uint32_t line) {
+ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::string_view schema, std::string_view name,
+                                    std::string_view column, const char* file, uint32_t line) {
   const uint32_t class_index = ClassOf(Family::kMetadata);
   if (class_index == 0 || (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagEnabled) == 0) return nullptr;
   const int error = errno;
@@ -53,7 +53,8 @@ void DestroyMetadataLock(ShmMetadataLock* lock) {
     lock->flags.store(0, kRelease);
     lock->state.store(0, kRelease);
     GiveName(lock->name.load(kRelaxed));
-    GiveSlot(ArrayId::kMetadataLocks, g_runtime.metadata_locks, &ShmMetadataLock::identity, static_cast<uint64_t>(lock - g_runtime.metadata_locks));
+    GiveSlot(ArrayId::kMetadataLocks, g_runtime.metadata_locks, &ShmMetadataLock::identity,
+             static_cast<uint64_t>(lock - g_runtime.metadata_locks));
   }
   errno = error;
 }
@@ -105,7 +106,9 @@ struct ClassEnd {
   uint32_t class_index;
 
   PFS_ALWAYS_INLINE void WriteEnd(ShmWaitRecord&) const {}
-  PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const { return OwnCellAtHead(thread, g_runtime.classes[class_index].lanes[0]); }
+  PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const {
+    return OwnCellAtHead(thread, g_runtime.classes[class_index].lanes[0]);
+  }
   PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
     return cell != nullptr && LoadOwn(cell->gen) == Generation(ClassDomain(ResetGroup::kSync));
   }
@@ -131,13 +134,22 @@ struct ClassEnd {
   return SlowBegin(wait, lock, file, line);
 }
 
+// Adds an event to the thread's cell of the class. Without a call where that is the first of its list and of the present generation: idle
+// comes here always.
+PFS_ALWAYS_INLINE void AddToClassCell(ThreadState& thread, uint32_t class_index, bool timed, uint64_t wait_ps) {
+  const ClassEnd end{class_index};
+  ShmCell* const cell = end.StatIn(thread);
+  if (__builtin_expect(end.IsReady(thread, cell), 1)) return AddOne(cell->seq, cell->stat, timed, wait_ps);
+  AddToClass(thread, class_index, 0, timed, wait_ps, 0, 1);
+}
+
 // Finishes a wait on the slow path, from the timer on. REQUIRES: inside the probe.
 [[gnu::noinline]] void Finish(const Wait& begun, uint64_t end_ticks) {
   const Wait wait = begun;  // in registers: the compiler need not read it again after each store
   const EndedWait ended = (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, end_ticks) : EndedWait{};
   const uint64_t nesting = CloseRecord(wait, ended);
   const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
-  AddToClass(*wait.thread, wait.class_index, 0, ended.timed, wait_ps, 0, 1);
+  AddToClassCell(*wait.thread, wait.class_index, ended.timed, wait_ps);
   AddToThreadCell(ThreadCell(wait), ended.timed, wait_ps);
   LeaveProbe(*wait.thread, nesting);
 }

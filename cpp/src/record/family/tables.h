@@ -19,9 +19,9 @@ struct HandleIndex {
   uint64_t index_name;  // as in ShmWaitDetails; 0 = none
 };
 
-// An open table: private memory of the process. pfs_table of abi.h is its beginning. Its memory stays when it is closed, for the next handle that is opened:
-// a program that goes on with a handle it has closed does nothing with it, and a wait on it that ends later counts for its instrument.
-// Threads: constant while it is open; its row in the segment has one writer.
+// An open table: private memory of the process. pfs_table of abi.h is its beginning. Its memory stays when it is closed, for the next
+// handle that is opened: a program that goes on with a handle it has closed does nothing with it, and a wait on it that ends later counts
+// for its instrument. Threads: constant while it is open; its row in the segment has one writer.
 struct TableHandle : pfs_table {
   ShmTable* table;
   ShmTableHandle* row;
@@ -32,7 +32,7 @@ struct TableHandle : pfs_table {
   HandleIndex unindexed;  // rows reached through no index
   uint32_t index_count;
   uint32_t index_room;
-  HandleIndex* indexes;   // behind this struct
+  HandleIndex* indexes;  // behind this struct
   TableHandle* next_closed;
 };
 inline TableHandle& AsHandle(pfs_table* table) { return *static_cast<TableHandle*>(table); }
@@ -42,8 +42,9 @@ struct TableName {
   std::string_view schema, name;
 };
 
-// Makes the table of that name known, and returns a handle of it that belongs to the calling thread. `identity` 0 = the handle's own address. Indexes are known
-// by name; those of an earlier open stay. Returns nullptr if pfs is off, or if there is no room, which is counted. Preserves errno. Cold, and so are all below.
+// Makes the table of that name known, and returns a handle of it that belongs to the calling thread. `identity` 0 = the handle's own
+// address. Indexes are known by name; those of an earlier open stay. Returns nullptr if pfs is off, or if there is no room, which is
+// counted. Preserves errno. Cold, and so are all below.
 TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* const* index_names, uint32_t index_count);
 void CloseTable(TableHandle* handle);
 // Drops the table: its rows go, its statistics stay with the instruments. Handles that are open count for the instruments from here on.
@@ -66,7 +67,8 @@ inline uint32_t ObjectFacts(ObjectType type, std::string_view name) {
 }
 
 constexpr bool IsExternal(uint8_t lane) { return lane == kReadExternalLane || lane == kWriteExternalLane; }
-// These two change INTERNAL_LOCK and EXTERNAL_LOCK of the handle's row. REQUIRES: the caller uses the handle. Release: pairs with Snapshot::TableHandles.
+// These two change INTERNAL_LOCK and EXTERNAL_LOCK of the handle's row. REQUIRES: the caller uses the handle. Release: pairs with
+// Snapshot::TableHandles.
 PFS_ALWAYS_INLINE void ShowLock(const TableHandle& handle, uint8_t lane) {
   handle.row->locks[IsExternal(lane) ? 1 : 0].store(static_cast<uint16_t>(lane + 1), kRelease);
 }
@@ -110,8 +112,8 @@ struct TableBegin {
   }
 };
 
-// A wait for rows counts on an index, a wait for a lock on the table. Object() is nullptr if there is no room for its statistics. `result` is what the program
-// passes to the end.
+// A wait for rows counts on an index, a wait for a lock on the table. Object() is nullptr if there is no room for its statistics. `result`
+// is what the program passes to the end.
 struct RowsOf {
   static constexpr ResetGroup kGroup = ResetGroup::kTableIo;
   static constexpr CellKind kKind = CellKind::kIndex;
@@ -134,7 +136,9 @@ struct LocksOf {
   static constexpr CellKind kKind = CellKind::kTable;
   static constexpr uint64_t kEndBits = 0;
   static const HalfWord& Flags(const TableHandle& handle) { return handle.table->lock_flags; }
-  PFS_ALWAYS_INLINE static TableBegin Begin(const TableHandle& handle, Operation operation, int) { return {handle, operation, handle.lock_class, {}}; }
+  PFS_ALWAYS_INLINE static TableBegin Begin(const TableHandle& handle, Operation operation, int) {
+    return {handle, operation, handle.lock_class, {}};
+  }
   static ShmTable* Object(const TableWait& call) { return call.handle->lock_table; }
   static uint32_t IndexOf(const ShmTable* table) { return static_cast<uint32_t>(table - g_runtime.tables); }
   static ShmCellList* Lanes(ShmTable* table) { return table->lock_lanes; }
@@ -171,7 +175,8 @@ struct TableEnd {
   }
 };
 
-// Adds `count` events that were one wait to the thread's cell of the object, or to the instrument if the object is dead or has no statistics.
+// Adds `count` events that were one wait to the thread's cell of the object, or to the instrument if the object is dead or has no
+// statistics.
 template <typename Of>
 PFS_ALWAYS_INLINE void AddToTable(ThreadState& thread, const TableWait& call, bool timed, uint64_t wait_ps, uint64_t count) {
   const uint8_t lane = call.lane;

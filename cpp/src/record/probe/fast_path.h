@@ -1,14 +1,15 @@
-// record/probe/fast_path.h: the fast path of a wait: everything is on, the cycle counter times it, and its thread is in no other wait. Waits that are only
-// timed or only counted have fast paths, too. All do what the slow path (record/probe/wait.h) does, with fewer instructions.
+// record/probe/fast_path.h: the fast path of a wait: everything is on, the cycle counter times it, and its thread is in no other wait.
+// Waits that are only timed or only counted have fast paths, too. All do what the slow path (record/probe/wait.h) does, with fewer
+// instructions.
 //
 //   FastCall, UnrecordedCall               a whole operation: begin, the real call, end (locks, files)
 //   FastBegin and FastEnd, UnrecordedBegin and UnrecordedEnd      begin and end are calls of their own (tables, metadata locks)
 //
-// Each uncommon case is a tail call of the slow path where the result allows it, so that few values are kept over the real call: before the call the slow
-// path does all of it, after the call it finishes the event ("Finish...").
+// Each uncommon case is a tail call of the slow path where the result allows it, so that few values are kept over the real call: before the
+// call the slow path does all of it, after the call it finishes the event ("Finish...").
 //
-// A processor hides what stands before the first reading of the timer. What stands after the second one costs its full length. So the end has few
-// instructions.
+// A processor hides what stands before the first reading of the timer. What stands after the second one costs its full length. So the end
+// has few instructions.
 //
 // The family of an event supplies these hooks:
 //   kPlaces                                   places that its record takes: 1, or kPlacesWithDetails
@@ -43,15 +44,17 @@ inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;  // neithe
 constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) {
   return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket | kFlagContended)) == (kAllOnFlags | kind);
 }
-constexpr bool IsTimedOnly(uint32_t flags) { return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagContended)) == kTimedOnlyFlags; }
+constexpr bool IsTimedOnly(uint32_t flags) {
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagContended)) == kTimedOnlyFlags;
+}
 constexpr bool IsCounted(uint32_t flags) { return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead)) == kCountedFlags; }
 
 // How an event counts. kOfZero: as a wait of no time, which is counted in a statistic that has one already.
 enum class Counting { kTimed, kCounted, kOfZero };
 inline constexpr uint64_t kNotTimed = ~uint64_t{0};  // ticks of an event that is counted only
 
-// Events of more ticks take the slow path. A multiplier of the cycle counter is at most 2^38 (1 GHz and faster) on the fast path: setup gives slower counters
-// kFlagSlowTimer.
+// Events of more ticks take the slow path. A multiplier of the cycle counter is at most 2^38 (1 GHz and faster) on the fast path: setup
+// gives slower counters kFlagSlowTimer.
 inline constexpr uint64_t kShortTicks = uint64_t{1} << 25;
 // Returns the product that TimerScale::Scale returns: it fits into 64 bits. REQUIRES: ticks < kShortTicks, of the cycle counter.
 PFS_ALWAYS_INLINE uint64_t ShortPicos(uint64_t ticks) { return (ticks * g_runtime.picos_per_tick[0]) >> TimerScale::kFractionBits; }
@@ -70,11 +73,12 @@ struct OpenedRecord {
   uint64_t state;
 };
 
-// Takes the next record, makes it the thread's only open one, and writes all of it but its start. Returns false in an uncommon case: the thread's events do
-// not count, its chunk is full, or the call site is new. Inside the probe before the record is looked up: a signal handler that came in between would take
-// the same EVENT_ID. REQUIRES: IsFree(). The caller leaves the probe.
+// Takes the next record, makes it the thread's only open one, and writes all of it but its start. Returns false in an uncommon case: the
+// thread's events do not count, its chunk is full, or the call site is new. Inside the probe before the record is looked up: a signal
+// handler that came in between would take the same EVENT_ID. REQUIRES: IsFree(). The caller leaves the probe.
 template <typename Event>
-PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, ThreadState& thread, uint32_t flags, const char* file, uint32_t line) {
+PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, ThreadState& thread, uint32_t flags, const char* file,
+                                uint32_t line) {
   EnterProbe(thread, 0);
   static_assert(kThreadInstrumented == kFlagEnabled);
   const uint32_t both_flags = flags & thread.shared->flags.load(kRelaxed);
@@ -131,8 +135,8 @@ PFS_ALWAYS_INLINE void AddOneFast(HalfWord& seq, ShmStat& stat, uint64_t wait_ps
   }
 }
 
-// Counts an event that took `ticks`, where its thread has counted before; publishes it by publish() before. Returns false, and does nothing, in an uncommon
-// case: it is long, a new minimum or maximum, the first one since a TRUNCATE, or the operation failed.
+// Counts an event that took `ticks`, where its thread has counted before; publishes it by publish() before. Returns false, and does
+// nothing, in an uncommon case: it is long, a new minimum or maximum, the first one since a TRUNCATE, or the operation failed.
 template <Counting kWay, typename Event, typename Publish>
 PFS_ALWAYS_INLINE bool CountFast(const Event& event, ThreadState& thread, uint64_t class_index, uint64_t ticks, Publish publish) {
   const uint64_t wait_ps = ShortPicos(ticks);
@@ -143,8 +147,8 @@ PFS_ALWAYS_INLINE bool CountFast(const Event& event, ThreadState& thread, uint64
     if constexpr (kWay == Counting::kOfZero) return HasWaitOfZero(StatOf(stat)) && HasWaitOfZero(own.stat);
     return true;
   };
-  if (__builtin_expect(!event.IsReady(thread, stat) || ticks >= kShortTicks || static_cast<uint32_t>(class_index) >= thread.cell_count || !IsOfEpoch(own) ||
-                           !is_common(),
+  if (__builtin_expect(!event.IsReady(thread, stat) || ticks >= kShortTicks || static_cast<uint32_t>(class_index) >= thread.cell_count ||
+                           !IsOfEpoch(own) || !is_common(),
                        0)) {
     return false;
   }
@@ -163,7 +167,8 @@ PFS_ALWAYS_INLINE uint64_t ClassIndexOf(const ShmRecord& record) {
 // Ends the thread's only open event. Returns false in an uncommon case: it is inside the probe, and nothing else has been done.
 template <typename Event>
 PFS_ALWAYS_INLINE bool CloseFast(const Event& event, ThreadState& thread, ShmWaitRecord& record, uint64_t ticks, uint64_t end_ticks) {
-  // The class comes from the record and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the floor.
+  // The class comes from the record and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the
+  // floor.
   const uint64_t class_index = ClassIndexOf(record);
   if (__builtin_expect(!IsLast(thread, record), 0)) return false;
   const auto publish = [&] {
@@ -256,12 +261,12 @@ PFS_ALWAYS_INLINE auto UnrecordedCall(Event& event, const char* file, uint32_t l
   ThreadState* const thread = t_locals.state;
   if (!IsInstrumented(thread)) return event.SlowCall(file, line);
   const uint64_t start_ticks = kIsTimed ? ReadCycle() : 0;
-  const auto result = CallOf(event, [&] {
-    event.FinishUnrecorded(*thread, kIsTimed ? ReadCycle() - start_ticks : kNotTimed, decltype(event.Call()){});
-  });
+  const auto result =
+      CallOf(event, [&] { event.FinishUnrecorded(*thread, kIsTimed ? ReadCycle() - start_ticks : kNotTimed, decltype(event.Call()){}); });
   const uint64_t ticks = kIsTimed ? ReadCycle() - start_ticks : 0;
   event.SetResult(result);
-  if (!CountUnrecorded<kWay>(event, *thread, event.class_index(), ticks)) return event.FinishUnrecorded(*thread, kIsTimed ? ticks : kNotTimed, result);
+  if (!CountUnrecorded<kWay>(event, *thread, event.class_index(), ticks))
+    return event.FinishUnrecorded(*thread, kIsTimed ? ticks : kNotTimed, result);
   return result;
 }
 
@@ -306,17 +311,19 @@ PFS_ALWAYS_INLINE bool UnrecordedBegin(Wait& wait, uint32_t class_index) {
   return true;
 }
 
-// Returns whether the fast path may try to end the wait: its settings are those, it began in this thread, which is in no other wait that is recorded.
-// If so, the caller reads the timer and calls FastEnd().
+// Returns whether the fast path may try to end the wait: its settings are those, it began in this thread, which is in no other wait that is
+// recorded. If so, the caller reads the timer and calls FastEnd().
 PFS_ALWAYS_INLINE bool MayEndFast(const Wait& wait) {
   return __builtin_expect(wait.flags == kAllOnFlags && wait.thread == t_locals.state && wait.thread->nesting == 1, 1);
 }
 
 // The same for a wait without a record. REQUIRES: its settings are kTimedOnlyFlags or kCountedFlags.
-PFS_ALWAYS_INLINE bool MayEndUnrecorded(const Wait& wait) { return __builtin_expect(wait.thread == t_locals.state && !wait.thread->inside(), 1); }
+PFS_ALWAYS_INLINE bool MayEndUnrecorded(const Wait& wait) {
+  return __builtin_expect(wait.thread == t_locals.state && !wait.thread->inside(), 1);
+}
 
-// Ends a wait. Returns false if the slow path must finish it from `end_ticks` on: the caller is inside the probe, and nothing else has been done.
-// Begins and ends may overlap, so that the record may be another event's by now, or belong to a task of the thread that does not run.
+// Ends a wait. Returns false if the slow path must finish it from `end_ticks` on: the caller is inside the probe, and nothing else has been
+// done. Begins and ends may overlap, so that the record may be another event's by now, or belong to a task of the thread that does not run.
 template <typename Event>
 PFS_ALWAYS_INLINE bool FastEnd(const Wait& wait, const Event& event, uint64_t end_ticks) {
   ThreadState& thread = *wait.thread;
@@ -326,7 +333,8 @@ PFS_ALWAYS_INLINE bool FastEnd(const Wait& wait, const Event& event, uint64_t en
   return CloseFast(event, thread, record, end_ticks - LoadOwn(record.start_ticks), end_ticks);
 }
 
-// Ends a wait without a record. Returns false if the slow path must finish it: the caller is inside the probe, and nothing else has been done.
+// Ends a wait without a record. Returns false if the slow path must finish it: the caller is inside the probe, and nothing else has been
+// done.
 template <Counting kWay, typename Event>
 PFS_ALWAYS_INLINE bool UnrecordedEnd(const Wait& wait, const Event& event, uint64_t end_ticks) {
   ThreadState& thread = *wait.thread;

@@ -1,13 +1,14 @@
-// record/probe/wait.h: begins and ends a wait, whatever the settings are: the slow path. Most waits take the fast path (record/probe/fast_path.h).
+// record/probe/wait.h: begins and ends a wait, whatever the settings are: the slow path. Most waits take the fast path
+// (record/probe/fast_path.h).
 //
-// Neither path takes a lock, allocates, makes a system call, throws or computes in floating point. An event that does not fit is counted as lost. See
-// docs/architecture.md, "One event".
+// Neither path takes a lock, allocates, makes a system call, throws or computes in floating point. An event that does not fit is counted as
+// lost. See docs/architecture.md, "One event".
 #pragma once
 
-#include "record/probe/events.h"
-#include "record/probe/cells.h"
-#include "record/engine/stack.h"
 #include "record/context/threads.h"
+#include "record/engine/stack.h"
+#include "record/probe/cells.h"
+#include "record/probe/events.h"
 
 namespace perfschema {
 
@@ -17,7 +18,7 @@ struct Wait {
   uint64_t outer;         // ThreadState::nesting before
   ShmWaitRecord* record;  // nullptr = not recorded
   uint64_t start_ticks;
-  uint64_t begun_state;   // of the record
+  uint64_t begun_state;  // of the record
   uint32_t flags;
   uint32_t class_index;
 };
@@ -51,15 +52,15 @@ PFS_ALWAYS_INLINE void LeaveProbe(ThreadState& thread, uint64_t nesting) {
   thread.nesting = nesting;
 }
 
-// Returns true in a signal handler that interrupted a probe of the thread. Returns false if a longjmp has left that probe, whose frame then lies below
-// `frame`: drops the probe, and counts what it did not finish as lost.
+// Returns true in a signal handler that interrupted a probe of the thread. Returns false if a longjmp has left that probe, whose frame then
+// lies below `frame`: drops the probe, and counts what it did not finish as lost.
 [[gnu::noinline]] bool IsInterruptedInProbe(ThreadState& thread, const void* frame);
 PFS_ALWAYS_INLINE bool IsInterrupted(ThreadState& thread) {
   return __builtin_expect(thread.inside(), 0) && IsInterruptedInProbe(thread, __builtin_dwarf_cfa());
 }
 
-// Returns whether a probe may begin while a wait of the thread is open: no other probe of the thread is inside, and not too many waits are open. Drops
-// waits that a longjmp left: those that began below `frame`.
+// Returns whether a probe may begin while a wait of the thread is open: no other probe of the thread is inside, and not too many waits are
+// open. Drops waits that a longjmp left: those that began below `frame`.
 [[gnu::noinline]] bool MayBeginInWait(ThreadState& thread, const void* frame);
 
 PFS_ALWAYS_INLINE uint64_t NowTicks(uint32_t flags) {
@@ -67,16 +68,16 @@ PFS_ALWAYS_INLINE uint64_t NowTicks(uint32_t flags) {
   return ReadSlowTimer(static_cast<TimerId>((flags & kFlagTimerMask) >> kFlagTimerShift));
 }
 
-// Returns the same pointer, of which the compiler knows nothing. Otherwise it keeps addresses of single fields over the real call, each with a store and
-// a load on the stack, where an offset costs nothing.
+// Returns the same pointer, of which the compiler knows nothing. Otherwise it keeps addresses of single fields over the real call, each
+// with a store and a load on the stack, where an offset costs nothing.
 template <typename T>
 PFS_ALWAYS_INLINE T* Launder(T* pointer) {
   asm("" : "+r"(pointer));
   return pointer;
 }
 
-// Returns where a wait lies that outlives the call that begins it. After a longjmp that place on the caller's stack tells that the wait was left. A wait
-// that lies elsewhere is never taken for left.
+// Returns where a wait lies that outlives the call that begins it. After a longjmp that place on the caller's stack tells that the wait was
+// left. A wait that lies elsewhere is never taken for left.
 PFS_ALWAYS_INLINE const void* PlaceOf(const Wait& wait) {
   const auto place = reinterpret_cast<uintptr_t>(&wait), stack = reinterpret_cast<uintptr_t>(StackMark());
   constexpr uintptr_t kStackBytes = 64u << 20;
@@ -90,8 +91,8 @@ struct WaitDetails {  // the second place of a record
   uint64_t state_bits = 0;
   uint64_t bytes = 0;
   uint64_t flags_and_name = 0, version_and_type = 0, index_name = 0;  // as in ShmWaitDetails
-  bool outlives_call = false;  // PlaceOf(wait) is its place
-  bool has_parent = true;      // false: no NESTING_EVENT_ID, whatever runs (SEMANTICS D6)
+  bool outlives_call = false;                                         // PlaceOf(wait) is its place
+  bool has_parent = true;                                             // false: no NESTING_EVENT_ID, whatever runs (SEMANTICS D6)
 };
 
 constexpr uint64_t WhatOf(uint32_t class_index, Operation operation, uint64_t nesting_type, uint32_t source) {
@@ -99,7 +100,8 @@ constexpr uint64_t WhatOf(uint32_t class_index, Operation operation, uint64_t ne
 }
 // Writes the first line of a new record but for its start and its state, which publishes it.
 PFS_ALWAYS_INLINE void WriteBegin(ShmRecord& record, uint64_t event_id, uint64_t object, uint64_t nesting_event_id, uint64_t what) {
-  // Release: pairs with EventReader::CopyChunk. A reader that still takes the record for its chunk's last owner's sees that the lap has changed.
+  // Release: pairs with EventReader::CopyChunk. A reader that still takes the record for its chunk's last owner's sees that the lap has
+  // changed.
   record.event_id.store(event_id, kRelease);
   record.end_info.store(0, kRelease);
   record.object.store(object, kRelease);
@@ -185,7 +187,7 @@ PFS_ALWAYS_INLINE bool BeginWait(Wait& wait, uint32_t flags, uint32_t class_inde
 
 struct EndedWait {
   bool timed;
-  uint64_t ticks;      // how long
+  uint64_t ticks;  // how long
   uint64_t end_ticks;
 };
 
@@ -209,8 +211,8 @@ PFS_ALWAYS_INLINE uint64_t DurationOf(const Wait& wait, const EndedWait& ended) 
   return TimerScale::Scale(ended.ticks, g_runtime.picos_per_tick[(wait.flags & kFlagTimerMask) >> kFlagTimerShift]);
 }
 
-// Returns whether an end that is a call of its own may end the wait. Returns false, and counts a loss, if another instrumentation is attached to the
-// calling thread than at the begin: that one may be in use elsewhere. The event stays open.
+// Returns whether an end that is a call of its own may end the wait. Returns false, and counts a loss, if another instrumentation is
+// attached to the calling thread than at the begin: that one may be in use elsewhere. The event stays open.
 inline bool MayEnd(const Wait& wait) {
   if (__builtin_expect(wait.thread == t_locals.state, 1) || wait.thread == AttachedThread()) return true;
   CountLoss(Loss::kLockers);
@@ -235,7 +237,8 @@ PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended,
   const uint64_t events_inside = thread.event_id - record->event_id.load(kRelaxed);
   const bool has_spins = (more_state_bits & kRecordHasSpins) != 0;
   const uint64_t end_info = __builtin_expect(has_spins, 0) ? EndInfoWithSpins(events_inside, spins) : events_inside;
-  if (__builtin_expect(end_info != 0, 0)) record->end_info.store(end_info, kRelease);  // pairs with EventReader::CopyChunk, as the next ones
+  if (__builtin_expect(end_info != 0, 0))
+    record->end_info.store(end_info, kRelease);  // pairs with EventReader::CopyChunk, as the next ones
   record->end_ticks.store(ended.end_ticks, kRelease);
   record->state.store((wait.begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
   // If nothing has begun since, it is in the chunk that is being written.
