@@ -54,6 +54,15 @@ int main(int argc, char** argv) {
       PADDING;
       if (pfs_mutex_trylock(&m) == 0) pfs_mutex_unlock(&m);
     }
+  } else if (strcmp(what, "ownlock") == 0) {
+    pfs_instance_t* own = pfs_mutex_create(mutex_key, buffer);
+    pfs_wait_t wait;
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      pfs_mutex_wait_begin(&wait, own, PFS_LOCK);
+      pfs_mutex_wait_end(&wait, 0, PFS_NO_SPINS);
+      pfs_mutex_released(own);
+    }
   } else if (strcmp(what, "pread") == 0) {
     int fd = pfs_open(file_key, "/proc/self/exe", O_RDONLY);
     for (long i = 0; i < n; ++i) {

@@ -48,6 +48,8 @@ CASES = {
     "lock/current": Case("lock", f"{_NO_HISTORY},{_NO_LONG}"),
     "lock/all": Case("lock"),
     "trylock/all": Case("trylock"),
+    # A lock of the program's own: begin and end of the wait, and the release.
+    "ownlock/all": Case("ownlock"),
     "pread/disabled": Case("pread", "performance_schema_instrument='wait/%=OFF'"),
     "pread/counted": Case("pread", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
     "pread/all": Case("pread"),

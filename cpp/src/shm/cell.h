@@ -66,7 +66,7 @@ constexpr uint64_t AddTimes(uint64_t one, uint64_t other) {
 // From here on a statistic takes the slow path, which saturates. A sum that comes by is noticed by each new minimum or maximum, and where
 // waits of many threads add up (locks) by each long wait: only shorter ones, for 106 days of waiting, could pass unseen.
 inline constexpr uint64_t kLargeSum = kTopBit;
-inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no written-out event (record/probe/usual_events.h) is much longer
+inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no event of the fast path (record/probe/fast_path.h) is much longer
 
 // A local copy of a ShmStat. What an empty or never timed one shows is zero (SEMANTICS C12).
 struct Stat {

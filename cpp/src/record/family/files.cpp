@@ -258,6 +258,7 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   ShmWaitRecord* record = call.wait.record;
   if (record == nullptr) return;
   if (record->state.load(kRelaxed) != call.wait.begun_state) return;
+  // Release, as in WriteBegin: pairs with EventReader::CopyChunk.
   record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | call.wait.class_index, kRelease);
   record->object.store(reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header), kRelease);
   const uint64_t name = file->name.load(kRelaxed);
@@ -288,7 +289,7 @@ bool StartFiles() {
   if (memory == MAP_FAILED) return false;
   g_file_of_descriptor = static_cast<HalfWord*>(memory);
   buckets = reinterpret_cast<uint32_t*>(static_cast<char*>(memory) + table);
-  g_max_descriptors = descriptors;  // last: whoever finds a descriptor in range finds the table
+  g_max_descriptors = descriptors;  // last: a caller that finds a descriptor in range finds the table
   return true;
 }
 

@@ -32,7 +32,7 @@ inline ShmFile* FileOfDescriptor(int fd) {
 
 constexpr uint8_t LaneOf(Operation operation) { return kOperations[static_cast<uint32_t>(operation)].lane; }
 
-// Is the object of an operation still what it was when that began, with VersionFor() of then? A socket may be closed, and its slot another's, while
+// IsSameObject() returns whether the object of an operation is still what it was when the operation began, at VersionFor(). A socket may be closed, and its slot another's, while
 // threads wait in calls on it; the slot of a file stays while a descriptor names it.
 PFS_ALWAYS_INLINE uint32_t VersionFor(const ShmFile& file, Operation operation) { return IsOfSocket(operation) ? file.version.load(kRelaxed) : 0; }
 PFS_ALWAYS_INLINE bool IsSameObject(const ShmFile& file, Operation operation, uint32_t version) {
@@ -55,7 +55,7 @@ PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool
   AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, bytes, 1);
 }
 
-// All that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
+// Does all that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
 template <typename OnFile>
 PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, Operation operation, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits,
                                       OnFile on_file) {
@@ -95,7 +95,7 @@ PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, in
   // A record that was taken away meanwhile is another event's by now.
   if (ShmWaitRecord* record = Launder(call.wait.record);
       record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0 && record->state.load(kRelaxed) == call.wait.begun_state) {
-    record->details().bytes.store(Moved(bytes), kRelease);
+    record->details().bytes.store(Moved(bytes), kRelease);  // pairs with EventReader::CopyChunk
   }
   FinishFileWait(call, operation, ended, Moved(bytes), 0, [] {});
 }
@@ -103,7 +103,7 @@ PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, in
   EndFileWait(call, operation, bytes, EndWait(call.wait));
 }
 
-// The end of an operation that its thread was cancelled in. Out of the way.
+// Ends an operation that its thread was cancelled in. Out of line.
 [[gnu::noinline]] void EndCancelledFileWait(const FileWait& call);
 
 // A call on a descriptor. `call()` makes it, `bytes_of(result)` says how much it moved, -1 = none. The functions below get it beside the file and the

@@ -44,40 +44,55 @@ template <typename Operate>
 
 PFS_ALWAYS_INLINE ShmStat& StatOf(const LockStat& stat) { return stat.stat; }
 
-// The hooks of the fast path for an operation on a lock.
-template <typename Operate>
-struct LockEvent {
+// The hooks of the fast path for the end of an operation on a lock.
+struct LockHooks {
   static constexpr uintptr_t kPlaces = 1;
   static constexpr uint64_t kEndBits = 0;
-  static constexpr bool kMayUnwind = false;  // no call is a cancellation point
 
   Operation called;
-  Operate operate;
-  LockProbe probe;
+  ShmInstance& instance;
   int rc = 0;
 
   PFS_ALWAYS_INLINE Operation operation() const { return called; }
   PFS_ALWAYS_INLINE Hold wanted() const { return HoldAfter(called); }
-  PFS_ALWAYS_INLINE uint32_t class_index() const { return probe.entry.index; }
-  PFS_ALWAYS_INLINE uint64_t object() const { return reinterpret_cast<uintptr_t>(operate.object); }
   PFS_ALWAYS_INLINE void WriteEnd(ShmWaitRecord&) const {}
 
-  PFS_ALWAYS_INLINE LockStat StatIn(ThreadState& thread) const { return LockStat::Of(thread, probe.instance, wanted()); }
+  PFS_ALWAYS_INLINE LockStat StatIn(ThreadState& thread) const { return LockStat::Of(thread, instance, wanted()); }
   // The exclusive holder is known: a recursive lock that this thread held already is uncommon.
   PFS_ALWAYS_INLINE bool IsReady(ThreadState& thread, const LockStat& stat) const {
-    return rc == 0 && stat.AreReady(thread, probe.instance, wanted()) &&
-           (wanted() != Hold::kExclusive || LoadOwn(probe.instance.owner) == 0);
+    return rc == 0 && stat.AreReady(thread, instance, wanted()) && (wanted() != Hold::kExclusive || LoadOwn(instance.owner) == 0);
   }
   template <Counting kWay>
   PFS_ALWAYS_INLINE void Add(ThreadState& thread, const LockStat& stat, ShmCell& own, uint64_t wait_ps) const {
     if (wanted() == Hold::kExclusive) {
-      probe.instance.owner.store(thread.thread_id, kRelaxed);
+      instance.owner.store(thread.thread_id, kRelaxed);
     } else {
       AddHeld(*thread.shared_cell);
     }
     AddOneFast<kWay>(stat.seq, stat.stat, wait_ps);
     AddOneFast<kWay>(own.seq, own.stat, wait_ps);
   }
+};
+
+// The hooks for a wait of the user's own.
+struct OwnLockHooks : LockHooks {
+  PFS_ALWAYS_INLINE uint32_t class_index() const { return instance.class_index.load(kRelaxed); }
+  PFS_ALWAYS_INLINE uint64_t object() const { return instance.identity.load(kRelaxed); }
+};
+
+// The hooks for a whole operation.
+template <typename Operate>
+struct LockEvent : LockHooks {
+  static constexpr bool kMayUnwind = false;  // no call is a cancellation point
+
+  Operate operate;
+  const ShmClass& entry;
+
+  PFS_ALWAYS_INLINE LockEvent(Operate what, Operation operation, const LockProbe& probe)
+      : LockHooks{operation, probe.instance}, operate(what), entry(probe.entry) {}
+
+  PFS_ALWAYS_INLINE uint32_t class_index() const { return entry.index; }
+  PFS_ALWAYS_INLINE uint64_t object() const { return reinterpret_cast<uintptr_t>(operate.object); }
 
   PFS_ALWAYS_INLINE int Call() const { return operate(); }
   PFS_ALWAYS_INLINE void SetResult(int result) { rc = result; }
@@ -88,17 +103,17 @@ struct LockEvent {
   }
   PFS_ALWAYS_INLINE int SlowCall(const char* file, uint32_t line) const { return SlowLockOperation(operate, file, line, called); }
   PFS_ALWAYS_INLINE int FinishSlow(ThreadState& thread, ShmWaitRecord& record, uint64_t end_ticks, int result) const {
-    return FinishSlowLock(thread, record, probe.instance, wanted(), result, end_ticks);
+    return FinishSlowLock(thread, record, instance, wanted(), result, end_ticks);
   }
   PFS_ALWAYS_INLINE int FinishUnrecorded(ThreadState& thread, uint64_t ticks, int result) const {
-    return FinishUnrecordedLock(thread, class_index(), probe.instance, wanted(), result, ticks);
+    return FinishUnrecordedLock(thread, class_index(), instance, wanted(), result, ticks);
   }
 };
 
 template <Counting kWay, typename Operate>
 [[gnu::noinline]] int UnrecordedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
   const LockProbe probe(operate.object->instance, operate.object->flags, operation);
-  LockEvent<Operate> event{operation, operate, probe};
+  LockEvent<Operate> event(operate, operation, probe);
   return UnrecordedCall<kWay>(event, file, line);
 }
 
@@ -129,15 +144,15 @@ template <typename Operate>
 
 template <typename Operate>
 [[gnu::noinline]] int TriedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
-  LockEvent<Operate> event{operation, operate, LockProbe(operate.object->instance, operate.object->flags, operation)};
+  LockEvent<Operate> event(operate, operation, LockProbe(operate.object->instance, operate.object->flags, operation));
   ThreadState* const thread = t_locals.state;
   if (!IsInstrumented(thread)) return SlowTriedLockOperation(operate, file, line, operation);
   const int rc = operate.attempt();
   if (__builtin_expect(!IsHeld(rc, event.wanted()) && !IsTry(operation), 0)) return SlowLockOperation(operate, file, line, operation);
   event.SetResult(rc);
-  const uint32_t class_index = event.probe.instance.class_index.load(kRelaxed);
+  const uint32_t class_index = event.instance.class_index.load(kRelaxed);
   if (!CountUnrecorded<Counting::kOfZero>(event, *thread, class_index, 0)) {
-    return FinishUncontendedLock(*thread, kAllOnFlags, class_index, event.probe.instance, event.wanted(), rc);
+    return FinishUncontendedLock(*thread, kAllOnFlags, class_index, event.instance, event.wanted(), rc);
   }
   return rc;
 }
@@ -161,7 +176,7 @@ PFS_ALWAYS_INLINE int LockOperation(Operate operate, const char* file, uint32_t 
   if (__builtin_expect(!IsAllOn(flags), 0)) return LockOperationBySettings(operate, file, line, operation);
   // The compiler saves what is kept over the operation from here on, and not before the branch above.
   const LockProbe probe(Launder(operate.object->instance), operate.object->flags, operation);
-  LockEvent<Operate> event{operation, operate, probe};
+  LockEvent<Operate> event(operate, operation, probe);
   return FastCall(event, flags, file, line);
 }
 

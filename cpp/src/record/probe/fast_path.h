@@ -3,10 +3,11 @@
 // instructions.
 //
 //   FastCall, UnrecordedCall               a whole operation: begin, the real call, end (locks, files)
-//   FastBegin and FastEnd, UnrecordedBegin and UnrecordedEnd      begin and end are calls of their own (tables, metadata locks)
+//   FastBegin, FastEnd                     begin and end are calls of their own (tables, metadata locks, sockets)
+//   UnrecordedBegin, UnrecordedEnd         the same for waits that are only timed or only counted
 //
-// Each uncommon case is a tail call of the slow path where the result allows it, so that few values are kept over the real call: before the
-// call the slow path does all of it, after the call it finishes the event ("Finish...").
+// Each uncommon case leaves for the slow path, by a tail call where the result allows it, so that few values are kept over the real call.
+// Before the real call the slow path does the whole event; after it, the slow path finishes the event ("Finish...").
 //
 // A processor hides what stands before the first reading of the timer. What stands after the second one costs its full length. So the end
 // has few instructions.
@@ -32,7 +33,7 @@
 
 namespace perfschema {
 
-// Hidden: the compiler reaches it without a load of its address.
+// Hidden: the compiler reaches the runtime without a load of its address from the global offset table.
 extern Runtime g_runtime __attribute__((visibility("hidden")));
 
 // ---- Settings ----------------------------------------------------------------------------------------------------------------------
@@ -103,8 +104,8 @@ PFS_ALWAYS_INLINE bool OpenFast(OpenedRecord& opened, const Event& event, Thread
 PFS_ALWAYS_INLINE uint64_t StartFast(ThreadState& thread, const OpenedRecord& opened) {
   LeaveProbe(thread, 1);
   const uint64_t start_ticks = ReadCycle();
-  opened.record->start_ticks.store(start_ticks, kRelease);
-  opened.record->state.store(opened.state, kRelease);  // publishes the open event; pairs with EventReader::CopyChunk
+  opened.record->start_ticks.store(start_ticks, kRelease);  // pairs with EventReader::CopyChunk
+  opened.record->state.store(opened.state, kRelease);       // publishes the open event; pairs with EventReader::CopyChunk
   return start_ticks;
 }
 
@@ -283,8 +284,10 @@ PFS_ALWAYS_INLINE bool FastBegin(Wait& wait, const Event& event, uint32_t flags,
     return false;
   }
   // The next record was last written a whole pool ago: it comes back into the cache meanwhile.
-  __builtin_prefetch(opened.record + 2, 1);
-  __builtin_prefetch(opened.record + 3, 1);
+  if constexpr (Event::kPlaces > 1) {
+    __builtin_prefetch(opened.record + 2, 1);
+    __builtin_prefetch(opened.record + 3, 1);
+  }
   thread->wait_frames[0] = PlaceOf(wait);
   wait.thread = thread;
   wait.record = opened.record;

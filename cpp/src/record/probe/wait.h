@@ -240,7 +240,7 @@ PFS_ALWAYS_INLINE uint64_t CloseRecord(const Wait& wait, const EndedWait& ended,
   if (__builtin_expect(end_info != 0, 0))
     record->end_info.store(end_info, kRelease);  // pairs with EventReader::CopyChunk, as the next ones
   record->end_ticks.store(ended.end_ticks, kRelease);
-  record->state.store((wait.begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the whole event
+  record->state.store((wait.begun_state | more_state_bits) ^ (kRecordOpen | kRecordClosed), kRelease);  // publishes the event
   // If nothing has begun since, it is in the chunk that is being written.
   if (__builtin_expect(events_inside != 0, 0)) KeepChunkOf(thread, Kind::kWait, record);
   return nesting;
