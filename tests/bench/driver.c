@@ -54,6 +54,15 @@ int main(int argc, char** argv) {
       PADDING;
       if (pfs_mutex_trylock(&m) == 0) pfs_mutex_unlock(&m);
     }
+  } else if (strcmp(what, "ownlock") == 0) {
+    pfs_instance_t* own = pfs_mutex_create(mutex_key, buffer);
+    pfs_wait_t wait;
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      pfs_mutex_wait_begin(&wait, own, PFS_LOCK);
+      pfs_mutex_wait_end(&wait, 0, PFS_NO_SPINS);
+      pfs_mutex_released(own);
+    }
   } else if (strcmp(what, "pread") == 0) {
     int fd = pfs_open(file_key, "/proc/self/exe", O_RDONLY);
     for (long i = 0; i < n; ++i) {
@@ -74,6 +83,32 @@ int main(int argc, char** argv) {
     for (long i = 0; i < n; ++i) {
       PADDING;
       if (pfs_send(fds[0], buffer, 64, 0) != 64 || pfs_recv(fds[1], buffer, 64, 0) != 64) return 3;
+    }
+  } else if (strcmp(what, "row") == 0 || strcmp(what, "tablelock") == 0) {
+    static const char* const indexes[] = {"PRIMARY"};
+    pfs_table_t* table = pfs_table_open(PFS_OBJECT_TABLE, "bench", "rows", NULL, indexes, 1);
+    pfs_wait_t wait;
+    if (what[0] == 'r') {
+      for (long i = 0; i < n; ++i) {
+        PADDING;
+        pfs_table_io_begin(&wait, table, PFS_TABLE_FETCH, 0);
+        pfs_table_io_end(&wait, 1);
+      }
+    } else {
+      for (long i = 0; i < n; ++i) {
+        PADDING;
+        pfs_table_lock_begin(&wait, table, PFS_TABLE_WRITE_LOCK);
+        pfs_table_lock_end(&wait, 0);
+      }
+    }
+  } else if (strcmp(what, "metadata") == 0) {
+    pfs_metadata_lock_t* lock = pfs_metadata_lock_create(NULL, PFS_OBJECT_TABLE, "bench", "rows", NULL, PFS_METADATA_SHARED_READ,
+                                                         PFS_METADATA_EXPLICIT, PFS_METADATA_PENDING);
+    pfs_wait_t wait;
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      pfs_metadata_wait_begin(&wait, lock);
+      pfs_metadata_wait_end(&wait, 0);
     }
   } else if (strcmp(what, "block") == 0) {
     for (long i = 0; i < n; ++i) {

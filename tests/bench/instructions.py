@@ -48,6 +48,8 @@ CASES = {
     "lock/current": Case("lock", f"{_NO_HISTORY},{_NO_LONG}"),
     "lock/all": Case("lock"),
     "trylock/all": Case("trylock"),
+    # A lock of the program's own: begin and end of the wait, and the release.
+    "ownlock/all": Case("ownlock"),
     "pread/disabled": Case("pread", "performance_schema_instrument='wait/%=OFF'"),
     "pread/counted": Case("pread", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
     "pread/all": Case("pread"),
@@ -56,6 +58,16 @@ CASES = {
     "socket/disabled": Case("socket", "performance_schema_instrument='wait/%=OFF'"),
     "socket/counted": Case("socket", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
     "socket/all": Case("socket"),
+    # Begin and end of a wait, with nothing between them.
+    "row/counted": Case("row", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "row/timed": Case("row", _NO_RECORD),
+    "row/all": Case("row"),
+    "tablelock/counted": Case("tablelock", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "tablelock/timed": Case("tablelock", _NO_RECORD),
+    "tablelock/all": Case("tablelock"),
+    "metadata/counted": Case("metadata", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
+    "metadata/timed": Case("metadata", _NO_RECORD),
+    "metadata/all": Case("metadata"),
     # pfs_malloc and pfs_free of 64 bytes, controlled.
     "block/disabled": Case("block", "performance_schema_instrument='memory/%=OFF'"),
     "block/counted": Case("block"),

@@ -34,7 +34,7 @@ inline bool IsNull(const char* path) {
 template <typename Call, typename Bytes>
 inline __attribute__((always_inline)) auto OnDescriptor(int fd, Operation operation, int64_t requested, int64_t offset, Site site, Call call,
                                                         Bytes bytes) {
-  return TimedFileOperation(fd, operation, requested, offset, site.file, site.line, call, bytes);
+  return DescriptorOperation(fd, operation, requested, offset, site.file, site.line, call, bytes);
 }
 
 // Makes a call that transfers bytes and returns how many, or -1.

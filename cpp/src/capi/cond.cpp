@@ -52,7 +52,7 @@ class CondEvent {
     const uint32_t flags = entry.flags.load(perfschema::kRelaxed);
     if ((flags & perfschema::kFlagEnabled) == 0) return;
     version_ = perfschema::VersionOf(*object_);
-    is_begun_ = perfschema::BeginWait<perfschema::Mode::kAny>(wait_, flags, entry.index, operation, reinterpret_cast<uintptr_t>(c), file, line);
+    is_begun_ = perfschema::BeginWait(wait_, flags, entry.index, operation, reinterpret_cast<uintptr_t>(c), file, line);
   }
   ~CondEvent() {
     if (is_begun_) EndCondWait(wait_, *object_, version_);

@@ -21,14 +21,13 @@ template <typename Begin>
 int BeginIn(pfs_wait_t* wait, Begin begin) {
   wait->instance = nullptr;
   if (!begin(*new (wait->opaque) Wait)) return 0;
-  wait->instance = reinterpret_cast<pfs_instance_t*>(wait);  // not NULL: the wait is looked at
+  wait->instance = reinterpret_cast<pfs_instance_t*>(wait);  // not NULL: the wait has an end
   return 1;
 }
 
 void EndIn(pfs_wait_t* wait) {
-  const Wait& begun = *std::launder(reinterpret_cast<Wait*>(wait->opaque));
-  if (MayEnd(begun)) EndObjectlessWait(begun);
   wait->instance = nullptr;  // a second end does nothing
+  EndObjectlessWait(*std::launder(reinterpret_cast<Wait*>(wait->opaque)));
 }
 
 void Change(pfs_metadata_lock_t* lock, uint32_t shift, uint32_t value, uint32_t most) {

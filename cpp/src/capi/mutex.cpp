@@ -7,7 +7,7 @@
 using perfschema::Family;
 using perfschema::LockCall;
 using perfschema::Operation;
-using perfschema::TimedLockOperation;
+using perfschema::LockOperation;
 
 namespace {
 
@@ -36,7 +36,7 @@ int Until(pfs_mutex_t* m, const char* file, uint32_t line, Wait wait) {
     int operator()() const { return wait(); }
     int attempt() const { return TryLock(object); }
   };
-  return pfs_flags_enabled(m->flags) ? TimedLockOperation(Operation::kTimedLock, file, line, Call{m, wait}) : wait();
+  return pfs_flags_enabled(m->flags) ? LockOperation(Call{m, wait}, file, line, Operation::kTimedLock) : wait();
 }
 
 }  // namespace
@@ -64,11 +64,11 @@ int pfs_mutex_destroy(pfs_mutex_t* m) {
 
 // The inline half has seen that the instance is there.
 int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_) {
-  return TimedLockOperation(Operation::kLock, file, line, LockCall<pfs_mutex_t, Lock, TryLock>{m});
+  return LockOperation(LockCall<pfs_mutex_t, Lock, TryLock>{m}, file, line, Operation::kLock);
 }
 
 int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_) {
-  return TimedLockOperation(Operation::kTryLock, file, line, LockCall<pfs_mutex_t, TryLock, TryLock>{m});
+  return LockOperation(LockCall<pfs_mutex_t, TryLock, TryLock>{m}, file, line, Operation::kTryLock);
 }
 
 int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {

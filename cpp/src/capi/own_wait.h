@@ -4,11 +4,11 @@
 #include <new>
 
 #include "perfschema/pfs.h"
-#include "record/family/locks.h"
+#include "record/family/lock_events.h"
 
 namespace perfschema::capi {
 
-// What lies in a pfs_wait_t between the two.
+// Lies in a pfs_wait_t between the two.
 struct OwnWait {
   Wait wait;
   Operation operation;
@@ -19,25 +19,35 @@ static_assert(sizeof(pfs_wait_t) == 128, "frozen: a program reserves it on its s
 
 inline OwnWait& OwnWaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<OwnWait*>(wait->opaque)); }
 
-// The inline half has set wait->instance to NULL. 1: the wait is looked at.
+// The inline half has set wait->instance to NULL. 1: the wait has an end.
 inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation operation, const char* file, uint32_t line) {
   ShmInstance& object = *AsInstance(instance);
   const uint32_t flags = object.flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return 0;
-  auto& own = *new (wait->opaque) OwnWait{{}, operation, VersionOf(object)};
-  if (!BeginInstanceWait(own.wait, object, flags, operation, file, line)) return 0;
+  auto& own = *new (wait->opaque) OwnWait;
+  own.operation = operation;
+  own.version = VersionOf(object);
+  const bool is_fast = IsAllOn(flags) && FastBegin(own.wait, OwnLockHooks{{operation, object}}, flags, file, line);
+  if (!is_fast && !BeginInstanceWait(own.wait, object, flags, operation, file, line)) return 0;
   wait->instance = instance;
   return 1;
 }
 
 inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
   const OwnWait& own = OwnWaitIn(wait);
-  const bool counted = spins != PFS_NO_SPINS;
-  if (MayEnd(own.wait)) {
-    EndLockWait(own.wait, *AsInstance(wait->instance), HoldAfter(own.operation), IsHeld(rc) ? 0 : rc, counted ? kRecordHasSpins : 0,
-                counted ? spins : 0);
-  }
+  ShmInstance& object = *AsInstance(wait->instance);
   wait->instance = nullptr;  // a second end does nothing
+  const Hold wanted = HoldAfter(own.operation);
+  const bool counted = spins != PFS_NO_SPINS;
+  rc = IsHeld(rc) ? 0 : rc;
+  if (!counted && MayEndFast(own.wait)) {
+    const uint64_t end_ticks = ReadCycle();
+    if (!FastEnd(own.wait, OwnLockHooks{{own.operation, object, rc}}, end_ticks)) {
+      FinishLockWait(own.wait, EndedAt(own.wait, end_ticks), object, wanted, rc);
+    }
+  } else if (MayEnd(own.wait)) {
+    EndLockWait(own.wait, object, wanted, rc, counted ? kRecordHasSpins : 0, counted ? spins : 0);
+  }
 }
 
 inline void EndOwnCondWait(pfs_wait_t* wait) {

@@ -7,7 +7,7 @@
 using perfschema::AsInstance;
 using perfschema::Family;
 using perfschema::Operation;
-using perfschema::TimedLockOperation;
+using perfschema::LockOperation;
 
 namespace {
 
@@ -41,7 +41,7 @@ bool IsShared(const pthread_rwlockattr_t* attributes) {
 
 template <int (*kOperate)(pfs_rwlock_t*), int (*kAttempt)(pfs_rwlock_t*)>
 PFS_ALWAYS_INLINE int Locked(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line) {
-  return TimedLockOperation(operation, file, line, perfschema::LockCall<pfs_rwlock_t, kOperate, kAttempt>{rw});
+  return LockOperation(perfschema::LockCall<pfs_rwlock_t, kOperate, kAttempt>{rw}, file, line, operation);
 }
 
 // An operation that the inline half does not look at before.
@@ -53,7 +53,7 @@ int Until(pfs_rwlock_t* rw, Operation operation, const char* file, uint32_t line
     int operator()() const { return wait(); }
     int attempt() const { return kAttempt(object); }
   };
-  return pfs_flags_enabled(rw->flags) ? TimedLockOperation(operation, file, line, Call{rw, wait}) : wait();
+  return pfs_flags_enabled(rw->flags) ? LockOperation(Call{rw, wait}, file, line, operation) : wait();
 }
 
 }  // namespace

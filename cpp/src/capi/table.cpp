@@ -1,25 +1,16 @@
 // capi/table.cpp: tables of the program's own.
-#include "record/family/tables.h"
-
 #include <new>
 
 #include "perfschema/pfs.h"
+#include "record/family/tables.h"
 
-using perfschema::AsHandle;
-using perfschema::IsAllOn;
-using perfschema::IsTimedOnly;
-using perfschema::kRelaxed;
-using perfschema::Mode;
-using perfschema::ObjectType;
-using perfschema::Operation;
-using perfschema::TableHandle;
-using perfschema::TableName;
-using perfschema::TableWait;
+using namespace perfschema;
 
 namespace {
 
 static_assert(sizeof(TableWait) <= sizeof(pfs_wait_t::opaque) && alignof(TableWait) <= alignof(pfs_wait_t));
-static_assert(PFS_OBJECT_TABLE == static_cast<int>(ObjectType::kTable) && PFS_OBJECT_TEMPORARY_TABLE == static_cast<int>(ObjectType::kTemporaryTable));
+static_assert(PFS_OBJECT_TABLE == static_cast<int>(ObjectType::kTable) &&
+              PFS_OBJECT_TEMPORARY_TABLE == static_cast<int>(ObjectType::kTemporaryTable));
 
 TableWait& WaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<TableWait*>(wait->opaque)); }
 
@@ -32,102 +23,126 @@ constexpr Operation Nth(Operation first, int n) { return static_cast<Operation>(
 static_assert(Nth(Operation::kFetch, PFS_TABLE_DELETE) == Operation::kDeleteRow);
 static_assert(Nth(Operation::kReadNormal, PFS_TABLE_WRITE_EXTERNAL) == Operation::kWriteExternal);
 
-// What a wait is for, from the arguments of its begin.
-struct RowsWanted {
-  const TableHandle& handle;
-  Operation operation;
-  int index_number;
-  const perfschema::HalfWord& flags() const { return handle.table->io_flags; }
-  uint32_t class_index() const { return handle.io_class; }
-  perfschema::ShmIndex* index() const { return IndexOfWait(handle, operation, index_number); }
-};
-struct LockWanted {
-  const TableHandle& handle;
-  Operation operation;
-  const perfschema::HalfWord& flags() const { return handle.table->lock_flags; }
-  uint32_t class_index() const { return handle.lock_class; }
-  perfschema::ShmIndex* index() const { return nullptr; }
-};
-
-template <Mode kMode, typename Wanted>
-PFS_ALWAYS_INLINE int Begin(pfs_wait_t* wait, const Wanted& wanted, uint32_t flags, const char* file, uint32_t line) {
+// Starts the TableWait in `wait`.
+PFS_ALWAYS_INLINE TableWait& NewWait(pfs_wait_t* wait, const TableBegin& begin) {
   auto& call = *new (wait->opaque) TableWait;
-  if (!BeginTableWait<kMode>(call, wanted.handle, flags, wanted.class_index(), wanted.operation, wanted.index(), file, line)) return 0;
-  wait->instance = reinterpret_cast<pfs_instance_t*>(wait);  // not NULL: the wait is looked at
+  call.handle = &begin.handle;
+  call.index = begin.index.index;
+  call.lane = kOperations[static_cast<uint32_t>(begin.called)].lane;
+  return call;
+}
+PFS_ALWAYS_INLINE int Begun(pfs_wait_t* wait) {
+  wait->instance = reinterpret_cast<pfs_instance_t*>(wait);  // not NULL: the wait has an end
   return 1;
 }
 
-// The general mode, out of the way of the usual one.
-template <typename Wanted>
-[[gnu::noinline]] int BeginAny(pfs_wait_t* wait, Wanted wanted, const char* file, uint32_t line) {
-  const uint32_t flags = wanted.flags().load(kRelaxed);
-  if (IsTimedOnly(flags)) return Begin<Mode::kTimed>(wait, wanted, flags, file, line);
-  return (flags & perfschema::kFlagEnabled) != 0 ? Begin<Mode::kAny>(wait, wanted, flags, file, line) : 0;
+template <typename Of>
+[[gnu::noinline]] int SlowBegin(pfs_wait_t* wait, const TableHandle& handle, Operation operation, int index, const char* file,
+                                uint32_t line) {
+  const uint32_t flags = Of::Flags(handle).load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return 0;
+  const TableBegin begin = Of::Begin(handle, operation, index);
+  TableWait& call = NewWait(wait, begin);
+  if (!BeginWait<true>(call.wait, flags, begin.class_index(), operation, begin.object(), file, line, begin.Details())) return 0;
+  return Begun(wait);
 }
 
-template <typename Wanted>
-PFS_ALWAYS_INLINE int Begin(pfs_wait_t* wait, Wanted wanted, const char* file, uint32_t line) {
-  const uint32_t flags = wanted.flags().load(kRelaxed);
-  if (__builtin_expect(!IsAllOn(flags), 0)) return BeginAny(wait, wanted, file, line);
-  return Begin<Mode::kAllOn>(wait, wanted, flags, file, line);
+// Begins a wait of other settings than those of FastBegin.
+template <typename Of>
+[[gnu::noinline]] int BeginBySettings(pfs_wait_t* wait, const TableHandle& handle, Operation operation, int index, const char* file,
+                                      uint32_t line) {
+  const uint32_t flags = Of::Flags(handle).load(kRelaxed);
+  const bool is_timed = IsTimedOnly(flags);
+  if (is_timed || IsCounted(flags)) {
+    const TableBegin begin = Of::Begin(handle, operation, index);
+    TableWait& call = NewWait(wait, begin);
+    if (is_timed ? UnrecordedBegin<Counting::kTimed>(call.wait, begin.class_index())
+                 : UnrecordedBegin<Counting::kCounted>(call.wait, begin.class_index())) {
+      return Begun(wait);
+    }
+  }
+  return SlowBegin<Of>(wait, handle, operation, index, file, line);
 }
 
-[[gnu::noinline]] void EndIoAny(const TableWait& call, uint64_t rows) {
-  IsTimedOnly(call.wait.flags) ? EndTableIo<Mode::kTimed>(call, rows) : EndTableIo<Mode::kAny>(call, rows);
+template <typename Of>
+PFS_ALWAYS_INLINE int Begin(pfs_wait_t* wait, const TableHandle& handle, Operation operation, int index, const char* file, uint32_t line) {
+  const uint32_t flags = Of::Flags(handle).load(kRelaxed);
+  if (__builtin_expect(!IsAllOn(flags), 0)) return BeginBySettings<Of>(wait, handle, operation, index, file, line);
+  const TableBegin begin = Of::Begin(handle, operation, index);
+  TableWait& call = NewWait(wait, begin);
+  if (!FastBegin(call.wait, begin, flags, file, line)) return SlowBegin<Of>(wait, handle, operation, index, file, line);
+  return Begun(wait);
 }
-[[gnu::noinline]] void EndLockAny(const TableWait& call, bool is_held) {
-  IsTimedOnly(call.wait.flags) ? EndTableLock<Mode::kTimed>(call, is_held) : EndTableLock<Mode::kAny>(call, is_held);
+
+template <typename Of>
+[[gnu::noinline]] void SlowEnd(const TableWait& call, uint64_t result) {
+  if (!MayEnd(call.wait)) return;
+  Of::Ended(call, result);
+  const uint64_t end_ticks = (call.wait.flags & kFlagTimed) != 0 ? NowTicks(call.wait.flags) : 0;
+  EnterProbe(*call.wait.thread);
+  FinishTableWait<Of>(call, result, end_ticks);
+}
+
+// Ends a wait that FastEnd may not.
+template <typename Of>
+[[gnu::noinline]] void EndBySettings(const TableWait& call, uint64_t result) {
+  const bool is_timed = call.wait.flags == kTimedOnlyFlags;
+  if ((!is_timed && call.wait.flags != kCountedFlags) || !MayEndUnrecorded(call.wait)) return SlowEnd<Of>(call, result);
+  Of::Ended(call, result);
+  const TableEnd<Of> end{call, result};
+  const uint64_t end_ticks = is_timed ? ReadCycle() : 0;
+  if (is_timed ? UnrecordedEnd<Counting::kTimed>(call.wait, end, end_ticks) : UnrecordedEnd<Counting::kCounted>(call.wait, end, end_ticks))
+    return;
+  FinishTableWait<Of>(call, result, end_ticks);
+}
+
+template <typename Of>
+PFS_ALWAYS_INLINE void End(pfs_wait_t* wait, uint64_t result) {
+  const TableWait& call = WaitIn(wait);
+  wait->instance = nullptr;  // a second end does nothing
+  if (!MayEndFast(call.wait)) return EndBySettings<Of>(call, result);
+  Of::Ended(call, result);
+  const uint64_t end_ticks = ReadCycle();
+  if (!FastEnd(call.wait, TableEnd<Of>{call, result}, end_ticks)) FinishTableWait<Of>(call, result, end_ticks);
 }
 
 }  // namespace
 
 extern "C" {
 
-pfs_table_t* pfs_table_open(enum pfs_object_type type, const char* schema, const char* name, const void* identity, const char* const* index_names,
-                            int index_count) {
-  return perfschema::OpenTable(NameOf(type, schema, name), reinterpret_cast<uintptr_t>(identity), index_names,
-                               index_names == nullptr || index_count < 0 ? 0 : static_cast<uint32_t>(index_count));
+pfs_table_t* pfs_table_open(enum pfs_object_type type, const char* schema, const char* name, const void* identity,
+                            const char* const* index_names, int index_count) {
+  return OpenTable(NameOf(type, schema, name), reinterpret_cast<uintptr_t>(identity), index_names,
+                   index_names == nullptr || index_count < 0 ? 0 : static_cast<uint32_t>(index_count));
 }
 
 void pfs_table_close(pfs_table_t* table) {
-  if (table != nullptr) perfschema::CloseTable(&AsHandle(table));
+  if (table != nullptr) CloseTable(&AsHandle(table));
 }
 
-void pfs_table_drop(enum pfs_object_type type, const char* schema, const char* name) { perfschema::DropTable(NameOf(type, schema, name)); }
+void pfs_table_drop(enum pfs_object_type type, const char* schema, const char* name) { DropTable(NameOf(type, schema, name)); }
 
 void pfs_table_bind(pfs_table_t* table) {
-  if (table != nullptr) perfschema::BindTable(AsHandle(table));
+  if (table != nullptr) BindTable(AsHandle(table));
 }
 
 void pfs_table_unbind(pfs_table_t* table) {
-  if (table != nullptr) perfschema::UnbindTable(AsHandle(table));
+  if (table != nullptr) UnbindTable(AsHandle(table));
 }
 
 int pfs_table_io_begin_(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_io operation, int index, PFS_SITE_) {
   if (__builtin_expect(static_cast<uint32_t>(operation) > PFS_TABLE_DELETE, 0)) return 0;
-  return Begin(wait, RowsWanted{AsHandle(table), Nth(Operation::kFetch, operation), index}, file, line);
+  return Begin<RowsOf>(wait, AsHandle(table), Nth(Operation::kFetch, operation), index, file, line);
 }
 
-void pfs_table_io_end_(pfs_wait_t* wait, uint64_t rows) {
-  const TableWait& call = WaitIn(wait);
-  wait->instance = nullptr;  // a second end does nothing
-  if (__builtin_expect(!MayEnd(call.wait), 0)) return;
-  if (__builtin_expect(!IsAllOn(call.wait.flags), 0)) return EndIoAny(call, rows);
-  EndTableIo<Mode::kAllOn>(call, rows);
-}
+void pfs_table_io_end_(pfs_wait_t* wait, uint64_t rows) { End<RowsOf>(wait, rows); }
 
 int pfs_table_lock_begin_(pfs_wait_t* wait, pfs_table_t* table, enum pfs_table_lock lock, PFS_SITE_) {
   if (__builtin_expect(static_cast<uint32_t>(lock) > PFS_TABLE_WRITE_EXTERNAL, 0)) return 0;
-  return Begin(wait, LockWanted{AsHandle(table), Nth(Operation::kReadNormal, lock)}, file, line);
+  return Begin<LocksOf>(wait, AsHandle(table), Nth(Operation::kReadNormal, lock), PFS_NO_INDEX, file, line);
 }
 
-void pfs_table_lock_end_(pfs_wait_t* wait, int rc) {
-  const TableWait& call = WaitIn(wait);
-  wait->instance = nullptr;
-  if (__builtin_expect(!MayEnd(call.wait), 0)) return;
-  if (__builtin_expect(!IsAllOn(call.wait.flags), 0)) return EndLockAny(call, rc == 0);
-  EndTableLock<Mode::kAllOn>(call, rc == 0);
-}
+void pfs_table_lock_end_(pfs_wait_t* wait, int rc) { End<LocksOf>(wait, static_cast<uint64_t>(rc)); }
 
 void pfs_table_unlock(pfs_table_t* table) {
   pfs_table_unlock_internal(table);

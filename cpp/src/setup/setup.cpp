@@ -48,7 +48,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
     // A missing timer falls back to the closest one: the event uses that timer's scale from begin to end.
     const auto source = static_cast<uint32_t>(g_runtime.header->timers[timer].source);
     flags |= kFlagTimed | source << kFlagTimerShift;
-    // A counter below 1 GHz (arm64) is slow, too: the short multiplication of Mode::kAllOn would overflow.
+    // A counter below 1 GHz (arm64) as well: the multiplication of the fast path (record/probe/fast_path.h) would overflow.
     const bool is_fast = source == static_cast<uint32_t>(TimerId::kCycle) && g_runtime.picos_per_tick[source] <= uint64_t{1} << 38;
     if (!is_fast) flags |= kFlagSlowTimer;
   }

@@ -80,7 +80,7 @@ constexpr uint64_t AddTimes(uint64_t one, uint64_t other) {
 // Where waits of many threads add up (locks), each long wait checks it, too. Only shorter waits could pass the limit
 // unseen, after 106 days of waiting.
 inline constexpr uint64_t kLargeSum = kTopBit;
-inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no event on the fast path (record/probe) is much longer
+inline constexpr uint64_t kLongWait = uint64_t{1} << 32;  // 4 ms: no event of the fast path (record/probe/fast_path.h) is much longer
 
 // Is a local copy of a ShmStat. An empty statistic, or one that was never timed, shows zeros (SEMANTICS C12).
 struct Stat {

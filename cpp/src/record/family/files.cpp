@@ -270,7 +270,7 @@ bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uin
   if ((flags & kFlagEnabled) == 0) return false;
   call->file = nullptr;
   call->operation = operation;
-  return BeginWait<Mode::kAny, true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags, 0, 0});
+  return BeginWait<true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags});
 }
 
 void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) {
@@ -279,6 +279,7 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   ShmWaitRecord* record = call.wait.record;
   if (record == nullptr) return;
   if (record->state.load(kRelaxed) != call.wait.begun_state) return;
+  // Release, as in WriteBegin: pairs with EventReader::CopyChunk.
   record->what.store((record->what.load(kRelaxed) & ~uint64_t{0xffff}) | call.wait.class_index, kRelease);
   record->object.store(reinterpret_cast<uintptr_t>(file) - reinterpret_cast<uintptr_t>(g_runtime.header), kRelease);
   const uint64_t name = file->name.load(kRelaxed);
@@ -289,16 +290,15 @@ void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) 
   *more_state_bits |= kRecordHasName;
 }
 
-void FinishUncommonFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, Operation operation, uint32_t version, int64_t bytes,
-                       uint64_t end_ticks) {
-  const FileWait call{UncommonWait(thread, record), &file, operation, version};
-  EndFileWait(call, operation, bytes, UncommonEnd(call.wait, end_ticks));
+void FinishSlowFile(ThreadState& thread, ShmWaitRecord& record, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t end_ticks) {
+  const FileWait call{SlowWait(thread, record), &file, begun.operation, begun.version};
+  EndFileWait(call, begun.operation, bytes, EndedAt(call.wait, end_ticks));
 }
 
-void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, Operation operation, uint32_t version, int64_t bytes, uint64_t ticks) {
-  const FileWait call{UnrecordedWait(thread, kAllOnFlags, class_index), &file, operation, version};
+void FinishUnrecordedFile(ThreadState& thread, uint32_t class_index, ShmFile& file, BegunOperation begun, int64_t bytes, uint64_t ticks) {
+  const FileWait call{UnrecordedWait(thread, kAllOnFlags, class_index), &file, begun.operation, begun.version};
   EnterProbe(thread);
-  EndFileWait(call, operation, bytes, UnrecordedEnd(ticks));
+  EndFileWait(call, begun.operation, bytes, UnrecordedEnded(ticks));
 }
 
 void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operation, -1); }
@@ -310,7 +310,7 @@ bool StartFiles() {
   if (memory == MAP_FAILED) return false;
   g_file_of_descriptor = static_cast<HalfWord*>(memory);
   buckets = reinterpret_cast<uint32_t*>(static_cast<char*>(memory) + table);
-  g_max_descriptors = descriptors;  // last: whoever finds a descriptor in range finds the table
+  g_max_descriptors = descriptors;  // last: a caller that finds a descriptor in range finds the table
   return true;
 }
 
@@ -324,7 +324,7 @@ bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char
 
 void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
   const int error = errno;
-  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+  const EndedWait ended = EndWait(call->wait);
   uint64_t more = 0;
   if (fd >= 0 && path != nullptr) {
     if (ColdLock lock; lock) {
@@ -360,7 +360,7 @@ void EndFileClose(FileWait* call, int rc) {
     if (call->file->version.load(kRelaxed) == call->version) ReleaseWithoutLock(*call->file);
   };
   if (MayEnd(call->wait)) {
-    const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+    const EndedWait ended = EndWait(call->wait);
     FinishFileWait(*call, call->operation, ended, 0, 0, release);
   } else {
     release();  // closed it is, whosever event that was
@@ -381,7 +381,7 @@ namespace {
 template <typename OnSuccess>
 void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
   const int error = errno;
-  const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+  const EndedWait ended = EndWait(call->wait);
   uint64_t more = 0;
   const bool names_file = call->operation != Operation::kMkdir && call->operation != Operation::kRmdir;
   if (names_file && path != nullptr && (rc == 0 || error != EFAULT)) {

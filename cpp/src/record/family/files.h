@@ -18,8 +18,8 @@ struct FileWait {
 bool StartFiles();
 
 // Descriptor -> index into kFiles; 0 = not followed. Private memory: descriptors mean nothing to another process.
-extern HalfWord* g_file_of_descriptor;
-extern uint32_t g_max_descriptors;
+extern HalfWord* g_file_of_descriptor __attribute__((visibility("hidden")));
+extern uint32_t g_max_descriptors __attribute__((visibility("hidden")));
 
 // The granule in ShmFile::name.
 constexpr uint32_t NameOf(uint64_t name) { return static_cast<uint32_t>(name); }
@@ -32,7 +32,7 @@ inline ShmFile* FileOfDescriptor(int fd) {
 
 constexpr uint8_t LaneOf(Operation operation) { return kOperations[static_cast<uint32_t>(operation)].lane; }
 
-// Is the object of an operation still what it was when that began, with VersionFor() of then? A socket may be closed, and its slot another's, while
+// IsSameObject() returns whether the object of an operation is still what it was when the operation began, at VersionFor(). A socket may be closed, and its slot another's, while
 // threads wait in calls on it; the slot of a file stays while a descriptor names it.
 PFS_ALWAYS_INLINE uint32_t VersionFor(const ShmFile& file, Operation operation) { return IsOfSocket(operation) ? file.version.load(kRelaxed) : 0; }
 PFS_ALWAYS_INLINE bool IsSameObject(const ShmFile& file, Operation operation, uint32_t version) {
@@ -55,23 +55,23 @@ PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool
   AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, bytes, 1);
 }
 
-// All that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
+// Does all that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
 template <typename OnFile>
 PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, Operation operation, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits,
                                       OnFile on_file) {
-  const uint64_t nesting = CloseRecord<Mode::kAny, true>(call.wait, ended, more_state_bits);
-  const uint64_t wait_ps = DurationOf<Mode::kAny>(call.wait, ended);
+  const uint64_t nesting = CloseRecord(call.wait, ended, more_state_bits);
+  const uint64_t wait_ps = DurationOf(call.wait, ended);
   AddToFile(call, operation, ended.timed, wait_ps, bytes);
   on_file();
-  AddToThreadCell(ThreadCell<Mode::kAny>(call.wait), ended.timed, wait_ps);
+  AddToThreadCell(ThreadCell(call.wait), ended.timed, wait_ps);
   LeaveProbe(*call.wait.thread, nesting);
 }
 
 // requested_bytes -1: NUMBER_OF_BYTES is NULL.
 PFS_ALWAYS_INLINE WaitDetails DetailsOf(const ShmFile& file, int64_t requested_bytes) {
   const uint64_t name = file.name.load(kRelaxed);
-  return {(requested_bytes >= 0 ? kRecordHasBytes : 0) | (name != 0 ? kRecordHasName : 0), static_cast<uint64_t>(requested_bytes), 0, NameOf(name),
-          static_cast<uint32_t>(name >> 32)};
+  const uint64_t name_bit = __builtin_expect(name != 0, 1) ? kRecordHasName : 0;
+  return {(requested_bytes >= 0 ? kRecordHasBytes : 0) | name_bit, static_cast<uint64_t>(requested_bytes), name << 32, name >> 32};
 }
 // OBJECT_INSTANCE_BEGIN. offset -1: none; else it is what is shown (wl4678: the offset of a seek).
 PFS_ALWAYS_INLINE uint64_t ObjectOf(const ShmFile& file, int64_t offset) {
@@ -85,7 +85,7 @@ PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t fla
   call->file = file;
   call->operation = operation;
   call->version = VersionFor(*file, operation);
-  return BeginWait<Mode::kAny, true>(call->wait, flags, file->class_index.load(kRelaxed), operation, ObjectOf(*file, offset), source_file, line,
+  return BeginWait<true>(call->wait, flags, file->class_index.load(kRelaxed), operation, ObjectOf(*file, offset), source_file, line,
                                      DetailsOf(*file, requested_bytes));
 }
 
@@ -95,54 +95,51 @@ PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, in
   // A record that was taken away meanwhile is another event's by now.
   if (ShmWaitRecord* record = Launder(call.wait.record);
       record != nullptr && (call.wait.begun_state & kRecordHasBytes) != 0 && record->state.load(kRelaxed) == call.wait.begun_state) {
-    record->details().bytes.store(Moved(bytes), kRelease);
+    record->details().bytes.store(Moved(bytes), kRelease);  // pairs with EventReader::CopyChunk
   }
   FinishFileWait(call, operation, ended, Moved(bytes), 0, [] {});
 }
 PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, int64_t bytes) {
-  EndFileWait(call, operation, bytes, EndWait<Mode::kAny>(call.wait));
+  EndFileWait(call, operation, bytes, EndWait(call.wait));
 }
 
-// The end of an operation that its thread was cancelled in. Out of the way.
+// Ends an operation that its thread was cancelled in. Out of line.
 [[gnu::noinline]] void EndCancelledFileWait(const FileWait& call);
 
-// One whole operation on a descriptor: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
-template <typename Call, typename Bytes>
-PFS_ALWAYS_INLINE auto FileOperation(ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
-                                     const char* source_file, uint32_t line, Call call, Bytes bytes) {
+// A call on a descriptor. `call()` makes it, `bytes_of(result)` says how much it moved, -1 = none. The functions below get it beside the file and the
+// operation: those stay in registers, and the operation stays a constant.
+template <typename Operate, typename Bytes>
+struct FileCall {
+  int64_t requested_bytes, offset;
+  Operate call;
+  Bytes bytes_of;
+};
+
+// Does the whole operation on the slow path: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
+template <typename Operate, typename Bytes>
+[[gnu::noinline]] auto SlowFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted, const char* source_file, uint32_t line)
+    -> decltype(wanted.call()) {
+  const uint32_t flags = file->flags.load(kRelaxed);
+  if ((flags & kFlagEnabled) == 0) return wanted.call();
+  int64_t offset = wanted.offset;
+  if (__builtin_expect(((flags & kFlagSocket) != 0) != IsOfSocket(operation), 0)) {
+    // A file's operation on a socket is what sockets call it, or no event; a socket's on a file is no event.
+    operation = OnSocket(operation);
+    if (operation == Operation::kNone) return wanted.call();
+    offset = -1;
+  }
   FileWait wait;
-  if (!BeginFileWait(&wait, file, flags, operation, requested_bytes, offset, source_file, line)) return call();
-  decltype(call()) result;
+  if (!BeginFileWait(&wait, file, flags, operation, wanted.requested_bytes, offset, source_file, line)) return wanted.call();
+  decltype(wanted.call()) result;
   try {
-    result = call();
+    result = wanted.call();
   } catch (...) {  // the unwinding of pthread_cancel
     const FileWait cancelled = wait;  // its address is taken here, and not that of `wait`, which then lives in registers
     EndCancelledFileWait(cancelled);
     throw;
   }
-  EndFileWait(wait, operation, bytes(result));
+  EndFileWait(wait, operation, wanted.bytes_of(result));
   return result;
-}
-
-// A file's operation on a socket is what sockets call it, or no event; a socket's on a file is no event.
-template <typename Call, typename Bytes>
-[[gnu::noinline]] auto OtherKindOfOperation(ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, const char* source_file,
-                                            uint32_t line, Call call, Bytes bytes) {
-  operation = OnSocket(operation);
-  if (operation == Operation::kNone) return call();
-  return FileOperation(file, flags, operation, requested_bytes, -1, source_file, line, call, bytes);
-}
-
-// The general way. `call()` makes the call, `bytes(result)` says how much it moved, -1 = none.
-template <typename Call, typename Bytes>
-[[gnu::noinline]] auto AnyFileOperation(ShmFile* file, Operation operation, int64_t requested_bytes, int64_t offset, const char* source_file,
-                                        uint32_t line, Call call, Bytes bytes) {
-  const uint32_t flags = file->flags.load(kRelaxed);
-  if ((flags & kFlagEnabled) == 0) return call();
-  if (__builtin_expect(((flags & kFlagSocket) != 0) != IsOfSocket(operation), 0)) {
-    return OtherKindOfOperation(file, flags, operation, requested_bytes, source_file, line, call, bytes);
-  }
-  return FileOperation(file, flags, operation, requested_bytes, offset, source_file, line, call, bytes);
 }
 
 // ---- Life of a ShmFile: for files.cpp and sockets.cpp. All REQUIRE the cold lock.

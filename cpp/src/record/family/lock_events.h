@@ -1,19 +1,13 @@
-// record/family/lock_events.h: the events of locks that nearly all are, written out: everything on; not recorded; counted only; looked at only where
-// there is somebody to wait for (TIMED = 'CONTENDED').
-//
-// What an event costs beyond the two timer reads is its instructions, and not what they wait for: a processor has room for some 300 of them behind
-// a read of the timer. So here is what the general way (record/probe/wait.h) does for a thread that is in no other wait, with as few as can be. Whatever is
-// not as usual is a call in the place of the last one, so that few values are kept over the operation:
-//   before the operation: the general way does all of it;
-//   after it:             Finish....
+// record/family/lock_events.h: operations on locks, by their settings: everything is on; timed only; counted only; recorded only if the
+// lock is contended (TIMED = 'CONTENDED'). All of them take a fast path (record/probe/fast_path.h).
 #pragma once
 
 #include "record/family/locks.h"
-#include "record/probe/usual_events.h"
+#include "record/probe/fast_path.h"
 
 namespace perfschema {
 
-// The operation of a lock that a probe is around. Both return what pthread functions do; attempt() is the same without waiting. `object` is the
+// The operation of a lock that a probe is around. Both return what pthread functions do; attempt() does not wait. `object` is the
 // pfs_mutex_t, pfs_rwlock_t ...: its instance, its flag word and its address are what a probe is called with.
 template <typename Object, int (*kOperate)(Object*), int (*kAttempt)(Object*)>
 struct LockCall {
@@ -24,188 +18,166 @@ struct LockCall {
 
 PFS_ALWAYS_INLINE uint32_t FlagsIn(const uint32_t* flag_word) { return __atomic_load_n(flag_word, __ATOMIC_RELAXED); }
 
-// The general way.
+// Does the whole operation on the slow path.
+// (The order of the arguments is that of the callers: they need not be moved.)
 template <typename Operate>
-[[gnu::noinline]] int AnyLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
+[[gnu::noinline]] int SlowLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
+  const LockProbe probe(operate.object->instance, operate.object->flags, operation);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
-  return (flags & kFlagEnabled) == 0 ? operate() : LockOperation(probe, flags, operation, file, line, operate);
-}
-
-// The same from inside the probe, where no other wait is open.
-template <typename Operate>
-[[gnu::noinline]] int LeaveForAnyLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
-  LeaveProbe(*t_locals.state, 0);
-  return AnyLockOperation(operation, file, line, operate);
-}
-
-// From the second reading of the timer on.
-[[gnu::noinline]] int FinishUncommonLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks);
-// An event that ended as usual, in the last record of its chunk: the next chunk. 0: the operation's result.
-[[gnu::noinline]] int FinishLockAndChunk(ThreadState& thread);
-[[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks);
-
-// Who holds it exclusively is known, and it was nobody: a recursive lock that this thread had already is not usual.
-PFS_ALWAYS_INLINE bool IsFirstHold(const ShmInstance& object, Hold wanted) { return wanted != Hold::kExclusive || LoadOwn(object.owner) == 0; }
-PFS_ALWAYS_INLINE void TakeFirstHold(ThreadState& thread, ShmInstance& object, Hold wanted) {
-  if (wanted == Hold::kExclusive) {
-    object.owner.store(thread.thread_id, kRelaxed);
-  } else {
-    AddHeld(*thread.shared_cell);
-  }
-}
-PFS_ALWAYS_INLINE bool IsCommonEnd(ThreadState& thread, uint32_t class_index, const LockStat& numbers, ShmInstance& object, Hold wanted, int rc) {
-  return rc == 0 && class_index < thread.cell_count && numbers.AreReady(thread, object, wanted) && IsOfEpoch(thread.cells[class_index]) &&
-         IsFirstHold(object, wanted);
-}
-
-// REQUIRES: IsCommonEnd().
-template <Unrecorded kWay>
-PFS_ALWAYS_INLINE void AddUnrecorded(ThreadState& thread, uint32_t class_index, const LockStat& numbers, ShmInstance& object, Hold wanted,
-                                     uint64_t wait_ps = 0) {
-  // A signal handler of this thread cannot have the lock that we hold, and adds to the thread's cell before or after us.
-  constexpr bool kMayBeInterrupted = kCountsAtOnce && kWay == Unrecorded::kCounted;
-  const uint64_t nesting = thread.nesting;
-  const bool must_enter = !kMayBeInterrupted || wanted != Hold::kExclusive;
-  if (must_enter) EnterProbe(thread);
-  TakeFirstHold(thread, object, wanted);
-  ShmCell& cell = thread.cells[class_index];
-  if constexpr (kWay == Unrecorded::kTimed) {
-    AddCommon(numbers.seq, numbers.stat, wait_ps);
-    AddCommon(cell.seq, cell.stat, wait_ps);
-  } else {
-    AddCounted(numbers.seq, numbers.stat);
-    AddCounted(cell.seq, cell.stat);
-  }
-  if (must_enter) LeaveProbe(thread, nesting);
-}
-
-template <Unrecorded kWay, typename Operate>
-[[gnu::noinline]] int UnrecordedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
-  ThreadState* const thread = t_locals.state;
-  if (__builtin_expect(!IsCommonThread(thread), 0)) {
-    return AnyLockOperation(operation, file, line, operate);
-  }
-  const Hold wanted = HoldAfter(operation);
-  const uint64_t start_ticks = kWay == Unrecorded::kTimed ? ReadCycle() : 0;
+  Wait wait;
+  const auto identity = reinterpret_cast<uintptr_t>(operate.object);
+  if ((flags & kFlagEnabled) == 0 || !BeginWait(wait, flags, probe.entry.index, operation, identity, file, line)) return operate();
   const int rc = operate();
-  const uint64_t ticks = kWay == Unrecorded::kTimed ? ReadCycle() - start_ticks : 0, wait_ps = ShortPicos(ticks);
-  const uint32_t class_index = probe.entry.index;
-  const LockStat numbers = LockStat::Of(*thread, probe.mutex, wanted);
-  if (__builtin_expect(ticks >= kShortTicks || !IsCommonEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||
-                           (kWay == Unrecorded::kTimed && WidensEither(numbers.stat, thread->cells[class_index].stat, wait_ps)),
-                       0)) {
-    return FinishUnrecordedLock(*thread, class_index, probe.mutex, wanted, rc, kWay == Unrecorded::kCounted ? kNotTimed : ticks);
-  }
-  AddUnrecorded<kWay>(*thread, class_index, numbers, probe.mutex, wanted, wait_ps);
+  EndLockWait(wait, probe.instance, HoldAfter(operation), rc);
   return rc;
 }
 
-// TIMED = 'CONTENDED': the operation is tried, and if that is enough it is a wait of zero; what must wait is an event like others.
+// Finishes an event on the slow path, from the second reading of the timer on. REQUIRES: inside the probe. Returns `rc`.
+[[gnu::noinline]] int FinishSlowLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc,
+                                     uint64_t end_ticks);
+// The same for an event without a record, outside the probe. `ticks`: kNotTimed, or how long it took.
+[[gnu::noinline]] int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance& object, Hold wanted, int rc,
+                                           uint64_t ticks);
+// The same for a lock that was not contended.
+[[gnu::noinline]] int FinishUncontendedLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted,
+                                            int rc);
+
+PFS_ALWAYS_INLINE ShmStat& StatOf(const LockStat& stat) { return stat.stat; }
+
+// The hooks of the fast path for the end of an operation on a lock.
+struct LockHooks {
+  static constexpr uintptr_t kPlaces = 1;
+  static constexpr uint64_t kEndBits = 0;
+
+  Operation called;
+  ShmInstance& instance;
+  int rc = 0;
+
+  PFS_ALWAYS_INLINE Operation operation() const { return called; }
+  PFS_ALWAYS_INLINE Hold wanted() const { return HoldAfter(called); }
+  PFS_ALWAYS_INLINE void WriteEnd(ShmWaitRecord&) const {}
+
+  PFS_ALWAYS_INLINE LockStat StatIn(ThreadState& thread) const { return LockStat::Of(thread, instance, wanted()); }
+  // The exclusive holder is known: a recursive lock that this thread held already is uncommon.
+  PFS_ALWAYS_INLINE bool IsReady(ThreadState& thread, const LockStat& stat) const {
+    return rc == 0 && stat.AreReady(thread, instance, wanted()) && (wanted() != Hold::kExclusive || LoadOwn(instance.owner) == 0);
+  }
+  template <Counting kWay>
+  PFS_ALWAYS_INLINE void Add(ThreadState& thread, const LockStat& stat, ShmCell& own, uint64_t wait_ps) const {
+    if (wanted() == Hold::kExclusive) {
+      instance.owner.store(thread.thread_id, kRelaxed);
+    } else {
+      AddHeld(*thread.shared_cell);
+    }
+    AddOneFast<kWay>(stat.seq, stat.stat, wait_ps);
+    AddOneFast<kWay>(own.seq, own.stat, wait_ps);
+  }
+};
+
+// The hooks for a wait of the user's own.
+struct OwnLockHooks : LockHooks {
+  PFS_ALWAYS_INLINE uint32_t class_index() const { return instance.class_index.load(kRelaxed); }
+  PFS_ALWAYS_INLINE uint64_t object() const { return instance.identity.load(kRelaxed); }
+};
+
+// The hooks for a whole operation.
+template <typename Operate>
+struct LockEvent : LockHooks {
+  static constexpr bool kMayUnwind = false;  // no call is a cancellation point
+
+  Operate operate;
+  const ShmClass& entry;
+
+  PFS_ALWAYS_INLINE LockEvent(Operate what, Operation operation, const LockProbe& probe)
+      : LockHooks{operation, probe.instance}, operate(what), entry(probe.entry) {}
+
+  PFS_ALWAYS_INLINE uint32_t class_index() const { return entry.index; }
+  PFS_ALWAYS_INLINE uint64_t object() const { return reinterpret_cast<uintptr_t>(operate.object); }
+
+  PFS_ALWAYS_INLINE int Call() const { return operate(); }
+  PFS_ALWAYS_INLINE void SetResult(int result) { rc = result; }
+  // A signal handler of this thread cannot have the lock that we hold, and adds to the thread's cell before or after us.
+  template <Counting kWay>
+  PFS_ALWAYS_INLINE bool MustEnter() const {
+    return kWay == Counting::kTimed || !kCountsAtOnce || wanted() != Hold::kExclusive;
+  }
+  PFS_ALWAYS_INLINE int SlowCall(const char* file, uint32_t line) const { return SlowLockOperation(operate, file, line, called); }
+  PFS_ALWAYS_INLINE int FinishSlow(ThreadState& thread, ShmWaitRecord& record, uint64_t end_ticks, int result) const {
+    return FinishSlowLock(thread, record, instance, wanted(), result, end_ticks);
+  }
+  PFS_ALWAYS_INLINE int FinishUnrecorded(ThreadState& thread, uint64_t ticks, int result) const {
+    return FinishUnrecordedLock(thread, class_index(), instance, wanted(), result, ticks);
+  }
+};
+
+template <Counting kWay, typename Operate>
+[[gnu::noinline]] int UnrecordedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
+  const LockProbe probe(operate.object->instance, operate.object->flags, operation);
+  LockEvent<Operate> event(operate, operation, probe);
+  return UnrecordedCall<kWay>(event, file, line);
+}
+
+// TIMED = 'CONTENDED': the probe tries the lock first. A try that succeeds is a wait of zero; a lock that must be waited for is an event
+// like others.
 constexpr bool IsContended(uint32_t flags) {
   return (flags & (kFlagContended | kFlagEnabled | kFlagThread | kFlagDead)) == (kFlagContended | kFlagEnabled | kFlagThread);
 }
-[[gnu::noinline]] int FinishFreeLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc);
 
-// What is not as usual: a thread's first event, one that comes into a probe, or is nobody's; no thread_instrumentation.
+// Handles the uncommon cases: a thread's first event, an event that comes into a probe or has no thread, no thread_instrumentation.
 template <typename Operate>
-[[gnu::noinline]] int AnyTriedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+[[gnu::noinline]] int SlowTriedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
   ShmInstance& object = *AsInstance(operate.object->instance);
   const uint32_t flags = FlagsIn(operate.object->flags);
-  // Asked for once: a thread that there is no room for is counted each time.
+  // Looked up once: a thread that there is no room for is counted each time.
   ThreadState* const thread = (flags & kFlagEnabled) != 0 ? CurrentThread() : nullptr;
   if (thread == nullptr) return operate();
   const bool is_instrumented = (flags & kFlagThread) == 0 || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;
   if (is_instrumented && !thread->inside()) {
     const Hold wanted = HoldAfter(operation);
     const int rc = operate.attempt();
-    if (IsHeld(rc, wanted) || IsTry(operation)) return FinishFreeLock(*thread, flags, object.class_index.load(kRelaxed), object, wanted, rc);
+    if (IsHeld(rc, wanted) || IsTry(operation)) {
+      return FinishUncontendedLock(*thread, flags, object.class_index.load(kRelaxed), object, wanted, rc);
+    }
   }
-  return AnyLockOperation(operation, file, line, operate);
+  return SlowLockOperation(operate, file, line, operation);
 }
 
 template <typename Operate>
-[[gnu::noinline]] int TriedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
-  const LockProbe probe(operate.object->instance, operate.object->flags, operate.object, operation);
-  ShmInstance& object = probe.mutex;
+[[gnu::noinline]] int TriedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
+  LockEvent<Operate> event(operate, operation, LockProbe(operate.object->instance, operate.object->flags, operation));
   ThreadState* const thread = t_locals.state;
-  if (__builtin_expect(!IsCommonThread(thread), 0)) {
-    return AnyTriedLockOperation(operation, file, line, operate);
-  }
-  const Hold wanted = HoldAfter(operation);
+  if (!IsInstrumented(thread)) return SlowTriedLockOperation(operate, file, line, operation);
   const int rc = operate.attempt();
-  if (__builtin_expect(!IsHeld(rc, wanted) && !IsTry(operation), 0)) return AnyLockOperation(operation, file, line, operate);
-  const uint32_t class_index = object.class_index.load(kRelaxed);
-  const LockStat numbers = LockStat::Of(*thread, object, wanted);
-  const auto is_one_of_many = [&] { return HasWaitOfZero(numbers.stat) && HasWaitOfZero(thread->cells[class_index].stat); };
-  if (__builtin_expect(!IsCommonEnd(*thread, class_index, numbers, object, wanted, rc) || !is_one_of_many(), 0)) {
-    return FinishFreeLock(*thread, kAllOnFlags, class_index, object, wanted, rc);
+  if (__builtin_expect(!IsHeld(rc, event.wanted()) && !IsTry(operation), 0)) return SlowLockOperation(operate, file, line, operation);
+  event.SetResult(rc);
+  const uint32_t class_index = event.instance.class_index.load(kRelaxed);
+  if (!CountUnrecorded<Counting::kOfZero>(event, *thread, class_index, 0)) {
+    return FinishUncontendedLock(*thread, kAllOnFlags, class_index, event.instance, event.wanted(), rc);
   }
-  AddUnrecorded<Unrecorded::kCounted>(*thread, class_index, numbers, object, wanted);  // a count more is a wait of zero more
   return rc;
 }
 
-// Which way it goes. Keeps nothing itself, and every way reads again what it needs: a register that is saved on the way is a store that the locked
-// instruction of the operation waits for.
+// Chooses the path. Keeps nothing itself, and every path reads again what it needs: a register that is saved on the way is a store that the
+// locked instruction of the operation waits for.
 template <typename Operate>
-[[gnu::noinline]] int OtherLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+[[gnu::noinline]] int LockOperationBySettings(Operate operate, const char* file, uint32_t line, Operation operation) {
   const uint32_t flags = FlagsIn(operate.object->flags);
-  if (IsCounted(flags)) return UnrecordedLockOperation<Unrecorded::kCounted>(operation, file, line, operate);
-  if (IsContended(flags)) return TriedLockOperation(operation, file, line, operate);
-  if (IsTimedOnly(flags)) return UnrecordedLockOperation<Unrecorded::kTimed>(operation, file, line, operate);
-  if ((flags & kFlagContended) != 0) return AnyTriedLockOperation(operation, file, line, operate);
-  return AnyLockOperation(operation, file, line, operate);
+  if (IsCounted(flags)) return UnrecordedLockOperation<Counting::kCounted>(operate, file, line, operation);
+  if (IsContended(flags)) return TriedLockOperation(operate, file, line, operation);
+  if (IsTimedOnly(flags)) return UnrecordedLockOperation<Counting::kTimed>(operate, file, line, operation);
+  if ((flags & kFlagContended) != 0) return SlowTriedLockOperation(operate, file, line, operation);
+  return SlowLockOperation(operate, file, line, operation);
 }
 
+// Does the operation, as an event if its instrument is enabled.
 template <typename Operate>
-PFS_ALWAYS_INLINE int TimedLockOperation(Operation operation, const char* file, uint32_t line, Operate operate) {
+PFS_ALWAYS_INLINE int LockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
   const uint32_t flags = FlagsIn(operate.object->flags);
-  if (__builtin_expect(!IsAllOn(flags), 0)) return OtherLockOperation(operation, file, line, operate);
-  // New pointers for the compiler: what is kept over the operation is saved from here on, and not before the branch above.
-  const auto* const object = operate.object;
-  const LockProbe probe(Launder(object->instance), object->flags, object, operation);
-  ThreadState* const thread = t_locals.state;
-  if (__builtin_expect(thread == nullptr || thread->nesting != 0, 0)) {
-    return AnyLockOperation(operation, file, line, operate);
-  }
-  static_assert(kThreadInstrumented == kFlagEnabled);
-  EnterProbe(*thread, 0);
-  const uint32_t both_flags = flags & thread->shared->flags.load(kRelaxed);
-  ShmWaitRecord* const record = static_cast<ShmWaitRecord*>(thread->waits.next);
-  const SourceCache::Entry& source = thread->sources.PlaceOf(file, line);
-  if (__builtin_expect((both_flags & kThreadInstrumented) == 0 || record == thread->waits.end || !SourceCache::IsOf(source, file, line), 0)) {
-    return LeaveForAnyLockOperation(operation, file, line, operate);
-  }
-
-  const uint64_t event_id = OpenCommon(*thread, record, 1);
-  WriteBegin(*record, event_id, reinterpret_cast<uintptr_t>(object), thread->parent_event_id,
-             WhatOf(probe.entry.index, operation, thread->parent_type, source.source));
-  StartCommon(*thread, *record, CommonState(*thread, both_flags));
-
-  const int rc = operate();
-
-  const uint64_t end_ticks = ReadCycle(), ticks = end_ticks - LoadOwn(record->start_ticks);
-  EnterProbe(*thread);
-  const Hold wanted = HoldAfter(operation);
-  // From the record and not from the object, whose line may still be on its way: over scattered mutexes that is 5 % of the floor.
-  const auto class_index = static_cast<uint16_t>(LoadOwn(record->what));
-  const LockStat numbers = LockStat::Of(*thread, probe.mutex, wanted);
-  ShmCell& cell = thread->cells[class_index];
-  const uint64_t wait_ps = ShortPicos(ticks);
-  if (__builtin_expect(!IsLast(*thread, *record) || ticks >= kShortTicks || !IsCommonEnd(*thread, class_index, numbers, probe.mutex, wanted, rc) ||
-                           WidensEither(numbers.stat, cell.stat, wait_ps),
-                       0)) {
-    return FinishUncommonLock(*thread, *record, probe.mutex, wanted, rc, end_ticks);
-  }
-  CloseCommon(*record, end_ticks);
-  TakeFirstHold(*thread, probe.mutex, wanted);
-  AddCommon(numbers.seq, numbers.stat, wait_ps);
-  AddCommon(cell.seq, cell.stat, wait_ps);
-  // Here and not before the next event: nothing need be kept over it.
-  if (__builtin_expect(Launder(record) + 1 == thread->waits.end, 0)) return FinishLockAndChunk(*thread);
-  LeaveProbe(*thread, 0);
-  return rc;
+  if (__builtin_expect(!IsAllOn(flags), 0)) return LockOperationBySettings(operate, file, line, operation);
+  // The compiler saves what is kept over the operation from here on, and not before the branch above.
+  const LockProbe probe(Launder(operate.object->instance), operate.object->flags, operation);
+  LockEvent<Operate> event(operate, operation, probe);
+  return FastCall(event, flags, file, line);
 }
 
 }  // namespace perfschema

@@ -61,16 +61,9 @@ void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool time
   AddToThreadCell(cell, timed, wait_ps);
 }
 
-int FinishLockAndChunk(ThreadState& thread) {
-  EnterProbe(thread, 0);  // its wait is not open any more
-  NextWaitChunk(thread, 0);
-  LeaveProbe(thread, 0);
-  return 0;
-}
-
-int FinishUncommonLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
-  const Wait wait = UncommonWait(thread, record);
-  FinishLockWait(wait, UncommonEnd(wait, end_ticks), object, wanted, rc);
+int FinishSlowLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& object, Hold wanted, int rc, uint64_t end_ticks) {
+  const Wait wait = SlowWait(thread, record);
+  FinishLockWait(wait, EndedAt(wait, end_ticks), object, wanted, rc);
   return rc;
 }
 
@@ -78,7 +71,7 @@ namespace {
 int FinishWithoutRecord(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks) {
   const Wait wait = UnrecordedWait(thread, flags, class_index);
   EnterProbe(thread);
-  FinishLockWait(wait, UnrecordedEnd(ticks), object, wanted, rc);
+  FinishLockWait(wait, UnrecordedEnded(ticks), object, wanted, rc);
   return rc;
 }
 }  // namespace
@@ -87,7 +80,7 @@ int FinishUnrecordedLock(ThreadState& thread, uint32_t class_index, ShmInstance&
   return FinishWithoutRecord(thread, kAllOnFlags, class_index, object, wanted, rc, ticks);
 }
 
-int FinishFreeLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc) {
+int FinishUncontendedLock(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc) {
   return FinishWithoutRecord(thread, flags, class_index, object, wanted, rc, 0);
 }
 
@@ -128,16 +121,15 @@ void UndoRelease(ShmInstance& object) {
 }
 
 void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) {
-  constexpr Mode kMode = Mode::kAny;
-  const EndedWait ended = EndWait<kMode>(wait);
-  const uint64_t nesting = CloseRecord<kMode>(wait, ended);
+  const EndedWait ended = EndWait(wait);
+  const uint64_t nesting = CloseRecord(wait, ended);
   ThreadState& thread = *wait.thread;
-  const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
+  const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
   const uint32_t index = IndexOf(object);
   const uint64_t key = CellKey(CellKind::kInstance, index, version, 0);
   ShmCellList& list = g_runtime.instance_lists[index].cells;
   const uint32_t gen = Generation(ObjectDomain(ResetGroup::kSync));
-  // The thread's cell, wherever it is: if the object dies here and now, its numbers count for the class from the grave, this event among them.
+  // The thread's cell, wherever it is: if the object dies now, the cell counts for the class from the grave, and this event with it.
   ShmCell* cell = CachedCell(thread, key);
   bool is_dead = false;
   if (cell == nullptr || cell->gen.load(kRelaxed) != gen) {
@@ -150,7 +142,7 @@ void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) 
   } else if (is_dead) {
     AddToClass(thread, wait.class_index, 0, ended.timed, wait_ps, 0, 1);
   }
-  ShmCell* const own = ThreadCell<kMode>(wait);
+  ShmCell* const own = ThreadCell(wait);
   if (wait_ps >= kLongWait && own != nullptr) WatchSum(own->seq, own->stat);  // threads wait here for months
   AddToThreadCell(own, ended.timed, wait_ps);
   LeaveProbe(thread, nesting);

@@ -26,18 +26,18 @@ inline ShmInstance* AsInstance(pfs_instance* instance) { return reinterpret_cast
 // Who has the object when its operation has ended.
 enum class Hold { kNothing, kShared, kExclusive };
 
-// The ends that are not written in the object's own cell, or must clear it first: it is not held exclusively, numbers of before a TRUNCATE,
-// no cell in the thread's row.
+// Counts an event that the object's own cell does not count, or that must clear it first: the object is not held exclusively, the statistics are of before a
+// TRUNCATE, or the thread's row has no cell.
 [[gnu::noinline]] void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell);
 
 inline uint32_t IndexOf(const ShmInstance& object) { return static_cast<uint32_t>(&object - g_runtime.instances); }
 
-// Is it the cell of the object that the thread writes while it does not hold it exclusively? Then it is as long as the object lives.
+// Returns whether the thread writes this cell of the object while it does not hold the object exclusively. Then it stays so while the object lives.
 PFS_ALWAYS_INLINE bool IsSharedCell(const ShmCell& cell, const ThreadState& thread, const ShmInstance& object) {
   return __builtin_expect(cell.instance.load(kRelaxed) == InstanceMark(&object) && cell.owner.load(kRelaxed) == thread.slot, 1);
 }
 
-// That cell; it becomes thread.shared_cell. nullptr: no room, counted.
+// Finds that cell, which becomes thread.shared_cell. Returns nullptr if there is no room, and counts it.
 [[gnu::noinline]] ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object);
 
 // ---- Letting a shared lock go ---------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ PFS_ALWAYS_INLINE bool IsSharedCell(const ShmCell& cell, const ThreadState& thre
 
 [[gnu::noinline]] int ReleaseSharedSlow(ShmInstance& object);
 
-// To be called before the lock is let go. 1: one that had been counted; UndoRelease() if it could not be let go after all.
+// Counts that the lock is let go. Called before that. Returns 1 if the lock had been counted: UndoRelease() if it could not be let go after all.
 PFS_ALWAYS_INLINE int ReleaseShared(ShmInstance& object) {
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(thread == nullptr || thread->inside(), 0)) return ReleaseSharedSlow(object);
@@ -70,7 +70,7 @@ PFS_ALWAYS_INLINE void TakeOwnership(ShmInstance& mutex, uint64_t thread_id) {
 }
 
 PFS_ALWAYS_INLINE bool BeginInstanceWait(Wait& wait, ShmInstance& mutex, uint32_t flags, Operation operation, const char* file, uint32_t line) {
-  if (!BeginWait<Mode::kAny>(wait, flags, mutex.class_index.load(kRelaxed), operation, mutex.identity.load(kRelaxed), file, line)) return false;
+  if (!BeginWait(wait, flags, mutex.class_index.load(kRelaxed), operation, mutex.identity.load(kRelaxed), file, line)) return false;
   KeepUntilEnd(wait);
   return true;
 }
@@ -97,27 +97,25 @@ constexpr bool IsTry(Operation operation) {
   return operation == Operation::kTryLock || operation == Operation::kTryReadLock || operation == Operation::kTryWriteLock;
 }
 
-// What a probe of a pfs_mutex_t, a pfs_rwlock_t ... knows. Its beginning touches the class's line only, which is in the cache; the object's own line, which may
-// not be, is on its way meanwhile.
+// A probe of a pfs_mutex_t, a pfs_rwlock_t ... begins with the class's line only, which is in the cache. The object's own line, which may not be, is on
+// its way meanwhile.
 struct LockProbe {
-  ShmInstance& mutex;
+  ShmInstance& instance;
   const ShmClass& entry;
-  const void* identity;
 
-  PFS_ALWAYS_INLINE LockProbe(pfs_instance* instance, const uint32_t* flags, const void* object, Operation operation)
-      : mutex(*AsInstance(instance)),
-        entry(*reinterpret_cast<const ShmClass*>(reinterpret_cast<const char*>(flags) - offsetof(ShmClass, flags))),
-        identity(object) {
+  PFS_ALWAYS_INLINE LockProbe(pfs_instance* object, const uint32_t* flags, Operation operation)
+      : instance(*AsInstance(object)),
+        entry(*reinterpret_cast<const ShmClass*>(reinterpret_cast<const char*>(flags) - offsetof(ShmClass, flags))) {
     // Readers of an rwlock, who do not store to its line, must not take it from each other.
     if (HoldAfter(operation) == Hold::kExclusive) {
-      __builtin_prefetch(instance, 1);
+      __builtin_prefetch(object, 1);
     } else {
-      __builtin_prefetch(instance, 0);
+      __builtin_prefetch(object, 0);
     }
   }
 };
 
-// Where an operation counts that gives the caller the object exclusively, or shared.
+// An operation that gives the caller the object exclusively counts in the object's own cell, a shared one in the thread's.
 struct LockStat {
   HalfWord& seq;
   HalfWord& gen;
@@ -127,59 +125,46 @@ struct LockStat {
     ShmCell& shared = *thread.shared_cell;
     return wanted == Hold::kExclusive ? LockStat{object.seq, object.gen, object.stat} : LockStat{shared.seq, shared.gen, shared.stat};
   }
-  // Are they those of the object, since the last TRUNCATE?
+  // Returns whether this is the object's statistic, since the last TRUNCATE.
   PFS_ALWAYS_INLINE bool AreReady(ThreadState& thread, ShmInstance& object, Hold wanted) const {
     return (wanted == Hold::kExclusive || (wanted == Hold::kShared && IsSharedCell(*thread.shared_cell, thread, object))) &&
            LoadOwn(gen) == Generation(ObjectDomain(ResetGroup::kSync));
   }
 };
 
-// A lock was taken, or let go, that others may have, too. REQUIRES: inside the probe: a handler on this thread that comes in between is not
+// Counts that the thread has taken a lock which others may have, too. REQUIRES: inside the probe: a handler on this thread that comes in between is not
 // counted when it lets go.
 PFS_ALWAYS_INLINE void AddHeld(ShmCell& cell) { cell.held.store(cell.held.load(kRelaxed) + 1, kRelaxed); }
 
-// The end of an operation that gives the caller `wanted` if its result says so, from the timer on. (A constant where it matters: nothing of it is
-// kept over the call.)
+// Ends an operation that gives the caller `wanted` if its result says so, from the timer on.
 PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0,
                                       uint32_t spins = 0) {
-  const uint64_t nesting = CloseRecord<Mode::kAny>(wait, ended, more_state_bits, spins);
+  const uint64_t nesting = CloseRecord(wait, ended, more_state_bits, spins);
   ThreadState& thread = *wait.thread;
-  const auto duration = [&] { return ended.timed ? DurationOf<Mode::kAny>(wait, ended) : 0; };
-  ShmCell* const cell = ThreadCell<Mode::kAny>(wait);
-  const LockStat numbers = LockStat::Of(thread, object, wanted);
+  const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
+  ShmCell* const cell = ThreadCell(wait);
+  const LockStat stat = LockStat::Of(thread, object, wanted);
   const bool is_held = IsHeld(rc, wanted);
   if (wanted == Hold::kExclusive && is_held) TakeOwnership(object, thread.thread_id);
-  if (__builtin_expect(is_held && numbers.AreReady(thread, object, wanted) && cell != nullptr && IsOfEpoch(*cell), 1)) {
+  if (__builtin_expect(is_held && stat.AreReady(thread, object, wanted) && cell != nullptr && IsOfEpoch(*cell), 1)) {
     if (wanted == Hold::kShared) AddHeld(*thread.shared_cell);
-    const uint64_t wait_ps = duration();
     if (__builtin_expect(wait_ps >= kLongWait, 0)) {
-      WatchSum(numbers.seq, numbers.stat);
+      WatchSum(stat.seq, stat.stat);
       WatchSum(cell->seq, cell->stat);
     }
-    AddOne(numbers.seq, numbers.stat, ended.timed, wait_ps);
+    AddOne(stat.seq, stat.stat, ended.timed, wait_ps);
     AddOne(cell->seq, cell->stat, ended.timed, wait_ps);
   } else {
-    AddLockApart(thread, object, is_held ? wanted : Hold::kNothing, ended.timed, duration(), cell);
+    AddLockApart(thread, object, is_held ? wanted : Hold::kNothing, ended.timed, wait_ps, cell);
   }
   LeaveProbe(thread, nesting);
 }
 PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0, uint32_t spins = 0) {
-  FinishLockWait(wait, EndWait<Mode::kAny>(wait), object, wanted, rc, more_state_bits, spins);
+  FinishLockWait(wait, EndWait(wait), object, wanted, rc, more_state_bits, spins);
 }
 
-// The end of a wait for a condition, which may have died by now, and its slot be another object's: whoever was woken may destroy it before all
-// that waited have returned. `version`: that of its life when the wait began.
+// Ends a wait for a condition. The condition may have died by now, and its slot be another object's: a thread that was woken may destroy it before all that
+// waited have returned. `version`: that of its life when the wait began.
 [[gnu::noinline]] void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version);
-
-// One whole operation: begin, the real call, end. Most go a shorter way (record/family/lock_events.h). `operate()` returns its result as pthread functions do.
-template <typename Operate>
-PFS_ALWAYS_INLINE int LockOperation(const LockProbe& probe, uint32_t flags, Operation operation, const char* file, uint32_t line, Operate operate) {
-  Wait wait;
-  const auto identity = reinterpret_cast<uintptr_t>(probe.identity);
-  if (__builtin_expect(!BeginWait<Mode::kAny>(wait, flags, probe.entry.index, operation, identity, file, line), 0)) return operate();
-  const int rc = operate();
-  EndLockWait(wait, probe.mutex, HoldAfter(operation), rc);
-  return rc;
-}
 
 }  // namespace perfschema

@@ -9,6 +9,7 @@
 namespace perfschema {
 namespace {
 
+// Starts pfs if it has not started.
 uint32_t ClassOf(Family family) {
   if (const uint32_t index = ClassOfKey(family, 1); __builtin_expect(index != 0, 1)) return index;
   return EnsureStarted() ? ClassOfKey(family, 1) : 0;
@@ -16,8 +17,8 @@ uint32_t ClassOf(Family family) {
 
 }  // namespace
 
-ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::string_view schema, std::string_view name, std::string_view column,
-                                    const char* file, uint32_t line) {
+ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::string_view schema, std::string_view name,
+                                    std::string_view column, const char* file, uint32_t line) {
   const uint32_t class_index = ClassOf(Family::kMetadata);
   if (class_index == 0 || (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagEnabled) == 0) return nullptr;
   const int error = errno;
@@ -29,7 +30,7 @@ ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::stri
     if (slot != 0) {
       ShmMetadataLock& row = g_runtime.metadata_locks[slot];
       const uint32_t granule = AcquireName(ObjectName{schema, name, column}.view());
-      const CellWriter writer(row.seq);
+      const CellWriter writer(row.seq);  // the stores below pair with Snapshot::ReadMetadataLock
       row.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelease);
       row.identity.store(identity != 0 ? identity : reinterpret_cast<uintptr_t>(&row), kRelease);
       row.source.store(source, kRelease);
@@ -48,17 +49,19 @@ ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::stri
 void DestroyMetadataLock(ShmMetadataLock* lock) {
   const int error = errno;
   if (ColdLock cold; cold) {
-    const CellWriter writer(lock->seq);
+    const CellWriter writer(lock->seq);  // the stores below pair with Snapshot::ReadMetadataLock
     lock->flags.store(0, kRelease);
     lock->state.store(0, kRelease);
     ReleaseName(lock->name.load(kRelaxed));
-    FreeSlot(ArrayId::kMetadataLocks, g_runtime.metadata_locks, &ShmMetadataLock::identity, static_cast<uint64_t>(lock - g_runtime.metadata_locks));
+    FreeSlot(ArrayId::kMetadataLocks, g_runtime.metadata_locks, &ShmMetadataLock::identity,
+             static_cast<uint64_t>(lock - g_runtime.metadata_locks));
   }
   errno = error;
 }
 
 void ChangeMetadataLock(ShmMetadataLock& lock, uint32_t shift, uint32_t value) {
   uint32_t state = lock.state.load(kRelaxed);
+  // Release: pairs with Snapshot::ReadMetadataLock.
   while (state != 0 && !lock.state.compare_exchange_weak(state, (state & ~(0xffu << shift)) | value << shift, kRelease, kRelaxed)) continue;
 }
 
@@ -72,53 +75,110 @@ void RefreshMetadataLocks() {
 
 namespace {
 
-template <Mode kMode>
-PFS_ALWAYS_INLINE bool BeginMetadataWait(Wait& wait, const ShmMetadataLock& lock, uint32_t flags, const char* file, uint32_t line) {
-  if (kMode == Mode::kTimed || (kMode == Mode::kAny && (flags & kFlagCurrent) == 0)) return BeginWait<kMode>(wait, flags, ClassOfKey(Family::kMetadata, 1), Operation::kMetadataLock, 0, nullptr, 0);
-  WaitDetails details;
-  details.name = lock.name.load(kRelaxed);
-  details.state_bits = details.name != 0 ? kRecordHasName | kRecordHasSchema : 0;
-  details.name_version = lock.name_version.load(kRelaxed);
-  details.type = static_cast<ObjectType>(lock.state.load(kRelaxed) & 0xff);
-  details.outlives_call = true;
-  return BeginWait<kMode, true>(wait, flags, ClassOfKey(Family::kMetadata, 1), Operation::kMetadataLock, lock.identity.load(kRelaxed), file, line, details);
+// The hooks of the fast path for a begin.
+struct MetadataBegin {
+  static constexpr uintptr_t kPlaces = kPlacesWithDetails;
+
+  const ShmMetadataLock& lock;
+
+  PFS_ALWAYS_INLINE Operation operation() const { return Operation::kMetadataLock; }
+  PFS_ALWAYS_INLINE uint32_t class_index() const { return ClassOfKey(Family::kMetadata, 1); }
+  PFS_ALWAYS_INLINE uint64_t object() const { return lock.identity.load(kRelaxed); }
+  PFS_ALWAYS_INLINE WaitDetails Details() const {
+    const uint32_t name = lock.name.load(kRelaxed);
+    WaitDetails details;
+    details.state_bits = name != 0 ? kRecordHasName | kRecordHasSchema : 0;
+    details.flags_and_name = uint64_t{name} << 32;
+    details.version_and_type = lock.name_version.load(kRelaxed) | uint64_t{lock.state.load(kRelaxed) & 0xff} << 32;
+    details.outlives_call = true;
+    return details;
+  }
+  PFS_ALWAYS_INLINE uint64_t WriteDetails(ThreadState& thread, ShmWaitRecord& record) const {
+    const WaitDetails details = Details();
+    perfschema::WriteDetails(thread, record, details);
+    return details.state_bits;
+  }
+};
+
+// The hooks for an end: the wait counts on its class alone.
+struct ClassEnd {
+  static constexpr uint64_t kEndBits = 0;
+
+  uint32_t class_index;
+
+  PFS_ALWAYS_INLINE void WriteEnd(ShmWaitRecord&) const {}
+  PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const {
+    return OwnCellAtHead(thread, g_runtime.classes[class_index].lanes[0]);
+  }
+  PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
+    return cell != nullptr && LoadOwn(cell->gen) == Generation(ClassDomain(ResetGroup::kSync));
+  }
+  template <Counting kWay>
+  PFS_ALWAYS_INLINE void Add(ThreadState&, ShmCell* cell, ShmCell& own, uint64_t wait_ps) const {
+    AddOneFast<kWay>(cell->seq, cell->stat, wait_ps);
+    AddOneFast<kWay>(own.seq, own.stat, wait_ps);
+  }
+};
+
+[[gnu::noinline]] bool SlowBegin(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line) {
+  const uint32_t flags = lock.flags.load(kRelaxed);
+  const MetadataBegin begin{lock};
+  return (flags & kFlagEnabled) != 0 &&
+         BeginWait<true>(wait, flags, begin.class_index(), begin.operation(), begin.object(), file, line, begin.Details());
 }
 
-// AddToClass without a call where the thread's cell is the first of its list and of the present generation.
-PFS_ALWAYS_INLINE void AddToSingle(ThreadState& thread, uint32_t class_index, bool timed, uint64_t wait_ps) {
-  const uint32_t first = g_runtime.classes[class_index].lanes[0].head.load(kAcquire);
-  ShmCell& cell = g_runtime.cells[first];
-  if (__builtin_expect(first != 0 && cell.owner.load(kRelaxed) == thread.slot && cell.gen.load(kRelaxed) == Generation(ClassDomain(ResetGroup::kSync)), 1)) {
-    return AddOne(cell.seq, cell.stat, timed, wait_ps);
-  }
+// Begins a wait of other settings than those of FastBegin.
+[[gnu::noinline]] bool BeginBySettings(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line) {
+  const uint32_t flags = lock.flags.load(kRelaxed), class_index = MetadataBegin{lock}.class_index();
+  if (IsTimedOnly(flags) && UnrecordedBegin<Counting::kTimed>(wait, class_index)) return true;
+  if (IsCounted(flags) && UnrecordedBegin<Counting::kCounted>(wait, class_index)) return true;
+  return SlowBegin(wait, lock, file, line);
+}
+
+// Adds an event to the thread's cell of the class. Without a call where that is the first of its list and of the present generation: idle
+// comes here always.
+PFS_ALWAYS_INLINE void AddToClassCell(ThreadState& thread, uint32_t class_index, bool timed, uint64_t wait_ps) {
+  const ClassEnd end{class_index};
+  ShmCell* const cell = end.StatIn(thread);
+  if (__builtin_expect(end.IsReady(thread, cell), 1)) return AddOne(cell->seq, cell->stat, timed, wait_ps);
   AddToClass(thread, class_index, 0, timed, wait_ps, 0, 1);
 }
 
-template <Mode kMode>
-PFS_ALWAYS_INLINE void EndWithoutObject(const Wait& call) {
-  const Wait wait = call;  // in registers: the compiler need not read it again after each store
-  const EndedWait ended = EndWait<kMode>(wait);
-  const uint64_t nesting = CloseRecord<kMode == Mode::kTimed ? kMode : Mode::kAny, true>(wait, ended);
-  const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
-  AddToSingle(*wait.thread, wait.class_index, ended.timed, wait_ps);
-  AddToThreadCell(ThreadCell<kMode>(wait), ended.timed, wait_ps);
+// Finishes a wait on the slow path, from the timer on. REQUIRES: inside the probe.
+[[gnu::noinline]] void Finish(const Wait& begun, uint64_t end_ticks) {
+  const Wait wait = begun;  // in registers: the compiler need not read it again after each store
+  const EndedWait ended = (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, end_ticks) : EndedWait{};
+  const uint64_t nesting = CloseRecord(wait, ended);
+  const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
+  AddToClassCell(*wait.thread, wait.class_index, ended.timed, wait_ps);
+  AddToThreadCell(ThreadCell(wait), ended.timed, wait_ps);
   LeaveProbe(*wait.thread, nesting);
 }
 
-[[gnu::noinline]] bool BeginAny(Wait& wait, const ShmMetadataLock& lock, uint32_t flags, const char* file, uint32_t line) {
-  if (IsTimedOnly(flags)) return BeginMetadataWait<Mode::kTimed>(wait, lock, flags, file, line);
-  return (flags & kFlagEnabled) != 0 && BeginMetadataWait<Mode::kAny>(wait, lock, flags, file, line);
+[[gnu::noinline]] void SlowEnd(const Wait& wait) {
+  if (!MayEnd(wait)) return;
+  const uint64_t end_ticks = (wait.flags & kFlagTimed) != 0 ? NowTicks(wait.flags) : 0;
+  EnterProbe(*wait.thread);
+  Finish(wait, end_ticks);
 }
-[[gnu::noinline]] void EndAny(const Wait& wait) {
-  IsTimedOnly(wait.flags) ? EndWithoutObject<Mode::kTimed>(wait) : EndWithoutObject<Mode::kAny>(wait);
+
+// Ends a wait that FastEnd may not.
+[[gnu::noinline]] void EndBySettings(const Wait& wait) {
+  const bool is_timed = wait.flags == kTimedOnlyFlags;
+  if ((!is_timed && wait.flags != kCountedFlags) || !MayEndUnrecorded(wait)) return SlowEnd(wait);
+  const ClassEnd end{wait.class_index};
+  const uint64_t end_ticks = is_timed ? ReadCycle() : 0;
+  if (is_timed ? UnrecordedEnd<Counting::kTimed>(wait, end, end_ticks) : UnrecordedEnd<Counting::kCounted>(wait, end, end_ticks)) return;
+  Finish(wait, end_ticks);
 }
 
 }  // namespace
 
 bool BeginMetadataWait(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line) {
   const uint32_t flags = lock.flags.load(kRelaxed);
-  if (__builtin_expect(!IsAllOn(flags), 0)) return BeginAny(wait, lock, flags, file, line);
-  return BeginMetadataWait<Mode::kAllOn>(wait, lock, flags, file, line);
+  if (__builtin_expect(!IsAllOn(flags), 0)) return BeginBySettings(wait, lock, file, line);
+  if (!FastBegin(wait, MetadataBegin{lock}, flags, file, line)) return SlowBegin(wait, lock, file, line);
+  return true;
 }
 
 bool BeginIdle(Wait& wait, const char* file, uint32_t line) {
@@ -128,12 +188,13 @@ bool BeginIdle(Wait& wait, const char* file, uint32_t line) {
   WaitDetails details;
   details.has_parent = false;
   details.outlives_call = true;
-  return BeginWait<Mode::kAny, true>(wait, flags, class_index, Operation::kIdle, 0, file, line, details);
+  return BeginWait<true>(wait, flags, class_index, Operation::kIdle, 0, file, line, details);
 }
 
 void EndObjectlessWait(const Wait& wait) {
-  if (__builtin_expect(!IsAllOn(wait.flags), 0)) return EndAny(wait);
-  EndWithoutObject<Mode::kAllOn>(wait);
+  if (!MayEndFast(wait)) return EndBySettings(wait);
+  const uint64_t end_ticks = ReadCycle();
+  if (!FastEnd(wait, ClassEnd{wait.class_index}, end_ticks)) Finish(wait, end_ticks);
 }
 
 }  // namespace perfschema

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "record/probe/wait.h"
+#include "record/probe/fast_path.h"
 
 namespace perfschema {
 
@@ -13,19 +13,19 @@ constexpr uint32_t MetadataState(ObjectType type, uint32_t lock_type, uint32_t d
   return static_cast<uint32_t>(type) | lock_type << kMetadataTypeShift | duration << kMetadataDurationShift | status << kMetadataStatusShift;
 }
 
-// A row, asked for by the calling thread. nullptr: the instrument is off, no room (counted), or pfs is off. Preserves errno. Cold.
+// Makes a row, asked for by the calling thread. Returns nullptr if the instrument or pfs is off, or if there is no room, which is counted. Preserves errno. Cold.
 ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::string_view schema, std::string_view name, std::string_view column,
                                     const char* file, uint32_t line);
 void DestroyMetadataLock(ShmMetadataLock* lock);
 // Changes the byte of the state that begins at bit `shift`.
 void ChangeMetadataLock(ShmMetadataLock& lock, uint32_t shift, uint32_t value);
 
-// Setup has changed: flag words of all metadata locks. REQUIRES: cold lock.
+// Computes the flag words of all metadata locks after a change of the setup. REQUIRES: cold lock.
 void RefreshMetadataLocks();
 
 bool BeginMetadataWait(Wait& wait, const ShmMetadataLock& lock, const char* file, uint32_t line);
 bool BeginIdle(Wait& wait, const char* file, uint32_t line);
-// Of both.
+// Ends a wait of both kinds. Does nothing, and counts a loss, if another instrumentation is attached to the calling thread than at the begin.
 void EndObjectlessWait(const Wait& wait);
 
 }  // namespace perfschema

@@ -146,7 +146,7 @@ void EndChange(FileWait* call, Change change) {
   if (call == nullptr) {
     change(nullptr);
   } else {
-    const EndedWait ended = EndWait<Mode::kAny>(call->wait);
+    const EndedWait ended = EndWait(call->wait);
     uint64_t more = 0;
     change(&more);
     FinishFileWait(*call, call->operation, ended, 0, more, [] {});

@@ -60,8 +60,8 @@ ShmIndex* FindIndex(ShmTable& table, std::string_view name) {
     index.name_version.store(NameVersion(granule), kRelaxed);
     for (ShmCellList& lane : index.lanes) lane.head.store(0, kRelaxed);
     index.next.store(0, kRelaxed);
-    index.table.store(IndexOf(table), kRelease);  // live from here on; pairs with Snapshot
-    end->store(static_cast<uint32_t>(slot), kRelease);  // pairs with Snapshot: the index is whole before it is in the list
+    index.table.store(IndexOf(table), kRelease);  // live from here on; pairs with Snapshot::ReadTable
+    end->store(static_cast<uint32_t>(slot), kRelease);  // pairs with Snapshot::ReadTable: the index is whole before it is in the list
     return &index;
   }
   CountLoss(Loss::kIndexStat);
@@ -101,7 +101,7 @@ ShmTable* MakeTable(ObjectType type, std::string_view name, uint32_t hash) {
   table.hash.store(hash, kRelaxed);
   table.hash_next.store(buckets[hash % kBuckets], kRelaxed);
   buckets[hash % kBuckets] = static_cast<uint32_t>(slot);
-  table.type.store(static_cast<uint32_t>(type), kRelease);  // last: live from here on; pairs with Snapshot
+  table.type.store(static_cast<uint32_t>(type), kRelease);  // last: live from here on; pairs with Snapshot::ReadTable
   return &table;
 }
 
@@ -129,7 +129,7 @@ void GiveTableIfUnused(ShmTable& table) {
     FreeSlot(ArrayId::kIndexes, g_runtime.indexes, &ShmIndex::next, at);
     at = next;
   }
-  table.indexes.store(0, kRelease);
+  table.indexes.store(0, kRelease);  // pairs with Snapshot::ReadTable
   if ((table.facts.load(kRelaxed) & kTableHasLocks) != 0) --tables_with_locks;
   ReleaseName(table.name.load(kRelaxed));
   table.io_flags.store(0, kRelaxed);
@@ -143,7 +143,7 @@ void KillTable(ShmTable& table) {
     auto* dead = static_cast<ShmTable*>(object);
     dead->io_flags.fetch_or(kFlagDead, kRelaxed);
     dead->lock_flags.fetch_or(kFlagDead, kRelaxed);
-    dead->type.store(0, kRelease);
+    dead->type.store(0, kRelease);  // pairs with Snapshot::ReadTable
   };
   const uint64_t key = CellKey(CellKind::kTable, static_cast<uint32_t>(&table - g_runtime.tables), table.version.load(kRelaxed), 0);
   BuryObject(ClassOf(Family::kTableLock), key, table.lock_lanes, nullptr, hide, &table);
@@ -155,7 +155,7 @@ void KillTable(ShmTable& table) {
   GiveTableIfUnused(table);
 }
 
-// What a closed handle is of: a table that has been dropped, is not looked at, and has no row.
+// A closed handle is of a table that has been dropped, is not instrumented, and has no row.
 ShmTable no_table;
 ShmTableHandle no_row;
 TableHandle* closed_handles = nullptr;
@@ -167,7 +167,7 @@ void Close(TableHandle& handle) {
   handle.table = &no_table;
   handle.row = &no_row;
   handle.lock_table = nullptr;
-  handle.unindexed = nullptr;
+  handle.unindexed = {};
   handle.index_count = 0;
   handle.next_closed = closed_handles;
   closed_handles = &handle;
@@ -181,16 +181,23 @@ TableHandle* NewHandle(uint32_t index_count) {
     *at = handle->next_closed;
     return handle;
   }
-  void* const memory = std::malloc(sizeof(TableHandle) + index_count * sizeof(ShmIndex*));
+  void* const memory = std::malloc(sizeof(TableHandle) + index_count * sizeof(HandleIndex));
   if (memory == nullptr) return nullptr;
   auto* const handle = new (memory) TableHandle{};
-  handle->indexes = reinterpret_cast<ShmIndex**>(handle + 1);
+  handle->indexes = reinterpret_cast<HandleIndex*>(handle + 1);
   handle->index_capacity = index_count;
   return handle;
 }
 
+// The name stays while the table has a handle.
+HandleIndex InHandle(ShmIndex* index) {
+  if (index == nullptr) return {};
+  const uint32_t name = index->name.load(kRelaxed);
+  return {index, name == 0 ? 0 : uint64_t{name} << 32 | index->name_version.load(kRelaxed)};
+}
+
 void SetOwner(ShmTableHandle& row, uint64_t thread_id, uint64_t event_id) {
-  const CellWriter writer(row.seq);
+  const CellWriter writer(row.seq);  // the stores below pair with Snapshot::ReadTableHandle
   row.owner_thread_id.store(thread_id, kRelease);
   row.owner_event_id.store(event_id, kRelease);
 }
@@ -224,27 +231,27 @@ TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* co
       handle->table = found;
       handle->row = &g_runtime.table_handles[slot];
       handle->identity = identity != 0 ? identity : reinterpret_cast<uintptr_t>(handle);
-      handle->name = found->name.load(kRelaxed);
-      handle->name_version = found->name_version.load(kRelaxed);
-      handle->type = table.type;
+      const uint32_t name = found->name.load(kRelaxed), name_version = found->name_version.load(kRelaxed);
+      handle->flags_and_name = uint64_t{name} << 32;
+      handle->version_and_type = name_version | static_cast<uint64_t>(table.type) << 32;
       handle->io_class = ClassOf(Family::kTableIo);
       handle->lock_class = ClassOf(Family::kTableLock);
       handle->lock_table = (found->facts.load(kRelaxed) & kTableHasLocks) != 0 ? found : nullptr;
-      handle->unindexed = FindIndex(*found, {});
+      handle->unindexed = {FindIndex(*found, {}), 0};
       handle->index_count = index_count;
       for (uint32_t i = 0; i < index_count; ++i) {
         const char* index = index_names[i];
-        handle->indexes[i] = index == nullptr || *index == 0 ? handle->unindexed : FindIndex(*found, index);
+        handle->indexes[i] = index == nullptr || *index == 0 ? handle->unindexed : InHandle(FindIndex(*found, index));
       }
       ShmTableHandle& row = *handle->row;
-      const CellWriter writer(row.seq);
+      const CellWriter writer(row.seq);  // the stores below pair with Snapshot::ReadTableHandle
       row.identity.store(handle->identity, kRelease);
       row.owner_thread_id.store(thread == nullptr ? 0 : thread->thread_id, kRelease);
       row.owner_event_id.store(thread == nullptr ? 0 : CurrentEventId(*thread), kRelease);
       for (auto& lock : row.locks) lock.store(0, kRelease);
-      row.type.store(static_cast<uint32_t>(handle->type), kRelease);
-      row.name.store(handle->name, kRelease);
-      row.name_version.store(handle->name_version, kRelease);
+      row.type.store(static_cast<uint32_t>(table.type), kRelease);
+      row.name.store(name, kRelease);
+      row.name_version.store(name_version, kRelease);
       row.table.store(IndexOf(*found), kRelease);
       found->handles.fetch_add(1, kRelaxed);
     }
@@ -259,7 +266,7 @@ void CloseTable(TableHandle* handle) {
     ShmTable& table = *handle->table;
     ShmTableHandle& row = *handle->row;
     {
-      const CellWriter writer(row.seq);
+      const CellWriter writer(row.seq);  // the stores below pair with Snapshot::ReadTableHandle
       row.table.store(0, kRelease);
       FreeSlot(ArrayId::kTableHandles, g_runtime.table_handles, &ShmTableHandle::identity, IndexOf(row));
     }

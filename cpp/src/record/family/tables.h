@@ -11,28 +11,33 @@
 
 #include <string_view>
 
-#include "record/probe/wait.h"
+#include "record/probe/fast_path.h"
 
 namespace perfschema {
 
 // Private tables. Under the cold lock, once.
 bool StartTables();
 
-// An open table: private memory of the process. pfs_table of abi.h is its beginning. Its memory stays when it is closed, for the next that is opened: a
-// program that goes on with a handle it has closed does nothing with it, and a wait on it that ends later counts for its instrument.
-// Threads: constant while it is open; its row in the segment has one writer.
+// An index of a handle.
+struct HandleIndex {
+  ShmIndex* index;      // nullptr = no room for its statistics
+  uint64_t index_name;  // as in ShmWaitDetails; 0 = none
+};
+
+// An open table: private memory of the process. pfs_table of abi.h is its beginning. Its memory stays when it is closed, for the next
+// handle that is opened: a program that goes on with a handle it has closed does nothing with it, and a wait on it that ends later counts
+// for its instrument. Threads: constant while it is open; its row in the segment has one writer.
 struct TableHandle : pfs_table {
   ShmTable* table;
   ShmTableHandle* row;
   uint64_t identity;
-  uint32_t name, name_version;
-  ObjectType type;
+  uint64_t flags_and_name, version_and_type;  // as in ShmWaitDetails
   uint16_t io_class, lock_class;
-  ShmTable* lock_table;  // the table; nullptr = no room for statistics of its locks
-  ShmIndex* unindexed;   // rows reached through no index; nullptr = no room for its statistics, as below
+  ShmTable* lock_table;   // the table; nullptr = no room for statistics of its locks
+  HandleIndex unindexed;  // rows reached through no index
   uint32_t index_count;
   uint32_t index_capacity;
-  ShmIndex** indexes;    // behind this struct
+  HandleIndex* indexes;  // behind this struct
   TableHandle* next_closed;
 };
 inline TableHandle& AsHandle(pfs_table* table) { return *static_cast<TableHandle*>(table); }
@@ -42,22 +47,23 @@ struct TableName {
   std::string_view schema, name;
 };
 
-// The table of that name, known from now on, and a handle of it that belongs to the calling thread. `identity` 0 = the handle's own address.
-// Indexes are known by name; those of an earlier open stay. nullptr: no room, counted; or pfs is off. Preserves errno. Cold, and so are all below.
+// Makes the table of that name known, and returns a handle of it that belongs to the calling thread. `identity` 0 = the handle's own
+// address. Indexes are known by name; those of an earlier open stay. Returns nullptr if pfs is off, or if there is no room, which is
+// counted. Preserves errno. Cold, and so are all below.
 TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* const* index_names, uint32_t index_count);
 void CloseTable(TableHandle* handle);
-// The table is no more: its rows go, its numbers stay with the instruments. Handles that are open count for the instruments from here on.
+// Drops the table: its rows go, its statistics stay with the instruments. Handles that are open count for the instruments from here on.
 void DropTable(const TableName& table);
 
-// The handle belongs to the calling thread, or to nobody (SEMANTICS L5).
+// Gives the handle to the calling thread, or to nobody (SEMANTICS L5).
 void BindTable(TableHandle& handle);
 void UnbindTable(TableHandle& handle);
 
-// Setup has changed: flag words of all tables; and what setup_objects says of each. REQUIRES: cold lock.
+// Computes the flag words of all tables after a change of the setup; and what setup_objects says of each table. REQUIRES: cold lock.
 void RefreshTables();
 void ReapplyObjectRules();
 
-// What setup_objects says of an object: kTableEnabled | kTableTimed. Defined in setup/, which knows the rules. REQUIRES: cold lock.
+// Returns what setup_objects says of an object: kTableEnabled | kTableTimed. Defined in setup/, which knows the rules. REQUIRES: cold lock.
 uint32_t ObjectFacts(ObjectType type, std::string_view schema, std::string_view name);
 // The same of "SCHEMA\0NAME".
 inline uint32_t ObjectFacts(ObjectType type, std::string_view name) {
@@ -65,8 +71,9 @@ inline uint32_t ObjectFacts(ObjectType type, std::string_view name) {
   return ObjectFacts(type, name.substr(0, end), name.substr(end + 1));
 }
 
-// INTERNAL_LOCK and EXTERNAL_LOCK of the handle's row. REQUIRES: called by whoever uses the handle.
 constexpr bool IsExternal(uint8_t lane) { return lane == kReadExternalLane || lane == kWriteExternalLane; }
+// These two change INTERNAL_LOCK and EXTERNAL_LOCK of the handle's row. REQUIRES: the caller uses the handle. Release: pairs with
+// Snapshot::ReadTableHandle.
 PFS_ALWAYS_INLINE void ShowLock(const TableHandle& handle, uint8_t lane) {
   handle.row->locks[IsExternal(lane) ? 1 : 0].store(static_cast<uint16_t>(lane + 1), kRelease);
 }
@@ -74,65 +81,111 @@ inline void HideLock(const TableHandle& handle, bool is_external) { handle.row->
 
 // ---- Waits -------------------------------------------------------------------------------------------------------------------------
 
-// A wait in progress, on the caller's stack.
+// A wait in progress lies on the caller's stack.
 struct TableWait {
   Wait wait;
   const TableHandle* handle;
-  ShmIndex* index;  // of the rows
   uint8_t lane;
+  ShmIndex* index;  // of the rows
 };
 
-// `index` -1 = none. Rows are inserted through none (SEMANTICS L7).
-PFS_ALWAYS_INLINE ShmIndex* IndexOfWait(const TableHandle& handle, Operation operation, int index) {
-  if (static_cast<uint32_t>(index) >= handle.index_count || operation == Operation::kInsert) return handle.unindexed;
-  return handle.indexes[index];
-}
+// The hooks of the fast path for a begin.
+struct TableBegin {
+  static constexpr uintptr_t kPlaces = kPlacesWithDetails;
 
-template <Mode kMode>
-PFS_ALWAYS_INLINE bool BeginTableWait(TableWait& call, const TableHandle& handle, uint32_t flags, uint32_t class_index, Operation operation,
-                                      ShmIndex* index, const char* file, uint32_t line) {
-  call.handle = &handle;
-  call.index = index;
-  call.lane = kOperations[static_cast<uint32_t>(operation)].lane;
-  if (kMode == Mode::kTimed || (kMode == Mode::kAny && (flags & kFlagCurrent) == 0)) return BeginWait<kMode>(call.wait, flags, class_index, operation, 0, nullptr, 0);
-  WaitDetails details;
-  details.state_bits = kRecordHasName | kRecordHasSchema;
-  details.name = handle.name;
-  details.name_version = handle.name_version;
-  details.type = handle.type;
-  if (index != nullptr) {
-    if (const uint32_t name = index->name.load(kRelaxed); name != 0) {
-      details.state_bits |= kRecordHasIndex;
-      details.index_name = static_cast<uint64_t>(name) << 32 | index->name_version.load(kRelaxed);
-    }
+  const TableHandle& handle;
+  Operation called;
+  uint32_t class_of_wait;
+  HandleIndex index;  // of the rows
+
+  PFS_ALWAYS_INLINE Operation operation() const { return called; }
+  PFS_ALWAYS_INLINE uint32_t class_index() const { return class_of_wait; }
+  PFS_ALWAYS_INLINE uint64_t object() const { return handle.identity; }
+  PFS_ALWAYS_INLINE WaitDetails Details() const {
+    WaitDetails details;
+    details.state_bits = kRecordHasName | kRecordHasSchema | (index.index_name != 0 ? kRecordHasIndex : 0);
+    details.flags_and_name = handle.flags_and_name;
+    details.version_and_type = handle.version_and_type;
+    details.index_name = index.index_name;
+    details.outlives_call = true;
+    return details;
   }
-  details.outlives_call = true;
-  return BeginWait<kMode, true>(call.wait, flags, class_index, operation, handle.identity, file, line, details);
-}
+  PFS_ALWAYS_INLINE uint64_t WriteDetails(ThreadState& thread, ShmWaitRecord& record) const {
+    const WaitDetails details = Details();
+    perfschema::WriteDetails(thread, record, details);
+    return details.state_bits;
+  }
+};
 
-// What a wait counts on: an index for rows, the table for locks. nullptr = no room for its statistics.
+// A wait for rows counts on an index, a wait for a lock on the table. Object() is nullptr if there is no room for its statistics. `result`
+// is what the program passes to the end.
 struct RowsOf {
   static constexpr ResetGroup kGroup = ResetGroup::kTableIo;
   static constexpr CellKind kKind = CellKind::kIndex;
+  static constexpr uint64_t kEndBits = kRecordHasBytes;
+  static const HalfWord& Flags(const TableHandle& handle) { return handle.table->io_flags; }
+  // `index` -1 = none. Rows are inserted through none (SEMANTICS L7).
+  PFS_ALWAYS_INLINE static TableBegin Begin(const TableHandle& handle, Operation operation, int index) {
+    const bool has_index = static_cast<uint32_t>(index) < handle.index_count && operation != Operation::kInsert;
+    const HandleIndex& found = has_index ? handle.indexes[index] : handle.unindexed;
+    return {handle, operation, handle.io_class, {found.index, found.index_name}};
+  }
   static ShmIndex* Object(const TableWait& call) { return call.index; }
-  static const HalfWord& Flags(const TableWait& call) { return call.handle->table->io_flags; }
   static uint32_t IndexOf(const ShmIndex* index) { return static_cast<uint32_t>(index - g_runtime.indexes); }
   static ShmCellList* Lanes(ShmIndex* index) { return index->lanes; }
+  static uint64_t Count(uint64_t result) { return result; }  // 0: the time counts, and no event
+  static void Ended(const TableWait&, uint64_t) {}
 };
 struct LocksOf {
   static constexpr ResetGroup kGroup = ResetGroup::kTableLock;
   static constexpr CellKind kKind = CellKind::kTable;
+  static constexpr uint64_t kEndBits = 0;
+  static const HalfWord& Flags(const TableHandle& handle) { return handle.table->lock_flags; }
+  PFS_ALWAYS_INLINE static TableBegin Begin(const TableHandle& handle, Operation operation, int) {
+    return {handle, operation, handle.lock_class, {}};
+  }
   static ShmTable* Object(const TableWait& call) { return call.handle->lock_table; }
-  static const HalfWord& Flags(const TableWait& call) { return call.handle->table->lock_flags; }
   static uint32_t IndexOf(const ShmTable* table) { return static_cast<uint32_t>(table - g_runtime.tables); }
   static ShmCellList* Lanes(ShmTable* table) { return table->lock_lanes; }
+  static constexpr uint64_t Count(uint64_t) { return 1; }
+  // Result 0: the caller has the lock now, and the handle's row shows it.
+  PFS_ALWAYS_INLINE static void Ended(const TableWait& call, uint64_t result) {
+    if (result == 0) ShowLock(*call.handle, call.lane);
+  }
 };
 
-// `count` events that were one wait: to the thread's cell of the object; where that is dead, or has no statistics, to its instrument.
+// The hooks of the fast path for an end.
+template <typename Of>
+struct TableEnd {
+  static constexpr uint64_t kEndBits = Of::kEndBits;
+
+  const TableWait& call;
+  uint64_t result;
+
+  PFS_ALWAYS_INLINE void WriteEnd(ShmWaitRecord& record) const {
+    if constexpr ((kEndBits & kRecordHasBytes) != 0) record.details().bytes.store(result, kRelease);  // pairs with EventReader::CopyChunk
+  }
+  PFS_ALWAYS_INLINE ShmCell* StatIn(const ThreadState& thread) const {
+    auto* const object = Of::Object(call);
+    if (object == nullptr || (Of::Flags(*call.handle).load(kRelaxed) & kFlagDead) != 0) return nullptr;
+    return OwnCellAtHead(thread, Of::Lanes(object)[call.lane]);
+  }
+  PFS_ALWAYS_INLINE bool IsReady(const ThreadState&, const ShmCell* cell) const {
+    return cell != nullptr && Of::Count(result) == 1 && LoadOwn(cell->gen) == Generation(ObjectDomain(Of::kGroup));
+  }
+  template <Counting kWay>
+  PFS_ALWAYS_INLINE void Add(ThreadState&, ShmCell* cell, ShmCell& own, uint64_t wait_ps) const {
+    AddOneFast<kWay>(cell->seq, cell->stat, wait_ps);
+    AddOneFast<kWay>(own.seq, own.stat, wait_ps);
+  }
+};
+
+// Adds `count` events that were one wait to the thread's cell of the object, or to the instrument if the object is dead or has no
+// statistics.
 template <typename Of>
 PFS_ALWAYS_INLINE void AddToTable(ThreadState& thread, const TableWait& call, bool timed, uint64_t wait_ps, uint64_t count) {
   const uint8_t lane = call.lane;
-  const HalfWord& flags = Of::Flags(call);
+  const HalfWord& flags = Of::Flags(*call.handle);
   auto* const object = Of::Object(call);
   if (__builtin_expect(object != nullptr && (flags.load(kRelaxed) & kFlagDead) == 0, 1)) {
     ShmCell* const cell = FindCellAtHead(thread, Of::kKind, Of::IndexOf(object), object->version, lane, Of::Lanes(object)[lane], &flags);
@@ -146,47 +199,22 @@ PFS_ALWAYS_INLINE void AddToTable(ThreadState& thread, const TableWait& call, bo
   AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, 0, count);
 }
 
-// The same where nothing but the count is wanted.
+// Finishes a wait on the slow path, from the timer on. REQUIRES: inside the probe.
 template <typename Of>
-PFS_ALWAYS_INLINE void EndCounted(const TableWait& call, uint64_t count) {
-  ThreadState& thread = *call.wait.thread;
-  const uint64_t nesting = thread.nesting;
-  EnterProbe(thread);
-  AddToTable<Of>(thread, call, false, 0, count);
-  AddToThreadCell(ThreadCell<Mode::kAny>(call.wait), false, 0, count);
-  LeaveProbe(thread, nesting);
-}
-
-// The end of any wait on a table: `count` events.
-template <Mode kMode, typename Of>
-PFS_ALWAYS_INLINE void EndTableWait(const TableWait& call, uint64_t count, uint64_t more_state_bits) {
+[[gnu::noinline]] void FinishTableWait(const TableWait& call, uint64_t result, uint64_t end_ticks) {
   const Wait wait = call.wait;  // in registers: the compiler need not read it again after each store
-  const EndedWait ended = EndWait<kMode>(wait);
-  // Waits that begin and end in calls of their own may overlap: CloseRecord looks at all that Mode::kAny has to.
-  const uint64_t nesting = CloseRecord<kMode == Mode::kTimed ? kMode : Mode::kAny, true>(wait, ended, more_state_bits);
-  const uint64_t wait_ps = ended.timed ? DurationOf<kMode>(wait, ended) : 0;
+  const EndedWait ended = (wait.flags & kFlagTimed) != 0 ? EndedAt(wait, end_ticks) : EndedWait{};
+  const uint64_t count = Of::Count(result);
+  // A record that was taken away meanwhile is another event's by now.
+  if ((Of::kEndBits & kRecordHasBytes) != 0 && wait.record != nullptr && wait.record->state.load(kRelaxed) == wait.begun_state) {
+    wait.record->details().bytes.store(count, kRelease);  // pairs with EventReader::CopyChunk
+  }
+  const uint64_t nesting = CloseRecord(wait, ended, Of::kEndBits);
+  const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
   ThreadState& thread = *wait.thread;
   AddToTable<Of>(thread, call, ended.timed, wait_ps, count);
-  AddToThreadCell(ThreadCell<kMode>(wait), ended.timed, wait_ps, count);
+  AddToThreadCell(ThreadCell(wait), ended.timed, wait_ps, count);
   LeaveProbe(thread, nesting);
-}
-
-// `rows` may be 0: the time counts, and no event.
-template <Mode kMode>
-PFS_ALWAYS_INLINE void EndTableIo(const TableWait& call, uint64_t rows) {
-  if (kMode == Mode::kAny && IsCounted(call.wait.flags)) return EndCounted<RowsOf>(call, rows);
-  if (ShmWaitRecord* record = kMode == Mode::kTimed ? nullptr : Launder(call.wait.record); record != nullptr && __builtin_expect(record->state.load(kRelaxed) == call.wait.begun_state, 1)) {
-    record->details().bytes.store(rows, kRelease);
-  }
-  EndTableWait<kMode, RowsOf>(call, rows, kRecordHasBytes);
-}
-
-// is_held: the caller has the lock now, and the handle's row shows it.
-template <Mode kMode>
-PFS_ALWAYS_INLINE void EndTableLock(const TableWait& call, bool is_held) {
-  if (is_held) ShowLock(*call.handle, call.lane);
-  if (kMode == Mode::kAny && IsCounted(call.wait.flags)) return EndCounted<LocksOf>(call, 1);
-  EndTableWait<kMode, LocksOf>(call, 1, 0);
 }
 
 }  // namespace perfschema

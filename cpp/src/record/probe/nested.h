@@ -138,7 +138,7 @@ inline Measured MeasuredUntil(uint32_t flags, uint64_t start_ticks, uint64_t end
   end_ticks = std::max(start_ticks, end_ticks);  // counters of two cores may differ by a few ticks
   return {true, end_ticks, TimerScale::Scale(end_ticks - start_ticks, g_runtime.picos_per_tick[(flags & kFlagTimerMask) >> kFlagTimerShift])};
 }
-inline uint64_t TicksOf(uint32_t flags) { return (flags & kFlagTimed) != 0 ? NowTicks<Mode::kAny>(flags) : 0; }
+inline uint64_t TicksOf(uint32_t flags) { return (flags & kFlagTimed) != 0 ? NowTicks(flags) : 0; }
 
 // Moves up or drops numbers from before a TRUNCATE; then the cell is of the present epoch. Returns false in a signal
 // handler that interrupted pfs. Cold; preserves errno.
