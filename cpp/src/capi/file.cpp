@@ -132,7 +132,7 @@ ssize_t pfs_pwrite_at(int fd, const void* buffer, size_t size, off_t offset, PFS
   return Transfer(fd, Operation::kWrite, size, offset, {file, line}, [=] { return pwrite(fd, buffer, size, offset); });
 }
 
-// The parts are not looked at: where the kernel says EFAULT we must not crash. What is requested shows as 0 until the call returns.
+// pfs reads none of the parts: where the kernel returns EFAULT it must not crash. What is requested shows as 0 until the call returns.
 ssize_t pfs_readv_at(int fd, const struct iovec* parts, int count, PFS_SITE_) {
   return Transfer(fd, Operation::kRead, 0, kNoOffset, {file, line}, [=] { return readv(fd, parts, count); });
 }

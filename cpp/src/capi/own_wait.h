@@ -12,7 +12,7 @@ namespace perfschema::capi {
 struct OwnWait {
   Wait wait;
   Operation operation;
-  uint32_t version;  // of the object's life
+  uint32_t version;  // of the object: its generation
 };
 static_assert(sizeof(OwnWait) <= sizeof(pfs_wait_t::opaque) && alignof(OwnWait) <= alignof(pfs_wait_t));
 static_assert(sizeof(pfs_wait_t) == 128, "frozen: a program reserves it on its stack");

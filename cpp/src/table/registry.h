@@ -34,7 +34,7 @@ enum class ColumnKind : uint8_t {
   kDouble
 };
 
-// Threads: immutable, like TableFacts. Valid for the life of the process.
+// Threads: immutable, like TableFacts. Valid as long as the process runs.
 struct ColumnFacts {
   std::string_view name, sql_type, doc, unit;
   ColumnKind kind;

@@ -61,7 +61,7 @@ struct FileName {
   }
 
  private:
-  // `more`: of the name, beyond what `text` has room for.
+  // `more`: the part of the name that does not fit into `text`.
   void Shorten(std::string_view more) {
     constexpr size_t kDigits = 16, kHalf = (kMaxObjectName - kDigits - 2) / 2;
     const uint64_t hash = Hash().Add(view()).Add(more).value();

@@ -50,7 +50,7 @@ PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool
     const uint32_t* const generation = IsOfSocket(operation) ? &call.version : nullptr;
     ShmCell* const cell = FindCellAtHead(thread, CellKind::kFile, index, file->version, lane, file->lanes[lane], &file->flags, generation);
     if (__builtin_expect(cell != nullptr, 1)) return AddToCell(*cell, Generation(ObjectDomain(IoGroupOf(operation))), timed, wait_ps, bytes);
-    if (HasObject(call, operation)) return;  // no room; counted as lost
+    if (HasObject(call, operation)) return;  // the array is full; counted as lost
   }
   AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, bytes, 1);
 }
@@ -142,9 +142,9 @@ template <typename Operate, typename Bytes>
   return result;
 }
 
-// ---- Life of a ShmFile: for files.cpp and sockets.cpp. All REQUIRE the cold lock.
+// ---- Creating and destroying a ShmFile: for files.cpp and sockets.cpp. All REQUIRE the cold lock.
 
-// A slot for an object of the class, not yet live. nullptr: no room, not counted.
+// Returns a slot for an object of the class, not yet live, or nullptr if the array is full, which is not counted.
 ShmFile* AllocateFileSlot(uint32_t class_index);
 // Takes `name` for it; empty: none.
 void SetFileName(ShmFile& file, std::string_view name);
@@ -181,7 +181,7 @@ void EndFileName(FileWait* call, const char* path, int rc);
 void EndFileDelete(FileWait* call, const char* path, int rc);
 void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc);
 
-// A descriptor that was opened elsewhere. False: bad key, instrument off, no room.
+// Follows a descriptor that was opened elsewhere. Returns false if the key is bad, the instrument is off, or the array is full.
 bool BindFile(uint32_t key, int fd, const char* name);
 void UnbindFile(int fd);
 

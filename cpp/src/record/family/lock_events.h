@@ -128,7 +128,7 @@ template <typename Operate>
 [[gnu::noinline]] int SlowTriedLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
   ShmInstance& object = *AsInstance(operate.object->instance);
   const uint32_t flags = FlagsIn(operate.object->flags);
-  // Looked up once: a thread that there is no room for is counted each time.
+  // Looked up once: a thread that finds no free slot is counted each time.
   ThreadState* const thread = (flags & kFlagEnabled) != 0 ? CurrentThread() : nullptr;
   if (thread == nullptr) return operate();
   const bool is_instrumented = (flags & kFlagThread) == 0 || (thread->shared->flags.load(kRelaxed) & kThreadInstrumented) != 0;

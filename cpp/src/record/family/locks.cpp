@@ -129,11 +129,11 @@ void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version) 
   const uint64_t key = CellKey(CellKind::kInstance, index, version, 0);
   ShmCellList& list = g_runtime.instance_lists[index].cells;
   const uint32_t gen = Generation(ObjectDomain(ResetGroup::kSync));
-  // The thread's cell, wherever it is: if the object dies now, the cell counts for the class from the grave, and this event with it.
+  // Finds the thread's cell, wherever it is: if the object dies now, the retired cell counts for the class, and this event with it.
   ShmCell* cell = CachedCell(thread, key);
   bool is_dead = false;
   if (cell == nullptr || cell->gen.load(kRelaxed) != gen) {
-    // A grave's cells are of the generation in which the object died, and may not begin another.
+    // Retired cells keep the generation in which the object died, and may not begin another.
     cell = FindCellSlow(thread, key, list, nullptr, &is_dead);
   }
   if (cell != nullptr) {

@@ -15,7 +15,7 @@
 
 namespace perfschema {
 
-// A new instance of a registered instrument. nullptr: not instrumented (bad key, no room, pfs off). Cold.
+// Makes an instance of a registered instrument. Returns nullptr if the key is bad, the array is full, or pfs is off. Slow path.
 pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity);
 void DestroyInstance(pfs_instance* instance);
 // The flag word of its instrument. Valid as long as the process.
@@ -37,7 +37,7 @@ PFS_ALWAYS_INLINE bool IsSharedCell(const ShmCell& cell, const ThreadState& thre
   return __builtin_expect(cell.instance.load(kRelaxed) == InstanceMark(&object) && cell.owner.load(kRelaxed) == thread.slot, 1);
 }
 
-// Finds that cell, which becomes thread.shared_cell. Returns nullptr if there is no room, and counts it.
+// Finds that cell, which becomes thread.shared_cell. Returns nullptr if the array is full, and counts that.
 [[gnu::noinline]] ShmCell* FindSharedCell(ThreadState& thread, ShmInstance& object);
 
 // ---- Letting a shared lock go ---------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold w
 }
 
 // Ends a wait for a condition. The condition may have died by now, and its slot be another object's: a thread that was woken may destroy it before all that
-// waited have returned. `version`: that of its life when the wait began.
+// waited have returned. `version`: its generation when the wait began.
 [[gnu::noinline]] void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version);
 
 }  // namespace perfschema

@@ -13,7 +13,7 @@ constexpr uint32_t MetadataState(ObjectType type, uint32_t lock_type, uint32_t d
   return static_cast<uint32_t>(type) | lock_type << kMetadataTypeShift | duration << kMetadataDurationShift | status << kMetadataStatusShift;
 }
 
-// Makes a row, asked for by the calling thread. Returns nullptr if the instrument or pfs is off, or if there is no room, which is counted. Preserves errno. Cold.
+// Makes a row, asked for by the calling thread. Returns nullptr if the instrument or pfs is off, or if the array is full, which is counted. Preserves errno. Cold.
 ShmMetadataLock* CreateMetadataLock(uint64_t identity, uint32_t state, std::string_view schema, std::string_view name, std::string_view column,
                                     const char* file, uint32_t line);
 void DestroyMetadataLock(ShmMetadataLock* lock);

@@ -41,7 +41,7 @@ void RefreshTable(ShmTable& table) {
   table.lock_flags.store(Filtered(g_runtime.classes[ClassOf(Family::kTableLock)].flags.load(kRelaxed), facts) | dead, kRelaxed);
 }
 
-// An index of a table, found or made. nullptr: no room, counted.
+// Finds or makes an index of a table. Returns nullptr if the array is full, and counts that.
 ShmIndex* FindIndex(ShmTable& table, std::string_view name) {
   name = CutText(name, kObjectNameWidth);
   HalfWord* end = &table.indexes;

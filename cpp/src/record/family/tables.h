@@ -20,7 +20,7 @@ bool StartTables();
 
 // An index of a handle.
 struct HandleIndex {
-  ShmIndex* index;      // nullptr = no room for its statistics
+  ShmIndex* index;      // nullptr: it has no statistics
   uint64_t index_name;  // as in ShmWaitDetails; 0 = none
 };
 
@@ -33,7 +33,7 @@ struct TableHandle : pfs_table {
   uint64_t identity;
   uint64_t flags_and_name, version_and_type;  // as in ShmWaitDetails
   uint16_t io_class, lock_class;
-  ShmTable* lock_table;   // the table; nullptr = no room for statistics of its locks
+  ShmTable* lock_table;   // the table; nullptr: its locks have no statistics
   HandleIndex unindexed;  // rows reached through no index
   uint32_t index_count;
   uint32_t index_capacity;
@@ -48,7 +48,7 @@ struct TableName {
 };
 
 // Makes the table of that name known, and returns a handle of it that belongs to the calling thread. `identity` 0 = the handle's own
-// address. Indexes are known by name; those of an earlier open stay. Returns nullptr if pfs is off, or if there is no room, which is
+// address. Indexes are known by name; those of an earlier open stay. Returns nullptr if pfs is off, or if an array is full, which is
 // counted. Preserves errno. Cold, and so are all below.
 TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* const* index_names, uint32_t index_count);
 void CloseTable(TableHandle* handle);
@@ -117,7 +117,7 @@ struct TableBegin {
   }
 };
 
-// A wait for rows counts on an index, a wait for a lock on the table. Object() is nullptr if there is no room for its statistics. `result`
+// A wait for rows counts on an index, a wait for a lock on the table. Object() is nullptr if it has no statistics. `result`
 // is what the program passes to the end.
 struct RowsOf {
   static constexpr ResetGroup kGroup = ResetGroup::kTableIo;
@@ -194,7 +194,7 @@ PFS_ALWAYS_INLINE void AddToTable(ThreadState& thread, const TableWait& call, bo
       if (__builtin_expect(cell->gen.load(kRelaxed) != gen, 0)) return AddToCell(*cell, gen, timed, wait_ps, 0, count);
       return AddEvents(cell->seq, cell->stat, timed, wait_ps, count);
     }
-    if ((flags.load(kRelaxed) & kFlagDead) == 0) return;  // no room; counted as lost
+    if ((flags.load(kRelaxed) & kFlagDead) == 0) return;  // the array is full; counted as lost
   }
   AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, 0, count);
 }
