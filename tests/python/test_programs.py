@@ -958,13 +958,13 @@ def test_what_a_program_says_of_itself_is_read_from_outside(how: str, build: Bui
 
         values = {row["VARIABLE_NAME"]: row["VARIABLE_VALUE"] for row in rows(segment, "global_variables")}
         assert {name: value for name, value in values.items() if name.startswith("told")} == {
-            "declared_threads": "8",
-            "declared_verbose": "OFF",
+            "told_threads": "8",
+            "told_verbose": "OFF",
         }
         info = {row["VARIABLE_NAME"]: row for row in rows(segment, "variables_info")}
-        assert (info["declared_threads"]["VARIABLE_SOURCE"], info["declared_threads"]["SET_USER"]) == ("COMMAND_LINE", "anna")
-        assert only("variables_by_thread", "VARIABLE_NAME", "VARIABLE_VALUE") == [("declared_verbose", "ON"), ("told_ratio", "0.75")]
-        assert only("global_variable_attributes") == [("declared_threads", "unit", "threads")]
+        assert (info["told_threads"]["VARIABLE_SOURCE"], info["told_threads"]["SET_USER"]) == ("COMMAND_LINE", "anna")
+        assert only("variables_by_thread", "VARIABLE_NAME", "VARIABLE_VALUE") == [("told_verbose", "ON"), ("told_ratio", "0.75")]
+        assert only("global_variable_attributes") == [("told_threads", "unit", "threads")]
         assert only("user_variables_by_thread", "VARIABLE_NAME", "VARIABLE_VALUE") == [("bytes", "\0\1\2"), ("null", None)]
         assert only("session_connect_attrs", "ATTR_NAME", "ATTR_VALUE", "ORDINAL_POSITION") == [
             ("_client", "told", 0),
