@@ -76,7 +76,8 @@ void TraceAllThreads() { Update("setup_actors", "%", {{"TRACE_ENABLED", true}}, 
 void Record(Recorded what) {
   if (what == Recorded::kContended) {
     Record(Recorded::kAll);
-    for (const char* pattern : {"wait/synch/mutex/bench/%", "wait/synch/rwlock/bench/%"}) Update("setup_instruments", pattern, {{"TIMED", "CONTENDED"}});
+    for (const char* pattern : {"wait/synch/mutex/bench/%", "wait/synch/rwlock/bench/%"})
+      Update("setup_instruments", pattern, {{"TIMED", "CONTENDED"}});
     return;
   }
   // No other code of this process uses the instruments of which there is only one.
@@ -90,13 +91,15 @@ void Record(Recorded what) {
 }
 
 uint64_t CountedEvents() {
-  return SumIf("events_waits_summary_global_by_event_name", "EVENT_NAME", "COUNT_STAR",
-             [](const std::string& name) { return name.find("/bench/") != std::string::npos || name.find("/sql/") != std::string::npos || name == "idle"; });
+  return SumIf("events_waits_summary_global_by_event_name", "EVENT_NAME", "COUNT_STAR", [](const std::string& name) {
+    return name.find("/bench/") != std::string::npos || name.find("/sql/") != std::string::npos || name == "idle";
+  });
 }
 
 TraceFolder::TraceFolder(const char* program) : path_(std::string("/dev/shm/pfs-") + program + "-" + std::to_string(getpid())) {}
 std::string TraceFolder::options() const {
-  return "performance_schema_trace_directory=" + path_ + ",performance_schema_trace_max_size=10000000,performance_schema_trace_on_limit=rotate";
+  return "performance_schema_trace_directory=" + path_ +
+         ",performance_schema_trace_max_size=10000000,performance_schema_trace_on_limit=rotate";
 }
 TraceFolder::~TraceFolder() {
   std::error_code failed;
@@ -106,11 +109,13 @@ TraceFolder::~TraceFolder() {
 
 uint64_t Losses() {
   return SumIf("global_status", "VARIABLE_NAME", "VARIABLE_VALUE",
-             [](const std::string& name) { return name.ends_with("_lost") && name != "Performance_schema_trace_events_lost"; });
+               [](const std::string& name) { return name.ends_with("_lost") && name != "Performance_schema_trace_events_lost"; });
 }
 
 double CyclesPerNano() {
-  return static_cast<double>(SumIf("performance_timers", "TIMER_NAME", "TIMER_FREQUENCY", [](const std::string& name) { return name == "CYCLE"; })) / 1e9;
+  return static_cast<double>(
+             SumIf("performance_timers", "TIMER_NAME", "TIMER_FREQUENCY", [](const std::string& name) { return name == "CYCLE"; })) /
+         1e9;
 }
 
 uint64_t Rows(const char* name) {

@@ -10,13 +10,13 @@ namespace bench {
 
 // The settings of the bench's instruments. Each includes the previous one.
 enum class Recorded {
-  kNothing,  // ENABLED = NO
-  kCounts,   // TIMED = NO; by_instance, by_thread
-  kTimes,    // + timed
-  kCurrent,  // + events_waits_current
-  kHistory,  // + events_waits_history
-  kAll,      // + events_waits_history_long
-  kTraced,   // + written to the trace
+  kNothing,    // ENABLED = NO
+  kCounts,     // TIMED = NO; by_instance, by_thread
+  kTimes,      // + timed
+  kCurrent,    // + events_waits_current
+  kHistory,    // + events_waits_history
+  kAll,        // + events_waits_history_long
+  kTraced,     // + written to the trace
   kContended,  // kAll, but TIMED = CONTENDED where that is legal
 };
 

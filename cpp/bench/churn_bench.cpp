@@ -1,9 +1,9 @@
 // churn_bench.cpp: objects that are made and destroyed often: a condition for each write, a journal for each
 // transaction. "unused" is made and destroyed, "used" has one event in between.
 #include <fcntl.h>
-#include <perfschema/pfs.hpp>
 
 #include <cstdlib>
+#include <perfschema/pfs.hpp>
 #include <string>
 
 #include "probe_bench.h"
@@ -91,7 +91,9 @@ void Recording(benchmark::State& state) {
 }
 
 // Returns the path of a file that is made, written to and deleted.
-std::string Path(const benchmark::State& state) { return "/dev/shm/churn_bench." + std::to_string(getpid()) + "." + std::to_string(state.thread_index()); }
+std::string Path(const benchmark::State& state) {
+  return "/dev/shm/churn_bench." + std::to_string(getpid()) + "." + std::to_string(state.thread_index());
+}
 
 void BareFile(benchmark::State& state) {
   const std::string path = Path(state);
@@ -117,7 +119,9 @@ void RecordingFile(benchmark::State& state) {
 void AddRows(const std::string& family, void (*bare)(benchmark::State&), void (*run)(benchmark::State&), int iterations) {
   const auto add = [&](const std::string& variant, void (*one)(benchmark::State&), void (*set_up)(const benchmark::State&)) {
     for (int threads : {1, 2}) {
-      auto* added = benchmark::RegisterBenchmark((family + "/" + variant + (threads == 2 ? "/2T" : "")).c_str(), one)->Iterations(iterations)->UseRealTime();
+      auto* added = benchmark::RegisterBenchmark((family + "/" + variant + (threads == 2 ? "/2T" : "")).c_str(), one)
+                        ->Iterations(iterations)
+                        ->UseRealTime();
       if (threads == 2) added->Threads(2);
       if (set_up) added->Setup(set_up);
     }

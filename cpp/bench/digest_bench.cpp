@@ -25,7 +25,8 @@ const std::vector<Statement>& Statements() {
        "SELECT o.id, o.created_at, c.name, SUM(i.price * i.quantity) AS total FROM orders o JOIN customers c ON c.id = o.customer_id "
        "WHERE o.status = 'shipped' AND o.id > 1234567 GROUP BY o.id LIMIT 100"},
       {"short", "SELECT * FROM t WHERE id = 42"},
-      {"lower_case", Repeated("select ", "coalesce(max(a.first_column), b.second_column) as x, ", 20, "1 from a join b using (id) where x is null")},
+      {"lower_case",
+       Repeated("select ", "coalesce(max(a.first_column), b.second_column) as x, ", 20, "1 from a join b using (id) where x is null")},
       {"names", Repeated("SELECT ", "some_table.some_column, ", 40, "x FROM some_table")},
       {"in_list", Repeated("SELECT a FROM t WHERE id IN (", "123456, ", 1000, "1)")},
       {"rows", Repeated("INSERT INTO t (a, b, c) VALUES ", "(1234, 'some text', NULL), ", 1000, "(1, 'x', 2)")},

@@ -173,9 +173,8 @@ int main() {
     uint64_t seen = word.load(std::memory_order_relaxed);
     while (!word.compare_exchange_weak(seen, seen + 1, std::memory_order_relaxed)) continue;
   });
-  Shared("load, add, store", 100'000, [](std::atomic<uint64_t>& word) {
-    word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  });
+  Shared("load, add, store", 100'000,
+         [](std::atomic<uint64_t>& word) { word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_release); });
   Neighbours(100'000);
   Looked(100'000);
   ColdLock(2'000);

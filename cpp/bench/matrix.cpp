@@ -19,8 +19,9 @@ struct Mode {
   Level level;
 };
 constexpr Mode kModes[] = {
-    {"disabled", Level::kNothing}, {"counted", Level::kCounts},   {"timed", Level::kTimes},       {"current", Level::kCurrent}, {"history", Level::kHistory},
-    {"all", Level::kLong},         {"digest", Level::kDigest},    {"cpu", Level::kCpu},           {"traced", Level::kTraced},
+    {"disabled", Level::kNothing}, {"counted", Level::kCounts},  {"timed", Level::kTimes},
+    {"current", Level::kCurrent},  {"history", Level::kHistory}, {"all", Level::kLong},
+    {"digest", Level::kDigest},    {"cpu", Level::kCpu},         {"traced", Level::kTraced},
 };
 
 // The tables of each Kind.
@@ -84,7 +85,8 @@ void Measure(benchmark::State& state, const Family& family, Level level, Threads
   family.probe(state, threads);
   if (state.threads() > 1) Meet(state);
   if (state.thread_index() != 0) return;
-  const uint64_t operations = static_cast<uint64_t>(state.threads()) * static_cast<uint64_t>(family.iterations + family.iterations / kWarmUpPart);
+  const uint64_t operations =
+      static_cast<uint64_t>(state.threads()) * static_cast<uint64_t>(family.iterations + family.iterations / kWarmUpPart);
   const uint64_t expected = level == Level::kNothing ? 0 : operations * static_cast<uint64_t>(family.events);
   const uint64_t counted = Counted(family) - before;
   if (counted != expected) state.SkipWithError(("counted " + std::to_string(counted) + " events, not " + std::to_string(expected)).c_str());
@@ -106,7 +108,8 @@ void AddFamily(const Family& family, const Family& compiled_out, Threads threads
   plain("out", compiled_out.probe);
   for (const Mode& mode : kModes) {
     if (!Has(family, mode)) continue;
-    Add(family, mode.name, threads, [family, level = mode.level, threads](benchmark::State& state) { Measure(state, family, level, threads); });
+    Add(family, mode.name, threads,
+        [family, level = mode.level, threads](benchmark::State& state) { Measure(state, family, level, threads); });
   }
 }
 

@@ -24,10 +24,10 @@ using Block = std::function<void(benchmark::State&, Threads)>;
 struct Family {
   const char* name;
   Kind kind;
-  const char* instruments;  // pattern; no other code uses them
-  int iterations;           // about a millisecond
-  int events;               // of one operation
-  bool has_same;            // whether two threads can do it to the same object
+  const char* instruments;   // pattern; no other code uses them
+  int iterations;            // about a millisecond
+  int events;                // of one operation
+  bool has_same;             // whether two threads can do it to the same object
   Block bare, floor, probe;  // floor: two readings of the timer around it. Memory has none.
 };
 

@@ -1,7 +1,5 @@
 // matrix_families.cpp: the families of the matrix, one row each. It is compiled twice: the second time with
 // PFS_DISABLE, to measure the rest of a probe that is compiled out.
-#include "matrix.h"
-
 #include <perfschema/pfs.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -13,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "matrix.h"
 #include "probe_bench.h"
 
 #ifdef PFS_DISABLE
@@ -24,7 +23,8 @@
 namespace bench {
 namespace {
 
-// ---- Objects: one for a thread alone, one for each of two, one for both ------------------------------------------------------------------
+// ---- Objects: one for a thread alone, one for each of two, one for both
+// ------------------------------------------------------------------
 
 template <typename Object>
 Object& Of(Threads threads, int thread) {
@@ -86,7 +86,9 @@ struct File {
 struct Sockets {
   int bare[2], recorded[2];
   Sockets() {
-    Need(socketpair(AF_UNIX, SOCK_STREAM, 0, bare) == 0 && pfs_socketpair(KeyOf(pfs_register_socket, "matrix"), AF_UNIX, SOCK_STREAM, 0, recorded) == 0, "pair of sockets");
+    Need(socketpair(AF_UNIX, SOCK_STREAM, 0, bare) == 0 &&
+             pfs_socketpair(KeyOf(pfs_register_socket, "matrix"), AF_UNIX, SOCK_STREAM, 0, recorded) == 0,
+         "pair of sockets");
   }
 };
 
@@ -101,8 +103,8 @@ struct alignas(4096) Store {
     static int made = 0;
     const std::string name = "matrix_" + std::to_string(made++);
     table = pfs_table_open(PFS_OBJECT_TABLE, "bench", name.c_str(), nullptr, indexes, 1);
-    metadata = pfs_metadata_lock_create(nullptr, PFS_OBJECT_TABLE, "bench", name.c_str(), nullptr, PFS_METADATA_SHARED_READ, PFS_METADATA_EXPLICIT,
-                                        PFS_METADATA_PENDING);
+    metadata = pfs_metadata_lock_create(nullptr, PFS_OBJECT_TABLE, "bench", name.c_str(), nullptr, PFS_METADATA_SHARED_READ,
+                                        PFS_METADATA_EXPLICIT, PFS_METADATA_PENDING);
 #ifndef PFS_DISABLE
     Need(table != nullptr && metadata != nullptr, "table");
 #endif
@@ -133,15 +135,18 @@ struct Nothing {
     block = KeyOf(pfs_register_memory, "matrix");
     static int made = 0;  // each a digest of its own
     text = "SELECT o.id, o.placed, c.name, SUM(l.amount * l.price) FROM orders" + std::to_string(made++) +
-           " o JOIN customers c ON c.id = o.customer JOIN lines l ON l.order_id = o.id WHERE o.placed > '2026-01-01' AND c.country IN ('de', 'fr')";
+           " o JOIN customers c ON c.id = o.customer JOIN lines l ON l.order_id = o.id WHERE o.placed > '2026-01-01' AND c.country IN "
+           "('de', 'fr')";
   }
 };
 
-// ---- Timers --------------------------------------------------------------------------------------------------------------------------------
+// ---- Timers
+// --------------------------------------------------------------------------------------------------------------------------------
 
 uint64_t Cycles() { return __rdtsc(); }
 
-// ---- Rows ----------------------------------------------------------------------------------------------------------------------------------
+// ---- Rows
+// ----------------------------------------------------------------------------------------------------------------------------------
 
 template <typename Object, typename Operation>
 Block BlockOf(Operation operation) {
@@ -181,31 +186,33 @@ Family Row(Family facts, Bare bare, Probe probe) {
 constexpr int kFast = 40'000, kMiddling = 5'000, kSystem = 2'500;  // operations of a block
 
 Family MemoryRow() {
-  Family row = Row<Nothing, Cycles>({"memory", Kind::kMemory, "memory/bench/matrix", kFast, 1, false, {}, {}, {}},
-                                    [](Nothing&) {
-                                      void* block = std::malloc(64);
-                                      benchmark::DoNotOptimize(block);
-                                      std::free(block);
-                                      return 0;
-                                    },
-                                    [](Nothing& keys) {
-                                      void* block = pfs_malloc(keys.block, 64);
-                                      benchmark::DoNotOptimize(block);
-                                      pfs_free(block);
-                                      return 0;
-                                    });
+  Family row = Row<Nothing, Cycles>(
+      {"memory", Kind::kMemory, "memory/bench/matrix", kFast, 1, false, {}, {}, {}},
+      [](Nothing&) {
+        void* block = std::malloc(64);
+        benchmark::DoNotOptimize(block);
+        std::free(block);
+        return 0;
+      },
+      [](Nothing& keys) {
+        void* block = pfs_malloc(keys.block, 64);
+        benchmark::DoNotOptimize(block);
+        pfs_free(block);
+        return 0;
+      });
   row.floor = {};  // it is never timed
   return row;
 }
 
 // The last stage ends with the block, or else it would count in the next block.
 Family StageRow() {
-  Family row = Row<Nothing, Cycles>({"stage", Kind::kStages, "stage/bench/matrix%", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return 0; },
-                                   [](Nothing& keys) {
-                                     pfs_stage_begin(keys.odd ? keys.first : keys.second);
-                                     keys.odd = !keys.odd;
-                                     return 0;
-                                   });
+  Family row = Row<Nothing, Cycles>(
+      {"stage", Kind::kStages, "stage/bench/matrix%", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return 0; },
+      [](Nothing& keys) {
+        pfs_stage_begin(keys.odd ? keys.first : keys.second);
+        keys.odd = !keys.odd;
+        return 0;
+      });
   row.probe = [stages = row.probe](benchmark::State& state, Threads threads) {
     stages(state, threads);
     pfs_stage_end();
@@ -217,125 +224,139 @@ Family StageRow() {
 
 std::vector<Family> FAMILIES() {
   return {
-      Row<Mutex, Cycles>({"lock", Kind::kWaits, "wait/synch/mutex/bench/matrix", kFast, 1, true, {}, {}, {}},
-                         [](Mutex& m) { return pthread_mutex_lock(&m.bare); }, [](Mutex& m, int) { pthread_mutex_unlock(&m.bare); },
-                         [](Mutex& m) { return pfs_mutex_lock(&m.recorded); }, [](Mutex& m, int) { pfs_mutex_unlock(&m.recorded); }),
-      Row<Mutex, Cycles>({"trylock", Kind::kWaits, "wait/synch/mutex/bench/matrix", kFast, 1, true, {}, {}, {}},
-                         [](Mutex& m) { return pthread_mutex_trylock(&m.bare); },
-                         [](Mutex& m, int failed) {
-                           if (!failed) pthread_mutex_unlock(&m.bare);
-                         },
-                         [](Mutex& m) { return pfs_mutex_trylock(&m.recorded); },
-                         [](Mutex& m, int failed) {
-                           if (!failed) pfs_mutex_unlock(&m.recorded);
-                         }),
-      Row<Rwlock, Cycles>({"rdlock", Kind::kWaits, "wait/synch/rwlock/bench/matrix", kFast, 1, true, {}, {}, {}},
-                          [](Rwlock& rw) { return pthread_rwlock_rdlock(&rw.bare); }, [](Rwlock& rw, int) { pthread_rwlock_unlock(&rw.bare); },
-                          [](Rwlock& rw) { return pfs_rwlock_rdlock(&rw.recorded); }, [](Rwlock& rw, int) { pfs_rwlock_unlock(&rw.recorded); }),
-      Row<Rwlock, Cycles>({"wrlock", Kind::kWaits, "wait/synch/rwlock/bench/matrix", kFast, 1, true, {}, {}, {}},
-                          [](Rwlock& rw) { return pthread_rwlock_wrlock(&rw.bare); }, [](Rwlock& rw, int) { pthread_rwlock_unlock(&rw.bare); },
-                          [](Rwlock& rw) { return pfs_rwlock_wrlock(&rw.recorded); }, [](Rwlock& rw, int) { pfs_rwlock_unlock(&rw.recorded); }),
+      Row<Mutex, Cycles>(
+          {"lock", Kind::kWaits, "wait/synch/mutex/bench/matrix", kFast, 1, true, {}, {}, {}},
+          [](Mutex& m) { return pthread_mutex_lock(&m.bare); }, [](Mutex& m, int) { pthread_mutex_unlock(&m.bare); },
+          [](Mutex& m) { return pfs_mutex_lock(&m.recorded); }, [](Mutex& m, int) { pfs_mutex_unlock(&m.recorded); }),
+      Row<Mutex, Cycles>(
+          {"trylock", Kind::kWaits, "wait/synch/mutex/bench/matrix", kFast, 1, true, {}, {}, {}},
+          [](Mutex& m) { return pthread_mutex_trylock(&m.bare); },
+          [](Mutex& m, int failed) {
+            if (!failed) pthread_mutex_unlock(&m.bare);
+          },
+          [](Mutex& m) { return pfs_mutex_trylock(&m.recorded); },
+          [](Mutex& m, int failed) {
+            if (!failed) pfs_mutex_unlock(&m.recorded);
+          }),
+      Row<Rwlock, Cycles>(
+          {"rdlock", Kind::kWaits, "wait/synch/rwlock/bench/matrix", kFast, 1, true, {}, {}, {}},
+          [](Rwlock& rw) { return pthread_rwlock_rdlock(&rw.bare); }, [](Rwlock& rw, int) { pthread_rwlock_unlock(&rw.bare); },
+          [](Rwlock& rw) { return pfs_rwlock_rdlock(&rw.recorded); }, [](Rwlock& rw, int) { pfs_rwlock_unlock(&rw.recorded); }),
+      Row<Rwlock, Cycles>(
+          {"wrlock", Kind::kWaits, "wait/synch/rwlock/bench/matrix", kFast, 1, true, {}, {}, {}},
+          [](Rwlock& rw) { return pthread_rwlock_wrlock(&rw.bare); }, [](Rwlock& rw, int) { pthread_rwlock_unlock(&rw.bare); },
+          [](Rwlock& rw) { return pfs_rwlock_wrlock(&rw.recorded); }, [](Rwlock& rw, int) { pfs_rwlock_unlock(&rw.recorded); }),
       // The mutex is locked again for each wait, so that two threads can wait: a few nanoseconds in every mode, also
       // in `bare`.
-      Row<Cond, Cycles>({"cond", Kind::kWaits, "wait/synch/cond/bench/matrix", kMiddling, 1, true, {}, {}, {}},
-                        [](Cond& c) {
-                          pthread_mutex_lock(&c.mutex.mutex);
-                          return pthread_cond_timedwait(&c.bare, &c.mutex.mutex, &kPast);
-                        },
-                        [](Cond& c, int) { pthread_mutex_unlock(&c.mutex.mutex); },
-                        [](Cond& c) {
-                          pthread_mutex_lock(&c.mutex.mutex);
-                          return pfs_cond_timedwait(&c.recorded, &c.mutex, &kPast);
-                        },
-                        [](Cond& c, int) { pthread_mutex_unlock(&c.mutex.mutex); }),
-      Row<File, Cycles>({"pread", Kind::kWaits, "wait/io/file/bench/matrix", kMiddling, 1, true, {}, {}, {}},
-                        [](File& file) {
-                          char buffer[120];
-                          return pread(file.bare, buffer, sizeof buffer, 0);
-                        },
-                        [](File& file) {
-                          char buffer[120];
-                          return pfs_pread(file.recorded, buffer, sizeof buffer, 0);
-                        }),
-      Row<File, Cycles>({"pwrite", Kind::kWaits, "wait/io/file/bench/matrix", kSystem, 1, true, {}, {}, {}},
-                        [](File& file) {
-                          const char buffer[120] = {};
-                          return pwrite(file.bare, buffer, sizeof buffer, 0);
-                        },
-                        [](File& file) {
-                          const char buffer[120] = {};
-                          return pfs_pwrite(file.recorded, buffer, sizeof buffer, 0);
-                        }),
+      Row<Cond, Cycles>(
+          {"cond", Kind::kWaits, "wait/synch/cond/bench/matrix", kMiddling, 1, true, {}, {}, {}},
+          [](Cond& c) {
+            pthread_mutex_lock(&c.mutex.mutex);
+            return pthread_cond_timedwait(&c.bare, &c.mutex.mutex, &kPast);
+          },
+          [](Cond& c, int) { pthread_mutex_unlock(&c.mutex.mutex); },
+          [](Cond& c) {
+            pthread_mutex_lock(&c.mutex.mutex);
+            return pfs_cond_timedwait(&c.recorded, &c.mutex, &kPast);
+          },
+          [](Cond& c, int) { pthread_mutex_unlock(&c.mutex.mutex); }),
+      Row<File, Cycles>(
+          {"pread", Kind::kWaits, "wait/io/file/bench/matrix", kMiddling, 1, true, {}, {}, {}},
+          [](File& file) {
+            char buffer[120];
+            return pread(file.bare, buffer, sizeof buffer, 0);
+          },
+          [](File& file) {
+            char buffer[120];
+            return pfs_pread(file.recorded, buffer, sizeof buffer, 0);
+          }),
+      Row<File, Cycles>(
+          {"pwrite", Kind::kWaits, "wait/io/file/bench/matrix", kSystem, 1, true, {}, {}, {}},
+          [](File& file) {
+            const char buffer[120] = {};
+            return pwrite(file.bare, buffer, sizeof buffer, 0);
+          },
+          [](File& file) {
+            const char buffer[120] = {};
+            return pfs_pwrite(file.recorded, buffer, sizeof buffer, 0);
+          }),
       // A plain call takes the bytes out again: one event, as the floor times one call.
-      Row<Sockets, Cycles>({"send", Kind::kWaits, "wait/io/socket/bench/matrix", kSystem, 1, true, {}, {}, {}},
-                           [](Sockets& sockets) {
-                             const char buffer[64] = {};
-                             return send(sockets.bare[0], buffer, sizeof buffer, 0);
-                           },
-                           [](Sockets& sockets, ssize_t) {
-                             char buffer[64];
-                             benchmark::DoNotOptimize(recv(sockets.bare[1], buffer, sizeof buffer, 0));
-                           },
-                           [](Sockets& sockets) {
-                             const char buffer[64] = {};
-                             return pfs_send(sockets.recorded[0], buffer, sizeof buffer, 0);
-                           },
-                           [](Sockets& sockets, ssize_t) {
-                             char buffer[64];
-                             benchmark::DoNotOptimize(recv(sockets.recorded[1], buffer, sizeof buffer, 0));
-                           }),
-      Row<Store, Cycles>({"table_io", Kind::kWaits, "wait/io/table/sql/handler", kFast, 1, true, {}, {}, {}}, [](Store& s) { return s.Fetch(); },
-                         [](Store& s) {
-                           pfs_wait_t wait;
-                           pfs_table_io_begin(&wait, s.table, PFS_TABLE_FETCH, 0);
-                           const int result = s.Fetch();
-                           pfs_table_io_end(&wait, 1);
-                           return result;
-                         }),
-      Row<Store, Cycles>({"table_lock", Kind::kWaits, "wait/lock/table/sql/handler", kFast, 1, true, {}, {}, {}},
-                         [](Store& s) { return s.Lock(); }, [](Store& s, int) { s.Unlock(); },
-                         [](Store& s) {
-                           pfs_wait_t wait;
-                           pfs_table_lock_begin(&wait, s.table, PFS_TABLE_WRITE_LOCK);
-                           const int result = s.Lock();
-                           pfs_table_lock_end(&wait, result);
-                           return result;
-                         },
-                         [](Store& s, int) { s.Unlock(); }),
-      Row<Store, Cycles>({"metadata", Kind::kWaits, "wait/lock/metadata/sql/mdl", kFast, 1, true, {}, {}, {}},
-                         [](Store& s) { return s.Lock(); }, [](Store& s, int) { s.Unlock(); },
-                         [](Store& s) {
-                           pfs_wait_t wait;
-                           pfs_metadata_wait_begin(&wait, s.metadata);
-                           const int result = s.Lock();
-                           pfs_metadata_wait_end(&wait, result);
-                           return result;
-                         },
-                         [](Store& s, int) { s.Unlock(); }),
-      Row<Nothing, Cycles>({"idle", Kind::kWaits, "idle", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return poll(nullptr, 0, 0); },
-                          [](Nothing&) {
-                            pfs_wait_t wait;
-                            pfs_idle_begin(&wait);
-                            const int result = poll(nullptr, 0, 0);
-                            pfs_idle_end(&wait);
-                            return result;
-                          }),
+      Row<Sockets, Cycles>(
+          {"send", Kind::kWaits, "wait/io/socket/bench/matrix", kSystem, 1, true, {}, {}, {}},
+          [](Sockets& sockets) {
+            const char buffer[64] = {};
+            return send(sockets.bare[0], buffer, sizeof buffer, 0);
+          },
+          [](Sockets& sockets, ssize_t) {
+            char buffer[64];
+            benchmark::DoNotOptimize(recv(sockets.bare[1], buffer, sizeof buffer, 0));
+          },
+          [](Sockets& sockets) {
+            const char buffer[64] = {};
+            return pfs_send(sockets.recorded[0], buffer, sizeof buffer, 0);
+          },
+          [](Sockets& sockets, ssize_t) {
+            char buffer[64];
+            benchmark::DoNotOptimize(recv(sockets.recorded[1], buffer, sizeof buffer, 0));
+          }),
+      Row<Store, Cycles>(
+          {"table_io", Kind::kWaits, "wait/io/table/sql/handler", kFast, 1, true, {}, {}, {}}, [](Store& s) { return s.Fetch(); },
+          [](Store& s) {
+            pfs_wait_t wait;
+            pfs_table_io_begin(&wait, s.table, PFS_TABLE_FETCH, 0);
+            const int result = s.Fetch();
+            pfs_table_io_end(&wait, 1);
+            return result;
+          }),
+      Row<Store, Cycles>(
+          {"table_lock", Kind::kWaits, "wait/lock/table/sql/handler", kFast, 1, true, {}, {}, {}}, [](Store& s) { return s.Lock(); },
+          [](Store& s, int) { s.Unlock(); },
+          [](Store& s) {
+            pfs_wait_t wait;
+            pfs_table_lock_begin(&wait, s.table, PFS_TABLE_WRITE_LOCK);
+            const int result = s.Lock();
+            pfs_table_lock_end(&wait, result);
+            return result;
+          },
+          [](Store& s, int) { s.Unlock(); }),
+      Row<Store, Cycles>(
+          {"metadata", Kind::kWaits, "wait/lock/metadata/sql/mdl", kFast, 1, true, {}, {}, {}}, [](Store& s) { return s.Lock(); },
+          [](Store& s, int) { s.Unlock(); },
+          [](Store& s) {
+            pfs_wait_t wait;
+            pfs_metadata_wait_begin(&wait, s.metadata);
+            const int result = s.Lock();
+            pfs_metadata_wait_end(&wait, result);
+            return result;
+          },
+          [](Store& s, int) { s.Unlock(); }),
+      Row<Nothing, Cycles>(
+          {"idle", Kind::kWaits, "idle", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return poll(nullptr, 0, 0); },
+          [](Nothing&) {
+            pfs_wait_t wait;
+            pfs_idle_begin(&wait);
+            const int result = poll(nullptr, 0, 0);
+            pfs_idle_end(&wait);
+            return result;
+          }),
       StageRow(),
-      Row<Nothing, Cycles>({"statement", Kind::kStatements, "statement/bench/matrix", kMiddling, 1, true, {}, {}, {}}, [](Nothing&) { return 0; },
-                          [](Nothing& query) {
-                            pfs_statement_t statement;
-                            pfs_statement_begin(&statement, query.query);
-                            pfs_statement_set_text(&statement, query.text.data(), query.text.size());
-                            pfs_statement_end(&statement);
-                            return 0;
-                          }),
-      Row<Nothing, Cycles>({"transaction", Kind::kTransactions, "transaction", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return 0; },
-                          [](Nothing&) {
-                            pfs_transaction_t transaction;
-                            pfs_transaction_begin(&transaction, PFS_REPEATABLE_READ, 0, 0);
-                            pfs_transaction_end(&transaction, 1);
-                            return 0;
-                          }),
+      Row<Nothing, Cycles>(
+          {"statement", Kind::kStatements, "statement/bench/matrix", kMiddling, 1, true, {}, {}, {}}, [](Nothing&) { return 0; },
+          [](Nothing& query) {
+            pfs_statement_t statement;
+            pfs_statement_begin(&statement, query.query);
+            pfs_statement_set_text(&statement, query.text.data(), query.text.size());
+            pfs_statement_end(&statement);
+            return 0;
+          }),
+      Row<Nothing, Cycles>(
+          {"transaction", Kind::kTransactions, "transaction", kMiddling, 1, false, {}, {}, {}}, [](Nothing&) { return 0; },
+          [](Nothing&) {
+            pfs_transaction_t transaction;
+            pfs_transaction_begin(&transaction, PFS_REPEATABLE_READ, 0, 0);
+            pfs_transaction_end(&transaction, 1);
+            return 0;
+          }),
       MemoryRow(),
   };
 }

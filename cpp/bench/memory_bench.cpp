@@ -1,8 +1,8 @@
 // memory_bench.cpp: a block that is allocated and freed: malloc and free, plain and counted. No timer is involved, so
 // there is no floor.
-#include "probe_bench.h"
-
 #include <cstdlib>
+
+#include "probe_bench.h"
 
 namespace bench {
 namespace {
@@ -41,7 +41,10 @@ void RegisterMemoryBenchmarks() {
     benchmark::RegisterBenchmark((family + "/bare").c_str(), Bare, size)->Iterations(kLockIterations)->UseRealTime();
     benchmark::RegisterBenchmark((family + "/key_0").c_str(), Counted, size, pfs_key_t{0})->Iterations(kLockIterations)->UseRealTime();
     benchmark::RegisterBenchmark((family + "/counted").c_str(), Counted, size, Key())->Iterations(kLockIterations)->UseRealTime();
-    benchmark::RegisterBenchmark((family + "/counted/2T").c_str(), Counted, size, Key())->Iterations(kLockIterations)->UseRealTime()->Threads(2);
+    benchmark::RegisterBenchmark((family + "/counted/2T").c_str(), Counted, size, Key())
+        ->Iterations(kLockIterations)
+        ->UseRealTime()
+        ->Threads(2);
   }
 }
 

@@ -93,7 +93,8 @@ void TryRecording(benchmark::State& state, bool counts) {
   });
 }
 
-// ---- Two mutexes, one after the other: what two events could share -----------------------------------------------------------------------
+// ---- Two mutexes, one after the other: what two events could share
+// -----------------------------------------------------------------------
 
 void PairBare(benchmark::State& state) {
   pthread_mutex_t *a = &OfThread(0)->bare, *b = &OfThread(1)->bare;

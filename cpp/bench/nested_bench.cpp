@@ -17,7 +17,8 @@ namespace bench {
 namespace {
 
 constexpr std::string_view kText =
-    "SELECT o.id, o.placed, c.name, SUM(l.amount * l.price) FROM orders o JOIN customers c ON c.id = o.customer JOIN lines l ON l.order_id = o.id "
+    "SELECT o.id, o.placed, c.name, SUM(l.amount * l.price) FROM orders o JOIN customers c ON c.id = o.customer JOIN lines l ON l.order_id "
+    "= o.id "
     "WHERE o.placed > '2026-01-01' AND c.country IN ('de', 'fr')";
 static_assert(kText.size() >= 195 && kText.size() <= 205);
 
@@ -26,7 +27,9 @@ struct Keys {
   Keys() {
     pfs_stage_info_t stages[] = {{&first, "first", 0, nullptr}, {&second, "second", 0, nullptr}};
     pfs_statement_info_t statements[] = {{&query, "query", 0, nullptr}};
-    if (pfs_register_stage("bench", stages, 2) != PFS_OK || pfs_register_statement("bench", statements, 1) != PFS_OK || first == 0 || query == 0) std::abort();
+    if (pfs_register_stage("bench", stages, 2) != PFS_OK || pfs_register_statement("bench", statements, 1) != PFS_OK || first == 0 ||
+        query == 0)
+      std::abort();
   }
 };
 const Keys& TheKeys() {

@@ -90,7 +90,8 @@ double Measure(const std::string& name) {
       pthread_mutex_unlock(m);
     });
   }
-  if (name == "trace lost") return static_cast<double>(bench::Sum("global_status", "VARIABLE_NAME", "VARIABLE_VALUE", "Performance_schema_trace_events_lost"));
+  if (name == "trace lost")
+    return static_cast<double>(bench::Sum("global_status", "VARIABLE_NAME", "VARIABLE_VALUE", "Performance_schema_trace_events_lost"));
   if (name == "disabled") return Recorded(bench::Recorded::kNothing);
   if (name == "counted") return Recorded(bench::Recorded::kCounts);
   if (name == "timed") return Recorded(bench::Recorded::kTimes);

@@ -20,7 +20,8 @@ const Pair& ThePair() {
     pfs_socket_info_t info[] = {{&key, "pair", 0, "A pair of sockets of the benchmark."}};
     pfs_register_socket("bench", info, 1);
     Pair made;
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, made.bare) != 0 || pfs_socketpair(key, AF_UNIX, SOCK_STREAM, 0, made.recorded) != 0) std::abort();
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, made.bare) != 0 || pfs_socketpair(key, AF_UNIX, SOCK_STREAM, 0, made.recorded) != 0)
+      std::abort();
     return made;
   }();
   return pair;

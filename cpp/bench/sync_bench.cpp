@@ -125,7 +125,10 @@ benchmark::internal::Benchmark* Add(const std::string& name, void (*run)(benchma
 
 template <Recorded kWhat>
 benchmark::internal::Benchmark* AddRecording(const std::string& name, void (*run)(benchmark::State&, bool)) {
-  return benchmark::RegisterBenchmark(name.c_str(), run, kWhat != Recorded::kNothing)->Iterations(IterationsOf(name))->UseRealTime()->Setup(SetUp<kWhat>);
+  return benchmark::RegisterBenchmark(name.c_str(), run, kWhat != Recorded::kNothing)
+      ->Iterations(IterationsOf(name))
+      ->UseRealTime()
+      ->Setup(SetUp<kWhat>);
 }
 
 using Plain = void (*)(benchmark::State&);

@@ -5,12 +5,12 @@
 //   fetch                 a row of 256 bytes is copied
 //   table_lock, metadata  an uncontended spin lock
 //   idle                  poll(2) of nothing; its timer is NANOSECOND, the cycle counter in another unit
-#include <perfschema/pfs.hpp>
 #include <poll.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <perfschema/pfs.hpp>
 
 #include "probe_bench.h"
 
@@ -26,8 +26,8 @@ struct Store {
   Store() {
     static const char* const indexes[] = {"PRIMARY"};
     table = pfs_table_open(PFS_OBJECT_TABLE, "bench", "rows", nullptr, indexes, 1);
-    metadata = pfs_metadata_lock_create(nullptr, PFS_OBJECT_TABLE, "bench", "rows", nullptr, PFS_METADATA_SHARED_READ, PFS_METADATA_EXPLICIT,
-                                        PFS_METADATA_PENDING);
+    metadata = pfs_metadata_lock_create(nullptr, PFS_OBJECT_TABLE, "bench", "rows", nullptr, PFS_METADATA_SHARED_READ,
+                                        PFS_METADATA_EXPLICIT, PFS_METADATA_PENDING);
     if (table == nullptr || metadata == nullptr) std::abort();
   }
   void Copy() {

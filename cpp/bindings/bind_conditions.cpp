@@ -1,11 +1,10 @@
 // bindings/bind_conditions.cpp: pfs.Condition. A wait is one event of the condition, from the release of the lock until it is held again.
-#include "tasks.h"  // Python.h comes first
-
-
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <string>
+
+#include "tasks.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -13,8 +12,7 @@ namespace {
 
 // Threads: the GIL is held.
 struct ConditionObject {
-  PyObject_HEAD
-  PyObject* lock;
+  PyObject_HEAD PyObject* lock;
   LockKind kind;             // kind of `lock`
   pfs_instance_t* instance;  // nullptr = not instrumented
   PyObject* name;            // full name
@@ -77,7 +75,8 @@ void ConditionDealloc(PyObject* object) {
   Py_DECREF(type);
 }
 
-// ---- Locks of any kind -------------------------------------------------------------------------------------------------------------------
+// ---- Locks of any kind
+// -------------------------------------------------------------------------------------------------------------------
 
 // Calls a method that not every lock has. Returns false if this lock lacks it.
 bool CallIfThere(PyObject* lock, const char* name, PyObject* argument, PyObject** result) {
@@ -206,7 +205,8 @@ PyObject* ConditionWaitWith(PyObject* object, PyObject* args, PyObject* keywords
   static const char* names[] = {"timeout", nullptr};
   PyObject* limit = Py_None;
   double timeout;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:wait", const_cast<char**>(names), &limit) || !ParseWait(limit, &timeout)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:wait", const_cast<char**>(names), &limit) || !ParseWait(limit, &timeout))
+    return nullptr;
   return Wait(AsCondition(object), timeout);
 }
 
@@ -335,16 +335,19 @@ PyObject* MakeConditionType(PyObject* module) {
   static PyMethodDef methods[] = {
       {"wait", AsMethod(ConditionWait), METH_FASTCALL | METH_KEYWORDS,
        "wait($self, timeout=None)\n--\n\n"
-       "Releases the lock, waits until notify() wakes this thread or `timeout` seconds are over, and takes the lock again. Returns True if it was woken.\n"
+       "Releases the lock, waits until notify() wakes this thread or `timeout` seconds are over, and takes the lock again. Returns True if "
+       "it was woken.\n"
        "One event: wait, or timed_wait if there is a timeout. RuntimeError if the lock is not held."},
       {"wait_for", AsMethod(ConditionWaitFor), METH_VARARGS | METH_KEYWORDS,
        "wait_for($self, predicate, timeout=None)\n--\n\n"
        "Waits until predicate() is true or `timeout` seconds are over; returns its last result. One event per wait in it."},
       {"notify", AsMethod(ConditionNotify), METH_FASTCALL | METH_KEYWORDS,
-       "notify($self, n=1)\n--\n\nWakes the `n` threads that have waited longest, or all if there are fewer. No event. RuntimeError if the lock is not held."},
+       "notify($self, n=1)\n--\n\nWakes the `n` threads that have waited longest, or all if there are fewer. No event. RuntimeError if the "
+       "lock is not held."},
       {"notify_all", ConditionNotifyAll, METH_NOARGS, "notify_all($self)\n--\n\nWakes all waiting threads. No event."},
       {"notifyAll", ConditionNotifyAllOld, METH_NOARGS, "notifyAll($self)\n--\n\nDeprecated name of notify_all()."},
-      {"acquire", AsMethod(ConditionAcquire), METH_VARARGS | METH_KEYWORDS, "acquire($self, *args, **kwargs)\n--\n\nTakes the lock: its acquire()."},
+      {"acquire", AsMethod(ConditionAcquire), METH_VARARGS | METH_KEYWORDS,
+       "acquire($self, *args, **kwargs)\n--\n\nTakes the lock: its acquire()."},
       {"release", ConditionRelease, METH_NOARGS, "release($self)\n--\n\nReleases the lock: its release()."},
       {"locked", ConditionLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if the lock is held."},
       {"__enter__", ConditionEnter, METH_NOARGS, "__enter__($self)\n--\n\nTakes the lock."},
@@ -352,10 +355,9 @@ PyObject* MakeConditionType(PyObject* module) {
       {"_is_owned", ConditionIsOwned, METH_NOARGS, nullptr},
       {"_at_fork_reinit", ConditionAtForkReinit, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr}};
-  static PyMemberDef members[] = {
-      {"__weaklistoffset__", T_PYSSIZET, offsetof(ConditionObject, weak_references), READONLY, nullptr},
-      {"_lock", T_OBJECT_EX, offsetof(ConditionObject, lock), READONLY, nullptr},
-      {nullptr, 0, 0, 0, nullptr}};
+  static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(ConditionObject, weak_references), READONLY, nullptr},
+                                  {"_lock", T_OBJECT_EX, offsetof(ConditionObject, lock), READONLY, nullptr},
+                                  {nullptr, 0, 0, 0, nullptr}};
   static PyGetSetDef properties[] = {{"name", ConditionName, nullptr, "Full name of the instrument.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
@@ -376,7 +378,8 @@ PyObject* MakeConditionType(PyObject* module) {
                                 {Py_tp_getset, properties},
                                 {Py_tp_doc, const_cast<char*>(doc)},
                                 {0, nullptr}};
-  static PyType_Spec spec = {"pfs.Condition", sizeof(ConditionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+  static PyType_Spec spec = {"pfs.Condition", sizeof(ConditionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                             slots};
   return PyType_FromModuleAndSpec(module, &spec, nullptr);
 }
 

@@ -1,11 +1,10 @@
 // bindings/bind_digest.cpp: digests of statements, without a statement.
-#include "pybind.h"  // comes first
-
 #include <vector>
 
 #include "base/digest.h"
 #include "base/text_rules.h"
 #include "gil.h"
+#include "pybind.h"  // comes first
 
 namespace perfschema::bindings {
 

@@ -1,9 +1,8 @@
 // bindings/bind_errors.cpp: exceptions counted by class, behind pfs.raised; status variables, behind pfs.register_status.
-#include "locks.h"  // Python.h comes first
-
-
 #include <cstddef>
 #include <string>
+
+#include "locks.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -51,8 +50,7 @@ int32_t NumberOfClass(PyObject* type) {
 }
 
 struct CounterObject {
-  PyObject_HEAD
-  char handled;
+  PyObject_HEAD char handled;
 };
 CounterObject* AsCounter(PyObject* object) { return reinterpret_cast<CounterObject*>(object); }
 
@@ -90,7 +88,8 @@ PyObject* CounterExit(PyObject* object, PyObject* const* args, Py_ssize_t count)
 
 PyObject* Handled(PyObject*, PyObject* error) {
   PyObject* const type = PyExceptionInstance_Check(error) ? reinterpret_cast<PyObject*>(Py_TYPE(error)) : error;
-  if (!PyExceptionClass_Check(type)) return PyErr_Format(PyExc_TypeError, "handled() takes an exception or a class of exceptions, not %R", error);
+  if (!PyExceptionClass_Check(type))
+    return PyErr_Format(PyExc_TypeError, "handled() takes an exception or a class of exceptions, not %R", error);
   return Guarded([&] {
     NameThisThreadOnce();
     pfs_error_handled(NumberOfClass(type));
@@ -101,8 +100,7 @@ PyObject* Handled(PyObject*, PyObject* error) {
 // ---- Status variables ----------------------------------------------------------------------------------------------------------------
 
 struct StatusObject {
-  PyObject_HEAD
-  PyObject* name;
+  PyObject_HEAD PyObject* name;
   pfs_key_t key;
 };
 StatusObject* AsStatus(PyObject* object) { return reinterpret_cast<StatusObject*>(object); }
@@ -113,7 +111,8 @@ PyObject* StatusNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|U:StatusVariable", const_cast<char**>(names), &name, &documentation)) return nullptr;
   return Guarded([&]() -> PyObject* {
     const std::string text = BytesOf(name), doc = documentation == nullptr ? std::string() : BytesOf(documentation);
-    if (text.find('\0') != std::string::npos) throw StatusError(Status(Code::kInvalidArgument, "bad name of a status variable: control characters are not legal"));
+    if (text.find('\0') != std::string::npos)
+      throw StatusError(Status(Code::kInvalidArgument, "bad name of a status variable: control characters are not legal"));
     pfs_key_t key = 0;
     const int rc = pfs_register_status(text.c_str(), doc.c_str(), &key);
     if (rc != PFS_OK) throw StatusError(Status(static_cast<Code>(rc), pfs_last_error()));
@@ -162,8 +161,9 @@ void BindErrors(PyObject* module) {
   static PyMethodDef counter_methods[] = {{"__enter__", CounterEnter, METH_NOARGS, nullptr},
                                           {"__exit__", AsMethod(CounterExit), METH_FASTCALL, nullptr},
                                           {nullptr, nullptr, 0, nullptr}};
-  static PyMemberDef counter_members[] = {{"handled", T_BOOL, offsetof(CounterObject, handled), READONLY, "Whether exceptions count as handled, too."},
-                                          {nullptr, 0, 0, 0, nullptr}};
+  static PyMemberDef counter_members[] = {
+      {"handled", T_BOOL, offsetof(CounterObject, handled), READONLY, "Whether exceptions count as handled, too."},
+      {nullptr, 0, 0, 0, nullptr}};
   PyType_Slot counter[] = {{Py_tp_new, reinterpret_cast<void*>(CounterNew)},
                            {Py_tp_dealloc, reinterpret_cast<void*>(CounterDealloc)},
                            {Py_tp_methods, counter_methods},
@@ -172,12 +172,13 @@ void BindErrors(PyObject* module) {
   AddType(module, "ErrorCounter", "pfs._core.ErrorCounter", sizeof(CounterObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, counter);
 
   static PyMethodDef handled_method = {"handled", Handled, METH_O, nullptr};
-  AddToModule(module, "handled", Checked(PyCFunction_NewEx(&handled_method, nullptr, Checked(PyUnicode_FromString("pfs._core")).get())).get());
+  AddToModule(module, "handled",
+              Checked(PyCFunction_NewEx(&handled_method, nullptr, Checked(PyUnicode_FromString("pfs._core")).get())).get());
 
-  static PyMethodDef status_methods[] = {
-      {"add", AsMethod(StatusAdd), METH_FASTCALL,
-       "add($self, n=1, /)\n--\n\nAdds to the calling thread's value; n may be negative.\n\nRaises:\n    OverflowError: n has more than 64 bits."},
-      {nullptr, nullptr, 0, nullptr}};
+  static PyMethodDef status_methods[] = {{"add", AsMethod(StatusAdd), METH_FASTCALL,
+                                          "add($self, n=1, /)\n--\n\nAdds to the calling thread's value; n may be negative.\n\nRaises:\n   "
+                                          " OverflowError: n has more than 64 bits."},
+                                         {nullptr, nullptr, 0, nullptr}};
   static PyMemberDef status_members[] = {{"name", T_OBJECT_EX, offsetof(StatusObject, name), READONLY, "VARIABLE_NAME."},
                                          {nullptr, 0, 0, 0, nullptr}};
   PyType_Slot status[] = {{Py_tp_new, reinterpret_cast<void*>(StatusNew)},

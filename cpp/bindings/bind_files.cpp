@@ -1,11 +1,11 @@
-// bindings/bind_files.cpp: the system calls under pfs.open. Each runs without the GIL, is an event, and is repeated after a signal (PEP 475).
-#include "pybind.h"  // comes first
-
+// bindings/bind_files.cpp: the system calls under pfs.open. Each runs without the GIL, is an event, and is repeated after a signal (PEP
+// 475).
 #include <cerrno>
 #include <string>
 
 #include "gil.h"
 #include "perfschema/pfs.h"
+#include "pybind.h"  // comes first
 
 namespace perfschema::bindings {
 
@@ -103,8 +103,8 @@ py::object ReadAll(int fd, Py_ssize_t guess) {
 
 py::object Write(int fd, const py::object& data) {
   const Buffer buffer(data, PyBUF_SIMPLE);
-  return CountOrNone(
-      Retried([&](CallSite site) { return pfs_write_at(fd, buffer.view.buf, static_cast<size_t>(buffer.view.len), site.file, site.line); }));
+  return CountOrNone(Retried(
+      [&](CallSite site) { return pfs_write_at(fd, buffer.view.buf, static_cast<size_t>(buffer.view.len), site.file, site.line); }));
 }
 
 int64_t Seek(int fd, int64_t offset, int whence) {
@@ -133,12 +133,14 @@ py::tuple Stat(int fd) {
 
 void BindFiles(PyObject* module) {
   auto m = py::reinterpret_borrow<py::module_>(module);
-  m.def("file_key", [](const std::string& name) { return RegisterName(NameFamily::kFile, name); }, py::arg("name"));
+  m.def(
+      "file_key", [](const std::string& name) { return RegisterName(NameFamily::kFile, name); }, py::arg("name"));
   m.def("file_open", Open, py::arg("key"), py::arg("path"), py::arg("flags"), py::arg("mode"), py::arg("shown"));
   m.def(
       "file_bind", [](int fd, uint32_t key, const py::bytes& path) { return pfs_file_bind(key, fd, std::string(path).c_str()) == PFS_OK; },
       py::arg("fd"), py::arg("key"), py::arg("path"));
-  m.def("file_unbind", [](int fd) { pfs_file_unbind(fd); }, py::arg("fd"));
+  m.def(
+      "file_unbind", [](int fd) { pfs_file_unbind(fd); }, py::arg("fd"));
   m.def("file_close", Close, py::arg("fd"));
   m.def("file_read_into", ReadInto, py::arg("fd"), py::arg("buffer"));
   m.def("file_read_all", ReadAll, py::arg("fd"), py::arg("guess"));

@@ -1,16 +1,13 @@
 // bindings/bind_identity.cpp: identity of the process that wrote a segment.
-#include "pybind.h"  // comes first
-
-#include "identity.h"
-
+#include <pybind11/stl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <optional>
 
-
-#include <pybind11/stl.h>
+#include "identity.h"
+#include "pybind.h"  // comes first
 
 namespace perfschema::bindings {
 
@@ -65,7 +62,8 @@ void BindIdentity(PyObject* module) {
     return py::reinterpret_steal<py::str>(decoded);
   };
   py::class_<Identity>(m, "Identity", "Who wrote a segment, as its header says.")
-      .def_property_readonly("layout", [](const Identity& identity) { return py::make_tuple(identity.layout_major, identity.layout_minor); })
+      .def_property_readonly("layout",
+                             [](const Identity& identity) { return py::make_tuple(identity.layout_major, identity.layout_minor); })
       .def_readonly("is_readable", &Identity::is_readable)
       .def_readonly("pid", &Identity::pid)
       .def_readonly("pid_namespace", &Identity::pid_namespace)
@@ -74,7 +72,8 @@ void BindIdentity(PyObject* module) {
       .def_readonly("started", &Identity::epoch_unix_micros)
       .def_property_readonly("library_version", [text](const Identity& identity) { return text(identity.library_version); })
       .def_property_readonly("command", [](const Identity& identity) { return py::bytes(identity.command); });
-  m.def("identity", [](int descriptor) { return IdentityOfFile(descriptor); }, py::arg("descriptor"), py::pos_only());
+  m.def(
+      "identity", [](int descriptor) { return IdentityOfFile(descriptor); }, py::arg("descriptor"), py::pos_only());
 }
 
 }  // namespace perfschema::bindings

@@ -1,12 +1,11 @@
 // bindings/bind_locks.cpp: pfs.Lock and pfs.RLock.
-#include "locks.h"  // Python.h comes first
-
-
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <new>
 #include <string>
+
+#include "locks.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -58,7 +57,8 @@ void LockDealloc(PyObject* object) {
   Py_DECREF(type);
 }
 
-// ---- Greenlets ---------------------------------------------------------------------------------------------------------------------------
+// ---- Greenlets
+// ---------------------------------------------------------------------------------------------------------------------------
 //
 // A greenlet must not wait for the thread lock: no other greenlet of its thread could release it then. It waits in a queue and tries again
 // when the lock is released.
@@ -271,7 +271,8 @@ PyTypeObject* MakeLockType(PyObject* module) {
   constexpr LockKind kKind = LockKind::kLock;
   static PyMethodDef methods[] = {
       {"acquire", AsMethod(LockAcquire<kKind>), METH_FASTCALL | METH_KEYWORDS,
-       "acquire($self, blocking=True, timeout=-1)\n--\n\nTakes the lock; waits for it if blocking, for at most `timeout` seconds if given.\n"
+       "acquire($self, blocking=True, timeout=-1)\n--\n\nTakes the lock; waits for it if blocking, for at most `timeout` seconds if "
+       "given.\n"
        "Returns True if the lock was taken. Waiting releases the GIL; a signal handler that raises ends it."},
       {"release", LockRelease<kKind>, METH_NOARGS,
        "release($self)\n--\n\nReleases the lock; any thread may do so. RuntimeError if it is not locked."},
@@ -298,9 +299,11 @@ PyTypeObject* MakeRLockType(PyObject* module) {
        "Takes the lock, once more if this thread has it; waits for it if blocking, for at most `timeout` seconds if given.\n"
        "Returns True if the lock was taken. Waiting releases the GIL; a signal handler that raises ends it."},
       {"release", LockRelease<kKind>, METH_NOARGS,
-       "release($self)\n--\n\nReleases the lock once; it is free after as many calls as acquire() had. RuntimeError if this thread does not hold it."},
+       "release($self)\n--\n\nReleases the lock once; it is free after as many calls as acquire() had. RuntimeError if this thread does "
+       "not hold it."},
       {"locked", LockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if the lock is held."},
-      {"__enter__", AsMethod(LockAcquire<kKind>), METH_FASTCALL | METH_KEYWORDS, "__enter__($self, blocking=True, timeout=-1)\n--\n\nTakes the lock."},
+      {"__enter__", AsMethod(LockAcquire<kKind>), METH_FASTCALL | METH_KEYWORDS,
+       "__enter__($self, blocking=True, timeout=-1)\n--\n\nTakes the lock."},
       {"__exit__", AsMethod(LockExit<kKind>), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nReleases the lock."},
       {"_is_owned", LockIsOwned<kKind>, METH_NOARGS, nullptr},
       {"_recursion_count", RLockRecursionCount, METH_NOARGS, nullptr},

@@ -1,12 +1,11 @@
 // bindings/bind_memory.cpp: blocks that Python code accounts for.
-#include "pybind.h"  // comes first
-
-#include "perfschema/pfs.h"
-
 #include <pybind11/numpy.h>
 
 #include <cstdio>
 #include <memory>
+
+#include "perfschema/pfs.h"
+#include "pybind.h"  // comes first
 
 namespace perfschema::bindings {
 namespace {
@@ -75,9 +74,8 @@ py::capsule MakeNumpyHandler(uint32_t key) {
                         [](void* context, size_t count, size_t size) { return pfs_calloc(KeyIn(context), count, size); },
                         [](void* context, void* block, size_t size) { return pfs_realloc(KeyIn(context), block, size == 0 ? 1 : size); },
                         [](void*, void* block, size_t) { pfs_free(block); }};
-  auto capsule = py::capsule(handler.get(), "mem_handler", [](PyObject* object) {
-    delete static_cast<NumpyHandler*>(PyCapsule_GetPointer(object, "mem_handler"));
-  });
+  auto capsule = py::capsule(handler.get(), "mem_handler",
+                             [](PyObject* object) { delete static_cast<NumpyHandler*>(PyCapsule_GetPointer(object, "mem_handler")); });
   static_cast<void>(handler.release());
   return capsule;
 }
@@ -97,8 +95,10 @@ py::object SetNumpyHandler(const py::object& handler) {
 
 void BindMemory(PyObject* module) {
   auto m = py::reinterpret_borrow<py::module_>(module);
-  m.def("memory_key", [](const std::string& name) { return RegisterName(NameFamily::kMemory, name); }, py::arg("name"));
-  m.def("memory_instrument", [](const std::string& name) { return FullName(NameFamily::kMemory, name); }, py::arg("name"));
+  m.def(
+      "memory_key", [](const std::string& name) { return RegisterName(NameFamily::kMemory, name); }, py::arg("name"));
+  m.def(
+      "memory_instrument", [](const std::string& name) { return FullName(NameFamily::kMemory, name); }, py::arg("name"));
   m.def("numpy_handler", MakeNumpyHandler, py::arg("key"));
   m.def("set_numpy_handler", SetNumpyHandler, py::arg("handler"));
   py::class_<MemoryBlock>(m, "MemoryBlock", py::is_final())

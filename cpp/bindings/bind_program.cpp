@@ -1,7 +1,4 @@
 // bindings/bind_program.cpp: declarations of the program. Thin: users see python/pfs/program.py and error_log.py.
-#include "pybind.h"  // comes first
-
-
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -11,6 +8,7 @@
 #include <vector>
 
 #include "perfschema/pfs.h"
+#include "pybind.h"  // comes first
 
 namespace perfschema::bindings {
 namespace {
@@ -39,8 +37,9 @@ void Def(py::module_& m, const char* name, int (*call)(Parameters...)) {
 
 void RegisterVariable(const std::string& name, const Text& value, int type, int scope, const Text& minimum, const Text& maximum,
                       const std::string& documentation) {
-  const pfs_variable_info_t info{name.c_str(), AsC(value),   static_cast<pfs_variable_type>(type), static_cast<pfs_variable_scope>(scope),
-                                 AsC(minimum), AsC(maximum), documentation.c_str()};
+  const pfs_variable_info_t info{
+      name.c_str(), AsC(value),           static_cast<pfs_variable_type>(type), static_cast<pfs_variable_scope>(scope), AsC(minimum),
+      AsC(maximum), documentation.c_str()};
   RaiseIfBadCode(pfs_register_variable(&info, 1));
 }
 
@@ -52,7 +51,8 @@ void SetConnectAttrs(const std::vector<std::pair<std::string, Text>>& attributes
 }
 
 // Sets a row from (locked, failed attempts, remaining attempts, days, since, until).
-void SetAccountLock(const std::string& user, const std::string& host, const std::optional<std::tuple<bool, int, int, int, int64_t, int64_t>>& lock) {
+void SetAccountLock(const std::string& user, const std::string& host,
+                    const std::optional<std::tuple<bool, int, int, int, int64_t, int64_t>>& lock) {
   if (!lock) return RaiseIfBadCode(pfs_account_lock_set(user.c_str(), host.c_str(), nullptr));
   const auto& [locked, failed, remaining, days, since, until] = *lock;
   const pfs_account_lock_t given{locked ? 1 : 0, failed, remaining, days, since, until};
@@ -104,7 +104,8 @@ void BindProgram(PyObject* module) {
   Def<std::string, bool>(m, "task_end", pfs_task_end);
   Def<std::string, std::string, std::string, Text>(m, "function_register", pfs_register_function);
   Def<std::string, int>(m, "function_use", pfs_function_use);
-  m.def("row_unregister", [](int kind, const std::string& name) { RaiseIfBadCode(pfs_unregister_row(static_cast<pfs_row_kind>(kind), name.c_str())); });
+  m.def("row_unregister",
+        [](int kind, const std::string& name) { RaiseIfBadCode(pfs_unregister_row(static_cast<pfs_row_kind>(kind), name.c_str())); });
 
   m.def("log", [](int priority, const Text& code, const Text& subsystem, const std::string& message) {
     NameThisThreadOnce();

@@ -1,11 +1,10 @@
 // bindings/bind_queues.cpp: pfs.SimpleQueue. The GIL guards it, no lock: a signal handler or a finalizer that interrupts a get() may call
 // put().
-#include "locks.h"  // Python.h comes first
-
-
 #include <chrono>
 #include <cstddef>
 #include <string>
+
+#include "locks.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -13,9 +12,8 @@ namespace {
 
 // Threads: the GIL is held.
 struct QueueObject {
-  PyObject_HEAD
-  pfs_instance_t* instance;  // nullptr = not instrumented
-  PyObject* name;            // full name
+  PyObject_HEAD pfs_instance_t* instance;  // nullptr = not instrumented
+  PyObject* name;                          // full name
   PyObject* weak_references;
   PyObject** items;  // a ring buffer; its capacity is a power of two, or 0
   size_t capacity;
@@ -201,7 +199,8 @@ PyObject* QueueName(PyObject* object, void*) { return Py_NewRef(AsQueue(object)-
 PyObject* MakeQueueType(PyObject* module) {
   static PyMethodDef methods[] = {
       {"put", AsMethod(QueuePut), METH_FASTCALL | METH_KEYWORDS,
-       "put($self, item, block=True, timeout=None)\n--\n\nPuts the item at the end. Never waits; `block` and `timeout` are as in queue.Queue and have no "
+       "put($self, item, block=True, timeout=None)\n--\n\nPuts the item at the end. Never waits; `block` and `timeout` are as in "
+       "queue.Queue and have no "
        "effect. No event."},
       {"get", AsMethod(QueueGet), METH_FASTCALL | METH_KEYWORDS,
        "get($self, block=True, timeout=None)\n--\n\n"
@@ -219,9 +218,11 @@ PyObject* MakeQueueType(PyObject* module) {
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
       "SimpleQueue(name)\n--\n\n"
-      "An unbounded queue, first in, first out, whose waits are recorded: a drop-in for queue.SimpleQueue. put() may be called from signal\n"
+      "An unbounded queue, first in, first out, whose waits are recorded: a drop-in for queue.SimpleQueue. put() may be called from "
+      "signal\n"
       "handlers and finalizers.\n\n"
-      "SimpleQueue('myapp/QUEUE_log') counts as wait/synch/cond/myapp/QUEUE_log: one event per get() that finds the queue empty and waits.\n\n"
+      "SimpleQueue('myapp/QUEUE_log') counts as wait/synch/cond/myapp/QUEUE_log: one event per get() that finds the queue empty and "
+      "waits.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names.";
   static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(QueueNew)},
                                 {Py_tp_dealloc, reinterpret_cast<void*>(QueueDealloc)},
@@ -232,7 +233,8 @@ PyObject* MakeQueueType(PyObject* module) {
                                 {Py_tp_getset, properties},
                                 {Py_tp_doc, const_cast<char*>(doc)},
                                 {0, nullptr}};
-  static PyType_Spec spec = {"pfs.SimpleQueue", sizeof(QueueObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+  static PyType_Spec spec = {"pfs.SimpleQueue", sizeof(QueueObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                             slots};
   return PyType_FromModuleAndSpec(module, &spec, nullptr);
 }
 

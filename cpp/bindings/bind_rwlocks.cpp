@@ -1,9 +1,8 @@
 // bindings/bind_rwlocks.cpp: pfs.RWLock. First come, first served: consecutive waiting readers get it together.
-#include "locks.h"  // Python.h comes first
-
-
 #include <cstddef>
 #include <string>
+
+#include "locks.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -17,9 +16,8 @@ struct Reader {
 // A release hands the lock over: a waiter that was given the lock holds it, even if it has not run yet.
 // Threads: the GIL is held.
 struct RWLockObject {
-  PyObject_HEAD
-  pfs_instance_t* instance;  // nullptr = not instrumented
-  PyObject* name;            // full name
+  PyObject_HEAD pfs_instance_t* instance;  // nullptr = not instrumented
+  PyObject* name;                          // full name
   PyObject* weak_references;
   unsigned long writer;  // 0 = none
   Reader* readers;
@@ -114,9 +112,12 @@ void RWLockDealloc(PyObject* object) {
 
 pfs_rwlock_op OperationOf(bool write, const Limits& limits) {
   switch (limits.op()) {
-    case PFS_TRY_LOCK: return write ? PFS_TRY_WRITE_LOCK : PFS_TRY_READ_LOCK;
-    case PFS_TIMED_LOCK: return write ? PFS_TIMED_WRITE_LOCK : PFS_TIMED_READ_LOCK;
-    default: return write ? PFS_WRITE_LOCK : PFS_READ_LOCK;
+    case PFS_TRY_LOCK:
+      return write ? PFS_TRY_WRITE_LOCK : PFS_TRY_READ_LOCK;
+    case PFS_TIMED_LOCK:
+      return write ? PFS_TIMED_WRITE_LOCK : PFS_TIMED_READ_LOCK;
+    default:
+      return write ? PFS_WRITE_LOCK : PFS_READ_LOCK;
   }
 }
 
@@ -145,7 +146,8 @@ template <bool kWrite>
 PyObject* Acquire(RWLockObject* self, const Limits& limits) {
   const unsigned long me = Me();
   if (limits.may_wait() && (self->writer == me || (kWrite && self->FindReader(me) != nullptr))) {
-    PyErr_Format(PyExc_RuntimeError, "this thread %s the lock already and would wait for itself", self->writer == me ? "writes under" : "reads under");
+    PyErr_Format(PyExc_RuntimeError, "this thread %s the lock already and would wait for itself",
+                 self->writer == me ? "writes under" : "reads under");
     return nullptr;
   }
   pfs_wait_t wait;
@@ -220,11 +222,11 @@ PyObject* RWLockRepr(PyObject* object) {
 
 PyObject* RWLockName(PyObject* object, void*) { return Py_NewRef(AsRWLock(object)->name); }
 
-// ---- Results of read() and write() -------------------------------------------------------------------------------------------------------
+// ---- Results of read() and write()
+// -------------------------------------------------------------------------------------------------------
 
 struct GuardObject {
-  PyObject_HEAD
-  PyObject* lock;
+  PyObject_HEAD PyObject* lock;
 };
 PyTypeObject* guard_types[2];
 
@@ -281,7 +283,8 @@ PyObject* MakeRWLockType(PyObject* module) {
        "RuntimeError if this thread holds it already, for reading or writing: that would be a deadlock."},
       {"release_read", RWLockRelease<false>, METH_NOARGS,
        "release_read($self)\n--\n\nReleases the lock once. RuntimeError if this thread does not read."},
-      {"release_write", RWLockRelease<true>, METH_NOARGS, "release_write($self)\n--\n\nReleases the lock. RuntimeError if this thread does not write."},
+      {"release_write", RWLockRelease<true>, METH_NOARGS,
+       "release_write($self)\n--\n\nReleases the lock. RuntimeError if this thread does not write."},
       {"locked", RWLockLocked, METH_NOARGS, "locked($self)\n--\n\nTrue if the lock is held, for reading or writing."},
       {"_at_fork_reinit", RWLockAtForkReinit, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr}};

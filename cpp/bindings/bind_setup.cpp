@@ -1,8 +1,4 @@
 // bindings/bind_setup.cpp: changes of setup tables, start-time options, account and name of the thread.
-#include "pybind.h"  // comes first
-
-#include "gil.h"
-
 #include <pybind11/stl.h>
 
 #include <cstring>
@@ -15,8 +11,10 @@
 #include <vector>
 
 #include "base/like.h"
+#include "gil.h"
 #include "greenlets.h"
 #include "perfschema/pfs.h"
+#include "pybind.h"  // comes first
 #include "table/registry.h"
 
 namespace perfschema::bindings {
@@ -47,7 +45,8 @@ void Apply(const std::string& name, const Conditions& conditions, const Assignme
 
 uint64_t Update(const std::string& name, const Conditions& conditions, const Assignments& assignments) {
   uint64_t changed = 0;
-  Apply(name, conditions, assignments, [&](const auto& table, const auto& where, const auto& values) { return UpdateTable(table, where, values, &changed); });
+  Apply(name, conditions, assignments,
+        [&](const auto& table, const auto& where, const auto& values) { return UpdateTable(table, where, values, &changed); });
   return changed;
 }
 
@@ -97,12 +96,12 @@ void SetProcesslist(const std::string& column, const std::variant<std::monostate
   if (number == nullptr) {
     const char* const shown = text != nullptr ? text->c_str() : nullptr;
     if (column == "info") return pfs_thread_set_info(shown, text != nullptr ? text->size() : 0);
-    for (const auto& [name, set] : std::initializer_list<std::pair<const char*, void (*)(const char*)>>{
-             {"db", pfs_thread_set_db},
-             {"command", pfs_thread_set_command},
-             {"state", pfs_thread_set_state},
-             {"connection_type", pfs_thread_set_connection_type},
-             {"resource_group", pfs_thread_set_resource_group}}) {
+    for (const auto& [name, set] :
+         std::initializer_list<std::pair<const char*, void (*)(const char*)>>{{"db", pfs_thread_set_db},
+                                                                              {"command", pfs_thread_set_command},
+                                                                              {"state", pfs_thread_set_state},
+                                                                              {"connection_type", pfs_thread_set_connection_type},
+                                                                              {"resource_group", pfs_thread_set_resource_group}}) {
       if (column == name) return set(shown);
     }
   }
@@ -116,10 +115,12 @@ void BindSetup(PyObject* module) {
   m.def("update", Update, py::arg("table"), py::arg("conditions"), py::arg("assignments"));
   m.def("insert", Insert, py::arg("table"), py::arg("values"));
   m.def("delete", Delete, py::arg("table"), py::arg("conditions"));
-  m.def("adopt", [](const std::string& path) { RaiseIfBad(AdoptSegmentFile(path), "AttachError"); }, py::arg("path"));
-  m.def("in_turn", InOutsiderSection, py::arg("change"));
+  m.def(
+      "adopt", [](const std::string& path) { RaiseIfBad(AdoptSegmentFile(path), "AttachError"); }, py::arg("path"));
+  m.def("in_outsider_section", InOutsiderSection, py::arg("change"));
   m.def("matches", Matches, py::arg("texts"), py::arg("pattern"));
-  m.def("configure", [](const std::string& options) { RaiseIfBadCode(pfs_init(options.c_str())); }, py::arg("options"));
+  m.def(
+      "configure", [](const std::string& options) { RaiseIfBadCode(pfs_init(options.c_str())); }, py::arg("options"));
   m.def(
       "set_account",
       [](const std::string& user, const std::string& host) {
@@ -155,7 +156,8 @@ void BindSetup(PyObject* module) {
         if (rc != PFS_E_STATE) RaiseIfBadCode(rc);  // a thread that describes itself
       },
       py::arg("origin"), py::arg("name"), py::arg("instrument"));
-  m.def("thread_instrument", [](const std::string& name) { return FullName(NameFamily::kThread, name); }, py::arg("name"));
+  m.def(
+      "thread_instrument", [](const std::string& name) { return FullName(NameFamily::kThread, name); }, py::arg("name"));
   m.def("segment_path", [] { return std::string(pfs_segment_path()); });
 }
 

@@ -1,8 +1,5 @@
 // bindings/bind_sockets.cpp: the base of pfs.socket: a subclass of socket.socket, each of whose calls is an event around the call of the
 // base class. So arguments, results, timeouts and errors are the base class's, and no signal can come between an event and its call.
-#include "gil.h"  // Python.h comes first
-#include "locks.h"
-
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 
@@ -10,6 +7,9 @@
 #include <cerrno>
 #include <string>
 #include <utility>
+
+#include "gil.h"  // Python.h comes first
+#include "locks.h"
 
 namespace perfschema::bindings {
 
@@ -57,16 +57,16 @@ constexpr size_t kCallCount = std::size(kCalls);
 constexpr bool GivesAddress(const Call& call) { return call.op == PFS_SOCKET_BIND || call.op == PFS_SOCKET_CONNECT; }
 constexpr bool MovesBytes(const Call& call) { return call.moved != Moved::kNothing; }
 
-PyTypeObject* standard;     // socket.socket; never freed
-PyTypeObject* base;         // its subclass
-Py_ssize_t fields_offset;   // of Fields in an object of `base`
+PyTypeObject* standard;    // socket.socket; never freed
+PyTypeObject* base;        // its subclass
+Py_ssize_t fields_offset;  // of Fields in an object of `base`
 PyObject* methods_of_standard[kCallCount];
 PyCFunction functions_of_standard[kCallCount];  // nullptr: not a C function of a tuple
 
 // Threads: the GIL is held.
 struct Fields {
-  int fd_plus_1;        // 0 = not instrumented
-  bool awaits_peer;     // it is connecting: the system knows the peer only later
+  int fd_plus_1;     // 0 = not instrumented
+  bool awaits_peer;  // it is connecting: the system knows the peer only later
 };
 Fields& FieldsOf(PyObject* self) { return *reinterpret_cast<Fields*>(reinterpret_cast<char*>(self) + fields_offset); }
 
@@ -116,12 +116,18 @@ template <size_t kIndex>
 int64_t BytesMoved(PyObject* result, int64_t requested) {
   if (result == nullptr) return -1;
   switch (kCalls[kIndex].moved) {
-    case Moved::kNothing: return -1;
-    case Moved::kResult: return NumberIn(result);
-    case Moved::kLength: return PyBytes_GET_SIZE(result);
-    case Moved::kFirst: return NumberIn(PyTuple_GET_ITEM(result, 0));
-    case Moved::kLengthOfFirst: return PyBytes_GET_SIZE(PyTuple_GET_ITEM(result, 0));
-    case Moved::kArgument: return requested;
+    case Moved::kNothing:
+      return -1;
+    case Moved::kResult:
+      return NumberIn(result);
+    case Moved::kLength:
+      return PyBytes_GET_SIZE(result);
+    case Moved::kFirst:
+      return NumberIn(PyTuple_GET_ITEM(result, 0));
+    case Moved::kLengthOfFirst:
+      return PyBytes_GET_SIZE(PyTuple_GET_ITEM(result, 0));
+    case Moved::kArgument:
+      return requested;
   }
   return -1;
 }
@@ -184,7 +190,8 @@ PyObject* RecordedTuple(PyObject* self, PyObject* args) {
   return Record<kIndex>(self, items, PyTuple_GET_SIZE(args), [=] { return function(self, args); });
 }
 
-// ---- Creation and closing ----------------------------------------------------------------------------------------------------------------
+// ---- Creation and closing
+// ----------------------------------------------------------------------------------------------------------------
 
 // Registers the name. Returns the full name, or nullptr and a Python exception.
 PyObject* KeyOf(PyObject* name, uint32_t* key) {
@@ -286,7 +293,8 @@ PyObject* SocketRepr(PyObject* self) {
 
 template <size_t kIndex>
 PyMethodDef Method() {
-  PyObject* method = methods_of_standard[kIndex] = Checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(standard), kCalls[kIndex].name)).Release();
+  PyObject* method = methods_of_standard[kIndex] =
+      Checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(standard), kCalls[kIndex].name)).Release();
   PyObject* const doc = Checked(PyObject_GetAttrString(method, "__doc__")).Release();  // valid as long as the method
   const char* text = doc == Py_None ? nullptr : PyUnicode_AsUTF8(doc);
   if (Py_IS_TYPE(method, &PyMethodDescr_Type)) {
@@ -301,11 +309,9 @@ PyMethodDef Method() {
 
 template <size_t... kIndices>
 std::array<PyMethodDef, kCallCount + 4> Methods(std::index_sequence<kIndices...>) {
-  return {Method<kIndices>()...,
-          PyMethodDef{"_start", SocketStart, METH_VARARGS, nullptr},
+  return {Method<kIndices>()..., PyMethodDef{"_start", SocketStart, METH_VARARGS, nullptr},
           PyMethodDef{"_real_close", AsMethod(SocketRealClose), METH_FASTCALL | METH_KEYWORDS, nullptr},
-          PyMethodDef{"detach", SocketDetach, METH_NOARGS, nullptr},
-          PyMethodDef{nullptr, nullptr, 0, nullptr}};
+          PyMethodDef{"detach", SocketDetach, METH_NOARGS, nullptr}, PyMethodDef{nullptr, nullptr, 0, nullptr}};
 }
 
 // Makes the base class. `its`: socket.socket of the standard library. Throws PythonError.
@@ -319,7 +325,8 @@ PyObject* MakeSocketBase(PyObject* its) {
                                   {0, nullptr}};
     constexpr Py_ssize_t kAlignment = alignof(Fields);
     fields_offset = (standard->tp_basicsize + kAlignment - 1) / kAlignment * kAlignment;
-    PyType_Spec spec = {"pfs._core.socket", static_cast<int>(fields_offset + sizeof(Fields)), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+    PyType_Spec spec = {"pfs._core.socket", static_cast<int>(fields_offset + sizeof(Fields)), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                        slots};
     base = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(standard)));
     if (base == nullptr) throw PythonError();
   }
@@ -331,7 +338,8 @@ PyObject* SocketBase(PyObject*, PyObject* its) {
   return Guarded([&] { return MakeSocketBase(its); });
 }
 
-// ---- Functions -----------------------------------------------------------------------------------------------------------------------------
+// ---- Functions
+// -----------------------------------------------------------------------------------------------------------------------------
 
 PyObject* SocketPair(PyObject*, PyObject* args) {
   PyObject* name;

@@ -1,14 +1,13 @@
 // bindings/bind_stages.cpp: pfs.stage.
-#include "runs.h"  // Python.h comes first
-
 #include <new>
+
+#include "runs.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
 // Threads: the GIL is held.
 struct StageObject {
-  PyObject_HEAD
-  const KnownName* name;
+  PyObject_HEAD const KnownName* name;
   uint64_t estimated;  // initial value of a block
 };
 
@@ -39,7 +38,8 @@ PyObject* StageNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   if (known == nullptr) return nullptr;
   return Guarded([&]() -> PyObject* {
     if (has_progress && !known->has_progress) {
-      throw StatusError(Status(Code::kState, "this stage says nothing of its progress: its name was first used without 'estimated' or 'progress'"));
+      throw StatusError(
+          Status(Code::kState, "this stage says nothing of its progress: its name was first used without 'estimated' or 'progress'"));
     }
     PyObject* const object = type->tp_alloc(type, 0);
     if (object == nullptr) return nullptr;
@@ -144,14 +144,16 @@ PyObject* StageRepr(PyObject* object) { return PyUnicode_FromFormat("pfs.stage('
 void BindStages(PyObject* module) {
   static PyMethodDef methods[] = {
       {"__enter__", StageEnter, METH_NOARGS, "__enter__($self)\n--\n\nPuts the thread, or the task, into the stage."},
-      {"__exit__", AsMethod(StageExit), METH_FASTCALL, "__exit__($self, kind, error, trace, /)\n--\n\nReturns to the stage around it, if there is one."},
+      {"__exit__", AsMethod(StageExit), METH_FASTCALL,
+       "__exit__($self, kind, error, trace, /)\n--\n\nReturns to the stage around it, if there is one."},
       {"__aenter__", StageBlock::AsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
       {"__aexit__", AsMethod(StageBlock::AsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {
       {"name", StageName, nullptr, "Full name of the instrument.", nullptr},
       {"completed", StageGet<&OpenStageBlock::completed>, StageSet<&OpenStageBlock::completed>,
-       "WORK_COMPLETED of the running block, in units of the program. StateError if no block runs here, or the stage has no progress.", nullptr},
+       "WORK_COMPLETED of the running block, in units of the program. StateError if no block runs here, or the stage has no progress.",
+       nullptr},
       {"estimated", StageGet<&OpenStageBlock::estimated>, StageSet<&OpenStageBlock::estimated>,
        "WORK_ESTIMATED of the running block. StateError as for completed.", nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -168,7 +170,8 @@ void BindStages(PyObject* module) {
       "    async def answer(request): ...\n\n"
       "`with`, `async with` and decorator. A thread is in one stage at a time: a stage in a stage ends the outer one, which begins again\n"
       "after the inner one (two rows, with the outer block's SOURCE and progress). Stages of different asyncio tasks are\n"
-      "independent. Rows of events_stages_current, _history, _history_long and events_stages_summary_*; PROCESSLIST_STATE of threads is the\n"
+      "independent. Rows of events_stages_current, _history, _history_long and events_stages_summary_*; PROCESSLIST_STATE of threads is "
+      "the\n"
       "stage. Waits in it have it as their parent (NESTING_EVENT_ID), and its parent is the running statement.\n\n"
       "name: 'component/name', or in full. estimated, progress: the stage reports its progress, in its own units (WORK_COMPLETED,\n"
       "WORK_ESTIMATED; NULL otherwise); the first use of a name decides for all.\n\n"

@@ -1,11 +1,11 @@
 // bindings/bind_statements.cpp: pfs.statement.
-#include "runs.h"  // Python.h comes first
-
 #include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <string>
 #include <utility>
+
+#include "runs.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -15,16 +15,30 @@ PyTypeObject* statement_type;
 PyTypeObject* run_type;
 
 constexpr int kCounters = PFS_NO_GOOD_INDEX_USED + 1;
-const char* const counter_names[kCounters] = {
-    "lock_time", "errors", "warnings", "rows_affected", "rows_sent", "rows_examined", "created_tmp_disk_tables", "created_tmp_tables",
-    "select_full_join", "select_full_range_join", "select_range", "select_range_check", "select_scan", "sort_merge_passes", "sort_range",
-    "sort_rows", "sort_scan", "no_index_used", "no_good_index_used"};
+const char* const counter_names[kCounters] = {"lock_time",
+                                              "errors",
+                                              "warnings",
+                                              "rows_affected",
+                                              "rows_sent",
+                                              "rows_examined",
+                                              "created_tmp_disk_tables",
+                                              "created_tmp_tables",
+                                              "select_full_join",
+                                              "select_full_range_join",
+                                              "select_range",
+                                              "select_range_check",
+                                              "select_scan",
+                                              "sort_merge_passes",
+                                              "sort_range",
+                                              "sort_rows",
+                                              "sort_scan",
+                                              "no_index_used",
+                                              "no_good_index_used"};
 
 // Is the object that the user makes: a description.
 struct StatementObject {
-  PyObject_HEAD
-  const KnownName* name;
-  PyObject* text;    // nullptr: none
+  PyObject_HEAD const KnownName* name;
+  PyObject* text;  // nullptr: none
   PyObject* schema;
   OpenRuns runs;
 };
@@ -86,10 +100,12 @@ bool SetTextOf(StatementRun* run, PyObject* value, const char* what, PyObject** 
   return true;
 }
 bool SetText(StatementRun* run, PyObject* value) {
-  return SetTextOf(run, value, "text", &run->text, [run](const char* text, size_t bytes) { pfs_statement_set_text(&run->statement, text, bytes); });
+  return SetTextOf(run, value, "text", &run->text,
+                   [run](const char* text, size_t bytes) { pfs_statement_set_text(&run->statement, text, bytes); });
 }
 bool SetSchema(StatementRun* run, PyObject* value) {
-  return SetTextOf(run, value, "schema", &run->schema, [run](const char* text, size_t) { pfs_statement_set_schema(&run->statement, text); });
+  return SetTextOf(run, value, "schema", &run->schema,
+                   [run](const char* text, size_t) { pfs_statement_set_schema(&run->statement, text); });
 }
 
 // Caches the last freed run: a run is too large for the interpreter's own pools, and the next one comes soon.
@@ -210,7 +226,8 @@ PyObject* RunError(PyObject* object, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"number", "sqlstate", "message", nullptr};
   int number;
   std::optional<std::string> sqlstate, message;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "i|O&O&:error", const_cast<char**>(names), &number, TextOrNone, &sqlstate, TextOrNone, &message)) {
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "i|O&O&:error", const_cast<char**>(names), &number, TextOrNone, &sqlstate, TextOrNone,
+                                   &message)) {
     return nullptr;
   }
   if (sqlstate && sqlstate->size() != 5) {
@@ -281,9 +298,13 @@ int RunSetId(PyObject* object, PyObject* value, void*) {
   return 0;
 }
 
-PyObject* RunRepr(PyObject* object) { return PyUnicode_FromFormat("<pfs.statement '%U' that %s>", AsRun(object)->name->full, AsRun(object)->head.is_open ? "runs" : "has ended"); }
+PyObject* RunRepr(PyObject* object) {
+  return PyUnicode_FromFormat("<pfs.statement '%U' that %s>", AsRun(object)->name->full,
+                              AsRun(object)->head.is_open ? "runs" : "has ended");
+}
 
-// ---- The description -------------------------------------------------------------------------------------------------------------------------
+// ---- The description
+// -------------------------------------------------------------------------------------------------------------------------
 
 PyObject* MakeStatement(PyTypeObject* type, PyObject* name, PyObject* text, PyObject* schema) {
   const auto is_text = [](PyObject* value) { return value == Py_None || PyUnicode_Check(value) || PyBytes_Check(value); };
@@ -373,17 +394,22 @@ PyObject* StatementRepr(PyObject* object) { return PyUnicode_FromFormat("pfs.sta
 
 PyTypeObject* MakeStatementRunType() {
   static PyMethodDef methods[] = {
-      {"add", AsMethod(RunAdd), METH_FASTCALL | METH_KEYWORDS, "add($self, **counters)\n--\n\nAdds to counters: add(rows_sent=1, rows_examined=20)."},
+      {"add", AsMethod(RunAdd), METH_FASTCALL | METH_KEYWORDS,
+       "add($self, **counters)\n--\n\nAdds to counters: add(rows_sent=1, rows_examined=20)."},
       {"suspend", RunSuspend, METH_NOARGS,
-       "suspend($self)\n--\n\nSuspends the statement, for example while a client fetches its rows: events that begin now are not nested in it, but its time goes\n"
+       "suspend($self)\n--\n\nSuspends the statement, for example while a client fetches its rows: events that begin now are not nested in "
+       "it, but its time goes\n"
        "on. Setting a counter, and its end, resume it. Does nothing if statements have begun inside it."},
       {"refine", RunRefine, METH_O,
-       "refine($self, name, /)\n--\n\nMoves it to another instrument: EVENT_NAME changes. Nothing is recorded or counted if that one is disabled."},
+       "refine($self, name, /)\n--\n\nMoves it to another instrument: EVENT_NAME changes. Nothing is recorded or counted if that one is "
+       "disabled."},
       {"error", AsMethod(RunError), METH_VARARGS | METH_KEYWORDS,
-       "error($self, number, sqlstate=None, message=None)\n--\n\nSets MYSQL_ERRNO, RETURNED_SQLSTATE (five characters; 'HY000' if None) and MESSAGE_TEXT (at most\n"
+       "error($self, number, sqlstate=None, message=None)\n--\n\nSets MYSQL_ERRNO, RETURNED_SQLSTATE (five characters; 'HY000' if None) "
+       "and MESSAGE_TEXT (at most\n"
        "128 bytes); ERRORS is 1. number 0: no error. A later exception that leaves the block does not change them."},
       {"end", AsMethod(RunEnd), METH_FASTCALL,
-       "end($self, error=None, /)\n--\n\nEnds it now, in the thread that began it; `error` is the exception that ended it, or None. Later calls change nothing."},
+       "end($self, error=None, /)\n--\n\nEnds it now, in the thread that began it; `error` is the exception that ended it, or None. Later "
+       "calls change nothing."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[kCounters + 5] = {
       {"name", RunGetName, nullptr, "Full name of the instrument.", nullptr},
@@ -399,10 +425,10 @@ PyTypeObject* MakeStatementRunType() {
       "change at once. After its end the row does not change.";
   return MakeRunType("pfs._core.RunningStatement", sizeof(StatementRun),
                      {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
-                   {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
-                   {Py_tp_methods, methods},
-                   {Py_tp_getset, properties},
-                   {Py_tp_doc, const_cast<char*>(doc)}});
+                      {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
+                      {Py_tp_methods, methods},
+                      {Py_tp_getset, properties},
+                      {Py_tp_doc, const_cast<char*>(doc)}});
 }
 
 }  // namespace
@@ -441,15 +467,16 @@ void BindStatements(PyObject* module) {
       "bytes.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names; TypeError if a generator function is decorated.";
   run_type = MakeStatementRunType();
-  statement_type = run_type == nullptr ? nullptr
-                                       : MakeType(module, "pfs.statement", sizeof(StatementObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-                                                  {{Py_tp_new, reinterpret_cast<void*>(StatementNew)},
-                                                   {Py_tp_dealloc, reinterpret_cast<void*>(StatementDealloc)},
-                                                   {Py_tp_call, reinterpret_cast<void*>(StatementBlock::Call)},
-                                                   {Py_tp_repr, reinterpret_cast<void*>(StatementRepr)},
-                                                   {Py_tp_methods, methods},
-                                                   {Py_tp_getset, properties},
-                                                   {Py_tp_doc, const_cast<char*>(doc)}});
+  statement_type = run_type == nullptr
+                       ? nullptr
+                       : MakeType(module, "pfs.statement", sizeof(StatementObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                                  {{Py_tp_new, reinterpret_cast<void*>(StatementNew)},
+                                   {Py_tp_dealloc, reinterpret_cast<void*>(StatementDealloc)},
+                                   {Py_tp_call, reinterpret_cast<void*>(StatementBlock::Call)},
+                                   {Py_tp_repr, reinterpret_cast<void*>(StatementRepr)},
+                                   {Py_tp_methods, methods},
+                                   {Py_tp_getset, properties},
+                                   {Py_tp_doc, const_cast<char*>(doc)}});
   if (statement_type == nullptr) throw PythonError();
   statement_type->tp_vectorcall = StatementVectorcall;
   AddToModule(module, "statement", statement_type);

@@ -1,8 +1,4 @@
 // bindings/bind_tables.cpp: tables as columns (numpy arrays without a loop in Python) and as plain rows.
-#include "pybind.h"  // comes first
-
-#include "gil.h"
-
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -14,8 +10,10 @@
 #include <vector>
 
 #include "base/like.h"
+#include "gil.h"
 #include "identity.h"
 #include "perfschema/pfs.h"
+#include "pybind.h"  // comes first
 #include "table/registry.h"
 
 namespace perfschema::bindings {
@@ -24,15 +22,24 @@ namespace {
 
 const char* KindName(ColumnKind kind) {
   switch (kind) {
-    case ColumnKind::kUInt64: return "uint64";
-    case ColumnKind::kInt64: return "int64";
-    case ColumnKind::kUInt32: return "uint32";
-    case ColumnKind::kInt32: return "int32";
-    case ColumnKind::kText: return "text";
-    case ColumnKind::kEnum: return "enum";
-    case ColumnKind::kSet: return "set";
-    case ColumnKind::kTimestamp: return "timestamp";
-    case ColumnKind::kDouble: return "double";
+    case ColumnKind::kUInt64:
+      return "uint64";
+    case ColumnKind::kInt64:
+      return "int64";
+    case ColumnKind::kUInt32:
+      return "uint32";
+    case ColumnKind::kInt32:
+      return "int32";
+    case ColumnKind::kText:
+      return "text";
+    case ColumnKind::kEnum:
+      return "enum";
+    case ColumnKind::kSet:
+      return "set";
+    case ColumnKind::kTimestamp:
+      return "timestamp";
+    case ColumnKind::kDouble:
+      return "double";
   }
   return "";
 }
@@ -177,10 +184,18 @@ py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
       }
       values = SeenAs<double>(std::move(data.words));
       break;
-    case ColumnKind::kUInt64: values = AsArray(std::move(data.words)); break;
-    case ColumnKind::kInt64: values = SeenAs<int64_t>(std::move(data.words)); break;
-    case ColumnKind::kUInt32: values = Converted<uint32_t>(data.words); break;
-    case ColumnKind::kInt32: values = Converted<int32_t>(data.words); break;
+    case ColumnKind::kUInt64:
+      values = AsArray(std::move(data.words));
+      break;
+    case ColumnKind::kInt64:
+      values = SeenAs<int64_t>(std::move(data.words));
+      break;
+    case ColumnKind::kUInt32:
+      values = Converted<uint32_t>(data.words);
+      break;
+    case ColumnKind::kInt32:
+      values = Converted<int32_t>(data.words);
+      break;
   }
   if (facts.nullable) {
     LargeVector<uint8_t> nulls = std::move(data.nulls);
@@ -203,14 +218,20 @@ py::object Cell(const ColumnFacts& facts, const ColumnData& data, size_t row) {
   if (facts.nullable && row < data.nulls.size() && data.nulls[row] != 0) return py::none();
   switch (facts.kind) {
     case ColumnKind::kText:
-    case ColumnKind::kSet: return py::reinterpret_steal<py::object>(Decoded(data.texts[data.codes[row]]).Release());
-    case ColumnKind::kEnum: return py::str(facts.values[data.codes[row]].data(), facts.values[data.codes[row]].size());
+    case ColumnKind::kSet:
+      return py::reinterpret_steal<py::object>(Decoded(data.texts[data.codes[row]]).Release());
+    case ColumnKind::kEnum:
+      return py::str(facts.values[data.codes[row]].data(), facts.values[data.codes[row]].size());
     case ColumnKind::kUInt64:
-    case ColumnKind::kUInt32: return py::int_(data.words[row]);
+    case ColumnKind::kUInt32:
+      return py::int_(data.words[row]);
     case ColumnKind::kInt64:
-    case ColumnKind::kTimestamp: return py::int_(std::bit_cast<int64_t>(data.words[row]));
-    case ColumnKind::kInt32: return py::int_(static_cast<int32_t>(data.words[row]));
-    case ColumnKind::kDouble: return py::float_(std::bit_cast<double>(data.words[row]));
+    case ColumnKind::kTimestamp:
+      return py::int_(std::bit_cast<int64_t>(data.words[row]));
+    case ColumnKind::kInt32:
+      return py::int_(static_cast<int32_t>(data.words[row]));
+    case ColumnKind::kDouble:
+      return py::float_(std::bit_cast<double>(data.words[row]));
   }
   return py::none();
 }
@@ -264,11 +285,13 @@ void BindTables(PyObject* module) {
   py::class_<AttachedSegment>(m, "Segment", "A segment file, mapped for reading during the lifetime of the object.")
       .def(py::init<std::string>(), py::arg("path"))
       .def_property_readonly("path", &AttachedSegment::path)
-      .def_property_readonly("identity", [](const AttachedSegment& segment) { return segment.identity(); })  // a copy, which keeps nothing mapped
+      .def_property_readonly("identity",
+                             [](const AttachedSegment& segment) { return segment.identity(); })  // a copy, which keeps nothing mapped
       .def_property_readonly("pid", [](const AttachedSegment& segment) { return segment.identity().pid; });
   m.def("tables", TableNames);
-  m.def("facts", Facts, py::arg("table"));
-  m.def("ddl", [](const std::string& name) { return TableDdl(GetTable(name)); }, py::arg("table"));
+  m.def("table_info", Facts, py::arg("table"));
+  m.def(
+      "ddl", [](const std::string& name) { return TableDdl(GetTable(name)); }, py::arg("table"));
   m.def("truncate", Truncate, py::arg("table"));
   m.def("read", Read, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true));
   m.def("rows", Rows, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true));

@@ -1,8 +1,8 @@
 // bindings/bind_transactions.cpp: pfs.transaction.
-#include "runs.h"  // Python.h comes first
-
 #include <optional>
 #include <string>
+
+#include "runs.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -11,13 +11,13 @@ namespace {
 PyTypeObject* transaction_type;
 PyTypeObject* run_type;
 
-const char* const isolation_names[] = {nullptr, "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};  // enum pfs_isolation
-const char* const xa_names[] = {"NOTR", "ACTIVE", "IDLE", "PREPARED", "ROLLBACK ONLY"};                                     // enum pfs_xa_state
+const char* const isolation_names[] = {nullptr, "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ",
+                                       "SERIALIZABLE"};                                  // enum pfs_isolation
+const char* const xa_names[] = {"NOTR", "ACTIVE", "IDLE", "PREPARED", "ROLLBACK ONLY"};  // enum pfs_xa_state
 
 // Is the object that the user makes: a description.
 struct TransactionObject {
-  PyObject_HEAD
-  pfs_isolation isolation;
+  PyObject_HEAD pfs_isolation isolation;
   int read_only, autocommit;
   OpenRuns runs;
 };
@@ -77,8 +77,8 @@ PyObject* RunXid(PyObject* object, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"gtrid", "bqual", "format_id", "state", nullptr};
   std::optional<std::string> gtrid, bqual = "", state = "ACTIVE";
   int format = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|O&iO&:xid", const_cast<char**>(names), TextOrNone, &gtrid, TextOrNone, &bqual, &format,
-                                   TextOrNone, &state)) {
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|O&iO&:xid", const_cast<char**>(names), TextOrNone, &gtrid, TextOrNone, &bqual,
+                                   &format, TextOrNone, &state)) {
     return nullptr;
   }
   if (!gtrid || !bqual || !state) {
@@ -125,13 +125,16 @@ PyObject* RunRepr(PyObject* object) {
   return result;
 }
 
-// ---- The description -------------------------------------------------------------------------------------------------------------------------
+// ---- The description
+// -------------------------------------------------------------------------------------------------------------------------
 
 PyObject* TransactionNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"isolation", "read_only", "autocommit", nullptr};
   std::optional<std::string> isolation;
   int read_only = 0, autocommit = 0, level = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O&$pp:transaction", const_cast<char**>(names), TextOrNone, &isolation, &read_only, &autocommit)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O&$pp:transaction", const_cast<char**>(names), TextOrNone, &isolation, &read_only,
+                                   &autocommit))
+    return nullptr;
   if (isolation) {
     for (int i = 1; i < 5; ++i) {
       if (isolation_names[i] == *isolation) level = i;
@@ -186,9 +189,11 @@ PyTypeObject* MakeTransactionRunType() {
       {"savepoint", RunAdd<pfs_transaction_add_savepoints>, METH_NOARGS, "savepoint($self)\n--\n\nAdds one to NUMBER_OF_SAVEPOINTS."},
       {"rollback_to_savepoint", RunAdd<pfs_transaction_add_rollbacks>, METH_NOARGS,
        "rollback_to_savepoint($self)\n--\n\nAdds one to NUMBER_OF_ROLLBACK_TO_SAVEPOINT."},
-      {"release_savepoint", RunAdd<pfs_transaction_add_releases>, METH_NOARGS, "release_savepoint($self)\n--\n\nAdds one to NUMBER_OF_RELEASE_SAVEPOINT."},
+      {"release_savepoint", RunAdd<pfs_transaction_add_releases>, METH_NOARGS,
+       "release_savepoint($self)\n--\n\nAdds one to NUMBER_OF_RELEASE_SAVEPOINT."},
       {"xid", AsMethod(RunXid), METH_VARARGS | METH_KEYWORDS,
-       "xid($self, gtrid, bqual='', format_id=1, state='ACTIVE')\n--\n\nSets XID_GTRID, XID_BQUAL (at most 130 bytes each), XID_FORMAT_ID; XA_STATE: NOTR, ACTIVE, IDLE, PREPARED,\n"
+       "xid($self, gtrid, bqual='', format_id=1, state='ACTIVE')\n--\n\nSets XID_GTRID, XID_BQUAL (at most 130 bytes each), XID_FORMAT_ID; "
+       "XA_STATE: NOTR, ACTIVE, IDLE, PREPARED,\n"
        "ROLLBACK ONLY. InvalidValue for another state."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {{"state", RunState, nullptr, "'ACTIVE', 'COMMITTED' or 'ROLLED BACK'.", nullptr},
@@ -198,10 +203,10 @@ PyTypeObject* MakeTransactionRunType() {
   static const char doc[] = "An active transaction: the value of `with pfs.transaction() as t`.";
   return MakeRunType("pfs._core.RunningTransaction", sizeof(TransactionRun),
                      {{Py_tp_dealloc, reinterpret_cast<void*>(RunDealloc)},
-                   {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
-                   {Py_tp_methods, methods},
-                   {Py_tp_getset, properties},
-                   {Py_tp_doc, const_cast<char*>(doc)}});
+                      {Py_tp_repr, reinterpret_cast<void*>(RunRepr)},
+                      {Py_tp_methods, methods},
+                      {Py_tp_getset, properties},
+                      {Py_tp_doc, const_cast<char*>(doc)}});
 }
 
 }  // namespace
@@ -231,14 +236,15 @@ void BindTransactions(PyObject* module) {
       "ACCESS_MODE. autocommit: AUTOCOMMIT.\n\n"
       "Raises InvalidValue for another isolation; TypeError if a generator function is decorated.";
   run_type = MakeTransactionRunType();
-  transaction_type = run_type == nullptr ? nullptr
-                                         : MakeType(module, "pfs.transaction", sizeof(TransactionObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-                                                    {{Py_tp_new, reinterpret_cast<void*>(TransactionNew)},
-                                                     {Py_tp_dealloc, reinterpret_cast<void*>(TransactionDealloc)},
-                                                     {Py_tp_call, reinterpret_cast<void*>(TransactionBlock::Call)},
-                                                     {Py_tp_repr, reinterpret_cast<void*>(TransactionRepr)},
-                                                     {Py_tp_methods, methods},
-                                                     {Py_tp_doc, const_cast<char*>(doc)}});
+  transaction_type = run_type == nullptr
+                         ? nullptr
+                         : MakeType(module, "pfs.transaction", sizeof(TransactionObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                                    {{Py_tp_new, reinterpret_cast<void*>(TransactionNew)},
+                                     {Py_tp_dealloc, reinterpret_cast<void*>(TransactionDealloc)},
+                                     {Py_tp_call, reinterpret_cast<void*>(TransactionBlock::Call)},
+                                     {Py_tp_repr, reinterpret_cast<void*>(TransactionRepr)},
+                                     {Py_tp_methods, methods},
+                                     {Py_tp_doc, const_cast<char*>(doc)}});
   if (transaction_type == nullptr) throw PythonError();
   AddToModule(module, "transaction", transaction_type);
   AddToModule(module, "RunningTransaction", run_type);

@@ -1,8 +1,4 @@
 // bindings/bind_waits.cpp: the program's own waits, behind pfs.wait, pfs.idle and pfs.Table.
-#include "pybind.h"  // comes first
-
-#include "tasks.h"
-
 #include <pybind11/stl.h>
 
 #include <cerrno>
@@ -13,6 +9,8 @@
 #include <vector>
 
 #include "perfschema/pfs.h"
+#include "pybind.h"  // comes first
+#include "tasks.h"
 
 namespace perfschema::bindings {
 
@@ -77,7 +75,8 @@ struct WaitPoint {
   pfs_instance_t* instance;
 
   void Begin() const {
-    BeginAt(this, pfs_enabled(instance), [this](pfs_wait_t* wait, CallSite site) { pfs_mutex_wait_begin_at(wait, instance, PFS_LOCK, site.file, site.line); });
+    BeginAt(this, pfs_enabled(instance),
+            [this](pfs_wait_t* wait, CallSite site) { pfs_mutex_wait_begin_at(wait, instance, PFS_LOCK, site.file, site.line); });
   }
   void End() const {
     // Not 0: several threads may be in the wait at once, so each must count for itself.

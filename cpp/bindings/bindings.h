@@ -1,13 +1,12 @@
 // bindings/bindings.h: declarations that the files of this folder share. Only this folder includes pybind11 or Python.h.
 #pragma once
 
-#include "python.h"
-
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/status.h"
+#include "python.h"
 
 namespace perfschema::bindings {
 
@@ -21,8 +20,7 @@ Object Decoded(std::string_view bytes);
 // Threads: immutable.
 class StatusError : public std::exception {
  public:
-  explicit StatusError(Status status, const char* python_class = nullptr)
-      : status_(std::move(status)), python_class_(python_class) {}
+  explicit StatusError(Status status, const char* python_class = nullptr) : status_(std::move(status)), python_class_(python_class) {}
   const char* what() const noexcept override { return status_.message().c_str(); }
   void SetPythonError() const;
 
@@ -56,7 +54,7 @@ void KeepThreadName();
 // Registers "component/name", or the full name that begins with `family`, and returns its key; 0 if pfs is off or is full. `what` is the
 // user's term for such a name, for the message. Throws StatusError for a name that breaks the rules.
 enum class NameFamily { kMutex, kFile, kRwlock, kCond, kThread, kSocket, kMemory, kStage, kStatement };  // as in the table in common.cpp
-uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags = 0);  // flags: of its first registration
+uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags = 0);                   // flags: of its first registration
 // Return the full name, and the short one, "component/name".
 std::string FullName(NameFamily family, const std::string& name);
 std::string ShortName(NameFamily family, const std::string& name);

@@ -4,9 +4,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "tasks.h"  // Python.h comes first
-
 #include "perfschema/pfs.h"
+#include "tasks.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -53,15 +52,23 @@ void StatusError::SetPythonError() const {
 const char* StatusError::python_class() const {
   if (python_class_ != nullptr) return python_class_;
   switch (status_.code()) {
-    case Code::kInvalidArgument: return "InvalidValue";
-    case Code::kNotFound: return "UnknownName";
-    case Code::kNotAllowed: return "OperationNotAllowed";
-    case Code::kExists: return "AlreadyExists";
-    case Code::kFull: return "LimitReached";
-    case Code::kState: return "StateError";
+    case Code::kInvalidArgument:
+      return "InvalidValue";
+    case Code::kNotFound:
+      return "UnknownName";
+    case Code::kNotAllowed:
+      return "OperationNotAllowed";
+    case Code::kExists:
+      return "AlreadyExists";
+    case Code::kFull:
+      return "LimitReached";
+    case Code::kState:
+      return "StateError";
     case Code::kIo:
-    case Code::kCorrupt: return "AttachError";
-    case Code::kOk: break;
+    case Code::kCorrupt:
+      return "AttachError";
+    case Code::kOk:
+      break;
   }
   return "Error";
 }
@@ -218,19 +225,18 @@ struct FamilyOfNames {
   int (*register_one)(const char* component, pfs_instrument_info* info, int count);
 };
 const FamilyOfNames& Facts(NameFamily family) {
-  static const FamilyOfNames families[] = {{"wait/synch/mutex/", pfs_register_mutex}, {"wait/io/file/", pfs_register_file},
-                                           {"wait/synch/rwlock/", pfs_register_rwlock}, {"wait/synch/cond/", pfs_register_cond},
-                                           {"thread/", pfs_register_thread}, {"wait/io/socket/", pfs_register_socket},
-                                           {"memory/", pfs_register_memory},
-                                           {"stage/", pfs_register_stage}, {"statement/", pfs_register_statement}};
+  static const FamilyOfNames families[] = {
+      {"wait/synch/mutex/", pfs_register_mutex}, {"wait/io/file/", pfs_register_file}, {"wait/synch/rwlock/", pfs_register_rwlock},
+      {"wait/synch/cond/", pfs_register_cond},   {"thread/", pfs_register_thread},     {"wait/io/socket/", pfs_register_socket},
+      {"memory/", pfs_register_memory},          {"stage/", pfs_register_stage},       {"statement/", pfs_register_statement}};
   return families[static_cast<int>(family)];
 }
 std::string_view Prefix(NameFamily family) { return Facts(family).prefix; }
 
 [[noreturn]] void RefuseName(NameFamily family, const std::string& name, const std::string& why) {
-  throw StatusError(Status(Code::kInvalidArgument,
-                           "bad name '" + name + "': " + why + "; legal is 'component/name' or '" + std::string(Prefix(family)) +
-                               "component/name', at most 128 bytes in full, where the component has no '/'"));
+  throw StatusError(Status(Code::kInvalidArgument, "bad name '" + name + "': " + why + "; legal is 'component/name' or '" +
+                                                       std::string(Prefix(family)) +
+                                                       "component/name', at most 128 bytes in full, where the component has no '/'"));
 }
 
 // Splits a name into component and name.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "bindings.h"  // Python.h comes first
-
 #include "greenlets.h"
 #include "perfschema/pfs.h"
 
@@ -10,8 +9,8 @@ namespace perfschema::bindings {
 
 // ---- Types in the C API of Python --------------------------------------------------------------------------------------------------
 //
-// Locks are plain CPython types: a program pays for two calls per `with` block, and a pybind11 method costs several times a plain one. Their
-// functions are C to the interpreter, so nothing may be thrown out of them: Guarded() turns C++ exceptions into Python ones.
+// Locks are plain CPython types: a program pays for two calls per `with` block, and a pybind11 method costs several times a plain one.
+// Their functions are C to the interpreter, so nothing may be thrown out of them: Guarded() turns C++ exceptions into Python ones.
 
 template <typename Function>
 PyCFunction AsMethod(Function* function) {
@@ -111,14 +110,13 @@ void StartWaitQueues();  // before the first
 
 // Threads: the GIL is held.
 struct LockObject {
-  PyObject_HEAD
-  PyThread_type_lock lock;
+  PyObject_HEAD PyThread_type_lock lock;
   pfs_instance_t* instance;  // nullptr = not instrumented
   PyObject* name;            // full name
   PyObject* weak_references;
-  unsigned long depth;  // how often it is held; 0 = free. locked() shows it, and release() needs it
-  unsigned long owner;  // RLock: Me() of the holder
-  WaitQueue* greenlets;      // waiting greenlets; nullptr: none has waited yet
+  unsigned long depth;   // how often it is held; 0 = free. locked() shows it, and release() needs it
+  unsigned long owner;   // RLock: Me() of the holder
+  WaitQueue* greenlets;  // waiting greenlets; nullptr: none has waited yet
 };
 inline LockObject* AsLock(PyObject* object) { return reinterpret_cast<LockObject*>(object); }
 

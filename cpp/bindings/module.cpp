@@ -1,10 +1,8 @@
 // bindings/module.cpp: the module pfs._core. Thin: each file binds one group of functions.
-#include "pybind.h"  // comes first
-
 #include "greenlets.h"
-#include "tasks.h"
-
 #include "perfschema/pfs.h"
+#include "pybind.h"  // comes first
+#include "tasks.h"
 
 namespace perfschema::bindings {
 namespace {
@@ -49,7 +47,8 @@ PyObject* the_module;  // for the lifetime of the process
 // would deadlock. A module that is imported again is the same one.
 PyObject* Create(PyObject* spec, PyModuleDef*) {
   if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-    PyErr_SetString(PyExc_ImportError, "pfs works in the main interpreter only: module pfs._core does not support loading in subinterpreters");
+    PyErr_SetString(PyExc_ImportError,
+                    "pfs works in the main interpreter only: module pfs._core does not support loading in subinterpreters");
     return nullptr;
   }
   if (the_module != nullptr) return Py_NewRef(the_module);
@@ -78,7 +77,8 @@ PyModuleDef_Slot slots[] = {{Py_mod_create, reinterpret_cast<void*>(Create)},
                             {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif
                             {0, nullptr}};
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_core", "The compiled half of pfs. Private.", 0, nullptr, slots, nullptr, nullptr, nullptr};
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_core", "The compiled half of pfs. Private.", 0, nullptr, slots, nullptr, nullptr, nullptr};
 
 }  // namespace
 }  // namespace perfschema::bindings

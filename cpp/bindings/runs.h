@@ -2,20 +2,19 @@
 // block, and each begin(), makes a run: one event of a statement or a transaction.
 #pragma once
 
-#include "tasks.h"  // Python.h comes first
-
 #include <utility>
 #include <vector>
+
+#include "tasks.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
 // Is the beginning of every run.
 // Threads: the GIL is held.
 struct RunHead {
-  PyObject_HEAD
-  TaskObject* task;   // held; nullptr: the event could not begin
-  LinkObject* link;   // PushLink
-  RunHead* outer;     // the next open block of its object; held
+  PyObject_HEAD TaskObject* task;  // held; nullptr: the event could not begin
+  LinkObject* link;                // PushLink
+  RunHead* outer;                  // the next open block of its object; held
   bool is_open;
 };
 
@@ -116,7 +115,8 @@ struct BlockMethods {
 
 // Makes the type of runs: its objects come from pfs alone.
 inline PyTypeObject* MakeRunType(const char* name, size_t bytes, std::vector<PyType_Slot> slots) {
-  return MakeType(nullptr, name, bytes, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, std::move(slots));
+  return MakeType(nullptr, name, bytes, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                  std::move(slots));
 }
 
 }  // namespace perfschema::bindings

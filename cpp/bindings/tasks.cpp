@@ -1,11 +1,11 @@
 // bindings/tasks.cpp: see tasks.h.
 #include "tasks.h"  // Python.h comes first
 
-#include "gil.h"
-
 #include <cstring>
 #include <map>
 #include <memory>
+
+#include "gil.h"
 
 namespace perfschema::bindings {
 
@@ -18,7 +18,7 @@ PyTypeObject* link_type;
 PyTypeObject* tasks_type;
 PyTypeObject* ready_type;
 PyObject* link_variable;  // a contextvars.ContextVar
-PyObject* tasks_key;       // in the dictionary of a thread
+PyObject* tasks_key;      // in the dictionary of a thread
 
 template <typename Object>
 Object* New(PyTypeObject* type) {
@@ -183,14 +183,15 @@ ThreadTasks* FindRunningTask(Purpose purpose) {
   PyThreadState* const state = PyThreadState_Get();
   ThreadTasks* const tasks = t_tasks.thread_state == state->id + 1 ? t_tasks.tasks : MakeThreadTasks(state);
   if (state->context == nullptr) Py_XDECREF(PyContext_CopyCurrent());  // creates the context, at the first event of a greenlet
-  if (IsGreen()) purpose = Purpose::kBlock;                             // a wait may be suspended
+  if (IsGreen()) purpose = Purpose::kBlock;                            // a wait may be suspended
   PyObject* const context = state->context;
   if (tasks != nullptr) {
     tasks->is_settled = true;
     if (IsOf(tasks->own, context)) {
       Py_INCREF(tasks->own);
       tasks->is_settled = SwitchTo(tasks, tasks->own);
-    } else if (!IsOf(tasks->current, context) && context != nullptr && (purpose == Purpose::kBlock || tasks->made + tasks->open_in_own != 0)) {
+    } else if (!IsOf(tasks->current, context) && context != nullptr &&
+               (purpose == Purpose::kBlock || tasks->made + tasks->open_in_own != 0)) {
       TaskObject* task = TaskOf(tasks, context, purpose);
       tasks->is_settled = task != nullptr;
       if (task == nullptr && tasks->made != 0) {
@@ -252,8 +253,7 @@ void PopLink(ThreadTasks* tasks, LinkObject* link) {
 namespace {
 
 struct ReadyObject {
-  PyObject_HEAD
-  PyObject* value;
+  PyObject_HEAD PyObject* value;
 };
 
 PyObject* ReadyAwait(PyObject* object) { return Py_NewRef(object); }
@@ -324,7 +324,8 @@ const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags) {
   PyObject*& names = known[family];
   if (names == nullptr) names = PyDict_New();
   if (names == nullptr) return nullptr;
-  if (PyObject* const found = PyDict_GetItemWithError(names, name); found != nullptr) return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
+  if (PyObject* const found = PyDict_GetItemWithError(names, name); found != nullptr)
+    return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
   if (PyErr_Occurred() != nullptr) return nullptr;
   try {
     const std::string text = BytesOf(name);
@@ -332,9 +333,11 @@ const KnownName* FindName(NameFamily family, PyObject* name, uint32_t flags) {
     if (PyObject* const found = PyDict_GetItemWithError(names, full.get()); found != nullptr && PyDict_SetItem(names, name, found) == 0) {
       return static_cast<const KnownName*>(PyLong_AsVoidPtr(found));
     }
-    auto fresh = std::make_unique<KnownName>(KnownName{Py_NewRef(full.get()), RegisterName(family, text, flags), (flags & PFS_PROGRESS) != 0});
+    auto fresh =
+        std::make_unique<KnownName>(KnownName{Py_NewRef(full.get()), RegisterName(family, text, flags), (flags & PFS_PROGRESS) != 0});
     const Object address(PyLong_FromVoidPtr(fresh.get()));
-    if (!address || PyDict_SetItem(names, name, address.get()) != 0 || PyDict_SetItem(names, full.get(), address.get()) != 0) return nullptr;
+    if (!address || PyDict_SetItem(names, name, address.get()) != 0 || PyDict_SetItem(names, full.get(), address.get()) != 0)
+      return nullptr;
     return fresh.release();
   } catch (const std::exception&) {
     SetPythonError();
@@ -395,7 +398,8 @@ void StartTasks() {
                      {Py_tp_iternext, reinterpret_cast<void*>(ReadyNext)}});
   link_variable = PyContextVar_New("pfs", nullptr);
   tasks_key = PyUnicode_InternFromString("pfs._core.ThreadTasks");
-  if (task_type == nullptr || link_type == nullptr || tasks_type == nullptr || ready_type == nullptr || link_variable == nullptr || tasks_key == nullptr) {
+  if (task_type == nullptr || link_type == nullptr || tasks_type == nullptr || ready_type == nullptr || link_variable == nullptr ||
+      tasks_key == nullptr) {
     throw PythonError();
   }
 }

@@ -6,10 +6,10 @@
 // comparison if it is unchanged, and otherwise switches to the fiber (perfschema/fiber.h) of the running task.
 #pragma once
 
-#include "locks.h"  // Python.h comes first
-
 #include <optional>
 #include <vector>
+
+#include "locks.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -24,36 +24,33 @@ struct OpenStageBlock {
 
 // Threads: the GIL is held. It runs in one thread only.
 struct TaskObject {
-  PyObject_HEAD
-  pfs_fiber_t* task;        // nullptr: the thread's own work
-  PyObject* context;       // weak reference; nullptr: none
-  uint64_t thread_number;  // ThreadTasks::number of its thread
+  PyObject_HEAD pfs_fiber_t* task;      // nullptr: the thread's own work
+  PyObject* context;                    // weak reference; nullptr: none
+  uint64_t thread_number;               // ThreadTasks::number of its thread
   std::vector<OpenStageBlock>* stages;  // outermost first
-  void* waits;             // bind_waits.cpp; PyMem_Raw
+  void* waits;                          // bind_waits.cpp; PyMem_Raw
 };
 
 // Is a value in the context of a task. The task finds itself by it; tasks that are started from here find the parent of their events.
 // Only `has_ended` changes.
 // Threads: the GIL is held.
 struct LinkObject {
-  PyObject_HEAD
-  TaskObject* task;
+  PyObject_HEAD TaskObject* task;
   LinkObject* outer;  // nullptr: the task's first
   pfs_fiber_parent_t parent;
-  bool has_ended;     // the event is over
+  bool has_ended;  // the event is over
 };
 
 // Holds the tasks of a thread, and the running one. It is in the thread's dictionary.
 // Threads: owner thread; the GIL is held.
 struct ThreadTasks {
-  PyObject_HEAD
-  uint64_t number;
+  PyObject_HEAD uint64_t number;
   uint64_t context_version;  // at the last check; 0 = check again
   bool is_settled;           // `current` is the task of that context; false: it only suffices for a wait without a parent
   uint32_t made;             // tasks of this thread so far
   uint32_t open_in_own;      // blocks of the thread's own work
   TaskObject* own;
-  TaskObject* blank;         // for waits in contexts that have no task
+  TaskObject* blank;  // for waits in contexts that have no task
   TaskObject* current;
   pfs_fiber_parent_t own_parent;  // events that `own` was in when the thread switched to another task
 };
@@ -73,7 +70,8 @@ ThreadTasks* FindRunningTask(Purpose purpose);
 inline ThreadTasks* SwitchToRunningTask(Purpose purpose) {
   PyThreadState* const state = PyThreadState_Get();
   ThreadTasks* const tasks = t_tasks.tasks;
-  if (t_tasks.thread_state == state->id + 1 && tasks->context_version == state->context_ver && (tasks->is_settled || purpose == Purpose::kWait)) {
+  if (t_tasks.thread_state == state->id + 1 && tasks->context_version == state->context_ver &&
+      (tasks->is_settled || purpose == Purpose::kWait)) {
     return tasks;
   }
   return FindRunningTask(purpose);

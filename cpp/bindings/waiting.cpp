@@ -1,13 +1,12 @@
 // bindings/waiting.cpp: arguments of acquire(), waiting without the GIL, queues of waiting threads.
-#include "tasks.h"  // Python.h comes first
-
-#include "gil.h"
-
 #include <pthread.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+
+#include "gil.h"
+#include "tasks.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -73,9 +72,12 @@ bool ParseLimits(PyObject* args, PyObject* keywords, Limits* limits) {
 
 int ResultOf(Waited waited, bool blocking) {
   switch (waited) {
-    case Waited::kGot: return 0;
-    case Waited::kTimeOver: return blocking ? ETIMEDOUT : EBUSY;
-    case Waited::kInterrupted: break;
+    case Waited::kGot:
+      return 0;
+    case Waited::kTimeOver:
+      return blocking ? ETIMEDOUT : EBUSY;
+    case Waited::kInterrupted:
+      break;
   }
   return EINTR;
 }

@@ -4,8 +4,6 @@
 //     pfs-demo-index [--threads N] --out DIR ROOT...        a ROOT is a folder, a file, or "-": names of files on the standard input
 //
 // The standard output says how far it is, one fact a line: "progress DONE TOTAL", "segment PATH", "result FILES BYTES WORDS DISTINCT".
-#include <perfschema/pfs.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -13,6 +11,7 @@
 #include <filesystem>
 #include <iostream>
 #include <mutex>
+#include <perfschema/pfs.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -52,9 +51,9 @@ class Queue {
  private:
   const std::vector<std::string> files_;
   perfschema::mutex mutex_{"demo/LOCK_queue"};
-  size_t next_ = 0;      // guarded by mutex_
-  size_t done_ = 0;      // guarded by mutex_
-  uint64_t bytes_ = 0;   // guarded by mutex_
+  size_t next_ = 0;     // guarded by mutex_
+  size_t done_ = 0;     // guarded by mutex_
+  uint64_t bytes_ = 0;  // guarded by mutex_
 };
 
 // Words and how often they came up, in a few parts with a mutex each.
@@ -224,8 +223,8 @@ int Run(int argc, char** argv) {
   uint64_t total = 0;
   for (const auto& [word, count] : sorted) total += count;
   std::printf("segment %s\n", pfs_segment_path());
-  std::printf("result %zu %llu %llu %zu\n", queue.size(), static_cast<unsigned long long>(queue.bytes()), static_cast<unsigned long long>(total),
-              sorted.size());
+  std::printf("result %zu %llu %llu %zu\n", queue.size(), static_cast<unsigned long long>(queue.bytes()),
+              static_cast<unsigned long long>(total), sorted.size());
   return 0;
 }
 

@@ -22,7 +22,7 @@ _MADE = "Made by `python -m pfs._generate` from the declarations in cpp/src/tabl
 
 
 def _declarations() -> list[_core.TableInfo]:
-    return [_core.facts(name) for name in _core.tables()]
+    return [_core.table_info(name) for name in _core.tables()]
 
 
 def _reference() -> str:

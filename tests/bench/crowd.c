@@ -1,6 +1,5 @@
 /* crowd.c: many mutexes, threads, files and events, for scale.py and reading.py. A library for ctypes: public headers only. */
 #include <perfschema/pfs.h>
-
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,10 +75,8 @@ static pfs_mutex_info_t locks[kNames] = {{&lock_keys[0], "LOCK_first", 0, ""},
                                          {&lock_keys[1], "LOCK_second", 0, ""},
                                          {&lock_keys[2], "LOCK_third", 0, ""},
                                          {&lock_keys[3], "LOCK_fourth", 0, ""}};
-static pfs_file_info_t data[kNames] = {{&data_keys[0], "first", 0, ""},
-                                       {&data_keys[1], "second", 0, ""},
-                                       {&data_keys[2], "third", 0, ""},
-                                       {&data_keys[3], "fourth", 0, ""}};
+static pfs_file_info_t data[kNames] = {
+    {&data_keys[0], "first", 0, ""}, {&data_keys[1], "second", 0, ""}, {&data_keys[2], "third", 0, ""}, {&data_keys[3], "fourth", 0, ""}};
 static pfs_mutex_t lock_of[kNames];
 static int file_of[kFiles];
 static long rounds;

@@ -4,9 +4,8 @@
  * What is recorded is set by PFS_OPTIONS. PFS_BENCH_PADDING=n adds n instructions to each operation: the negative control of the gate.
  */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <fcntl.h>
+#include <perfschema/pfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -33,7 +33,7 @@ assert crowd.crowd_threads(ctypes.c_long(threads), ctypes.c_long(10)) == 0
 memory = os.stat(_core.segment_path()).st_blocks * 512
 tables = {}
 for table in pfs.tables():
-    columns = [column["name"] for column in _core.facts(table)["columns"]]
+    columns = [column["name"] for column in _core.table_info(table)["columns"]]
     times = []
     for _ in range(5):
         start = time.perf_counter()

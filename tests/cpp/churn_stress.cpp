@@ -19,7 +19,8 @@ namespace {
 
 constexpr char kByInstance[] = "events_waits_summary_by_instance", kGlobal[] = "events_waits_summary_global_by_event_name";
 constexpr int kKinds = 4, kThreads = 4;
-constexpr const char* kNames[kKinds] = {"wait/synch/mutex/live/one", "wait/synch/mutex/live/two", "wait/synch/cond/live/one", "wait/synch/rwlock/live/one"};
+constexpr const char* kNames[kKinds] = {"wait/synch/mutex/live/one", "wait/synch/mutex/live/two", "wait/synch/cond/live/one",
+                                        "wait/synch/rwlock/live/one"};
 constexpr const char* kTables[kKinds] = {"mutex_instances", "mutex_instances", "cond_instances", "rwlock_instances"};
 
 const std::array<pfs_key_t, kKinds>& Keys() {
@@ -43,7 +44,9 @@ class Object {
  public:
   explicit Object(int kind) : kind_(kind) {
     const pfs_key_t key = Keys()[static_cast<size_t>(kind)];
-    const int rc = kind < 2 ? pfs_mutex_init(key, &mutex_, nullptr) : kind == 2 ? pfs_cond_init(key, &cond_, nullptr) : pfs_rwlock_init(key, &rwlock_, nullptr);
+    const int rc = kind < 2    ? pfs_mutex_init(key, &mutex_, nullptr)
+                   : kind == 2 ? pfs_cond_init(key, &cond_, nullptr)
+                               : pfs_rwlock_init(key, &rwlock_, nullptr);
     EXPECT_EQ(rc, 0);
   }
   ~Object() { EXPECT_EQ(kind_ < 2 ? pfs_mutex_destroy(&mutex_) : kind_ == 2 ? pfs_cond_destroy(&cond_) : pfs_rwlock_destroy(&rwlock_), 0); }

@@ -1,9 +1,10 @@
 // The timers: they are one time base, whatever a counter shows; and the cases in which the cycle counter may be used.
+#include "base/clock.h"
+
 #include <fstream>
 #include <random>
 #include <vector>
 
-#include "base/clock.h"
 #include "live.h"
 
 namespace perfschema {
@@ -32,7 +33,9 @@ TEST(Clock, events_of_any_two_timers_nest_for_months) {
   std::mt19937_64 random(1);
   const auto below = [&](uint64_t limit) { return random() % limit; };
   for (int round = 0; round < 20'000; ++round) {
-    const uint64_t frequency = round % 3 == 0 ? 1'000'000'000 : round % 3 == 1 ? 24'000'000 + below(100'000'000) : 1'000'000'000 + below(4'500'000'000);
+    const uint64_t frequency = round % 3 == 0   ? 1'000'000'000
+                               : round % 3 == 1 ? 24'000'000 + below(100'000'000)
+                                                : 1'000'000'000 + below(4'500'000'000);
     const Simulated clock(frequency, random() >> below(60));
     // The times run from the start to beyond 213 days, where picoseconds restart at 0.
     uint64_t at[4];
@@ -46,9 +49,11 @@ TEST(Clock, events_of_any_two_timers_nest_for_months) {
         const uint64_t outer_start = clock.Start(kOfTheTimeBase[outer], at[0]), inner_start = clock.Start(kOfTheTimeBase[inner], at[1]);
         const uint64_t outer_end = outer_start + clock.Wait(kOfTheTimeBase[outer], at[0], at[3]);
         const uint64_t inner_end = inner_start + clock.Wait(kOfTheTimeBase[inner], at[1], at[2]);
-        ASSERT_GT(static_cast<int64_t>(inner_start - outer_start), -static_cast<int64_t>(unit)) << frequency << " Hz, timers " << outer << " and " << inner;
+        ASSERT_GT(static_cast<int64_t>(inner_start - outer_start), -static_cast<int64_t>(unit))
+            << frequency << " Hz, timers " << outer << " and " << inner;
         // The end of an event by CYCLE is the sum of two truncated numbers: it may be a picosecond less.
-        ASSERT_GT(static_cast<int64_t>(outer_end - inner_end), -static_cast<int64_t>(unit) - 1) << frequency << " Hz, timers " << outer << " and " << inner;
+        ASSERT_GT(static_cast<int64_t>(outer_end - inner_end), -static_cast<int64_t>(unit) - 1)
+            << frequency << " Hz, timers " << outer << " and " << inner;
       }
     }
   }
@@ -160,7 +165,8 @@ TEST_F(ClockSources, a_counter_that_the_kernel_does_not_offer_is_not_the_time_ba
   EXPECT_NE(WhyNot("kvm-clock", "kvm-clock acpi_pm"), "");
   EXPECT_NE(WhyNot("tsc-early", "tsc-early"), "");
   EXPECT_NE(WhyNot("hyperv_clocksource_tsc_page", "hyperv_clocksource_tsc_page"), "");
-  EXPECT_LT(WhyNot("hyperv_clocksource_tsc_page", "hyperv_clocksource_tsc_page acpi_pm").size() + std::string("CYCLE is not used: ").size(), 128u);
+  EXPECT_LT(WhyNot("hyperv_clocksource_tsc_page", "hyperv_clocksource_tsc_page acpi_pm").size() + std::string("CYCLE is not used: ").size(),
+            128u);
 }
 
 }  // namespace

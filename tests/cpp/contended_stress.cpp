@@ -73,14 +73,24 @@ struct Log {
     const timespec soon{1, 0};  // has passed
     int rc = 0;
     switch (random() % 8) {
-      case 0: rc = pfs_mutex_trylock(m); break;
-      case 1: rc = pfs_mutex_timedlock(m, &soon); break;
+      case 0:
+        rc = pfs_mutex_trylock(m);
+        break;
+      case 1:
+        rc = pfs_mutex_timedlock(m, &soon);
+        break;
       case 2:
-      case 3: rc = pfs_mutex_lock(m); break;
-      case 4: return Release(rw, pfs_rwlock_rdlock(rw), nullptr);
-      case 5: return Release(rw, pfs_rwlock_tryrdlock(rw), nullptr);
-      case 6: return Release(rw, pfs_rwlock_wrlock(rw), &all.written[at]);
-      default: return Release(rw, pfs_rwlock_trywrlock(rw), &all.written[at]);
+      case 3:
+        rc = pfs_mutex_lock(m);
+        break;
+      case 4:
+        return Release(rw, pfs_rwlock_rdlock(rw), nullptr);
+      case 5:
+        return Release(rw, pfs_rwlock_tryrdlock(rw), nullptr);
+      case 6:
+        return Release(rw, pfs_rwlock_wrlock(rw), &all.written[at]);
+      default:
+        return Release(rw, pfs_rwlock_trywrlock(rw), &all.written[at]);
     }
     ++mutex_events;
     if (rc != 0) return;
@@ -174,9 +184,9 @@ TEST(Contended, counts_are_exact_while_timed_is_switched_concurrent) {
   EXPECT_EQ(wrong_times, 0u);
   EXPECT_GT(timed_rows, 0u);
   EXPECT_EQ(StatusNumber("Performance_schema_locker_lost"), 0u);
-  std::printf("%llu mutex events, %llu rwlock events, %llu turns, %llu timed rows seen\n", static_cast<unsigned long long>(all.mutex_events),
-              static_cast<unsigned long long>(all.lock_events), static_cast<unsigned long long>(rounds),
-              static_cast<unsigned long long>(timed_rows));
+  std::printf("%llu mutex events, %llu rwlock events, %llu turns, %llu timed rows seen\n",
+              static_cast<unsigned long long>(all.mutex_events), static_cast<unsigned long long>(all.lock_events),
+              static_cast<unsigned long long>(rounds), static_cast<unsigned long long>(timed_rows));
   Set("setup_consumers", "events_waits_current", "ENABLED", "YES");
 }
 

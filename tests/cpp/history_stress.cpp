@@ -315,7 +315,8 @@ TEST_F(History, too_many_nested_waits_are_counted) {
 
 // A read of a page that has no memory allocates it, or kills the reader if none is left.
 TEST_F(History, nobody_looks_behind_the_records_of_a_chunk) {
-  for (int t = 0; t < 20; ++t) std::thread([] { Source().Make(PerChunk(Kind::kWait)); }).join();  // each ends with a chunk that it has written nothing to
+  for (int t = 0; t < 20; ++t)
+    std::thread([] { Source().Make(PerChunk(Kind::kWait)); }).join();  // each ends with a chunk that it has written nothing to
   Ids("events_waits_history_long");
   const ShmHeader& header = OwnSegment().header();
   const ShmArray& records = header.arrays[static_cast<uint32_t>(ArrayId::kWaitRecords)];

@@ -1,12 +1,12 @@
 // docs/shm_layout.md is the map for readers in other languages: its numbers must be the compiler's.
+#include "shm/layout.h"
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <fstream>
 #include <map>
 #include <string>
-
-#include "shm/layout.h"
 
 // Records begin with a common base (ShmRecord): gcc and clang lay out a struct with a base as if the base were its
 // first member.
@@ -15,27 +15,75 @@
 namespace perfschema {
 namespace {
 
-#define SIZE(s) {#s, sizeof(s)}
+#define SIZE(s) \
+  { #s, sizeof(s) }
 const std::map<std::string, size_t> kSizes = {
-    SIZE(ShmArray), SIZE(ShmStat),        SIZE(ShmPrincipal), SIZE(ShmThread), SIZE(ShmTable), SIZE(ShmIndex), SIZE(ShmInstance), SIZE(ShmInstanceList), SIZE(ShmFile),       SIZE(ShmRetired),
-    SIZE(ShmCell),  SIZE(ShmNameGranule), SIZE(ShmSource), SIZE(ShmChunk),    SIZE(ShmWaitRecord), SIZE(ShmWaitDetails),
-    SIZE(ShmFact),  SIZE(ShmFactBlock),   SIZE(ShmLogUnit), SIZE(ShmFreeLists),
+    SIZE(ShmArray),       SIZE(ShmStat),        SIZE(ShmPrincipal),    SIZE(ShmThread),  SIZE(ShmTable),
+    SIZE(ShmIndex),       SIZE(ShmInstance),    SIZE(ShmInstanceList), SIZE(ShmFile),    SIZE(ShmRetired),
+    SIZE(ShmCell),        SIZE(ShmNameGranule), SIZE(ShmSource),       SIZE(ShmChunk),   SIZE(ShmWaitRecord),
+    SIZE(ShmWaitDetails), SIZE(ShmFact),        SIZE(ShmFactBlock),    SIZE(ShmLogUnit), SIZE(ShmFreeLists),
 };
-#define AT(s, f) {#s "." #f, offsetof(s, f)}
+#define AT(s, f) \
+  { #s "." #f, offsetof(s, f) }
 const std::map<std::string, size_t> kOffsets = {
-    AT(ShmHeader, magic),         AT(ShmHeader, layout_major), AT(ShmHeader, endian_mark), AT(ShmHeader, segment_bytes), AT(ShmHeader, pid),
-    AT(ShmHeader, pid_namespace), AT(ShmHeader, process_start_ticks), AT(ShmHeader, boot_id), AT(ShmHeader, epoch_unix_micros),
-    AT(ShmHeader, library_version), AT(ShmHeader, command), AT(ShmHeader, timers),
-    AT(ShmHeader, record_bytes),  AT(ShmHeader, header_bytes),  AT(ShmHeader, array_count), AT(ShmHeader, file_bytes), AT(ShmHeader, arrays),
-    AT(ShmArray, offset),         AT(ShmArray, stride),        AT(ShmArray, capacity), AT(ShmArray, first_extent), AT(ShmArray, used),
-    AT(ShmArray, reserved),       AT(ShmArray, free_head),     AT(ShmArray, mapped),   AT(ShmArray, extents),
-    AT(ShmInstance, flags),       AT(ShmInstance, class_index), AT(ShmInstance, seq), AT(ShmInstance, gen),
-    AT(ShmInstance, stat),        AT(ShmInstance, owner), AT(ShmInstance, identity), AT(ShmInstanceList, cells), AT(ShmInstanceList, version), AT(ShmStat, count), AT(ShmStat, sum_ps),
-    AT(ShmStat, inverted_min_ps), AT(ShmStat, range_ps), AT(ShmCell, seq), AT(ShmCell, gen), AT(ShmCell, owner),
-    AT(ShmCell, next), AT(ShmCell, stat), AT(ShmCell, amount), AT(ShmCell, held), AT(ShmWaitRecord, state),
-    AT(ShmWaitRecord, event_id),  AT(ShmWaitRecord, start_ticks), AT(ShmWaitRecord, end_ticks), AT(ShmWaitRecord, object),
-    AT(ShmWaitRecord, what),      AT(ShmWaitRecord, nesting_event_id), AT(ShmWaitRecord, end_info), AT(ShmWaitDetails, bytes),
-    AT(ShmWaitDetails, flags_and_name), AT(ShmWaitDetails, version_and_type), AT(ShmWaitDetails, index_name),
+    AT(ShmHeader, magic),
+    AT(ShmHeader, layout_major),
+    AT(ShmHeader, endian_mark),
+    AT(ShmHeader, segment_bytes),
+    AT(ShmHeader, pid),
+    AT(ShmHeader, pid_namespace),
+    AT(ShmHeader, process_start_ticks),
+    AT(ShmHeader, boot_id),
+    AT(ShmHeader, epoch_unix_micros),
+    AT(ShmHeader, library_version),
+    AT(ShmHeader, command),
+    AT(ShmHeader, timers),
+    AT(ShmHeader, record_bytes),
+    AT(ShmHeader, header_bytes),
+    AT(ShmHeader, array_count),
+    AT(ShmHeader, file_bytes),
+    AT(ShmHeader, arrays),
+    AT(ShmArray, offset),
+    AT(ShmArray, stride),
+    AT(ShmArray, capacity),
+    AT(ShmArray, first_extent),
+    AT(ShmArray, used),
+    AT(ShmArray, reserved),
+    AT(ShmArray, free_head),
+    AT(ShmArray, mapped),
+    AT(ShmArray, extents),
+    AT(ShmInstance, flags),
+    AT(ShmInstance, class_index),
+    AT(ShmInstance, seq),
+    AT(ShmInstance, gen),
+    AT(ShmInstance, stat),
+    AT(ShmInstance, owner),
+    AT(ShmInstance, identity),
+    AT(ShmInstanceList, cells),
+    AT(ShmInstanceList, version),
+    AT(ShmStat, count),
+    AT(ShmStat, sum_ps),
+    AT(ShmStat, inverted_min_ps),
+    AT(ShmStat, range_ps),
+    AT(ShmCell, seq),
+    AT(ShmCell, gen),
+    AT(ShmCell, owner),
+    AT(ShmCell, next),
+    AT(ShmCell, stat),
+    AT(ShmCell, amount),
+    AT(ShmCell, held),
+    AT(ShmWaitRecord, state),
+    AT(ShmWaitRecord, event_id),
+    AT(ShmWaitRecord, start_ticks),
+    AT(ShmWaitRecord, end_ticks),
+    AT(ShmWaitRecord, object),
+    AT(ShmWaitRecord, what),
+    AT(ShmWaitRecord, nesting_event_id),
+    AT(ShmWaitRecord, end_info),
+    AT(ShmWaitDetails, bytes),
+    AT(ShmWaitDetails, flags_and_name),
+    AT(ShmWaitDetails, version_and_type),
+    AT(ShmWaitDetails, index_name),
 };
 
 // Reads the rows "| a | b |" and "| a | b | c |" of the page whose last cell is a number.

@@ -35,8 +35,8 @@ struct Shown {
 
 // Returns the sum of the rows of an instrument, and checks each row.
 Shown SumOfRows(const char* table, const std::string& name) {
-  const Frame frame(table, {"EVENT_NAME", "LOW_NUMBER_OF_BYTES_USED", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED", "LOW_COUNT_USED",
-                            "CURRENT_COUNT_USED", "HIGH_COUNT_USED"});
+  const Frame frame(table, {"EVENT_NAME", "LOW_NUMBER_OF_BYTES_USED", "CURRENT_NUMBER_OF_BYTES_USED", "HIGH_NUMBER_OF_BYTES_USED",
+                            "LOW_COUNT_USED", "CURRENT_COUNT_USED", "HIGH_COUNT_USED"});
   EXPECT_EQ(frame.skipped(), 0u) << table;
   Shown sum;
   for (size_t i = 0; i < frame.rows(); ++i) {
@@ -213,8 +213,8 @@ TEST(Memory, blocks_and_bytes_of_a_row_are_of_one_time_K1) {
   uint64_t looks = 0, with_one = 0;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   while (std::chrono::steady_clock::now() < end) {
-    const Frame frame(kGlobal, {"EVENT_NAME", "COUNT_ALLOC", "COUNT_FREE", "SUM_NUMBER_OF_BYTES_ALLOC", "SUM_NUMBER_OF_BYTES_FREE", "CURRENT_COUNT_USED",
-                                "CURRENT_NUMBER_OF_BYTES_USED"});
+    const Frame frame(kGlobal, {"EVENT_NAME", "COUNT_ALLOC", "COUNT_FREE", "SUM_NUMBER_OF_BYTES_ALLOC", "SUM_NUMBER_OF_BYTES_FREE",
+                                "CURRENT_COUNT_USED", "CURRENT_NUMBER_OF_BYTES_USED"});
     ASSERT_EQ(frame.skipped(), 0u);
     for (size_t i = 0; i < frame.rows(); ++i) {
       if (frame.text(i, 0) != blocks.name) continue;
@@ -256,7 +256,8 @@ TEST(Memory, a_reader_that_does_not_look_again_mixes_times) {
     return (allocs == frees || allocs == frees + 1) && numbers[kAllocWord + 1] == 100 * allocs && numbers[kFreeWord + 1] == 100 * frees;
   };
   uint64_t looks = 0, mixed = 0, mixed_without = 0;
-  for (int repetition = 0; repetition < 20 && (repetition == 0 || mixed_without == 0); ++repetition) {  // one processor may run both, one after the other
+  for (int repetition = 0; repetition < 20 && (repetition == 0 || mixed_without == 0);
+       ++repetition) {  // one processor may run both, one after the other
     for (int i = 0; i < 2'000'000; ++i) {
       Numbers numbers{};
       if (LoadNumbers(ShapeOf(Kind::kMemory), cell, &numbers)) {

@@ -28,10 +28,13 @@ struct Truncation {
   const char* table;
   bool empties[kLevels];
 };
-constexpr Truncation kTruncations[] = {
-    {kByThreadSummary, {false, false, false}}, {kSummaries[0], {true, false, false}}, {kSummaries[1], {true, true, false}},
-    {kSummaries[2], {true, false, true}},      {"accounts", {true, false, false}},    {"users", {true, true, false}},
-    {"hosts", {true, false, true}}};
+constexpr Truncation kTruncations[] = {{kByThreadSummary, {false, false, false}},
+                                       {kSummaries[0], {true, false, false}},
+                                       {kSummaries[1], {true, true, false}},
+                                       {kSummaries[2], {true, false, true}},
+                                       {"accounts", {true, false, false}},
+                                       {"users", {true, true, false}},
+                                       {"hosts", {true, false, true}}};
 
 std::string User(int account) { return account == kNobody ? "" : "u" + std::to_string(account / kHosts); }
 std::string Host(int account) { return account == kNobody ? "" : "h" + std::to_string(account % kHosts); }
@@ -218,7 +221,8 @@ void Churn(bool with_truncates) {
   for (std::thread& thread : threads) thread.join();
   for (int level = 0; level < kLevels; ++level) EXPECT_TRUE(CheckOnce(ledger, level, &skipped, &rows));
   std::printf("%llu threads, %llu truncates, %llu rows checked\nwrong sums: %llu\n", static_cast<unsigned long long>(lives.load()),
-              static_cast<unsigned long long>(truncates.load()), static_cast<unsigned long long>(rows), static_cast<unsigned long long>(wrong));
+              static_cast<unsigned long long>(truncates.load()), static_cast<unsigned long long>(rows),
+              static_cast<unsigned long long>(wrong));
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(skipped, 0u);
   EXPECT_GT(rows, 0u);
@@ -270,7 +274,8 @@ TEST(Principals, sums_are_exact_at_rest) {
   }
   Truncate("accounts");
   EXPECT_EQ(SumWhere(kSummaries[0], "EVENT_NAME", kName, "COUNT_STAR"), 0u);
-  for (const int level : {kByUser, kByHost}) EXPECT_EQ(SumWhere(kSummaries[level], "EVENT_NAME", kName, "COUNT_STAR"), uint64_t{kThreads} * kEvents);
+  for (const int level : {kByUser, kByHost})
+    EXPECT_EQ(SumWhere(kSummaries[level], "EVENT_NAME", kName, "COUNT_STAR"), uint64_t{kThreads} * kEvents);
   EXPECT_EQ(skipped, 0u);
 }
 

@@ -75,7 +75,8 @@ TEST_F(Program, facts_concurrent) {
   const auto check = [&](bool is_whole) { ++rows, torn += is_whole ? 0 : 1; };
   while (goes_on()) {
     const Frame values("user_variables_by_thread", {"VARIABLE_NAME", "VARIABLE_VALUE"});
-    for (size_t i = 0; i < values.rows(); ++i) check(values.text(i, 0) == "v" && !values.text(i, 1).empty() && IsOneLetter(values.text(i, 1)));
+    for (size_t i = 0; i < values.rows(); ++i)
+      check(values.text(i, 0) == "v" && !values.text(i, 1).empty() && IsOneLetter(values.text(i, 1)));
     const Frame attributes("session_connect_attrs", {"ATTR_NAME", "ATTR_VALUE", "PROCESSLIST_ID"});
     for (size_t i = 0; i < attributes.rows(); ++i) {
       if (attributes.text(i, 0) == "_truncated") continue;

@@ -78,7 +78,8 @@ TEST(ReadTable, batches_of_rows_are_the_rows_one_by_one) {
         const uint64_t times = random() % 7 == 0 ? random() : random() % 100'000;  // far apart, or nearly in order
         ShmWaitRecord& record = shm.AddRecord(chunk, i, chunk * 64 + i, times, random() % 1000);
         const bool is_file = random() % 2 == 0;
-        record.what.store((is_file ? 2 : 1) | static_cast<uint64_t>(is_file ? Operation::kRead : Operation::kLock) << 16 | (random() % 6) << 24);
+        record.what.store((is_file ? 2 : 1) | static_cast<uint64_t>(is_file ? Operation::kRead : Operation::kLock) << 16 |
+                          (random() % 6) << 24);
         record.nesting_event_id.store(random() % 3);
         if (!is_file) continue;
         ++i;

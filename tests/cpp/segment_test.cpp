@@ -1,10 +1,9 @@
 // Other processes' segments: damaged, changed and truncated, while they are read. The long search is the job of
 // tests/fuzz/segment.sh.
 #define PFS_FUZZ_ALONE
-#include "../fuzz/segment_fuzz.cpp"
-
 #include <sys/wait.h>
 
+#include "../fuzz/segment_fuzz.cpp"
 #include "live.h"
 #include "shm/plan.h"
 
@@ -15,9 +14,11 @@ constexpr const char* kSmall =
     "performance_schema_max_thread_instances=16,performance_schema_max_mutex_instances=16,performance_schema_max_file_instances=16,"
     "performance_schema_max_rwlock_instances=16,performance_schema_max_cond_instances=8,performance_schema_max_socket_instances=8,"
     "performance_schema_max_statement_classes=8,performance_schema_max_memory_classes=8,performance_schema_max_stage_classes=8,"
-    "performance_schema_max_mutex_classes=8,performance_schema_error_size=8,performance_schema_digests_size=8,performance_schema_accounts_size=8,"
+    "performance_schema_max_mutex_classes=8,performance_schema_error_size=8,performance_schema_digests_size=8,performance_schema_accounts_"
+    "size=8,"
     "performance_schema_users_size=8,performance_schema_hosts_size=8,performance_schema_max_sql_text_length=128,"
-    "performance_schema_max_digest_length=128,performance_schema_instrument='%=ON',performance_schema_consumer_events_waits_history_long=ON";
+    "performance_schema_max_digest_length=128,performance_schema_instrument='%=ON',performance_schema_consumer_events_waits_history_long="
+    "ON";
 
 // A segment of this process with some rows of every kind, made once: PFS_FUZZ_SEGMENT names it.
 class DamagedSegment : public testing::Test {
@@ -40,7 +41,8 @@ class DamagedSegment : public testing::Test {
     const char* const indexes[] = {"by_name"};
     static pfs_table_t* table;  // static: leak checkers find it
     table = pfs_table_open(PFS_OBJECT_TABLE, "shop", "cakes", &mutex, indexes, 1);
-    pfs_metadata_lock_create(&mutex, PFS_OBJECT_TABLE, "shop", "cakes", nullptr, PFS_METADATA_EXCLUSIVE, PFS_METADATA_TRANSACTION, PFS_METADATA_GRANTED);
+    pfs_metadata_lock_create(&mutex, PFS_OBJECT_TABLE, "shop", "cakes", nullptr, PFS_METADATA_EXCLUSIVE, PFS_METADATA_TRANSACTION,
+                             PFS_METADATA_GRANTED);
     pfs_log(PFS_LOG_NOTE, "MY-1", "Server", "It works.");
     for (int i = 0; i < 30; ++i) {
       pfs_transaction_t transaction;
@@ -79,8 +81,11 @@ TEST_F(DamagedSegment, is_read_or_refused_whatever_the_damage) {
 // Rows of numbers that begin in unmapped memory and end in mapped memory, or the reverse: an instrument of several
 // columns is read whole or not at all. A smaller capacity moves the rows of all members but the first.
 TEST_F(DamagedSegment, with_rows_across_the_edge_of_what_has_memory_is_read) {
-  constexpr ArrayId kRows[][2] = {{ArrayId::kThreadCells, ArrayId::kThreads}, {ArrayId::kAccountCells, ArrayId::kAccounts}, {ArrayId::kUserCells, ArrayId::kUsers},
-                                  {ArrayId::kHostCells, ArrayId::kHosts}, {ArrayId::kGlobalCells, ArrayId::kThreads}};
+  constexpr ArrayId kRows[][2] = {{ArrayId::kThreadCells, ArrayId::kThreads},
+                                  {ArrayId::kAccountCells, ArrayId::kAccounts},
+                                  {ArrayId::kUserCells, ArrayId::kUsers},
+                                  {ArrayId::kHostCells, ArrayId::kHosts},
+                                  {ArrayId::kGlobalCells, ArrayId::kThreads}};
   const ShmHeader& header = TheImage().header();
   for (const char how : {'\xff', '\xf8'}) {  // all tables through the mappings; an eighth through the copy
     for (uint64_t columns = 0; columns <= 4096 / sizeof(ShmCell); ++columns) {
@@ -99,7 +104,8 @@ TEST_F(DamagedSegment, with_rows_across_the_edge_of_what_has_memory_is_read) {
 // and arrays at another array's addresses.
 TEST_F(DamagedSegment, with_extents_that_lie_elsewhere_is_read) {
   const ShmHeader& header = TheImage().header();
-  const uint64_t last = TheImage().file_bytes() / 4096 - 1, of_names = header.arrays[static_cast<uint32_t>(ArrayId::kNames)].extents[0].load();
+  const uint64_t last = TheImage().file_bytes() / 4096 - 1,
+                 of_names = header.arrays[static_cast<uint32_t>(ArrayId::kNames)].extents[0].load();
   for (uint16_t array = 0; array < kArrayCount; ++array) {
     const uint64_t bad_pages[] = {0, 5, of_names, last, last + 1, 0xffffffff};
     for (const uint64_t page : bad_pages) {
@@ -186,7 +192,9 @@ TEST_F(DamagedSegment, that_claims_more_than_can_be_added_up_is_left_out_in_time
   const int fd = open(image.file().c_str(), O_RDWR);
   ASSERT_GE(fd, 0);
   uint64_t end = image.file_bytes(), address = image.bytes();  // each new array behind all others
-  const auto put = [&](const void* from, size_t bytes, size_t at) { ASSERT_EQ(pwrite(fd, from, bytes, static_cast<off_t>(at)), static_cast<ssize_t>(bytes)); };
+  const auto put = [&](const void* from, size_t bytes, size_t at) {
+    ASSERT_EQ(pwrite(fd, from, bytes, static_cast<off_t>(at)), static_cast<ssize_t>(bytes));
+  };
   const auto add = [&](ArrayId id, const void* elements, uint64_t stride) {
     const uint64_t bytes = RoundToPages(kMany * stride), page = end / 4096;
     put(elements, kMany * stride, end);
@@ -213,7 +221,8 @@ TEST_F(DamagedSegment, that_claims_more_than_can_be_added_up_is_left_out_in_time
   add(ArrayId::kThreads, threads.get(), sizeof(ShmThread));
   const uint64_t capacity = uint64_t{1} << 40;
   ASSERT_EQ(pwrite(fd, &capacity, sizeof capacity,
-                   offsetof(ShmHeader, arrays) + static_cast<off_t>(ArrayId::kThreadCells) * static_cast<off_t>(sizeof(ShmArray)) + 16), 8);
+                   offsetof(ShmHeader, arrays) + static_cast<off_t>(ArrayId::kThreadCells) * static_cast<off_t>(sizeof(ShmArray)) + 16),
+            8);
   close(fd);
   std::unique_ptr<SegmentFile> file;
   ASSERT_TRUE(SegmentFile::Open(image.file(), &file).ok());

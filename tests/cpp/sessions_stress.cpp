@@ -26,7 +26,7 @@ pfs_key_t SessionKey() {
 
 struct Session {
   pfs_thread_t thread = 0;
-  uint64_t events = 0;   // plain: owned by the attached thread
+  uint64_t events = 0;  // plain: owned by the attached thread
   uint64_t attached = 0;
 };
 
@@ -149,10 +149,16 @@ TEST(Sessions, come_and_go_under_concurrent_attachers) {
           continue;
         }
         switch (pfs_thread_attach(session)) {
-          case PFS_OK: break;
-          case PFS_E_STATE: taken.fetch_add(1); continue;
-          case PFS_E_NOT_FOUND: gone.fetch_add(1); continue;
-          default: ADD_FAILURE() << pfs_last_error();
+          case PFS_OK:
+            break;
+          case PFS_E_STATE:
+            taken.fetch_add(1);
+            continue;
+          case PFS_E_NOT_FOUND:
+            gone.fetch_add(1);
+            continue;
+          default:
+            ADD_FAILURE() << pfs_last_error();
         }
         for (uint64_t i = random() % 10; i > 0; --i) {
           pfs_mutex_lock(&mutex);

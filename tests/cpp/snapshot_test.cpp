@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "shm/fact.h"
 #include "aggregate/resets.h"
+#include "shm/fact.h"
 #include "synthetic_segment.h"
 
 namespace perfschema {
@@ -29,8 +29,7 @@ using Idlist = std::vector<uint64_t>;
 
 std::map<std::string, Lanes> Totals(const Snapshot& snapshot) {
   std::map<std::string, Lanes> totals;
-  snapshot.ForEachClassTotal(
-      [&](const ClassTotalRow& row) { totals[std::string(row.instrument->name.view())] = row.lanes; });
+  snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { totals[std::string(row.instrument->name.view())] = row.lanes; });
   return totals;
 }
 
@@ -64,7 +63,9 @@ TEST(Snapshot, lists_classes_by_family_then_key) {
   shm.AddClass(4, Family::kMutex, "wait/synch/mutex/a/half_made", 3).ready.store(0);
   const Snapshot snapshot(shm.view());
   // Rows that the reader makes up do not count.
-  EXPECT_EQ(std::count_if(snapshot.classes().begin(), snapshot.classes().end(), [](const ClassRow& row) { return row.family != Family::kOwnMemory; }), 3);
+  EXPECT_EQ(std::count_if(snapshot.classes().begin(), snapshot.classes().end(),
+                          [](const ClassRow& row) { return row.family != Family::kOwnMemory; }),
+            3);
   EXPECT_EQ(snapshot.classes()[0].name.view(), "wait/synch/mutex/a/first");
   EXPECT_EQ(snapshot.classes()[1].name.view(), "wait/synch/mutex/a/second");
   EXPECT_EQ(snapshot.classes()[2].name.view(), "wait/io/file/a/x");
@@ -264,8 +265,7 @@ TEST(Snapshot, thread_waits_list_every_wait_instrument) {
   shm.AddClass(2, Family::kFile, "wait/io/file/a/f");
   shm.AddClass(3, Family::kThread, "thread/a/t");
   shm.AddThread(1, 7).cells.store(2);  // column 2 is not there yet
-  const uint64_t width =
-      shm.segment.array(ArrayId::kThreadCells).capacity / shm.segment.array(ArrayId::kThreads).capacity;
+  const uint64_t width = shm.segment.array(ArrayId::kThreadCells).capacity / shm.segment.array(ArrayId::kThreads).capacity;
   SyntheticSegment::Fill(shm.segment.element<ShmCell>(ArrayId::kThreadCells, width + 1)->stat, 3, 9, 2, 4);
   SyntheticSegment::Fill(shm.segment.element<ShmCell>(ArrayId::kThreadCells, width + 2)->stat, 99, 9, 2, 4);
   std::vector<std::pair<std::string, uint64_t>> rows;
@@ -314,7 +314,7 @@ TEST(Snapshot, class_totals_add_dead_class_live_and_graves) {
   shm.AddCell(2, 3, 200, 77);
   shm.AddFile(1, 1, shm.AddName(1, "/f"), 2);
   shm.AddCell(4, 0, 4000, 0).gen.store(9);
-  auto& retired = shm.at<ShmRetired>(ArrayId::kMostRetired, 1);
+  auto& retired = shm.at<ShmRetired>(ArrayId::kRetired, 1);
   retired.lanes[kReadLane].head.store(4);
   retired.object_gen.store(9);
   retired.class_index.store(1);
@@ -399,7 +399,8 @@ TEST(Snapshot, history_is_the_last_to_finish_of_live_threads) {
 
 TEST(Snapshot, history_has_no_hole_where_a_chunk_is_missing_but_keeps_what_was_open) {
   constexpr uint64_t kMost = kRecordsPerChunk;
-  SyntheticSegment shm("performance_schema_events_waits_history_size=" + std::to_string(3 * kMost + 4) + ",performance_schema_max_thread_instances=8");
+  SyntheticSegment shm("performance_schema_events_waits_history_size=" + std::to_string(3 * kMost + 4) +
+                       ",performance_schema_max_thread_instances=8");
   shm.AddClass(1, Family::kMutex, "wait/synch/mutex/a/m");
   shm.AddThread(1, 7);
   for (uint32_t chunk = 1; chunk <= 3; ++chunk) {
@@ -484,8 +485,7 @@ TEST(Snapshot, words_of_a_record_are_null_unless_its_state_says_so) {
   details.flags_and_name.store(uint64_t{name} << 32 | 5);
   details.version_and_type.store(2);
   auto row = Waits(Snapshot(shm.view()), kHistoryLong).at(0);
-  EXPECT_FALSE(row.number_of_bytes || row.flags || row.object_name || row.spins || row.event.nesting_event_id ||
-               row.event.nesting_type);
+  EXPECT_FALSE(row.number_of_bytes || row.flags || row.object_name || row.spins || row.event.nesting_event_id || row.event.nesting_type);
   EXPECT_EQ(row.event.end_event_id, 1u);
   record.end_info.store(EndInfoWithSpins(0, 9));
   record.state.fetch_or(kRecordHasBytes | kRecordHasFlags | kRecordHasName | kRecordHasSpins);
@@ -584,7 +584,7 @@ void FillSegment(SyntheticSegment& shm) {
   shm.at<ShmIndex>(ArrayId::kIndexes, 1).lanes[kFetchLane].head.store(6);
   shm.at<ShmObjectRule>(ArrayId::kObjectRules, 1).type.store(4);
   shm.AddChunk(1, 2, 1, 7, 0);
-  auto& retired = shm.at<ShmRetired>(ArrayId::kMostRetired, 1);
+  auto& retired = shm.at<ShmRetired>(ArrayId::kRetired, 1);
   retired.lanes[kReadLane].head.store(4);
   retired.class_index.store(1);
   for (uint32_t i = 0; i < 20; ++i) {
@@ -692,8 +692,7 @@ TEST(DamagedSegment, indices_out_of_range_are_refused) {
 TEST(DamagedSegment, directory_that_lies_is_clamped) {
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     for (int field = 0; field < 7; ++field) {
-      for (const uint64_t bad :
-           {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} / 3}) {
+      for (const uint64_t bad : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} / 3}) {
         SyntheticSegment shm;
         FillSegment(shm);
         shm.MapAll();

@@ -8,8 +8,8 @@
 // How it is checked. Every thread counts its own operations, for each instrument. Waits begin while the socket cannot
 // be closed, and may end long after its close. To show that the comparison can fail, a test closes sockets without
 // logging it.
-#include <sys/socket.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <shared_mutex>
 
@@ -60,7 +60,8 @@ struct Log {
 };
 
 Log Shown() {
-  const Frame frame(kTable, {"EVENT_NAME", "COUNT_READ", "COUNT_WRITE", "COUNT_MISC", "SUM_NUMBER_OF_BYTES_READ", "SUM_NUMBER_OF_BYTES_WRITE"});
+  const Frame frame(kTable,
+                    {"EVENT_NAME", "COUNT_READ", "COUNT_WRITE", "COUNT_MISC", "SUM_NUMBER_OF_BYTES_READ", "SUM_NUMBER_OF_BYTES_WRITE"});
   EXPECT_EQ(frame.skipped(), 0u);
   Log log;
   for (size_t row = 0; row < frame.rows(); ++row) {
@@ -90,11 +91,14 @@ class Slots {
   void Step(std::mt19937_64& random, Log* log) {
     Slot& slot = slots_[random() % kCount];
     switch (random() % 16) {
-      case 0: return Renew(slot, static_cast<int>(random() % kKinds), log);
+      case 0:
+        return Renew(slot, static_cast<int>(random() % kKinds), log);
       case 1:
       case 2:
-      case 3: return BeginAndEnd(slot, random, log);
-      default: return Talk(slot, random(), log);
+      case 3:
+        return BeginAndEnd(slot, random, log);
+      default:
+        return Talk(slot, random(), log);
     }
   }
 

@@ -88,7 +88,9 @@ struct Log {
         if (pfs_rwlock_trywrlock(rw) == 0) pfs_rwlock_unlock(rw);
         events += instrumented;
         break;
-      default: Release(all, at); break;
+      default:
+        Release(all, at);
+        break;
     }
   }
   // Counted locks are released first.
@@ -272,8 +274,9 @@ void CountLocks(int threads, int locks) {
   EXPECT_EQ(pfs_rwlock_destroy(&rw), 0);
   EXPECT_EQ(Count(kGlobal, kLockName), expected);
   EXPECT_EQ(Count(kByInstance, kLockName), 0u);
-  std::printf("%d threads x %d locks, %llu looks: %llu saw a writer, %llu readers\n", threads, locks, static_cast<unsigned long long>(looks),
-              static_cast<unsigned long long>(with_writer), static_cast<unsigned long long>(with_readers));
+  std::printf("%d threads x %d locks, %llu looks: %llu saw a writer, %llu readers\n", threads, locks,
+              static_cast<unsigned long long>(looks), static_cast<unsigned long long>(with_writer),
+              static_cast<unsigned long long>(with_readers));
 }
 TEST(Rwlocks, counts_of_one_thread) { CountLocks(1, 1600); }
 TEST(Rwlocks, counts_of_four_concurrent_threads) { CountLocks(4, 16 * (StressTime().count() > 1000 ? 10'000 : 2'000)); }
@@ -332,7 +335,8 @@ TEST(Rwlocks, objects_and_threads_that_come_and_go) {
   EXPECT_EQ(Count(kGlobal, kLockName), events.load());
   const Frame instances(kByInstance, {"OBJECT_INSTANCE_BEGIN", "COUNT_STAR"});
   for (size_t row = 0; row < instances.rows(); ++row) {
-    const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& one) { return reinterpret_cast<uintptr_t>(one.rw.get()) == instances.number(row, 0); });
+    const auto slot = std::find_if(slots.begin(), slots.end(),
+                                   [&](const Slot& one) { return reinterpret_cast<uintptr_t>(one.rw.get()) == instances.number(row, 0); });
     ASSERT_NE(slot, slots.end());
     EXPECT_EQ(instances.number(row, 1), slot->events.load());
   }
@@ -359,7 +363,9 @@ TEST(Conditions, that_die_while_woken_threads_leave_them_count_every_wait) {
   Truncate(kByThread);
   std::unique_ptr<pfs_cond_t> changed;
   uint64_t generation = 0, waits[2] = {}, waiting = 0, lives = 0;
-  const auto kind = [](uint64_t lifetime) { return lifetime % 3 == 2 ? 1 : 0; };  // not alternating: a mistake about neighbors must not cancel out
+  const auto kind = [](uint64_t lifetime) {
+    return lifetime % 3 == 2 ? 1 : 0;
+  };  // not alternating: a mistake about neighbors must not cancel out
   const auto make = [&] {
     changed = std::make_unique<pfs_cond_t>();
     EXPECT_EQ(pfs_cond_init(keys[kind(lives++)], changed.get(), nullptr), 0);

@@ -129,10 +129,10 @@ class SyntheticSegment {
     lock.state.store(static_cast<uint32_t>(ObjectType::kTable));
     return table;
   }
-  // turn 0 = the next chunk of its thread.
-  ShmChunk& AddChunk(uint32_t index, uint32_t lap, uint32_t slot, uint64_t thread_id, uint64_t taken, uint64_t turn = 0) {
+  // sequence 0 = the next chunk of its thread.
+  ShmChunk& AddChunk(uint32_t index, uint32_t lap, uint32_t slot, uint64_t thread_id, uint64_t taken, uint64_t sequence = 0) {
     auto& chunk = at<ShmChunk>(ArrayId::kWaitChunks, index);
-    chunk.turn.store(turn != 0 ? turn : ++turns_[thread_id]);
+    chunk.sequence.store(sequence != 0 ? sequence : ++sequences_[thread_id]);
     chunk.thread.store(slot);
     chunk.thread_id.store(thread_id);
     chunk.taken.store(taken);
@@ -140,8 +140,8 @@ class SyntheticSegment {
     return chunk;
   }
   // Adds a mutex event of class 1 that took `wait` ticks.
-  ShmWaitRecord& AddRecord(uint32_t chunk, uint32_t i, uint64_t event_id, uint64_t start, uint64_t wait,
-                           uint64_t more_bits = kRecordClosed, uint64_t children = 0) {
+  ShmWaitRecord& AddRecord(uint32_t chunk, uint32_t i, uint64_t event_id, uint64_t start, uint64_t wait, uint64_t more_bits = kRecordClosed,
+                           uint64_t children = 0) {
     auto& record = Record(chunk, i);
     record.event_id.store(event_id);
     record.start_ticks.store(start);
@@ -168,13 +168,14 @@ class SyntheticSegment {
       const ShmArray& array = segment.header()->arrays[i];
       const uint64_t mapped = array.mapped.load(), whole = RoundToPages(array.capacity * array.stride);
       if (mapped >= whole) continue;
-      EXPECT_NE(mmap(base + array.offset + mapped, whole - mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0),
+      EXPECT_NE(mmap(base + array.offset + mapped, whole - mapped, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0),
                 MAP_FAILED);
     }
   }
 
   SegmentView view() const { return segment.view(); }
-  std::map<uint64_t, uint64_t> turns_;
+  std::map<uint64_t, uint64_t> sequences_;
   Segment segment;
 };
 

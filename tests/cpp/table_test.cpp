@@ -34,8 +34,7 @@ std::vector<std::string> Texts(const ColumnData& column) {
 }
 
 // Returns cells as text, NULL as "NULL".
-std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<std::string_view> names,
-                                           const SegmentView& view) {
+std::vector<std::vector<std::string>> Read(std::string_view name, std::vector<std::string_view> names, const SegmentView& view) {
   const TableFacts& table = Table(name);
   std::vector<size_t> chosen;
   for (const std::string_view column : names) chosen.push_back(ColumnIndex(table, column));
@@ -69,8 +68,7 @@ void CheckShape(const TableFacts& table, const TableData& data) {
     const ColumnFacts& facts = table.columns[c];
     const ColumnData& column = data.columns[c];
     SCOPED_TRACE(std::string(table.name) + "." + std::string(facts.name));
-    const bool is_coded =
-        facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kEnum || facts.kind == ColumnKind::kSet;
+    const bool is_coded = facts.kind == ColumnKind::kText || facts.kind == ColumnKind::kEnum || facts.kind == ColumnKind::kSet;
     EXPECT_EQ(column.words.size(), is_coded ? 0 : data.rows);
     EXPECT_EQ(column.codes.size(), is_coded ? data.rows : 0);
     EXPECT_TRUE(column.nulls.empty() || column.nulls.size() == data.rows);
@@ -117,8 +115,7 @@ TEST(Registry, types_derive_from_members) {
   EXPECT_FALSE(type("NAME").nullable);
   EXPECT_EQ(type("TIMED").sql_type, "enum('YES','NO','CONTENDED')");
   EXPECT_TRUE(type("TIMED").nullable && type("TIMED").writable);
-  EXPECT_EQ(type("PROPERTIES").sql_type,
-            "set('singleton','progress','user','global_statistics','mutable','controlled_by_default')");
+  EXPECT_EQ(type("PROPERTIES").sql_type, "set('singleton','progress','user','global_statistics','mutable','controlled_by_default')");
   EXPECT_EQ(type("VOLATILITY").sql_type, "int");
   EXPECT_EQ(type("DOCUMENTATION").sql_type, "longtext");
   EXPECT_EQ(table.columns.back().name, "TRACE_ENABLED");
@@ -133,8 +130,7 @@ TEST(Registry, ddl_says_everything) {
   EXPECT_NE(ddl.find("CREATE TABLE performance_schema.mutex_instances ("), std::string::npos) << ddl;
   EXPECT_NE(ddl.find("LOCKED_BY_THREAD_ID"), std::string::npos);
   EXPECT_NE(ddl.find("PRIMARY KEY (OBJECT_INSTANCE_BEGIN)"), std::string::npos);
-  for (const TableFacts& table : AllTables())
-    EXPECT_EQ(TableDdl(table).substr(0, 32), "CREATE TABLE performance_schema.") << table.name;
+  for (const TableFacts& table : AllTables()) EXPECT_EQ(TableDdl(table).substr(0, 32), "CREATE TABLE performance_schema.") << table.name;
 }
 
 TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
@@ -168,12 +164,29 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
   // Returns true if this segment has no rows of the table: other kinds of records, objects of statements, and rows
   // that only the program can declare.
   const auto has_nothing = [](std::string_view name) {
-    for (const std::string_view begin : {"data_lock", "events_stages_current", "events_stages_history", "events_statements_current", "events_statements_history",
-                                         "events_statements_summary_by_digest", "events_statements_summary_by_program",
-                                         "events_statements_histogram_by_digest", "events_transactions_current", "events_transactions_history",
-                                         "prepared_statements_instances", "setup_meters", "setup_metrics", "setup_loggers", "session_",
-                                         "user_variables_by_thread", "global_variable_attributes", "host_cache", "connection_control",
-                                         "temporary_account_locks", "component_scheduler_tasks", "user_defined_functions", "error_log",
+    for (const std::string_view begin : {"data_lock",
+                                         "events_stages_current",
+                                         "events_stages_history",
+                                         "events_statements_current",
+                                         "events_statements_history",
+                                         "events_statements_summary_by_digest",
+                                         "events_statements_summary_by_program",
+                                         "events_statements_histogram_by_digest",
+                                         "events_transactions_current",
+                                         "events_transactions_history",
+                                         "prepared_statements_instances",
+                                         "setup_meters",
+                                         "setup_metrics",
+                                         "setup_loggers",
+                                         "session_",
+                                         "user_variables_by_thread",
+                                         "global_variable_attributes",
+                                         "host_cache",
+                                         "connection_control",
+                                         "temporary_account_locks",
+                                         "component_scheduler_tasks",
+                                         "user_defined_functions",
+                                         "error_log",
                                          "variables_by_thread",
                                          "memory_summary_by_"}) {
       if (name.starts_with(begin)) return true;
@@ -270,14 +283,12 @@ TEST(ReadTable, performance_timers_has_six_rows) {
 TEST(ReadTable, variables_are_shown_as_users_write_them) {
   SyntheticSegment shm("performance_schema_events_waits_history_size=17");
   std::map<std::string, std::string> values;
-  for (const auto& row : Read("global_variables", {"VARIABLE_NAME", "VARIABLE_VALUE"}, shm.view()))
-    values[row[0]] = row[1];
+  for (const auto& row : Read("global_variables", {"VARIABLE_NAME", "VARIABLE_VALUE"}, shm.view())) values[row[0]] = row[1];
   EXPECT_EQ(values["performance_schema"], "ON");
   EXPECT_EQ(values["performance_schema_events_waits_history_size"], "17");
   EXPECT_EQ(values.size(), kOptionCount + kTextOptionCount);
   values.clear();
-  for (const auto& row : Read("global_status", {"VARIABLE_NAME", "VARIABLE_VALUE"}, shm.view()))
-    values[row[0]] = row[1];
+  for (const auto& row : Read("global_status", {"VARIABLE_NAME", "VARIABLE_VALUE"}, shm.view())) values[row[0]] = row[1];
   EXPECT_EQ(values["Performance_schema_locker_lost"], "0");
   EXPECT_EQ(values["Performance_schema_status_reason"], "NULL");
 }
@@ -312,9 +323,7 @@ TEST_F(OwnProcess, setup_instruments_is_updated_by_pattern) {
   EXPECT_TRUE(Update("setup_instruments", {{"name", "wait/synch/mutex/table_test/%", true}}, {{"enabled", "no"}}).ok());
   EXPECT_EQ(rows, 2u);
   EXPECT_EQ(Enabled(kFirst), "NO/YES");
-  EXPECT_TRUE(Update("setup_instruments", {{"NAME", kFirst, false}, {"ENABLED", "NO", false}},
-                     {{"ENABLED", "YES"}, {"TIMED", "NO"}})
-                  .ok());
+  EXPECT_TRUE(Update("setup_instruments", {{"NAME", kFirst, false}, {"ENABLED", "NO", false}}, {{"ENABLED", "YES"}, {"TIMED", "NO"}}).ok());
   EXPECT_EQ(rows, 1u);
   EXPECT_EQ(Enabled(kFirst), "YES/NO");
   EXPECT_EQ(Enabled(kSecond), "NO/YES");
@@ -344,21 +353,9 @@ TEST_F(OwnProcess, bad_updates_change_nothing_and_say_what_is_legal) {
       {"setup_consumers", {{"NAMES", "x", false}}, {{"ENABLED", "NO"}}, Code::kNotFound, "the nearest is 'NAME'"},
       {"setup_consumers", {}, {}, Code::kInvalidArgument, "sets no column"},
       {"setup_consumers", {}, {{"ENABLED", "NO"}, {"enabled", "YES"}}, Code::kInvalidArgument, "twice"},
-      {"setup_instruments",
-       {{"ENABLED", "perhaps", false}},
-       {{"ENABLED", "NO"}},
-       Code::kInvalidArgument,
-       "takes YES or NO"},
-      {"setup_instruments",
-       {},
-       {{"ENABLED", "NO"}, {"TIMED", {}}},
-       Code::kInvalidArgument,
-       "takes YES, NO or CONTENDED, not NULL"},
-      {"setup_instruments",
-       {},
-       {{"ENABLED", "NO"}, {"FLAGS", "controlled"}},
-       Code::kNotAllowed,
-       "memory instruments only"},
+      {"setup_instruments", {{"ENABLED", "perhaps", false}}, {{"ENABLED", "NO"}}, Code::kInvalidArgument, "takes YES or NO"},
+      {"setup_instruments", {}, {{"ENABLED", "NO"}, {"TIMED", {}}}, Code::kInvalidArgument, "takes YES, NO or CONTENDED, not NULL"},
+      {"setup_instruments", {}, {{"ENABLED", "NO"}, {"FLAGS", "controlled"}}, Code::kNotAllowed, "memory instruments only"},
       {"setup_timers", {}, {{"TIMER_NAME", "CYCLES"}}, Code::kInvalidArgument, "the nearest is 'CYCLE'"},
       {"mutex_instances", {}, {{"NAME", "x"}}, Code::kNotAllowed, "it allows SELECT"},
   };
@@ -369,7 +366,8 @@ TEST_F(OwnProcess, bad_updates_change_nothing_and_say_what_is_legal) {
     EXPECT_EQ(rows, 0u);
   }
   EXPECT_EQ(Enabled(kFirst), "YES/YES");
-  for (const auto& row : Read("setup_consumers", {"NAME", "ENABLED"}, OwnSegment())) EXPECT_EQ(row[1], row[0] == "events_statements_cpu" ? "NO" : "YES");
+  for (const auto& row : Read("setup_consumers", {"NAME", "ENABLED"}, OwnSegment()))
+    EXPECT_EQ(row[1], row[0] == "events_statements_cpu" ? "NO" : "YES");
 }
 
 TEST_F(OwnProcess, consumers_and_timers_are_updated) {
@@ -425,13 +423,9 @@ static_assert(!ok(TableDef{.doc = "D.", .columns = kTwice, .scan = scan<&ScanBad
 static_assert(!ok(TableDef{.doc = "D.", .columns = kLower, .scan = scan<&ScanBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .columns = kNoPeriod, .scan = scan<&ScanBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .columns = kWritable, .scan = scan<&ScanBad>}));
-static_assert(ok(TableDef{.doc = "D.",
-                          .ops = kSelect | kUpdate,
-                          .columns = kWritable,
-                          .scan = scan<&ScanBad>,
-                          .update = update<&UpdateBad>}));
-static_assert(!ok(TableDef{
-    .doc = "D.", .ops = kSelect | kUpdate, .columns = kGood, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
+static_assert(ok(TableDef{
+    .doc = "D.", .ops = kSelect | kUpdate, .columns = kWritable, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
+static_assert(!ok(TableDef{.doc = "D.", .ops = kSelect | kUpdate, .columns = kGood, .scan = scan<&ScanBad>, .update = update<&UpdateBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .ops = kSelect | kTruncate, .columns = kGood, .scan = scan<&ScanBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .key = {"C"}, .columns = kGood, .scan = scan<&ScanBad>}));
 static_assert(!ok(TableDef{.doc = "D.", .columns = kOtherRow, .scan = scan<&ScanBad>}));

@@ -92,7 +92,8 @@ struct CellSegment : SyntheticSegment {
     {
       const uint32_t gen = generation(ObjectDomain(ResetGroup::kFile));
       constexpr uint64_t kAmounts[] = {0, 7, 11};
-      for (uint32_t lane = 0; lane < 3; ++lane) AddToCell(*segment.element<ShmCell>(ArrayId::kCells, 3 * i + lane), gen, true, kBase + gen, kAmounts[lane]);
+      for (uint32_t lane = 0; lane < 3; ++lane)
+        AddToCell(*segment.element<ShmCell>(ArrayId::kCells, 3 * i + lane), gen, true, kBase + gen, kAmounts[lane]);
     }
   }
   // Truncates one of the domains, or begins an epoch of threads.
@@ -109,7 +110,8 @@ struct CellSegment : SyntheticSegment {
   uint64_t CheckAll(Verdict* verdict) {
     const Snapshot snapshot(view());
     snapshot.ForEachInstance([&](const InstanceRow& row) { verdict->Check(IsOfOneGeneration(row.wait), "a mutex"); });
-    snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName, [&](const FileRow& row) { verdict->Check(IsWhole(row.io), "a file"); });
+    snapshot.ForEachFile(Snapshot::kFileNumbers | Snapshot::kFileName,
+                         [&](const FileRow& row) { verdict->Check(IsWhole(row.io), "a file"); });
     snapshot.ForEachSum(Kind::kWait, Level::kThread,
                         [&](const SumRow& row) { verdict->Check(IsOfOneGeneration(StatIn(row.numbers, 0)), "a thread's cell"); });
     return snapshot.skipped();

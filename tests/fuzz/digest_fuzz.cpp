@@ -72,20 +72,31 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
 int main(int argc, char** argv) {
   const long rounds = argc > 1 ? std::atol(argv[1]) : 100000;
   std::mt19937_64 random(argc > 2 ? static_cast<uint64_t>(std::atoll(argv[2])) : 1);
-  static const char* const kParts[] = {
-      "select ", "IN", "(", ")", ",", "?", "1", "-", "+", "'", "\"", "`", "\\", "/*", "*/", "/*!", "--", "#", "\n", " ", ";", "@", "@@",
-      "$", "$$", "$a$", "%s", "%(", ")s", ":", ".", "e", "0x", "null", "is ", "not ", "count", "values", "_utf8", "n'", "\xc3", "\xa9",
-      "\xff", "a.", "1e", "<=>", "->>", "order by", "abcdefghijklmnopqrstuvwxyz_0123456789", "a -> b", "[", "]", "{2}", "|"};
+  static const char* const kParts[] = {"select ", "IN",    "(",      ")",     ",",   "?",        "1",
+                                       "-",       "+",     "'",      "\"",    "`",   "\\",       "/*",
+                                       "*/",      "/*!",   "--",     "#",     "\n",  " ",        ";",
+                                       "@",       "@@",    "$",      "$$",    "$a$", "%s",       "%(",
+                                       ")s",      ":",     ".",      "e",     "0x",  "null",     "is ",
+                                       "not ",    "count", "values", "_utf8", "n'",  "\xc3",     "\xa9",
+                                       "\xff",    "a.",    "1e",     "<=>",   "->>", "order by", "abcdefghijklmnopqrstuvwxyz_0123456789",
+                                       "a -> b",  "[",     "]",      "{2}",   "|"};
   std::string text;
   for (long round = 0; round < rounds; ++round) {
     if (random() % 4 == 0) text.clear();
     for (uint64_t changes = 1 + random() % 8; changes != 0; --changes) {
       const size_t at = text.empty() ? 0 : random() % text.size();
       switch (random() % 5) {
-        case 0: text.erase(at, random() % 8); break;
-        case 1: text.insert(at, 1, static_cast<char>(random())); break;
-        case 2: text += text.substr(at, random() % 32); break;
-        default: text.insert(random() % 2 == 0 ? at : text.size(), kParts[random() % (sizeof(kParts) / sizeof(kParts[0]))]);
+        case 0:
+          text.erase(at, random() % 8);
+          break;
+        case 1:
+          text.insert(at, 1, static_cast<char>(random()));
+          break;
+        case 2:
+          text += text.substr(at, random() % 32);
+          break;
+        default:
+          text.insert(random() % 2 == 0 ? at : text.size(), kParts[random() % (sizeof(kParts) / sizeof(kParts[0]))]);
       }
     }
     if (text.size() > 600) text.resize(random() % 600);

@@ -1,11 +1,11 @@
-// segment_fuzz.cpp: a real segment, damaged in any way, attached and read: every table of it. libFuzzer calls it (segment.sh); with PFS_FUZZ_ALONE
-// it makes its own damage (tests/cpp/segment_test.cpp). PFS_FUZZ_SEGMENT names the segment: the smaller the better.
+// segment_fuzz.cpp: a real segment, damaged in any way, attached and read: every table of it. libFuzzer calls it (segment.sh); with
+// PFS_FUZZ_ALONE it makes its own damage (tests/cpp/segment_test.cpp). PFS_FUZZ_SEGMENT names the segment: the smaller the better.
 //
-// The input is a byte that says which eighth of the tables is read (all, if it is 255) and how, and a list of changes of 16 bytes each: where (a word of
-// the header, of the directory, of an element of an array, of any page that has memory, of what the header says of sizes), and what (a number as it is, a
-// small one, one of those that break things, a bit, a difference). The segment is there twice: as a file, that is attached, and in memory of exactly its
-// size, with each array at its address, so that a sanitizer sees a byte too many. Tables are read through the mappings of the file, where whatever lies
-// outside of an extent is a fault, or through the copy.
+// The input is a byte that says which eighth of the tables is read (all, if it is 255) and how, and a list of changes of 16 bytes each:
+// where (a word of the header, of the directory, of an element of an array, of any page that has memory, of what the header says of sizes),
+// and what (a number as it is, a small one, one of those that break things, a bit, a difference). The segment is there twice: as a file,
+// that is attached, and in memory of exactly its size, with each array at its address, so that a sanitizer sees a byte too many. Tables are
+// read through the mappings of the file, where whatever lies outside of an extent is a fault, or through the copy.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -106,15 +106,40 @@ class Image {
     if (at + 8 > file_bytes_ || !HasMemory(at) || !HasMemory(at + 7)) return;
     uint64_t old = 0, value = change.value;
     std::memcpy(&old, shared_ + at, sizeof old);
-    static constexpr uint64_t kBad[] = {0, 1, 2, 3, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, ~uint64_t{0}, ~uint64_t{0} / 3,
-                                        uint64_t{1} << 40, uint64_t{1} << 63, 0x8000000000000001, 64, 4096, 65535};
+    static constexpr uint64_t kBad[] = {0,
+                                        1,
+                                        2,
+                                        3,
+                                        0x7fffffff,
+                                        0x80000000,
+                                        0xffffffff,
+                                        0x100000000,
+                                        ~uint64_t{0},
+                                        ~uint64_t{0} / 3,
+                                        uint64_t{1} << 40,
+                                        uint64_t{1} << 63,
+                                        0x8000000000000001,
+                                        64,
+                                        4096,
+                                        65535};
     switch (change.what % 6) {
-      case 0: break;
-      case 1: value %= 64; break;
-      case 2: value = kBad[value % std::size(kBad)]; break;
-      case 3: value = old ^ uint64_t{1} << value % 64; break;
-      case 4: value = old + value % 16 - 8; break;
-      default: value = (old & ~uint64_t{0xffffffff}) | (value & 0xffffffff); break;
+      case 0:
+        break;
+      case 1:
+        value %= 64;
+        break;
+      case 2:
+        value = kBad[value % std::size(kBad)];
+        break;
+      case 3:
+        value = old ^ uint64_t { 1 } << value % 64;
+        break;
+      case 4:
+        value = old + value % 16 - 8;
+        break;
+      default:
+        value = (old & ~uint64_t{0xffffffff}) | (value & 0xffffffff);
+        break;
     }
     undo_.push_back({at, old});
     Store(at, &value, sizeof value);
@@ -144,7 +169,8 @@ class Image {
     pieces_.push_back({0, kHeaderCapacity, 0});
     for (uint32_t i = 0; i < kArrayCount; ++i) {
       const ShmArray& array = header_.words.arrays[i];
-      for (const FilePiece& piece : PiecesOf(array, 0, array.mapped.load())) pieces_.push_back({piece.in_file, piece.bytes, array.offset + piece.begin});
+      for (const FilePiece& piece : PiecesOf(array, 0, array.mapped.load()))
+        pieces_.push_back({piece.in_file, piece.bytes, array.offset + piece.begin});
     }
   }
   // Where a byte of an array lies in the file.
@@ -157,7 +183,8 @@ class Image {
     std::memcpy(shared_ + at, from, bytes);
     for (const Piece& piece : pieces_) {
       const uint64_t begin = std::max(at, piece.in_file), end = std::min(at + bytes, piece.in_file + piece.bytes);
-      if (begin < end) std::memcpy(copy_ + piece.address + begin - piece.in_file, static_cast<const uint8_t*>(from) + (begin - at), end - begin);
+      if (begin < end)
+        std::memcpy(copy_ + piece.address + begin - piece.in_file, static_cast<const uint8_t*>(from) + (begin - at), end - begin);
     }
   }
   bool HasMemory(uint64_t at) const {
@@ -169,18 +196,20 @@ class Image {
   uint64_t PlaceOf(const Change& change) const {
     const ShmArray& array = header_.words.arrays[change.which % kArrayCount];
     switch (change.where % 5) {
-      case 0: return change.place % (sizeof(ShmHeader) / 4) * 4;
+      case 0:
+        return change.place % (sizeof(ShmHeader) / 4) * 4;
       case 1: {
         const uint64_t word = change.place % 12;  // the first extents: of few arrays there are more
-        return offsetof(ShmHeader, arrays) + change.which % kMostArrays * sizeof(ShmArray) + (word < 8 ? word * 8 : offsetof(ShmArray, extents) + (word - 8) * 4);
+        return offsetof(ShmHeader, arrays) + change.which % kMostArrays * sizeof(ShmArray) +
+               (word < 8 ? word * 8 : offsetof(ShmArray, extents) + (word - 8) * 4);
       }
       case 2: {
         const uint64_t used = std::max<uint64_t>(array.used.load(), 1);
         return PlaceInArray(array, change.place % used * array.stride + (change.place >> 16) % std::max<uint64_t>(array.stride / 4, 1) * 4);
       }
       case 3: {
-        static constexpr size_t kSizes[] = {offsetof(ShmHeader, file_bytes), offsetof(ShmHeader, segment_bytes), offsetof(ShmHeader, header_bytes),
-                                            offsetof(ShmHeader, array_count)};
+        static constexpr size_t kSizes[] = {offsetof(ShmHeader, file_bytes), offsetof(ShmHeader, segment_bytes),
+                                            offsetof(ShmHeader, header_bytes), offsetof(ShmHeader, array_count)};
         return kSizes[change.place % std::size(kSizes)];
       }
       default: {
@@ -259,7 +288,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
   Require(status.ok() == (file != nullptr), "attached, or not");
   if (file != nullptr) {
     const SegmentView mapped = file->view();
-    const SegmentView view = is_mapping ? SegmentView(&mapped.header(), std::min(bytes, mapped.bytes()), file.get()) : SegmentView(image.copy(), bytes, file.get());
+    const SegmentView view = is_mapping ? SegmentView(&mapped.header(), std::min(bytes, mapped.bytes()), file.get())
+                                        : SegmentView(image.copy(), bytes, file.get());
     ASAN_POISON_MEMORY_REGION(image.copy() + bytes, image.bytes() - bytes);
     static const char* const only = std::getenv("PFS_FUZZ_TABLE");
     static const bool is_timed = std::getenv("PFS_FUZZ_TIMES") != nullptr;
@@ -271,7 +301,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
       TableData data;
       Require(ReadTable(table, view, {}, &data).ok(), "a table cannot be read");
       CheckTable(table, data);
-      if (is_timed) std::fprintf(stderr, "%8.1f ms %9zu rows  %s\n", double(clock() - start) * 1e3 / CLOCKS_PER_SEC, data.rows, table.name.data());
+      if (is_timed)
+        std::fprintf(stderr, "%8.1f ms %9zu rows  %s\n", double(clock() - start) * 1e3 / CLOCKS_PER_SEC, data.rows, table.name.data());
     }
     ASAN_UNPOISON_MEMORY_REGION(image.copy() + bytes, image.bytes() - bytes);
   }

@@ -5,11 +5,10 @@
  *   x                exec of this program with the rest      v vfork + exec of true      p posix_spawn of true
  * The same with and without pfs: pids, addresses and times are not printed. */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <perfschema/pfs.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -164,12 +163,20 @@ static void limit(int which, long number) {
 static int finish(long how) {
   say("ends %ld\n", how);
   switch (how) {
-    case 1: exit(3);
-    case 2: _exit(4);
-    case 3: raise(SIGKILL); break;
-    case 4: raise(SIGTERM); break;
-    case 5: abort();
-    case 6: quick_exit(5);
+    case 1:
+      exit(3);
+    case 2:
+      _exit(4);
+    case 3:
+      raise(SIGKILL);
+      break;
+    case 4:
+      raise(SIGTERM);
+      break;
+    case 5:
+      abort();
+    case 6:
+      quick_exit(5);
   }
   return 2;
 }
@@ -199,15 +206,34 @@ static int act(const char* at, const char* end) {
     char* next;
     const long number = strtol(at + 1, &next, 10);
     switch (what) {
-      case 'l': locks(number); say("counter %ld\n", counter); break;
-      case 'm': memory(number); break;
-      case 'o': file(number); break;
-      case 't': threads(number); break;
-      case 'd': plugin(); break;
-      case 'j': jumps(); break;
-      case 'A': limit(RLIMIT_AS, number); break;
-      case 'S': limit(RLIMIT_FSIZE, number); break;
-      case 'N': limit(RLIMIT_NOFILE, number); break;
+      case 'l':
+        locks(number);
+        say("counter %ld\n", counter);
+        break;
+      case 'm':
+        memory(number);
+        break;
+      case 'o':
+        file(number);
+        break;
+      case 't':
+        threads(number);
+        break;
+      case 'd':
+        plugin();
+        break;
+      case 'j':
+        jumps();
+        break;
+      case 'A':
+        limit(RLIMIT_AS, number);
+        break;
+      case 'S':
+        limit(RLIMIT_FSIZE, number);
+        break;
+      case 'N':
+        limit(RLIMIT_NOFILE, number);
+        break;
       case 'x': {
         char rest[8192];
         snprintf(rest, sizeof rest, "%.*s", (int)(end - next), next);
@@ -245,7 +271,9 @@ static int act(const char* at, const char* end) {
         wait_for("child", child, errno);
         break;
       }
-      default: say("unknown %c\n", what); return 92;
+      default:
+        say("unknown %c\n", what);
+        return 92;
     }
     at = next;
   }

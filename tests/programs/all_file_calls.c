@@ -4,9 +4,8 @@
  * (descriptors, addresses, names, times) is printed. `errno` is set to 77 before each call, so a call that leaves it alone shows 77.
  * `bytes` is a checksum of what the call stored, or of the file as it is afterwards: a wrapper that drops an argument shows. */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>

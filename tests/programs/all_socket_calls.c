@@ -1,14 +1,13 @@
-/* Every wrapped socket call, failures included, over IPv4, IPv6 (where there is one), AF_UNIX, streams and datagrams: "name result errno bytes".
- * Run in an empty directory. The output is that of the program built with -DPFS_DISABLE, byte for byte: nothing that varies (descriptors,
- * ports, times) is printed. `errno` is set to 77 before each call, so a call that leaves it alone shows 77. `bytes` is a checksum of what the
- * call stored. */
+/* Every wrapped socket call, failures included, over IPv4, IPv6 (where there is one), AF_UNIX, streams and datagrams: "name result errno
+ * bytes". Run in an empty directory. The output is that of the program built with -DPFS_DISABLE, byte for byte: nothing that varies
+ * (descriptors, ports, times) is printed. `errno` is set to 77 before each call, so a call that leaves it alone shows 77. `bytes` is a
+ * checksum of what the call stored. */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <perfschema/pfs.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>

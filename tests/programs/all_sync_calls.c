@@ -1,9 +1,8 @@
 /* Every call on read-write locks and conditions, with its result: good ones, bad ones, one cancelled. Prints the same
  * with -DPFS_DISABLE, with pfs off, and with no capacity for its objects. */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <string.h>
 
 static pfs_key_t key_rw, key_pr, key_cond, key_mutex;
@@ -20,20 +19,28 @@ static int woken, in_cleanup;
 static const char* named(int rc) {
   static char number[16];
   switch (rc) {
-    case 0: return "0";
-    case EBUSY: return "EBUSY";
-    case EDEADLK: return "EDEADLK";
-    case ETIMEDOUT: return "ETIMEDOUT";
-    case EINVAL: return "EINVAL";
-    case EPERM: return "EPERM";
-    default: snprintf(number, sizeof number, "%d", rc); return number;
+    case 0:
+      return "0";
+    case EBUSY:
+      return "EBUSY";
+    case EDEADLK:
+      return "EDEADLK";
+    case ETIMEDOUT:
+      return "ETIMEDOUT";
+    case EINVAL:
+      return "EINVAL";
+    case EPERM:
+      return "EPERM";
+    default:
+      snprintf(number, sizeof number, "%d", rc);
+      return number;
   }
 }
 /* errno must be unchanged. */
-#define SAY(call)                                         \
-  do {                                                    \
-    errno = 77;                                           \
-    const char* result = named(call);                     \
+#define SAY(call)                                                               \
+  do {                                                                          \
+    errno = 77;                                                                 \
+    const char* result = named(call);                                           \
     printf("%-60s %s%s\n", #call, result, errno == 77 ? "" : " errno changed"); \
   } while (0)
 
@@ -104,10 +111,16 @@ static void all_of_rwlock(pfs_rwlock_t* lock) {
 }
 
 static void* waker(void* with_plain) {
-  if (with_plain != NULL) pthread_mutex_lock(&plain); else pfs_mutex_lock(&m);
+  if (with_plain != NULL)
+    pthread_mutex_lock(&plain);
+  else
+    pfs_mutex_lock(&m);
   woken = 1;
   pfs_cond_broadcast(&c);
-  if (with_plain != NULL) pthread_mutex_unlock(&plain); else pfs_mutex_unlock(&m);
+  if (with_plain != NULL)
+    pthread_mutex_unlock(&plain);
+  else
+    pfs_mutex_unlock(&m);
   return NULL;
 }
 
@@ -124,12 +137,14 @@ static void all_of_cond(void) {
   SAY(pfs_mutex_trylock(&m));
   woken = 0;
   pthread_create(&thread, NULL, waker, NULL);
-  while (!woken) if (pfs_cond_wait(&c, &m) != 0) puts("wait failed");
+  while (!woken)
+    if (pfs_cond_wait(&c, &m) != 0) puts("wait failed");
   pthread_join(thread, NULL);
   woken = 0;
   pthread_create(&thread, NULL, waker, NULL);
   later = in(CLOCK_REALTIME, 3600000);
-  while (!woken) if (pfs_cond_timedwait(&c, &m, &later) != 0) puts("wait failed");
+  while (!woken)
+    if (pfs_cond_timedwait(&c, &m, &later) != 0) puts("wait failed");
   pthread_join(thread, NULL);
   SAY(pfs_mutex_unlock(&m));
   SAY(pfs_cond_timedwait(&c, &m, &past));
@@ -139,7 +154,8 @@ static void all_of_cond(void) {
   SAY(pfs_cond_clockwait_plain(&c, &plain, CLOCK_MONOTONIC, &past));
   woken = 0;
   pthread_create(&thread, NULL, waker, &plain);
-  while (!woken) if (pfs_cond_wait_plain(&c, &plain) != 0) puts("wait failed");
+  while (!woken)
+    if (pfs_cond_wait_plain(&c, &plain) != 0) puts("wait failed");
   pthread_mutex_unlock(&plain);
   pthread_join(thread, NULL);
   SAY(pfs_cond_signal(&c));
@@ -172,7 +188,7 @@ static void cancel(int when, void* timed) {
   woken = 0;
   pfs_mutex_unlock(&m);
   pthread_create(&thread, NULL, wait_for_nothing, timed);
-  for (int there = 0; when == 1 && !there;) {  /* it waits: the mutex is free, and the thread has held it */
+  for (int there = 0; when == 1 && !there;) { /* it waits: the mutex is free, and the thread has held it */
     pfs_mutex_lock(&m);
     there = woken;
     pfs_mutex_unlock(&m);
@@ -185,7 +201,8 @@ static void cancel(int when, void* timed) {
 int main(void) {
   pthread_mutexattr_t checks;
   pthread_rwlockattr_t writers_first;
-  printf("register %d %d %d\n", pfs_register_rwlock("sync", rwlocks, 2), pfs_register_cond("sync", conds, 1), pfs_register_mutex("sync", mutexes, 1));
+  printf("register %d %d %d\n", pfs_register_rwlock("sync", rwlocks, 2), pfs_register_cond("sync", conds, 1),
+         pfs_register_mutex("sync", mutexes, 1));
   pthread_mutexattr_init(&checks);
   pthread_mutexattr_settype(&checks, PTHREAD_MUTEX_ERRORCHECK);
   pthread_rwlockattr_init(&writers_first);

@@ -4,7 +4,6 @@
  * "hold": "ready SEGMENT" on stderr, then it waits for a line. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
-
 #include <string.h>
 
 enum { kMutexes = 3000, kFiles = 300, kThreads = 8 };

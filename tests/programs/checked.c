@@ -5,13 +5,13 @@
  *   checked FOLDER abort|segv|clean  works for a moment, and ends in the middle of a statement, or in order
  * Prints "segment PATH", then "working".
  *
- * Threads: worker i has the account user_i@host_i. A statement with the number n is "SELECT <n> /" followed by n % 60 times the letter 'a' + n % 26, in the
- * schema "s<n>" with the id n, n rows examined and 3 * n rows sent. A file of worker i is FOLDER/w<i>-<m>-<b>, where b = 64 + m % 512 bytes are written
- * to it at once, and read back. A stage has completed k of 2 * k. Every block of memory has BLOCK bytes. Transactions have the id n and
- * the gtid "g<n>". Worker i holds lock i while it is in a statement, and waits for lock WORKERS ("gate"), which main holds for ever, if it is the last. */
+ * Threads: worker i has the account user_i@host_i. A statement with the number n is "SELECT <n> /" followed by n % 60 times the letter 'a'
+ * + n % 26, in the schema "s<n>" with the id n, n rows examined and 3 * n rows sent. A file of worker i is FOLDER/w<i>-<m>-<b>, where b =
+ * 64 + m % 512 bytes are written to it at once, and read back. A stage has completed k of 2 * k. Every block of memory has BLOCK bytes.
+ * Transactions have the id n and the gtid "g<n>". Worker i holds lock i while it is in a statement, and waits for lock WORKERS ("gate"),
+ * which main holds for ever, if it is the last. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
-
 #include <string.h>
 
 enum { WORKERS = 4, BLOCK = 1000 };

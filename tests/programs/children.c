@@ -5,7 +5,6 @@
  * Each child must end as it would without pfs: 7, or 0 after exec. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

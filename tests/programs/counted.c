@@ -1,11 +1,10 @@
 /* Errors and status variables.
- *   counted threads   4 threads register the same 40 errors and variables at once and count in them; then a fork, whose child counts on its own
- *   counted timer     a 5 kHz timer whose handler raises an error and adds to a variable, while the program does the same
- * Prints "name value" lines: the same ones with -DPFS_DISABLE, but for the segments. The child of "threads" waits for a line. */
+ *   counted threads   4 threads register the same 40 errors and variables at once and count in them; then a fork, whose child counts on its
+ * own counted timer     a 5 kHz timer whose handler raises an error and adds to a variable, while the program does the same Prints "name
+ * value" lines: the same ones with -DPFS_DISABLE, but for the segments. The child of "threads" waits for a line. */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>

@@ -1,7 +1,6 @@
 // error_number, status_variable: with and without PFS_DISABLE.
-#include <perfschema/pfs.hpp>
-
 #include <cstdio>
+#include <perfschema/pfs.hpp>
 #include <thread>
 
 int main() {

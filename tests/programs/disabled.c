@@ -5,9 +5,8 @@
 #ifndef PFS_DISABLE
 #define PFS_DISABLE
 #endif
-#include <perfschema/pfs.h>
-
 #include <assert.h>
+#include <perfschema/pfs.h>
 #include <string.h>
 
 static pfs_key_t key_data = 7, key_lock = 7, key_thread = 7;
@@ -35,7 +34,8 @@ int main(void) {
   pfs_wait_t wait;
   char buffer[4];
   int fd, ok;
-  ok = pfs_init("nonsense=1") == PFS_OK && pfs_register_file("disabled", files, 1) == PFS_OK && pfs_register_mutex("disabled", mutexes, 1) == PFS_OK;
+  ok = pfs_init("nonsense=1") == PFS_OK && pfs_register_file("disabled", files, 1) == PFS_OK &&
+       pfs_register_mutex("disabled", mutexes, 1) == PFS_OK;
   ok = ok && key_data == 0 && key_lock == 0 && pfs_is_on() == 0 && pfs_thread_id() == 0;
   ok = ok && strcmp(pfs_segment_path(), "") == 0 && strcmp(pfs_last_error(), "") == 0 && strcmp(pfs_version(), PFS_VERSION) == 0;
   ok = ok && pfs_set_account("u", "h") == PFS_OK && pfs_set_thread_name("disabled/main") == PFS_OK;
@@ -62,7 +62,8 @@ int main(void) {
   {
     const char* const indexes[] = {"PRIMARY"};
     pfs_table_t* table = pfs_table_open(PFS_OBJECT_TABLE, "s", "t", &m, indexes, 1);
-    pfs_metadata_lock_t* lock = pfs_metadata_lock_create(&m, PFS_OBJECT_SCHEMA, "s", NULL, NULL, PFS_METADATA_SHARED, PFS_METADATA_EXPLICIT, PFS_METADATA_PENDING);
+    pfs_metadata_lock_t* lock =
+        pfs_metadata_lock_create(&m, PFS_OBJECT_SCHEMA, "s", NULL, NULL, PFS_METADATA_SHARED, PFS_METADATA_EXPLICIT, PFS_METADATA_PENDING);
     ok = ok && table == NULL && lock == NULL && pfs_data_lock_register(NULL) == PFS_OK && pfs_data_lock_unregister(NULL) == PFS_OK;
     ok = ok && pfs_table_io_begin(&wait, table, PFS_TABLE_FETCH, 0) == 0 && pfs_table_lock_begin(&wait, table, PFS_TABLE_READ_LOCK) == 0;
     pfs_table_io_end(&wait, 1);

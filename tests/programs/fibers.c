@@ -1,9 +1,8 @@
 /* Tasks of a thread (fiber.h): nesting, switching, and events that are forgotten.
  *   gcc fibers.c $(pkg-config --cflags --libs perfschema) -o fibers
  * Prints what the calls return. With -DPFS_DISABLE, or pfs off, there are no tasks. */
-#include <perfschema/pfs.h>
-
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,8 +21,7 @@ static void* other_thread(void* task) {
 }
 
 int main(void) {
-  pfs_statement_info_t statements[] = {
-      {&key_outer, "outer", 0, NULL}, {&key_task, "task", 0, NULL}, {&key_left, "left", 0, NULL}};
+  pfs_statement_info_t statements[] = {{&key_outer, "outer", 0, NULL}, {&key_task, "task", 0, NULL}, {&key_left, "left", 0, NULL}};
   pfs_stage_info_t stages[] = {{&key_stage, "working", 0, NULL}};
   pfs_statement_t outer, inner[2], left;
   pfs_fiber_parent_t parent;

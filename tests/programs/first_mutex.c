@@ -3,9 +3,8 @@
  * Exits with 0 if every result is that of pthread_mutex_*. Prints nothing that varies; with "hold" it waits for a
  * line on stdin before the end, so that another process can look. */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <stdatomic.h>
 #include <string.h>
 

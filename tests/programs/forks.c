@@ -1,16 +1,14 @@
 /* fork(), vfork() and exec in an instrumented program.
  *   forks work        the child works on with its own tables; both wait for a line on stdin, the child first
- *   forks hammer N    N forks while other threads lock, create and destroy mutexes, open and delete files; every child does the same for a moment
- *   forks inside      fork inside of two open waits, which parent and child both end
- *   forks signal      a signal handler forks while the thread waits for a mutex that is held; parent and child both end the wait: its time is over
- *   forks exec        fork + exec, vfork + exec and posix_spawn of /proc/self/exe with "fds"
- *   forks fds         prints the open descriptors above 2
- * Prints nothing that varies except paths, thread numbers and pids, each on a line "name value". */
+ *   forks hammer N    N forks while other threads lock, create and destroy mutexes, open and delete files; every child does the same for a
+ * moment forks inside      fork inside of two open waits, which parent and child both end forks signal      a signal handler forks while
+ * the thread waits for a mutex that is held; parent and child both end the wait: its time is over forks exec        fork + exec, vfork +
+ * exec and posix_spawn of /proc/self/exe with "fds" forks fds         prints the open descriptors above 2 Prints nothing that varies except
+ * paths, thread numbers and pids, each on a line "name value". */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <dirent.h>
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>

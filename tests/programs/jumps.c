@@ -3,11 +3,10 @@
  *   jumps objects      mutexes, rwlocks and conditions that are made and destroyed
  *   jumps events       reads, stages and statements
  *   jumps log          lines of the error log
- * Another thread does the same without a timer, makes a mutex and uses it, each 50 jumps: "hung 1" if that takes more than 20 s. After the jumps 50 locks.
- * Prints "name value" lines. Run with PFS_KEEP=1, the tables can be read afterwards. */
+ * Another thread does the same without a timer, makes a mutex and uses it, each 50 jumps: "hung 1" if that takes more than 20 s. After the
+ * jumps 50 locks. Prints "name value" lines. Run with PFS_KEEP=1, the tables can be read afterwards. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
-
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
@@ -94,7 +93,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   printf("segment %s\n", pfs_segment_path());
-  work = strcmp(mode, "files") == 0 ? use_files : strcmp(mode, "objects") == 0 ? use_objects : strcmp(mode, "log") == 0 ? use_log : use_events;
+  work = strcmp(mode, "files") == 0     ? use_files
+         : strcmp(mode, "objects") == 0 ? use_objects
+         : strcmp(mode, "log") == 0     ? use_log
+                                        : use_events;
   zero = pfs_open(key_data, "/dev/zero", O_RDONLY);
   pfs_mutex_init(key_after, &after, NULL);
   for (i = 0; i < 20; ++i) work();

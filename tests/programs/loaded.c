@@ -2,11 +2,10 @@
  * that performs operations of all kinds.
  *   gcc loaded.c $(pkg-config --cflags --libs perfschema) -o loaded
  *   loaded COUNTER      COUNTER: a file of 8 bytes that always holds how many rounds the first thread has done
- * Prints "segment PATH" and "working", works until it gets a line, prints "name value" lines of what it has done, then "done", and waits for
- * another line. */
+ * Prints "segment PATH" and "working", works until it gets a line, prints "name value" lines of what it has done, then "done", and waits
+ * for another line. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
-
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>

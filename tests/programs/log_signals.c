@@ -2,7 +2,6 @@
  * Prints the numbers of logged and lost events, by the results of its calls; waits for a line before it ends. */
 #define _GNU_SOURCE /* sigaction */
 #include <perfschema/pfs.h>
-
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>

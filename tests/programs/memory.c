@@ -1,19 +1,17 @@
 /* Every call of memory.h: its result, the use of the result, and its statistics. Prints "NAME ALLOC FREE BYTES_ALLOC
  * BYTES_FREE" as the program itself has counted them; the test compares with the tables of the segment that remains.
  * With PFS_DISABLE: the plain calls. */
-#include <perfschema/pfs.h>
-
 #include <assert.h>
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 static pfs_key_t key_rows, key_all, key_passed;
-static pfs_memory_info_t instruments[] = {{&key_rows, "rows", PFS_CONTROLLED, "Rows."},
-                                          {&key_all, "all", PFS_GLOBAL_STATISTICS, NULL},
-                                          {&key_passed, "passed", 0, NULL}};
+static pfs_memory_info_t instruments[] = {
+    {&key_rows, "rows", PFS_CONTROLLED, "Rows."}, {&key_all, "all", PFS_GLOBAL_STATISTICS, NULL}, {&key_passed, "passed", 0, NULL}};
 
 enum { kBlocks = 1000 };
 static void* passed[kBlocks];

@@ -1,12 +1,11 @@
 // allocator and memory_resource: they behave as those of the standard library, with and without PFS_DISABLE.
-#include <perfschema/pfs.hpp>
-
 #include <cassert>
 #include <cstdint>
 #include <cstdio>
 #include <list>
 #include <map>
 #include <memory_resource>
+#include <perfschema/pfs.hpp>
 #include <string>
 #include <vector>
 

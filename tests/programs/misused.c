@@ -1,6 +1,5 @@
 /* Calls that no program should make: NULL, invalid handles, closed objects, ends without begin. Prints "result ok". */
 #include <perfschema/pfs.h>
-
 #include <string.h>
 
 static pfs_key_t key, key_statement;

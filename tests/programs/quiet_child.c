@@ -6,7 +6,6 @@
  * Prints the number of changed bytes, and how the child ended. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -2,20 +2,20 @@
 // its own.
 //   g++ -std=c++17 raii.cpp $(pkg-config --cflags --libs perfschema) -o raii
 // Takes a directory to write to. Exits with 0 if everything behaved as its std counterpart. Works with -DPFS_DISABLE as well.
-#include <perfschema/pfs.hpp>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <perfschema/pfs.hpp>
 #include <thread>
 #include <vector>
 
 namespace {
 
 int failures = 0;
-#define EXPECT(condition) \
-  ((condition) ? static_cast<void>(0) : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
+#define EXPECT(condition)             \
+  ((condition) ? static_cast<void>(0) \
+               : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
 
 class spin_lock {
  public:

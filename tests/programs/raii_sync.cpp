@@ -3,10 +3,9 @@
 //   g++ -std=c++17 raii_sync.cpp $(pkg-config --cflags --libs perfschema) -o raii_sync
 // Prints its results and source lines, as "name value"; then waits for a line of input. Works with -DPFS_DISABLE as
 // well.
-#include <perfschema/pfs.hpp>
-
 #include <atomic>
 #include <cstdio>
+#include <perfschema/pfs.hpp>
 #include <shared_mutex>
 #include <string>
 #include <thread>
@@ -17,8 +16,9 @@ namespace {
 using namespace std::chrono_literals;
 
 int failures = 0;
-#define EXPECT(condition) \
-  ((condition) ? static_cast<void>(0) : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
+#define EXPECT(condition)             \
+  ((condition) ? static_cast<void>(0) \
+               : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
 
 template <class Function>
 std::string thrown_by(Function function) {
@@ -101,9 +101,18 @@ std::vector<std::string> guards(Shared& plain, Timed& timed) {
   adopted.swap(deferred);
   see(deferred.owns_lock());
   deferred.unlock();
-  { Lock<Shared> tried{plain, std::try_to_lock}; see(tried.owns_lock()); }
-  { Lock<Timed> waited{timed, 1h}; see(waited.owns_lock()); }
-  { Lock<Timed> waited{timed, std::chrono::system_clock::now() + 1h}; see(waited.owns_lock()); }
+  {
+    Lock<Shared> tried{plain, std::try_to_lock};
+    see(tried.owns_lock());
+  }
+  {
+    Lock<Timed> waited{timed, 1h};
+    see(waited.owns_lock());
+  }
+  {
+    Lock<Timed> waited{timed, std::chrono::system_clock::now() + 1h};
+    see(waited.owns_lock());
+  }
   Lock<Timed> later{timed, std::defer_lock};
   see(later.try_lock_for(1ms));
   later.unlock();
@@ -154,7 +163,8 @@ std::vector<std::string> conditions(Condition& changed, Mutex& mutex) {
   step.store(5);
   see(changed.wait_for(lock, 1h, [&] { return step.load() == 6; }));
   step.store(7);
-  while (step.load() != 8) see(changed.wait_until(lock, std::chrono::steady_clock::now() + 1h) == std::cv_status::no_timeout || step.load() != 8);
+  while (step.load() != 8)
+    see(changed.wait_until(lock, std::chrono::steady_clock::now() + 1h) == std::cv_status::no_timeout || step.load() != 8);
   lock.unlock();
   other.join();
   return seen;
@@ -167,14 +177,17 @@ void test_conditions() {
   std::mutex their_mutex;
   const auto seen = conditions<perfschema::condition_variable, perfschema::mutex, perfschema::unique_lock<>>(ours, our_mutex);
   const auto expected = conditions<std::condition_variable, std::mutex, std::unique_lock<std::mutex>>(theirs, their_mutex);
-  EXPECT(seen.size() >= 9 && std::vector<std::string>(seen.begin(), seen.begin() + 9) == std::vector<std::string>(expected.begin(), expected.begin() + 9));
+  EXPECT(seen.size() >= 9 &&
+         std::vector<std::string>(seen.begin(), seen.begin() + 9) == std::vector<std::string>(expected.begin(), expected.begin() + 9));
 
   perfschema::condition_variable_any any{"sync/any"};
   std::condition_variable_any std_any;
   EXPECT((conditions<perfschema::condition_variable_any, perfschema::mutex, perfschema::unique_lock<>>(any, our_mutex).size() >= 9));
   EXPECT((conditions<perfschema::condition_variable_any, std::mutex, std::unique_lock<std::mutex>>(any, their_mutex).size() >= 9));
   perfschema::shared_mutex shared{"sync/any_shared"};
-  EXPECT((conditions<perfschema::condition_variable_any, perfschema::shared_mutex, perfschema::unique_lock<perfschema::shared_mutex>>(any, shared).size() >= 9));
+  EXPECT((conditions<perfschema::condition_variable_any, perfschema::shared_mutex, perfschema::unique_lock<perfschema::shared_mutex>>(
+              any, shared)
+              .size() >= 9));
 
   // A woken thread may destroy the condition at once, while the others are still leaving it.
   for (int i = 0; i < 200; ++i) {
@@ -252,7 +265,10 @@ int main() {
     EXPECT((guards<perfschema::shared_lock>(plain, timed) == guards<std::shared_lock>(std_plain, std_timed)));
     EXPECT((guards<perfschema::unique_lock>(plain, timed) == guards<std::unique_lock>(std_plain, std_timed)));
     { std::scoped_lock both{plain, timed}; }
-    { perfschema::lock_guard guard{plain}; EXPECT(!std_plain.try_lock() || (std_plain.unlock(), true)); }
+    {
+      perfschema::lock_guard guard{plain};
+      EXPECT(!std_plain.try_lock() || (std_plain.unlock(), true));
+    }
   }
   test_conditions();
   {
@@ -275,7 +291,10 @@ int main() {
     for (std::thread& thread : threads) thread.join();
     perfschema::cond_instance own{"sync/own", &spin};
     { perfschema::cond_wait wait{own}; }
-    { perfschema::cond_wait wait{own, PFS_TIMED_WAIT}; wait.ended(ETIMEDOUT); }
+    {
+      perfschema::cond_wait wait{own, PFS_TIMED_WAIT};
+      wait.ended(ETIMEDOUT);
+    }
   }
 
   // SOURCE of each kind of call: line of this file, as an event of its own instrument.
@@ -284,16 +303,21 @@ int main() {
   perfschema::condition_variable c{"sync/source_cond"};
   perfschema::condition_variable_any any{"sync/source_any"};
   const int line = __LINE__;
-  { perfschema::shared_lock guard{m}; }                                                            // line + 1
-  { perfschema::shared_lock guard{m, std::try_to_lock}; }                                          // line + 2
-  { perfschema::shared_lock guard{m, 1h}; guard.unlock();
-    guard.lock(); }                                                                                // line + 3, line + 4
-  { perfschema::unique_lock guard{m}; }                                                            // line + 5
-  { perfschema::lock_guard guard{m}; }                                                             // line + 6
-  { perfschema::unique_lock guard{held};                                                           // line + 7
-    c.wait_for(guard, 1ms);                                                                        // line + 8
-    c.wait_until(guard, std::chrono::system_clock::now(), [] { return false; });                   // line + 9
-    any.wait_for(guard, 1ms); }                                                                    // line + 10
+  { perfschema::shared_lock guard{m}; }                    // line + 1
+  { perfschema::shared_lock guard{m, std::try_to_lock}; }  // line + 2
+  {
+    perfschema::shared_lock guard{m, 1h};
+    guard.unlock();
+    guard.lock();
+  }                                      // line + 3, line + 4
+  { perfschema::unique_lock guard{m}; }  // line + 5
+  { perfschema::lock_guard guard{m}; }   // line + 6
+  {
+    perfschema::unique_lock guard{held};                                          // line + 7
+    c.wait_for(guard, 1ms);                                                       // line + 8
+    c.wait_until(guard, std::chrono::system_clock::now(), [] { return false; });  // line + 9
+    any.wait_for(guard, 1ms);
+  }  // line + 10
   std::printf("line %d\nresult %s\nsegment %s\n", line, failures == 0 ? "ok" : "FAILED", pfs_segment_path());
   std::fflush(stdout);
   std::getchar();

@@ -1,11 +1,10 @@
 // Threads in C++: perfschema::thread in place of std::thread, sessions of a thread pool.
 //   g++ -std=c++17 raii_threads.cpp $(pkg-config --cflags --libs perfschema) -o raii_threads
 // Exits with 0 if everything behaved as its std counterpart. Works with -DPFS_DISABLE as well.
-#include <perfschema/pfs.hpp>
-
 #include <cstdio>
 #include <future>
 #include <memory>
+#include <perfschema/pfs.hpp>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -13,8 +12,9 @@
 namespace {
 
 int failures = 0;
-#define EXPECT(condition) \
-  ((condition) ? static_cast<void>(0) : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
+#define EXPECT(condition)             \
+  ((condition) ? static_cast<void>(0) \
+               : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
 
 static_assert(!std::is_copy_constructible_v<perfschema::thread> && std::is_nothrow_move_constructible_v<perfschema::thread>);
 static_assert(!std::is_copy_constructible_v<perfschema::thread_instance> && !std::is_copy_constructible_v<perfschema::thread_attachment>);
@@ -38,7 +38,8 @@ void test_threads() {
   // Arguments are copied; references need std::ref; what can only be moved is moved; members can be called.
   int target = 1;
   std::unique_ptr<int> owned = std::make_unique<int>(5);
-  perfschema::thread by_reference{perfschema::thread_key("raii/worker"), [](int& t, std::unique_ptr<int> p) { t += *p; }, std::ref(target), std::move(owned)};
+  perfschema::thread by_reference{perfschema::thread_key("raii/worker"), [](int& t, std::unique_ptr<int> p) { t += *p; }, std::ref(target),
+                                  std::move(owned)};
   Adder adder;
   perfschema::thread member{std::string("raii/worker"), &Adder::add, &adder, 1, 2};
   by_reference.swap(member);
@@ -82,13 +83,13 @@ void test_sessions() {
     if (pfs_is_on()) {
       EXPECT(pfs_thread_identity(first.get()) == &identity);
       perfschema::thread other{"raii/worker", [&first] {
-        try {
-          perfschema::thread_attachment as_well{first};
-          EXPECT(!"attaching what another thread has throws");
-        } catch (const perfschema::error& error) {
-          EXPECT(error.code() == PFS_E_STATE);
-        }
-      }};
+                                 try {
+                                   perfschema::thread_attachment as_well{first};
+                                   EXPECT(!"attaching what another thread has throws");
+                                 } catch (const perfschema::error& error) {
+                                   EXPECT(error.code() == PFS_E_STATE);
+                                 }
+                               }};
       other.join();
     }
   }

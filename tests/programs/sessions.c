@@ -2,7 +2,6 @@
  * Prints lines "name value". */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
-
 #include <semaphore.h>
 #include <sys/wait.h>
 

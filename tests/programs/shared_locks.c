@@ -2,9 +2,8 @@
  *   shared_locks FILE          makes them, runs itself with FILE and "second", and looks at what that left
  * Prints "ok", or what was wrong. */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -17,12 +16,12 @@ struct locks {
   int is_set;
 };
 
-#define CHECK(what)                                   \
-  do {                                                \
-    if (!(what)) {                                    \
-      printf("line %d: %s\n", __LINE__, #what);       \
-      exit(1);                                        \
-    }                                                 \
+#define CHECK(what)                             \
+  do {                                          \
+    if (!(what)) {                              \
+      printf("line %d: %s\n", __LINE__, #what); \
+      exit(1);                                  \
+    }                                           \
   } while (0)
 
 static pfs_key_t key_mutex, key_rwlock, key_cond;
@@ -55,7 +54,8 @@ int main(int argc, char** argv) {
   int fd, status;
   pid_t pid;
   CHECK(argc > 1);
-  CHECK(pfs_register_mutex("shared", mutexes, 1) == 0 && pfs_register_rwlock("shared", rwlocks, 1) == 0 && pfs_register_cond("shared", conds, 1) == 0);
+  CHECK(pfs_register_mutex("shared", mutexes, 1) == 0 && pfs_register_rwlock("shared", rwlocks, 1) == 0 &&
+        pfs_register_cond("shared", conds, 1) == 0);
   pfs_mutex_init(key_mutex, &own, NULL);
   CHECK(pfs_mutex_lock(&own) == 0 && pfs_mutex_unlock(&own) == 0);
   fd = open(argv[1], O_RDWR | O_CREAT, 0600);

@@ -1,14 +1,12 @@
 /* Signals in an instrumented program.
- *   signals timer     a 5 kHz timer whose handler locks a mutex of its own and writes to a pipe, while the program locks and reads; then one line: calls of the
- *                     handler, locks and writes of the program itself. Run with PFS_KEEP=1, the tables can be read afterwards
- *   signals cold      the same timer, while the program opens and closes files and makes and destroys mutexes
- *   signals account   the same timer, whose handler locks its mutex and says what it does, while the program works for one user after the other
- *   signals jump      one lock; siglongjmp out of a blocking read, 20 times; after that 50 locks
- * Prints "name value" lines. */
+ *   signals timer     a 5 kHz timer whose handler locks a mutex of its own and writes to a pipe, while the program locks and reads; then
+ * one line: calls of the handler, locks and writes of the program itself. Run with PFS_KEEP=1, the tables can be read afterwards signals
+ * cold      the same timer, while the program opens and closes files and makes and destroys mutexes signals account   the same timer, whose
+ * handler locks its mutex and says what it does, while the program works for one user after the other signals jump      one lock;
+ * siglongjmp out of a blocking read, 20 times; after that 50 locks Prints "name value" lines. */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>

@@ -1,19 +1,19 @@
 // perfschema::socket as a C++ user writes it. Exits with 0 if everything behaved as the system calls. Works with -DPFS_DISABLE as well.
 //   g++ -std=c++17 socket_class.cpp $(pkg-config --cflags --libs perfschema) -o socket_class
 // With two arguments it waits for a line at the end, so that its tables can be read.
-#include <perfschema/pfs.hpp>
-
 #include <netinet/in.h>
 
 #include <cstdio>
 #include <cstring>
+#include <perfschema/pfs.hpp>
 #include <thread>
 
 namespace {
 
 int failures = 0;
-#define EXPECT(condition) \
-  ((condition) ? static_cast<void>(0) : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
+#define EXPECT(condition)             \
+  ((condition) ? static_cast<void>(0) \
+               : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
 
 sockaddr* any(sockaddr_in& address) { return reinterpret_cast<sockaddr*>(&address); }
 
@@ -50,7 +50,8 @@ void serve_and_connect() {
   sockaddr_in peer;
   EXPECT(client.getpeername(any(peer), &length) == 0 && peer.sin_port == address.sin_port);
   char text[100] = {};
-  for (int i = 0; i < 10; ++i) EXPECT(client.send("hello", 5) == 5 && client.recv(text, 5, MSG_WAITALL) == 5 && std::strcmp(text, "hello") == 0);
+  for (int i = 0; i < 10; ++i)
+    EXPECT(client.send("hello", 5) == 5 && client.recv(text, 5, MSG_WAITALL) == 5 && std::strcmp(text, "hello") == 0);
   EXPECT(client.sockatmark() == 0);
   EXPECT(client.shutdown(SHUT_WR) == 0 && client.recv(text, sizeof text) == 0);
   server.join();

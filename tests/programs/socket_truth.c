@@ -1,10 +1,9 @@
-/* Three threads that use sockets of their own at random, for strace to count: streams, datagrams, TCP; all calls that move bytes; calls that
- * fail, would block, move part. Some sockets are closed on the way, the others stay open.
- *   socket_truth SEED        says "segment PATH" */
+/* Three threads that use sockets of their own at random, for strace to count: streams, datagrams, TCP; all calls that move bytes; calls
+ * that fail, would block, move part. Some sockets are closed on the way, the others stay open. socket_truth SEED        says "segment PATH"
+ */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <netinet/in.h>
+#include <perfschema/pfs.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,13 +61,19 @@ static void* use(void* number) {
     many[1].msg_hdr.msg_iov = message.msg_iov + 1;
     many[0].msg_hdr.msg_iovlen = many[1].msg_hdr.msg_iovlen = 1;
     switch (rand_r(&random) % 24) {
-      case 0: pfs_send(from, zeros, size, MSG_DONTWAIT | MSG_NOSIGNAL); break;
-      case 1: pfs_sendto(from, zeros, size, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0); break;
+      case 0:
+        pfs_send(from, zeros, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        break;
+      case 1:
+        pfs_sendto(from, zeros, size, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+        break;
       case 2:
         message.msg_iov = out;
         pfs_sendmsg(from, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         break;
-      case 3: pfs_sendmmsg(from, many, 2, MSG_DONTWAIT | MSG_NOSIGNAL); break;
+      case 3:
+        pfs_sendmmsg(from, many, 2, MSG_DONTWAIT | MSG_NOSIGNAL);
+        break;
       case 4:
       case 5:
         fcntl(from, F_SETFL, O_NONBLOCK);
@@ -79,8 +84,12 @@ static void* use(void* number) {
         pfs_writev(from, out, 2);
         break;
       case 7:
-      case 8: pfs_recv(to, buffer, size, MSG_DONTWAIT); break;
-      case 9: pfs_recvfrom(to, buffer, size, MSG_DONTWAIT | MSG_PEEK, NULL, NULL); break;
+      case 8:
+        pfs_recv(to, buffer, size, MSG_DONTWAIT);
+        break;
+      case 9:
+        pfs_recvfrom(to, buffer, size, MSG_DONTWAIT | MSG_PEEK, NULL, NULL);
+        break;
       case 10:
         message.msg_iov = in;
         pfs_recvmsg(to, &message, MSG_DONTWAIT);
@@ -103,8 +112,12 @@ static void* use(void* number) {
         length = sizeof on;
         pfs_getsockopt(from, SOL_SOCKET, SO_TYPE, &on, &length);
         break;
-      case 16: pfs_lseek(from, 0, SEEK_SET); break;
-      case 17: pfs_listen(to, 3); break;
+      case 16:
+        pfs_lseek(from, 0, SEEK_SET);
+        break;
+      case 17:
+        pfs_listen(to, 3);
+        break;
       case 18:
         if (rand_r(&random) % 4 == 0) pfs_shutdown(from, SHUT_WR);
         break;
@@ -114,7 +127,9 @@ static void* use(void* number) {
         pfs_close(to);
         make(pair, rand_r(&random) % 3);
         break;
-      default: pfs_send(from, zeros, 10, MSG_DONTWAIT | MSG_NOSIGNAL); break;
+      default:
+        pfs_send(from, zeros, 10, MSG_DONTWAIT | MSG_NOSIGNAL);
+        break;
     }
   }
   return NULL;

@@ -2,9 +2,8 @@
  * (and use pfs), and its open event gets an end. Prints the same with -DPFS_DISABLE. With an argument it waits for a
  * line at the end. */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <netinet/in.h>
+#include <perfschema/pfs.h>
 
 static pfs_key_t key;
 static pfs_socket_info_t sockets[] = {{&key, "socket", 0, "Nothing ever comes."}};

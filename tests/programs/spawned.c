@@ -2,9 +2,8 @@
  *   spawned           what can be seen of it, the same in every line with and without pfs
  *   spawned many N    N short threads that start threads; then "ready", and it waits for a line */
 #define _GNU_SOURCE
-#include <perfschema/pfs.h>
-
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -141,7 +140,8 @@ static int many(int count) {
 }
 
 int main(int argc, char** argv) {
-  if (pfs_register_thread("spawned", threads, 1) != PFS_OK || pfs_register_mutex("spawned", mutexes, 1) != PFS_OK || pipe(pipe_ends) != 0) return 2;
+  if (pfs_register_thread("spawned", threads, 1) != PFS_OK || pfs_register_mutex("spawned", mutexes, 1) != PFS_OK || pipe(pipe_ends) != 0)
+    return 2;
   pfs_mutex_init(key_lock, &lock, NULL);
   return argc > 2 ? many(atoi(argv[2])) : results();
 }

@@ -1,7 +1,6 @@
 // stage, statement, transaction: blocks of C++, with and without PFS_DISABLE.
-#include <perfschema/pfs.hpp>
-
 #include <cstdio>
+#include <perfschema/pfs.hpp>
 #include <stdexcept>
 
 int main() {

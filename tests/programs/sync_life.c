@@ -2,7 +2,6 @@
  * line whenever the test reads the tables. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
-
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -24,7 +23,10 @@ static void look(const char* name) {
 
 /* The last of the four rounds: pfs has forgotten the thread by then. */
 static void release_late(void* lock) {
-  if (++rounds < 4) pthread_setspecific(at_end, lock); else pfs_rwlock_unlock(lock);
+  if (++rounds < 4)
+    pthread_setspecific(at_end, lock);
+  else
+    pfs_rwlock_unlock(lock);
 }
 static void* lock_and_end(void* lock) {
   pfs_rwlock_rdlock(lock);
@@ -54,7 +56,7 @@ static void ends(void) {
   pthread_key_create(&at_end, release_late);
   for (int i = 0; i < 3; ++i) run(lock_and_end, &a);
   look("released_late 0");
-  run(lock_and_keep, &a); /* it is never released */
+  run(lock_and_keep, &a);   /* it is never released */
   run(lock_and_unlock, &a); /* in the same slot */
   look("kept 1");
 }

@@ -2,10 +2,9 @@
 // Works with -DPFS_DISABLE as well.
 //   g++ -std=c++17 table_class.cpp $(pkg-config --cflags --libs perfschema) -o table_class
 // With two arguments it waits for a line at the end, so that its tables can be read.
-#include <perfschema/pfs.hpp>
-
 #include <cstdio>
 #include <map>
+#include <perfschema/pfs.hpp>
 #include <shared_mutex>
 #include <string>
 #include <thread>
@@ -14,14 +13,16 @@
 namespace {
 
 int failures = 0;
-#define EXPECT(condition) \
-  ((condition) ? static_cast<void>(0) : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
+#define EXPECT(condition)             \
+  ((condition) ? static_cast<void>(0) \
+               : static_cast<void>((std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), ++failures)))
 
 // A map whose rows and locks are instrumented.
 class store {
  public:
   void put(int key, const std::string& value) {
-    const perfschema::metadata_lock meaning{PFS_OBJECT_TABLE, "app", "store", PFS_METADATA_SHARED_WRITE, PFS_METADATA_STATEMENT, PFS_METADATA_GRANTED};
+    const perfschema::metadata_lock meaning{PFS_OBJECT_TABLE,    "app", "store", PFS_METADATA_SHARED_WRITE, PFS_METADATA_STATEMENT,
+                                            PFS_METADATA_GRANTED};
     const std::unique_lock guard = lock();
     {
       perfschema::table_io wait{table_, PFS_TABLE_INSERT};

@@ -3,7 +3,6 @@
  * At the end "ready", then it waits for a line: live are main and one thread that never ends. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
-
 #include <string.h>
 
 static pfs_key_t key_lock, key_pipe;
@@ -50,7 +49,8 @@ int main(int argc, char** argv) {
   char here[] = "here", line[4];
   void* result;
   int i, j, good = 0;
-  if (pfs_register_mutex("thread_ends", mutexes, 1) != PFS_OK || pfs_register_file("thread_ends", files, 1) != PFS_OK || pipe(ends) != 0) return 2;
+  if (pfs_register_mutex("thread_ends", mutexes, 1) != PFS_OK || pfs_register_file("thread_ends", files, 1) != PFS_OK || pipe(ends) != 0)
+    return 2;
   pthread_key_create(&at_end, destructor);
   pfs_mutex_init(key_lock, &shared, NULL);
   pfs_file_bind(key_pipe, ends[0], "/pipe");

@@ -3,7 +3,6 @@
  * Prints what the calls return, which is the same with -DPFS_DISABLE but for errors. With an argument it says where its segment is, waits
  * for a line, and ends. With the argument "kill" it ends by SIGKILL instead: what it said stays readable. */
 #include <perfschema/pfs.h>
-
 #include <signal.h>
 #include <string.h>
 
@@ -69,9 +68,10 @@ int main(int argc, char** argv) {
   printf("levels %u %d\n", pfs_meter_frequency(meter), pfs_logger_level(logger));
   printf("none %u %d\n", pfs_meter_frequency(logger), pfs_logger_level(meter + 1000000));
   printf("errors %d %d %d %d %d %d %d %d %d\n", pfs_variable_set("told_threads", "65", PFS_VARIABLE_FROM_DYNAMIC, NULL),
-         pfs_variable_set("told_threads", "5", (enum pfs_variable_source)99, NULL), pfs_variable_set("never", "1", PFS_VARIABLE_FROM_DYNAMIC, NULL),
-         pfs_thread_set_variable("told_threads", "5"), pfs_register_variable(&(pfs_variable_info_t){NULL, NULL, 0, 0, NULL, NULL, NULL}, 1),
-         pfs_host_error("192.0.2.7", (enum pfs_host_error)-1), pfs_log((enum pfs_log_priority)4, NULL, NULL, "x"),
+         pfs_variable_set("told_threads", "5", (enum pfs_variable_source)99, NULL),
+         pfs_variable_set("never", "1", PFS_VARIABLE_FROM_DYNAMIC, NULL), pfs_thread_set_variable("told_threads", "5"),
+         pfs_register_variable(&(pfs_variable_info_t){NULL, NULL, 0, 0, NULL, NULL, NULL}, 1),
+         pfs_host_error("192.0.2.7", (enum pfs_host_error) - 1), pfs_log((enum pfs_log_priority)4, NULL, NULL, "x"),
          pfs_log(PFS_LOG_NOTE, NULL, NULL, NULL), pfs_register_metric("x", "never", PFS_METRIC_GAUGE, 0, NULL, NULL));
   printf("error %d\n", pfs_unregister_row((enum pfs_row_kind)5, "x"));
   printf("why %s\n", pfs_last_error());

@@ -148,7 +148,7 @@ def load() -> None:
 
 def check_frame(table: str) -> int:
     """A frame of the table is as its declaration says. Gives its number of rows."""
-    facts = _core.facts(table)
+    facts = _core.table_info(table)
     frame = pfs.table(table)
     assert list(frame.columns) == [column["name"] for column in facts["columns"]]
     for column in facts["columns"]:
@@ -174,7 +174,7 @@ def test_the_list_of_tables_is_that_of_the_golden_file() -> None:
 @pytest.mark.parametrize("table", TABLES)
 def test_declaration_is_that_of_the_schema(table: str) -> None:
     """DESIGN 9: names, order, SQL types, NULLs, key, operations, what can be updated, what is readable when off."""
-    want, have = expected(table), _core.facts(table)
+    want, have = expected(table), _core.table_info(table)
     assert [[c["name"], c["sql_type"], c["nullable"]] for c in have["columns"]] == want["columns"]
     assert list(have["operations"]) == want["operations"]
     assert list(have["key"]) == want["key"]
@@ -185,8 +185,8 @@ def test_declaration_is_that_of_the_schema(table: str) -> None:
 @pytest.mark.parametrize("table", TABLES)
 def test_docs_are_sentences_and_the_joins_that_they_name_exist(table: str) -> None:
     """DESIGN 9: one sentence each, ending in a period; "joins table.COLUMN" names a column of a compatible type."""
-    facts = _core.facts(table)
-    columns = {name: {c["name"]: c for c in _core.facts(name)["columns"]} for name in TABLES}
+    facts = _core.table_info(table)
+    columns = {name: {c["name"]: c for c in _core.table_info(name)["columns"]} for name in TABLES}
     for doc, column in [(facts["doc"], None), *[(c["doc"], c) for c in facts["columns"]]]:
         assert re.fullmatch(r"[A-Z0-9][^\n]*[^.\s]\.", doc), doc
         for other, name in re.findall(r"\b([a-z_]+)\.([A-Z_]+)\b", doc):
@@ -200,7 +200,7 @@ def test_docs_are_sentences_and_the_joins_that_they_name_exist(table: str) -> No
 @pytest.mark.parametrize("table", TABLES)
 def test_ddl_names_every_column_type_and_key(table: str) -> None:
     """The CREATE TABLE text derives from the declaration."""
-    facts, text = _core.facts(table), pfs.ddl(table)
+    facts, text = _core.table_info(table), pfs.ddl(table)
     position = 0
     for column in facts["columns"]:
         line = next(line for line in text[position:].splitlines() if re.match(rf"\s*`?{column['name']}`? ", line))
@@ -246,8 +246,8 @@ def test_frames_keep_the_contract_with_pfs_off() -> None:
     """L10: all readable; empty but for those that are always available; every one of these has rows."""
     load()
     for table in TABLES:
-        assert (check_frame(table) > 0) == _core.facts(table)["available_when_disabled"], table
-        if "TRUNCATE" in _core.facts(table)["operations"]:
+        assert (check_frame(table) > 0) == _core.table_info(table)["available_when_disabled"], table
+        if "TRUNCATE" in _core.table_info(table)["operations"]:
             pfs.truncate(table)
         else:
             raises(pfs.OperationNotAllowed, partial(pfs.truncate, table), "TRUNCATE")
@@ -304,7 +304,7 @@ def test_operations_do_what_they_say_or_are_refused(table: str) -> None:
     """F12, F14, F15: TRUNCATE empties events, zeroes summaries, keeps status; elsewhere it is refused and changes nothing."""
     load()
     # An event that is open stays out of the way of counting.
-    facts, before = _core.facts(table), every(table)
+    facts, before = _core.table_info(table), every(table)
     if "TRUNCATE" not in facts["operations"]:
         state = settings()
         text = raises(pfs.OperationNotAllowed, lambda: pfs.truncate(table), table, "TRUNCATE")
@@ -342,7 +342,7 @@ def test_columns_of_a_frame_may_be_chosen_and_names_ignore_case() -> None:
     """pfs.table(name, columns) gives the chosen columns in the chosen order."""
     load()
     for table in TABLES:
-        names = [column["name"] for column in _core.facts(table)["columns"]]
+        names = [column["name"] for column in _core.table_info(table)["columns"]]
         assert list(pfs.table(table.upper(), [name.lower() for name in names[::-1]]).columns) == names[::-1]
 
 

@@ -803,7 +803,7 @@ def test_F15_what_is_not_allowed_raises_and_changes_nothing() -> None:
     Mutex("f/LOCK_one").use(3)
     before = settings()
     for table in pfs.tables():
-        operations = pfs._core.facts(table)["operations"]
+        operations = pfs._core.table_info(table)["operations"]
         if "TRUNCATE" not in operations:
             raises(pfs.OperationNotAllowed, partial(pfs.truncate, table), "TRUNCATE", table, *operations)
         if "UPDATE" not in operations:
@@ -822,7 +822,7 @@ def test_F16_key_columns_and_bad_enums_are_refused() -> None:
     Mutex("f/LOCK_one").use()
     before = settings()
     for table in ("setup_instruments", "setup_consumers", "setup_timers", "threads"):
-        facts = pfs._core.facts(table)
+        facts = pfs._core.table_info(table)
         writable = [column for column in facts["columns"] if column["writable"]]
         for column in facts["columns"]:
             if not column["writable"]:

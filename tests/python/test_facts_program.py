@@ -433,7 +433,7 @@ class Raises:
 @fresh_process()
 def test_host_cache_counts_each_error_in_its_column_and_TRUNCATE_empties_it() -> None:
     """host_cache: one row an address; each kind of error has a column; TRUNCATE."""
-    columns = [c["name"] for c in _core.facts(HOSTS)["columns"] if c["name"].startswith("COUNT_")]
+    columns = [c["name"] for c in _core.table_info(HOSTS)["columns"] if c["name"].startswith("COUNT_")]
     kinds = [name.removeprefix("COUNT_").removesuffix("_ERRORS").lower() for name in columns]
     for i, kind in enumerate(kinds):
         for _ in range(i + 1):
@@ -672,7 +672,7 @@ def test_fork_keeps_what_the_program_said_and_begins_a_log_of_its_own() -> None:
     assert len(every("user_variables_by_thread")) == 2
 
 
-ALWAYS = [table for table in pfs.tables() if _core.facts(table)["available_when_disabled"]]
+ALWAYS = [table for table in pfs.tables() if _core.table_info(table)["available_when_disabled"]]
 
 
 @fresh_process("performance_schema=OFF")

@@ -44,7 +44,7 @@ def some_events(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.mark.parametrize("name", pfs.tables())
 def test_table_has_declared_columns_and_dtypes(name: str) -> None:
-    facts = _core.facts(name)
+    facts = _core.table_info(name)
     frame = pfs.table(name)
     assert list(frame.columns) == [column["name"] for column in facts["columns"]]
     for column in facts["columns"]:
@@ -83,7 +83,7 @@ def test_rows_and_frames_agree(name: str) -> None:
 
 @pytest.mark.parametrize("name", pfs.tables())
 def test_declaration_explains_itself(name: str) -> None:
-    facts = _core.facts(name)
+    facts = _core.table_info(name)
     assert facts["doc"].endswith(".")
     columns = [column["name"] for column in facts["columns"]]
     assert len(set(columns)) == len(columns)
@@ -103,14 +103,14 @@ def test_declaration_explains_itself(name: str) -> None:
 
 @pytest.mark.parametrize("name", pfs.tables())
 def test_key_is_unique(name: str) -> None:
-    key = list(_core.facts(name)["key"])
+    key = list(_core.table_info(name)["key"])
     if key:
         assert not pfs.table(name, key).duplicated().any()
 
 
 @pytest.mark.parametrize("name", pfs.tables())
 def test_truncate_works_or_is_refused_with_what_is_legal(name: str) -> None:
-    if "TRUNCATE" in _core.facts(name)["operations"]:
+    if "TRUNCATE" in _core.table_info(name)["operations"]:
         with pfs.setup_actors, pfs.setup_objects:  # which have their rows again at the end
             pfs.truncate(name)
     else:

@@ -15,7 +15,7 @@ from tests.python._programs.fresh_process import fresh_process
 def _same(table: str) -> int:
     frame, rows = pfs.table(table), _core.rows(table, None, None)
     assert len(frame) == len(rows)
-    for i, column in enumerate(_core.facts(table)["columns"]):
+    for i, column in enumerate(_core.table_info(table)["columns"]):
         values = frame[column["name"]]
         if column["kind"] == "timestamp":
             values = values.astype("int64").where(values.notna())

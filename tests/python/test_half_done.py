@@ -155,7 +155,7 @@ def rows_of(segment: _core.Segment) -> dict[str, list[tuple[Any, ...]]]:
     for table in _core.tables():
         if table not in _OWN:
             without = _WITHOUT.get(table, set())
-            columns = [column["name"] for column in _core.facts(table)["columns"] if column["name"] not in without]
+            columns = [column["name"] for column in _core.table_info(table)["columns"] if column["name"] not in without]
             tables[table] = _core.rows(table, columns, segment)
     return tables
 

@@ -41,7 +41,7 @@ class Tables:
         self.skipped: Counter[str] = Counter()
 
     def __getitem__(self, table: str) -> list[Row]:
-        names = [column["name"] for column in _core.facts(table)["columns"]]
+        names = [column["name"] for column in _core.table_info(table)["columns"]]
         self.skipped[table] += _core.read(table, None, self.segment)[1]
         return [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, self.segment)]
 

@@ -60,7 +60,7 @@ def values(text: str) -> dict[str, str]:
 
 def rows(segment: str | Path, table: str, *columns: str) -> list[Row]:
     """Rows of a table in somebody else's segment."""
-    facts = [column["name"] for column in _core.facts(table)["columns"]]
+    facts = [column["name"] for column in _core.table_info(table)["columns"]]
     names = list(columns) or facts
     return [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, _core.Segment(str(segment)))]
 

@@ -66,7 +66,7 @@ _core.adopt(sys.argv[1])
 def stay():
     print("in", flush=True)
     sys.stdin.read()
-_core.in_turn(stay)
+_core.in_outsider_section(stay)
 """
 
 
@@ -105,7 +105,7 @@ def test_each_writable_table_is_written_from_outside(program: Subject, remote: R
         "setup_loggers": ("LEVEL", "debug"),
         "threads": ("HISTORY", "NO"),
     }
-    writable = {name for name in _core.tables() if "UPDATE" in _core.facts(name)["operations"]}
+    writable = {name for name in _core.tables() if "UPDATE" in _core.table_info(name)["operations"]}
     assert set(changes) == writable
     for table, (column, value) in changes.items():
         changed = remote.call("update", table, [], [(column, value)])
@@ -117,7 +117,7 @@ def test_each_writable_table_is_written_from_outside(program: Subject, remote: R
 
 
 def test_each_truncate_is_the_same_from_outside(program: Subject, remote: Remote) -> None:
-    for table in [name for name in _core.tables() if "TRUNCATE" in _core.facts(name)["operations"]]:
+    for table in [name for name in _core.tables() if "TRUNCATE" in _core.table_info(name)["operations"]]:
         program.do("pfs.host_seen('10.0.0.1', 'here'); work(3)")
         program.do(
             f"""
@@ -130,7 +130,9 @@ def test_each_truncate_is_the_same_from_outside(program: Subject, remote: Remote
         remote.call("truncate", table)
         # All that is no name, time or identity: what the table counts.
         facts = [
-            column for column in _core.facts(table)["columns"] if column["name"].startswith(("COUNT", "SUM_NUMBER", "CURRENT_"))
+            column
+            for column in _core.table_info(table)["columns"]
+            if column["name"].startswith(("COUNT", "SUM_NUMBER", "CURRENT_"))
         ]
         names = tuple(column["name"] for column in facts)
         if names:
@@ -274,7 +276,7 @@ _CHANGES_ALL = """
 import os, sys
 from pfs import _core
 _core.adopt(sys.argv[1])
-tables = [name for name in _core.tables() if "TRUNCATE" in _core.facts(name)["operations"] and not name.startswith("setup_")]
+tables = [name for name in _core.tables() if "TRUNCATE" in _core.table_info(name)["operations"] and not name.startswith("setup_")]
 print("in", flush=True)
 turn = 0
 while True:
@@ -289,7 +291,7 @@ while True:
         _core.insert("setup_objects", [("OBJECT_SCHEMA", f"s{os.getpid()}_{turn}"), ("OBJECT_NAME", "o")])
         _core.delete("setup_actors", [("USER", "u%", True)])
         _core.delete("setup_objects", [("OBJECT_SCHEMA", "s%", True)])
-    _core.in_turn(change)
+    _core.in_outsider_section(change)
 """
 
 
@@ -314,7 +316,9 @@ def test_outsiders_killed_at_random_moments(program: Subject) -> None:
         for table in ("setup_instruments", "setup_consumers"):
             remote.call("update", table, [], [("ENABLED", "YES")])
         for table in [
-            name for name in _core.tables() if "TRUNCATE" in _core.facts(name)["operations"] and not name.startswith("setup_")
+            name
+            for name in _core.tables()
+            if "TRUNCATE" in _core.table_info(name)["operations"] and not name.startswith("setup_")
         ]:
             remote.call("truncate", table)
         remote.call("insert", "setup_actors", [("USER", "last")])

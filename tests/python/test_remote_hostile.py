@@ -51,11 +51,11 @@ _MOST_SECONDS = 40
 
 def changes() -> None:
     """All that can be changed."""
-    truncated = [name for name in _core.tables() if "TRUNCATE" in _core.facts(name)["operations"]]
+    truncated = [name for name in _core.tables() if "TRUNCATE" in _core.table_info(name)["operations"]]
 
     def one(change: object) -> None:
         try:
-            _core.in_turn(change)  # type: ignore[arg-type]
+            _core.in_outsider_section(change)  # type: ignore[arg-type]
         except pfs.Error as error:
             if "is damaged" in str(error):
                 raise

@@ -30,7 +30,9 @@ def tables_of(path: Path) -> Tables:
     segment = _core.Segment(str(path))
     tables: Tables = {}
     for table in _core.tables():
-        columns = [column["name"] for column in _core.facts(table)["columns"] if column["name"] not in _OF_NOW.get(table, set())]
+        columns = [
+            column["name"] for column in _core.table_info(table)["columns"] if column["name"] not in _OF_NOW.get(table, set())
+        ]
         tables[table] = _core.rows(table, columns, segment)
     assert len(tables) == 101
     tables[""] = _core.rows("global_status", None, segment)

@@ -120,7 +120,7 @@ def test_every_writable_column_has_a_keyword_and_only_those(table: setup.SetupTa
         for name, p in inspect.signature(table.update).parameters.items()  # type: ignore[attr-defined]
         if p.kind is p.KEYWORD_ONLY
     }
-    assert keywords == {column["name"] for column in _core.facts(table.name)["columns"] if column["writable"]}
+    assert keywords == {column["name"] for column in _core.table_info(table.name)["columns"] if column["writable"]}
 
 
 def test_save_and_restore() -> None:

@@ -336,7 +336,7 @@ def test_from_nothing_the_difference_is_all_there_is() -> None:
     difference = pfs.diff(before, after)
     means = summaries = 0
     for name in pfs.tables():
-        how = {column["name"]: column["combine"] for column in _core.facts(name)["columns"]}
+        how = {column["name"]: column["combine"] for column in _core.table_info(name)["columns"]}
         sums = [column for column in how if how[column] == "sum"]
         if not sums or {"EVENT_ID", "END_EVENT_ID"} <= set(how):
             continue
@@ -358,7 +358,7 @@ def test_from_nothing_the_difference_is_all_there_is() -> None:
 def test_every_summary_that_truncate_empties_has_sums() -> None:
     """A declaration that says of no column how it adds up would be compared as if it were a list of settings."""
     for name in pfs.tables():
-        facts = _core.facts(name)
+        facts = _core.table_info(name)
         columns = {column["name"]: column["combine"] for column in facts["columns"]}
         is_events = "EVENT_ID" in columns
         has_rows_of_users = "INSERT" in facts["operations"]

@@ -52,7 +52,7 @@ def database(statements: Iterator[bytes] | list[bytes]) -> sqlite3.Connection:
     base.text_factory = bytes
     numbers = ("uint64", "int64", "uint32", "int32")
     for kind in EVENTS:
-        columns = _core.facts(f"events_{kind}_current")["columns"]
+        columns = _core.table_info(f"events_{kind}_current")["columns"]
         types = ", ".join(f'"{c["name"]}" {"INTEGER" if c["kind"] in numbers else "TEXT"}' for c in columns)
         base.execute(f"CREATE TABLE events_{kind}_current ({types}, UNIQUE (THREAD_ID, EVENT_ID, END_EVENT_ID))")
     for statement in statements:

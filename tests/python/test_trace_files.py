@@ -395,7 +395,7 @@ def test_sqlite_groups_as_the_summaries_do(tmp_path: Path) -> None:
     events = pfs.read_trace(path)[WAITS].groupby("EVENT_NAME")["TIMER_WAIT"].agg(["count", "sum"])
     assert events.to_numpy().tolist() == [[40, 40 * 500]] * 3
     keys = {table: [row[1] for row in loaded.execute(f"PRAGMA table_info({table})")] for table in files.TABLES}
-    assert keys == {table: [column["name"] for column in _core.facts(table)["columns"]] for table in files.TABLES}
+    assert keys == {table: [column["name"] for column in _core.table_info(table)["columns"]] for table in files.TABLES}
 
 
 def test_merge_does_not_overwrite_its_own_files(tmp_path: Path) -> None:

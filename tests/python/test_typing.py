@@ -1,4 +1,4 @@
-"""mypy --strict on the package, on these tests and on a user's script; ruff."""
+"""mypy --strict on the package, on these tests and on a user's script; ruff; clang-format."""
 
 from __future__ import annotations
 
@@ -139,12 +139,18 @@ def test_stub_of_the_core_agrees_with_the_module(tmp_path: Path) -> None:
     assert not wrong
 
 
-def test_ruff_is_clean(root: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--no-cache", "python", "tests"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def checked(root: Path, *command: str) -> None:
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ruff_is_clean(root: Path) -> None:
+    checked(root, sys.executable, "-m", "ruff", "check", "--no-cache", "python", "tests")
+    checked(root, sys.executable, "-m", "ruff", "format", "--no-cache", "--check", "python", "tests")
+
+
+def test_clang_format_is_clean(root: Path) -> None:
+    folders = [root / "cpp", root / "tests"]
+    files = [path for folder in folders for path in folder.rglob("*.*") if path.suffix in {".c", ".cpp", ".h", ".hpp"}]
+    assert len(files) > 300
+    checked(root, str(Path(sys.executable).parent / "clang-format"), "--dry-run", "-Werror", *map(str, files))

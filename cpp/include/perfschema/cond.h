@@ -32,7 +32,8 @@ typedef struct pfs_cond {
 } pfs_cond_t;
 
 /* Initializes a default condition without pfs_cond_init(): it works and is not instrumented. */
-#define PFS_COND_INITIALIZER {PTHREAD_COND_INITIALIZER, NULL, NULL}
+#define PFS_COND_INITIALIZER \
+  { PTHREAD_COND_INITIALIZER, NULL, NULL }
 
 /* Names the kind of a program's own wait. Shown as OPERATION. */
 enum pfs_cond_op {
@@ -64,7 +65,8 @@ PFS_API int pfs_cond_destroy(pfs_cond_t* c);
  * pfs_cond_wait_plain, pfs_cond_timedwait_plain, pfs_cond_clockwait_plain: the same with a pthread_mutex_t*. */
 PFS_API int pfs_cond_wait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, PFS_SITE_);
 PFS_API int pfs_cond_timedwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, const struct timespec* deadline, PFS_SITE_);
-PFS_API int pfs_cond_clockwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, clockid_t clock, const struct timespec* deadline, PFS_SITE_);
+PFS_API int pfs_cond_clockwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, clockid_t clock, const struct timespec* deadline,
+                                PFS_SITE_);
 
 /* ---- The program's own conditions ----------------------------------------------------------------------------------------------
  *
@@ -105,7 +107,8 @@ static inline int pfs_cond_wait_at(pfs_cond_t* c, pfs_mutex_t* m, PFS_SITE_) {
   return pthread_cond_wait(&c->cond, &m->mutex);
 }
 static inline int pfs_cond_timedwait_at(pfs_cond_t* c, pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {
-  if (pfs_flags_enabled(c->flags) || pfs_has_owner_(m->instance)) return pfs_cond_timedwait_(c, &m->mutex, m->instance, deadline, file, line);
+  if (pfs_flags_enabled(c->flags) || pfs_has_owner_(m->instance))
+    return pfs_cond_timedwait_(c, &m->mutex, m->instance, deadline, file, line);
   return pthread_cond_timedwait(&c->cond, &m->mutex, deadline);
 }
 static inline int pfs_cond_clockwait_at(pfs_cond_t* c, pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
@@ -120,7 +123,8 @@ static inline int pfs_cond_timedwait_plain_at(pfs_cond_t* c, pthread_mutex_t* m,
   if (pfs_flags_enabled(c->flags)) return pfs_cond_timedwait_(c, m, NULL, deadline, file, line);
   return pthread_cond_timedwait(&c->cond, m, deadline);
 }
-static inline int pfs_cond_clockwait_plain_at(pfs_cond_t* c, pthread_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
+static inline int pfs_cond_clockwait_plain_at(pfs_cond_t* c, pthread_mutex_t* m, clockid_t clock, const struct timespec* deadline,
+                                              PFS_SITE_) {
   return pfs_cond_clockwait_(c, m, NULL, clock, deadline, file, line);
 }
 
@@ -134,7 +138,9 @@ static inline void pfs_cond_wait_end(pfs_wait_t* wait, int rc) {
 
 #else /* PFS_DISABLE */
 
-static inline int pfs_register_cond(const char* component PFS_UNUSED_, pfs_cond_info_t* info, int count) { return pfs_register_nothing_(info, count); }
+static inline int pfs_register_cond(const char* component PFS_UNUSED_, pfs_cond_info_t* info, int count) {
+  return pfs_register_nothing_(info, count);
+}
 
 static inline int pfs_cond_init(pfs_key_t key PFS_UNUSED_, pfs_cond_t* c, const pthread_condattr_t* attributes) {
   c->instance = NULL;
@@ -155,7 +161,9 @@ static inline int pfs_cond_timedwait_plain(pfs_cond_t* c, pthread_mutex_t* m, co
 
 static inline pfs_instance_t* pfs_cond_create(pfs_key_t key PFS_UNUSED_, const void* identity PFS_UNUSED_) { return NULL; }
 static inline void pfs_cond_discard(pfs_instance_t* instance PFS_UNUSED_) {}
-static inline int pfs_cond_wait_begin(pfs_wait_t* wait PFS_UNUSED_, pfs_instance_t* instance PFS_UNUSED_, enum pfs_cond_op op PFS_UNUSED_) { return 0; }
+static inline int pfs_cond_wait_begin(pfs_wait_t* wait PFS_UNUSED_, pfs_instance_t* instance PFS_UNUSED_, enum pfs_cond_op op PFS_UNUSED_) {
+  return 0;
+}
 static inline void pfs_cond_wait_end(pfs_wait_t* wait PFS_UNUSED_, int rc PFS_UNUSED_) {}
 
 #endif /* PFS_DISABLE */

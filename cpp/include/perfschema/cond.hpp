@@ -154,7 +154,9 @@ class condition_variable_any : public detail::waits<condition_variable_any> {
   // `name` is "component/name".
   explicit condition_variable_any(std::string_view name) : condition_variable_any(cond_key(name)) {}
   explicit condition_variable_any(const char* name) : condition_variable_any(std::string_view(name)) {}
-  explicit condition_variable_any(pfs_key_t key) : gate_(std::make_shared<std::mutex>()) { detail::check(pfs_cond_init(key, &cond_, nullptr)); }
+  explicit condition_variable_any(pfs_key_t key) : gate_(std::make_shared<std::mutex>()) {
+    detail::check(pfs_cond_init(key, &cond_, nullptr));
+  }
   ~condition_variable_any() { pfs_cond_destroy(&cond_); }
   condition_variable_any(const condition_variable_any&) = delete;
   condition_variable_any& operator=(const condition_variable_any&) = delete;
@@ -171,7 +173,8 @@ class condition_variable_any : public detail::waits<condition_variable_any> {
   using waits::wait;
   template <class Lock>
   void wait(Lock& lock, PFS_CALLER_) {
-    detail::check(inside_gate(lock, source_file, source_line, [&](pthread_mutex_t* gate) { return PFS_CALL_(cond_wait_plain, &cond_, gate); }));
+    detail::check(
+        inside_gate(lock, source_file, source_line, [&](pthread_mutex_t* gate) { return PFS_CALL_(cond_wait_plain, &cond_, gate); }));
   }
 
  private:
@@ -233,7 +236,7 @@ class [[nodiscard]] cond_wait {
   pfs_wait_t wait_;
 };
 
-}  // inline namespace
+}  // namespace PERFSCHEMA_BUILD
 }  // namespace perfschema
 
 #endif  // PERFSCHEMA_COND_HPP

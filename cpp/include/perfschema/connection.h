@@ -55,11 +55,11 @@ enum pfs_host_error {
 
 /* Is a row of temporary_account_locks. */
 typedef struct pfs_account_lock {
-  int is_locked;               /* LOCKED */
-  int32_t failed_attempts;     /* FAILED_LOGIN_ATTEMPTS: so many consecutive failures lock the account */
-  int32_t remaining_attempts;  /* REMAINING_LOGIN_ATTEMPTS */
-  int32_t lock_days;           /* PASSWORD_LOCK_TIME; -1 = until it is unlocked */
-  time_t since, until;         /* LOCKED_SINCE, LOCKED_UNTIL; 0 = NULL */
+  int is_locked;              /* LOCKED */
+  int32_t failed_attempts;    /* FAILED_LOGIN_ATTEMPTS: so many consecutive failures lock the account */
+  int32_t remaining_attempts; /* REMAINING_LOGIN_ATTEMPTS */
+  int32_t lock_days;          /* PASSWORD_LOCK_TIME; -1 = until it is unlocked */
+  time_t since, until;        /* LOCKED_SINCE, LOCKED_UNTIL; 0 = NULL */
 } pfs_account_lock_t;
 
 #ifndef PFS_DISABLE
@@ -88,15 +88,16 @@ PFS_API int pfs_account_lock_set(const char* user, const char* host, const pfs_a
 
 #else /* PFS_DISABLE */
 
-static inline int pfs_thread_set_connect_attrs(const pfs_connect_attr_t* attributes PFS_UNUSED_,
-                                               int count PFS_UNUSED_) { return 0; }
+static inline int pfs_thread_set_connect_attrs(const pfs_connect_attr_t* attributes PFS_UNUSED_, int count PFS_UNUSED_) { return 0; }
 static inline int pfs_host_seen(const char* ip PFS_UNUSED_, const char* host PFS_UNUSED_, int validated PFS_UNUSED_) { return 0; }
 static inline int pfs_host_error(const char* ip PFS_UNUSED_, enum pfs_host_error error PFS_UNUSED_) { return 0; }
 static inline int pfs_host_forget(const char* ip PFS_UNUSED_) { return 0; }
 static inline int pfs_login_failed(const char* user PFS_UNUSED_, const char* host PFS_UNUSED_) { return 0; }
 static inline int pfs_login_succeeded(const char* user PFS_UNUSED_, const char* host PFS_UNUSED_) { return 0; }
 static inline int pfs_account_lock_set(const char* user PFS_UNUSED_, const char* host PFS_UNUSED_,
-                                       const pfs_account_lock_t* lock PFS_UNUSED_) { return 0; }
+                                       const pfs_account_lock_t* lock PFS_UNUSED_) {
+  return 0;
+}
 
 #endif /* PFS_DISABLE */
 

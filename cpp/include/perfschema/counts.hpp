@@ -72,7 +72,7 @@ class [[nodiscard]] counted {
   pfs_key_t key_;
 };
 
-}  // inline namespace
+}  // namespace PERFSCHEMA_BUILD
 }  // namespace perfschema
 
 #endif  // PERFSCHEMA_COUNTS_HPP

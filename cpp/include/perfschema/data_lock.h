@@ -1,4 +1,5 @@
-/* perfschema/data_lock.h: locks on the program's data, such as on rows of its tables: data_locks and data_lock_waits. Included by pfs.h only.
+/* perfschema/data_lock.h: locks on the program's data, such as on rows of its tables: data_locks and data_lock_waits. Included by pfs.h
+ * only.
  *
  *     static void scan(void* self, pfs_data_locks_t* rows) {
  *       my_engine* engine = self;
@@ -50,7 +51,8 @@ typedef struct pfs_data_lock {
   const char* lock_status; /* "GRANTED", "WAITING" ... */
   const char* lock_data;   /* locked value */
 } pfs_data_lock_t;
-#define PFS_DATA_LOCK_INITIALIZER {NULL, PFS_NO_TRANSACTION, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+#define PFS_DATA_LOCK_INITIALIZER \
+  { NULL, PFS_NO_TRANSACTION, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
 /* Is one end of a row of data_lock_waits. */
 typedef struct pfs_data_lock_end {
@@ -66,7 +68,10 @@ typedef struct pfs_data_lock_wait {
   pfs_data_lock_end_t requesting;
   pfs_data_lock_end_t blocking;
 } pfs_data_lock_wait_t;
-#define PFS_DATA_LOCK_WAIT_INITIALIZER {{NULL, PFS_NO_TRANSACTION, 0, 0, NULL}, {NULL, PFS_NO_TRANSACTION, 0, 0, NULL}}
+#define PFS_DATA_LOCK_WAIT_INITIALIZER                                               \
+  {                                                                                  \
+    {NULL, PFS_NO_TRANSACTION, 0, 0, NULL}, { NULL, PFS_NO_TRANSACTION, 0, 0, NULL } \
+  }
 
 /* These collect the rows. */
 typedef struct pfs_data_locks pfs_data_locks_t;
@@ -98,7 +103,9 @@ PFS_API int pfs_data_lock_waits_add(pfs_data_lock_waits_t* rows, const pfs_data_
 static inline int pfs_data_lock_register(const pfs_data_lock_inspector_t* inspector PFS_UNUSED_) { return PFS_OK; }
 static inline int pfs_data_lock_unregister(const pfs_data_lock_inspector_t* inspector PFS_UNUSED_) { return PFS_OK; }
 static inline int pfs_data_locks_add(pfs_data_locks_t* rows PFS_UNUSED_, const pfs_data_lock_t* lock PFS_UNUSED_) { return 0; }
-static inline int pfs_data_lock_waits_add(pfs_data_lock_waits_t* rows PFS_UNUSED_, const pfs_data_lock_wait_t* wait PFS_UNUSED_) { return 0; }
+static inline int pfs_data_lock_waits_add(pfs_data_lock_waits_t* rows PFS_UNUSED_, const pfs_data_lock_wait_t* wait PFS_UNUSED_) {
+  return 0;
+}
 
 #endif /* PFS_DISABLE */
 

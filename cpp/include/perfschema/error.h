@@ -43,7 +43,8 @@ PFS_API void pfs_error_handled(int32_t number);
 
 #else /* PFS_DISABLE */
 
-static inline int pfs_register_error(int32_t number PFS_UNUSED_, const char* name PFS_UNUSED_, const char* sqlstate PFS_UNUSED_, uint32_t flags PFS_UNUSED_) {
+static inline int pfs_register_error(int32_t number PFS_UNUSED_, const char* name PFS_UNUSED_, const char* sqlstate PFS_UNUSED_,
+                                     uint32_t flags PFS_UNUSED_) {
   return PFS_OK;
 }
 static inline int32_t pfs_error_number(const char* name PFS_UNUSED_) { return 0; }

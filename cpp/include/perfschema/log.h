@@ -32,11 +32,14 @@ PFS_API int pfs_log_bytes(enum pfs_log_priority priority, const char* code, cons
 
 #else /* PFS_DISABLE */
 
-static inline int pfs_log(enum pfs_log_priority priority PFS_UNUSED_, const char* code PFS_UNUSED_,
-                          const char* subsystem PFS_UNUSED_, const char* message PFS_UNUSED_) { return 0; }
-static inline int pfs_log_bytes(enum pfs_log_priority priority PFS_UNUSED_, const char* code PFS_UNUSED_,
-                                const char* subsystem PFS_UNUSED_, const char* message PFS_UNUSED_,
-                                size_t bytes PFS_UNUSED_) { return 0; }
+static inline int pfs_log(enum pfs_log_priority priority PFS_UNUSED_, const char* code PFS_UNUSED_, const char* subsystem PFS_UNUSED_,
+                          const char* message PFS_UNUSED_) {
+  return 0;
+}
+static inline int pfs_log_bytes(enum pfs_log_priority priority PFS_UNUSED_, const char* code PFS_UNUSED_, const char* subsystem PFS_UNUSED_,
+                                const char* message PFS_UNUSED_, size_t bytes PFS_UNUSED_) {
+  return 0;
+}
 
 #endif /* PFS_DISABLE */
 

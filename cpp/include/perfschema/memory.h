@@ -82,7 +82,9 @@ PFS_API void pfs_memory_free(pfs_key_t key, size_t size, uint64_t owner);
 
 #else /* PFS_DISABLE */
 
-static inline int pfs_register_memory(const char* component PFS_UNUSED_, pfs_memory_info_t* info, int count) { return pfs_register_nothing_(info, count); }
+static inline int pfs_register_memory(const char* component PFS_UNUSED_, pfs_memory_info_t* info, int count) {
+  return pfs_register_nothing_(info, count);
+}
 static inline void pfs_free(void* block) { free(block); }
 static inline void* pfs_malloc(pfs_key_t key PFS_UNUSED_, size_t size) { return malloc(size); }
 static inline void* pfs_calloc(pfs_key_t key PFS_UNUSED_, size_t count, size_t size) { return calloc(count, size); }
@@ -115,10 +117,14 @@ static inline pfs_key_t pfs_memory_alloc(pfs_key_t key PFS_UNUSED_, size_t size 
   *owner = 0;
   return 0;
 }
-static inline pfs_key_t pfs_memory_realloc(pfs_key_t key PFS_UNUSED_, size_t old_size PFS_UNUSED_, size_t new_size PFS_UNUSED_, uint64_t* owner PFS_UNUSED_) {
+static inline pfs_key_t pfs_memory_realloc(pfs_key_t key PFS_UNUSED_, size_t old_size PFS_UNUSED_, size_t new_size PFS_UNUSED_,
+                                           uint64_t* owner PFS_UNUSED_) {
   return 0;
 }
-static inline pfs_key_t pfs_memory_claim(pfs_key_t key PFS_UNUSED_, size_t size PFS_UNUSED_, uint64_t* owner PFS_UNUSED_, int takes PFS_UNUSED_) { return 0; }
+static inline pfs_key_t pfs_memory_claim(pfs_key_t key PFS_UNUSED_, size_t size PFS_UNUSED_, uint64_t* owner PFS_UNUSED_,
+                                         int takes PFS_UNUSED_) {
+  return 0;
+}
 static inline void pfs_memory_free(pfs_key_t key PFS_UNUSED_, size_t size PFS_UNUSED_, uint64_t owner PFS_UNUSED_) {}
 
 #endif /* PFS_DISABLE */

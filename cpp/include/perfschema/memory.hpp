@@ -89,7 +89,7 @@ class memory_resource : public std::pmr::memory_resource {
   pfs_key_t key_;
 };
 
-}  // inline namespace
+}  // namespace PERFSCHEMA_BUILD
 }  // namespace perfschema
 
 #endif  // PERFSCHEMA_MEMORY_HPP

@@ -60,9 +60,9 @@ enum pfs_metadata_status {
  * identity: OBJECT_INSTANCE_BEGIN of the row and of its events, in general an address of the program; NULL = that of the row. schema,
  * name, column: NULL or "" = NULL; each is cut at 64 bytes. Returns NULL, which all functions below accept, if there is no row: the
  * instrument or pfs is off, a value has no enumerator, or the table is full (metadata_lock_lost of global_status). */
-PFS_API pfs_metadata_lock_t* pfs_metadata_lock_create_at(const void* identity, enum pfs_object_type type, const char* schema, const char* name,
-                                                         const char* column, enum pfs_metadata_type lock_type, enum pfs_metadata_duration duration,
-                                                         enum pfs_metadata_status status, PFS_SITE_);
+PFS_API pfs_metadata_lock_t* pfs_metadata_lock_create_at(const void* identity, enum pfs_object_type type, const char* schema,
+                                                         const char* name, const char* column, enum pfs_metadata_type lock_type,
+                                                         enum pfs_metadata_duration duration, enum pfs_metadata_status status, PFS_SITE_);
 #define pfs_metadata_lock_create(...) pfs_metadata_lock_create_at(__VA_ARGS__, __FILE__, __LINE__)
 
 /* Change the row, from any thread. A value without an enumerator changes nothing. */

@@ -19,13 +19,14 @@
  *     (such an event is not recorded). Objects follow the rules of the plain object: do not destroy a mutex that is in use.
  *  5. Names: a component has no '/', a component and its prefix are shorter than 32 bytes, a full name has at most 128 bytes.
  *     The family comes from the call: "LOCK_queue" of component "myapp" becomes wait/synch/mutex/myapp/LOCK_queue.
- *  6. A key is a number valid in this process. Key 0 means "not instrumented" and is always legal. Registering a name again gives the same key.
+ *  6. A key is a number valid in this process. Key 0 means "not instrumented" and is always legal. Registering a name again gives the same
+ * key.
  *  7. Wrappers are macros that add the caller's __FILE__ and __LINE__ (shown as SOURCE) to the function of the same name with _at; they
  *     evaluate each argument once and have no address. If you need a function pointer, write your own function around the macro.
  *     `file` must stay valid as long as the program runs: a literal.
  *  8. Names that end in '_' belong to the headers.
- *  9. Files, and sockets (socket.h), are found by descriptor. Every call on a descriptor (or a FILE* with one) that pfs_open, pfs_fopen ... or
- *     pfs_file_bind gave a name is an event; on other descriptors it is the plain call. Close descriptors that pfs opened with pfs_close or
+ *  9. Files, and sockets (socket.h), are found by descriptor. Every call on a descriptor (or a FILE* with one) that pfs_open, pfs_fopen ...
+ * or pfs_file_bind gave a name is an event; on other descriptors it is the plain call. Close descriptors that pfs opened with pfs_close or
  *     pfs_fclose, else the number keeps the name.
  * 10. -DPFS_DISABLE makes every wrapper the plain call and needs no library; keys are evaluated and stay 0. Objects keep their layout.
  *     Calls that the C library declares only on request (_GNU_SOURCE, _POSIX_C_SOURCE) then need that request, as the plain call does.
@@ -83,12 +84,12 @@ struct pfs_instrument_info {
 typedef struct pfs_instrument_info pfs_mutex_info_t;
 typedef struct pfs_instrument_info pfs_file_info_t;
 
-#define PFS_SINGLETON 1u    /* there is one object of this name */
-#define PFS_MUTABLE 2u      /* the name changes while the event runs */
-#define PFS_PROGRESS 8u     /* a stage that reports its progress */
-#define PFS_USER 64u        /* a thread that works for a user */
-#define PFS_DISABLED 8192u  /* starts with ENABLED = NO */
-#define PFS_UNTIMED 16384u  /* starts with TIMED = NO */
+#define PFS_SINGLETON 1u   /* there is one object of this name */
+#define PFS_MUTABLE 2u     /* the name changes while the event runs */
+#define PFS_PROGRESS 8u    /* a stage that reports its progress */
+#define PFS_USER 64u       /* a thread that works for a user */
+#define PFS_DISABLED 8192u /* starts with ENABLED = NO */
+#define PFS_UNTIMED 16384u /* starts with TIMED = NO */
 
 /* VOLATILITY of the instrument: how long its objects exist. One of these may be added to flags. */
 #define PFS_VOLATILITY_SHIFT 24
@@ -109,7 +110,8 @@ typedef struct pfs_mutex {
 } pfs_mutex_t;
 
 /* Initializes a default mutex without pfs_mutex_init(): it works and is not instrumented. */
-#define PFS_MUTEX_INITIALIZER {PTHREAD_MUTEX_INITIALIZER, NULL, NULL}
+#define PFS_MUTEX_INITIALIZER \
+  { PTHREAD_MUTEX_INITIALIZER, NULL, NULL }
 
 /* Is a wait in progress: pfs_mutex_wait_begin fills it, pfs_mutex_wait_end needs it. It is on the stack of the waiting thread. */
 typedef struct pfs_wait {
@@ -158,8 +160,8 @@ PFS_API const char* pfs_last_error(void);
 /* Registers `count` instruments of a family under `component` and stores their keys. A refused row gets key 0; the others are
  * registered. Returns 0, or the error of the first refused row: PFS_E_INVALID_ARGUMENT (convention 5). It is no error, but key 0, if pfs
  * is off, or the family is full (counted in performance_schema_*_classes_lost). */
-PFS_API int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count);  /* wait/synch/mutex/COMPONENT/NAME */
-PFS_API int pfs_register_file(const char* component, pfs_file_info_t* info, int count);    /* wait/io/file/COMPONENT/NAME */
+PFS_API int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count); /* wait/synch/mutex/COMPONENT/NAME */
+PFS_API int pfs_register_file(const char* component, pfs_file_info_t* info, int count);   /* wait/io/file/COMPONENT/NAME */
 
 /* ---- Mutexes: pthread_mutex_*, results included ------------------------------------------------------------------------------ */
 
@@ -324,7 +326,8 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #endif
 
 #include "perfschema/probe.h"
-/* Each further family has its own header, which holds the recorded and the compiled-out version. */
+/* Each further family has its own header, which holds the recorded and the compiled-out version. A header needs those above it. */
+/* clang-format off */
 #include "perfschema/cond.h"
 #include "perfschema/rwlock.h"
 #include "perfschema/socket.h"
@@ -344,5 +347,6 @@ PFS_API int pfs_fsetpos_at(FILE* stream, const fpos_t* position, PFS_SITE_);
 #include "perfschema/connection.h"
 #include "perfschema/program.h"
 #include "perfschema/log.h"
+/* clang-format on */
 
 #endif /* PERFSCHEMA_PFS_H */

@@ -16,8 +16,6 @@
 #ifndef PERFSCHEMA_PFS_HPP
 #define PERFSCHEMA_PFS_HPP
 
-#include "perfschema/pfs.h"
-
 #include <cerrno>
 #include <chrono>
 #include <mutex>
@@ -27,6 +25,8 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+
+#include "perfschema/pfs.h"
 
 // Take the caller's call site as default arguments, and call a wrapper with it.
 #define PFS_CALLER_ const char *source_file = __builtin_FILE(), uint32_t source_line = __builtin_LINE()
@@ -105,7 +105,8 @@ bool lock_until(const std::chrono::time_point<Clock, Duration>& deadline, WithCl
   } else {
     // Any other clock may run at its own pace, so it is read again each time.
     do {
-      if (lock_until(wait_clock::now() + std::chrono::ceil<wait_clock::duration>(deadline - Clock::now()), with_clock, with_system)) return true;
+      if (lock_until(wait_clock::now() + std::chrono::ceil<wait_clock::duration>(deadline - Clock::now()), with_clock, with_system))
+        return true;
     } while (Clock::now() < deadline);
     return false;
   }
@@ -420,7 +421,7 @@ class file {
   uint32_t source_line_ = 0;
 };
 
-}  // inline namespace
+}  // namespace PERFSCHEMA_BUILD
 }  // namespace perfschema
 
 #include "perfschema/cond.hpp"

@@ -181,7 +181,8 @@ static inline int pfs_mutex_init(pfs_key_t key PFS_UNUSED_, pfs_mutex_t* m, cons
 
 static inline pfs_instance_t* pfs_mutex_create(pfs_key_t key PFS_UNUSED_, const void* identity PFS_UNUSED_) { return NULL; }
 static inline void pfs_mutex_discard(pfs_instance_t* instance PFS_UNUSED_) {}
-static inline int pfs_mutex_wait_begin(pfs_wait_t* wait PFS_UNUSED_, pfs_instance_t* instance PFS_UNUSED_, enum pfs_lock_op op PFS_UNUSED_) {
+static inline int pfs_mutex_wait_begin(pfs_wait_t* wait PFS_UNUSED_, pfs_instance_t* instance PFS_UNUSED_,
+                                       enum pfs_lock_op op PFS_UNUSED_) {
   return 0;
 }
 static inline void pfs_mutex_wait_end(pfs_wait_t* wait PFS_UNUSED_, int rc PFS_UNUSED_, uint32_t spins PFS_UNUSED_) {}

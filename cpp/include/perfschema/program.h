@@ -27,7 +27,13 @@ extern "C" {
 enum pfs_metric_type { PFS_METRIC_COUNTER = 0, PFS_METRIC_UPDOWN = 1, PFS_METRIC_GAUGE = 2 };
 
 /* LEVEL of setup_loggers. */
-enum pfs_log_level { PFS_LOG_LEVEL_NONE = 0, PFS_LOG_LEVEL_ERROR = 1, PFS_LOG_LEVEL_WARN = 2, PFS_LOG_LEVEL_INFO = 3, PFS_LOG_LEVEL_DEBUG = 4 };
+enum pfs_log_level {
+  PFS_LOG_LEVEL_NONE = 0,
+  PFS_LOG_LEVEL_ERROR = 1,
+  PFS_LOG_LEVEL_WARN = 2,
+  PFS_LOG_LEVEL_INFO = 3,
+  PFS_LOG_LEVEL_DEBUG = 4
+};
 
 /* Selects the table whose row pfs_unregister_row() removes. */
 enum pfs_row_kind { PFS_ROW_METER = 0, PFS_ROW_METRIC = 1, PFS_ROW_LOGGER = 2, PFS_ROW_TASK = 3, PFS_ROW_FUNCTION = 4 };
@@ -44,7 +50,8 @@ PFS_API uint32_t pfs_meter_frequency(pfs_key_t key);
 
 /* Registers a metric [63] of a meter. is_double: NUM_TYPE. unit, description: NULL = NULL. PFS_E_NOT_FOUND: no such meter; PFS_E_FULL:
  * performance_schema_max_metric_classes, Performance_schema_metric_lost. */
-PFS_API int pfs_register_metric(const char* name, const char* meter, enum pfs_metric_type type, int is_double, const char* unit, const char* description);
+PFS_API int pfs_register_metric(const char* name, const char* meter, enum pfs_metric_type type, int is_double, const char* unit,
+                                const char* description);
 
 /* Registers a logger [128] and its initial level. PFS_E_FULL: performance_schema_max_logger_classes, Performance_schema_logger_lost. */
 PFS_API int pfs_register_logger(const char* name, enum pfs_log_level level, const char* description, pfs_key_t* key);
@@ -75,21 +82,25 @@ static inline int pfs_register_meter(const char* name PFS_UNUSED_, uint32_t freq
   return 0;
 }
 static inline uint32_t pfs_meter_frequency(pfs_key_t key PFS_UNUSED_) { return 0; }
-static inline int pfs_register_metric(const char* name PFS_UNUSED_, const char* meter PFS_UNUSED_,
-                                      enum pfs_metric_type type PFS_UNUSED_, int is_double PFS_UNUSED_,
-                                      const char* unit PFS_UNUSED_, const char* description PFS_UNUSED_) { return 0; }
+static inline int pfs_register_metric(const char* name PFS_UNUSED_, const char* meter PFS_UNUSED_, enum pfs_metric_type type PFS_UNUSED_,
+                                      int is_double PFS_UNUSED_, const char* unit PFS_UNUSED_, const char* description PFS_UNUSED_) {
+  return 0;
+}
 static inline int pfs_register_logger(const char* name PFS_UNUSED_, enum pfs_log_level level PFS_UNUSED_,
                                       const char* description PFS_UNUSED_, pfs_key_t* key PFS_UNUSED_) {
   if (key != NULL) *key = 0;
   return 0;
 }
 static inline enum pfs_log_level pfs_logger_level(pfs_key_t key PFS_UNUSED_) { return PFS_LOG_LEVEL_NONE; }
-static inline int pfs_register_task(const char* name PFS_UNUSED_, const char* comment PFS_UNUSED_,
-                                    uint32_t interval_seconds PFS_UNUSED_) { return 0; }
+static inline int pfs_register_task(const char* name PFS_UNUSED_, const char* comment PFS_UNUSED_, uint32_t interval_seconds PFS_UNUSED_) {
+  return 0;
+}
 static inline int pfs_task_begin(const char* name PFS_UNUSED_) { return 0; }
 static inline int pfs_task_end(const char* name PFS_UNUSED_, int failed PFS_UNUSED_) { return 0; }
-static inline int pfs_register_function(const char* name PFS_UNUSED_, const char* return_type PFS_UNUSED_,
-                                        const char* type PFS_UNUSED_, const char* library PFS_UNUSED_) { return 0; }
+static inline int pfs_register_function(const char* name PFS_UNUSED_, const char* return_type PFS_UNUSED_, const char* type PFS_UNUSED_,
+                                        const char* library PFS_UNUSED_) {
+  return 0;
+}
 static inline int pfs_function_use(const char* name PFS_UNUSED_, int change PFS_UNUSED_) { return 0; }
 static inline int pfs_unregister_row(enum pfs_row_kind kind PFS_UNUSED_, const char* name PFS_UNUSED_) { return 0; }
 

@@ -59,7 +59,8 @@ typedef struct pfs_rwlock {
 } pfs_rwlock_t;
 
 /* Initializes a default lock without pfs_rwlock_init(): it works and is not instrumented. */
-#define PFS_RWLOCK_INITIALIZER {PTHREAD_RWLOCK_INITIALIZER, NULL, NULL}
+#define PFS_RWLOCK_INITIALIZER \
+  { PTHREAD_RWLOCK_INITIALIZER, NULL, NULL }
 #endif
 
 #ifndef PFS_DISABLE
@@ -80,9 +81,9 @@ PFS_API int pfs_rwlock_destroy(pfs_rwlock_t* rw);
 
 /* int pfs_rwlock_rdlock(pfs_rwlock_t* rw), pfs_rwlock_wrlock(rw): events read_lock and write_lock.
  * int pfs_rwlock_tryrdlock(pfs_rwlock_t* rw), pfs_rwlock_trywrlock(rw): events try_read_lock and try_write_lock.
- * int pfs_rwlock_timedrdlock(pfs_rwlock_t* rw, const struct timespec* deadline), pfs_rwlock_timedwrlock(rw, deadline): read_lock, write_lock.
- * int pfs_rwlock_clockrdlock(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline), pfs_rwlock_clockwrlock(rw, clock, deadline).
- * int pfs_rwlock_unlock(pfs_rwlock_t* rw): no event. */
+ * int pfs_rwlock_timedrdlock(pfs_rwlock_t* rw, const struct timespec* deadline), pfs_rwlock_timedwrlock(rw, deadline): read_lock,
+ * write_lock. int pfs_rwlock_clockrdlock(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline), pfs_rwlock_clockwrlock(rw,
+ * clock, deadline). int pfs_rwlock_unlock(pfs_rwlock_t* rw): no event. */
 PFS_API int pfs_rwlock_rdlock_(pfs_rwlock_t* rw, PFS_SITE_);
 PFS_API int pfs_rwlock_wrlock_(pfs_rwlock_t* rw, PFS_SITE_);
 PFS_API int pfs_rwlock_tryrdlock_(pfs_rwlock_t* rw, PFS_SITE_);
@@ -220,7 +221,8 @@ static inline int pfs_rwlock_unlock(pfs_rwlock_t* rw) { return pthread_rwlock_un
 
 static inline pfs_instance_t* pfs_rwlock_create(pfs_key_t key PFS_UNUSED_, const void* identity PFS_UNUSED_) { return NULL; }
 static inline void pfs_rwlock_discard(pfs_instance_t* instance PFS_UNUSED_) {}
-static inline int pfs_rwlock_wait_begin(pfs_wait_t* wait PFS_UNUSED_, pfs_instance_t* instance PFS_UNUSED_, enum pfs_rwlock_op op PFS_UNUSED_) {
+static inline int pfs_rwlock_wait_begin(pfs_wait_t* wait PFS_UNUSED_, pfs_instance_t* instance PFS_UNUSED_,
+                                        enum pfs_rwlock_op op PFS_UNUSED_) {
   return 0;
 }
 static inline void pfs_rwlock_wait_end(pfs_wait_t* wait PFS_UNUSED_, int rc PFS_UNUSED_, uint32_t spins PFS_UNUSED_) {}

@@ -72,7 +72,8 @@ class shared_timed_mutex : public shared_mutex {
   }
   template <class Rep, class Period>
   bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& duration, PFS_CALLER_) {
-    return try_lock_shared_until(detail::wait_clock::now() + std::chrono::ceil<detail::wait_clock::duration>(duration), source_file, source_line);
+    return try_lock_shared_until(detail::wait_clock::now() + std::chrono::ceil<detail::wait_clock::duration>(duration), source_file,
+                                 source_line);
   }
   template <class Clock, class Duration>
   bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) {
@@ -138,7 +139,7 @@ class [[nodiscard]] rwlock_wait {
   pfs_wait_t wait_;
 };
 
-}  // inline namespace
+}  // namespace PERFSCHEMA_BUILD
 }  // namespace perfschema
 
 #endif  // PERFSCHEMA_RWLOCK_HPP

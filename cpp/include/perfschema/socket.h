@@ -109,11 +109,13 @@ PFS_API int pfs_shutdown_at(int fd, int how, PFS_SITE_);
 PFS_API ssize_t pfs_send_at(int fd, const void* buffer, size_t size, int flags, PFS_SITE_);
 /* ssize_t pfs_recv(int fd, void* buffer, size_t size, int flags): recv, bytes (READ). */
 PFS_API ssize_t pfs_recv_at(int fd, void* buffer, size_t size, int flags, PFS_SITE_);
-/* ssize_t pfs_sendto(int fd, const void* buffer, size_t size, int flags, const struct sockaddr* to, socklen_t length): sendto, bytes (WRITE). */
+/* ssize_t pfs_sendto(int fd, const void* buffer, size_t size, int flags, const struct sockaddr* to, socklen_t length): sendto, bytes
+ * (WRITE). */
 PFS_API ssize_t pfs_sendto_at(int fd, const void* buffer, size_t size, int flags, PFS_CONST_ADDRESS_ to, socklen_t length, PFS_SITE_);
 /* ssize_t pfs_recvfrom(int fd, void* buffer, size_t size, int flags, struct sockaddr* from, socklen_t* length): recvfrom, bytes (READ). */
 PFS_API ssize_t pfs_recvfrom_at(int fd, void* buffer, size_t size, int flags, PFS_ADDRESS_ from, socklen_t* length, PFS_SITE_);
-/* ssize_t pfs_sendmsg(int fd, const struct msghdr* message, int flags): sendmsg (WRITE). NUMBER_OF_BYTES is NULL; the sums have the bytes. */
+/* ssize_t pfs_sendmsg(int fd, const struct msghdr* message, int flags): sendmsg (WRITE). NUMBER_OF_BYTES is NULL; the sums have the bytes.
+ */
 PFS_API ssize_t pfs_sendmsg_at(int fd, const struct msghdr* message, int flags, PFS_SITE_);
 /* ssize_t pfs_recvmsg(int fd, struct msghdr* message, int flags): recvmsg (READ). Bytes as in pfs_sendmsg. */
 PFS_API ssize_t pfs_recvmsg_at(int fd, struct msghdr* message, int flags, PFS_SITE_);

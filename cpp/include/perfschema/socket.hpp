@@ -35,7 +35,8 @@ class socket {
     if (PFS_CALL_(socketpair, key, domain, type, protocol, fds) != 0) throw std::system_error(errno, std::generic_category(), "socketpair");
     return {socket(fds[0], source_file, source_line, made{}), socket(fds[1], source_file, source_line, made{})};
   }
-  static std::pair<socket, socket> pair(std::string_view name, int domain = AF_UNIX, int type = SOCK_STREAM, int protocol = 0, PFS_CALLER_) {
+  static std::pair<socket, socket> pair(std::string_view name, int domain = AF_UNIX, int type = SOCK_STREAM, int protocol = 0,
+                                        PFS_CALLER_) {
     return pair(socket_key(name), domain, type, protocol, source_file, source_line);
   }
   static std::pair<socket, socket> pair(const char* name, int domain = AF_UNIX, int type = SOCK_STREAM, int protocol = 0, PFS_CALLER_) {
@@ -117,7 +118,7 @@ class socket {
   uint32_t source_line_ = 0;
 };
 
-}  // inline namespace
+}  // namespace PERFSCHEMA_BUILD
 }  // namespace perfschema
 
 #endif  // PERFSCHEMA_SOCKET_HPP

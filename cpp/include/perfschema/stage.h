@@ -47,7 +47,9 @@ PFS_API void pfs_stage_set_estimated(uint64_t estimated);
 
 #else /* PFS_DISABLE */
 
-static inline int pfs_register_stage(const char* component PFS_UNUSED_, pfs_stage_info_t* info, int count) { return pfs_register_nothing_(info, count); }
+static inline int pfs_register_stage(const char* component PFS_UNUSED_, pfs_stage_info_t* info, int count) {
+  return pfs_register_nothing_(info, count);
+}
 static inline void pfs_stage_begin(pfs_key_t key PFS_UNUSED_) {}
 static inline void pfs_stage_end(void) {}
 static inline void pfs_stage_set_completed(uint64_t completed PFS_UNUSED_) {}

@@ -102,7 +102,7 @@ PFS_API void pfs_statement_add(pfs_statement_t* statement, enum pfs_statement_co
 PFS_API void pfs_statement_set_lock_time(pfs_statement_t* statement, uint64_t microseconds);
 /* Sets MYSQL_ERRNO, RETURNED_SQLSTATE (5 bytes), MESSAGE_TEXT (at most 128). number 0: no error; then sqlstate NULL is "00000". */
 PFS_API void pfs_statement_set_error(pfs_statement_t* statement, int number, const char* sqlstate, const char* message);
-PFS_API void pfs_statement_set_id(pfs_statement_t* statement, uint64_t statement_id); /* STATEMENT_ID; 0 = NULL */
+PFS_API void pfs_statement_set_id(pfs_statement_t* statement, uint64_t statement_id);   /* STATEMENT_ID; 0 = NULL */
 PFS_API void pfs_statement_set_secondary(pfs_statement_t* statement, int is_secondary); /* EXECUTION_ENGINE */
 
 /* Finds a stored program by name, or makes it: a procedure, function, trigger or event of the program. It gets a row of
@@ -115,8 +115,8 @@ PFS_API void pfs_program_end(pfs_program_call_t* call);
 
 /* Makes a prepared statement: a row of prepared_statements_instances until it is destroyed. `statement`: the running statement that
  * prepares it, or NULL; its time so far is TIMER_PREPARE. `identity`: OBJECT_INSTANCE_BEGIN. name may be NULL. */
-PFS_API pfs_prepared_t* pfs_prepared_create(const void* identity, uint64_t statement_id, pfs_statement_t* statement, const char* name, const char* text,
-                                            size_t bytes);
+PFS_API pfs_prepared_t* pfs_prepared_create(const void* identity, uint64_t statement_id, pfs_statement_t* statement, const char* name,
+                                            const char* text, size_t bytes);
 PFS_API void pfs_prepared_destroy(pfs_prepared_t* prepared);
 PFS_API void pfs_prepared_reprepare(pfs_prepared_t* prepared); /* COUNT_REPREPARE */
 PFS_API void pfs_prepared_set_text(pfs_prepared_t* prepared, const char* text, size_t bytes);
@@ -130,26 +130,37 @@ static inline int pfs_register_statement(const char* component PFS_UNUSED_, pfs_
   return pfs_register_nothing_(info, count);
 }
 static inline int pfs_statement_begin(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_) { return 0; }
-static inline int pfs_statement_begin_in(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_, pfs_program_t* program PFS_UNUSED_) { return 0; }
+static inline int pfs_statement_begin_in(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_,
+                                         pfs_program_t* program PFS_UNUSED_) {
+  return 0;
+}
 static inline void pfs_statement_end(pfs_statement_t* statement PFS_UNUSED_) {}
-static inline size_t pfs_statement_suspend(pfs_statement_t* statement PFS_UNUSED_, void* buffer PFS_UNUSED_, size_t bytes PFS_UNUSED_) { return 0; }
+static inline size_t pfs_statement_suspend(pfs_statement_t* statement PFS_UNUSED_, void* buffer PFS_UNUSED_, size_t bytes PFS_UNUSED_) {
+  return 0;
+}
 static inline void pfs_statement_resume(pfs_statement_t* statement PFS_UNUSED_, const void* buffer PFS_UNUSED_) {}
 static inline void pfs_statement_refine(pfs_statement_t* statement PFS_UNUSED_, pfs_key_t key PFS_UNUSED_) {}
 static inline void pfs_statement_set_schema(pfs_statement_t* statement PFS_UNUSED_, const char* schema PFS_UNUSED_) {}
 static inline void pfs_statement_set_text(pfs_statement_t* statement PFS_UNUSED_, const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {}
-static inline void pfs_statement_set(pfs_statement_t* statement PFS_UNUSED_, enum pfs_statement_counter counter PFS_UNUSED_, uint64_t value PFS_UNUSED_) {}
-static inline void pfs_statement_add(pfs_statement_t* statement PFS_UNUSED_, enum pfs_statement_counter counter PFS_UNUSED_, uint64_t more PFS_UNUSED_) {}
+static inline void pfs_statement_set(pfs_statement_t* statement PFS_UNUSED_, enum pfs_statement_counter counter PFS_UNUSED_,
+                                     uint64_t value PFS_UNUSED_) {}
+static inline void pfs_statement_add(pfs_statement_t* statement PFS_UNUSED_, enum pfs_statement_counter counter PFS_UNUSED_,
+                                     uint64_t more PFS_UNUSED_) {}
 static inline void pfs_statement_set_lock_time(pfs_statement_t* statement PFS_UNUSED_, uint64_t microseconds PFS_UNUSED_) {}
 static inline void pfs_statement_set_error(pfs_statement_t* statement PFS_UNUSED_, int number PFS_UNUSED_, const char* sqlstate PFS_UNUSED_,
                                            const char* message PFS_UNUSED_) {}
 static inline void pfs_statement_set_id(pfs_statement_t* statement PFS_UNUSED_, uint64_t statement_id PFS_UNUSED_) {}
 static inline void pfs_statement_set_secondary(pfs_statement_t* statement PFS_UNUSED_, int is_secondary PFS_UNUSED_) {}
-static inline pfs_program_t* pfs_program(enum pfs_object_type type PFS_UNUSED_, const char* schema PFS_UNUSED_, const char* name PFS_UNUSED_) { return NULL; }
+static inline pfs_program_t* pfs_program(enum pfs_object_type type PFS_UNUSED_, const char* schema PFS_UNUSED_,
+                                         const char* name PFS_UNUSED_) {
+  return NULL;
+}
 static inline void pfs_program_drop(enum pfs_object_type type PFS_UNUSED_, const char* schema PFS_UNUSED_, const char* name PFS_UNUSED_) {}
 static inline void pfs_program_begin(pfs_program_call_t* call PFS_UNUSED_, pfs_program_t* program PFS_UNUSED_) {}
 static inline void pfs_program_end(pfs_program_call_t* call PFS_UNUSED_) {}
-static inline pfs_prepared_t* pfs_prepared_create(const void* identity PFS_UNUSED_, uint64_t statement_id PFS_UNUSED_, pfs_statement_t* statement PFS_UNUSED_,
-                                                  const char* name PFS_UNUSED_, const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {
+static inline pfs_prepared_t* pfs_prepared_create(const void* identity PFS_UNUSED_, uint64_t statement_id PFS_UNUSED_,
+                                                  pfs_statement_t* statement PFS_UNUSED_, const char* name PFS_UNUSED_,
+                                                  const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {
   return NULL;
 }
 static inline void pfs_prepared_destroy(pfs_prepared_t* prepared PFS_UNUSED_) {}

@@ -102,7 +102,7 @@ class [[nodiscard]] transaction {
   pfs_transaction_t transaction_;
 };
 
-}  // inline namespace
+}  // namespace PERFSCHEMA_BUILD
 }  // namespace perfschema
 
 #endif  // PERFSCHEMA_STATEMENT_HPP

@@ -12,8 +12,8 @@
  * TRUNCATE of status_by_thread, _account, _user or _host sets the level and those below it to zero and does not change the others.
  * TRUNCATE of global_status sets all to zero, in every thread (pfs's own Performance_schema_*_lost stay).
  *
- * Status variables are no instruments: no consumer turns them off, and a thread with INSTRUMENTED = NO counts as well. A forked child starts
- * from zero.
+ * Status variables are no instruments: no consumer turns them off, and a thread with INSTRUMENTED = NO counts as well. A forked child
+ * starts from zero.
  *
  * Thread-safe. pfs_status_add does not fail, allocate or lock; errno is preserved.
  */

@@ -71,16 +71,16 @@ enum pfs_table_io {
 
 /* Names the kinds of locks on a table. Each comment has OPERATION, and the text in table_handles while it is held. */
 enum pfs_table_lock {
-  PFS_TABLE_READ_LOCK = 0,                  /* read normal: INTERNAL_LOCK READ */
-  PFS_TABLE_READ_WITH_SHARED_LOCKS = 1,     /* read with shared locks: READ WITH SHARED LOCKS */
-  PFS_TABLE_READ_HIGH_PRIORITY = 2,         /* read high priority: READ HIGH PRIORITY */
-  PFS_TABLE_READ_NO_INSERT = 3,             /* read no inserts: READ NO INSERT */
-  PFS_TABLE_READ_EXTERNAL = 4,              /* read external: EXTERNAL_LOCK READ EXTERNAL */
-  PFS_TABLE_WRITE_ALLOW_WRITE = 5,          /* write allow write: INTERNAL_LOCK WRITE ALLOW WRITE */
-  PFS_TABLE_WRITE_CONCURRENT_INSERT = 6,    /* write concurrent insert: WRITE CONCURRENT INSERT */
-  PFS_TABLE_WRITE_LOW_PRIORITY = 7,         /* write low priority: WRITE LOW PRIORITY */
-  PFS_TABLE_WRITE_LOCK = 8,                 /* write normal: WRITE */
-  PFS_TABLE_WRITE_EXTERNAL = 9              /* write external: EXTERNAL_LOCK WRITE EXTERNAL */
+  PFS_TABLE_READ_LOCK = 0,               /* read normal: INTERNAL_LOCK READ */
+  PFS_TABLE_READ_WITH_SHARED_LOCKS = 1,  /* read with shared locks: READ WITH SHARED LOCKS */
+  PFS_TABLE_READ_HIGH_PRIORITY = 2,      /* read high priority: READ HIGH PRIORITY */
+  PFS_TABLE_READ_NO_INSERT = 3,          /* read no inserts: READ NO INSERT */
+  PFS_TABLE_READ_EXTERNAL = 4,           /* read external: EXTERNAL_LOCK READ EXTERNAL */
+  PFS_TABLE_WRITE_ALLOW_WRITE = 5,       /* write allow write: INTERNAL_LOCK WRITE ALLOW WRITE */
+  PFS_TABLE_WRITE_CONCURRENT_INSERT = 6, /* write concurrent insert: WRITE CONCURRENT INSERT */
+  PFS_TABLE_WRITE_LOW_PRIORITY = 7,      /* write low priority: WRITE LOW PRIORITY */
+  PFS_TABLE_WRITE_LOCK = 8,              /* write normal: WRITE */
+  PFS_TABLE_WRITE_EXTERNAL = 9           /* write external: EXTERNAL_LOCK WRITE EXTERNAL */
 };
 
 #ifndef PFS_DISABLE
@@ -154,8 +154,9 @@ static inline void pfs_table_lock_end(pfs_wait_t* wait, int rc) {
 
 #else /* PFS_DISABLE */
 
-static inline pfs_table_t* pfs_table_open(enum pfs_object_type type PFS_UNUSED_, const char* schema PFS_UNUSED_, const char* name PFS_UNUSED_,
-                                          const void* identity PFS_UNUSED_, const char* const* index_names PFS_UNUSED_, int index_count PFS_UNUSED_) {
+static inline pfs_table_t* pfs_table_open(enum pfs_object_type type PFS_UNUSED_, const char* schema PFS_UNUSED_,
+                                          const char* name PFS_UNUSED_, const void* identity PFS_UNUSED_,
+                                          const char* const* index_names PFS_UNUSED_, int index_count PFS_UNUSED_) {
   return NULL;
 }
 static inline void pfs_table_close(pfs_table_t* table PFS_UNUSED_) {}

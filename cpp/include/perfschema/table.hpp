@@ -168,7 +168,7 @@ class [[nodiscard]] idle {
   pfs_wait_t wait_;
 };
 
-}  // inline namespace
+}  // namespace PERFSCHEMA_BUILD
 }  // namespace perfschema
 
 #endif  // PERFSCHEMA_TABLE_HPP

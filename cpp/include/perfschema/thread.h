@@ -114,16 +114,16 @@ PFS_API int pfs_set_account(const char* user, const char* host);
 /* Returns the THREAD_ID of the calling thread; 0 if it is not instrumented. */
 PFS_API uint64_t pfs_thread_id(void);
 
-PFS_API void pfs_thread_set_id(uint64_t processlist_id);               /* PROCESSLIST_ID; 0 = NULL. Shown of FOREGROUND threads */
-PFS_API void pfs_thread_set_db(const char* db);                        /* PROCESSLIST_DB [64] */
-PFS_API void pfs_thread_set_command(const char* command);              /* PROCESSLIST_COMMAND [16] */
-PFS_API void pfs_thread_set_state(const char* state);                  /* PROCESSLIST_STATE [64] */
-PFS_API void pfs_thread_set_info(const char* info, size_t length);     /* PROCESSLIST_INFO [1024]; not zero terminated */
-PFS_API void pfs_thread_set_start_time(time_t seconds);                /* PROCESSLIST_TIME counts from then, as of time(); 0 = NULL */
-PFS_API void pfs_thread_set_connection_type(const char* type);         /* CONNECTION_TYPE [16] */
-PFS_API void pfs_thread_set_resource_group(const char* group);         /* RESOURCE_GROUP [64] */
-PFS_API void pfs_thread_set_peer_port(uint16_t port);                  /* HOST of processlist is "host:port"; 0 = none */
-PFS_API void pfs_thread_set_secondary_engine(int is_secondary);        /* EXECUTION_ENGINE is SECONDARY, else PRIMARY */
+PFS_API void pfs_thread_set_id(uint64_t processlist_id);           /* PROCESSLIST_ID; 0 = NULL. Shown of FOREGROUND threads */
+PFS_API void pfs_thread_set_db(const char* db);                    /* PROCESSLIST_DB [64] */
+PFS_API void pfs_thread_set_command(const char* command);          /* PROCESSLIST_COMMAND [16] */
+PFS_API void pfs_thread_set_state(const char* state);              /* PROCESSLIST_STATE [64] */
+PFS_API void pfs_thread_set_info(const char* info, size_t length); /* PROCESSLIST_INFO [1024]; not zero terminated */
+PFS_API void pfs_thread_set_start_time(time_t seconds);            /* PROCESSLIST_TIME counts from then, as of time(); 0 = NULL */
+PFS_API void pfs_thread_set_connection_type(const char* type);     /* CONNECTION_TYPE [16] */
+PFS_API void pfs_thread_set_resource_group(const char* group);     /* RESOURCE_GROUP [64] */
+PFS_API void pfs_thread_set_peer_port(uint16_t port);              /* HOST of processlist is "host:port"; 0 = none */
+PFS_API void pfs_thread_set_secondary_engine(int is_secondary);    /* EXECUTION_ENGINE is SECONDARY, else PRIMARY */
 
 #else /* PFS_DISABLE */
 
@@ -138,7 +138,8 @@ static inline void pfs_thread_describe(pfs_thread_origin_t* origin PFS_UNUSED_) 
 static inline int pfs_thread_begin(pfs_key_t key PFS_UNUSED_, const char* name PFS_UNUSED_, const pfs_thread_origin_t* origin PFS_UNUSED_) {
   return PFS_OK;
 }
-static inline pfs_thread_t pfs_thread_new(pfs_key_t key PFS_UNUSED_, const void* identity PFS_UNUSED_, uint64_t processlist_id PFS_UNUSED_) {
+static inline pfs_thread_t pfs_thread_new(pfs_key_t key PFS_UNUSED_, const void* identity PFS_UNUSED_,
+                                          uint64_t processlist_id PFS_UNUSED_) {
   return 0;
 }
 static inline int pfs_thread_attach(pfs_thread_t thread PFS_UNUSED_) { return PFS_OK; }

@@ -110,7 +110,7 @@ inline void set_thread_name(const std::string& name) { set_thread_name(name.c_st
 inline void set_account(const char* user, const char* host) { detail::check_pfs(pfs_set_account(user, host)); }
 inline void set_account(const std::string& user, const std::string& host) { set_account(user.c_str(), host.c_str()); }
 
-}  // inline namespace
+}  // namespace PERFSCHEMA_BUILD
 }  // namespace perfschema
 
 #endif  // PERFSCHEMA_THREAD_HPP

@@ -41,13 +41,15 @@ enum pfs_xa_state { PFS_XA_NOTR = 0, PFS_XA_ACTIVE = 1, PFS_XA_IDLE = 2, PFS_XA_
 
 /* int pfs_transaction_begin(pfs_transaction_t* transaction, enum pfs_isolation isolation, int read_only, int autocommit): sets STATE to
  * ACTIVE. Returns 1 if it is instrumented. */
-PFS_API int pfs_transaction_begin_at(pfs_transaction_t* transaction, enum pfs_isolation isolation, int read_only, int autocommit, PFS_SITE_);
+PFS_API int pfs_transaction_begin_at(pfs_transaction_t* transaction, enum pfs_isolation isolation, int read_only, int autocommit,
+                                     PFS_SITE_);
 #define pfs_transaction_begin(...) pfs_transaction_begin_at(__VA_ARGS__, __FILE__, __LINE__)
 /* Ends the transaction: COMMITTED, or ROLLED BACK if `committed` is 0. A second end does nothing. */
 PFS_API void pfs_transaction_end(pfs_transaction_t* transaction, int committed);
 
 /* Sets XID_FORMAT_ID, XID_GTRID and XID_BQUAL (at most 130 bytes each, zero terminated), XA_STATE. */
-PFS_API void pfs_transaction_set_xid(pfs_transaction_t* transaction, int32_t format, const char* gtrid, const char* bqual, enum pfs_xa_state state);
+PFS_API void pfs_transaction_set_xid(pfs_transaction_t* transaction, int32_t format, const char* gtrid, const char* bqual,
+                                     enum pfs_xa_state state);
 PFS_API void pfs_transaction_set_xa_state(pfs_transaction_t* transaction, enum pfs_xa_state state);
 /* Sets GTID, at most 90 bytes. */
 PFS_API void pfs_transaction_set_gtid(pfs_transaction_t* transaction, const char* gtid);
@@ -60,13 +62,14 @@ PFS_API void pfs_transaction_add_releases(pfs_transaction_t* transaction, uint64
 
 #else /* PFS_DISABLE */
 
-static inline int pfs_transaction_begin(pfs_transaction_t* transaction PFS_UNUSED_, enum pfs_isolation isolation PFS_UNUSED_, int read_only PFS_UNUSED_,
-                                        int autocommit PFS_UNUSED_) {
+static inline int pfs_transaction_begin(pfs_transaction_t* transaction PFS_UNUSED_, enum pfs_isolation isolation PFS_UNUSED_,
+                                        int read_only PFS_UNUSED_, int autocommit PFS_UNUSED_) {
   return 0;
 }
 static inline void pfs_transaction_end(pfs_transaction_t* transaction PFS_UNUSED_, int committed PFS_UNUSED_) {}
-static inline void pfs_transaction_set_xid(pfs_transaction_t* transaction PFS_UNUSED_, int32_t format PFS_UNUSED_, const char* gtrid PFS_UNUSED_,
-                                           const char* bqual PFS_UNUSED_, enum pfs_xa_state state PFS_UNUSED_) {}
+static inline void pfs_transaction_set_xid(pfs_transaction_t* transaction PFS_UNUSED_, int32_t format PFS_UNUSED_,
+                                           const char* gtrid PFS_UNUSED_, const char* bqual PFS_UNUSED_,
+                                           enum pfs_xa_state state PFS_UNUSED_) {}
 static inline void pfs_transaction_set_xa_state(pfs_transaction_t* transaction PFS_UNUSED_, enum pfs_xa_state state PFS_UNUSED_) {}
 static inline void pfs_transaction_set_gtid(pfs_transaction_t* transaction PFS_UNUSED_, const char* gtid PFS_UNUSED_) {}
 static inline void pfs_transaction_set_trx_id(pfs_transaction_t* transaction PFS_UNUSED_, uint64_t trx_id PFS_UNUSED_) {}

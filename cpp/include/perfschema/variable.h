@@ -27,7 +27,8 @@
 extern "C" {
 #endif
 
-/* DATA_TYPE. Values of the first two, and their ranges, are checked; BOOLEAN takes ON, OFF, 1, 0, TRUE, FALSE, YES, NO and shows ON or OFF. */
+/* DATA_TYPE. Values of the first two, and their ranges, are checked; BOOLEAN takes ON, OFF, 1, 0, TRUE, FALSE, YES, NO and shows ON or OFF.
+ */
 enum pfs_variable_type {
   PFS_VARIABLE_INTEGER = 0,
   PFS_VARIABLE_NUMERIC = 1,
@@ -93,15 +94,20 @@ PFS_API int pfs_thread_forget_user_variable(const char* name);
 #else /* PFS_DISABLE */
 
 static inline int pfs_register_variable(const pfs_variable_info_t* info PFS_UNUSED_, int count PFS_UNUSED_) { return 0; }
-static inline int pfs_variable_set(const char* name PFS_UNUSED_, const char* value PFS_UNUSED_,
-                                   enum pfs_variable_source source PFS_UNUSED_, const char* path PFS_UNUSED_) { return 0; }
+static inline int pfs_variable_set(const char* name PFS_UNUSED_, const char* value PFS_UNUSED_, enum pfs_variable_source source PFS_UNUSED_,
+                                   const char* path PFS_UNUSED_) {
+  return 0;
+}
 static inline int pfs_thread_set_variable(const char* name PFS_UNUSED_, const char* value PFS_UNUSED_) { return 0; }
 static inline int pfs_thread_forget_variable(const char* name PFS_UNUSED_) { return 0; }
 static inline int pfs_variable_set_attribute(const char* name PFS_UNUSED_, const char* attribute PFS_UNUSED_,
-                                             const char* value PFS_UNUSED_) { return 0; }
+                                             const char* value PFS_UNUSED_) {
+  return 0;
+}
 static inline int pfs_unregister_variable(const char* name PFS_UNUSED_) { return 0; }
-static inline int pfs_thread_set_user_variable(const char* name PFS_UNUSED_, const void* value PFS_UNUSED_,
-                                               size_t bytes PFS_UNUSED_) { return 0; }
+static inline int pfs_thread_set_user_variable(const char* name PFS_UNUSED_, const void* value PFS_UNUSED_, size_t bytes PFS_UNUSED_) {
+  return 0;
+}
 static inline int pfs_thread_forget_user_variable(const char* name PFS_UNUSED_) { return 0; }
 
 #endif /* PFS_DISABLE */

@@ -1,9 +1,10 @@
 // aggregate/memory.cpp: TRUNCATE of summaries of memory. record/family/memory.h describes the words of a row.
+#include "record/family/memory.h"
+
 #include <algorithm>
 #include <vector>
 
 #include "aggregate/resets.h"
-#include "record/family/memory.h"
 #include "record/context/principals.h"
 
 namespace perfschema {
@@ -52,7 +53,8 @@ Numbers Read(const ShmCell& cell) {
 
 // Subtracts from both counts the amount that was allocated and freed. The cancelled amount only ever grows.
 void Cancel(ShmCell& cell, const Numbers& numbers) {
-  for (uint32_t i = 0; i < 2; ++i) CellWords(cell)[kCancelledWord + i].store(std::min(numbers[kAllocWord + i], numbers[kFreeWord + i]), kRelease);
+  for (uint32_t i = 0; i < 2; ++i)
+    CellWords(cell)[kCancelledWord + i].store(std::min(numbers[kAllocWord + i], numbers[kFreeWord + i]), kRelease);
 }
 
 // Restarts the watermarks of a member: from the memory in use, or from the watermarks so far.
@@ -89,11 +91,14 @@ void BeginInterval(ShmCell& cell) {
 void RebaseClass(uint32_t class_index, Level truncated, Sums* sums) {
   sums->Clear();
   const uint32_t end = class_index + ColumnsOf(Kind::kMemory);
-  const auto cell_at = [&](Level level, uint32_t index, uint32_t ready) { return end <= ready ? RowOf(level, index) + class_index : nullptr; };
+  const auto cell_at = [&](Level level, uint32_t index, uint32_t ready) {
+    return end <= ready ? RowOf(level, index) + class_index : nullptr;
+  };
   const uint64_t threads = g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed);
   for (uint32_t slot = 1; slot < threads; ++slot) {
     const ShmThread& thread = g_runtime.threads[slot];
-    if (const ShmCell* cell = cell_at(Level::kGlobal, slot, thread.global_cells.load(kRelaxed)); cell != nullptr) sums->Add(Level::kGlobal, 0, Read(*cell));
+    if (const ShmCell* cell = cell_at(Level::kGlobal, slot, thread.global_cells.load(kRelaxed)); cell != nullptr)
+      sums->Add(Level::kGlobal, 0, Read(*cell));
     ShmCell* const cell = cell_at(Level::kThread, slot, thread.cells.load(kRelaxed));
     if (cell == nullptr || SlotIsFree(slot)) continue;
     const Numbers numbers = Read(*cell);
@@ -138,7 +143,7 @@ void RebaseClass(uint32_t class_index, Level truncated, Sums* sums) {
 void RebaseMemory(Level truncated) {
   Sums sums;  // all sums, before anything changes
   ShmHeader& header = *g_runtime.header;
-  header.rebase_seq.fetch_add(1);  // pairs with Snapshot::ForEachMemory, as the second one does
+  header.rebase_seq.fetch_add(1);                                        // pairs with Snapshot::ForEachMemory, as the second one does
   header.epochs[static_cast<uint32_t>(Kind::kMemory)].now.fetch_add(1);  // pairs with the owners' next changes
   ForEachMemoryClass([&](uint32_t class_index) { RebaseClass(class_index, truncated, &sums); });
   header.rebase_seq.fetch_add(1);

@@ -7,9 +7,7 @@
 namespace perfschema {
 namespace {
 
-Status Interrupted() {
-  return Status(Code::kState, "TRUNCATE in a signal handler that interrupted pfs: try again outside of it");
-}
+Status Interrupted() { return Status(Code::kState, "TRUNCATE in a signal handler that interrupted pfs: try again outside of it"); }
 
 }  // namespace
 
@@ -19,7 +17,7 @@ Status BumpResets(std::initializer_list<ResetDomain> domains) {
   // empty.
   const ColdLock lock;
   if (!lock) return Interrupted();
-  SettleSpares();
+  SettleFreeSlots();
   for (const ResetDomain domain : domains) {
     OwnSegmentState().header()->resets[domain].fetch_add(1);  // pairs with Snapshot::Reset and the owners' next updates
   }

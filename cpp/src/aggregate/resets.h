@@ -57,7 +57,7 @@ Status ResetLevel() {
   return TruncateLevel(kKind, kLevel);
 }
 template <Level kLevel>
-Status ForgetParties() {
+Status ForgetPrincipals() {
   return TruncatePrincipals(kLevel);
 }
 template <Kind kKind, uint32_t kView>

@@ -1,9 +1,10 @@
 #include "base/clock.h"
 
-#include <algorithm>
 #include <fcntl.h>
 #include <sys/times.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -34,8 +35,10 @@ CycleSample SampleCycle() {
   for (Pair& pair : pairs) {
     const uint64_t before = ReadCycle(), nanos = ReadClockNanos(CLOCK_MONOTONIC), gap = ReadCycle() - before;
     if (&pair == pairs) sample = {before, nanos, 0, 0};
-    const bool fits = before + gap - sample.cycles <= ~uint32_t{0} && nanos - sample.nanos <= ~uint32_t{0};  // the thread may have been descheduled for seconds
-    pair = {fits ? gap : ~uint64_t{0}, static_cast<uint32_t>(before + gap / 2 - sample.cycles), static_cast<uint32_t>(nanos - sample.nanos)};
+    const bool fits = before + gap - sample.cycles <= ~uint32_t{0} &&
+                      nanos - sample.nanos <= ~uint32_t{0};  // the thread may have been descheduled for seconds
+    pair = {fits ? gap : ~uint64_t{0}, static_cast<uint32_t>(before + gap / 2 - sample.cycles),
+            static_cast<uint32_t>(nanos - sample.nanos)};
     best_gap = std::min(best_gap, pair.gap);
   }
   int used = 0;
@@ -62,10 +65,14 @@ double CycleFrequencySince(const CycleSample& first) {
 
 uint64_t NominalFrequency(TimerId timer) {
   switch (timer) {
-    case TimerId::kMicrosecond: return 1'000'000;
-    case TimerId::kMillisecond: return 1'000;
-    case TimerId::kTick: return static_cast<uint64_t>(std::max<long>(sysconf(_SC_CLK_TCK), 1));
-    default: return 1'000'000'000;
+    case TimerId::kMicrosecond:
+      return 1'000'000;
+    case TimerId::kMillisecond:
+      return 1'000;
+    case TimerId::kTick:
+      return static_cast<uint64_t>(std::max<long>(sysconf(_SC_CLK_TCK), 1));
+    default:
+      return 1'000'000'000;
   }
 }
 
@@ -80,8 +87,10 @@ uint64_t ReadTimer(TimerId timer, const TimeBase& base) {
       struct tms unused;
       return static_cast<uint64_t>(times(&unused));
     }
-    case TimerId::kThreadCpu: return ReadClockNanos(CLOCK_THREAD_CPUTIME_ID);
-    default: return base.Ticks(timer, base.Counter());
+    case TimerId::kThreadCpu:
+      return ReadClockNanos(CLOCK_THREAD_CPUTIME_ID);
+    default:
+      return base.Ticks(timer, base.Counter());
   }
 }
 
@@ -110,7 +119,8 @@ std::string WhyNoCycleCounter([[maybe_unused]] const char* clock_source_folder) 
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(1, &a, &b, &c, &d) || (d & (1u << 4)) == 0) return "the processor has no time stamp counter";
-  if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || (d & (1u << 8)) == 0) return "the processor does not promise an invariant time stamp counter";
+  if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || (d & (1u << 8)) == 0)
+    return "the processor does not promise an invariant time stamp counter";
   // Does not offer a counter that the kernel found to be unstable, or different on two processors. In a virtual machine the current clock
   // may be another (kvm-clock, hyperv_clocksource_tsc_page, xen) although the counter is good.
   const std::string folder(clock_source_folder);
@@ -144,7 +154,8 @@ void StartTimers(bool use_cycle, TimerScale scales[kTimerCount]) {
 #endif
     cycle.origin = epoch.cycles;
     cycle.frequency = static_cast<uint64_t>(exact + 0.5);
-    cycle.multiplier = static_cast<uint64_t>(static_cast<double>(kPicosPerSecond << 8) * (uint64_t{1} << (TimerScale::kFractionBits - 8)) / exact);
+    cycle.multiplier =
+        static_cast<uint64_t>(static_cast<double>(kPicosPerSecond << 8) * (uint64_t{1} << (TimerScale::kFractionBits - 8)) / exact);
   } else {
     cycle.origin = epoch.nanos;
     cycle.source = static_cast<uint64_t>(TimerId::kNanosecond);

@@ -104,10 +104,14 @@ struct TimeBase {
   // Returns the value of a timer when the counter is at `counter`. REQUIRES: not TICK, not THREAD_CPU.
   uint64_t Ticks(TimerId timer, uint64_t counter) const {
     switch (timer) {
-      case TimerId::kMillisecond: return Units<9>(counter);
-      case TimerId::kMicrosecond: return Units<6>(counter);
-      case TimerId::kNanosecond: return Units<3>(counter);
-      default: return counter;
+      case TimerId::kMillisecond:
+        return Units<9>(counter);
+      case TimerId::kMicrosecond:
+        return Units<6>(counter);
+      case TimerId::kNanosecond:
+        return Units<3>(counter);
+      default:
+        return counter;
     }
   }
 };

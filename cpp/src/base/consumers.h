@@ -11,22 +11,22 @@
 namespace perfschema {
 
 // X(name, its parent, enabled by default). All are on but the one that costs a system call per event: the clock of a thread's CPU time.
-#define PFS_FOR_EACH_CONSUMER(X)                                          \
-  X(events_stages_current, thread_instrumentation, true)                  \
-  X(events_stages_history, events_stages_current, true)                   \
-  X(events_stages_history_long, events_stages_current, true)              \
-  X(events_statements_cpu, global_instrumentation, false)                 \
-  X(events_statements_current, thread_instrumentation, true)              \
-  X(events_statements_history, events_statements_current, true)           \
-  X(events_statements_history_long, events_statements_current, true)      \
-  X(events_transactions_current, thread_instrumentation, true)            \
-  X(events_transactions_history, events_transactions_current, true)       \
-  X(events_transactions_history_long, events_transactions_current, true)  \
-  X(events_waits_current, thread_instrumentation, true)                   \
-  X(events_waits_history, events_waits_current, true)                     \
-  X(events_waits_history_long, events_waits_current, true)                \
-  X(global_instrumentation, kCount, true)                                 \
-  X(thread_instrumentation, global_instrumentation, true)                 \
+#define PFS_FOR_EACH_CONSUMER(X)                                         \
+  X(events_stages_current, thread_instrumentation, true)                 \
+  X(events_stages_history, events_stages_current, true)                  \
+  X(events_stages_history_long, events_stages_current, true)             \
+  X(events_statements_cpu, global_instrumentation, false)                \
+  X(events_statements_current, thread_instrumentation, true)             \
+  X(events_statements_history, events_statements_current, true)          \
+  X(events_statements_history_long, events_statements_current, true)     \
+  X(events_transactions_current, thread_instrumentation, true)           \
+  X(events_transactions_history, events_transactions_current, true)      \
+  X(events_transactions_history_long, events_transactions_current, true) \
+  X(events_waits_current, thread_instrumentation, true)                  \
+  X(events_waits_history, events_waits_current, true)                    \
+  X(events_waits_history_long, events_waits_current, true)               \
+  X(global_instrumentation, kCount, true)                                \
+  X(thread_instrumentation, global_instrumentation, true)                \
   X(statements_digest, global_instrumentation, true)
 
 enum class Consumer : uint32_t {

@@ -48,7 +48,9 @@ class StringWriter {
 
 template <typename Writer>
 void WriteText(std::span<const uint8_t> tokens, Writer& out) {
-  const auto bytes = [&](size_t from, size_t count) { return std::string_view(reinterpret_cast<const char*>(tokens.data()) + from, count); };
+  const auto bytes = [&](size_t from, size_t count) {
+    return std::string_view(reinterpret_cast<const char*>(tokens.data()) + from, count);
+  };
   bool blank = false;  // before the next token
   for (size_t at = 0; at < tokens.size();) {
     uint16_t code = tokens[at++];

@@ -15,8 +15,27 @@ inline constexpr uint32_t kEventKinds = 4;
 // Names the families, one row each (schema/instruments.json). Order = order in setup_instruments. kErrorNumber holds the registered
 // errors, kStatus the registered status variables. They have columns in all rows, as instruments do, but are none.
 enum class Family : uint8_t {
-  kNone = 0, kMutex, kRwlock, kPrlock, kSxlock, kCond, kFile, kTableIo, kTableLock, kStage, kStatement, kTransaction, kSocket, kIdle, kOwnMemory,
-  kMemory, kMetadata, kError, kThread, kErrorNumber, kStatus
+  kNone = 0,
+  kMutex,
+  kRwlock,
+  kPrlock,
+  kSxlock,
+  kCond,
+  kFile,
+  kTableIo,
+  kTableLock,
+  kStage,
+  kStatement,
+  kTransaction,
+  kSocket,
+  kIdle,
+  kOwnMemory,
+  kMemory,
+  kMetadata,
+  kError,
+  kThread,
+  kErrorNumber,
+  kStatus
 };
 inline constexpr int kFamilyCount = 21;
 
@@ -71,70 +90,70 @@ inline constexpr uint8_t kReadNormalLane = 0, kReadSharedLane = 1, kReadHighPrio
 
 // Names the operation of an event, as in schema/operations.json, and the lane that counts it.
 // X(identifier, shown, lane)
-#define PFS_FOR_EACH_OPERATION(X)                                           \
-  X(kNone, "", 0)                                                           \
-  X(kLock, "lock", 0)                                                       \
-  X(kTryLock, "try_lock", 0)                                                \
-  X(kTimedLock, "lock", 0)                                                  \
-  X(kReadLock, "read_lock", 0)                                              \
-  X(kWriteLock, "write_lock", 0)                                            \
-  X(kTryReadLock, "try_read_lock", 0)                                       \
-  X(kTryWriteLock, "try_write_lock", 0)                                     \
-  X(kTimedReadLock, "read_lock", 0)                                         \
-  X(kTimedWriteLock, "write_lock", 0)                                       \
-  X(kSharedLock, "shared_lock", 0)                                          \
-  X(kSharedExclusiveLock, "shared_exclusive_lock", 0)                       \
-  X(kExclusiveLock, "exclusive_lock", 0)                                    \
-  X(kTrySharedLock, "try_shared_lock", 0)                                   \
-  X(kTrySharedExclusiveLock, "try_shared_exclusive_lock", 0)                \
-  X(kTryExclusiveLock, "try_exclusive_lock", 0)                             \
-  X(kCondWait, "wait", 0)                                                   \
-  X(kCondTimedWait, "timed_wait", 0)                                        \
-  X(kCreate, "create", kMiscLane)                                           \
-  X(kOpen, "open", kMiscLane)                                               \
-  X(kClose, "close", kMiscLane)                                             \
-  X(kRead, "read", kReadLane)                                               \
-  X(kWrite, "write", kWriteLane)                                            \
-  X(kSeek, "seek", kMiscLane)                                               \
-  X(kTell, "tell", kMiscLane)                                               \
-  X(kFlush, "flush", kMiscLane)                                             \
-  X(kStat, "stat", kMiscLane)                                               \
-  X(kChsize, "chsize", kMiscLane)                                           \
-  X(kDelete, "delete", kMiscLane)                                           \
-  X(kRename, "rename", kMiscLane)                                           \
-  X(kSync, "sync", kMiscLane)                                               \
-  X(kMkdir, "mkdir", kMiscLane)                                             \
-  X(kRmdir, "rmdir", kMiscLane)                                             \
-  X(kSocketCreate, "create", kMiscLane)                                     \
-  X(kSocketClose, "close", kMiscLane)                                       \
-  X(kSocketSeek, "seek", kMiscLane)                                         \
-  X(kSocketStat, "stat", kMiscLane)                                         \
-  X(kConnect, "connect", kMiscLane)                                         \
-  X(kBind, "bind", kMiscLane)                                               \
-  X(kSend, "send", kWriteLane)                                              \
-  X(kRecv, "recv", kReadLane)                                               \
-  X(kSendto, "sendto", kWriteLane)                                          \
-  X(kRecvfrom, "recvfrom", kReadLane)                                       \
-  X(kSendmsg, "sendmsg", kWriteLane)                                        \
-  X(kRecvmsg, "recvmsg", kReadLane)                                         \
-  X(kOpt, "opt", kMiscLane)                                                 \
-  X(kShutdown, "shutdown", kMiscLane)                                       \
-  X(kSelect, "select", kMiscLane)                                           \
-  X(kFetch, "fetch", kFetchLane)                                            \
-  X(kInsert, "insert", kInsertLane)                                         \
-  X(kUpdate, "update", kUpdateLane)                                         \
-  X(kDeleteRow, "delete", kDeleteLane)                                      \
-  X(kReadNormal, "read normal", kReadNormalLane)                            \
-  X(kReadShared, "read with shared locks", kReadSharedLane)                 \
-  X(kReadHighPriority, "read high priority", kReadHighPriorityLane)         \
-  X(kReadNoInsert, "read no inserts", kReadNoInsertLane)                    \
-  X(kReadExternal, "read external", kReadExternalLane)                      \
-  X(kWriteAllowWrite, "write allow write", kWriteAllowWriteLane)            \
+#define PFS_FOR_EACH_OPERATION(X)                                                  \
+  X(kNone, "", 0)                                                                  \
+  X(kLock, "lock", 0)                                                              \
+  X(kTryLock, "try_lock", 0)                                                       \
+  X(kTimedLock, "lock", 0)                                                         \
+  X(kReadLock, "read_lock", 0)                                                     \
+  X(kWriteLock, "write_lock", 0)                                                   \
+  X(kTryReadLock, "try_read_lock", 0)                                              \
+  X(kTryWriteLock, "try_write_lock", 0)                                            \
+  X(kTimedReadLock, "read_lock", 0)                                                \
+  X(kTimedWriteLock, "write_lock", 0)                                              \
+  X(kSharedLock, "shared_lock", 0)                                                 \
+  X(kSharedExclusiveLock, "shared_exclusive_lock", 0)                              \
+  X(kExclusiveLock, "exclusive_lock", 0)                                           \
+  X(kTrySharedLock, "try_shared_lock", 0)                                          \
+  X(kTrySharedExclusiveLock, "try_shared_exclusive_lock", 0)                       \
+  X(kTryExclusiveLock, "try_exclusive_lock", 0)                                    \
+  X(kCondWait, "wait", 0)                                                          \
+  X(kCondTimedWait, "timed_wait", 0)                                               \
+  X(kCreate, "create", kMiscLane)                                                  \
+  X(kOpen, "open", kMiscLane)                                                      \
+  X(kClose, "close", kMiscLane)                                                    \
+  X(kRead, "read", kReadLane)                                                      \
+  X(kWrite, "write", kWriteLane)                                                   \
+  X(kSeek, "seek", kMiscLane)                                                      \
+  X(kTell, "tell", kMiscLane)                                                      \
+  X(kFlush, "flush", kMiscLane)                                                    \
+  X(kStat, "stat", kMiscLane)                                                      \
+  X(kChsize, "chsize", kMiscLane)                                                  \
+  X(kDelete, "delete", kMiscLane)                                                  \
+  X(kRename, "rename", kMiscLane)                                                  \
+  X(kSync, "sync", kMiscLane)                                                      \
+  X(kMkdir, "mkdir", kMiscLane)                                                    \
+  X(kRmdir, "rmdir", kMiscLane)                                                    \
+  X(kSocketCreate, "create", kMiscLane)                                            \
+  X(kSocketClose, "close", kMiscLane)                                              \
+  X(kSocketSeek, "seek", kMiscLane)                                                \
+  X(kSocketStat, "stat", kMiscLane)                                                \
+  X(kConnect, "connect", kMiscLane)                                                \
+  X(kBind, "bind", kMiscLane)                                                      \
+  X(kSend, "send", kWriteLane)                                                     \
+  X(kRecv, "recv", kReadLane)                                                      \
+  X(kSendto, "sendto", kWriteLane)                                                 \
+  X(kRecvfrom, "recvfrom", kReadLane)                                              \
+  X(kSendmsg, "sendmsg", kWriteLane)                                               \
+  X(kRecvmsg, "recvmsg", kReadLane)                                                \
+  X(kOpt, "opt", kMiscLane)                                                        \
+  X(kShutdown, "shutdown", kMiscLane)                                              \
+  X(kSelect, "select", kMiscLane)                                                  \
+  X(kFetch, "fetch", kFetchLane)                                                   \
+  X(kInsert, "insert", kInsertLane)                                                \
+  X(kUpdate, "update", kUpdateLane)                                                \
+  X(kDeleteRow, "delete", kDeleteLane)                                             \
+  X(kReadNormal, "read normal", kReadNormalLane)                                   \
+  X(kReadShared, "read with shared locks", kReadSharedLane)                        \
+  X(kReadHighPriority, "read high priority", kReadHighPriorityLane)                \
+  X(kReadNoInsert, "read no inserts", kReadNoInsertLane)                           \
+  X(kReadExternal, "read external", kReadExternalLane)                             \
+  X(kWriteAllowWrite, "write allow write", kWriteAllowWriteLane)                   \
   X(kWriteConcurrentInsert, "write concurrent insert", kWriteConcurrentInsertLane) \
-  X(kWriteLowPriority, "write low priority", kWriteLowPriorityLane)         \
-  X(kWriteNormal, "write normal", kWriteNormalLane)                         \
-  X(kWriteExternal, "write external", kWriteExternalLane)                   \
-  X(kIdle, "idle", 0)                                                       \
+  X(kWriteLowPriority, "write low priority", kWriteLowPriorityLane)                \
+  X(kWriteNormal, "write normal", kWriteNormalLane)                                \
+  X(kWriteExternal, "write external", kWriteExternalLane)                          \
+  X(kIdle, "idle", 0)                                                              \
   X(kMetadataLock, "metadata lock", 0)
 
 enum class Operation : uint8_t {
@@ -160,13 +179,19 @@ constexpr ResetGroup IoGroupOf(Operation operation) { return IsOfSocket(operatio
 // Maps a call that files and sockets share to its operation on a socket: read() receives. kNone: sockets have no such operation.
 constexpr Operation OnSocket(Operation operation) {
   switch (operation) {
-    case Operation::kRead: return Operation::kRecv;
-    case Operation::kWrite: return Operation::kSend;
-    case Operation::kClose: return Operation::kSocketClose;
+    case Operation::kRead:
+      return Operation::kRecv;
+    case Operation::kWrite:
+      return Operation::kSend;
+    case Operation::kClose:
+      return Operation::kSocketClose;
     case Operation::kSeek:
-    case Operation::kTell: return Operation::kSocketSeek;
-    case Operation::kStat: return Operation::kSocketStat;
-    default: return Operation::kNone;
+    case Operation::kTell:
+      return Operation::kSocketSeek;
+    case Operation::kStat:
+      return Operation::kSocketStat;
+    default:
+      return Operation::kNone;
   }
 }
 

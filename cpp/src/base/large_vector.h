@@ -71,7 +71,8 @@ struct LargeAllocator {
   LargeAllocator() = default;
   explicit LargeAllocator(std::shared_ptr<LargeRegion> from) : region(std::move(from)) {}
   template <typename U>
-  LargeAllocator(const LargeAllocator<U>& other) : region(other.region) {}  // NOLINT(google-explicit-constructor): what an allocator must have
+  LargeAllocator(const LargeAllocator<U>& other)
+      : region(other.region) {}  // NOLINT(google-explicit-constructor): what an allocator must have
 
   T* allocate(size_t count) {
     if (count > SIZE_MAX / 2 / sizeof(T)) throw std::bad_alloc();

@@ -15,7 +15,8 @@ namespace perfschema {
 
 namespace {
 
-constexpr uint8_t kBlank = 1, kDigit = 2, kLetter = 4, kDollarSign = 8, kHexDigit = 16, kInString = 32, kBinaryDigit = 64, kMayBeComment = 128;
+constexpr uint8_t kBlank = 1, kDigit = 2, kLetter = 4, kDollarSign = 8, kHexDigit = 16, kInString = 32, kBinaryDigit = 64,
+                  kMayBeComment = 128;
 constexpr uint8_t kWordPart = kDigit | kLetter | kDollarSign;
 
 constexpr auto MakeClasses() {
@@ -25,8 +26,8 @@ constexpr auto MakeClasses() {
     const bool hex = digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
     const bool comment = c == '#' || c == '-' || c == '/' || c == '*', string = c != '\'' && c != '"' && c != '\\';
     classes[static_cast<size_t>(c)] = static_cast<uint8_t>(
-        (c <= ' ' || c == 0x7f ? kBlank : 0) | (digit ? kDigit : 0) | (letter ? kLetter : 0) | (c == '$' ? kDollarSign : 0) | (hex ? kHexDigit : 0) |
-        (string ? kInString : 0) | (c == '0' || c == '1' ? kBinaryDigit : 0) | (comment ? kMayBeComment : 0));
+        (c <= ' ' || c == 0x7f ? kBlank : 0) | (digit ? kDigit : 0) | (letter ? kLetter : 0) | (c == '$' ? kDollarSign : 0) |
+        (hex ? kHexDigit : 0) | (string ? kInString : 0) | (c == '0' || c == '1' ? kBinaryDigit : 0) | (comment ? kMayBeComment : 0));
   }
   return classes;
 }
@@ -41,8 +42,7 @@ bool Is(uint8_t byte, uint8_t classes) { return (kClasses[byte] & classes) != 0;
 // Threads: external lock.
 class SqlLexer {
  public:
-  SqlLexer(std::string_view sql, std::span<uint8_t> out)
-      : at_(reinterpret_cast<Byte>(sql.data())), end_(at_ + sql.size()), out_(out) {}
+  SqlLexer(std::string_view sql, std::span<uint8_t> out) : at_(reinterpret_cast<Byte>(sql.data())), end_(at_ + sql.size()), out_(out) {}
 
   // Is flattened into one function: a third faster than with calls.
   [[gnu::flatten]] size_t Run() {
@@ -64,7 +64,9 @@ class SqlLexer {
   }
 
  private:
-  uint8_t At(Byte at, size_t offset = 0) const { return static_cast<size_t>(end_ - at) > offset ? at[offset] : uint8_t{0}; }  // 0 behind the end
+  uint8_t At(Byte at, size_t offset = 0) const {
+    return static_cast<size_t>(end_ - at) > offset ? at[offset] : uint8_t{0};
+  }  // 0 behind the end
   Byte While(Byte at, uint8_t classes) const {
     while (at != end_ && Is(*at, classes)) ++at;
     return at;
@@ -76,7 +78,8 @@ class SqlLexer {
     for (; end_ - at >= 16; at += 16) {
       const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
       const auto within = [](__m128i x, char from, char count) {  // from <= x < from + count, as unsigned bytes
-        return _mm_cmpeq_epi8(_mm_subs_epu8(_mm_sub_epi8(x, _mm_set1_epi8(from)), _mm_set1_epi8(static_cast<char>(count - 1))), _mm_setzero_si128());
+        return _mm_cmpeq_epi8(_mm_subs_epu8(_mm_sub_epi8(x, _mm_set1_epi8(from)), _mm_set1_epi8(static_cast<char>(count - 1))),
+                              _mm_setzero_si128());
       };
       const __m128i letters = within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 26), digits = within(bytes, '0', 10);
       const __m128i others = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('_')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('$')));
@@ -104,7 +107,9 @@ class SqlLexer {
       at = While(at, kBlank);
       if (at == end_ || !Is(*at, kMayBeComment)) return at;
       switch (*at) {
-        case '#': at = Behind(at, '\n'); continue;
+        case '#':
+          at = Behind(at, '\n');
+          continue;
         case '-':
           if (!BeginsComment(at)) return at;
           at = Behind(at, '\n');
@@ -125,7 +130,8 @@ class SqlLexer {
           *in_code_comment = false;
           at += 2;
           continue;
-        default: return at;
+        default:
+          return at;
       }
     }
   }
@@ -357,20 +363,35 @@ class SqlLexer {
     const uint8_t next = At(at_, 1);
     switch (c) {
       case '\'':
-      case '"': return ReadString(c, behind_string, false);
-      case '`': return ReadQuotedName();
-      case ',': ++at_; return out_.PutSoft(kComma);
-      case '(': ++at_; return out_.PutSoft(kOpen);
-      case ')': ++at_; return out_.PutClose();
-      case ';': ++at_; return out_.PutSemicolon();
+      case '"':
+        return ReadString(c, behind_string, false);
+      case '`':
+        return ReadQuotedName();
+      case ',':
+        ++at_;
+        return out_.PutSoft(kComma);
+      case '(':
+        ++at_;
+        return out_.PutSoft(kOpen);
+      case ')':
+        ++at_;
+        return out_.PutClose();
+      case ';':
+        ++at_;
+        return out_.PutSemicolon();
       case '.':
         if (!Is(next, kDigit) || (out_.last() == kName && name_end_ == at_)) return Operator(1, kDot);
         at_ = Exponent(While(at_ + 1, kDigit));
         return out_.PutNumber();
-      case '?': at_ = While(at_ + 1, kDigit); return out_.PutValue();
-      case '@': return ReadAt();
-      case '$': return ReadDollar();
-      case '%': return ReadPercent();
+      case '?':
+        at_ = While(at_ + 1, kDigit);
+        return out_.PutValue();
+      case '@':
+        return ReadAt();
+      case '$':
+        return ReadDollar();
+      case '%':
+        return ReadPercent();
       case '-':
         if (next == '>') return At(at_, 2) == '>' ? Operator(3, kLongArrow) : Operator(2, kArrow);
         do {  // the whole run: Skip has read past it
@@ -378,7 +399,9 @@ class SqlLexer {
           out_.PutSign(kMinus);
         } while (At(at_) == '-' && !out_.full());
         return;
-      case '+': ++at_; return out_.PutSign(kPlus);
+      case '+':
+        ++at_;
+        return out_.PutSign(kPlus);
       case ':':
         if (next == '=') return Operator(2, kAssign);
         if (next == ':') return Operator(2, kCast);
@@ -390,20 +413,34 @@ class SqlLexer {
       case '<':
         if (next == '=') return At(at_, 2) == '>' ? Operator(3, kNullSafeEqual) : Operator(2, kLessEqual);
         return next == '>' ? Operator(2, kNotEqual) : next == '<' ? Operator(2, kShiftLeft) : Operator(1, kLess);
-      case '>': return next == '=' ? Operator(2, kGreaterEqual) : next == '>' ? Operator(2, kShiftRight) : Operator(1, kGreater);
-      case '=': return next == '>' ? Operator(2, kFatArrow) : next == '=' ? Operator(2, kDoubleEqual) : Operator(1, kEqual);
-      case '!': return next == '=' ? Operator(2, kNotEqual) : Operator(1, kBang);
-      case '|': return next == '|' ? Operator(2, kOrBars) : Operator(1, kBar);
-      case '&': return next == '&' ? Operator(2, kAndAnd) : Operator(1, kAmpersand);
-      case '*': return Operator(1, kStar);
-      case '/': return Operator(1, kSlash);
-      case '^': return Operator(1, kCaret);
-      case '~': return Operator(1, kTilde);
-      case '[': return Operator(1, kOpenBracket);
-      case ']': return Operator(1, kCloseBracket);
-      case '{': return Operator(1, kOpenBrace);
-      case '}': return Operator(1, kCloseBrace);
-      default: return Operator(1, kBackslash);  // the only other possibility
+      case '>':
+        return next == '=' ? Operator(2, kGreaterEqual) : next == '>' ? Operator(2, kShiftRight) : Operator(1, kGreater);
+      case '=':
+        return next == '>' ? Operator(2, kFatArrow) : next == '=' ? Operator(2, kDoubleEqual) : Operator(1, kEqual);
+      case '!':
+        return next == '=' ? Operator(2, kNotEqual) : Operator(1, kBang);
+      case '|':
+        return next == '|' ? Operator(2, kOrBars) : Operator(1, kBar);
+      case '&':
+        return next == '&' ? Operator(2, kAndAnd) : Operator(1, kAmpersand);
+      case '*':
+        return Operator(1, kStar);
+      case '/':
+        return Operator(1, kSlash);
+      case '^':
+        return Operator(1, kCaret);
+      case '~':
+        return Operator(1, kTilde);
+      case '[':
+        return Operator(1, kOpenBracket);
+      case ']':
+        return Operator(1, kCloseBracket);
+      case '{':
+        return Operator(1, kOpenBrace);
+      case '}':
+        return Operator(1, kCloseBrace);
+      default:
+        return Operator(1, kBackslash);  // the only other possibility
     }
   }
 

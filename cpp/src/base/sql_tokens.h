@@ -1,7 +1,7 @@
 // base/sql_tokens.h: the tokens of normalized statements, their codes and their text.
 //
-// A token stream is a row of codes: one byte below 0x80, else two bytes with their highest bits set, seven bits in each. A name is followed by
-// its length (a varint of at most three bytes) and its bytes; verbatim text by its bytes up to the end of the stream.
+// A token stream is a row of codes: one byte below 0x80, else two bytes with their highest bits set, seven bits in each. A name is followed
+// by its length (a varint of at most three bytes) and its bytes; verbatim text by its bytes up to the end of the stream.
 #pragma once
 
 #include <array>
@@ -14,58 +14,58 @@
 namespace perfschema {
 
 // X(identifier, shown, an expression may begin behind it)
-#define PFS_FOR_EACH_SQL_TOKEN(X)               \
-  X(kNothing, "", true)                         \
-  X(kName, "", false)                           \
-  X(kVerbatim, "", false)                       \
-  X(kValue, "?", false)                         \
-  X(kValues, "?, ...", false)                   \
-  X(kRowOfOne, "(?)", false)                    \
-  X(kRowsOfOne, "(?) /* , ... */", false)       \
-  X(kRowOfMany, "(...)", false)                 \
-  X(kRowsOfMany, "(...) /* , ... */", false)    \
-  X(kInList, "IN (...)", false)                 \
-  X(kUserVariable, "@?", false)                 \
-  X(kSystemVariable, "@@", false)               \
-  X(kComma, ",", true)                          \
-  X(kOpen, "(", true)                           \
-  X(kClose, ")", false)                         \
-  X(kDot, ".", false)                           \
-  X(kSemicolon, ";", true)                      \
-  X(kMinus, "-", true)                          \
-  X(kPlus, "+", true)                           \
-  X(kStar, "*", true)                           \
-  X(kSlash, "/", true)                          \
-  X(kPercent, "%", true)                        \
-  X(kEqual, "=", true)                          \
-  X(kLess, "<", true)                           \
-  X(kGreater, ">", true)                        \
-  X(kLessEqual, "<=", true)                     \
-  X(kGreaterEqual, ">=", true)                  \
-  X(kNotEqual, "!=", true)                      \
-  X(kNullSafeEqual, "<=>", true)                \
-  X(kAssign, ":=", true)                        \
-  X(kOrBars, "||", true)                        \
-  X(kAndAnd, "&&", true)                        \
-  X(kShiftLeft, "<<", true)                     \
-  X(kShiftRight, ">>", true)                    \
-  X(kArrow, "->", true)                         \
-  X(kLongArrow, "->>", true)                    \
-  X(kFatArrow, "=>", true)                      \
-  X(kDoubleEqual, "==", true)                   \
-  X(kCast, "::", false)                         \
-  X(kColon, ":", true)                          \
-  X(kBar, "|", true)                            \
-  X(kAmpersand, "&", true)                      \
-  X(kCaret, "^", true)                          \
-  X(kTilde, "~", true)                          \
-  X(kBang, "!", true)                           \
-  X(kAt, "@", false)                            \
-  X(kDollar, "$", false)                        \
-  X(kOpenBracket, "[", true)                    \
-  X(kCloseBracket, "]", false)                  \
-  X(kOpenBrace, "{", false)                     \
-  X(kCloseBrace, "}", false)                    \
+#define PFS_FOR_EACH_SQL_TOKEN(X)            \
+  X(kNothing, "", true)                      \
+  X(kName, "", false)                        \
+  X(kVerbatim, "", false)                    \
+  X(kValue, "?", false)                      \
+  X(kValues, "?, ...", false)                \
+  X(kRowOfOne, "(?)", false)                 \
+  X(kRowsOfOne, "(?) /* , ... */", false)    \
+  X(kRowOfMany, "(...)", false)              \
+  X(kRowsOfMany, "(...) /* , ... */", false) \
+  X(kInList, "IN (...)", false)              \
+  X(kUserVariable, "@?", false)              \
+  X(kSystemVariable, "@@", false)            \
+  X(kComma, ",", true)                       \
+  X(kOpen, "(", true)                        \
+  X(kClose, ")", false)                      \
+  X(kDot, ".", false)                        \
+  X(kSemicolon, ";", true)                   \
+  X(kMinus, "-", true)                       \
+  X(kPlus, "+", true)                        \
+  X(kStar, "*", true)                        \
+  X(kSlash, "/", true)                       \
+  X(kPercent, "%", true)                     \
+  X(kEqual, "=", true)                       \
+  X(kLess, "<", true)                        \
+  X(kGreater, ">", true)                     \
+  X(kLessEqual, "<=", true)                  \
+  X(kGreaterEqual, ">=", true)               \
+  X(kNotEqual, "!=", true)                   \
+  X(kNullSafeEqual, "<=>", true)             \
+  X(kAssign, ":=", true)                     \
+  X(kOrBars, "||", true)                     \
+  X(kAndAnd, "&&", true)                     \
+  X(kShiftLeft, "<<", true)                  \
+  X(kShiftRight, ">>", true)                 \
+  X(kArrow, "->", true)                      \
+  X(kLongArrow, "->>", true)                 \
+  X(kFatArrow, "=>", true)                   \
+  X(kDoubleEqual, "==", true)                \
+  X(kCast, "::", false)                      \
+  X(kColon, ":", true)                       \
+  X(kBar, "|", true)                         \
+  X(kAmpersand, "&", true)                   \
+  X(kCaret, "^", true)                       \
+  X(kTilde, "~", true)                       \
+  X(kBang, "!", true)                        \
+  X(kAt, "@", false)                         \
+  X(kDollar, "$", false)                     \
+  X(kOpenBracket, "[", true)                 \
+  X(kCloseBracket, "]", false)               \
+  X(kOpenBrace, "{", false)                  \
+  X(kCloseBrace, "}", false)                 \
   X(kBackslash, "\\", false)
 
 enum SqlToken : uint16_t {

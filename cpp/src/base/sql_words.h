@@ -21,6 +21,7 @@ struct SqlWord {
 
 // The position of a word is its code in token streams: add new words at the end of a list, so that digests do not change. The first list
 // has codes of one byte; it must not grow beyond the codes that SqlToken leaves free.
+// clang-format off
 inline constexpr SqlWord kShortSqlWords[] = {
     {"IN"}, {"NULL"}, {"NOT", kBeforeExpression}, {"IS", kBeforeExpression}, {"SELECT", kBeforeExpression}, {"FROM", kBeforeExpression},
     {"WHERE", kBeforeExpression}, {"AND", kBeforeExpression}, {"OR", kBeforeExpression}, {"INSERT"}, {"INTO"}, {"VALUES"}, {"UPDATE"},
@@ -91,6 +92,7 @@ inline constexpr SqlWord kSqlWords[] = {
     {"SYSDATE", kOnlyCalled}, {"TRIM", kOnlyCalled}, {"UPPER", kOnlyCalled}, {"VARIANCE", kOnlyCalled}, {"VAR_POP", kOnlyCalled},
     {"VAR_SAMP", kOnlyCalled},
 };
+// clang-format on
 inline constexpr size_t kShortSqlWordCount = sizeof(kShortSqlWords) / sizeof(kShortSqlWords[0]);
 inline constexpr size_t kSqlWordCount = kShortSqlWordCount + sizeof(kSqlWords) / sizeof(kSqlWords[0]);
 

@@ -249,15 +249,24 @@ class RuleCompiler {
     }
     const char c = pattern_[at_++];
     switch (c) {
-      case 'd': return Digits();
-      case 'D': return ~Digits();
-      case 'w': return WordBytes();
-      case 'W': return ~WordBytes();
-      case 's': return Blanks();
-      case 'S': return ~Blanks();
-      case 't': return single('\t');
-      case 'n': return single('\n');
-      case 'r': return single('\r');
+      case 'd':
+        return Digits();
+      case 'D':
+        return ~Digits();
+      case 'w':
+        return WordBytes();
+      case 'W':
+        return ~WordBytes();
+      case 's':
+        return Blanks();
+      case 'S':
+        return ~Blanks();
+      case 't':
+        return single('\t');
+      case 'n':
+        return single('\n');
+      case 'r':
+        return single('\r');
       case 'x': {
         int value = 0;
         for (int i = 0; i < 2; ++i) {
@@ -442,7 +451,8 @@ Status Normalizer::Make(std::string_view name, std::string_view rules, Normalize
     if (!status.ok()) return status;
     normalizer.rules_.push_back(std::move(compiled));
   }
-  if (regex && normalizer.rules_.empty()) return Status(Code::kInvalidArgument, "the normalizer regex needs rules: 'pattern -> replacement; ...'");
+  if (regex && normalizer.rules_.empty())
+    return Status(Code::kInvalidArgument, "the normalizer regex needs rules: 'pattern -> replacement; ...'");
   if (!regex && !normalizer.rules_.empty()) return Status(Code::kInvalidArgument, "rules are for the normalizer regex only");
   *made = std::move(normalizer);
   return {};
@@ -450,9 +460,12 @@ Status Normalizer::Make(std::string_view name, std::string_view rules, Normalize
 
 size_t Normalizer::Tokens(std::string_view text, std::span<uint8_t> out) const {
   switch (kind_) {
-    case Kind::kIdentity: return VerbatimTokens(text, out);
-    case Kind::kRegex: return ApplyRules(text, out);
-    default: return DigestTokens(text, out);
+    case Kind::kIdentity:
+      return VerbatimTokens(text, out);
+    case Kind::kRegex:
+      return ApplyRules(text, out);
+    default:
+      return DigestTokens(text, out);
   }
 }
 

@@ -37,7 +37,7 @@ class TextRule {
 
   std::array<uint8_t, 256> classes_{};  // class of each byte; states treat bytes of a class alike
   size_t class_count_ = 0;
-  std::vector<uint16_t> next_;  // state * class_count_ + class -> state; 0 = no match, 1 = start
+  std::vector<uint16_t> next_;    // state * class_count_ + class -> state; 0 = no match, 1 = start
   std::vector<uint8_t> accepts_;  // by state
   Edge begin_ = Edge::kAny, end_ = Edge::kAny;
   std::string replacement_;

@@ -21,7 +21,8 @@ inline constexpr int64_t kNoOffset = -1;  // the offset in the file is not known
 inline constexpr int kNoFlags = 0;        // only open(2) has FLAGS
 
 // Makes the plain call on a name. Sanitizers must not object to a NULL that the program passes on and the system refuses with EFAULT.
-#define PFS_CALL_ON_NAME_(...) [=]() __attribute__((no_sanitize("nonnull-attribute"))) { return __VA_ARGS__; }
+#define PFS_CALL_ON_NAME_(...) \
+  [=]() __attribute__((no_sanitize("nonnull-attribute"))) { return __VA_ARGS__; }
 
 // Returns whether `path` is NULL, which the plain call refuses. The C library declares names as nonnull; the compiler must not use that
 // here.
@@ -32,8 +33,8 @@ inline bool IsNull(const char* path) {
 
 // Makes a call on a descriptor. `call` makes it, `bytes` computes from its result how much was transferred.
 template <typename Call, typename Bytes>
-inline __attribute__((always_inline)) auto OnDescriptor(int fd, Operation operation, int64_t requested, int64_t offset, Site site, Call call,
-                                                        Bytes bytes) {
+inline __attribute__((always_inline)) auto OnDescriptor(int fd, Operation operation, int64_t requested, int64_t offset, Site site,
+                                                        Call call, Bytes bytes) {
   return DescriptorOperation(fd, operation, requested, offset, site.file, site.line, call, bytes);
 }
 
@@ -51,7 +52,8 @@ inline __attribute__((always_inline)) auto Plain(int fd, Operation operation, in
 
 // Makes a call that opens `path`. `descriptor` gets the new descriptor from its result, -1 if there is none.
 template <typename Call, typename Descriptor>
-inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags, bool temporary, Site site, Call call, Descriptor descriptor) {
+inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags, bool temporary, Site site, Call call,
+                 Descriptor descriptor) {
   FileWait wait;
   if (IsNull(path) || !BeginFileOpen(&wait, key, operation, path, flags, site.file, site.line)) {
     const auto result = call();

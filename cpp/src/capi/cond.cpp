@@ -1,7 +1,7 @@
 // capi/cond.cpp: condition variables, and the program's own waits for conditions.
 //
-// Events and owners end in destructors: waiting is a cancellation point, and a thread that is canceled in it unwinds through here, the mutex
-// taken again, before the program's cleanup handlers run. Hence nothing here is noexcept.
+// Events and owners end in destructors: waiting is a cancellation point, and a thread that is canceled in it unwinds through here, the
+// mutex taken again, before the program's cleanup handlers run. Hence nothing here is noexcept.
 //
 // A condition may be destroyed as soon as all its waiters were woken, before they have returned: after the wait *c is not touched.
 #include <cerrno>
@@ -48,7 +48,8 @@ class CondEvent {
  public:
   CondEvent(const pfs_cond_t* c, Operation operation, const char* file, uint32_t line) : object_(AsInstance(c->instance)) {
     if (!pfs_flags_enabled(c->flags)) return;
-    const auto& entry = *reinterpret_cast<const perfschema::ShmClass*>(reinterpret_cast<const char*>(c->flags) - offsetof(perfschema::ShmClass, flags));
+    const auto& entry =
+        *reinterpret_cast<const perfschema::ShmClass*>(reinterpret_cast<const char*>(c->flags) - offsetof(perfschema::ShmClass, flags));
     const uint32_t flags = entry.flags.load(perfschema::kRelaxed);
     if ((flags & perfschema::kFlagEnabled) == 0) return;
     version_ = perfschema::VersionOf(*object_);
@@ -113,7 +114,8 @@ int pfs_cond_timedwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex
   return WaitFor(c, mutex, Operation::kCondTimedWait, file, line, [=] { return pthread_cond_timedwait(&c->cond, m, deadline); });
 }
 
-int pfs_cond_clockwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
+int pfs_cond_clockwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, clockid_t clock, const struct timespec* deadline,
+                        PFS_SITE_) {
   return WaitFor(c, mutex, Operation::kCondTimedWait, file, line, [=] { return pthread_cond_clockwait(&c->cond, m, clock, deadline); });
 }
 

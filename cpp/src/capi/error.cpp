@@ -1,6 +1,5 @@
-#include "perfschema/pfs.h"
-
 #include "capi/guarded.h"
+#include "perfschema/pfs.h"
 #include "record/family/errors.h"
 
 using perfschema::Status;
@@ -11,7 +10,8 @@ extern "C" {
 
 int pfs_register_error(int32_t number, const char* name, const char* sqlstate, uint32_t flags) {
   if (name == nullptr) return Fail(PFS_E_INVALID_ARGUMENT, "pfs_register_error: an error needs a name");
-  return Guarded([=] { return perfschema::RegisterError(number, name, sqlstate != nullptr ? sqlstate : "HY000", (flags & PFS_GLOBAL) != 0); });
+  return Guarded(
+      [=] { return perfschema::RegisterError(number, name, sqlstate != nullptr ? sqlstate : "HY000", (flags & PFS_GLOBAL) != 0); });
 }
 
 int32_t pfs_error_number(const char* name) {

@@ -1,8 +1,7 @@
-#include "record/context/tasks.h"
-
 #include <cstring>
 
 #include "perfschema/pfs.h"
+#include "record/context/tasks.h"
 
 using perfschema::Task;
 using perfschema::TaskParent;

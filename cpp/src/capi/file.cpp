@@ -55,7 +55,8 @@ int pfs_open_at(pfs_key_t key, PFS_SITE_, const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = ModeArgument(flags, arguments);
   va_end(arguments);
-  return Open(key, Operation::kOpen, path, flags, IsTemporary(flags), {file, line}, PFS_CALL_ON_NAME_(open(path, flags, mode)), SameDescriptor);
+  return Open(key, Operation::kOpen, path, flags, IsTemporary(flags), {file, line}, PFS_CALL_ON_NAME_(open(path, flags, mode)),
+              SameDescriptor);
 }
 
 int pfs_openat_at(pfs_key_t key, PFS_SITE_, int directory, const char* path, int flags, ...) {
@@ -158,8 +159,9 @@ int pfs_fdatasync_at(int fd, PFS_SITE_) {
 }
 
 int pfs_ftruncate_at(int fd, off_t length, PFS_SITE_) {
-  return OnDescriptor(fd, Operation::kChsize, length, kNoOffset, {file, line}, [=] { return ftruncate(fd, length); },
-                      [=](int rc) { return rc == 0 ? int64_t{length} : kNoBytes; });
+  return OnDescriptor(
+      fd, Operation::kChsize, length, kNoOffset, {file, line}, [=] { return ftruncate(fd, length); },
+      [=](int rc) { return rc == 0 ? int64_t{length} : kNoBytes; });
 }
 
 int pfs_fstat_at(int fd, struct stat* result, PFS_SITE_) {

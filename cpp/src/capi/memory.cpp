@@ -1,11 +1,12 @@
 // capi/memory.cpp: malloc and its relatives; a header before each block keeps what was counted.
 #include "record/family/memory.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <unistd.h>
 
 #include "capi/guarded.h"
 #include "perfschema/pfs.h"
@@ -63,7 +64,7 @@ PFS_ALWAYS_INLINE void* Begin(void* memory, size_t pad, pfs_key_t key, size_t si
   head.units = static_cast<uint32_t>(pad / kUnit);
   head.mark = kMark ^ reinterpret_cast<uintptr_t>(block);
   key &= ~perfschema::kControlledKey;
-  if (__builtin_expect(!perfschema::AllocateUsual(&key, size, &head.owner), 0)) return BeginSlowly(block, key, size);
+  if (__builtin_expect(!perfschema::AllocateFast(&key, size, &head.owner), 0)) return BeginSlowly(block, key, size);
   head.key = key;
   return block;
 }
@@ -115,7 +116,7 @@ void pfs_free(void* block) {
   BlockHead& head = CheckedHead(block);
   __atomic_store_n(&head.mark, 0, __ATOMIC_RELAXED);  // a plain store would be removed, as the compiler knows that free() follows
   void* const memory = static_cast<char*>(block) - size_t{head.units} * kUnit;
-  if (head.key != 0 && __builtin_expect(!perfschema::FreeUsual(head.key, head.size, head.owner), 0)) return FreeBlockSlowly(block, memory);
+  if (head.key != 0 && __builtin_expect(!perfschema::FreeFast(head.key, head.size, head.owner), 0)) return FreeBlockSlowly(block, memory);
   std::free(memory);
 }
 

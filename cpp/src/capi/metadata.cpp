@@ -47,8 +47,8 @@ pfs_metadata_lock_t* pfs_metadata_lock_create_at(const void* identity, enum pfs_
     return nullptr;
   }
   const uint32_t state = perfschema::MetadataState(static_cast<perfschema::ObjectType>(type), lock_type, duration, status);
-  return reinterpret_cast<pfs_metadata_lock_t*>(
-      perfschema::CreateMetadataLock(reinterpret_cast<uintptr_t>(identity), state, TextOf(schema), TextOf(name), TextOf(column), file, line));
+  return reinterpret_cast<pfs_metadata_lock_t*>(perfschema::CreateMetadataLock(reinterpret_cast<uintptr_t>(identity), state, TextOf(schema),
+                                                                               TextOf(name), TextOf(column), file, line));
 }
 
 void pfs_metadata_lock_set_type(pfs_metadata_lock_t* lock, enum pfs_metadata_type lock_type) {

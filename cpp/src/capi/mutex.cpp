@@ -6,16 +6,19 @@
 
 using perfschema::Family;
 using perfschema::LockCall;
-using perfschema::Operation;
 using perfschema::LockOperation;
+using perfschema::Operation;
 
 namespace {
 
 Operation OperationOf(enum pfs_lock_op op) {
   switch (op) {
-    case PFS_TRY_LOCK: return Operation::kTryLock;
-    case PFS_TIMED_LOCK: return Operation::kTimedLock;
-    default: return Operation::kLock;
+    case PFS_TRY_LOCK:
+      return Operation::kTryLock;
+    case PFS_TIMED_LOCK:
+      return Operation::kTimedLock;
+    default:
+      return Operation::kLock;
   }
 }
 

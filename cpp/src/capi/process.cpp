@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "capi/guarded.h"
-#include "record/family/files.h"
 #include "record/engine/runtime.h"
+#include "record/family/files.h"
 #include "record/family/sockets.h"
 #include "setup/setup.h"
 
@@ -40,7 +40,8 @@ thread_local char t_last_error[512];
 
 Status KindOfRwlock(uint32_t flags, Family* family) {
   const bool prefers_writers = (flags & PFS_RWLOCK_PR) != 0, is_sxlock = (flags & PFS_RWLOCK_SX) != 0;
-  if (prefers_writers && is_sxlock) return Status(Code::kInvalidArgument, "PFS_RWLOCK_PR or PFS_RWLOCK_SX: a lock is one of them, not both");
+  if (prefers_writers && is_sxlock)
+    return Status(Code::kInvalidArgument, "PFS_RWLOCK_PR or PFS_RWLOCK_SX: a lock is one of them, not both");
   *family = is_sxlock ? Family::kSxlock : prefers_writers ? Family::kPrlock : Family::kRwlock;
   return {};
 }
@@ -48,7 +49,8 @@ Status KindOfRwlock(uint32_t flags, Family* family) {
 // Registers one instrument. family_of(flags, &family) maps the flags to a family.
 template <typename FamilyOf>
 Status RegisterOne(FamilyOf family_of, const char* component, const pfs_instrument_info& info) {
-  if (info.key == nullptr || info.name == nullptr) return Status(Code::kInvalidArgument, "an instrument needs a place for its key and a name");
+  if (info.key == nullptr || info.name == nullptr)
+    return Status(Code::kInvalidArgument, "an instrument needs a place for its key and a name");
   const uint32_t volatility = info.flags >> PFS_VOLATILITY_SHIFT;
   const uint32_t flags = info.flags & ((1u << PFS_VOLATILITY_SHIFT) - 1);
   const std::string_view documentation = info.documentation != nullptr ? info.documentation : "";
@@ -66,7 +68,8 @@ int Register(FamilyOf family, const char* component, pfs_instrument_info* info, 
   for (int i = 0; i < count; ++i) {
     if (info[i].key != nullptr) *info[i].key = 0;
     const int code = Guarded([&] {
-      return component != nullptr ? RegisterOne(family, component, info[i]) : Status(Code::kInvalidArgument, "an instrument needs a component");
+      return component != nullptr ? RegisterOne(family, component, info[i])
+                                  : Status(Code::kInvalidArgument, "an instrument needs a component");
     });
     if (code == PFS_OK) continue;
     if (info[i].key != nullptr) *info[i].key = 0;
@@ -119,17 +122,29 @@ const char* pfs_segment_path(void) {
 
 const char* pfs_last_error(void) { return t_last_error; }
 
-int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count) { return perfschema::capi::RegisterFamily(Family::kMutex, component, info, count); }
+int pfs_register_mutex(const char* component, pfs_mutex_info_t* info, int count) {
+  return perfschema::capi::RegisterFamily(Family::kMutex, component, info, count);
+}
 
-int pfs_register_rwlock(const char* component, pfs_rwlock_info_t* info, int count) { return Register(KindOfRwlock, component, info, count); }
+int pfs_register_rwlock(const char* component, pfs_rwlock_info_t* info, int count) {
+  return Register(KindOfRwlock, component, info, count);
+}
 
-int pfs_register_cond(const char* component, pfs_cond_info_t* info, int count) { return perfschema::capi::RegisterFamily(Family::kCond, component, info, count); }
+int pfs_register_cond(const char* component, pfs_cond_info_t* info, int count) {
+  return perfschema::capi::RegisterFamily(Family::kCond, component, info, count);
+}
 
-int pfs_register_file(const char* component, pfs_file_info_t* info, int count) { return perfschema::capi::RegisterFamily(Family::kFile, component, info, count); }
+int pfs_register_file(const char* component, pfs_file_info_t* info, int count) {
+  return perfschema::capi::RegisterFamily(Family::kFile, component, info, count);
+}
 
-int pfs_register_socket(const char* component, pfs_socket_info_t* info, int count) { return perfschema::capi::RegisterFamily(Family::kSocket, component, info, count); }
+int pfs_register_socket(const char* component, pfs_socket_info_t* info, int count) {
+  return perfschema::capi::RegisterFamily(Family::kSocket, component, info, count);
+}
 
-int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count) { return perfschema::capi::RegisterFamily(Family::kThread, component, info, count); }
+int pfs_register_thread(const char* component, pfs_thread_info_t* info, int count) {
+  return perfschema::capi::RegisterFamily(Family::kThread, component, info, count);
+}
 
 int pfs_file_bind(pfs_key_t key, int fd, const char* name) {
   if (key == 0 || fd < 0 || name == nullptr || name[0] == '\0') {
@@ -137,7 +152,8 @@ int pfs_file_bind(pfs_key_t key, int fd, const char* name) {
   }
   return Guarded([=] {
     if (perfschema::BindFile(key, fd, name)) return Status();
-    return Status(Code::kState, "pfs_file_bind: the descriptor stays without a name: unknown key, instrument off, the table is full, or pfs is off");
+    return Status(Code::kState,
+                  "pfs_file_bind: the descriptor stays without a name: unknown key, instrument off, the table is full, or pfs is off");
   });
 }
 

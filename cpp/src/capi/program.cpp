@@ -18,7 +18,9 @@ Status NoSuch(const char* what, int number, const char* legal) {
   return Status(Code::kInvalidArgument, "no " + std::string(what) + " has the number " + std::to_string(number) + ": legal is " + legal);
 }
 
-Status NotGiven(const char* what) { return Status(Code::kInvalidArgument, "no " + std::string(what) + " given: legal is NULL with a count of 0 only"); }
+Status NotGiven(const char* what) {
+  return Status(Code::kInvalidArgument, "no " + std::string(what) + " given: legal is NULL with a count of 0 only");
+}
 
 // Returns whether a signed number, as C code may pass it, is in [0, count).
 bool IsBelow(int number, uint32_t count) { return number >= 0 && static_cast<uint32_t>(number) < count; }
@@ -46,8 +48,8 @@ int pfs_register_variable(const pfs_variable_info_t* info, int count) {
       } else if (!IsBelow(one.scope, kVariableScopeCount)) {
         status = NoSuch("scope of a variable", one.scope, "PFS_VARIABLE_GLOBAL, _SESSION and _SESSION_ONLY");
       } else {
-        status = RegisterVariable({TextOf(one.name), static_cast<VariableType>(one.type), static_cast<VariableScope>(one.scope), OptionalOf(one.value),
-                                   OptionalOf(one.minimum), OptionalOf(one.maximum), TextOf(one.documentation)});
+        status = RegisterVariable({TextOf(one.name), static_cast<VariableType>(one.type), static_cast<VariableScope>(one.scope),
+                                   OptionalOf(one.value), OptionalOf(one.minimum), OptionalOf(one.maximum), TextOf(one.documentation)});
       }
       if (first.ok()) first = status;
     }
@@ -57,7 +59,8 @@ int pfs_register_variable(const pfs_variable_info_t* info, int count) {
 
 int pfs_variable_set(const char* name, const char* value, enum pfs_variable_source source, const char* path) {
   return Guarded([=] {
-    if (!IsBelow(source, kVariableSourceCount)) return NoSuch("source of a value", source, "PFS_VARIABLE_FROM_COMPILED to PFS_VARIABLE_FROM_DYNAMIC");
+    if (!IsBelow(source, kVariableSourceCount))
+      return NoSuch("source of a value", source, "PFS_VARIABLE_FROM_COMPILED to PFS_VARIABLE_FROM_DYNAMIC");
     return SetVariable(TextOf(name), OptionalOf(value), static_cast<VariableSource>(source), TextOf(path));
   });
 }
@@ -126,7 +129,8 @@ int pfs_login_succeeded(const char* user, const char* host) {
 int pfs_account_lock_set(const char* user, const char* host, const pfs_account_lock_t* lock) {
   return Guarded([=] {
     if (lock == nullptr) return SetAccountLock(TextOf(user), TextOf(host), nullptr);
-    const AccountLock given{lock->is_locked != 0, lock->failed_attempts, lock->remaining_attempts, lock->lock_days, lock->since, lock->until};
+    const AccountLock given{lock->is_locked != 0, lock->failed_attempts, lock->remaining_attempts,
+                            lock->lock_days,      lock->since,           lock->until};
     return SetAccountLock(TextOf(user), TextOf(host), &given);
   });
 }
@@ -144,7 +148,8 @@ uint32_t pfs_meter_frequency(pfs_key_t key) {
   return (setting & 1) != 0 ? static_cast<uint32_t>(setting >> 1) : 0;
 }
 
-int pfs_register_metric(const char* name, const char* meter, enum pfs_metric_type type, int is_double, const char* unit, const char* description) {
+int pfs_register_metric(const char* name, const char* meter, enum pfs_metric_type type, int is_double, const char* unit,
+                        const char* description) {
   return Guarded([=] {
     if (!IsBelow(type, kMetricTypeCount)) return NoSuch("type of a metric", type, "PFS_METRIC_COUNTER, _UPDOWN and _GAUGE");
     return RegisterMetric(TextOf(name), TextOf(meter), type, is_double != 0 ? 1 : 0, TextOf(unit), TextOf(description));

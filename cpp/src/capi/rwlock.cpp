@@ -6,25 +6,37 @@
 
 using perfschema::AsInstance;
 using perfschema::Family;
-using perfschema::Operation;
 using perfschema::LockOperation;
+using perfschema::Operation;
 
 namespace {
 
 Operation OperationOf(enum pfs_rwlock_op op) {
   switch (op) {
-    case PFS_WRITE_LOCK: return Operation::kWriteLock;
-    case PFS_TRY_READ_LOCK: return Operation::kTryReadLock;
-    case PFS_TRY_WRITE_LOCK: return Operation::kTryWriteLock;
-    case PFS_TIMED_READ_LOCK: return Operation::kTimedReadLock;
-    case PFS_TIMED_WRITE_LOCK: return Operation::kTimedWriteLock;
-    case PFS_SHARED_LOCK: return Operation::kSharedLock;
-    case PFS_SHARED_EXCLUSIVE_LOCK: return Operation::kSharedExclusiveLock;
-    case PFS_EXCLUSIVE_LOCK: return Operation::kExclusiveLock;
-    case PFS_TRY_SHARED_LOCK: return Operation::kTrySharedLock;
-    case PFS_TRY_SHARED_EXCLUSIVE_LOCK: return Operation::kTrySharedExclusiveLock;
-    case PFS_TRY_EXCLUSIVE_LOCK: return Operation::kTryExclusiveLock;
-    default: return Operation::kReadLock;
+    case PFS_WRITE_LOCK:
+      return Operation::kWriteLock;
+    case PFS_TRY_READ_LOCK:
+      return Operation::kTryReadLock;
+    case PFS_TRY_WRITE_LOCK:
+      return Operation::kTryWriteLock;
+    case PFS_TIMED_READ_LOCK:
+      return Operation::kTimedReadLock;
+    case PFS_TIMED_WRITE_LOCK:
+      return Operation::kTimedWriteLock;
+    case PFS_SHARED_LOCK:
+      return Operation::kSharedLock;
+    case PFS_SHARED_EXCLUSIVE_LOCK:
+      return Operation::kSharedExclusiveLock;
+    case PFS_EXCLUSIVE_LOCK:
+      return Operation::kExclusiveLock;
+    case PFS_TRY_SHARED_LOCK:
+      return Operation::kTrySharedLock;
+    case PFS_TRY_SHARED_EXCLUSIVE_LOCK:
+      return Operation::kTrySharedExclusiveLock;
+    case PFS_TRY_EXCLUSIVE_LOCK:
+      return Operation::kTryExclusiveLock;
+    default:
+      return Operation::kReadLock;
   }
 }
 
@@ -80,17 +92,11 @@ int pfs_rwlock_destroy(pfs_rwlock_t* rw) {
 }
 
 // The inline half has seen that the instance is there and the instrument is on.
-int pfs_rwlock_rdlock_(pfs_rwlock_t* rw, PFS_SITE_) {
-  return Locked<ReadLock, TryReadLock>(rw, Operation::kReadLock, file, line);
-}
+int pfs_rwlock_rdlock_(pfs_rwlock_t* rw, PFS_SITE_) { return Locked<ReadLock, TryReadLock>(rw, Operation::kReadLock, file, line); }
 
-int pfs_rwlock_wrlock_(pfs_rwlock_t* rw, PFS_SITE_) {
-  return Locked<WriteLock, TryWriteLock>(rw, Operation::kWriteLock, file, line);
-}
+int pfs_rwlock_wrlock_(pfs_rwlock_t* rw, PFS_SITE_) { return Locked<WriteLock, TryWriteLock>(rw, Operation::kWriteLock, file, line); }
 
-int pfs_rwlock_tryrdlock_(pfs_rwlock_t* rw, PFS_SITE_) {
-  return Locked<TryReadLock, TryReadLock>(rw, Operation::kTryReadLock, file, line);
-}
+int pfs_rwlock_tryrdlock_(pfs_rwlock_t* rw, PFS_SITE_) { return Locked<TryReadLock, TryReadLock>(rw, Operation::kTryReadLock, file, line); }
 
 int pfs_rwlock_trywrlock_(pfs_rwlock_t* rw, PFS_SITE_) {
   return Locked<TryWriteLock, TryWriteLock>(rw, Operation::kTryWriteLock, file, line);
@@ -105,11 +111,13 @@ int pfs_rwlock_timedwrlock_at(pfs_rwlock_t* rw, const struct timespec* deadline,
 }
 
 int pfs_rwlock_clockrdlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
-  return Until<TryReadLock>(rw, Operation::kTimedReadLock, file, line, [=] { return pthread_rwlock_clockrdlock(&rw->lock, clock, deadline); });
+  return Until<TryReadLock>(rw, Operation::kTimedReadLock, file, line,
+                            [=] { return pthread_rwlock_clockrdlock(&rw->lock, clock, deadline); });
 }
 
 int pfs_rwlock_clockwrlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
-  return Until<TryWriteLock>(rw, Operation::kTimedWriteLock, file, line, [=] { return pthread_rwlock_clockwrlock(&rw->lock, clock, deadline); });
+  return Until<TryWriteLock>(rw, Operation::kTimedWriteLock, file, line,
+                             [=] { return pthread_rwlock_clockwrlock(&rw->lock, clock, deadline); });
 }
 
 pfs_instance_t* pfs_rwlock_create(pfs_key_t key, const void* identity) {

@@ -1,12 +1,11 @@
 // capi/socket.cpp: sockets.
-#include "record/family/sockets.h"
-
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <new>
 
 #include "capi/call.h"
+#include "record/family/sockets.h"
 
 using perfschema::FileHooks;
 using perfschema::FileWait;
@@ -20,14 +19,15 @@ static_assert(sizeof(FileWait) <= sizeof(pfs_wait_t::opaque) && alignof(FileWait
 
 FileWait& WaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<FileWait*>(wait->opaque)); }
 
-constexpr Operation kOperationOf[] = {Operation::kNone,     Operation::kSocketCreate, Operation::kConnect,  Operation::kBind,
-                                      Operation::kSocketClose, Operation::kSend,      Operation::kRecv,     Operation::kSendto,
-                                      Operation::kRecvfrom, Operation::kSendmsg,      Operation::kRecvmsg,  Operation::kSocketSeek,
-                                      Operation::kOpt,      Operation::kSocketStat,   Operation::kShutdown, Operation::kSelect};
+constexpr Operation kOperationOf[] = {Operation::kNone,        Operation::kSocketCreate, Operation::kConnect,  Operation::kBind,
+                                      Operation::kSocketClose, Operation::kSend,         Operation::kRecv,     Operation::kSendto,
+                                      Operation::kRecvfrom,    Operation::kSendmsg,      Operation::kRecvmsg,  Operation::kSocketSeek,
+                                      Operation::kOpt,         Operation::kSocketStat,   Operation::kShutdown, Operation::kSelect};
 
 // Returns whether the operation shows its bytes. NUMBER_OF_BYTES of all others is NULL (schema/operations.json).
 constexpr bool ShowsBytes(Operation operation) {
-  return operation == Operation::kSend || operation == Operation::kRecv || operation == Operation::kSendto || operation == Operation::kRecvfrom;
+  return operation == Operation::kSend || operation == Operation::kRecv || operation == Operation::kSendto ||
+         operation == Operation::kRecvfrom;
 }
 
 // Makes a call whose event does not show the bytes that it transfers.
@@ -188,19 +188,23 @@ ssize_t pfs_recvfrom_at(int fd, void* buffer, size_t size, int flags, sockaddr* 
 }
 
 ssize_t pfs_sendmsg_at(int fd, const msghdr* message, int flags, PFS_SITE_) {
-  return Messages(fd, Operation::kSendmsg, {file, line}, [=] { return sendmsg(fd, message, flags); }, [](ssize_t n) { return int64_t{n}; });
+  return Messages(
+      fd, Operation::kSendmsg, {file, line}, [=] { return sendmsg(fd, message, flags); }, [](ssize_t n) { return int64_t{n}; });
 }
 
 ssize_t pfs_recvmsg_at(int fd, msghdr* message, int flags, PFS_SITE_) {
-  return Messages(fd, Operation::kRecvmsg, {file, line}, [=] { return recvmsg(fd, message, flags); }, [](ssize_t n) { return int64_t{n}; });
+  return Messages(
+      fd, Operation::kRecvmsg, {file, line}, [=] { return recvmsg(fd, message, flags); }, [](ssize_t n) { return int64_t{n}; });
 }
 
 int pfs_sendmmsg_at(int fd, mmsghdr* messages, unsigned count, int flags, PFS_SITE_) {
-  return Messages(fd, Operation::kSendmsg, {file, line}, [=] { return sendmmsg(fd, messages, count, flags); }, BytesOf(messages));
+  return Messages(
+      fd, Operation::kSendmsg, {file, line}, [=] { return sendmmsg(fd, messages, count, flags); }, BytesOf(messages));
 }
 
 int pfs_recvmmsg_at(int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout, PFS_SITE_) {
-  return Messages(fd, Operation::kRecvmsg, {file, line}, [=] { return recvmmsg(fd, messages, count, flags, timeout); }, BytesOf(messages));
+  return Messages(
+      fd, Operation::kRecvmsg, {file, line}, [=] { return recvmmsg(fd, messages, count, flags, timeout); }, BytesOf(messages));
 }
 
 // ---- The rest --------------------------------------------------------------------------------------------------------------------

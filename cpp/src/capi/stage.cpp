@@ -1,8 +1,7 @@
-#include "record/family/stages.h"
-
 #include "capi/guarded.h"
 #include "perfschema/pfs.h"
 #include "record/engine/classes.h"
+#include "record/family/stages.h"
 
 extern "C" {
 

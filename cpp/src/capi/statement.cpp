@@ -1,5 +1,3 @@
-#include "record/family/statements.h"
-
 #include <iterator>
 #include <new>
 #include <string_view>
@@ -8,6 +6,7 @@
 #include "perfschema/pfs.h"
 #include "record/engine/classes.h"
 #include "record/family/programs.h"
+#include "record/family/statements.h"
 
 using perfschema::ShmPrepared;
 using perfschema::ShmStoredProgram;
@@ -74,14 +73,17 @@ void pfs_statement_refine(pfs_statement_t* statement, pfs_key_t key) {
   perfschema::RefineStatement(In(statement), perfschema::ClassOfKey(perfschema::Family::kStatement, key));
 }
 
-void pfs_statement_set_schema(pfs_statement_t* statement, const char* schema) { perfschema::SetStatementSchema(In(statement), TextOf(schema)); }
+void pfs_statement_set_schema(pfs_statement_t* statement, const char* schema) {
+  perfschema::SetStatementSchema(In(statement), TextOf(schema));
+}
 
 void pfs_statement_set_text(pfs_statement_t* statement, const char* text, size_t bytes) {
   perfschema::SetStatementText(In(statement), TextOf(text, bytes));
 }
 
 void pfs_statement_set(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t value) {
-  if (static_cast<uint32_t>(counter) < kSettable) perfschema::SetStatementCounter(In(statement), static_cast<StatementCounter>(counter), value);
+  if (static_cast<uint32_t>(counter) < kSettable)
+    perfschema::SetStatementCounter(In(statement), static_cast<StatementCounter>(counter), value);
 }
 
 void pfs_statement_add(pfs_statement_t* statement, enum pfs_statement_counter counter, uint64_t more) {
@@ -132,8 +134,8 @@ void pfs_program_end(pfs_program_call_t* call) {
   if (const perfschema::NestedProbe probe(*thread); probe) perfschema::CountCall(*thread, *begun.program, begun.version, time);
 }
 
-pfs_prepared_t* pfs_prepared_create(const void* identity, uint64_t statement_id, pfs_statement_t* statement, const char* name, const char* text,
-                                    size_t bytes) {
+pfs_prepared_t* pfs_prepared_create(const void* identity, uint64_t statement_id, pfs_statement_t* statement, const char* name,
+                                    const char* text, size_t bytes) {
   if (!perfschema::EnsureStarted()) return nullptr;
   perfschema::PreparedFacts facts{reinterpret_cast<uintptr_t>(identity), statement_id, TextOf(name), TextOf(text, bytes), 0, 0, nullptr};
   if (statement != nullptr) perfschema::DescribePreparer(In(statement), &facts);

@@ -10,9 +10,12 @@ int pfs_register_status(const char* name, const char* documentation, pfs_key_t* 
   if (name == nullptr || key == nullptr) {
     return perfschema::capi::Fail(PFS_E_INVALID_ARGUMENT, "pfs_register_status: a status variable needs a name and a place for its key");
   }
-  return perfschema::capi::Guarded([=] { return perfschema::RegisterStatusVariable(name, documentation != nullptr ? documentation : "", key); });
+  return perfschema::capi::Guarded(
+      [=] { return perfschema::RegisterStatusVariable(name, documentation != nullptr ? documentation : "", key); });
 }
 
-void pfs_status_add(pfs_key_t key, int64_t n) { perfschema::AddToStatusVariable(perfschema::ClassOfKey(perfschema::Family::kStatus, key), n); }
+void pfs_status_add(pfs_key_t key, int64_t n) {
+  perfschema::AddToStatusVariable(perfschema::ClassOfKey(perfschema::Family::kStatus, key), n);
+}
 
 }  // extern "C"

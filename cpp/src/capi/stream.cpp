@@ -67,9 +67,10 @@ size_t pfs_fwrite_at(const void* buffer, size_t size, size_t count, FILE* stream
 }
 
 char* pfs_fgets_at(char* buffer, int size, FILE* stream, PFS_SITE_) {
-  return OnDescriptor(DescriptorOf(stream), Operation::kRead, static_cast<int64_t>(Positive(size)), kNoOffset, {file, line},
-                      [=] { return fgets(buffer, size, stream); },
-                      [](const char* text) { return text != nullptr ? static_cast<int64_t>(std::strlen(text)) : 0; });
+  return OnDescriptor(
+      DescriptorOf(stream), Operation::kRead, static_cast<int64_t>(Positive(size)), kNoOffset, {file, line},
+      [=] { return fgets(buffer, size, stream); },
+      [](const char* text) { return text != nullptr ? static_cast<int64_t>(std::strlen(text)) : 0; });
 }
 
 int pfs_fgetc_at(FILE* stream, PFS_SITE_) {
@@ -78,8 +79,9 @@ int pfs_fgetc_at(FILE* stream, PFS_SITE_) {
 
 int pfs_fputs_at(const char* text, FILE* stream, PFS_SITE_) {
   const auto length = static_cast<int64_t>(std::strlen(text));
-  return OnDescriptor(DescriptorOf(stream), Operation::kWrite, length, kNoOffset, {file, line}, [=] { return fputs(text, stream); },
-                      [=](int rc) { return rc != EOF ? length : kNoBytes; });
+  return OnDescriptor(
+      DescriptorOf(stream), Operation::kWrite, length, kNoOffset, {file, line}, [=] { return fputs(text, stream); },
+      [=](int rc) { return rc != EOF ? length : kNoBytes; });
 }
 
 int pfs_fputc_at(int character, FILE* stream, PFS_SITE_) {

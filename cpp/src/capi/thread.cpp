@@ -7,8 +7,8 @@
 
 #include "capi/guarded.h"
 #include "record/context/attach.h"
-#include "record/engine/classes.h"
 #include "record/context/identity.h"
+#include "record/engine/classes.h"
 
 using perfschema::Family;
 using perfschema::ShmThread;
@@ -124,7 +124,9 @@ void pfs_thread_set_command(const char* command) { SetText(&ShmThread::command, 
 
 void pfs_thread_set_state(const char* state) { SetText(&ShmThread::state, TextOf(state)); }
 
-void pfs_thread_set_info(const char* info, size_t length) { SetText(&ShmThread::info, info != nullptr ? std::string_view(info, length) : std::string_view()); }
+void pfs_thread_set_info(const char* info, size_t length) {
+  SetText(&ShmThread::info, info != nullptr ? std::string_view(info, length) : std::string_view());
+}
 
 void pfs_thread_set_start_time(time_t seconds) {
   Guarded([=] { return perfschema::SetThreadStart(seconds > 0 ? static_cast<uint64_t>(seconds) : 0), Status(); });

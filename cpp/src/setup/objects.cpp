@@ -1,7 +1,8 @@
 #include "setup/objects.h"
 
-#include <cstring>
 #include <sys/mman.h>
+
+#include <cstring>
 
 #include "base/hash.h"
 #include "record/engine/slots.h"
@@ -84,7 +85,8 @@ template <typename Change>
 Status ChangeRules(Change change) {
   if (!EnsureStarted()) return {};
   const ColdLock lock;
-  if (!lock) return Status(Code::kState, "setup_objects cannot be changed in a signal handler that interrupted pfs: try again outside of it");
+  if (!lock)
+    return Status(Code::kState, "setup_objects cannot be changed in a signal handler that interrupted pfs: try again outside of it");
   Status status = change();
   if (!status.ok()) return status;
   rules_changed = true;
@@ -150,10 +152,12 @@ uint32_t ObjectFacts(ObjectType type, std::string_view schema, std::string_view 
 Status InsertObjectRule(const ObjectRuleKey& key, bool enabled, bool timed) {
   return ChangeRules([&] {
     if (FindRule(key) != 0) {
-      return Status(Code::kExists, "duplicate key: setup_objects has a row for " + std::string(kObjectTypeNames[static_cast<uint32_t>(key.type)]) + " '" +
-                                       std::string(key.schema) + "'.'" + std::string(key.name) + "' already");
+      return Status(Code::kExists, "duplicate key: setup_objects has a row for " +
+                                       std::string(kObjectTypeNames[static_cast<uint32_t>(key.type)]) + " '" + std::string(key.schema) +
+                                       "'.'" + std::string(key.name) + "' already");
     }
-    if (!AddRule(key, enabled, timed)) return Status(Code::kFull, "setup_objects is full: performance_schema_setup_objects_size says how many rows it may have");
+    if (!AddRule(key, enabled, timed))
+      return Status(Code::kFull, "setup_objects is full: performance_schema_setup_objects_size says how many rows it may have");
     return Status();
   });
 }

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "base/like.h"
-#include "record/probe/cells.h"
 #include "record/engine/classes.h"
 #include "record/engine/cold_lock.h"
+#include "record/engine/runtime.h"
 #include "record/family/metadata.h"
 #include "record/family/programs.h"
-#include "record/engine/runtime.h"
 #include "record/family/tables.h"
+#include "record/probe/cells.h"
 #include "record/probe/trace.h"
 #include "setup/objects.h"
 #include "shm/limits.h"
@@ -152,9 +152,11 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
   if (made == nullptr || !MakeClassCells(*made)) return 0;
   ShmClass& entry = *made;
   const bool is_memory = family == Family::kMemory;
-  entry.properties = ((flags & kRegisterSingleton) != 0 ? kPropertySingleton : 0) | ((flags & kRegisterProgress) != 0 ? kPropertyProgress : 0) |
-                     ((flags & kRegisterUser) != 0 ? kPropertyUser : 0) | (is_memory && (flags & kRegisterGlobal) != 0 ? kPropertyGlobal : 0) |
-                     (is_memory && (flags & kRegisterControlled) != 0 ? kPropertyControlled : 0) | ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0);
+  entry.properties = ((flags & kRegisterSingleton) != 0 ? kPropertySingleton : 0) |
+                     ((flags & kRegisterProgress) != 0 ? kPropertyProgress : 0) | ((flags & kRegisterUser) != 0 ? kPropertyUser : 0) |
+                     (is_memory && (flags & kRegisterGlobal) != 0 ? kPropertyGlobal : 0) |
+                     (is_memory && (flags & kRegisterControlled) != 0 ? kPropertyControlled : 0) |
+                     ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0);
   entry.volatility = std::min(volatility, 8u);
   entry.enabled.store((flags & kRegisterDisabled) != 0 ? 0 : 1, kRelaxed);
   const bool is_untimed = !FactsOf(family).is_timed || (family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0);
@@ -177,7 +179,8 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
 bool StartSetup() {
   for (int i = 1; i < kFamilyCount; ++i) {
     const auto family = static_cast<Family>(i);
-    if (FactsOf(family).is_single) MakeClass(family, FactsOf(family).prefix, family == Family::kIdle ? kRegisterUser : 0, 0, {}, StartOptionsLocked());
+    if (FactsOf(family).is_single)
+      MakeClass(family, FactsOf(family).prefix, family == Family::kIdle ? kRegisterUser : 0, 0, {}, StartOptionsLocked());
   }
   return StartObjectRules();
 }
@@ -201,11 +204,12 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
   }
   if (name.empty()) return Status(Code::kInvalidArgument, "bad name " + shown + ": the part after the component is empty");
   if (prefix.size() + component.size() + 2 >= 32) {
-    return Status(Code::kInvalidArgument, "component '" + std::string(component) + "' is too long: with " + std::string(prefix) + " at most " +
-                                              std::to_string(29 - prefix.size()) + " bytes are legal");
+    return Status(Code::kInvalidArgument, "component '" + std::string(component) + "' is too long: with " + std::string(prefix) +
+                                              " at most " + std::to_string(29 - prefix.size()) + " bytes are legal");
   }
   if (family == Family::kMemory && component == "performance_schema") {
-    return Status(Code::kInvalidArgument, "component 'performance_schema' of memory is taken: its instruments are the arrays of pfs itself");
+    return Status(Code::kInvalidArgument,
+                  "component 'performance_schema' of memory is taken: its instruments are the arrays of pfs itself");
   }
   const std::string full = std::string(prefix) + "/" + std::string(component) + "/" + std::string(name);
   if (full.size() > 128) {
@@ -236,7 +240,8 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
         return {};
       }
     }
-    if (of_family < static_cast<uint64_t>(options.Get(limits.classes))) *key = MakeClass(family, full, flags, volatility, documentation, options);
+    if (of_family < static_cast<uint64_t>(options.Get(limits.classes)))
+      *key = MakeClass(family, full, flags, volatility, documentation, options);
   }
   TraceMayBegin();
   errno = error;
@@ -248,11 +253,12 @@ Status RegisterInstrumentByName(Family family, std::string_view name, std::strin
   *key = 0;
   const std::string_view prefix = kFamilies[static_cast<uint32_t>(family)].prefix;
   std::string_view rest = name;
-  if (rest.size() > prefix.size() && rest.substr(0, prefix.size()) == prefix && rest[prefix.size()] == '/') rest.remove_prefix(prefix.size() + 1);
+  if (rest.size() > prefix.size() && rest.substr(0, prefix.size()) == prefix && rest[prefix.size()] == '/')
+    rest.remove_prefix(prefix.size() + 1);
   const size_t slash = rest.find('/');
   if (slash == std::string_view::npos) {
-    return Status(Code::kInvalidArgument, "bad name '" + std::string(name) + "': legal is component/name, such as myapp/" + std::string(name) +
-                                              ", or " + std::string(prefix) + "/component/name");
+    return Status(Code::kInvalidArgument, "bad name '" + std::string(name) + "': legal is component/name, such as myapp/" +
+                                              std::string(name) + ", or " + std::string(prefix) + "/component/name");
   }
   return RegisterInstrument(family, rest.substr(0, slash), rest.substr(slash + 1), 0, 0, documentation, key);
 }
@@ -270,8 +276,8 @@ namespace {
 Status CheckChange(const ShmClass& entry, const InstrumentChange& change) {
   const auto family = static_cast<Family>(entry.family);
   if (change.timed == Timing::kContended && FactsOf(family).is_timed && !MayBeContended(family)) {
-    return Status(Code::kInvalidArgument,
-                  "TIMED of " + std::string(NameOf(entry)) + " can be YES or NO: CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
+    return Status(Code::kInvalidArgument, "TIMED of " + std::string(NameOf(entry)) +
+                                              " can be YES or NO: CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
   }
   if (change.traced && *change.traced && HasEvents(entry)) {
     if (!change.enabled.value_or(entry.enabled.load(kRelaxed) != 0)) {
@@ -291,7 +297,8 @@ void ChangeInstrument(ShmClass& entry, const InstrumentChange& change) {
     if (entry.enabled.load(kRelaxed) == 0) entry.trace_enabled.store(0, kRelaxed);
   }
   if (change.timed && !is_memory) entry.timed.store(static_cast<uint32_t>(*change.timed), kRelaxed);
-  if (change.controlled && is_memory && (entry.properties & kPropertyGlobal) == 0) entry.controlled.store(*change.controlled ? 1 : 0, kRelaxed);
+  if (change.controlled && is_memory && (entry.properties & kPropertyGlobal) == 0)
+    entry.controlled.store(*change.controlled ? 1 : 0, kRelaxed);
   RefreshClass(entry);
   RefreshObjects();
 }
@@ -345,7 +352,8 @@ Status UpdateTimer(TimedClass timed_class, TimerId timer) {
 Status UpdateThread(uint32_t slot, uint64_t thread_id, std::optional<bool> instrumented, std::optional<bool> history) {
   if (!EnsureStarted()) return Status(Code::kState, "pfs is off: " + StatusReason());
   ColdLock lock;
-  if (!lock || slot == 0 || slot >= g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed)) return Status(Code::kNotFound, "no such thread");
+  if (!lock || slot == 0 || slot >= g_runtime.segment.array(ArrayId::kThreads).used.load(kRelaxed))
+    return Status(Code::kNotFound, "no such thread");
   ShmThread& thread = g_runtime.threads[slot];
   if (thread.thread_id.load(kRelaxed) != thread_id) return {};
   const auto set = [&](std::optional<bool> value, uint32_t bit) {

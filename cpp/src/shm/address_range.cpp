@@ -1,8 +1,9 @@
 #include "shm/address_range.h"
 
+#include <sys/mman.h>
+
 #include <cerrno>
 #include <initializer_list>
-#include <sys/mman.h>
 
 // Symbols of ThreadSanitizer and MemorySanitizer, if the program has one. Their mmap() moves a mapping that lies outside their own
 // layout.

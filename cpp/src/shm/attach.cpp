@@ -1,14 +1,15 @@
 #include "shm/attach.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
 
 #include "shm/extents.h"
 #include "shm/place.h"
@@ -60,8 +61,8 @@ void OnBusError(int signal, siginfo_t* info, void*) {
     const uintptr_t begin = one->begin.load(kAcquire), end = one->end.load(kAcquire);
     if (begin == 0 || address < begin || address >= end) continue;
     // Replaces the whole mapping: the rest of the file is not worth a signal per page.
-    is_ours = mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
-              MAP_FAILED;
+    is_ours = mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                   0) != MAP_FAILED;
     one->is_broken.store(true, kRelease);
   }
   if (!is_ours) PassOn(signal, info);
@@ -114,11 +115,16 @@ void Unguard(GuardedMapping* one) {
 
 const char* KindOfFile(mode_t mode) {
   switch (mode & S_IFMT) {
-    case S_IFLNK: return "a symbolic link";
-    case S_IFDIR: return "a directory";
-    case S_IFIFO: return "a pipe";
-    case S_IFSOCK: return "a socket";
-    default: return "a device";
+    case S_IFLNK:
+      return "a symbolic link";
+    case S_IFDIR:
+      return "a directory";
+    case S_IFIFO:
+      return "a pipe";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "a device";
   }
 }
 
@@ -143,7 +149,8 @@ ReadGuard::~ReadGuard() {
 Status SegmentFile::Open(const std::string& path, std::unique_ptr<SegmentFile>* file) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return Status(errno == ENOENT ? Code::kNotFound : Code::kIo, Reason("cannot open", path, errno));
-  if (!S_ISREG(info.st_mode)) return Status(Code::kCorrupt, path + " is not a pfs segment: it is " + KindOfFile(info.st_mode) + ", not a plain file");
+  if (!S_ISREG(info.st_mode))
+    return Status(Code::kCorrupt, path + " is not a pfs segment: it is " + KindOfFile(info.st_mode) + ", not a plain file");
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return Status(errno == ENOENT ? Code::kNotFound : Code::kIo, Reason("cannot open", path, errno));
   std::unique_ptr<SegmentFile> opened(new SegmentFile);
@@ -156,11 +163,13 @@ Status SegmentFile::Open(const std::string& path, std::unique_ptr<SegmentFile>* 
   opened->inode_ = info.st_ino;
   opened->zeros_left_ = static_cast<uint64_t>(info.st_blocks) * 512 + kZerosBesides;
   const auto copy = std::make_unique<ShmHeader>();
-  if (pread(fd, copy.get(), sizeof *copy, 0) != static_cast<ssize_t>(sizeof *copy)) return Status(Code::kIo, Reason("cannot read", path, errno));
+  if (pread(fd, copy.get(), sizeof *copy, 0) != static_cast<ssize_t>(sizeof *copy))
+    return Status(Code::kIo, Reason("cannot read", path, errno));
   const ShmHeader& head = *copy;
   if (Status bad = opened->CheckHeader(head, static_cast<uint64_t>(info.st_size)); !bad.ok()) return bad;
   AddressRange& range = opened->range_;
-  if (!range.Find(head.segment_bytes, AddressRange::Prefer::kReserved)) return Status(Code::kIo, Reason("cannot find addresses for", path, errno));
+  if (!range.Find(head.segment_bytes, AddressRange::Prefer::kReserved))
+    return Status(Code::kIo, Reason("cannot find addresses for", path, errno));
   for (uint32_t i = 0; i < kArrayCount; ++i) opened->array_offset_[i] = head.arrays[i].offset;
   const ReadGuard reading(opened.get());
   if (!opened->MapPiece(0, kHeaderCapacity, 0)) return Status(Code::kIo, Reason("cannot map", path, errno));
@@ -188,11 +197,12 @@ Status SegmentFile::CheckHeader(const ShmHeader& head, uint64_t bytes) const {
   const uint32_t major = head.layout_major, minor = head.layout_minor;
   if (major != kLayoutMajor) {
     return corrupt(" was written with layout " + std::to_string(major) + "." + std::to_string(minor) + ", and this library reads layout " +
-                   std::to_string(kLayoutMajor) + ".x: read it with " + (major < kLayoutMajor ? "an older" : "a newer") + " version of pfs");
+                   std::to_string(kLayoutMajor) + ".x: read it with " + (major < kLayoutMajor ? "an older" : "a newer") +
+                   " version of pfs");
   }
   if (head.file_bytes.load(kRelaxed) > bytes) return corrupt(" is cut short");
-  if (head.header_bytes < kHeaderCapacity || head.header_bytes > bytes || head.segment_bytes < head.header_bytes || head.segment_bytes > kMostAddresses ||
-      (minor >= kLayoutMinor && head.array_count < kArrayCount)) {
+  if (head.header_bytes < kHeaderCapacity || head.header_bytes > bytes || head.segment_bytes < head.header_bytes ||
+      head.segment_bytes > kMostAddresses || (minor >= kLayoutMinor && head.array_count < kArrayCount)) {
     return corrupt(" has a header that is not of layout " + std::to_string(major) + "." + std::to_string(minor));
   }
   return {};
@@ -202,7 +212,8 @@ Status SegmentFile::Check() const {
   const std::lock_guard lock(mutex_);
   const auto is_broken = [](const auto& entry) { return entry.second.guard->is_broken.load(kAcquire); };
   if (std::none_of(pieces_.begin(), pieces_.end(), is_broken)) return {};
-  return Status(Code::kCorrupt, path_ + " was cut short while it was mapped, or its file system is full: nothing of it can be read any more");
+  return Status(Code::kCorrupt,
+                path_ + " was cut short while it was mapped, or its file system is full: nothing of it can be read any more");
 }
 
 // Returns whether our descriptor still names our file. If the program has closed it and opened another file, that one must not be
@@ -224,7 +235,8 @@ bool SegmentFile::MapPiece(uint64_t begin, uint64_t end, uint64_t in_file) const
   const auto next = pieces_.lower_bound(begin);
   const bool is_taken = (next != pieces_.end() && next->first < end) || (next != pieces_.begin() && std::prev(next)->second.end > begin);
   struct stat info;
-  if (is_taken || begin % kPage != 0 || end > range_.bytes() || fstat(fd_, &info) != 0 || end_in_file > static_cast<uint64_t>(info.st_size)) return false;
+  if (is_taken || begin % kPage != 0 || end > range_.bytes() || fstat(fd_, &info) != 0 || end_in_file > static_cast<uint64_t>(info.st_size))
+    return false;
   if (info.st_dev != device_ || info.st_ino != inode_) return false;  // as in IsStillOurs
   if (!range_.MapFile(begin, end - begin, PROT_READ, fd_, in_file)) return false;
   pieces_[begin] = {end, in_file, Guard(range_.base() + begin, end - begin)};
@@ -272,7 +284,8 @@ ByteRun SegmentFile::RunAt(uint64_t offset, uint64_t wanted) const {
     ByteRun more = RunInPiece(piece->first, piece->second, at, left);
     const uint64_t end_wanted = std::min(piece->second.end, at + left);
     const uint64_t hole = more.has_memory ? more.end : at;
-    if (hole < end_wanted && FillHole(piece->first, piece->second, hole, end_wanted)) more = RunInPiece(piece->first, piece->second, at, left);
+    if (hole < end_wanted && FillHole(piece->first, piece->second, hole, end_wanted))
+      more = RunInPiece(piece->first, piece->second, at, left);
     if (!more.has_memory) {
       if (at == offset) run.end = std::max(run.end, more.end);
       break;
@@ -289,7 +302,8 @@ ByteRun SegmentFile::RunAt(uint64_t offset, uint64_t wanted) const {
 ByteRun SegmentFile::RunInPiece(uint64_t begin, const Piece& piece, uint64_t offset, uint64_t wanted) const {
   const uint64_t length = piece.end - begin;
   const ByteRun run = RunInFile(piece.in_file + (offset - begin), std::min(wanted, piece.end - offset));
-  return {begin + (run.begin > piece.in_file ? run.begin - piece.in_file : 0), begin + std::min(length, run.end - piece.in_file), run.has_memory};
+  return {begin + (run.begin > piece.in_file ? run.begin - piece.in_file : 0), begin + std::min(length, run.end - piece.in_file),
+          run.has_memory};
 }
 
 // Does the same for the file, in offsets of the file.

@@ -53,7 +53,7 @@ class SegmentFile {
  private:
   // Is an extent, or a part of one, as it is mapped.
   struct Piece {
-    uint64_t end;      // its begin is its key
+    uint64_t end;  // its begin is its key
     uint64_t in_file;
     GuardedMapping* guard;
   };

@@ -355,7 +355,7 @@ template <typename Copy>
 PFS_ALWAYS_INLINE bool ReadWhole(const HalfWord& seq, Copy copy) {
   for (int attempt = 0; attempt < 10'000; ++attempt) {
     const uint32_t before = seq.load(kAcquire);  // pairs with ~CellWriter
-#if defined(PFS_BREAK_SEQLOCK)  // negative control of the torn-read test: the check removed
+#if defined(PFS_BREAK_SEQLOCK)                   // negative control of the torn-read test: the check removed
     copy();
     (void)before;
     return true;

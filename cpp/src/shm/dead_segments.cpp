@@ -1,17 +1,18 @@
 #include "shm/dead_segments.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
-#include <fcntl.h>
 #include <memory>
 #include <new>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 #include <vector>
 
 #include "shm/layout.h"
@@ -71,7 +72,7 @@ void CollectDeadSegments(const std::string& segment, uint64_t most, uint64_t mos
     close(fd);
     return;
   }
-  if (struct statvfs system {}; fstatvfs(fd, &system) == 0 && system.f_blocks != 0) {
+  if (struct statvfs system{}; fstatvfs(fd, &system) == 0 && system.f_blocks != 0) {
     most_bytes = std::min<uint64_t>(most_bytes, system.f_blocks / 4 * system.f_frsize);
   }
   std::vector<Leftover> dead = Leftovers(fd, listing.get());

@@ -10,7 +10,7 @@ namespace perfschema {
 
 // Is a run of an array's bytes that are adjacent in the file.
 struct FilePiece {
-  uint64_t begin;    // from the array's offset
+  uint64_t begin;  // from the array's offset
   uint64_t bytes;
   uint64_t in_file;
 };

@@ -19,13 +19,13 @@ inline constexpr uint32_t kFlagTrace = 1u << 7;        // the trace, for threads
 inline constexpr uint32_t kFlagTraceOnly = 1u << 11;   // events_*_current is off: records are for the trace alone
 inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
 inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
-inline constexpr uint32_t kFlagContended = 1u << 12;   // of a lock: an event is timed and recorded only if the thread must wait
-inline constexpr uint32_t kFlagDead = 1u << 16;        // the object is gone: count on its class
+inline constexpr uint32_t kFlagContended = 1u << 12;      // of a lock: an event is timed and recorded only if the thread must wait
+inline constexpr uint32_t kFlagDead = 1u << 16;           // the object is gone: count on its class
 inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: there are cells in its list
-inline constexpr uint32_t kFlagHeld = 1u << 22;        // in a forked child: stat.count is how often the forking thread holds it shared
-inline constexpr uint32_t kFlagDigest = 1u << 19;      // of a statement: statements_digest
-inline constexpr uint32_t kFlagCpu = 1u << 20;         // of a statement: events_statements_cpu
-inline constexpr uint32_t kFlagControlled = 1u << 21;  // of memory: counts as controlled
-inline constexpr uint32_t kFlagSocket = 1u << 18;      // a socket, not a file: both share some operations
+inline constexpr uint32_t kFlagHeld = 1u << 22;           // in a forked child: stat.count is how often the forking thread holds it shared
+inline constexpr uint32_t kFlagDigest = 1u << 19;         // of a statement: statements_digest
+inline constexpr uint32_t kFlagCpu = 1u << 20;            // of a statement: events_statements_cpu
+inline constexpr uint32_t kFlagControlled = 1u << 21;     // of memory: counts as controlled
+inline constexpr uint32_t kFlagSocket = 1u << 18;         // a socket, not a file: both share some operations
 
 }  // namespace perfschema

@@ -14,7 +14,7 @@ inline constexpr uint32_t kMostCached = 8;
 struct alignas(64) ShmFreeLists {
   HalfWord is_busy;  // 1: its thread is on the lock-free path
   HalfWord count;
-  HalfWord next;     // link of the free list
+  HalfWord next;                // link of the free list
   HalfWord slots[kMostCached];  // of kInstances
 };
 static_assert(sizeof(ShmFreeLists) == 64);

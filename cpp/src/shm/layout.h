@@ -16,6 +16,7 @@
 #include "shm/array.h"
 #include "shm/flags.h"
 #include "shm/layout_program.h"
+#include "shm/losses.h"
 #include "shm/records.h"
 #include "shm/statements.h"
 
@@ -26,50 +27,50 @@ inline constexpr uint32_t kLayoutMajor = 2;
 inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
-// A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists, within their
-// capacities below; fields are added behind the last of the header, or of an element (its stride says so). Zero in them must keep the earlier
-// meaning. Every other change is a new major version.
+// A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
+// within their capacities below; fields are added behind the last of the header, or of an element (its stride says so). Zero in them must
+// keep the earlier meaning. Every other change is a new major version.
 inline constexpr uint64_t kHeaderCapacity = 24576;  // arrays begin behind
 inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96, kMostConsumers = 32, kMostResets = 32;
 
 // ---- Directory -----------------------------------------------------------------------------------------------------------------
 
 // X(identifier of the array, type of its elements)
-#define PFS_FOR_EACH_ARRAY(X)          \
-  X(kClasses, ShmClass)                \
-  X(kThreads, ShmThread)               \
-  X(kThreadCells, ShmCell)             \
-  X(kAccounts, ShmPrincipal)               \
-  X(kAccountCells, ShmCell)            \
-  X(kUsers, ShmPrincipal)                  \
-  X(kUserCells, ShmCell)               \
-  X(kHosts, ShmPrincipal)                  \
-  X(kHostCells, ShmCell)               \
-  X(kGlobalCells, ShmCell)           \
-  X(kActors, ShmActor)                 \
-  X(kObjectRules, ShmObjectRule)       \
-  X(kInstances, ShmInstance)           \
-  X(kInstanceLists, ShmInstanceList)   \
-  X(kFiles, ShmFile)                   \
-  X(kTables, ShmTable)                 \
-  X(kIndexes, ShmIndex)                \
-  X(kTableHandles, ShmTableHandle)     \
-  X(kMetadataLocks, ShmMetadataLock)   \
-  X(kCells, ShmCell)                   \
-  X(kStatementCells, ShmStatementCell) \
-  X(kDigests, ShmDigest)               \
-  X(kPrograms, ShmStoredProgram)             \
-  X(kPrepared, ShmPrepared)            \
-  X(kMostRetired, ShmRetired)                 \
-  X(kNames, ShmNameGranule)            \
-  X(kSources, ShmSource)               \
-  X(kWaitChunks, ShmChunk)             \
-  X(kWaitRecords, ShmWaitRecord)       \
-  X(kStageChunks, ShmChunk)            \
-  X(kStageRecords, ShmStageRecord)     \
-  X(kStatementChunks, ShmChunk)        \
-  X(kStatementRecords, ShmStatementRecord) \
-  X(kTransactionChunks, ShmChunk)      \
+#define PFS_FOR_EACH_ARRAY(X)                  \
+  X(kClasses, ShmClass)                        \
+  X(kThreads, ShmThread)                       \
+  X(kThreadCells, ShmCell)                     \
+  X(kAccounts, ShmPrincipal)                   \
+  X(kAccountCells, ShmCell)                    \
+  X(kUsers, ShmPrincipal)                      \
+  X(kUserCells, ShmCell)                       \
+  X(kHosts, ShmPrincipal)                      \
+  X(kHostCells, ShmCell)                       \
+  X(kGlobalCells, ShmCell)                     \
+  X(kActors, ShmActor)                         \
+  X(kObjectRules, ShmObjectRule)               \
+  X(kInstances, ShmInstance)                   \
+  X(kInstanceLists, ShmInstanceList)           \
+  X(kFiles, ShmFile)                           \
+  X(kTables, ShmTable)                         \
+  X(kIndexes, ShmIndex)                        \
+  X(kTableHandles, ShmTableHandle)             \
+  X(kMetadataLocks, ShmMetadataLock)           \
+  X(kCells, ShmCell)                           \
+  X(kStatementCells, ShmStatementCell)         \
+  X(kDigests, ShmDigest)                       \
+  X(kPrograms, ShmStoredProgram)               \
+  X(kPrepared, ShmPrepared)                    \
+  X(kRetired, ShmRetired)                      \
+  X(kNames, ShmNameGranule)                    \
+  X(kSources, ShmSource)                       \
+  X(kWaitChunks, ShmChunk)                     \
+  X(kWaitRecords, ShmWaitRecord)               \
+  X(kStageChunks, ShmChunk)                    \
+  X(kStageRecords, ShmStageRecord)             \
+  X(kStatementChunks, ShmChunk)                \
+  X(kStatementRecords, ShmStatementRecord)     \
+  X(kTransactionChunks, ShmChunk)              \
   X(kTransactionRecords, ShmTransactionRecord) \
   PFS_FOR_EACH_PROGRAM_ARRAY(X)
 
@@ -86,9 +87,10 @@ inline constexpr ArrayId kChunksOf[kEventKinds] = {ArrayId::kWaitChunks, ArrayId
 inline constexpr ArrayId kRecordsOf[kEventKinds] = {ArrayId::kWaitRecords, ArrayId::kStageRecords, ArrayId::kStatementRecords,
                                                     ArrayId::kTransactionRecords};  // an element is the space of a chunk
 
-// ---- Reset domains and losses --------------------------------------------------------------------------------------------------
+// ---- Reset domains -------------------------------------------------------------------------------------------------------------
 
-// One TRUNCATE makes a domain stale (cell.h): each ResetGroup has one for cells of live objects, and one for those that classes keep of dead ones.
+// One TRUNCATE makes a domain stale (cell.h): each ResetGroup has one for cells of live objects, and one for those that classes keep of
+// dead ones.
 inline constexpr uint32_t kResetDomainCount = 2 * static_cast<uint32_t>(ResetGroup::kCount);
 using ResetDomain = uint32_t;
 constexpr ResetDomain ObjectDomain(ResetGroup group) { return 2 * static_cast<uint32_t>(group); }
@@ -96,9 +98,9 @@ constexpr ResetDomain ClassDomain(ResetGroup group) { return 2 * static_cast<uin
 constexpr ResetDomain ObjectDomain(Family family) { return ObjectDomain(FactsOf(family).group); }
 constexpr ResetDomain ClassDomain(Family family) { return ClassDomain(FactsOf(family).group); }
 
-// Levels that an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of cells for
-// each member, in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level below.
-// Waits have no numbers of the last level: their totals are those of the objects.
+// Levels that an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of
+// cells for each member, in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level
+// below. Waits have no numbers of the last level: their totals are those of the objects.
 enum class Level : uint32_t { kThread = 0, kAccount, kUser, kHost, kGlobal };
 inline constexpr uint32_t kLevelCount = 5;
 constexpr bool HasGlobalLevel(Kind kind) { return kind != Kind::kWait; }
@@ -111,66 +113,16 @@ struct ShmEpochs {
   HalfWord since[kLevelCount];
 };
 
-// X(identifier, SQL name): counters of global_status that only grow.
-#define PFS_FOR_EACH_LOSS(X)                                          \
-  X(kAccounts, "Performance_schema_accounts_lost")                    \
-  X(kCondClasses, "Performance_schema_cond_classes_lost")             \
-  X(kCondInstances, "Performance_schema_cond_instances_lost")         \
-  X(kDigests, "Performance_schema_digest_lost")                       \
-  X(kFileClasses, "Performance_schema_file_classes_lost")             \
-  X(kFileInstances, "Performance_schema_file_instances_lost")         \
-  X(kFileHandles, "Performance_schema_file_handles_lost")             \
-  X(kHosts, "Performance_schema_hosts_lost")                          \
-  X(kIndexStat, "Performance_schema_index_stat_lost")                 \
-  X(kLockers, "Performance_schema_locker_lost")                       \
-  X(kMemoryClasses, "Performance_schema_memory_classes_lost")         \
-  X(kMetadataLocks, "Performance_schema_metadata_lock_lost")          \
-  X(kMutexClasses, "Performance_schema_mutex_classes_lost")           \
-  X(kMutexInstances, "Performance_schema_mutex_instances_lost")       \
-  X(kNestedStatements, "Performance_schema_nested_statement_lost")    \
-  X(kPreparedStatements, "Performance_schema_prepared_statements_lost") \
-  X(kPrograms, "Performance_schema_program_lost")                     \
-  X(kRwlockClasses, "Performance_schema_rwlock_classes_lost")         \
-  X(kRwlockInstances, "Performance_schema_rwlock_instances_lost")     \
-  X(kSocketClasses, "Performance_schema_socket_classes_lost")         \
-  X(kSocketInstances, "Performance_schema_socket_instances_lost")     \
-  X(kStageClasses, "Performance_schema_stage_classes_lost")           \
-  X(kStatementClasses, "Performance_schema_statement_classes_lost")   \
-  X(kTableHandles, "Performance_schema_table_handles_lost")           \
-  X(kTableInstances, "Performance_schema_table_instances_lost")       \
-  X(kTableLockStat, "Performance_schema_table_lock_stat_lost")        \
-  X(kThreadClasses, "Performance_schema_thread_classes_lost")         \
-  X(kThreadInstances, "Performance_schema_thread_instances_lost")     \
-  X(kUsers, "Performance_schema_users_lost")                          \
-  X(kEvents, "Performance_schema_events_lost")                        \
-  X(kStatistics, "Performance_schema_object_cells_lost")              \
-  X(kThreadStatistics, "Performance_schema_thread_statistics_lost")   \
-  X(kNames, "Performance_schema_names_lost")                          \
-  X(kSources, "Performance_schema_source_locations_lost")             \
-  X(kStatusVariables, "Performance_schema_status_variables_lost")     \
-  X(kTornRows, "Performance_schema_rows_skipped")                     \
-  PFS_FOR_EACH_PROGRAM_LOSS(X)                                        \
-  X(kTraceErrors, "Performance_schema_trace_errors")                  \
-  X(kTraceEvents, "Performance_schema_trace_events_lost")             \
-  X(kTraceWritten, "Performance_schema_trace_events_written")
-
-enum class Loss : uint32_t {
-#define X(name, shown) name,
-  PFS_FOR_EACH_LOSS(X)
-#undef X
-      kCount
-};
-
 // ---- Header --------------------------------------------------------------------------------------------------------------------
 
 inline constexpr uint32_t kTimedClassCount = 5;  // rows of setup_timers: idle, wait, stage, statement, transaction
 enum class TimedClass : uint32_t { kIdle = 0, kWait, kStage, kStatement, kTransaction };
 constexpr TimedClass TimedClassOf(Kind kind) { return static_cast<TimedClass>(static_cast<uint32_t>(kind) + 1); }
 
-// Says which side holds the cold path; threads of the process exclude each other first. An outsider is another process that changes the setup or
-// truncates (record/engine/cold_lock.h). Each of its sections adds kOutsiderSection: the process's copies of shared words may be out of date then.
-// kLockFreePathClosed: no thread enters the lock-free path.
-enum ColdHolder : uint32_t { kNobody = 0, kInsider = 1, kOutsider = 2, kInsiderAlone = 3, kLockFreePathClosed = 2 };
+// Says which side holds the cold path; threads of the process exclude each other first. An outsider is another process that changes the
+// setup or truncates (record/engine/cold_lock.h). Each of its sections adds kOutsiderSection: the process's copies of shared words may be
+// out of date then. kLockFreePathClosed: no thread enters the lock-free path.
+enum ColdHolder : uint32_t { kFree = 0, kInsider = 1, kOutsider = 2, kInsiderAlone = 3, kLockFreePathClosed = 2 };
 inline constexpr uint32_t kColdHolderMask = 3, kOutsiderSection = 4;
 constexpr ColdHolder HolderOf(uint32_t word) { return static_cast<ColdHolder>(word & kColdHolderMask); }
 
@@ -185,18 +137,18 @@ struct ShmHeader {
   uint64_t pid_namespace;        // inode of /proc/self/ns/pid: pids of containers are not comparable
   uint64_t process_start_ticks;  // field 22 of /proc/PID/stat: distinguishes a reused pid
   uint8_t boot_id[40];
-  uint64_t epoch_unix_micros;  // wall clock at the epoch of all timers
+  uint64_t epoch_unix_micros;   // wall clock at the epoch of all timers
   uint8_t library_version[16];  // zero padded, like the next field
   uint8_t command[256];         // the beginning of the command line, as /proc/PID/cmdline: each argument ends with a zero byte
 
   // Readers interpret the rest with these fields. Written once, before the magic.
   TimerScale timers[kTimerCount];
-  uint64_t options[kMostOptions];  // int64_t values as they are in force
+  uint64_t options[kMostOptions];                         // int64_t values as they are in force
   char text_options[kTextOptionCount][kTextOptionBytes];  // zero padded
-  uint64_t record_bytes[kEventKinds];  // from one record to the next
-  uint64_t header_bytes;  // kHeaderCapacity
-  uint64_t array_count;   // of `arrays` that the writer knows; the others are zero, and so empty
-  Word file_bytes;        // length of the file: added extents begin here
+  uint64_t record_bytes[kEventKinds];                     // from one record to the next
+  uint64_t header_bytes;                                  // kHeaderCapacity
+  uint64_t array_count;                                   // of `arrays` that the writer knows; the others are zero, and so empty
+  Word file_bytes;                                        // length of the file: added extents begin here
   ShmArray arrays[kMostArrays];
   uint8_t status_reason[256];  // why pfs is not fully on; empty if it is
   uint8_t timer_reason[128];   // why CYCLE is not the default; empty if it is
@@ -209,16 +161,16 @@ struct ShmHeader {
   alignas(64) HalfWord resets[kMostResets];
   ShmEpochs epochs[kKindCount];
   HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
-  HalfWord rebase_seq;  // odd while a TRUNCATE of memory statistics is running: their readers try again
-  HalfWord move_seq;  // odd while numbers move between rows: readers of totals retry
-  HalfWord cold_holder;  // ColdHolder, and a count of the outsiders' critical sections
+  HalfWord rebase_seq;       // odd while a TRUNCATE of memory statistics is running: their readers try again
+  HalfWord move_seq;         // odd while numbers move between rows: readers of totals retry
+  HalfWord cold_holder;      // ColdHolder, and a count of the outsiders' critical sections
 
   // Statements of all digests, and those without one.
   ShmHistogram histogram;
 
   // Many threads write these, rarely.
   alignas(64) Word losses[kMostLosses];
-  Word next_thread_id;      // number of THREAD_IDs assigned so far
+  Word next_thread_id;                        // number of THREAD_IDs assigned so far
   Word names_free[16], names_free_count[16];  // ShmNameGranule free lists by size: first << 32 | last, and their lengths
   ShmDeclared program;
   Word trace_status[32];      // the last error of the trace, zero padded; empty = none
@@ -235,8 +187,8 @@ struct alignas(64) ShmCell {
   HalfWord owner;  // thread slot index; 0 = free
   HalfWord next;   // next cell of the same lane, or of the free list
   ShmStat stat;
-  Word amount;     // bytes that were transferred
-  HalfWord held;   // read locks on the object that were taken through this cell and not yet released
+  Word amount;        // bytes that were transferred
+  HalfWord held;      // read locks on the object that were taken through this cell and not yet released
   HalfWord instance;  // a mark of the live ShmInstance whose cell it is; kNoInstance
 };
 static_assert(sizeof(ShmCell) == 64);
@@ -281,15 +233,16 @@ struct alignas(64) ShmInstance {
   Word identity;  // OBJECT_INSTANCE_BEGIN; link of the free list while free
 };
 static_assert(sizeof(ShmInstance) == sizeof(pfs_instance) && offsetof(ShmInstance, flags) == offsetof(pfs_instance, flags));
-static_assert(offsetof(ShmInstance, owner) == offsetof(pfs_instance, owner) && offsetof(ShmInstance, identity) == offsetof(pfs_instance, identity));
+static_assert(offsetof(ShmInstance, owner) == offsetof(pfs_instance, owner) &&
+              offsetof(ShmInstance, identity) == offsetof(pfs_instance, identity));
 
 // Is a file, known by name from its first successful open until it is deleted; or a socket, from its creation until it is closed.
 // Threads: fields change under the cold lock, except flags (setup), open_count (atomic add) and thread_id.
 struct alignas(64) ShmFile {
   HalfWord flags;
-  HalfWord class_index;  // 0 = free slot
+  HalfWord class_index;           // 0 = free slot
   ShmCellList lanes[kFileLanes];  // kMiscLane, kReadLane, kWriteLane
-  HalfWord open_count;        // of a socket: counts its descriptor, and a close that has not ended
+  HalfWord open_count;            // of a socket: counts its descriptor, and a close that has not ended
   Word name;           // first granule of its name | that granule's version << 32, in one word: it may change. A socket's is "IP:PORT"
   HalfWord hash;       // of the name; of a socket its descriptor
   HalfWord hash_next;  // next file of the same bucket; link of the free list while free
@@ -300,20 +253,56 @@ struct alignas(64) ShmFile {
 static_assert(sizeof(ShmFile) == 64);
 // kFileDead: the file is deleted, but open descriptors still name it; it is not shown, and is in no list.
 inline constexpr uint32_t kFileFree = 0, kFileLive = 1, kFileDead = 2, kFileStateMask = 3;
-inline constexpr uint32_t kFileTemporary = 4;  // disappears at close, as every socket does
-inline constexpr uint32_t kSocketIdle = 8;     // STATE of socket_instances
-inline constexpr uint32_t kSocketIsLocal = 16; // AF_UNIX: the name is a path, there is no IP and no port
+inline constexpr uint32_t kFileTemporary = 4;   // disappears at close, as every socket does
+inline constexpr uint32_t kSocketIdle = 8;      // STATE of socket_instances
+inline constexpr uint32_t kSocketIsLocal = 16;  // AF_UNIX: the name is a path, there is no IP and no port
 
 inline constexpr uint32_t kObjectNameWidth = 64;  // of schemas, tables, indexes, columns: longer names are cut (SEMANTICS L13)
 
-// Type of an object of the program: OBJECT_TYPE of tables, of setup_objects (the first five) and of metadata locks (schema/operations.json).
+// Type of an object of the program: OBJECT_TYPE of tables, of setup_objects (the first five) and of metadata locks
+// (schema/operations.json).
 enum class ObjectType : uint8_t {
-  kNone = 0, kEvent, kFunction, kProcedure, kTable, kTrigger, kTemporaryTable, kGlobal, kSchema, kCommit, kUserLevelLock, kTablespace,
-  kLockingService, kSrid, kAclCache, kColumnStatistics, kBackupLock, kResourceGroups, kForeignKey, kCheckConstraint
+  kNone = 0,
+  kEvent,
+  kFunction,
+  kProcedure,
+  kTable,
+  kTrigger,
+  kTemporaryTable,
+  kGlobal,
+  kSchema,
+  kCommit,
+  kUserLevelLock,
+  kTablespace,
+  kLockingService,
+  kSrid,
+  kAclCache,
+  kColumnStatistics,
+  kBackupLock,
+  kResourceGroups,
+  kForeignKey,
+  kCheckConstraint
 };
-inline constexpr std::string_view kObjectTypeNames[] = {
-    "", "EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER", "TEMPORARY TABLE", "GLOBAL", "SCHEMA", "COMMIT", "USER LEVEL LOCK", "TABLESPACE",
-    "LOCKING SERVICE", "SRID", "ACL CACHE", "COLUMN STATISTICS", "BACKUP LOCK", "RESOURCE_GROUPS", "FOREIGN KEY", "CHECK CONSTRAINT"};
+inline constexpr std::string_view kObjectTypeNames[] = {"",
+                                                        "EVENT",
+                                                        "FUNCTION",
+                                                        "PROCEDURE",
+                                                        "TABLE",
+                                                        "TRIGGER",
+                                                        "TEMPORARY TABLE",
+                                                        "GLOBAL",
+                                                        "SCHEMA",
+                                                        "COMMIT",
+                                                        "USER LEVEL LOCK",
+                                                        "TABLESPACE",
+                                                        "LOCKING SERVICE",
+                                                        "SRID",
+                                                        "ACL CACHE",
+                                                        "COLUMN STATISTICS",
+                                                        "BACKUP LOCK",
+                                                        "RESOURCE_GROUPS",
+                                                        "FOREIGN KEY",
+                                                        "CHECK CONSTRAINT"};
 
 // Is a table of the program, known by (type, schema, name) from its first open until it is dropped. The name is "SCHEMA\0NAME".
 // Threads: fields change under the cold lock. A table that was dropped while it is open has type 0 and kFlagDead, and keeps its slot.
@@ -324,8 +313,8 @@ struct alignas(64) ShmTable {
   HalfWord facts;                 // kTableEnabled ...
   HalfWord name, name_version;    // as in ShmFile
   HalfWord hash, hash_next;
-  HalfWord handles;               // number of open ones
-  HalfWord indexes;               // first of its list in kIndexes
+  HalfWord handles;  // number of open ones
+  HalfWord indexes;  // first of its list in kIndexes
   ShmCellList lock_lanes[kTableLockLanes];
 };
 static_assert(sizeof(ShmTable) == 128 && offsetof(ShmTable, lock_flags) == sizeof(uint32_t));
@@ -334,33 +323,33 @@ inline constexpr uint32_t kTableEnabled = 1, kTableTimed = 2, kTableHasLocks = 4
 
 // Is an index of a table, or the rows that the program reaches through no index. It exists as long as the table.
 struct alignas(64) ShmIndex {
-  HalfWord table;  // 0 = free slot, or its table was dropped
-  HalfWord next;   // next index of the table; free list
-  HalfWord version;               // counts the generations of the slot
-  HalfWord name, name_version;    // 0 = no index
+  HalfWord table;                    // 0 = free slot, or its table was dropped
+  HalfWord next;                     // next index of the table; free list
+  HalfWord version;                  // counts the generations of the slot
+  HalfWord name, name_version;       // 0 = no index
   ShmCellList lanes[kTableIoLanes];  // kFetchLane ...
 };
 
 // Is an open table: a row of table_handles. The table's name is the handle's too, even after the table has been dropped.
 // Threads: created and destroyed under the cold lock; between that, the thread that uses the table writes.
 struct alignas(64) ShmTableHandle {
-  HalfWord table;     // 0 = free slot
-  HalfWord seq;       // covers all fields but `locks`; cell.h
-  Word identity;      // OBJECT_INSTANCE_BEGIN; link of the free list while free
+  HalfWord table;                        // 0 = free slot
+  HalfWord seq;                          // covers all fields but `locks`; cell.h
+  Word identity;                         // OBJECT_INSTANCE_BEGIN; link of the free list while free
   Word owner_thread_id, owner_event_id;  // 0 = cached, not in use
-  std::atomic<uint16_t> locks[2];  // lane + 1 of the internal lock and of the external one; 0 = unlocked
-  HalfWord type;      // ObjectType
+  std::atomic<uint16_t> locks[2];        // lane + 1 of the internal lock and of the external one; 0 = unlocked
+  HalfWord type;                         // ObjectType
   HalfWord name, name_version;
 };
 
 // Is a metadata lock, from request to release. The name is "SCHEMA\0NAME\0COLUMN".
 // Threads: created and destroyed under the cold lock; any thread changes `state`, atomically.
 struct alignas(64) ShmMetadataLock {
-  HalfWord flags;    // of the instrument
-  HalfWord seq;      // covers all fields but `flags` and `state`; cell.h
-  HalfWord state;    // ObjectType | lock type << 8 | duration << 16 | status << 24; 0 = free slot
-  HalfWord source;   // index into kSources
-  Word identity;     // OBJECT_INSTANCE_BEGIN; link of the free list while free
+  HalfWord flags;   // of the instrument
+  HalfWord seq;     // covers all fields but `flags` and `state`; cell.h
+  HalfWord state;   // ObjectType | lock type << 8 | duration << 16 | status << 24; 0 = free slot
+  HalfWord source;  // index into kSources
+  Word identity;    // OBJECT_INSTANCE_BEGIN; link of the free list while free
   Word owner_thread_id, owner_event_id;
   HalfWord name, name_version;
 };
@@ -370,11 +359,12 @@ enum class Timing : uint32_t { kNo = 0, kYes = 1, kContended = 2 };
 
 // Is an instrument, or a registered error or status variable. It is constant after `ready` is set, except setup words and statistics.
 struct alignas(64) ShmClass {
-  HalfWord ready;  // release store by registration
-  HalfWord flags;  // computed from setup: mutexes point to this word, other objects have copies, events without an object use it
-  uint32_t index;  // its own
+  HalfWord ready;       // release store by registration
+  HalfWord flags;       // computed from setup: mutexes point to this word, other objects have copies, events without an object use it
+  uint32_t index;       // its own
   HalfWord controlled;  // FLAGS of setup_instruments
-  HalfWord enabled, timed, trace_enabled;  // setup_instruments (`timed`: Timing); of a thread instrument `timed` is HISTORY of setup_threads
+  HalfWord enabled, timed,
+      trace_enabled;  // setup_instruments (`timed`: Timing); of a thread instrument `timed` is HISTORY of setup_threads
   uint32_t family;
   uint32_t key;         // number within the family
   uint32_t properties;  // bits of kPropertyNames
@@ -383,11 +373,11 @@ struct alignas(64) ShmClass {
   uint8_t name[128];
   uint32_t documentation_bytes;
   uint8_t documentation[268];
-  HalfWord fold_seq;  // odd while statistics of a dying object move here; readers of totals retry
-  HalfWord dead;      // first of its cells, one a lane, that hold the statistics of dead objects; their owner is kColdOwner
+  HalfWord fold_seq;              // odd while statistics of a dying object move here; readers of totals retry
+  HalfWord dead;                  // first of its cells, one a lane, that hold the statistics of dead objects; their owner is kColdOwner
   ShmCellList lanes[kMostLanes];  // events without an object, by thread
-  int32_t error_number;  // of a registered error, whose name is `name`
-  uint8_t sqlstate[8];   // 5 bytes
+  int32_t error_number;           // of a registered error, whose name is `name`
+  uint8_t sqlstate[8];            // 5 bytes
 };
 static_assert(sizeof(ShmClass) == 512);
 
@@ -398,30 +388,33 @@ inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user"
 // ---- Threads -------------------------------------------------------------------------------------------------------------------
 
 // HISTORY = YES is both history bits of a flag word: one AND yields the destinations of a thread's event.
-inline constexpr uint32_t kThreadInstrumented = 1, kThreadForeground = 2, kThreadSecondary = 4, kThreadHistory = kFlagHistory | kFlagHistoryLong;
+inline constexpr uint32_t kThreadInstrumented = 1, kThreadForeground = 2, kThreadSecondary = 4,
+                          kThreadHistory = kFlagHistory | kFlagHistoryLong;
 // TRACE_ENABLED of setup_actors works likewise. Bits of an instrument that no thread may refuse are set in every thread.
 inline constexpr uint32_t kThreadTrace = kFlagTrace, kThreadAlways = kFlagTraceOnly;
-inline constexpr uint32_t kThreadViews = kThreadHistory | kThreadTrace | kThreadAlways;  // bits of a flag word that become those of a record
+inline constexpr uint32_t kThreadViews =
+    kThreadHistory | kThreadTrace | kThreadAlways;  // bits of a flag word that become those of a record
 
 // Is the context of a live thread: a row of threads. Most threads create their own. The context of pfs_thread_new() is attached to one
 // thread after another, or to none. The thread that has it attached changes texts under `seq`. Row t of kThreadCells belongs to thread
 // slot t.
 struct alignas(64) ShmThread {
-  Word thread_id;     // 0 = free slot; last store of the registration, first store of the end
-  HalfWord flags;     // kThreadInstrumented ...: read by every event, written by UPDATE threads
-  Word event_id;      // youngest event that is no wait; the attached thread writes it
-  HalfWord cells;     // columns of its row that may be stored to and read
+  Word thread_id;         // 0 = free slot; last store of the registration, first store of the end
+  HalfWord flags;         // kThreadInstrumented ...: read by every event, written by UPDATE threads
+  Word event_id;          // youngest event that is no wait; the attached thread writes it
+  HalfWord cells;         // columns of its row that may be stored to and read
   HalfWord global_cells;  // the same for the slot's row of kGlobalCells, whose numbers outlive the thread
-  Word os_id;         // gettid(); 0 = no thread of the system is attached
+  Word os_id;             // gettid(); 0 = no thread of the system is attached
   Word parent_thread_id;
   Word processlist_id;  // 0 = NULL
   HalfWord free_next;
-  HalfWord seq;       // covers the texts below; cell.h
+  HalfWord seq;          // covers the texts below; cell.h
   HalfWord class_index;  // its thread instrument, 0 = none
   HalfWord stage;        // instrument of its current stage, 0 = none: PROCESSLIST_STATE
   HalfWord peer_port;    // shown behind the host in processlist; 0 = none
-  HalfWord account, user, host;  // principals that it counts for, by index; 0 = table full. Without an account, user and host are its parents
-  Word start_seconds;  // wall clock (of time()) that PROCESSLIST_TIME counts from; 0 = NULL
+  HalfWord account, user,
+      host;                   // principals that it counts for, by index; 0 = table full. Without an account, user and host are its parents
+  Word start_seconds;         // wall clock (of time()) that PROCESSLIST_TIME counts from; 0 = NULL
   alignas(64) Word name[16];  // 128 bytes, zero padded, as all texts
   Word user_name[4];
   Word host_name[32];
@@ -439,15 +432,15 @@ struct alignas(64) ShmThread {
 // Is an account, a user or a host that threads work for. Its texts are constant during its lifetime. Its row of cells has its own index.
 // Threads: changed under the cold lock.
 struct alignas(64) ShmPrincipal {
-  HalfWord is_live;     // 0 = free slot; last store of the creation, first store of the destruction
-  HalfWord version;     // counts the generations of the slot
-  HalfWord fold_seq;    // odd while numbers move to it or away; readers of its sums retry
-  HalfWord cells;       // columns of its row that may be read
-  HalfWord user, host;  // parents of an account; 0 = table full
+  HalfWord is_live;          // 0 = free slot; last store of the creation, first store of the destruction
+  HalfWord version;          // counts the generations of the slot
+  HalfWord fold_seq;         // odd while numbers move to it or away; readers of its sums retry
+  HalfWord cells;            // columns of its row that may be read
+  HalfWord user, host;       // parents of an account; 0 = table full
   HalfWord hash, hash_next;  // as in ShmFile
-  Word connections;     // CURRENT_CONNECTIONS, and TOTAL_CONNECTIONS in units of kOneTotalConnection: one word, so always consistent
+  Word connections;          // CURRENT_CONNECTIONS, and TOTAL_CONNECTIONS in units of kOneTotalConnection: one word, so always consistent
   Word max_controlled_memory, max_total_memory;  // maximum of the sessions that worked for it and have left
-  Word user_name[4];    // empty = NULL, as in the rows of threads without an account
+  Word user_name[4];                             // empty = NULL, as in the rows of threads without an account
   Word host_name[32];
 };
 
@@ -458,7 +451,7 @@ struct alignas(64) ShmActor {
   HalfWord is_live;  // 0 = free slot
   HalfWord seq;      // covers all fields below; cell.h
   HalfWord enabled, history;
-  HalfWord next;     // free list
+  HalfWord next;  // free list
   HalfWord traced;
   Word host[32], user[4], role[4];
 };
@@ -468,7 +461,7 @@ struct alignas(64) ShmObjectRule {
   HalfWord type;  // ObjectType; 0 = free slot
   HalfWord seq;   // covers all fields below; cell.h
   HalfWord enabled, timed;
-  HalfWord next;  // next rule of the same bucket; link of the free list while free
+  HalfWord next;            // next rule of the same bucket; link of the free list while free
   Word schema[8], name[8];  // zero padded
 };
 

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <string>
 
+#include "base/consumers.h"
 #include "base/like.h"
 #include "base/text_rules.h"
-#include "base/consumers.h"
 
 namespace perfschema {
 
@@ -58,16 +58,20 @@ Status BadValue(std::string_view name, std::string_view value, const std::string
 size_t Likeness(std::string_view a, std::string_view b) {
   size_t front = 0, back = 0;
   while (front < a.size() && front < b.size() && AsciiLower(a[front]) == AsciiLower(b[front])) ++front;
-  while (back < a.size() - front && back < b.size() - front && AsciiLower(a[a.size() - 1 - back]) == AsciiLower(b[b.size() - 1 - back])) ++back;
+  while (back < a.size() - front && back < b.size() - front && AsciiLower(a[a.size() - 1 - back]) == AsciiLower(b[b.size() - 1 - back]))
+    ++back;
   return front + back;
 }
 
 Status CheckText(TextOptionId id, std::string_view value) {
   Normalizer checked;
   switch (id) {
-    case TextOptionId::digest_normalizer: return Normalizer::Make(value, "", &checked);
-    case TextOptionId::digest_rules: return Normalizer::Make("regex", value, &checked);
-    default: return {};
+    case TextOptionId::digest_normalizer:
+      return Normalizer::Make(value, "", &checked);
+    case TextOptionId::digest_rules:
+      return Normalizer::Make("regex", value, &checked);
+    default:
+      return {};
   }
 }
 

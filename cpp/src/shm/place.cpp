@@ -1,11 +1,12 @@
 #include "shm/place.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 
 #include "shm/layout.h"
 
@@ -134,7 +135,8 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   const char* const boot = reinterpret_cast<const char*>(head) + offsetof(ShmHeader, boot_id);
   const ssize_t got = pread(fd, head, sizeof head, 0);
   close(fd);
-  if (got == 0 || head[0] == 0) return MapsFile(0, name) ? Found::kOurs : Found::kLeftover;  // is being created, or its creator died at that
+  if (got == 0 || head[0] == 0)
+    return MapsFile(0, name) ? Found::kOurs : Found::kLeftover;  // is being created, or its creator died at that
   if (got < static_cast<ssize_t>(sizeof head) || head[0] != kSegmentMagic) {
     *what = "not a segment";
     return Found::kPlanted;
@@ -142,7 +144,8 @@ Found WhatIsThere(int directory, const std::string& name, std::string* what) {
   if (head[offsetof(ShmHeader, pid_namespace) / 8] != PidNamespace()) return Found::kOfAnother;
   ProcessFacts self;
   const bool is_of_this_process = head[offsetof(ShmHeader, pid) / 8] == static_cast<uint64_t>(getpid()) && ReadProcessFacts(0, &self) &&
-                                  head[offsetof(ShmHeader, process_start_ticks) / 8] == self.start_ticks && std::memcmp(boot, BootId().data(), BootId().size()) == 0;
+                                  head[offsetof(ShmHeader, process_start_ticks) / 8] == self.start_ticks &&
+                                  std::memcmp(boot, BootId().data(), BootId().size()) == 0;
   return is_of_this_process && MapsFile(0, name) ? Found::kOurs : Found::kLeftover;
 }
 

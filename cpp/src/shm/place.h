@@ -19,7 +19,7 @@ std::string BootId();                                                       // e
 struct ProcessFacts {
   uint64_t start_ticks = 0;  // field 22
   uint64_t threads = 0;
-  char state = 0;            // R, S, T, Z ...
+  char state = 0;  // R, S, T, Z ...
 };
 bool ReadProcessFacts(uint64_t pid, ProcessFacts* facts);
 // Returns whether the process has a file of this name mapped. Returns true, too, if the process hides its mappings.

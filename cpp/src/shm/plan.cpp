@@ -34,56 +34,86 @@ uint64_t Capacity(ArrayId id, const Options& options) {
   classes += get(OptionId::max_stage_classes) + get(OptionId::max_statement_classes) * ColumnsOf(Kind::kStatement) +
              get(OptionId::max_memory_classes) * ColumnsOf(Kind::kMemory);
   classes += std::min(get(OptionId::error_size), kMostErrors) + get(OptionId::max_status_variables);
-  for (const OptionId option : {OptionId::max_mutex_classes, OptionId::max_rwlock_classes, OptionId::max_cond_classes, OptionId::max_file_classes,
-                                OptionId::max_socket_classes, OptionId::max_thread_classes}) {
+  for (const OptionId option : {OptionId::max_mutex_classes, OptionId::max_rwlock_classes, OptionId::max_cond_classes,
+                                OptionId::max_file_classes, OptionId::max_socket_classes, OptionId::max_thread_classes}) {
     classes += get(option);
   }
   const uint64_t threads = get(OptionId::max_thread_instances) + 1;
   for (uint32_t i = 0; i < kEventKinds; ++i) {
     if (id != kChunksOf[i] && id != kRecordsOf[i]) continue;
     const auto kind = static_cast<Kind>(i);
-    const uint64_t of_thread = ChunksOfThread(ChunksHeldByThread(kind, get(kPools[i].history_size))) + MostOpen(kind, get(OptionId::max_statement_stack));
+    const uint64_t of_thread =
+        ChunksOfThread(ChunksHeldByThread(kind, get(kPools[i].history_size))) + MostOpen(kind, get(OptionId::max_statement_stack));
     return ChunksInPool(MostChunksFor(kind, get(kPools[i].history_long_size))) + threads * of_thread + 1;
   }
   const uint64_t instances = get(OptionId::max_mutex_instances) + get(OptionId::max_rwlock_instances) + get(OptionId::max_cond_instances);
   const uint64_t columns = RoundUp(classes, kPageBytes / sizeof(ShmCell));
   const auto with_zero = [&](OptionId option) { return get(option) + 1; };
   switch (id) {
-    case ArrayId::kClasses: return classes;
+    case ArrayId::kClasses:
+      return classes;
     case ArrayId::kThreads:
-    case ArrayId::kFreeListSize: return threads;
-    case ArrayId::kThreadCells: return threads * columns;
-    case ArrayId::kAccounts: return with_zero(OptionId::accounts_size);
-    case ArrayId::kAccountCells: return with_zero(OptionId::accounts_size) * columns;
-    case ArrayId::kUsers: return with_zero(OptionId::users_size);
-    case ArrayId::kUserCells: return with_zero(OptionId::users_size) * columns;
-    case ArrayId::kHosts: return with_zero(OptionId::hosts_size);
-    case ArrayId::kHostCells: return with_zero(OptionId::hosts_size) * columns;
-    case ArrayId::kGlobalCells: return threads * columns;  // row 0: numbers that no host keeps; others: threads without an account
-    case ArrayId::kActors: return with_zero(OptionId::setup_actors_size);
-    case ArrayId::kObjectRules: return with_zero(OptionId::setup_objects_size);
+    case ArrayId::kFreeLists:
+      return threads;
+    case ArrayId::kThreadCells:
+      return threads * columns;
+    case ArrayId::kAccounts:
+      return with_zero(OptionId::accounts_size);
+    case ArrayId::kAccountCells:
+      return with_zero(OptionId::accounts_size) * columns;
+    case ArrayId::kUsers:
+      return with_zero(OptionId::users_size);
+    case ArrayId::kUserCells:
+      return with_zero(OptionId::users_size) * columns;
+    case ArrayId::kHosts:
+      return with_zero(OptionId::hosts_size);
+    case ArrayId::kHostCells:
+      return with_zero(OptionId::hosts_size) * columns;
+    case ArrayId::kGlobalCells:
+      return threads * columns;  // row 0: numbers that no host keeps; others: threads without an account
+    case ArrayId::kActors:
+      return with_zero(OptionId::setup_actors_size);
+    case ArrayId::kObjectRules:
+      return with_zero(OptionId::setup_objects_size);
     case ArrayId::kInstances:
-    case ArrayId::kInstanceLists: return instances + 1;
-    case ArrayId::kFiles: return get(OptionId::max_file_instances) + get(OptionId::max_socket_instances) + 1;
-    case ArrayId::kTables: return with_zero(OptionId::max_table_instances);
-    case ArrayId::kIndexes: return with_zero(OptionId::max_index_stat);
-    case ArrayId::kTableHandles: return with_zero(OptionId::max_table_handles);
-    case ArrayId::kMetadataLocks: return with_zero(OptionId::max_metadata_locks);
-    case ArrayId::kCells: return get(OptionId::max_object_cells) + classes * kMostLanes + 1;  // plus those of the classes themselves
-    case ArrayId::kStatementCells: return get(OptionId::max_object_cells) / 4 + 1;
-    case ArrayId::kDigests: return with_zero(OptionId::digests_size);
-    case ArrayId::kPrograms: return with_zero(OptionId::max_program_instances);
-    case ArrayId::kPrepared: return with_zero(OptionId::max_prepared_statements_instances);
-    case ArrayId::kMostRetired: return 16384;
+    case ArrayId::kInstanceLists:
+      return instances + 1;
+    case ArrayId::kFiles:
+      return get(OptionId::max_file_instances) + get(OptionId::max_socket_instances) + 1;
+    case ArrayId::kTables:
+      return with_zero(OptionId::max_table_instances);
+    case ArrayId::kIndexes:
+      return with_zero(OptionId::max_index_stat);
+    case ArrayId::kTableHandles:
+      return with_zero(OptionId::max_table_handles);
+    case ArrayId::kMetadataLocks:
+      return with_zero(OptionId::max_metadata_locks);
+    case ArrayId::kCells:
+      return get(OptionId::max_object_cells) + classes * kMostLanes + 1;  // plus those of the classes themselves
+    case ArrayId::kStatementCells:
+      return get(OptionId::max_object_cells) / 4 + 1;
+    case ArrayId::kDigests:
+      return with_zero(OptionId::digests_size);
+    case ArrayId::kPrograms:
+      return with_zero(OptionId::max_program_instances);
+    case ArrayId::kPrepared:
+      return with_zero(OptionId::max_prepared_statements_instances);
+    case ArrayId::kRetired:
+      return 16384;
     case ArrayId::kNames:
       return get(OptionId::max_file_instances) * 4 + get(OptionId::max_socket_instances) * 2 +
              (get(OptionId::max_table_instances) + get(OptionId::max_index_stat)) * 3 + get(OptionId::max_metadata_locks) * 4 +
              get(OptionId::max_program_instances) * 3 + 64;
-    case ArrayId::kSources: return get(OptionId::max_source_locations) + 1;
-    case ArrayId::kFacts: return with_zero(OptionId::max_program_rows);
-    case ArrayId::kFactBlocks: return get(OptionId::max_program_rows) * kBlocksPerFact + 1;
-    case ArrayId::kErrorLog: return kLogUnits + 1;
-    default: break;
+    case ArrayId::kSources:
+      return get(OptionId::max_source_locations) + 1;
+    case ArrayId::kFacts:
+      return with_zero(OptionId::max_program_rows);
+    case ArrayId::kFactBlocks:
+      return get(OptionId::max_program_rows) * kBlocksPerFact + 1;
+    case ArrayId::kErrorLog:
+      return kLogUnits + 1;
+    default:
+      break;
   }
   return 0;
 }
@@ -95,8 +125,10 @@ uint64_t FirstExtent(ArrayId id, uint64_t whole, uint64_t row_bytes) {
     case ArrayId::kGlobalCells:
     case ArrayId::kAccountCells:
     case ArrayId::kUserCells:
-    case ArrayId::kHostCells: return std::min(whole, std::max(kLeastExtent, RoundToPages(2 * row_bytes)));
-    default: return std::min(whole, kLeastExtent);
+    case ArrayId::kHostCells:
+      return std::min(whole, std::max(kLeastExtent, RoundToPages(2 * row_bytes)));
+    default:
+      return std::min(whole, kLeastExtent);
   }
 }
 

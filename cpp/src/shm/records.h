@@ -12,7 +12,7 @@
 // A reader loads lap (even) and thread_id; for each record state (acquire), the words, state again; at the end lap
 // again. A record is open or closed, and the words of its end are ignored while it is open. A reader scans the chunks
 // twice and leaves out events that are younger than each thread's youngest chunk of the first scan: a single scan
-// could miss a chunk that is taken meanwhile. Chunks of a thread are ordered by `turn`; a missing number is a
+// could miss a chunk that is taken meanwhile. Chunks of a thread are ordered by `sequence`; a missing number is a
 // chunk that another thread took. TRUNCATE of a view stores, for each chunk, hidden[view] = lap and a bit for each
 // record that exists. Records hold raw ticks and the timer; readers convert them.
 #pragma once
@@ -39,15 +39,15 @@ namespace perfschema {
 // chunk's lap, so old records need not be cleared. A record is written once, in place, and is current, history and
 // history_long at the same time.
 
-inline constexpr uint32_t kMostPerChunk = 64;  // one bit each in ShmHidden
+inline constexpr uint32_t kMostPerChunk = 64;      // one bit each in ShmHidden
 inline constexpr uint32_t kPlacesWithDetails = 2;  // taken by a wait's record that holds more than a lock's
-inline constexpr uint32_t kMaxNestedWaits = 5;  // SEMANTICS D7
+inline constexpr uint32_t kMaxNestedWaits = 5;     // SEMANTICS D7
 inline constexpr uint32_t kMaxStatementStack = 256;
 
 // Lists the differences between the pools. Records with texts are large, so fewer of them make a chunk: a thread
 // holds whole chunks.
 struct PoolFacts {
-  uint32_t per_chunk;  // places for records
+  uint32_t per_chunk;    // places for records
   uint32_t most_places;  // that one record takes
   OptionId history_size, history_long_size;
 };
@@ -66,7 +66,9 @@ constexpr uint64_t MostChunksFor(Kind kind, uint64_t events) {
 
 // Returns how many chunks the tail of a thread's history may lie in, besides the one being written. It is at least
 // one: events_*_current shows the last finished event.
-constexpr uint64_t ChunksHeldByThread(Kind kind, uint64_t history_size) { return history_size == 0 ? 1 : MostChunksFor(kind, history_size); }
+constexpr uint64_t ChunksHeldByThread(Kind kind, uint64_t history_size) {
+  return history_size == 0 ? 1 : MostChunksFor(kind, history_size);
+}
 // Adds two per thread: the chunk being written, and one of slack, because a thread prefers to recycle its own chunk
 // over the globally oldest.
 constexpr uint64_t ChunksOfThread(uint64_t chunks_held) { return chunks_held + 2; }
@@ -96,12 +98,12 @@ struct ShmHidden {
 };
 
 struct alignas(128) ShmChunk {  // 128: its neighbor may be another core's, and lines are fetched in pairs
-  HalfWord lap;        // odd while changing hands; even = the lap of valid records
-  HalfWord thread;     // slot of the owner, kept after its end
+  HalfWord lap;                 // odd while changing hands; even = the lap of valid records
+  HalfWord thread;              // slot of the owner, kept after its end
   Word thread_id;
-  Word taken;          // cycle counter when it was taken: orders events that are not timed
-  Word turn;           // how many chunks of the pool the thread has taken, with this one: consecutive numbers mean that none is missing
-  Word traced;         // traced events of the thread in its earlier chunks: tells how many a missing chunk had
+  Word taken;           // cycle counter when it was taken: orders events that are not timed
+  Word sequence;        // how many chunks of the pool the thread has taken, with this one: consecutive numbers mean that none is missing
+  Word traced;          // traced events of the thread in its earlier chunks: tells how many a missing chunk had
   ShmHidden hidden[3];  // by view
 };
 static_assert(sizeof(ShmChunk) == 128);
@@ -116,25 +118,25 @@ inline constexpr uint64_t kRecordHistory = kFlagHistory;
 inline constexpr uint64_t kRecordHistoryLong = kFlagHistoryLong;
 inline constexpr uint64_t kRecordTraced = kFlagTrace;
 inline constexpr uint64_t kRecordTraceOnly = kFlagTraceOnly;  // events_*_current does not show it
-inline constexpr uint64_t kRecordHasBytes = 1 << 12;  // NUMBER_OF_BYTES is not NULL
-inline constexpr uint64_t kRecordHasFlags = 1 << 13;  // FLAGS is not NULL
-inline constexpr uint64_t kRecordHasName = 1 << 14;   // OBJECT_NAME is not NULL
-inline constexpr uint64_t kRecordHasSpins = 1 << 15;  // SPINS is not NULL
-inline constexpr uint64_t kRecordHasSchema = 1 << 17;  // the name is "SCHEMA\0NAME"
-inline constexpr uint64_t kRecordHasIndex = 1 << 18;   // INDEX_NAME is not NULL
-inline constexpr uint64_t kRecordHasProgress = 1 << 12;  // of a stage: WORK_COMPLETED and WORK_ESTIMATED are not NULL
+inline constexpr uint64_t kRecordHasBytes = 1 << 12;          // NUMBER_OF_BYTES is not NULL
+inline constexpr uint64_t kRecordHasFlags = 1 << 13;          // FLAGS is not NULL
+inline constexpr uint64_t kRecordHasName = 1 << 14;           // OBJECT_NAME is not NULL
+inline constexpr uint64_t kRecordHasSpins = 1 << 15;          // SPINS is not NULL
+inline constexpr uint64_t kRecordHasSchema = 1 << 17;         // the name is "SCHEMA\0NAME"
+inline constexpr uint64_t kRecordHasIndex = 1 << 18;          // INDEX_NAME is not NULL
+inline constexpr uint64_t kRecordHasProgress = 1 << 12;       // of a stage: WORK_COMPLETED and WORK_ESTIMATED are not NULL
 
 // Is the first line of every event's record.
 // Threads: owner thread writes, any reads: state (acquire), words, state again and the chunk's lap last.
 struct alignas(64) ShmRecord {
-  Word state;      // release store: publishes all words before it
+  Word state;  // release store: publishes all words before it
   Word event_id;
   Word start_ticks;  // of the timer that the event began with; TIMER_START = scale.Picos(start)
   Word end_ticks;    // TIMER_WAIT = scale.Duration(end - start), TIMER_END = TIMER_START + TIMER_WAIT
-  Word object;     // OBJECT_INSTANCE_BEGIN
-  Word what;       // class | operation << 16 (of a statement: its level) | nesting type << 24 | source << 32
+  Word object;       // OBJECT_INSTANCE_BEGIN
+  Word what;         // class | operation << 16 (of a statement: its level) | nesting type << 24 | source << 32
   Word nesting_event_id;
-  Word end_info;   // END_EVENT_ID - EVENT_ID; kRecordHasSpins: EndInfoWithSpins()
+  Word end_info;  // END_EVENT_ID - EVENT_ID; kRecordHasSpins: EndInfoWithSpins()
 };
 
 // Only waits for locks count spins, and hardly any event happens inside one. More than 2^32 - 1 events inside are
@@ -152,9 +154,9 @@ constexpr uint64_t EventsInside(uint64_t state, uint64_t end_info) {
 struct ShmWaitDetails {
   Word state;  // the chunk's lap alone: no record
   Word bytes;
-  Word flags_and_name;  // FLAGS | name granule << 32
+  Word flags_and_name;    // FLAGS | name granule << 32
   Word version_and_type;  // version of the name | ObjectType << 32, which wins over the family's OBJECT_TYPE
-  Word index_name;     // granule << 32 | its version
+  Word index_name;        // granule << 32 | its version
   Word unused[3];
 };
 struct ShmWaitRecord : ShmRecord {
@@ -176,15 +178,15 @@ static_assert(sizeof(ShmStageRecord) == 128);
 struct ShmStatementRecord : ShmRecord {
   Word counters[kStatementCounters];
   Word controlled_memory, total_memory;  // maximum while the statement ran
-  Word statement_id;  // 0 = NULL
-  HalfWord seq;       // covers all fields below; cell.h
-  HalfWord error;     // MYSQL_ERRNO
-  HalfWord sql_bytes;     // kStatementHasText
-  HalfWord digest_bytes;  // 0 = no digest
-  Word bits;          // kStatementHasText ...
-  Word sqlstate;      // zero padded
-  Word program;       // granule of its name "SCHEMA\0NAME" << 32 | its version
-  HalfWord program_type, unused;  // ObjectType
+  Word statement_id;                     // 0 = NULL
+  HalfWord seq;                          // covers all fields below; cell.h
+  HalfWord error;                        // MYSQL_ERRNO
+  HalfWord sql_bytes;                    // kStatementHasText
+  HalfWord digest_bytes;                 // 0 = no digest
+  Word bits;                             // kStatementHasText ...
+  Word sqlstate;                         // zero padded
+  Word program;                          // granule of its name "SCHEMA\0NAME" << 32 | its version
+  HalfWord program_type, unused;         // ObjectType
   Word schema[8];
   Word message[16];
 };
@@ -193,10 +195,10 @@ inline constexpr uint64_t kStatementHasText = 1, kStatementIsCut = 2, kStatement
 constexpr uint64_t TextCapacity(uint64_t limit) { return (limit + 7) / 8 * 8; }
 
 struct ShmTransactionRecord : ShmRecord {
-  Word facts;         // TransactionFacts
+  Word facts;  // TransactionFacts
   Word savepoints, rollbacks_to_savepoint, releases_of_savepoint;
-  Word trx_id;        // 0 = NULL
-  HalfWord seq;       // covers all fields below; cell.h
+  Word trx_id;   // 0 = NULL
+  HalfWord seq;  // covers all fields below; cell.h
   HalfWord xid_format;
   Word gtid[12];
   Word xid_gtrid[17], xid_bqual[17];
@@ -228,10 +230,14 @@ inline constexpr std::string_view kXaStateNames[] = {"NOTR", "ACTIVE", "IDLE", "
 // of one thread's rate against 1.9).
 constexpr uint64_t RecordBytes(Kind kind, uint64_t sql_text_limit, uint64_t digest_limit) {
   switch (kind) {
-    case Kind::kStatement: return (sizeof(ShmStatementRecord) + TextCapacity(sql_text_limit) + TextCapacity(digest_limit) + 63) / 64 * 64;
-    case Kind::kTransaction: return sizeof(ShmTransactionRecord);
-    case Kind::kStage: return sizeof(ShmStageRecord);
-    default: return sizeof(ShmWaitRecord);
+    case Kind::kStatement:
+      return (sizeof(ShmStatementRecord) + TextCapacity(sql_text_limit) + TextCapacity(digest_limit) + 63) / 64 * 64;
+    case Kind::kTransaction:
+      return sizeof(ShmTransactionRecord);
+    case Kind::kStage:
+      return sizeof(ShmStageRecord);
+    default:
+      return sizeof(ShmWaitRecord);
   }
 }
 constexpr uint64_t ChunkPitch(Kind kind, uint64_t record_bytes) { return (PerChunk(kind) * record_bytes + 4095) / 4096 * 4096 + 4096; }

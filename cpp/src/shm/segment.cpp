@@ -1,17 +1,18 @@
 #include "shm/segment.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
-#include <span>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <span>
 
 #include "perfschema/pfs.h"
 #include "shm/attach.h"
@@ -95,7 +96,9 @@ const void* SegmentView::Element(ArrayId id, uint64_t index, size_t size) const 
   return bytes_ - at < size ? nullptr : base_ + at;
 }
 
-ByteRun SegmentView::RunAt(uint64_t offset, uint64_t wanted) const { return file_ == nullptr ? ByteRun{0, bytes_, true} : file_->RunAt(offset, wanted); }
+ByteRun SegmentView::RunAt(uint64_t offset, uint64_t wanted) const {
+  return file_ == nullptr ? ByteRun{0, bytes_, true} : file_->RunAt(offset, wanted);
+}
 
 // ---- Creation ------------------------------------------------------------------------------------------------------------------
 
@@ -222,7 +225,8 @@ bool Segment::MapFile(int fd) {
     is_whole = MapExtents(array, 0, array.mapped.load(kRelaxed), PROT_READ | PROT_WRITE, fd, AddressRange::Over::kOwn) && is_whole;
   }
   is_whole = range_.MapFile(0, kHeaderCapacity, PROT_READ | PROT_WRITE, fd, 0, AddressRange::Over::kOwn) && is_whole;
-  for (ShmArray& array : std::span(head->arrays, kArrayCount)) array.mapped.store(EndOfExtents(array, array.mapped.load(kRelaxed)), kRelease);
+  for (ShmArray& array : std::span(head->arrays, kArrayCount))
+    array.mapped.store(EndOfExtents(array, array.mapped.load(kRelaxed)), kRelease);
   return is_whole;
 }
 
@@ -364,16 +368,19 @@ Status Segment::Adopt(const std::string& path, Options* options, int* descriptor
   std::memcpy(options->texts, seen.text_options, sizeof options->texts);
   for (auto& text : options->texts) text[kTextOptionBytes - 1] = 0;
   bool is_ours = seen.layout_minor == kLayoutMinor;
-  for (uint32_t i = 0; i < kOptionCount; ++i) is_ours = is_ours && options->values[i] >= kOptions[i].minimum && options->values[i] <= kOptions[i].maximum;
+  for (uint32_t i = 0; i < kOptionCount; ++i)
+    is_ours = is_ours && options->values[i] >= kOptions[i].minimum && options->values[i] <= kOptions[i].maximum;
   const Plan plan(is_ours ? *options : Options());
   is_ours = is_ours && view.bytes() == plan.bytes;
   for (uint32_t i = 0; is_ours && i < kArrayCount; ++i) {
     const ShmArray& array = seen.arrays[i];
     const Plan::Place& place = plan.arrays[i];
     is_ours = array.offset == place.offset && array.stride == place.stride && array.capacity == place.capacity &&
-              array.first_extent == place.first_extent && array.used.load(kRelaxed) <= place.capacity && array.mapped.load(kAcquire) >= place.first_extent;
+              array.first_extent == place.first_extent && array.used.load(kRelaxed) <= place.capacity &&
+              array.mapped.load(kAcquire) >= place.first_extent;
   }
-  if (!is_ours || !file->Check().ok()) return Status(Code::kCorrupt, path + " was written by another version of this library, or is damaged: it can be read but not changed");
+  if (!is_ours || !file->Check().ok())
+    return Status(Code::kCorrupt, path + " was written by another version of this library, or is damaged: it can be read but not changed");
   const int fd = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return Status(errno == EACCES ? Code::kNotAllowed : Code::kIo, Reason("cannot open for writing", path, errno));
   struct stat info {};

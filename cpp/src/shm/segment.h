@@ -148,6 +148,7 @@ class Segment {
   bool TakeFromCopy(uint64_t offset, uint64_t from, uint64_t bytes);
   bool TakeArraysFromCopy(KeepInChild keep, bool all, uint64_t offset, uint64_t from, uint64_t bytes);
   bool TakeRestOfCopy(KeepInChild keep);
+  bool ReserveInstanceLists();
 
   AddressRange range_;
   std::string path_;

@@ -1,17 +1,18 @@
 // segment_fork.cpp: gives a forked child its own segment. The parent's is shared memory, which the child must never store to:
 //
 //   before, in the parent    CopyBeforeFork()   puts the child's initial contents aside, while the cold lock keeps them consistent
-//   at once, in the child    LeaveParents()     pages of that copy replace the shared ones that the program touches by itself: no copying, no allocation
-//   at its first event       ContinueInChild()  takes the rest of the copy, and makes a file of its own
+//   at once, in the child    LeaveParents()     pages of that copy replace the shared ones that the program touches by itself: no copying,
+//   no allocation at its first event       ContinueInChild()  takes the rest of the copy, and makes a file of its own
 //
 // A child that execs or ends without an event never gets to the last step: it moves a few pages, and leaves nothing behind. The parent's
 // side is also cheap if it forks often: UpdateCopy stores to no page of the copy that is still right, so the kernel need not copy that
 // page again.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
 #include <span>
-#include <sys/mman.h>
 
 #include "shm/plan.h"
 #include "shm/segment.h"
@@ -144,8 +145,18 @@ bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
     wants_file_ = false;
   }
   (void)MapFirstExtents();
-  // Each object has a list, empty in the child, which readers use without a check.
-  (void)ReserveUpTo(ArrayId::kInstanceLists, array(ArrayId::kInstances).used.load(kRelaxed));
+  return ReserveInstanceLists();
+}
+
+// Gives each object a list, empty in the child, which the program uses without a check. Takes private memory for the lists if the file
+// system is full: readers see empty lists then.
+bool Segment::ReserveInstanceLists() {
+  const uint64_t used = array(ArrayId::kInstances).used.load(kRelaxed);
+  if (ReserveUpTo(ArrayId::kInstanceLists, used)) return true;
+  ShmArray& lists = array(ArrayId::kInstanceLists);
+  const uint64_t bytes = RoundToPages(used * lists.stride);
+  if (!MapUpTo(lists, bytes) || !range_.MapAnonymous(lists.offset, bytes, AddressRange::Over::kOwn)) return false;
+  lists.reserved.store(bytes, kRelease);
   return true;
 }
 

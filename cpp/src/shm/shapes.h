@@ -34,7 +34,8 @@ struct Shape {
 };
 
 // Words of a statement: its time, two maxima, then the counters in their order.
-inline constexpr uint32_t kControlledMemoryWord = 4, kTotalMemoryWord = 5, kCounterWords = 6, kSecondaryWord = kCounterWords + kStatementCounters;
+inline constexpr uint32_t kControlledMemoryWord = 4, kTotalMemoryWord = 5, kCounterWords = 6,
+                          kSecondaryWord = kCounterWords + kStatementCounters;
 // Words of a digest, program or prepared statement: the same, then the times when it was first and last seen
 // (microseconds since 1970), and the time of the statements inside a program.
 inline constexpr uint32_t kFirstSeenWord = kSecondaryWord + 1, kInnerWord = 28, kLastSeenWord = 32;
@@ -113,7 +114,8 @@ inline constexpr Shape kShapes[kKindCount] = {shapes::Times(),  shapes::Times(),
 inline constexpr Shape kObjectShape = shapes::Objects();
 constexpr const Shape& ShapeOf(Kind kind) { return kShapes[static_cast<uint32_t>(kind)]; }
 constexpr uint32_t ColumnsOf(Kind kind) { return kind == Kind::kNone ? 1 : ShapeOf(kind).columns; }
-static_assert(WordsOf(5) <= kMostWords && sizeof(ShmStatementCell) == 5 * 64 && kSecondaryWord < WordsOf(4) && kReadOnlyWord + 4 <= WordsOf(2));
+static_assert(WordsOf(5) <= kMostWords && sizeof(ShmStatementCell) == 5 * 64 && kSecondaryWord < WordsOf(4) &&
+              kReadOnlyWord + 4 <= WordsOf(2));
 
 // Returns the words of a cell in its row. Those of a wide cell continue over its further columns.
 inline Word* CellWords(ShmCell& cell) { return reinterpret_cast<Word*>(&cell.stat); }
@@ -168,12 +170,21 @@ inline void MergeNumbers(const Shape& shape, const Numbers& more, Numbers* sum) 
         PutStatIn(sum, i, stat);
         break;
       }
-      case Rule::kSum: word += more[i]; break;
-      case Rule::kTime: word = AddTimes(word, more[i]); break;
-      case Rule::kMax: word = word > more[i] ? word : more[i]; break;
-      case Rule::kFirst: word = word == 0 || (more[i] != 0 && more[i] < word) ? more[i] : word; break;
+      case Rule::kSum:
+        word += more[i];
+        break;
+      case Rule::kTime:
+        word = AddTimes(word, more[i]);
+        break;
+      case Rule::kMax:
+        word = word > more[i] ? word : more[i];
+        break;
+      case Rule::kFirst:
+        word = word == 0 || (more[i] != 0 && more[i] < word) ? more[i] : word;
+        break;
       case Rule::kUnused:
-      case Rule::kInStat: break;
+      case Rule::kInStat:
+        break;
     }
   }
 }

@@ -24,8 +24,8 @@ static_assert(sizeof(ShmStatementCell) == 320);
 // says which of their numbers count. A writer stores the generation that it found. If the object has died or was
 // emptied since, the numbers are of an old generation and do not count.
 struct ShmStatementObject {
-  HalfWord generation;   // odd = live; + 1 at birth and at death, + 2 when a TRUNCATE empties it
-  HalfWord cells;  // first of its list in kStatementCells
+  HalfWord generation;  // odd = live; + 1 at birth and at death, + 2 when a TRUNCATE empties it
+  HalfWord cells;       // first of its list in kStatementCells
 };
 constexpr bool IsLive(uint32_t generation) { return (generation & 1) != 0; }
 
@@ -43,19 +43,20 @@ struct alignas(64) ShmHistogram {
 
 // Is a digest. Its tokens lie behind it, and then the text of the sample, each with the capacity that the options
 // give it. Element 1 collects all digests that do not fit: it has no schema and no tokens.
-// Threads: `generation` and the identifying fields change under the cold lock; the sample changes under sample_seq, by the thread that claims it.
+// Threads: `generation` and the identifying fields change under the cold lock; the sample changes under sample_seq, by the thread that
+// claims it.
 struct alignas(64) ShmDigest {
   ShmStatementObject object;
-  HalfWord next;         // next digest of the same bucket
+  HalfWord next;  // next digest of the same bucket
   HalfWord token_bytes;
-  Word key;              // hash of schema and tokens
-  Word schema[8];        // zero padded; empty = NULL
-  HalfWord sample_seq;   // odd while a thread replaces the sample
+  Word key;                    // hash of schema and tokens
+  Word schema[8];              // zero padded; empty = NULL
+  HalfWord sample_seq;         // odd while a thread replaces the sample
   HalfWord sample_generation;  // of the object
   HalfWord sample_bytes;
   HalfWord unused;
-  Word sample_seen;      // microseconds since 1970
-  Word sample_wait;      // picoseconds
+  Word sample_seen;  // microseconds since 1970
+  Word sample_wait;  // picoseconds
   ShmHistogram histogram;
 };
 

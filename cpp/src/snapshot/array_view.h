@@ -20,8 +20,7 @@ class ArrayView {
   enum class Extent { kReserved, kWhole };
 
   ArrayView() = default;
-  ArrayView(const SegmentView& view, ArrayId id, Extent extent = Extent::kReserved)
-      : view_(view), id_(id), extent_(extent) {
+  ArrayView(const SegmentView& view, ArrayId id, Extent extent = Extent::kReserved) : view_(view), id_(id), extent_(extent) {
     const ShmArray& array = view.header().arrays[static_cast<uint32_t>(id)];
     const uint64_t stride = array.stride;
     const uint64_t capacity = array.capacity;
@@ -31,8 +30,7 @@ class ArrayView {
     base_ = reinterpret_cast<const char*>(first);
     stride_ = stride;
     // Counts only bytes inside the mapping, whatever the directory claims.
-    const uint64_t bytes_left =
-        view.bytes() - static_cast<uint64_t>(base_ - reinterpret_cast<const char*>(&view.header()));
+    const uint64_t bytes_left = view.bytes() - static_cast<uint64_t>(base_ - reinterpret_cast<const char*>(&view.header()));
     capacity_ = std::min(capacity, bytes_left / stride);
     used_ = std::min(view.used(id), capacity_);
     if (extent_ == Extent::kWhole) return;
@@ -88,7 +86,7 @@ class ArrayView {
   const char* base_ = nullptr;
   uint64_t stride_ = 1;
   uint64_t capacity_ = 0, used_ = 0, reserved_ = 0;
-  uint64_t sure_ = 0;  // elements [1, sure_] have memory
+  uint64_t sure_ = 0;    // elements [1, sure_] have memory
   mutable ByteRun run_;  // the run that was checked last
 };
 

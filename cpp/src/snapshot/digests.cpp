@@ -20,10 +20,13 @@ bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t genera
     if (cell == nullptr || longest-- == 0 || steps_left_ == 0) return false;
     --steps_left_;
     Numbers numbers;
-    const bool whole = TryRead(cell->seq, [&] {
-      numbers = {};
-      if (cell->gen.load(kAcquire) == generation) LoadNumbers(kObjectShape, AsCell(*cell), &numbers);
-    }, [&] { MendNumbers(kObjectShape, &numbers); });
+    const bool whole = TryRead(
+        cell->seq,
+        [&] {
+          numbers = {};
+          if (cell->gen.load(kAcquire) == generation) LoadNumbers(kObjectShape, AsCell(*cell), &numbers);
+        },
+        [&] { MendNumbers(kObjectShape, &numbers); });
     if (!whole) return false;
     MergeNumbers(kObjectShape, numbers, sum);
     at = cell->next.load(kAcquire);
@@ -56,7 +59,8 @@ DigestRow Snapshot::DescribeTokens(std::string_view tokens) const {
 void Snapshot::DescribeProgram(uint64_t type, uint64_t name, std::optional<Text<64>>* shown_type, std::optional<Text<64>>* schema,
                                std::optional<Text<64>>* shown_name) const {
   std::string_view full;
-  if (type == 0 || type >= std::size(kObjectTypeNames) || !CopyName(static_cast<uint32_t>(name >> 32), static_cast<uint32_t>(name), &full)) return;
+  if (type == 0 || type >= std::size(kObjectTypeNames) || !CopyName(static_cast<uint32_t>(name >> 32), static_cast<uint32_t>(name), &full))
+    return;
   const size_t end = std::min(full.find('\0'), full.size());
   *shown_type = kObjectTypeNames[type];
   *schema = full.substr(0, end);
@@ -119,7 +123,8 @@ Snapshot::Found Snapshot::ReadProgram(uint32_t index, ProgramRow* row) const {
     *row = {};
     std::optional<Text<64>> type, schema, name;
     row->type = static_cast<ObjectType>(shm->type.load(kAcquire));
-    DescribeProgram(shm->type.load(kAcquire), uint64_t{shm->name.load(kAcquire)} << 32 | shm->name_version.load(kAcquire), &type, &schema, &name);
+    DescribeProgram(shm->type.load(kAcquire), uint64_t{shm->name.load(kAcquire)} << 32 | shm->name_version.load(kAcquire), &type, &schema,
+                    &name);
     const bool whole = AddUpStatements(shm->object, generation, &row->numbers);
     if (shm->object.generation.load(kRelaxed) != generation) continue;
     if (!whole || row->type < ObjectType::kEvent || row->type > ObjectType::kTrigger) return Found::kTorn;
@@ -167,7 +172,11 @@ Snapshot::Found Snapshot::ReadPrepared(uint32_t index, PreparedRow* row) const {
 }
 
 void Snapshot::ForEachDigest(const std::function<void(const DigestRow&)>& use) const { ForEachSlot(digests_, &Snapshot::ReadDigest, use); }
-void Snapshot::ForEachProgram(const std::function<void(const ProgramRow&)>& use) const { ForEachSlot(programs_, &Snapshot::ReadProgram, use); }
-void Snapshot::ForEachPrepared(const std::function<void(const PreparedRow&)>& use) const { ForEachSlot(prepared_, &Snapshot::ReadPrepared, use); }
+void Snapshot::ForEachProgram(const std::function<void(const ProgramRow&)>& use) const {
+  ForEachSlot(programs_, &Snapshot::ReadProgram, use);
+}
+void Snapshot::ForEachPrepared(const std::function<void(const PreparedRow&)>& use) const {
+  ForEachSlot(prepared_, &Snapshot::ReadPrepared, use);
+}
 
 }  // namespace perfschema

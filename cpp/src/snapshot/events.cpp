@@ -16,7 +16,7 @@ std::vector<ChunkHead> Snapshot::ScanChunks(Kind kind) const {
     head.slot = chunk->thread.load(kAcquire);
     head.thread_id = chunk->thread_id.load(kAcquire);
     head.taken = chunk->taken.load(kAcquire);
-    head.chunk_seq = chunk->turn.load(kAcquire);
+    head.chunk_seq = chunk->sequence.load(kAcquire);
     // In a chunk that changes hands, the words may no longer name its owner. Records that a new owner was about to overwrite are left
     // out.
     if (head.lap > 1 && (head.lap & 1) != 0 && WriterRests()) NoteLeftOut(chunk);

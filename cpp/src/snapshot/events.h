@@ -6,7 +6,8 @@
 //
 // An Event adds what is particular to a kind:
 //   kKind, Row                                              its kind, and the type of a row of its tables
-//   Extra; Load(snapshot, record, capacity, state, &extra)  the words behind the first line, and how to copy them; false = torn. `capacity`: bytes
+//   Extra; Load(snapshot, record, capacity, state, &extra)  the words behind the first line, and how to copy them; false = torn.
+//   `capacity`: bytes
 //                                                           from the record on that may be read
 //   IsNested(head)                                          whether it is part of another event of its kind
 //   Emit(snapshot, head, extra, use)                        makes the row
@@ -56,7 +57,7 @@ struct EventHead {
 // Threads: external lock.
 struct EventFilter {
   uint32_t view;
-  uint64_t bits = 0;  // of the state that a record must have
+  uint64_t bits = 0;     // of the state that a record must have
   uint64_t without = 0;  // bits that it must not have
   bool newest_first = true;
   bool wants_open = false;   // besides closed ones
@@ -181,14 +182,15 @@ class EventReader {
     const uint32_t lap = chunk->lap.load(kAcquire);  // pairs with the taker's store of the new lap
     if (lap != seen.lap) {
       // Events that have begun here without an end are lost. The next chunk of the thread tells how many were never seen.
-      if (const uint64_t open = seen.begun & ~seen.settled; open != 0) cursor->ends_lost[seen.thread_id] += static_cast<uint64_t>(std::popcount(open));
+      if (const uint64_t open = seen.begun & ~seen.settled; open != 0)
+        cursor->ends_lost[seen.thread_id] += static_cast<uint64_t>(std::popcount(open));
       seen = {};
       if (lap == 0 || (lap & 1) != 0) return;
       TraceCursor::Chunk fresh;
       fresh.lap = lap;
       fresh.slot = chunk->thread.load(kAcquire);
       fresh.thread_id = chunk->thread_id.load(kAcquire);
-      fresh.chunk_seq = chunk->turn.load(kAcquire);
+      fresh.chunk_seq = chunk->sequence.load(kAcquire);
       fresh.traced_before = chunk->traced.load(kAcquire);
       if (chunk->lap.load(kRelaxed) != lap || fresh.thread_id == 0) return;  // at the next call
       seen = fresh;
@@ -206,7 +208,7 @@ class EventReader {
       if ((seen.settled & bit) != 0) continue;
       const ShmRecord& record = *pool_.record(index, n);
       const uint64_t state = record.state.load(kAcquire);  // pairs with the owner's release store
-      if (state >> 32 != lap) continue;  // not begun
+      if (state >> 32 != lap) continue;                    // not begun
       if ((state & kRecordTraced) == 0) {
         if ((state & kRecordClosed) != 0 || (state & kRecordOpen) == 0) settled |= bit;
         continue;
@@ -376,7 +378,8 @@ class EventReader {
   }
 
   void History(const Use& use) const {
-    const auto limit = static_cast<uint64_t>(std::max<int64_t>(snapshot_.option(kPools[static_cast<uint32_t>(Event::kKind)].history_size), 0));
+    const auto limit =
+        static_cast<uint64_t>(std::max<int64_t>(snapshot_.option(kPools[static_cast<uint32_t>(Event::kKind)].history_size), 0));
     const auto select = [&](Copies* copies, EventFilter* filter) {
       if (copies->size() <= limit) return;
       // An event ends after those nested in it, which have the same END_EVENT_ID and a higher EVENT_ID.
@@ -392,7 +395,8 @@ class EventReader {
   }
 
   void HistoryLong(const Use& use, const Snapshot::Expect& expect) const {
-    const auto limit = static_cast<uint64_t>(std::max<int64_t>(snapshot_.option(kPools[static_cast<uint32_t>(Event::kKind)].history_long_size), 0));
+    const auto limit =
+        static_cast<uint64_t>(std::max<int64_t>(snapshot_.option(kPools[static_cast<uint32_t>(Event::kKind)].history_long_size), 0));
     if (limit == 0) return;
     Copies copies;
     // While this reader is descheduled, chunks are taken away. It tries again if rows are missing for that.

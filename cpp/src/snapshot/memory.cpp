@@ -63,7 +63,8 @@ void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
       of.low = std::min(low, of.current);
       return of;
     };
-    sums->ones.push_back({{sum.instrument, sum.thread_id, nullptr, side(0), side(1)}, sum.principal != nullptr ? *sum.principal : PrincipalRow{}});
+    sums->ones.push_back(
+        {{sum.instrument, sum.thread_id, nullptr, side(0), side(1)}, sum.principal != nullptr ? *sum.principal : PrincipalRow{}});
   });
 }
 

@@ -12,13 +12,15 @@ class PoolView {
   PoolView() = default;
   PoolView(const SegmentView& view, Kind kind)
       : chunks_(view, kChunksOf[static_cast<uint32_t>(kind)]),
-        records_(view, kRecordsOf[static_cast<uint32_t>(kind)], ArrayView<ShmRecord>::Extent::kWhole),  // used chunks say which bytes may be read
+        records_(view, kRecordsOf[static_cast<uint32_t>(kind)],
+                 ArrayView<ShmRecord>::Extent::kWhole),  // used chunks say which bytes may be read
         per_chunk_(PerChunk(kind)),
         record_bytes_(view.header().record_bytes[static_cast<uint32_t>(kind)]) {
     constexpr uint64_t kLeast[kEventKinds] = {sizeof(ShmWaitRecord), sizeof(ShmStageRecord), sizeof(ShmStatementRecord),
                                               sizeof(ShmTransactionRecord)};
     const uint64_t least = kLeast[static_cast<uint32_t>(kind)];
-    ok_ = records_.ok() && record_bytes_ >= least && record_bytes_ % alignof(ShmRecord) == 0 && record_bytes_ <= records_.stride() / per_chunk_;
+    ok_ = records_.ok() && record_bytes_ >= least && record_bytes_ % alignof(ShmRecord) == 0 &&
+          record_bytes_ <= records_.stride() / per_chunk_;
   }
 
   bool ok() const { return ok_; }

@@ -143,13 +143,16 @@ void Snapshot::AddRow(Kind kind, Level level, uint64_t index, uint64_t readable,
     const ShmCell* cell = cells.at(first, shape.columns);
     if (cell == nullptr) continue;
     Numbers numbers;
-    const bool whole = TryRead(cell->seq, [&] {
-      numbers = {};
-      const uint32_t gen = cell->gen.load(kAcquire);
-      if (Counts(gen, since) && !LoadNumbers(shape, *cell, &numbers)) return false;
-      if (kind == Kind::kMemory && gen != interval) BeginMemoryInterval(&numbers);
-      return true;
-    }, [&] { MendNumbers(shape, &numbers); });
+    const bool whole = TryRead(
+        cell->seq,
+        [&] {
+          numbers = {};
+          const uint32_t gen = cell->gen.load(kAcquire);
+          if (Counts(gen, since) && !LoadNumbers(shape, *cell, &numbers)) return false;
+          if (kind == Kind::kMemory && gen != interval) BeginMemoryInterval(&numbers);
+          return true;
+        },
+        [&] { MendNumbers(shape, &numbers); });
     *torn |= !whole;
     if (numbers != Numbers{}) MergeNumbers(shape, numbers, sums->At(i));
   }
@@ -237,7 +240,7 @@ void Snapshot::ForEachPrincipal(Level level, const std::function<void(const Prin
 
 struct Snapshot::PrincipalSums {
   struct One {
-    Principal principal;             // none for Level::kGlobal
+    Principal principal;    // none for Level::kGlobal
     bool is_wanted = true;  // not read yet
     bool is_gone = false;
     bool torn = false;
@@ -260,7 +263,9 @@ void Snapshot::AddUpPrincipals(Kind kind, Level level, PrincipalSums* wanted) co
   const uint32_t since = Since(kind, level);
   const bool is_global = level == Level::kGlobal;
   // Any move of numbers may affect the total; a principal is affected only by moves from or to it.
-  const auto seq_of = [&](const PrincipalSums::One& one) -> const HalfWord& { return is_global ? header().move_seq : one.principal.shm->fold_seq; };
+  const auto seq_of = [&](const PrincipalSums::One& one) -> const HalfWord& {
+    return is_global ? header().move_seq : one.principal.shm->fold_seq;
+  };
   for (PrincipalSums::One& one : wanted->ones) {
     if (!one.is_wanted) continue;
     one.seq = seq_of(one).load(kAcquire);  // pairs with MoveSection
@@ -331,9 +336,7 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
       sums.place_of[principal.index] = static_cast<uint32_t>(sums.ones.size());
     }
   }
-  const auto is_done = [&] {
-    return std::none_of(sums.ones.begin(), sums.ones.end(), [](const auto& one) { return one.is_wanted; });
-  };
+  const auto is_done = [&] { return std::none_of(sums.ones.begin(), sums.ones.end(), [](const auto& one) { return one.is_wanted; }); };
   for (int attempt = 0; attempt < kSumAttempts && !is_done() && (attempt == 0 || MayTryAgain()); ++attempt) {
     if (attempt > 2) {
       const timespec nap{0, 20'000 * attempt};

@@ -20,8 +20,9 @@ void Snapshot::ForEachFact(FactKind kind, const std::function<void(const FactRow
           is_one = shm->kind.load(kAcquire) == wanted;
           row.owner = shm->owner.load(kAcquire);
           row.setting = shm->setting.load(kAcquire);
-          is_readable = !is_one || ReadChain(shm->block.load(kAcquire), shm->bytes.load(kAcquire),
-                                             [&](uint32_t at) { return fact_blocks_.at(at); }, &bytes);
+          is_readable = !is_one ||
+                        ReadChain(
+                            shm->block.load(kAcquire), shm->bytes.load(kAcquire), [&](uint32_t at) { return fact_blocks_.at(at); }, &bytes);
         })) {
       ++skipped_;
       continue;

@@ -170,16 +170,16 @@ struct PrincipalRow {
 // Holds the counts of one instrument for one member of a level; the shape is that of the instrument's kind (shm/shapes.h).
 struct SumRow {
   const ClassRow* instrument;
-  uint64_t thread_id;     // of Level::kThread
+  uint64_t thread_id;             // of Level::kThread
   const PrincipalRow* principal;  // of accounts, users and hosts
-  uint64_t member;        // its row of cells; 0 for Level::kGlobal
+  uint64_t member;                // its row of cells; 0 for Level::kGlobal
   const Numbers& numbers;
 };
 
 // Holds the memory that one instrument counted for one member of a level.
 struct MemoryRow {
   const ClassRow* instrument;
-  uint64_t thread_id;     // as in SumRow
+  uint64_t thread_id;  // as in SumRow
   const PrincipalRow* principal;
   struct Side {  // blocks, or bytes
     uint64_t alloc, free;

@@ -43,7 +43,8 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& 
   ok_ = true;
   class_array_ = {view, ArrayId::kClasses};
   threads_ = {view, ArrayId::kThreads};
-  constexpr ArrayId kRows[] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells, ArrayId::kGlobalCells};
+  constexpr ArrayId kRows[] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells,
+                               ArrayId::kGlobalCells};
   for (uint32_t i = 0; i < kLevelCount; ++i) rows_[i] = {view, kRows[i], ArrayView<ShmCell>::Extent::kWhole};
   constexpr ArrayId kPrincipals[] = {ArrayId::kCount, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
   for (uint32_t i = 1; i < std::size(kPrincipals); ++i) principals_[i] = {view, kPrincipals[i]};
@@ -57,7 +58,7 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& 
   metadata_locks_ = {view, ArrayId::kMetadataLocks};
   object_rules_ = {view, ArrayId::kObjectRules};
   cells_ = {view, ArrayId::kCells};
-  retired_ = {view, ArrayId::kMostRetired};
+  retired_ = {view, ArrayId::kRetired};
   names_ = {view, ArrayId::kNames};
   sources_ = {view, ArrayId::kSources};
   statement_cells_ = {view, ArrayId::kStatementCells};
@@ -70,8 +71,7 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& 
 
 TimerId Snapshot::timer_of(TimedClass id) const {
   const uint32_t stored = header().timer_of[static_cast<uint32_t>(id)].load(kRelaxed);
-  return stored >= 1 && stored <= static_cast<uint32_t>(kTimerCount) ? static_cast<TimerId>(stored - 1)
-                                                                     : TimerId::kCycle;
+  return stored >= 1 && stored <= static_cast<uint32_t>(kTimerCount) ? static_cast<TimerId>(stored - 1) : TimerId::kCycle;
 }
 
 std::string_view Snapshot::status_reason() const { return Keep(ZeroPadded(header().status_reason)); }
@@ -121,8 +121,7 @@ void Snapshot::LoadClasses() {
     row.index = static_cast<uint32_t>(i);
     row.family = static_cast<Family>(family);
     row.key = shm->key;
-    row.name =
-        std::string_view(reinterpret_cast<const char*>(shm->name), std::min<size_t>(shm->name_bytes, sizeof shm->name));
+    row.name = std::string_view(reinterpret_cast<const char*>(shm->name), std::min<size_t>(shm->name_bytes, sizeof shm->name));
     row.enabled = shm->enabled.load(kRelaxed) != 0;
     row.timed = static_cast<Timing>(std::min(shm->timed.load(kRelaxed), static_cast<uint32_t>(Timing::kContended)));
     row.trace_enabled = shm->trace_enabled.load(kRelaxed) != 0;
@@ -148,9 +147,8 @@ void Snapshot::LoadClasses() {
     row.volatility = 1;
     classes_.push_back(row);
   }
-  std::stable_sort(classes_.begin(), classes_.end(), [](const ClassRow& a, const ClassRow& b) {
-    return a.family != b.family ? a.family < b.family : a.key < b.key;
-  });
+  std::stable_sort(classes_.begin(), classes_.end(),
+                   [](const ClassRow& a, const ClassRow& b) { return a.family != b.family ? a.family < b.family : a.key < b.key; });
   class_at_.assign(std::max<uint64_t>(used, 1), nullptr);  // made-up instruments have no index
   for (const ClassRow& row : classes_) {
     if (row.index != 0) class_at_[row.index] = &row;

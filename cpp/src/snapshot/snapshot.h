@@ -45,15 +45,11 @@ class Snapshot {
   const ShmHeader& header() const { return view_.header(); }  // REQUIRES: ok()
   uint64_t skipped() const { return skipped_; }               // rows left out because they stayed torn
   uint64_t repaired() const { return repaired_.size(); }      // rows, and parts of sums, shown as a dead or stopped writer left them
-  int64_t option(OptionId id) const {
-    return static_cast<int64_t>(header().options[static_cast<uint32_t>(id)]);
-  }                                                                                                   // REQUIRES: ok()
-  uint64_t loss(Loss id) const;    // REQUIRES: ok(); another process's segment: with the losses of its reader
+  int64_t option(OptionId id) const { return static_cast<int64_t>(header().options[static_cast<uint32_t>(id)]); }  // REQUIRES: ok()
+  uint64_t loss(Loss id) const;      // REQUIRES: ok(); another process's segment: with the losses of its reader
   uint64_t repaired_so_far() const;  // counts of the readers of another process's segment, before this snapshot
-  bool is_enabled(Consumer id) const {
-    return header().consumers[static_cast<uint32_t>(id)].load(kRelaxed) != 0;
-  }                                        // REQUIRES: ok()
-  TimerId timer_of(TimedClass id) const;   // REQUIRES: ok()
+  bool is_enabled(Consumer id) const { return header().consumers[static_cast<uint32_t>(id)].load(kRelaxed) != 0; }  // REQUIRES: ok()
+  TimerId timer_of(TimedClass id) const;                                                                            // REQUIRES: ok()
   std::string_view status_reason() const;  // REQUIRES: ok(); empty = no problem
   std::string_view trace_status() const;   // REQUIRES: ok(); the last error of the trace
   std::string_view timer_reason() const;   // REQUIRES: ok()
@@ -165,9 +161,7 @@ class Snapshot {
   void StartWalks() const { steps_left_ = 4 * (cells_.used() + statement_cells_.used() + indexes_.used()) + 1'000'000; }
 
   // stats.cpp
-  uint32_t Reset(ResetDomain domain) const {
-    return header().resets[domain].load(kAcquire);
-  }  // pairs with BumpResets
+  uint32_t Reset(ResetDomain domain) const { return header().resets[domain].load(kAcquire); }  // pairs with BumpResets
   bool AddCell(const ShmCell& cell, uint32_t gen, Stat* sum, uint64_t* moved) const;
   bool AddLane(const ShmCellList& list, uint32_t gen, Stat* sum, uint64_t* moved, uint64_t* held = nullptr) const;
   template <uint32_t kCount>

@@ -36,6 +36,8 @@ void Snapshot::ForEachStage(uint32_t view, const std::function<void(const StageR
   EventReader<StageEvent>(*this).ForEach(view, use, expect);
 }
 
-void Snapshot::ForEachTracedStage(TraceCursor* cursor, const TraceUse& use) const { EventReader<StageEvent>(*this).ForEachTraced(cursor, use); }
+void Snapshot::ForEachTracedStage(TraceCursor* cursor, const TraceUse& use) const {
+  EventReader<StageEvent>(*this).ForEachTraced(cursor, use);
+}
 
 }  // namespace perfschema

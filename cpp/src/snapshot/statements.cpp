@@ -86,6 +86,8 @@ void Snapshot::ForEachStatement(uint32_t view, const std::function<void(const St
   EventReader<StatementEvent>(*this).ForEach(view, use, expect);
 }
 
-void Snapshot::ForEachTracedStatement(TraceCursor* cursor, const TraceUse& use) const { EventReader<StatementEvent>(*this).ForEachTraced(cursor, use); }
+void Snapshot::ForEachTracedStatement(TraceCursor* cursor, const TraceUse& use) const {
+  EventReader<StatementEvent>(*this).ForEachTraced(cursor, use);
+}
 
 }  // namespace perfschema

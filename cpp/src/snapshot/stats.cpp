@@ -20,11 +20,14 @@ constexpr int kTotalAttempts = 20;  // for a class whose objects die while they 
 PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, uint32_t gen, Stat* sum, uint64_t* moved) const {
   Stat stat;
   uint64_t amount = 0;
-  const bool read = TryRead(cell.seq, [&] {
-    const bool counts = cell.gen.load(kAcquire) == gen;
-    stat = counts ? LoadStat(cell.stat) : Stat();
-    amount = counts ? cell.amount.load(kAcquire) : 0;
-  }, [&] { Mend(&stat); });
+  const bool read = TryRead(
+      cell.seq,
+      [&] {
+        const bool counts = cell.gen.load(kAcquire) == gen;
+        stat = counts ? LoadStat(cell.stat) : Stat();
+        amount = counts ? cell.amount.load(kAcquire) : 0;
+      },
+      [&] { Mend(&stat); });
   if (!read) return false;
   sum->Merge(stat);
   *moved += amount;
@@ -53,7 +56,7 @@ bool Snapshot::AddLanes(const ShmCellList (&lists)[kCount], uint32_t gen, LanesO
   }
   return true;
 }
-template bool Snapshot::AddLanes(const ShmCellList (&)[kTableIoLanes], uint32_t, LanesOf<kTableIoLanes>*) const;      // tables.cpp
+template bool Snapshot::AddLanes(const ShmCellList (&)[kTableIoLanes], uint32_t, LanesOf<kTableIoLanes>*) const;  // tables.cpp
 template bool Snapshot::AddLanes(const ShmCellList (&)[kTableLockLanes], uint32_t, LanesOf<kTableLockLanes>*) const;
 
 // Reads an object. A total needs only its class, not its generation. Slots of objects that counted nothing are reused, and keep their
@@ -72,10 +75,13 @@ Snapshot::Found Snapshot::ReadInstance(uint32_t index, uint32_t gen, InstanceRow
     const uint32_t version = version_now();
     Stat wait;
     bool is_same_class = true;
-    bool whole = TryRead(shm->seq, [&] {
-      wait = shm->gen.load(kAcquire) == gen ? LoadStat(shm->stat) : Stat();
-      is_same_class = has_class();
-    }, [&] { Mend(&wait); });
+    bool whole = TryRead(
+        shm->seq,
+        [&] {
+          wait = shm->gen.load(kAcquire) == gen ? LoadStat(shm->stat) : Stat();
+          is_same_class = has_class();
+        },
+        [&] { Mend(&wait); });
     if (!is_same_class) continue;
     Stat apart;
     uint64_t moved = 0, held = 0;
@@ -121,8 +127,7 @@ Snapshot::Found Snapshot::ReadFileStat(uint32_t index, uint32_t wanted, FileRow*
     const uint32_t descriptor = shm->hash.load(kAcquire);
     const uint64_t thread_id = shm->thread_id.load(kAcquire);
     const uint32_t state = shm->state.load(kAcquire);
-    if (shm->class_index.load(kAcquire) != class_index || (state & kFileStateMask) != kFileLive ||
-        shm->version.load(kRelaxed) != version)
+    if (shm->class_index.load(kAcquire) != class_index || (state & kFileStateMask) != kFileLive || shm->version.load(kRelaxed) != version)
       continue;
     if (!whole) return Found::kTorn;
     const auto offset = reinterpret_cast<const char*>(shm) - reinterpret_cast<const char*>(&header());
@@ -231,9 +236,7 @@ struct Snapshot::Totals {
 };
 
 void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
-  const auto is_wanted = [&](uint64_t class_index) {
-    return class_index < totals.wanted.size() && totals.wanted[class_index];
-  };
+  const auto is_wanted = [&](uint64_t class_index) { return class_index < totals.wanted.size() && totals.wanted[class_index]; };
   const auto add = [&](Found found, uint64_t class_index, const auto& lanes) {
     if (found == Found::kRead) pass->sums[class_index].Merge(lanes);
     if (found == Found::kTorn) pass->wanted[class_index] = true;
@@ -281,7 +284,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
     }
   }
   // Uses the present number of entries: an entry that is younger than this snapshot has numbers of older objects.
-  const uint64_t used = std::min(view_.used(ArrayId::kMostRetired), retired_.capacity());
+  const uint64_t used = std::min(view_.used(ArrayId::kRetired), retired_.capacity());
   for (uint64_t i = 1; i < used; ++i) {
     const ShmRetired* retired = retired_.at(i);
     if (retired == nullptr) break;
@@ -326,8 +329,7 @@ void Snapshot::AddUpClasses(Totals* totals) const {
   for (const ClassRow& row : classes_) {
     const uint32_t seq = seqs[row.index];
     if (!totals->wanted[row.index] || pass.wanted[row.index] || IsUnderWay(class_array_.at(row.index)->fold_seq, seq)) continue;
-    if (class_array_.at(row.index)->fold_seq.load(kRelaxed) != seq)
-      continue;  // all loads above are acquire: this one is the last
+    if (class_array_.at(row.index)->fold_seq.load(kRelaxed) != seq) continue;  // all loads above are acquire: this one is the last
     totals->sums[row.index] = pass.sums[row.index];
     totals->wanted[row.index] = false;
   }
@@ -337,9 +339,7 @@ void Snapshot::ForEachClassTotal(const std::function<void(const ClassTotalRow&)>
   if (!ok_) return;
   Totals totals{std::vector<bool>(class_at_.size()), std::vector<Lanes>(class_at_.size())};
   for (const ClassRow& row : classes_) totals.wanted[row.index] = row.is_wait();
-  const auto is_done = [&] {
-    return std::find(totals.wanted.begin(), totals.wanted.end(), true) == totals.wanted.end();
-  };
+  const auto is_done = [&] { return std::find(totals.wanted.begin(), totals.wanted.end(), true) == totals.wanted.end(); };
   for (int attempt = 0; attempt < kTotalAttempts && !is_done() && (attempt == 0 || MayTryAgain()); ++attempt) {
     if (attempt > 2) {
       const timespec nap{0, 20'000 * attempt};

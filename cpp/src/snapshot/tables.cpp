@@ -53,7 +53,8 @@ Snapshot::Found Snapshot::ReadTable(uint32_t index, uint32_t wanted, TableRow* r
     }
     const uint32_t gen = Reset(ObjectDomain(ResetGroup::kTableIo));
     // In a list that was taken apart, an index may belong to another table, or to none.
-    for (uint32_t at = (wanted & kTableRows) == 0 ? 0 : shm->indexes.load(kAcquire); at != 0 && whole;) {  // pairs with the link of a new index
+    for (uint32_t at = (wanted & kTableRows) == 0 ? 0 : shm->indexes.load(kAcquire);
+         at != 0 && whole;) {  // pairs with the link of a new index
       const ShmIndex* one = indexes_.at(at);
       whole = one != nullptr && one->table.load(kAcquire) == index && row->indexes.size() < indexes_.used() &&
               steps_left_ != 0;  // a damaged list may be a circle

@@ -28,9 +28,9 @@ struct TraceCursor {
     uint32_t slot = 0;
     uint64_t thread_id = 0;
     uint64_t chunk_seq = 0;
-    uint64_t traced_before = 0;  // ShmChunk::traced
-    uint64_t begun = 0, ended = 0;    // traced events that were given to `use`
-    uint64_t settled = 0;             // no further row will come of the record
+    uint64_t traced_before = 0;     // ShmChunk::traced
+    uint64_t begun = 0, ended = 0;  // traced events that were given to `use`
+    uint64_t settled = 0;           // no further row will come of the record
   };
   // Holds the progress of a thread. begun = those in chunks before the youngest one, and those seen in it.
   struct Thread {
@@ -39,11 +39,11 @@ struct TraceCursor {
     uint64_t begun() const { return begun_before + begun_in_chunk; }
   };
   std::vector<Chunk> chunks;
-  std::unordered_map<uint64_t, Thread> threads;  // by THREAD_ID
+  std::unordered_map<uint64_t, Thread> threads;      // by THREAD_ID
   std::unordered_map<uint64_t, uint64_t> ends_lost;  // by THREAD_ID: events that began, and whose record was lost before the end was read
-  bool is_of_old_snapshot = false;  // an instrument was younger than the Snapshot: call again with a new one
-  bool is_last_chance = false;      // gives up such a record instead
-  uint64_t given = 0;               // rows
+  bool is_of_old_snapshot = false;                   // an instrument was younger than the Snapshot: call again with a new one
+  bool is_last_chance = false;                       // gives up such a record instead
+  uint64_t given = 0;                                // rows
 };
 
 }  // namespace perfschema

@@ -36,7 +36,8 @@ struct TransactionEvent {
     using Facts = TransactionFacts;
     TransactionRow row{};
     snapshot.FillRow(head, *instrument, &row.event);
-    if (const uint64_t state = extra.facts & Facts::kStateMask; state <= kTransactionRolledBack) row.state = static_cast<TransactionState>(state);
+    if (const uint64_t state = extra.facts & Facts::kStateMask; state <= kTransactionRolledBack)
+      row.state = static_cast<TransactionState>(state);
     if (extra.trx_id != 0) row.trx_id = extra.trx_id;
     if (const auto gtid = snapshot.KeepWords(extra.gtid); !gtid.empty()) row.gtid = gtid;
     if ((extra.facts & Facts::kHasXid) != 0) {
@@ -61,6 +62,8 @@ void Snapshot::ForEachTransaction(uint32_t view, const std::function<void(const 
   EventReader<TransactionEvent>(*this).ForEach(view, use, expect);
 }
 
-void Snapshot::ForEachTracedTransaction(TraceCursor* cursor, const TraceUse& use) const { EventReader<TransactionEvent>(*this).ForEachTraced(cursor, use); }
+void Snapshot::ForEachTracedTransaction(TraceCursor* cursor, const TraceUse& use) const {
+  EventReader<TransactionEvent>(*this).ForEachTraced(cursor, use);
+}
 
 }  // namespace perfschema

@@ -53,7 +53,8 @@ struct WaitEvent {
     }
     if ((head.state & kRecordHasIndex) != 0) {
       std::string_view name;
-      if (snapshot.CopyName(static_cast<uint32_t>(extra.index_name >> 32), static_cast<uint32_t>(extra.index_name), &name)) row.index_name = name;
+      if (snapshot.CopyName(static_cast<uint32_t>(extra.index_name >> 32), static_cast<uint32_t>(extra.index_name), &name))
+        row.index_name = name;
     }
     row.object = head.object;
     row.operation = kOperations[operation].shown;
@@ -67,6 +68,8 @@ void Snapshot::ForEachWait(uint32_t view, const std::function<void(const WaitRow
   EventReader<WaitEvent>(*this).ForEach(view, use, expect);
 }
 
-void Snapshot::ForEachTracedWait(TraceCursor* cursor, const TraceUse& use) const { EventReader<WaitEvent>(*this).ForEachTraced(cursor, use); }
+void Snapshot::ForEachTracedWait(TraceCursor* cursor, const TraceUse& use) const {
+  EventReader<WaitEvent>(*this).ForEachTraced(cursor, use);
+}
 
 }  // namespace perfschema

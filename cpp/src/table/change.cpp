@@ -21,8 +21,8 @@ Status FindColumn(const TableFacts& table, const std::string& name, size_t* inde
     return {};
   }
   const std::string_view nearest = Nearest(name, table.columns, [](const ColumnFacts& column) { return column.name; });
-  return Status(Code::kNotFound, std::string(table.name) + " has no column '" + name.substr(0, 128) +
-                                     "': the nearest is '" + std::string(nearest) + "'");
+  return Status(Code::kNotFound,
+                std::string(table.name) + " has no column '" + name.substr(0, 128) + "': the nearest is '" + std::string(nearest) + "'");
 }
 
 std::string LegalValues(const ColumnFacts& column) {
@@ -39,11 +39,10 @@ std::string LegalValues(const ColumnFacts& column) {
 
 Status BadValue(const TableFacts& table, const ColumnFacts& column, const std::string* value) {
   const std::string shown = value == nullptr ? "NULL" : "'" + value->substr(0, 128) + "'";
-  std::string message = "column " + std::string(column.name) + " of " + std::string(table.name) + " takes " +
-                        LegalValues(column) + ", not " + shown;
+  std::string message =
+      "column " + std::string(column.name) + " of " + std::string(table.name) + " takes " + LegalValues(column) + ", not " + shown;
   if (value != nullptr && column.values.size() > 2) {
-    message +=
-        ": the nearest is '" + std::string(Nearest(*value, column.values, [](std::string_view v) { return v; })) + "'";
+    message += ": the nearest is '" + std::string(Nearest(*value, column.values, [](std::string_view v) { return v; })) + "'";
   }
   return Status(Code::kInvalidArgument, message);
 }
@@ -79,12 +78,11 @@ Status CheckAssignment(const TableFacts& table, const TableDef& def, const Assig
     for (size_t i = 0; i < table.columns.size(); ++i) {
       if (may_be_set(i)) legal += (legal.empty() ? "" : ", ") + std::string(table.columns[i].name);
     }
-    return Status(Code::kNotAllowed, "column " + std::string(column.name) + " of " + std::string(table.name) +
-                                         " cannot be set; these can: " + legal);
+    return Status(Code::kNotAllowed,
+                  "column " + std::string(column.name) + " of " + std::string(table.name) + " cannot be set; these can: " + legal);
   }
   for (const Wanted& other : *wanted) {
-    if (other.column == index)
-      return Status(Code::kInvalidArgument, "column " + std::string(column.name) + " is set twice");
+    if (other.column == index) return Status(Code::kInvalidArgument, "column " + std::string(column.name) + " is set twice");
   }
   const Wanted one{index, assignment.value ? &*assignment.value : nullptr};
   RowBuffer scratch(def);
@@ -130,8 +128,7 @@ bool Holds(const ColumnFacts& column, const Condition& condition, const std::str
 // Threads: external lock. Valid as long as the Snapshot.
 class KeepingSink final : public RawSink {
  public:
-  KeepingSink(const TableDef& def, const std::vector<size_t>& columns)
-      : def_(def), columns_(columns), builders_(columns.size()) {
+  KeepingSink(const TableDef& def, const std::vector<size_t>& columns) : def_(def), columns_(columns), builders_(columns.size()) {
     units_per_row_ = (def.scan.row_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
   }
   void OnRow(const void* row) override {
@@ -165,8 +162,7 @@ Status CheckConditions(const TableFacts& table, std::span<const Condition> where
     if (Status status = FindColumn(table, condition.column, &index); !status.ok()) return status;
     const ColumnFacts& column = table.columns[index];
     const auto is_pattern = [&](std::string_view value) { return EqualsIgnoringCase(value, condition.pattern); };
-    if (!condition.like && column.kind == ColumnKind::kEnum &&
-        std::none_of(column.values.begin(), column.values.end(), is_pattern)) {
+    if (!condition.like && column.kind == ColumnKind::kEnum && std::none_of(column.values.begin(), column.values.end(), is_pattern)) {
       return BadValue(table, column, &condition.pattern);
     }
     columns->push_back(index);
@@ -177,7 +173,8 @@ Status CheckConditions(const TableFacts& table, std::span<const Condition> where
 // Calls change(row) for each row of the own segment that meets all conditions, if check(row) accepts all of them.
 // `changed` counts the rows that still existed.
 template <typename Check, typename Change>
-Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const Condition> where, uint64_t* changed, Check check, Change change) {
+Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const Condition> where, uint64_t* changed, Check check,
+                  Change change) {
   std::vector<size_t> columns;
   if (Status status = CheckConditions(table, where, &columns); !status.ok()) return status;
   const SegmentView view = OwnSegment();
@@ -196,7 +193,9 @@ Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const 
     }
     if (matches) chosen.push_back(sink.row(row));
   }
-  const auto is_refused = [](const Status& status) { return !status.ok() && status.code() != Code::kNotFound; };  // kNotFound: the row is gone
+  const auto is_refused = [](const Status& status) {
+    return !status.ok() && status.code() != Code::kNotFound;
+  };  // kNotFound: the row is gone
   for (const void* row : chosen) {
     if (Status status = check(row); is_refused(status)) return status;
   }
@@ -211,8 +210,7 @@ Status ChangeRows(const TableFacts& table, const TableDef& def, std::span<const 
 
 }  // namespace
 
-Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set,
-                   uint64_t* rows_changed) {
+Status UpdateTable(const TableFacts& table, std::span<const Condition> where, std::span<const Assignment> set, uint64_t* rows_changed) {
   *rows_changed = 0;
   const TableDef* def = DefOf(table);
   if (def == nullptr) return NoSuchTable(table.name);
@@ -257,7 +255,8 @@ Status DeleteRows(const TableFacts& table, std::span<const Condition> where, uin
   const TableDef* def = DefOf(table);
   if (def == nullptr) return NoSuchTable(table.name);
   if (def->remove.call == nullptr) return NotAllowed(table, "DELETE");
-  return ChangeRows(table, *def, where, rows_deleted, [](const void*) { return Status(); }, def->remove.call);
+  return ChangeRows(
+      table, *def, where, rows_deleted, [](const void*) { return Status(); }, def->remove.call);
 }
 
 }  // namespace perfschema

@@ -18,8 +18,7 @@
 namespace perfschema {
 
 enum class Unit : uint8_t { kNone, kCount, kPicoseconds, kSeconds, kBytes, kTicks, kTicksPerSecond, kCycles };
-inline constexpr std::string_view kUnitNames[] = {"",      "count", "picoseconds",      "seconds",
-                                                  "bytes", "ticks", "ticks per second", "cycles"};
+inline constexpr std::string_view kUnitNames[] = {"", "count", "picoseconds", "seconds", "bytes", "ticks", "ticks per second", "cycles"};
 
 // How the value of an interval follows from the readings at its ends, or from the values of its parts.
 enum class Combine : uint8_t {
@@ -106,7 +105,8 @@ constexpr decltype(auto) Follow(const T& value) {
   return value;
 }
 template <auto First, auto... Rest, typename T>
-requires(std::is_member_pointer_v<decltype(First)> || std::is_function_v<std::remove_pointer_t<decltype(First)>>) constexpr auto Follow(const T& value) {
+requires(std::is_member_pointer_v<decltype(First)> ||
+         std::is_function_v<std::remove_pointer_t<decltype(First)>>) constexpr auto Follow(const T& value) {
   return Follow<Rest...>(Step<First>(value));
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "record/engine/cold_lock.h"
 #include "record/declared/facts.h"
+#include "record/engine/cold_lock.h"
 #include "record/engine/runtime.h"
 #include "table/facts.h"
 #include "table/nearest.h"
@@ -38,13 +38,11 @@ struct Catalog {
       std::vector<ColumnFacts>& facts = columns.emplace_back();
       for (const Column& column : def.columns) {
         texts.push_back(SqlTypeText(column.type));
-        facts.push_back({column.name.view(), texts.back(), column.doc.view(),
-                         kUnitNames[static_cast<size_t>(column.unit)], column.type.kind, column.type.nullable,
-                         column.is_writable, column.type.values,
+        facts.push_back({column.name.view(), texts.back(), column.doc.view(), kUnitNames[static_cast<size_t>(column.unit)],
+                         column.type.kind, column.type.nullable, column.is_writable, column.type.values,
                          kCombineNames[static_cast<size_t>(column.combine)]});
       }
-      tables.push_back({table.name, def.doc, facts, std::span(def.key.names).first(def.key.count), def.ops,
-                        def.available_when_disabled});
+      tables.push_back({table.name, def.doc, facts, std::span(def.key.names).first(def.key.count), def.ops, def.available_when_disabled});
     }
   }
 };
@@ -117,8 +115,7 @@ const TableDef* DefOf(const TableFacts& table) {
 
 Status NoSuchTable(std::string_view name) {
   const std::string_view nearest = Nearest(name, AllTables(), [](const TableFacts& table) { return table.name; });
-  return Status(Code::kNotFound, "unknown table '" + std::string(name.substr(0, 128)) + "': the nearest is '" +
-                                     std::string(nearest) + "'");
+  return Status(Code::kNotFound, "unknown table '" + std::string(name.substr(0, 128)) + "': the nearest is '" + std::string(nearest) + "'");
 }
 
 Status FindTable(std::string_view name, const TableFacts** table) {
@@ -144,8 +141,8 @@ std::string OperationNames(uint32_t operations) {
 }
 
 Status NotAllowed(const TableFacts& table, const char* operation) {
-  return Status(Code::kNotAllowed, std::string(operation) + " is not allowed on " + std::string(table.name) +
-                                       ": it allows " + OperationNames(table.operations));
+  return Status(Code::kNotAllowed, std::string(operation) + " is not allowed on " + std::string(table.name) + ": it allows " +
+                                       OperationNames(table.operations));
 }
 
 Snapshot::Quiesce QuiesceFor(const SegmentView& view) {
@@ -165,8 +162,8 @@ Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<con
   std::vector<size_t> chosen(columns.begin(), columns.end());
   for (const size_t index : chosen) {
     if (index < def->columns.size()) continue;
-    return Status(Code::kInvalidArgument, std::string(table.name) + " has no column number " + std::to_string(index) +
-                                              ": it has " + std::to_string(def->columns.size()) + ", counted from 0");
+    return Status(Code::kInvalidArgument, std::string(table.name) + " has no column number " + std::to_string(index) + ": it has " +
+                                              std::to_string(def->columns.size()) + ", counted from 0");
   }
   if (chosen.empty()) {
     for (size_t i = 0; i < def->columns.size(); ++i) chosen.push_back(i);

@@ -64,7 +64,7 @@ struct ColumnData {
 struct TableData {
   size_t rows = 0;
   std::vector<ColumnData> columns;
-  uint64_t skipped = 0;  // rows that stayed torn
+  uint64_t skipped = 0;   // rows that stayed torn
   uint64_t repaired = 0;  // rows, and parts of sums, that a stopped writer had left half done
 };
 
@@ -85,8 +85,7 @@ PFS_API std::span<const TableFacts> AllTables();                            // s
 PFS_API Status FindTable(std::string_view name, const TableFacts** table);  // kNotFound names the nearest table
 // Reads a table. `columns` = indices, empty = all. A view that is not ok() reads as empty, except for tables that are
 // available while pfs is off.
-PFS_API Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<const size_t> columns,
-                         TableData* data);
+PFS_API Status ReadTable(const TableFacts& table, const SegmentView& view, std::span<const size_t> columns, TableData* data);
 // Truncates a table of this process. kNotAllowed says what is allowed.
 PFS_API Status TruncateTable(const TableFacts& table);
 // Changes rows of this process that meet all conditions. It checks everything before it changes anything.

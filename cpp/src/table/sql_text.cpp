@@ -18,7 +18,8 @@ size_t CharacterAt(std::string_view text, size_t at) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
   const bool is_overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
-  const bool is_no_character = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);  // a surrogate, or beyond the last character
+  const bool is_no_character =
+      (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);  // a surrogate, or beyond the last character
   return is_overlong || is_no_character ? 0 : bytes;
 }
 
@@ -30,9 +31,14 @@ void SqlText::AddWord(uint64_t word) {
   switch (type_->kind) {
     case ColumnKind::kInt64:
     case ColumnKind::kInt32:
-    case ColumnKind::kTimestamp: made = std::to_chars(digits, digits + sizeof digits, static_cast<int64_t>(word)); break;
-    case ColumnKind::kDouble: made = std::to_chars(digits, digits + sizeof digits, std::bit_cast<double>(word)); break;
-    default: made = std::to_chars(digits, digits + sizeof digits, word);
+    case ColumnKind::kTimestamp:
+      made = std::to_chars(digits, digits + sizeof digits, static_cast<int64_t>(word));
+      break;
+    case ColumnKind::kDouble:
+      made = std::to_chars(digits, digits + sizeof digits, std::bit_cast<double>(word));
+      break;
+    default:
+      made = std::to_chars(digits, digits + sizeof digits, word);
   }
   out_.append(digits, made.ptr);
 }

@@ -77,13 +77,19 @@ inline std::string JoinSet(std::span<const std::string_view> values, uint32_t bi
 template <typename T>
 struct NumberTraits {
   template <typename Out>
-  static void Append(T value, Out& out) { out.AddWord(static_cast<uint64_t>(value)); }
+  static void Append(T value, Out& out) {
+    out.AddWord(static_cast<uint64_t>(value));
+  }
   template <typename Out>
-  static void AppendNull(Out& out) { out.AddNullWord(); }
+  static void AppendNull(Out& out) {
+    out.AddNullWord();
+  }
 };
 struct CodeTraits {
   template <typename Out>
-  static void AppendNull(Out& out) { out.AddNullCode(); }
+  static void AppendNull(Out& out) {
+    out.AddNullCode();
+  }
 };
 
 template <typename T>
@@ -108,7 +114,9 @@ template <>
 struct SqlTraits<double> : NumberTraits<double> {
   static constexpr SqlType kType{"double", ColumnKind::kDouble};
   template <typename Out>
-  static void Append(double value, Out& out) { out.AddWord(std::bit_cast<uint64_t>(value)); }
+  static void Append(double value, Out& out) {
+    out.AddWord(std::bit_cast<uint64_t>(value));
+  }
 };
 // A fraction of a whole, from 0 to 1.
 struct Fraction {
@@ -118,13 +126,17 @@ template <>
 struct SqlTraits<Fraction> : NumberTraits<double> {
   static constexpr SqlType kType{"double(7,6)", ColumnKind::kDouble};
   template <typename Out>
-  static void Append(Fraction value, Out& out) { out.AddWord(std::bit_cast<uint64_t>(value.value)); }
+  static void Append(Fraction value, Out& out) {
+    out.AddWord(std::bit_cast<uint64_t>(value.value));
+  }
 };
 template <>
 struct SqlTraits<Timestamp> : NumberTraits<int64_t> {
   static constexpr SqlType kType{"timestamp(6)", ColumnKind::kTimestamp};
   template <typename Out>
-  static void Append(Timestamp value, Out& out) { out.AddWord(static_cast<uint64_t>(value.unix_micros)); }
+  static void Append(Timestamp value, Out& out) {
+    out.AddWord(static_cast<uint64_t>(value.unix_micros));
+  }
 };
 // Shows a time rounded down to a multiple of `kStep`.
 template <typename T, int64_t kStep>
@@ -148,7 +160,9 @@ struct SqlTraits<MediumInt> : NumberTraits<uint32_t> {
   static constexpr SqlType kType{"mediumint unsigned", ColumnKind::kUInt32};
   static constexpr uint32_t kMost = 0xffffff;
   template <typename Out>
-  static void Append(MediumInt value, Out& out) { out.AddWord(value.value); }
+  static void Append(MediumInt value, Out& out) {
+    out.AddWord(value.value);
+  }
   static bool Assign(MediumInt* to, std::string_view text) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to->value);
     return error == std::errc{} && end == text.data() + text.size() && to->value <= kMost;
@@ -158,7 +172,9 @@ template <uint32_t N>
 struct SqlTraits<Text<N>> : CodeTraits {
   static constexpr SqlType kType{"varchar", ColumnKind::kText, N};
   template <typename Out>
-  static void Append(const Text<N>& value, Out& out) { out.AddText(value.view()); }
+  static void Append(const Text<N>& value, Out& out) {
+    out.AddText(value.view());
+  }
   // The row does not own the text: the function that keeps the row copies it.
   static bool Assign(Text<N>* to, std::string_view text) {
     if (text.size() > N) return false;
@@ -173,18 +189,24 @@ struct SqlTraits<Char<N>> : SqlTraits<Text<N>> {
 template <uint32_t N>
 struct SqlTraits<OwnText<N>> : SqlTraits<Text<N>> {
   template <typename Out>
-  static void Append(const OwnText<N>& value, Out& out) { out.AddOwnText(value.view()); }
+  static void Append(const OwnText<N>& value, Out& out) {
+    out.AddOwnText(value.view());
+  }
 };
 template <>
 struct SqlTraits<LongText> : CodeTraits {
   static constexpr SqlType kType{"longtext", ColumnKind::kText};
   template <typename Out>
-  static void Append(const LongText& value, Out& out) { out.AddText(value.view()); }
+  static void Append(const LongText& value, Out& out) {
+    out.AddText(value.view());
+  }
 };
 template <typename T>
 struct LargeTextTraits : CodeTraits {
   template <typename Out>
-  static void Append(const T& value, Out& out) { out.AddText(value.view()); }
+  static void Append(const T& value, Out& out) {
+    out.AddText(value.view());
+  }
 };
 template <>
 struct SqlTraits<PlainText> : LargeTextTraits<PlainText> {
@@ -203,7 +225,9 @@ requires std::is_enum_v<E>
 struct SqlTraits<E> : CodeTraits {
   static constexpr SqlType kType{"enum", ColumnKind::kEnum, 0, false, EnumNames<E>::kValues};
   template <typename Out>
-  static void Append(E value, Out& out) { out.AddCode(static_cast<uint32_t>(value)); }
+  static void Append(E value, Out& out) {
+    out.AddCode(static_cast<uint32_t>(value));
+  }
   static bool Assign(E* to, std::string_view text) {
     for (size_t i = 0; i < kType.values.size(); ++i) {
       if (!EqualsIgnoringCase(text, kType.values[i])) continue;
@@ -247,9 +271,7 @@ struct SqlTraits<std::optional<T>> {
     else
       SqlTraits<T>::AppendNull(out);
   }
-  static bool Assign(std::optional<T>* to, std::string_view text) requires requires(T* value) {
-    SqlTraits<T>::Assign(value, text);
-  }
+  static bool Assign(std::optional<T>* to, std::string_view text) requires requires(T* value) { SqlTraits<T>::Assign(value, text); }
   {
     T value{};
     if (!SqlTraits<T>::Assign(&value, text)) return false;

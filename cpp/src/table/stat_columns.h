@@ -17,12 +17,9 @@ constexpr ColumnGroup<5> timer_stats(std::string_view suffix, std::string_view w
   return columns(
       col<Path..., &Stat::count>({"COUNT_", counted}, Unit::kCount, {"Number of ", what, "."}),
       col<Path..., &Stat::sum_ps>({"SUM_TIMER_", suffix}, Unit::kPicoseconds, {"Total time of the timed ", what, "."}),
-      col<Path..., &Stat::min_ps>({"MIN_TIMER_", suffix}, Unit::kPicoseconds,
-                                  {"Shortest of the timed ", what, "; 0 if there are none."}),
-      col<Path..., &Stat::avg_ps>({"AVG_TIMER_", suffix}, Unit::kPicoseconds,
-                                  {"Total time divided by the number of ", what, "."}),
-      col<Path..., &Stat::max_ps>({"MAX_TIMER_", suffix}, Unit::kPicoseconds,
-                                  {"Longest of the timed ", what, "; 0 if there are none."}));
+      col<Path..., &Stat::min_ps>({"MIN_TIMER_", suffix}, Unit::kPicoseconds, {"Shortest of the timed ", what, "; 0 if there are none."}),
+      col<Path..., &Stat::avg_ps>({"AVG_TIMER_", suffix}, Unit::kPicoseconds, {"Total time divided by the number of ", what, "."}),
+      col<Path..., &Stat::max_ps>({"MAX_TIMER_", suffix}, Unit::kPicoseconds, {"Longest of the timed ", what, "; 0 if there are none."}));
 }
 
 // The columns of each kind of statistics.
@@ -49,7 +46,8 @@ struct StatsColumns<IoLanes<Bytes>> {
         timer_stats<Path..., &LanesOf<kFileLanes>::sum<kReadLane>>("READ", "reads"),
         col<Path..., &LanesOf<kFileLanes>::amount<kReadLane, Bytes>>("SUM_NUMBER_OF_BYTES_READ", Unit::kBytes, "Bytes that were read."),
         timer_stats<Path..., &LanesOf<kFileLanes>::sum<kWriteLane>>("WRITE", "writes"),
-        col<Path..., &LanesOf<kFileLanes>::amount<kWriteLane, Bytes>>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes, "Bytes that were written."),
+        col<Path..., &LanesOf<kFileLanes>::amount<kWriteLane, Bytes>>("SUM_NUMBER_OF_BYTES_WRITE", Unit::kBytes,
+                                                                      "Bytes that were written."),
         timer_stats<Path..., &LanesOf<kFileLanes>::sum<kMiscLane>>("MISC", "operations that are neither reads nor writes"));
   }
 };
@@ -59,13 +57,14 @@ template <>
 struct StatsColumns<TableIoLanes> {
   template <auto... Path>
   static constexpr auto Get() {
-    return columns(timer_stats<Path..., &TableIoLanes::total>("WAIT", "rows that were read or written"),
-                   timer_stats<Path..., &TableIoLanes::sum<kFetchLane>>("READ", "rows that were fetched"),
-                   timer_stats<Path..., &TableIoLanes::sum<kInsertLane, kDeleteLane>>("WRITE", "rows that were inserted, updated or deleted"),
-                   timer_stats<Path..., &TableIoLanes::sum<kFetchLane>>("FETCH", "rows that were fetched"),
-                   timer_stats<Path..., &TableIoLanes::sum<kInsertLane>>("INSERT", "rows that were inserted"),
-                   timer_stats<Path..., &TableIoLanes::sum<kUpdateLane>>("UPDATE", "rows that were updated"),
-                   timer_stats<Path..., &TableIoLanes::sum<kDeleteLane>>("DELETE", "rows that were deleted"));
+    return columns(
+        timer_stats<Path..., &TableIoLanes::total>("WAIT", "rows that were read or written"),
+        timer_stats<Path..., &TableIoLanes::sum<kFetchLane>>("READ", "rows that were fetched"),
+        timer_stats<Path..., &TableIoLanes::sum<kInsertLane, kDeleteLane>>("WRITE", "rows that were inserted, updated or deleted"),
+        timer_stats<Path..., &TableIoLanes::sum<kFetchLane>>("FETCH", "rows that were fetched"),
+        timer_stats<Path..., &TableIoLanes::sum<kInsertLane>>("INSERT", "rows that were inserted"),
+        timer_stats<Path..., &TableIoLanes::sum<kUpdateLane>>("UPDATE", "rows that were updated"),
+        timer_stats<Path..., &TableIoLanes::sum<kDeleteLane>>("DELETE", "rows that were deleted"));
   }
 };
 struct TableLockLanes : LanesOf<kTableLockLanes> {};
@@ -73,19 +72,20 @@ template <>
 struct StatsColumns<TableLockLanes> {
   template <auto... Path>
   static constexpr auto Get() {
-    return columns(timer_stats<Path..., &TableLockLanes::total>("WAIT", "waits for locks"),
-                   timer_stats<Path..., &TableLockLanes::sum<kReadNormalLane, kReadExternalLane>>("READ", "waits for read locks"),
-                   timer_stats<Path..., &TableLockLanes::sum<kWriteAllowWriteLane, kWriteExternalLane>>("WRITE", "waits for write locks"),
-                   timer_stats<Path..., &TableLockLanes::sum<kReadNormalLane>>("READ_NORMAL", "waits to read"),
-                   timer_stats<Path..., &TableLockLanes::sum<kReadSharedLane>>("READ_WITH_SHARED_LOCKS", "waits to read and lock rows shared"),
-                   timer_stats<Path..., &TableLockLanes::sum<kReadHighPriorityLane>>("READ_HIGH_PRIORITY", "waits to read before writers"),
-                   timer_stats<Path..., &TableLockLanes::sum<kReadNoInsertLane>>("READ_NO_INSERT", "waits to read without concurrent inserts"),
-                   timer_stats<Path..., &TableLockLanes::sum<kReadExternalLane>>("READ_EXTERNAL", "waits for external read locks"),
-                   timer_stats<Path..., &TableLockLanes::sum<kWriteAllowWriteLane>>("WRITE_ALLOW_WRITE", "waits to write beside others"),
-                   timer_stats<Path..., &TableLockLanes::sum<kWriteConcurrentInsertLane>>("WRITE_CONCURRENT_INSERT", "waits to insert beside readers"),
-                   timer_stats<Path..., &TableLockLanes::sum<kWriteLowPriorityLane>>("WRITE_LOW_PRIORITY", "waits to write after readers"),
-                   timer_stats<Path..., &TableLockLanes::sum<kWriteNormalLane>>("WRITE_NORMAL", "waits to write"),
-                   timer_stats<Path..., &TableLockLanes::sum<kWriteExternalLane>>("WRITE_EXTERNAL", "waits for external write locks"));
+    return columns(
+        timer_stats<Path..., &TableLockLanes::total>("WAIT", "waits for locks"),
+        timer_stats<Path..., &TableLockLanes::sum<kReadNormalLane, kReadExternalLane>>("READ", "waits for read locks"),
+        timer_stats<Path..., &TableLockLanes::sum<kWriteAllowWriteLane, kWriteExternalLane>>("WRITE", "waits for write locks"),
+        timer_stats<Path..., &TableLockLanes::sum<kReadNormalLane>>("READ_NORMAL", "waits to read"),
+        timer_stats<Path..., &TableLockLanes::sum<kReadSharedLane>>("READ_WITH_SHARED_LOCKS", "waits to read and lock rows shared"),
+        timer_stats<Path..., &TableLockLanes::sum<kReadHighPriorityLane>>("READ_HIGH_PRIORITY", "waits to read before writers"),
+        timer_stats<Path..., &TableLockLanes::sum<kReadNoInsertLane>>("READ_NO_INSERT", "waits to read without concurrent inserts"),
+        timer_stats<Path..., &TableLockLanes::sum<kReadExternalLane>>("READ_EXTERNAL", "waits for external read locks"),
+        timer_stats<Path..., &TableLockLanes::sum<kWriteAllowWriteLane>>("WRITE_ALLOW_WRITE", "waits to write beside others"),
+        timer_stats<Path..., &TableLockLanes::sum<kWriteConcurrentInsertLane>>("WRITE_CONCURRENT_INSERT", "waits to insert beside readers"),
+        timer_stats<Path..., &TableLockLanes::sum<kWriteLowPriorityLane>>("WRITE_LOW_PRIORITY", "waits to write after readers"),
+        timer_stats<Path..., &TableLockLanes::sum<kWriteNormalLane>>("WRITE_NORMAL", "waits to write"),
+        timer_stats<Path..., &TableLockLanes::sum<kWriteExternalLane>>("WRITE_EXTERNAL", "waits for external write locks"));
   }
 };
 

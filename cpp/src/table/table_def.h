@@ -66,8 +66,7 @@ struct TruncateFunction {
   Status (*call)() = nullptr;
   bool is_set = false;
   constexpr TruncateFunction() = default;
-  constexpr TruncateFunction(Status (*function)())
-      : call(function), is_set(true) {}  // NOLINT(google-explicit-constructor)
+  constexpr TruncateFunction(Status (*function)()) : call(function), is_set(true) {}  // NOLINT(google-explicit-constructor)
 };
 
 namespace internal {
@@ -75,8 +74,7 @@ template <typename Row, void (*kScan)(const Snapshot&, RowSink<Row>)>
 constexpr ScanFunction MakeScan() {
   // Rows are kept as bytes while an UPDATE selects its rows.
   static_assert(std::is_trivially_copyable_v<Row> && alignof(Row) <= alignof(std::max_align_t));
-  return {[](const Snapshot& snapshot, RawSink& out) { kScan(snapshot, RowSink<Row>(out)); }, TagOf<Row>(),
-          sizeof(Row)};
+  return {[](const Snapshot& snapshot, RawSink& out) { kScan(snapshot, RowSink<Row>(out)); }, TagOf<Row>(), sizeof(Row)};
 }
 template <auto kFunction>
 struct FunctionOf;
@@ -86,11 +84,9 @@ struct FunctionOf<kScan> {
 };
 template <typename Row, Status (*kUpdate)(const Row&, const Row&)>
 struct FunctionOf<kUpdate> {
-  static constexpr UpdateFunction kValue{[](const void* before, const void* after) {
-                                           return kUpdate(*static_cast<const Row*>(before),
-                                                          *static_cast<const Row*>(after));
-                                         },
-                                         TagOf<Row>()};
+  static constexpr UpdateFunction kValue{
+      [](const void* before, const void* after) { return kUpdate(*static_cast<const Row*>(before), *static_cast<const Row*>(after)); },
+      TagOf<Row>()};
 };
 template <auto kFunction>
 struct RowFunction;
@@ -139,7 +135,8 @@ struct TableDef {
   ScanFunction scan{};
   TruncateFunction truncate{};
   UpdateFunction update{};
-  UpdateFunction check_update{};  // for a table that may refuse rows: the result that `update` would have; called for all rows before any is changed
+  UpdateFunction
+      check_update{};  // for a table that may refuse rows: the result that `update` would have; called for all rows before any is changed
   InsertFunction insert{};
   RemoveFunction remove{};
   bool available_when_disabled = false;
@@ -164,14 +161,12 @@ constexpr bool IsColumnName(std::string_view name) {
 
 // Returns false if the declaration has a mistake. A static_assert after the declaration uses it.
 constexpr bool ok(const TableDef& table) {
-  if (!internal::IsSentence(table.doc) || table.columns.empty() || table.scan.row == 0 || (table.ops & kSelect) == 0)
-    return false;
+  if (!internal::IsSentence(table.doc) || table.columns.empty() || table.scan.row == 0 || (table.ops & kSelect) == 0) return false;
   if (((table.ops & kTruncate) != 0) != table.truncate.is_set) return false;
   bool any_writable = false;
   for (size_t i = 0; i < table.columns.size(); ++i) {
     const Column& column = table.columns[i];
-    if (!internal::IsColumnName(column.name.view()) || !internal::IsSentence(column.doc.view()) ||
-        column.row != table.scan.row)
+    if (!internal::IsColumnName(column.name.view()) || !internal::IsSentence(column.doc.view()) || column.row != table.scan.row)
       return false;
     for (size_t j = 0; j < i; ++j) {
       if (table.columns[j].name.view() == column.name.view()) return false;

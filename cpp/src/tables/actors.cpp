@@ -30,13 +30,16 @@ struct Actor {
 };
 constexpr auto kActorColumns = columns(
     col<&Actor::host>("HOST", Unit::kNone, "Host of the user, or % for any."),
-    col<&Actor::user>("USER", Unit::kNone, "User of a thread, or % for any."),
-    col<&Actor::role>("ROLE", Unit::kNone, "Not used: %."),
+    col<&Actor::user>("USER", Unit::kNone, "User of a thread, or % for any."), col<&Actor::role>("ROLE", Unit::kNone, "Not used: %."),
     col<&Actor::enabled>("ENABLED", Unit::kNone, "INSTRUMENTED of threads that get such an account.").writable(),
     col<&Actor::history>("HISTORY", Unit::kNone, "HISTORY of threads that get such an account.").writable(),
-    col<&Actor::traced>("TRACE_ENABLED", Unit::kNone, "Whether threads of such an account are traced, from now on; an error of the trace sets it to NO.").writable());
+    col<&Actor::traced>("TRACE_ENABLED", Unit::kNone,
+                        "Whether threads of such an account are traced, from now on; an error of the trace sets it to NO.")
+        .writable());
 void ScanActors(const Snapshot& snapshot, RowSink<Actor> out) {
-  snapshot.ForEachActor([&](const ActorRow& row) { out({row.host, row.user, row.role, YesIf(row.enabled), YesIf(row.history), YesIf(row.traced)}); });
+  snapshot.ForEachActor([&](const ActorRow& row) {
+    out({row.host, row.user, row.role, YesIf(row.enabled), YesIf(row.history), YesIf(row.traced)});
+  });
 }
 Status Update(const Actor&, const Actor& after) { return UpdateActor(after.key(), after.settings()); }
 Status Insert(const Actor& row) { return InsertActor(row.key(), row.settings()); }
@@ -57,7 +60,8 @@ constexpr auto kThreadColumns = columns(
     col<&ThreadClass::enabled>("ENABLED", Unit::kNone, {"INSTRUMENTED of its threads.", kForNewThreads}).writable(),
     col<&ThreadClass::history>("HISTORY", Unit::kNone, {"HISTORY of its threads.", kForNewThreads}).writable(),
     col<&ThreadClass::properties>("PROPERTIES", Unit::kNone, "Properties from its registration: user = its threads are FOREGROUND."),
-    col<&ThreadClass::volatility>("VOLATILITY", Unit::kNone, "How long its threads live: 0 unknown, 1 the whole process, up to 8 a very short time."),
+    col<&ThreadClass::volatility>("VOLATILITY", Unit::kNone,
+                                  "How long its threads live: 0 unknown, 1 the whole process, up to 8 a very short time."),
     col<&ThreadClass::documentation>("DOCUMENTATION", Unit::kNone, "Description from its registration."));
 void ScanThreadClasses(const Snapshot& snapshot, RowSink<ThreadClass> out) {
   for (const ClassRow& row : snapshot.classes()) {
@@ -68,13 +72,18 @@ void ScanThreadClasses(const Snapshot& snapshot, RowSink<ThreadClass> out) {
   }
 }
 Status UpdateThreadClass(const ThreadClass& before, const ThreadClass& after) {
-  return UpdateInstrument(before.class_index, {.enabled = after.enabled == YesNo::kYes, .timed = after.history == YesNo::kYes ? Timing::kYes : Timing::kNo, .controlled = {}, .traced = {}});
+  return UpdateInstrument(before.class_index, {.enabled = after.enabled == YesNo::kYes,
+                                               .timed = after.history == YesNo::kYes ? Timing::kYes : Timing::kNo,
+                                               .controlled = {},
+                                               .traced = {}});
 }
 
 }  // namespace
 
 constexpr TableDef tables::setup_actors{
-    .doc = "Users whose threads are instrumented; of several matching rows, the row that names the user decides, then the row that names the host.",
+    .doc =
+        "Users whose threads are instrumented; of several matching rows, the row that names the user decides, then the row that names the "
+        "host.",
     .ops = kSelect | kInsert | kUpdate | kDelete | kTruncate,
     .key = {"HOST", "USER", "ROLE"},
     .columns = kActorColumns,

@@ -28,7 +28,12 @@ constexpr auto kColumns = columns(
     col<&LogEvent::data>("DATA", Unit::kNone, "The message."));
 void Scan(const Snapshot& snapshot, RowSink<LogEvent> out) {
   snapshot.ForEachLogEvent([&](const LogRow& row) {
-    out({{static_cast<int64_t>(row.logged)}, row.thread_id, static_cast<LogPriority>(row.priority), row.code, row.subsystem, row.data.view()});
+    out({{static_cast<int64_t>(row.logged)},
+         row.thread_id,
+         static_cast<LogPriority>(row.priority),
+         row.code,
+         row.subsystem,
+         row.data.view()});
   });
 }
 

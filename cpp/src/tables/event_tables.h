@@ -11,11 +11,11 @@ namespace perfschema {
 // THREAD_ID ... EVENT_NAME of the EventRow at the end of the path.
 template <auto... Path>
 constexpr auto event_columns() {
-  return columns(
-      col<Path..., &EventRow::thread_id>("THREAD_ID", Unit::kNone, "Thread of the event; joins threads.THREAD_ID."),
-      col<Path..., &EventRow::event_id>("EVENT_ID", Unit::kNone, "Number of the event in its thread, counted from 1."),
-      col<Path..., &EventRow::end_event_id>("END_EVENT_ID", Unit::kNone, "Newest event of the thread when this one ended; NULL while it runs."),
-      col<Path..., &EventRow::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."));
+  return columns(col<Path..., &EventRow::thread_id>("THREAD_ID", Unit::kNone, "Thread of the event; joins threads.THREAD_ID."),
+                 col<Path..., &EventRow::event_id>("EVENT_ID", Unit::kNone, "Number of the event in its thread, counted from 1."),
+                 col<Path..., &EventRow::end_event_id>("END_EVENT_ID", Unit::kNone,
+                                                       "Newest event of the thread when this one ended; NULL while it runs."),
+                 col<Path..., &EventRow::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."));
 }
 
 // SOURCE ... TIMER_WAIT.
@@ -24,8 +24,10 @@ constexpr auto time_columns() {
   return columns(
       col<Path..., &EventRow::source>("SOURCE", Unit::kNone, "Call site as file:line."),
       col<Path..., &EventRow::timer_start>("TIMER_START", Unit::kPicoseconds, "Begin, since the start of pfs; NULL if not timed."),
-      col<Path..., &EventRow::timer_end>("TIMER_END", Unit::kPicoseconds, "End, since the start of pfs; NULL if not timed or still running."),
-      col<Path..., &EventRow::timer_wait>("TIMER_WAIT", Unit::kPicoseconds, "TIMER_END minus TIMER_START; NULL if not timed or still running."));
+      col<Path..., &EventRow::timer_end>("TIMER_END", Unit::kPicoseconds,
+                                         "End, since the start of pfs; NULL if not timed or still running."),
+      col<Path..., &EventRow::timer_wait>("TIMER_WAIT", Unit::kPicoseconds,
+                                          "TIMER_END minus TIMER_START; NULL if not timed or still running."));
 }
 
 template <auto... Path>
@@ -57,13 +59,13 @@ constexpr TableDef EventTable(std::string_view doc, const Columns& columns) {
 #define PFS_EVENT_TABLE_(name, table, view, doc)      \
   constexpr TableDef tables::name = table<view>(doc); \
   static_assert(ok(tables::name))
-#define PFS_EVENT_TABLES_(family, table, current_doc)                                                                              \
-  PFS_EVENT_TABLE_(events_##family##_current, table, kViewCurrent, current_doc);                                                   \
-  PFS_EVENT_TABLE_(events_##family##_history, table, kViewHistory,                                                                 \
-                   "The last " #family " of each live thread that have ended; performance_schema_events_" #family                  \
-                   "_history_size says how many.");                                                                                \
-  PFS_EVENT_TABLE_(events_##family##_history_long, table, kViewHistoryLong,                                                        \
-                   "The last " #family " of the process that have ended; performance_schema_events_" #family                       \
+#define PFS_EVENT_TABLES_(family, table, current_doc)                                                             \
+  PFS_EVENT_TABLE_(events_##family##_current, table, kViewCurrent, current_doc);                                  \
+  PFS_EVENT_TABLE_(events_##family##_history, table, kViewHistory,                                                \
+                   "The last " #family " of each live thread that have ended; performance_schema_events_" #family \
+                   "_history_size says how many.");                                                               \
+  PFS_EVENT_TABLE_(events_##family##_history_long, table, kViewHistoryLong,                                       \
+                   "The last " #family " of the process that have ended; performance_schema_events_" #family      \
                    "_history_long_size says how many.")
 
 }  // namespace perfschema

@@ -13,11 +13,11 @@ struct ErrorKey {
   static constexpr KeyColumns kKey{"ERROR_NUMBER"};
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(
-        col<Path..., &ErrorKey::number>("ERROR_NUMBER", Unit::kNone,
-                                        "Number of the error; NULL for all unregistered errors, and errors beyond performance_schema_error_size."),
-        col<Path..., &ErrorKey::name>("ERROR_NAME", Unit::kNone, "Name of the error."),
-        col<Path..., &ErrorKey::sqlstate>("SQL_STATE", Unit::kNone, "SQLSTATE of the error."));
+    return columns(col<Path..., &ErrorKey::number>(
+                       "ERROR_NUMBER", Unit::kNone,
+                       "Number of the error; NULL for all unregistered errors, and errors beyond performance_schema_error_size."),
+                   col<Path..., &ErrorKey::name>("ERROR_NAME", Unit::kNone, "Name of the error."),
+                   col<Path..., &ErrorKey::sqlstate>("SQL_STATE", Unit::kNone, "SQLSTATE of the error."));
   }
   static ErrorKey Of(const ClassRow& error) {
     if (error.family != Family::kErrorNumber) return {};
@@ -35,11 +35,12 @@ template <>
 struct StatsColumns<ErrorSums> {
   template <auto... Path>
   static constexpr auto Get() {
-    return columns(
-        col<Path..., &ErrorSums::number<kRaisedWord>>("SUM_ERROR_RAISED", Unit::kCount, "How often it was raised."),
-        col<Path..., &ErrorSums::number<kHandledWord>>("SUM_ERROR_HANDLED", Unit::kCount, "How often it was handled."),
-        col<Path..., &ErrorSums::number<kFirstErrorWord>, &TimeOf>("FIRST_SEEN", Unit::kNone, "When it was first raised or handled; NULL if never."),
-        col<Path..., &ErrorSums::number<kLastErrorWord>, &TimeOf>("LAST_SEEN", Unit::kNone, "When it was last raised or handled; NULL if never."));
+    return columns(col<Path..., &ErrorSums::number<kRaisedWord>>("SUM_ERROR_RAISED", Unit::kCount, "How often it was raised."),
+                   col<Path..., &ErrorSums::number<kHandledWord>>("SUM_ERROR_HANDLED", Unit::kCount, "How often it was handled."),
+                   col<Path..., &ErrorSums::number<kFirstErrorWord>, &TimeOf>("FIRST_SEEN", Unit::kNone,
+                                                                              "When it was first raised or handled; NULL if never."),
+                   col<Path..., &ErrorSums::number<kLastErrorWord>, &TimeOf>("LAST_SEEN", Unit::kNone,
+                                                                             "When it was last raised or handled; NULL if never."));
   }
 };
 

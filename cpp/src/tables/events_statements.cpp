@@ -12,7 +12,8 @@ static_assert(kLast == kStatementCounters - 1, "CPU_TIME stands behind the other
 constexpr auto kColumns = columns(
     event_columns<&StatementRow::event>(), time_columns<&StatementRow::event>(),
     internal::Counters<0>(std::make_integer_sequence<uint32_t, 1>()),  // LOCK_TIME
-    col<&StatementRow::sql_text>("SQL_TEXT", Unit::kNone, "Text of the statement; a text that is too long ends in three dots; NULL if it has none."),
+    col<&StatementRow::sql_text>("SQL_TEXT", Unit::kNone,
+                                 "Text of the statement; a text that is too long ends in three dots; NULL if it has none."),
     col<&StatementRow::digest>("DIGEST", Unit::kNone, "SHA-256 of the statement without its literals; NULL if none was computed."),
     col<&StatementRow::digest_text>("DIGEST_TEXT", Unit::kNone, "The statement without its literals, blanks and comments."),
     col<&StatementRow::schema>("CURRENT_SCHEMA", Unit::kNone, "Schema that it runs in; NULL if none was given."),
@@ -39,7 +40,8 @@ constexpr TableDef StatementTable(std::string_view doc) {
 
 }  // namespace
 
-PFS_EVENT_TABLES_(statements, StatementTable, "The running statements of each live thread, nested ones included, or else its last statement.");
+PFS_EVENT_TABLES_(statements, StatementTable,
+                  "The running statements of each live thread, nested ones included, or else its last statement.");
 
 PFS_SUM_TABLES_(statements, Kind::kStatement, "Statements");
 

@@ -96,11 +96,9 @@ constexpr auto kSocketColumns = columns(
     col<&SocketInstance::event_name>("EVENT_NAME", Unit::kNone, "Instrument; joins setup_instruments.NAME."),
     col<&SocketInstance::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
                                  "Identity of the socket; joins events_waits_current.OBJECT_INSTANCE_BEGIN."),
-    col<&SocketInstance::thread_id>("THREAD_ID", Unit::kNone,
-                                    "Thread that it was assigned to; joins threads.THREAD_ID; NULL if none."),
+    col<&SocketInstance::thread_id>("THREAD_ID", Unit::kNone, "Thread that it was assigned to; joins threads.THREAD_ID; NULL if none."),
     col<&SocketInstance::socket_id>("SOCKET_ID", Unit::kNone, "Its descriptor."),
-    col<&SocketInstance::ip>("IP", Unit::kNone,
-                             "Address of the peer, else its own; empty if it has none, or a path (AF_UNIX)."),
+    col<&SocketInstance::ip>("IP", Unit::kNone, "Address of the peer, else its own; empty if it has none, or a path (AF_UNIX)."),
     col<&SocketInstance::port>("PORT", Unit::kNone, "Port of that address; 0 if there is none."),
     col<&SocketInstance::state>("STATE", Unit::kNone, "IDLE while the program declares that it waits for a client."));
 // The name of a socket is "IP:PORT" as record/family/sockets.cpp writes it. Any other text (a damaged segment) has
@@ -123,8 +121,8 @@ void ScanSockets(const Snapshot& snapshot, RowSink<SocketInstance> out) {
   snapshot.ForEachFile(Snapshot::kFileName, [&](const FileRow& row) {
     if (row.instrument->family != Family::kSocket) return;
     const SocketAddress address = AddressOf(row);
-    out({row.instrument->name, row.identity, row.thread_id, static_cast<int32_t>(row.descriptor), address.ip,
-         address.port, (row.state & kSocketIdle) != 0 ? SocketState::kIdle : SocketState::kActive});
+    out({row.instrument->name, row.identity, row.thread_id, static_cast<int32_t>(row.descriptor), address.ip, address.port,
+         (row.state & kSocketIdle) != 0 ? SocketState::kIdle : SocketState::kActive});
   });
 }
 

@@ -116,9 +116,8 @@ struct ObjectKey {
   static constexpr KeyColumns kKey{"OBJECT_INSTANCE_BEGIN"};
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(
-        col<Path..., &ObjectKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc),
-        col<Path..., &ObjectKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the live object."));
+    return columns(col<Path..., &ObjectKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc),
+                   col<Path..., &ObjectKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the live object."));
   }
 };
 
@@ -129,11 +128,10 @@ struct FileKey {
   static constexpr KeyColumns kKey{"OBJECT_INSTANCE_BEGIN"};
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(
-        col<Path..., &FileKey::file_name>("FILE_NAME", Unit::kNone, "Absolute path; joins file_instances.FILE_NAME."),
-        col<Path..., &FileKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc),
-        col<Path..., &FileKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
-                                       "Identity of the file; joins events_waits_current.OBJECT_INSTANCE_BEGIN."));
+    return columns(col<Path..., &FileKey::file_name>("FILE_NAME", Unit::kNone, "Absolute path; joins file_instances.FILE_NAME."),
+                   col<Path..., &FileKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc),
+                   col<Path..., &FileKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
+                                                  "Identity of the file; joins events_waits_current.OBJECT_INSTANCE_BEGIN."));
   }
 };
 
@@ -159,8 +157,10 @@ struct IndexKey {
   static constexpr KeyColumns kKey{"OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME"};
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(TableKey::Columns<Path..., &IndexKey::table>(),
-                   col<Path..., &IndexKey::index_name>("INDEX_NAME", Unit::kNone, "Index that was used; NULL for rows that were reached without an index, and for inserted rows."));
+    return columns(
+        TableKey::Columns<Path..., &IndexKey::table>(),
+        col<Path..., &IndexKey::index_name>(
+            "INDEX_NAME", Unit::kNone, "Index that was used; NULL for rows that were reached without an index, and for inserted rows."));
   }
 };
 

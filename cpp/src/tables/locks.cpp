@@ -1,6 +1,6 @@
 // metadata_locks; data_locks and data_lock_waits, which the program's inspectors fill at each read.
-#include "record/family/data_locks.h"
 #include "record/engine/runtime.h"
+#include "record/family/data_locks.h"
 #include "tables/tables.h"
 
 namespace perfschema {
@@ -8,8 +8,9 @@ namespace {
 
 // ---- metadata_locks --------------------------------------------------------------------------------------------------
 
-constexpr std::string_view kLockTypes[] = {"INTENTION_EXCLUSIVE", "SHARED",           "SHARED_HIGH_PRIO", "SHARED_READ",     "SHARED_WRITE",         "SHARED_WRITE_LOW_PRIO",
-                                           "SHARED_UPGRADABLE",   "SHARED_READ_ONLY", "SHARED_NO_WRITE",  "SHARED_NO_READ_WRITE", "EXCLUSIVE"};
+constexpr std::string_view kLockTypes[] = {
+    "INTENTION_EXCLUSIVE", "SHARED",           "SHARED_HIGH_PRIO", "SHARED_READ",          "SHARED_WRITE", "SHARED_WRITE_LOW_PRIO",
+    "SHARED_UPGRADABLE",   "SHARED_READ_ONLY", "SHARED_NO_WRITE",  "SHARED_NO_READ_WRITE", "EXCLUSIVE"};
 constexpr std::string_view kDurations[] = {"STATEMENT", "TRANSACTION", "EXPLICIT"};
 constexpr std::string_view kStatuses[] = {"PENDING", "GRANTED", "PRE_ACQUIRE_NOTIFY", "POST_RELEASE_NOTIFY"};
 static_assert(std::size(kLockTypes) == PFS_METADATA_EXCLUSIVE + 1 && std::size(kDurations) == PFS_METADATA_EXPLICIT + 1 &&
@@ -20,30 +21,35 @@ struct MetadataLock {
   MetadataLockRow row;
   Text<32> lock_type, duration, status;
 };
-constexpr auto kMetadataColumns = columns(
-    col<&MetadataLock::type>("OBJECT_TYPE", Unit::kNone, "Kind of the locked object."),
-    col<&MetadataLock::row, &MetadataLockRow::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the object."),
-    col<&MetadataLock::row, &MetadataLockRow::name>("OBJECT_NAME", Unit::kNone, "Name of the object."),
-    col<&MetadataLock::row, &MetadataLockRow::column>("COLUMN_NAME", Unit::kNone, "Name of the column, if one is locked."),
-    col<&MetadataLock::row, &MetadataLockRow::identity>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the lock; joins events_waits_current.OBJECT_INSTANCE_BEGIN."),
-    col<&MetadataLock::lock_type>("LOCK_TYPE", Unit::kNone, "Type of the lock: which other locks it allows."),
-    col<&MetadataLock::duration>("LOCK_DURATION", Unit::kNone, "Until when it is held."),
-    col<&MetadataLock::status>("LOCK_STATUS", Unit::kNone, "PENDING while it is waited for, GRANTED while it is held."),
-    col<&MetadataLock::row, &MetadataLockRow::source>("SOURCE", Unit::kNone, "File and line of the request."),
-    col<&MetadataLock::row, &MetadataLockRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone, "Thread that requested it; joins threads.THREAD_ID."),
-    col<&MetadataLock::row, &MetadataLockRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone, "Event in which it was requested."));
+constexpr auto kMetadataColumns =
+    columns(col<&MetadataLock::type>("OBJECT_TYPE", Unit::kNone, "Kind of the locked object."),
+            col<&MetadataLock::row, &MetadataLockRow::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the object."),
+            col<&MetadataLock::row, &MetadataLockRow::name>("OBJECT_NAME", Unit::kNone, "Name of the object."),
+            col<&MetadataLock::row, &MetadataLockRow::column>("COLUMN_NAME", Unit::kNone, "Name of the column, if one is locked."),
+            col<&MetadataLock::row, &MetadataLockRow::identity>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
+                                                                "Identity of the lock; joins events_waits_current.OBJECT_INSTANCE_BEGIN."),
+            col<&MetadataLock::lock_type>("LOCK_TYPE", Unit::kNone, "Type of the lock: which other locks it allows."),
+            col<&MetadataLock::duration>("LOCK_DURATION", Unit::kNone, "Until when it is held."),
+            col<&MetadataLock::status>("LOCK_STATUS", Unit::kNone, "PENDING while it is waited for, GRANTED while it is held."),
+            col<&MetadataLock::row, &MetadataLockRow::source>("SOURCE", Unit::kNone, "File and line of the request."),
+            col<&MetadataLock::row, &MetadataLockRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone,
+                                                                       "Thread that requested it; joins threads.THREAD_ID."),
+            col<&MetadataLock::row, &MetadataLockRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone, "Event in which it was requested."));
 
 void ScanMetadataLocks(const Snapshot& snapshot, RowSink<MetadataLock> out) {
   const auto word = [](std::span<const std::string_view> words, uint8_t at) { return at < words.size() ? words[at] : std::string_view(); };
   snapshot.ForEachMetadataLock([&](const MetadataLockRow& row) {
-    out({kObjectTypeNames[static_cast<uint32_t>(row.type)], row, word(kLockTypes, row.lock_type), word(kDurations, row.duration), word(kStatuses, row.status)});
+    out({kObjectTypeNames[static_cast<uint32_t>(row.type)], row, word(kLockTypes, row.lock_type), word(kDurations, row.duration),
+         word(kStatuses, row.status)});
   });
 }
 
 // ---- data_locks, data_lock_waits -------------------------------------------------------------------------------------
 
 // Inspectors are functions of this process: they know nothing about another process's segment.
-bool IsOwn(const Snapshot& snapshot) { return snapshot.ok() && EnsureStarted() && &snapshot.header() == &OwnSegmentState().view().header(); }
+bool IsOwn(const Snapshot& snapshot) {
+  return snapshot.ok() && EnsureStarted() && &snapshot.header() == &OwnSegmentState().view().header();
+}
 
 uint64_t AddressOf(const void* object) { return reinterpret_cast<uintptr_t>(object); }
 std::optional<uint64_t> Unless(uint64_t none, uint64_t value) { return value == none ? std::optional<uint64_t>() : value; }
@@ -93,10 +99,11 @@ void ScanLocks(const Snapshot& snapshot, RowSink<DataLock> out) {
   Pull<DataLock> pull{snapshot, out};
   const auto add = [](void* context, const char* engine, const pfs_data_lock_t& lock) {
     const auto& [from, to] = *static_cast<Pull<DataLock>*>(context);
-    to({KeptOrEmpty<32>(from, engine), KeptOrEmpty<128>(from, lock.lock_id), Unless(PFS_NO_TRANSACTION, lock.transaction_id), Unless(0, lock.thread_id),
-        Unless(0, lock.event_id), Kept<64>(from, lock.schema), Kept<64>(from, lock.name), Kept<64>(from, lock.partition),
-        Kept<64>(from, lock.subpartition), Kept<64>(from, lock.index_name), AddressOf(lock.object), KeptOrEmpty<32>(from, lock.lock_type),
-        KeptOrEmpty<32>(from, lock.lock_mode), KeptOrEmpty<32>(from, lock.lock_status), Kept<8192>(from, lock.lock_data)});
+    to({KeptOrEmpty<32>(from, engine), KeptOrEmpty<128>(from, lock.lock_id), Unless(PFS_NO_TRANSACTION, lock.transaction_id),
+        Unless(0, lock.thread_id), Unless(0, lock.event_id), Kept<64>(from, lock.schema), Kept<64>(from, lock.name),
+        Kept<64>(from, lock.partition), Kept<64>(from, lock.subpartition), Kept<64>(from, lock.index_name), AddressOf(lock.object),
+        KeptOrEmpty<32>(from, lock.lock_type), KeptOrEmpty<32>(from, lock.lock_mode), KeptOrEmpty<32>(from, lock.lock_status),
+        Kept<8192>(from, lock.lock_data)});
   };
   pfs_data_locks rows{add, &pull, nullptr};
   ScanDataLocks(&rows);
@@ -116,11 +123,13 @@ struct LockEnd {
 
   template <auto... Path>
   static constexpr auto Columns(std::string_view side, std::string_view who) {
-    return columns(col<Path..., &LockEnd::lock_id>({side, "_ENGINE_LOCK_ID"}, Unit::kNone, {"Lock that is ", who, "; joins data_locks.ENGINE_LOCK_ID."}),
-                   col<Path..., &LockEnd::transaction_id>({side, "_ENGINE_TRANSACTION_ID"}, Unit::kNone, {"Transaction whose lock is ", who, "."}),
-                   col<Path..., &LockEnd::thread_id>({side, "_THREAD_ID"}, Unit::kNone, {"Thread whose lock is ", who, "; joins threads.THREAD_ID."}),
-                   col<Path..., &LockEnd::event_id>({side, "_EVENT_ID"}, Unit::kNone, {"Event that requested the lock that is ", who, "."}),
-                   col<Path..., &LockEnd::object>({side, "_OBJECT_INSTANCE_BEGIN"}, Unit::kNone, {"Address of the lock that is ", who, "."}));
+    return columns(
+        col<Path..., &LockEnd::lock_id>({side, "_ENGINE_LOCK_ID"}, Unit::kNone,
+                                        {"Lock that is ", who, "; joins data_locks.ENGINE_LOCK_ID."}),
+        col<Path..., &LockEnd::transaction_id>({side, "_ENGINE_TRANSACTION_ID"}, Unit::kNone, {"Transaction whose lock is ", who, "."}),
+        col<Path..., &LockEnd::thread_id>({side, "_THREAD_ID"}, Unit::kNone, {"Thread whose lock is ", who, "; joins threads.THREAD_ID."}),
+        col<Path..., &LockEnd::event_id>({side, "_EVENT_ID"}, Unit::kNone, {"Event that requested the lock that is ", who, "."}),
+        col<Path..., &LockEnd::object>({side, "_OBJECT_INSTANCE_BEGIN"}, Unit::kNone, {"Address of the lock that is ", who, "."}));
   }
 };
 struct DataLockWait {

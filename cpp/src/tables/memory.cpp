@@ -40,7 +40,8 @@ constexpr TableDef MemoryTable(std::string_view doc) {
 
 }  // namespace
 
-constexpr TableDef tables::memory_summary_by_thread_by_event_name = MemoryTable<Level::kThread>("Memory of each live thread, by instrument.");
+constexpr TableDef tables::memory_summary_by_thread_by_event_name =
+    MemoryTable<Level::kThread>("Memory of each live thread, by instrument.");
 static_assert(ok(tables::memory_summary_by_thread_by_event_name));
 constexpr TableDef tables::memory_summary_by_account_by_event_name =
     MemoryTable<Level::kAccount>("Memory of all threads of each account, ended ones included, by instrument.");

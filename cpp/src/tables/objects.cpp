@@ -40,28 +40,24 @@ struct Handle {
   TableHandleRow row;
   std::optional<Text<64>> internal_lock, external_lock;
 };
-constexpr auto kHandleColumns = columns(
-    col<&Handle::type>("OBJECT_TYPE", Unit::kNone, "TABLE or TEMPORARY TABLE."),
-    col<&Handle::row, &TableHandleRow::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the table; empty if it has none."),
-    col<&Handle::row, &TableHandleRow::name>("OBJECT_NAME", Unit::kNone, "Name of the table."),
-    col<&Handle::row, &TableHandleRow::identity>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the handle; joins events_waits_current.OBJECT_INSTANCE_BEGIN."),
-    col<&Handle::row, &TableHandleRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone,
-                                                        "Thread that opened it; joins threads.THREAD_ID; NULL while it is only cached."),
-    col<&Handle::row, &TableHandleRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone, "Event in which it was opened; NULL while it is only cached."),
-    col<&Handle::internal_lock>("INTERNAL_LOCK", Unit::kNone, "Lock that the program holds on the table; NULL if none."),
-    col<&Handle::external_lock>("EXTERNAL_LOCK", Unit::kNone, "Lock that is held in the storage engine; NULL if none."));
+constexpr auto kHandleColumns =
+    columns(col<&Handle::type>("OBJECT_TYPE", Unit::kNone, "TABLE or TEMPORARY TABLE."),
+            col<&Handle::row, &TableHandleRow::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the table; empty if it has none."),
+            col<&Handle::row, &TableHandleRow::name>("OBJECT_NAME", Unit::kNone, "Name of the table."),
+            col<&Handle::row, &TableHandleRow::identity>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
+                                                         "Identity of the handle; joins events_waits_current.OBJECT_INSTANCE_BEGIN."),
+            col<&Handle::row, &TableHandleRow::owner_thread_id>(
+                "OWNER_THREAD_ID", Unit::kNone, "Thread that opened it; joins threads.THREAD_ID; NULL while it is only cached."),
+            col<&Handle::row, &TableHandleRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone,
+                                                               "Event in which it was opened; NULL while it is only cached."),
+            col<&Handle::internal_lock>("INTERNAL_LOCK", Unit::kNone, "Lock that the program holds on the table; NULL if none."),
+            col<&Handle::external_lock>("EXTERNAL_LOCK", Unit::kNone, "Lock that is held in the storage engine; NULL if none."));
 
 // The names of the lanes.
-constexpr std::string_view kLockNames[kMostLanes] = {"READ",
-                                                     "READ WITH SHARED LOCKS",
-                                                     "READ HIGH PRIORITY",
-                                                     "READ NO INSERT",
-                                                     "READ EXTERNAL",
-                                                     "WRITE ALLOW WRITE",
-                                                     "WRITE CONCURRENT INSERT",
-                                                     "WRITE LOW PRIORITY",
-                                                     "WRITE",
-                                                     "WRITE EXTERNAL"};
+constexpr std::string_view kLockNames[kMostLanes] = {
+    "READ",          "READ WITH SHARED LOCKS", "READ HIGH PRIORITY",      "READ NO INSERT",
+    "READ EXTERNAL", "WRITE ALLOW WRITE",      "WRITE CONCURRENT INSERT", "WRITE LOW PRIORITY",
+    "WRITE",         "WRITE EXTERNAL"};
 
 void ScanHandles(const Snapshot& snapshot, RowSink<Handle> out) {
   const auto name = [](std::optional<uint8_t> lane) { return lane ? Text<64>(kLockNames[*lane]) : std::optional<Text<64>>(); };

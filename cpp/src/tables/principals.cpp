@@ -14,17 +14,21 @@ struct Principal {
 };
 
 template <typename Key>
-constexpr auto kPrincipalColumns = columns(
-    Key::template Columns<&Principal<Key>::key>(),
-    col<&Principal<Key>::current>("CURRENT_CONNECTIONS", Unit::kCount, "Live threads that belong to it."),
-    col<&Principal<Key>::total>("TOTAL_CONNECTIONS", Unit::kCount, "Threads that have belonged to it; a thread that comes back counts again.").combines(Combine::kSum),
-    col<&Principal<Key>::most_controlled_memory>("MAX_SESSION_CONTROLLED_MEMORY", Unit::kBytes,
-                                             "Peak of controlled memory of one of its threads."),
-    col<&Principal<Key>::most_memory>("MAX_SESSION_TOTAL_MEMORY", Unit::kBytes, "Peak of memory of one of its threads."));
+constexpr auto kPrincipalColumns =
+    columns(Key::template Columns<&Principal<Key>::key>(),
+            col<&Principal<Key>::current>("CURRENT_CONNECTIONS", Unit::kCount, "Live threads that belong to it."),
+            col<&Principal<Key>::total>("TOTAL_CONNECTIONS", Unit::kCount,
+                                        "Threads that have belonged to it; a thread that comes back counts again.")
+                .combines(Combine::kSum),
+            col<&Principal<Key>::most_controlled_memory>("MAX_SESSION_CONTROLLED_MEMORY", Unit::kBytes,
+                                                         "Peak of controlled memory of one of its threads."),
+            col<&Principal<Key>::most_memory>("MAX_SESSION_TOTAL_MEMORY", Unit::kBytes, "Peak of memory of one of its threads."));
 
 template <Level kLevel, typename Key>
 void ScanPrincipals(const Snapshot& snapshot, RowSink<Principal<Key>> out) {
-  snapshot.ForEachPrincipal(kLevel, [&](const PrincipalRow& row) { out({Key::Of(row), row.current_connections, row.total_connections, row.max_controlled_memory, row.max_total_memory}); });
+  snapshot.ForEachPrincipal(kLevel, [&](const PrincipalRow& row) {
+    out({Key::Of(row), row.current_connections, row.total_connections, row.max_controlled_memory, row.max_total_memory});
+  });
 }
 
 template <Level kLevel, typename Key>
@@ -35,13 +39,15 @@ constexpr TableDef PrincipalTable(std::string_view doc) {
   table.key = Key::kKey;
   table.columns = kPrincipalColumns<Key>;
   table.scan = internal::MakeScan<Principal<Key>, ScanPrincipals<kLevel, Key>>();
-  table.truncate = ForgetParties<kLevel>;
+  table.truncate = ForgetPrincipals<kLevel>;
   return table;
 }
 
 template <Level kLevel, typename Key>
 void WaitsByPrincipal(const Snapshot& snapshot, RowSink<SummaryRow<PrincipalEventKey<Key>, Stat>> out) {
-  snapshot.ForEachSum(Kind::kWait, kLevel, [&](const SumRow& row) { out({{Key::Of(*row.principal), row.instrument->name}, StatIn(row.numbers, 0)}); });
+  snapshot.ForEachSum(Kind::kWait, kLevel, [&](const SumRow& row) {
+    out({{Key::Of(*row.principal), row.instrument->name}, StatIn(row.numbers, 0)});
+  });
 }
 
 }  // namespace

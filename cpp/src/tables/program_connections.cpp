@@ -17,11 +17,11 @@ struct AttributeRow {
   std::optional<Text<1024>> value;
   std::optional<int32_t> position;
 };
-constexpr auto kAttributeColumns = columns(
-    col<&AttributeRow::processlist_id>("PROCESSLIST_ID", Unit::kNone, "Number of the session; joins processlist.ID."),
-    col<&AttributeRow::name>("ATTR_NAME", Unit::kNone, "Name of the attribute; _truncated: the number of bytes that did not fit."),
-    col<&AttributeRow::value>("ATTR_VALUE", Unit::kNone, "Its value."),
-    col<&AttributeRow::position>("ORDINAL_POSITION", Unit::kNone, "Position among the attributes of the session, from 0."));
+constexpr auto kAttributeColumns =
+    columns(col<&AttributeRow::processlist_id>("PROCESSLIST_ID", Unit::kNone, "Number of the session; joins processlist.ID."),
+            col<&AttributeRow::name>("ATTR_NAME", Unit::kNone, "Name of the attribute; _truncated: the number of bytes that did not fit."),
+            col<&AttributeRow::value>("ATTR_VALUE", Unit::kNone, "Its value."),
+            col<&AttributeRow::position>("ORDINAL_POSITION", Unit::kNone, "Position among the attributes of the session, from 0."));
 
 // Outputs the attributes of the sessions that `is_shown` selects.
 template <typename IsShown>
@@ -75,7 +75,8 @@ constexpr auto kHostColumns = columns(
     col<&HostRow::ip>("IP", Unit::kNone, "Address of the client."),
     col<&HostRow::host>("HOST", Unit::kNone, "Name of its host; NULL if it is not known."),
     col<&HostRow::validated>("HOST_VALIDATED", Unit::kNone, "Whether the name was looked up for that address."),
-    col<&HostRow::connect_errors>("SUM_CONNECT_ERRORS", Unit::kCount, "Handshake errors during validation of the host: these may block it."),
+    col<&HostRow::connect_errors>("SUM_CONNECT_ERRORS", Unit::kCount,
+                                  "Handshake errors during validation of the host: these may block it."),
     Errors<0>("COUNT_HOST_BLOCKED_ERRORS", "Connections refused because the host was blocked."),
     Errors<1>("COUNT_NAMEINFO_TRANSIENT_ERRORS", "Name lookups that failed temporarily."),
     Errors<2>("COUNT_NAMEINFO_PERMANENT_ERRORS", "Name lookups that failed permanently."),
@@ -89,8 +90,7 @@ constexpr auto kHostColumns = columns(
     Errors<10>("COUNT_HANDSHAKE_ERRORS", "Errors of the protocol before the client was known."),
     Errors<11>("COUNT_PROXY_USER_ERRORS", "Proxy users who may not act for the user that they named."),
     Errors<12>("COUNT_PROXY_USER_ACL_ERRORS", "Users named by a proxy user who do not exist."),
-    Errors<13>("COUNT_AUTHENTICATION_ERRORS", "Wrong passwords and the like."),
-    Errors<14>("COUNT_SSL_ERRORS", "Errors of encryption."),
+    Errors<13>("COUNT_AUTHENTICATION_ERRORS", "Wrong passwords and the like."), Errors<14>("COUNT_SSL_ERRORS", "Errors of encryption."),
     Errors<15>("COUNT_MAX_USER_CONNECTIONS_ERRORS", "Connections beyond those that a user may have."),
     Errors<16>("COUNT_MAX_USER_CONNECTIONS_PER_HOUR_ERRORS", "Connections beyond those that a user may make within an hour."),
     Errors<17>("COUNT_DEFAULT_DATABASE_ERRORS", "Databases that do not exist, or that the user may not use."),
@@ -98,8 +98,7 @@ constexpr auto kHostColumns = columns(
     Errors<19>("COUNT_LOCAL_ERRORS", "Internal errors of the program, such as no memory."),
     Errors<20>("COUNT_ACCOUNT_LOCKED_ERRORS", "Logins to accounts that were locked."),
     Errors<21>("COUNT_TEMPORARY_ACCOUNT_LOCKED_ERRORS", "Logins to accounts that were locked temporarily."),
-    Errors<22>("COUNT_UNKNOWN_ERRORS", "Other errors."),
-    col<&HostRow::first_seen>("FIRST_SEEN", Unit::kNone, "When it was first seen."),
+    Errors<22>("COUNT_UNKNOWN_ERRORS", "Other errors."), col<&HostRow::first_seen>("FIRST_SEEN", Unit::kNone, "When it was first seen."),
     col<&HostRow::last_seen>("LAST_SEEN", Unit::kNone, "When it was last seen."),
     col<&HostRow::first_error>("FIRST_ERROR_SEEN", Unit::kNone, "When it had its first error."),
     col<&HostRow::last_error>("LAST_ERROR_SEEN", Unit::kNone, "When it had its last error."));
@@ -126,9 +125,8 @@ struct FailedLoginRow {
   Text<6553> account;
   int32_t attempts;
 };
-constexpr auto kFailedLoginColumns = columns(
-    col<&FailedLoginRow::account>("USERHOST", Unit::kNone, "The account, as 'user'@'host'."),
-    col<&FailedLoginRow::attempts>("FAILED_ATTEMPTS", Unit::kCount, "Consecutive failed logins."));
+constexpr auto kFailedLoginColumns = columns(col<&FailedLoginRow::account>("USERHOST", Unit::kNone, "The account, as 'user'@'host'."),
+                                             col<&FailedLoginRow::attempts>("FAILED_ATTEMPTS", Unit::kCount, "Consecutive failed logins."));
 void ScanFailedLogins(const Snapshot& snapshot, RowSink<FailedLoginRow> out) {
   snapshot.ForEachFact(FactKind::kFailedLogin, [&](const FactRow& row) { out({row.text(0), static_cast<int32_t>(row.number(0))}); });
 }

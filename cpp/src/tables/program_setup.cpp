@@ -39,11 +39,11 @@ struct MeterRow {
   YesNo enabled;
   Description description;
 };
-constexpr auto kMeterColumns = columns(
-    col<&MeterRow::name>("NAME", Unit::kNone, "Name of the meter."),
-    col<&MeterRow::frequency>("FREQUENCY", Unit::kSeconds, "How often its metrics are to be read.").writable(),
-    col<&MeterRow::enabled>("ENABLED", Unit::kNone, "Whether they are read.").writable(),
-    col<&MeterRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
+constexpr auto kMeterColumns =
+    columns(col<&MeterRow::name>("NAME", Unit::kNone, "Name of the meter."),
+            col<&MeterRow::frequency>("FREQUENCY", Unit::kSeconds, "How often its metrics are to be read.").writable(),
+            col<&MeterRow::enabled>("ENABLED", Unit::kNone, "Whether they are read.").writable(),
+            col<&MeterRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
 void ScanMeters(const Snapshot& snapshot, RowSink<MeterRow> out) {
   snapshot.ForEachFact(FactKind::kMeter, [&](const FactRow& row) {
     out({row.text(0), {static_cast<uint32_t>(row.setting >> 1) & 0xffffff}, YesIf((row.setting & 1) != 0), row.optional<Text<1023>>(1)});
@@ -60,13 +60,13 @@ struct MetricRow {
   std::optional<Text<63>> unit;
   Description description;
 };
-constexpr auto kMetricColumns = columns(
-    col<&MetricRow::name>("NAME", Unit::kNone, "Name of the metric."),
-    col<&MetricRow::meter>("METER", Unit::kNone, "Meter that it belongs to; joins setup_meters.NAME."),
-    col<&MetricRow::type>("METRIC_TYPE", Unit::kNone, "Whether its values only grow, go up and down, or are momentary readings."),
-    col<&MetricRow::number>("NUM_TYPE", Unit::kNone, "What its values are."),
-    col<&MetricRow::unit>("UNIT", Unit::kNone, "Unit of its values."),
-    col<&MetricRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
+constexpr auto kMetricColumns =
+    columns(col<&MetricRow::name>("NAME", Unit::kNone, "Name of the metric."),
+            col<&MetricRow::meter>("METER", Unit::kNone, "Meter that it belongs to; joins setup_meters.NAME."),
+            col<&MetricRow::type>("METRIC_TYPE", Unit::kNone, "Whether its values only grow, go up and down, or are momentary readings."),
+            col<&MetricRow::number>("NUM_TYPE", Unit::kNone, "What its values are."),
+            col<&MetricRow::unit>("UNIT", Unit::kNone, "Unit of its values."),
+            col<&MetricRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
 void ScanMetrics(const Snapshot& snapshot, RowSink<MetricRow> out) {
   snapshot.ForEachFact(FactKind::kMetric, [&](const FactRow& row) {
     out({row.text(0), row.text(1), Code<MetricType>(row.number(0)), Code<MetricNumber>(row.number(1)), row.optional<Text<63>>(2),
@@ -79,13 +79,14 @@ struct LoggerRow {
   LogLevel level;
   Description description;
 };
-constexpr auto kLoggerColumns = columns(
-    col<&LoggerRow::name>("NAME", Unit::kNone, "Name of the logger."),
-    col<&LoggerRow::level>("LEVEL", Unit::kNone, "Least important messages that it passes on.").writable(),
-    col<&LoggerRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
+constexpr auto kLoggerColumns =
+    columns(col<&LoggerRow::name>("NAME", Unit::kNone, "Name of the logger."),
+            col<&LoggerRow::level>("LEVEL", Unit::kNone, "Least important messages that it passes on.").writable(),
+            col<&LoggerRow::description>("DESCRIPTION", Unit::kNone, "Description from its registration."));
 void ScanLoggers(const Snapshot& snapshot, RowSink<LoggerRow> out) {
-  snapshot.ForEachFact(FactKind::kLogger,
-                       [&](const FactRow& row) { out({row.text(0), Code<LogLevel>(row.setting), row.optional<Text<1023>>(1)}); });
+  snapshot.ForEachFact(FactKind::kLogger, [&](const FactRow& row) {
+    out({row.text(0), Code<LogLevel>(row.setting), row.optional<Text<1023>>(1)});
+  });
 }
 Status UpdateLoggerRow(const LoggerRow& before, const LoggerRow& after) {
   return UpdateLogger(before.name.view(), static_cast<uint32_t>(after.level));
@@ -97,16 +98,17 @@ struct TaskRow {
   Description comment;
   uint64_t interval_seconds, times_run, times_failed;
 };
-constexpr auto kTaskColumns = columns(
-    col<&TaskRow::name>("NAME", Unit::kNone, "Name of the task."),
-    col<&TaskRow::status>("STATUS", Unit::kNone, "RUNNING, or WAITING for its next run."),
-    col<&TaskRow::comment>("COMMENT", Unit::kNone, "Description from its registration."),
-    col<&TaskRow::interval_seconds>("INTERVAL_SECONDS", Unit::kSeconds, "How often it is to run."),
-    col<&TaskRow::times_run>("TIMES_RUN", Unit::kCount, "How often it has run.").combines(Combine::kSum),
-    col<&TaskRow::times_failed>("TIMES_FAILED", Unit::kCount, "How often it has failed.").combines(Combine::kSum));
+constexpr auto kTaskColumns =
+    columns(col<&TaskRow::name>("NAME", Unit::kNone, "Name of the task."),
+            col<&TaskRow::status>("STATUS", Unit::kNone, "RUNNING, or WAITING for its next run."),
+            col<&TaskRow::comment>("COMMENT", Unit::kNone, "Description from its registration."),
+            col<&TaskRow::interval_seconds>("INTERVAL_SECONDS", Unit::kSeconds, "How often it is to run."),
+            col<&TaskRow::times_run>("TIMES_RUN", Unit::kCount, "How often it has run.").combines(Combine::kSum),
+            col<&TaskRow::times_failed>("TIMES_FAILED", Unit::kCount, "How often it has failed.").combines(Combine::kSum));
 void ScanTasks(const Snapshot& snapshot, RowSink<TaskRow> out) {
   snapshot.ForEachFact(FactKind::kTask, [&](const FactRow& row) {
-    out({row.text(0), row.number(3) != 0 ? "RUNNING" : "WAITING", row.optional<Text<1023>>(1), row.number(0), row.number(1), row.number(2)});
+    out({row.text(0), row.number(3) != 0 ? "RUNNING" : "WAITING", row.optional<Text<1023>>(1), row.number(0), row.number(1),
+         row.number(2)});
   });
 }
 
@@ -116,12 +118,11 @@ struct FunctionRow {
   std::optional<Text<1024>> library;
   std::optional<int64_t> uses;
 };
-constexpr auto kFunctionColumns = columns(
-    col<&FunctionRow::name>("UDF_NAME", Unit::kNone, "Name of the function."),
-    col<&FunctionRow::return_type>("UDF_RETURN_TYPE", Unit::kNone, "Type of what it returns."),
-    col<&FunctionRow::type>("UDF_TYPE", Unit::kNone, "Kind of function."),
-    col<&FunctionRow::library>("UDF_LIBRARY", Unit::kNone, "Library that it comes from."),
-    col<&FunctionRow::uses>("UDF_USAGE_COUNT", Unit::kCount, "Number of present users."));
+constexpr auto kFunctionColumns = columns(col<&FunctionRow::name>("UDF_NAME", Unit::kNone, "Name of the function."),
+                                          col<&FunctionRow::return_type>("UDF_RETURN_TYPE", Unit::kNone, "Type of what it returns."),
+                                          col<&FunctionRow::type>("UDF_TYPE", Unit::kNone, "Kind of function."),
+                                          col<&FunctionRow::library>("UDF_LIBRARY", Unit::kNone, "Library that it comes from."),
+                                          col<&FunctionRow::uses>("UDF_USAGE_COUNT", Unit::kCount, "Number of present users."));
 void ScanFunctions(const Snapshot& snapshot, RowSink<FunctionRow> out) {
   snapshot.ForEachFact(FactKind::kFunction, [&](const FactRow& row) {
     out({row.text(0), row.text(1), row.text(2), row.optional<Text<1024>>(3), static_cast<int64_t>(row.number(0))});

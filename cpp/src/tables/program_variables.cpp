@@ -21,7 +21,8 @@ struct EnumNames<VariableType> {
 };
 template <>
 struct EnumNames<VariableSource> {
-  static constexpr std::string_view kValues[] = {"COMPILED", "GLOBAL", "SERVER", "EXPLICIT", "EXTRA", "USER", "LOGIN", "COMMAND_LINE", "PERSISTED", "DYNAMIC"};
+  static constexpr std::string_view kValues[] = {"COMPILED", "GLOBAL", "SERVER",       "EXPLICIT",  "EXTRA",
+                                                 "USER",     "LOGIN",  "COMMAND_LINE", "PERSISTED", "DYNAMIC"};
   static_assert(std::size(kValues) == kVariableSourceCount);
 };
 
@@ -36,18 +37,22 @@ struct ThreadValueRow {
   uint64_t thread_id;
   ValueRow variable;
 };
-constexpr auto kValueColumns = columns(col<&ValueRow::name>("VARIABLE_NAME", Unit::kNone, "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
-                                       col<&ValueRow::value>("VARIABLE_VALUE", Unit::kNone, "Its value as text."));
+constexpr auto kValueColumns =
+    columns(col<&ValueRow::name>("VARIABLE_NAME", Unit::kNone, "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
+            col<&ValueRow::value>("VARIABLE_VALUE", Unit::kNone, "Its value as text."));
 constexpr auto kThreadValueColumns =
     columns(col<&ThreadValueRow::thread_id>("THREAD_ID", Unit::kNone, "The thread; joins threads.THREAD_ID."),
-            col<&ThreadValueRow::variable, &ValueRow::name>("VARIABLE_NAME", Unit::kNone, "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
+            col<&ThreadValueRow::variable, &ValueRow::name>("VARIABLE_NAME", Unit::kNone,
+                                                            "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
             col<&ThreadValueRow::variable, &ValueRow::value>("VARIABLE_VALUE", Unit::kNone, "Its value as text."));
 
 // Values of threads' own variables, by thread and name.
 using OwnValues = std::map<std::pair<uint64_t, std::string_view>, Value>;
 OwnValues ReadOwnValues(const Snapshot& snapshot) {
   OwnValues values;
-  snapshot.ForEachFact(FactKind::kThreadVariable, [&](const FactRow& row) { values[{row.owner, row.text(0)}] = row.optional<Text<1024>>(1); });
+  snapshot.ForEachFact(FactKind::kThreadVariable, [&](const FactRow& row) {
+    values[{row.owner, row.text(0)}] = row.optional<Text<1024>>(1);
+  });
   return values;
 }
 Value ValueIn(const OwnValues& values, uint64_t thread, const Variable& variable) {
@@ -102,8 +107,8 @@ struct MetadataRow {
 };
 constexpr auto kMetadataColumns = columns(
     col<&MetadataRow::variable, &Variable::name>("VARIABLE_NAME", Unit::kNone, "Name of the variable."),
-    col<&MetadataRow::variable, &Variable::scope>("VARIABLE_SCOPE", Unit::kNone,
-                                                  "GLOBAL: one value; SESSION: sessions may have their own; SESSION_ONLY: only sessions have values."),
+    col<&MetadataRow::variable, &Variable::scope>(
+        "VARIABLE_SCOPE", Unit::kNone, "GLOBAL: one value; SESSION: sessions may have their own; SESSION_ONLY: only sessions have values."),
     col<&MetadataRow::variable, &Variable::type>("DATA_TYPE", Unit::kNone, "What its values are."),
     col<&MetadataRow::variable, &Variable::minimum>("MIN_VALUE", Unit::kNone, "Least legal value."),
     col<&MetadataRow::variable, &Variable::maximum>("MAX_VALUE", Unit::kNone, "Greatest legal value."),
@@ -119,10 +124,10 @@ struct AttributeRow {
   Text<32> name;
   Text<1024> value;
 };
-constexpr auto kAttributeColumns = columns(
-    col<&AttributeRow::variable>("VARIABLE_NAME", Unit::kNone, "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
-    col<&AttributeRow::name>("ATTR_NAME", Unit::kNone, "Name of the attribute."),
-    col<&AttributeRow::value>("ATTR_VALUE", Unit::kNone, "Its value."));
+constexpr auto kAttributeColumns =
+    columns(col<&AttributeRow::variable>("VARIABLE_NAME", Unit::kNone, "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
+            col<&AttributeRow::name>("ATTR_NAME", Unit::kNone, "Name of the attribute."),
+            col<&AttributeRow::value>("ATTR_VALUE", Unit::kNone, "Its value."));
 void ScanAttributes(const Snapshot& snapshot, RowSink<AttributeRow> out) {
   snapshot.ForEachFact(FactKind::kAttribute, [&](const FactRow& row) { out({row.text(0), row.text(1), row.text(2)}); });
 }
@@ -134,10 +139,10 @@ struct UserVariableRow {
   Text<64> name;
   std::optional<LongBlob> value;
 };
-constexpr auto kUserVariableColumns = columns(
-    col<&UserVariableRow::thread_id>("THREAD_ID", Unit::kNone, "The thread; joins threads.THREAD_ID."),
-    col<&UserVariableRow::name>("VARIABLE_NAME", Unit::kNone, "Name of the value, which the thread chose."),
-    col<&UserVariableRow::value>("VARIABLE_VALUE", Unit::kNone, "The value."));
+constexpr auto kUserVariableColumns =
+    columns(col<&UserVariableRow::thread_id>("THREAD_ID", Unit::kNone, "The thread; joins threads.THREAD_ID."),
+            col<&UserVariableRow::name>("VARIABLE_NAME", Unit::kNone, "Name of the value, which the thread chose."),
+            col<&UserVariableRow::value>("VARIABLE_VALUE", Unit::kNone, "The value."));
 void ScanUserVariables(const Snapshot& snapshot, RowSink<UserVariableRow> out) {
   snapshot.ForEachFact(FactKind::kUserVariable, [&](const FactRow& row) { out({row.owner, row.text(0), row.optional<LongBlob>(1)}); });
 }

@@ -12,16 +12,13 @@ enum class TimedValue : uint8_t { kYes = 0, kNo, kContended };
 enum class TimerName : uint8_t {};     // TimerId of a timer that is legal in setup_timers
 enum class AnyTimerName : uint8_t {};  // TimerId
 
-std::optional<bool> ChangedTo(YesNo before, YesNo after) {
-  return before == after ? std::optional<bool>() : after == YesNo::kYes;
-}
+std::optional<bool> ChangedTo(YesNo before, YesNo after) { return before == after ? std::optional<bool>() : after == YesNo::kYes; }
 
 }  // namespace
 
 template <>
 struct SetNames<InstrumentProperties> {
-  static constexpr std::string_view kValues[] = {"singleton",         "progress", "user",
-                                                 "global_statistics", "mutable",  "controlled_by_default"};
+  static constexpr std::string_view kValues[] = {"singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"};
   static_assert(std::size(kValues) == std::size(kPropertyNames));
 };
 template <>
@@ -38,8 +35,7 @@ struct EnumNames<TimerName> {
 };
 template <>
 struct EnumNames<AnyTimerName> {
-  static constexpr std::string_view kValues[] = {"CYCLE",       "NANOSECOND", "MICROSECOND",
-                                                 "MILLISECOND", "TICK",       "THREAD_CPU"};
+  static constexpr std::string_view kValues[] = {"CYCLE", "NANOSECOND", "MICROSECOND", "MILLISECOND", "TICK", "THREAD_CPU"};
   static_assert(std::size(kValues) == kTimerCount);
 };
 
@@ -56,19 +52,23 @@ struct InstrumentRow {
   YesNo trace_enabled;
   uint32_t class_index;
 };
-constexpr auto kInstrumentColumns = columns(
-    col<&InstrumentRow::name>("NAME", Unit::kNone, "Name of the instrument."),
-    col<&InstrumentRow::enabled>("ENABLED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
-    col<&InstrumentRow::timed>("TIMED", Unit::kNone, "Whether its events are timed; CONTENDED: locks are timed only if they wait; NULL if its events have no duration, and then no update changes it.").writable(),
-    col<&InstrumentRow::properties>("PROPERTIES", Unit::kNone, "Properties from its registration."),
-    col<&InstrumentRow::flags>("FLAGS", Unit::kNone,
-                               "Whether a memory instrument counts as controlled memory; NULL for others.")
-        .writable(),
-    col<&InstrumentRow::volatility>("VOLATILITY", Unit::kNone,
-                                    "How long its objects live: 0 unknown, 1 the whole process, up to 8 a very short time."),
-    col<&InstrumentRow::documentation>("DOCUMENTATION", Unit::kNone, "Description from its registration."),
-    col<&InstrumentRow::trace_enabled>("TRACE_ENABLED", Unit::kNone, "Whether its events are written to the trace; never without ENABLED, and NO for instruments without events.")
-        .writable());
+constexpr auto kInstrumentColumns =
+    columns(col<&InstrumentRow::name>("NAME", Unit::kNone, "Name of the instrument."),
+            col<&InstrumentRow::enabled>("ENABLED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
+            col<&InstrumentRow::timed>("TIMED", Unit::kNone,
+                                       "Whether its events are timed; CONTENDED: locks are timed only if they wait; NULL if its events "
+                                       "have no duration, and then no update changes it.")
+                .writable(),
+            col<&InstrumentRow::properties>("PROPERTIES", Unit::kNone, "Properties from its registration."),
+            col<&InstrumentRow::flags>("FLAGS", Unit::kNone, "Whether a memory instrument counts as controlled memory; NULL for others.")
+                .writable(),
+            col<&InstrumentRow::volatility>("VOLATILITY", Unit::kNone,
+                                            "How long its objects live: 0 unknown, 1 the whole process, up to 8 a very short time."),
+            col<&InstrumentRow::documentation>("DOCUMENTATION", Unit::kNone, "Description from its registration."),
+            col<&InstrumentRow::trace_enabled>(
+                "TRACE_ENABLED", Unit::kNone,
+                "Whether its events are written to the trace; never without ENABLED, and NO for instruments without events.")
+                .writable());
 TimedValue ValueOf(Timing timing) {
   return timing == Timing::kNo ? TimedValue::kNo : timing == Timing::kYes ? TimedValue::kYes : TimedValue::kContended;
 }
@@ -118,8 +118,7 @@ struct ConsumerRow {
 };
 constexpr auto kConsumerColumns = columns(
     col<&ConsumerRow::name>("NAME", Unit::kNone, "Name of the consumer."),
-    col<&ConsumerRow::enabled>("ENABLED", Unit::kNone, "Whether it takes events; the consumers above it must be on, too.")
-        .writable());
+    col<&ConsumerRow::enabled>("ENABLED", Unit::kNone, "Whether it takes events; the consumers above it must be on, too.").writable());
 void ScanConsumers(const Snapshot& snapshot, RowSink<ConsumerRow> out) {
   for (uint32_t i = 0; i < kConsumerCount; ++i) {
     const auto consumer = static_cast<Consumer>(i);
@@ -135,11 +134,10 @@ struct SetupTimerRow {
   TimerName timer;
   TimedClass timed_class;
 };
-constexpr auto kSetupTimerColumns = columns(
-    col<&SetupTimerRow::name>("NAME", Unit::kNone, "Kind of events."),
-    col<&SetupTimerRow::timer>("TIMER_NAME", Unit::kNone,
-                               "Timer of such events from now on; joins performance_timers.TIMER_NAME.")
-        .writable());
+constexpr auto kSetupTimerColumns =
+    columns(col<&SetupTimerRow::name>("NAME", Unit::kNone, "Kind of events."),
+            col<&SetupTimerRow::timer>("TIMER_NAME", Unit::kNone, "Timer of such events from now on; joins performance_timers.TIMER_NAME.")
+                .writable());
 void ScanSetupTimers(const Snapshot& snapshot, RowSink<SetupTimerRow> out) {
   constexpr std::string_view kNames[kTimedClassCount] = {"idle", "wait", "stage", "statement", "transaction"};
   for (uint32_t i = 0; i < kTimedClassCount; ++i) {
@@ -156,12 +154,12 @@ struct TimerRow {
   AnyTimerName name;
   std::optional<int64_t> frequency, resolution, overhead;
 };
-constexpr auto kTimerColumns =
-    columns(col<&TimerRow::name>("TIMER_NAME", Unit::kNone, "Name of the timer."),
-            col<&TimerRow::frequency>("TIMER_FREQUENCY", Unit::kTicksPerSecond,
-                                      "How often it ticks; NULL if this machine does not have it.").combines(Combine::kDerived),
-            col<&TimerRow::resolution>("TIMER_RESOLUTION", Unit::kTicks, "Smallest step, measured at this read.").combines(Combine::kDerived),
-            col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading, measured at this read.").combines(Combine::kDerived));
+constexpr auto kTimerColumns = columns(
+    col<&TimerRow::name>("TIMER_NAME", Unit::kNone, "Name of the timer."),
+    col<&TimerRow::frequency>("TIMER_FREQUENCY", Unit::kTicksPerSecond, "How often it ticks; NULL if this machine does not have it.")
+        .combines(Combine::kDerived),
+    col<&TimerRow::resolution>("TIMER_RESOLUTION", Unit::kTicks, "Smallest step, measured at this read.").combines(Combine::kDerived),
+    col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading, measured at this read.").combines(Combine::kDerived));
 void ScanTimers(const Snapshot& snapshot, RowSink<TimerRow> out) {
   // The reader measures again: the clocks are the machine's, not the segment's.
   const TimeBase base = TimeBase::Of(snapshot.header().timers[static_cast<int>(TimerId::kCycle)]);
@@ -172,8 +170,8 @@ void ScanTimers(const Snapshot& snapshot, RowSink<TimerRow> out) {
       continue;
     }
     const TimerFacts facts = MeasureTimer(timer, base);
-    out({static_cast<AnyTimerName>(timer), static_cast<int64_t>(facts.frequency),
-         static_cast<int64_t>(facts.resolution), static_cast<int64_t>(facts.overhead)});
+    out({static_cast<AnyTimerName>(timer), static_cast<int64_t>(facts.frequency), static_cast<int64_t>(facts.resolution),
+         static_cast<int64_t>(facts.overhead)});
   }
 }
 

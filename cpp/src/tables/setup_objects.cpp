@@ -18,13 +18,16 @@ struct ObjectRule {
 };
 constexpr auto kColumns = columns(
     col<&ObjectRule::type>("OBJECT_TYPE", Unit::kNone, "Kind of objects; TABLE is also for temporary tables."),
-    col<&ObjectRule::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema that the row applies to; % applies to schemas without a row of their own."),
+    col<&ObjectRule::schema>("OBJECT_SCHEMA", Unit::kNone,
+                             "Schema that the row applies to; % applies to schemas without a row of their own."),
     col<&ObjectRule::name>("OBJECT_NAME", Unit::kNone, "Object that the row applies to; % applies to objects without a row of their own."),
     col<&ObjectRule::enabled>("ENABLED", Unit::kNone, "Whether such objects are instrumented and shown.").writable(),
     col<&ObjectRule::timed>("TIMED", Unit::kNone, "Whether their events are timed.").writable());
 
 void ScanRules(const Snapshot& snapshot, RowSink<ObjectRule> out) {
-  snapshot.ForEachObjectRule([&](const ObjectRuleRow& row) { out({RuleTypeOf(row.type), row.schema, row.name, YesIf(row.enabled), YesIf(row.timed)}); });
+  snapshot.ForEachObjectRule([&](const ObjectRuleRow& row) {
+    out({RuleTypeOf(row.type), row.schema, row.name, YesIf(row.enabled), YesIf(row.timed)});
+  });
 }
 
 std::optional<bool> ChangedTo(YesNo before, YesNo after) { return before == after ? std::optional<bool>() : after == YesNo::kYes; }
@@ -41,7 +44,9 @@ Status RemoveRule(const ObjectRule& row) { return RemoveObjectRule(row.key()); }
 }  // namespace
 
 constexpr TableDef tables::setup_objects{
-    .doc = "Which tables of the program are instrumented: the row with the table's name decides, else that of its schema, else that of its type.",
+    .doc =
+        "Which tables of the program are instrumented: the row with the table's name decides, else that of its schema, else that of its "
+        "type.",
     .ops = kSelect | kInsert | kUpdate | kDelete | kTruncate,
     .key = {"OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"},
     .columns = kColumns,

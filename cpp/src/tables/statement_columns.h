@@ -28,7 +28,8 @@ constexpr auto statement_sums() {
   using Of = Sums<Kind::kStatement>;
   return columns(
       internal::CounterSums<0, Path...>(std::make_integer_sequence<uint32_t, kStatementCounters>()),
-      col<Path..., &Of::number<kControlledMemoryWord>>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Peak of controlled memory of one statement."),
+      col<Path..., &Of::number<kControlledMemoryWord>>("MAX_CONTROLLED_MEMORY", Unit::kBytes,
+                                                       "Peak of controlled memory of one statement."),
       col<Path..., &Of::number<kTotalMemoryWord>>("MAX_TOTAL_MEMORY", Unit::kBytes, "Peak of memory of one statement."),
       col<Path..., &Of::number<kSecondaryWord>>("COUNT_SECONDARY", Unit::kCount, "Statements that the secondary engine executed."));
 }

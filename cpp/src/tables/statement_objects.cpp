@@ -23,14 +23,21 @@ struct Digest {
 
 constexpr auto kDigestColumns = columns(
     col<&Digest::row, &DigestRow::schema>("SCHEMA_NAME", Unit::kNone, "Schema that the statements ran in; NULL if none was given."),
-    col<&Digest::row, &DigestRow::digest>("DIGEST", Unit::kNone, "SHA-256 of the statements without their literals; NULL for all digests beyond the capacity of the table."),
+    col<&Digest::row, &DigestRow::digest>(
+        "DIGEST", Unit::kNone, "SHA-256 of the statements without their literals; NULL for all digests beyond the capacity of the table."),
     col<&Digest::row, &DigestRow::text>("DIGEST_TEXT", Unit::kNone, "The statements without their literals, blanks and comments."),
     StatsColumns<StatementSums>::Get<&Digest::sums>(),
     col<&Digest::sums, &StatementSums::number<kFirstSeenWord>, &At>("FIRST_SEEN", Unit::kNone, "When such a statement first ended."),
     col<&Digest::sums, &StatementSums::number<kLastSeenWord>, &At>("LAST_SEEN", Unit::kNone, "When such a statement last ended."),
-    col<&Digest::quantile<950>>("QUANTILE_95", Unit::kPicoseconds, "95 % of the timed statements took no longer, by the histogram; 0 if none was timed.").combines(Combine::kDerived),
-    col<&Digest::quantile<990>>("QUANTILE_99", Unit::kPicoseconds, "99 % of the timed statements took no longer, by the histogram; 0 if none was timed.").combines(Combine::kDerived),
-    col<&Digest::quantile<999>>("QUANTILE_999", Unit::kPicoseconds, "99.9 % of the timed statements took no longer, by the histogram; 0 if none was timed.").combines(Combine::kDerived),
+    col<&Digest::quantile<950>>("QUANTILE_95", Unit::kPicoseconds,
+                                "95 % of the timed statements took no longer, by the histogram; 0 if none was timed.")
+        .combines(Combine::kDerived),
+    col<&Digest::quantile<990>>("QUANTILE_99", Unit::kPicoseconds,
+                                "99 % of the timed statements took no longer, by the histogram; 0 if none was timed.")
+        .combines(Combine::kDerived),
+    col<&Digest::quantile<999>>("QUANTILE_999", Unit::kPicoseconds,
+                                "99.9 % of the timed statements took no longer, by the histogram; 0 if none was timed.")
+        .combines(Combine::kDerived),
     col<&Digest::row, &DigestRow::sample>("QUERY_SAMPLE_TEXT", Unit::kNone, "Sample statement: a recent slow one."),
     col<&Digest::row, &DigestRow::sample_seen, &At>("QUERY_SAMPLE_SEEN", Unit::kNone, "When the sample ended."),
     col<&Digest::row, &DigestRow::sample_wait>("QUERY_SAMPLE_TIMER_WAIT", Unit::kPicoseconds, "How long the sample took."));
@@ -58,8 +65,11 @@ constexpr auto BucketColumns() {
       col<Path..., &Bucket::low>("BUCKET_TIMER_LOW", Unit::kPicoseconds, "Shortest time that belongs to it."),
       col<Path..., &Bucket::high>("BUCKET_TIMER_HIGH", Unit::kPicoseconds, "Times below this belong to it; the last bucket has no end."),
       col<Path..., &Bucket::count>("COUNT_BUCKET", Unit::kCount, "Statements with a time in this bucket."),
-      col<Path..., &Bucket::count_and_lower>("COUNT_BUCKET_AND_LOWER", Unit::kCount, "Statements with a time in this bucket or a lower one."),
-      col<Path..., &Bucket::quantile>("BUCKET_QUANTILE", Unit::kNone, "Fraction of all timed statements in this bucket or a lower one; 0 if there are none.").combines(Combine::kDerived));
+      col<Path..., &Bucket::count_and_lower>("COUNT_BUCKET_AND_LOWER", Unit::kCount,
+                                             "Statements with a time in this bucket or a lower one."),
+      col<Path..., &Bucket::quantile>("BUCKET_QUANTILE", Unit::kNone,
+                                      "Fraction of all timed statements in this bucket or a lower one; 0 if there are none.")
+          .combines(Combine::kDerived));
 }
 
 template <typename Use>
@@ -97,17 +107,22 @@ struct Program {
   ProgramRow row;
   StatementSums sums;
 };
-constexpr auto kProgramColumns = columns(
-    col<&Program::row, &ProgramRow::type, &ProgramTypeOf>("OBJECT_TYPE", Unit::kNone, "Kind of the program."),
-    col<&Program::row, &ProgramRow::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the program."),
-    col<&Program::row, &ProgramRow::name>("OBJECT_NAME", Unit::kNone, "Name of the program."),
-    timer_stats<&Program::sums, &StatementSums::stat<0>>("WAIT", "calls"),
-    col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::count>("COUNT_STATEMENTS", Unit::kCount, "Statements that ran in the program."),
-    col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::sum_ps>("SUM_STATEMENTS_WAIT", Unit::kPicoseconds, "Total time of these statements."),
-    col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::min_ps>("MIN_STATEMENTS_WAIT", Unit::kPicoseconds, "Shortest of these statements."),
-    col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::avg_ps>("AVG_STATEMENTS_WAIT", Unit::kPicoseconds, "Total time divided by the number of these statements."),
-    col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::max_ps>("MAX_STATEMENTS_WAIT", Unit::kPicoseconds, "Longest of these statements."),
-    statement_sums<&Program::sums>());
+constexpr auto kProgramColumns =
+    columns(col<&Program::row, &ProgramRow::type, &ProgramTypeOf>("OBJECT_TYPE", Unit::kNone, "Kind of the program."),
+            col<&Program::row, &ProgramRow::schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of the program."),
+            col<&Program::row, &ProgramRow::name>("OBJECT_NAME", Unit::kNone, "Name of the program."),
+            timer_stats<&Program::sums, &StatementSums::stat<0>>("WAIT", "calls"),
+            col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::count>("COUNT_STATEMENTS", Unit::kCount,
+                                                                                "Statements that ran in the program."),
+            col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::sum_ps>("SUM_STATEMENTS_WAIT", Unit::kPicoseconds,
+                                                                                 "Total time of these statements."),
+            col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::min_ps>("MIN_STATEMENTS_WAIT", Unit::kPicoseconds,
+                                                                                 "Shortest of these statements."),
+            col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::avg_ps>("AVG_STATEMENTS_WAIT", Unit::kPicoseconds,
+                                                                                 "Total time divided by the number of these statements."),
+            col<&Program::sums, &StatementSums::stat<kInnerWord>, &Stat::max_ps>("MAX_STATEMENTS_WAIT", Unit::kPicoseconds,
+                                                                                 "Longest of these statements."),
+            statement_sums<&Program::sums>());
 void ScanPrograms(const Snapshot& snapshot, RowSink<Program> out) {
   snapshot.ForEachProgram([&](const ProgramRow& row) { out({row, {row.numbers}}); });
 }
@@ -117,7 +132,9 @@ void ScanPrograms(const Snapshot& snapshot, RowSink<Program> out) {
 struct Prepared {
   PreparedRow row;
   StatementSums sums;
-  std::optional<RuleType> owner_type() const { return row.owner_type ? std::optional<RuleType>(RuleTypeOf(*row.owner_type)) : std::nullopt; }
+  std::optional<RuleType> owner_type() const {
+    return row.owner_type ? std::optional<RuleType>(RuleTypeOf(*row.owner_type)) : std::nullopt;
+  }
   std::optional<Engine> engine() const { return row.engine; }
 };
 constexpr auto kPreparedColumns = columns(
@@ -126,7 +143,8 @@ constexpr auto kPreparedColumns = columns(
     col<&Prepared::row, &PreparedRow::name>("STATEMENT_NAME", Unit::kNone, "Name that the program assigned; NULL if none."),
     col<&Prepared::row, &PreparedRow::text>("SQL_TEXT", Unit::kNone, "Text that was prepared."),
     col<&Prepared::row, &PreparedRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone, "Thread that prepared it; joins threads.THREAD_ID."),
-    col<&Prepared::row, &PreparedRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone, "EVENT_ID of the statement that prepared it; 0 if none is known."),
+    col<&Prepared::row, &PreparedRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone,
+                                                      "EVENT_ID of the statement that prepared it; 0 if none is known."),
     col<&Prepared::owner_type>("OWNER_OBJECT_TYPE", Unit::kNone, "Kind of the stored program that prepared it; NULL for others."),
     col<&Prepared::row, &PreparedRow::owner_schema>("OWNER_OBJECT_SCHEMA", Unit::kNone, "Schema of that program."),
     col<&Prepared::row, &PreparedRow::owner_name>("OWNER_OBJECT_NAME", Unit::kNone, "Name of that program."),
@@ -134,10 +152,14 @@ constexpr auto kPreparedColumns = columns(
     col<&Prepared::row, &PreparedRow::prepare>("TIMER_PREPARE", Unit::kPicoseconds, "Time that it took to prepare it."),
     col<&Prepared::row, &PreparedRow::reprepared>("COUNT_REPREPARE", Unit::kCount, "Number of times that it was prepared again."),
     col<&Prepared::sums, &StatementSums::stat<0>, &Stat::count>("COUNT_EXECUTE", Unit::kCount, "Number of times that it was executed."),
-    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::sum_ps>("SUM_TIMER_EXECUTE", Unit::kPicoseconds, "Total time of the timed executions."),
-    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::min_ps>("MIN_TIMER_EXECUTE", Unit::kPicoseconds, "Shortest of the timed executions."),
-    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::avg_ps>("AVG_TIMER_EXECUTE", Unit::kPicoseconds, "Total time divided by the number of executions."),
-    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::max_ps>("MAX_TIMER_EXECUTE", Unit::kPicoseconds, "Longest of the timed executions."),
+    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::sum_ps>("SUM_TIMER_EXECUTE", Unit::kPicoseconds,
+                                                                 "Total time of the timed executions."),
+    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::min_ps>("MIN_TIMER_EXECUTE", Unit::kPicoseconds,
+                                                                 "Shortest of the timed executions."),
+    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::avg_ps>("AVG_TIMER_EXECUTE", Unit::kPicoseconds,
+                                                                 "Total time divided by the number of executions."),
+    col<&Prepared::sums, &StatementSums::stat<0>, &Stat::max_ps>("MAX_TIMER_EXECUTE", Unit::kPicoseconds,
+                                                                 "Longest of the timed executions."),
     statement_sums<&Prepared::sums>());
 void ScanPrepared(const Snapshot& snapshot, RowSink<Prepared> out) {
   snapshot.ForEachPrepared([&](const PreparedRow& row) { out({row, {row.numbers}}); });

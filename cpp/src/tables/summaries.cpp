@@ -20,7 +20,9 @@ void WaitsByObject(const Snapshot& snapshot, RowSink<SummaryRow<ObjectKey, Stat>
   snapshot.ForEachFile(Snapshot::kFileNumbers, [&](const FileRow& row) { out({{row.instrument->name, row.identity}, row.io.total()}); });
 }
 void WaitsByThread(const Snapshot& snapshot, RowSink<SummaryRow<ThreadEventKey, Stat>> out) {
-  snapshot.ForEachSum(Kind::kWait, Level::kThread, [&](const SumRow& row) { out({{row.thread_id, row.instrument->name}, StatIn(row.numbers, 0)}); });
+  snapshot.ForEachSum(Kind::kWait, Level::kThread, [&](const SumRow& row) {
+    out({{row.thread_id, row.instrument->name}, StatIn(row.numbers, 0)});
+  });
 }
 void WaitsByEvent(const Snapshot& snapshot, RowSink<SummaryRow<EventKey, Stat>> out) {
   snapshot.ForEachClassTotal([&](const ClassTotalRow& row) { out({{row.instrument->name}, row.lanes.total()}); });
@@ -51,12 +53,11 @@ constexpr TableDef tables::events_waits_summary_by_instance =
 static_assert(ok(tables::events_waits_summary_by_instance));
 
 constexpr TableDef tables::events_waits_summary_by_thread_by_event_name =
-    summary<ThreadEventKey, Stat, WaitsByThread>("Waits of each live thread, by instrument.",
-                                                   ResetLevel<Kind::kWait, Level::kThread>);
+    summary<ThreadEventKey, Stat, WaitsByThread>("Waits of each live thread, by instrument.", ResetLevel<Kind::kWait, Level::kThread>);
 static_assert(ok(tables::events_waits_summary_by_thread_by_event_name));
 
-constexpr TableDef tables::events_waits_summary_global_by_event_name = summary<EventKey, Stat, WaitsByEvent>(
-    "Waits of the process by instrument, those of dead threads and objects included.", kResetAll);
+constexpr TableDef tables::events_waits_summary_global_by_event_name =
+    summary<EventKey, Stat, WaitsByEvent>("Waits of the process by instrument, those of dead threads and objects included.", kResetAll);
 static_assert(ok(tables::events_waits_summary_global_by_event_name));
 
 constexpr TableDef tables::file_summary_by_event_name = summary<EventKey, FileLanes, IoByEvent<Family::kFile, FileLanes>>(

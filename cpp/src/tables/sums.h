@@ -52,17 +52,18 @@ constexpr TableDef SumTable(std::string_view doc) {
 
 // The five tables of a kind: events_`kind`_summary_by_..._by_event_name. `what`: a plural noun that begins a
 // sentence.
-#define PFS_SUM_TABLE_(name, kind, level, doc)           \
+#define PFS_SUM_TABLE_(name, kind, level, doc)                  \
   constexpr TableDef tables::name = SumTable<kind, level>(doc); \
   static_assert(ok(tables::name))
-#define PFS_SUM_TABLES_(family, kind, what)                                                                                                     \
-  PFS_SUM_TABLE_(events_##family##_summary_by_thread_by_event_name, kind, Level::kThread, what " of each live thread, by instrument.");         \
-  PFS_SUM_TABLE_(events_##family##_summary_by_account_by_event_name, kind, Level::kAccount,                                                     \
-                 what " of all threads of each account, ended ones included, by instrument.");                                                  \
-  PFS_SUM_TABLE_(events_##family##_summary_by_user_by_event_name, kind, Level::kUser,                                                           \
-                 what " of all threads of each user, ended ones included, by instrument.");                                                     \
-  PFS_SUM_TABLE_(events_##family##_summary_by_host_by_event_name, kind, Level::kHost,                                                           \
-                 what " of all threads of each host, ended ones included, by instrument.");                                                     \
-  PFS_SUM_TABLE_(events_##family##_summary_global_by_event_name, kind, Level::kGlobal, what " of the process by instrument, those of ended threads included.")
+#define PFS_SUM_TABLES_(family, kind, what)                                                                                             \
+  PFS_SUM_TABLE_(events_##family##_summary_by_thread_by_event_name, kind, Level::kThread, what " of each live thread, by instrument."); \
+  PFS_SUM_TABLE_(events_##family##_summary_by_account_by_event_name, kind, Level::kAccount,                                             \
+                 what " of all threads of each account, ended ones included, by instrument.");                                          \
+  PFS_SUM_TABLE_(events_##family##_summary_by_user_by_event_name, kind, Level::kUser,                                                   \
+                 what " of all threads of each user, ended ones included, by instrument.");                                             \
+  PFS_SUM_TABLE_(events_##family##_summary_by_host_by_event_name, kind, Level::kHost,                                                   \
+                 what " of all threads of each host, ended ones included, by instrument.");                                             \
+  PFS_SUM_TABLE_(events_##family##_summary_global_by_event_name, kind, Level::kGlobal,                                                  \
+                 what " of the process by instrument, those of ended threads included.")
 
 }  // namespace perfschema

@@ -26,8 +26,7 @@ constexpr auto kColumns = columns(
     col<&Row::thread, &ThreadRow::thread_id>("THREAD_ID", Unit::kNone, "Number of the thread, never used twice in a process."),
     col<&Row::thread, &ThreadRow::name>("NAME", Unit::kNone, "Name of the thread, which begins with thread/."),
     col<&Row::type>("TYPE", Unit::kNone, "FOREGROUND if it belongs to a user, else BACKGROUND."),
-    col<&Row::thread, &ThreadRow::processlist_id>("PROCESSLIST_ID", Unit::kNone,
-                                                  "Number of the session; NULL for background threads."),
+    col<&Row::thread, &ThreadRow::processlist_id>("PROCESSLIST_ID", Unit::kNone, "Number of the session; NULL for background threads."),
     col<&Row::thread, &ThreadRow::user>("PROCESSLIST_USER", Unit::kNone, "User that it works for."),
     col<&Row::thread, &ThreadRow::host>("PROCESSLIST_HOST", Unit::kNone, "Host of that user."),
     col<&Row::thread, &ThreadRow::db>("PROCESSLIST_DB", Unit::kNone, "Default database of the session."),
@@ -35,8 +34,7 @@ constexpr auto kColumns = columns(
     col<&Row::thread, &ThreadRow::seconds>("PROCESSLIST_TIME", Unit::kSeconds, "For how long it has done so."),
     col<&Row::thread, &ThreadRow::state>("PROCESSLIST_STATE", Unit::kNone, "Stage that it is in."),
     col<&Row::thread, &ThreadRow::info>("PROCESSLIST_INFO", Unit::kNone, "Statement that it executes, cut to 1024 bytes."),
-    col<&Row::thread, &ThreadRow::parent_thread_id>("PARENT_THREAD_ID", Unit::kNone,
-                                                    "Thread that started it; NULL if not known."),
+    col<&Row::thread, &ThreadRow::parent_thread_id>("PARENT_THREAD_ID", Unit::kNone, "Thread that started it; NULL if not known."),
     col<&Row::no_role>("ROLE", Unit::kNone, "Not used."),
     col<&Row::instrumented>("INSTRUMENTED", Unit::kNone, "Whether its events are counted and recorded.").writable(),
     col<&Row::history>("HISTORY", Unit::kNone, "Whether its events go to the history tables.").writable(),
@@ -46,7 +44,8 @@ constexpr auto kColumns = columns(
     col<&Row::thread, &ThreadRow::resource_group>("RESOURCE_GROUP", Unit::kNone, "Resource group of the thread."),
     col<&Row::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements; NULL for background threads."),
     col<&Row::thread, &ThreadRow::controlled_memory>("CONTROLLED_MEMORY", Unit::kBytes, "Controlled memory that its session uses."),
-    col<&Row::thread, &ThreadRow::max_controlled_memory>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Peak of controlled memory of its session."),
+    col<&Row::thread, &ThreadRow::max_controlled_memory>("MAX_CONTROLLED_MEMORY", Unit::kBytes,
+                                                         "Peak of controlled memory of its session."),
     col<&Row::thread, &ThreadRow::total_memory>("TOTAL_MEMORY", Unit::kBytes, "Memory that its session uses."),
     col<&Row::thread, &ThreadRow::max_total_memory>("MAX_TOTAL_MEMORY", Unit::kBytes, "Peak of memory of its session."),
     col<&Row::telemetry_active>("TELEMETRY_ACTIVE", Unit::kNone, "Whether a telemetry session is attached."));
@@ -57,9 +56,7 @@ void ScanThreads(const Snapshot& snapshot, RowSink<Row> out) {
   }
 }
 
-std::optional<bool> ChangedTo(YesNo before, YesNo after) {
-  return before == after ? std::optional<bool>() : after == YesNo::kYes;
-}
+std::optional<bool> ChangedTo(YesNo before, YesNo after) { return before == after ? std::optional<bool>() : after == YesNo::kYes; }
 
 Status UpdateRow(const Row& before, const Row& after) {
   return UpdateThread(before.thread.slot, before.thread.thread_id, ChangedTo(before.instrumented, after.instrumented),
@@ -76,16 +73,16 @@ template <auto... Path>
 constexpr Column OfThread(FixedText<48> name, Unit unit, FixedText<200> doc) {
   return col<&Session::instance, &ThreadInstance::thread, Path...>(name, unit, doc);
 }
-constexpr auto kSessionColumns = columns(
-    OfThread<&ThreadRow::processlist_id>("ID", Unit::kNone, "Number of the session; joins threads.PROCESSLIST_ID."),
-    OfThread<&ThreadRow::user>("USER", Unit::kNone, "User of the thread."),
-    col<&Session::host>("HOST", Unit::kNone, "Host of that user, with the port if it is known: host:port."),
-    OfThread<&ThreadRow::db>("DB", Unit::kNone, "Default database of the session."),
-    OfThread<&ThreadRow::command>("COMMAND", Unit::kNone, "What the session does."),
-    OfThread<&ThreadRow::seconds>("TIME", Unit::kSeconds, "For how long it has done so."),
-    OfThread<&ThreadRow::state>("STATE", Unit::kNone, "Stage that it is in."),
-    OfThread<&ThreadRow::info>("INFO", Unit::kNone, "Statement that it executes, cut to 1024 bytes."),
-    col<&Session::instance, &ThreadInstance::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements."));
+constexpr auto kSessionColumns =
+    columns(OfThread<&ThreadRow::processlist_id>("ID", Unit::kNone, "Number of the session; joins threads.PROCESSLIST_ID."),
+            OfThread<&ThreadRow::user>("USER", Unit::kNone, "User of the thread."),
+            col<&Session::host>("HOST", Unit::kNone, "Host of that user, with the port if it is known: host:port."),
+            OfThread<&ThreadRow::db>("DB", Unit::kNone, "Default database of the session."),
+            OfThread<&ThreadRow::command>("COMMAND", Unit::kNone, "What the session does."),
+            OfThread<&ThreadRow::seconds>("TIME", Unit::kSeconds, "For how long it has done so."),
+            OfThread<&ThreadRow::state>("STATE", Unit::kNone, "Stage that it is in."),
+            OfThread<&ThreadRow::info>("INFO", Unit::kNone, "Statement that it executes, cut to 1024 bytes."),
+            col<&Session::instance, &ThreadInstance::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements."));
 
 void ScanSessions(const Snapshot& snapshot, RowSink<Session> out) {
   for (const ThreadRow& row : snapshot.Threads()) {

@@ -42,18 +42,17 @@ void ScanStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   number("Error_log_buffered_events", word(&ShmDeclared::log_written) - expired);
   number("Error_log_expired_events", expired);
   number("Error_log_latest_write", word(&ShmDeclared::log_latest));
-  const auto reason = [](std::string_view text) {
-    return text.empty() ? std::optional<Text<1024>>() : Text<1024>(text);
-  };
+  const auto reason = [](std::string_view text) { return text.empty() ? std::optional<Text<1024>>() : Text<1024>(text); };
   out({"Performance_schema_trace_status", reason(snapshot.ok() ? snapshot.trace_status() : "")});
-  out({"Performance_schema_status_reason",
-       reason(snapshot.ok() ? snapshot.status_reason() : snapshot.Keep(StatusReason()))});
+  out({"Performance_schema_status_reason", reason(snapshot.ok() ? snapshot.status_reason() : snapshot.Keep(StatusReason()))});
   out({"Performance_schema_timer_reason", reason(snapshot.ok() ? snapshot.timer_reason() : "")});
 }
 
 void ScanGlobalStatus(const Snapshot& snapshot, RowSink<VariableRow> out) {
   ScanStatus(snapshot, out);
-  snapshot.ForEachSum(Kind::kStatus, Level::kGlobal, [&](const SumRow& row) { out({VariableName(row), StatusText(snapshot, row.numbers)}); });
+  snapshot.ForEachSum(Kind::kStatus, Level::kGlobal, [&](const SumRow& row) {
+    out({VariableName(row), StatusText(snapshot, row.numbers)});
+  });
 }
 
 // In another process's segment there is no calling thread, so only pfs's own rows appear.
@@ -86,7 +85,9 @@ constexpr TableDef tables::global_variables{
 static_assert(ok(tables::global_variables));
 
 constexpr TableDef tables::global_status{
-    .doc = "Losses of full buffers, the reasons why pfs is not fully on, and the sums of the program's status variables, which TRUNCATE sets to zero.",
+    .doc =
+        "Losses of full buffers, the reasons why pfs is not fully on, and the sums of the program's status variables, which TRUNCATE sets "
+        "to zero.",
     .ops = kSelect | kTruncate,
     .key = {"VARIABLE_NAME"},
     .columns = kColumns,

@@ -22,10 +22,14 @@ uint64_t UsedElements() {
 
 void ForEachTraced(const Snapshot& snapshot, uint32_t kind, TraceCursor* cursor, const TraceUse& use) {
   switch (static_cast<Kind>(kind)) {
-    case Kind::kWait: return snapshot.ForEachTracedWait(cursor, use);
-    case Kind::kStage: return snapshot.ForEachTracedStage(cursor, use);
-    case Kind::kStatement: return snapshot.ForEachTracedStatement(cursor, use);
-    default: return snapshot.ForEachTracedTransaction(cursor, use);
+    case Kind::kWait:
+      return snapshot.ForEachTracedWait(cursor, use);
+    case Kind::kStage:
+      return snapshot.ForEachTracedStage(cursor, use);
+    case Kind::kStatement:
+      return snapshot.ForEachTracedStatement(cursor, use);
+    default:
+      return snapshot.ForEachTracedTransaction(cursor, use);
   }
 }
 
@@ -34,7 +38,8 @@ void ForEachTraced(const Snapshot& snapshot, uint32_t kind, TraceCursor* cursor,
 TraceDrain::TraceDrain(const TraceFolder& folder) : folder_(folder) {
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
     const auto tables = TableList();
-    tables_[kind] = std::find_if(tables.begin(), tables.end(), [&](const NamedTable& table) { return table.name == kTableNames[kind]; })->def;
+    tables_[kind] =
+        std::find_if(tables.begin(), tables.end(), [&](const NamedTable& table) { return table.name == kTableNames[kind]; })->def;
     beginnings_[kind] = "INSERT INTO " + std::string(kTableNames[kind]) + " VALUES (";
   }
 }
@@ -191,7 +196,8 @@ uint64_t TraceDrain::Pass(std::span<const EndedThread> ended, bool is_last) {
   ++passes_;
   uint64_t given_before = 0, given = 0;
   for (const TraceCursor& cursor : cursors_) given_before += cursor.given;
-  bool needs_snapshot = snapshot_ == nullptr || snapshot_elements_ != UsedElements() || bytes_since_snapshot_ > kBytesPerSnapshot || passes_ % kPassesPerSnapshot == 0;
+  bool needs_snapshot = snapshot_ == nullptr || snapshot_elements_ != UsedElements() || bytes_since_snapshot_ > kBytesPerSnapshot ||
+                        passes_ % kPassesPerSnapshot == 0;
   for (TraceCursor& cursor : cursors_) {
     needs_snapshot |= cursor.is_of_old_snapshot;
     cursor.is_of_old_snapshot = false;

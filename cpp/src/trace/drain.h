@@ -34,8 +34,8 @@ class TraceDrain {
 
  private:
   struct Row {
-    uint64_t id, minor;  // sort key: the order of time
-    size_t begin, bytes;    // of the line
+    uint64_t id, minor;   // sort key: the order of time
+    size_t begin, bytes;  // of the line
     bool is_end, is_new;
     bool operator<(const Row& other) const { return id != other.id ? id < other.id : minor < other.minor; }
   };

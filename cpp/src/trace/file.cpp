@@ -1,11 +1,12 @@
 #include "trace/file.h"
 
-#include <cerrno>
-#include <cstring>
-#include <ctime>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
 
 namespace perfschema {
 namespace {
@@ -56,7 +57,8 @@ bool TraceFile::OpenPart(const TraceFolder& folder, const TraceNames& names, std
   }
   const std::string pid = std::to_string(getpid()), thread_id = std::to_string(names.thread_id);
   do {  // an earlier process had the pid, or this thread's trace was continued under another name
-    path_ = folder.path + "/trace." + names.actor + "." + names.thread + "." + thread_id + "." + pid + "." + std::to_string(++part_) + ".sql";
+    path_ =
+        folder.path + "/trace." + names.actor + "." + names.thread + "." + thread_id + "." + pid + "." + std::to_string(++part_) + ".sql";
     descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
   } while (descriptor_ < 0 && errno == EEXIST && part_ < 1'000'000);
   if (descriptor_ < 0) {
@@ -66,8 +68,8 @@ bool TraceFile::OpenPart(const TraceFolder& folder, const TraceNames& names, std
   }
   actor_ = names.actor;
   bytes_ = 0;
-  const std::string header = "/* pfs trace file for " + names.actor + " on " + UtcNow() + "; format 1; thread " + thread_id + " " + names.thread +
-                             "; process " + pid + "; part " + std::to_string(part_) + " */\n";
+  const std::string header = "/* pfs trace file for " + names.actor + " on " + UtcNow() + "; format 1; thread " + thread_id + " " +
+                             names.thread + "; process " + pid + "; part " + std::to_string(part_) + " */\n";
   header_bytes_ = header.size();
   return Write(header, error) == header.size();
 }
@@ -117,7 +119,8 @@ size_t TraceFile::Append(const TraceFolder& folder, const TraceNames& names, std
       const size_t end = part.substr(0, left).rfind('\n');
       part = part.substr(0, end == std::string_view::npos ? 0 : end + 1);
       // A line that is longer than a whole file gets its own file.
-      if (part.empty() && folder.on_limit == TraceFolder::OnLimit::kRotate && bytes_ == header_bytes_) part = lines.substr(done, lines.find('\n', done) + 1 - done);
+      if (part.empty() && folder.on_limit == TraceFolder::OnLimit::kRotate && bytes_ == header_bytes_)
+        part = lines.substr(done, lines.find('\n', done) + 1 - done);
     }
     if (!part.empty()) {
       const size_t written = Write(part, error);
@@ -126,7 +129,8 @@ size_t TraceFile::Append(const TraceFolder& folder, const TraceNames& names, std
       continue;
     }
     switch (folder.on_limit) {
-      case TraceFolder::OnLimit::kDrop: return done;
+      case TraceFolder::OnLimit::kDrop:
+        return done;
       case TraceFolder::OnLimit::kStop:
         *error = "the file '" + path_ + "' has its maximum size of " + std::to_string(folder.max_size) + " bytes";
         return done;

@@ -1,4 +1,9 @@
 // trace/writer.cpp: the thread that writes the trace: its start, its sleep, its end; fork() and exit.
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -6,10 +11,6 @@
 #include <ctime>
 #include <memory>
 #include <new>
-#include <pthread.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "record/probe/trace.h"
 #include "trace/drain.h"
@@ -18,8 +19,8 @@ namespace perfschema {
 namespace {
 
 constexpr int64_t kNapNanos = 10'000'000, kExitNanos = 5'000'000'000;
-constexpr uint64_t kMuch = 2000;     // rows of a pass after which the next one comes at once
-constexpr uint64_t kIdlePasses = 50; // after which the thread checks whether the trace is still on
+constexpr uint64_t kMuch = 2000;      // rows of a pass after which the next one comes at once
+constexpr uint64_t kIdlePasses = 50;  // after which the thread checks whether the trace is still on
 constexpr size_t kMostOpenFiles = 128;
 constexpr size_t kStackBytes = 1u << 20;
 
@@ -48,7 +49,7 @@ struct Shared {
     is_awake.store(false, kRelaxed);
   }
 };
-Shared* shared = nullptr;  // made by the first start; a forked child makes its own
+Shared* shared = nullptr;            // made by the first start; a forked child makes its own
 std::string* folder_path = nullptr;  // for this process and the children that it forks
 pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool is_exiting = false, hears_of_exit = false;

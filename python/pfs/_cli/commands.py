@@ -88,7 +88,7 @@ def tables() -> None:
     drawn.add_column("table", no_wrap=True)
     drawn.add_column("contents", overflow="fold")
     for name in pfs.tables():
-        drawn.add_row(name, _core.facts(name)["doc"])
+        drawn.add_row(name, _core.table_info(name)["doc"])
     console.print(drawn)
 
 

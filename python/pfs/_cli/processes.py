@@ -86,7 +86,7 @@ def cells(column: Series[Any], unit: str = "") -> list[str]:
 
 
 def units(table: str | None) -> dict[str, str]:
-    return {} if table is None else {column["name"]: column["unit"] for column in _core.facts(table)["columns"]}
+    return {} if table is None else {column["name"]: column["unit"] for column in _core.table_info(table)["columns"]}
 
 
 def new_table() -> Table:

@@ -215,7 +215,7 @@ def main(path: str) -> int:
         operation = _OPERATIONS[question["operation"]]
         arguments = [list(map(_tuples, value)) if isinstance(value, list) else value for value in question["arguments"]]
         try:
-            answer(result=_core.in_turn(lambda: operation(*arguments)))  # noqa: B023
+            answer(result=_core.in_outsider_section(lambda: operation(*arguments)))  # noqa: B023
         except Error as error:
             answer(error=type(error).__name__, message=str(error))
     return 0

@@ -85,7 +85,7 @@ class SegmentSource:
 
     def _change(self, operation: str, table: str, *arguments: object) -> object:
         self.segment()
-        _core.facts(table)  # raises for an unknown table before any other check
+        _core.table_info(table)  # raises for an unknown table before any other check
         if not self._write:
             raise OperationNotAllowed(
                 f"{operation.upper()} of {table}: process {self.pid} was attached for reading only; "

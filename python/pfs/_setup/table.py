@@ -104,7 +104,7 @@ class SetupTable(Generic[R]):
 
     def _declaration(self) -> _core.TableInfo:
         if self._declared is None:
-            self._declared = _core.facts(self.name)
+            self._declared = _core.table_info(self.name)
         return self._declared
 
     def _columns(self) -> list[str]:

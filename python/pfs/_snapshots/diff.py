@@ -56,7 +56,7 @@ class Diff(Frames):
             raise InvalidValue("the snapshots were taken at the same time: there is no rate")
         tables = {}
         for name, table in self.items():
-            sums = [c["name"] for c in _core.facts(name)["columns"] if c["combine"] == "sum" and c["name"] in table]
+            sums = [c["name"] for c in _core.table_info(name)["columns"] if c["combine"] == "sum" and c["name"] in table]
             tables[name] = table.assign(**{c: table[c].astype("Float64") / self.seconds for c in sums})
         return type(self)(tables, self.before, self.after, self.pid)
 
@@ -101,7 +101,7 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
             f"the second snapshot is the earlier one: {before.time} and {after.time}; give them in the order of time"
         )
     tables = {
-        name: table_diff(_core.facts(name), before[name], after[name])
+        name: table_diff(_core.table_info(name), before[name], after[name])
         for name in _core.tables()
         if name in before and name in after
     }

@@ -40,7 +40,7 @@ def as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     """Restores the types of the columns that this version knows. Parquet keeps only some of them."""
     types: dict[str, Any] = {}
     if name in _core.tables():
-        for column in _core.facts(name)["columns"]:
+        for column in _core.table_info(name)["columns"]:
             if column["name"] not in stored:
                 continue
             if column["kind"] == "enum":

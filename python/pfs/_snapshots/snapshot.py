@@ -56,7 +56,7 @@ class Frames(Mapping[str, pd.DataFrame]):
         table = self._tables.get(name)
         if table is None:
             try:
-                table = self._tables[_core.facts(str(name))["name"]]  # case does not matter
+                table = self._tables[_core.table_info(str(name))["name"]]  # case does not matter
             except UnknownTable as error:
                 raise UnknownKey(str(error)) from None
         return table

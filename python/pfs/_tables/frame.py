@@ -61,7 +61,7 @@ def made(rows: int, _skipped: int, parts: list[_core.Part]) -> pd.DataFrame:
 
 def describe(table: str) -> pd.DataFrame:
     """Describes the columns of a table. See ``pfs.describe``."""
-    columns = _core.facts(str(table))["columns"]
+    columns = _core.table_info(str(table))["columns"]
     return pd.DataFrame(
         {
             "COLUMN_NAME": pd.array([column["name"] for column in columns], dtype=TEXT),

@@ -43,13 +43,13 @@ _NOT_COMPARED = {
 @cache
 def _columns(table: str) -> list[str] | None:
     """Returns the columns that a later comparison needs: the key of a table of events; None, which is all, of other tables."""
-    return list(EVENT) if set(EVENT) <= {column["name"] for column in _core.facts(table)["columns"]} else None
+    return list(EVENT) if set(EVENT) <= {column["name"] for column in _core.table_info(table)["columns"]} else None
 
 
 @cache
 def _is_counted(table: str) -> bool:
     """Returns whether a table begins empty in a forked child: summaries and tables of events do."""
-    return _columns(table) is not None or any(column["combine"] == "sum" for column in _core.facts(table)["columns"])
+    return _columns(table) is not None or any(column["combine"] == "sum" for column in _core.table_info(table)["columns"])
 
 
 def _same(one: Read, two: Read) -> bool:
@@ -75,7 +75,7 @@ class _Since:
     def diff(self, name: str) -> pd.DataFrame:
         after = frame.frame(name, None, self.source)
         before = after.iloc[:0] if self.is_new else frame.made(*self.tables[name])
-        return table_diff(_core.facts(name), before, after)
+        return table_diff(_core.table_info(name), before, after)
 
 
 class View:
@@ -106,7 +106,7 @@ class View:
         return self._children_since.values()
 
     def _name(self, table: str) -> str:
-        name = _core.facts(str(table))["name"]
+        name = _core.table_info(str(table))["name"]
         if name in _NOT_COMPARED:
             raise InvalidValue(f"{name} has no difference: {_NOT_COMPARED[name]}; pfs.table('{name}') reads it")
         return name

@@ -69,7 +69,7 @@ class Layout:
 
     def __init__(self, table: str) -> None:
         self.table = table
-        self.columns = _core.facts(table)["columns"]
+        self.columns = _core.table_info(table)["columns"]
         self.place = {column["name"]: number for number, column in enumerate(self.columns)}
         self.head = b"INSERT INTO " + table.encode() + b" VALUES ("
         values = [self._value(column) for column in self.columns]

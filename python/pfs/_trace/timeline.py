@@ -132,7 +132,7 @@ class _Thread:
 @lru_cache(maxsize=len(files.TABLES))
 def _said(table: str) -> list[tuple[int, str, bool]]:
     """Returns the columns that become arguments: their places and names, and whether 0 is left out."""
-    columns = enumerate(_core.facts(table)["columns"])
+    columns = enumerate(_core.table_info(table)["columns"])
     return [(number, c["name"], not c["nullable"]) for number, c in columns if c["name"] not in _NOT_ARGUMENTS]
 
 

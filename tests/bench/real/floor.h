@@ -1,14 +1,13 @@
-/* Included before all else in the program "floor": what is not recorded, between two readings of the timer, and nothing more. No library that
- * times these calls can cost less. Pairs with -DPFS_DISABLE. */
+/* Included before all else in the program "floor": what is not recorded, between two readings of the timer, and nothing more. No library
+ * that times these calls can cost less. Pairs with -DPFS_DISABLE. */
 #ifndef PFS_REAL_FLOOR_H
 #define PFS_REAL_FLOOR_H
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <perfschema/pfs.h>
-
 #include <fcntl.h>
+#include <perfschema/pfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -31,7 +31,8 @@ int main(void) {
   pfs_mutex_discard(row);
   {
     pfs_table_t* table = pfs_table_open(PFS_OBJECT_TABLE, NULL, "t", NULL, NULL, 0);
-    pfs_metadata_lock_t* lock = pfs_metadata_lock_create(NULL, PFS_OBJECT_GLOBAL, NULL, NULL, NULL, PFS_METADATA_SHARED, PFS_METADATA_STATEMENT, PFS_METADATA_PENDING);
+    pfs_metadata_lock_t* lock = pfs_metadata_lock_create(NULL, PFS_OBJECT_GLOBAL, NULL, NULL, NULL, PFS_METADATA_SHARED,
+                                                         PFS_METADATA_STATEMENT, PFS_METADATA_PENDING);
     static pfs_data_lock_inspector_t inspector = {"compile", NULL, NULL, NULL};
     pfs_data_lock_t row_of = PFS_DATA_LOCK_INITIALIZER;
     pfs_data_lock_wait_t wait_of = PFS_DATA_LOCK_WAIT_INITIALIZER;

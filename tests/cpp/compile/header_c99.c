@@ -2,7 +2,6 @@
  * both modes. */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
-
 #include <sys/stat.h>
 
 int main(void) {

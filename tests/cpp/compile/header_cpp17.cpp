@@ -1,7 +1,6 @@
 // Both headers in C++17; also inside a class whose members have the names of system calls, and in namespaces.
-#include <perfschema/pfs.hpp>
-
 #include <condition_variable>
+#include <perfschema/pfs.hpp>
 
 namespace app {
 
@@ -29,16 +28,26 @@ int main() {
   app::Log log;
   if (!log.open("/dev/null")) return 1;
   char buffer[4] = {};
-  if (log.write(buffer, 4) != 4 || log.read(buffer, 4) != 0 || log.lseek(0) != 0 || log.unlink("/no/such/file") != -1 || log.close() != 0) return 1;
+  if (log.write(buffer, 4) != 4 || log.read(buffer, 4) != 0 || log.lseek(0) != 0 || log.unlink("/no/such/file") != -1 || log.close() != 0)
+    return 1;
 
   perfschema::mutex one{"compile/one"}, two{"compile/two"};
   perfschema::timed_mutex timed{std::string("compile/timed")};
   { std::lock_guard guard{one}; }
-  { std::unique_lock guard{one, std::try_to_lock}; if (!guard) return 1; }
+  {
+    std::unique_lock guard{one, std::try_to_lock};
+    if (!guard) return 1;
+  }
   { std::scoped_lock guard{one, two, timed}; }
   { perfschema::lock_guard guard{one}; }
-  { perfschema::unique_lock guard{timed, std::defer_lock}; if (!guard.try_lock()) return 1; }
-  { std::unique_lock guard{timed, std::chrono::milliseconds{1}}; if (!guard) return 1; }
+  {
+    perfschema::unique_lock guard{timed, std::defer_lock};
+    if (!guard.try_lock()) return 1;
+  }
+  {
+    std::unique_lock guard{timed, std::chrono::milliseconds{1}};
+    if (!guard) return 1;
+  }
   if (!timed.try_lock_until(std::chrono::system_clock::now())) return 1;
   timed.unlock();
   std::condition_variable_any condition;

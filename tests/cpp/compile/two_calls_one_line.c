@@ -16,8 +16,12 @@ int main(void) {
   ssize_t n;
   if (fd < 0 || null < 0) return 1;
   if (pfs_write(null, buffer, (size_t)pfs_read(fd, buffer, sizeof buffer)) != 8 || pfs_read(fd, buffer, 1) != 1) return 2;
-  for (n = 0; n < 2; ++n) if (pfs_mutex_lock(&a) || pfs_mutex_lock(&b) || pfs_mutex_unlock(&b) || pfs_mutex_unlock(&a)) return 3;
-  if (pfs_mutex_lock(next++) == 0) pfs_mutex_unlock(--next); else return 4; /* each argument once */
+  for (n = 0; n < 2; ++n)
+    if (pfs_mutex_lock(&a) || pfs_mutex_lock(&b) || pfs_mutex_unlock(&b) || pfs_mutex_unlock(&a)) return 3;
+  if (pfs_mutex_lock(next++) == 0)
+    pfs_mutex_unlock(--next);
+  else
+    return 4; /* each argument once */
   n = fd >= 0 ? pfs_read(fd, buffer, 2) : pfs_pread(fd, buffer, 1, 0), n += pfs_readv(fd, &(struct iovec){buffer, 4}, 1);
   if (n != 6 || opened != 2 || next != &a) return 5;
   return pfs_close(fd) + pfs_close(null);

@@ -1,8 +1,7 @@
 /* The C API as a library of plain functions, for ctypes: see driver.py. */
 #include <errno.h>
-#include <string.h>
-
 #include <perfschema/pfs.h>
+#include <string.h>
 
 #include "table_driver.c"
 
@@ -14,9 +13,15 @@ static uint32_t RegisterOne(Register call, const char* component, const char* na
   *error = call(component, &info, 1);
   return key;
 }
-uint32_t t_register_mutex(const char* c, const char* n, uint32_t f, const char* d, int* e) { return RegisterOne(pfs_register_mutex, c, n, f, d, e); }
-uint32_t t_register_file(const char* c, const char* n, uint32_t f, const char* d, int* e) { return RegisterOne(pfs_register_file, c, n, f, d, e); }
-uint32_t t_register_thread(const char* c, const char* n, uint32_t f, const char* d, int* e) { return RegisterOne(pfs_register_thread, c, n, f, d, e); }
+uint32_t t_register_mutex(const char* c, const char* n, uint32_t f, const char* d, int* e) {
+  return RegisterOne(pfs_register_mutex, c, n, f, d, e);
+}
+uint32_t t_register_file(const char* c, const char* n, uint32_t f, const char* d, int* e) {
+  return RegisterOne(pfs_register_file, c, n, f, d, e);
+}
+uint32_t t_register_thread(const char* c, const char* n, uint32_t f, const char* d, int* e) {
+  return RegisterOne(pfs_register_thread, c, n, f, d, e);
+}
 
 /* Three in one batch, the one in the middle with a name of the caller's. */
 int t_register_batch(const char* component, const char* middle, uint32_t* keys) {
@@ -87,8 +92,12 @@ void t_own_end(pfs_wait_t* wait, int rc, uint32_t spins) {
 }
 void t_own_released(pfs_instance_t* instance) { pfs_mutex_released(instance); }
 
-uint32_t t_register_rwlock(const char* c, const char* n, uint32_t f, const char* d, int* e) { return RegisterOne(pfs_register_rwlock, c, n, f, d, e); }
-uint32_t t_register_cond(const char* c, const char* n, uint32_t f, const char* d, int* e) { return RegisterOne(pfs_register_cond, c, n, f, d, e); }
+uint32_t t_register_rwlock(const char* c, const char* n, uint32_t f, const char* d, int* e) {
+  return RegisterOne(pfs_register_rwlock, c, n, f, d, e);
+}
+uint32_t t_register_cond(const char* c, const char* n, uint32_t f, const char* d, int* e) {
+  return RegisterOne(pfs_register_cond, c, n, f, d, e);
+}
 
 pfs_rwlock_t* t_rwlock_new(pfs_key_t key) {
   pfs_rwlock_t* rw = malloc(sizeof *rw);
@@ -135,7 +144,8 @@ int t_cond_wait(pfs_cond_t* c, pfs_mutex_t* m, long nanoseconds) {
   return pfs_cond_clockwait(c, m, CLOCK_MONOTONIC, &until);
 }
 
-/* A thread is cancelled in a wait. seen: whether it has the mutex in its cleanup handler, and who the table says has it; its own THREAD_ID. */
+/* A thread is cancelled in a wait. seen: whether it has the mutex in its cleanup handler, and who the table says has it; its own THREAD_ID.
+ */
 static struct {
   pfs_cond_t* c;
   pfs_mutex_t* m;

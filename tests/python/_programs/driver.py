@@ -229,7 +229,7 @@ class OwnLock:
 
 @cache
 def columns(table: str) -> tuple[str, ...]:
-    return tuple(column["name"] for column in _core.facts(table)["columns"])
+    return tuple(column["name"] for column in _core.table_info(table)["columns"])
 
 
 # Every process has these, also one that does not know them.

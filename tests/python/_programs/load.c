@@ -1,20 +1,28 @@
-/* A program under load, as a library for load.py: threads that do everything that pfs looks at, at random, and count what they did themselves.
+/* A program under load, as a library for load.py: threads that do everything that pfs looks at, at random, and count what they did
+ * themselves.
  *
  * Objects and threads come and go all the time. Every count is kept by (account, instrument), with the thread's account at that time.
  */
-#include <perfschema/pfs.h>
-
 #include <errno.h>
+#include <perfschema/pfs.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LOCK_SHARED, LOCK_BRIEF, LOCK_OWN, TREE, GONE, LATE, DATA, LINK, ROWS, TABLE_LOCK, METADATA, IDLE, KINDS };
-const char* const load_instruments[KINDS] = {
-    "wait/synch/mutex/load/LOCK_shared", "wait/synch/mutex/load/LOCK_brief", "wait/synch/mutex/load/LOCK_own", "wait/synch/rwlock/load/tree",
-    "wait/synch/rwlock/load/gone",       "wait/synch/cond/load/late",        "wait/io/file/load/data", "wait/io/socket/load/link",
-    "wait/io/table/sql/handler", "wait/lock/table/sql/handler", "wait/lock/metadata/sql/mdl", "idle"};
+const char* const load_instruments[KINDS] = {"wait/synch/mutex/load/LOCK_shared",
+                                             "wait/synch/mutex/load/LOCK_brief",
+                                             "wait/synch/mutex/load/LOCK_own",
+                                             "wait/synch/rwlock/load/tree",
+                                             "wait/synch/rwlock/load/gone",
+                                             "wait/synch/cond/load/late",
+                                             "wait/io/file/load/data",
+                                             "wait/io/socket/load/link",
+                                             "wait/io/table/sql/handler",
+                                             "wait/lock/table/sql/handler",
+                                             "wait/lock/metadata/sql/mdl",
+                                             "idle"};
 enum { ACCOUNTS = 5, SHARED = 3, FILES = 6 };
 static const char* const users[ACCOUNTS] = {"", "anna", "anna", "bert", "carl"};
 static const char* const hosts[ACCOUNTS] = {"", "desk", "phone", "desk", "desk"};
@@ -90,9 +98,15 @@ static void UseOwn(Worker* w) {
 static void UseTree(Worker* w) {
   int rc;
   switch (Random(w, 4)) {
-    case 0: rc = pfs_rwlock_wrlock(&tree); break;
-    case 1: rc = pfs_rwlock_tryrdlock(&tree); break;
-    default: rc = pfs_rwlock_rdlock(&tree); break;
+    case 0:
+      rc = pfs_rwlock_wrlock(&tree);
+      break;
+    case 1:
+      rc = pfs_rwlock_tryrdlock(&tree);
+      break;
+    default:
+      rc = pfs_rwlock_rdlock(&tree);
+      break;
   }
   Count(w, TREE);
   if (rc == 0) pfs_rwlock_unlock(&tree);
@@ -146,7 +160,8 @@ static void UseData(Worker* w) {
       pfs_rename(keys[DATA], path, other);
       Count(w, DATA);
       break;
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -170,7 +185,8 @@ static void UseTable(Worker* w) {
   static const char* const names[] = {"first", "second", "third"};
   static const char* const indexes[] = {"by_key"};
   const char* name = names[Random(w, 3)];
-  pfs_metadata_lock_t* lock = pfs_metadata_lock_create(w, PFS_OBJECT_TABLE, "load", name, NULL, PFS_METADATA_EXCLUSIVE, PFS_METADATA_TRANSACTION, PFS_METADATA_PENDING);
+  pfs_metadata_lock_t* lock = pfs_metadata_lock_create(w, PFS_OBJECT_TABLE, "load", name, NULL, PFS_METADATA_EXCLUSIVE,
+                                                       PFS_METADATA_TRANSACTION, PFS_METADATA_PENDING);
   pfs_wait_t wait;
   pfs_metadata_wait_begin(&wait, lock);
   pfs_metadata_wait_end(&wait, 0);
@@ -201,10 +217,18 @@ static void Change(Worker* w) {
 
 static void Step(Worker* w) {
   switch (Random(w, 24)) {
-    case 0: UseBrief(w); break;
-    case 1: UseOwn(w); break;
-    case 2: UseGone(w); break;
-    case 3: UseLate(w); break;
+    case 0:
+      UseBrief(w);
+      break;
+    case 1:
+      UseOwn(w);
+      break;
+    case 2:
+      UseGone(w);
+      break;
+    case 3:
+      UseLate(w);
+      break;
     case 4:
       if (Random(w, 2) == 0) {
         UseLink(w);
@@ -212,15 +236,21 @@ static void Step(Worker* w) {
         UseTable(w);
       }
       break;
-    case 5: UseData(w); break;
+    case 5:
+      UseData(w);
+      break;
     case 6:
       if (Random(w, 8) == 0) Change(w);
       break;
     case 7:
     case 8:
     case 9:
-    case 10: UseTree(w); break;
-    default: UseShared(w); break;
+    case 10:
+      UseTree(w);
+      break;
+    default:
+      UseShared(w);
+      break;
   }
 }
 

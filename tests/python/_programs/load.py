@@ -52,7 +52,7 @@ Row = dict[str, Any]
 
 
 def rows(table: str) -> list[Row]:
-    names = [column["name"] for column in _core.facts(table)["columns"]]
+    names = [column["name"] for column in _core.table_info(table)["columns"]]
     return [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, None)]
 
 

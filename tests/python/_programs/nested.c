@@ -45,7 +45,8 @@ static void handler(int number) {
   pfs_statement_end(&outer);
 }
 
-/* n_work() that a handler with the same probes interrupts every now and then. out: handlers that could begin, those that could not, inner ones. */
+/* n_work() that a handler with the same probes interrupts every now and then. out: handlers that could begin, those that could not, inner
+ * ones. */
 void n_interrupted(uint32_t statement_key, uint32_t stage_key, uint32_t key, long times, long out[3]) {
   handler_key = key;
   struct sigaction action, old;

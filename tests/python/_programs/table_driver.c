@@ -1,8 +1,7 @@
 /* Tables, metadata locks, data locks and idle of the C API as plain functions, for ctypes: see tables.py. A part of driver.c's library. */
+#include <perfschema/pfs.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <perfschema/pfs.h>
 
 /* `indexes` is "first,second"; "" = none. */
 pfs_table_t* t_table_open(int type, const char* schema, const char* name, const void* identity, const char* indexes) {
@@ -40,8 +39,8 @@ void t_table_lock_end(pfs_wait_t* wait, int rc) {
   free(wait);
 }
 
-pfs_metadata_lock_t* t_metadata_create(const void* identity, int type, const char* schema, const char* name, const char* column, int lock, int duration,
-                                       int status) {
+pfs_metadata_lock_t* t_metadata_create(const void* identity, int type, const char* schema, const char* name, const char* column, int lock,
+                                       int duration, int status) {
   return pfs_metadata_lock_create(identity, (enum pfs_object_type)type, schema, name, column, (enum pfs_metadata_type)lock,
                                   (enum pfs_metadata_duration)duration, (enum pfs_metadata_status)status);
 }

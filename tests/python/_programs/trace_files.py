@@ -34,10 +34,10 @@ def written(value: int | str | bytes | None) -> bytes:
 
 def line(table: str, row: Row) -> bytes:
     """Columns that are not given are NULL, or 0 and the first of an enum where that is illegal."""
-    names = [column["name"] for column in _core.facts(table)["columns"]]
+    names = [column["name"] for column in _core.table_info(table)["columns"]]
     assert not set(row) - set(names)
     values = []
-    for column in _core.facts(table)["columns"]:
+    for column in _core.table_info(table)["columns"]:
         default: int | str | None = None
         if not column["nullable"]:
             default = {"text": "", "enum": (*column["values"], "")[0]}.get(column["kind"], 0)

@@ -15,7 +15,8 @@ uint64_t UsedActors() { return g_runtime.segment.array(ArrayId::kActors).used.lo
 uint64_t IndexOf(const ActorKey& key) {
   for (uint64_t i = 1; i < UsedActors(); ++i) {
     const ShmActor& actor = ActorAt(i);
-    if (actor.is_live.load(kRelaxed) != 0 && IsText(actor.user, key.user) && IsText(actor.host, key.host) && IsText(actor.role, key.role)) return i;
+    if (actor.is_live.load(kRelaxed) != 0 && IsText(actor.user, key.user) && IsText(actor.host, key.host) && IsText(actor.role, key.role))
+      return i;
   }
   return 0;
 }

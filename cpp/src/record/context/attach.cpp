@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "record/engine/classes.h"
 #include "record/context/identity.h"
+#include "record/engine/classes.h"
 #include "record/engine/texts.h"
 #include "record/probe/wait.h"
 

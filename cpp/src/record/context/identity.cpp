@@ -3,8 +3,8 @@
 #include <cerrno>
 
 #include "record/context/actors.h"
-#include "record/engine/classes.h"
 #include "record/context/principals.h"
+#include "record/engine/classes.h"
 #include "record/engine/texts.h"
 #include "record/probe/wait.h"
 

@@ -1,13 +1,14 @@
 #include "record/context/principals.h"
 
-#include <algorithm>
-#include <cerrno>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cerrno>
+
 #include "base/hash.h"
-#include "record/probe/cells.h"
-#include "record/family/memory.h"
 #include "record/engine/texts.h"
+#include "record/family/memory.h"
+#include "record/probe/cells.h"
 #include "shm/shapes.h"
 
 namespace perfschema {
@@ -20,7 +21,9 @@ uint32_t (*buckets)[kBuckets] = nullptr;
 constexpr auto kAccount = Level::kAccount, kUser = Level::kUser, kHost = Level::kHost;
 
 ShmArray& PrincipalsOf(Level level) { return g_runtime.segment.array(kPrincipalsOf[static_cast<uint32_t>(level)]); }
-ShmPrincipal& PrincipalAt(Level level, uint32_t index) { return *g_runtime.segment.element<ShmPrincipal>(kPrincipalsOf[static_cast<uint32_t>(level)], index); }
+ShmPrincipal& PrincipalAt(Level level, uint32_t index) {
+  return *g_runtime.segment.element<ShmPrincipal>(kPrincipalsOf[static_cast<uint32_t>(level)], index);
+}
 
 ShmEpochs& Epochs(Kind kind) { return g_runtime.header->epochs[static_cast<uint32_t>(kind)]; }
 // Returns true if a number of this epoch counts for the level.
@@ -38,7 +41,8 @@ class MoveSection {
     if (user != 0) Open(2, PrincipalAt(kUser, user).fold_seq);
     if (host != 0) Open(3, PrincipalAt(kHost, host).fold_seq);
   }
-  explicit MoveSection(const ShmThread& thread) : MoveSection(thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed)) {}
+  explicit MoveSection(const ShmThread& thread)
+      : MoveSection(thread.account.load(kRelaxed), thread.user.load(kRelaxed), thread.host.load(kRelaxed)) {}
   ~MoveSection() {
     for (HalfWord* seq : opened_) {
       if (seq != nullptr) seq->store(seq->load(kRelaxed) + 1, kRelease);  // pairs with Snapshot::AddUpPrincipals
@@ -49,7 +53,7 @@ class MoveSection {
 
  private:
   void Open(int at, HalfWord& seq) {
-    if ((seq.load(kRelaxed) & 1) != 0) return;  // an outer section's
+    if ((seq.load(kRelaxed) & 1) != 0) return;    // an outer section's
     seq.store(seq.load(kRelaxed) + 1, kRelaxed);  // ordered before the moves by their release stores
     opened_[at] = &seq;
   }
@@ -177,7 +181,8 @@ void ForgetPrincipal(Level level, uint32_t index) {
   ShmPrincipal& principal = PrincipalAt(level, index);
   HalfWord* link = nullptr;
   uint32_t& head = BucketOf(level, principal.hash.load(kRelaxed));
-  for (uint32_t at = head; at != 0 && at != index; at = PrincipalAt(level, at).hash_next.load(kRelaxed)) link = &PrincipalAt(level, at).hash_next;
+  for (uint32_t at = head; at != 0 && at != index; at = PrincipalAt(level, at).hash_next.load(kRelaxed))
+    link = &PrincipalAt(level, at).hash_next;
   const uint32_t next = principal.hash_next.load(kRelaxed);
   if (link == nullptr) {
     head = next;
@@ -230,7 +235,8 @@ bool ReserveColumns(ArrayId cells, uint64_t row, uint32_t end, HalfWord* ready) 
   constexpr uint64_t kCellsPerPage = 4096 / sizeof(ShmCell);
   const uint64_t wanted = std::min<uint64_t>((end + kCellsPerPage - 1) / kCellsPerPage * kCellsPerPage, g_runtime.cells_per_thread);
   const uint64_t begin = row * g_runtime.cells_per_thread;
-  if (end > wanted || !g_runtime.segment.ReserveRange(cells, (begin + ready->load(kRelaxed)) * sizeof(ShmCell), (begin + wanted) * sizeof(ShmCell))) {
+  if (end > wanted ||
+      !g_runtime.segment.ReserveRange(cells, (begin + ready->load(kRelaxed)) * sizeof(ShmCell), (begin + wanted) * sizeof(ShmCell))) {
     return false;
   }
   ready->store(static_cast<uint32_t>(wanted), kRelease);  // pairs with Snapshot: columns below are mapped

@@ -33,7 +33,7 @@ namespace perfschema {
 
 inline constexpr ArrayId kPrincipalsOf[kLevelCount - 1] = {ArrayId::kThreads, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
 inline constexpr ArrayId kCellsOf[kLevelCount] = {ArrayId::kThreadCells, ArrayId::kAccountCells, ArrayId::kUserCells, ArrayId::kHostCells,
-                                                   ArrayId::kGlobalCells};
+                                                  ArrayId::kGlobalCells};
 
 // Makes the private hash tables. Called once under the cold lock.
 bool StartPrincipals();

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "record/probe/nested.h"
 #include "record/family/text_buffers.h"
+#include "record/probe/nested.h"
 
 namespace perfschema {
 namespace {

@@ -14,10 +14,10 @@ namespace perfschema {
 
 // The event that new tasks are nested in.
 struct TaskParent {
-  uint64_t thread_id;       // EVENT_IDs are numbers within a thread
-  uint64_t statement;       // EVENT_ID, 0 = none
+  uint64_t thread_id;  // EVENT_IDs are numbers within a thread
+  uint64_t statement;  // EVENT_ID, 0 = none
   uint64_t transaction;
-  uint32_t depth;           // number of running statements
+  uint32_t depth;  // number of running statements
 };
 
 // The open events of a suspended task. The fields are those of ThreadState.
@@ -32,7 +32,7 @@ struct Task {
   OpenStage stage;
   OpenTransaction transaction;
   uint32_t statement_depth;
-  OpenStatement statements[];        // capacity: the max_statement_stack option
+  OpenStatement statements[];  // capacity: the max_statement_stack option
 };
 
 // Describes the events that run in the calling thread.
@@ -57,12 +57,15 @@ bool AnyOpenInTasks(const ThreadState& thread, Kind kind, IsOne is_one) {
   const auto has = [&](const Task* task) {
     if (task == nullptr || task == thread.task) return false;
     switch (kind) {
-      case Kind::kWait: return std::any_of(task->open_waits, task->open_waits + task->wait_depth, is_one);
-      case Kind::kStage: return is_one(task->stage.record);
+      case Kind::kWait:
+        return std::any_of(task->open_waits, task->open_waits + task->wait_depth, is_one);
+      case Kind::kStage:
+        return is_one(task->stage.record);
       case Kind::kStatement:
         return std::any_of(task->statements, task->statements + task->statement_depth,
                            [&](const OpenStatement& open) { return is_one(open.record); });
-      default: return is_one(task->transaction.record);
+      default:
+        return is_one(task->transaction.record);
     }
   };
   if (thread.task != nullptr && has(thread.own_work)) return true;

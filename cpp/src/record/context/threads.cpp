@@ -1,24 +1,25 @@
 #include "record/context/threads.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <new>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
 #include "record/context/actors.h"
-#include "record/probe/cells.h"
-#include "record/engine/classes.h"
-#include "record/probe/events.h"
-#include "record/declared/facts.h"
 #include "record/context/principals.h"
-#include "record/engine/free_lists.h"
 #include "record/context/tasks.h"
-#include "record/family/text_buffers.h"
+#include "record/declared/facts.h"
+#include "record/engine/classes.h"
+#include "record/engine/free_lists.h"
 #include "record/engine/texts.h"
+#include "record/family/text_buffers.h"
+#include "record/probe/cells.h"
+#include "record/probe/events.h"
 #include "record/probe/trace.h"
 
 namespace perfschema {
@@ -69,7 +70,8 @@ constexpr size_t kTextsOffset = (kStateOffset + sizeof(ThreadState) + 4095) / 40
 
 ThreadState* NewState(uint32_t slot) {
   if (slots[slot].state == nullptr) {
-    void* memory = mmap(nullptr, kTextsOffset + BytesOfTextBuffers(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory =
+        mmap(nullptr, kTextsOffset + BytesOfTextBuffers(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
     slots[slot].state = reinterpret_cast<ThreadState*>(static_cast<char*>(memory) + kStateOffset);
   }
@@ -258,7 +260,9 @@ static bool Grow(ThreadState& thread, ArrayId array, uint32_t end, std::atomic<u
   return grown;
 }
 
-bool GrowCells(ThreadState& thread, uint32_t end) { return Grow(thread, ArrayId::kThreadCells, end, &thread.shared->cells, &thread.cell_count); }
+bool GrowCells(ThreadState& thread, uint32_t end) {
+  return Grow(thread, ArrayId::kThreadCells, end, &thread.shared->cells, &thread.cell_count);
+}
 
 bool GrowGlobalCells(ThreadState& thread, uint32_t end) {
   return Grow(thread, ArrayId::kGlobalCells, end, &thread.shared->global_cells, &thread.global_cell_count);

@@ -35,7 +35,7 @@ inline ShmCell no_cell{};
 
 // The position of the next record of a kind.
 struct RecordCursor {
-  ShmRecord* next;    // == end: take a chunk
+  ShmRecord* next;  // >= end: take a chunk
   ShmRecord* end;
   uint64_t lap_bits;  // lap of the chunk << 32
 };
@@ -50,9 +50,9 @@ struct HeldChunk {
 struct ChunkHold {
   uint32_t chunk;  // the one being written, 0 = none
   uint64_t chunks_taken;
-  uint64_t traced;  // number of traced events in the full chunks of these (ShmChunk::traced)
-  uint32_t trace_wish;  // value of g_trace_wish when the chunk being written was taken
-  bool has_traced;      // the chunk being written has a traced event, whatever the wish says
+  uint64_t traced;             // number of traced events in the full chunks of these (ShmChunk::traced)
+  uint32_t trace_wish;         // value of g_trace_wish when the chunk being written was taken
+  bool has_traced;             // the chunk being written has a traced event, whatever the wish says
   uint32_t takes_until_check;  // chunks to take before the pool checks another queue (queue_to_check)
   uint32_t queue_to_check;
   uint32_t held_count;
@@ -67,7 +67,7 @@ struct OpenStage {
   uint64_t event_id;       // 0 = not recorded
   uint64_t start_ticks;
   uint32_t flags;
-  uint32_t class_index;    // 0 = no stage runs
+  uint32_t class_index;  // 0 = no stage runs
 };
 
 // A running statement. Its statistics are in the caller's pfs_statement_t, which may be gone.
@@ -95,17 +95,17 @@ struct OpenTransaction {
 struct ThreadState {
   // Fields that every event uses.
   RecordCursor waits;
-  uint64_t event_id;           // last EVENT_ID given
+  uint64_t event_id;  // last EVENT_ID given
   uint64_t thread_id;
   ShmThread* shared;
-  ShmCell* cells;              // the thread's row of kThreadCells
-  uint32_t cell_count;         // columns that are safe to store to
-  bool waits_have_details;     // some waits in the chunk that is being written have details
+  ShmCell* cells;           // the thread's row of kThreadCells
+  uint32_t cell_count;      // columns that are safe to store to
+  bool waits_have_details;  // some waits in the chunk that is being written have details
   // Number of open waits that have records. While a probe of this thread runs, the probe's stack address is added. A
   // signal handler that comes then must not touch the other fields, and a later probe notices a longjmp out of this
   // one. One comparison with 0 finds every uncommon case.
   uint64_t nesting;
-  uint32_t slot;               // index into kThreads
+  uint32_t slot;  // index into kThreads
   // The last cell that the thread used of an object that it held shared: most often the read lock that it releases
   // next. Another thread may own the cell by now; cell.owner and cell.instance tell.
   ShmCell* shared_cell = &no_cell;
@@ -117,7 +117,7 @@ struct ThreadState {
   uint64_t controlled_memory_peak, total_memory_peak;
 
   ShmWaitRecord* open_waits[kMaxNestedWaits];  // outermost first
-  const void* wait_frames[kMaxNestedWaits];  // stack frames in which the waits began, to find waits that a longjmp left
+  const void* wait_frames[kMaxNestedWaits];    // stack frames in which the waits began, to find waits that a longjmp left
 
   // The words of an event go here if no chunk is available; no reader reads them.
   ShmWaitRecord scratch[kPools[0].most_places];
@@ -135,12 +135,12 @@ struct ThreadState {
   RecordCursor cursors[kEventKinds];  // [0] is not used: waits use `waits`
   RecordCursor& CursorOf(Kind kind) { return kind == Kind::kWait ? waits : cursors[static_cast<uint32_t>(kind)]; }
   ChunkHold holds[kEventKinds];
-  ShmCell* global_cells;              // the thread's row of kGlobalCells
+  ShmCell* global_cells;  // the thread's row of kGlobalCells
   uint32_t global_cell_count;
-  uint64_t serials;                   // statements and transactions so far
+  uint64_t serials;  // statements and transactions so far
   OpenStage stage;
   OpenTransaction transaction;
-  uint32_t statement_depth;           // number of running statements that are recorded
+  uint32_t statement_depth;  // number of running statements that are recorded
   // Text buffers of the running statements (record/family/text_buffers.h).
   char* texts;
   // The running task (record/context/tasks.h); nullptr = the thread's own work. `own_work` exists once the thread has
@@ -158,7 +158,7 @@ struct ThreadState {
 
   SourceCache sources;
   CellCache found_cells;
-  const void* identity;        // the `identity` that pfs_thread_new() was given
+  const void* identity;  // the `identity` that pfs_thread_new() was given
 };
 
 // The process's own state of a thread slot. `use` is one word, so an attachment is one compare-exchange. THREAD_IDs

@@ -1,10 +1,11 @@
 #include "record/declared/facts.h"
 
+#include <pthread.h>
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <pthread.h>
-#include <sys/mman.h>
 
 #include "base/hash.h"
 #include "base/like.h"
@@ -137,7 +138,8 @@ void Link(FactIndex index) {
 FactIndex Find(FactKind kind, uint64_t owner, uint32_t hash, KeyTexts key) {
   for (uint32_t at = lists->by_hash[hash % kBuckets]; at != 0; at = FactAt(at).hash_next.load(kRelaxed)) {
     const ShmFact& fact = FactAt(at);
-    if (fact.hash.load(kRelaxed) != hash || fact.kind.load(kRelaxed) != static_cast<uint32_t>(kind) || fact.owner.load(kRelaxed) != owner) continue;
+    if (fact.hash.load(kRelaxed) != hash || fact.kind.load(kRelaxed) != static_cast<uint32_t>(kind) || fact.owner.load(kRelaxed) != owner)
+      continue;
     if (HasKey(LoadFact(at), kind, key)) return at;
   }
   return 0;
@@ -166,7 +168,8 @@ bool KeepWhileOff() {
   for (uint32_t i = 0; i < kOptionCount; ++i) options.values[i] = std::max<int64_t>(0, kOptions[i].minimum);
   options.values[static_cast<uint32_t>(OptionId::max_program_rows)] = rows;
   std::string reason;
-  if (!off_segment.Create(options, &reason, true).ok() || !StartFacts() || pthread_key_create(&off_exit_key, EndThreadWhileOff) != 0) return false;
+  if (!off_segment.Create(options, &reason, true).ok() || !StartFacts() || pthread_key_create(&off_exit_key, EndThreadWhileOff) != 0)
+    return false;
   HearOfForks();
   is_kept_off.store(true, kRelease);  // pairs with FactsWhileOff
   return true;
@@ -227,7 +230,9 @@ Fact LoadFact(FactIndex index) {
   const ShmFact& shm = FactAt(index);
   Fact fact;
   std::string bytes;
-  if (!ReadChain(shm.block.load(kRelaxed), shm.bytes.load(kRelaxed), [](uint32_t at) { return at == 0 ? nullptr : &BlockAt(at); }, &bytes)) return fact;
+  if (!ReadChain(
+          shm.block.load(kRelaxed), shm.bytes.load(kRelaxed), [](uint32_t at) { return at == 0 ? nullptr : &BlockAt(at); }, &bytes))
+    return fact;
   (void)DecodeFact(
       bytes, [&](uint64_t number) { fact.numbers.push_back(number); },
       [&](std::optional<std::string_view> text) { fact.texts.emplace_back(text ? FactText(std::string(*text)) : FactText()); });
@@ -272,7 +277,8 @@ FactIndex StoreFact(FactKind kind, uint64_t owner, const Fact& fact) {
 void DropFact(FactIndex index) {
   ShmFact& shm = FactAt(index);
   Unlink(lists->by_hash[shm.hash.load(kRelaxed) % kBuckets], index, &ShmFact::hash_next);
-  if (const uint64_t owner = shm.owner.load(kRelaxed); owner != 0) Unlink(lists->by_owner[owner % kOwnerBuckets], index, &ShmFact::owner_next);
+  if (const uint64_t owner = shm.owner.load(kRelaxed); owner != 0)
+    Unlink(lists->by_owner[owner % kOwnerBuckets], index, &ShmFact::owner_next);
   --lists->counts[shm.kind.load(kRelaxed)];
   const CellWriter writer(shm.seq);
   shm.kind.store(0, kRelease);
@@ -281,7 +287,8 @@ void DropFact(FactIndex index) {
 }
 
 void DropFactsIf(FactKind kind, const std::function<bool(const Fact&)>& fits) {
-  DropThoseThat([&](ShmFact& shm, FactIndex index) { return shm.kind.load(kRelaxed) == static_cast<uint32_t>(kind) && fits(LoadFact(index)); });
+  DropThoseThat(
+      [&](ShmFact& shm, FactIndex index) { return shm.kind.load(kRelaxed) == static_cast<uint32_t>(kind) && fits(LoadFact(index)); });
 }
 
 uint32_t CountFacts(FactKind kind) { return lists->counts[static_cast<uint32_t>(kind)]; }
@@ -292,7 +299,8 @@ Status DeclaredRowsAreFull() {
 }
 
 const ShmFact* FactOfKey(FactKind kind, uint32_t key) {
-  if (key == 0 || !__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE) || key >= g_runtime.segment.array(ArrayId::kFacts).used.load(kAcquire)) return nullptr;
+  if (key == 0 || !__atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE) || key >= g_runtime.segment.array(ArrayId::kFacts).used.load(kAcquire))
+    return nullptr;
   const ShmFact& fact = FactAt(key);
   return fact.kind.load(kAcquire) == static_cast<uint32_t>(kind) ? &fact : nullptr;
 }

@@ -1,11 +1,12 @@
 #include "record/declared/log.h"
 
-#include <algorithm>
-#include <optional>
-#include <cerrno>
-#include <cstdint>
 #include <pthread.h>
 #include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -148,8 +149,9 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
   bool is_written = false;
   if (const LogLock lock; lock) {
     const uint64_t place = program.log_end.load(kRelaxed);
-    LogHead head{place, 0, thread_id,
-                 static_cast<uint64_t>(priority) | uint64_t{code.size()} << 8 | uint64_t{subsystem.size()} << 16 | uint64_t{data.size()} << 32};
+    LogHead head{
+        place, 0, thread_id,
+        static_cast<uint64_t>(priority) | uint64_t{code.size()} << 8 | uint64_t{subsystem.size()} << 16 | uint64_t{data.size()} << 32};
     const uint64_t end = place + head.units();
     if (Reserve(end)) {
       head.logged = NextLogged(program);
@@ -179,7 +181,8 @@ bool WriteLog(LogPriority priority, std::string_view code, std::string_view subs
 
 void ForgetLogInChild() {
   ShmDeclared& program = g_runtime.header->program;
-  for (Word* word : {&program.log_begin, &program.log_end, &program.log_written, &program.log_expired, &program.log_latest}) word->store(0, kRelaxed);
+  for (Word* word : {&program.log_begin, &program.log_end, &program.log_written, &program.log_expired, &program.log_latest})
+    word->store(0, kRelaxed);
   next_taken = UINT64_MAX;
   // The parent's writer does not exist here, unless it forks in a handler that interrupted it; then it goes on.
   if (!t_writes) is_taken.store(0, kRelaxed);

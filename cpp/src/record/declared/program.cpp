@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "record/engine/texts.h"
 #include "record/context/threads.h"
+#include "record/engine/texts.h"
 
 namespace perfschema {
 namespace {
@@ -14,18 +14,24 @@ std::string OwnedCut(std::string_view text, size_t bytes) { return std::string(C
 
 Status CheckName(std::string_view what, std::string_view name, size_t most) {
   if (!name.empty() && name.size() <= most) return {};
-  return Status(Code::kInvalidArgument, "the name of a " + std::string(what) + " has 1 to " + std::to_string(most) + " bytes, not " +
-                                            std::to_string(name.size()));
+  return Status(Code::kInvalidArgument,
+                "the name of a " + std::string(what) + " has 1 to " + std::to_string(most) + " bytes, not " + std::to_string(name.size()));
 }
 
 std::string_view WordFor(FactKind kind) {
   switch (kind) {
-    case FactKind::kMeter: return "meter";
-    case FactKind::kMetric: return "metric";
-    case FactKind::kLogger: return "logger";
-    case FactKind::kTask: return "task";
-    case FactKind::kFunction: return "function";
-    default: return "row";
+    case FactKind::kMeter:
+      return "meter";
+    case FactKind::kMetric:
+      return "metric";
+    case FactKind::kLogger:
+      return "logger";
+    case FactKind::kTask:
+      return "task";
+    case FactKind::kFunction:
+      return "function";
+    default:
+      return "row";
   }
 }
 
@@ -36,8 +42,8 @@ Status Register(FactKind kind, const Fact& fact, OptionId limit, Loss loss, uint
     const int64_t most = StartOptionsLocked().Get(limit);
     if (is_new && CountFacts(kind) >= static_cast<uint64_t>(most)) {
       CountLoss(loss);
-      return Status(Code::kFull, "cannot add another " + std::string(WordFor(kind)) + ": " + std::string(kOptions[static_cast<uint32_t>(limit)].name) +
-                                     " is " + std::to_string(most));
+      return Status(Code::kFull, "cannot add another " + std::string(WordFor(kind)) + ": " +
+                                     std::string(kOptions[static_cast<uint32_t>(limit)].name) + " is " + std::to_string(most));
     }
     const FactIndex index = StoreFact(kind, 0, fact);
     if (index == 0) return DeclaredRowsAreFull();
@@ -70,7 +76,8 @@ Status SetSetting(FactKind kind, std::string_view name, uint64_t setting) {
 
 Status CheckFrequency(uint32_t frequency) {
   if (frequency >= 1 && frequency <= kMostMeterFrequency) return {};
-  return Status(Code::kInvalidArgument, "FREQUENCY of a meter is 1 to " + std::to_string(kMostMeterFrequency) + " seconds, not " + std::to_string(frequency));
+  return Status(Code::kInvalidArgument,
+                "FREQUENCY of a meter is 1 to " + std::to_string(kMostMeterFrequency) + " seconds, not " + std::to_string(frequency));
 }
 
 }  // namespace
@@ -86,7 +93,8 @@ Status SetConnectAttributes(std::span<const ConnectAttribute> attributes) {
   for (size_t i = 0; i < attributes.size(); ++i) {
     if (attributes[i].name.empty()) return Status(Code::kInvalidArgument, "a connection attribute has a name");
     for (size_t j = 0; j < i; ++j) {
-      if (attributes[i].name == attributes[j].name) return Status(Code::kInvalidArgument, "connection attribute " + Quoted(attributes[i].name) + " is given twice");
+      if (attributes[i].name == attributes[j].name)
+        return Status(Code::kInvalidArgument, "connection attribute " + Quoted(attributes[i].name) + " is given twice");
     }
   }
   const uint64_t owner = OwnerOfFacts();
@@ -100,7 +108,9 @@ Status SetConnectAttributes(std::span<const ConnectAttribute> attributes) {
     size_t kept = attributes.size();
     uint64_t lost = 0;
     std::string lost_text;
-    const auto is_too_long = [&] { return total - lost + (kept == attributes.size() ? 0 : bytes_of("_truncated") + bytes_of(lost_text)) > capacity; };
+    const auto is_too_long = [&] {
+      return total - lost + (kept == attributes.size() ? 0 : bytes_of("_truncated") + bytes_of(lost_text)) > capacity;
+    };
     while (kept > 0 && is_too_long()) {
       lost += size_of(attributes[--kept]);
       lost_text = std::to_string(lost);
@@ -123,8 +133,8 @@ Status SetConnectAttributes(std::span<const ConnectAttribute> attributes) {
 Status RegisterMeter(std::string_view name, uint32_t frequency, bool is_enabled, std::string_view description, uint32_t* key) {
   if (Status status = CheckName("meter", name, kNameBytes); !status.ok()) return status;
   if (Status status = CheckFrequency(frequency); !status.ok()) return status;
-  return Register(FactKind::kMeter, {{}, {std::string(name), CutOrNull(description, kDescriptionBytes)}}, OptionId::max_meter_classes, Loss::kMeters,
-                  MeterSetting(frequency, is_enabled), key);
+  return Register(FactKind::kMeter, {{}, {std::string(name), CutOrNull(description, kDescriptionBytes)}}, OptionId::max_meter_classes,
+                  Loss::kMeters, MeterSetting(frequency, is_enabled), key);
 }
 
 Status RegisterMetric(std::string_view name, std::string_view meter, uint32_t type, uint32_t number_type, std::string_view unit,
@@ -136,15 +146,16 @@ Status RegisterMetric(std::string_view name, std::string_view meter, uint32_t ty
   if (!status.ok()) return status;
   if (!has_meter) return Status(Code::kNotFound, "no meter " + Quoted(meter) + " is registered: a metric belongs to one");
   return Register(FactKind::kMetric,
-                  {{type, number_type}, {std::string(name), std::string(meter), CutOrNull(unit, kNameBytes), CutOrNull(description, kDescriptionBytes)}},
+                  {{type, number_type},
+                   {std::string(name), std::string(meter), CutOrNull(unit, kNameBytes), CutOrNull(description, kDescriptionBytes)}},
                   OptionId::max_metric_classes, Loss::kMetrics, 0, nullptr);
 }
 
 Status RegisterLogger(std::string_view name, uint32_t level, std::string_view description, uint32_t* key) {
   if (Status status = CheckName("logger", name, 128); !status.ok()) return status;
   if (level >= kLogLevelCount) return Status(Code::kInvalidArgument, "no such level of a logger");
-  return Register(FactKind::kLogger, {{}, {std::string(name), CutOrNull(description, kDescriptionBytes)}}, OptionId::max_logger_classes, Loss::kLoggers, level,
-                  key);
+  return Register(FactKind::kLogger, {{}, {std::string(name), CutOrNull(description, kDescriptionBytes)}}, OptionId::max_logger_classes,
+                  Loss::kLoggers, level, key);
 }
 
 Status UpdateMeter(std::string_view name, uint32_t frequency, bool is_enabled) {
@@ -197,7 +208,8 @@ Status RemoveProgramRow(FactKind kind, std::string_view name) {
   return WithFacts(kind, [&] {
     uint32_t before = CountFacts(kind);
     DropFactsIf(kind, [&](const Fact& fact) { return fact.text(0) == name; });
-    if (CountFacts(kind) == before) return Status(Code::kNotFound, "no " + std::string(WordFor(kind)) + " " + Quoted(name) + " is registered");
+    if (CountFacts(kind) == before)
+      return Status(Code::kNotFound, "no " + std::string(WordFor(kind)) + " " + Quoted(name) + " is registered");
     if (kind == FactKind::kMeter) DropFactsIf(FactKind::kMetric, [&](const Fact& fact) { return fact.text(1) == name; });
     return Status();
   });

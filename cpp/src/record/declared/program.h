@@ -2,12 +2,11 @@
 // loggers, tasks, functions. Their facts:
 //
 //   kConnectAttrs  texts: name and value of each attribute, in order
-//   kMeter         texts: name, description; setting: MeterSetting        kMetric  texts: name, meter, unit, description; numbers: type, number type
-//   kLogger        texts: name, description; setting: level               kTask    texts: name, comment; numbers: interval, run, failed, running
-//   kFunction      texts: name, return type, type, library; numbers: uses
-//   kHostSeen      texts: IP, host; numbers: HostNumber
-//   kFailedLogin   texts: 'user'@'host'; numbers: attempts
-//   kAccountLock   texts: user, host; numbers: locked, failed, remaining, days, since, until (microseconds, 0 = NULL)
+//   kMeter         texts: name, description; setting: MeterSetting        kMetric  texts: name, meter, unit, description; numbers: type,
+//   number type kLogger        texts: name, description; setting: level               kTask    texts: name, comment; numbers: interval,
+//   run, failed, running kFunction      texts: name, return type, type, library; numbers: uses kHostSeen      texts: IP, host; numbers:
+//   HostNumber kFailedLogin   texts: 'user'@'host'; numbers: attempts kAccountLock   texts: user, host; numbers: locked, failed, remaining,
+//   days, since, until (microseconds, 0 = NULL)
 #pragma once
 
 #include <span>
@@ -51,10 +50,18 @@ Status RemoveProgramRow(FactKind kind, std::string_view name);
 
 // ---- host_cache, connection_control_failed_login_attempts, temporary_account_locks
 
-inline constexpr uint32_t kHostErrorCount = 23;    // columns COUNT_*, in order
-inline constexpr uint32_t kHandshakeError = 10;    // COUNT_HANDSHAKE_ERRORS
-enum HostNumber : size_t { kHostValidated = 0, kHostConnectErrors, kHostErrors, kHostFirstSeen = kHostErrors + kHostErrorCount, kHostLastSeen,
-                           kHostFirstError, kHostLastError, kHostNumbers };
+inline constexpr uint32_t kHostErrorCount = 23;  // columns COUNT_*, in order
+inline constexpr uint32_t kHandshakeError = 10;  // COUNT_HANDSHAKE_ERRORS
+enum HostNumber : size_t {
+  kHostValidated = 0,
+  kHostConnectErrors,
+  kHostErrors,
+  kHostFirstSeen = kHostErrors + kHostErrorCount,
+  kHostLastSeen,
+  kHostFirstError,
+  kHostLastError,
+  kHostNumbers
+};
 // Counts a connection from a host. An empty `host` is NULL: not known.
 Status SeeHost(std::string_view ip, std::string_view host, bool is_validated);
 // Counts an error of a host, which may be new.

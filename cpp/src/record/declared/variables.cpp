@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/like.h"
 #include "base/text.h"
-#include "record/engine/texts.h"
 #include "record/context/threads.h"
+#include "record/engine/texts.h"
 
 namespace perfschema {
 namespace {
@@ -16,7 +16,8 @@ Status CheckName(std::string_view name, std::string_view what, size_t most) {
   bool is_good = !name.empty() && name.size() <= most;
   for (const char c : name) is_good = is_good && static_cast<unsigned char>(c) > ' ' && c != 127;
   if (is_good) return {};
-  return Status(Code::kInvalidArgument, std::string(what) + " " + Quoted(name) + ": a name has 1 to " + std::to_string(most) + " bytes, without blanks");
+  return Status(Code::kInvalidArgument,
+                std::string(what) + " " + Quoted(name) + ": a name has 1 to " + std::to_string(most) + " bytes, without blanks");
 }
 
 bool IsOption(std::string_view name) {
@@ -38,13 +39,16 @@ std::optional<double> Number(std::string_view text, bool is_whole) {
     const auto [at, error] = std::from_chars(text.data(), end, number);
     return error == std::errc{} && at == end && std::isfinite(number) ? number : std::optional<double>();
   }
-  if (const auto [at, error] = std::from_chars(text.data(), end, whole); error == std::errc{} && at == end) return static_cast<double>(whole);
-  if (const auto [at, error] = std::from_chars(text.data(), end, large); error == std::errc{} && at == end) return static_cast<double>(large);
+  if (const auto [at, error] = std::from_chars(text.data(), end, whole); error == std::errc{} && at == end)
+    return static_cast<double>(whole);
+  if (const auto [at, error] = std::from_chars(text.data(), end, large); error == std::errc{} && at == end)
+    return static_cast<double>(large);
   return {};
 }
 
 // Checks a value against type and range, and returns its shown text.
-Status CheckValue(std::string_view name, VariableType type, OptionalText minimum, OptionalText maximum, OptionalText value, FactText* shown) {
+Status CheckValue(std::string_view name, VariableType type, OptionalText minimum, OptionalText maximum, OptionalText value,
+                  FactText* shown) {
   *shown = CutFact(value, kVariableValueBytes);
   if (!value) return {};
   const auto bad = [&](const std::string& legal) {
@@ -84,11 +88,14 @@ void AddSetter(Fact& fact) {
   fact.texts[kVariableSetHost] = text(thread->shared->host_name);
 }
 
-OptionalText View(const Fact& fact, VariableText i) { return i < fact.texts.size() && fact.texts[i] ? OptionalText(*fact.texts[i]) : OptionalText(); }
+OptionalText View(const Fact& fact, VariableText i) {
+  return i < fact.texts.size() && fact.texts[i] ? OptionalText(*fact.texts[i]) : OptionalText();
+}
 
 Status NoSuchVariable(std::string_view name) {
   if (IsOption(name)) return Status(Code::kNotAllowed, "variable " + Quoted(name) + " is an option of pfs: it is fixed at start");
-  return Status(Code::kNotFound, "no variable " + Quoted(name) + " is registered: global_variables and variables_metadata list all of them");
+  return Status(Code::kNotFound,
+                "no variable " + Quoted(name) + " is registered: global_variables and variables_metadata list all of them");
 }
 
 // Calls found(index, fact) for the variable.
@@ -101,7 +108,9 @@ Status WithVariable(std::string_view name, Found found) {
   });
 }
 
-Status Store(FactKind kind, uint64_t owner, const Fact& fact) { return StoreFact(kind, owner, fact) != 0 ? Status() : DeclaredRowsAreFull(); }
+Status Store(FactKind kind, uint64_t owner, const Fact& fact) {
+  return StoreFact(kind, owner, fact) != 0 ? Status() : DeclaredRowsAreFull();
+}
 
 void Drop(FactKind kind, uint64_t owner, KeyTexts key) {
   if (const FactIndex index = FindFact(kind, owner, key); index != 0) DropFact(index);
@@ -114,12 +123,14 @@ Status RegisterVariable(const VariableInfo& info) {
   if (IsOption(info.name)) return Status(Code::kExists, "variable " + Quoted(info.name) + " is an option of pfs");
   Fact fact;
   fact.texts.resize(kVariableTexts);
-  if (Status status = CheckValue(info.name, info.type, info.minimum, info.maximum, info.value, &fact.texts[kVariableValue]); !status.ok()) return status;
+  if (Status status = CheckValue(info.name, info.type, info.minimum, info.maximum, info.value, &fact.texts[kVariableValue]); !status.ok())
+    return status;
   fact.texts[kVariableName] = std::string(info.name);
   fact.texts[kVariableMinimum] = CutFact(info.minimum, 64);
   fact.texts[kVariableMaximum] = CutFact(info.maximum, 64);
   fact.texts[kVariableDoc] = std::string(CutText(info.documentation, 65535));
-  fact.numbers = {static_cast<uint64_t>(info.scope), static_cast<uint64_t>(info.type), static_cast<uint64_t>(VariableSource::kCompiled), WallClockMicros()};
+  fact.numbers = {static_cast<uint64_t>(info.scope), static_cast<uint64_t>(info.type), static_cast<uint64_t>(VariableSource::kCompiled),
+                  WallClockMicros()};
   return WithFacts(FactKind::kVariable, [&] {
     FactText shown;
     if (const FactIndex index = FindFact(FactKind::kVariable, 0, {info.name}); index != 0) {

@@ -16,12 +16,32 @@ namespace perfschema {
 
 enum class VariableScope : uint32_t { kGlobal = 0, kSession, kSessionOnly };
 enum class VariableType : uint32_t { kInteger = 0, kNumeric, kString, kEnumeration, kBoolean, kSet };
-enum class VariableSource : uint32_t { kCompiled = 0, kGlobal, kServer, kExplicit, kExtra, kUser, kLogin, kCommandLine, kPersisted, kDynamic };
+enum class VariableSource : uint32_t {
+  kCompiled = 0,
+  kGlobal,
+  kServer,
+  kExplicit,
+  kExtra,
+  kUser,
+  kLogin,
+  kCommandLine,
+  kPersisted,
+  kDynamic
+};
 inline constexpr uint32_t kVariableScopeCount = 3, kVariableTypeCount = 6, kVariableSourceCount = 10;
 
 enum VariableNumber : size_t { kVariableScope = 0, kVariableType, kVariableSource, kVariableSetTime, kVariableNumbers };
-enum VariableText : size_t { kVariableName = 0, kVariableValue, kVariableMinimum, kVariableMaximum, kVariableDoc, kVariablePath, kVariableSetUser,
-                             kVariableSetHost, kVariableTexts };
+enum VariableText : size_t {
+  kVariableName = 0,
+  kVariableValue,
+  kVariableMinimum,
+  kVariableMaximum,
+  kVariableDoc,
+  kVariablePath,
+  kVariableSetUser,
+  kVariableSetHost,
+  kVariableTexts
+};
 
 struct VariableInfo {
   std::string_view name;

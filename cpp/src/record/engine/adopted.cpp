@@ -44,7 +44,8 @@ class Checker {
   template <typename T, typename Number>
   void CheckFreeList(ArrayId id, std::atomic<Number> T::*link, const char* what) {
     std::vector<bool> seen;
-    CheckList<T>(id, g_runtime.segment.array(id).free_head.load(kRelaxed), [&](const T& one) { return (one.*link).load(kRelaxed); }, &seen, what);
+    CheckList<T>(
+        id, g_runtime.segment.array(id).free_head.load(kRelaxed), [&](const T& one) { return (one.*link).load(kRelaxed); }, &seen, what);
   }
   // Checks a name that NameText() reads.
   void CheckName(uint32_t granule, const char* what) {
@@ -62,7 +63,8 @@ class Checker {
 
 // Returns true if the first `columns` of row `index` are mapped.
 bool HasColumns(ArrayId rows, uint64_t index, uint64_t columns) {
-  return columns <= g_runtime.cells_per_thread && (columns == 0 || (index * g_runtime.cells_per_thread + columns) * sizeof(ShmCell) <= g_runtime.segment.MappedBytes(rows));
+  return columns <= g_runtime.cells_per_thread &&
+         (columns == 0 || (index * g_runtime.cells_per_thread + columns) * sizeof(ShmCell) <= g_runtime.segment.MappedBytes(rows));
 }
 
 void CheckHeader(Checker& check) {
@@ -75,10 +77,13 @@ void CheckHeader(Checker& check) {
   }
   for (uint32_t i = 0; i < kEventKinds; ++i) {
     const ShmArray& records = g_runtime.segment.array(kRecordsOf[i]);
-    check.Demand(header.record_bytes[i] == g_runtime.pools[i].record_bytes && PerChunk(static_cast<Kind>(i)) * header.record_bytes[i] <= records.stride, "the size of records");
+    check.Demand(header.record_bytes[i] == g_runtime.pools[i].record_bytes &&
+                     PerChunk(static_cast<Kind>(i)) * header.record_bytes[i] <= records.stride,
+                 "the size of records");
     check.Demand(UsedOf(kChunksOf[i]) <= records.capacity, "there are more chunks than records");
   }
-  for (const HalfWord& timer : header.timer_of) check.Demand(timer.load(kRelaxed) - 1 < static_cast<uint32_t>(kTimerCount), "a timer of setup_timers");
+  for (const HalfWord& timer : header.timer_of)
+    check.Demand(timer.load(kRelaxed) - 1 < static_cast<uint32_t>(kTimerCount), "a timer of setup_timers");
   for (const TimerScale& timer : header.timers) check.Demand(timer.source < static_cast<uint64_t>(kTimerCount), "the source of a timer");
   check.Demand(HasColumns(ArrayId::kGlobalCells, 0, header.remainder_cells.load(kRelaxed)), "the columns of a row");
 }
@@ -87,7 +92,8 @@ void CheckClasses(Checker& check) {
   const uint64_t used = UsedOf(ArrayId::kClasses);
   check.ForEach<ShmClass>(ArrayId::kClasses, [&](const ShmClass& entry, uint64_t i) {
     check.Demand(entry.family < static_cast<uint32_t>(kFamilyCount), "the family of an instrument");
-    check.Demand(entry.name_bytes <= sizeof entry.name && entry.documentation_bytes <= sizeof entry.documentation, "the name of an instrument");
+    check.Demand(entry.name_bytes <= sizeof entry.name && entry.documentation_bytes <= sizeof entry.documentation,
+                 "the name of an instrument");
     if (!check.ok()) return;
     const uint64_t dead = entry.dead.load(kRelaxed), lanes = FactsOf(static_cast<Family>(entry.family)).lanes;
     check.Demand(dead == 0 || dead + std::max<uint64_t>(lanes, 1) <= UsedOf(ArrayId::kCells), "the numbers that an instrument keeps");
@@ -100,11 +106,15 @@ void CheckClasses(Checker& check) {
 void CheckPrincipals(Checker& check) {
   const uint64_t accounts = UsedOf(ArrayId::kAccounts), users = UsedOf(ArrayId::kUsers), hosts = UsedOf(ArrayId::kHosts);
   check.ForEach<ShmThread>(ArrayId::kThreads, [&](const ShmThread& thread, uint64_t slot) {
-    check.Demand(thread.account.load(kRelaxed) < accounts && thread.user.load(kRelaxed) < users && thread.host.load(kRelaxed) < hosts, "the account of a thread");
-    check.Demand(HasColumns(ArrayId::kThreadCells, slot, thread.cells.load(kRelaxed)) && HasColumns(ArrayId::kGlobalCells, slot, thread.global_cells.load(kRelaxed)),
+    check.Demand(thread.account.load(kRelaxed) < accounts && thread.user.load(kRelaxed) < users && thread.host.load(kRelaxed) < hosts,
+                 "the account of a thread");
+    check.Demand(HasColumns(ArrayId::kThreadCells, slot, thread.cells.load(kRelaxed)) &&
+                     HasColumns(ArrayId::kGlobalCells, slot, thread.global_cells.load(kRelaxed)),
                  "the columns of a thread");
   });
-  for (const auto& [id, rows] : {std::pair{ArrayId::kAccounts, ArrayId::kAccountCells}, {ArrayId::kUsers, ArrayId::kUserCells}, {ArrayId::kHosts, ArrayId::kHostCells}}) {
+  for (const auto& [id, rows] : {std::pair{ArrayId::kAccounts, ArrayId::kAccountCells},
+                                 {ArrayId::kUsers, ArrayId::kUserCells},
+                                 {ArrayId::kHosts, ArrayId::kHostCells}}) {
     check.ForEach<ShmPrincipal>(id, [&, rows = rows](const ShmPrincipal& principal, uint64_t index) {
       check.Demand(principal.user.load(kRelaxed) < users && principal.host.load(kRelaxed) < hosts, "the user or host of an account");
       check.Demand(HasColumns(rows, index, principal.cells.load(kRelaxed)), "the columns of an account, user or host");
@@ -115,8 +125,12 @@ void CheckPrincipals(Checker& check) {
 
 void CheckObjects(Checker& check) {
   const uint64_t classes = UsedOf(ArrayId::kClasses);
-  check.ForEach<ShmInstance>(ArrayId::kInstances, [&](const ShmInstance& one, uint64_t) { check.Demand(one.class_index.load(kRelaxed) < classes, "the instrument of an object"); });
-  check.ForEach<ShmFile>(ArrayId::kFiles, [&](const ShmFile& one, uint64_t) { check.Demand(one.class_index.load(kRelaxed) < classes, "the instrument of a file"); });
+  check.ForEach<ShmInstance>(ArrayId::kInstances, [&](const ShmInstance& one, uint64_t) {
+    check.Demand(one.class_index.load(kRelaxed) < classes, "the instrument of an object");
+  });
+  check.ForEach<ShmFile>(ArrayId::kFiles, [&](const ShmFile& one, uint64_t) {
+    check.Demand(one.class_index.load(kRelaxed) < classes, "the instrument of a file");
+  });
   check.ForEach<ShmTable>(ArrayId::kTables, [&](const ShmTable& one, uint64_t) {
     if (one.type.load(kRelaxed) != 0) check.CheckName(one.name.load(kRelaxed), "the name of a table");
   });
@@ -130,11 +144,13 @@ void CheckObjects(Checker& check) {
 void CheckFacts(Checker& check) {
   const auto next = [](const ShmFactBlock& block) { return block.next.load(kRelaxed); };
   std::vector<bool> seen;
-  check.CheckList<ShmFactBlock>(ArrayId::kFactBlocks, g_runtime.segment.array(ArrayId::kFactBlocks).free_head.load(kRelaxed), next, &seen, "the free list of blocks");
+  check.CheckList<ShmFactBlock>(ArrayId::kFactBlocks, g_runtime.segment.array(ArrayId::kFactBlocks).free_head.load(kRelaxed), next, &seen,
+                                "the free list of blocks");
   check.ForEach<ShmFact>(ArrayId::kFacts, [&](const ShmFact& fact, uint64_t) {
     const uint32_t kind = fact.kind.load(kRelaxed);
     check.Demand(kind < static_cast<uint32_t>(FactKind::kCount), "the kind of a row of the program");
-    if (kind != 0) check.CheckList<ShmFactBlock>(ArrayId::kFactBlocks, fact.block.load(kRelaxed), next, &seen, "the blocks of a row of the program");
+    if (kind != 0)
+      check.CheckList<ShmFactBlock>(ArrayId::kFactBlocks, fact.block.load(kRelaxed), next, &seen, "the blocks of a row of the program");
   });
   check.CheckFreeList(ArrayId::kFacts, &ShmFact::block, "the free list of rows of the program");
 }

@@ -54,7 +54,8 @@ void ReindexClasses() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kAcquire);
   for (uint64_t i = 1; i < used; ++i) {
     const ShmClass& entry = g_runtime.classes[i];
-    if (entry.ready.load(kAcquire) == 0 || entry.key == 0 || entry.key > kMaxKeys || entry.family >= static_cast<uint32_t>(kFamilyCount)) continue;
+    if (entry.ready.load(kAcquire) == 0 || entry.key == 0 || entry.key > kMaxKeys || entry.family >= static_cast<uint32_t>(kFamilyCount))
+      continue;
     class_of_key[RowOf(static_cast<Family>(entry.family))][entry.key].store(static_cast<uint16_t>(i), kRelease);
   }
 }

@@ -1,17 +1,18 @@
 #include "record/engine/cold_lock.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "record/engine/adopted.h"
-#include "record/family/digests.h"
-#include "record/declared/facts.h"
+#include <cerrno>
+
 #include "record/context/principals.h"
-#include "record/engine/runtime.h"
+#include "record/declared/facts.h"
+#include "record/engine/adopted.h"
 #include "record/engine/free_lists.h"
+#include "record/engine/runtime.h"
+#include "record/family/digests.h"
 
 namespace perfschema {
 namespace {
@@ -19,10 +20,10 @@ namespace {
 pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 // Guarded by cold_mutex.
-bool is_inside = false;     // this process also holds the word of the segment
-uint32_t section_seen = 0;     // in outsiders: the private indexes match the segment as it was after this section
-uint32_t stuck_word = 0;    // word of an outsider that did not release the lock
-uint64_t check_again_at = 0; // nanoseconds: the next check whether it has died
+bool is_inside = false;       // this process also holds the word of the segment
+uint32_t section_seen = 0;    // in outsiders: the private indexes match the segment as it was after this section
+uint32_t stuck_word = 0;      // word of an outsider that did not release the lock
+uint64_t check_again_at = 0;  // nanoseconds: the next check whether it has died
 
 // State of an outsider process.
 int outsider_descriptor = -1;
@@ -45,7 +46,7 @@ uint64_t Now() {
 }
 
 struct flock FirstByte() {
-  struct flock lock{};
+  struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   lock.l_len = 1;
@@ -115,7 +116,7 @@ bool AwaitOutsider(uint32_t* word) {
 bool EnterSegment() {
   uint32_t word = Holder().load(kRelaxed);
   for (;;) {
-    if (HolderOf(word) == kNobody) {
+    if (HolderOf(word) == kFree) {
       if (Holder().compare_exchange_weak(word, word | kInsider, kAcquire, kRelaxed)) break;  // pairs with LeaveSegment and ~OutsiderSection
       continue;
     }
@@ -173,7 +174,7 @@ void ContinueColdLockInChild(bool was_locked) {
 void AwaitLockFreePath() {
   if (!g_runtime.on) return;
   (void)Holder().fetch_add(0);  // a later thread on the path sees all earlier stores; pairs with OnLockFreePath
-  const uint64_t used = g_runtime.segment.array(ArrayId::kFreeListSize).used.load(kAcquire);
+  const uint64_t used = g_runtime.segment.array(ArrayId::kFreeLists).used.load(kAcquire);
   for (uint64_t i = 1; i < used; ++i) {
     const HalfWord& is_busy = g_runtime.free_lists[i].is_busy;
     for (int tries = 0; is_busy.load() != 0 && tries < kNapsForInsider; ++tries) {  // pairs with ~OnLockFreePath
@@ -206,7 +207,7 @@ OutsiderSection::OutsiderSection() {
   uint32_t word = Holder().load(kRelaxed);
   for (int naps = 0;;) {
     const bool is_left_over = HolderOf(word) == kOutsider;  // no other outsider has the file lock
-    if (is_left_over || HolderOf(word) == kNobody) {
+    if (is_left_over || HolderOf(word) == kFree) {
       const uint32_t mine = ((word & ~kColdHolderMask) + kOutsiderSection) | kOutsider;
       if (!Holder().compare_exchange_weak(word, mine, kAcquire, kRelaxed)) continue;  // pairs with LeaveSegment
       is_in_section = true;

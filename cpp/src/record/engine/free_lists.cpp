@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "record/probe/cells.h"
 #include "record/engine/cold_lock.h"
-#include "record/family/locks.h"
 #include "record/engine/slots.h"
+#include "record/family/locks.h"
+#include "record/probe/cells.h"
 #include "shm/limits.h"
 
 namespace perfschema {
@@ -39,7 +39,9 @@ class OnLockFreePath {
   OnLockFreePath(const OnLockFreePath&) = delete;
   OnLockFreePath& operator=(const OnLockFreePath&) = delete;
   // REQUIRES: is_busy was stored, and a locked instruction came after that.
-  static bool IsClosed() { return (g_runtime.header->cold_holder.load() & kLockFreePathClosed) != 0; }  // pairs with CloseLockFreePath and OutsiderSection
+  static bool IsClosed() {
+    return (g_runtime.header->cold_holder.load() & kLockFreePathClosed) != 0;
+  }  // pairs with CloseLockFreePath and OutsiderSection
 
  private:
   ShmFreeLists& own_;
@@ -51,13 +53,15 @@ void Bear(ShmInstance& object, uint32_t class_index, const void* identity) {
   object.owner.store(0, kRelease);
   object.identity.store(reinterpret_cast<uintptr_t>(identity), kRelease);
   object.class_index.store(class_index, kRelease);
-  object.flags.store(g_runtime.classes[class_index].flags.load(), kRelease);  // last: not kFlagDead, so live from here on; pairs with Snapshot
+  object.flags.store(g_runtime.classes[class_index].flags.load(),
+                     kRelease);  // last: not kFlagDead, so live from here on; pairs with Snapshot
 }
 
 // Moves the numbers of the slot's last object to the class. REQUIRES: cold lock; no object has the slot.
 void Settle(ShmInstance& object) {
   if (IsEmpty(object.stat)) return;
-  BuryObject(object.class_index.load(kRelaxed), 0, {}, &object, [](void*) {}, &object);
+  RetireObject(
+      object.class_index.load(kRelaxed), 0, {}, &object, [](void*) {}, &object);
 }
 
 // REQUIRES: cold lock.
@@ -81,7 +85,7 @@ void GiveAllBack(ShmFreeLists& free_lists) {
 bool TakeFreeSlotsBack() {
   bool were_some = false;
   CloseLockFreePath();
-  const uint64_t used = g_runtime.segment.array(ArrayId::kFreeListSize).used.load(kRelaxed);
+  const uint64_t used = g_runtime.segment.array(ArrayId::kFreeLists).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
     ShmFreeLists& free_lists = g_runtime.free_lists[i];
     if (free_lists.is_busy.load(kRelaxed) != 0) continue;  // its thread is stuck on the lock-free path
@@ -105,7 +109,7 @@ ShmInstance* AllocateFreeInstance(uint32_t class_index) {
 ShmFreeLists* OwnFreeLists() {
   ThreadLocals& self = t_locals;
   if (self.free_lists != nullptr || self.ended) return self.free_lists;
-  const uint64_t slot = AllocateSlot(ArrayId::kFreeListSize, g_runtime.free_lists, &ShmFreeLists::next);
+  const uint64_t slot = AllocateSlot(ArrayId::kFreeLists, g_runtime.free_lists, &ShmFreeLists::next);
   if (slot == 0) return nullptr;
   HearOfThreadEnd();
   return self.free_lists = &g_runtime.free_lists[slot];
@@ -132,7 +136,7 @@ ShmInstance* TakeFreeSlot(ShmFreeLists& own, uint32_t class_index, const void* i
 
 }  // namespace
 
-ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity) {
+ShmInstance* MakeFromFreeSlot(uint32_t class_index, const void* identity) {
   ShmFreeLists* const own = t_locals.free_lists;
   if (own == nullptr || t_locals.in_cold_lock || own->count.load(kRelaxed) == 0) return nullptr;
   const OnLockFreePath on(*own);
@@ -140,7 +144,7 @@ ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity) {
   return OnLockFreePath::IsClosed() ? nullptr : TakeFreeSlot(*own, class_index, identity);
 }
 
-bool MakeSpare(ShmInstance& object) {
+bool KeepFreeSlot(ShmInstance& object) {
   ShmFreeLists* const own = t_locals.free_lists;
   if (own == nullptr || t_locals.in_cold_lock) return false;
   uint32_t flags = object.flags.load(kRelaxed);
@@ -162,7 +166,8 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
     const uint32_t count = own->count.load(kRelaxed);
     for (uint32_t i = 0; i < count; ++i) Settle(g_runtime.instances[own->slots[i].load(kRelaxed)]);
     // A thread with fewer slots gets an additional one, so that it comes here less often.
-    if (ShmInstance* const object = count == kMostCached ? TakeFreeSlot(*own, class_index, identity) : nullptr; object != nullptr) return object;
+    if (ShmInstance* const object = count == kMostCached ? TakeFreeSlot(*own, class_index, identity) : nullptr; object != nullptr)
+      return object;
   }
   ShmInstance* object = AllocateFreeInstance(class_index);
   if (object == nullptr && TakeFreeSlotsBack()) object = AllocateFreeInstance(class_index);
@@ -172,7 +177,7 @@ ShmInstance* MakeInstance(uint32_t class_index, const void* identity) {
   return object;
 }
 
-void GiveInstance(ShmInstance& object, uint32_t class_index) {
+void KeepRetiredSlot(ShmInstance& object, uint32_t class_index) {
   object.class_index.store(class_index, kRelease);
   ShmFreeLists* const own = OwnFreeLists();
   if (own == nullptr) return GiveBack(IndexOf(object));
@@ -186,7 +191,7 @@ void GiveInstance(ShmInstance& object, uint32_t class_index) {
   own->count.store(count + 1, kRelaxed);
 }
 
-void SettleSpares() {
+void SettleFreeSlots() {
   CloseLockFreePath();
   AwaitLockFreePath();  // an outsider's critical section has closed it
   const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
@@ -219,12 +224,12 @@ void ReturnFreeSlots() {
   ThreadLocals& self = t_locals;
   if (self.free_lists == nullptr) return;
   GiveAllBack(*self.free_lists);
-  FreeSlot(ArrayId::kFreeListSize, g_runtime.free_lists, &ShmFreeLists::next, static_cast<uint64_t>(self.free_lists - g_runtime.free_lists));
+  FreeSlot(ArrayId::kFreeLists, g_runtime.free_lists, &ShmFreeLists::next, static_cast<uint64_t>(self.free_lists - g_runtime.free_lists));
   self.free_lists = nullptr;
 }
 
 void ForgetFreeListsInChild(bool was_locked) {
-  ShmArray& array = g_runtime.segment.array(ArrayId::kFreeListSize);
+  ShmArray& array = g_runtime.segment.array(ArrayId::kFreeLists);
   array.free_head.store(0, kRelaxed);
   const uint64_t used = array.used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
@@ -233,7 +238,7 @@ void ForgetFreeListsInChild(bool was_locked) {
     if (was_locked) GiveAllBack(free_lists);
     free_lists.count.store(0, kRelaxed);
     free_lists.is_busy.store(0, kRelaxed);
-    FreeSlot(ArrayId::kFreeListSize, g_runtime.free_lists, &ShmFreeLists::next, i);
+    FreeSlot(ArrayId::kFreeLists, g_runtime.free_lists, &ShmFreeLists::next, i);
   }
   if (!was_locked) return;
   // Threads that were about to destroy an object do not exist here: the object lives on.

@@ -10,7 +10,7 @@
 // These mechanisms replace the cold lock:
 //   fork, taking slots back        CloseLockFreePath(): waits until no thread is on the path; later threads wait for the cold lock
 //   an outsider                    closes the path during its critical section
-//   TRUNCATE of objects            SettleSpares()
+//   TRUNCATE of objects            SettleFreeSlots()
 //   setup                          AwaitLockFreePath(): a thread that read old flags has published its object before the flags change
 //   a cell for a dying object      `flags` decides: kFlagShared is set before a cell is made, kFlagDead only if that is not set
 //   signal handlers                in_cold_lock: they do without. If a handler leaves the path with a longjmp, the thread's next entry
@@ -23,23 +23,23 @@
 namespace perfschema {
 
 // Makes an object of the class from the thread's free list. Returns nullptr if that has no usable slot of the class.
-ShmInstance* MakeFromSpare(uint32_t class_index, const void* identity);
+ShmInstance* MakeFromFreeSlot(uint32_t class_index, const void* identity);
 // Puts the object's slot on the thread's free list. Returns false if the object must be destroyed under the cold
 // lock.
-bool MakeSpare(ShmInstance& object);
+bool KeepFreeSlot(ShmInstance& object);
 
 // All functions below REQUIRE the cold lock.
 
 // Makes an object. Returns nullptr if the limit of live objects is reached, or there is no memory.
 ShmInstance* MakeInstance(uint32_t class_index, const void* identity);
 // Puts the slot of a retired object on the thread's free list.
-void GiveInstance(ShmInstance& object, uint32_t class_index);
+void KeepRetiredSlot(ShmInstance& object, uint32_t class_index);
 
 // Takes the calling thread off the lock-free path, after a cancellation or a longjmp left it there. Needs no lock.
 void LeaveLockFreePath();
 // Moves the numbers of all free slots to their classes, and closes the lock-free path until the cold lock is
 // released. A TRUNCATE of objects needs this first: numbers of dead objects belong to the class.
-void SettleSpares();
+void SettleFreeSlots();
 // Makes slots readable again that an outsider was storing to when it died.
 void RepairFreeLists();
 // Returns the free slots of a thread that ends.

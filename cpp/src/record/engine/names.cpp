@@ -13,7 +13,9 @@ ShmNameGranule* At(uint32_t granule) { return g_runtime.segment.element<ShmNameG
 
 constexpr size_t kHeaderBytes = offsetof(ShmNameGranule, text);
 
-uint32_t GranulesFor(size_t bytes) { return static_cast<uint32_t>((kHeaderBytes + bytes + sizeof(ShmNameGranule) - 1) / sizeof(ShmNameGranule)); }
+uint32_t GranulesFor(size_t bytes) {
+  return static_cast<uint32_t>((kHeaderBytes + bytes + sizeof(ShmNameGranule) - 1) / sizeof(ShmNameGranule));
+}
 
 }  // namespace
 

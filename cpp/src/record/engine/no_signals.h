@@ -2,8 +2,9 @@
 // work half done.
 #pragma once
 
-#include <csignal>
 #include <pthread.h>
+
+#include <csignal>
 
 namespace perfschema {
 

@@ -1,30 +1,31 @@
 #include "record/engine/runtime.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <algorithm>
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
 #include "record/context/actors.h"
-#include "record/probe/chunk_pool.h"
-#include "record/probe/cells.h"
+#include "record/context/principals.h"
+#include "record/context/threads.h"
+#include "record/declared/facts.h"
+#include "record/declared/log.h"
 #include "record/engine/classes.h"
 #include "record/engine/cold_lock.h"
+#include "record/engine/free_lists.h"
+#include "record/engine/names.h"
+#include "record/engine/sources.h"
 #include "record/family/data_locks.h"
 #include "record/family/digests.h"
 #include "record/family/errors.h"
-#include "record/declared/facts.h"
 #include "record/family/files.h"
-#include "record/declared/log.h"
 #include "record/family/memory.h"
-#include "record/engine/names.h"
-#include "record/context/principals.h"
-#include "record/engine/sources.h"
-#include "record/engine/free_lists.h"
 #include "record/family/tables.h"
-#include "record/context/threads.h"
+#include "record/probe/cells.h"
+#include "record/probe/chunk_pool.h"
 #include "record/probe/trace.h"
 #include "shm/dead_segments.h"
 
@@ -41,13 +42,13 @@ std::atomic<Phase> phase{Phase::kNew};
 Options options;
 std::string status_reason;
 bool fork_holds_lock = false;
-bool locks_are_held = true;    // some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked
+bool locks_are_held = true;  // some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked
 // State of the thread that called fork(), until it resumes. Its number in the system is the child's.
 ThreadState* forked_state = nullptr;
 ThreadState* forked_own = nullptr;
-bool child_had_lock = false;   // it was forked under the cold lock: no object is half made
-bool trace_is_due = false;     // the forked child has begun, but its trace has not
-bool is_lost_child = false;    // pfs is off for good
+bool child_had_lock = false;  // it was forked under the cold lock: no object is half made
+bool trace_is_due = false;    // the forked child has begun, but its trace has not
+bool is_lost_child = false;   // pfs is off for good
 // A child without memory of its own counts here.
 ShmHeader nowhere;
 
@@ -66,7 +67,7 @@ void CachePointers() {
   rt.cells = segment.element<ShmCell>(ArrayId::kCells, 0);
   rt.instances = segment.element<ShmInstance>(ArrayId::kInstances, 0);
   rt.instance_lists = segment.element<ShmInstanceList>(ArrayId::kInstanceLists, 0);
-  rt.free_lists = segment.element<ShmFreeLists>(ArrayId::kFreeListSize, 0);
+  rt.free_lists = segment.element<ShmFreeLists>(ArrayId::kFreeLists, 0);
   rt.files = segment.element<ShmFile>(ArrayId::kFiles, 0);
   rt.tables = segment.element<ShmTable>(ArrayId::kTables, 0);
   rt.indexes = segment.element<ShmIndex>(ArrayId::kIndexes, 0);
@@ -118,15 +119,17 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kTableHandles:
     case ArrayId::kMetadataLocks:
     case ArrayId::kPrograms:
-    case ArrayId::kPrepared: return Keep::kAtOnce;
-    case ArrayId::kInstances: return locks_are_held ? Keep::kAtOnce : Keep::kLater;
+    case ArrayId::kPrepared:
+      return Keep::kAtOnce;
+    case ArrayId::kInstances:
+      return locks_are_held ? Keep::kAtOnce : Keep::kLater;
     case ArrayId::kThreadCells:
     case ArrayId::kAccountCells:
     case ArrayId::kUserCells:
     case ArrayId::kHostCells:
     case ArrayId::kInstanceLists:
     case ArrayId::kCells:
-    case ArrayId::kMostRetired:
+    case ArrayId::kRetired:
     case ArrayId::kGlobalCells:
     case ArrayId::kStatementCells:
     case ArrayId::kDigests:
@@ -138,8 +141,10 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kStatementChunks:
     case ArrayId::kStatementRecords:
     case ArrayId::kTransactionChunks:
-    case ArrayId::kTransactionRecords: return Keep::kNothing;
-    default: return Keep::kLater;
+    case ArrayId::kTransactionRecords:
+      return Keep::kNothing;
+    default:
+      return Keep::kLater;
   }
 }
 
@@ -171,9 +176,12 @@ void ForgetStatistics() {
       for (ShmCellList& lane : lanes_of(elements[i])) lane.head.store(0, kRelaxed);
     }
   };
-  forget(rt.files, ArrayId::kFiles, [](ShmFile& file) -> auto& { return file.lanes; });
-  forget(rt.tables, ArrayId::kTables, [](ShmTable& table) -> auto& { return table.lock_lanes; });
-  forget(rt.indexes, ArrayId::kIndexes, [](ShmIndex& index) -> auto& { return index.lanes; });
+  forget(
+      rt.files, ArrayId::kFiles, [](ShmFile & file) -> auto& { return file.lanes; });
+  forget(
+      rt.tables, ArrayId::kTables, [](ShmTable & table) -> auto& { return table.lock_lanes; });
+  forget(
+      rt.indexes, ArrayId::kIndexes, [](ShmIndex & index) -> auto& { return index.lanes; });
   EmptyChunkPools();
 }
 
@@ -232,7 +240,8 @@ void TurnOffInChild() {
 // Returns true if no event of the parent is open in this thread: its state is the same before and after its next
 // event.
 bool HasNothingOpen(const ThreadState& thread) {
-  return thread.nesting == 0 && thread.statement_depth == 0 && thread.stage.class_index == 0 && thread.transaction.serial == 0 && thread.tasks == nullptr;
+  return thread.nesting == 0 && thread.statement_depth == 0 && thread.stage.class_index == 0 && thread.transaction.serial == 0 &&
+         thread.tasks == nullptr;
 }
 
 void PutThreadAside() {
@@ -285,7 +294,8 @@ void AfterForkInChild() {
       child_had_lock = fork_holds_lock;
       ThreadState* const thread = t_locals.state;
       must_go_on = thread != nullptr && !HasNothingOpen(*thread);
-      if (must_go_on) ForgetWorkInChild(*thread);  // before anything else: a probe that fork() interrupted (in a signal handler) continues with this
+      if (must_go_on)
+        ForgetWorkInChild(*thread);  // before anything else: a probe that fork() interrupted (in a signal handler) continues with this
       PutThreadAside();
       ForgetTraceInChild();
       phase.store(Phase::kForked, kRelease);
@@ -326,8 +336,8 @@ void StartNow() {
   CopyText(header->status_reason, sizeof header->status_reason, status_reason);
   StartClocks(header);
   StartConsumers(header);
-  if (!HearOfForks() || !StartChunkPools() || !StartThreads() || !StartPrincipals() || !StartFiles() || !StartTables() || !StartFacts() || !StartSources() ||
-      !StartDigests() || !StartSetup() || !StartErrors()) {
+  if (!HearOfForks() || !StartChunkPools() || !StartThreads() || !StartPrincipals() || !StartFiles() || !StartTables() || !StartFacts() ||
+      !StartSources() || !StartDigests() || !StartSetup() || !StartErrors()) {
     g_runtime.segment.Remove();
     status_reason = "no memory for the tables of this process";
     return;
@@ -404,7 +414,8 @@ Status InitRuntime(std::string_view text) {
 }
 
 Status AdoptRuntime(const std::string& path) {
-  if (phase.load(kAcquire) != Phase::kNew) return Status(Code::kState, "pfs has started in this process: another one's segment can be adopted in a fresh process only");
+  if (phase.load(kAcquire) != Phase::kNew)
+    return Status(Code::kState, "pfs has started in this process: another one's segment can be adopted in a fresh process only");
   int descriptor = -1;
   if (Status bad = g_runtime.segment.Adopt(path, &options, &descriptor); !bad.ok()) return bad;
   CachePointers();

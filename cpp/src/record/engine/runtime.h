@@ -39,16 +39,16 @@ class ColdMark {
 // State of a thread of the system that exists before its instrumentation. It uses the initial-exec TLS model: no
 // call, also in a dlopened library.
 struct ThreadLocals {
-  ThreadState* state;  // the attached instrumentation; nullptr = none (yet)
-  ThreadState* own;    // the thread's own instrumentation; nullptr = none (yet). Another one may be attached in its place
-  uint64_t os_id;      // gettid(); 0 = not read yet
-  bool silent;         // detached: its events make no instrumentation
-  bool ended;          // no further events
-  bool is_forked;      // in a forked child before its first event: the attached instrumentation is put aside (ResumeAfterFork)
-  bool is_refused;     // there was no free slot for its instrumentation, and the thread has been counted as lost
-  ColdMark in_cold_lock;  // re-entry by a signal handler must not lock again
-  ShmFreeLists* free_lists;   // slots for its next objects; nullptr = none (yet)
-  uint8_t end_calls;   // how often the thread-exit destructor was put off; 0 = there is none
+  ThreadState* state;        // the attached instrumentation; nullptr = none (yet)
+  ThreadState* own;          // the thread's own instrumentation; nullptr = none (yet). Another one may be attached in its place
+  uint64_t os_id;            // gettid(); 0 = not read yet
+  bool silent;               // detached: its events make no instrumentation
+  bool ended;                // no further events
+  bool is_forked;            // in a forked child before its first event: the attached instrumentation is put aside (ResumeAfterFork)
+  bool is_refused;           // there was no free slot for its instrumentation, and the thread has been counted as lost
+  ColdMark in_cold_lock;     // re-entry by a signal handler must not lock again
+  ShmFreeLists* free_lists;  // slots for its next objects; nullptr = none (yet)
+  uint8_t end_calls;         // how often the thread-exit destructor was put off; 0 = there is none
 };
 extern thread_local constinit ThreadLocals t_locals __attribute__((tls_model("initial-exec")));
 
@@ -63,7 +63,7 @@ struct Pool {
   char* records;          // chunk i starts at i * pitch
   uint64_t record_bytes;  // distance between two records
   uint64_t pitch;
-  uint64_t chunks_held;   // chunks that a thread keeps for its history
+  uint64_t chunks_held;  // chunks that a thread keeps for its history
 };
 
 // Threads: constant after start, except where said.
@@ -85,8 +85,8 @@ struct Runtime {
   ShmCell* global_cells;
   Pool pools[kEventKinds];
   Pool& pool(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
-  uint64_t cells_per_thread;  // columns of a row of thread_cells
-  uint32_t statement_stack;   // nested statements of a thread that are recorded
+  uint64_t cells_per_thread;   // columns of a row of thread_cells
+  uint32_t statement_stack;    // nested statements of a thread that are recorded
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId
   bool on;
 };

@@ -1,9 +1,10 @@
 #include "record/engine/sources.h"
 
+#include <sys/mman.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <sys/mman.h>
 
 namespace perfschema {
 namespace {

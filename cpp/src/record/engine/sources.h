@@ -28,7 +28,8 @@ struct SourceCache {
   // instructions as possible.
   Entry& PlaceOf(const char* file, uint32_t line) {
     constexpr uint32_t kMask = (kEntries - 1) * sizeof(Entry);
-    const uint32_t offset = (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(file)) + line * static_cast<uint32_t>(sizeof(Entry))) & kMask;
+    const uint32_t offset =
+        (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(file)) + line * static_cast<uint32_t>(sizeof(Entry))) & kMask;
     return *reinterpret_cast<Entry*>(reinterpret_cast<char*>(entries) + offset);
   }
   static bool IsOf(const Entry& entry, const char* file, uint32_t line) { return entry.file == file && entry.line == line; }

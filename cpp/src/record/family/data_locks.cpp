@@ -1,7 +1,8 @@
 #include "record/family/data_locks.h"
 
-#include <algorithm>
 #include <pthread.h>
+
+#include <algorithm>
 
 #include "record/engine/runtime.h"
 
@@ -63,7 +64,8 @@ void Scan(Rows* rows, Function function) {
 }  // namespace
 
 Status RegisterInspector(const pfs_data_lock_inspector_t* inspector) {
-  if (inspector == nullptr || inspector->engine == nullptr) return Status(Code::kInvalidArgument, "an inspector of data locks needs the name of its engine");
+  if (inspector == nullptr || inspector->engine == nullptr)
+    return Status(Code::kInvalidArgument, "an inspector of data locks needs the name of its engine");
   return ChangeInspectors([&] {
     if (std::find(inspectors, inspectors + inspector_count, inspector) != inspectors + inspector_count) {
       return Status(Code::kExists, "this inspector of data locks is registered already");

@@ -1,8 +1,9 @@
 #include "record/family/digests.h"
 
+#include <sys/mman.h>
+
 #include <cerrno>
 #include <cstring>
-#include <sys/mman.h>
 
 #include "base/digest.h"
 #include "base/hash.h"
@@ -51,7 +52,8 @@ Found Search(const Wanted& wanted) {
     if (IsLive(generation) && digest.key.load(kRelaxed) == wanted.key && digest.token_bytes.load(kRelaxed) == wanted.tokens.size() &&
         EqualsShared(TokensOf(digest), wanted.tokens.data(), wanted.tokens.size()) &&
         EqualsShared(digest.schema, wanted.schema, sizeof wanted.schema) &&
-        digest.object.generation.load(kRelaxed) == generation) {  // the compared words belong to this generation: all loads above are acquire
+        digest.object.generation.load(kRelaxed) ==
+            generation) {  // the compared words belong to this generation: all loads above are acquire
       return {&digest, generation};
     }
     at = digest.next.load(kAcquire);
@@ -92,7 +94,8 @@ Found TakeForOthers() {
 // REQUIRES: cold lock.
 Found MakeDigest(const Wanted& wanted) {
   if (const Found found = Search(wanted); found.digest != nullptr) return found;
-  if (next_digest > static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) || !Reserve(next_digest)) return TakeForOthers();
+  if (next_digest > static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) || !Reserve(next_digest))
+    return TakeForOthers();
   const uint32_t index = next_digest++;
   const Found made = Bear(index, wanted);
   HalfWord& head = buckets[wanted.key & (bucket_count - 1)];
@@ -108,7 +111,8 @@ thread_local constinit ShmDigest* t_sampled __attribute__((tls_model("initial-ex
 // another thread is replacing it, that thread wins.
 void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint64_t now_micros) {
   ShmDigest& digest = *found.digest;
-  const auto max_age = static_cast<uint64_t>(g_runtime.header->options[static_cast<uint32_t>(OptionId::max_digest_sample_age)]) * 1'000'000u;
+  const auto max_age =
+      static_cast<uint64_t>(g_runtime.header->options[static_cast<uint32_t>(OptionId::max_digest_sample_age)]) * 1'000'000u;
   const bool is_first = digest.sample_generation.load(kRelaxed) != found.generation;
   const bool is_old = max_age != 0 && now_micros > digest.sample_seen.load(kRelaxed) + max_age;
   if (!is_first && !is_old && wait_ps <= digest.sample_wait.load(kRelaxed)) return;
@@ -169,7 +173,8 @@ void CountDigest(ThreadState& thread, std::string_view schema, std::span<const u
     words[kLastSeenWord].store(now_micros, kRelease);
   });
   // A TRUNCATE since the digest was found would have changed its generation before that of the histogram.
-  if (numbers.time.timed && digest.object.generation.load(kRelaxed) == found.generation) AddToHistogram(digest.histogram, histogram_generation, numbers.time.wait_ps);
+  if (numbers.time.timed && digest.object.generation.load(kRelaxed) == found.generation)
+    AddToHistogram(digest.histogram, histogram_generation, numbers.time.wait_ps);
   KeepSample(found, sql, numbers.time.wait_ps, now_micros);
 }
 

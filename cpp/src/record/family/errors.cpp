@@ -21,7 +21,7 @@ constexpr uint32_t kErrorNameWidth = 64;
 constexpr uint64_t kIsGlobal = uint64_t{1} << 31;
 struct NumberTable {
   Word* slots = nullptr;
-  uint32_t shift = 0;       // the upper bits of a hash are the first slot
+  uint32_t shift = 0;  // the upper bits of a hash are the first slot
   uint32_t mask = 0;
   uint32_t instrument = 0;  // `error`; 0 = not started
   uint32_t others = 0;      // column for numbers without a row of their own; 0 = none
@@ -91,7 +91,9 @@ bool StartErrors() {
 }
 
 Status RegisterError(int32_t number, std::string_view name, std::string_view sqlstate, bool is_global) {
-  const auto refuse = [&](const std::string& why) { return Status(Code::kInvalidArgument, "error " + std::to_string(number) + ": " + why); };
+  const auto refuse = [&](const std::string& why) {
+    return Status(Code::kInvalidArgument, "error " + std::to_string(number) + ": " + why);
+  };
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20; };
   const auto is_of_state = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); };
   if (name.empty() || std::any_of(name.begin(), name.end(), is_control)) return refuse("a name is needed, without control characters");

@@ -1,13 +1,13 @@
-#include "record/family/file_events.h"
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 #include "record/engine/classes.h"
 #include "record/engine/names.h"
+#include "record/family/file_events.h"
 #include "shm/limits.h"
 
 namespace perfschema {
@@ -23,7 +23,8 @@ constexpr uint32_t kBuckets = 1u << 16;
 uint32_t* buckets = nullptr;
 
 // An absolute name, by text: the working directory in front, "//", "." and ".." taken out. Not through links (wl4678: the name as the
-// program knows it). One that is longer than FILE_NAME may be is shortened in the middle: its beginning, "~", a hash of the whole in 16 digits, "~", its end.
+// program knows it). One that is longer than FILE_NAME may be is shortened in the middle: its beginning, "~", a hash of the whole in 16
+// digits, "~", its end.
 struct FileName {
   char text[4096];
   size_t bytes = 0;
@@ -136,12 +137,12 @@ bool IsTemporary(const ShmFile& file) { return (file.state.load(kRelaxed) & kFil
 
 // Does what is left to do for a file that nothing keeps. Nothing is done twice, whoever comes, and if the slot is another file's by now.
 void BuryIfUnused(ShmFile& file) {
-  if (IsTemporary(file) && file.open_count.load(kRelaxed) == 0 && IsLive(&file)) BuryFile(file);
+  if (IsTemporary(file) && file.open_count.load(kRelaxed) == 0 && IsLive(&file)) RetireFile(file);
   GiveFileIfUnused(file);
 }
 
-// One thing less, a descriptor or an operation, that keeps the file. True: it may be that nothing keeps it, and BuryIfUnused() must look. Needs no lock.
-// REQUIRES: the caller has that thing, and nobody else.
+// One thing less, a descriptor or an operation, that keeps the file. True: it may be that nothing keeps it, and BuryIfUnused() must look.
+// Needs no lock. REQUIRES: the caller has that thing, and nobody else.
 bool LetGo(ShmFile& file) {
   const bool was_last = file.open_count.fetch_sub(1) == 1;  // pairs with GiveFileIfUnused: either of them sees what the other has stored
   return was_last && (file.state.load() & (kFileStateMask | kFileTemporary)) != kFileLive;
@@ -230,7 +231,7 @@ void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state) {
   file.class_index.store(class_index, kRelease);  // last: live from here on; pairs with Snapshot::files
 }
 
-void BuryFile(ShmFile& file) {
+void RetireFile(ShmFile& file) {
   const uint32_t class_index = file.class_index.load(kRelaxed);
   if (g_runtime.classes[class_index].family == static_cast<uint32_t>(Family::kFile)) TakeFromBucket(file);
   const auto hide = [](void* object) {
@@ -238,7 +239,7 @@ void BuryFile(ShmFile& file) {
     dead->flags.fetch_or(kFlagDead, kRelaxed);
     dead->state.exchange(kFileDead);  // pairs with LetGo
   };
-  BuryObject(class_index, CellKey(CellKind::kFile, IndexOf(&file), file.version.load(kRelaxed), 0), file.lanes, nullptr, hide, &file);
+  RetireObject(class_index, CellKey(CellKind::kFile, IndexOf(&file), file.version.load(kRelaxed), 0), file.lanes, nullptr, hide, &file);
   GiveFileIfUnused(file);
 }
 
@@ -254,7 +255,7 @@ void ForgetSocketsInChild() {
     if (class_index == 0 || g_runtime.classes[class_index].family != static_cast<uint32_t>(Family::kSocket)) continue;
     if (FileOfDescriptor(static_cast<int>(file.hash.load(kRelaxed))) == &file) continue;
     file.open_count.store(0, kRelaxed);
-    if (IsLive(&file)) BuryFile(file);
+    if (IsLive(&file)) RetireFile(file);
     GiveFileIfUnused(file);
   }
 }
@@ -264,8 +265,8 @@ void GiveDescriptor(int fd, ShmFile& file) {
   g_file_of_descriptor[fd].store(IndexOf(&file), kRelease);  // pairs with TakeDescriptor
 }
 
-bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags, const char* source_file,
-                  uint32_t line) {
+bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags,
+                  const char* source_file, uint32_t line) {
   const uint32_t flags = g_runtime.classes[class_index].flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return false;
   call->file = nullptr;
@@ -306,7 +307,8 @@ void EndCancelledFileWait(const FileWait& call) { EndFileWait(call, call.operati
 bool StartFiles() {
   const auto descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
   const size_t table = (descriptors + 1) * sizeof(HalfWord);
-  void* memory = mmap(nullptr, table + kBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, table + kBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   g_file_of_descriptor = static_cast<HalfWord*>(memory);
   buckets = reinterpret_cast<uint32_t*>(static_cast<char*>(memory) + table);
@@ -314,7 +316,8 @@ bool StartFiles() {
   return true;
 }
 
-bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line) {
+bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file,
+                   uint32_t line) {
   (void)path;
   if (!EnsureStarted()) return false;
   const uint32_t class_index = ClassOfKey(Family::kFile, key);
@@ -412,14 +415,14 @@ namespace {
 
 // REQUIRES: cold lock, for both.
 void WasDeleted(ShmFile* file) {
-  if (IsLive(file)) BuryFile(*file);
+  if (IsLive(file)) RetireFile(*file);
 }
 
 void WasRenamed(ShmFile* file, const char* new_path) {
   const FileName name(new_path);
   const uint32_t hash = HashName(name.view());
   ShmFile* replaced = FindByName(name.view(), hash);
-  if (replaced != nullptr && replaced != file) BuryFile(*replaced);  // the file of that name is no more
+  if (replaced != nullptr && replaced != file) RetireFile(*replaced);  // the file of that name is no more
   if (!IsLive(file) || replaced == file) return;
   // The same instance under the new name; events that have happened keep the old one.
   TakeFromBucket(*file);

@@ -1,5 +1,5 @@
-// record/family/files.h: instrumented files: known by name, reached by descriptor. And what sockets (record/family/sockets.h) have in common with them:
-// a ShmFile, the table of descriptors, an operation from begin to end.
+// record/family/files.h: instrumented files: known by name, reached by descriptor. And what sockets (record/family/sockets.h) have in
+// common with them: a ShmFile, the table of descriptors, an operation from begin to end.
 #pragma once
 
 #include "record/probe/wait.h"
@@ -32,9 +32,11 @@ inline ShmFile* FileOfDescriptor(int fd) {
 
 constexpr uint8_t LaneOf(Operation operation) { return kOperations[static_cast<uint32_t>(operation)].lane; }
 
-// IsSameObject() returns whether the object of an operation is still what it was when the operation began, at VersionFor(). A socket may be closed, and its slot another's, while
-// threads wait in calls on it; the slot of a file stays while a descriptor names it.
-PFS_ALWAYS_INLINE uint32_t VersionFor(const ShmFile& file, Operation operation) { return IsOfSocket(operation) ? file.version.load(kRelaxed) : 0; }
+// IsSameObject() returns whether the object of an operation is still what it was when the operation began, at VersionFor(). A socket may be
+// closed, and its slot another's, while threads wait in calls on it; the slot of a file stays while a descriptor names it.
+PFS_ALWAYS_INLINE uint32_t VersionFor(const ShmFile& file, Operation operation) {
+  return IsOfSocket(operation) ? file.version.load(kRelaxed) : 0;
+}
 PFS_ALWAYS_INLINE bool IsSameObject(const ShmFile& file, Operation operation, uint32_t version) {
   if ((file.flags.load(kRelaxed) & kFlagDead) != 0) return false;
   return !IsOfSocket(operation) || file.version.load(kRelaxed) == version;
@@ -49,7 +51,8 @@ PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool
     const auto index = static_cast<uint32_t>(file - g_runtime.files);
     const uint32_t* const generation = IsOfSocket(operation) ? &call.version : nullptr;
     ShmCell* const cell = FindCellAtHead(thread, CellKind::kFile, index, file->version, lane, file->lanes[lane], &file->flags, generation);
-    if (__builtin_expect(cell != nullptr, 1)) return AddToCell(*cell, Generation(ObjectDomain(IoGroupOf(operation))), timed, wait_ps, bytes);
+    if (__builtin_expect(cell != nullptr, 1))
+      return AddToCell(*cell, Generation(ObjectDomain(IoGroupOf(operation))), timed, wait_ps, bytes);
     if (HasObject(call, operation)) return;  // the array is full; counted as lost
   }
   AddToClass(thread, call.wait.class_index, lane, timed, wait_ps, bytes, 1);
@@ -57,8 +60,8 @@ PFS_ALWAYS_INLINE void AddToFile(const FileWait& call, Operation operation, bool
 
 // Does all that follows the timer at the end of an operation. `on_file` may change the file once the event has been counted on it.
 template <typename OnFile>
-PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, Operation operation, const EndedWait& ended, uint64_t bytes, uint64_t more_state_bits,
-                                      OnFile on_file) {
+PFS_ALWAYS_INLINE void FinishFileWait(const FileWait& call, Operation operation, const EndedWait& ended, uint64_t bytes,
+                                      uint64_t more_state_bits, OnFile on_file) {
   const uint64_t nesting = CloseRecord(call.wait, ended, more_state_bits);
   const uint64_t wait_ps = DurationOf(call.wait, ended);
   AddToFile(call, operation, ended.timed, wait_ps, bytes);
@@ -80,13 +83,13 @@ PFS_ALWAYS_INLINE uint64_t ObjectOf(const ShmFile& file, int64_t offset) {
 
 // Every Begin: false = do the operation plainly and call no End. Every End preserves errno.
 
-PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes, int64_t offset,
-                                     const char* source_file, uint32_t line) {
+PFS_ALWAYS_INLINE bool BeginFileWait(FileWait* call, ShmFile* file, uint32_t flags, Operation operation, int64_t requested_bytes,
+                                     int64_t offset, const char* source_file, uint32_t line) {
   call->file = file;
   call->operation = operation;
   call->version = VersionFor(*file, operation);
   return BeginWait<true>(call->wait, flags, file->class_index.load(kRelaxed), operation, ObjectOf(*file, offset), source_file, line,
-                                     DetailsOf(*file, requested_bytes));
+                         DetailsOf(*file, requested_bytes));
 }
 
 // bytes < 0: failed, or the operation moves none: adds 0 bytes (SEMANTICS H10).
@@ -106,8 +109,8 @@ PFS_ALWAYS_INLINE void EndFileWait(const FileWait& call, Operation operation, in
 // Ends an operation that its thread was cancelled in. Out of line.
 [[gnu::noinline]] void EndCancelledFileWait(const FileWait& call);
 
-// A call on a descriptor. `call()` makes it, `bytes_of(result)` says how much it moved, -1 = none. The functions below get it beside the file and the
-// operation: those stay in registers, and the operation stays a constant.
+// A call on a descriptor. `call()` makes it, `bytes_of(result)` says how much it moved, -1 = none. The functions below get it beside the
+// file and the operation: those stay in registers, and the operation stays a constant.
 template <typename Operate, typename Bytes>
 struct FileCall {
   int64_t requested_bytes, offset;
@@ -117,8 +120,8 @@ struct FileCall {
 
 // Does the whole operation on the slow path: begin, the real call, end. A thread that is cancelled in the call ends its event as failed.
 template <typename Operate, typename Bytes>
-[[gnu::noinline]] auto SlowFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted, const char* source_file, uint32_t line)
-    -> decltype(wanted.call()) {
+[[gnu::noinline]] auto SlowFileOperation(ShmFile* file, Operation operation, const FileCall<Operate, Bytes>& wanted,
+                                         const char* source_file, uint32_t line) -> decltype(wanted.call()) {
   const uint32_t flags = file->flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return wanted.call();
   int64_t offset = wanted.offset;
@@ -133,7 +136,7 @@ template <typename Operate, typename Bytes>
   decltype(wanted.call()) result;
   try {
     result = wanted.call();
-  } catch (...) {  // the unwinding of pthread_cancel
+  } catch (...) {                     // the unwinding of pthread_cancel
     const FileWait cancelled = wait;  // its address is taken here, and not that of `wait`, which then lives in registers
     EndCancelledFileWait(cancelled);
     throw;
@@ -157,17 +160,18 @@ void GiveDescriptor(int fd, ShmFile& file);
 // In a forked child: sockets that another thread of the parent was closing are nobody's here.
 void ForgetSocketsInChild();
 // Its row disappears, its statistics move to its class. The slot stays while open_count says so.
-void BuryFile(ShmFile& file);
+void RetireFile(ShmFile& file);
 
 // ---- Begin and end apart: calls after which there is another file, or another name.
 
 // An event whose object is known by class only. REQUIRES: a class of files or sockets.
-bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags, const char* source_file,
-                  uint32_t line);
+bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags,
+                  const char* source_file, uint32_t line);
 // Now that the file is known, its event shows it, and counts everywhere for the file's instrument, whatever key the call was made with.
 void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits);
 
-bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file, uint32_t line);
+bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file,
+                   uint32_t line);
 void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary);
 
 // Forgets the descriptor before it is closed: another thread may get the same number at once.

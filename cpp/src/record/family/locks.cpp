@@ -1,14 +1,14 @@
-#include "record/family/lock_events.h"
-
 #include "record/engine/classes.h"
 #include "record/engine/free_lists.h"
+#include "record/family/lock_events.h"
 #include "shm/limits.h"
 
 namespace perfschema {
 pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) {
   const uint32_t class_index = ClassOfKey(family, key);
   if (class_index == 0) return nullptr;
-  if (ShmInstance* const object = MakeFromSpare(class_index, identity); object != nullptr) return reinterpret_cast<pfs_instance*>(object);
+  if (ShmInstance* const object = MakeFromFreeSlot(class_index, identity); object != nullptr)
+    return reinterpret_cast<pfs_instance*>(object);
   const int error = errno;
   ShmInstance* object = nullptr;
   if (ColdLock lock; lock) object = MakeInstance(class_index, identity);
@@ -20,15 +20,15 @@ pfs_instance* CreateInstance(Family family, uint32_t key, const void* identity) 
 void DestroyInstance(pfs_instance* instance) {
   if (instance == nullptr) return;
   ShmInstance& object = *AsInstance(instance);
-  if (MakeSpare(object)) return;
+  if (KeepFreeSlot(object)) return;
   const int error = errno;
   if (ColdLock lock; lock) {
     object.flags.store(kFlagDead, kRelaxed);
     const uint32_t class_index = object.class_index.load(kRelaxed);
     const auto hide = [](void* dying) { static_cast<ShmInstance*>(dying)->class_index.store(0, kRelease); };
     const uint64_t key = CellKey(CellKind::kInstance, IndexOf(object), VersionOf(object), 0);
-    BuryObject(class_index, key, {&g_runtime.instance_lists[IndexOf(object)].cells, 1}, &object, hide, &object);
-    GiveInstance(object, class_index);
+    RetireObject(class_index, key, {&g_runtime.instance_lists[IndexOf(object)].cells, 1}, &object, hide, &object);
+    KeepRetiredSlot(object, class_index);
   }
   errno = error;
 }
@@ -68,7 +68,8 @@ int FinishSlowLock(ThreadState& thread, ShmWaitRecord& record, ShmInstance& obje
 }
 
 namespace {
-int FinishWithoutRecord(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc, uint64_t ticks) {
+int FinishWithoutRecord(ThreadState& thread, uint32_t flags, uint32_t class_index, ShmInstance& object, Hold wanted, int rc,
+                        uint64_t ticks) {
   const Wait wait = UnrecordedWait(thread, flags, class_index);
   EnterProbe(thread);
   FinishLockWait(wait, UnrecordedEnded(ticks), object, wanted, rc);
@@ -96,7 +97,7 @@ int ReleaseSharedSlow(ShmInstance& object) {
   if (thread != nullptr) {
     // A handler that interrupts a probe was not counted when it took the lock.
     if (thread->inside()) return 0;
-    return let_go(LookForCell(*thread, CellKey(CellKind::kInstance, index, VersionOf(object), 0), list));
+    return let_go(SearchCell(*thread, CellKey(CellKind::kInstance, index, VersionOf(object), 0), list));
   }
   // A destructor that runs after the thread has given its slot back: the lock is among those of ended threads.
   if (!t_locals.ended) return 0;

@@ -1,7 +1,7 @@
 // record/family/locks.h: instrumented mutexes, rwlocks, prlocks, sxlocks and conditions, and such locks of the user's own.
 //
-// An operation that ends with the object held exclusively counts in the object's own cell, which the holder alone writes. All others (shared
-// locks, failed tries, waits for conditions) count in the thread's cell of the object.
+// An operation that ends with the object held exclusively counts in the object's own cell, which the holder alone writes. All others
+// (shared locks, failed tries, waits for conditions) count in the thread's cell of the object.
 //
 // A read lock counts in the reader's own cell. `held` of that cell goes up when the lock is taken and down when the same thread releases
 // it, and READ_LOCKED_BY_COUNT is the sum over the cells: exact, with no line that readers share. A thread remembers the cell that it
@@ -26,13 +26,14 @@ inline ShmInstance* AsInstance(pfs_instance* instance) { return reinterpret_cast
 // Who has the object when its operation has ended.
 enum class Hold { kNothing, kShared, kExclusive };
 
-// Counts an event that the object's own cell does not count, or that must clear it first: the object is not held exclusively, the statistics are of before a
-// TRUNCATE, or the thread's row has no cell.
+// Counts an event that the object's own cell does not count, or that must clear it first: the object is not held exclusively, the
+// statistics are of before a TRUNCATE, or the thread's row has no cell.
 [[gnu::noinline]] void AddLockApart(ThreadState& thread, ShmInstance& object, Hold hold, bool timed, uint64_t wait_ps, ShmCell* cell);
 
 inline uint32_t IndexOf(const ShmInstance& object) { return static_cast<uint32_t>(&object - g_runtime.instances); }
 
-// Returns whether the thread writes this cell of the object while it does not hold the object exclusively. Then it stays so while the object lives.
+// Returns whether the thread writes this cell of the object while it does not hold the object exclusively. Then it stays so while the
+// object lives.
 PFS_ALWAYS_INLINE bool IsSharedCell(const ShmCell& cell, const ThreadState& thread, const ShmInstance& object) {
   return __builtin_expect(cell.instance.load(kRelaxed) == InstanceMark(&object) && cell.owner.load(kRelaxed) == thread.slot, 1);
 }
@@ -48,7 +49,8 @@ PFS_ALWAYS_INLINE bool IsSharedCell(const ShmCell& cell, const ThreadState& thre
 
 [[gnu::noinline]] int ReleaseSharedSlow(ShmInstance& object);
 
-// Counts that the lock is let go. Called before that. Returns 1 if the lock had been counted: UndoRelease() if it could not be let go after all.
+// Counts that the lock is let go. Called before that. Returns 1 if the lock had been counted: UndoRelease() if it could not be let go after
+// all.
 PFS_ALWAYS_INLINE int ReleaseShared(ShmInstance& object) {
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(thread == nullptr || thread->inside(), 0)) return ReleaseSharedSlow(object);
@@ -69,7 +71,8 @@ PFS_ALWAYS_INLINE void TakeOwnership(ShmInstance& mutex, uint64_t thread_id) {
   mutex.owner.store(again ? owner + (uint64_t{1} << 48) : thread_id, kRelaxed);
 }
 
-PFS_ALWAYS_INLINE bool BeginInstanceWait(Wait& wait, ShmInstance& mutex, uint32_t flags, Operation operation, const char* file, uint32_t line) {
+PFS_ALWAYS_INLINE bool BeginInstanceWait(Wait& wait, ShmInstance& mutex, uint32_t flags, Operation operation, const char* file,
+                                         uint32_t line) {
   if (!BeginWait(wait, flags, mutex.class_index.load(kRelaxed), operation, mutex.identity.load(kRelaxed), file, line)) return false;
   KeepUntilEnd(wait);
   return true;
@@ -85,10 +88,13 @@ constexpr Hold HoldAfter(Operation operation) {
     case Operation::kTryReadLock:
     case Operation::kTimedReadLock:
     case Operation::kSharedLock:
-    case Operation::kTrySharedLock: return Hold::kShared;
+    case Operation::kTrySharedLock:
+      return Hold::kShared;
     case Operation::kCondWait:
-    case Operation::kCondTimedWait: return Hold::kNothing;
-    default: return Hold::kExclusive;
+    case Operation::kCondTimedWait:
+      return Hold::kNothing;
+    default:
+      return Hold::kExclusive;
   }
 }
 
@@ -97,8 +103,8 @@ constexpr bool IsTry(Operation operation) {
   return operation == Operation::kTryLock || operation == Operation::kTryReadLock || operation == Operation::kTryWriteLock;
 }
 
-// A probe of a pfs_mutex_t, a pfs_rwlock_t ... begins with the class's line only, which is in the cache. The object's own line, which may not be, is on
-// its way meanwhile.
+// A probe of a pfs_mutex_t, a pfs_rwlock_t ... begins with the class's line only, which is in the cache. The object's own line, which may
+// not be, is on its way meanwhile.
 struct LockProbe {
   ShmInstance& instance;
   const ShmClass& entry;
@@ -132,13 +138,13 @@ struct LockStat {
   }
 };
 
-// Counts that the thread has taken a lock which others may have, too. REQUIRES: inside the probe: a handler on this thread that comes in between is not
-// counted when it lets go.
+// Counts that the thread has taken a lock which others may have, too. REQUIRES: inside the probe: a handler on this thread that comes in
+// between is not counted when it lets go.
 PFS_ALWAYS_INLINE void AddHeld(ShmCell& cell) { cell.held.store(cell.held.load(kRelaxed) + 1, kRelaxed); }
 
 // Ends an operation that gives the caller `wanted` if its result says so, from the timer on.
-PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0,
-                                      uint32_t spins = 0) {
+PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, ShmInstance& object, Hold wanted, int rc,
+                                      uint64_t more_state_bits = 0, uint32_t spins = 0) {
   const uint64_t nesting = CloseRecord(wait, ended, more_state_bits, spins);
   ThreadState& thread = *wait.thread;
   const uint64_t wait_ps = ended.timed ? DurationOf(wait, ended) : 0;
@@ -159,12 +165,13 @@ PFS_ALWAYS_INLINE void FinishLockWait(const Wait& wait, const EndedWait& ended, 
   }
   LeaveProbe(thread, nesting);
 }
-PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0, uint32_t spins = 0) {
+PFS_ALWAYS_INLINE void EndLockWait(const Wait& wait, ShmInstance& object, Hold wanted, int rc, uint64_t more_state_bits = 0,
+                                   uint32_t spins = 0) {
   FinishLockWait(wait, EndWait(wait), object, wanted, rc, more_state_bits, spins);
 }
 
-// Ends a wait for a condition. The condition may have died by now, and its slot be another object's: a thread that was woken may destroy it before all that
-// waited have returned. `version`: its generation when the wait began.
+// Ends a wait for a condition. The condition may have died by now, and its slot be another object's: a thread that was woken may destroy it
+// before all that waited have returned. `version`: its generation when the wait began.
 [[gnu::noinline]] void EndCondWait(const Wait& wait, const ShmInstance& object, uint32_t version);
 
 }  // namespace perfschema

@@ -197,7 +197,8 @@ ShmCell* MemoryCell(ThreadState& thread, uint32_t class_index, bool of_thread) {
 
 // Slow path for a cell whose interval is over, or that leaves its band. `of_thread`: the cell is in the thread's row,
 // else in its slot's row for the total. Preserves errno.
-[[gnu::noinline]] void ChangeMemorySlowly(ThreadState& thread, uint32_t class_index, bool of_thread, ShmCell& cell, const MemoryChange& change) {
+[[gnu::noinline]] void ChangeMemorySlowly(ThreadState& thread, uint32_t class_index, bool of_thread, ShmCell& cell,
+                                          const MemoryChange& change) {
   const int error = errno;
   Word* const words = CellWords(cell);
   if (cell.gen.load(kRelaxed) != NowInterval()) {
@@ -355,17 +356,20 @@ void SettleMemory(ShmThread& thread) {
   const auto principal_at = [](Level level, uint32_t index) {
     return index == 0 ? nullptr : g_runtime.segment.element<ShmPrincipal>(kPrincipalsOf[static_cast<uint32_t>(level)], index);
   };
-  for (ShmPrincipal* principal : {principal_at(Level::kAccount, thread.account.load(kRelaxed)), principal_at(Level::kUser, thread.user.load(kRelaxed)),
-                          principal_at(Level::kHost, thread.host.load(kRelaxed))}) {
+  for (ShmPrincipal* principal :
+       {principal_at(Level::kAccount, thread.account.load(kRelaxed)), principal_at(Level::kUser, thread.user.load(kRelaxed)),
+        principal_at(Level::kHost, thread.host.load(kRelaxed))}) {
     if (principal != nullptr) keep_most(*principal, thread);
   }
-  for (Word* word : {&thread.controlled_memory, &thread.max_controlled_memory, &thread.total_memory, &thread.max_total_memory}) word->store(0, kRelease);
+  for (Word* word : {&thread.controlled_memory, &thread.max_controlled_memory, &thread.total_memory, &thread.max_total_memory})
+    word->store(0, kRelease);
   if (ThreadState* const state = SlotAt(slot).state; state != nullptr) state->controlled_memory_peak = state->total_memory_peak = 0;
 }
 
 void ForgetMemory(Level level, uint32_t index) {
   ShmCell* const row = RowOf(level, index);
-  const uint32_t ready = level == Level::kThread ? g_runtime.threads[index].cells.load(kRelaxed) : ReadyColumns(level, index).load(kRelaxed);
+  const uint32_t ready =
+      level == Level::kThread ? g_runtime.threads[index].cells.load(kRelaxed) : ReadyColumns(level, index).load(kRelaxed);
   ForEachMemoryClass([&](uint32_t class_index) {
     if (class_index + ColumnsOf(Kind::kMemory) > ready) return;
     Word* const words = CellWords(row[class_index]);

@@ -128,7 +128,7 @@ PFS_ALWAYS_INLINE void TakeFromSession(ThreadState& thread, uint64_t size, bool 
 // Fast path: counts the common case without a call, and handles uncounted memory (*key = 0). Returns false, and
 // changes nothing, if the caller must call the slow path. A caller that ends with that call as a tail call saves no
 // registers.
-PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* owner) {
+PFS_ALWAYS_INLINE bool AllocateFast(uint32_t* key, uint64_t size, uint64_t* owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, *key);
   const uint32_t flags = class_index == 0 ? 0 : g_runtime.classes[class_index].flags.load(kRelaxed);
   constexpr uint32_t kCommon = kFlagEnabled | kFlagThread;
@@ -142,7 +142,8 @@ PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* own
   if (__builtin_expect(thread == nullptr, 0)) return false;
   const uint64_t outer = thread->nesting;
   if (__builtin_expect((thread->shared->flags.load(kRelaxed) & kThreadInstrumented) == 0 || ThreadState::IsInside(outer) ||
-                           class_index + ColumnsOf(Kind::kMemory) > thread->cell_count, 0)) {
+                           class_index + ColumnsOf(Kind::kMemory) > thread->cell_count,
+                       0)) {
     return false;
   }
   EnterProbe(*thread);
@@ -155,13 +156,14 @@ PFS_ALWAYS_INLINE bool AllocateUsual(uint32_t* key, uint64_t size, uint64_t* own
   *key |= (flags & kFlagControlled) * (kControlledKey / kFlagControlled);
   return true;
 }
-PFS_ALWAYS_INLINE bool FreeUsual(uint32_t key, uint64_t size, uint64_t owner) {
+PFS_ALWAYS_INLINE bool FreeFast(uint32_t key, uint64_t size, uint64_t owner) {
   const uint32_t class_index = ClassOfKey(Family::kMemory, key & ~kControlledKey);
   ThreadState* const thread = t_locals.state;
   if (__builtin_expect(class_index == 0 || thread == nullptr, 0)) return false;
   const uint64_t outer = thread->nesting;
   if (__builtin_expect(owner != (g_memory_process | thread->thread_id) || ThreadState::IsInside(outer) ||
-                           class_index + ColumnsOf(Kind::kMemory) > thread->cell_count, 0)) {
+                           class_index + ColumnsOf(Kind::kMemory) > thread->cell_count,
+                       0)) {
     return false;
   }
   EnterProbe(*thread);
@@ -174,13 +176,13 @@ PFS_ALWAYS_INLINE bool FreeUsual(uint32_t key, uint64_t size, uint64_t owner) {
 // Counts an allocation. Returns the key and the owner to keep with the block; key 0 = not counted.
 PFS_ALWAYS_INLINE uint32_t AllocateMemory(uint32_t key, uint64_t size, uint64_t* owner) {
   key &= ~kControlledKey;
-  return __builtin_expect(AllocateUsual(&key, size, owner), 1) ? key : AllocateSlowly(key, size, owner);
+  return __builtin_expect(AllocateFast(&key, size, owner), 1) ? key : AllocateSlowly(key, size, owner);
 }
 
 // Counts a free if the allocation was counted, whatever the setup says by now (SEMANTICS K5). `key` and `owner` are
 // those of AllocateMemory().
 PFS_ALWAYS_INLINE void FreeMemory(uint32_t key, uint64_t size, uint64_t owner) {
-  if (__builtin_expect(!FreeUsual(key, size, owner), 0)) FreeSlowly(key, size, owner);
+  if (__builtin_expect(!FreeFast(key, size, owner), 0)) FreeSlowly(key, size, owner);
 }
 
 // Counts a change of size: a free and an allocation. Returns the key to keep.

@@ -1,13 +1,14 @@
 #include "record/family/programs.h"
 
-#include <cerrno>
 #include <sys/mman.h>
+
+#include <cerrno>
 
 #include "base/hash.h"
 #include "record/engine/names.h"
 #include "record/engine/slots.h"
-#include "record/family/tables.h"
 #include "record/engine/texts.h"
+#include "record/family/tables.h"
 
 namespace perfschema {
 namespace {
@@ -175,8 +176,9 @@ void DestroyPrepared(ShmPrepared& prepared) {
   prepared.version.fetch_add(1, kRelaxed);
   ShmArray& array = g_runtime.segment.array(ArrayId::kPrepared);
   prepared.identity.store(array.free_head.load(kRelaxed), kRelaxed);
-  array.free_head.store(static_cast<uint64_t>(reinterpret_cast<char*>(&prepared) - g_runtime.segment.element<char>(ArrayId::kPrepared, 0)) / array.stride,
-                        kRelaxed);
+  array.free_head.store(
+      static_cast<uint64_t>(reinterpret_cast<char*>(&prepared) - g_runtime.segment.element<char>(ArrayId::kPrepared, 0)) / array.stride,
+      kRelaxed);
 }
 
 void SetPreparedText(ShmPrepared& prepared, std::string_view text) {
@@ -191,7 +193,8 @@ void CountExecution(ThreadState& thread, ShmPrepared& prepared, uint32_t version
 }
 
 void EmptyPrograms() {
-  EmptyAll(g_runtime.segment.array(ArrayId::kPrograms).used.load(kRelaxed), [](uint64_t i) -> ShmStatementObject& { return Programs()[i].object; });
+  EmptyAll(g_runtime.segment.array(ArrayId::kPrograms).used.load(kRelaxed),
+           [](uint64_t i) -> ShmStatementObject& { return Programs()[i].object; });
 }
 void EmptyPrepared() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kPrepared).used.load(kRelaxed);

@@ -49,7 +49,8 @@ struct SocketName {
         is_local = true;
         SetPath(reinterpret_cast<const sockaddr_un&>(copy).sun_path, given - offsetof(sockaddr_un, sun_path));
         break;
-      default: break;
+      default:
+        break;
     }
   }
 

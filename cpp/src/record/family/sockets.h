@@ -28,7 +28,9 @@ namespace perfschema {
 // Returns nullptr if the descriptor names no instrumented socket.
 inline ShmFile* SocketOfDescriptor(int fd) {
   ShmFile* file = FileOfDescriptor(fd);
-  return file != nullptr && (g_runtime.classes[file->class_index.load(kRelaxed)].family == static_cast<uint32_t>(Family::kSocket)) ? file : nullptr;
+  return file != nullptr && (g_runtime.classes[file->class_index.load(kRelaxed)].family == static_cast<uint32_t>(Family::kSocket))
+             ? file
+             : nullptr;
 }
 
 // Returns the class of a key; 0 if the key is bad, or pfs is off.
@@ -57,7 +59,7 @@ SocketBinding BindSocket(uint32_t class_index, int fd);
 
 // These functions do nothing if the descriptor is no followed socket.
 void SetSocketAddress(int fd, const sockaddr* address, socklen_t length);  // nullptr: read the address from the system
-void SetSocketThread(int fd);  // sets the socket's thread to the calling thread
+void SetSocketThread(int fd);                                              // sets the socket's thread to the calling thread
 void SetSocketState(int fd, bool is_idle);
 
 }  // namespace perfschema

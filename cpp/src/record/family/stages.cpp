@@ -27,8 +27,8 @@ void ChangeStage(ThreadState& thread, uint32_t class_index, const char* file, ui
     constexpr uint32_t kTiming = kFlagTimed | kFlagTimerMask | kFlagSlowTimer;
     const bool shares_ticks = was_open && (old_flags & kTiming) == (flags & kTiming);
     const bool has_progress = (g_runtime.classes[class_index].properties & kPropertyProgress) != 0;
-    const BegunRecord begun = BeginRecord<Kind::kStage>(thread, class_index, flags, RunningStatement(thread), thread.sources.Find(file, line),
-                                                        has_progress ? kRecordHasProgress : 0);
+    const BegunRecord begun = BeginRecord<Kind::kStage>(thread, class_index, flags, RunningStatement(thread),
+                                                        thread.sources.Find(file, line), has_progress ? kRecordHasProgress : 0);
     auto* const record = static_cast<ShmStageRecord*>(begun.record);
     if (record != nullptr && has_progress) {
       record->work_completed.store(0, kRelease);

@@ -4,10 +4,10 @@
 #include <ctime>
 
 #include "base/digest.h"
+#include "record/engine/texts.h"
 #include "record/family/digests.h"
 #include "record/family/programs.h"
 #include "record/family/text_buffers.h"
-#include "record/engine/texts.h"
 
 namespace perfschema {
 namespace {
@@ -86,7 +86,7 @@ void DropAbandoned(ThreadState& thread, const void* place, const void* frame) {
   const auto is_full = [&] { return thread.statement_depth >= g_runtime.statement_stack; };
   const OpenStatement* const first = thread.statements;
   const OpenStatement* end = first + thread.statement_depth;
-  const bool was_full = is_full(), is_taken = std::any_of(first, end, [&](const OpenStatement& open) { return open.place == place; });
+  const bool was_full = is_full(), is_taken = std::any_of(first, end, [&](const OpenStatement&open) { return open.place == place; });
   if (!was_full && !is_taken) return;
   DropLeft(thread, 0, [&](const OpenStatement& open) { return open.place == place || (open.is_on_stack && WasLeft(open.place, frame)); });
   if (!is_full()) return;
@@ -101,7 +101,8 @@ void TakeFromStack(const Statement& statement, const void* frame) {
   const OpenStatement* const place = PlaceOf(statement);
   if (place == nullptr) return;
   const auto at = static_cast<uint32_t>(place - thread.statements);
-  if (at + 1 != thread.statement_depth) DropLeft(thread, at + 1, [&](const OpenStatement& inner) { return inner.is_on_stack && WasLeft(inner.place, frame); });
+  if (at + 1 != thread.statement_depth)
+    DropLeft(thread, at + 1, [&](const OpenStatement& inner) { return inner.is_on_stack && WasLeft(inner.place, frame); });
   Remove(thread, at);
 }
 
@@ -160,7 +161,8 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
     const CellWriter writer(record->seq);
     for (HalfWord* word : {&record->error, &record->sql_bytes, &record->digest_bytes}) word->store(0, kRelease);
     for (Word* word : {&record->bits, &record->sqlstate, &record->schema[0], &record->message[0]}) word->store(0, kRelease);
-    record->program.store(program == nullptr ? 0 : uint64_t{program->name.load(kRelaxed)} << 32 | program->name_version.load(kRelaxed), kRelease);
+    record->program.store(program == nullptr ? 0 : uint64_t{program->name.load(kRelaxed)} << 32 | program->name_version.load(kRelaxed),
+                          kRelease);
     record->program_type.store(program == nullptr ? 0 : program->type.load(kRelaxed), kRelease);
   }
   statement = {};
@@ -172,7 +174,9 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   statement.program = program;
   if (program != nullptr) statement.program_version = program->version.load(kRelaxed);
   if (is_kept) {
-    thread->statements[level] = {record, begun.begun_state, begun.event_id, statement.serial, &statement, statement.buffer, LiesBelow(StackMark(), &statement), false};
+    thread->statements[level] = {
+        record, begun.begun_state, begun.event_id, statement.serial, &statement, statement.buffer, LiesBelow(StackMark(), &statement),
+        false};
     thread->statement_depth = level + 1;
   }
   statement.memory_before = MemoryInUse(*thread);
@@ -198,7 +202,10 @@ void EndStatement(Statement& statement) {
   if (!probe) return;
   const MemoryPeaks most = RaiseMemoryPeaks(thread, statement.outer_peaks);
   const auto more = [](uint64_t peak, uint64_t before) { return peak > before ? peak - before : 0; };
-  StatementNumbers numbers{measured, {}, more(most.controlled, statement.memory_before.controlled), more(most.total, statement.memory_before.total),
+  StatementNumbers numbers{measured,
+                           {},
+                           more(most.controlled, statement.memory_before.controlled),
+                           more(most.total, statement.memory_before.total),
                            statement.secondary};
   std::memcpy(numbers.counters, statement.counters, sizeof numbers.counters);
   // The record comes first: a handler that leaves here with a longjmp must not leave an open record outside the
@@ -254,7 +261,8 @@ void SetStatementText(Statement& statement, std::string_view text) {
   const NestedProbe probe(*statement.thread);
   if (!probe) return;
   ThreadState& thread = *statement.thread;
-  if (statement.buffer < g_runtime.statement_stack && PlaceOf(statement) == nullptr) return;  // it was dropped, and its buffer may be another's
+  if (statement.buffer < g_runtime.statement_stack && PlaceOf(statement) == nullptr)
+    return;  // it was dropped, and its buffer may be another's
   BufferOwner(thread, statement.buffer) = statement.serial;
   statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlBuffer(thread, statement.buffer)));
   statement.digest_bytes = 0;

@@ -19,23 +19,23 @@ struct Statement {
   ThreadState* thread;  // nullptr = not instrumented
   uint64_t serial;
   uint64_t start_ticks;
-  uint64_t cpu_start;   // nanoseconds; kFlagCpu
+  uint64_t cpu_start;  // nanoseconds; kFlagCpu
   uint64_t digest_key;
-  uint32_t flags;       // 0: refined to a class that is disabled; nothing is counted
+  uint32_t flags;  // 0: refined to a class that is disabled; nothing is counted
   uint32_t class_index;
-  uint32_t buffer;      // index of its text buffer (record/family/text_buffers.h)
+  uint32_t buffer;  // index of its text buffer (record/family/text_buffers.h)
   uint32_t digest_bytes;
   uint32_t sql_bytes;
   uint32_t has_error;
   uint64_t secondary;
-  MemoryPeaks outer_peaks;   // peaks of the enclosing statement
-  MemoryPeaks memory_before; // memory use of the session when the statement began
-  ShmStoredProgram* program;       // the program that it is part of; nullptr = none
+  MemoryPeaks outer_peaks;    // peaks of the enclosing statement
+  MemoryPeaks memory_before;  // memory use of the session when the statement began
+  ShmStoredProgram* program;  // the program that it is part of; nullptr = none
   uint32_t program_version;
   uint32_t prepared_version;
-  ShmPrepared* prepared;     // the prepared statement that it executes
+  ShmPrepared* prepared;  // the prepared statement that it executes
   uint64_t counters[kStatementCounters];
-  char schema[64];           // zero padded
+  char schema[64];  // zero padded
 };
 
 // Begins a statement of the thread, nested in the running ones. `program`: the stored program that it is part of, or

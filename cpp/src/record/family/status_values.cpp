@@ -13,7 +13,9 @@ Status RegisterStatusVariable(std::string_view name, std::string_view documentat
   constexpr size_t kMostBytes = 64;
   constexpr std::string_view kOwn = "performance_schema_";
   *key = 0;
-  const auto refuse = [&](const char* why) { return Status(Code::kInvalidArgument, "bad name '" + std::string(name) + "' of a status variable: " + why); };
+  const auto refuse = [&](const char* why) {
+    return Status(Code::kInvalidArgument, "bad name '" + std::string(name) + "' of a status variable: " + why);
+  };
   const auto is_bad = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '%'; };
   if (name.empty() || name.size() > kMostBytes) return refuse("it has 1 to 64 bytes");
   if (std::any_of(name.begin(), name.end(), is_bad)) return refuse("control characters and '%' are not legal");
@@ -22,7 +24,8 @@ Status RegisterStatusVariable(std::string_view name, std::string_view documentat
   const auto most = static_cast<uint64_t>(StartOptions().Get(OptionId::max_status_variables));
   const int error = errno;
   const ColdLock lock;
-  if (!lock) return Status(Code::kState, "a status variable cannot be registered in a signal handler that interrupted pfs: try again outside of it");
+  if (!lock)
+    return Status(Code::kState, "a status variable cannot be registered in a signal handler that interrupted pfs: try again outside of it");
   const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
   uint64_t variables = 0;
   for (uint64_t i = 1; i < used; ++i) {

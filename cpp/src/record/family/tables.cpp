@@ -1,9 +1,10 @@
 #include "record/family/tables.h"
 
+#include <sys/mman.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <new>
-#include <sys/mman.h>
 
 #include "base/hash.h"
 #include "record/engine/classes.h"
@@ -60,7 +61,7 @@ ShmIndex* FindIndex(ShmTable& table, std::string_view name) {
     index.name_version.store(NameVersion(granule), kRelaxed);
     for (ShmCellList& lane : index.lanes) lane.head.store(0, kRelaxed);
     index.next.store(0, kRelaxed);
-    index.table.store(IndexOf(table), kRelease);  // live from here on; pairs with Snapshot::ReadTable
+    index.table.store(IndexOf(table), kRelease);        // live from here on; pairs with Snapshot::ReadTable
     end->store(static_cast<uint32_t>(slot), kRelease);  // pairs with Snapshot::ReadTable: the index is whole before it is in the list
     return &index;
   }
@@ -71,7 +72,8 @@ ShmIndex* FindIndex(ShmTable& table, std::string_view name) {
 ShmTable* FindTable(ObjectType type, std::string_view name, uint32_t hash) {
   for (uint32_t at = buckets[hash % kBuckets]; at != 0; at = g_runtime.tables[at].hash_next.load(kRelaxed)) {
     ShmTable& table = g_runtime.tables[at];
-    if (table.hash.load(kRelaxed) == hash && table.type.load(kRelaxed) == static_cast<uint32_t>(type) && NameText(table.name.load(kRelaxed)) == name) {
+    if (table.hash.load(kRelaxed) == hash && table.type.load(kRelaxed) == static_cast<uint32_t>(type) &&
+        NameText(table.name.load(kRelaxed)) == name) {
       return &table;
     }
   }
@@ -146,11 +148,11 @@ void KillTable(ShmTable& table) {
     dead->type.store(0, kRelease);  // pairs with Snapshot::ReadTable
   };
   const uint64_t key = CellKey(CellKind::kTable, static_cast<uint32_t>(&table - g_runtime.tables), table.version.load(kRelaxed), 0);
-  BuryObject(ClassOf(Family::kTableLock), key, table.lock_lanes, nullptr, hide, &table);
+  RetireObject(ClassOf(Family::kTableLock), key, table.lock_lanes, nullptr, hide, &table);
   for (uint32_t at = table.indexes.load(kRelaxed); at != 0; at = g_runtime.indexes[at].next.load(kRelaxed)) {
     const auto hide_index = [](void* object) { static_cast<ShmIndex*>(object)->table.store(0, kRelease); };
     const uint64_t index_key = CellKey(CellKind::kIndex, at, g_runtime.indexes[at].version.load(kRelaxed), 0);
-    BuryObject(ClassOf(Family::kTableIo), index_key, g_runtime.indexes[at].lanes, nullptr, hide_index, &g_runtime.indexes[at]);
+    RetireObject(ClassOf(Family::kTableIo), index_key, g_runtime.indexes[at].lanes, nullptr, hide_index, &g_runtime.indexes[at]);
   }
   GiveTableIfUnused(table);
 }
@@ -212,7 +214,8 @@ bool StartTables() {
 }
 
 TableHandle* OpenTable(const TableName& table, uint64_t identity, const char* const* index_names, uint32_t index_count) {
-  if (table.name.empty() || (table.type != ObjectType::kTable && table.type != ObjectType::kTemporaryTable) || !EnsureStarted()) return nullptr;
+  if (table.name.empty() || (table.type != ObjectType::kTable && table.type != ObjectType::kTemporaryTable) || !EnsureStarted())
+    return nullptr;
   const int error = errno;
   const ThreadState* thread = CurrentThread();
   TableHandle* handle = nullptr;

@@ -10,8 +10,8 @@
 
 #include <algorithm>
 
-#include "record/engine/texts.h"
 #include "record/context/threads.h"
+#include "record/engine/texts.h"
 
 namespace perfschema {
 

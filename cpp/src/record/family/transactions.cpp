@@ -27,11 +27,13 @@ void BeginTransaction(Transaction& transaction, uint32_t isolation, bool is_read
   if (flags == 0) return;
   const NestedProbe probe(*thread);
   if (!probe) return;
-  const BegunRecord begun = BeginRecord<Kind::kTransaction>(*thread, class_index, flags, RunningStatement(*thread), thread->sources.Find(file, line));
+  const BegunRecord begun =
+      BeginRecord<Kind::kTransaction>(*thread, class_index, flags, RunningStatement(*thread), thread->sources.Find(file, line));
   auto* const record = static_cast<ShmTransactionRecord*>(begun.record);
   if (record != nullptr) {
     record->facts.store(TransactionFacts{kTransactionActive, isolation, is_read_only, autocommit}.word(), kRelease);
-    for (Word* word : {&record->savepoints, &record->rollbacks_to_savepoint, &record->releases_of_savepoint, &record->trx_id}) word->store(0, kRelease);
+    for (Word* word : {&record->savepoints, &record->rollbacks_to_savepoint, &record->releases_of_savepoint, &record->trx_id})
+      word->store(0, kRelease);
     const CellWriter writer(record->seq);
     record->gtid[0].store(0, kRelease);  // the texts end here
     record->xid_gtrid[0].store(0, kRelease);

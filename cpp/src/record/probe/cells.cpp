@@ -20,9 +20,7 @@ bool MayTake(uint32_t owner) {
 }
 
 // Returns the instance that the key of a cell names, nullptr if it names another kind of object.
-ShmInstance* InstanceOf(uint64_t key) {
-  return KindOfKey(key) == CellKind::kInstance ? &g_runtime.instances[IndexOfKey(key)] : nullptr;
-}
+ShmInstance* InstanceOf(uint64_t key) { return KindOfKey(key) == CellKind::kInstance ? &g_runtime.instances[IndexOfKey(key)] : nullptr; }
 
 // Returns true if the object of the key has died. Its slot may be free, or belong to another object. REQUIRES: cold
 // lock.
@@ -32,9 +30,12 @@ bool IsGone(uint64_t key) {
     return object.class_index.load(kRelaxed) != 0 && version == VersionOfKey(key);
   };
   switch (KindOfKey(key)) {
-    case CellKind::kInstance: return !is_of_key(g_runtime.instances[index], VersionOf(g_runtime.instances[index]));
-    case CellKind::kFile: return !is_of_key(g_runtime.files[index], g_runtime.files[index].version.load(kRelaxed));
-    default: return false;
+    case CellKind::kInstance:
+      return !is_of_key(g_runtime.instances[index], VersionOf(g_runtime.instances[index]));
+    case CellKind::kFile:
+      return !is_of_key(g_runtime.files[index], g_runtime.files[index].version.load(kRelaxed));
+    default:
+      return false;
   }
 }
 
@@ -129,7 +130,8 @@ uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_g
     ShmCell& cell = g_runtime.cells[at];
     const uint32_t next = cell.next.load(kRelaxed);
     if (MayTake(cell.owner.load(kRelaxed))) {
-      if (class_is_current && cell.gen.load(kRelaxed) == object_gen) AddToDead(entry, lane, LoadStat(cell.stat), cell.amount.load(kRelaxed));
+      if (class_is_current && cell.gen.load(kRelaxed) == object_gen)
+        AddToDead(entry, lane, LoadStat(cell.stat), cell.amount.load(kRelaxed));
       ForgetCell(cell, key);
       GiveCell(cell);
     } else {
@@ -143,19 +145,19 @@ uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_g
 }
 
 ShmRetired* TakeRetired() {
-  ShmArray& array = g_runtime.segment.array(ArrayId::kMostRetired);
+  ShmArray& array = g_runtime.segment.array(ArrayId::kRetired);
   if (const uint64_t free = array.free_head.load(kRelaxed); free != 0) {
-    auto* retired = g_runtime.segment.element<ShmRetired>(ArrayId::kMostRetired, free);
+    auto* retired = g_runtime.segment.element<ShmRetired>(ArrayId::kRetired, free);
     array.free_head.store(retired->next.load(kRelaxed), kRelaxed);
     return retired;
   }
-  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kMostRetired);
-  return fresh < 0 ? nullptr : g_runtime.segment.element<ShmRetired>(ArrayId::kMostRetired, static_cast<uint64_t>(fresh));
+  const int64_t fresh = g_runtime.segment.AllocateFresh(ArrayId::kRetired);
+  return fresh < 0 ? nullptr : g_runtime.segment.element<ShmRetired>(ArrayId::kRetired, static_cast<uint64_t>(fresh));
 }
 
 }  // namespace
 
-ShmCell* LookForCell(const ThreadState& thread, uint64_t key, const ShmCellList& list) {
+ShmCell* SearchCell(const ThreadState& thread, uint64_t key, const ShmCellList& list) {
   if (ShmCell* cell = CachedCell(thread, key); cell != nullptr) return cell;
   for (uint32_t at = list.head.load(kAcquire); at != 0; at = g_runtime.cells[at].next.load(kAcquire)) {
     if (g_runtime.cells[at].owner.load(kRelaxed) == thread.slot) return &g_runtime.cells[at];
@@ -170,7 +172,8 @@ ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, cons
   if (ColdLock lock; lock) {
     // From here on an instance does not die without the cold lock. The exceptions: it is dying already
     // (record/engine/free_lists.h), or the key is of an earlier object of its slot.
-    if (ShmInstance* const instance = InstanceOf(key); instance != nullptr) is_dead = (instance->flags.fetch_or(kFlagShared) & kFlagDead) != 0;
+    if (ShmInstance* const instance = InstanceOf(key); instance != nullptr)
+      is_dead = (instance->flags.fetch_or(kFlagShared) & kFlagDead) != 0;
     is_dead = is_dead || (flags != nullptr && (flags->load(kRelaxed) & kFlagDead) != 0) || IsGone(key);
     uint32_t adoptable = 0;
     // The list of a dead object belongs to its successor.
@@ -207,7 +210,8 @@ void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool ti
   if (cell != nullptr) AddToCell(*cell, Generation(ClassDomain(static_cast<Family>(entry.family))), timed, wait_ps, amount, count);
 }
 
-void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object) {
+void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object),
+                  void* object) {
   ShmClass& entry = g_runtime.classes[class_index];
   const bool has_cells = std::any_of(lanes.begin(), lanes.end(), [](const ShmCellList& lane) { return lane.head.load(kRelaxed) != 0; });
   if (!has_cells && (own == nullptr || IsEmpty(own->stat))) return hide(object);  // nothing moves: readers of totals need not know
@@ -241,12 +245,12 @@ void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList>
 
 void FoldRetired(uint32_t at_most) {
   Segment& segment = g_runtime.segment;
-  ShmArray& array = segment.array(ArrayId::kMostRetired);
+  ShmArray& array = segment.array(ArrayId::kRetired);
   const uint64_t used = array.used.load(kRelaxed);
   static uint64_t next = 1;  // where the last call stopped: every list is visited
   for (uint64_t seen = 1; seen < used && at_most > 0 && full_retired > 0; ++seen) {
     next = next + 1 < used ? next + 1 : 1;
-    auto* retired = segment.element<ShmRetired>(ArrayId::kMostRetired, next);
+    auto* retired = segment.element<ShmRetired>(ArrayId::kRetired, next);
     const uint32_t class_index = retired->class_index.load(kRelaxed);
     if (class_index == 0) continue;
     --at_most;
@@ -284,7 +288,7 @@ uint32_t HeldByThisThread(uint32_t instance_index) {
   const ThreadState* const self = t_locals.state;
   if (self == nullptr || (instance.flags.load(kRelaxed) & kFlagShared) == 0) return 0;
   const uint64_t key = CellKey(CellKind::kInstance, instance_index, VersionOf(instance), 0);
-  const ShmCell* const cell = LookForCell(*self, key, g_runtime.instance_lists[instance_index].cells);
+  const ShmCell* const cell = SearchCell(*self, key, g_runtime.instance_lists[instance_index].cells);
   return cell == nullptr ? 0 : cell->held.load(kRelaxed);
 }
 

@@ -32,7 +32,9 @@ constexpr uint64_t KeyOfLane(uint64_t first_key, size_t lane) { return first_key
 constexpr CellKind KindOfKey(uint64_t key) { return static_cast<CellKind>(static_cast<uint32_t>(key) >> kKeyKindShift); }
 constexpr uint32_t IndexOfKey(uint64_t key) { return static_cast<uint32_t>(key) & ((1u << kKeyIndexBits) - 1); }
 constexpr uint32_t VersionOfKey(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
-inline uint32_t VersionOf(const ShmInstance& object) { return g_runtime.instance_lists[&object - g_runtime.instances].version.load(kRelaxed); }
+inline uint32_t VersionOf(const ShmInstance& object) {
+  return g_runtime.instance_lists[&object - g_runtime.instances].version.load(kRelaxed);
+}
 
 inline void ClearCell(ShmCell& cell) {
   ClearStat(cell.stat);
@@ -45,7 +47,8 @@ inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets
 // die in use. Returns nullptr if the segment is full, and counts the event as lost. Also returns nullptr if the
 // object has died (kFlagDead; or its version is not the key's): then the event counts for its class, and `is_dead`,
 // if given, is set. Preserves errno. Cold.
-[[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags, bool* is_dead = nullptr);
+[[gnu::noinline]] ShmCell* FindCellSlow(ThreadState& thread, uint64_t key, ShmCellList& list, const HalfWord* flags,
+                                        bool* is_dead = nullptr);
 
 // Returns nullptr if the cell is not in the cache.
 PFS_ALWAYS_INLINE ShmCell* CachedCell(const ThreadState& thread, uint64_t key) {
@@ -77,7 +80,7 @@ PFS_ALWAYS_INLINE ShmCell* FindCellAtHead(ThreadState& thread, CellKind kind, ui
 }
 
 // Returns the thread's cell if it exists, else nullptr. Makes none.
-[[gnu::noinline]] ShmCell* LookForCell(const ThreadState& thread, uint64_t key, const ShmCellList& list);
+[[gnu::noinline]] ShmCell* SearchCell(const ThreadState& thread, uint64_t key, const ShmCellList& list);
 
 // Adds `count` events that moved `amount` to a cell of the calling thread.
 PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64_t wait_ps, uint64_t amount = 0, uint64_t count = 1) {
@@ -95,7 +98,8 @@ PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64
 // (may be nullptr; a cell that the caller alone writes) move to the class in the same fold section. Cells of other
 // live threads go to the list of retired cells.
 // REQUIRES: cold lock; no new event of the object will begin.
-void BuryObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object), void* object);
+void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object),
+                  void* object);
 
 // Moves retired cells whose owner is the calling thread or a free slot to the classes. REQUIRES: cold lock.
 void FoldRetired(uint32_t at_most);

@@ -1,88 +1,82 @@
 #include "record/probe/chunk_pool.h"
 
-#include <cerrno>
 #include <sys/mman.h>
+
+#include <cerrno>
 
 namespace perfschema {
 namespace {
 
 constexpr uint32_t kQueues = 16;
 
-// A place of a queue. `sequence` is relative to the position p that uses the place: 0 = free for the giver of p, 1 =
-// filled for the taker of p. The taker stores the size of the queue, which is 0 for position p + size. It is stored
-// minus p, so that zero bytes are an empty queue.
-struct Place {
-  HalfWord sequence;
-  HalfWord chunk;
-  Word given;  // cycle counter
-};
+// A place of a queue, which one compare-exchange fills or empties: its sequence in the upper half, its chunk in the lower one. The sequence
+// is relative to the position p that uses the place: 0 = free for the giver of p, 1 = filled for the taker of p. The taker stores the size
+// of the queue, which is 0 for position p + size. It is stored minus the place's index, so that zero bytes are an empty queue.
+using Place = Word;
 
-// A bounded queue of many givers and takers (D. Vyukov's algorithm): a compare-exchange claims a position, and
-// `sequence` hands it over.
+constexpr uint64_t Filled(uint32_t sequence, uint32_t chunk) { return uint64_t{sequence} << 32 | chunk; }
+
+// A bounded queue of many givers and takers. A change of a place is the whole operation. `tail` and `head` follow: whoever finds one that
+// lags moves it on. So a thread may stop at any instruction for ever, also by a longjmp out of a signal handler, and the queue works on.
 // Threads: any thread.
 struct alignas(128) Queue {
-  alignas(64) HalfWord tail;  // next position to give to
-  alignas(64) HalfWord head;  // next position to take from
+  alignas(64) HalfWord tail;  // next position to give to, or one that has been filled
+  alignas(64) HalfWord head;  // next position to take from, or one that has been emptied
   alignas(64) Place* places;
 };
 
 // The pool of one kind of events.
 struct Queues {
   Queue queues[kQueues];
-  uint32_t places_per_queue;  // a power of two
+  uint32_t places_per_queue;           // a power of two
   uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
-  Word wide_chunks;  // full chunks with larger records, counted up to the difference
+  Word wide_chunks;                    // full chunks with larger records, counted up to the difference
 };
 Queues pools[kEventKinds];
 
 Queues& QueuesOf(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
 
-uint32_t SequenceOf(const Place& place, uint32_t index) { return place.sequence.load(kAcquire) + index; }
+// Returns how far the place is ahead of the position that uses it: 0 = free, 1 = filled, more = emptied again.
+int32_t Ahead(uint64_t place, uint32_t index, uint32_t position) {
+  return static_cast<int32_t>(static_cast<uint32_t>(place >> 32) + index - position);
+}
 
-bool Give(Queue& queue, uint32_t places_per_queue, uint32_t chunk, uint64_t now) {
-  uint32_t position = queue.tail.load(kRelaxed);
+bool Give(Queue& queue, uint32_t places_per_queue, uint32_t chunk) {
   for (;;) {
+    uint32_t position = queue.tail.load(kAcquire);  // pairs with the moves of tail
     const uint32_t index = position & (places_per_queue - 1);
-    Place& place = queue.places[index];
-    const auto ahead = static_cast<int32_t>(SequenceOf(place, index) - position);
+    uint64_t place = queue.places[index].load(kAcquire);
+    const int32_t ahead = Ahead(place, index, position);
     if (ahead < 0) return false;  // full
-    if (ahead > 0) {
-      position = queue.tail.load(kRelaxed);
-      continue;
-    }
-    if (!queue.tail.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
-    place.chunk.store(chunk, kRelaxed);
-    place.given.store(now, kRelaxed);
-    place.sequence.store(position + 1 - index, kRelease);  // pairs with SequenceOf in Take: the chunk and all stores to it
-    return true;
+    // Release: pairs with the load in Take: the chunk, and all stores to it.
+    const bool is_given = ahead == 0 && queue.places[index].compare_exchange_strong(place, Filled(position + 1 - index, chunk),
+                                                                                    std::memory_order_acq_rel, kRelaxed);
+    if (is_given || ahead > 0) queue.tail.compare_exchange_strong(position, position + 1, std::memory_order_acq_rel, kRelaxed);
+    if (is_given) return true;
   }
 }
 
 uint32_t Take(Queue& queue, uint32_t places_per_queue) {
-  uint32_t position = queue.head.load(kRelaxed);
   for (;;) {
+    uint32_t position = queue.head.load(kAcquire);  // pairs with the moves of head
     const uint32_t index = position & (places_per_queue - 1);
-    Place& place = queue.places[index];
-    const auto ahead = static_cast<int32_t>(SequenceOf(place, index) - (position + 1));
+    uint64_t place = queue.places[index].load(kAcquire);
+    const uint64_t filled = place;
+    const int32_t ahead = Ahead(place, index, position) - 1;
     if (ahead < 0) return 0;  // empty
-    if (ahead > 0) {
-      position = queue.head.load(kRelaxed);
-      continue;
-    }
-    if (!queue.head.compare_exchange_weak(position, position + 1, kRelaxed)) continue;
-    const uint32_t chunk = place.chunk.load(kRelaxed);
-    place.sequence.store(position + places_per_queue - index, kRelease);  // pairs with SequenceOf in Give
-    return chunk;
+    const bool is_taken = ahead == 0 && queue.places[index].compare_exchange_strong(place, Filled(position + places_per_queue - index, 0),
+                                                                                    std::memory_order_acq_rel, kRelaxed);
+    if (is_taken || ahead > 0) queue.head.compare_exchange_strong(position, position + 1, std::memory_order_acq_rel, kRelaxed);
+    if (is_taken) return static_cast<uint32_t>(filled);
   }
 }
 
-// Returns when the queue's oldest chunk was given; 0 = the queue is empty. The answer may be outdated.
-uint64_t OldestIn(const Queue& queue, uint32_t places_per_queue) {
+// Returns when the queue's oldest chunk was taken for its events; 0 = the queue is empty. The answer may be outdated.
+uint64_t OldestIn(Kind kind, const Queue& queue, uint32_t places_per_queue) {
   const uint32_t position = queue.head.load(kRelaxed);
-  if (position == queue.tail.load(kRelaxed)) return 0;
   const uint32_t index = position & (places_per_queue - 1);
-  const Place& place = queue.places[index];
-  return SequenceOf(place, index) == position + 1 ? place.given.load(kRelaxed) : 0;
+  const uint64_t place = queue.places[index].load(kAcquire);  // pairs with Give
+  return Ahead(place, index, position) == 1 ? g_runtime.pool(kind).chunks[static_cast<uint32_t>(place)].taken.load(kRelaxed) : 0;
 }
 
 // Returns true if a never-used chunk may be taken instead of one that holds events.
@@ -113,12 +107,13 @@ uint32_t AllocateFresh(Kind kind) {
 
 // Takes the oldest chunk of another queue, if it is clearly older than the own queue's. Each call checks another
 // queue.
-uint32_t TakeIfOlder(Queues& all, ChunkHold& hold, const Queue& own, uint64_t now) {
-  const uint64_t own_oldest = OldestIn(own, all.places_per_queue);
+uint32_t TakeIfOlder(Kind kind, ChunkHold& hold, const Queue& own, uint64_t now) {
+  Queues& all = QueuesOf(kind);
+  const uint64_t own_oldest = OldestIn(kind, own, all.places_per_queue);
   const uint64_t own_age = own_oldest == 0 ? 0 : now - own_oldest;
   for (uint32_t tried = 0; tried < kQueues; ++tried) {
     Queue& other = all.queues[hold.queue_to_check % kQueues];
-    const uint64_t oldest = &other == &own ? 0 : OldestIn(other, all.places_per_queue);
+    const uint64_t oldest = &other == &own ? 0 : OldestIn(kind, other, all.places_per_queue);
     if (oldest != 0 && now - oldest > own_age + own_age / 8) return Take(other, all.places_per_queue);
     ++hold.queue_to_check;
     if (oldest != 0) break;
@@ -169,9 +164,10 @@ void NoteWideChunk(Kind kind) {
   if (all.wide_chunks.load(kRelaxed) < all.most_chunks - all.least_chunks) all.wide_chunks.fetch_add(1, kRelaxed);
 }
 
-void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint64_t now) {
+void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk) {
   Queues& all = QueuesOf(kind);
-  while (!Give(all.queues[queue % kQueues], all.places_per_queue, chunk, now)) ++queue;  // all queues together hold twice as many chunks as there are
+  while (!Give(all.queues[queue % kQueues], all.places_per_queue, chunk))
+    ++queue;  // all queues together hold twice as many chunks as there are
 }
 
 uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
@@ -187,7 +183,8 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   const uint32_t quarter = (own.tail.load(kRelaxed) - own.head.load(kRelaxed)) / 4;
   if (hold.takes_until_check > quarter) hold.takes_until_check = quarter;
   if (hold.takes_until_check == 0) {
-    if (const uint32_t chunk = TakeIfOlder(all, hold, own, now); chunk != 0) return chunk;  // there may be more: check again at the next take
+    if (const uint32_t chunk = TakeIfOlder(kind, hold, own, now); chunk != 0)
+      return chunk;  // there may be more: check again at the next take
     hold.takes_until_check = quarter;
   } else {
     --hold.takes_until_check;

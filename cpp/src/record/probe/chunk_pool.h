@@ -22,10 +22,10 @@ void EmptyChunkPools();
 // Notes that records of a full chunk took more than one place: history_long needs more chunks.
 // Threads: any thread.
 void NoteWideChunk(Kind kind);
-// Puts a chunk last in its queue. `now`: the approximate cycle counter.
+// Puts a chunk last in its queue.
 // Threads: any thread.
-void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk, uint64_t now);
-// Returns the chunk to write next, 0 if there is none.
+void GiveChunk(Kind kind, uint32_t queue, uint32_t chunk);
+// Returns the chunk to write next, 0 if there is none. `now`: the approximate cycle counter.
 // Threads: any thread; `thread` is the caller.
 uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now);
 

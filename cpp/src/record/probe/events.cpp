@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "record/probe/chunk_pool.h"
-#include "record/family/digests.h"
-#include "record/probe/nested.h"
 #include "record/context/principals.h"
 #include "record/context/tasks.h"
+#include "record/family/digests.h"
+#include "record/probe/chunk_pool.h"
+#include "record/probe/nested.h"
 #include "record/probe/trace.h"
 #include "record/probe/wait.h"
 
@@ -53,11 +53,21 @@ PFS_ALWAYS_INLINE uint32_t TakeOneToGive(ThreadState& thread, Kind kind, ChunkHo
   return 0;
 }
 
+// A handler may leave with a longjmp between two stores: until the last one, the cursor has no place left, and the next event comes here.
+void SetCursor(RecordCursor& cursor, ShmRecord* next, ShmRecord* end, uint64_t lap_bits) {
+  cursor.end = nullptr;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  cursor.next = next;
+  cursor.lap_bits = lap_bits;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  cursor.end = end;
+}
+
 // Returns an approximate cycle counter. The last event dates a chunk well enough, and reading the counter costs as
 // much as two events.
 // REQUIRES: the chunk that is being written, if there is one, is full.
 uint64_t LastTicks(const ThreadState& thread, Kind kind) {
-  if (kind == Kind::kWait && thread.holds[0].chunk != 0) {
+  if (kind == Kind::kWait && thread.waits.end != nullptr && thread.holds[0].chunk != 0) {
     const ShmRecord& last = static_cast<const ShmWaitRecord*>(thread.waits.next)[-1];
     const uint64_t state = last.state.load(kRelaxed);
     if ((state & kRecordTimed) != 0 && (state & kFlagTimerMask) == 0) return last.start_ticks.load(kRelaxed);
@@ -147,28 +157,28 @@ PFS_ALWAYS_INLINE bool NextChunkOf(ThreadState& thread, Kind kind, uint32_t flag
     ++hold.held_count;
     hold.chunk = 0;
   }
-  if (const uint32_t give = TakeOneToGive(thread, kind, hold); give != 0) GiveChunk(kind, thread.slot, give, now);
+  if (const uint32_t give = TakeOneToGive(thread, kind, hold); give != 0) GiveChunk(kind, thread.slot, give);
   const uint32_t chunk = TakeChunk(kind, thread, now);
   if (__builtin_expect(chunk == 0, 0)) {
-    cursor = {};
+    SetCursor(cursor, nullptr, nullptr, 0);
     CountLoss(Loss::kEvents);
     return false;
   }
+  hold.chunk = chunk;  // from here on the thread has it, whatever a longjmp leaves out below
   ShmChunk& shared = pool.chunks[chunk];
-  const uint32_t lap = shared.lap.load(kRelaxed);
+  const uint32_t lap = shared.lap.load(kRelaxed) & ~1u;
   shared.lap.store(lap + 1, kRelaxed);  // odd: ordered before the words below by their release stores
   shared.thread.store(thread.slot, kRelease);
   shared.thread_id.store(thread.thread_id, kRelease);
   shared.taken.store(now, kRelease);
-  shared.turn.store(hold.chunks_taken, kRelease);
+  shared.sequence.store(hold.chunks_taken, kRelease);
   shared.traced.store(hold.traced, kRelease);
   shared.lap.store(lap + 2, kRelease);  // pairs with Snapshot: even lap, then the words, then lap again
-  hold.chunk = chunk;
   hold.has_traced = (flags & kFlagTrace) != 0;
   hold.trace_wish = g_trace_wish.load(kRelaxed);  // before the flags of events to come
   char* const first = pool.records + uint64_t{chunk} * pool.pitch;
-  cursor = {reinterpret_cast<ShmRecord*>(first), reinterpret_cast<ShmRecord*>(first + PerChunk(kind) * pool.record_bytes),
-            static_cast<uint64_t>(lap + 2) << 32};
+  SetCursor(cursor, reinterpret_cast<ShmRecord*>(first), reinterpret_cast<ShmRecord*>(first + PerChunk(kind) * pool.record_bytes),
+            static_cast<uint64_t>(lap + 2) << 32);
   return true;
 }
 
@@ -177,7 +187,7 @@ bool NextChunk(ThreadState& thread, Kind kind, uint32_t flags) { return NextChun
 void NextWaitChunk(ThreadState& thread, uint32_t flags) {
   if (thread.waits_have_details) NoteWideChunk(Kind::kWait);
   thread.waits_have_details = false;
-  if (!NextChunkOf(thread, Kind::kWait, flags)) thread.waits = {thread.scratch, std::end(thread.scratch), 0};
+  if (!NextChunkOf(thread, Kind::kWait, flags)) SetCursor(thread.waits, thread.scratch, std::end(thread.scratch), 0);
 }
 
 uint64_t NestingWithout(ThreadState& thread, const ShmWaitRecord* record) {
@@ -214,15 +224,14 @@ void DropAbandonedWaits(ThreadState& thread, const void* frame) {
 }
 
 void GiveAllChunks(ThreadState& thread) {
-  const uint64_t now = ReadCycle();
   for (uint32_t i = 0; i < kEventKinds; ++i) {
     const auto kind = static_cast<Kind>(i);
     ChunkHold& hold = thread.holds[i];
     if (MayHaveTraced(hold)) CountTraced(hold, kind);
     if (hold.chunk != 0) hold.held[hold.held_count++] = {hold.chunk, 0};
     hold.chunk = 0;
-    thread.CursorOf(kind) = {};
-    for (uint32_t at = 0; at < hold.held_count; ++at) GiveChunk(kind, thread.slot, hold.held[at].chunk, now);
+    SetCursor(thread.CursorOf(kind), nullptr, nullptr, 0);
+    for (uint32_t at = 0; at < hold.held_count; ++at) GiveChunk(kind, thread.slot, hold.held[at].chunk);
     hold.held_count = 0;
   }
 }

@@ -8,7 +8,8 @@ bool BeginEpochOfCell(ThreadState& thread, Kind kind, ShmCell& cell, bool is_glo
   const ShmEpochs& epochs = g_runtime.header->epochs[static_cast<uint32_t>(kind)];
   const uint32_t now = epochs.now.load(kRelaxed);
   if (is_global) {  // no level is above the total: a TRUNCATE of a lower level changes nothing here
-    const bool counts = static_cast<int32_t>(cell.gen.load(kRelaxed) - epochs.since[static_cast<uint32_t>(Level::kGlobal)].load(kRelaxed)) >= 0;
+    const bool counts =
+        static_cast<int32_t>(cell.gen.load(kRelaxed) - epochs.since[static_cast<uint32_t>(Level::kGlobal)].load(kRelaxed)) >= 0;
     const CellWriter writer(cell.seq);
     if (!counts) StoreNumbers(ShapeOf(kind), {}, cell);
     cell.gen.store(now, kRelease);

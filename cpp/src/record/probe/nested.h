@@ -19,8 +19,8 @@
 // is not recorded. The end of a stage and the start of the next share a reading of the timer.
 #pragma once
 
-#include "record/probe/events.h"
 #include "record/context/principals.h"
+#include "record/probe/events.h"
 #include "record/probe/wait.h"
 #include "shm/shapes.h"
 
@@ -82,11 +82,11 @@ struct BegunRecord {
 // Takes a record and writes its first line. Readers do not see it before ShowRecord(). `detail`: the bits of `what`
 // from bit 16 on.
 template <Kind kKind>
-inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32_t flags, Nesting nesting, uint32_t source, uint64_t state_bits = 0,
-                               uint32_t detail = 0) {
+inline BegunRecord BeginRecord(ThreadState& thread, uint32_t class_index, uint32_t flags, Nesting nesting, uint32_t source,
+                               uint64_t state_bits = 0, uint32_t detail = 0) {
   if ((flags & (kFlagCurrent | kFlagThread)) != (kFlagCurrent | kFlagThread)) return {};
   RecordCursor& cursor = thread.CursorOf(kKind);
-  if (__builtin_expect(cursor.next == cursor.end, 0) && !NextChunk(thread, kKind, flags)) return {};
+  if (__builtin_expect(cursor.next >= cursor.end, 0) && !NextChunk(thread, kKind, flags)) return {};
   ShmRecord* const record = cursor.next;
   cursor.next = reinterpret_cast<ShmRecord*>(reinterpret_cast<char*>(record) + g_runtime.pool(kKind).record_bytes);
   const uint64_t id = ++thread.event_id;
@@ -136,7 +136,8 @@ struct Measured {
 inline Measured MeasuredUntil(uint32_t flags, uint64_t start_ticks, uint64_t end_ticks) {
   if ((flags & kFlagTimed) == 0) return {false, 0, 0};
   end_ticks = std::max(start_ticks, end_ticks);  // counters of two cores may differ by a few ticks
-  return {true, end_ticks, TimerScale::Scale(end_ticks - start_ticks, g_runtime.picos_per_tick[(flags & kFlagTimerMask) >> kFlagTimerShift])};
+  return {true, end_ticks,
+          TimerScale::Scale(end_ticks - start_ticks, g_runtime.picos_per_tick[(flags & kFlagTimerMask) >> kFlagTimerShift])};
 }
 inline uint64_t TicksOf(uint32_t flags) { return (flags & kFlagTimed) != 0 ? NowTicks(flags) : 0; }
 
@@ -159,7 +160,8 @@ PFS_ALWAYS_INLINE void AddToSums(ThreadState& thread, uint32_t class_index, uint
     cell = &thread.global_cells[class_index];
   }
   const ShmEpochs& epochs = g_runtime.header->epochs[static_cast<uint32_t>(kKind)];
-  if (__builtin_expect(cell->gen.load(kRelaxed) != epochs.now.load(kRelaxed), 0) && !BeginEpochOfCell(thread, kKind, *cell, is_global)) return;
+  if (__builtin_expect(cell->gen.load(kRelaxed) != epochs.now.load(kRelaxed), 0) && !BeginEpochOfCell(thread, kKind, *cell, is_global))
+    return;
   const CellWriter writer(cell->seq);
   add(*cell);
 }

@@ -26,7 +26,7 @@ void NoteFlags();
 // A thread that has ended. Its row may belong to another thread before its records are read.
 struct EndedThread {
   uint64_t thread_id;
-  uint64_t traced[kEventKinds];  // traced events that it began
+  uint64_t traced[kEventKinds];         // traced events that it began
   char name[128], user[32], host[256];  // zero padded
 };
 // REQUIRES: cold lock; the thread has given its chunks back.

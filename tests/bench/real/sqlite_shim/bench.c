@@ -10,14 +10,13 @@
  *   scan       everything, in order: OPERATIONS does not matter
  */
 #include <perfschema/pfs.h>
-
-#include "shim.h"
-
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "shim.h"
 
 static pfs_key_t key_worker, key_select;
 static pfs_thread_info_t threads[] = {{&key_worker, "worker", 0, "Has a connection of its own."}};
@@ -194,8 +193,8 @@ static const struct {
   const char* name;
   void (*run)(work*);
 } workloads[] = {
-    {"fill", fill},     {"insert", insert},       {"select", select_one}, {"range", range}, {"update", update},
-    {"threads", two_threads}, {"statements", parsed}, {"scan", scan},
+    {"fill", fill},     {"insert", insert},       {"select", select_one}, {"range", range},
+    {"update", update}, {"threads", two_threads}, {"statements", parsed}, {"scan", scan},
 };
 
 int main(int count, char** arguments) {

@@ -1,4 +1,5 @@
-/* A VFS whose files are pfs's: wait/io/file/sqlite/database, journal ... What is no file (time, random bytes, full names) the default VFS does.
+/* A VFS whose files are pfs's: wait/io/file/sqlite/database, journal ... What is no file (time, random bytes, full names) the default VFS
+ * does.
  *
  * Version 1: rollback journals, no shared memory and so no write-ahead log. Locks between connections are those of open file descriptions
  * (F_OFD_SETLK), which also keep two connections of one process apart, on the bytes that the file format gives to locks.
@@ -6,10 +7,9 @@
 #define _GNU_SOURCE
 #include "files.h"
 
-#include <perfschema/pfs.h>
-
 #include <errno.h>
 #include <limits.h>
+#include <perfschema/pfs.h>
 #include <string.h>
 
 static pfs_key_t key_database, key_journal, key_temporary, key_directory, key_other;
@@ -229,7 +229,9 @@ static int vfs_delete(sqlite3_vfs* vfs, const char* path, int sync_folder) {
 }
 
 /* Whether a file is there and not empty: no call of pfs. */
-static int vfs_access(sqlite3_vfs* vfs, const char* path, int flags, int* result) { return below(vfs)->xAccess(below(vfs), path, flags, result); }
+static int vfs_access(sqlite3_vfs* vfs, const char* path, int flags, int* result) {
+  return below(vfs)->xAccess(below(vfs), path, flags, result);
+}
 static int vfs_full_name(sqlite3_vfs* vfs, const char* path, int size, char* result) {
   return below(vfs)->xFullPathname(below(vfs), path, size, result);
 }

@@ -2,7 +2,6 @@
 #include "mutexes.h"
 
 #include <perfschema/pfs.h>
-
 #include <stdio.h>
 
 /* Types as sqlite3.h numbers them. */

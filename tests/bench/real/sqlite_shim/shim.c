@@ -1,10 +1,10 @@
 #include "shim.h"
 
-#include "files.h"
-#include "mutexes.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "files.h"
+#include "mutexes.h"
 
 #ifdef SHIM_STOCK
 void shim_install(void) {}

@@ -1,4 +1,5 @@
-// What leveldb asks of a platform, on pfs: a mutex, a condition, and no compression. Found before leveldb's own port/port.h by include path.
+// What leveldb asks of a platform, on pfs: a mutex, a condition, and no compression. Found before leveldb's own port/port.h by include
+// path.
 //
 // leveldb gives its mutexes no names, so the file whose constructor makes one is its name: wait/synch/mutex/leveldb/db_impl. SOURCE is the
 // line of leveldb that locks: default arguments are evaluated where the call stands.
