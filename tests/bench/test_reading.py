@@ -46,7 +46,7 @@ print(json.dumps(found), flush=True)
 os._exit(0)
 """
 )
-GATE = 1.4
+GATE = 2.0  # a row that costs more with their number costs ten times as much here
 
 
 @pytest.fixture(scope="module")
@@ -69,4 +69,4 @@ def test_a_row_of_a_summary_of_100000_costs_what_one_of_10000_costs(ratios: dict
 
 def test_the_gate_sees_a_python_object_for_each_cell(ratios: dict[str, float]) -> None:
     """Negative control: the same rows as tuples."""
-    assert ratios["row by row"] > 2 * GATE
+    assert ratios["row by row"] > 1.5 * GATE

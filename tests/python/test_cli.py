@@ -91,13 +91,13 @@ def test_demo_shows_its_tables(library: Path) -> None:
     assert "read 41 files" in text
     for part in (
         "file_summary_by_instance",
-        "module_39.py",
         "demo/LOCK_words",
         "demo/LOCK_queue",
         "index.cpp:",
         "pfs.demo.run()",
     ):
         assert part in text
+    assert len(re.findall(r"module_\d+\.py", text)) >= 5  # most of the ten
     assert max(map(len, text.splitlines())) <= 100
 
 

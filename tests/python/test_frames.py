@@ -179,6 +179,7 @@ def test_everything_off_leaves_every_table_readable(fresh: Run) -> None:
     assert out == "text\nOFF 0\n"
 
 
+@pytest.mark.alone
 def test_10000_rows_of_history_long_take_at_most_10_ms(fresh: Run) -> None:
     out = fresh("""
         import time

@@ -159,7 +159,7 @@ def sockets() -> Play:
 def test_object_stays_whole(make: Callable[[], Play]) -> None:
     play = make()
     armed = over = False
-    raised = 0
+    raised = rounds = 0
 
     def handler(*_: object) -> None:
         if armed:
@@ -174,7 +174,8 @@ def test_object_stays_whole(make: Callable[[], Play]) -> None:
     old = signal.signal(signal.SIGALRM, handler)
     thread = start(repeat)
     try:
-        for _ in range(ROUNDS):
+        while rounds < ROUNDS or (raised == 0 and rounds < 100 * ROUNDS):  # on a busy machine the timer is often late
+            rounds += 1
             armed = True
             try:
                 signal.setitimer(signal.ITIMER_REAL, random_.uniform(0.00001, 0.001))

@@ -7,6 +7,7 @@ import io
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -188,6 +189,7 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests may run where it is ignored
         )
         self.seen = ""
 

@@ -4,30 +4,16 @@
 
 #include <cerrno>
 
+#include "record/probe/chunk_queue.h"
+
 namespace perfschema {
 namespace {
 
 constexpr uint32_t kQueues = 16;
 
-// A place of a queue, which one compare-exchange fills or empties: its sequence in the upper half, its chunk in the lower one. The sequence
-// is relative to the position p that uses the place: 0 = free for the giver of p, 1 = filled for the taker of p. The taker stores the size
-// of the queue, which is 0 for position p + size. It is stored minus the place's index, so that zero bytes are an empty queue.
-using Place = Word;
-
-constexpr uint64_t Filled(uint32_t sequence, uint32_t chunk) { return uint64_t{sequence} << 32 | chunk; }
-
-// A bounded queue of many givers and takers. A change of a place is the whole operation. `tail` and `head` follow: whoever finds one that
-// lags moves it on. So a thread may stop at any instruction for ever, also by a longjmp out of a signal handler, and the queue works on.
-// Threads: any thread.
-struct alignas(128) Queue {
-  alignas(64) HalfWord tail;  // next position to give to, or one that has been filled
-  alignas(64) HalfWord head;  // next position to take from, or one that has been emptied
-  alignas(64) Place* places;
-};
-
 // The pool of one kind of events.
 struct Queues {
-  Queue queues[kQueues];
+  ChunkQueue queues[kQueues];
   uint32_t places_per_queue;           // a power of two
   uint64_t least_chunks, most_chunks;  // number of chunks for the rows of history_long: if all records take one place; if all take the most
   Word wide_chunks;                    // full chunks with larger records, counted up to the difference
@@ -36,43 +22,8 @@ Queues pools[kEventKinds];
 
 Queues& QueuesOf(Kind kind) { return pools[static_cast<uint32_t>(kind)]; }
 
-// Returns how far the place is ahead of the position that uses it: 0 = free, 1 = filled, more = emptied again.
-int32_t Ahead(uint64_t place, uint32_t index, uint32_t position) {
-  return static_cast<int32_t>(static_cast<uint32_t>(place >> 32) + index - position);
-}
-
-bool Give(Queue& queue, uint32_t places_per_queue, uint32_t chunk) {
-  for (;;) {
-    uint32_t position = queue.tail.load(kAcquire);  // pairs with the moves of tail
-    const uint32_t index = position & (places_per_queue - 1);
-    uint64_t place = queue.places[index].load(kAcquire);
-    const int32_t ahead = Ahead(place, index, position);
-    if (ahead < 0) return false;  // full
-    // Release: pairs with the load in Take: the chunk, and all stores to it.
-    const bool is_given = ahead == 0 && queue.places[index].compare_exchange_strong(place, Filled(position + 1 - index, chunk),
-                                                                                    std::memory_order_acq_rel, kRelaxed);
-    if (is_given || ahead > 0) queue.tail.compare_exchange_strong(position, position + 1, std::memory_order_acq_rel, kRelaxed);
-    if (is_given) return true;
-  }
-}
-
-uint32_t Take(Queue& queue, uint32_t places_per_queue) {
-  for (;;) {
-    uint32_t position = queue.head.load(kAcquire);  // pairs with the moves of head
-    const uint32_t index = position & (places_per_queue - 1);
-    uint64_t place = queue.places[index].load(kAcquire);
-    const uint64_t filled = place;
-    const int32_t ahead = Ahead(place, index, position) - 1;
-    if (ahead < 0) return 0;  // empty
-    const bool is_taken = ahead == 0 && queue.places[index].compare_exchange_strong(place, Filled(position + places_per_queue - index, 0),
-                                                                                    std::memory_order_acq_rel, kRelaxed);
-    if (is_taken || ahead > 0) queue.head.compare_exchange_strong(position, position + 1, std::memory_order_acq_rel, kRelaxed);
-    if (is_taken) return static_cast<uint32_t>(filled);
-  }
-}
-
 // Returns when the queue's oldest chunk was taken for its events; 0 = the queue is empty. The answer may be outdated.
-uint64_t OldestIn(Kind kind, const Queue& queue, uint32_t places_per_queue) {
+uint64_t OldestIn(Kind kind, const ChunkQueue& queue, uint32_t places_per_queue) {
   const uint32_t position = queue.head.load(kRelaxed);
   const uint32_t index = position & (places_per_queue - 1);
   const uint64_t place = queue.places[index].load(kAcquire);  // pairs with Give
@@ -107,12 +58,12 @@ uint32_t AllocateFresh(Kind kind) {
 
 // Takes the oldest chunk of another queue, if it is clearly older than the own queue's. Each call checks another
 // queue.
-uint32_t TakeIfOlder(Kind kind, ChunkHold& hold, const Queue& own, uint64_t now) {
+uint32_t TakeIfOlder(Kind kind, ChunkHold& hold, const ChunkQueue& own, uint64_t now) {
   Queues& all = QueuesOf(kind);
   const uint64_t own_oldest = OldestIn(kind, own, all.places_per_queue);
   const uint64_t own_age = own_oldest == 0 ? 0 : now - own_oldest;
   for (uint32_t tried = 0; tried < kQueues; ++tried) {
-    Queue& other = all.queues[hold.queue_to_check % kQueues];
+    ChunkQueue& other = all.queues[hold.queue_to_check % kQueues];
     const uint64_t oldest = &other == &own ? 0 : OldestIn(kind, other, all.places_per_queue);
     if (oldest != 0 && now - oldest > own_age + own_age / 8) return Take(other, all.places_per_queue);
     ++hold.queue_to_check;
@@ -129,10 +80,11 @@ bool StartQueues(Kind kind) {
   const uint64_t capacity = g_runtime.segment.array(kChunksOf[static_cast<uint32_t>(kind)]).capacity;
   all.places_per_queue = 64;
   while (all.places_per_queue < all.most_chunks + 64 || all.places_per_queue * kQueues < capacity * 2) all.places_per_queue *= 2;
-  const size_t bytes = static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(Place);
+  const size_t bytes = static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(ChunkPlace);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  for (uint32_t i = 0; i < kQueues; ++i) all.queues[i].places = static_cast<Place*>(memory) + static_cast<size_t>(i) * all.places_per_queue;
+  for (uint32_t i = 0; i < kQueues; ++i)
+    all.queues[i].places = static_cast<ChunkPlace*>(memory) + static_cast<size_t>(i) * all.places_per_queue;
   return true;
 }
 
@@ -149,8 +101,8 @@ void EmptyChunkPools() {
   // Another thread may have been in the middle of a give or take when fork() copied the queues: their content is
   // useless.
   for (Queues& all : pools) {
-    madvise(all.queues[0].places, static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(Place), MADV_DONTNEED);
-    for (Queue& queue : all.queues) {
+    madvise(all.queues[0].places, static_cast<size_t>(kQueues) * all.places_per_queue * sizeof(ChunkPlace), MADV_DONTNEED);
+    for (ChunkQueue& queue : all.queues) {
       queue.head.store(0, kRelaxed);
       queue.tail.store(0, kRelaxed);
     }
@@ -176,7 +128,7 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
   }
   Queues& all = QueuesOf(kind);
   ChunkHold& hold = thread.holds[static_cast<uint32_t>(kind)];
-  Queue& own = all.queues[thread.slot % kQueues];
+  ChunkQueue& own = all.queues[thread.slot % kQueues];
   // Checking another queue costs cache misses on both sides, so it is rare. But it happens at least once before this
   // thread recycles a quarter of its own queue: that quarter is the slack of the pool over history_long. Other
   // threads may have emptied the queue meanwhile.
@@ -190,7 +142,7 @@ uint32_t TakeChunk(Kind kind, ThreadState& thread, uint64_t now) {
     --hold.takes_until_check;
   }
   if (const uint32_t chunk = Take(own, all.places_per_queue); chunk != 0) return chunk;
-  for (Queue& queue : all.queues) {
+  for (ChunkQueue& queue : all.queues) {
     if (const uint32_t chunk = Take(queue, all.places_per_queue); chunk != 0) return chunk;
   }
   return AllocateFresh(kind);  // running events keep all chunks
