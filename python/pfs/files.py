@@ -70,6 +70,7 @@ class File(_Raw):
             raise ValueError(f"invalid mode: {mode}")
         self._created = "x" in letters
         self._appending = "a" in letters
+        self._truncated = "w" in letters
         self._readable = bool(letters & set("r+"))
         self._writable = bool(letters & set("xwa+"))
         flags = os.O_RDWR if self._readable and self._writable else os.O_RDONLY if self._readable else os.O_WRONLY
@@ -229,6 +230,8 @@ class File(_Raw):
             return "xb+" if self._readable else "xb"
         if self._appending:
             return "ab+" if self._readable else "ab"
+        if self._truncated and sys.version_info >= (3, 15):
+            return "wb+" if self._readable else "wb"
         if self._readable:
             return "rb+" if self._writable else "rb"
         return "wb"
