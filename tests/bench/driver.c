@@ -1,7 +1,8 @@
 /* driver.c CASE N: the operation of CASE, N times. For callgrind: a user's program, public headers only. Case "memory" prints how many
  * bytes of its segment are resident.
  *
- * What is recorded is set by PFS_OPTIONS. PFS_BENCH_PADDING=n adds n instructions to each operation: the negative control of the gate.
+ * What is recorded is set by PFS_OPTIONS. PFS_BENCH_PADDING=n adds n instructions to each operation, PFS_BENCH_LINES=n as many lines of
+ * memory: the negative controls of the gates. PFS_BENCH_MARK calls pfs_bench_mark() before each operation.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -16,12 +17,24 @@
 #endif
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
+#ifdef PFS_BENCH_MARK
+static volatile char more_lines[64 * (PFS_BENCH_LINES + 1)];
+__attribute__((noinline)) void pfs_bench_mark(void) { __asm__ volatile(""); }
+#define PADDING                                                                   \
+  do {                                                                            \
+    pfs_bench_mark();                                                             \
+    for (int line = 0; line < PFS_BENCH_LINES; ++line) more_lines[64 * line] = 1; \
+  } while (0)
+#else
 #define PADDING __asm__ volatile(".rept " TEXT(PFS_BENCH_PADDING) "\n\tnop\n\t.endr")
+#endif
 
 static pfs_key_t mutex_key, file_key, socket_key, memory_key;
 static pfs_mutex_info_t mutexes[] = {{&mutex_key, "LOCK_driver", 0, "A mutex."}};
 static pfs_file_info_t files[] = {{&file_key, "driver", 0, "A file."}};
 static pfs_socket_info_t sockets[] = {{&socket_key, "driver", 0, "Sockets."}};
+static pfs_key_t statement_key;
+static pfs_statement_info_t statements[] = {{&statement_key, "driver", 0, "Statements."}};
 static pfs_memory_info_t blocks[] = {{&memory_key, "driver", PFS_CONTROLLED, "Blocks."}};
 
 int main(int argc, char** argv) {
@@ -35,6 +48,7 @@ int main(int argc, char** argv) {
   pfs_register_file("bench", files, 1);
   pfs_register_socket("bench", sockets, 1);
   pfs_register_memory("bench", blocks, 1);
+  pfs_register_statement("bench", statements, 1);
   pfs_mutex_init(mutex_key, &m, NULL);
   if (strcmp(what, "bare") == 0) {
     for (long i = 0; i < n; ++i) {
@@ -108,6 +122,16 @@ int main(int argc, char** argv) {
       PADDING;
       pfs_metadata_wait_begin(&wait, lock);
       pfs_metadata_wait_end(&wait, 0);
+    }
+  } else if (strcmp(what, "statement") == 0) {
+    static const char text[] =
+        "select id, name, price from orders where customer = 17 and state in ('open', 'paid') order by price limit 10";
+    pfs_statement_t statement;
+    for (long i = 0; i < n; ++i) {
+      PADDING;
+      pfs_statement_begin(&statement, statement_key);
+      pfs_statement_set_text(&statement, text, sizeof text - 1);
+      pfs_statement_end(&statement);
     }
   } else if (strcmp(what, "block") == 0) {
     for (long i = 0; i < n; ++i) {

@@ -68,6 +68,8 @@ CASES = {
     "metadata/counted": Case("metadata", f"performance_schema_instrument='wait/%=COUNTED',{_NO_RECORD}"),
     "metadata/timed": Case("metadata", _NO_RECORD),
     "metadata/all": Case("metadata"),
+    # A statement of 107 bytes that has been seen before.
+    "statement/all": Case("statement"),
     # pfs_malloc and pfs_free of 64 bytes, controlled.
     "block/disabled": Case("block", "performance_schema_instrument='memory/%=OFF'"),
     "block/counted": Case("block"),
