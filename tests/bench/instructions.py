@@ -1,7 +1,8 @@
 """Instructions per operation, counted by callgrind: (run of 2 N operations - run of N) / N. Exact enough for a gate on a noisy machine.
 
-python tests/bench/instructions.py            shows them beside the baseline
-python tests/bench/instructions.py --write    makes them the baseline (tests/bench/baseline.json)
+python tests/bench/instructions.py                  shows them beside the baseline
+python tests/bench/instructions.py row/all          only this case
+python tests/bench/instructions.py --write [CASE]   makes them the baseline (tests/bench/baseline.json)
 """
 
 # ruff: noqa: E501
@@ -142,22 +143,30 @@ def regressions(measured: dict[str, float]) -> list[str]:
 
 
 def advice() -> str:
-    made_with = json.loads(BASELINE.read_text())["compiler"]
+    made_with, this = json.loads(BASELINE.read_text())["compiler"], compiler()
+    compilers = (
+        "The compiler is the baseline's" if made_with == this else f"The baseline was made with {made_with}; this is {this}"
+    )
     return (
-        f"The baseline was made with {made_with}; this is {compiler()}. If the new figures are right (another compiler, a step that is worth "
+        f"{compilers}. If the new figures are right (another compiler, a step that is worth "
         "its price), make them the baseline and say why in the commit:\n    python tests/bench/instructions.py --write"
     )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"all if none is given; legal are {', '.join(CASES)}")
     parser.add_argument("--write", action="store_true", help="make this the baseline")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        measured = measure(build(Path(folder)))
-    if given.write:
-        BASELINE.write_text(json.dumps({"compiler": compiler(), "instructions_per_operation": measured}, indent=2) + "\n")
+    if unknown := set(given.cases) - set(CASES):
+        parser.error(f"no case {', '.join(sorted(unknown))}: legal are {', '.join(CASES)}")
     known = baseline()
+    with tempfile.TemporaryDirectory() as folder:
+        measured = measure(build(Path(folder)), given.cases or None)
+    if given.write:
+        both = {**known, **measured}
+        found = {"compiler": compiler(), "instructions_per_operation": {name: both[name] for name in CASES if name in both}}
+        BASELINE.write_text(json.dumps(found, indent=2) + "\n")
     for name, now in measured.items():
         before = known.get(name)
         print(f"{name:16}{now:9.2f}" + ("" if before is None else f"{before:9.2f}{100 * (now / before - 1):+8.1f} %"))
