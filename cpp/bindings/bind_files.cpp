@@ -123,6 +123,13 @@ void Truncate(int fd, int64_t size) {
   if (Retried([&](CallSite site) { return pfs_ftruncate_at(fd, size, site.file, site.line); }) != 0) RaiseErrno();
 }
 
+void Sync(int fd, bool data_only) {
+  const int rc = Retried([&](CallSite site) {
+    return data_only ? pfs_fdatasync_at(fd, site.file, site.line) : pfs_fsync_at(fd, site.file, site.line);
+  });
+  if (rc != 0) RaiseErrno();
+}
+
 py::tuple Stat(int fd) {
   struct stat facts;
   if (Retried([&](CallSite site) { return pfs_fstat_at(fd, &facts, site.file, site.line); }) != 0) RaiseErrno();
@@ -149,6 +156,7 @@ void BindFiles(PyObject* module) {
   m.def("file_tell", Tell, py::arg("fd"));
   m.def("file_truncate", Truncate, py::arg("fd"), py::arg("size"));
   m.def("file_stat", Stat, py::arg("fd"));
+  m.def("file_sync", Sync, py::arg("fd"), py::arg("data_only"));
 }
 
 }  // namespace perfschema::bindings

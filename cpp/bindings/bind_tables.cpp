@@ -14,7 +14,7 @@
 #include "identity.h"
 #include "perfschema/pfs.h"
 #include "pybind.h"  // comes first
-#include "table/registry.h"
+#include "table/reading.h"
 
 namespace perfschema::bindings {
 
@@ -102,12 +102,17 @@ class AttachedSegment {
   Identity identity_;
 };
 
-TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment) {
-  if (columns.empty()) columns.push_back(0);  // no columns: the number of rows is still wanted
-  TableData data{};
-  Status status = WithoutGil([&] { return ReadTable(table, segment != nullptr ? segment->view() : OwnSegment(), columns, &data); });
+SegmentView ViewOf(const AttachedSegment* segment) { return segment != nullptr ? segment->view() : OwnSegment(); }
+
+void RaiseIfUnreadable(Status status, const AttachedSegment* segment) {
   const bool is_damaged = segment != nullptr && status.code() == Code::kCorrupt;
   RaiseIfBad(std::move(status), is_damaged ? "AttachError" : nullptr);
+}
+
+TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment, const ReadTime& time) {
+  if (columns.empty()) columns.push_back(0);  // no columns: the number of rows is still wanted
+  TableData data{};
+  RaiseIfUnreadable(WithoutGil([&] { return ReadTableAt(time, table, ViewOf(segment), columns, &data); }), segment);
   return data;
 }
 
@@ -205,10 +210,12 @@ py::tuple Part(const ColumnFacts& facts, ColumnData&& data, size_t rows) {
   return py::make_tuple(py::str(facts.name.data(), facts.name.size()), KindName(facts.kind), facts.nullable, values, mask, texts);
 }
 
-py::tuple Read(const std::string& name, const ColumnList& columns, const AttachedSegment* segment) {
+using Moment = std::optional<uint64_t>;
+
+py::tuple Read(const std::string& name, const ColumnList& columns, const AttachedSegment* segment, bool elapsed, const Moment& now) {
   const TableFacts& table = GetTable(name);
   const std::vector<size_t> chosen = GetColumns(table, columns);
-  TableData data = ReadColumns(table, chosen, segment);
+  TableData data = ReadColumns(table, chosen, segment, {now, elapsed});
   py::list parts;
   for (size_t i = 0; i < chosen.size(); ++i) parts.append(Part(table.columns[chosen[i]], std::move(data.columns[i]), data.rows));
   return py::make_tuple(data.rows, data.skipped, parts);
@@ -236,10 +243,10 @@ py::object Cell(const ColumnFacts& facts, const ColumnData& data, size_t row) {
   return py::none();
 }
 
-py::list Rows(const std::string& name, const ColumnList& columns, const AttachedSegment* segment) {
+py::list Rows(const std::string& name, const ColumnList& columns, const AttachedSegment* segment, bool elapsed, const Moment& now) {
   const TableFacts& table = GetTable(name);
   const std::vector<size_t> chosen = GetColumns(table, columns);
-  const TableData data = ReadColumns(table, chosen, segment);
+  const TableData data = ReadColumns(table, chosen, segment, {now, elapsed});
   py::list rows(data.rows);
   for (size_t row = 0; row < data.rows; ++row) {
     py::tuple cells(chosen.size());
@@ -273,6 +280,12 @@ std::vector<std::string> TableNames() {
   return names;
 }
 
+uint64_t Now(const AttachedSegment* segment) {
+  uint64_t picoseconds = 0;
+  RaiseIfUnreadable(ReadPresent(ViewOf(segment), &picoseconds), segment);
+  return picoseconds;
+}
+
 void Truncate(const std::string& name) {
   const TableFacts& table = GetTable(name);
   RaiseIfBad(WithoutGil([&] { return TruncateTable(table); }));
@@ -293,8 +306,11 @@ void BindTables(PyObject* module) {
   m.def(
       "ddl", [](const std::string& name) { return TableDdl(GetTable(name)); }, py::arg("table"));
   m.def("truncate", Truncate, py::arg("table"));
-  m.def("read", Read, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true));
-  m.def("rows", Rows, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true));
+  m.def("now", Now, py::arg("segment").none(true));
+  m.def("read", Read, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true), py::arg("elapsed") = false,
+        py::arg("now") = py::none());
+  m.def("rows", Rows, py::arg("table"), py::arg("columns").none(true), py::arg("segment").none(true), py::arg("elapsed") = false,
+        py::arg("now") = py::none());
 }
 
 }  // namespace perfschema::bindings

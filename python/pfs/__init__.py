@@ -21,6 +21,7 @@ import os
 TYPE_CHECKING = False  # type checkers take it as true; importing typing would cost more than the rest of this file
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Literal
 
     import pandas as pd
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pfs._outside.processes import gc, processes
     from pfs._snapshots.diff import Diff, diff
     from pfs._snapshots.snapshot import Snapshot, read_snapshot, snapshot
+    from pfs._tables.why import Named
     from pfs._trace.files import read_trace
     from pfs.blocks import memory
     from pfs.counted import StatusVariable, handled, raised, register_status
@@ -85,7 +87,7 @@ except ImportError as error:
     raise
 
 from pfs._core import Condition, Lock, RLock, RWLock, SimpleQueue, stage, statement, transaction
-from pfs.files import open
+from pfs.files import fsync, open
 from pfs.instrument import Table, idle, wait
 from pfs.setup import (
     setup_actors,
@@ -107,6 +109,10 @@ __all__ = [
     # Reading
     "tables",
     "table",
+    "now",
+    "running",
+    "blocked",
+    "why",
     "describe",
     "ddl",
     "truncate",
@@ -157,6 +163,7 @@ __all__ = [
     "create_connection",
     "create_server",
     "open",
+    "fsync",
     "wait",
     "idle",
     "stage",
@@ -272,12 +279,16 @@ def tables() -> list[str]:
     return _core.tables()
 
 
-def table(name: TableName | str, columns: Iterable[str] | None = None) -> pd.DataFrame:
+def table(
+    name: TableName | str, columns: Iterable[str] | None = None, *, running: Literal["elapsed"] | None = None
+) -> pd.DataFrame:
     """Returns the current rows of a table as a DataFrame.
 
     Args:
         name: one of ``pfs.tables()``.
         columns: the columns to read, in this order; None reads all. Case does not matter.
+        running: what an event that still runs shows as TIMER_END and TIMER_WAIT. None: NULL. "elapsed": ``pfs.now()``, and the
+            time from TIMER_START to then, as MySQL 8 does. END_EVENT_ID stays NULL.
 
     Returns:
         One row per row of the table, in storage order: sort it by THREAD_ID and EVENT_ID, or by TIMER_END. Integers are uint64,
@@ -287,11 +298,72 @@ def table(name: TableName | str, columns: Iterable[str] | None = None) -> pd.Dat
     Raises:
         UnknownTable: no table has this name.
         UnknownColumn: the table has no such column.
-        InvalidValue: a column is named twice.
+        InvalidValue: a column is named twice; a bad value for ``running``.
     """
     from pfs._tables import frame
 
-    return frame.frame(name, columns)
+    return frame.frame(name, columns, running=running)
+
+
+def now() -> int:
+    """Returns the present time on the time line of the events, in picoseconds since the start of pfs: what TIMER_START of an
+    event that begins now would be. It is 0 if pfs is off."""
+    return _core.now(None)
+
+
+def running() -> pd.DataFrame:
+    """Returns the events that run now: the open transactions, statements, stages and waits of all threads.
+
+    Returns:
+        One row per event, by thread, the outermost event first. THREAD is the name of the thread; EVENT_TYPE is TRANSACTION,
+        STATEMENT, STAGE or WAIT; TIMER_WAIT is the time so far, or NULL if the event is not timed. The other columns are those
+        of the events_*_current tables.
+    """
+    from pfs._tables.running import view_frame
+
+    return view_frame("running")
+
+
+def blocked() -> pd.DataFrame:
+    """Returns the threads that wait for a lock now, those that wait longest first, and who holds the lock.
+
+    It covers mutexes, read-write locks, metadata locks and table locks. Conditions, files and sockets have no holder:
+    ``pfs.running()`` shows who waits for them.
+
+    Returns:
+        One row per waiting thread and holder. THREAD_ID to TIMER_WAIT say which thread waits for what, at which line, and for how
+        long. HOLDER_THREAD_ID holds the lock; it is NULL if only readers hold the lock (READ_LOCKED_BY_COUNT) or no holder is
+        recorded. HOLDER is the name of that thread, or NULL if the thread has ended, or was not copied by fork. HOLDER_SOURCE
+        and HOLDER_TIMER_WAIT say where it took the lock and for how long it has held it, if that event is still in a history
+        table. HOLDER_EVENT_* is the innermost event that the holder is in now. DEADLOCK is a circle of threads, such as
+        ``2 -> 3 -> 2``, in which each waits for the next one.
+    """
+    from pfs._tables.running import view_frame
+
+    return view_frame("blocked")
+
+
+def why(lock: Named | str) -> pd.DataFrame:
+    """Says why threads had to wait for a lock: what its holders did meanwhile, from the waits in the history tables.
+
+        pfs.why(lock)                      # or its name: pfs.why("shop/LOCK_orders")
+
+    Args:
+        lock: a lock of pfs, the name of its instrument, or the end of that name.
+
+    Returns:
+        One row per line of the holder and thing that it did, the longest first. HOLDER_SOURCE is where the holder took the lock.
+        EVENT_NAME, OPERATION, OBJECT_NAME and SOURCE are what it did then; they are NULL for the time in which it was in no wait,
+        such as computing. COUNT_STAR counts them. SUM_TIMER_WAIT is their time during which at least one other thread waited for
+        the lock: the time that would be gained. The history tables bound how far back it looks, and waits must be timed. With
+        read-write locks, the last thread that took the lock counts as its holder.
+
+    Raises:
+        UnknownName: there is no such lock.
+    """
+    from pfs._tables.why import why
+
+    return why(lock)
 
 
 def describe(name: TableName | str) -> pd.DataFrame:

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     class Source(Protocol):
         """Reads and changes tables. Setup tables, mappings and frames use it. Arguments and results are those of pfs._core."""
 
-        def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]: ...
-        def rows(self, table: str, columns: Sequence[str] | None) -> list[tuple[Any, ...]]: ...
+        # elapsed: running events get TIMER_END = now and TIMER_WAIT = the time so far; now: None asks the timer.
+        def now(self) -> int: ...
+        def read(
+            self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
+        ) -> tuple[int, int, list[_core.Part]]: ...
+        def rows(
+            self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
+        ) -> list[tuple[Any, ...]]: ...
         def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int: ...
         def insert(self, table: str, values: Assignments) -> None: ...
         def delete(self, table: str, conditions: Conditions) -> int: ...
@@ -29,11 +35,18 @@ __all__ = ["OWN", "OwnProcess"]
 class OwnProcess:
     """Reads and changes the tables of this process."""
 
-    def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]:
-        return _core.read(table, columns, None)
+    def now(self) -> int:
+        return _core.now(None)
 
-    def rows(self, table: str, columns: Sequence[str] | None) -> list[tuple[Any, ...]]:
-        return _core.rows(table, columns, None)
+    def read(
+        self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
+    ) -> tuple[int, int, list[_core.Part]]:
+        return _core.read(table, columns, None, elapsed, now)
+
+    def rows(
+        self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
+    ) -> list[tuple[Any, ...]]:
+        return _core.rows(table, columns, None, elapsed, now)
 
     def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int:
         return _core.update(table, conditions, assignments)

@@ -39,7 +39,7 @@ else:
         return function
 
 
-__all__ = ["File", "open"]
+__all__ = ["File", "fsync", "open"]
 
 DEFAULT_NAME = "python/file"
 
@@ -285,6 +285,11 @@ class File(_Raw):
         _core.file_truncate(self._fd, size)
         return size
 
+    def sync(self) -> None:
+        """Waits until the file is on its device, as ``os.fsync`` does."""
+        self._check_open()
+        _core.file_sync(self._fd, False)
+
     def __getstate__(self) -> NoReturn:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
@@ -294,6 +299,27 @@ class File(_Raw):
             return f"<{kind} [closed]>"
         name = self.__dict__.get("name", self._fd)
         return f"<{kind} name={name!r} mode={self.mode!r} closefd={self._closefd}>"
+
+
+def fsync(file: IO[Any] | File | int, *, data_only: bool = False) -> None:
+    """Writes what is buffered, and waits until the file is on its device: ``os.fsync`` as an event ``sync`` of the file.
+
+        with pfs.open("orders.log", "a", name="shop/log") as log:
+            log.write(line)
+            pfs.fsync(log)
+
+    Args:
+        file: what ``pfs.open`` returned, or its descriptor. Files that pfs has not opened are synchronized without an event.
+        data_only: calls ``os.fdatasync`` instead.
+
+    Raises:
+        OSError: whatever ``os.fsync`` raises.
+        ValueError: the file is closed.
+    """
+    if not isinstance(file, int):
+        file.flush()
+        file = file.fileno()
+    _core.file_sync(file, data_only)
 
 
 @overload

@@ -1,5 +1,7 @@
 #include "snapshot/events.h"
 
+#include "snapshot/moment.h"
+
 namespace perfschema {
 
 std::vector<ChunkHead> Snapshot::ScanChunks(Kind kind) const {
@@ -72,6 +74,9 @@ void Snapshot::FillRow(const EventHead& head, const ClassRow& instrument, EventR
     if (!is_open) {
       row->timer_wait = head.WaitPicos(header());
       row->timer_end = *row->timer_start + *row->timer_wait;
+    } else if (ReadMoment::ShowsElapsed()) {
+      row->timer_end = std::max(ReadMoment::Now(header()), *row->timer_start);
+      row->timer_wait = *row->timer_end - *row->timer_start;
     }
   }
   if (head.nesting_event_id != 0) {

@@ -1,10 +1,10 @@
 // snapshot/principals.cpp: reads threads, accounts, users and hosts: rows of cells, and sums over a row and all rows below it
 // (record/context/principals.h).
 #include <algorithm>
-#include <ctime>
 #include <vector>
 
 #include "snapshot/mend.h"
+#include "snapshot/moment.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/try_read.h"
 
@@ -73,7 +73,7 @@ bool Snapshot::ReadThread(uint32_t slot, ThreadRow* row) const {
     row->os_id = number(os_id);
     row->parent_thread_id = number(parent);
     if (row->is_foreground()) row->processlist_id = number(processlist_id);
-    const auto now = static_cast<uint64_t>(std::time(nullptr));
+    const auto now = ReadMoment::NowSeconds(header());
     if (start_seconds != 0) row->seconds = static_cast<int64_t>(start_seconds < now ? now - start_seconds : 0);
     row->name = KeepWords(name);
     keep(user, &row->user);

@@ -1,7 +1,10 @@
 // threads, and processlist: the threads that have a user.
+#include <algorithm>
 #include <string>
+#include <unordered_map>
 
 #include "setup/setup.h"
+#include "snapshot/moment.h"
 #include "tables/enums.h"
 #include "tables/tables.h"
 
@@ -50,8 +53,41 @@ constexpr auto kColumns = columns(
     col<&Row::thread, &ThreadRow::max_total_memory>("MAX_TOTAL_MEMORY", Unit::kBytes, "Peak of memory of its session."),
     col<&Row::telemetry_active>("TELEMETRY_ACTIVE", Unit::kNone, "Whether a telemetry session is attached."));
 
+// Returns COMMAND of a statement: the last part of statement/com/<name>, else Query.
+std::string_view CommandOf(std::string_view statement) {
+  constexpr std::string_view kCommands = "statement/com/";
+  return statement.substr(0, kCommands.size()) == kCommands ? statement.substr(kCommands.size()) : "Query";
+}
+
+// Returns the live threads. What a program has not said about a thread is taken from its statement: the outermost one that runs, else the
+// last one.
+std::vector<ThreadRow> ThreadsAtWork(const Snapshot& snapshot) {
+  std::vector<ThreadRow> rows = snapshot.Threads();
+  if (rows.empty()) return rows;
+  std::unordered_map<uint64_t, StatementRow> statements;
+  snapshot.ForEachStatement(kViewCurrent, [&](const StatementRow& row) {
+    const auto [found, is_first] = statements.try_emplace(row.event.thread_id, row);
+    if (!is_first && row.event.event_id < found->second.event.event_id) found->second = row;
+  });
+  if (statements.empty()) return rows;
+  for (ThreadRow& row : rows) {
+    const auto found = statements.find(row.thread_id);
+    if (found == statements.end()) continue;
+    const StatementRow& statement = found->second;
+    const bool is_running = !statement.event.end_event_id;
+    if (!row.command) row.command = Text<16>(is_running ? CommandOf(statement.event.event_name.view()) : "Sleep");
+    const std::optional<uint64_t> since = is_running ? statement.event.timer_start : statement.event.timer_end;
+    if (!row.seconds && since)
+      row.seconds = static_cast<int64_t>(std::max(ReadMoment::Now(snapshot.header()), *since) - *since) / 1'000'000'000'000;
+    if (!is_running) continue;
+    if (!row.db) row.db = statement.schema;
+    if (!row.info && statement.sql_text) row.info = LongText(CutText(statement.sql_text->view(), sizeof(ShmThread::info)));
+  }
+  return rows;
+}
+
 void ScanThreads(const Snapshot& snapshot, RowSink<Row> out) {
-  for (const ThreadRow& row : snapshot.Threads()) {
+  for (const ThreadRow& row : ThreadsAtWork(snapshot)) {
     out({row, YesIf((row.flags & kThreadInstrumented) != 0), YesIf((row.flags & kThreadHistory) != 0)});
   }
 }
@@ -85,7 +121,7 @@ constexpr auto kSessionColumns =
             col<&Session::instance, &ThreadInstance::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes its statements."));
 
 void ScanSessions(const Snapshot& snapshot, RowSink<Session> out) {
-  for (const ThreadRow& row : snapshot.Threads()) {
+  for (const ThreadRow& row : ThreadsAtWork(snapshot)) {
     if (!row.is_foreground()) continue;
     Session session{{row, YesNo::kYes, YesNo::kYes}, {}};
     if (row.host && row.peer_port != 0) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +15,7 @@ from rich.text import Text
 
 import pfs
 from pfs import _core
+from pfs._tables.running import VIEWS
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -48,12 +49,15 @@ class Process(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Parses and completes the name of a table."""
+    """Parses and completes the name of a table, or of something else that a command shows like a table."""
 
     name = "table"
 
+    def __init__(self, more: Iterable[str] = ()) -> None:
+        self._more = tuple(more)
+
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        names = [name for name in pfs.tables() if name.startswith(incomplete.lower())]
+        names = [name for name in (*self._more, *pfs.tables()) if name.startswith(incomplete.lower())]
         return [click.shell_completion.CompletionItem(name) for name in names]
 
 
@@ -86,6 +90,8 @@ def cells(column: Series[Any], unit: str = "") -> list[str]:
 
 
 def units(table: str | None) -> dict[str, str]:
+    if table is not None and table.lower() in VIEWS:
+        return VIEWS[table.lower()].units()
     return {} if table is None else {column["name"]: column["unit"] for column in _core.table_info(table)["columns"]}
 
 
@@ -246,11 +252,12 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
 
 @click.command()
 @process_argument
-@click.argument("table", metavar="TABLE", type=TableName())
+@click.argument("table", metavar="TABLE", type=TableName(VIEWS))
 @click.option("-w", "--where", metavar="SQL", help="Only these rows: an expression of SQLite over the columns.")
 @click.option("-c", "--columns", metavar="A,B,...", help="Only these columns, in this order.")
 @click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SUM_TIMER_WAIT desc, EVENT_NAME'.")
 @click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
+@click.option("--elapsed", is_flag=True, help="The time so far of events that still run, instead of NULL.")
 @click.option("-H", "--human", is_flag=True, help="Times and sizes with units (with --format table).")
 @output_options
 def show(
@@ -260,21 +267,29 @@ def show(
     columns: str | None,
     sort: str | None,
     limit: int | None,
+    elapsed: bool,
     human: bool,
     form: str,
     output: str | None,
 ) -> None:
     """Prints a table of a process. PID may be the path of a segment, too: of a dead process, or of a container.
 
+    Two more tables are made by the reader: `running` has the events that run now, `blocked` the threads that wait for locks and
+    who holds the locks.
+
     \b
     pfs show 4711 threads
+    pfs show 4711 blocked --human
     pfs show 4711 file_summary_by_instance --sort 'SUM_TIMER_WAIT desc' --limit 10 \\
         --columns FILE_NAME,COUNT_READ,SUM_TIMER_READ --human
     pfs show 4711 events_waits_current --where "EVENT_NAME like 'wait/io/%' and TIMER_END is null"
     pfs show /shared/12-4026532.pfs events_waits_history_long --format parquet --output last.parquet
     """
     with pfs.attach(process) as schema:
-        frame = schema.table(table)
+        if table.lower() in VIEWS:
+            frame = getattr(schema, table.lower())()
+        else:
+            frame = schema.table(table, running="elapsed" if elapsed else None)
     wanted = split_columns(frame, columns)
     frame = choose(frame, where, sort, limit)
     write(frame if wanted is None else frame[wanted], form, output, table if human else None)

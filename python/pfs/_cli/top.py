@@ -19,6 +19,7 @@ from rich.text import Text
 import pfs
 from pfs._cli.processes import plain, process_argument, write_lines
 from pfs._outside.segment import SegmentSource
+from pfs._tables.running import Blocked
 from pfs._tables.samples import SECTIONS, SORTS, Row, Sample, Section, Sort, rows_between, take
 from pfs._tables.show import bytes_text, count_text, time_text
 
@@ -174,14 +175,65 @@ def screen_of(process: Process, view: View, width: int, height: int) -> Group:
     state = "frozen, " if view.is_frozen else ""
     lines[1] = f"{lines[1]:<{width - len(state) - 14}.{width - len(state) - 14}} {state}every {view.interval:g} s"[:width]
     head = [Text(lines[0], style="bold red" if process.problem else "bold"), Text(lines[1])]
+    waiting = blocked_lines(process, width, max(3, height // 3))
+    head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
     chosen = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
-    left = max(2 * len(chosen), height - len(head) - 1)
+    left = height - len(head) - 1
+    chosen = chosen[: max(1, left // 2)]
+    left = max(2 * len(chosen), left)
     body = []
     for at, section in enumerate(chosen):
         share = left // (len(chosen) - at)
         left -= share
         body.append(table_of(section, process.rows(section, view.sort), view.sort, share, width))
     return Group(*head, *body, Text(KEYS[:width], style="dim", end=""))
+
+
+def blocked_lines(process: Process, width: int | None = None, height: int | None = None) -> list[str]:
+    """Returns two lines for each thread that waits for a lock, below a heading: the wait, and the holder.
+
+    It returns nothing if no thread waits. Lines longer than `width` are shortened. At most `height` lines are returned.
+    """
+    rows = process.after.blocked
+    if not rows:
+        return []
+    count = len({row.wait.thread for row in rows})
+    lines = [f"blocked now: {count} thread{'' if count == 1 else 's'}"]
+    for row in rows:
+        lines += [f"  {waiting_text(row, width)}", f"      {holder_text(row)}"]
+    shown = lines if height is None or len(lines) <= height else lines[: max(1, height - (height + 1) % 2)]
+    return [plain(line)[:width] for line in shown]
+
+
+def waiting_text(row: Blocked, width: int | None) -> str:
+    """Returns '3 reader waits 12 s for wait/synch/mutex/app/LOCK (lock) at app.py:20'. The name of the lock fills the width."""
+    wait = row.wait
+    name = wait.name if wait.object_name is None else f"{wait.name} {wait.object_name}"
+    begin = f"{wait.thread} {row.thread.removeprefix('thread/')} waits {time_text(wait.wait)} for "
+    end = f" ({wait.operation}) at {wait.source or '?'}"
+    if row.deadlock is not None:
+        end += f", DEADLOCK {row.deadlock}"
+    room = None if width is None else max(_NAME, width - 2 - len(begin) - len(end))
+    if room is not None and len(name) > room:
+        name = "…" + name[len(name) - room + 1 :]
+    return begin + name + end
+
+
+def holder_text(row: Blocked) -> str:
+    """Returns 'held by 2 writer for 13 s from app.py:11, now in wait/io/file/app/log at app.py:14 for 2 s'."""
+    if row.holder is None:
+        readers = f"held by {row.readers} reader{'' if row.readers == 1 else 's'}"
+        return readers if row.readers else "the holder is not known"
+    if row.holder_name is None:
+        return f"held by {row.holder}, which is no thread of this process any more"
+    text = f"held by {row.holder} {row.holder_name.removeprefix('thread/')}"
+    if row.held is not None:
+        text += f" for {time_text(row.held)}"
+    if row.held_at is not None:
+        text += f" from {row.held_at}"
+    if (event := row.holder_event) is not None:
+        text += f", now in {event.name} at {event.source or '?'} for {time_text(event.wait)}"
+    return text
 
 
 class Keyboard:
@@ -241,6 +293,8 @@ def lines(process: Process, view: View, count: int | None, limit: int) -> None:
     chosen = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
     while count != 0:
         click.echo(process.headline())
+        for line in blocked_lines(process):
+            click.echo(line)
         for section in chosen:
             rows = process.rows(section, view.sort)[:limit]
             if not rows:
@@ -287,7 +341,8 @@ def top(
     batch: bool,
     svg: str | None,
 ) -> None:
-    """Shows what a process does: its busiest waits, files, statements and threads, per second of the last interval.
+    """Shows what a process does: the threads that wait for locks now and the holders of those locks, and its busiest waits,
+    files, statements and threads, per second of the last interval. Waits count while they run.
 
     \b
     pfs top 4711

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pfs import _core, setup
 from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
 from pfs._setup.values import Values
 from pfs._snapshots import snapshot
-from pfs._tables import frame, show
+from pfs._tables import frame, show, why
+from pfs._tables import running as views
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
@@ -78,16 +79,39 @@ class Schema:
         """Returns the names of all tables, sorted."""
         return _core.tables()
 
-    def table(self, name: TableName | str, columns: Iterable[str] | None = None) -> pd.DataFrame:
+    def table(
+        self, name: TableName | str, columns: Iterable[str] | None = None, *, running: Literal["elapsed"] | None = None
+    ) -> pd.DataFrame:
         """Returns the current rows of a table, as ``pfs.table`` does for this process.
 
         Raises:
             UnknownTable: no table has this name.
             UnknownColumn: the table has no such column.
-            InvalidValue: a column is named twice.
+            InvalidValue: a column is named twice; a bad value for ``running``.
             StateError: this Schema is closed.
         """
-        return frame.frame(name, columns, self._source)
+        return frame.frame(name, columns, self._source, running)
+
+    def now(self) -> int:
+        """Returns the present time on the time line of the process's events, in picoseconds: see ``pfs.now``.
+
+        For a dead process it is the last moment at which the process is known to have run. That is the beginning or end of its
+        newest event, or later if this Schema has seen it alive since then. No system says when a process died.
+        """
+        return self._source.now()
+
+    def running(self) -> pd.DataFrame:
+        """Returns the events that run now, with the time so far: see ``pfs.running``. Events of a dead process ran until
+        ``now()``."""
+        return views.view_frame("running", self._source)
+
+    def blocked(self) -> pd.DataFrame:
+        """Returns the threads that wait for locks, and the holders of those locks: see ``pfs.blocked``."""
+        return views.view_frame("blocked", self._source)
+
+    def why(self, lock: str) -> pd.DataFrame:
+        """Says why threads had to wait for a lock: see ``pfs.why``."""
+        return why.why(lock, self._source)
 
     def describe(self, name: TableName | str) -> pd.DataFrame:
         """Describes the columns of a table: see ``pfs.describe``."""

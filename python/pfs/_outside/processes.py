@@ -76,6 +76,12 @@ def _here() -> tuple[int, str]:
         return 0, ""
 
 
+def is_of_this_boot(identity: _core.Identity) -> bool:
+    """Returns whether a process ran on this machine since its last boot, so that the clocks of now are its clocks."""
+    boot = _here()[1]
+    return bool(boot) and identity.boot_id == boot
+
+
 def _is_hidden(pid: int) -> bool:
     """Returns whether /proc hides a running process from this user (mount option hidepid)."""
     try:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["SegmentSource"]
 
 
+_TABLES_OF_NOW = ("threads", "processlist")  # PROCESSLIST_TIME
+
+
 class _Changes(Protocol):
     """Is implemented by pfs._outside.remote.Remote, which changes another process."""
 
@@ -46,6 +49,8 @@ class SegmentSource:
         found = processes.look(self.path)
         self.doubt = found.doubt if found is not None else ""
         self._write = write
+        self._seen = 0  # picoseconds; the process was alive then
+        self._newest: int | None = None  # when the newest event of a dead process began or ended
         self._changes: _Changes | None = None
         self._lock = threading.Lock()  # of _changes
 
@@ -65,11 +70,40 @@ class SegmentSource:
             if changes is not None:
                 changes.close()
 
-    def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]:
-        return _core.read(table, columns, self.segment())
+    def now(self) -> int:
+        """Returns the present time on the time line of the events; of a dead process the last moment at which it is known to have
+        run: the newest event, or the last moment at which this object saw it alive."""
+        if self.state == "alive" or (self.state == "unknown" and processes.is_of_this_boot(self.identity)):
+            self._seen = max(self._seen, _core.now(self.segment()))
+            return self._seen
+        if self._newest is None:
+            self._newest = self._newest_event()
+        return max(self._seen, self._newest)
 
-    def rows(self, table: str, columns: Sequence[str] | None) -> list[tuple[Any, ...]]:
-        return _core.rows(table, columns, self.segment())
+    def _newest_event(self) -> int:
+        """Returns when the newest event began or ended."""
+        times: list[int] = []
+        for kind in ("waits", "stages", "statements", "transactions"):
+            for view in ("current", "history_long"):
+                for row in _core.rows(f"events_{kind}_{view}", ("TIMER_START", "TIMER_END"), self.segment()):
+                    times.extend(time for time in row if time is not None)
+        return max(times, default=0)
+
+    def read(
+        self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
+    ) -> tuple[int, int, list[_core.Part]]:
+        return _core.read(table, columns, self.segment(), elapsed, self._moment(table, elapsed, now))
+
+    def rows(
+        self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
+    ) -> list[tuple[Any, ...]]:
+        return _core.rows(table, columns, self.segment(), elapsed, self._moment(table, elapsed, now))
+
+    def _moment(self, table: str, elapsed: bool, now: int | None) -> int | None:
+        """Returns the moment of a reading, if the table shows times up to it and the process may be dead."""
+        if now is None and (elapsed or table.lower() in _TABLES_OF_NOW) and self.state != "alive":
+            return self.now()
+        return now
 
     def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int:
         return cast(int, self._change("update", table, conditions, assignments))

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from pfs._source import OWN
+from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
     from pfs._source import Source
@@ -45,11 +46,13 @@ def column_of(kind: str, nullable: bool, values: Any, mask: Any, texts: Any, pla
     return values
 
 
-def frame(table: str, columns: Iterable[str] | None = None, source: Source = OWN) -> pd.DataFrame:
+def frame(table: str, columns: Iterable[str] | None = None, source: Source = OWN, running: str | None = None) -> pd.DataFrame:
     """Reads a table of this process, or of an attached one. See ``pfs.table``."""
+    if running not in (None, "elapsed"):
+        raise InvalidValue(f"bad value {running!r} for running: legal is 'elapsed', or None")
     if isinstance(columns, str):
         columns = [columns]
-    return made(*source.read(str(table), None if columns is None else list(columns)))
+    return made(*source.read(str(table), None if columns is None else list(columns), running is not None))
 
 
 def made(rows: int, _skipped: int, parts: list[_core.Part]) -> pd.DataFrame:

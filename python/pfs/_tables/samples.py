@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from pfs._tables.running import Blocked, Event, blocked, events
+
 if TYPE_CHECKING:
     from pfs._source import Source
 
@@ -47,6 +49,7 @@ SECTIONS = (
     ),
     Section("threads", "events_waits_summary_by_thread_by_event_name", ("THREAD_ID",)),
 )
+SHORTEST_BLOCK = 10_000_000_000  # picoseconds: who has waited for less may well get the lock before anybody reads the screen
 _IDLE = "idle"  # a thread that waits for work waits for nothing slow
 
 
@@ -59,6 +62,8 @@ class Sample:
     threads: dict[int, str]  # names by THREAD_ID
     now: dict[int, str]  # the innermost running event by THREAD_ID
     lost: int  # events, objects and rows that could not be recorded
+    running: dict[str, dict[tuple[Any, ...], int]] = field(default_factory=dict)  # picoseconds so far of the events that run
+    blocked: list[Blocked] = field(default_factory=list)  # those that have waited for some time
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +72,15 @@ class Row:
 
     name: str
     count: float
-    time: float  # picoseconds
+    time: float  # picoseconds; that of running events counts while they run
     extras: tuple[float, ...]
     now: str = ""
+    running: float = 0.0  # the part of `time` that is not of the events that ended: it is negative when a long event has ended
 
     @property
     def average(self) -> float:
-        """The picoseconds per event."""
-        return self.time / self.count if self.count else 0.0
+        """The picoseconds per event that ended."""
+        return (self.time - self.running) / self.count if self.count else 0.0
 
 
 def take(source: Source) -> Sample:
@@ -95,14 +101,36 @@ def take(source: Source) -> Sample:
             sums[row[:width]] = list(numbers) if old is None else [a + b for a, b in zip(old, numbers, strict=True)]
         sample.sums[section.name] = sums
     sample.threads = {row[0]: row[1] for row in source.rows("threads", ("THREAD_ID", "NAME"))}
-    # The innermost event that runs: waits are in stages, stages in statements.
-    for table in ("events_statements_current", "events_stages_current", "events_waits_current"):
-        for thread, _, name, end in sorted(
-            source.rows(table, ("THREAD_ID", "EVENT_ID", "EVENT_NAME", "END_EVENT_ID")), key=lambda row: row[:2]
-        ):
-            if end is None:
-                sample.now[thread] = name
+    # After the sums: an event that ends in between is missing for one interval, and counts in none twice.
+    now = source.now()
+    running = events(source, now)
+    for event in running:
+        if event.kind != "TRANSACTION":
+            sample.now[event.thread] = event.name
+    sample.running = _running_times(running)
+    if any(event.kind == "WAIT" for event in running):
+        sample.blocked = blocked(source, now, SHORTEST_BLOCK)
     return sample
+
+
+def _running_times(running: Sequence[Event]) -> dict[str, dict[tuple[Any, ...], int]]:
+    """Returns the times so far of running events, by section and key."""
+    times: dict[str, dict[tuple[Any, ...], int]] = {section.name: {} for section in SECTIONS}
+
+    def add(section: str, key: tuple[Any, ...], time: int) -> None:
+        times[section][key] = times[section].get(key, 0) + time
+
+    for event in running:
+        if event.wait is None or event.name == _IDLE:
+            continue
+        if event.kind == "WAIT":
+            add("waits", (event.name,), event.wait)
+            add("threads", (event.thread,), event.wait)
+            if event.name.startswith("wait/io/file/") and event.object_name is not None:
+                add("files", (event.object_name,), event.wait)
+        elif event.kind == "STATEMENT" and event.digest_text is not None:
+            add("statements", (event.schema, event.digest_text), event.wait)
+    return times
 
 
 def lost(source: Source) -> int:
@@ -117,15 +145,22 @@ def rows_between(before: Sample | None, after: Sample, seconds: float, section: 
     Sums that went down were truncated in between: their current values count since then.
     """
     old = {} if before is None else before.sums[section.name]
+    runs = after.running.get(section.name, {})
+    ran = {} if before is None else before.running.get(section.name, {})
+    none = [0] * (2 + len(section.extras))
     rows = []
-    for key, now in after.sums[section.name].items():
-        then = old.get(key)
-        numbers = now if then is None or now[0] < then[0] else [max(0, a - b) for a, b in zip(now, then, strict=True)]
-        running = after.now.get(key[0], "") if section.name == "threads" else ""
-        if numbers[0] == 0 and not running:
+    for key in {**after.sums[section.name], **dict.fromkeys(runs)}:
+        now, then = after.sums[section.name].get(key, none), old.get(key)
+        is_new = then is None or now[0] < then[0]
+        numbers = now if then is None or is_new else [max(0, a - b) for a, b in zip(now, then, strict=True)]
+        # A wait that has ended counts in full in the sums: what counted while it ran is taken off.
+        running = max(-numbers[1], runs.get(key, 0) - (0 if now[0] < (then or none)[0] else ran.get(key, 0)))
+        event = after.now.get(key[0], "") if section.name == "threads" else ""
+        if numbers[0] == 0 and running <= 0 and not event:
             continue
         count, picoseconds, *extras = (number / seconds for number in numbers)
-        rows.append(Row(_name(section, key, after), count, picoseconds, tuple(extras), running))
+        name = _name(section, key, after)
+        rows.append(Row(name, count, picoseconds + running / seconds, tuple(extras), event, running / seconds))
     if sort == "name":
         return sorted(rows, key=lambda row: row.name)
     return sorted(rows, key=lambda row: (-float(getattr(row, sort)), row.name))

@@ -1,0 +1,41 @@
+// snapshot/moment.h: the moment of a reading, for rows that show what has not ended.
+//
+// Like ReadGuard, it belongs to the thread that reads, while the object exists. Without one, the moment is the present and running events
+// have no end.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "shm/layout.h"
+
+namespace perfschema {
+
+// Threads: one thread.
+class ReadMoment {
+ public:
+  // `now`: picoseconds since the epoch; of a dead process the last moment at which it was known to run. nullopt: the timer says it.
+  // `shows_elapsed`: running events have the end `now`, and the time so far.
+  ReadMoment(std::optional<uint64_t> now, bool shows_elapsed);
+  ~ReadMoment();
+  ReadMoment(const ReadMoment&) = delete;
+  ReadMoment& operator=(const ReadMoment&) = delete;
+
+  // Returns the moment of this thread's reading, in picoseconds since the epoch of the process that the header is of. It stays the same
+  // during the reading.
+  static uint64_t Now(const ShmHeader& header);
+  // Returns the same in seconds since 1970.
+  static uint64_t NowSeconds(const ShmHeader& header);
+  static bool ShowsElapsed();
+
+ private:
+  std::optional<uint64_t> now_;
+  const bool is_given_, shows_elapsed_;
+  ReadMoment* const before_;
+};
+
+// Returns the present on the time line of a process's events, in picoseconds since its epoch.
+// REQUIRES: the process was started since the last boot of this machine.
+uint64_t PresentOf(const ShmHeader& header);
+
+}  // namespace perfschema

@@ -1,0 +1,24 @@
+// table/reading.h: reads tables with the time so far of what still runs.
+#pragma once
+
+#include <optional>
+
+#include "table/registry.h"
+
+namespace perfschema {
+
+// Says how a table shows what has not ended.
+struct ReadTime {
+  std::optional<uint64_t> now;  // the moment of the reading, in picoseconds since the epoch; nullopt: the timer says it
+  bool shows_elapsed = false;   // TIMER_END and TIMER_WAIT of running events: now, and the time so far; else NULL
+};
+
+// Reads a table as ReadTable() does.
+PFS_API Status ReadTableAt(const ReadTime& time, const TableFacts& table, const SegmentView& view, std::span<const size_t> columns,
+                           TableData* data);
+
+// Returns the present on the time line of a process's events, in picoseconds since its epoch; 0 if the view is not ok().
+// REQUIRES: the process was started since the last boot of this machine.
+PFS_API Status ReadPresent(const SegmentView& view, uint64_t* picoseconds);
+
+}  // namespace perfschema
