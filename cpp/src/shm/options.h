@@ -78,7 +78,7 @@ namespace perfschema {
 // Options that are texts. X(identifier, default, one sentence)
 #define PFS_FOR_EACH_TEXT_OPTION(X)                                                                                  \
   X(digest_normalizer, "sql",                                                                                        \
-    "What makes statements of one digest: sql, mysql (as a server does), identity (equal texts), regex (performance_schema_digest_rules).") \
+    "What makes statements of one digest: sql, identity (equal texts), or regex (performance_schema_digest_rules).") \
   X(digest_rules, "", "Rules for digests: 'pattern -> replacement', separated by ';'.")                              \
   X(trace_directory, "", "Folder of the files of the trace; empty = pfs-trace-PID in the current directory.")
 
