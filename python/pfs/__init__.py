@@ -382,7 +382,10 @@ def get_include() -> str:
 
 
 def get_library_dir() -> str:
-    """Returns the folder of ``libperfschema.so``, for ``-L`` and ``-Wl,-rpath``. Python itself uses the same library."""
+    """Returns the folder of the library, for ``-L`` and ``-Wl,-rpath``. Python itself uses the same library.
+
+    A wheel holds no symbolic links: ``libperfschema.so`` is a linker script there, ``libperfschema.so.0.1`` the library.
+    """
     return os.path.join(os.path.dirname(__file__), "lib")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ PAIRS = {
         ("select * from t where a = -1", "SELECT * FROM `t` WHERE `a` = - ?"),
         ("select * from t where a < -1 or a > +2", "SELECT * FROM `t` WHERE `a` < - ? OR `a` > + ?"),
         ("set x = -1", "SET `x` = - ?"),
-        ("select -1, (-1), a - -1, a * -1", "SELECT ?, ... , (?) , `a` - ? , `a` * ?"),
+        ("select -1, (-1), a - -1, a * -1", "SELECT ? , (?) , `a` - ? , `a` * ?"),
         ("select * from t where -1 < a and -1 < b", "SELECT * FROM `t` WHERE - ? < `a` AND ? < `b`"),
         ("select = - -1", "SELECT = - ?"),
         ("select 5 --1", "SELECT ? - ?"),
@@ -145,10 +146,8 @@ def test_texts_are_those_of_a_server() -> None:
         cursor.execute("SELECT WORD FROM information_schema.KEYWORDS")
         theirs = {str(word).upper() for (word,) in cursor.fetchall()}
         for text in asked:
-            try:
+            with suppress(pymysql.err.MySQLError):  # there is no such table: the statement has a digest all the same
                 cursor.execute(text)
-            except pymysql.err.MySQLError:  # there is no such table: it has a digest all the same
-                db.ping(reconnect=True)
         cursor.execute(
             "SELECT SQL_TEXT, DIGEST_TEXT FROM performance_schema.events_statements_history_long "
             "WHERE EVENT_NAME LIKE 'statement/sql/%' AND MYSQL_ERRNO <> 1064 AND DIGEST_TEXT IS NOT NULL"

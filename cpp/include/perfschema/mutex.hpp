@@ -89,9 +89,9 @@ class [[nodiscard]] lock_guard {
  public:
   using mutex_type = Mutex;
 
-  explicit lock_guard(Mutex& m, PFS_CALLER_) : mutex_(m) { mutex_.lock(source_file, source_line); }
+  explicit lock_guard(Mutex& lockable, PFS_CALLER_) : mutex_(lockable) { mutex_.lock(source_file, source_line); }
   template <class Adopt, typename detail::only_if<detail::is_adopt<Adopt>>::type = 0>
-  lock_guard(Mutex& m, Adopt) noexcept : mutex_(m) {}
+  lock_guard(Mutex& lockable, Adopt) noexcept : mutex_(lockable) {}
   ~lock_guard() { mutex_.unlock(); }
   lock_guard(const lock_guard&) = delete;
   lock_guard& operator=(const lock_guard&) = delete;

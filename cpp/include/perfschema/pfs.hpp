@@ -97,38 +97,38 @@ bool lock_until(const std::chrono::time_point<Clock, Duration>& deadline, WithCl
 // Implements the calls of a guard on its mutex.
 struct exclusive_access {
   template <class Mutex>
-  static void lock(Mutex& m, PFS_CALLER_) {
-    m.lock(source_file, source_line);
+  static void lock(Mutex& lockable, PFS_CALLER_) {
+    lockable.lock(source_file, source_line);
   }
   template <class Mutex>
-  static bool try_lock(Mutex& m, PFS_CALLER_) {
-    return m.try_lock(source_file, source_line);
+  static bool try_lock(Mutex& lockable, PFS_CALLER_) {
+    return lockable.try_lock(source_file, source_line);
   }
   template <class Mutex, class Moment>
-  static bool try_lock_until(Mutex& m, const Moment& deadline, PFS_CALLER_) {
-    return m.try_lock_until(deadline, source_file, source_line);
+  static bool try_lock_until(Mutex& lockable, const Moment& deadline, PFS_CALLER_) {
+    return lockable.try_lock_until(deadline, source_file, source_line);
   }
   template <class Mutex>
-  static void unlock(Mutex& m) {
-    m.unlock();
+  static void unlock(Mutex& lockable) {
+    lockable.unlock();
   }
 };
 struct shared_access {
   template <class Mutex>
-  static void lock(Mutex& m, PFS_CALLER_) {
-    m.lock_shared(source_file, source_line);
+  static void lock(Mutex& lockable, PFS_CALLER_) {
+    lockable.lock_shared(source_file, source_line);
   }
   template <class Mutex>
-  static bool try_lock(Mutex& m, PFS_CALLER_) {
-    return m.try_lock_shared(source_file, source_line);
+  static bool try_lock(Mutex& lockable, PFS_CALLER_) {
+    return lockable.try_lock_shared(source_file, source_line);
   }
   template <class Mutex, class Moment>
-  static bool try_lock_until(Mutex& m, const Moment& deadline, PFS_CALLER_) {
-    return m.try_lock_shared_until(deadline, source_file, source_line);
+  static bool try_lock_until(Mutex& lockable, const Moment& deadline, PFS_CALLER_) {
+    return lockable.try_lock_shared_until(deadline, source_file, source_line);
   }
   template <class Mutex>
-  static void unlock(Mutex& m) {
-    m.unlock_shared();
+  static void unlock(Mutex& lockable) {
+    lockable.unlock_shared();
   }
 };
 
@@ -139,16 +139,16 @@ class [[nodiscard]] movable_lock {
   using mutex_type = Mutex;
 
   movable_lock() noexcept = default;
-  explicit movable_lock(Mutex& m, PFS_CALLER_) : mutex_(&m) { lock(source_file, source_line); }
-  movable_lock(Mutex& m, std::defer_lock_t) noexcept : mutex_(&m) {}
-  movable_lock(Mutex& m, std::try_to_lock_t, PFS_CALLER_) : mutex_(&m) { try_lock(source_file, source_line); }
-  movable_lock(Mutex& m, std::adopt_lock_t) noexcept : mutex_(&m), owns_(true) {}
+  explicit movable_lock(Mutex& lockable, PFS_CALLER_) : mutex_(&lockable) { lock(source_file, source_line); }
+  movable_lock(Mutex& lockable, std::defer_lock_t) noexcept : mutex_(&lockable) {}
+  movable_lock(Mutex& lockable, std::try_to_lock_t, PFS_CALLER_) : mutex_(&lockable) { try_lock(source_file, source_line); }
+  movable_lock(Mutex& lockable, std::adopt_lock_t) noexcept : mutex_(&lockable), owns_(true) {}
   template <class Clock, class Duration>
-  movable_lock(Mutex& m, const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) : mutex_(&m) {
+  movable_lock(Mutex& lockable, const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) : mutex_(&lockable) {
     try_lock_until(deadline, source_file, source_line);
   }
   template <class Rep, class Period>
-  movable_lock(Mutex& m, const std::chrono::duration<Rep, Period>& duration, PFS_CALLER_) : mutex_(&m) {
+  movable_lock(Mutex& lockable, const std::chrono::duration<Rep, Period>& duration, PFS_CALLER_) : mutex_(&lockable) {
     try_lock_for(duration, source_file, source_line);
   }
   ~movable_lock() {

@@ -426,6 +426,8 @@ Status Normalizer::Make(std::string_view name, std::string_view rules, Normalize
     normalizer.kind_ = Kind::kRegex;
   } else if (EqualsIgnoringCase(name, "identity")) {
     normalizer.kind_ = Kind::kIdentity;
+  } else if (EqualsIgnoringCase(name, "mysql")) {
+    normalizer.kind_ = Kind::kMysql;
   } else if (!EqualsIgnoringCase(name, "sql")) {
     return Status(Code::kInvalidArgument, "unknown normalizer '" + std::string(name) + "': legal are sql, mysql, identity, regex");
   }
