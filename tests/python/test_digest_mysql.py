@@ -6,6 +6,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,7 +141,11 @@ def test_texts_are_those_of_a_server() -> None:
         "--performance-schema-max-sql-text-length=8192",
         "--lock-wait-timeout=1",
     ) as socket:
-        db = pymysql.connect(unix_socket=socket, user="root", database="shop", autocommit=True)
+
+        def connected() -> pymysql.connections.Connection[Any]:
+            return pymysql.connect(unix_socket=socket, user="root", database="shop", autocommit=True, charset="utf8mb4")
+
+        db = connected()
         cursor = db.cursor()
         cursor.execute("SET SESSION max_statement_time = 1")
         cursor.execute("SELECT WORD FROM information_schema.KEYWORDS")
@@ -148,6 +153,12 @@ def test_texts_are_those_of_a_server() -> None:
         for text in asked:
             with suppress(pymysql.err.MySQLError):  # there is no such table: the statement has a digest all the same
                 cursor.execute(text)
+            if not db.open:  # a statement ended the connection
+                db = connected()
+                cursor = db.cursor()
+        db.close()
+        db = connected()
+        cursor = db.cursor()
         cursor.execute(
             "SELECT SQL_TEXT, DIGEST_TEXT FROM performance_schema.events_statements_history_long "
             "WHERE EVENT_NAME LIKE 'statement/sql/%' AND MYSQL_ERRNO <> 1064 AND DIGEST_TEXT IS NOT NULL"
