@@ -156,6 +156,10 @@ void BindSetup(PyObject* module) {
         if (rc != PFS_E_STATE) RaiseIfBadCode(rc);  // a thread that describes itself
       },
       py::arg("origin"), py::arg("name"), py::arg("instrument"));
+  // Called by a thread as its last act: its row is gone when the thread is joined.
+  m.def("thread_end", [] {
+    if (!(IsGreen() && CurrentGreenlet() != 0)) pfs_thread_delete(pfs_thread_own());
+  });
   m.def(
       "thread_instrument", [](const std::string& name) { return FullName(NameFamily::kThread, name); }, py::arg("name"));
   m.def("segment_path", [] { return std::string(pfs_segment_path()); });

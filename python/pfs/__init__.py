@@ -413,7 +413,8 @@ def digest(
         statement: SQL of any dialect. Nothing is rejected: text that is no SQL becomes tokens as well.
         max_length: bytes of tokens that count, as ``performance_schema_max_digest_length``: one or two for a keyword, two and its
             length for a name. Later tokens make no difference, and the text ends there.
-        normalizer: ``"sql"``; for texts that are no SQL ``"identity"``, the text as it is, or ``"regex"``.
+        normalizer: ``"sql"``, or ``"mysql"``, the rules of MySQL 8.4: the text is that of a server. For texts that are no SQL
+            ``"identity"``, the text as it is, or ``"regex"``.
         rules: of ``"regex"``: ``"pattern -> replacement"``, separated by ``;`` or line ends (``\\;`` is a ``;``). Each rule
             replaces its leftmost longest matches in the result of the previous rule. Rules see the first 4096 bytes. Patterns
             have ``. [a-z] [^a-z] \\d \\w \\s \\D \\W \\S \\t \\n \\r \\xHH ( ) (?: ) | * + ? {m} {m,} {m,n}``; at their start
@@ -453,7 +454,10 @@ def get_include() -> str:
 
 
 def get_library_dir() -> str:
-    """Returns the folder of ``libperfschema.so``, for ``-L`` and ``-Wl,-rpath``. Python itself uses the same library."""
+    """Returns the folder of the library, for ``-L`` and ``-Wl,-rpath``. Python itself uses the same library.
+
+    A wheel holds no symbolic links: ``libperfschema.so`` is a linker script there, ``libperfschema.so.0.1`` the library.
+    """
     return os.path.join(os.path.dirname(__file__), "lib")
 
 

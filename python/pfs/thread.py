@@ -23,6 +23,8 @@ class Thread(threading.Thread):
         worker = pfs.Thread(target=work, instrument="myapp/worker")       # thread/myapp/worker, a row of setup_threads
         worker.start()
 
+    The row is gone when ``join`` returns, and the account has one connection less.
+
     Arguments are those of ``threading.Thread``, and `instrument`: the "component/name" of a thread instrument, which is the NAME
     of the thread then; ``setup_threads`` says whether its threads are instrumented. A plain ``threading.Thread`` is instrumented
     as well: it appears at its first event, without a parent.
@@ -54,7 +56,10 @@ class Thread(threading.Thread):
         def begin_and_run() -> None:
             self.__dict__.pop("run", None)
             _core.thread_begin(origin, "python/" + self.name, self._pfs_instrument)
-            run()
+            try:
+                run()
+            finally:
+                _core.thread_end()
 
         # It runs before run(), which a subclass may override.
         self.__dict__["run"] = begin_and_run

@@ -43,6 +43,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, text in _LIMITS.items():
         parser.addini(f"pfs_budget_{name}", text + (_BY_PATTERN if name != "max_lost" else ""), default="")
     parser.addini(
+        "pfs_unmatched_pattern",
+        "a pattern of a budget that no instrument matched in the whole run: warn, fail or ignore",
+        default="warn",
+    )
+    parser.addini(
         "pfs_baseline_tolerance",
         "what --pfs-fail-on-increase lets pass: '10%' more or '3' events more; lines 'pattern = 10%' for some instruments",
         default="",

@@ -83,8 +83,8 @@ def prepare(command: list[str], where: Path) -> None:
 
 
 @contextmanager
-def mariadb() -> Iterator[str]:
-    """Gives its socket. User root without a password, database shop; it keeps its own events_transactions_history_long."""
+def mariadb(*options: str) -> Iterator[str]:
+    """Gives its socket. `options` are further ones of the server. User root without a password, database shop; it keeps its own events_transactions_history_long."""
     import pymysql
 
     server, install = find("mariadbd"), find("mariadb-install-db")
@@ -99,7 +99,7 @@ def mariadb() -> Iterator[str]:
             "--performance-schema-consumer-events-transactions-history-long=ON",
         ]
         small = ["--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0", "--skip-networking", "--skip-log-bin"]
-        command = [server, *files, f"--socket={socket}", f"--pid-file={where}/pid", *schema, *small]
+        command = [server, *files, f"--socket={socket}", f"--pid-file={where}/pid", *schema, *small, *options]
         with running(command, where / "log", Path(socket), lambda: pymysql.connect(unix_socket=socket, user="root")):
             db = pymysql.connect(unix_socket=socket, user="root", autocommit=True)
             db.cursor().execute("CREATE DATABASE shop")

@@ -108,7 +108,7 @@ def test_page_gives_a_table(tmp_path: Path) -> None:
     # The package as it is installed, with the new library in it.
     package = tmp_path / "site" / "pfs"
     shutil.copytree(Path(pfs.__file__).parent, package, symlinks=True)
-    library = package / "lib" / "libperfschema.so"
+    library = next((package / "lib").glob("libperfschema.so.*"))
     library.unlink()
     shutil.copy((build / "libperfschema.so").resolve(), library)
     script = f"""

@@ -255,7 +255,7 @@ def test_disabled_lock_still_locks_and_is_not_counted() -> None:
         ("/LOCK", "empty"),
         ("test/", "empty"),
         ("wait/io/file/test/data", "another family"),
-        ("a" * 40 + "/LOCK", "too long"),
+        ("a" * 108 + "/LOCK", "128"),
         ("test/" + "n" * 128, "128"),
         ("", "component"),
     ],

@@ -732,3 +732,75 @@ def test_the_guide_names_every_keyword_and_option(root: Path) -> None:
         assert f"`{name}`" in guide or f"{name} " in guide, name
     for name in budget.KEYWORDS:
         assert name in plugin, name
+
+
+# ---- What a test run must not notice, and what it should ---------------------------------------------------------------------
+
+COUNTS_DESCRIPTORS = """
+@pytest.fixture(autouse=True)
+def no_new_descriptors():
+    before = sorted(os.listdir("/proc/self/fd"))
+    yield
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+def test_one(tmp_path): use(tmp_path / "a")
+def test_two(tmp_path): use(tmp_path / "b")
+"""
+
+
+@pytest.mark.parametrize(
+    "option", ["--pfs-report", "--pfs-write-baseline=b.json", "--pfs-snapshot-dir=s", "marker", "--pfs-fail-on-increase=old.json"]
+)
+def test_no_descriptor_is_opened_inside_a_test(inner: Inner, option: str) -> None:
+    (inner.pytester.path / "old.json").write_text('{"pfs_baseline": 1, "tests": {}}')
+    marker = "\npytestmark = pytest.mark.pfs_budget(max_events=1000)\n" if option == "marker" else ""
+    inner.run(marker + COUNTS_DESCRIPTORS, *([] if option == "marker" else [option]), passed=2)
+
+
+UNMATCHED = """
+@pytest.mark.pfs_budget(max_events={"wait/io/fil/app/%": 10, "wait/io/file/app/%": 1000})
+def test_typo(tmp_path): use(tmp_path / "a")
+"""
+
+
+def test_a_pattern_that_never_matched_is_named(inner: Inner) -> None:
+    lines = inner.run(UNMATCHED, passed=1)
+    (line,) = [line for line in lines if "no instrument matched" in line]
+    assert "'wait/io/fil/app/%'" in line
+    assert f"the nearest is '{DATA}'" in line
+    assert inner.status == 0
+
+
+def test_a_pattern_that_never_matched_may_fail_the_run(inner: Inner) -> None:
+    inner.run(UNMATCHED, "-o", "pfs_unmatched_pattern=fail", passed=1)
+    assert inner.status == 1
+    assert "no instrument matched" not in "".join(inner.run(UNMATCHED, "-o", "pfs_unmatched_pattern=ignore", passed=1))
+    assert inner.status == 0
+
+
+def test_a_pattern_that_matches_later_is_no_mistake(inner: Inner) -> None:
+    """An instrument exists from its first use."""
+    body = """
+MARK = pytest.mark.pfs_budget(max_events={"wait/io/file/app/%": 1000})
+@MARK
+def test_before(): pass
+@MARK
+def test_after(tmp_path): use(tmp_path / "a")
+"""
+    assert "no instrument matched" not in "".join(inner.run(body, passed=2))
+
+
+def test_a_failure_names_the_lines(inner: Inner) -> None:
+    body = """
+@pytest.mark.pfs_budget(max_events={"wait/io/file/app/%": 3})
+def test_too_much(tmp_path): use(tmp_path / "a")
+"""
+    lines = inner.run(body, failed=1)
+    (line,) = [line for line in lines if line.lstrip("E ").startswith("at test_inner.py:")]
+    assert "events" in line
+
+
+def test_an_empty_report_says_why(inner: Inner) -> None:
+    text = "\n".join(inner.run("def test_nothing(): pass\n", "--pfs-report", passed=1))
+    assert "0 of 1 tests" in text
+    assert "No test had an event. pfs records what uses its objects" in text

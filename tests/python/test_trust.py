@@ -274,7 +274,7 @@ def test_two_copies_of_the_library_have_a_segment_each(tmp_path: Path) -> None:
     """A wheel that brings its own copy, say: neither removes the live segment of the other, and both are found."""
     (tmp_path / "segments").mkdir(mode=0o700)
     copy = tmp_path / "libperfschema-copy.so"
-    shutil.copy(next(Path(pfs.get_library_dir()).glob("libperfschema.so*")), copy)
+    shutil.copy(next(Path(pfs.get_library_dir()).glob("libperfschema.so.*")), copy)
     with subject(tmp_path / "segments") as program:
         program.do(
             f"""

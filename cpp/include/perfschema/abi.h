@@ -79,7 +79,7 @@ static inline int pfs_has_readers_(const pfs_instance_t* instance) {
 
 /* Returns the owner word after one release. */
 static inline uint64_t pfs_owner_below_(uint64_t owner) {
-  const uint64_t one_level = (uint64_t)1 << 48;
+  const uint64_t one_level = UINT64_C(1) << 48;
   return owner >= one_level ? owner - one_level : 0;
 }
 

@@ -19,9 +19,15 @@
 namespace perfschema {
 inline namespace PERFSCHEMA_BUILD {
 
-inline pfs_key_t cond_key(std::string_view name) { return detail::key_of(pfs_register_cond, name); }
+inline pfs_key_t cond_key(detail::name_view name) { return detail::key_of(pfs_register_cond, name); }
 
 namespace detail {
+
+// Returns the key of default-constructed conditions.
+inline pfs_key_t own_cond_key() {
+  static const pfs_key_t key = cond_key("condition_variable");
+  return key;
+}
 
 // Implements deadlines and predicates for both conditions. Self has wait(lock, file, line), and timed_wait(lock, clock, when, file,
 // line), which returns pthread's result.
@@ -111,15 +117,15 @@ class unlocked {
 
 }  // namespace detail
 
-// Is std::condition_variable for perfschema::unique_lock, recorded. Not copyable, not movable. It may be destroyed once all waiters were
+// Is std::condition_variable for a unique_lock of perfschema or std on a perfschema::mutex, recorded. Not copyable, not movable. It may be destroyed once all waiters were
 // woken. If the caller does not hold the mutex, pthread's error is thrown as std::system_error.
 class condition_variable : public detail::waits<condition_variable> {
  public:
   using native_handle_type = pthread_cond_t*;
 
+  condition_variable() : condition_variable(detail::own_cond_key()) {}
   // `name` is "component/name".
-  explicit condition_variable(std::string_view name) : condition_variable(cond_key(name)) {}
-  explicit condition_variable(const char* name) : condition_variable(std::string_view(name)) {}
+  explicit condition_variable(detail::name_view name) : condition_variable(cond_key(name)) {}
   explicit condition_variable(pfs_key_t key) { detail::check(pfs_cond_init(key, &cond_, nullptr)); }
   ~condition_variable() { pfs_cond_destroy(&cond_); }
   condition_variable(const condition_variable&) = delete;
@@ -130,7 +136,12 @@ class condition_variable : public detail::waits<condition_variable> {
 
   // wait(lock, predicate), wait_for(lock, duration), wait_until(lock, moment), both also with a predicate, work like std's.
   using waits::wait;
-  void wait(unique_lock<mutex>& lock, PFS_CALLER_) { detail::check(PFS_CALL_(cond_wait, &cond_, lock.mutex()->get())); }
+  template <class Lock>
+  void wait(Lock& lock, PFS_CALLER_) {
+    detail::check(PFS_CALL_(cond_wait, &cond_, mutex_of(lock)));
+  }
+
+  static pfs_key_t key_for(detail::name_view name) { return cond_key(name); }
 
   // A wait through this handle is not recorded.
   native_handle_type native_handle() { return &cond_.cond; }
@@ -139,9 +150,16 @@ class condition_variable : public detail::waits<condition_variable> {
 
  private:
   friend waits;
-  int timed_wait(unique_lock<mutex>& lock, clockid_t clock, const timespec* when, PFS_CALLER_) {
-    if (clock == CLOCK_REALTIME) return PFS_CALL_(cond_timedwait, &cond_, lock.mutex()->get(), when);
-    return PFS_CALL_(cond_clockwait, &cond_, lock.mutex()->get(), clock, when);
+  template <class Lock>
+  int timed_wait(Lock& lock, clockid_t clock, const timespec* when, PFS_CALLER_) {
+    if (clock == CLOCK_REALTIME) return PFS_CALL_(cond_timedwait, &cond_, mutex_of(lock), when);
+    return PFS_CALL_(cond_clockwait, &cond_, mutex_of(lock), clock, when);
+  }
+  template <class Lock>
+  static pfs_mutex_t* mutex_of(Lock& lock) {
+    static_assert(std::is_base_of_v<mutex, typename Lock::mutex_type>,
+                  "condition_variable needs a unique_lock of a perfschema::mutex; condition_variable_any takes any lock");
+    return lock.mutex()->get();
   }
 
   pfs_cond_t cond_;
@@ -151,9 +169,9 @@ class condition_variable : public detail::waits<condition_variable> {
 // caller's SOURCE.
 class condition_variable_any : public detail::waits<condition_variable_any> {
  public:
+  condition_variable_any() : condition_variable_any(detail::own_cond_key()) {}
   // `name` is "component/name".
-  explicit condition_variable_any(std::string_view name) : condition_variable_any(cond_key(name)) {}
-  explicit condition_variable_any(const char* name) : condition_variable_any(std::string_view(name)) {}
+  explicit condition_variable_any(detail::name_view name) : condition_variable_any(cond_key(name)) {}
   explicit condition_variable_any(pfs_key_t key) : gate_(std::make_shared<std::mutex>()) {
     detail::check(pfs_cond_init(key, &cond_, nullptr));
   }
@@ -169,6 +187,8 @@ class condition_variable_any : public detail::waits<condition_variable_any> {
     const std::lock_guard<std::mutex> inside(*gate_);
     pfs_cond_broadcast(&cond_);
   }
+
+  static pfs_key_t key_for(detail::name_view name) { return cond_key(name); }
 
   using waits::wait;
   template <class Lock>

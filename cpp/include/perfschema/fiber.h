@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 typedef struct pfs_fiber pfs_fiber_t;
-typedef struct pfs_fiber_parent {
+typedef struct pfs_fiber_parent_ {
   uint64_t opaque[4];
 } pfs_fiber_parent_t;
 

@@ -101,7 +101,11 @@ static inline void* pfs_aligned_alloc(pfs_key_t key PFS_UNUSED_, size_t alignmen
 }
 static inline char* pfs_strdup(pfs_key_t key PFS_UNUSED_, const char* text) {
   size_t size = strlen(text) + 1;
-  char* copy = (char*)malloc(size);
+#ifdef __cplusplus
+  char* copy = static_cast<char*>(malloc(size));
+#else
+  char* copy = malloc(size);
+#endif
   if (copy != NULL) memcpy(copy, text, size);
   return copy;
 }

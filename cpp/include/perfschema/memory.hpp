@@ -28,7 +28,7 @@ namespace detail {
 // Allocates, or throws std::bad_alloc.
 inline void* allocate(pfs_key_t key, size_t bytes, size_t alignment) {
   void* const block = alignment <= alignof(std::max_align_t) ? pfs_malloc(key, bytes) : pfs_aligned_alloc(key, alignment, bytes);
-  if (block == nullptr && bytes != 0) throw std::bad_alloc();
+  if (block == nullptr && bytes != 0) PFS_THROW_(std::bad_alloc());
   return block;
 }
 
@@ -53,7 +53,7 @@ class allocator {
   allocator(const allocator<U>& other) noexcept : key_(other.key()) {}
 
   T* allocate(size_t count) {
-    if (count > std::numeric_limits<size_t>::max() / sizeof(T)) throw std::bad_array_new_length();
+    if (count > std::numeric_limits<size_t>::max() / sizeof(T)) PFS_THROW_(std::bad_array_new_length());
     return static_cast<T*>(detail::allocate(key_, count * sizeof(T), alignof(T)));
   }
   void deallocate(T* block, size_t) noexcept { pfs_free(block); }
@@ -71,7 +71,8 @@ bool operator!=(const allocator<T>&, const allocator<U>&) noexcept {
   return false;
 }
 
-// Is a resource of std::pmr. Many threads may use it at a time. Any two are equal, as allocators are.
+// Is a resource of std::pmr. Many threads may use it at a time. Any two are equal, as allocators are; without RTTI each is
+// equal to itself only.
 class memory_resource : public std::pmr::memory_resource {
  public:
   explicit memory_resource(pfs_key_t key) noexcept : key_(key) {}
@@ -83,7 +84,11 @@ class memory_resource : public std::pmr::memory_resource {
   void* do_allocate(size_t bytes, size_t alignment) override { return detail::allocate(key_, bytes == 0 ? 1 : bytes, alignment); }
   void do_deallocate(void* block, size_t, size_t) override { pfs_free(block); }
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+#ifdef __cpp_rtti
     return dynamic_cast<const memory_resource*>(&other) != nullptr;
+#else
+    return this == &other;
+#endif
   }
 
   pfs_key_t key_;

@@ -17,7 +17,7 @@
  *  3. Functions of pfs itself (register, init, set_...) return 0 or one of enum pfs_error; pfs_last_error() explains it.
  *  4. Every function may be called from any thread at any time, also before main() and from signal handlers that interrupt pfs
  *     (such an event is not recorded). Objects follow the rules of the plain object: do not destroy a mutex that is in use.
- *  5. Names: a component has no '/', a component and its prefix are shorter than 32 bytes, a full name has at most 128 bytes.
+ *  5. Names: a component has no '/', a full name with its prefix has at most 128 bytes.
  *     The family comes from the call: "LOCK_queue" of component "myapp" becomes wait/synch/mutex/myapp/LOCK_queue.
  *  6. A key is a number valid in this process. Key 0 means "not instrumented" and is always legal. Registering a name again gives the same
  * key.

@@ -3,21 +3,29 @@
 //     perfschema::mutex queue{"myapp/LOCK_queue"};
 //     { std::lock_guard guard{queue}; ... }
 //     perfschema::file log{"myapp/log", path, O_RDONLY};
+//     std::vector<perfschema::mutex> many(1000);                  named wait/synch/mutex/PROGRAM/mutex; base.hpp names them otherwise
 //
-// Names are "component/name"; the family comes from the class. If a name breaks the rules (convention 5 of pfs.h), a table is full or pfs
-// is off, the object works and is not instrumented.
+// Names are "component/name"; the family comes from the class. A name without '/' gets the program's name as its component. If a name
+// breaks the rules (convention 5 of pfs.h), a table is full or pfs is off, the object works and is not instrumented. The first refused name
+// is reported on stderr.
 //
-// SOURCE is the line that calls lock(), read() ...: __builtin_FILE() and __builtin_LINE() as default arguments. std::lock_guard and its
-// relatives call lock() from inside the standard library, so they show a line of its header: perfschema::lock_guard and unique_lock show
-// yours.
+// SOURCE is the line that calls lock(), read() ...: __builtin_FILE() and __builtin_LINE() as default arguments. std::lock_guard,
+// unique_lock, scoped_lock of one mutex and shared_lock show the line of the guard, too (std_guards.hpp).
+//
+// The classes compile without exceptions and without RTTI. Where they would throw, a program without exceptions is aborted.
 //
 // Threads: many threads may use a mutex or condition; all other objects are for one thread at a time. With PFS_DISABLE all calls are
 // plain calls, and the classes are in another inline namespace: files compiled either way may be linked.
 #ifndef PERFSCHEMA_PFS_HPP
 #define PERFSCHEMA_PFS_HPP
 
+#if __cplusplus < 201703L
+#error "the C++ classes of perfschema need C++17: -std=c++17"
+#endif
+
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -26,21 +34,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "perfschema/pfs.h"
+#include "perfschema/mutex.hpp"
 
-// Take the caller's call site as default arguments, and call a wrapper with it.
-#define PFS_CALLER_ const char *source_file = __builtin_FILE(), uint32_t source_line = __builtin_LINE()
-#ifdef PFS_DISABLE
-#define PFS_CALL_(name, ...) (static_cast<void>(source_file), static_cast<void>(source_line), pfs_##name(__VA_ARGS__))
+// Throws in a program with exceptions, and aborts any other.
+#ifdef __cpp_exceptions
+#define PFS_THROW_(...) throw __VA_ARGS__
 #else
-#define PFS_CALL_(name, ...) pfs_##name##_at(__VA_ARGS__, source_file, source_line)
-#endif
-
-// Is the inline namespace of all declarations: files compiled with PFS_DISABLE have other classes than those without.
-#ifdef PFS_DISABLE
-#define PERFSCHEMA_BUILD disabled
-#else
-#define PERFSCHEMA_BUILD recorded
+#define PFS_THROW_(...) std::abort()
 #endif
 
 namespace perfschema {
@@ -58,26 +58,8 @@ class error : public std::runtime_error {
 
 namespace detail {
 
-using register_function = int (*)(const char*, pfs_instrument_info*, int);
-
-// Returns the key of "component/name", registered at the first call with that name; 0 if it cannot be.
-inline pfs_key_t key_of(register_function register_one, std::string_view name, uint32_t flags = 0) {
-  const size_t slash = name.find('/');
-  if (slash == std::string_view::npos) return 0;
-  const std::string component(name.substr(0, slash));
-  const std::string rest(name.substr(slash + 1));
-  pfs_key_t key = 0;
-  pfs_instrument_info info{&key, rest.c_str(), flags, nullptr};
-  register_one(component.c_str(), &info, 1);
-  return key;
-}
-
-inline void check(int rc) {
-  if (rc != 0) throw std::system_error(rc, std::generic_category());
-}
-
 inline void check_pfs(int code) {
-  if (code != PFS_OK) throw error(code, pfs_last_error());
+  if (code != PFS_OK) PFS_THROW_(error(code, pfs_last_error()));
 }
 
 template <class Duration>
@@ -115,38 +97,38 @@ bool lock_until(const std::chrono::time_point<Clock, Duration>& deadline, WithCl
 // Implements the calls of a guard on its mutex.
 struct exclusive_access {
   template <class Mutex>
-  static void lock(Mutex& m, PFS_CALLER_) {
-    m.lock(source_file, source_line);
+  static void lock(Mutex& lockable, PFS_CALLER_) {
+    lockable.lock(source_file, source_line);
   }
   template <class Mutex>
-  static bool try_lock(Mutex& m, PFS_CALLER_) {
-    return m.try_lock(source_file, source_line);
+  static bool try_lock(Mutex& lockable, PFS_CALLER_) {
+    return lockable.try_lock(source_file, source_line);
   }
   template <class Mutex, class Moment>
-  static bool try_lock_until(Mutex& m, const Moment& deadline, PFS_CALLER_) {
-    return m.try_lock_until(deadline, source_file, source_line);
+  static bool try_lock_until(Mutex& lockable, const Moment& deadline, PFS_CALLER_) {
+    return lockable.try_lock_until(deadline, source_file, source_line);
   }
   template <class Mutex>
-  static void unlock(Mutex& m) {
-    m.unlock();
+  static void unlock(Mutex& lockable) {
+    lockable.unlock();
   }
 };
 struct shared_access {
   template <class Mutex>
-  static void lock(Mutex& m, PFS_CALLER_) {
-    m.lock_shared(source_file, source_line);
+  static void lock(Mutex& lockable, PFS_CALLER_) {
+    lockable.lock_shared(source_file, source_line);
   }
   template <class Mutex>
-  static bool try_lock(Mutex& m, PFS_CALLER_) {
-    return m.try_lock_shared(source_file, source_line);
+  static bool try_lock(Mutex& lockable, PFS_CALLER_) {
+    return lockable.try_lock_shared(source_file, source_line);
   }
   template <class Mutex, class Moment>
-  static bool try_lock_until(Mutex& m, const Moment& deadline, PFS_CALLER_) {
-    return m.try_lock_shared_until(deadline, source_file, source_line);
+  static bool try_lock_until(Mutex& lockable, const Moment& deadline, PFS_CALLER_) {
+    return lockable.try_lock_shared_until(deadline, source_file, source_line);
   }
   template <class Mutex>
-  static void unlock(Mutex& m) {
-    m.unlock_shared();
+  static void unlock(Mutex& lockable) {
+    lockable.unlock_shared();
   }
 };
 
@@ -157,16 +139,16 @@ class [[nodiscard]] movable_lock {
   using mutex_type = Mutex;
 
   movable_lock() noexcept = default;
-  explicit movable_lock(Mutex& m, PFS_CALLER_) : mutex_(&m) { lock(source_file, source_line); }
-  movable_lock(Mutex& m, std::defer_lock_t) noexcept : mutex_(&m) {}
-  movable_lock(Mutex& m, std::try_to_lock_t, PFS_CALLER_) : mutex_(&m) { try_lock(source_file, source_line); }
-  movable_lock(Mutex& m, std::adopt_lock_t) noexcept : mutex_(&m), owns_(true) {}
+  explicit movable_lock(Mutex& lockable, PFS_CALLER_) : mutex_(&lockable) { lock(source_file, source_line); }
+  movable_lock(Mutex& lockable, std::defer_lock_t) noexcept : mutex_(&lockable) {}
+  movable_lock(Mutex& lockable, std::try_to_lock_t, PFS_CALLER_) : mutex_(&lockable) { try_lock(source_file, source_line); }
+  movable_lock(Mutex& lockable, std::adopt_lock_t) noexcept : mutex_(&lockable), owns_(true) {}
   template <class Clock, class Duration>
-  movable_lock(Mutex& m, const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) : mutex_(&m) {
+  movable_lock(Mutex& lockable, const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) : mutex_(&lockable) {
     try_lock_until(deadline, source_file, source_line);
   }
   template <class Rep, class Period>
-  movable_lock(Mutex& m, const std::chrono::duration<Rep, Period>& duration, PFS_CALLER_) : mutex_(&m) {
+  movable_lock(Mutex& lockable, const std::chrono::duration<Rep, Period>& duration, PFS_CALLER_) : mutex_(&lockable) {
     try_lock_for(duration, source_file, source_line);
   }
   ~movable_lock() {
@@ -200,7 +182,7 @@ class [[nodiscard]] movable_lock {
     return try_lock_until(wait_clock::now() + std::chrono::ceil<wait_clock::duration>(duration), source_file, source_line);
   }
   void unlock() {
-    if (!owns_) throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
+    if (!owns_) PFS_THROW_(std::system_error(std::make_error_code(std::errc::operation_not_permitted)));
     owns_ = false;
     Access::unlock(*mutex_);
   }
@@ -219,8 +201,8 @@ class [[nodiscard]] movable_lock {
 
  private:
   void check_lockable() const {
-    if (mutex_ == nullptr) throw std::system_error(std::make_error_code(std::errc::operation_not_permitted));
-    if (owns_) throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur));
+    if (mutex_ == nullptr) PFS_THROW_(std::system_error(std::make_error_code(std::errc::operation_not_permitted)));
+    if (owns_) PFS_THROW_(std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur)));
   }
 
   Mutex* mutex_ = nullptr;
@@ -229,74 +211,43 @@ class [[nodiscard]] movable_lock {
 
 }  // namespace detail
 
-// ---- Keys ------------------------------------------------------------------------------------------------------------------------
+// ---- Timed mutexes and movable guards -----------------------------------------------------------------------------------------------
 
-// For many objects of one name: register once, and pass the key to each.
-inline pfs_key_t mutex_key(std::string_view name) { return detail::key_of(pfs_register_mutex, name); }
-inline pfs_key_t file_key(std::string_view name) { return detail::key_of(pfs_register_file, name); }
-
-// ---- Mutexes ---------------------------------------------------------------------------------------------------------------------
-
-// Is std::mutex, recorded. Not copyable, not movable. Destroying it while it is held is undefined, as with std::mutex.
-class mutex {
+namespace detail {
+// Adds the timed calls to a mutex.
+template <class Base>
+class timed : public Base {
  public:
-  using native_handle_type = pthread_mutex_t*;
-
-  // `name` is "component/name".
-  explicit mutex(std::string_view name) : mutex(mutex_key(name)) {}
-  explicit mutex(const char* name) : mutex(std::string_view(name)) {}
-  explicit mutex(pfs_key_t key) { detail::check(pfs_mutex_init(key, &mutex_, nullptr)); }
-  ~mutex() { pfs_mutex_destroy(&mutex_); }
-  mutex(const mutex&) = delete;
-  mutex& operator=(const mutex&) = delete;
-
-  // Throws std::system_error if the lock cannot be taken.
-  void lock(PFS_CALLER_) { detail::check(PFS_CALL_(mutex_lock, &mutex_)); }
-  bool try_lock(PFS_CALLER_) { return PFS_CALL_(mutex_trylock, &mutex_) == 0; }
-  void unlock() { pfs_mutex_unlock(&mutex_); }
-
-  // Locking through this handle is not recorded.
-  native_handle_type native_handle() { return &mutex_.mutex; }
-  // Returns the mutex for the C API.
-  pfs_mutex_t* get() noexcept { return &mutex_; }
-
- protected:
-  pfs_mutex_t mutex_;
-};
-
-// Is std::timed_mutex, recorded.
-class timed_mutex : public mutex {
- public:
-  using mutex::mutex;
+  using Base::Base;
 
   template <class Rep, class Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& duration, PFS_CALLER_) {
-    return try_lock_until(detail::wait_clock::now() + std::chrono::ceil<detail::wait_clock::duration>(duration), source_file, source_line);
+    return try_lock_until(wait_clock::now() + std::chrono::ceil<wait_clock::duration>(duration), source_file, source_line);
   }
 
   template <class Clock, class Duration>
   bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) {
-    return detail::lock_until(
-        deadline, [&](clockid_t clock, const timespec* when) { return PFS_CALL_(mutex_clocklock, &mutex_, clock, when); },
-        [&](const timespec* when) { return PFS_CALL_(mutex_timedlock, &mutex_, when); });
+    return lock_until(
+        deadline, [&](clockid_t clock, const timespec* when) { return PFS_CALL_(mutex_clocklock, &this->mutex_, clock, when); },
+        [&](const timespec* when) { return PFS_CALL_(mutex_timedlock, &this->mutex_, when); });
   }
 };
+}  // namespace detail
 
-// Is std::lock_guard whose SOURCE is the line of the guard. For a mutex, or a shared_mutex (rwlock.hpp), which it locks exclusively.
-template <class Mutex = mutex>
-class [[nodiscard]] lock_guard {
+// Are std::timed_mutex and std::recursive_timed_mutex, recorded.
+class timed_mutex : public detail::timed<mutex> {
  public:
-  explicit lock_guard(Mutex& m, PFS_CALLER_) : mutex_(m) { mutex_.lock(source_file, source_line); }
-  lock_guard(Mutex& m, std::adopt_lock_t) noexcept : mutex_(m) {}
-  ~lock_guard() { mutex_.unlock(); }
-  lock_guard(const lock_guard&) = delete;
-  lock_guard& operator=(const lock_guard&) = delete;
-
- private:
-  Mutex& mutex_;
+  using detail::timed<mutex>::timed;
 };
-template <class Mutex, class... More>
-lock_guard(Mutex&, More...) -> lock_guard<Mutex>;
+class recursive_timed_mutex : public detail::timed<recursive_mutex> {
+ public:
+  using detail::timed<recursive_mutex>::timed;
+};
+
+namespace detail {
+template <>
+inline constexpr bool is_adopt<std::adopt_lock_t> = true;
+}  // namespace detail
 
 // Is std::unique_lock whose SOURCE is the line of the guard, or of the call on it.
 template <class Mutex = mutex>
@@ -355,6 +306,8 @@ class [[nodiscard]] wait {
 
 // ---- Files -----------------------------------------------------------------------------------------------------------------------
 
+inline pfs_key_t file_key(detail::name_view name) { return detail::key_of(pfs_register_file, name); }
+
 // Is an open file. The destructor closes it and ignores errors: call close() where they matter.
 class file {
  public:
@@ -371,7 +324,7 @@ class file {
 #else
     fd_ = pfs_open_at(key, source_file, source_line, path.c_str(), flags, mode);
 #endif
-    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path);
+    if (fd_ < 0) PFS_THROW_(std::system_error(errno, std::generic_category(), path));
   }
   ~file() {
     if (fd_ >= 0) close(source_file_, source_line_);
@@ -426,14 +379,14 @@ class file {
 
 #include "perfschema/cond.hpp"
 #include "perfschema/counts.hpp"
+#include "perfschema/fstream.hpp"
 #include "perfschema/memory.hpp"
 #include "perfschema/rwlock.hpp"
 #include "perfschema/socket.hpp"
 #include "perfschema/statement.hpp"
+#include "perfschema/std_guards.hpp"
+#include "perfschema/sync.hpp"
 #include "perfschema/table.hpp"
 #include "perfschema/thread.hpp"
-
-#undef PFS_CALL_
-#undef PFS_CALLER_
 
 #endif  // PERFSCHEMA_PFS_HPP

@@ -15,7 +15,7 @@ namespace perfschema {
 inline namespace PERFSCHEMA_BUILD {
 
 // `flags`: PFS_RWLOCK_PR or PFS_RWLOCK_SX for the families prlock and sxlock.
-inline pfs_key_t rwlock_key(std::string_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_rwlock, name, flags); }
+inline pfs_key_t rwlock_key(detail::name_view name, uint32_t flags = 0) { return detail::key_of(pfs_register_rwlock, name, flags); }
 
 #ifdef PTHREAD_RWLOCK_INITIALIZER
 // Is std::shared_mutex, recorded. Not copyable, not movable.
@@ -23,9 +23,9 @@ class shared_mutex {
  public:
   using native_handle_type = pthread_rwlock_t*;
 
+  shared_mutex() : shared_mutex(own_key()) {}
   // `name` is "component/name".
-  explicit shared_mutex(std::string_view name) : shared_mutex(rwlock_key(name)) {}
-  explicit shared_mutex(const char* name) : shared_mutex(std::string_view(name)) {}
+  explicit shared_mutex(detail::name_view name) : shared_mutex(rwlock_key(name)) {}
   explicit shared_mutex(pfs_key_t key) { detail::check(pfs_rwlock_init(key, &lock_, nullptr)); }
   ~shared_mutex() { pfs_rwlock_destroy(&lock_); }
   shared_mutex(const shared_mutex&) = delete;
@@ -51,8 +51,16 @@ class shared_mutex {
   // Returns the lock for the C API.
   pfs_rwlock_t* get() noexcept { return &lock_; }
 
+  static pfs_key_t key_for(detail::name_view name) { return rwlock_key(name); }
+
  protected:
   pfs_rwlock_t lock_;
+
+ private:
+  static pfs_key_t own_key() {
+    static const pfs_key_t key = rwlock_key("shared_mutex");
+    return key;
+  }
 };
 
 // Is std::shared_timed_mutex, recorded.

@@ -27,12 +27,12 @@ class socket {
       : socket(std::string_view(name), domain, type, protocol, source_file, source_line) {}
   socket(pfs_key_t key, int domain, int type, int protocol = 0, PFS_CALLER_)
       : socket(PFS_CALL_(socket, key, domain, type, protocol), source_file, source_line, made{}) {
-    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "socket");
+    if (fd_ < 0) PFS_THROW_(std::system_error(errno, std::generic_category(), "socket"));
   }
   // Makes two connected sockets. Throws like the constructor.
   static std::pair<socket, socket> pair(pfs_key_t key, int domain = AF_UNIX, int type = SOCK_STREAM, int protocol = 0, PFS_CALLER_) {
     int fds[2];
-    if (PFS_CALL_(socketpair, key, domain, type, protocol, fds) != 0) throw std::system_error(errno, std::generic_category(), "socketpair");
+    if (PFS_CALL_(socketpair, key, domain, type, protocol, fds) != 0) PFS_THROW_(std::system_error(errno, std::generic_category(), "socketpair"));
     return {socket(fds[0], source_file, source_line, made{}), socket(fds[1], source_file, source_line, made{})};
   }
   static std::pair<socket, socket> pair(std::string_view name, int domain = AF_UNIX, int type = SOCK_STREAM, int protocol = 0,

@@ -40,7 +40,7 @@ typedef struct pfs_statement {
 } pfs_statement_t;
 
 /* Are handles of the program's own stored program, and of a prepared statement; NULL if the table is full. */
-typedef struct pfs_program pfs_program_t;
+typedef struct pfs_program_ pfs_program_t;
 typedef struct pfs_prepared pfs_prepared_t;
 typedef struct pfs_program_call {
   uint64_t opaque[6];

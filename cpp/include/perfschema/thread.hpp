@@ -18,7 +18,45 @@
 namespace perfschema {
 inline namespace PERFSCHEMA_BUILD {
 
-inline pfs_key_t thread_key(std::string_view name) { return detail::key_of(pfs_register_thread, name); }
+inline pfs_key_t thread_key(detail::name_view name) { return detail::key_of(pfs_register_thread, name); }
+
+namespace detail {
+
+inline pfs_key_t own_thread_key() {
+  static const pfs_key_t key = thread_key("thread");
+  return key;
+}
+
+// The parent makes it, and the new thread calls it.
+class beginning {
+ public:
+  explicit beginning(pfs_key_t key) : key_(key) { pfs_thread_describe(&origin_); }
+  template <class F, class... Args>
+  void operator()(F&& f, Args&&... args) {
+    pfs_thread_begin(key_, nullptr, &origin_);
+    std::invoke(std::forward<F>(f), std::forward<Args>(args)...);
+  }
+#ifdef __cpp_lib_jthread
+  template <class F, class... Args>
+    requires(std::is_invocable_v<F, std::stop_token, Args...>)
+  void operator()(std::stop_token token, F&& f, Args&&... args) {
+    pfs_thread_begin(key_, nullptr, &origin_);
+    std::invoke(std::forward<F>(f), std::move(token), std::forward<Args>(args)...);
+  }
+#endif
+
+ private:
+  pfs_key_t key_;
+  pfs_thread_origin_t origin_{};
+};
+
+#ifdef __cpp_lib_jthread
+template <class F, class... Args>
+concept runs_in_jthread = std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...> ||
+                          std::is_invocable_v<std::decay_t<F>, std::stop_token, std::decay_t<Args>...>;
+#endif
+
+}  // namespace detail
 
 // Is std::thread, instrumented from its first instruction. Moves, joins, detaches and terminates as std::thread does.
 class thread {
@@ -33,7 +71,12 @@ class thread {
   explicit thread(std::string_view name, F&& f, Args&&... args)
       : thread(thread_key(name), std::forward<F>(f), std::forward<Args>(args)...) {}
   template <class F, class... Args, class = std::enable_if_t<std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>>>
-  explicit thread(pfs_key_t key, F&& f, Args&&... args) : thread_(beginning(key), std::forward<F>(f), std::forward<Args>(args)...) {}
+  explicit thread(pfs_key_t key, F&& f, Args&&... args)
+      : thread_(detail::beginning(key), std::forward<F>(f), std::forward<Args>(args)...) {}
+  // Has no name of its own: thread/PROGRAM/thread.
+  template <class F, class... Args,
+            class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, thread> && std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>>>
+  explicit thread(F&& f, Args&&... args) : thread(detail::own_thread_key(), std::forward<F>(f), std::forward<Args>(args)...) {}
 
   bool joinable() const noexcept { return thread_.joinable(); }
   void join() { thread_.join(); }
@@ -44,24 +87,47 @@ class thread {
   void swap(thread& other) noexcept { thread_.swap(other.thread_); }
 
  private:
-  // The parent makes it, and the new thread calls it.
-  class beginning {
-   public:
-    explicit beginning(pfs_key_t key) : key_(key) { pfs_thread_describe(&origin_); }
-    template <class F, class... Args>
-    void operator()(F&& f, Args&&... args) {
-      pfs_thread_begin(key_, nullptr, &origin_);
-      std::invoke(std::forward<F>(f), std::forward<Args>(args)...);
-    }
-
-   private:
-    pfs_key_t key_;
-    pfs_thread_origin_t origin_{};
-  };
-
   std::thread thread_;
 };
 inline void swap(thread& a, thread& b) noexcept { a.swap(b); }
+
+#ifdef __cpp_lib_jthread
+// Is std::jthread, instrumented from its first instruction. f may take a std::stop_token as its first argument.
+class jthread {
+ public:
+  using id = std::jthread::id;
+  using native_handle_type = std::jthread::native_handle_type;
+
+  jthread() noexcept = default;
+  // Run f(args...) or f(token, args...), named as a perfschema::thread is.
+  template <class F, class... Args>
+    requires detail::runs_in_jthread<F, Args...>
+  explicit jthread(std::string_view name, F&& f, Args&&... args)
+      : jthread(thread_key(name), std::forward<F>(f), std::forward<Args>(args)...) {}
+  template <class F, class... Args>
+    requires detail::runs_in_jthread<F, Args...>
+  explicit jthread(pfs_key_t key, F&& f, Args&&... args)
+      : thread_(detail::beginning(key), std::forward<F>(f), std::forward<Args>(args)...) {}
+  template <class F, class... Args>
+    requires(detail::runs_in_jthread<F, Args...> && !std::is_same_v<std::remove_cvref_t<F>, jthread>)
+  explicit jthread(F&& f, Args&&... args) : jthread(detail::own_thread_key(), std::forward<F>(f), std::forward<Args>(args)...) {}
+
+  bool joinable() const noexcept { return thread_.joinable(); }
+  void join() { thread_.join(); }
+  void detach() { thread_.detach(); }
+  id get_id() const noexcept { return thread_.get_id(); }
+  native_handle_type native_handle() { return thread_.native_handle(); }
+  std::stop_source get_stop_source() noexcept { return thread_.get_stop_source(); }
+  std::stop_token get_stop_token() const noexcept { return thread_.get_stop_token(); }
+  bool request_stop() noexcept { return thread_.request_stop(); }
+  static unsigned hardware_concurrency() noexcept { return std::jthread::hardware_concurrency(); }
+  void swap(jthread& other) noexcept { thread_.swap(other.thread_); }
+
+ private:
+  std::jthread thread_;
+};
+inline void swap(jthread& a, jthread& b) noexcept { a.swap(b); }
+#endif
 
 // Is a row of threads, at first attached to no thread. No other thread may have it attached when it is destroyed.
 class thread_instance {

@@ -78,7 +78,7 @@ void WriteText(std::span<const uint8_t> tokens, Writer& out) {
     } else {
       if (kFacts[code].shown.empty() || !out.Append(kFacts[code].shown)) return;
     }
-    blank = code != kSystemVariable;
+    blank = code != kSystemVariable && code != kHostSign;
   }
 }
 }  // namespace

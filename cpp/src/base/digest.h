@@ -19,6 +19,9 @@ namespace perfschema {
 // list of a million literals needs one byte. One pass, one to two nanoseconds per byte; for probes.
 PFS_API size_t DigestTokens(std::string_view sql, std::span<uint8_t> out);
 
+// Does the same by the rules of MySQL 8.4 (base/mysql_words.h), so that DIGEST_TEXT is that of a server.
+PFS_API size_t MysqlDigestTokens(std::string_view sql, std::span<uint8_t> out);
+
 // Writes the tokens of a text that is no SQL: the text itself, as much of it as fits, without half a character. For probes.
 PFS_API size_t VerbatimTokens(std::string_view text, std::span<uint8_t> out);
 

@@ -32,14 +32,16 @@ constexpr auto MakeClasses() {
   return classes;
 }
 constexpr auto kClasses = MakeClasses();
-constexpr auto kWords = sql_tokens::MakeWords();
-static_assert(kWords.good);
+constexpr auto kWords = sql_tokens::MakeWords(), kWordsOfMysql = sql_tokens::MakeMysqlWords();
+static_assert(kWords.good && kWordsOfMysql.good);
 
 using Byte = const uint8_t*;
 
 bool Is(uint8_t byte, uint8_t classes) { return (kClasses[byte] & classes) != 0; }
 
+// Reads by the rules of MySQL, or by those that all dialects share.
 // Threads: external lock.
+template <bool kIsMysql>
 class SqlLexer {
  public:
   SqlLexer(std::string_view sql, std::span<uint8_t> out) : at_(reinterpret_cast<Byte>(sql.data())), end_(at_ + sql.size()), out_(out) {}
@@ -137,9 +139,10 @@ class SqlLexer {
   }
 
   // Two or more '-' begin a comment, unless an operand follows: `1--1` and `---1` are numbers. (Letters: SQLite and PostgreSQL need no
-  // blank.)
+  // blank.) MySQL needs a blank behind two '-'.
   bool BeginsComment(Byte at) const {
     if (At(at, 1) != '-') return false;
+    if constexpr (kIsMysql) return end_ - at == 2 || Is(at[2], kBlank);
     while (at != end_ && *at == '-') ++at;
     constexpr std::string_view kOperands = "0123456789.'\"`(@?:$+!~";
     return at == end_ || kOperands.find(static_cast<char>(*at)) == std::string_view::npos;
@@ -148,8 +151,9 @@ class SqlLexer {
   // ---- Words ----
 
   static const sql_tokens::WordEntry* Find(const sql_tokens::WordKey& key) {
-    for (size_t slot = sql_tokens::SlotOf(key); kWords.slots[slot] != 0; slot = (slot + 1) % kWords.slots.size()) {
-      const sql_tokens::WordEntry& entry = kWords.words[kWords.slots[slot] - 1u];
+    constexpr const sql_tokens::WordTable& words = kIsMysql ? kWordsOfMysql : kWords;
+    for (size_t slot = sql_tokens::SlotOf(key); words.slots[slot] != 0; slot = (slot + 1) % words.slots.size()) {
+      const sql_tokens::WordEntry& entry = words.words[words.slots[slot] - 1u];
       if (entry.key == key) return &entry;
     }
     return nullptr;
@@ -171,6 +175,7 @@ class SqlLexer {
     const Byte word = at_, behind = BehindWord(word);
     const uint16_t last = out_.last();
     at_ = behind;
+    if constexpr (kIsMysql) return ReadMysqlWord(word, behind);
     if (last == kDot) return PutName(word, behind);
     const uint8_t next = At(behind);
     if (next == '\'' || next == '"') {
@@ -192,6 +197,36 @@ class SqlLexer {
     }
     out_.Put(entry->code);
   }
+
+  // MySQL joins no word to a '.' or a '(' over blanks.
+  void ReadMysqlWord(Byte word, Byte behind) {
+    const uint16_t last = out_.last();
+    if (last == kDot && word[-1] == '.') return PutName(word, behind);
+    const uint8_t next = At(behind), letter = *word & 0xdfu;
+    if (next == '\'' && behind - word == 1 && (letter == 'N' || letter == 'X' || letter == 'B')) {
+      return ReadString(next, false, letter != 'N');
+    }
+    if (*word == '_' && IsCharacterSet(word + 1, behind)) return out_.Put(kCharset);
+    const sql_tokens::WordEntry* entry = FindWord(word, static_cast<size_t>(behind - word));
+    const bool is_qualifier = next == '.' && Is(At(behind, 1), kWordPart) && last != kSystemVariable;
+    if (entry == nullptr || is_qualifier || ((entry->traits & kOnlyCalled) != 0 && next != '(')) return PutName(word, behind);
+    if (entry->code == sql_tokens::kInWord) return out_.PutSoft(entry->code);
+    if (entry->code == sql_tokens::kNullWord && out_.AtExpression() && last != sql_tokens::kNotWord && last != sql_tokens::kIsWord) {
+      return out_.PutValue();
+    }
+    out_.Put(entry->code);
+  }
+
+  static bool IsCharacterSet(Byte from, Byte to) {
+    for (const std::string_view name : kMysqlCharacterSets) {
+      if (static_cast<size_t>(to - from) != name.size()) continue;
+      size_t same = 0;
+      while (same < name.size() && AsciiUpper(from[same]) == static_cast<uint8_t>(name[same])) ++same;
+      if (same == name.size()) return true;
+    }
+    return false;
+  }
+  static uint8_t AsciiUpper(uint8_t c) { return c >= 'a' && c <= 'z' ? static_cast<uint8_t>(c - 32) : c; }
 
   // Returns whether the '.' at at_, behind a word that ends at `word_end`, makes the word a name. (`SELECT .5` has a number.)
   bool Qualifies(Byte word_end) const {
@@ -238,7 +273,7 @@ class SqlLexer {
     PutName(from, word_end);
   }
 
-  // Reads a string; `quote` is at at_. Two adjacent strings are one literal.
+  // Reads a string; `quote` is at at_. Two adjacent strings are one literal, and two in digests of MySQL.
   void ReadString(uint8_t quote, bool behind_string, bool is_number) {
     const Byte from = at_;
     Byte at = from + 1;
@@ -257,7 +292,7 @@ class SqlLexer {
     }
     const Byte inside_end = at;
     at_ = at == end_ ? end_ : at + 1;
-    if (quote == '"' && *from == quote) {  // next to a '.' it is a name
+    if (!kIsMysql && quote == '"' && *from == quote) {  // next to a '.' it is a name
       const Byte behind = at_;
       at_ = Skip(behind, &in_code_comment_);
       if (out_.last() == kDot || (At(at_) == '.' && Qualifies(behind))) {
@@ -266,7 +301,7 @@ class SqlLexer {
         return;
       }
     }
-    behind_string_ = true;
+    behind_string_ = !kIsMysql;
     if (behind_string) return;
     if (is_number) {
       out_.PutNumber();
@@ -325,6 +360,13 @@ class SqlLexer {
       at_ += 2;
       return out_.Put(kSystemVariable);
     }
+    if constexpr (kIsMysql) {  // '@' and a value: a name of a variable or a host, or the string or quoted name that follows
+      at_ += 1;
+      out_.Put(kHostSign);
+      if (!Is(next, kWordPart) && next != '.') return;
+      while (Is(At(at_), kWordPart) || At(at_) == '.') ++at_;
+      return out_.PutValue();
+    }
     if (Is(next, kWordPart) || next == '.') {
       do {
         at_ = While(at_ + 1, kWordPart);
@@ -354,6 +396,9 @@ class SqlLexer {
 
   // ---- The rest ----
 
+  void PutSign(uint16_t code) {
+    out_.PutSign(code, kIsMysql ? sql_tokens::kFacts[out_.last()].before_number : out_.AtExpression());
+  }
   void Operator(size_t length, uint16_t code) {
     at_ += length;
     out_.Put(code);
@@ -396,12 +441,12 @@ class SqlLexer {
         if (next == '>') return At(at_, 2) == '>' ? Operator(3, kLongArrow) : Operator(2, kArrow);
         do {  // the whole run: Skip has read past it
           ++at_;
-          out_.PutSign(kMinus);
-        } while (At(at_) == '-' && !out_.full());
+          PutSign(kMinus);
+        } while (!kIsMysql && At(at_) == '-' && !out_.full());
         return;
       case '+':
         ++at_;
-        return out_.PutSign(kPlus);
+        return PutSign(kPlus);
       case ':':
         if (next == '=') return Operator(2, kAssign);
         if (next == ':') return Operator(2, kCast);
@@ -440,6 +485,10 @@ class SqlLexer {
       case '}':
         return Operator(1, kCloseBrace);
       default:
+        if (kIsMysql && next == 'N') {  // \N is NULL
+          at_ += 2;
+          return out_.PutValue();
+        }
         return Operator(1, kBackslash);  // the only other possibility
     }
   }
@@ -456,6 +505,7 @@ class SqlLexer {
 
 }  // namespace
 
-size_t DigestTokens(std::string_view sql, std::span<uint8_t> out) { return out.empty() ? 0 : SqlLexer(sql, out).Run(); }
+size_t DigestTokens(std::string_view sql, std::span<uint8_t> out) { return out.empty() ? 0 : SqlLexer<false>(sql, out).Run(); }
+size_t MysqlDigestTokens(std::string_view sql, std::span<uint8_t> out) { return out.empty() ? 0 : SqlLexer<true>(sql, out).Run(); }
 
 }  // namespace perfschema

@@ -74,8 +74,9 @@ class SqlReducer {
     Remember(kName);
   }
 
-  void PutSign(uint16_t code) {
-    if (!AtExpression()) return Put(code);
+  // Adds a sign. `before_number`: it belongs to a number that follows, and is dropped with it.
+  void PutSign(uint16_t code, bool before_number) {
+    if (!before_number) return Put(code);
     if (!in_signs_) {
       in_signs_ = true;
       first_sign_ = size_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/mysql_words.h"
 #include "base/sql_words.h"
 
 namespace perfschema {
@@ -76,34 +77,62 @@ enum SqlToken : uint16_t {
 };
 static_assert(kFirstSqlWord + kShortSqlWordCount <= 0x80, "too many words with codes of one byte");
 inline constexpr uint16_t kFirstLongSqlWord = 0x80;
-inline constexpr uint16_t kSqlTokenCount = kFirstLongSqlWord + kSqlWordCount - kShortSqlWordCount;
 
+// Tokens that only MySQL's digests have. They come behind the words that all dialects share, up to kFirstMysqlToken; a new shared word
+// changes them, so that only digests by the rules of MySQL change.
+inline constexpr uint16_t kFirstMysqlToken = kFirstLongSqlWord + kSqlWordCount - kShortSqlWordCount;
+enum MysqlToken : uint16_t {
+  kCharset = kFirstMysqlToken,  // a character set in front of a string
+  kHostSign,                    // '@' in front of a name: no blank follows
+  kFirstMysqlWord
+};
+inline constexpr size_t kAllWordCount = kSqlWordCount + kMysqlWordCount;
+inline constexpr uint16_t kSqlTokenCount = kFirstMysqlWord + kMysqlWordCount;
+
+// Both take the place of a word among those that all dialects share, followed by those of MySQL.
 constexpr uint16_t CodeOfSqlWord(size_t index) {
-  return static_cast<uint16_t>(index < kShortSqlWordCount ? kFirstSqlWord + index : kFirstLongSqlWord + index - kShortSqlWordCount);
+  return static_cast<uint16_t>(index < kShortSqlWordCount ? kFirstSqlWord + index
+                               : index < kSqlWordCount    ? kFirstLongSqlWord + index - kShortSqlWordCount
+                                                          : kFirstMysqlWord + index - kSqlWordCount);
+}
+constexpr std::string_view TextOfSqlWord(size_t index) {
+  return index < kSqlWordCount ? SqlWordAt(index).text : kMysqlWords[index - kSqlWordCount];
 }
 
 struct SqlTokenFacts {
   std::string_view shown;  // empty: no such code, or one whose text follows
   bool starts_expression;
+  bool before_number;  // by the rules of MySQL
 };
 
 namespace sql_tokens {
 
 constexpr size_t FindWord(std::string_view text) {
   size_t i = 0;
-  while (i < kSqlWordCount && SqlWordAt(i).text != text) ++i;
+  while (i < kAllWordCount && TextOfSqlWord(i) != text) ++i;
   return i;
+}
+
+template <size_t N>
+constexpr bool IsAmong(const std::string_view (&texts)[N], std::string_view text) {
+  for (const std::string_view& each : texts) {
+    if (each == text) return true;
+  }
+  return false;
 }
 
 constexpr auto MakeFacts() {
   std::array<SqlTokenFacts, kSqlTokenCount> facts{};
   uint16_t code = 0;
-#define X(name, shown, starts) facts[code++] = {shown, starts};
+#define X(name, shown, starts) facts[code++] = {shown, starts, IsAmong(kMysqlBeforeNumber, shown)};
   PFS_FOR_EACH_SQL_TOKEN(X)
 #undef X
-  for (size_t i = 0; i < kSqlWordCount; ++i) {
-    facts[CodeOfSqlWord(i)] = {SqlWordAt(i).text, (SqlWordAt(i).traits & kBeforeExpression) != 0};
+  for (size_t i = 0; i < kAllWordCount; ++i) {
+    const std::string_view text = TextOfSqlWord(i);
+    facts[CodeOfSqlWord(i)] = {text, i < kSqlWordCount && (SqlWordAt(i).traits & kBeforeExpression) != 0, IsAmong(kMysqlBeforeNumber, text)};
   }
+  facts[kCharset] = {"(_charset)", false, false};
+  facts[kHostSign] = {"@", false, false};
   return facts;
 }
 
@@ -135,23 +164,36 @@ struct WordEntry {
 };
 struct WordTable {
   std::array<uint16_t, size_t{1} << kSlotBits> slots;  // number of the word + 1; 0 = free
-  std::array<WordEntry, kSqlWordCount> words;
+  std::array<WordEntry, kAllWordCount> words;
   bool good;  // every word is upper case, not too long and unique, and the word of which it is another spelling exists
+
+  constexpr void Add(std::string_view text, std::string_view shown_as, size_t index, uint8_t traits) {
+    const size_t shown = shown_as.empty() ? index : FindWord(shown_as);
+    good &= !text.empty() && text.size() <= kLongestWord && shown < kAllWordCount;
+    for (const char c : text) good &= (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    words[index] = {KeyOf(text), CodeOfSqlWord(shown), traits};
+    size_t slot = SlotOf(words[index].key);
+    for (; slots[slot] != 0; slot = (slot + 1) % slots.size()) good &= !(words[slots[slot] - 1u].key == words[index].key);
+    slots[slot] = static_cast<uint16_t>(index + 1);
+  }
 };
 constexpr WordTable MakeWords() {
   WordTable table{};
   table.good = true;
-  for (size_t i = 0; i < kSqlWordCount; ++i) {
-    const SqlWord& word = SqlWordAt(i);
-    const size_t shown = word.shown.empty() ? i : FindWord(word.shown);
-    table.good &= !word.text.empty() && word.text.size() <= kLongestWord && shown < kSqlWordCount;
-    for (const char c : word.text) table.good &= (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    table.words[i] = {KeyOf(word.text), CodeOfSqlWord(shown), word.traits};
-    size_t slot = SlotOf(table.words[i].key);
-    for (; table.slots[slot] != 0; slot = (slot + 1) % table.slots.size()) {
-      table.good &= !(table.words[table.slots[slot] - 1u].key == table.words[i].key);
+  for (size_t i = 0; i < kSqlWordCount; ++i) table.Add(SqlWordAt(i).text, SqlWordAt(i).shown, i, SqlWordAt(i).traits);
+  return table;
+}
+constexpr WordTable MakeMysqlWords() {
+  WordTable table{};
+  table.good = true;
+  for (size_t i = 0; i < kAllWordCount; ++i) {
+    const std::string_view text = TextOfSqlWord(i);
+    if (IsAmong(kNotOfMysql, text)) continue;
+    std::string_view shown;
+    for (const Spelling& spelling : kMysqlSpellings) {
+      if (spelling.text == text) shown = spelling.shown;
     }
-    table.slots[slot] = static_cast<uint16_t>(i + 1);
+    table.Add(text, shown, i, IsAmong(kMysqlFunctions, text) ? kOnlyCalled : kPlainWord);
   }
   return table;
 }

@@ -426,8 +426,10 @@ Status Normalizer::Make(std::string_view name, std::string_view rules, Normalize
     normalizer.kind_ = Kind::kRegex;
   } else if (EqualsIgnoringCase(name, "identity")) {
     normalizer.kind_ = Kind::kIdentity;
+  } else if (EqualsIgnoringCase(name, "mysql")) {
+    normalizer.kind_ = Kind::kMysql;
   } else if (!EqualsIgnoringCase(name, "sql")) {
-    return Status(Code::kInvalidArgument, "unknown normalizer '" + std::string(name) + "': legal are sql, identity, regex");
+    return Status(Code::kInvalidArgument, "unknown normalizer '" + std::string(name) + "': legal are sql, mysql, identity, regex");
   }
   while (!rules.empty()) {
     std::string rule;
@@ -460,6 +462,8 @@ Status Normalizer::Make(std::string_view name, std::string_view rules, Normalize
 
 size_t Normalizer::Tokens(std::string_view text, std::span<uint8_t> out) const {
   switch (kind_) {
+    case Kind::kMysql:
+      return MysqlDigestTokens(text, out);
     case Kind::kIdentity:
       return VerbatimTokens(text, out);
     case Kind::kRegex:

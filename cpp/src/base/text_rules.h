@@ -50,8 +50,8 @@ class Normalizer {
   static constexpr size_t kWindow = 4096;  // bytes of a text that rules read
 
   Normalizer() = default;  // "sql"
-  // Makes a normalizer. `name`: sql, identity (the text as it is) or regex: the `rules` one after the other, each applied to the result
-  // of the previous one. `rules`: "pattern -> replacement", blanks around both dropped, separated by ';' or the end of a line; "\;"
+  // Makes a normalizer. `name`: sql, mysql (the rules of MySQL 8.4), identity (the text as it is) or regex: the `rules` one after the other,
+  // each applied to the result of the previous one. `rules`: "pattern -> replacement", blanks around both dropped, separated by ';' or the end of a line; "\;"
   // stands for ';'.
   PFS_API static Status Make(std::string_view name, std::string_view rules, Normalizer* made);
 
@@ -59,7 +59,7 @@ class Normalizer {
   PFS_API size_t Tokens(std::string_view text, std::span<uint8_t> out) const;
 
  private:
-  enum class Kind : uint8_t { kSql, kIdentity, kRegex };
+  enum class Kind : uint8_t { kSql, kMysql, kIdentity, kRegex };
   size_t ApplyRules(std::string_view text, std::span<uint8_t> out) const;
 
   Kind kind_ = Kind::kSql;

@@ -203,10 +203,6 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
     return Status(Code::kInvalidArgument, "bad component in " + shown + ": it must not be empty or contain '/'; a name is component/name");
   }
   if (name.empty()) return Status(Code::kInvalidArgument, "bad name " + shown + ": the part after the component is empty");
-  if (prefix.size() + component.size() + 2 >= 32) {
-    return Status(Code::kInvalidArgument, "component '" + std::string(component) + "' is too long: with " + std::string(prefix) +
-                                              " at most " + std::to_string(29 - prefix.size()) + " bytes are legal");
-  }
   if (family == Family::kMemory && component == "performance_schema") {
     return Status(Code::kInvalidArgument,
                   "component 'performance_schema' of memory is taken: its instruments are the arrays of pfs itself");

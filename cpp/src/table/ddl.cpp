@@ -1,5 +1,8 @@
-// Makes the CREATE TABLE text.
-#include "table/registry.h"
+// Makes the CREATE TABLE text, which MySQL and MariaDB take.
+#include <cstddef>
+
+#include "table/facts.h"
+#include "table/sql_text.h"
 
 namespace perfschema {
 namespace {
@@ -13,6 +16,22 @@ std::string Quoted(std::string_view text) {
   return quoted + "'";
 }
 
+std::string Backquoted(std::string_view name) { return "`" + std::string(name) + "`"; }
+
+// Returns the literals of the row that INSERT without values makes, one for each column; none if the table takes no rows.
+std::vector<std::string> Defaults(const TableFacts& table) {
+  std::vector<std::string> defaults;
+  const TableDef* const def = DefOf(table);
+  if (def == nullptr || def->insert.make_default == nullptr) return defaults;
+  std::vector<std::max_align_t> row(def->scan.row_bytes / sizeof(std::max_align_t) + 1);
+  def->insert.make_default(row.data());
+  for (const Column& column : def->columns) {
+    SqlText text(defaults.emplace_back());
+    column.append_sql(row.data(), text);
+  }
+  return defaults;
+}
+
 }  // namespace
 
 std::string TableDdl(const TableFacts& table) {
@@ -22,7 +41,8 @@ std::string TableDdl(const TableFacts& table) {
     type_width = std::max(type_width, column.sql_type.size());
   }
   if (type_width > 24) type_width = 24;  // long value lists exceed the width anyway
-  std::string text = "CREATE TABLE performance_schema." + std::string(table.name) + " (\n";
+  const std::vector<std::string> defaults = Defaults(table);
+  std::string text = "CREATE TABLE `performance_schema`.`" + std::string(table.name) + "` (\n";
   const auto pad = [&](std::string_view word, size_t width) {
     text += word;
     text.append(word.size() < width ? width - word.size() : 1, ' ');
@@ -31,14 +51,19 @@ std::string TableDdl(const TableFacts& table) {
     const ColumnFacts& column = table.columns[i];
     const bool is_last = i + 1 == table.columns.size() && table.key.empty();
     text += "  ";
-    pad(column.name, name_width + 1);
+    pad(Backquoted(column.name), name_width + 3);
     pad(column.sql_type, type_width + 1);
     pad(column.nullable ? "NULL" : "NOT NULL", 9);
+    if (!defaults.empty()) text += "DEFAULT " + defaults[i] + " ";
     text += "COMMENT " + Quoted(column.doc) + (is_last ? "\n" : ",\n");
   }
   if (!table.key.empty()) {
-    text += "  PRIMARY KEY (";
-    for (size_t i = 0; i < table.key.size(); ++i) text += (i == 0 ? "" : ", ") + std::string(table.key[i]);
+    bool may_be_null = false;  // a PRIMARY KEY may not
+    for (const ColumnFacts& column : table.columns) {
+      may_be_null |= column.nullable && std::find(table.key.begin(), table.key.end(), column.name) != table.key.end();
+    }
+    text += may_be_null ? "  UNIQUE KEY (" : "  PRIMARY KEY (";
+    for (size_t i = 0; i < table.key.size(); ++i) text += (i == 0 ? "" : ", ") + Backquoted(table.key[i]);
     text += ")\n";
   }
   return text + ") COMMENT = " + Quoted(table.doc) + ";\n";

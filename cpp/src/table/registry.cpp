@@ -119,8 +119,11 @@ Status NoSuchTable(std::string_view name) {
 }
 
 Status FindTable(std::string_view name, const TableFacts** table) {
+  constexpr std::string_view kSchema = "performance_schema.";
+  const bool is_qualified = EqualsIgnoringCase(name.substr(0, kSchema.size()), kSchema);
+  const std::string_view wanted = is_qualified ? name.substr(kSchema.size()) : name;
   for (const TableFacts& facts : AllTables()) {
-    if (!EqualsIgnoringCase(facts.name, name)) continue;
+    if (!EqualsIgnoringCase(facts.name, wanted)) continue;
     *table = &facts;
     return {};
   }

@@ -248,6 +248,9 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
         width = max(20, console.width - taken - 2)
         shown["COMMAND"] = [text if len(text) <= width else text[: width - 3] + "..." for text in map(plain, shown["COMMAND"])]
     draw(shown)
+    dead = there[there["STATE"] == "dead"]
+    if len(dead):
+        click.echo(f"{len(dead)} dead, {bytes_text(int(dead['SIZE'].sum()))}: pfs gc removes them", err=True)
 
 
 @click.command()

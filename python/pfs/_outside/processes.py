@@ -284,7 +284,8 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
 
 
 def processes(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> pd.DataFrame:
-    """Lists the processes of this machine that have a segment, running or not: one row per segment file.
+    """Lists the processes of this machine that have a segment, running or not: one row per segment file. Processes that run
+    come first, dead ones last; in each group the newest comes first.
 
     Args:
         directory: the folder of the segments; None is PFS_DIR, else /dev/shm/pfs-<uid>.
@@ -304,7 +305,9 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
         except OSError:
             others = []
         folders += [folder for folder in others if folder not in folders]
-    return _frame_of([found for folder in folders for found in scan(folder)])
+    there = [found for folder in folders for found in scan(folder)]
+    groups = ("alive", "unknown", "dead")
+    return _frame_of(sorted(there, key=lambda found: (groups.index(found.state), -found.identity.started, found.path)))
 
 
 def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> pd.DataFrame:

@@ -242,15 +242,25 @@ class SetupTable(Generic[R]):
     def insert(self, *_values: object, **columns: object) -> None:
         """Inserts a row, if the table takes rows of users (setup_actors, setup_objects). Other columns get their defaults.
 
+        Values without a name belong to the first columns, as in INSERT ... VALUES: ``insert("%", "joe", "%", "YES")``.
+
         Raises:
             OperationNotAllowed: only the program adds rows to this table.
             AlreadyExists: there is such a row.
             UnknownColumn, InvalidValue: the table has no such column, or the column does not take the value.
             LimitReached: the table is full.
         """
-        if _values or not self._allows("INSERT"):
-            self._refuse("INSERT" if not self._allows("INSERT") else "INSERT without names of columns")
-        self._source.insert(self.name, [(column.upper(), _sql(value)) for column, value in columns.items()])
+        if not self._allows("INSERT"):
+            self._refuse("INSERT")
+        names = self._columns()
+        if len(_values) > len(names):
+            raise InvalidValue(f"{self.name} has {len(names)} columns, not {len(_values)}: {', '.join(names)}")
+        named = {column.upper(): value for column, value in columns.items()}
+        for name, value in zip(names, _values, strict=False):
+            if name in named:
+                raise InvalidValue(f"{self.name}: {name} is given twice, by its place and by its name")
+        given = {**dict(zip(names, _values, strict=False)), **named}
+        self._source.insert(self.name, [(column, _sql(value)) for column, value in given.items()])
 
     def delete(self, where: Where = None) -> int:
         """Removes the rows that `where` chooses, if the table takes rows of users. Returns the number of rows removed.

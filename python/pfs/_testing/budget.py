@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from pfs._testing.lines import Lines
     from pfs._testing.overhead import Overhead
     from pfs._testing.totals import Counts
 
@@ -125,8 +126,8 @@ class Budget:
             if _KEYWORDS[name].patterns
         }
 
-    def broken(self, done: Totals, overheads: Sequence[Overhead] = ()) -> list[str]:
-        """Returns a text for each limit that was exceeded, with the rows of the instruments."""
+    def broken(self, done: Totals, overheads: Sequence[Overhead] = (), lines: Lines | None = None) -> list[str]:
+        """Returns a text for each limit that was exceeded, with the rows of the instruments and the lines of the program."""
         found = []
         for name, limit in self.limits.items():
             if name == "max_lost":
@@ -141,20 +142,21 @@ class Budget:
                 found += [f"max_overhead_ratio={limit:g}: {overhead}" for overhead in overheads if overhead.low > limit]
             elif isinstance(limit, dict):
                 for pattern, number in limit.items():
-                    found += self._over(name, (pattern,), number, f" of {pattern}", done)
+                    found += self._over(name, (pattern,), number, f" of {pattern}", done, lines)
             else:
-                found += self._over(name, _KEYWORDS[name].patterns, limit, "", done)
+                found += self._over(name, _KEYWORDS[name].patterns, limit, "", done, lines)
         return found
 
     @staticmethod
-    def _over(name: str, patterns: Iterable[str], limit: float, of: str, done: Totals) -> list[str]:
+    def _over(name: str, patterns: Iterable[str], limit: float, of: str, done: Totals, lines: Lines | None) -> list[str]:
         keyword = _KEYWORDS[name]
         counts = chosen(done.counts, patterns)
         total = sum(numbers[keyword.column] for numbers in counts.values())
         if total <= limit:
             return []
         said = f"{name}{of}: {keyword.text(total)} {keyword.what}, the limit is {keyword.text(int(limit))}"
-        return [table(said, counts, keyword.column)]
+        said = table(said, counts, keyword.column)
+        return [said + (lines(list(counts)) if lines is not None else "")]
 
 
 def as_rows(counts: Counts, column: int, most: int = _MOST_ROWS) -> list[tuple[str, ...]]:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pfs import setup
+from pfs import _core, setup
+from pfs._setup.table import nearest
 from pfs._source import OWN
 from pfs._tables.show import as_plain_text, bytes_text, count_text, time_text
 from pfs._testing.budget import INI, Budget, as_rows, parse_ini
 from pfs._testing.children import close, followed
+from pfs._testing.lines import lines_of
 from pfs._testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import Error, InvalidValue
 
@@ -38,6 +40,9 @@ class _Span:
 
     def __init__(self) -> None:
         self._own, self._children = Totals.take(), followed().totals()
+
+    def own(self) -> Totals:
+        return Totals.take().since(self._own)
 
     def done(self) -> Totals:
         # A TRUNCATE in this process must not affect the sums of children, which only grow.
@@ -63,6 +68,10 @@ class _Meter:
     def done(self) -> Totals:
         return self._span.done() - self._not_counted
 
+    def own(self) -> Totals:
+        """Returns what this process did, without its children."""
+        return self._span.own()
+
 
 @cache
 def _is_on() -> bool:
@@ -72,6 +81,16 @@ def _is_on() -> bool:
 
 _METER = pytest.StashKey[_Meter]()
 _DONE = pytest.StashKey[Totals]()
+_PATTERNS = pytest.StashKey[dict[str, str]]()
+
+
+def _unmatched(budget: Budget) -> dict[str, str]:
+    """Returns the patterns of a budget: with the nearest name those that no instrument matches, with "" the others."""
+    given = [pattern for limit in budget.limits.values() if isinstance(limit, dict) for pattern in limit]
+    if not given:
+        return {}
+    names = [str(name) for (name,) in OWN.rows("setup_instruments", ("NAME",))]
+    return {pattern: "" if any(_core.matches(names, pattern)) else nearest(pattern, names) for pattern in given}
 
 
 def of(config: pytest.Config) -> Session:
@@ -124,6 +143,12 @@ class Session:
                 self._writes, "--pfs-write-baseline"
             )  # raises for a file that is no baseline, which must not be overwritten
         self._measures_all = bool(self._report_top or self._folder or baseline or self._writes)
+        self._patterns: dict[str, str] = {}  # patterns of budgets that no instrument has matched so far, and the nearest name
+        self._matched: set[str] = set()
+        self._on_unmatched = str(config.getini("pfs_unmatched_pattern"))
+        if self._on_unmatched not in ("warn", "fail", "ignore"):
+            raise pytest.UsageError(f"pfs_unmatched_pattern: bad value {self._on_unmatched!r}: legal are warn, fail, ignore")
+        followed()  # its pipe is open before the first test, which may count descriptors
 
     def _default(self, name: str) -> object:
         setting = f"pfs_budget_{name}"
@@ -170,12 +195,14 @@ class Session:
                 done = item.stash[_DONE] = meter.done()
                 if view is not None:
                     self._write_files(item, view, done)
-        broken = budget.broken(done, meter.overheads) + self._increases(item.nodeid, done)
+        lines = lines_of(meter.own)
+        broken = budget.broken(done, meter.overheads, lines) + self._increases(item.nodeid, done)
         if "max_overhead_ratio" in budget.limits and not meter.overheads:
             broken.append("max_overhead_ratio: the test did not call pfs_overhead(function)")
         if broken:
             pytest.fail("\n\n".join(["pfs: the test did more than it may", *broken]), pytrace=False)
         self._warn_of_blind(item, budget)
+        item.stash[_PATTERNS] = _unmatched(budget)
         return result
 
     @staticmethod
@@ -261,18 +288,28 @@ class Session:
         done = item.stash.get(_DONE, None)
         if call.when == "call" and done is not None:
             report.pfs_done = {"counts": _as_json(done.counts), "lost": done.lost}  # type: ignore[attr-defined]
+            report.pfs_patterns = item.stash.get(_PATTERNS, {})  # type: ignore[attr-defined]
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         done = getattr(report, "pfs_done", None)
         if done is not None:
             self._done[report.nodeid] = {**done, "passed": report.passed}
+            patterns = getattr(report, "pfs_patterns", {})
+            self._matched.update(pattern for pattern, near in patterns.items() if not near)
+            self._patterns.update((pattern, near) for pattern, near in patterns.items() if near)
             if self._baseline is not None and report.nodeid not in self._baseline:
                 self._new.append(report.nodeid)
 
+    def _never_matched(self) -> dict[str, str]:
+        never = {pattern: near for pattern, near in sorted(self._patterns.items()) if pattern not in self._matched}
+        return {} if self._is_worker or self._on_unmatched == "ignore" else never
+
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         close()
+        if self._on_unmatched == "fail" and self._never_matched() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self._writes and not self._is_worker:
             _write_baseline(Path(self._writes), self._done)
 
@@ -281,6 +318,11 @@ class Session:
             terminalreporter.section("what tests waited for (pfs)")
             for line in _report(self._done, self._report_top):
                 terminalreporter.line(line)
+        for pattern, near in self._never_matched().items():
+            terminalreporter.line(
+                f"pfs: no instrument matched '{pattern}' of a budget in the whole run, so it limited nothing: "
+                f"the nearest is '{near}'"
+            )
         if self._writes:
             passed = sum(done["passed"] for done in self._done.values())
             terminalreporter.line(f"pfs: {passed} tests written to {self._writes}")
@@ -332,7 +374,13 @@ def _report(done: Mapping[str, dict[str, Any]], top: int) -> list[str]:
     title = f"{min(top, len(longest))} of {len(done)} tests" + (
         f"; {count_text(lost)} events or objects were lost" if lost else ""
     )
-    return as_plain_text(title, ("TEST, EVENT_NAME", "EVENTS", "WAITED", "READ", "WRITTEN"), rows).splitlines()
+    lines = as_plain_text(title, ("TEST, EVENT_NAME", "EVENTS", "WAITED", "READ", "WRITTEN"), rows).splitlines()
+    if not longest:
+        lines += [
+            "No test had an event: pfs is off." if not _is_on() else "No test had an event. pfs records what uses its objects:",
+            *(["pfs.Lock, pfs.open, pfs.dbapi ... in the place of threading.Lock, open, sqlite3 ..."] if _is_on() else []),
+        ]
+    return lines
 
 
 def _read_baseline(path: str, option: str) -> dict[str, dict[str, int]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import glob
 import os
 import queue
 import threading
@@ -121,7 +122,7 @@ C = Calls()
 
 def perfschema() -> ctypes.CDLL:
     """libperfschema itself."""
-    library = ctypes.CDLL(os.path.join(pfs.get_library_dir(), "libperfschema.so"))
+    library = ctypes.CDLL(glob.glob(os.path.join(pfs.get_library_dir(), "libperfschema.so.*"))[0])
     library.pfs_last_error.restype = ctypes.c_char_p
     library.pfs_thread_id.restype = ctypes.c_uint64
     return library
