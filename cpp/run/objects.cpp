@@ -87,6 +87,8 @@ Object* FindOrAddObject(const void* pointer, Kind kind, const Site* site, bool m
 }
 
 bool MakeInstance(Object& object) {
+  // Start-up calls an allocator whose locks come here: they are plain this time, and get their instance later.
+  if (t_locals.in_cold_lock) return false;
   const Facts facts = FactsOf(object.kind);
   const int error = errno;
   bool is_made = false;

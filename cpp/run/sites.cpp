@@ -47,13 +47,10 @@ char* Copy(const char* text, size_t bytes) {
   return copy;
 }
 
-// Returns the file name without "lib", ".so" and what follows it.
+// Returns the file name without ".so" and what follows it.
 std::string_view ShortName(std::string_view path) {
   std::string_view name = path.substr(path.rfind('/') + 1);
-  if (const size_t end = name.find(".so"); end != std::string_view::npos && end > 0) {
-    name = name.substr(0, end);
-    if (name.starts_with("lib") && name.size() > 3) name.remove_prefix(3);
-  }
+  if (const size_t end = name.find(".so"); end != std::string_view::npos && end > 0) name = name.substr(0, end);
   return name.empty() ? "unknown" : name;
 }
 

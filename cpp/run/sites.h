@@ -15,7 +15,7 @@ namespace perfschema::run {
 struct Module {
   uintptr_t begin, end, base;  // base: the addresses of its symbols are relative to it
   const char* path;
-  const char* name;      // file name without "lib", ".so" and version
+  const char* name;      // file name without ".so" and version
   const char* build_id;  // hexadecimal; "" if it has none
 };
 
