@@ -26,7 +26,7 @@ ORDER = [
     ("_outside", "sqlalchemy"),
     ("_testing",),
     ("pfs",),
-    ("_generate", "demo"),
+    ("_generate", "_run", "demo"),
     ("_cli",),
     ("cli",),
     ("__main__",),

@@ -4,44 +4,17 @@
 // mutex taken again, before the program's cleanup handlers run. Hence nothing here is noexcept.
 //
 // A condition may be destroyed as soon as all its waiters were woken, before they have returned: after the wait *c is not touched.
-#include <cerrno>
-
 #include "capi/own_wait.h"
+#include "capi/owner_on_leave.h"
 
 using perfschema::AsInstance;
 using perfschema::Family;
 using perfschema::Operation;
 using perfschema::ShmInstance;
 using perfschema::Wait;
+using perfschema::capi::OwnerOnLeave;
 
 namespace {
-
-// Removes the owner of a mutex while its holder waits for a condition.
-class OwnerOnLeave {
- public:
-  explicit OwnerOnLeave(pfs_instance_t* mutex) : mutex_(mutex), owner_(pfs_owner_release_(mutex)) {}
-  ~OwnerOnLeave() {
-    if (owner_ == 0) return;
-    if (is_held_) {
-      AsInstance(mutex_)->owner.store(owner_, perfschema::kRelaxed);
-    } else {
-      pfs_owner_restore_(mutex_, owner_);
-    }
-  }
-  OwnerOnLeave(const OwnerOnLeave&) = delete;
-  OwnerOnLeave& operator=(const OwnerOnLeave&) = delete;
-
-  // Takes the result of the wait. A canceled wait has the mutex again.
-  void Returned(int rc) {
-    is_held_ = rc == 0 || rc == ETIMEDOUT || rc == EOWNERDEAD;  // else: the mutex was never released,
-    if (rc == ENOTRECOVERABLE) owner_ = 0;                      // or no thread can lock it again
-  }
-
- private:
-  pfs_instance_t* mutex_;
-  uint64_t owner_;
-  bool is_held_ = true;
-};
 
 // Is the event, from construction to destruction.
 class CondEvent {

@@ -17,6 +17,7 @@ import pfs
 from pfs import _core
 from pfs._cli.config import CONFIG_FLAGS, config_text
 from pfs._cli.processes import COMMANDS, new_table
+from pfs._cli.run import run as run_program
 from pfs._cli.top import top
 from pfs._cli.trace import trace
 
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line. Returns its exit code: 0 good, 1 an error of pfs, 2 a wrong command line."""
+    """Runs one command line.
+
+    Returns its exit code: 0 good, 1 an error of pfs, 2 a wrong command line; that of the program after ``pfs run``.
+    """
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 shows "?" instead of "µ"
     try:
-        pfs_command.main(list(arguments), prog_name="pfs", standalone_mode=False)
+        code = pfs_command.main(list(arguments), prog_name="pfs", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
@@ -49,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:  # a file or folder that the user has named
         click.echo(f"pfs: {error.strerror}: {error.filename}" if error.filename else f"pfs: {error}", err=True)
         return 1
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,6 +63,7 @@ def pfs_command() -> None:
 
     \b
     pfs demo                                          show an example
+    pfs run -- xz -k file                             run any program, unchanged, and show what it waited for
     pfs ps                                            processes that can be read
     pfs show 4711 threads                             a table of a process, also of one that hangs or has crashed
     cc app.c $(pfs config --cflags --libs) -o app     build a C program with it
@@ -237,5 +242,5 @@ def _demo_results(done: Demo, limit: int) -> dict[str, object]:
     }
 
 
-for _command in (*COMMANDS, top, trace):
+for _command in (*COMMANDS, run_program, top, trace):
     pfs_command.add_command(_command)

@@ -22,7 +22,7 @@ from pfs.errors import AttachError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Found", "State", "default_directory", "find", "gc", "liveness", "processes", "scan"]
+__all__ = ["Found", "State", "default_directory", "find", "gc", "liveness", "processes", "scan", "with_runs"]
 
 State = Literal["alive", "dead", "unknown"]
 STATES: tuple[State, ...] = ("alive", "dead", "unknown")
@@ -35,6 +35,15 @@ def default_directory(uid: int | None = None) -> str:
     """Returns the folder of this user's segments: PFS_DIR, else /dev/shm/pfs-<uid>. For another user it is always the latter."""
     chosen = os.environ.get("PFS_DIR") if uid is None else None
     return chosen or f"{_SHARED}/pfs-{os.geteuid() if uid is None else uid}"
+
+
+def with_runs(folder: str) -> list[str]:
+    """Returns the folder and those below it in which ``pfs run`` keeps the segments of the programs that it runs now."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.startswith("run-"))
+    except OSError:
+        names = []
+    return [folder, *(os.path.join(folder, name) for name in names)]
 
 
 def liveness(identity: _core.Identity, name: str) -> State:
@@ -225,7 +234,7 @@ def find(pid: int) -> Found:
     for uid in sorted(owners.uids_of(pid)):
         if (folder := default_directory(uid)) not in folders and uid != os.geteuid():
             folders.append(folder)
-    there = [found for folder in folders for found in scan(folder)]
+    there = [found for folder in folders for part in with_runs(folder) for found in scan(part)]
     of_pid = [found for found in there if found.identity.pid == pid and not found.doubt]
     alive = [found for found in of_pid if found.state == "alive"]
     if len(alive) == 1:
@@ -305,7 +314,7 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
         except OSError:
             others = []
         folders += [folder for folder in others if folder not in folders]
-    there = [found for folder in folders for found in scan(folder)]
+    there = [found for folder in folders for part in with_runs(folder) for found in scan(part)]
     groups = ("alive", "unknown", "dead")
     return _frame_of(sorted(there, key=lambda found: (groups.index(found.state), -found.identity.started, found.path)))
 
@@ -325,7 +334,7 @@ def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -
     """
     folder = os.fspath(directory) if directory is not None else default_directory()
     removed = []
-    for found in scan(folder):
+    for found in [found for part in with_runs(folder) for found in scan(part)]:
         if found.state == "dead" and os.geteuid() in (0, found.info.st_uid) and (dry_run or remove(found)):
             removed.append(found)
     return _frame_of(removed)

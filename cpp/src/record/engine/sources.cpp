@@ -38,7 +38,8 @@ uint32_t InternSource(const char* file, uint32_t line) {
   base = base == nullptr ? file : base + 1;
   char text[80];
   char number[16];
-  const int digits = std::snprintf(number, sizeof number, ":%u", line);
+  // Line 0: `file` is the whole place (cpp/run/sites.h).
+  const int digits = line != 0 ? std::snprintf(number, sizeof number, ":%u", line) : 0;
   // The column is 64 wide; the line number is the part that must not be cut.
   const size_t space = sizeof(ShmSource::text) - static_cast<size_t>(digits);
   const size_t name_bytes = strnlen(base, space);

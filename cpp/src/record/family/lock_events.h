@@ -16,6 +16,12 @@ struct LockCall {
   PFS_ALWAYS_INLINE int attempt() const { return kAttempt(object); }
 };
 
+// Returns OBJECT_INSTANCE_BEGIN of an operation's object. libperfschema-run.so, whose objects are entries of a table, has its own.
+template <typename Object>
+PFS_ALWAYS_INLINE uint64_t AddressOf(const Object* object) {
+  return reinterpret_cast<uintptr_t>(object);
+}
+
 PFS_ALWAYS_INLINE uint32_t FlagsIn(const uint32_t* flag_word) { return __atomic_load_n(flag_word, __ATOMIC_RELAXED); }
 
 // Does the whole operation on the slow path.
@@ -25,7 +31,7 @@ template <typename Operate>
   const LockProbe probe(operate.object->instance, operate.object->flags, operation);
   const uint32_t flags = probe.entry.flags.load(kRelaxed);
   Wait wait;
-  const auto identity = reinterpret_cast<uintptr_t>(operate.object);
+  const uint64_t identity = AddressOf(operate.object);
   if ((flags & kFlagEnabled) == 0 || !BeginWait(wait, flags, probe.entry.index, operation, identity, file, line)) return operate();
   const int rc = operate();
   EndLockWait(wait, probe.instance, HoldAfter(operation), rc);
@@ -92,7 +98,7 @@ struct LockEvent : LockHooks {
       : LockHooks{operation, probe.instance}, operate(what), entry(probe.entry) {}
 
   PFS_ALWAYS_INLINE uint32_t class_index() const { return entry.index; }
-  PFS_ALWAYS_INLINE uint64_t object() const { return reinterpret_cast<uintptr_t>(operate.object); }
+  PFS_ALWAYS_INLINE uint64_t object() const { return AddressOf(operate.object); }
 
   PFS_ALWAYS_INLINE int Call() const { return operate(); }
   PFS_ALWAYS_INLINE void SetResult(int result) { rc = result; }

@@ -1,0 +1,136 @@
+// run/arena.cpp: the memory of everything that is linked into libperfschema-run.so.
+//
+// A probe may run inside the program's malloc(), under the allocator's own lock: jemalloc locks a mutex there, and that mutex is
+// instrumented. So this library never calls the program's allocator. The linker's --wrap sends malloc(), free() ... of all its objects
+// here. Blocks have sizes of powers of two and come from one reserved range. Each size has a lock-free stack of free blocks: a fork or a
+// signal at any moment leaves nothing locked.
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace {
+
+constexpr size_t kReserved = size_t{256} << 20;
+constexpr uint32_t kSmallest = 5, kLargest = 24;  // 32 bytes to 16 MiB
+constexpr size_t kHeader = 16;
+
+struct alignas(kHeader) Header {
+  uint32_t size_class;
+  uint32_t next;  // of a free block: number of the next one
+  uint64_t back;  // of an aligned block: distance to the block proper
+};
+static_assert(sizeof(Header) == kHeader);
+
+std::atomic<char*> base{nullptr};
+std::atomic<size_t> used{kHeader};           // block number 0 means "none"
+std::atomic<uint64_t> free_blocks[kLargest + 1];  // number of the first block in units of kHeader, and a tag against reuse (ABA)
+
+char* Base() {
+  char* memory = base.load(std::memory_order_acquire);
+  if (memory != nullptr) return memory;
+  void* const fresh = mmap(nullptr, kReserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (fresh == MAP_FAILED) return nullptr;
+  if (base.compare_exchange_strong(memory, static_cast<char*>(fresh))) return static_cast<char*>(fresh);
+  munmap(fresh, kReserved);
+  return memory;
+}
+
+Header* At(char* memory, uint32_t number) { return reinterpret_cast<Header*>(memory + size_t{number} * kHeader); }
+
+Header* HeaderOf(void* block) {
+  auto* header = static_cast<Header*>(block) - 1;
+  return reinterpret_cast<Header*>(reinterpret_cast<char*>(header) - header->back);
+}
+
+void* Allocate(size_t bytes) {
+  char* const memory = Base();
+  uint32_t size_class = kSmallest;
+  while (size_class <= kLargest && (size_t{1} << size_class) < bytes + kHeader) ++size_class;
+  if (memory == nullptr || size_class > kLargest || bytes > kReserved) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  std::atomic<uint64_t>& list = free_blocks[size_class];
+  uint64_t first = list.load(std::memory_order_acquire);
+  while (static_cast<uint32_t>(first) != 0) {
+    Header* const header = At(memory, static_cast<uint32_t>(first));
+    const uint64_t next = ((first >> 32) + 1) << 32 | __atomic_load_n(&header->next, __ATOMIC_RELAXED);
+    if (list.compare_exchange_weak(first, next, std::memory_order_acq_rel)) return header + 1;
+  }
+  const size_t at = used.fetch_add(size_t{1} << size_class);
+  if (at + (size_t{1} << size_class) > kReserved) {
+    used.fetch_sub(size_t{1} << size_class);
+    errno = ENOMEM;
+    return nullptr;
+  }
+  auto* const header = reinterpret_cast<Header*>(memory + at);
+  header->size_class = size_class;
+  header->back = 0;
+  return header + 1;
+}
+
+void Free(void* block) {
+  if (block == nullptr) return;
+  Header* const header = HeaderOf(block);
+  header->back = 0;
+  const auto number = static_cast<uint32_t>((reinterpret_cast<char*>(header) - base.load(std::memory_order_relaxed)) / kHeader);
+  std::atomic<uint64_t>& list = free_blocks[header->size_class];
+  uint64_t first = list.load(std::memory_order_relaxed);
+  uint64_t mine;
+  do {
+    __atomic_store_n(&header->next, static_cast<uint32_t>(first), __ATOMIC_RELAXED);
+    mine = ((first >> 32) + 1) << 32 | number;
+  } while (!list.compare_exchange_weak(first, mine, std::memory_order_acq_rel));
+}
+
+void* AllocateAligned(size_t alignment, size_t bytes) {
+  if (alignment <= kHeader) return Allocate(bytes);
+  char* const block = static_cast<char*>(Allocate(bytes + alignment));
+  if (block == nullptr) return nullptr;
+  const uintptr_t aligned = (reinterpret_cast<uintptr_t>(block) + alignment - 1) & ~(alignment - 1);
+  const size_t back = aligned - reinterpret_cast<uintptr_t>(block);
+  if (back != 0) reinterpret_cast<Header*>(aligned)[-1].back = back;
+  return reinterpret_cast<void*>(aligned);
+}
+
+}  // namespace
+
+#define PFS_HIDDEN extern "C" __attribute__((visibility("hidden")))
+
+PFS_HIDDEN void* __wrap_malloc(size_t bytes) { return Allocate(bytes); }
+
+PFS_HIDDEN void __wrap_free(void* block) { Free(block); }
+
+PFS_HIDDEN void* __wrap_calloc(size_t count, size_t bytes) {
+  size_t all;
+  if (__builtin_mul_overflow(count, bytes, &all)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  void* const block = Allocate(all);
+  return block != nullptr ? std::memset(block, 0, all) : nullptr;
+}
+
+PFS_HIDDEN void* __wrap_realloc(void* old, size_t bytes) {
+  void* const block = Allocate(bytes);
+  if (old == nullptr || block == nullptr) return block;
+  const Header* const header = HeaderOf(old);
+  const size_t room = (reinterpret_cast<const char*>(header) + (size_t{1} << header->size_class)) - static_cast<char*>(old);
+  std::memcpy(block, old, room < bytes ? room : bytes);
+  Free(old);
+  return block;
+}
+
+PFS_HIDDEN int __wrap_posix_memalign(void** block, size_t alignment, size_t bytes) {
+  const int error = errno;
+  *block = AllocateAligned(alignment, bytes);
+  errno = error;
+  return *block != nullptr ? 0 : ENOMEM;
+}
+
+PFS_HIDDEN void* __wrap_aligned_alloc(size_t alignment, size_t bytes) { return AllocateAligned(alignment, bytes); }
+PFS_HIDDEN void* __wrap_memalign(size_t alignment, size_t bytes) { return AllocateAligned(alignment, bytes); }

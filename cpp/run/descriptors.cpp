@@ -1,0 +1,133 @@
+#include "run/descriptors.h"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "record/family/files.h"
+
+namespace perfschema::run {
+namespace {
+
+// Descriptors whose adoption has been tried in vain: epoll, eventfd, beyond a limit. Threads: any; a lost update costs a second try.
+constexpr uint32_t kTried = 65536;
+std::atomic<uint8_t> tried[kTried];
+
+// An extension is a kind if it has at most this many letters and digits, and no digit first.
+constexpr size_t kMostExtension = 8;
+
+// Returns the kind of a file by its name.
+std::string_view KindOfPath(std::string_view path) {
+  const auto below = [&](std::string_view folder) { return path.starts_with(folder); };
+  if (below("/proc/")) return "proc";
+  if (below("/sys/")) return "sys";
+  if (below("/dev/") && !below("/dev/shm/")) return "dev";
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0) return "file";
+  const std::string_view extension = name.substr(dot + 1);
+  if (extension.empty() || extension.size() > kMostExtension) return "file";
+  for (const char c : extension) {
+    if ((c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9')) return "file";
+  }
+  if (extension[0] >= '0' && extension[0] <= '9') return "file";
+  return extension;
+}
+
+// Temporary names have an extension of their own each: beyond this many kinds all files are of the kind "file".
+constexpr int kMostKinds = 48;
+std::atomic<int> kinds{0};
+
+}  // namespace
+
+pfs_key_t KeyOfFile(const char* path, const Site& site) {
+  // The same few kinds come again: a small cache saves the search. A lost update costs a search.
+  struct Entry {
+    std::atomic<const Module*> module;
+    std::atomic<pfs_key_t> key;
+    char kind[kMostExtension + 1];
+  };
+  static Entry cache[256];
+  static std::atomic<uint32_t> cached{0};
+  std::string_view kind = path != nullptr ? KindOfPath(path) : "file";
+  const uint32_t count = std::min<uint32_t>(cached.load(std::memory_order_acquire), std::size(cache));
+  for (uint32_t i = 0; i < count; ++i) {
+    const pfs_key_t key = cache[i].key.load(std::memory_order_acquire);
+    if (key != 0 && cache[i].module.load(std::memory_order_relaxed) == site.module && kind == cache[i].kind) return key;
+  }
+  if (kind != "file" && kind != "proc" && kind != "sys" && kind != "dev" && kinds.fetch_add(1) >= kMostKinds) kind = "file";
+  char documentation[256];
+  std::snprintf(documentation, sizeof documentation, "Files of kind %.*s that are used from %s", static_cast<int>(kind.size()), kind.data(),
+                site.module != nullptr ? site.module->path : "unknown code");
+  const pfs_key_t key = KeyOf(pfs_register_file, site.module, kind, documentation);
+  if (key == 0) return 0;
+  if (const uint32_t at = cached.fetch_add(1); at < std::size(cache)) {
+    kind.copy(cache[at].kind, kMostExtension);
+    cache[at].module.store(site.module, std::memory_order_relaxed);
+    cache[at].key.store(key, std::memory_order_release);  // last: publishes the entry
+  }
+  return key;
+}
+
+pfs_key_t KeyOfSocket(const char* kind, const Site& site) {
+  char documentation[256];
+  std::snprintf(documentation, sizeof documentation, "Sockets of kind %s that are used from %s", kind,
+                site.module != nullptr ? site.module->path : "unknown code");
+  return KeyOf(pfs_register_socket, site.module, kind, documentation);
+}
+
+const char* KindOfSocket(int domain, int type) {
+  if (domain == AF_UNIX) return "unix";
+  if (domain != AF_INET && domain != AF_INET6) return "other";
+  constexpr int kTypeMask = 0xf;
+  return (type & kTypeMask) == SOCK_STREAM ? "tcp" : (type & kTypeMask) == SOCK_DGRAM ? "udp" : "raw";
+}
+
+bool IsKnown(int fd) {
+  return FileOfDescriptor(fd) != nullptr || static_cast<uint32_t>(fd) >= kTried || tried[fd].load(std::memory_order_relaxed) != 0;
+}
+
+void Adopt(int fd, const Site& site) {
+  const int error = errno;
+  struct stat info;
+  if (PFS_REAL(fstat)(fd, &info) == 0) {
+    if (S_ISSOCK(info.st_mode)) {
+      int domain = 0, type = 0;
+      socklen_t size = sizeof domain;
+      PFS_REAL(getsockopt)(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+      size = sizeof type;
+      PFS_REAL(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &size);
+      (void)pfs_socket_bind(KeyOfSocket(KindOfSocket(domain, type), site), fd);
+    } else if (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISFIFO(info.st_mode)) {
+      char link[32], name[PATH_MAX];
+      std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+      const ssize_t length = readlink(link, name, sizeof name - 1);
+      if (length > 0) {
+        name[length] = 0;
+        const pfs_key_t key = S_ISFIFO(info.st_mode) && name[0] != '/' ? KeyOfFile("pipe.pipe", site) : KeyOfFile(name, site);
+        if (key != 0) (void)pfs_file_bind(key, fd, name);
+      }
+    }
+    if (static_cast<uint32_t>(fd) < kTried) tried[fd].store(1, std::memory_order_relaxed);
+  }
+  errno = error;
+}
+
+void ForgetAdopted(int fd) {
+  if (static_cast<uint32_t>(fd) < kTried) tried[fd].store(0, std::memory_order_relaxed);
+}
+
+void Duplicated(int from, int to, const Site& site) {
+  if (FileOfDescriptor(to) != nullptr) UnbindFile(to);
+  ForgetAdopted(to);
+  // The kernel names both the same; a standard stream that nobody has used yet stays unknown.
+  if (FileOfDescriptor(from) != nullptr) Adopt(to, site);
+}
+
+}  // namespace perfschema::run

@@ -1,0 +1,50 @@
+// run/real.h: the C library's own functions, and whether the replacements have work to do.
+#pragma once
+
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "run/functions.h"
+
+#define PFS_RUN_DECLARE(name) extern "C" void* pfs_real_##name __attribute__((visibility("hidden")));
+PFS_RUN_FUNCTIONS(PFS_RUN_DECLARE)
+#undef PFS_RUN_DECLARE
+
+// Is the C library's function of that name. REQUIRES: it is declared.
+#define PFS_REAL(name) (reinterpret_cast<decltype(&::name)>(pfs_real_##name))
+
+// Marks a replacement: the only symbols that this library exports.
+#define PFS_REPLACES extern "C" __attribute__((visibility("default")))
+
+namespace perfschema::run {
+
+// Is the state that every replacement checks before it records. Constant after start, except `may_be_vfork_child`.
+struct ThreadFlags {
+  bool may_be_vfork_child;  // the thread has called vfork() and has not been seen in the parent since
+};
+extern thread_local constinit ThreadFlags t_flags __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern bool g_is_off __attribute__((visibility("hidden")));
+
+// Returns whether the thread is in the child of a vfork(), which shares the parent's memory: nothing of the parent may change there.
+[[gnu::noinline]] bool IsVforkChild();
+
+// Returns whether a replacement makes the plain call and records nothing.
+inline bool IsPlain() { return __builtin_expect(g_is_off, 0) || (__builtin_expect(t_flags.may_be_vfork_child, 0) && IsVforkChild()); }
+
+// Returns whether a name is NULL or another number that is no pointer: the kernel refuses it with EFAULT, and it must not be read here.
+// (The C library declares names as nonnull; the compiler must not use that.)
+inline bool IsNoName(const char* path) {
+  asm("" : "+r"(path));
+  return reinterpret_cast<unsigned long>(path) < 65536;  // the kernel maps nothing there (vm.mmap_min_addr)
+}
+
+}  // namespace perfschema::run

@@ -1,0 +1,185 @@
+#include "run/sites.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "run/real.h"
+#include "run/small_lock.h"
+
+// Since glibc 2.35. Without it all places have the module "unknown".
+extern "C" int _dl_find_object(void*, struct dl_find_object*) __attribute__((weak));
+
+namespace perfschema::run {
+namespace {
+
+constexpr size_t kModules = 1024;
+Module modules[kModules];
+std::atomic<size_t> module_count{0};
+SmallLock lock;  // of modules and sites
+
+char program_path[PATH_MAX] = "";
+
+struct SiteEntry {
+  std::atomic<uintptr_t> pc;  // last: publishes the site
+  Site site;
+};
+constexpr size_t kSites = 16384, kMostProbes = 32;
+SiteEntry sites[kSites];
+constexpr Site kNowhere = {"unknown+0x0", nullptr, 0};
+
+size_t PlaceOf(uintptr_t pc) { return (pc * 0x9e3779b97f4a7c15u) >> (64 - 14); }
+static_assert(kSites == 1 << 14);
+
+char* Copy(const char* text, size_t bytes) {
+  auto* const copy = static_cast<char*>(std::malloc(bytes + 1));
+  if (copy == nullptr) return nullptr;
+  std::memcpy(copy, text, bytes);
+  copy[bytes] = 0;
+  return copy;
+}
+
+// Returns the file name without ".so" and what follows it.
+std::string_view ShortName(std::string_view path) {
+  std::string_view name = path.substr(path.rfind('/') + 1);
+  if (const size_t end = name.find(".so"); end != std::string_view::npos && end > 0) name = name.substr(0, end);
+  return name.empty() ? "unknown" : name;
+}
+
+// Finds the build-id in the notes of a mapped file.
+void ReadBuildId(uintptr_t begin, uintptr_t base, uintptr_t end, char* text, size_t size) {
+  text[0] = 0;
+  const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(begin);
+  if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
+  const auto* const segments = reinterpret_cast<const ElfW(Phdr)*>(begin + header->e_phoff);
+  for (int i = 0; i < header->e_phnum; ++i) {
+    if (segments[i].p_type != PT_NOTE) continue;
+    uintptr_t at = base + segments[i].p_vaddr;
+    const uintptr_t stop = at + segments[i].p_memsz;
+    while (stop <= end && at + sizeof(ElfW(Nhdr)) < stop) {
+      const auto* const note = reinterpret_cast<const ElfW(Nhdr)*>(at);
+      const auto* const bytes = reinterpret_cast<const uint8_t*>(note + 1) + ((note->n_namesz + 3) & ~3u);
+      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4) {
+        for (size_t k = 0; k < note->n_descsz && 2 * k + 3 <= size; ++k) std::snprintf(text + 2 * k, 3, "%02x", bytes[k]);
+        return;
+      }
+      at = reinterpret_cast<uintptr_t>(bytes) + ((note->n_descsz + 3) & ~3u);
+    }
+  }
+}
+
+const Module* FindModule(uintptr_t begin, uintptr_t base, const char* path) {
+  const size_t count = module_count.load(std::memory_order_acquire);
+  for (size_t i = 0; i < count; ++i) {
+    if (modules[i].begin == begin && modules[i].base == base && std::strcmp(modules[i].path, path) == 0) return &modules[i];
+  }
+  return nullptr;
+}
+
+uint32_t Hash(std::string_view text) {
+  uint32_t hash = 2166136261u;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
+  return hash;
+}
+
+// Copies a text of at most `most` bytes. A longer one ends in two digits of its hash, so that two such texts differ.
+template <size_t N>
+void CopyClipped(char (&to)[N], std::string_view text, size_t most) {
+  most = std::min(most, N - 1);
+  const size_t kept = text.size() <= most ? text.size() : most - 2;
+  for (size_t i = 0; i < kept; ++i) {
+    const char c = text[i];
+    to[i] = static_cast<unsigned char>(c) < 0x20 || c == '%' || c == '/' ? '_' : c;
+  }
+  to[kept] = 0;
+  if (kept < text.size()) std::snprintf(to + kept, 3, "%02x", Hash(text) & 0xff);
+}
+
+constexpr size_t kMostComponent = 12;  // legal in every family (wait/synch/mutex/)
+
+}  // namespace
+
+void StartSites() {
+  const ssize_t bytes = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
+  program_path[std::max<ssize_t>(bytes, 0)] = 0;
+}
+
+const Module* ModuleOf(const void* address) {
+  dl_find_object found;
+  if (_dl_find_object == nullptr || _dl_find_object(const_cast<void*>(address), &found) != 0) return nullptr;
+  const link_map* const map = found.dlfo_link_map;
+  const auto begin = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
+  const auto end = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
+  // The name of the program itself is empty.
+  const char* const path = map->l_name == nullptr || map->l_name[0] == 0 ? program_path : map->l_name;
+  if (const Module* known = FindModule(begin, map->l_addr, path); known != nullptr) return known;
+  const SmallLock::Guard guard(lock);
+  if (const Module* known = FindModule(begin, map->l_addr, path); known != nullptr) return known;
+  const size_t count = module_count.load(std::memory_order_relaxed);
+  if (count == kModules) return nullptr;
+  char build_id[64];
+  ReadBuildId(begin, map->l_addr, end, build_id, sizeof build_id);
+  const std::string_view name = ShortName(path);
+  Module& module = modules[count];
+  module = {begin, end, map->l_addr, Copy(path, std::strlen(path)), Copy(name.data(), name.size()), Copy(build_id, std::strlen(build_id))};
+  if (module.path == nullptr || module.name == nullptr || module.build_id == nullptr) return nullptr;
+  module_count.store(count + 1, std::memory_order_release);  // pairs with FindModule
+  return &module;
+}
+
+const Site* SiteOf(const void* return_address) {
+  const auto pc = reinterpret_cast<uintptr_t>(return_address);
+  size_t at = PlaceOf(pc);
+  for (size_t i = 0; i < kMostProbes; ++i, at = (at + 1) % kSites) {
+    const uintptr_t there = sites[at].pc.load(std::memory_order_acquire);
+    if (__builtin_expect(there == pc, 1)) return &sites[at].site;
+    if (there != 0) continue;
+    const Module* const module = ModuleOf(return_address);
+    const SmallLock::Guard guard(lock);
+    if (sites[at].pc.load(std::memory_order_relaxed) == pc) return &sites[at].site;
+    if (sites[at].pc.load(std::memory_order_relaxed) != 0) continue;  // another site took the place meanwhile
+    char text[80];
+    const uint64_t offset = module != nullptr ? pc - module->base : pc;
+    char name[40];
+    CopyClipped(name, module != nullptr ? module->name : "unknown", sizeof name - 1);
+    const int bytes = std::snprintf(text, sizeof text, "%s+0x%lx", name, static_cast<unsigned long>(offset));
+    const char* const copy = Copy(text, static_cast<size_t>(bytes));
+    if (copy == nullptr) return &kNowhere;
+    sites[at].site = {copy, module, offset};
+    sites[at].pc.store(pc, std::memory_order_release);  // pairs with the load above
+    return &sites[at].site;
+  }
+  return &kNowhere;
+}
+
+pfs_key_t KeyOf(Register family, const Module* module, std::string_view name, const char* documentation) {
+  char component[kMostComponent + 1], instrument[81];
+  CopyClipped(component, module != nullptr ? module->name : "unknown", kMostComponent);
+  CopyClipped(instrument, name, sizeof instrument - 1);
+  pfs_key_t key = 0;
+  pfs_instrument_info info = {&key, instrument, 0, documentation};
+  family(component, &info, 1);
+  return key;
+}
+
+pfs_key_t KeyOfObject(Register family, const void* object, const Site& site, const char* kind, const char* noun) {
+  const Module* const holder = ModuleOf(object);
+  const Module* const module = holder != nullptr ? holder : site.module;
+  const uint64_t offset = holder != nullptr ? reinterpret_cast<uintptr_t>(object) - holder->base : site.offset;
+  char name[64], documentation[256];
+  std::snprintf(name, sizeof name, "%s%s+0x%lx", kind, holder != nullptr ? "data" : "code", static_cast<unsigned long>(offset));
+  std::snprintf(documentation, sizeof documentation, "%s %s %s+0x%lx build-id=%s", noun, holder != nullptr ? "at" : "first used at",
+                module != nullptr ? module->path : "unknown", static_cast<unsigned long>(offset),
+                module != nullptr ? module->build_id : "");
+  return KeyOf(family, module, name, documentation);
+}
+
+}  // namespace perfschema::run

@@ -1,0 +1,54 @@
+// run/sites.h: places in the program's code and data: which module, which offset, which instrument.
+//
+// A module is a file that the dynamic linker has mapped. It is found with _dl_find_object(), which takes no lock. A name such as
+// code+0x1f3b stays the same in every run; the reader turns it into a symbol (python/pfs/_run/symbols.py). For that the DOCUMENTATION of an
+// instrument has the path, the offset and the build-id.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "perfschema/pfs.h"
+
+namespace perfschema::run {
+
+struct Module {
+  uintptr_t begin, end, base;  // base: the addresses of its symbols are relative to it
+  const char* path;
+  const char* name;      // file name without ".so" and version
+  const char* build_id;  // hexadecimal; "" if it has none
+};
+
+// Is a place that calls a replacement. Sites live as long as the process.
+struct Site {
+  const char* text;      // "module+0x1f3b": SOURCE
+  const Module* module;  // nullptr = code that is in no file
+  uint64_t offset;
+};
+
+// Returns the site of a return address. Lock-free; the first call of a site is slow.
+const Site* SiteOf(const void* return_address);
+
+// Returns the module of an address, or nullptr. Slow.
+const Module* ModuleOf(const void* address);
+
+// Is the line of every SOURCE here: the text is the whole place.
+inline constexpr uint32_t kNoLine = 0;
+
+// Is the function that registers a family, such as pfs_register_mutex().
+using Register = int (*)(const char* component, pfs_instrument_info* info, int count);
+
+// Returns the key of an instrument of the module. Names that are too long are clipped and end in a hash. Slow.
+pfs_key_t KeyOf(Register family, const Module* module, std::string_view name, const char* documentation);
+
+// Returns the key of an object: by its symbol if it lies in a module (data+0x4010), else by the place that made or first used it.
+// `kind` stands before the place, such as "sem-"; `noun` is for the documentation. Slow.
+pfs_key_t KeyOfObject(Register family, const void* object, const Site& site, const char* kind, const char* noun);
+
+// Notes the path of the program and makes the tables. Called once, at the start.
+void StartSites();
+
+}  // namespace perfschema::run
+
+// Is the site of the caller of a replacement.
+#define PFS_RUN_SITE (perfschema::run::SiteOf(__builtin_return_address(0)))

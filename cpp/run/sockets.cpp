@@ -1,0 +1,140 @@
+// run/sockets.cpp: replaces the calls on sockets, and the waits for many descriptors, which are idle time.
+#include <csignal>
+
+#include "capi/call.h"
+#include "run/descriptors.h"
+#include "run/real.h"
+
+using perfschema::Operation;
+using namespace perfschema::run;
+namespace capi = perfschema::capi;
+
+extern "C" {
+ssize_t __recv_chk(int, void*, size_t, size_t, int);
+ssize_t __recvfrom_chk(int, void*, size_t, size_t, int, sockaddr*, socklen_t*);
+int __poll_chk(pollfd*, nfds_t, int, size_t);
+}
+
+#define PFS_CALLER __builtin_return_address(0)
+
+namespace {
+
+const char* KnownAt(int fd, const void* caller) {
+  const Site& site = *SiteOf(caller);
+  MakeKnown(fd, site);
+  return site.text;
+}
+
+// Is the event "idle", from construction to destruction: the waits are cancellation points.
+class Idle {
+ public:
+  explicit Idle(const void* caller) { (void)pfs_idle_begin_at(&wait_, SiteOf(caller)->text, kNoLine); }
+  ~Idle() { pfs_idle_end(&wait_); }
+  Idle(const Idle&) = delete;
+  Idle& operator=(const Idle&) = delete;
+
+ private:
+  pfs_wait_t wait_;
+};
+
+template <typename Call>
+[[gnu::always_inline]] inline int Idling(bool waits, const void* caller, Call call) {
+  if (!waits || IsPlain()) return call();
+  const Idle event(caller);
+  return call();
+}
+
+template <typename Time>
+bool Waits(const Time* timeout) {
+  const Time zero = {};
+  return timeout == nullptr || __builtin_memcmp(timeout, &zero, sizeof zero) != 0;
+}
+
+}  // namespace
+
+PFS_REPLACES int socket(int domain, int type, int protocol) {
+  if (IsPlain()) return PFS_REAL(socket)(domain, type, protocol);
+  const Site& site = *PFS_RUN_SITE;
+  return pfs_socket_at(KeyOfSocket(KindOfSocket(domain, type), site), domain, type, protocol, site.text, kNoLine);
+}
+
+PFS_REPLACES int socketpair(int domain, int type, int protocol, int fds[2]) {
+  if (IsPlain()) return PFS_REAL(socketpair)(domain, type, protocol, fds);
+  const Site& site = *PFS_RUN_SITE;
+  return pfs_socketpair_at(KeyOfSocket(KindOfSocket(domain, type), site), domain, type, protocol, fds, site.text, kNoLine);
+}
+
+PFS_REPLACES int accept(int fd, sockaddr* address, socklen_t* length) {
+  if (IsPlain()) return PFS_REAL(accept)(fd, address, length);
+  const char* const text = KnownAt(fd, PFS_CALLER);
+  return pfs_accept_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, text, kNoLine);
+}
+
+PFS_REPLACES int accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
+  if (IsPlain()) return PFS_REAL(accept4)(fd, address, length, flags);
+  const char* const text = KnownAt(fd, PFS_CALLER);
+  return pfs_accept4_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, flags, text, kNoLine);
+}
+
+// A call of the C API with the same arguments.
+#define PFS_SOCKET_CALL(type, name, wrapper, parameters, ...)                     \
+  PFS_REPLACES type name parameters {                                             \
+    if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);                            \
+    const char* const text = KnownAt(fd, PFS_CALLER);                             \
+    return wrapper(__VA_ARGS__, text, kNoLine);                                   \
+  }
+PFS_SOCKET_CALL(int, bind, pfs_bind_at, (int fd, const sockaddr* address, socklen_t length), fd, address, length)
+PFS_SOCKET_CALL(int, listen, pfs_listen_at, (int fd, int backlog), fd, backlog)
+PFS_SOCKET_CALL(int, connect, pfs_connect_at, (int fd, const sockaddr* address, socklen_t length), fd, address, length)
+PFS_SOCKET_CALL(int, shutdown, pfs_shutdown_at, (int fd, int how), fd, how)
+PFS_SOCKET_CALL(int, getsockname, pfs_getsockname_at, (int fd, sockaddr* address, socklen_t* length), fd, address, length)
+PFS_SOCKET_CALL(int, getpeername, pfs_getpeername_at, (int fd, sockaddr* address, socklen_t* length), fd, address, length)
+PFS_SOCKET_CALL(int, getsockopt, pfs_getsockopt_at, (int fd, int level, int option, void* value, socklen_t* length), fd, level, option,
+                value, length)
+PFS_SOCKET_CALL(int, setsockopt, pfs_setsockopt_at, (int fd, int level, int option, const void* value, socklen_t length), fd, level,
+                option, value, length)
+PFS_SOCKET_CALL(ssize_t, send, pfs_send_at, (int fd, const void* buffer, size_t size, int flags), fd, buffer, size, flags)
+PFS_SOCKET_CALL(ssize_t, recv, pfs_recv_at, (int fd, void* buffer, size_t size, int flags), fd, buffer, size, flags)
+PFS_SOCKET_CALL(ssize_t, sendto, pfs_sendto_at, (int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length),
+                fd, buffer, size, flags, to, length)
+PFS_SOCKET_CALL(ssize_t, recvfrom, pfs_recvfrom_at, (int fd, void* buffer, size_t size, int flags, sockaddr* from, socklen_t* length), fd,
+                buffer, size, flags, from, length)
+PFS_SOCKET_CALL(ssize_t, sendmsg, pfs_sendmsg_at, (int fd, const msghdr* message, int flags), fd, message, flags)
+PFS_SOCKET_CALL(ssize_t, recvmsg, pfs_recvmsg_at, (int fd, msghdr* message, int flags), fd, message, flags)
+PFS_SOCKET_CALL(int, sendmmsg, pfs_sendmmsg_at, (int fd, mmsghdr* messages, unsigned count, int flags), fd, messages, count, flags)
+PFS_SOCKET_CALL(int, recvmmsg, pfs_recvmmsg_at, (int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout), fd, messages,
+                count, flags, timeout)
+
+PFS_REPLACES ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t room, int flags) {
+  const auto call = [=] { return PFS_REAL(__recv_chk)(fd, buffer, size, room, flags); };
+  if (IsPlain()) return call();
+  return capi::Transfer(fd, Operation::kRecv, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
+}
+
+PFS_REPLACES ssize_t __recvfrom_chk(int fd, void* buffer, size_t size, size_t room, int flags, sockaddr* from, socklen_t* length) {
+  const auto call = [=] { return PFS_REAL(__recvfrom_chk)(fd, buffer, size, room, flags, from, length); };
+  if (IsPlain()) return call();
+  return capi::Transfer(fd, Operation::kRecvfrom, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
+}
+
+PFS_REPLACES int poll(pollfd* fds, nfds_t count, int timeout) {
+  return Idling(timeout != 0, PFS_CALLER, [=] { return PFS_REAL(poll)(fds, count, timeout); });
+}
+PFS_REPLACES int __poll_chk(pollfd* fds, nfds_t count, int timeout, size_t room) {
+  return Idling(timeout != 0, PFS_CALLER, [=] { return PFS_REAL(__poll_chk)(fds, count, timeout, room); });
+}
+PFS_REPLACES int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+  return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(ppoll)(fds, count, timeout, mask); });
+}
+PFS_REPLACES int select(int count, fd_set* reads, fd_set* writes, fd_set* errors, timeval* timeout) {
+  return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(select)(count, reads, writes, errors, timeout); });
+}
+PFS_REPLACES int pselect(int count, fd_set* reads, fd_set* writes, fd_set* errors, const timespec* timeout, const sigset_t* mask) {
+  return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(pselect)(count, reads, writes, errors, timeout, mask); });
+}
+PFS_REPLACES int epoll_wait(int fd, epoll_event* events, int most, int timeout) {
+  return Idling(timeout != 0, PFS_CALLER, [=] { return PFS_REAL(epoll_wait)(fd, events, most, timeout); });
+}
+PFS_REPLACES int epoll_pwait(int fd, epoll_event* events, int most, int timeout, const sigset_t* mask) {
+  return Idling(timeout != 0, PFS_CALLER, [=] { return PFS_REAL(epoll_pwait)(fd, events, most, timeout, mask); });
+}

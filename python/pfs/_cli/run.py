@@ -1,0 +1,172 @@
+"""``pfs run`` runs a program that nobody has changed and shows what it waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+import click
+
+import pfs
+from pfs._outside import processes
+from pfs._run import program as programs
+from pfs._run import report as reports
+
+__all__ = ["run"]
+
+LIBRARY = "libperfschema-run.so"
+# What --only chooses, as patterns of setup_instruments.
+PARTS = {
+    "locks": ("wait/synch/%",),
+    "files": ("wait/io/file/%",),
+    "sockets": ("wait/io/socket/%", "idle"),
+    "statements": ("statement/%",),
+}
+# A program has more instruments of its own than a program that was instrumented by hand.
+SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "thread": 512}
+
+
+def options_text(only: Sequence[str], all_on: bool, environment: str | None) -> str:
+    """Returns PFS_OPTIONS of the program. Options of the user's own come last, so they win."""
+    entries = [f"performance_schema_max_{family}_classes={size}" for family, size in SIZES.items()]
+    if not all_on:
+        entries += [f"performance_schema_instrument='wait/synch/{family}/%=CONTENDED'" for family in ("mutex", "rwlock")]
+    for part, patterns in PARTS.items():
+        if only and part not in only:
+            entries += [f"performance_schema_instrument='{pattern}=OFF'" for pattern in patterns]
+    if only and "locks" not in only:  # the longest pattern wins
+        entries += [f"performance_schema_instrument='wait/synch/{family}/%=OFF'" for family in ("mutex", "rwlock")]
+    return ",".join([*entries, *([environment] if environment else [])])
+
+
+def parts_of(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
+    chosen = [part.strip() for part in value.split(",")] if value else []
+    for part in chosen:
+        if part not in PARTS:
+            raise click.BadParameter(f"there is no part '{part}': legal are {', '.join(PARTS)}", context, parameter)
+    return chosen
+
+
+@contextlib.contextmanager
+def folder_of_run(keep: bool) -> Iterator[str]:
+    """Makes the folder of the segments, which ``pfs ps`` and ``pfs top`` find, and removes it at the end."""
+    parent = processes.default_directory()
+    os.makedirs(parent, mode=0o700, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="run-", dir=parent)
+    try:
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for(child: subprocess.Popen[bytes]) -> int:
+    """Waits for the program. The terminal sends its signals to the program itself; those sent to pfs alone are passed on."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    before |= {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)}
+    try:
+        return child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end_as(code: int) -> int:
+    """Returns the exit code of a program. If a signal ended the program, it ends this process, too."""
+    if code >= 0:
+        return code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # no core dump of pfs
+    signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+    os.kill(os.getpid(), -code)
+    return 128 - code
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--only", metavar="A,B,...", callback=parts_of, help=f"Record only these parts: {', '.join(PARTS)}.")
+@click.option("--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]")
+@click.option("--children", type=click.Choice(["none", "fork", "all"]), default="all", show_default=True, help="Also record these.")
+@click.option("--report/--no-report", "wants_report", default=True, show_default=True, help="Print the report at the end.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option("-o", "--output", metavar="FILE", type=click.File("w"), help="Write the report there instead of to stderr.")
+@click.option("--keep", is_flag=True, help="Keep the segments, and say where they are.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows of each list.")
+@click.option("--force", is_flag=True, help="Run a program, too, in which pfs sees nothing.")
+@click.argument("command", metavar="-- PROGRAM [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_context
+def run(
+    context: click.Context,
+    only: list[str],
+    all_on: bool,
+    children: str,
+    wants_report: bool,
+    as_json: bool,
+    output: click.utils.LazyFile | None,
+    keep: bool,
+    limit: int,
+    force: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Runs a program, unchanged, and shows what it waited for: its locks, files, sockets and SQLite statements.
+
+    The exit code is that of the program. Options of pfs stand before the program.
+
+    \b
+    pfs run -- xz -T2 -k file
+    pfs run --only files,sockets -- redis-server redis.conf
+    pfs run --keep --children none -- python3 server.py
+    """
+    library = os.path.join(pfs.get_library_dir(), LIBRARY)
+    if not os.path.exists(library):
+        raise click.ClickException(f"there is no {library}: pfs run needs Linux on x86-64")
+    try:
+        program = programs.look(command[0], os.environ)
+    except OSError as error:
+        raise click.ClickException(f"{error.strerror}: {error.filename}") from None
+    if program.blind and not force:
+        raise click.UsageError(f"pfs can see nothing of {program.path}: {program.blind}. --force runs it all the same.")
+    with folder_of_run(keep) as folder:
+        preload = os.environ.get("LD_PRELOAD")
+        environment = os.environ | {
+            "LD_PRELOAD": f"{library}:{preload}" if preload else library,
+            "PFS_DIR": folder,
+            "PFS_KEEP": "1",
+            "PFS_OPTIONS": options_text(only, all_on, os.environ.get("PFS_OPTIONS")),
+            "PFS_RUN_CHILDREN": children,
+            "PFS_RUN_LIBRARY": library,
+        }
+        try:
+            child = subprocess.Popen(command, env=environment, close_fds=False)
+        except OSError as error:
+            raise click.ClickException(f"{error.strerror}: {command[0]}") from None
+        code = wait_for(child)
+        found = [segment.path for segment in processes.scan(folder)]
+        if wants_report or as_json or output is not None:
+            gathered = reports.gather(found)
+            if as_json:
+                text = json.dumps({"command": list(command), "exit_code": code} | gathered.as_json(limit), indent=1)
+            else:
+                unseen = "".join(f"\npfs cannot see: {what}" for what in program.unseen + ([program.blind] if program.blind else []))
+                count = len(gathered.processes)
+                title = f"\npfs run: {' '.join(command)}: {count} process{'' if count == 1 else 'es'}"
+                text = f"{title}{unseen}\n\n{reports.text_of(gathered, limit)}\n"
+            click.echo(text, file=output or sys.stderr)
+        if keep:
+            click.echo(f"Segments: {folder}", err=True)
+    context.exit(end_as(code))

@@ -1,0 +1,99 @@
+"""Looks at a program before it runs: whether pfs can see into it, and what it cannot see there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Program", "look"]
+
+_MOST_SCRIPTS = 5  # as the kernel follows "#!"
+_LOAD, _INTERPRETER = 1, 3  # p_type of ELF
+_X86_64 = 62
+
+
+@dataclass(slots=True)
+class Program:
+    """Describes a program: its file, why nothing of it can be seen, and what of it cannot be seen."""
+
+    path: str
+    blind: str = ""  # empty = it can be seen
+    unseen: list[str] = field(default_factory=list)
+
+
+def look(name: str, environment: Mapping[str, str]) -> Program:
+    """Returns what is known of a program before it runs.
+
+    Raises:
+        FileNotFoundError: there is no such program.
+        PermissionError: it is no executable file.
+    """
+    path = name if "/" in name else shutil.which(name, path=environment.get("PATH"))
+    if path is None or not os.path.exists(path):
+        raise FileNotFoundError(2, "there is no such program", name)
+    if os.path.isdir(path) or not os.access(path, os.X_OK):
+        raise PermissionError(13, "this is no program that you may execute", path)
+    program = Program(path)
+    for _ in range(_MOST_SCRIPTS):
+        interpreter = _script_interpreter(path)
+        if interpreter is None or not os.path.exists(interpreter):
+            break
+        path = interpreter
+    _check_elf(path, program)
+    return program
+
+
+def _script_interpreter(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            first = file.read(256)
+    except OSError:
+        return None
+    words = first[2:].split(b"\n", 1)[0].split() if first.startswith(b"#!") else []
+    if not words:
+        return None
+    if os.path.basename(words[0]) == b"env" and len(words) > 1 and not words[-1].startswith(b"-"):
+        return shutil.which(os.fsdecode(words[-1]))
+    return os.fsdecode(words[0])
+
+
+def _check_elf(path: str, program: Program) -> None:
+    """Fills `blind` and `unseen`. A file that cannot be read stays as it is."""
+    try:
+        info = os.stat(path)
+        with open(path, "rb") as file:
+            head = file.read(64)
+            if len(head) < 64 or head[:4] != b"\x7fELF":
+                return
+            if info.st_mode & (stat.S_ISUID | stat.S_ISGID) and os.geteuid() != info.st_uid:
+                program.blind = "it is setuid or setgid: the system ignores LD_PRELOAD"
+                return
+            if head[4] != 2 or struct.unpack_from("<H", head, 18)[0] != _X86_64:
+                program.blind = "it is no program for 64-bit x86"
+                return
+            start, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
+            file.seek(start)
+            table = file.read(size * count)
+            parts = [struct.unpack_from("<IIQQQQ", table, i * size) for i in range(count)]
+            loader = next(((offset, length) for kind, _, offset, _, _, length in parts if kind == _INTERPRETER), None)
+            if loader is None:
+                program.blind = "it is statically linked: there is no dynamic linker that could load pfs"
+                return
+            file.seek(loader[0])
+            name = file.read(loader[1]).rstrip(b"\0")
+            file.seek(0)
+            text = file.read()
+    except (OSError, struct.error):
+        return
+    if b"musl" in os.path.basename(name):
+        program.blind = "its C library is musl: libperfschema-run.so needs glibc"
+    elif b"\xff Go buildinf:" in text:
+        program.unseen.append("Go: its own locks, and files and sockets that it opens without the C library")
+    elif b"rustc version" in text or b"/rustc/" in text:
+        program.unseen.append("Rust: locks of std::sync, and folders that are listed")
+    if b"io_uring" in text:
+        program.unseen.append("io_uring: reads and writes that go through it")

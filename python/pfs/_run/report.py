@@ -1,0 +1,160 @@
+"""Reports what a program and its children waited for, from their segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pfs._outside.attach import attach
+from pfs._run.symbols import readable
+from pfs._tables.show import bytes_text, count_text, time_text
+from pfs.errors import Error
+
+if TYPE_CHECKING:
+    from pfs._outside.attach import Schema
+
+__all__ = ["Report", "gather", "text_of"]
+
+_CLASSES = {
+    "wait/synch/mutex/": "mutexes",
+    "wait/synch/rwlock/": "read-write locks",
+    "wait/synch/cond/": "conditions",
+    "wait/io/file/": "files",
+    "wait/io/socket/": "sockets",
+    "idle": "idle (poll, select, epoll)",
+}
+
+
+@dataclass(slots=True)
+class Report:
+    """Holds sums over all processes of a run. Times are picoseconds."""
+
+    processes: list[dict[str, Any]] = field(default_factory=list)
+    classes: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
+    locks: dict[str, list[int]] = field(default_factory=dict)  # count, sum, longest
+    files: dict[str, list[int]] = field(default_factory=dict)  # time, reads, bytes, writes, bytes
+    sockets: dict[str, list[int]] = field(default_factory=dict)  # the same, by instrument
+    statements: dict[str, list[int]] = field(default_factory=dict)  # count, time, rows, affected, errors
+    lost: dict[str, int] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)  # segments that could not be read
+
+    def as_json(self, limit: int) -> dict[str, Any]:
+        """Returns plain values for JSON. Each list has its `limit` largest rows by time."""
+
+        def rows(sums: dict[str, list[int]], key: str, names: Sequence[str], by: int) -> list[dict[str, Any]]:
+            return [{key: name, **dict(zip(names, values, strict=True))} for name, values in _largest(sums, by, limit)]
+
+        io = ("time", "reads", "bytes_read", "writes", "bytes_written")
+        return {
+            "processes": self.processes,
+            "classes": rows(self.classes, "class", ("count", "time", "longest"), 1),
+            "locks": rows(self.locks, "name", ("count", "time", "longest"), 1),
+            "files": rows(self.files, "file", io, 0),
+            "sockets": rows(self.sockets, "name", io, 0),
+            "statements": rows(self.statements, "digest_text", ("count", "time", "rows_sent", "rows_affected", "errors"), 1),
+            "lost": self.lost,
+            "unread": self.unread,
+        }
+
+
+def gather(paths: Iterable[str]) -> Report:
+    """Reads segments and adds them up. A segment that cannot be read is named in the report."""
+    report = Report()
+    for path in paths:
+        try:
+            with attach(path) as schema:
+                _add(report, schema)
+        except Error as error:
+            report.unread.append(f"{path}: {error}")
+    return report
+
+
+def _add(report: Report, schema: Schema) -> None:
+    waits = schema.table("events_waits_summary_global_by_event_name")
+    waits = waits[waits["COUNT_STAR"] > 0]
+    report.processes.append({"pid": schema.pid, "command": schema.command, "events": int(waits["COUNT_STAR"].sum())})
+    instruments = schema.table("setup_instruments")
+    about = dict(zip(instruments["NAME"], instruments["DOCUMENTATION"], strict=True))
+    for name, *numbers in zip(
+        waits["EVENT_NAME"], waits["COUNT_STAR"], waits["SUM_TIMER_WAIT"], waits["MAX_TIMER_WAIT"], strict=True
+    ):
+        kind = next((text for prefix, text in _CLASSES.items() if str(name).startswith(prefix)), None)
+        if kind is not None:
+            _sum(report.classes, kind, numbers, longest=2)
+        if str(name).startswith("wait/synch/"):
+            text = about.get(name)
+            _sum(report.locks, readable(str(name), text if isinstance(text, str) else None), numbers, longest=2)
+    columns = ["SUM_TIMER_WAIT", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE"]
+    files = schema.table("file_summary_by_instance")
+    for name, *numbers in zip(files["FILE_NAME"], *(files[column] for column in columns), strict=True):
+        _sum(report.files, str(name), numbers)
+    sockets = schema.table("socket_summary_by_event_name")
+    sockets = sockets[sockets["COUNT_STAR"] > 0]
+    for name, *numbers in zip(sockets["EVENT_NAME"], *(sockets[column] for column in columns), strict=True):
+        _sum(report.sockets, str(name), numbers)
+    digests = schema.table("events_statements_summary_by_digest")
+    columns = ["COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECTED", "SUM_ERRORS"]
+    for name, *numbers in zip(digests["DIGEST_TEXT"], *(digests[column] for column in columns), strict=True):
+        _sum(report.statements, name if isinstance(name, str) else "(other statements)", numbers)
+    status = schema.table("global_status")
+    for name, value in zip(status["VARIABLE_NAME"], status["VARIABLE_VALUE"], strict=True):
+        if str(name).endswith("_lost") and str(value).isdigit() and int(value) > 0:
+            report.lost[str(name)] = report.lost.get(str(name), 0) + int(value)
+
+
+def _sum(sums: dict[str, list[int]], name: str, numbers: Sequence[Any], longest: int = -1) -> None:
+    more = [int(number) for number in numbers]
+    there = sums.get(name)
+    if there is None:
+        sums[name] = more
+    else:
+        sums[name] = [max(a, b) if i == longest else a + b for i, (a, b) in enumerate(zip(there, more, strict=True))]
+
+
+def _largest(sums: dict[str, list[int]], by: int, limit: int) -> list[tuple[str, list[int]]]:
+    return sorted(sums.items(), key=lambda item: (-item[1][by], item[0]))[:limit]
+
+
+def text_of(report: Report, limit: int) -> str:
+    """Returns the report for a terminal."""
+    parts = []
+
+    def add(title: str, columns: str, rows: list[list[str]]) -> None:
+        if not rows:
+            return
+        names = columns.split("|")
+        widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
+        # The name comes last: it has any length.
+        lines = ["  ".join([*(c.rjust(w) for c, w in zip(row[:-1], widths, strict=False)), row[-1]]) for row in (names, *rows)]
+        parts.append("\n".join([title, *("  " + line for line in lines)]))
+
+    def clean(name: str) -> str:
+        return "".join(c if c.isprintable() else "?" for c in name)
+
+    def io(name: str, n: list[int]) -> list[str]:
+        return [time_text(n[0]), count_text(n[1]), bytes_text(n[2]), count_text(n[3]), bytes_text(n[4]), clean(name)]
+
+    def waits(name: str, n: list[int]) -> list[str]:
+        return [time_text(n[1]), count_text(n[0]), time_text(n[2]), clean(name)]
+
+    add("Waited for", "time|count|longest|class", [waits(*item) for item in _largest(report.classes, 1, limit)])
+    locks = [(name.removeprefix("wait/synch/"), numbers) for name, numbers in _largest(report.locks, 1, limit)]
+    add("Locks and conditions", "time|count|longest|name", [waits(*item) for item in locks])
+    add("Files", "time|reads|read|writes|written|file", [io(*item) for item in _largest(report.files, 0, limit)])
+    sockets = [(name.removeprefix("wait/io/socket/"), numbers) for name, numbers in _largest(report.sockets, 0, limit)]
+    add("Sockets", "time|reads|read|writes|written|name", [io(*item) for item in sockets])
+    add(
+        "Statements",
+        "time|count|rows|affected|errors|statement",
+        [
+            [time_text(n[1]), count_text(n[0]), count_text(n[2]), count_text(n[3]), count_text(n[4]), clean(name)]
+            for name, n in _largest(report.statements, 1, limit)
+        ],
+    )
+    if not parts:
+        parts.append("pfs saw no event.")
+    if report.lost:
+        parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))
+    parts += [f"Not read: {text}" for text in report.unread]
+    return "\n\n".join(parts)

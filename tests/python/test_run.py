@@ -1,0 +1,264 @@
+"""``pfs run``: a program that nobody has changed runs as before, and its tables agree with strace and with a counting library."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pfs
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "tests/programs/unchanged"
+LIBRARY = Path(pfs.get_library_dir(), "libperfschema-run.so")
+PFS = [sys.executable, "-m", "pfs"]
+
+pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="libperfschema-run.so is for x86-64")
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder of the test programs, compiled without any part of pfs."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name in ("matrix", "locks", "locking_malloc"):
+        subprocess.run(["cc", "-O1", "-g", "-o", folder / name, SOURCES / f"{name}.c", "-lpthread"], check=True)
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", folder / "count_locks.so", SOURCES / "count_locks.c"], check=True)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments go to a folder of the test."""
+    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
+
+
+def run(*command: str | Path, check: bool = False, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=check, **more)
+
+
+def report_of(tmp_path: Path, *command: str | Path, options: tuple[str, ...] = (), code: int = 0) -> dict[str, Any]:
+    """Runs a program under pfs and returns the report."""
+    file = tmp_path / "report.json"
+    done = run(*PFS, "run", "--json", "--limit", "1000", *options, "-o", file, "--", *command)
+    assert done.returncode == code, done.stderr
+    report: dict[str, Any] = json.loads(file.read_text())
+    assert report["exit_code"] == code
+    assert report["lost"] == {}
+    assert report["unread"] == []
+    return report
+
+
+# ---- The program does not notice
+
+
+@pytest.mark.parametrize("letters", ["f", "F", "v", "p", "d", "s", "j", "c", "e", "x", "fvpsjcex"])
+def test_a_program_runs_as_without(programs: Path, letters: str) -> None:
+    """f fork, F fork under load, v vfork, p posix_spawn, d dlopen, s signals, j siglongjmp, c cancellation, e errors, x exec."""
+    plain = run(programs / "matrix", letters)
+    seen = run(*PFS, "run", "--no-report", "--", programs / "matrix", letters)
+    assert (seen.stdout, seen.returncode) == (plain.stdout, plain.returncode)
+    assert plain.returncode == 42
+
+
+def test_all_on_and_each_choice_of_children_run_as_without(programs: Path) -> None:
+    plain = run(programs / "matrix", "fvpsjce")
+    for options in (["--all-on"], ["--children", "none"], ["--children", "fork"], ["--only", "files"]):
+        seen = run(*PFS, "run", "--no-report", *options, "--", programs / "matrix", "fvpsjce")
+        assert (seen.stdout, seen.returncode) == (plain.stdout, plain.returncode), options
+
+
+def test_an_allocator_that_locks_is_never_entered_from_a_probe(programs: Path, tmp_path: Path) -> None:
+    report = report_of(tmp_path, programs / "locking_malloc")
+    assert sum(row["count"] for row in report["locks"] if "mutex" in row["name"]) > 800
+
+
+def test_end_by_a_signal(programs: Path) -> None:
+    seen = run(*PFS, "run", "--no-report", "--", "sh", "-c", "kill -TERM $$")
+    assert seen.returncode == -signal.SIGTERM
+
+
+def test_signals_are_passed_on(tmp_path: Path) -> None:
+    script = f"import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(9)); open('{tmp_path}/on', 'w'); time.sleep(60)"
+    child = subprocess.Popen([*PFS, "run", "--no-report", "--", sys.executable, "-c", script])
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "on").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.terminate()
+    assert child.wait(60) == 9
+
+
+def test_standard_streams_and_arguments_are_the_program_s_own() -> None:
+    seen = run(*PFS, "run", "--no-report", "--", "sh", "-c", 'cat; echo "$0 $1" >&2', "zero", "-o --json", input="text")
+    assert (seen.stdout, seen.stderr) == ("text", "zero -o --json\n")
+
+
+def test_children_that_are_not_wanted_have_no_segment(programs: Path, tmp_path: Path) -> None:
+    command = ["sh", "-c", "cat /dev/null; cat /dev/null"]
+    assert len(report_of(tmp_path, *command)["processes"]) >= 3
+    assert len(report_of(tmp_path, *command, options=("--children", "none"))["processes"]) == 1
+    assert run(*PFS, "run", "--no-report", "--children", "none", "--", "sh", "-c", "env").stdout.count("LD_PRELOAD") == 0
+
+
+# ---- What cannot be seen
+
+
+def test_a_static_program_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "static.c").write_text('#include <stdio.h>\nint main(void) { puts("static"); return 3; }')
+    subprocess.run(["cc", "-static", "-o", tmp_path / "static", tmp_path / "static.c"], check=True)
+    refused = run(*PFS, "run", "--", tmp_path / "static")
+    assert refused.returncode == 2
+    assert "statically linked" in refused.stderr
+    assert refused.stdout == ""
+    forced = run(*PFS, "run", "--force", "--", tmp_path / "static")
+    assert (forced.returncode, forced.stdout) == (3, "static\n")
+
+
+def test_bad_command_lines() -> None:
+    assert "there is no such program: nosuch" in run(*PFS, "run", "--", "nosuch").stderr
+    wrong = run(*PFS, "run", "--only", "lokcs", "--", "true")
+    assert (wrong.returncode, "legal are locks, files, sockets, statements" in wrong.stderr) == (2, True)
+
+
+# ---- The numbers
+
+
+def test_locks_agree_with_a_counting_library(programs: Path, tmp_path: Path) -> None:
+    with open(tmp_path / "counts", "w") as file:
+        os.set_inheritable(file.fileno(), True)
+        environment = os.environ | {"LD_PRELOAD": str(programs / "count_locks.so"), "COUNT_LOCKS": str(file.fileno())}
+        run(programs / "locks", env=environment, close_fds=False, check=True)
+    lock, trylock, read, write, spin, semaphore, barrier = map(int, (tmp_path / "counts").read_text().split())
+    for options in ((), ("--all-on",)):
+        rows = report_of(tmp_path, programs / "locks", options=options)["locks"]
+        assert {row["name"].removeprefix("wait/synch/"): row["count"] for row in rows} == {
+            "mutex/locks/named_lock": lock,
+            "mutex/locks/made_lock": trylock,
+            "rwlock/locks/table_lock": read + write,
+            "mutex/locks/spin-spin": spin,
+            "cond/locks/sem-tokens": semaphore,
+            "cond/locks/barrier-barrier": barrier,
+        }
+
+
+def traced(tmp_path: Path, *command: str | Path) -> dict[str, list[int]]:
+    """Returns reads, bytes, writes, bytes of each file, as strace sees them."""
+    file = tmp_path / "strace"
+    calls = "read,pread64,readv,write,pwrite64,writev"
+    run("strace", "-f", "-y", "-s", "0", "-e", f"trace={calls}", "-o", file, *command, check=True)
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for line in file.read_text().splitlines():
+        match = re.match(r"\d+ +(p?)(read|write)\w*\(\d+<([^>]+)>.* = (\d+)$", line)
+        if match is not None:
+            at = 0 if match[2] == "read" else 2
+            sums[match[3]][at] += 1
+            sums[match[3]][at + 1] += int(match[4])
+    return sums
+
+
+def recorded(report: dict[str, Any]) -> dict[str, list[int]]:
+    return {row["file"]: [row["reads"], row["bytes_read"], row["writes"], row["bytes_written"]] for row in report["files"]}
+
+
+@pytest.mark.skipif(shutil.which("strace") is None or shutil.which("xz") is None, reason="needs strace and xz")
+def test_xz_agrees_with_strace(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_bytes(os.urandom(1 << 20))
+    command = ["xz", "-T1", "-0", "-k", "-f", str(data)]
+    expected = traced(tmp_path, *command)
+    content = Path(f"{data}.xz").read_bytes()
+    got = recorded(report_of(tmp_path, *command))
+    for name in (str(data), f"{data}.xz"):
+        assert got[name] == expected[name]
+    assert expected[str(data)][1] == 1 << 20
+    assert Path(f"{data}.xz").read_bytes() == content
+
+
+@pytest.mark.skipif(shutil.which("strace") is None or shutil.which("sqlite3") is None, reason="needs strace and sqlite3")
+def test_sqlite_agrees_with_strace_and_shows_its_statements(tmp_path: Path) -> None:
+    base = tmp_path / "base.db"
+    inserts = "".join(f"insert into t values ({i}, 'x');" for i in range(30))
+    sql = f"create table t(a integer primary key, b); {inserts} insert into t values (1, 'twice'); select * from t where a < 5;"
+    done = run("strace", "-f", "-o", tmp_path / "unused", "sqlite3", base, sql)
+    assert "UNIQUE constraint" in done.stderr
+    code = done.returncode
+    base.unlink()
+    file = tmp_path / "strace"
+    run("strace", "-f", "-y", "-s", "0", "-e", "trace=read,pread64,write,pwrite64", "-o", file, "sqlite3", base, sql)
+    expected = [0, 0, 0, 0]
+    for line in file.read_text().splitlines():
+        if match := re.match(rf"\d+ +p?(read|write)\w*\(\d+<{re.escape(str(base))}>.* = (\d+)$", line):
+            at = 0 if match[1] == "read" else 2
+            expected[at] += 1
+            expected[at + 1] += int(match[2])
+    base.unlink()
+    report = report_of(tmp_path, "sqlite3", base, sql, code=code)
+    assert recorded(report)[str(base)] == expected
+    assert expected[2] > 30
+    statements = {row["digest_text"]: row for row in report["statements"]}
+    insert = statements["INSERT INTO `t` VALUES (...)"]
+    assert (insert["count"], insert["rows_affected"], insert["errors"]) == (31, 30, 1)
+
+
+def test_statements_of_a_stock_python(tmp_path: Path) -> None:
+    """Its sqlite3 module is loaded by dlopen. Two cursors run at the same time."""
+    script = (
+        "import sqlite3; c = sqlite3.connect(':memory:'); c.execute('create table t(a)');"
+        "c.executemany('insert into t values(?)', [(i,) for i in range(100)]);"
+        "x = c.execute('select a from t where a < 10'); y = c.execute('select a, a from t');"
+        "print(sum(1 for pair in zip(x, y)), c.execute('update t set a = a + 1').rowcount, len(list(y)));"
+        "d = sqlite3.connect(':memory:'); c.backup(d)"
+    )
+    plain = run("/usr/bin/python3", "-c", script) if os.path.exists("/usr/bin/python3") else run(sys.executable, "-c", script)
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    seen = run(*PFS, "run", "--no-report", "--", python, "-c", script)
+    assert (seen.stdout, seen.returncode) == (plain.stdout, 0)
+    rows = {row["digest_text"]: row for row in report_of(tmp_path, python, "-c", script)["statements"]}
+    assert rows["INSERT INTO `t` VALUES (?)"]["rows_affected"] == 100
+    assert rows["SELECT `a` FROM `t` WHERE `a` < ?"]["rows_sent"] == 10
+    assert rows["UPDATE `t` SET `a` = `a` + ?"]["rows_affected"] == 100
+
+
+# ---- The library
+
+
+def test_the_library_calls_no_function_that_it_replaces() -> None:
+    """A call of the core that went through the PLT would meet the replacement, and an allocation the program's allocator."""
+    replaced = set(re.findall(r"^  F\((\w+)\)", (ROOT / "cpp/run/functions.h").read_text(), re.MULTILINE))
+    allocators = {"malloc", "free", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign", "_Znwm", "_ZdlPv"}
+    symbols = run("nm", "-D", LIBRARY, check=True).stdout.splitlines()
+    wanted = {line.split()[-1].split("@")[0] for line in symbols if line.split()[-2] in ("U", "w")}
+    shown = {line.split()[-1].split("@")[0] for line in symbols if line.split()[-2] in ("T", "W", "i")}
+    assert wanted & (replaced | allocators) == set()
+    assert shown - {"sqlite3_step", "sqlite3_reset", "sqlite3_finalize"} == replaced
+
+
+def test_a_program_without_events_has_no_segment(tmp_path: Path) -> None:
+    report = report_of(tmp_path, "/bin/true")
+    assert report["processes"] == []
+
+
+def test_a_running_program_is_found_by_its_number(tmp_path: Path) -> None:
+    script = f"open('{tmp_path}/on', 'w').close(); import time; time.sleep(60)"
+    child = subprocess.Popen([*PFS, "run", "--no-report", "--", sys.executable, "-c", script])
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "on").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    try:
+        there = pfs.processes()
+        assert list(there["STATE"]) == ["alive"]
+        pid = int(there["PID"].iloc[0])
+        with pfs.attach(pid) as schema:
+            assert f"{tmp_path}/on" in set(schema.table("file_summary_by_instance")["FILE_NAME"])
+    finally:
+        child.terminate()
+        child.wait(60)
