@@ -11,12 +11,64 @@
 
 #include "base/like.h"
 #include "gil.h"
-#include "identity.h"
 #include "perfschema/pfs.h"
 #include "pybind.h"  // comes first
-#include "table/reading.h"
+#include "segment.h"
 
 namespace perfschema::bindings {
+
+namespace {
+
+std::string ColumnNames(const TableFacts& table) {
+  std::string names;
+  for (const ColumnFacts& column : table.columns) names += (names.empty() ? "" : ", ") + std::string(column.name);
+  return names;
+}
+
+}  // namespace
+
+const TableFacts& GetTable(const std::string& name) {
+  const TableFacts* table = nullptr;
+  RaiseIfBad(FindTable(name, &table), "UnknownTable");
+  return *table;
+}
+
+std::vector<size_t> GetColumns(const TableFacts& table, const ColumnList& names) {
+  std::vector<size_t> positions;
+  if (!names) {
+    for (size_t i = 0; i < table.columns.size(); ++i) positions.push_back(i);
+    return positions;
+  }
+  for (const std::string& name : *names) {
+    size_t position = 0;
+    while (position < table.columns.size() && !EqualsIgnoringCase(table.columns[position].name, name)) ++position;
+    if (position == table.columns.size()) {
+      throw StatusError(Status(Code::kNotFound, std::string(table.name) + " has no column '" + name + "': legal are " + ColumnNames(table)),
+                        "UnknownColumn");
+    }
+    for (size_t other : positions) {
+      if (other == position) {
+        throw StatusError(Status(Code::kInvalidArgument, std::string(table.name) + ": column '" + name + "' is named twice"));
+      }
+    }
+    positions.push_back(position);
+  }
+  return positions;
+}
+
+SegmentView ViewOf(const AttachedSegment* segment) { return segment != nullptr ? segment->view() : OwnSegment(); }
+
+void RaiseIfUnreadable(Status status, const AttachedSegment* segment) {
+  const bool is_damaged = segment != nullptr && status.code() == Code::kCorrupt;
+  RaiseIfBad(std::move(status), is_damaged ? "AttachError" : nullptr);
+}
+
+TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment, const ReadTime& time) {
+  if (columns.empty()) columns.push_back(0);  // no columns: the number of rows is still wanted
+  TableData data{};
+  RaiseIfUnreadable(WithoutGil([&] { return ReadTableAt(time, table, ViewOf(segment), columns, &data); }), segment);
+  return data;
+}
 
 namespace {
 
@@ -42,78 +94,6 @@ const char* KindName(ColumnKind kind) {
       return "double";
   }
   return "";
-}
-
-const TableFacts& GetTable(const std::string& name) {
-  const TableFacts* table = nullptr;
-  RaiseIfBad(FindTable(name, &table), "UnknownTable");
-  return *table;
-}
-
-std::string ColumnNames(const TableFacts& table) {
-  std::string names;
-  for (const ColumnFacts& column : table.columns) names += (names.empty() ? "" : ", ") + std::string(column.name);
-  return names;
-}
-
-using ColumnList = std::optional<std::vector<std::string>>;
-
-std::vector<size_t> GetColumns(const TableFacts& table, const ColumnList& names) {
-  std::vector<size_t> positions;
-  if (!names) {
-    for (size_t i = 0; i < table.columns.size(); ++i) positions.push_back(i);
-    return positions;
-  }
-  for (const std::string& name : *names) {
-    size_t position = 0;
-    while (position < table.columns.size() && !EqualsIgnoringCase(table.columns[position].name, name)) ++position;
-    if (position == table.columns.size()) {
-      throw StatusError(Status(Code::kNotFound, std::string(table.name) + " has no column '" + name + "': legal are " + ColumnNames(table)),
-                        "UnknownColumn");
-    }
-    for (size_t other : positions) {
-      if (other == position) {
-        throw StatusError(Status(Code::kInvalidArgument, std::string(table.name) + ": column '" + name + "' is named twice"));
-      }
-    }
-    positions.push_back(position);
-  }
-  return positions;
-}
-
-// Is a segment file of another process, running or dead, mapped for reading.
-// Threads: immutable.
-class AttachedSegment {
- public:
-  explicit AttachedSegment(std::string path) : path_(std::move(path)) {
-    RaiseIfBad(AttachSegmentFile(path_, &file_), "AttachError");
-    char head[kIdentityBytes];
-    RaiseIfBad(CopySegmentHead(*file_, head, sizeof head), "AttachError");
-    identity_ = IdentityOf(head);
-  }
-
-  SegmentView view() const { return file_->view(); }
-  const std::string& path() const { return path_; }
-  const Identity& identity() const { return identity_; }
-
- private:
-  std::string path_;
-  std::shared_ptr<SegmentFile> file_;
-  Identity identity_;
-};
-
-SegmentView ViewOf(const AttachedSegment* segment) { return segment != nullptr ? segment->view() : OwnSegment(); }
-
-void RaiseIfUnreadable(Status status, const AttachedSegment* segment) {
-  const bool is_damaged = segment != nullptr && status.code() == Code::kCorrupt;
-  RaiseIfBad(std::move(status), is_damaged ? "AttachError" : nullptr);
-}
-
-TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, const AttachedSegment* segment, const ReadTime& time) {
-  if (columns.empty()) columns.push_back(0);  // no columns: the number of rows is still wanted
-  TableData data{};
-  RaiseIfUnreadable(WithoutGil([&] { return ReadTableAt(time, table, ViewOf(segment), columns, &data); }), segment);
-  return data;
 }
 
 // Returns a numpy array of the bytes of `values`, which it owns, without a copy.
@@ -264,7 +244,7 @@ py::dict Facts(const std::string& name) {
     columns.append(py::dict("name"_a = std::string(column.name), "sql_type"_a = std::string(column.sql_type),
                             "kind"_a = KindName(column.kind), "unit"_a = std::string(column.unit), "doc"_a = std::string(column.doc),
                             "nullable"_a = column.nullable, "writable"_a = column.writable, "values"_a = NamesOf(column.values),
-                            "combine"_a = std::string(column.combine)));
+                            "combine"_a = std::string(column.combine), "across"_a = std::string(column.across)));
   }
   static constexpr const char* kOperationNames[] = {"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"};
   for (size_t bit = 0; bit < std::size(kOperationNames); ++bit) {

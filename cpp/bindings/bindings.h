@@ -59,6 +59,7 @@ uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags
 std::string FullName(NameFamily family, const std::string& name);
 std::string ShortName(NameFamily family, const std::string& name);
 
+void BindArrow(PyObject* module);
 void BindConditions(PyObject* module);
 void BindDigest(PyObject* module);
 void BindErrors(PyObject* module);

@@ -22,6 +22,7 @@ void Fill(py::module_& m) {
   BindDigest(m.ptr());
   BindIdentity(m.ptr());
   BindTables(m.ptr());
+  BindArrow(m.ptr());
   BindSetup(m.ptr());
   StartWaitQueues();
   StartGreenlets();

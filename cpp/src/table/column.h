@@ -31,6 +31,25 @@ enum class Combine : uint8_t {
 };
 inline constexpr std::string_view kCombineNames[] = {"", "sum", "least", "most", "mean", "derived"};
 
+// How the values of one key in several processes merge into one value.
+enum class Across : uint8_t {
+  kNone,     // not decided: a column of the key, or of a table that is no summary
+  kSum,      // the values add up
+  kLeast,    // the smallest value that is not 0; 0 means that nothing was timed
+  kMost,     // the largest value
+  kMean,     // SUM_... divided by the COUNT_... before it
+  kDerived,  // computed again from the merged rows
+  kGauge,    // an amount in use: the values add up
+  kBound,    // LOW_ and HIGH_: their sum is a bound, because the extremes need not have been at one moment
+  kFirst,    // the earliest time
+  kLast,     // the latest time
+  kSame,     // equal wherever the key is equal
+  kSampled,  // that of the row with the longest sample
+  kLocal,    // an identity inside one process: rows of different processes stay apart
+};
+inline constexpr std::string_view kAcrossNames[] = {"",      "sum",   "least", "most", "mean",    "derived", "gauge",
+                                                    "bound", "first", "last",  "same", "sampled", "local"};
+
 namespace internal {
 // Derives it from the first word of a number's name; Column::combines() overrides it.
 constexpr Combine CombineOf(std::string_view name, Unit unit) {
@@ -39,6 +58,27 @@ constexpr Combine CombineOf(std::string_view name, Unit unit) {
   if (name.starts_with("MIN_") || name.starts_with("LOW_")) return Combine::kLeast;
   if (name.starts_with("MAX_") || name.starts_with("HIGH_")) return Combine::kMost;
   return name.starts_with("AVG_") ? Combine::kMean : Combine::kNone;
+}
+// Derives it from `how` and the words of the name; Column::across() overrides it.
+constexpr Across AcrossOf(std::string_view name, Unit unit, Combine how) {
+  switch (how) {
+    case Combine::kSum:
+      return Across::kSum;
+    case Combine::kLeast:
+      return name.starts_with("LOW_") ? Across::kBound : Across::kLeast;
+    case Combine::kMost:
+      return name.starts_with("HIGH_") ? Across::kBound : Across::kMost;
+    case Combine::kMean:
+      return Across::kMean;
+    case Combine::kDerived:
+      return Across::kDerived;
+    case Combine::kNone:
+      break;
+  }
+  if (name.starts_with("CURRENT_") && unit != Unit::kNone) return Across::kGauge;
+  if (name == "THREAD_ID" || name == "OBJECT_INSTANCE_BEGIN") return Across::kLocal;
+  if (!name.ends_with("_SEEN")) return Across::kNone;
+  return name.starts_with("FIRST_") ? Across::kFirst : name.starts_with("LAST_") ? Across::kLast : Across::kNone;
 }
 }  // namespace internal
 
@@ -64,10 +104,17 @@ struct Column {
   bool is_assignable = false;
   bool is_writable = false;
   Combine combine = Combine::kNone;
+  Across merge = Across::kNone;
 
   constexpr Column combines(Combine how) const {
     Column copy = *this;
     copy.combine = how;
+    copy.merge = internal::AcrossOf(name.view(), unit, how);
+    return copy;
+  }
+  constexpr Column across(Across how) const {
+    Column copy = *this;
+    copy.merge = how;
     return copy;
   }
   constexpr Column writable() const {
@@ -150,6 +197,7 @@ constexpr Column col(FixedText<48> name, Unit unit, FixedText<200> doc) {
   column.doc = doc;
   column.unit = unit;
   column.combine = internal::CombineOf(column.name.view(), unit);
+  column.merge = internal::AcrossOf(column.name.view(), unit, column.combine);
   column.type = SqlTraits<T>::kType;
   column.row = TagOf<Row>();
   column.append = internal::Append<Row, First, Rest...>;

@@ -16,8 +16,8 @@ struct ErrorKey {
     return columns(col<Path..., &ErrorKey::number>(
                        "ERROR_NUMBER", Unit::kNone,
                        "Number of the error; NULL for all unregistered errors, and errors beyond performance_schema_error_size."),
-                   col<Path..., &ErrorKey::name>("ERROR_NAME", Unit::kNone, "Name of the error."),
-                   col<Path..., &ErrorKey::sqlstate>("SQL_STATE", Unit::kNone, "SQLSTATE of the error."));
+                   col<Path..., &ErrorKey::name>("ERROR_NAME", Unit::kNone, "Name of the error.").across(Across::kSame),
+                   col<Path..., &ErrorKey::sqlstate>("SQL_STATE", Unit::kNone, "SQLSTATE of the error.").across(Across::kSame));
   }
   static ErrorKey Of(const ClassRow& error) {
     if (error.family != Family::kErrorNumber) return {};

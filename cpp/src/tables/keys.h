@@ -116,7 +116,7 @@ struct ObjectKey {
   static constexpr KeyColumns kKey{"OBJECT_INSTANCE_BEGIN"};
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(col<Path..., &ObjectKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc),
+    return columns(col<Path..., &ObjectKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc).across(Across::kSame),
                    col<Path..., &ObjectKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the live object."));
   }
 };
@@ -128,10 +128,11 @@ struct FileKey {
   static constexpr KeyColumns kKey{"OBJECT_INSTANCE_BEGIN"};
   template <auto... Path>
   static constexpr auto Columns() {
-    return columns(col<Path..., &FileKey::file_name>("FILE_NAME", Unit::kNone, "Absolute path; joins file_instances.FILE_NAME."),
-                   col<Path..., &FileKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc),
-                   col<Path..., &FileKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
-                                                  "Identity of the file; joins events_waits_current.OBJECT_INSTANCE_BEGIN."));
+    return columns(
+        col<Path..., &FileKey::file_name>("FILE_NAME", Unit::kNone, "Absolute path; joins file_instances.FILE_NAME.").across(Across::kSame),
+        col<Path..., &FileKey::event_name>("EVENT_NAME", Unit::kNone, kEventNameDoc).across(Across::kSame),
+        col<Path..., &FileKey::object>("OBJECT_INSTANCE_BEGIN", Unit::kNone,
+                                       "Identity of the file; joins events_waits_current.OBJECT_INSTANCE_BEGIN."));
   }
 };
 

@@ -73,8 +73,8 @@ constexpr Column Errors(FixedText<48> name, FixedText<200> doc) {
 }
 constexpr auto kHostColumns = columns(
     col<&HostRow::ip>("IP", Unit::kNone, "Address of the client."),
-    col<&HostRow::host>("HOST", Unit::kNone, "Name of its host; NULL if it is not known."),
-    col<&HostRow::validated>("HOST_VALIDATED", Unit::kNone, "Whether the name was looked up for that address."),
+    col<&HostRow::host>("HOST", Unit::kNone, "Name of its host; NULL if it is not known.").across(Across::kSame),
+    col<&HostRow::validated>("HOST_VALIDATED", Unit::kNone, "Whether the name was looked up for that address.").across(Across::kSame),
     col<&HostRow::connect_errors>("SUM_CONNECT_ERRORS", Unit::kCount,
                                   "Handshake errors during validation of the host: these may block it."),
     Errors<0>("COUNT_HOST_BLOCKED_ERRORS", "Connections refused because the host was blocked."),

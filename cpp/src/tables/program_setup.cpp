@@ -99,10 +99,10 @@ struct TaskRow {
   uint64_t interval_seconds, times_run, times_failed;
 };
 constexpr auto kTaskColumns =
-    columns(col<&TaskRow::name>("NAME", Unit::kNone, "Name of the task."),
-            col<&TaskRow::status>("STATUS", Unit::kNone, "RUNNING, or WAITING for its next run."),
-            col<&TaskRow::comment>("COMMENT", Unit::kNone, "Description from its registration."),
-            col<&TaskRow::interval_seconds>("INTERVAL_SECONDS", Unit::kSeconds, "How often it is to run."),
+    columns(col<&TaskRow::name>("NAME", Unit::kNone, "Name of the task.").across(Across::kLocal),
+            col<&TaskRow::status>("STATUS", Unit::kNone, "RUNNING, or WAITING for its next run.").across(Across::kSame),
+            col<&TaskRow::comment>("COMMENT", Unit::kNone, "Description from its registration.").across(Across::kSame),
+            col<&TaskRow::interval_seconds>("INTERVAL_SECONDS", Unit::kSeconds, "How often it is to run.").across(Across::kSame),
             col<&TaskRow::times_run>("TIMES_RUN", Unit::kCount, "How often it has run.").combines(Combine::kSum),
             col<&TaskRow::times_failed>("TIMES_FAILED", Unit::kCount, "How often it has failed.").combines(Combine::kSum));
 void ScanTasks(const Snapshot& snapshot, RowSink<TaskRow> out) {

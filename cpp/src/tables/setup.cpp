@@ -1,7 +1,12 @@
 // setup_* and performance_timers: what is instrumented, and which clock measures it.
 #include "setup/setup.h"
 
+#include <array>
+#include <atomic>
+#include <memory>
+
 #include "tables/tables.h"
+#include "tables/timers.h"
 
 namespace perfschema {
 namespace {
@@ -158,24 +163,47 @@ constexpr auto kTimerColumns = columns(
     col<&TimerRow::name>("TIMER_NAME", Unit::kNone, "Name of the timer."),
     col<&TimerRow::frequency>("TIMER_FREQUENCY", Unit::kTicksPerSecond, "How often it ticks; NULL if this machine does not have it.")
         .combines(Combine::kDerived),
-    col<&TimerRow::resolution>("TIMER_RESOLUTION", Unit::kTicks, "Smallest step, measured at this read.").combines(Combine::kDerived),
-    col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading, measured at this read.").combines(Combine::kDerived));
+    col<&TimerRow::resolution>("TIMER_RESOLUTION", Unit::kTicks, "Smallest step.").combines(Combine::kDerived),
+    col<&TimerRow::overhead>("TIMER_OVERHEAD", Unit::kCycles, "Cost of one reading.").combines(Combine::kDerived));
+// Is what a reader has measured. The clocks are the machine's, not the segment's, so one measurement serves all segments.
+// Threads: immutable.
+using TimerTable = std::array<TimerFacts, kTimerCount>;
+// One for each kind of time base. A table that was replaced is never freed, because a reader may still use it.
+std::atomic<const TimerTable*> g_measured[2];
+
+const TimerTable& Measured(const TimeBase& base) {
+  std::atomic<const TimerTable*>& place = g_measured[base.is_cycle ? 1 : 0];
+  const TimerTable* known = place.load(std::memory_order_acquire);  // pairs with the compare_exchange below
+  if (known != nullptr) return *known;
+  auto measured = std::make_unique<TimerTable>();
+  for (int i = 0; i < kTimerCount; ++i) {
+    const auto timer = static_cast<TimerId>(i);
+    if (timer != TimerId::kCycle || base.is_cycle) (*measured)[i] = MeasureTimer(timer, base);
+  }
+  if (!place.compare_exchange_strong(known, measured.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return *known;
+  return *measured.release();
+}
+
 void ScanTimers(const Snapshot& snapshot, RowSink<TimerRow> out) {
-  // The reader measures again: the clocks are the machine's, not the segment's.
   const TimeBase base = TimeBase::Of(snapshot.header().timers[static_cast<int>(TimerId::kCycle)]);
+  const TimerTable& measured = Measured(base);
   for (int i = 0; i < kTimerCount; ++i) {
     const auto timer = static_cast<TimerId>(i);
     if (timer == TimerId::kCycle && !base.is_cycle) {
       out({static_cast<AnyTimerName>(timer), {}, {}, {}});
       continue;
     }
-    const TimerFacts facts = MeasureTimer(timer, base);
+    const TimerFacts& facts = measured[i];
     out({static_cast<AnyTimerName>(timer), static_cast<int64_t>(facts.frequency), static_cast<int64_t>(facts.resolution),
          static_cast<int64_t>(facts.overhead)});
   }
 }
 
 }  // namespace
+
+void MeasureTimersAgain() {
+  for (std::atomic<const TimerTable*>& place : g_measured) place.store(nullptr, std::memory_order_release);
+}
 
 constexpr TableDef tables::setup_instruments{
     .doc = "The instruments, and which of them are on.",
@@ -208,7 +236,7 @@ constexpr TableDef tables::setup_timers{
 static_assert(ok(tables::setup_timers));
 
 constexpr TableDef tables::performance_timers{
-    .doc = "The timers of this machine, measured at each read.",
+    .doc = "The timers of this machine, measured at the first read.",
     .columns = kTimerColumns,
     .scan = scan<&ScanTimers>,
 };

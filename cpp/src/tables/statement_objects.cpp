@@ -25,7 +25,8 @@ constexpr auto kDigestColumns = columns(
     col<&Digest::row, &DigestRow::schema>("SCHEMA_NAME", Unit::kNone, "Schema that the statements ran in; NULL if none was given."),
     col<&Digest::row, &DigestRow::digest>(
         "DIGEST", Unit::kNone, "SHA-256 of the statements without their literals; NULL for all digests beyond the capacity of the table."),
-    col<&Digest::row, &DigestRow::text>("DIGEST_TEXT", Unit::kNone, "The statements without their literals, blanks and comments."),
+    col<&Digest::row, &DigestRow::text>("DIGEST_TEXT", Unit::kNone, "The statements without their literals, blanks and comments.")
+        .across(Across::kSame),
     StatsColumns<StatementSums>::Get<&Digest::sums>(),
     col<&Digest::sums, &StatementSums::number<kFirstSeenWord>, &At>("FIRST_SEEN", Unit::kNone, "When such a statement first ended."),
     col<&Digest::sums, &StatementSums::number<kLastSeenWord>, &At>("LAST_SEEN", Unit::kNone, "When such a statement last ended."),
@@ -38,9 +39,11 @@ constexpr auto kDigestColumns = columns(
     col<&Digest::quantile<999>>("QUANTILE_999", Unit::kPicoseconds,
                                 "99.9 % of the timed statements took no longer, by the histogram; 0 if none was timed.")
         .combines(Combine::kDerived),
-    col<&Digest::row, &DigestRow::sample>("QUERY_SAMPLE_TEXT", Unit::kNone, "Sample statement: a recent slow one."),
-    col<&Digest::row, &DigestRow::sample_seen, &At>("QUERY_SAMPLE_SEEN", Unit::kNone, "When the sample ended."),
-    col<&Digest::row, &DigestRow::sample_wait>("QUERY_SAMPLE_TIMER_WAIT", Unit::kPicoseconds, "How long the sample took."));
+    col<&Digest::row, &DigestRow::sample>("QUERY_SAMPLE_TEXT", Unit::kNone, "Sample statement: a recent slow one.")
+        .across(Across::kSampled),
+    col<&Digest::row, &DigestRow::sample_seen, &At>("QUERY_SAMPLE_SEEN", Unit::kNone, "When the sample ended.").across(Across::kSampled),
+    col<&Digest::row, &DigestRow::sample_wait>("QUERY_SAMPLE_TIMER_WAIT", Unit::kPicoseconds, "How long the sample took.")
+        .across(Across::kSampled));
 
 void ScanDigests(const Snapshot& snapshot, RowSink<Digest> out) {
   snapshot.ForEachDigest([&](const DigestRow& row) {
@@ -62,8 +65,9 @@ template <auto... Path>
 constexpr auto BucketColumns() {
   return columns(
       col<Path..., &Bucket::number>("BUCKET_NUMBER", Unit::kNone, "Number of the bucket, from 0."),
-      col<Path..., &Bucket::low>("BUCKET_TIMER_LOW", Unit::kPicoseconds, "Shortest time that belongs to it."),
-      col<Path..., &Bucket::high>("BUCKET_TIMER_HIGH", Unit::kPicoseconds, "Times below this belong to it; the last bucket has no end."),
+      col<Path..., &Bucket::low>("BUCKET_TIMER_LOW", Unit::kPicoseconds, "Shortest time that belongs to it.").across(Across::kSame),
+      col<Path..., &Bucket::high>("BUCKET_TIMER_HIGH", Unit::kPicoseconds, "Times below this belong to it; the last bucket has no end.")
+          .across(Across::kSame),
       col<Path..., &Bucket::count>("COUNT_BUCKET", Unit::kCount, "Statements with a time in this bucket."),
       col<Path..., &Bucket::count_and_lower>("COUNT_BUCKET_AND_LOWER", Unit::kCount,
                                              "Statements with a time in this bucket or a lower one."),
@@ -139,17 +143,22 @@ struct Prepared {
 };
 constexpr auto kPreparedColumns = columns(
     col<&Prepared::row, &PreparedRow::identity>("OBJECT_INSTANCE_BEGIN", Unit::kNone, "Identity of the prepared statement."),
-    col<&Prepared::row, &PreparedRow::statement_id>("STATEMENT_ID", Unit::kNone, "Number that the program assigned."),
-    col<&Prepared::row, &PreparedRow::name>("STATEMENT_NAME", Unit::kNone, "Name that the program assigned; NULL if none."),
-    col<&Prepared::row, &PreparedRow::text>("SQL_TEXT", Unit::kNone, "Text that was prepared."),
-    col<&Prepared::row, &PreparedRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone, "Thread that prepared it; joins threads.THREAD_ID."),
+    col<&Prepared::row, &PreparedRow::statement_id>("STATEMENT_ID", Unit::kNone, "Number that the program assigned.").across(Across::kSame),
+    col<&Prepared::row, &PreparedRow::name>("STATEMENT_NAME", Unit::kNone, "Name that the program assigned; NULL if none.")
+        .across(Across::kSame),
+    col<&Prepared::row, &PreparedRow::text>("SQL_TEXT", Unit::kNone, "Text that was prepared.").across(Across::kSame),
+    col<&Prepared::row, &PreparedRow::owner_thread_id>("OWNER_THREAD_ID", Unit::kNone, "Thread that prepared it; joins threads.THREAD_ID.")
+        .across(Across::kSame),
     col<&Prepared::row, &PreparedRow::owner_event_id>("OWNER_EVENT_ID", Unit::kNone,
-                                                      "EVENT_ID of the statement that prepared it; 0 if none is known."),
-    col<&Prepared::owner_type>("OWNER_OBJECT_TYPE", Unit::kNone, "Kind of the stored program that prepared it; NULL for others."),
-    col<&Prepared::row, &PreparedRow::owner_schema>("OWNER_OBJECT_SCHEMA", Unit::kNone, "Schema of that program."),
-    col<&Prepared::row, &PreparedRow::owner_name>("OWNER_OBJECT_NAME", Unit::kNone, "Name of that program."),
-    col<&Prepared::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes it."),
-    col<&Prepared::row, &PreparedRow::prepare>("TIMER_PREPARE", Unit::kPicoseconds, "Time that it took to prepare it."),
+                                                      "EVENT_ID of the statement that prepared it; 0 if none is known.")
+        .across(Across::kSame),
+    col<&Prepared::owner_type>("OWNER_OBJECT_TYPE", Unit::kNone, "Kind of the stored program that prepared it; NULL for others.")
+        .across(Across::kSame),
+    col<&Prepared::row, &PreparedRow::owner_schema>("OWNER_OBJECT_SCHEMA", Unit::kNone, "Schema of that program.").across(Across::kSame),
+    col<&Prepared::row, &PreparedRow::owner_name>("OWNER_OBJECT_NAME", Unit::kNone, "Name of that program.").across(Across::kSame),
+    col<&Prepared::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes it.").across(Across::kSame),
+    col<&Prepared::row, &PreparedRow::prepare>("TIMER_PREPARE", Unit::kPicoseconds, "Time that it took to prepare it.")
+        .across(Across::kSame),
     col<&Prepared::row, &PreparedRow::reprepared>("COUNT_REPREPARE", Unit::kCount, "Number of times that it was prepared again."),
     col<&Prepared::sums, &StatementSums::stat<0>, &Stat::count>("COUNT_EXECUTE", Unit::kCount, "Number of times that it was executed."),
     col<&Prepared::sums, &StatementSums::stat<0>, &Stat::sum_ps>("SUM_TIMER_EXECUTE", Unit::kPicoseconds,
