@@ -85,7 +85,8 @@ def test_insert_by_place() -> None:
     pfs.setup_objects.insert("TABLE", "shop", enabled=False)
     actors = {tuple(row) for row in _core.rows("setup_actors", ["HOST", "USER", "ROLE", "ENABLED", "HISTORY"], None)}
     assert ("%", "joe", "%", "YES", "YES") in actors
-    objects = {tuple(row) for row in _core.rows("setup_objects", ["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "ENABLED"], None)}
+    columns = ["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "ENABLED"]
+    objects = {tuple(row) for row in _core.rows("setup_objects", columns, None)}
     assert ("TABLE", "shop", "%", "NO") in objects
     raises(pfs.InvalidValue, lambda: pfs.setup_actors.insert(*"1234567"), "columns, not 7", "HOST, USER")
     raises(pfs.InvalidValue, lambda: pfs.setup_actors.insert("%", host="%"), "HOST is given twice")
@@ -164,4 +165,3 @@ def test_ps_shows_the_living_first_and_the_sum_of_the_dead(tmp_path: Path, fresh
     assert states == "['alive', 'dead', 'dead']"
     assert newest_first == "True"
     assert re.fullmatch(r"2 dead, [0-9.]+ MiB: pfs gc removes them", hint), hint
-

@@ -1,5 +1,5 @@
-// base/mysql_words.h: the words of MySQL 8.4, as differences from those of sql_words.h. Its manual lists them as keywords; a keyword need not
-// be reserved. DIGEST_TEXT of a server shows the last spelling of a token in its list of words.
+// base/mysql_words.h: the words of MySQL 8.4, as differences from those of sql_words.h. Its manual lists them as keywords; a keyword need
+// not be reserved. DIGEST_TEXT of a server shows the last spelling of a token in its list of words.
 #pragma once
 
 #include <cstddef>

@@ -396,9 +396,7 @@ class SqlLexer {
 
   // ---- The rest ----
 
-  void PutSign(uint16_t code) {
-    out_.PutSign(code, kIsMysql ? sql_tokens::kFacts[out_.last()].before_number : out_.AtExpression());
-  }
+  void PutSign(uint16_t code) { out_.PutSign(code, kIsMysql ? sql_tokens::kFacts[out_.last()].before_number : out_.AtExpression()); }
   void Operator(size_t length, uint16_t code) {
     at_ += length;
     out_.Put(code);
