@@ -100,6 +100,20 @@ inline constexpr std::string_view kMysqlCharacterSets[] = {
 };
 // clang-format on
 
+// Returns whether a name, in any case, is one of these.
+constexpr bool IsMysqlCharacterSet(std::string_view name) {
+  for (const std::string_view known : kMysqlCharacterSets) {
+    size_t same = 0;
+    while (same < name.size() && same < known.size()) {
+      const char c = name[same];
+      if ((c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c) != known[same]) break;
+      ++same;
+    }
+    if (same == known.size() && same == name.size()) return true;
+  }
+  return false;
+}
+
 inline constexpr size_t kMysqlWordCount = sizeof(kMysqlWords) / sizeof(kMysqlWords[0]);
 
 }  // namespace perfschema
