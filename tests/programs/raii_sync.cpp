@@ -306,18 +306,18 @@ int main() {
   { perfschema::shared_lock guard{m}; }                    // line + 1
   { perfschema::shared_lock guard{m, std::try_to_lock}; }  // line + 2
   {
-    perfschema::shared_lock guard{m, 1h};
+    perfschema::shared_lock guard{m, 1h};  // line + 4
     guard.unlock();
-    guard.lock();
-  }                                      // line + 3, line + 4
-  { perfschema::unique_lock guard{m}; }  // line + 5
-  { perfschema::lock_guard guard{m}; }   // line + 6
+    guard.lock();  // line + 6
+  }
+  { perfschema::unique_lock guard{m}; }  // line + 8
+  { perfschema::lock_guard guard{m}; }   // line + 9
   {
-    perfschema::unique_lock guard{held};                                          // line + 7
-    c.wait_for(guard, 1ms);                                                       // line + 8
-    c.wait_until(guard, std::chrono::system_clock::now(), [] { return false; });  // line + 9
-    any.wait_for(guard, 1ms);
-  }  // line + 10
+    perfschema::unique_lock guard{held};                                          // line + 11
+    c.wait_for(guard, 1ms);                                                       // line + 12
+    c.wait_until(guard, std::chrono::system_clock::now(), [] { return false; });  // line + 13
+    any.wait_for(guard, 1ms);                                                     // line + 14
+  }
   std::printf("line %d\nresult %s\nsegment %s\n", line, failures == 0 ? "ok" : "FAILED", pfs_segment_path());
   std::fflush(stdout);
   std::getchar();

@@ -84,7 +84,8 @@ def prepare(command: list[str], where: Path) -> None:
 
 @contextmanager
 def mariadb(*options: str) -> Iterator[str]:
-    """Gives its socket. `options` are further ones of the server. User root without a password, database shop; it keeps its own events_transactions_history_long."""
+    """Gives its socket. User root without a password, database shop; it keeps its own events_transactions_history_long. `options`
+    are further ones of the server."""
     import pymysql
 
     server, install = find("mariadbd"), find("mariadb-install-db")

@@ -208,7 +208,7 @@ def test_ddl_names_every_column_type_and_key(table: str) -> None:
         assert column["sql_type"].lower() in line.lower()
         assert ("NOT NULL" in line) is not column["nullable"]
     for name in facts["key"]:
-        assert name in text.partition("PRIMARY KEY")[2]
+        assert name in text.rpartition(" KEY (")[2]
 
 
 @fresh_process()
@@ -379,9 +379,9 @@ def test_bad_input_is_named_with_what_is_legal_and_changes_nothing() -> None:
     raises(pfs.UnknownName, lambda: pfs.status["locker_los"], "Performance_schema_locker_lost")
     raises(pfs.StateError, lambda: pfs.configure(events_waits_history_size=3))
     for make in (pfs.Lock, pfs.wait):
-        for name in ("noslash", "/x", "x/", "toolongcomponent/x", "a/" + "b" * 120, "a/b%", "a/\n", ""):
+        for name in ("noslash", "/x", "x/", "c" * 128 + "/x", "a/" + "b" * 120, "a/b%", "a/\n", ""):
             raises(pfs.InvalidValue, partial(make, name))
-    for name in ("noslash", "/x", "x/", "a_component_too_long/x", "a/" + "b" * 120):
+    for name in ("noslash", "/x", "x/", "c" * 128 + "/x", "a/" + "b" * 120):
         raises(pfs.InvalidValue, partial(pfs.open, "file", name=name))
     raises(pfs.InvalidValue, lambda: pfs.set_thread_name("x" * 200))
     raises(pfs.InvalidValue, lambda: pfs.set_thread_name(""))

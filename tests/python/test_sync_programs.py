@@ -94,15 +94,15 @@ def test_cpp_source_is_the_callers_line(build: Build, tmp_path: Path) -> None:
     assert seen == [
         ("", "read_lock", 1),
         ("", "try_read_lock", 2),
-        ("", "read_lock", 3),
         ("", "read_lock", 4),
-        ("", "write_lock", 5),
-        ("", "write_lock", 6),
-        ("_mutex", "lock", 7),
-        ("_cond", "timed_wait", 8),
-        ("_cond", "timed_wait", 9),
-        ("_any", "timed_wait", 10),
-        ("_mutex", "lock", 10),
+        ("", "read_lock", 6),
+        ("", "write_lock", 8),
+        ("", "write_lock", 9),
+        ("_mutex", "lock", 11),
+        ("_cond", "timed_wait", 12),
+        ("_cond", "timed_wait", 13),
+        ("_any", "timed_wait", 14),
+        ("_mutex", "lock", 14),
     ]
 
 

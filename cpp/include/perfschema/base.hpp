@@ -38,8 +38,8 @@
 #endif
 
 // Declares a type that names objects, for named_by<>.
-#define PERFSCHEMA_NAME(type, literal)                              \
-  struct type {                                                     \
+#define PERFSCHEMA_NAME(type, literal)                               \
+  struct type {                                                      \
     static constexpr const char* text() noexcept { return literal; } \
   }
 

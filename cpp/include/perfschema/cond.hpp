@@ -117,8 +117,8 @@ class unlocked {
 
 }  // namespace detail
 
-// Is std::condition_variable for a unique_lock of perfschema or std on a perfschema::mutex, recorded. Not copyable, not movable. It may be destroyed once all waiters were
-// woken. If the caller does not hold the mutex, pthread's error is thrown as std::system_error.
+// Is std::condition_variable for a unique_lock of perfschema or std on a perfschema::mutex, recorded. Not copyable, not movable. It may be
+// destroyed once all waiters were woken. If the caller does not hold the mutex, pthread's error is thrown as std::system_error.
 class condition_variable : public detail::waits<condition_variable> {
  public:
   using native_handle_type = pthread_cond_t*;

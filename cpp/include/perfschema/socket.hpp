@@ -32,7 +32,8 @@ class socket {
   // Makes two connected sockets. Throws like the constructor.
   static std::pair<socket, socket> pair(pfs_key_t key, int domain = AF_UNIX, int type = SOCK_STREAM, int protocol = 0, PFS_CALLER_) {
     int fds[2];
-    if (PFS_CALL_(socketpair, key, domain, type, protocol, fds) != 0) PFS_THROW_(std::system_error(errno, std::generic_category(), "socketpair"));
+    if (PFS_CALL_(socketpair, key, domain, type, protocol, fds) != 0)
+      PFS_THROW_(std::system_error(errno, std::generic_category(), "socketpair"));
     return {socket(fds[0], source_file, source_line, made{}), socket(fds[1], source_file, source_line, made{})};
   }
   static std::pair<socket, socket> pair(std::string_view name, int domain = AF_UNIX, int type = SOCK_STREAM, int protocol = 0,

@@ -12,29 +12,28 @@
 #include <shared_mutex>
 
 // `...`: the mutex. A type of perfschema, or a template of it with its parameters in `parameters`.
-#define PFS_STD_GUARDS_(parameters, ...)                                                                    \
-  template <parameters>                                                                                     \
-  class std::lock_guard<__VA_ARGS__> : public perfschema::lock_guard<__VA_ARGS__> {                         \
-   public:                                                                                                  \
-    using perfschema::lock_guard<__VA_ARGS__>::lock_guard;                                                  \
-  };                                                                                                        \
-  template <parameters>                                                                                     \
-  class std::unique_lock<__VA_ARGS__> : public perfschema::unique_lock<__VA_ARGS__> {                       \
-   public:                                                                                                  \
-    using perfschema::unique_lock<__VA_ARGS__>::unique_lock;                                                \
-  };                                                                                                        \
-  template <parameters>                                                                                     \
-  class std::scoped_lock<__VA_ARGS__> : public perfschema::lock_guard<__VA_ARGS__> {                        \
-   public:                                                                                                  \
-    using perfschema::lock_guard<__VA_ARGS__>::lock_guard;                                                  \
-    scoped_lock(std::adopt_lock_t, __VA_ARGS__& m) noexcept                                                 \
-        : perfschema::lock_guard<__VA_ARGS__>(m, std::adopt_lock) {}                                        \
+#define PFS_STD_GUARDS_(parameters, ...)                                                                                 \
+  template <parameters>                                                                                                  \
+  class std::lock_guard<__VA_ARGS__> : public perfschema::lock_guard<__VA_ARGS__> {                                      \
+   public:                                                                                                               \
+    using perfschema::lock_guard<__VA_ARGS__>::lock_guard;                                                               \
+  };                                                                                                                     \
+  template <parameters>                                                                                                  \
+  class std::unique_lock<__VA_ARGS__> : public perfschema::unique_lock<__VA_ARGS__> {                                    \
+   public:                                                                                                               \
+    using perfschema::unique_lock<__VA_ARGS__>::unique_lock;                                                             \
+  };                                                                                                                     \
+  template <parameters>                                                                                                  \
+  class std::scoped_lock<__VA_ARGS__> : public perfschema::lock_guard<__VA_ARGS__> {                                     \
+   public:                                                                                                               \
+    using perfschema::lock_guard<__VA_ARGS__>::lock_guard;                                                               \
+    scoped_lock(std::adopt_lock_t, __VA_ARGS__& m) noexcept : perfschema::lock_guard<__VA_ARGS__>(m, std::adopt_lock) {} \
   }
-#define PFS_STD_SHARED_GUARD_(parameters, ...)                                          \
-  template <parameters>                                                                 \
-  class std::shared_lock<__VA_ARGS__> : public perfschema::shared_lock<__VA_ARGS__> {   \
-   public:                                                                              \
-    using perfschema::shared_lock<__VA_ARGS__>::shared_lock;                            \
+#define PFS_STD_SHARED_GUARD_(parameters, ...)                                        \
+  template <parameters>                                                               \
+  class std::shared_lock<__VA_ARGS__> : public perfschema::shared_lock<__VA_ARGS__> { \
+   public:                                                                            \
+    using perfschema::shared_lock<__VA_ARGS__>::shared_lock;                          \
   }
 #define PFS_NAMED_(base) perfschema::named_by<perfschema::base, Name>
 

@@ -115,7 +115,9 @@ class counting_semaphore {
   template <class Clock, class Duration>
   bool try_acquire_until(const std::chrono::time_point<Clock, Duration>& deadline, PFS_CALLER_) {
     const detail::gate::guard inside{gate_};
-    if (!gate_.wait_until(deadline, [this] { return count_ > 0; }, source_file, source_line)) return false;
+    if (!gate_.wait_until(
+            deadline, [this] { return count_ > 0; }, source_file, source_line))
+      return false;
     --count_;
     return true;
   }

@@ -38,8 +38,7 @@ class beginning {
   }
 #ifdef __cpp_lib_jthread
   template <class F, class... Args>
-    requires(std::is_invocable_v<F, std::stop_token, Args...>)
-  void operator()(std::stop_token token, F&& f, Args&&... args) {
+  requires(std::is_invocable_v<F, std::stop_token, Args...>) void operator()(std::stop_token token, F&& f, Args&&... args) {
     pfs_thread_begin(key_, nullptr, &origin_);
     std::invoke(std::forward<F>(f), std::move(token), std::forward<Args>(args)...);
   }
@@ -53,7 +52,7 @@ class beginning {
 #ifdef __cpp_lib_jthread
 template <class F, class... Args>
 concept runs_in_jthread = std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...> ||
-                          std::is_invocable_v<std::decay_t<F>, std::stop_token, std::decay_t<Args>...>;
+    std::is_invocable_v<std::decay_t<F>, std::stop_token, std::decay_t<Args>...>;
 #endif
 
 }  // namespace detail
@@ -74,8 +73,9 @@ class thread {
   explicit thread(pfs_key_t key, F&& f, Args&&... args)
       : thread_(detail::beginning(key), std::forward<F>(f), std::forward<Args>(args)...) {}
   // Has no name of its own: thread/PROGRAM/thread.
-  template <class F, class... Args,
-            class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, thread> && std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>>>
+  template <
+      class F, class... Args,
+      class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, thread> && std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>>>
   explicit thread(F&& f, Args&&... args) : thread(detail::own_thread_key(), std::forward<F>(f), std::forward<Args>(args)...) {}
 
   bool joinable() const noexcept { return thread_.joinable(); }
@@ -101,16 +101,16 @@ class jthread {
   jthread() noexcept = default;
   // Run f(args...) or f(token, args...), named as a perfschema::thread is.
   template <class F, class... Args>
-    requires detail::runs_in_jthread<F, Args...>
+  requires detail::runs_in_jthread<F, Args...>
   explicit jthread(std::string_view name, F&& f, Args&&... args)
       : jthread(thread_key(name), std::forward<F>(f), std::forward<Args>(args)...) {}
   template <class F, class... Args>
-    requires detail::runs_in_jthread<F, Args...>
+  requires detail::runs_in_jthread<F, Args...>
   explicit jthread(pfs_key_t key, F&& f, Args&&... args)
       : thread_(detail::beginning(key), std::forward<F>(f), std::forward<Args>(args)...) {}
   template <class F, class... Args>
-    requires(detail::runs_in_jthread<F, Args...> && !std::is_same_v<std::remove_cvref_t<F>, jthread>)
-  explicit jthread(F&& f, Args&&... args) : jthread(detail::own_thread_key(), std::forward<F>(f), std::forward<Args>(args)...) {}
+  requires(detail::runs_in_jthread<F, Args...> && !std::is_same_v<std::remove_cvref_t<F>, jthread>) explicit jthread(F&& f, Args&&... args)
+      : jthread(detail::own_thread_key(), std::forward<F>(f), std::forward<Args>(args)...) {}
 
   bool joinable() const noexcept { return thread_.joinable(); }
   void join() { thread_.join(); }

@@ -1,5 +1,5 @@
-// base/mysql_words.h: the words of MySQL 8.4, as differences from those of sql_words.h. Its manual lists them as keywords; a keyword need not
-// be reserved. DIGEST_TEXT of a server shows the last spelling of a token in its list of words.
+// base/mysql_words.h: the words of MySQL 8.4, as differences from those of sql_words.h. Its manual lists them as keywords; a keyword need
+// not be reserved. DIGEST_TEXT of a server shows the last spelling of a token in its list of words.
 #pragma once
 
 #include <cstddef>
@@ -99,6 +99,20 @@ inline constexpr std::string_view kMysqlCharacterSets[] = {
     "LATIN7", "MACCE", "MACROMAN", "SJIS", "SWE7", "TIS620", "UCS2", "UJIS", "UTF16", "UTF16LE", "UTF32", "UTF8", "UTF8MB3", "UTF8MB4",
 };
 // clang-format on
+
+// Returns whether a name, in any case, is one of these.
+constexpr bool IsMysqlCharacterSet(std::string_view name) {
+  for (const std::string_view known : kMysqlCharacterSets) {
+    size_t same = 0;
+    while (same < name.size() && same < known.size()) {
+      const char c = name[same];
+      if ((c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c) != known[same]) break;
+      ++same;
+    }
+    if (same == known.size() && same == name.size()) return true;
+  }
+  return false;
+}
 
 inline constexpr size_t kMysqlWordCount = sizeof(kMysqlWords) / sizeof(kMysqlWords[0]);
 

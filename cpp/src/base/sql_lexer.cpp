@@ -206,8 +206,9 @@ class SqlLexer {
     if (next == '\'' && behind - word == 1 && (letter == 'N' || letter == 'X' || letter == 'B')) {
       return ReadString(next, false, letter != 'N');
     }
-    if (*word == '_' && IsCharacterSet(word + 1, behind)) return out_.Put(kCharset);
-    const sql_tokens::WordEntry* entry = FindWord(word, static_cast<size_t>(behind - word));
+    const std::string_view text(reinterpret_cast<const char*>(word), static_cast<size_t>(behind - word));
+    if (*word == '_' && IsMysqlCharacterSet(text.substr(1))) return out_.Put(kCharset);
+    const sql_tokens::WordEntry* entry = FindWord(word, text.size());
     const bool is_qualifier = next == '.' && Is(At(behind, 1), kWordPart) && last != kSystemVariable;
     if (entry == nullptr || is_qualifier || ((entry->traits & kOnlyCalled) != 0 && next != '(')) return PutName(word, behind);
     if (entry->code == sql_tokens::kInWord) return out_.PutSoft(entry->code);
@@ -216,17 +217,6 @@ class SqlLexer {
     }
     out_.Put(entry->code);
   }
-
-  static bool IsCharacterSet(Byte from, Byte to) {
-    for (const std::string_view name : kMysqlCharacterSets) {
-      if (static_cast<size_t>(to - from) != name.size()) continue;
-      size_t same = 0;
-      while (same < name.size() && AsciiUpper(from[same]) == static_cast<uint8_t>(name[same])) ++same;
-      if (same == name.size()) return true;
-    }
-    return false;
-  }
-  static uint8_t AsciiUpper(uint8_t c) { return c >= 'a' && c <= 'z' ? static_cast<uint8_t>(c - 32) : c; }
 
   // Returns whether the '.' at at_, behind a word that ends at `word_end`, makes the word a name. (`SELECT .5` has a number.)
   bool Qualifies(Byte word_end) const {
@@ -396,9 +386,7 @@ class SqlLexer {
 
   // ---- The rest ----
 
-  void PutSign(uint16_t code) {
-    out_.PutSign(code, kIsMysql ? sql_tokens::kFacts[out_.last()].before_number : out_.AtExpression());
-  }
+  void PutSign(uint16_t code) { out_.PutSign(code, kIsMysql ? sql_tokens::kFacts[out_.last()].before_number : out_.AtExpression()); }
   void Operator(size_t length, uint16_t code) {
     at_ += length;
     out_.Put(code);

@@ -129,7 +129,8 @@ constexpr auto MakeFacts() {
 #undef X
   for (size_t i = 0; i < kAllWordCount; ++i) {
     const std::string_view text = TextOfSqlWord(i);
-    facts[CodeOfSqlWord(i)] = {text, i < kSqlWordCount && (SqlWordAt(i).traits & kBeforeExpression) != 0, IsAmong(kMysqlBeforeNumber, text)};
+    facts[CodeOfSqlWord(i)] = {text, i < kSqlWordCount && (SqlWordAt(i).traits & kBeforeExpression) != 0,
+                               IsAmong(kMysqlBeforeNumber, text)};
   }
   facts[kCharset] = {"(_charset)", false, false};
   facts[kHostSign] = {"@", false, false};

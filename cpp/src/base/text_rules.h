@@ -50,9 +50,9 @@ class Normalizer {
   static constexpr size_t kWindow = 4096;  // bytes of a text that rules read
 
   Normalizer() = default;  // "sql"
-  // Makes a normalizer. `name`: sql, mysql (the rules of MySQL 8.4), identity (the text as it is) or regex: the `rules` one after the other,
-  // each applied to the result of the previous one. `rules`: "pattern -> replacement", blanks around both dropped, separated by ';' or the end of a line; "\;"
-  // stands for ';'.
+  // Makes a normalizer. `name`: sql, mysql (the rules of MySQL 8.4), identity (the text as it is) or regex: the `rules` one after the
+  // other, each applied to the result of the previous one. `rules`: "pattern -> replacement", blanks around both dropped, separated by ';'
+  // or the end of a line; "\;" stands for ';'.
   PFS_API static Status Make(std::string_view name, std::string_view rules, Normalizer* made);
 
   // For probes. Rules need 2 * kWindow bytes of the stack.

@@ -27,6 +27,7 @@ std::vector<std::string> Defaults(const TableFacts& table) {
   def->insert.make_default(row.data());
   for (const Column& column : def->columns) {
     SqlText text(defaults.emplace_back());
+    text.Begin(column.type);
     column.append_sql(row.data(), text);
   }
   return defaults;

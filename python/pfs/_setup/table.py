@@ -256,7 +256,7 @@ class SetupTable(Generic[R]):
         if len(_values) > len(names):
             raise InvalidValue(f"{self.name} has {len(names)} columns, not {len(_values)}: {', '.join(names)}")
         named = {column.upper(): value for column, value in columns.items()}
-        for name, value in zip(names, _values, strict=False):
+        for name in names[: len(_values)]:
             if name in named:
                 raise InvalidValue(f"{self.name}: {name} is given twice, by its place and by its name")
         given = {**dict(zip(names, _values, strict=False)), **named}
