@@ -39,7 +39,7 @@ export PFS_BUILD_DIR=$venv/build
 mapfile -t needs < <(python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")')
 pip install --quiet --no-compile cmake ninja "${needs[@]}"
 if command -v ccache >/dev/null; then
-  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=time_macros
 fi
 pip install --quiet --no-compile --no-build-isolation -C build-dir="$PFS_BUILD_DIR/release" -C cmake.define.PFS_DEVELOPER=ON \
   -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON '.[test,databases]'
