@@ -76,10 +76,10 @@ namespace perfschema {
   X(trace_on_limit, 0, 0, 2, 0, "When a file of the trace is full: 0 or stop, 1 or rotate, 2 or drop.")
 
 // Options that are texts. X(identifier, default, one sentence)
-#define PFS_FOR_EACH_TEXT_OPTION(X)                                                                                  \
-  X(digest_normalizer, "sql",                                                                                        \
-    "What makes statements of one digest: sql, identity (equal texts), or regex (performance_schema_digest_rules).") \
-  X(digest_rules, "", "Rules for digests: 'pattern -> replacement', separated by ';'.")                              \
+#define PFS_FOR_EACH_TEXT_OPTION(X)                                                                                         \
+  X(digest_normalizer, "sql",                                                                                               \
+    "What makes statements of one digest: sql, mysql, identity (equal texts), or regex (performance_schema_digest_rules).") \
+  X(digest_rules, "", "Rules for digests: 'pattern -> replacement', separated by ';'.")                                     \
   X(trace_directory, "", "Folder of the files of the trace; empty = pfs-trace-PID in the current directory.")
 
 enum class TextOptionId : uint32_t {
