@@ -213,9 +213,9 @@ def waiting_text(row: Blocked, width: int | None) -> str:
     end = f" ({wait.operation}) at {wait.source or '?'}"
     if row.deadlock is not None:
         end += f", DEADLOCK {row.deadlock}"
-    room = None if width is None else max(_NAME, width - 2 - len(begin) - len(end))
-    if room is not None and len(name) > room:
-        name = "…" + name[len(name) - room + 1 :]
+    left = None if width is None else max(_NAME, width - 2 - len(begin) - len(end))
+    if left is not None and len(name) > left:
+        name = "…" + name[len(name) - left + 1 :]
     return begin + name + end
 
 
