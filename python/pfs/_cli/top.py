@@ -177,7 +177,7 @@ def screen_of(process: Process, view: View, width: int, height: int) -> Group:
     head = [Text(lines[0], style="bold red" if process.problem else "bold"), Text(lines[1])]
     waiting = blocked_lines(process, width, max(3, height // 3))
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
-    chosen = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
+    chosen: tuple[Section, ...] = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
     left = height - len(head) - 1
     chosen = chosen[: max(1, left // 2)]
     left = max(2 * len(chosen), left)
