@@ -124,9 +124,8 @@ void Truncate(int fd, int64_t size) {
 }
 
 void Sync(int fd, bool data_only) {
-  const int rc = Retried([&](CallSite site) {
-    return data_only ? pfs_fdatasync_at(fd, site.file, site.line) : pfs_fsync_at(fd, site.file, site.line);
-  });
+  const int rc = Retried(
+      [&](CallSite site) { return data_only ? pfs_fdatasync_at(fd, site.file, site.line) : pfs_fsync_at(fd, site.file, site.line); });
   if (rc != 0) RaiseErrno();
 }
 

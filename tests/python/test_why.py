@@ -56,7 +56,11 @@ def test_why_of_a_lock_that_is_held_now() -> None:
         with lock:
             ends[0].recv(1)
 
-    threads = [threading.Thread(target=work) for work in (hold, lambda: lock.acquire() and lock.release())]
+    def want() -> None:
+        with lock:
+            pass
+
+    threads = [threading.Thread(target=work) for work in (hold, want)]
     for thread in threads:
         thread.start()
         time.sleep(0.1)

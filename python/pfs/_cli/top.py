@@ -177,7 +177,7 @@ def screen_of(process: Process, view: View, width: int, height: int) -> Group:
     head = [Text(lines[0], style="bold red" if process.problem else "bold"), Text(lines[1])]
     waiting = blocked_lines(process, width, max(3, height // 3))
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
-    chosen = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
+    chosen: tuple[Section, ...] = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
     left = height - len(head) - 1
     chosen = chosen[: max(1, left // 2)]
     left = max(2 * len(chosen), left)
@@ -213,9 +213,9 @@ def waiting_text(row: Blocked, width: int | None) -> str:
     end = f" ({wait.operation}) at {wait.source or '?'}"
     if row.deadlock is not None:
         end += f", DEADLOCK {row.deadlock}"
-    room = None if width is None else max(_NAME, width - 2 - len(begin) - len(end))
-    if room is not None and len(name) > room:
-        name = "…" + name[len(name) - room + 1 :]
+    left = None if width is None else max(_NAME, width - 2 - len(begin) - len(end))
+    if left is not None and len(name) > left:
+        name = "…" + name[len(name) - left + 1 :]
     return begin + name + end
 
 

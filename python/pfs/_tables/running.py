@@ -203,10 +203,10 @@ def blocked(source: Source, now: int, at_least: int = 0) -> list[Blocked]:
 
 def _add_acquisitions(source: Source, now: int, rows: Iterable[Blocked]) -> None:
     """Finds where and when the holders took the locks: the last wait of the holder for the lock, if it is still recorded."""
-    missing = {(row.holder, row.wait.object): [] for row in rows if row.holder is not None and row.wait.object}
+    missing: dict[tuple[int, int], list[Blocked]] = {}
     for row in rows:
-        if (row.holder, row.wait.object) in missing:
-            missing[row.holder, row.wait.object].append(row)
+        if row.holder is not None and row.wait.object:
+            missing.setdefault((row.holder, row.wait.object), []).append(row)
     columns = ("THREAD_ID", "OBJECT_INSTANCE_BEGIN", "EVENT_ID", "SOURCE", "TIMER_END")
     for table in ("events_waits_history", "events_waits_history_long"):
         if not missing:

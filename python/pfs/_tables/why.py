@@ -61,8 +61,9 @@ def _read(source: Source, now: int) -> tuple[list[_Wait], set[tuple[int, int]]]:
     for table in ("events_waits_history_long", "events_waits_history", "events_waits_current"):
         for row in source.rows(table, _COLUMNS, True, now):
             *fields, nested_in, end_event = row
+            is_timed = fields[0] is not None
             wait = _Wait(*fields)
-            if wait.start is None or nested_in == "WAIT" or wait.name == "idle":
+            if not is_timed or nested_in == "WAIT" or wait.name == "idle":
                 continue
             key = (wait.thread, wait.id)
             found[key] = wait
