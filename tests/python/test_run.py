@@ -216,7 +216,7 @@ def test_statements_of_a_stock_python(tmp_path: Path) -> None:
         "c.executemany('insert into t values(?)', [(i,) for i in range(100)]);"
         "x = c.execute('select a from t where a < 10'); y = c.execute('select a, a from t');"
         "print(sum(1 for pair in zip(x, y)), c.execute('update t set a = a + 1').rowcount, len(list(y)));"
-        "d = sqlite3.connect(':memory:'); c.backup(d)"
+        "c.commit(); d = sqlite3.connect(':memory:'); c.backup(d)"
     )
     plain = run("/usr/bin/python3", "-c", script) if os.path.exists("/usr/bin/python3") else run(sys.executable, "-c", script)
     python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
