@@ -61,6 +61,8 @@ __attribute__((constructor)) void StartRun() {
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);
   (void)HearOfForks();
   if (children != Children::kAll) LeavePreload();
+  // Not earlier: an allocator's constructor takes locks before the static objects of the core exist.
+  g_is_off = false;
   if (HasForeignAllocator()) (void)EnsureStarted();
 }
 

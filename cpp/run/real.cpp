@@ -97,7 +97,7 @@ pfs_run_first:
 namespace perfschema::run {
 
 thread_local constinit ThreadFlags t_flags __attribute__((tls_model("initial-exec"))) = {};
-bool g_is_off = false;
+bool g_is_off = true;  // until StartRun
 
 namespace {
 pid_t own_pid = 0;
