@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from types import FrameType
+from typing import IO
 
 import click
 
@@ -121,7 +122,7 @@ def run(
     children: str,
     wants_report: bool,
     as_json: bool,
-    output: click.utils.LazyFile | None,
+    output: IO[str] | None,
     keep: bool,
     limit: int,
     force: bool,
