@@ -26,8 +26,9 @@ struct alignas(kHeader) Header {
 static_assert(sizeof(Header) == kHeader);
 
 std::atomic<char*> base{nullptr};
-std::atomic<size_t> used{kHeader};           // block number 0 means "none"
-std::atomic<uint64_t> free_blocks[kLargest + 1];  // number of the first block in units of kHeader, and a tag against reuse (ABA)
+std::atomic<size_t> used{kHeader};  // block number 0 means "none"
+constinit std::atomic<uint64_t> free_blocks[kLargest + 1] =
+    {};  // number of the first block in units of kHeader, and a tag against reuse (ABA)
 
 char* Base() {
   char* memory = base.load(std::memory_order_acquire);
@@ -119,8 +120,8 @@ PFS_HIDDEN void* __wrap_realloc(void* old, size_t bytes) {
   void* const block = Allocate(bytes);
   if (old == nullptr || block == nullptr) return block;
   const Header* const header = HeaderOf(old);
-  const size_t room = (reinterpret_cast<const char*>(header) + (size_t{1} << header->size_class)) - static_cast<char*>(old);
-  std::memcpy(block, old, room < bytes ? room : bytes);
+  const size_t capacity = (reinterpret_cast<const char*>(header) + (size_t{1} << header->size_class)) - static_cast<char*>(old);
+  std::memcpy(block, old, capacity < bytes ? capacity : bytes);
   Free(old);
   return block;
 }

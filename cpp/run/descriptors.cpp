@@ -17,7 +17,7 @@ namespace {
 
 // Descriptors whose adoption has been tried in vain: epoll, eventfd, beyond a limit. Threads: any; a lost update costs a second try.
 constexpr uint32_t kTried = 65536;
-std::atomic<uint8_t> tried[kTried];
+constinit std::atomic<uint8_t> tried[kTried] = {};
 
 // An extension is a kind if it has at most this many letters and digits, and no digit first.
 constexpr size_t kMostExtension = 8;

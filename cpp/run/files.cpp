@@ -57,83 +57,82 @@ int Duplicate(int from, int to, const void* caller) {
 }  // namespace
 
 #define PFS_CALLER __builtin_return_address(0)
-#define PFS_MODE_ARGUMENT                 \
-  mode_t mode = 0;                        \
-  if (HasMode(flags)) {                   \
-    va_list arguments;                    \
-    va_start(arguments, flags);           \
-    mode = va_arg(arguments, mode_t);     \
-    va_end(arguments);                    \
+#define PFS_MODE_ARGUMENT             \
+  mode_t mode = 0;                    \
+  if (HasMode(flags)) {               \
+    va_list arguments;                \
+    va_start(arguments, flags);       \
+    mode = va_arg(arguments, mode_t); \
+    va_end(arguments);                \
   }
 
 // ---- By name ---------------------------------------------------------------------------------------------------------------------
 
 // On 64-bit systems the 64 forms are the same calls.
-#define PFS_OPEN(name)                                                                                     \
-  PFS_REPLACES int name(const char* path, int flags, ...) {                                                \
-    PFS_MODE_ARGUMENT                                                                                      \
-    return Opened(                                                                                         \
-        path, PFS_CALLER, [=] { return PFS_REAL(name)(path, flags, mode); },                               \
+#define PFS_OPEN(name)                                                                                        \
+  PFS_REPLACES int name(const char* path, int flags, ...) {                                                   \
+    PFS_MODE_ARGUMENT                                                                                         \
+    return Opened(                                                                                            \
+        path, PFS_CALLER, [=] { return PFS_REAL(name)(path, flags, mode); },                                  \
         [=](pfs_key_t key, const char* text) { return pfs_open_at(key, text, kNoLine, path, flags, mode); }); \
   }
 PFS_OPEN(open)
 PFS_OPEN(open64)
 
-#define PFS_OPENAT(name)                                                                                                 \
-  PFS_REPLACES int name(int directory, const char* path, int flags, ...) {                                               \
-    PFS_MODE_ARGUMENT                                                                                                    \
-    return Opened(                                                                                                       \
-        path, PFS_CALLER, [=] { return PFS_REAL(name)(directory, path, flags, mode); },                                  \
+#define PFS_OPENAT(name)                                                                                                   \
+  PFS_REPLACES int name(int directory, const char* path, int flags, ...) {                                                 \
+    PFS_MODE_ARGUMENT                                                                                                      \
+    return Opened(                                                                                                         \
+        path, PFS_CALLER, [=] { return PFS_REAL(name)(directory, path, flags, mode); },                                    \
         [=](pfs_key_t key, const char* text) { return pfs_openat_at(key, text, kNoLine, directory, path, flags, mode); }); \
   }
 PFS_OPENAT(openat)
 PFS_OPENAT(openat64)
 
 // These abort if `flags` need a mode.
-#define PFS_OPEN_2(name)                                                                                \
-  PFS_REPLACES int name(const char* path, int flags) {                                                  \
-    const auto plain = [=] { return PFS_REAL(name)(path, flags); };                                     \
-    if (HasMode(flags)) return plain();                                                                 \
-    return Opened(path, PFS_CALLER, plain,                                                              \
-                  [=](pfs_key_t key, const char* text) { return pfs_open_at(key, text, kNoLine, path, flags); }); \
+#define PFS_OPEN_2(name)                                                                                                                   \
+  PFS_REPLACES int name(const char* path, int flags) {                                                                                     \
+    const auto plain = [=] { return PFS_REAL(name)(path, flags); };                                                                        \
+    if (HasMode(flags)) return plain();                                                                                                    \
+    return Opened(path, PFS_CALLER, plain, [=](pfs_key_t key, const char* text) { return pfs_open_at(key, text, kNoLine, path, flags); }); \
   }
 PFS_OPEN_2(__open_2)
 PFS_OPEN_2(__open64_2)
 
-#define PFS_OPENAT_2(name)                                                                                                \
-  PFS_REPLACES int name(int directory, const char* path, int flags) {                                                     \
-    const auto plain = [=] { return PFS_REAL(name)(directory, path, flags); };                                            \
-    if (HasMode(flags)) return plain();                                                                                   \
-    return Opened(path, PFS_CALLER, plain,                                                                                \
+#define PFS_OPENAT_2(name)                                                                                                     \
+  PFS_REPLACES int name(int directory, const char* path, int flags) {                                                          \
+    const auto plain = [=] { return PFS_REAL(name)(directory, path, flags); };                                                 \
+    if (HasMode(flags)) return plain();                                                                                        \
+    return Opened(path, PFS_CALLER, plain,                                                                                     \
                   [=](pfs_key_t key, const char* text) { return pfs_openat_at(key, text, kNoLine, directory, path, flags); }); \
   }
 PFS_OPENAT_2(__openat_2)
 PFS_OPENAT_2(__openat64_2)
 
-#define PFS_CREAT(name)                                                               \
-  PFS_REPLACES int name(const char* path, mode_t mode) {                              \
-    return Opened(                                                                    \
-        path, PFS_CALLER, [=] { return PFS_REAL(name)(path, mode); },                 \
+#define PFS_CREAT(name)                                                                                 \
+  PFS_REPLACES int name(const char* path, mode_t mode) {                                                \
+    return Opened(                                                                                      \
+        path, PFS_CALLER, [=] { return PFS_REAL(name)(path, mode); },                                   \
         [=](pfs_key_t key, const char* text) { return pfs_creat_at(key, path, mode, text, kNoLine); }); \
   }
 PFS_CREAT(creat)
 PFS_CREAT(creat64)
 
-#define PFS_MKSTEMP(name)                                                              \
-  PFS_REPLACES int name(char* pattern) {                                               \
-    return Opened(                                                                     \
-        pattern, PFS_CALLER, [=] { return PFS_REAL(name)(pattern); },                  \
+#define PFS_MKSTEMP(name)                                                                              \
+  PFS_REPLACES int name(char* pattern) {                                                               \
+    return Opened(                                                                                     \
+        pattern, PFS_CALLER, [=] { return PFS_REAL(name)(pattern); },                                  \
         [=](pfs_key_t key, const char* text) { return pfs_mkstemp_at(key, pattern, text, kNoLine); }); \
   }
 PFS_MKSTEMP(mkstemp)
 PFS_MKSTEMP(mkstemp64)
 
 // A call on a name.
-#define PFS_BY_NAME(name, wrapper, parameters, path, ...)                                            \
-  PFS_REPLACES int name parameters {                                                                 \
-    if (IsPlain() || IsNoName(path)) return PFS_REAL(name)(__VA_ARGS__);                         \
-    const Site& site = *PFS_RUN_SITE;                                                                \
-    return wrapper(KeyOfFile(path, site), __VA_ARGS__, site.text, kNoLine);                          \
+#define PFS_BY_NAME(name, wrapper, parameters, path, ...)                   \
+  PFS_REPLACES int name parameters {                                        \
+    if (IsPlain() || IsNoName(path)) return PFS_REAL(name)(__VA_ARGS__);    \
+    const Site& site = *PFS_RUN_SITE;                                       \
+    return wrapper(KeyOfFile(path, site), __VA_ARGS__, site.text, kNoLine); \
   }
 PFS_BY_NAME(stat, pfs_stat_at, (const char* path, struct stat* result), path, path, result)
 PFS_BY_NAME(lstat, pfs_lstat_at, (const char* path, struct stat* result), path, path, result)
@@ -177,20 +176,22 @@ PFS_REPLACES int close(int fd) {
 }
 
 // A call that transfers bytes.
-#define PFS_TRANSFER(name, parameters, operation, size, offset, ...)                                  \
-  PFS_REPLACES ssize_t name parameters {                                                              \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                    \
-    if (IsPlain()) return call();                                                                     \
-    return capi::Transfer(fd, operation, size, offset, Known(fd, PFS_CALLER), call);                  \
+#define PFS_TRANSFER(name, parameters, operation, size, offset, ...)                 \
+  PFS_REPLACES ssize_t name parameters {                                             \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                   \
+    if (IsPlain()) return call();                                                    \
+    return capi::Transfer(fd, operation, size, offset, Known(fd, PFS_CALLER), call); \
   }
 PFS_TRANSFER(read, (int fd, void* buffer, size_t size), Operation::kRead, size, capi::kNoOffset, fd, buffer, size)
-PFS_TRANSFER(__read_chk, (int fd, void* buffer, size_t size, size_t room), Operation::kRead, size, capi::kNoOffset, fd, buffer, size, room)
+PFS_TRANSFER(__read_chk, (int fd, void* buffer, size_t size, size_t capacity), Operation::kRead, size, capi::kNoOffset, fd, buffer, size,
+             capacity)
 PFS_TRANSFER(write, (int fd, const void* buffer, size_t size), Operation::kWrite, size, capi::kNoOffset, fd, buffer, size)
 PFS_TRANSFER(pread, (int fd, void* buffer, size_t size, off_t at), Operation::kRead, size, at, fd, buffer, size, at)
 PFS_TRANSFER(pread64, (int fd, void* buffer, size_t size, off64_t at), Operation::kRead, size, at, fd, buffer, size, at)
-PFS_TRANSFER(__pread_chk, (int fd, void* buffer, size_t size, off_t at, size_t room), Operation::kRead, size, at, fd, buffer, size, at, room)
-PFS_TRANSFER(__pread64_chk, (int fd, void* buffer, size_t size, off64_t at, size_t room), Operation::kRead, size, at, fd, buffer, size, at,
-             room)
+PFS_TRANSFER(__pread_chk, (int fd, void* buffer, size_t size, off_t at, size_t capacity), Operation::kRead, size, at, fd, buffer, size, at,
+             capacity)
+PFS_TRANSFER(__pread64_chk, (int fd, void* buffer, size_t size, off64_t at, size_t capacity), Operation::kRead, size, at, fd, buffer, size,
+             at, capacity)
 PFS_TRANSFER(pwrite, (int fd, const void* buffer, size_t size, off_t at), Operation::kWrite, size, at, fd, buffer, size, at)
 PFS_TRANSFER(pwrite64, (int fd, const void* buffer, size_t size, off64_t at), Operation::kWrite, size, at, fd, buffer, size, at)
 PFS_TRANSFER(readv, (int fd, const iovec* parts, int count), Operation::kRead, 0, capi::kNoOffset, fd, parts, count)
@@ -201,16 +202,16 @@ PFS_TRANSFER(pwritev, (int fd, const iovec* parts, int count, off_t at), Operati
 PFS_TRANSFER(pwritev64, (int fd, const iovec* parts, int count, off64_t at), Operation::kWrite, 0, at, fd, parts, count, at)
 
 // A call without bytes.
-#define PFS_ON_DESCRIPTOR(type, name, parameters, operation, offset, ...)                             \
-  PFS_REPLACES type name parameters {                                                                 \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                    \
-    if (IsPlain()) return call();                                                                     \
-    return capi::Plain(fd, operation, offset, Known(fd, PFS_CALLER), call);                           \
+#define PFS_ON_DESCRIPTOR(type, name, parameters, operation, offset, ...)   \
+  PFS_REPLACES type name parameters {                                       \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };          \
+    if (IsPlain()) return call();                                           \
+    return capi::Plain(fd, operation, offset, Known(fd, PFS_CALLER), call); \
   }
 PFS_ON_DESCRIPTOR(off_t, lseek, (int fd, off_t offset, int whence), Operation::kSeek, whence == SEEK_SET ? offset : capi::kNoOffset, fd,
                   offset, whence)
-PFS_ON_DESCRIPTOR(off64_t, lseek64, (int fd, off64_t offset, int whence), Operation::kSeek, whence == SEEK_SET ? offset : capi::kNoOffset, fd,
-                  offset, whence)
+PFS_ON_DESCRIPTOR(off64_t, lseek64, (int fd, off64_t offset, int whence), Operation::kSeek, whence == SEEK_SET ? offset : capi::kNoOffset,
+                  fd, offset, whence)
 PFS_ON_DESCRIPTOR(int, fsync, (int fd), Operation::kSync, capi::kNoOffset, fd)
 PFS_ON_DESCRIPTOR(int, fdatasync, (int fd), Operation::kSync, capi::kNoOffset, fd)
 PFS_ON_DESCRIPTOR(int, fstat, (int fd, struct stat* result), Operation::kStat, capi::kNoOffset, fd, result)

@@ -168,12 +168,12 @@ PFS_REPLACES int pthread_rwlock_destroy(pthread_rwlock_t* rw) {
   return PFS_REAL(pthread_rwlock_destroy)(rw);
 }
 
-#define PFS_RWLOCK(name, parameters, operation, attempt_name, ...)                                              \
-  PFS_REPLACES int name parameters {                                                                            \
-    Object* const object = RwlockAt(rw, PFS_CALLER);                                                            \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                              \
-    if (object == nullptr) return call();                                                                       \
-    return Locked(*object, PFS_CALLER, operation, call, [=] { return PFS_REAL(attempt_name)(rw); });            \
+#define PFS_RWLOCK(name, parameters, operation, attempt_name, ...)                                   \
+  PFS_REPLACES int name parameters {                                                                 \
+    Object* const object = RwlockAt(rw, PFS_CALLER);                                                 \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                   \
+    if (object == nullptr) return call();                                                            \
+    return Locked(*object, PFS_CALLER, operation, call, [=] { return PFS_REAL(attempt_name)(rw); }); \
   }
 PFS_RWLOCK(pthread_rwlock_rdlock, (pthread_rwlock_t * rw), Operation::kReadLock, pthread_rwlock_tryrdlock, rw)
 PFS_RWLOCK(pthread_rwlock_tryrdlock, (pthread_rwlock_t * rw), Operation::kTryReadLock, pthread_rwlock_tryrdlock, rw)

@@ -6,7 +6,7 @@
 
 namespace perfschema::run {
 
-Object g_objects[size_t{1} << kTableBits];
+constinit Object g_objects[size_t{1} << kTableBits] = {};  // constinit: 4 MiB that the start does not touch
 
 namespace {
 

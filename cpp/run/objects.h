@@ -1,6 +1,6 @@
 // run/objects.h: from the address of a lock, a condition ... to its instance.
 //
-// A program's pthread_mutex_t has no room for a pointer, so a table has it. The look-up takes no lock: it loads one entry in nearly all
+// A program's pthread_mutex_t has no space for a pointer, so a table has it. The look-up takes no lock: it loads one entry in nearly all
 // cases. An object is known from its init or its first use on; it gets its instance at its first use, so a program that makes locks
 // and never takes one needs no segment. An object that was never destroyed leaves its entry to the next object of another family at its
 // address.
@@ -18,10 +18,10 @@ enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarr
 
 // Is an entry of the table. Threads: any thread reads; `address` is stored last and cleared first; the rest changes under a SmallLock.
 struct Object {
-  std::atomic<uintptr_t> address;       // 0 = never used, 1 = destroyed
-  std::atomic<const uint32_t*> flags;   // of its instrument; of a word that says "enabled" while it has no instance yet
-  std::atomic<pfs_instance_t*> row;     // nullptr = none
-  const Site* maker;                    // init, or the first use
+  std::atomic<uintptr_t> address;      // 0 = never used, 1 = destroyed
+  std::atomic<const uint32_t*> flags;  // of its instrument; of a word that says "enabled" while it has no instance yet
+  std::atomic<pfs_instance_t*> row;    // nullptr = none
+  const Site* maker;                   // init, or the first use
   Kind kind;
 };
 

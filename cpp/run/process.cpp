@@ -61,6 +61,8 @@ __attribute__((constructor)) void StartRun() {
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);
   (void)HearOfForks();
   if (children != Children::kAll) LeavePreload();
+  // Not earlier: an allocator's constructor takes locks before the static objects of the core exist.
+  g_is_off = false;
   if (HasForeignAllocator()) (void)EnsureStarted();
 }
 
@@ -76,7 +78,8 @@ PFS_REPLACES int pthread_create(pthread_t* thread, const pthread_attr_t* attribu
   const auto offset = reinterpret_cast<uintptr_t>(start) - (module != nullptr ? module->base : 0);
   std::snprintf(name, sizeof name, "code+0x%lx", static_cast<unsigned long>(offset));
   std::snprintf(documentation, sizeof documentation, "Thread that starts at %s+0x%lx build-id=%s",
-                module != nullptr ? module->path : "unknown", static_cast<unsigned long>(offset), module != nullptr ? module->build_id : "");
+                module != nullptr ? module->path : "unknown", static_cast<unsigned long>(offset),
+                module != nullptr ? module->build_id : "");
   return pfs_thread_create(KeyOf(pfs_register_thread, module, name, documentation), thread, attributes, start, argument);
 }
 

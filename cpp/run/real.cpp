@@ -14,36 +14,34 @@
 #endif
 
 // A tail jump keeps arguments of any number and type, also of variadic functions.
-#define PFS_RUN_SYMBOLS(name)                     \
-  asm(".pushsection .data.pfs_real,\"aw\"\n"      \
-      ".balign 8\n"                               \
-      ".globl pfs_real_" #name                    \
-      "\n"                                        \
-      ".hidden pfs_real_" #name                   \
-      "\n"                                        \
-      "pfs_real_" #name                           \
-      ": .quad pfs_first_" #name                  \
-      "\n"                                        \
-      ".popsection\n"                             \
-      ".pushsection .text.pfs_real,\"ax\"\n"      \
-      ".globl __wrap_" #name                      \
-      "\n"                                        \
-      ".hidden __wrap_" #name                     \
-      "\n"                                        \
-      ".type __wrap_" #name                       \
-      ", @function\n"                             \
-      "__wrap_" #name                             \
-      ": jmp *pfs_real_" #name                    \
-      "(%rip)\n"                                  \
-      ".globl pfs_first_" #name                   \
-      "\n"                                        \
-      ".hidden pfs_first_" #name                  \
-      "\n"                                        \
-      ".type pfs_first_" #name                    \
-      ", @function\n"                             \
-      "pfs_first_" #name ": lea pfs_real_" #name  \
-      "(%rip), %r11\n"                            \
-      "jmp pfs_run_first\n"                       \
+#define PFS_RUN_SYMBOLS(name)                      \
+  asm(".pushsection .data.pfs_real,\"aw\"\n"       \
+      ".balign 8\n"                                \
+      ".globl pfs_real_" #name                     \
+      "\n"                                         \
+      ".hidden pfs_real_" #name                    \
+      "\n"                                         \
+      "pfs_real_" #name ": .quad pfs_first_" #name \
+      "\n"                                         \
+      ".popsection\n"                              \
+      ".pushsection .text.pfs_real,\"ax\"\n"       \
+      ".globl __wrap_" #name                       \
+      "\n"                                         \
+      ".hidden __wrap_" #name                      \
+      "\n"                                         \
+      ".type __wrap_" #name                        \
+      ", @function\n"                              \
+      "__wrap_" #name ": jmp *pfs_real_" #name     \
+      "(%rip)\n"                                   \
+      ".globl pfs_first_" #name                    \
+      "\n"                                         \
+      ".hidden pfs_first_" #name                   \
+      "\n"                                         \
+      ".type pfs_first_" #name                     \
+      ", @function\n"                              \
+      "pfs_first_" #name ": lea pfs_real_" #name   \
+      "(%rip), %r11\n"                             \
+      "jmp pfs_run_first\n"                        \
       ".popsection\n");
 PFS_RUN_FUNCTIONS(PFS_RUN_SYMBOLS)
 #undef PFS_RUN_SYMBOLS
@@ -99,7 +97,7 @@ pfs_run_first:
 namespace perfschema::run {
 
 thread_local constinit ThreadFlags t_flags __attribute__((tls_model("initial-exec"))) = {};
-bool g_is_off = false;
+bool g_is_off = true;  // until StartRun
 
 namespace {
 pid_t own_pid = 0;
@@ -123,9 +121,9 @@ bool IsVforkChild() {
 
 extern "C" __attribute__((visibility("hidden"))) void pfs_run_find_all() {
   const int error = errno;
-#define PFS_RUN_FIND(name)                                                          \
-  {                                                                                 \
-    void* const found = dlsym(RTLD_NEXT, #name);                                    \
+#define PFS_RUN_FIND(name)                                                                          \
+  {                                                                                                 \
+    void* const found = dlsym(RTLD_NEXT, #name);                                                    \
     pfs_real_##name = found != nullptr ? found : reinterpret_cast<void*>(perfschema::run::Missing); \
   }
   PFS_RUN_FUNCTIONS(PFS_RUN_FIND)

@@ -32,6 +32,7 @@ struct ThreadFlags {
   bool may_be_vfork_child;  // the thread has called vfork() and has not been seen in the parent since
 };
 extern thread_local constinit ThreadFlags t_flags __attribute__((tls_model("initial-exec"), visibility("hidden")));
+// True before the start of the library, and in children that shall not be recorded.
 extern bool g_is_off __attribute__((visibility("hidden")));
 
 // Returns whether the thread is in the child of a vfork(), which shares the parent's memory: nothing of the parent may change there.

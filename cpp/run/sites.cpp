@@ -2,8 +2,8 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <link.h>
 #include <limits.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace perfschema::run {
 namespace {
 
 constexpr size_t kModules = 1024;
-Module modules[kModules];
+constinit Module modules[kModules] = {};
 std::atomic<size_t> module_count{0};
 SmallLock lock;  // of modules and sites
 
@@ -33,7 +33,7 @@ struct SiteEntry {
   Site site;
 };
 constexpr size_t kSites = 16384, kMostProbes = 32;
-SiteEntry sites[kSites];
+constinit SiteEntry sites[kSites] = {};  // constinit: the start does not touch it
 constexpr Site kNowhere = {"unknown+0x0", nullptr, 0};
 
 size_t PlaceOf(uintptr_t pc) { return (pc * 0x9e3779b97f4a7c15u) >> (64 - 14); }

@@ -77,11 +77,11 @@ PFS_REPLACES int accept4(int fd, sockaddr* address, socklen_t* length, int flags
 }
 
 // A call of the C API with the same arguments.
-#define PFS_SOCKET_CALL(type, name, wrapper, parameters, ...)                     \
-  PFS_REPLACES type name parameters {                                             \
-    if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);                            \
-    const char* const text = KnownAt(fd, PFS_CALLER);                             \
-    return wrapper(__VA_ARGS__, text, kNoLine);                                   \
+#define PFS_SOCKET_CALL(type, name, wrapper, parameters, ...) \
+  PFS_REPLACES type name parameters {                         \
+    if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);        \
+    const char* const text = KnownAt(fd, PFS_CALLER);         \
+    return wrapper(__VA_ARGS__, text, kNoLine);               \
   }
 PFS_SOCKET_CALL(int, bind, pfs_bind_at, (int fd, const sockaddr* address, socklen_t length), fd, address, length)
 PFS_SOCKET_CALL(int, listen, pfs_listen_at, (int fd, int backlog), fd, backlog)
@@ -91,8 +91,8 @@ PFS_SOCKET_CALL(int, getsockname, pfs_getsockname_at, (int fd, sockaddr* address
 PFS_SOCKET_CALL(int, getpeername, pfs_getpeername_at, (int fd, sockaddr* address, socklen_t* length), fd, address, length)
 PFS_SOCKET_CALL(int, getsockopt, pfs_getsockopt_at, (int fd, int level, int option, void* value, socklen_t* length), fd, level, option,
                 value, length)
-PFS_SOCKET_CALL(int, setsockopt, pfs_setsockopt_at, (int fd, int level, int option, const void* value, socklen_t length), fd, level,
-                option, value, length)
+PFS_SOCKET_CALL(int, setsockopt, pfs_setsockopt_at, (int fd, int level, int option, const void* value, socklen_t length), fd, level, option,
+                value, length)
 PFS_SOCKET_CALL(ssize_t, send, pfs_send_at, (int fd, const void* buffer, size_t size, int flags), fd, buffer, size, flags)
 PFS_SOCKET_CALL(ssize_t, recv, pfs_recv_at, (int fd, void* buffer, size_t size, int flags), fd, buffer, size, flags)
 PFS_SOCKET_CALL(ssize_t, sendto, pfs_sendto_at, (int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length),
@@ -105,14 +105,14 @@ PFS_SOCKET_CALL(int, sendmmsg, pfs_sendmmsg_at, (int fd, mmsghdr* messages, unsi
 PFS_SOCKET_CALL(int, recvmmsg, pfs_recvmmsg_at, (int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout), fd, messages,
                 count, flags, timeout)
 
-PFS_REPLACES ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t room, int flags) {
-  const auto call = [=] { return PFS_REAL(__recv_chk)(fd, buffer, size, room, flags); };
+PFS_REPLACES ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t capacity, int flags) {
+  const auto call = [=] { return PFS_REAL(__recv_chk)(fd, buffer, size, capacity, flags); };
   if (IsPlain()) return call();
   return capi::Transfer(fd, Operation::kRecv, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
 }
 
-PFS_REPLACES ssize_t __recvfrom_chk(int fd, void* buffer, size_t size, size_t room, int flags, sockaddr* from, socklen_t* length) {
-  const auto call = [=] { return PFS_REAL(__recvfrom_chk)(fd, buffer, size, room, flags, from, length); };
+PFS_REPLACES ssize_t __recvfrom_chk(int fd, void* buffer, size_t size, size_t capacity, int flags, sockaddr* from, socklen_t* length) {
+  const auto call = [=] { return PFS_REAL(__recvfrom_chk)(fd, buffer, size, capacity, flags, from, length); };
   if (IsPlain()) return call();
   return capi::Transfer(fd, Operation::kRecvfrom, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
 }
@@ -120,8 +120,8 @@ PFS_REPLACES ssize_t __recvfrom_chk(int fd, void* buffer, size_t size, size_t ro
 PFS_REPLACES int poll(pollfd* fds, nfds_t count, int timeout) {
   return Idling(timeout != 0, PFS_CALLER, [=] { return PFS_REAL(poll)(fds, count, timeout); });
 }
-PFS_REPLACES int __poll_chk(pollfd* fds, nfds_t count, int timeout, size_t room) {
-  return Idling(timeout != 0, PFS_CALLER, [=] { return PFS_REAL(__poll_chk)(fds, count, timeout, room); });
+PFS_REPLACES int __poll_chk(pollfd* fds, nfds_t count, int timeout, size_t capacity) {
+  return Idling(timeout != 0, PFS_CALLER, [=] { return PFS_REAL(__poll_chk)(fds, count, timeout, capacity); });
 }
 PFS_REPLACES int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
   return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(ppoll)(fds, count, timeout, mask); });

@@ -39,7 +39,8 @@ capi::Site Known(int fd, const void* caller) {
 }
 
 template <typename Call, typename Bytes>
-[[gnu::always_inline]] inline auto OnStream(FILE* stream, Operation operation, size_t requested, const void* caller, Call call, Bytes bytes) {
+[[gnu::always_inline]] inline auto OnStream(FILE* stream, Operation operation, size_t requested, const void* caller, Call call,
+                                            Bytes bytes) {
   if (IsPlain()) return call();
   const int fd = DescriptorOf(stream);
   const capi::Site site = Known(fd, caller);
@@ -87,44 +88,45 @@ PFS_REPLACES int fclose(FILE* stream) {
   return pfs_fclose_at(stream, PFS_RUN_SITE->text, kNoLine);
 }
 
-#define PFS_ITEMS(name, parameters, operation, ...)                                                                   \
-  PFS_REPLACES size_t name parameters {                                                                               \
-    return OnStream(                                                                                                  \
-        stream, operation, size * count, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); },                     \
-        [=](size_t n) { return static_cast<int64_t>(n * size); });                                                    \
+#define PFS_ITEMS(name, parameters, operation, ...)                                               \
+  PFS_REPLACES size_t name parameters {                                                           \
+    return OnStream(                                                                              \
+        stream, operation, size * count, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); }, \
+        [=](size_t n) { return static_cast<int64_t>(n * size); });                                \
   }
 PFS_ITEMS(fread, (void* buffer, size_t size, size_t count, FILE* stream), Operation::kRead, buffer, size, count, stream)
 PFS_ITEMS(fread_unlocked, (void* buffer, size_t size, size_t count, FILE* stream), Operation::kRead, buffer, size, count, stream)
-PFS_ITEMS(__fread_chk, (void* buffer, size_t room, size_t size, size_t count, FILE* stream), Operation::kRead, buffer, room, size, count, stream)
+PFS_ITEMS(__fread_chk, (void* buffer, size_t capacity, size_t size, size_t count, FILE* stream), Operation::kRead, buffer, capacity, size,
+          count, stream)
 PFS_ITEMS(fwrite, (const void* buffer, size_t size, size_t count, FILE* stream), Operation::kWrite, buffer, size, count, stream)
 PFS_ITEMS(fwrite_unlocked, (const void* buffer, size_t size, size_t count, FILE* stream), Operation::kWrite, buffer, size, count, stream)
 
-#define PFS_GETS(name, parameters, ...)                                                                       \
-  PFS_REPLACES char* name parameters {                                                                        \
-    return OnStream(                                                                                          \
-        stream, Operation::kRead, size > 0 ? static_cast<size_t>(size) : 0, PFS_CALLER,                       \
-        [=] { return PFS_REAL(name)(__VA_ARGS__); },                                                          \
-        [](const char* text) { return text != nullptr ? static_cast<int64_t>(std::strlen(text)) : 0; });      \
+#define PFS_GETS(name, parameters, ...)                                                                                              \
+  PFS_REPLACES char* name parameters {                                                                                               \
+    return OnStream(                                                                                                                 \
+        stream, Operation::kRead, size > 0 ? static_cast<size_t>(size) : 0, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); }, \
+        [](const char* text) { return text != nullptr ? static_cast<int64_t>(std::strlen(text)) : 0; });                             \
   }
 PFS_GETS(fgets, (char* buffer, int size, FILE* stream), buffer, size, stream)
-PFS_GETS(__fgets_chk, (char* buffer, size_t room, int size, FILE* stream), buffer, room, size, stream)
+PFS_GETS(__fgets_chk, (char* buffer, size_t capacity, int size, FILE* stream), buffer, capacity, size, stream)
 
-PFS_REPLACES ssize_t getdelim(char** line, size_t* room, int end, FILE* stream) {
+PFS_REPLACES ssize_t getdelim(char** line, size_t* capacity, int end, FILE* stream) {
   return OnStream(
-      stream, Operation::kRead, 0, PFS_CALLER, [=] { return PFS_REAL(getdelim)(line, room, end, stream); },
+      stream, Operation::kRead, 0, PFS_CALLER, [=] { return PFS_REAL(getdelim)(line, capacity, end, stream); },
       [](ssize_t n) { return int64_t{n}; });
 }
-PFS_REPLACES ssize_t getline(char** line, size_t* room, FILE* stream) {
+PFS_REPLACES ssize_t getline(char** line, size_t* capacity, FILE* stream) {
   return OnStream(
-      stream, Operation::kRead, 0, PFS_CALLER, [=] { return PFS_REAL(getline)(line, room, stream); }, [](ssize_t n) { return int64_t{n}; });
+      stream, Operation::kRead, 0, PFS_CALLER, [=] { return PFS_REAL(getline)(line, capacity, stream); },
+      [](ssize_t n) { return int64_t{n}; });
 }
 
-#define PFS_PUTS(name)                                                                                                        \
-  PFS_REPLACES int name(const char* text, FILE* stream) {                                                                     \
-    const size_t size = std::strlen(text);                                                                                    \
-    return OnStream(                                                                                                          \
-        stream, Operation::kWrite, size, PFS_CALLER, [=] { return PFS_REAL(name)(text, stream); },                            \
-        [=](int rc) { return rc != EOF ? static_cast<int64_t>(size) : capi::kNoBytes; });                                     \
+#define PFS_PUTS(name)                                                                             \
+  PFS_REPLACES int name(const char* text, FILE* stream) {                                          \
+    const size_t size = std::strlen(text);                                                         \
+    return OnStream(                                                                               \
+        stream, Operation::kWrite, size, PFS_CALLER, [=] { return PFS_REAL(name)(text, stream); }, \
+        [=](int rc) { return rc != EOF ? static_cast<int64_t>(size) : capi::kNoBytes; });          \
   }
 PFS_PUTS(fputs)
 PFS_PUTS(fputs_unlocked)
@@ -148,26 +150,27 @@ PFS_REPLACES int __vfprintf_chk(FILE* stream, int flag, const char* format, va_l
   return Printed(stream, PFS_CALLER, [&] { return PFS_REAL(__vfprintf_chk)(stream, flag, format, arguments); });
 }
 
-#define PFS_PRINTF(name, parameters, stream, ...)                                             \
-  PFS_REPLACES int name parameters {                                                          \
-    va_list arguments;                                                                        \
-    va_start(arguments, format);                                                              \
-    const int n = Printed(stream, PFS_CALLER, [&] { return __VA_ARGS__; });                   \
-    va_end(arguments);                                                                        \
-    return n;                                                                                 \
+#define PFS_PRINTF(name, parameters, stream, ...)                           \
+  PFS_REPLACES int name parameters {                                        \
+    va_list arguments;                                                      \
+    va_start(arguments, format);                                            \
+    const int n = Printed(stream, PFS_CALLER, [&] { return __VA_ARGS__; }); \
+    va_end(arguments);                                                      \
+    return n;                                                               \
   }
 PFS_PRINTF(printf, (const char* format, ...), stdout, PFS_REAL(vprintf)(format, arguments))
 PFS_PRINTF(fprintf, (FILE * stream, const char* format, ...), stream, PFS_REAL(vfprintf)(stream, format, arguments))
 PFS_PRINTF(__printf_chk, (int flag, const char* format, ...), stdout, PFS_REAL(__vprintf_chk)(flag, format, arguments))
-PFS_PRINTF(__fprintf_chk, (FILE * stream, int flag, const char* format, ...), stream, PFS_REAL(__vfprintf_chk)(stream, flag, format, arguments))
+PFS_PRINTF(__fprintf_chk, (FILE * stream, int flag, const char* format, ...), stream,
+           PFS_REAL(__vfprintf_chk)(stream, flag, format, arguments))
 
 // A call that moves no bytes. A stream that has made no event is not adopted for it.
-#define PFS_ON_STREAM(type, name, parameters, operation, ...)                                                       \
-  PFS_REPLACES type name parameters {                                                                               \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                                  \
-    const int fd = DescriptorOf(stream);                                                                            \
-    if (IsPlain() || perfschema::FileOfDescriptor(fd) == nullptr) return call();                                    \
-    return capi::Plain(fd, operation, capi::kNoOffset, {PFS_RUN_SITE->text, kNoLine}, call);                        \
+#define PFS_ON_STREAM(type, name, parameters, operation, ...)                                \
+  PFS_REPLACES type name parameters {                                                        \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                           \
+    const int fd = DescriptorOf(stream);                                                     \
+    if (IsPlain() || perfschema::FileOfDescriptor(fd) == nullptr) return call();             \
+    return capi::Plain(fd, operation, capi::kNoOffset, {PFS_RUN_SITE->text, kNoLine}, call); \
   }
 PFS_ON_STREAM(int, fflush, (FILE * stream), Operation::kFlush, stream)
 PFS_ON_STREAM(int, fseek, (FILE * stream, long offset, int whence), Operation::kSeek, stream, offset, whence)

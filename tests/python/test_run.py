@@ -21,6 +21,7 @@ import pfs
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests/programs/unchanged"
 LIBRARY = Path(pfs.get_library_dir(), "libperfschema-run.so")
+OFF = "performance_schema=OFF"
 PFS = [sys.executable, "-m", "pfs"]
 
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="libperfschema-run.so is for x86-64")
@@ -216,7 +217,7 @@ def test_statements_of_a_stock_python(tmp_path: Path) -> None:
         "c.executemany('insert into t values(?)', [(i,) for i in range(100)]);"
         "x = c.execute('select a from t where a < 10'); y = c.execute('select a, a from t');"
         "print(sum(1 for pair in zip(x, y)), c.execute('update t set a = a + 1').rowcount, len(list(y)));"
-        "d = sqlite3.connect(':memory:'); c.backup(d)"
+        "c.commit(); d = sqlite3.connect(':memory:'); c.backup(d)"
     )
     plain = run("/usr/bin/python3", "-c", script) if os.path.exists("/usr/bin/python3") else run(sys.executable, "-c", script)
     python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
@@ -262,3 +263,11 @@ def test_a_running_program_is_found_by_its_number(tmp_path: Path) -> None:
     finally:
         child.terminate()
         child.wait(60)
+
+
+def test_the_start_touches_few_pages() -> None:
+    """Tables of megabytes must not be filled at the start: a page fault costs more than all the rest of it."""
+    script = "import os, resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)"
+    plain = int(run(sys.executable, "-S", "-c", script).stdout)
+    seen = int(run(sys.executable, "-S", "-c", script, env=os.environ | {"LD_PRELOAD": str(LIBRARY), "PFS_OPTIONS": OFF}).stdout)
+    assert seen - plain < 700

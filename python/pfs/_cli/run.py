@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from types import FrameType
+from typing import IO
 
 import click
 
@@ -76,7 +77,9 @@ def wait_for(child: subprocess.Popen[bytes]) -> int:
             child.send_signal(number)
 
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
-    before |= {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)}
+    before |= {
+        number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    }
     try:
         return child.wait()
     finally:
@@ -101,7 +104,9 @@ def end_as(code: int) -> int:
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--only", metavar="A,B,...", callback=parts_of, help=f"Record only these parts: {', '.join(PARTS)}.")
 @click.option("--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]")
-@click.option("--children", type=click.Choice(["none", "fork", "all"]), default="all", show_default=True, help="Also record these.")
+@click.option(
+    "--children", type=click.Choice(["none", "fork", "all"]), default="all", show_default=True, help="Also record these."
+)
 @click.option("--report/--no-report", "wants_report", default=True, show_default=True, help="Print the report at the end.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("-o", "--output", metavar="FILE", type=click.File("w"), help="Write the report there instead of to stderr.")
@@ -117,7 +122,7 @@ def run(
     children: str,
     wants_report: bool,
     as_json: bool,
-    output: click.utils.LazyFile | None,
+    output: IO[str] | None,
     keep: bool,
     limit: int,
     force: bool,
@@ -162,7 +167,9 @@ def run(
             if as_json:
                 text = json.dumps({"command": list(command), "exit_code": code} | gathered.as_json(limit), indent=1)
             else:
-                unseen = "".join(f"\npfs cannot see: {what}" for what in program.unseen + ([program.blind] if program.blind else []))
+                unseen = "".join(
+                    f"\npfs cannot see: {what}" for what in program.unseen + ([program.blind] if program.blind else [])
+                )
                 count = len(gathered.processes)
                 title = f"\npfs run: {' '.join(command)}: {count} process{'' if count == 1 else 'es'}"
                 text = f"{title}{unseen}\n\n{reports.text_of(gathered, limit)}\n"

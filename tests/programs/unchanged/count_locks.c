@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define COUNTED(name, type)                                                     \
-  static long count_##name;                                                     \
-  int name(type* object) {                                                      \
-    static int (*real)(type*);                                                  \
-    if (real == NULL) real = (int (*)(type*))dlsym(RTLD_NEXT, #name);           \
-    __atomic_fetch_add(&count_##name, 1, __ATOMIC_RELAXED);                     \
-    return real(object);                                                        \
+#define COUNTED(name, type)                                           \
+  static long count_##name;                                           \
+  int name(type* object) {                                            \
+    static int (*real)(type*);                                        \
+    if (real == NULL) real = (int (*)(type*))dlsym(RTLD_NEXT, #name); \
+    __atomic_fetch_add(&count_##name, 1, __ATOMIC_RELAXED);           \
+    return real(object);                                              \
   }
 COUNTED(pthread_mutex_lock, pthread_mutex_t)
 COUNTED(pthread_mutex_trylock, pthread_mutex_t)

@@ -48,7 +48,10 @@ void* memalign(size_t alignment, size_t bytes) { return aligned_alloc(alignment,
 int posix_memalign(void** block, size_t alignment, size_t bytes) { return *block = aligned_alloc(alignment, bytes), 0; }
 
 static void* worker(void* unused) {
-  for (int i = 0; i < 100; ++i) free(malloc(10));
+  for (int i = 0; i < 100; ++i) {
+    void* volatile block = malloc(10); /* the compiler must not leave both out */
+    free(block);
+  }
   FILE* file = fopen("/dev/null", "w");
   fprintf(file, "%d", 1);
   fclose(file);

@@ -47,7 +47,8 @@ static void* locks_on(void* unused) {
   while (!stop) {
     pthread_mutex_lock(&lock);
     pthread_mutex_unlock(&lock);
-    free(malloc(100));
+    void* volatile block = malloc(100);
+    free(block);
   }
   return unused;
 }
@@ -59,7 +60,8 @@ static void forks_under_load(void) {
   for (int i = 0; i < 20; ++i) {
     pid_t pid = fork();
     if (pid == 0) {
-      free(malloc(10));
+      void* volatile block = malloc(10);
+      free(block);
       int fd = open("/dev/null", O_WRONLY);
       _exit(fd >= 0 ? 0 : 1);
     }
@@ -237,16 +239,36 @@ int main(int count, char** arguments) {
   (void)count;
   for (const char* letter = arguments[1]; *letter != 0; ++letter) {
     switch (*letter) {
-      case 'f': forks(); break;
-      case 'F': forks_under_load(); break;
-      case 'v': vforks(); break;
-      case 'p': spawns(); break;
-      case 'd': loads(); break;
-      case 's': signals(); break;
-      case 'j': jumps(); break;
-      case 'c': cancels(); break;
-      case 'e': errors(); break;
-      case 'x': executes(arguments[0]); break;
+      case 'f':
+        forks();
+        break;
+      case 'F':
+        forks_under_load();
+        break;
+      case 'v':
+        vforks();
+        break;
+      case 'p':
+        spawns();
+        break;
+      case 'd':
+        loads();
+        break;
+      case 's':
+        signals();
+        break;
+      case 'j':
+        jumps();
+        break;
+      case 'c':
+        cancels();
+        break;
+      case 'e':
+        errors();
+        break;
+      case 'x':
+        executes(arguments[0]);
+        break;
     }
     fflush(stdout);
   }
