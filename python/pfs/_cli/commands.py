@@ -17,6 +17,7 @@ import pfs
 from pfs import _core
 from pfs._cli.config import CONFIG_FLAGS, config_text
 from pfs._cli.processes import COMMANDS, new_table
+from pfs._cli.sql import sql
 from pfs._cli.top import top
 from pfs._cli.trace import trace
 
@@ -237,5 +238,5 @@ def _demo_results(done: Demo, limit: int) -> dict[str, object]:
     }
 
 
-for _command in (*COMMANDS, top, trace):
+for _command in (*COMMANDS, sql, top, trace):
     pfs_command.add_command(_command)

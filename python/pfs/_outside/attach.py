@@ -11,6 +11,8 @@ from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
 from pfs._setup.values import Values
 from pfs._snapshots import snapshot
+from pfs._sql.query import run
+from pfs._sql.sources import ProcessTables
 from pfs._tables import frame, show
 from pfs.errors import AttachError
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
+    from pfs._sql.query import Dialect
+    from pfs._sql.result import Result
 
 __all__ = ["Schema", "attach"]
 
@@ -88,6 +92,14 @@ class Schema:
             StateError: this Schema is closed.
         """
         return frame.frame(name, columns, self._source)
+
+    def arrow(self, name: TableName | str, columns: Iterable[str] | None = None) -> _core.ArrowTable:
+        """Returns the current rows of a table for readers of Arrow, as ``pfs.arrow`` does for this process."""
+        return self._source.arrow(str(name), None if columns is None else list(columns))
+
+    def sql(self, statement: str, dialect: Dialect = "duckdb") -> Result:
+        """Answers a question in SQL about this process: see ``pfs.sql``."""
+        return run(statement, ProcessTables(self._source), dialect)
 
     def describe(self, name: TableName | str) -> pd.DataFrame:
         """Describes the columns of a table: see ``pfs.describe``."""

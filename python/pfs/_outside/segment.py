@@ -71,6 +71,9 @@ class SegmentSource:
     def rows(self, table: str, columns: Sequence[str] | None) -> list[tuple[Any, ...]]:
         return _core.rows(table, columns, self.segment())
 
+    def arrow(self, table: str, columns: Sequence[str] | None) -> _core.ArrowTable:
+        return _core.arrow(table, columns, self.segment())
+
     def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int:
         return cast(int, self._change("update", table, conditions, assignments))
 
