@@ -141,7 +141,7 @@ def random_table(name: str, rows: int, generator: np.random.Generator) -> pd.Dat
     return result.drop_duplicates(keys).reset_index(drop=True) if keys else result
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(SUMMARIES), seed=st.integers(0, 2**32), rows=st.tuples(*[st.integers(0, 8)] * 3))
 def test_order_does_not_matter(name: str, seed: int, rows: tuple[int, int, int]) -> None:
     generator = np.random.default_rng(seed)

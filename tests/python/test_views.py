@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
 
 import pfs
 from pfs._sql import result as pfs_result
+from pfs._sql.functions import MACROS
 from pfs._sql.query import connected
 from pfs._views.declared import VIEWS
 from tests.python._programs.subject import subject
@@ -65,6 +67,13 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> pfs.Snapshot:
         os.chdir(before)
 
 
+def formatting() -> duckdb.DuckDBPyConnection:
+    connection = connected()
+    for macro in MACROS:
+        connection.execute(macro)
+    return connection
+
+
 def test_columns_are_the_documented_ones_in_order() -> None:
     assert {name for name in VIEWS if not name.startswith("x$")} == set(GOLDEN) | OWN
     for name, columns in GOLDEN.items():
@@ -87,7 +96,7 @@ def test_every_view_answers(answers: dict[str, pfs_result.Result]) -> None:
 
 def test_a_twin_has_the_same_rows(answers: dict[str, pfs_result.Result]) -> None:
     """A formatted value is the format of the twin's value."""
-    formats = connected()
+    formats = formatting()
     for name in VIEWS:
         if f"x${name}" not in VIEWS:
             continue
@@ -111,7 +120,7 @@ def test_a_twin_has_the_same_rows(answers: dict[str, pfs_result.Result]) -> None
     ],
 )  # fmt: skip
 def test_times_are_written_as_documented(picoseconds: int | None, text: str | None) -> None:
-    assert connected().execute("select format_pico_time(?::ubigint)", [picoseconds]).fetchall() == [(text,)]
+    assert formatting().execute("select format_pico_time(?::ubigint)", [picoseconds]).fetchall() == [(text,)]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +128,7 @@ def test_times_are_written_as_documented(picoseconds: int | None, text: str | No
     [(0, "   0 bytes"), (512, " 512 bytes"), (1024, "1.00 KiB"), (5 << 20, "5.00 MiB"), (2**64 - 1, "16.00 EiB"), (None, None)],
 )
 def test_sizes_are_written_as_documented(size: int | None, text: str | None) -> None:
-    assert connected().execute("select format_bytes(?::ubigint)", [size]).fetchall() == [(text,)]
+    assert formatting().execute("select format_bytes(?::ubigint)", [size]).fetchall() == [(text,)]
 
 
 def by_time(frame: pd.DataFrame, column: str = "SUM_TIMER_WAIT") -> pd.DataFrame:

@@ -54,10 +54,9 @@ def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> 
                 raise InvalidValue(f"process {origin.PID} of {origin.NODE} is in two of the snapshots: it would count twice")
             origins.append(origin)
     tables: dict[str, pd.DataFrame] = {}
-    for name in _core.tables():
-        there = [(number, each[name]) for number, each in enumerate(given) if name in each]
-        if not there:
-            continue
+    present = [set(each) for each in given]
+    for name in sorted(set().union(*present)):
+        there = [(number, each[name]) for number, each in enumerate(given) if name in present[number]]
         info = _core.table_info(name)
         if is_summary(info) and not any(column["across"] == "local" for column in info["columns"]):
             tables[name] = _merged(info, [frame for _, frame in there])

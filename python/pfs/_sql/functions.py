@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MACROS"]
+__all__ = ["MACROS", "macros_in"]
 
 _TIMES = ((86400_000000000000, "d"), (3600_000000000000, "h"), (60_000000000000, "min"), (1_000000000000, "s"))
 _TIMES += ((1000000000, "ms"), (1000000, "us"), (1000, "ns"))
@@ -32,3 +32,9 @@ MACROS = (
     " when n < 0 then array_to_string(string_split(x, mark)[n:], mark) else '' end",
     "create macro unix_timestamp(x) as epoch(x)",
 )
+
+
+def macros_in(text: str) -> list[str]:
+    """Returns the macros whose names occur in a text. To make all of them takes longer than most questions."""
+    small = text.lower()
+    return [macro for macro in MACROS if macro.split("(", 1)[0].split()[-1].removeprefix("sys.") in small]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from pfs._sql.functions import MACROS
+from pfs._sql.functions import macros_in
 from pfs._sql.names import Names, names_in
 from pfs._sql.result import Result
 from pfs._views.declared import VIEWS
@@ -43,13 +43,11 @@ def _duckdb() -> Any:
     return duckdb
 
 
-def connected(threads: int = 2, memory: str = "2GB") -> duckdb.DuckDBPyConnection:
-    """Returns a fresh connection with the functions and schemas that a statement may use."""
-    connection: duckdb.DuckDBPyConnection = _duckdb().connect(":memory:")
-    for statement in (f"set threads={threads}", f"set memory_limit='{memory}'", f"create schema {SCHEMA}", "create schema sys"):
+def connected() -> duckdb.DuckDBPyConnection:
+    """Returns a fresh connection with bounded threads and memory, and with the schemas that a statement may use."""
+    connection: duckdb.DuckDBPyConnection = _duckdb().connect(":memory:", config={"threads": "2", "memory_limit": "2GB"})
+    for statement in (f"create schema {SCHEMA}", "create schema sys"):
         connection.execute(statement)
-    for macro in MACROS:
-        connection.execute(macro)
     return connection
 
 
@@ -73,7 +71,7 @@ def run(statement: str, tables: Tables, dialect: Dialect = "duckdb") -> Result:
     except duckdb.Error as error:
         raise InvalidValue(_plain(error)) from None
     known = _Reader(connection, tables)
-    known.need(names)
+    known.need(text, names)
     files = [path for path in known.files if path]
     if files:
         connection.execute(f"set allowed_paths={files!r}")
@@ -128,12 +126,14 @@ class _Reader:
         self.read: list[str] = []
         self.files: list[str] = []
 
-    def need(self, names: Names) -> None:
+    def need(self, text: str, names: Names) -> None:
         wanted: dict[str, set[str] | None] = {}  # columns by table; None means all
         views: list[str] = []
         self._collect(names, wanted, views)
         for table, columns in wanted.items():
             self._add(table, columns)
+        for macro in macros_in(" ".join([text, *(VIEWS[view].sql for view in views)])):
+            self._connection.execute(macro)
         for view in views:
             self._connection.execute(f'create view sys."{view}" as {VIEWS[view].sql}')
 
