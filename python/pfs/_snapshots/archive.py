@@ -23,14 +23,14 @@ _NULLABLE = {"uint64": "UInt64", "int64": "Int64", "uint32": "UInt32", "int32": 
 
 
 def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], tables: Mapping[str, pd.DataFrame]) -> None:
-    """Writes the tables that have rows. The file has its name only when it is complete."""
+    """Writes the tables that have rows. Deflate shrinks their schemas. The file has its name only when it is complete."""
     need_pyarrow()
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     part = f"{os.fspath(path)}.part"
     try:
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(_SUMMARY, json.dumps(summary, indent=1))
             for name, table in tables.items():
                 if not len(table):

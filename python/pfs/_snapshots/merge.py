@@ -199,8 +199,8 @@ def _merged(info: _core.TableInfo, frames: Sequence[pd.DataFrame]) -> pd.DataFra
             made[name] = values.iloc[places].reset_index(drop=True)
         elif rule in ("first", "same", "last"):
             made[name] = _chosen(groups, values, rule == "last")
-        else:  # derived: it is set when all columns are there
-            made[name] = values.iloc[groups.first()].reset_index(drop=True)
+        else:  # derived: it is computed below, where what it is computed from is there
+            made[name] = _like(groups.reduce(np.maximum, _numbers(values)), values)
     result = pd.DataFrame(made)
     if "BUCKET_QUANTILE" in result:
         total = _Groups(result, [name for name in info["key"] if name != "BUCKET_NUMBER"])
