@@ -131,7 +131,8 @@ def _numbers(column: pd.Series[Any]) -> _Array:
 
 def _like(values: _Array, column: pd.Series[Any]) -> Any:
     """Returns numbers with the type of a column."""
-    return pd.array(values, dtype=column.dtype) if isinstance(column.dtype, pd.api.extensions.ExtensionDtype) else values
+    dtype = column.dtype
+    return pd.Series(values).astype(dtype).array if isinstance(dtype, pd.api.extensions.ExtensionDtype) else values
 
 
 def _sum(groups: _Groups, values: _Array) -> _Array:
@@ -167,7 +168,8 @@ def _sampled(groups: _Groups, frame: pd.DataFrame, names: Sequence[str]) -> _Arr
     ranks = [pd.factorize(_plain(frame[name]), sort=True)[0] for name in names]
     order = np.lexsort((*ranks, groups.ids))
     last = np.append(np.flatnonzero(np.diff(groups.ids[order])), len(order) - 1) if len(order) else np.zeros(0, dtype=np.intp)
-    return order[last]
+    found: _Array = order[last]
+    return found
 
 
 def _merged(info: _core.TableInfo, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -203,9 +205,9 @@ def _merged(info: _core.TableInfo, frames: Sequence[pd.DataFrame]) -> pd.DataFra
             made[name] = _like(groups.reduce(np.maximum, _numbers(values)), values)
     result = pd.DataFrame(made)
     if "BUCKET_QUANTILE" in result:
-        total = _Groups(result, [name for name in info["key"] if name != "BUCKET_NUMBER"])
+        whole_of = _Groups(result, [name for name in info["key"] if name != "BUCKET_NUMBER"])
         whole = np.zeros(len(result), dtype=np.float64)
-        whole[:] = total.reduce(np.maximum, _numbers(result["COUNT_BUCKET_AND_LOWER"]))[total.ids] if len(result) else 0
+        whole[:] = whole_of.reduce(np.maximum, _numbers(result["COUNT_BUCKET_AND_LOWER"]))[whole_of.ids] if len(result) else 0
         part = _numbers(result["COUNT_BUCKET_AND_LOWER"]).astype(np.float64)
         result["BUCKET_QUANTILE"] = np.divide(part, whole, out=np.zeros_like(part), where=whole != 0)
     return result

@@ -23,7 +23,7 @@ def column_of(kind: str, values: Any) -> Any:
             return pd.Series(numbers, dtype=object)
         return pd.array(numbers, dtype="Int64" if known and min(known) < 0 else "UInt64")
     if kind == "VARCHAR":
-        return pd.array(np.where(mask, None, plain), dtype=TEXT)
+        return pd.array([None if is_null else text for text, is_null in zip(plain, mask, strict=True)], dtype=TEXT)
     if kind.startswith("ENUM("):
         texts = [None if is_null else str(text) for text, is_null in zip(plain, mask, strict=True)]
         return pd.Categorical(texts, dtype=category(tuple(sorted({text for text in texts if text is not None}))))

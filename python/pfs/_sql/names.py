@@ -38,7 +38,8 @@ def names_in(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
         found.is_of_all_columns = True
         return found
     inner = {str(entry["key"]).lower() for node in nodes for entry in (node.get("cte_map") or {"map": ()})["map"]}
-    relations, alone = set(), set()
+    relations: set[str] = set()
+    alone: set[str] = set()
     for node in nodes:
         kind = node.get("type")
         if kind == "BASE_TABLE":

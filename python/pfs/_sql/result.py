@@ -19,9 +19,6 @@ class Answer:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
 
-    def __arrow_c_schema__(self) -> object:
-        return self._connection.cursor().sql("from main.answer limit 0").__arrow_c_schema__()
-
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._connection.cursor().sql("from main.answer").__arrow_c_stream__(requested_schema)
 
@@ -62,9 +59,6 @@ class Result:
         return pd.DataFrame(
             {name: column_of(kind, found[name]) for name, kind in zip(self.columns, self._types, strict=True)}, copy=False
         )
-
-    def __arrow_c_schema__(self) -> object:
-        return self.arrow.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.arrow.__arrow_c_stream__(requested_schema)
