@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from pfs._names import TableName
     from pfs._outside.attach import Schema, attach
     from pfs._outside.processes import gc, processes
+    from pfs._outside.questions import sql, view
     from pfs._snapshots.diff import Diff, diff
-    from pfs._snapshots.snapshot import Snapshot, read_snapshot, snapshot
+    from pfs._snapshots.merge import merge
+    from pfs._snapshots.snapshot import Merged, Snapshot, read_snapshot, snapshot
     from pfs._tables.why import Named
     from pfs._trace.files import read_trace
     from pfs.blocks import memory
@@ -113,6 +115,10 @@ __all__ = [
     "running",
     "blocked",
     "why",
+    "sql",
+    "view",
+    "arrow",
+    "measure_timers",
     "describe",
     "ddl",
     "truncate",
@@ -129,6 +135,8 @@ __all__ = [
     "Snapshot",
     "diff",
     "Diff",
+    "merge",
+    "Merged",
     "read_trace",
     # Setting up
     "configure",
@@ -248,8 +256,10 @@ _LATER = {
     "pfs._dbapi.wrap": ("dbapi",),
     "pfs._dbapi.rows": ("dbapi_plain",),
     "pfs._outside.processes": ("gc", "processes"),
+    "pfs._outside.questions": ("sql", "view"),
     "pfs._snapshots.diff": ("Diff", "diff"),
-    "pfs._snapshots.snapshot": ("Snapshot", "read_snapshot", "snapshot"),
+    "pfs._snapshots.merge": ("merge",),
+    "pfs._snapshots.snapshot": ("Merged", "Snapshot", "read_snapshot", "snapshot"),
     "pfs._trace.files": ("read_trace",),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
@@ -364,6 +374,34 @@ def why(lock: Named | str) -> pd.DataFrame:
     from pfs._tables.why import why
 
     return why(lock)
+
+
+def arrow(name: TableName | str, columns: Iterable[str] | None = None) -> _core.ArrowTable:
+    """Returns the current rows of a table for any reader of the Arrow C stream interface: DuckDB, polars, pyarrow, pandas 3.
+
+        polars.DataFrame(pfs.arrow("file_summary_by_instance"))
+
+    The result is a snapshot: it may be read again and again. It needs no package beside the reader.
+
+    Args:
+        name: one of ``pfs.tables()``.
+        columns: the columns to read, in this order; None reads all. Case does not matter.
+
+    Returns:
+        Integers as they are, TEXT and ENUM as dictionaries of strings, TIMESTAMP in microseconds UTC. A byte of a text that is no
+        UTF-8 becomes ``\\xNN``.
+
+    Raises:
+        UnknownTable: no table has this name.
+        UnknownColumn: the table has no such column.
+        InvalidValue: a column is named twice.
+    """
+    return _core.arrow(str(name), [columns] if isinstance(columns, str) else None if columns is None else list(columns), None)
+
+
+def measure_timers() -> None:
+    """Makes the next read of ``performance_timers`` measure the timers again. Later reads show that measurement."""
+    _core.measure_timers()
 
 
 def describe(name: TableName | str) -> pd.DataFrame:

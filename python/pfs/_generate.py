@@ -3,8 +3,8 @@
     python -m pfs._generate [ROOT]      writes them below the root of the source tree
     python -m pfs._generate --check     names the files that are out of date; exits with 1 if there is one
 
-The files are docs/reference/tables.md (the meaning of every table and column), tests/golden/schema.json (it changes only on
-purpose) and python/pfs/_names.pyi (names of tables for type checkers and editors).
+The files are docs/reference/tables.md (the meaning of every table and column), docs/reference/views.md,
+tests/golden/schema.json (it changes only on purpose) and python/pfs/_names.pyi (names of tables for type checkers and editors).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pfs import _core
+from pfs._views.declared import VIEWS
 
 __all__ = ["files"]
 
@@ -80,6 +81,27 @@ def _one_line_each(tables: dict[str, dict[str, Any]]) -> str:
     return "{\n" + ",\n".join(blocks) + "\n}"
 
 
+def _views() -> str:
+    lines = [
+        "# Views",
+        "",
+        "<!-- Made by `python -m pfs._generate` from the declarations in python/pfs/_views. Do not edit. -->",
+        "",
+    ]
+    lines += [
+        "`pfs.view(name)` gives a view of the schema sys as a DataFrame; `pfs.sql` may use it as `sys.name`. "
+        "`x$name` has the same columns without formatting.",
+        "",
+        "| view | | columns | twin |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, view in VIEWS.items():
+        if not name.startswith("x$"):
+            twin = f"`x${name}`" if f"x${name}" in VIEWS else ""
+            lines.append(f"| {name} | {view.doc} | {', '.join(view.columns)} | {twin} |")
+    return "\n".join(lines) + "\n"
+
+
 def _names() -> str:
     names = "".join(f"    {json.dumps(name)},\n" for name in _core.tables())
     return f"# {_MADE}\nfrom typing import Literal, TypeAlias\n\nTableName: TypeAlias = Literal[\n{names}]\n"
@@ -89,6 +111,7 @@ def files() -> dict[str, str]:
     """Returns the text of each file, by its path below the root of the source tree."""
     return {
         "docs/reference/tables.md": _reference(),
+        "docs/reference/views.md": _views(),
         "tests/golden/schema.json": _golden(),
         "python/pfs/_names.pyi": _names(),
     }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         def rows(
             self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
         ) -> list[tuple[Any, ...]]: ...
+        def arrow(self, table: str, columns: Sequence[str] | None) -> _core.ArrowTable: ...
         def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int: ...
         def insert(self, table: str, values: Assignments) -> None: ...
         def delete(self, table: str, conditions: Conditions) -> int: ...
@@ -47,6 +48,9 @@ class OwnProcess:
         self, table: str, columns: Sequence[str] | None, elapsed: bool = False, now: int | None = None
     ) -> list[tuple[Any, ...]]:
         return _core.rows(table, columns, None, elapsed, now)
+
+    def arrow(self, table: str, columns: Sequence[str] | None) -> _core.ArrowTable:
+        return _core.arrow(table, columns, None)
 
     def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int:
         return _core.update(table, conditions, assignments)

@@ -18,13 +18,15 @@ ORDER = [
     ("_core", "_names", "errors"),
     ("_blocks", "_green", "_source"),
     ("_tables",),
+    ("_arrow", "_views"),
+    ("_sql",),
     ("_setup",),
     (
         "blocks", "counted", "error_log", "files", "instrument", "locks", "program", "queues", "setup", "sockets", "thread",
     ),
     ("_dbapi", "_snapshots", "_trace"),
     ("_outside", "sqlalchemy"),
-    ("_testing",),
+    ("_testing", "jupyter"),
     ("pfs",),
     ("_generate", "_run", "demo"),
     ("_cli",),
@@ -33,7 +35,19 @@ ORDER = [
 ]  # fmt: skip
 LINE = {unit: number for number, line in enumerate(ORDER) for unit in line}
 # Modules that import numpy or pandas when they are imported themselves. `import pfs` imports none of them.
-SLOW = {"demo", "_snapshots.diff", "_snapshots.parquet", "_snapshots.snapshot", "_tables.frame", "_testing.view", "_trace.files"}
+SLOW = {
+    "demo",
+    "_arrow.frames",
+    "_sql.columns",
+    "_snapshots.archive",
+    "_snapshots.diff",
+    "_snapshots.merge",
+    "_snapshots.parquet",
+    "_snapshots.snapshot",
+    "_tables.frame",
+    "_testing.view",
+    "_trace.files",
+}
 
 
 def modules(root: Path) -> dict[str, Path]:

@@ -18,6 +18,7 @@ from pfs import _core
 from pfs._cli.config import CONFIG_FLAGS, config_text
 from pfs._cli.processes import COMMANDS, new_table
 from pfs._cli.run import run as run_program
+from pfs._cli.sql import sql
 from pfs._cli.top import top
 from pfs._cli.trace import trace
 
@@ -242,5 +243,5 @@ def _demo_results(done: Demo, limit: int) -> dict[str, object]:
     }
 
 
-for _command in (*COMMANDS, run_program, top, trace):
+for _command in (*COMMANDS, run_program, sql, top, trace):
     pfs_command.add_command(_command)

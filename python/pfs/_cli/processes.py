@@ -20,7 +20,7 @@ from pfs._tables.running import VIEWS
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-__all__ = ["COMMANDS", "Process", "TableName", "draw", "new_table", "plain"]
+__all__ = ["COMMANDS", "Process", "TableName", "draw", "new_table", "output_options", "plain", "write"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,7 +57,12 @@ class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         self._more = tuple(more)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        names = [name for name in (*self._more, *pfs.tables()) if name.startswith(incomplete.lower())]
+        known = [*self._more, *pfs.tables()]
+        if incomplete.startswith("sys"):
+            from pfs._views.declared import VIEWS as SYS_VIEWS
+
+            known = [f"sys.{view}" for view in SYS_VIEWS]
+        names = [name for name in known if name.startswith(incomplete.lower())]
         return [click.shell_completion.CompletionItem(name) for name in names]
 
 
@@ -275,7 +280,9 @@ def show(
     form: str,
     output: str | None,
 ) -> None:
-    """Prints a table of a process. PID may be the path of a segment, too: of a dead process, or of a container.
+    """Prints a table of a process, or a view such as sys.processlist.
+
+    PID may be the path of a segment, too: of a dead process, or of a container.
 
     Two more tables are made by the reader: `running` has the events that run now, `blocked` the threads that wait for locks and
     who holds the locks.
@@ -285,14 +292,19 @@ def show(
     pfs show 4711 blocked --human
     pfs show 4711 file_summary_by_instance --sort 'SUM_TIMER_WAIT desc' --limit 10 \\
         --columns FILE_NAME,COUNT_READ,SUM_TIMER_READ --human
+    pfs show 4711 sys.statement_analysis --limit 10
     pfs show 4711 events_waits_current --where "EVENT_NAME like 'wait/io/%' and TIMER_END is null"
     pfs show /shared/12-4026532.pfs events_waits_history_long --format parquet --output last.parquet
     """
-    with pfs.attach(process) as schema:
-        if table.lower() in VIEWS:
-            frame = getattr(schema, table.lower())()
-        else:
-            frame = schema.table(table, running="elapsed" if elapsed else None)
+    if table.lower().startswith("sys."):
+        frame = pfs.view(table, process)
+        human = False  # a view formats its times itself
+    else:
+        with pfs.attach(process) as schema:
+            if table.lower() in VIEWS:
+                frame = getattr(schema, table.lower())()
+            else:
+                frame = schema.table(table, running="elapsed" if elapsed else None)
     wanted = split_columns(frame, columns)
     frame = choose(frame, where, sort, limit)
     write(frame if wanted is None else frame[wanted], form, output, table if human else None)
@@ -358,22 +370,30 @@ def gc(directory: str | None, dry_run: bool) -> None:
 
 @click.command()
 @process_argument
-@click.argument("folder", type=click.Path(file_okay=False))
-def snapshot(process: int | str, folder: str) -> None:
-    """Writes all tables of a process to a folder, as Parquet files.
+@click.argument("folder", metavar="FOLDER|FILE.zip", type=click.Path())
+@click.option("--summaries", is_flag=True, help="Only tables that add up; needs FILE.zip.")
+def snapshot(process: int | str, folder: str, summaries: bool) -> None:
+    """Writes all tables of a process to a folder, as Parquet files; or to one file whose name ends in .zip.
 
     \b
+    pfs snapshot 4711 now.pfs.zip --summaries
     pfs snapshot 4711 before; sleep 10; pfs snapshot 4711 after; pfs diff before after
     """
+    is_file = folder.endswith(".zip")
+    if summaries and not is_file:
+        raise click.UsageError("--summaries needs a name that ends in .zip")
     with pfs.attach(process) as schema:
-        taken = schema.snapshot(folder)
+        taken = schema.snapshot(None if is_file else folder)
+    if is_file:
+        taken.to_file(folder, summaries)
     rows = sum(map(len, taken.values()))
-    click.echo(f"{len(taken)} tables with {rows} rows of process {taken.pid} in {os.path.join(folder, '')}")
+    where = folder if is_file else os.path.join(folder, "")
+    click.echo(f"{len(taken)} tables with {rows} rows of process {taken.pid} in {where}")
 
 
 @click.command()
-@click.argument("before", type=click.Path(exists=True, file_okay=False))
-@click.argument("after", type=click.Path(exists=True, file_okay=False))
+@click.argument("before", type=click.Path(exists=True))
+@click.argument("after", type=click.Path(exists=True))
 @click.argument("table", metavar="[TABLE]", type=TableName(), required=False)
 @click.option("--rates", is_flag=True, help="Sums per second.")
 @click.option("-w", "--where", metavar="SQL", help="Only these rows: an expression of SQLite over the columns.")

@@ -11,6 +11,8 @@ from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
 from pfs._setup.values import Values
 from pfs._snapshots import snapshot
+from pfs._sql.query import run
+from pfs._sql.sources import ProcessTables
 from pfs._tables import frame, show, why
 from pfs._tables import running as views
 from pfs.errors import AttachError
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
+    from pfs._sql.query import Dialect
+    from pfs._sql.result import Result
 
 __all__ = ["Schema", "attach"]
 
@@ -112,6 +116,14 @@ class Schema:
     def why(self, lock: str) -> pd.DataFrame:
         """Says why threads had to wait for a lock: see ``pfs.why``."""
         return why.why(lock, self._source)
+
+    def arrow(self, name: TableName | str, columns: Iterable[str] | None = None) -> _core.ArrowTable:
+        """Returns the current rows of a table for readers of Arrow, as ``pfs.arrow`` does for this process."""
+        return self._source.arrow(str(name), None if columns is None else list(columns))
+
+    def sql(self, statement: str, dialect: Dialect = "duckdb") -> Result:
+        """Answers a question in SQL about this process: see ``pfs.sql``."""
+        return run(statement, ProcessTables(self._source), dialect)
 
     def describe(self, name: TableName | str) -> pd.DataFrame:
         """Describes the columns of a table: see ``pfs.describe``."""

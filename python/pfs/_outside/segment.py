@@ -105,6 +105,9 @@ class SegmentSource:
             return self.now()
         return now
 
+    def arrow(self, table: str, columns: Sequence[str] | None) -> _core.ArrowTable:
+        return _core.arrow(table, columns, self.segment())
+
     def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int:
         return cast(int, self._change("update", table, conditions, assignments))
 

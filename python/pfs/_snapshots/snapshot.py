@@ -6,23 +6,40 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
 from pfs import _core
+from pfs._arrow.frames import arrow_of
 from pfs._snapshots.parquet import as_read, need_pyarrow, storable
 from pfs._source import OWN
+from pfs._sql.query import Tables, run
+from pfs._sql.sources import FolderTables, FrameTables
 from pfs._tables import frame, show
-from pfs.errors import Error, InvalidValue, UnknownTable
+from pfs.errors import Error, InvalidValue, UnknownColumn, UnknownTable
 
 if TYPE_CHECKING:
     from pfs._source import Source
+    from pfs._sql.query import Dialect
+    from pfs._sql.result import Result
 
-__all__ = ["Frames", "Process", "Snapshot", "read_snapshot", "snapshot", "take"]
+__all__ = [
+    "ORIGIN",
+    "Frames",
+    "Merged",
+    "Origin",
+    "Process",
+    "Snapshot",
+    "is_summary",
+    "read_snapshot",
+    "saved_tables",
+    "snapshot",
+    "take",
+]
 
 _SUMMARY = "snapshot.json"
 _FORMAT = 1
@@ -38,6 +55,22 @@ class Process:
     boot_id: str
     started: int
     command: str
+
+
+class Origin(NamedTuple):
+    """Identifies the process that a row of a merged snapshot comes from."""
+
+    NODE: str
+    PID: int
+    START: int  # clock ticks since the boot
+
+
+ORIGIN = Origin._fields
+
+
+def is_summary(table: _core.TableInfo) -> bool:
+    """Returns whether a table has columns that add up."""
+    return any(column["combine"] == "sum" for column in table["columns"])
 
 
 class UnknownKey(UnknownTable, KeyError):
@@ -114,8 +147,63 @@ class Snapshot(Frames):
     def command(self) -> str:
         return self.process.command
 
+    @property
+    def origins(self) -> list[Origin]:
+        """The processes whose rows are here."""
+        process = self.process
+        return [Origin(f"{process.boot_id}/{process.pid_namespace}", process.pid, process.process_start_ticks)]
+
     def _title(self) -> str:
         return f"Snapshot of process {self.pid} at {self.time:%Y-%m-%d %H:%M:%S} UTC"
+
+    def arrow(self, name: str, columns: Iterable[str] | None = None) -> _core.ArrowTable:
+        """Returns the rows of a table for readers of Arrow: see ``pfs.arrow``.
+
+        Raises:
+            UnknownTable: the snapshot has no such table.
+            UnknownColumn: the table has no such column.
+        """
+        frame = self[name]
+        known = {str(column).upper(): str(column) for column in frame.columns}
+        chosen = None if columns is None else [column.upper() for column in columns]
+        for column in chosen or ():
+            if column not in known:
+                raise UnknownColumn(f"{name} has no column '{column}': legal are {', '.join(known.values())}")
+        return arrow_of(frame, None if chosen is None else [known[column] for column in chosen])
+
+    def sql(self, statement: str, dialect: Dialect = "duckdb") -> Result:
+        """Answers a question in SQL about this snapshot: see ``pfs.sql``."""
+        return run(statement, FrameTables(self), dialect)
+
+    def _summary(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, object]:
+        """Returns what snapshot.json says about these tables."""
+        return {
+            "format": _FORMAT,
+            "time": self.time.isoformat(),
+            "duration": self.duration,
+            "process": asdict(self.process),
+            "pfs": _core.__version__,
+            "rows": {name: len(table) for name, table in tables.items()},
+        }
+
+    def to_file(self, path: str | os.PathLike[str], summaries: bool = False) -> None:
+        """Writes one file, such as ``x.pfs.zip``, with an Arrow IPC file for each table that has rows. ``pfs.read_snapshot``
+        reads it. It is some ten times smaller than a folder.
+
+        Args:
+            path: the file, whose name ends in ``.zip``. A file that exists is replaced.
+            summaries: only the tables that add up: all that `pfs.merge` adds.
+
+        Raises:
+            InvalidValue: the name does not end in ``.zip``.
+            Error: pyarrow is missing.
+        """
+        from pfs._snapshots.archive import write_archive
+
+        if Path(path).suffix != ".zip":
+            raise InvalidValue(f"bad name '{os.fspath(path)}' for a snapshot in one file: legal is a name that ends in .zip")
+        chosen = {name: table for name, table in self.items() if not summaries or is_summary(_core.table_info(name))}
+        write_archive(path, self._summary(chosen), chosen)
 
     def to_folder(self, path: str | os.PathLike[str]) -> None:
         """Writes a Parquet file for each table, and snapshot.json; ``pfs.read_snapshot`` reads them. Bytes that are no UTF-8 in
@@ -135,15 +223,34 @@ class Snapshot(Frames):
             old.unlink()
         for name, table in self.items():
             storable(table).to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
-        summary = {
-            "format": _FORMAT,
-            "time": self.time.isoformat(),
-            "duration": self.duration,
-            "process": asdict(self.process),
-            "pfs": _core.__version__,
-            "rows": {name: len(table) for name, table in self.items()},
-        }
-        (folder / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")  # it is written last: a folder with it is complete
+        (folder / _SUMMARY).write_text(
+            json.dumps(self._summary(self), indent=1) + "\n"
+        )  # it is written last: a folder with it is complete
+
+
+class Merged(Snapshot):
+    """Holds the snapshots of several processes, added up. ``pfs.merge`` returns it.
+
+    Attributes:
+        origins: the processes, as (NODE, PID, START).
+    """
+
+    __module__ = "pfs"  # where users find it
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], origins: list[Origin], when: pd.Timestamp, duration: float) -> None:
+        """Is not for users: see ``pfs.merge``."""
+        super().__init__(tables, Process(0, 0, 0, "", 0, ""), when, duration)
+        self._origins = origins
+
+    @property
+    def origins(self) -> list[Origin]:
+        return self._origins
+
+    def _summary(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, object]:
+        return super()._summary(tables) | {"origins": [list(origin) for origin in self._origins]}
+
+    def _title(self) -> str:
+        return f"{len(self._origins)} processes, the last read at {self.time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def take(source: Source, process: _core.Identity | Process, folder: str | os.PathLike[str] | None) -> Snapshot:
@@ -184,31 +291,75 @@ def snapshot(folder: str | os.PathLike[str] | None = None) -> Snapshot:
 
 
 def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
-    """Reads a snapshot that ``to_folder`` has written: the same frames, with the same types.
+    """Reads a snapshot that ``to_folder`` or ``to_file`` has written: the same frames, with the same types.
 
     Raises:
-        InvalidValue: the folder holds no complete snapshot.
+        InvalidValue: the folder or file holds no complete snapshot.
         Error: pyarrow is missing.
     """
     folder = Path(path)
+    saved = _read_summary(folder)
+    need_pyarrow()
+    if folder.is_file():
+        from pfs._snapshots.archive import read_archive
+
+        return _as_saved(saved, read_archive(folder, list(saved.rows)))
+    tables = {}
+    for name in saved.rows:
+        file = folder / f"{os.path.basename(name)}.parquet"
+        try:
+            tables[name] = as_read(name, pd.read_parquet(file, engine="pyarrow"))
+        except (OSError, ValueError) as error:
+            raise InvalidValue(f"{file} cannot be read: {error}") from None
+    return _as_saved(saved, tables)
+
+
+def _as_saved(saved: _Saved, tables: Mapping[str, pd.DataFrame]) -> Snapshot:
+    if saved.origins:
+        return Merged(tables, saved.origins, saved.time, saved.duration)
+    return Snapshot(tables, saved.process, saved.time, saved.duration)
+
+
+def saved_tables(folder: Path) -> Tables:
+    """Returns the tables of a saved snapshot for questions in SQL. DuckDB reads those of a folder directly.
+
+    Raises:
+        InvalidValue: the folder holds no complete snapshot.
+    """
+    saved = _read_summary(folder)
+    if folder.is_dir():
+        return FolderTables(str(folder), list(saved.rows))
+    from pfs._snapshots.archive import ArchiveTables
+
+    return ArchiveTables(str(folder), list(saved.rows))
+
+
+class _Saved(NamedTuple):
+    """Holds what snapshot.json says."""
+
+    process: Process
+    time: pd.Timestamp
+    duration: float
+    rows: dict[str, int]
+    origins: list[Origin]
+
+
+def _read_summary(folder: Path) -> _Saved:
     try:
-        summary: dict[str, Any] = json.loads((folder / _SUMMARY).read_text())
+        if folder.suffix == ".zip" and not folder.is_dir():
+            from pfs._snapshots.archive import read_archive_summary
+
+            summary = read_archive_summary(folder)
+        else:
+            summary = json.loads((folder / _SUMMARY).read_text())
         if summary["format"] != _FORMAT:
             raise InvalidValue(f"{folder} holds a snapshot of format {summary['format']}, this version reads {_FORMAT}")
         process = Process(**summary["process"])
-        when, duration, rows = pd.Timestamp(summary["time"]), float(summary["duration"]), dict(summary["rows"])
+        origins = [Origin(*origin) for origin in summary.get("origins", ())]
+        return _Saved(process, pd.Timestamp(summary["time"]), float(summary["duration"]), dict(summary["rows"]), origins)
     except FileNotFoundError:
         raise InvalidValue(f"{folder} holds no snapshot: there is no {_SUMMARY}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, Error):
             raise
         raise InvalidValue(f"{folder} holds no snapshot: {_SUMMARY} cannot be read ({error})") from None
-    need_pyarrow()
-    tables = {}
-    for name in rows:
-        file = folder / f"{os.path.basename(name)}.parquet"
-        try:
-            tables[name] = as_read(name, pd.read_parquet(file, engine="pyarrow"))
-        except (OSError, ValueError) as error:
-            raise InvalidValue(f"{file} cannot be read: {error}") from None
-    return Snapshot(tables, process, when, duration)

@@ -1,0 +1,1 @@
+"""Makes Arrow tables of DataFrames, without pyarrow."""

@@ -1,0 +1,102 @@
+"""Defines the command ``pfs sql``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+import pfs
+from pfs._cli.processes import Process, output_options, write
+from pfs._views.declared import VIEWS
+
+__all__ = ["sql"]
+
+
+@click.command()
+@click.argument("source", metavar="PID|SEGMENT|FOLDER|FILE", type=Process())
+@click.argument("statement", required=False)
+@click.option(
+    "--dialect", type=click.Choice(["duckdb", "mysql"]), default="duckdb", show_default=True, help="The dialect of SQL."
+)
+@output_options
+def sql(source: int | str, statement: str | None, dialect: str, form: str, output: str | None) -> None:
+    """Answers a question in SQL about a process or a saved snapshot. Without a statement it asks for statements.
+
+    \b
+    pfs sql 4711 "select NAME, PROCESSLIST_STATE from threads"
+    pfs sql 4711 "select * from sys.statement_analysis" --format csv
+    pfs sql 4711 --dialect mysql "select substring_index(name, '/', -1) from `threads` limit 0, 5"
+    pfs sql before/ "select sum(COUNT_STAR) from events_waits_summary_global_by_event_name"
+    pfs sql 4711
+    """
+    if statement is not None:
+        _answer(source, statement, dialect, form, output)
+        return
+    ask = _reader()
+    while (text := ask()) is not None:
+        if text.strip().rstrip(";") in ("quit", "exit", "\\q"):
+            return
+        if text.strip():
+            try:
+                _answer(source, text, dialect, form, output)
+            except pfs.Error as error:
+                click.echo(f"pfs: {error}", err=True)
+
+
+def _answer(source: int | str, statement: str, dialect: Any, form: str, output: str | None) -> None:
+    write(pfs.sql(statement, source, dialect).df(), form, output)
+
+
+def _words() -> list[str]:
+    """Returns what completion knows: tables, views, columns."""
+    from pfs import _core
+
+    names = {column["name"] for table in pfs.tables() for column in _core.table_info(table)["columns"]}
+    return [*pfs.tables(), *(f"sys.{view}" for view in VIEWS), *sorted(names)]
+
+
+def _reader() -> Any:
+    """Returns a function that reads a statement, with history and completion on a terminal. It returns None at the end."""
+    if sys.stdin.isatty():
+        import os
+        import readline
+        from contextlib import suppress
+
+        words = _words()
+
+        def complete(text: str, state: int) -> str | None:
+            found = [word for word in words if word.lower().startswith(text.lower())]
+            return found[state] if state < len(found) else None
+
+        history = os.path.join(os.path.expanduser("~"), ".pfs_sql_history")
+        with suppress(OSError):
+            readline.read_history_file(history)
+        readline.set_completer(complete)
+        readline.set_completer_delims(" \t\n,()=<>;")
+        readline.parse_and_bind("tab: complete")
+
+        import atexit
+
+        def save() -> None:
+            with suppress(OSError):
+                readline.write_history_file(history)
+
+        atexit.register(save)
+    prompt = "pfs> " if sys.stdin.isatty() else ""
+
+    def ask() -> str | None:
+        lines: list[str] = []
+        while True:
+            try:
+                lines.append(input(prompt if not lines else prompt and "...> "))
+            except EOFError:
+                return "\n".join(lines) if any(line.strip() for line in lines) else None
+            except KeyboardInterrupt:
+                click.echo()
+                return ""
+            if lines[-1].rstrip().endswith(";") or lines[0].strip() in ("quit", "exit", "\\q"):
+                return "\n".join(lines)
+
+    return ask

@@ -1,0 +1,1 @@
+"""Answers questions in SQL about the tables of a process, a snapshot or a folder. DuckDB does the work."""

@@ -1,0 +1,38 @@
+"""Makes the columns of a frame from what DuckDB returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfs._tables.frame import TEXT, category
+
+__all__ = ["column_of"]
+
+
+def column_of(kind: str, values: Any) -> Any:
+    """Returns a column of the type that ``pfs.table`` would give it. `values`: an array, or a masked array if there are NULLs."""
+    mask = np.ma.getmaskarray(values)
+    plain = np.ma.getdata(values)
+    if kind in ("HUGEINT", "UHUGEINT"):
+        numbers = [None if is_null else int(text) for text, is_null in zip(plain, mask, strict=True)]
+        known = [number for number in numbers if number is not None]
+        if known and ((min(known) < 0 and (min(known) < -(2**63) or max(known) >= 2**63)) or max(known) >= 2**64):
+            return pd.Series(numbers, dtype=object)
+        return pd.array(numbers, dtype="Int64" if known and min(known) < 0 else "UInt64")
+    if kind == "VARCHAR":
+        return pd.array([None if is_null else text for text, is_null in zip(plain, mask, strict=True)], dtype=TEXT)
+    if kind.startswith("ENUM("):
+        texts = [None if is_null else str(text) for text, is_null in zip(plain, mask, strict=True)]
+        return pd.Categorical(texts, dtype=category(tuple(sorted({text for text in texts if text is not None}))))
+    if isinstance(plain.dtype, np.dtype) and plain.dtype.kind in "iu" and mask.any():
+        return pd.arrays.IntegerArray(plain.copy(), mask.copy())
+    if plain.dtype.kind == "b" and mask.any():
+        return pd.arrays.BooleanArray(plain.copy(), mask.copy())
+    if plain.dtype.kind == "M":
+        return np.where(mask, np.datetime64("NaT"), plain).astype("datetime64[us]")
+    if plain.dtype.kind == "f":
+        return np.where(mask, np.nan, plain)
+    return plain

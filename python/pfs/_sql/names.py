@@ -1,0 +1,81 @@
+"""Finds the tables and columns that a statement names, so that only these are read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["Names", "names_in"]
+
+_EXPLAIN = re.compile(r"^\s*explain\s+(analyze\s+)?(\([^)]*\)\s*)?", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Names:
+    """Holds what one statement names, in lower case."""
+
+    tables: list[tuple[str, str]] = field(default_factory=list)  # (schema or "", table)
+    columns: set[str] = field(default_factory=set)
+    is_of_all_columns: bool = False  # the statement may need columns that it does not name
+
+
+def names_in(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
+    """Returns what a statement names. The statement parses."""
+    found = Names()
+    tree = json.loads(_first(connection, "select json_serialize_sql(?::varchar)", [_EXPLAIN.sub("", statement)]))
+    nodes = list(_nodes(tree))
+    if tree["error"] or any(node.get("type") in ("SHOW_REF", "PIVOT") for node in nodes):
+        # The parser gives no tree of these statements, but knows their tables.
+        for name in connection.get_table_names(statement, qualified=True):
+            schema, _, table = name.lower().replace('"', "").rpartition(".")
+            _add(found, schema, table)
+        found.is_of_all_columns = True
+        return found
+    inner = {str(entry["key"]).lower() for node in nodes for entry in (node.get("cte_map") or {"map": ()})["map"]}
+    relations: set[str] = set()
+    alone: set[str] = set()
+    for node in nodes:
+        kind = node.get("type")
+        if kind == "BASE_TABLE":
+            schema, table = str(node["schema_name"]).lower(), str(node["table_name"]).lower()
+            relations |= {table, str(node["alias"]).lower()}
+            found.is_of_all_columns |= bool(node["column_name_alias"])
+            if schema or table not in inner:
+                _add(found, schema, table)
+        elif kind == "STAR":
+            found.is_of_all_columns = True
+        elif kind == "JOIN":
+            found.is_of_all_columns |= node["ref_type"] in ("NATURAL", "POSITIONAL")
+            found.columns.update(str(name).lower() for name in node["using_columns"])
+        elif kind == "COLUMN_REF":
+            parts = [str(name).lower() for name in node["column_names"]]
+            found.columns.update(parts)
+            alone.update(parts[:1] if len(parts) == 1 else ())
+    found.is_of_all_columns |= not relations.isdisjoint(alone)  # a table as a value has all its columns
+    return found
+
+
+def _add(found: Names, schema: str, table: str) -> None:
+    if (schema, table) not in found.tables:
+        found.tables.append((schema, table))
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            yield node
+            todo.extend(node.values())
+        elif isinstance(node, list):
+            todo.extend(node)
+
+
+def _first(connection: duckdb.DuckDBPyConnection, query: str, values: list[Any]) -> Any:
+    return connection.execute(query, values).fetchall()[0][0]

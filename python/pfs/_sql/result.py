@@ -1,0 +1,78 @@
+"""The answer to a question in SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pfs._tables import show
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+
+__all__ = ["Answer", "Result"]
+
+
+class Answer:
+    """Streams the rows of a result to any reader of the Arrow C stream interface, as often as it asks."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._connection.cursor().sql("from main.answer").__arrow_c_stream__(requested_schema)
+
+
+class Result:
+    """Holds the rows that ``pfs.sql`` has found.
+
+    Attributes:
+        columns: the names of its columns.
+        arrow: the rows for polars, pyarrow, DuckDB and other readers of the Arrow C stream interface.
+    """
+
+    __module__ = "pfs"  # where users find it
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+        """Is not for users: see ``pfs.sql``."""
+        self._connection = connection
+        self.statement = statement
+        relation = connection.sql("from main.answer limit 0")
+        self.columns = list(relation.columns)
+        self._types = [str(kind) for kind in relation.types]
+        self.arrow = Answer(connection)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Returns the rows as tuples of Python values. Integers of any size are exact."""
+        return self._connection.cursor().execute("from main.answer").fetchall()
+
+    def df(self) -> pd.DataFrame:
+        """Returns a DataFrame with the types of ``pfs.table``. Integers beyond 64 bits have the dtype ``object``."""
+        import pandas as pd
+
+        from pfs._sql.columns import column_of
+
+        wide = [kind in ("HUGEINT", "UHUGEINT") for kind in self._types]
+        quoted = ['"' + name.replace('"', '""') + '"' for name in self.columns]
+        chosen = ", ".join(f"{name}::varchar as {name}" if is_wide else name for name, is_wide in zip(quoted, wide, strict=True))
+        found = self._connection.cursor().sql(f"select {chosen} from main.answer").fetchnumpy()
+        return pd.DataFrame(
+            {name: column_of(kind, found[name]) for name, kind in zip(self.columns, self._types, strict=True)}, copy=False
+        )
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.arrow.__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return int(self._connection.cursor().execute("select count(*) from main.answer").fetchall()[0][0])
+
+    def _shown(self) -> list[tuple[Any, ...]]:
+        return self._connection.cursor().execute("from main.answer limit 61").fetchall()
+
+    def __repr__(self) -> str:
+        shown, count = self._shown()[:60], len(self)
+        note = f"{count} row{'' if count == 1 else 's'}" if count <= 60 else f"60 of {count} rows; .df() gives them all"
+        return show.as_plain_text(note, self.columns, shown)
+
+    def _repr_html_(self) -> str:
+        return show.as_html("Result", self.columns, self.rows() if len(self) <= 1000 else self._shown())

@@ -1,0 +1,80 @@
+"""Gives a statement its tables: of a process, of frames, or of the Parquet files of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pfs import _core
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pfs._source import Source
+
+__all__ = ["FolderTables", "FrameTables", "ProcessTables"]
+
+
+def _columns(table: str) -> list[str]:
+    return [column["name"] for column in _core.table_info(table)["columns"]]
+
+
+class ProcessTables:
+    """Gives the tables of a process."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def names(self) -> Sequence[str]:
+        return _core.tables()
+
+    def columns(self, table: str) -> Sequence[str]:
+        return _columns(table)
+
+    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+        return self._source.arrow(table, columns)
+
+    def file(self, table: str) -> str | None:
+        return None
+
+
+class FrameTables:
+    """Gives tables that are frames in memory."""
+
+    def __init__(self, frames: Mapping[str, pd.DataFrame]) -> None:
+        self._frames = frames
+
+    def names(self) -> Sequence[str]:
+        return list(self._frames)
+
+    def columns(self, table: str) -> Sequence[str]:
+        return [str(name) for name in self._frames[table].columns]
+
+    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+        from pfs._arrow.frames import arrow_of
+
+        return arrow_of(self._frames[table], columns)
+
+    def file(self, table: str) -> str | None:
+        return None
+
+
+class FolderTables:
+    """Gives the Parquet files of a saved snapshot, which DuckDB reads itself: only the columns and rows that it needs."""
+
+    def __init__(self, folder: str, tables: Sequence[str]) -> None:
+        self._folder = os.path.abspath(folder)
+        self._tables = tables
+
+    def names(self) -> Sequence[str]:
+        return self._tables
+
+    def columns(self, table: str) -> Sequence[str]:
+        return _columns(table) if table in _core.tables() else []
+
+    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+        raise NotImplementedError
+
+    def file(self, table: str) -> str | None:
+        return os.path.join(self._folder, f"{os.path.basename(table)}.parquet")

@@ -1,0 +1,177 @@
+"""Views of threads: what they do, what they hold, what they wait for."""
+
+from __future__ import annotations
+
+from pfs._views.view import View, declare
+
+__all__ = ["SESSIONS"]
+
+_LAST = "QUALIFY row_number() OVER (PARTITION BY THREAD_ID ORDER BY EVENT_ID DESC) = 1"
+
+
+def _current(kind: str) -> str:
+    """Returns the newest event of each thread."""
+    return f"(SELECT * FROM performance_schema.events_{kind}_current {_LAST})"
+
+
+def _attribute(name: str) -> str:
+    return f"(SELECT PROCESSLIST_ID, ATTR_VALUE FROM performance_schema.session_connect_attrs WHERE ATTR_NAME = '{name}')"
+
+
+_RUNS = "s.EVENT_ID IS NOT NULL AND s.END_EVENT_ID IS NULL"
+_ENDED = "s.END_EVENT_ID IS NOT NULL"
+_FULL_SCAN = "CASE WHEN s.NO_INDEX_USED > 0 OR s.NO_GOOD_INDEX_USED > 0 THEN 'YES' ELSE 'NO' END"
+_COLUMNS = {
+    "thd_id": "t.THREAD_ID",
+    "conn_id": "t.PROCESSLIST_ID",
+    "user": "CASE WHEN t.PROCESSLIST_USER IS NULL THEN replace(t.NAME, 'thread/', '')"
+    " ELSE t.PROCESSLIST_USER || '@' || coalesce(t.PROCESSLIST_HOST, '') END",
+    "db": "t.PROCESSLIST_DB",
+    "command": "t.PROCESSLIST_COMMAND",
+    "state": "t.PROCESSLIST_STATE",
+    "time": "t.PROCESSLIST_TIME",
+    "current_statement": f"$q(CASE WHEN {_RUNS} THEN s.SQL_TEXT END)",
+    "statement_latency": f"$t(CASE WHEN {_RUNS} THEN s.TIMER_WAIT END)",
+    "progress": "CASE WHEN g.END_EVENT_ID IS NULL AND g.WORK_ESTIMATED > 0"
+    " THEN round(100 * g.WORK_COMPLETED / g.WORK_ESTIMATED, 2) END",
+    "lock_latency": "$t(s.LOCK_TIME)",
+    "rows_examined": "s.ROWS_EXAMINED",
+    "rows_sent": "s.ROWS_SENT",
+    "rows_affected": "s.ROWS_AFFECTED",
+    "tmp_tables": "s.CREATED_TMP_TABLES",
+    "tmp_disk_tables": "s.CREATED_TMP_DISK_TABLES",
+    "full_scan": _FULL_SCAN,
+    "last_statement": f"$q(CASE WHEN {_ENDED} THEN s.SQL_TEXT END)",
+    "last_statement_latency": f"$t(CASE WHEN {_ENDED} THEN s.TIMER_WAIT END)",
+    "current_memory": "$b(m.current_allocated)",
+    "last_wait": "w.EVENT_NAME",
+    "last_wait_latency": "CASE WHEN w.EVENT_ID IS NOT NULL AND w.END_EVENT_ID IS NULL THEN 'Still Waiting'"
+    " ELSE CAST($t(w.TIMER_WAIT) AS VARCHAR) END",
+    "source": "w.SOURCE",
+    "trx_latency": "$t(x.TIMER_WAIT)",
+    "trx_state": "x.STATE",
+    "trx_autocommit": "x.AUTOCOMMIT",
+    "pid": "a.ATTR_VALUE",
+    "program_name": "n.ATTR_VALUE",
+}
+_FROM = (
+    "FROM performance_schema.threads AS t"
+    f" LEFT JOIN {_current('waits')} AS w ON w.THREAD_ID = t.THREAD_ID"
+    f" LEFT JOIN {_current('stages')} AS g ON g.THREAD_ID = t.THREAD_ID"
+    f" LEFT JOIN {_current('statements')} AS s ON s.THREAD_ID = t.THREAD_ID"
+    f" LEFT JOIN {_current('transactions')} AS x ON x.THREAD_ID = t.THREAD_ID"
+    " LEFT JOIN sys.x$memory_by_thread_by_current_bytes AS m ON m.thread_id = t.THREAD_ID"
+    f" LEFT JOIN {_attribute('_pid')} AS a ON a.PROCESSLIST_ID = t.PROCESSLIST_ID"
+    f" LEFT JOIN {_attribute('program_name')} AS n ON n.PROCESSLIST_ID = t.PROCESSLIST_ID"
+)
+_ORDER = "ORDER BY t.PROCESSLIST_TIME DESC NULLS LAST, w.TIMER_WAIT DESC NULLS LAST"
+# The newest time that the tables show: what a reader knows of the present.
+_NOW = (
+    "(SELECT max(greatest(TIMER_START, coalesce(TIMER_END, TIMER_START))) FROM ("
+    + " UNION ALL ".join(
+        f"SELECT TIMER_START, TIMER_END FROM performance_schema.events_{kind}"
+        for kind in ("waits_current", "stages_current", "statements_current", "waits_history_long")
+    )
+    + "))"
+)
+_OPEN = " UNION ALL ".join(
+    f"SELECT THREAD_ID, EVENT_ID, EVENT_NAME, SOURCE, TIMER_START, '{word}' AS kind"
+    f" FROM performance_schema.events_{kind}_current WHERE END_EVENT_ID IS NULL"
+    for kind, word in (("waits", "wait"), ("stages", "stage"), ("statements", "statement"))
+)
+_LOCKS = (
+    "(SELECT NAME, OBJECT_INSTANCE_BEGIN, LOCKED_BY_THREAD_ID AS holder FROM performance_schema.mutex_instances"
+    " UNION ALL SELECT NAME, OBJECT_INSTANCE_BEGIN, WRITE_LOCKED_BY_THREAD_ID FROM performance_schema.rwlock_instances)"
+)
+
+SESSIONS: list[View] = [
+    *declare("processlist", "Threads with their statement, wait, memory and transaction.", _COLUMNS, f"{_FROM} {_ORDER}"),
+    *declare(
+        "session",
+        "Threads that belong to a session, as in processlist.",
+        _COLUMNS,
+        f"{_FROM} WHERE t.PROCESSLIST_ID IS NOT NULL AND t.PROCESSLIST_COMMAND IS DISTINCT FROM 'Daemon' {_ORDER}",
+    ),
+    *declare(
+        "mutex_by_contention",
+        "Mutexes by the time that threads waited for them, with the call site of the longest wait in the history.",
+        {
+            "name": "i.NAME",
+            "object_instance_begin": "i.OBJECT_INSTANCE_BEGIN",
+            "total": "s.COUNT_STAR",
+            "total_latency": "$t(s.SUM_TIMER_WAIT)",
+            "avg_latency": "$t(s.AVG_TIMER_WAIT)",
+            "max_latency": "$t(s.MAX_TIMER_WAIT)",
+            "slowest_source": "h.source",
+            "locked_by_thread_id": "i.LOCKED_BY_THREAD_ID",
+        },
+        "FROM performance_schema.mutex_instances AS i JOIN performance_schema.events_waits_summary_by_instance AS s"
+        " ON s.OBJECT_INSTANCE_BEGIN = i.OBJECT_INSTANCE_BEGIN LEFT JOIN (SELECT OBJECT_INSTANCE_BEGIN,"
+        " arg_max(SOURCE, TIMER_WAIT) AS source FROM performance_schema.events_waits_history_long GROUP BY 1) AS h"
+        " ON h.OBJECT_INSTANCE_BEGIN = i.OBJECT_INSTANCE_BEGIN WHERE s.COUNT_STAR > 0"
+        " ORDER BY s.SUM_TIMER_WAIT DESC, s.COUNT_STAR DESC",
+    ),
+    *declare(
+        "lock_holders",
+        "Threads that hold a lock for which another thread waits, and what the holder itself does.",
+        {
+            "lock_name": "l.NAME",
+            "object_instance_begin": "l.OBJECT_INSTANCE_BEGIN",
+            "holder_thread_id": "l.holder",
+            "holder": "h.NAME",
+            "holder_event": "d.EVENT_NAME",
+            "holder_source": "d.SOURCE",
+            "waiting_thread_id": "w.THREAD_ID",
+            "waiting": "t.NAME",
+            "waiting_source": "w.SOURCE",
+            "waiting_since": "$t(w.TIMER_START)",
+        },
+        f"FROM performance_schema.events_waits_current AS w JOIN {_LOCKS} AS l"
+        " ON l.OBJECT_INSTANCE_BEGIN = w.OBJECT_INSTANCE_BEGIN AND l.NAME = w.EVENT_NAME"
+        " LEFT JOIN performance_schema.threads AS t ON t.THREAD_ID = w.THREAD_ID"
+        " LEFT JOIN performance_schema.threads AS h ON h.THREAD_ID = l.holder"
+        f" LEFT JOIN (SELECT * FROM ({_OPEN}) {_LAST}) AS d ON d.THREAD_ID = l.holder"
+        " WHERE w.END_EVENT_ID IS NULL AND l.holder IS NOT NULL AND l.holder != w.THREAD_ID"
+        " ORDER BY w.TIMER_START",
+    ),
+    *declare(
+        "hung_threads",
+        "The innermost event of each thread that has not ended, the oldest first; age is the time until the newest event of all.",
+        {
+            "thread_id": "d.THREAD_ID",
+            "thread": "t.NAME",
+            "event_name": "d.EVENT_NAME",
+            "kind": "d.kind",
+            "source": "d.SOURCE",
+            "since": "$t(d.TIMER_START)",
+            "age": f"$t({_NOW} - d.TIMER_START)",
+        },
+        f"FROM (SELECT * FROM ({_OPEN}) {_LAST}) AS d LEFT JOIN performance_schema.threads AS t ON t.THREAD_ID = d.THREAD_ID"
+        " ORDER BY d.TIMER_START",
+    ),
+    *declare(
+        "file_slowest",
+        "The file operations in the history, the slowest first.",
+        {
+            "file": "w.OBJECT_NAME",
+            "operation": "w.OPERATION",
+            "latency": "$t(w.TIMER_WAIT)",
+            "requested": "$b(w.NUMBER_OF_BYTES)",
+            "source": "w.SOURCE",
+            "thread": "t.NAME",
+            "thread_id": "w.THREAD_ID",
+        },
+        "FROM performance_schema.events_waits_history_long AS w"
+        " LEFT JOIN performance_schema.threads AS t ON t.THREAD_ID = w.THREAD_ID"
+        " WHERE w.EVENT_NAME LIKE 'wait/io/file/%' AND w.TIMER_WAIT IS NOT NULL ORDER BY w.TIMER_WAIT DESC",
+    ),
+    *declare(
+        "metrics",
+        "The counters of the program and the memory in use, as names and texts.",
+        {"Variable_name": "n", "Variable_value": "v", "Type": "k", "Enabled": "'YES'"},
+        "FROM (SELECT lower(VARIABLE_NAME) AS n, VARIABLE_VALUE AS v, 'Global Status' AS k"
+        " FROM performance_schema.global_status UNION ALL SELECT 'memory_current_allocated',"
+        " CAST(sum(CURRENT_NUMBER_OF_BYTES_USED) AS VARCHAR), 'Performance Schema'"
+        " FROM performance_schema.memory_summary_global_by_event_name) ORDER BY k, n",
+    ),
+]

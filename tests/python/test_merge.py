@@ -1,0 +1,205 @@
+"""pfs.merge: sums of processes are exact; the order does not matter; what stays apart says where it comes from."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pfs
+from pfs import _core
+from pfs._snapshots.archive import _empty
+from pfs._snapshots.snapshot import ORIGIN, Process, is_summary
+from tests.python._programs.subject import subject
+
+WORK = """
+for number in range({n}):
+    with pfs.Lock("app/LOCK"), pfs.open("file", "w", name="app/data") as file: file.write("x" * 10)
+    with pfs.statement("app/query", "SELECT %d" % number): pass
+"""
+WAITS = "events_waits_summary_global_by_event_name"
+DIGESTS = "events_statements_summary_by_digest"
+SUMMARIES = [name for name in _core.tables() if is_summary(_core.table_info(name))]
+MERGED = [name for name in SUMMARIES if not any(c["across"] == "local" for c in _core.table_info(name)["columns"])]
+
+
+def values_of(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
+    plain = frame.astype(object).where(frame.notna(), None)
+    return [tuple(row) for row in plain.itertuples(index=False, name=None)]
+
+
+def of_process(tables: dict[str, pd.DataFrame], pid: int) -> pfs.Snapshot:
+    return pfs.Snapshot(tables, Process(pid, 1, pid * 10, "boot", 0, "x"), pd.Timestamp(2026, 1, 1), 0.1)
+
+
+def test_sums_of_programs_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four programs with known counts; one was killed, and its segment still counts."""
+    (tmp_path / "segments").mkdir(mode=0o700)
+    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
+    monkeypatch.chdir(tmp_path)
+    taken, counts = [], (3, 5, 7, 11)
+    for number, count in enumerate(counts):
+        with subject(tmp_path / "segments") as running:
+            running.do(WORK.format(n=count))
+            if number == 3:
+                os.kill(running.pid, signal.SIGKILL)
+                running.process.wait()
+            with pfs.attach(str(running.path)) as schema:
+                taken.append(schema.snapshot())
+    merged = pfs.merge(taken)
+    row = merged[WAITS].set_index("EVENT_NAME").loc["wait/synch/mutex/app/LOCK"]
+    assert row["COUNT_STAR"] == sum(counts)
+    digest = merged[DIGESTS].set_index("DIGEST_TEXT").loc["SELECT ?"]
+    assert digest["COUNT_STAR"] == sum(counts)
+    for name in MERGED:
+        for column in _core.table_info(name)["columns"]:
+            if column["across"] in ("sum", "gauge"):
+                wanted = sum(int(value) for each in taken for value in each[name][column["name"]].dropna().tolist())
+                assert sum(int(v) for v in merged[name][column["name"]].dropna().tolist()) == wanted, (name, column["name"])
+    assert list(merged["threads"].columns[:3]) == list(ORIGIN)
+    assert set(merged["threads"]["PID"]) == {each.pid for each in taken}
+    assert merged.sql("select count(distinct PID) from threads").rows() == [(4,)]
+    assert len(merged.origins) == 4
+    with pytest.raises(pfs.InvalidValue, match="count twice"):
+        pfs.merge([merged, taken[0]])
+    merged.to_file(tmp_path / "all.pfs.zip", summaries=True)
+    again = pfs.read_snapshot(tmp_path / "all.pfs.zip")
+    assert isinstance(again, pfs.Merged)
+    assert again.origins == merged.origins
+    for name in SUMMARIES:
+        assert values_of(again[name]) == values_of(merged[name]), name
+    one = taken[0]
+    one.to_file(tmp_path / "one.pfs.zip", summaries=True)
+    assert (tmp_path / "one.pfs.zip").stat().st_size < 200_000
+    saved = pfs.read_snapshot(tmp_path / "one.pfs.zip")
+    for name in SUMMARIES:
+        pd.testing.assert_frame_equal(saved[name], one[name], obj=name)
+
+
+def quantile(durations: list[int], per_mille: int) -> int:
+    return sorted(durations)[(len(durations) * per_mille + 999) // 1000 - 1]
+
+
+def test_merged_quantile_is_within_a_bucket(tmp_path: Path) -> None:
+    """The histograms of processes give the quantile of all durations, up to one bucket (a factor of 1.0472)."""
+    generator = np.random.default_rng(1)
+    lows = [0, *(round(10_000_000 * 10 ** (number / 50)) for number in range(449))]  # of the specification
+    bounds = np.array([lows, [*lows[1:], 2**64 - 1]], dtype=np.uint64).T
+    everything: list[int] = []
+    taken = []
+    for pid in range(1, 6):
+        durations = [int(value) for value in np.exp(generator.normal(20 + pid / 2, 2, 400)) + 10_000_000]
+        everything += durations
+        places = np.searchsorted(bounds[:, 0], np.array(durations, dtype=np.uint64), side="right") - 1
+        counts = np.bincount(places, minlength=450).astype(np.uint64)
+        empty = _empty("events_statements_histogram_by_digest")
+        columns = {
+            "SCHEMA_NAME": ["s"] * 450, "DIGEST": ["d"] * 450, "BUCKET_NUMBER": np.arange(450), "BUCKET_TIMER_LOW": bounds[:, 0],
+            "BUCKET_TIMER_HIGH": bounds[:, 1], "COUNT_BUCKET": counts, "COUNT_BUCKET_AND_LOWER": np.cumsum(counts),
+            "BUCKET_QUANTILE": np.zeros(450),
+        }  # fmt: skip
+        histogram = pd.DataFrame(columns).astype(empty.dtypes.to_dict())
+        digests = random_table(DIGESTS, 1, np.random.default_rng(pid)).assign(SCHEMA_NAME="s", DIGEST="d")
+        taken.append(of_process({DIGESTS: digests, "events_statements_histogram_by_digest": histogram}, pid))
+    (row,) = pfs.merge(taken)[DIGESTS].to_dict("records")
+    for name, per_mille in (("QUANTILE_95", 950), ("QUANTILE_99", 990), ("QUANTILE_999", 999)):
+        exact = quantile(everything, per_mille)
+        assert exact <= row[name] <= exact * 1.0472, name
+
+
+def random_table(name: str, rows: int, generator: np.random.Generator) -> pd.DataFrame:
+    """Returns rows as a process could have them: each key once, and the same key has the same name everywhere."""
+    info = _core.table_info(name)
+    types = _empty(name).dtypes
+    made: dict[str, Any] = {}
+    picks = generator.choice(8, size=rows, replace=False)
+    for position, column in enumerate(info["columns"]):
+        kind, rule = column["kind"], column["across"]
+        fixed = column["name"] in info["key"] or rule == "same"
+        if kind in ("text", "set", "enum"):
+            texts = [str(column["values"][p % len(column["values"])]) if column["values"] else f"t{p}" for p in picks]
+            free = [None if column["nullable"] and generator.random() < 0.2 else texts[generator.integers(rows)] for _ in picks]
+            values: Any = texts if fixed else free
+        elif kind == "timestamp":
+            values = pd.to_datetime(generator.integers(1, 2**50, rows), unit="us")
+            values = values.where(generator.random(rows) > 0.2) if column["nullable"] else values
+        elif fixed:
+            values = picks + position
+        else:
+            values = generator.choice([0, 1, 5, 2**31 - 1 if kind.endswith("32") else 2**40], rows)
+        made[column["name"]] = pd.Series(values).astype(types[column["name"]])
+    keys = list(info["key"])
+    result = pd.DataFrame(made)
+    return result.drop_duplicates(keys).reset_index(drop=True) if keys else result
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(name=st.sampled_from(SUMMARIES), seed=st.integers(0, 2**32), rows=st.tuples(*[st.integers(0, 8)] * 3))
+def test_order_does_not_matter(name: str, seed: int, rows: tuple[int, int, int]) -> None:
+    generator = np.random.default_rng(seed)
+    a, b, c = (of_process({name: random_table(name, n, generator)}, pid) for pid, n in enumerate(rows, 1))
+    whole = pfs.merge([a, b, c])
+    for other in (pfs.merge([c, a, b]), pfs.merge([pfs.merge([a, b]), c]), pfs.merge([a, pfs.merge([c, b])])):
+        assert values_of(other[name]) == values_of(whole[name])
+        assert other.origins == whole.origins
+    for column in _core.table_info(name)["columns"]:
+        if column["across"] in ("sum", "gauge", "bound"):
+            wanted = sum(int(v) for each in (a, b, c) for v in each[name][column["name"]].dropna().tolist())
+            assert sum(int(v) for v in whole[name][column["name"]].dropna().tolist()) == wanted
+
+
+def test_a_sum_that_does_not_fit_stays_at_the_largest() -> None:
+    frame = random_table(WAITS, 1, np.random.default_rng(0)).assign(COUNT_STAR=np.array([2**63], np.uint64))
+    parts = [of_process({WAITS: frame}, pid) for pid in (1, 2, 3)]
+    assert pfs.merge(parts)[WAITS]["COUNT_STAR"][0] == 2**64 - 1
+    assert pfs.merge([pfs.merge(parts[:2]), parts[2]])[WAITS]["COUNT_STAR"][0] == 2**64 - 1
+
+
+def test_extremes_and_means() -> None:
+    """MIN ignores processes that timed nothing; AVG is the sum divided by the count; LOW and HIGH add up."""
+    base = random_table(WAITS, 1, np.random.default_rng(0)).assign(EVENT_NAME="wait/x")
+    parts = []
+    for pid, (count, total, least, most) in enumerate([(2, 10, 3, 7), (3, 0, 0, 0), (1, 5, 5, 5)], 1):
+        columns = {"COUNT_STAR": count, "SUM_TIMER_WAIT": total, "MIN_TIMER_WAIT": least, "MAX_TIMER_WAIT": most}
+        parts.append(of_process({WAITS: base.assign(**{n: np.array([v], np.uint64) for n, v in columns.items()})}, pid))
+    (row,) = pfs.merge(parts)[WAITS].to_dict("records")
+    assert [row[n] for n in ("COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "AVG_TIMER_WAIT", "MAX_TIMER_WAIT")] == [
+        6,
+        15,
+        3,
+        2,
+        7,
+    ]
+
+
+def test_nodes_and_bad_input() -> None:
+    frame = random_table("threads", 2, np.random.default_rng(0))
+    parts = [of_process({"threads": frame}, 1), of_process({"threads": frame}, 2)]
+    assert set(pfs.merge(parts, nodes=["a", "b"])["threads"]["NODE"]) == {"a", "b"}
+    with pytest.raises(pfs.InvalidValue, match="1 nodes for 2 snapshots"):
+        pfs.merge(parts, nodes=["a"])
+    with pytest.raises(pfs.InvalidValue, match="nothing to merge"):
+        pfs.merge([])
+    with pytest.raises(TypeError, match="not str"):
+        pfs.merge(["x"])  # type: ignore[list-item]
+    same = pfs.Snapshot({"threads": frame}, replace(parts[0].process, command="y"), parts[0].time, 0)
+    with pytest.raises(pfs.InvalidValue, match="count twice"):
+        pfs.merge([parts[0], same])
+
+
+def test_a_bad_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.zip").write_bytes(b"PK nothing")
+    with pytest.raises(pfs.InvalidValue, match=r"bad\.zip holds no snapshot"):
+        pfs.read_snapshot(tmp_path / "bad.zip")
+    with pytest.raises(pfs.InvalidValue, match="there is no such file"):
+        pfs.read_snapshot(tmp_path / "none.zip")
+    with pytest.raises(pfs.InvalidValue, match=r"ends in \.zip"):
+        pfs.snapshot().to_file(tmp_path / "x.arrow")

@@ -1,0 +1,209 @@
+"""pfs.sql: reads what a statement names, once; exact numbers; no files, no writes; errors that name the nearest."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import pfs
+from pfs._source import OWN
+from pfs._sql.query import run
+from pfs._sql.sources import FrameTables, ProcessTables
+from tests.python._programs.subject import Subject, subject
+
+WAITS = "events_waits_summary_global_by_event_name"
+
+
+class Counted(ProcessTables):
+    """Counts the reads."""
+
+    def __init__(self) -> None:
+        super().__init__(OWN)
+        self.read: list[tuple[str, Sequence[str] | None]] = []
+
+    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+        self.read.append((table, columns))
+        return super().arrow(table, columns)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
+    (tmp_path / "segments").mkdir(mode=0o700)
+    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
+    with subject(tmp_path / "segments") as running:
+        running.do("lock = pfs.Lock('app/LOCK')")
+        running.do("[lock.acquire() and lock.release() for _ in range(7)]")
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("statement", "read"),
+    [
+        ("select count(*) from threads", [("threads", ["THREAD_ID"])]),
+        ("select NAME from performance_schema.Threads t where t.type = 'FOREGROUND'", [("threads", ["NAME", "TYPE"])]),
+        ("select * from hosts", [("hosts", None)]),
+        ("select a.user from accounts a join accounts b using (host)", [("accounts", ["USER", "HOST"])]),
+        ("with c as (select name from threads) select * from c", [("threads", None)]),
+        ("select h from hosts h", [("hosts", None)]),
+        ("select 1 where 1 in (select thread_id from threads)", [("threads", ["THREAD_ID"])]),
+        ("select user from users union all select host from hosts", [("users", ["USER"]), ("hosts", ["HOST"])]),
+        ("select 1", []),
+    ],
+)
+def test_reads_only_what_is_named(statement: str, read: list[tuple[str, list[str] | None]]) -> None:
+    tables = Counted()
+    run(statement, tables)
+    assert sorted(tables.read, key=str) == sorted(read, key=str)
+
+
+def test_a_self_join_reads_once() -> None:
+    tables = Counted()
+    run("select count(*) from threads a join threads b using (thread_id) join threads c using (thread_id)", tables)
+    assert len(tables.read) == 1
+
+
+def test_same_answer_live_dead_and_saved(program: Subject, tmp_path: Path) -> None:
+    question = f"select EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT from {WAITS} where EVENT_NAME like '%app/LOCK' order by 1"
+    alive = pfs.sql(question, program.pid).rows()
+    assert [row[:2] for row in alive] == [("wait/synch/mutex/app/LOCK", 7)]
+    with pfs.attach(program.pid) as schema:
+        assert schema.sql(question).rows() == alive
+        taken = schema.snapshot(tmp_path / "saved")
+    assert taken.sql(question).rows() == alive
+    taken.to_file(tmp_path / "saved.pfs.zip")
+    os.kill(program.pid, signal.SIGKILL)
+    program.process.wait()
+    assert pfs.sql(question, program.pid).rows() == alive
+    assert pfs.sql(question, tmp_path / "saved").rows() == alive
+    assert pfs.sql(question, tmp_path / "saved.pfs.zip").rows() == alive
+    frame = taken[WAITS]
+    expected = frame[frame["EVENT_NAME"].str.endswith("app/LOCK")][["EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT"]]
+    assert pfs.sql(question, tmp_path / "saved").df().to_dict("records") == expected.to_dict("records")
+
+
+def test_integers_are_exact() -> None:
+    big = 2**64 - 1
+    frame = pd.DataFrame({"N": pd.array([big, big, big, None], dtype="UInt64")})
+    result = run("select sum(N) as s, max(N) as m, count(*) as c from t", FrameTables({"t": frame}))
+    assert result.rows() == [(3 * big, big, 4)]
+    assert result.df()["s"][0] == 3 * big
+    assert result.df()["m"][0] == big
+    assert run("select sum(N) as s from t where N < 0", FrameTables({"t": frame})).df()["s"].isna().all()
+
+
+def test_result_shows_itself() -> None:
+    frame = pd.DataFrame({"NAME": ["main"], "THREAD_ID": [1]})
+    result = run("select NAME, THREAD_ID from threads order by 2 limit 1", FrameTables({"threads": frame}))
+    assert len(result) == 1
+    assert result.columns == ["NAME", "THREAD_ID"]
+    assert repr(result).startswith("1 row\nNAME")
+    assert "<table>" in result._repr_html_()
+    import polars
+
+    for _ in range(2):
+        assert polars.DataFrame(result.arrow).rows() == result.rows() == polars.DataFrame(result).rows()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select * from read_csv('{path}')",
+        "select * from '{path}'",
+        "select * from read_text('{path}')",
+        "copy (select 1) to '{path}.out'",
+        "attach '{path}.db' as other",
+        "install httpfs",
+        "set enable_external_access = true",
+        "select * from glob('{path}')",
+        "select * from read_parquet('{path}')",
+        "create table t as select 1",
+    ],
+)
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_no_file_is_reachable(tmp_path: Path, statement: str, is_saved: bool) -> None:
+    path = tmp_path / "secret.csv"
+    path.write_text("a,b\n1,2\n")
+    source = None
+    if is_saved:
+        pfs.snapshot(tmp_path / "saved")
+        source = tmp_path / "saved"
+    with pytest.raises(pfs.Error):
+        pfs.sql(statement.format(path=path), source)
+    assert {each.name for each in tmp_path.iterdir()} <= {"secret.csv", "saved"}
+
+
+def test_no_variable_is_reachable() -> None:
+    frame = pd.DataFrame({"a": [1]})
+    with pytest.raises(pfs.UnknownTable):
+        pfs.sql("select * from frame")
+    assert len(frame) == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "said"),
+    [
+        ("select NAM from threads", pfs.UnknownColumn, "the nearest is NAME"),
+        ("select * from thraeds", pfs.UnknownTable, "the nearest is 'threads'"),
+        ("select * from sys.statement_analysi", pfs.UnknownTable, "the nearest is 'statement_analysis'"),
+        ("selec 1", pfs.InvalidValue, "no SQL"),
+        ("", pfs.InvalidValue, "give one"),
+        ("select 1; select 2", pfs.InvalidValue, "give one"),
+        ("update threads set NAME = 'x'", pfs.OperationNotAllowed, "pfs.setup_instruments"),
+        ("delete from threads", pfs.OperationNotAllowed, "pfs.truncate"),
+        ("select cast('x' as integer)", pfs.InvalidValue, "Could not convert"),
+    ],
+)
+def test_errors_say_what_is_legal(statement: str, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        pfs.sql(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        ("select `NAME` from `performance_schema`.`t` where name like 'GLOBAL%' limit 0, 1", [("global_instrumentation",)]),
+        ("select ifnull(null, 3), substring_index('a/b/c', '/', -1), substring_index('a/b/c', '/', 2)", [(3, "c", "a/b")]),
+        (
+            "select format_pico_time(3501), format_pico_time(188732396662000), format_pico_time(0)",
+            [("3.50 ns", "3.15 min", "  0 ps")],
+        ),
+        ("select format_bytes(512), format_bytes(18446644073709551615)", [(" 512 bytes", "16.00 EiB")]),
+    ],
+)
+def test_mysql_dialect(statement: str, rows: list[tuple[Any, ...]]) -> None:
+    pytest.importorskip("sqlglot")
+    frame = pd.DataFrame({"NAME": ["global_instrumentation", "other"]})
+    assert run(statement, FrameTables({"t": frame}), "mysql").rows() == rows
+
+
+def test_bad_dialect() -> None:
+    with pytest.raises(pfs.InvalidValue, match="legal are 'duckdb' and 'mysql'"):
+        pfs.sql("select 1", dialect="oracle")  # type: ignore[arg-type]
+
+
+def test_explain_and_describe() -> None:
+    assert "Projections: NAME" in str(pfs.sql("explain select NAME from threads").rows())
+    assert pfs.sql("describe threads").rows()[0][:2] == ("THREAD_ID", "UBIGINT")
+
+
+def test_magic() -> None:
+    from pfs.jupyter import load_ipython_extension
+
+    class Shell:
+        def register_magic_function(self, function: Any, kind: str, name: str) -> None:
+            assert (kind, name) == ("cell", "pfs_sql")
+            self.magic = function
+
+        def ev(self, text: str) -> object:
+            return {"here": os.getpid()}[text]
+
+    shell = Shell()
+    load_ipython_extension(shell)
+    assert shell.magic("", "select 1").rows() == [(1,)]
+    assert shell.magic("here", "select 2").rows() == [(2,)]
