@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pfs._snapshots.diff import Diff, diff
     from pfs._snapshots.merge import merge
     from pfs._snapshots.snapshot import Merged, Snapshot, read_snapshot, snapshot
-    from pfs._tables.why import Named
+    from pfs._tables.why import why
     from pfs._trace.files import read_trace
     from pfs.blocks import memory
     from pfs.counted import StatusVariable, handled, raised, register_status
@@ -260,6 +260,7 @@ _LATER = {
     "pfs._snapshots.diff": ("Diff", "diff"),
     "pfs._snapshots.merge": ("merge",),
     "pfs._snapshots.snapshot": ("Merged", "Snapshot", "read_snapshot", "snapshot"),
+    "pfs._tables.why": ("why",),
     "pfs._trace.files": ("read_trace",),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
@@ -351,29 +352,6 @@ def blocked() -> pd.DataFrame:
     from pfs._tables.running import view_frame
 
     return view_frame("blocked")
-
-
-def why(lock: Named | str) -> pd.DataFrame:
-    """Says why threads had to wait for a lock: what its holders did meanwhile, from the waits in the history tables.
-
-        pfs.why(lock)                      # or its name: pfs.why("shop/LOCK_orders")
-
-    Args:
-        lock: a lock of pfs, the name of its instrument, or the end of that name.
-
-    Returns:
-        One row per line of the holder and thing that it did, the longest first. HOLDER_SOURCE is where the holder took the lock.
-        EVENT_NAME, OPERATION, OBJECT_NAME and SOURCE are what it did then; they are NULL for the time in which it was in no wait,
-        such as computing. COUNT_STAR counts them. SUM_TIMER_WAIT is their time during which at least one other thread waited for
-        the lock: the time that would be gained. The history tables bound how far back it looks, and waits must be timed. With
-        read-write locks, the last thread that took the lock counts as its holder.
-
-    Raises:
-        UnknownName: there is no such lock.
-    """
-    from pfs._tables.why import why
-
-    return why(lock)
 
 
 def arrow(name: TableName | str, columns: Iterable[str] | None = None) -> _core.ArrowTable:

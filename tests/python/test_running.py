@@ -280,7 +280,12 @@ def test_deadlock_is_named(program: Subject) -> None:
         assert rows["DEADLOCK"].isna().sum() == 1  # the third waits for them, but nobody waits for it
         process = Process(schema)
         text = "\n".join(blocked_lines(process)) if process.after.blocked else ""
-        until(lambda: (process.look(), f"DEADLOCK {circle}" in "\n".join(blocked_lines(process)))[1])
+
+        def names_the_circle() -> bool:
+            process.look()
+            return f"DEADLOCK {circle}" in "\n".join(blocked_lines(process))
+
+        until(names_the_circle)
         assert text.count("DEADLOCK") in (0, 2)
 
 
@@ -514,8 +519,9 @@ def test_processlist_time_is_the_age_of_the_statement() -> None:
 @fresh_process()
 def test_processlist_shows_what_it_is_told() -> None:
     pfs.set_account("joe", "here")
-    for column, value in (("db", "mine"), ("command", "Batch"), ("info", "told")):
-        pfs.set_processlist(**{column: value})
+    pfs.set_processlist(db="mine")
+    pfs.set_processlist(command="Batch")
+    pfs.set_processlist(info="told")
     with pfs.statement("app/query", text="SELECT 1", schema="shop"):
         (row,) = pfs.table("processlist").to_dict("records")
     assert [row[name] for name in ("DB", "COMMAND", "INFO")] == ["mine", "Batch", "told"]

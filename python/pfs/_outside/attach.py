@@ -115,7 +115,7 @@ class Schema:
 
     def why(self, lock: str) -> pd.DataFrame:
         """Says why threads had to wait for a lock: see ``pfs.why``."""
-        return why.why(lock, self._source)
+        return why.why_of(lock, self._source)
 
     def arrow(self, name: TableName | str, columns: Iterable[str] | None = None) -> _core.ArrowTable:
         """Returns the current rows of a table for readers of Arrow, as ``pfs.arrow`` does for this process."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pfs._source import Source
 
-__all__ = ["Named", "why"]
+__all__ = ["Named", "why", "why_of"]
 
 
 class Named(Protocol):
@@ -106,7 +106,28 @@ def _names(lock: Named | str, source: Source) -> set[str]:
     return found
 
 
-def why(lock: Named | str, source: Source = OWN) -> pd.DataFrame:
+def why(lock: Named | str) -> pd.DataFrame:
+    """Says why threads had to wait for a lock: what its holders did meanwhile, from the waits in the history tables.
+
+        pfs.why(lock)                      # or its name: pfs.why("shop/LOCK_orders")
+
+    Args:
+        lock: a lock of pfs, the name of its instrument, or the end of that name.
+
+    Returns:
+        One row per line of the holder and thing that it did, the longest first. HOLDER_SOURCE is where the holder took the lock.
+        EVENT_NAME, OPERATION, OBJECT_NAME and SOURCE are what it did then; they are NULL for the time in which it was in no wait,
+        such as computing. COUNT_STAR counts them. SUM_TIMER_WAIT is their time during which at least one other thread waited for
+        the lock: the time that would be gained. The history tables bound how far back it looks, and waits must be timed. With
+        read-write locks, the last thread that took the lock counts as its holder.
+
+    Raises:
+        UnknownName: there is no such lock.
+    """
+    return why_of(lock, OWN)
+
+
+def why_of(lock: Named | str, source: Source) -> pd.DataFrame:
     """Returns what pfs.why() returns, of this process or of an attached one."""
     now = source.now()
     names = _names(lock, source)
