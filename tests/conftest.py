@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -19,6 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent
 Run = Callable[..., str]
 Build = Callable[..., Path]
 PROGRAMS = ROOT / "tests/programs"
+
+
+def pytest_sessionstart() -> None:
+    """Lets pandas register its types with pyarrow, which works once: tests interrupt imports, and block modules."""
+    with contextlib.suppress(ImportError):
+        import pandas.core.arrays.arrow.extension_types  # noqa: F401
 
 
 def pytest_report_header() -> list[str]:

@@ -72,7 +72,7 @@ class Process:
         self.started = source.identity.started / 1e6
         self.problem = ""  # why there are no more samples
         self.before: Sample | None = None
-        self.after = take(source)
+        self.after = take(source, schema.is_alive is False)
         self.new_lost = 0
 
     def look(self) -> None:
@@ -81,13 +81,14 @@ class Process:
             return
         is_gone = self.schema.is_alive is False
         try:
-            sample = take(self._source)
+            sample = take(self._source, is_gone)
         except pfs.Error as error:
             self.problem = str(error)
             return
         if is_gone:
             self.problem = "the process is dead"
             if sample.sums == self.after.sums:
+                self.after.blocked = sample.blocked
                 return  # the screen keeps what it did last
         self.new_lost = sample.lost - self.after.lost
         self.before, self.after = self.after, sample

@@ -83,8 +83,9 @@ class Row:
         return (self.time - self.running) / self.count if self.count else 0.0
 
 
-def take(source: Source) -> Sample:
-    """Reads the sums. It takes some twenty milliseconds for a big process, and does not disturb that process."""
+def take(source: Source, is_dead: bool = False) -> Sample:
+    """Reads the sums. It takes some twenty milliseconds for a big process, and does not disturb that process. All waits for locks
+    count as blocked if the process is dead: its time ends with its last event."""
     sample = Sample(time.monotonic(), {}, {}, {}, lost(source))
     for section in SECTIONS:
         sums: dict[tuple[Any, ...], list[int]] = {}
@@ -109,7 +110,7 @@ def take(source: Source) -> Sample:
             sample.now[event.thread] = event.name
     sample.running = _running_times(running)
     if any(event.kind == "WAIT" for event in running):
-        sample.blocked = blocked(source, now, SHORTEST_BLOCK)
+        sample.blocked = blocked(source, now, 0 if is_dead else SHORTEST_BLOCK)
     return sample
 
 
