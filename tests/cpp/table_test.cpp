@@ -127,10 +127,10 @@ TEST(Registry, types_derive_from_members) {
 
 TEST(Registry, ddl_says_everything) {
   const std::string ddl = TableDdl(Table("mutex_instances"));
-  EXPECT_NE(ddl.find("CREATE TABLE performance_schema.mutex_instances ("), std::string::npos) << ddl;
+  EXPECT_NE(ddl.find("CREATE TABLE `performance_schema`.`mutex_instances` ("), std::string::npos) << ddl;
   EXPECT_NE(ddl.find("LOCKED_BY_THREAD_ID"), std::string::npos);
-  EXPECT_NE(ddl.find("PRIMARY KEY (OBJECT_INSTANCE_BEGIN)"), std::string::npos);
-  for (const TableFacts& table : AllTables()) EXPECT_EQ(TableDdl(table).substr(0, 32), "CREATE TABLE performance_schema.") << table.name;
+  EXPECT_NE(ddl.find("PRIMARY KEY (`OBJECT_INSTANCE_BEGIN`)"), std::string::npos);
+  for (const TableFacts& table : AllTables()) EXPECT_EQ(TableDdl(table).substr(0, 35), "CREATE TABLE `performance_schema`.`") << table.name;
 }
 
 TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
