@@ -20,9 +20,10 @@ struct Probed {
 };
 uint64_t AddressOf(const Probed* probed) { return AddressOf(probed->entry); }
 
-// Makes the event of an operation. `call` waits; `attempt` does not.
+// Makes the event of an operation, or the plain call if `object` is nullptr. `call` waits; `attempt` does not.
 template <typename Call, typename Attempt>
-[[gnu::always_inline]] inline int Locked(Object& object, const void* caller, Operation operation, Call call, Attempt attempt_call) {
+[[gnu::always_inline]] inline int Locked(const Object* object, const void* caller, Operation operation, Call call, Attempt attempt_call) {
+  if (object == nullptr) return call();
   struct Operate {
     const Probed* object;
     Call call;
@@ -30,7 +31,7 @@ template <typename Call, typename Attempt>
     int operator()() const { return call(); }
     int attempt() const { return attempt_call(); }
   };
-  const Probed probed{&object, object.row.load(std::memory_order_relaxed), object.flags.load(std::memory_order_relaxed)};
+  const Probed probed{object, object->row.load(std::memory_order_relaxed), object->flags.load(std::memory_order_relaxed)};
   return LockOperation(Operate{&probed, call, attempt_call}, SiteOf(caller)->text, kNoLine, operation);
 }
 
@@ -52,21 +53,14 @@ pfs_instance_t* RowOf(const void* address, Kind kind) {
 bool IsShared(const pthread_mutex_t* m) { return (m->__data.__kind & 128) != 0; }
 bool IsShared(const pthread_rwlock_t* rw) { return rw->__data.__shared != 0; }
 
-Object* MutexAt(const pthread_mutex_t* m, const void* caller) {
-  if (__builtin_expect(IsShared(m) || g_is_off, 0)) return nullptr;
-  Object* const object = ObjectAt(m, Kind::kMutex, caller);
-  return IsInstrumented(object) ? object : nullptr;
-}
+// glibc keeps nothing of a spinlock: shared ones are recorded, too.
+bool IsShared(const volatile pthread_spinlock_t*) { return false; }
 
-Object* RwlockAt(const pthread_rwlock_t* rw, const void* caller) {
-  if (__builtin_expect(IsShared(rw) || g_is_off, 0)) return nullptr;
-  Object* const object = ObjectAt(rw, Kind::kRwlock, caller);
-  return IsInstrumented(object) ? object : nullptr;
-}
-
-Object* SpinAt(const volatile pthread_spinlock_t* spin, const void* caller) {
-  if (__builtin_expect(g_is_off, 0)) return nullptr;
-  Object* const object = ObjectAt(const_cast<const int*>(spin), Kind::kSpin, caller);
+// Returns the object of a lock whose events are instrumented, else nullptr.
+template <typename Lock>
+Object* InstrumentedAt(const Lock* lock, Kind kind, const void* caller) {
+  if (__builtin_expect(IsShared(lock) || g_is_off, 0)) return nullptr;
+  Object* const object = ObjectAt(const_cast<const void*>(static_cast<const volatile void*>(lock)), kind, caller);
   return IsInstrumented(object) ? object : nullptr;
 }
 
@@ -74,47 +68,34 @@ Object* SpinAt(const volatile pthread_spinlock_t* spin, const void* caller) {
 
 #define PFS_CALLER __builtin_return_address(0)
 
+// Replaces a function that takes a lock: `lock` is its first parameter. `attempt` is the function that does not wait.
+#define PFS_TAKES(kind, name, parameters, operation, attempt, ...)                                                  \
+  PFS_REPLACES int name parameters {                                                                                \
+    return Locked(                                                                                                  \
+        InstrumentedAt(lock, kind, PFS_CALLER), PFS_CALLER, operation, [=] { return PFS_REAL(name)(__VA_ARGS__); }, \
+        [=] { return PFS_REAL(attempt)(lock); });                                                                   \
+  }
+
 // ---- Mutexes ---------------------------------------------------------------------------------------------------------------------
 
 PFS_REPLACES int pthread_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
   const int rc = PFS_REAL(pthread_mutex_init)(m, attributes);
-  if (rc == 0 && !g_is_off) NoteInit(m, Kind::kMutex, PFS_CALLER);
+  if (rc == 0) NoteInit(m, Kind::kMutex, PFS_CALLER);
   return rc;
 }
 
 // The row goes first: another thread may get the memory as soon as the mutex is destroyed.
 PFS_REPLACES int pthread_mutex_destroy(pthread_mutex_t* m) {
-  if (!g_is_off) ForgetObject(m);
+  ForgetObject(m);
   return PFS_REAL(pthread_mutex_destroy)(m);
 }
 
-PFS_REPLACES int pthread_mutex_lock(pthread_mutex_t* m) {
-  Object* const object = MutexAt(m, PFS_CALLER);
-  const auto call = [=] { return PFS_REAL(pthread_mutex_lock)(m); };
-  if (object == nullptr) return call();
-  return Locked(*object, PFS_CALLER, Operation::kLock, call, [=] { return PFS_REAL(pthread_mutex_trylock)(m); });
-}
-
-PFS_REPLACES int pthread_mutex_trylock(pthread_mutex_t* m) {
-  Object* const object = MutexAt(m, PFS_CALLER);
-  const auto call = [=] { return PFS_REAL(pthread_mutex_trylock)(m); };
-  if (object == nullptr) return call();
-  return Locked(*object, PFS_CALLER, Operation::kTryLock, call, call);
-}
-
-PFS_REPLACES int pthread_mutex_timedlock(pthread_mutex_t* m, const timespec* deadline) {
-  Object* const object = MutexAt(m, PFS_CALLER);
-  const auto call = [=] { return PFS_REAL(pthread_mutex_timedlock)(m, deadline); };
-  if (object == nullptr) return call();
-  return Locked(*object, PFS_CALLER, Operation::kTimedLock, call, [=] { return PFS_REAL(pthread_mutex_trylock)(m); });
-}
-
-PFS_REPLACES int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* deadline) {
-  Object* const object = MutexAt(m, PFS_CALLER);
-  const auto call = [=] { return PFS_REAL(pthread_mutex_clocklock)(m, clock, deadline); };
-  if (object == nullptr) return call();
-  return Locked(*object, PFS_CALLER, Operation::kTimedLock, call, [=] { return PFS_REAL(pthread_mutex_trylock)(m); });
-}
+PFS_TAKES(Kind::kMutex, pthread_mutex_lock, (pthread_mutex_t * lock), Operation::kLock, pthread_mutex_trylock, lock)
+PFS_TAKES(Kind::kMutex, pthread_mutex_trylock, (pthread_mutex_t * lock), Operation::kTryLock, pthread_mutex_trylock, lock)
+PFS_TAKES(Kind::kMutex, pthread_mutex_timedlock, (pthread_mutex_t * lock, const timespec* deadline), Operation::kTimedLock,
+          pthread_mutex_trylock, lock, deadline)
+PFS_TAKES(Kind::kMutex, pthread_mutex_clocklock, (pthread_mutex_t * lock, clockid_t clock, const timespec* deadline), Operation::kTimedLock,
+          pthread_mutex_trylock, lock, clock, deadline)
 
 PFS_REPLACES int pthread_mutex_unlock(pthread_mutex_t* m) {
   const auto unlock = [=] { return PFS_REAL(pthread_mutex_unlock)(m); };
@@ -126,28 +107,17 @@ PFS_REPLACES int pthread_mutex_unlock(pthread_mutex_t* m) {
 
 PFS_REPLACES int pthread_spin_init(pthread_spinlock_t* spin, int shared) {
   const int rc = PFS_REAL(pthread_spin_init)(spin, shared);
-  if (rc == 0 && !g_is_off) NoteInit(const_cast<const int*>(spin), Kind::kSpin, PFS_CALLER);
+  if (rc == 0) NoteInit(const_cast<const int*>(spin), Kind::kSpin, PFS_CALLER);
   return rc;
 }
 
 PFS_REPLACES int pthread_spin_destroy(pthread_spinlock_t* spin) {
-  if (!g_is_off) ForgetObject(const_cast<const int*>(spin));
+  ForgetObject(const_cast<const int*>(spin));
   return PFS_REAL(pthread_spin_destroy)(spin);
 }
 
-PFS_REPLACES int pthread_spin_lock(pthread_spinlock_t* spin) {
-  Object* const object = SpinAt(spin, PFS_CALLER);
-  const auto call = [=] { return PFS_REAL(pthread_spin_lock)(spin); };
-  if (object == nullptr) return call();
-  return Locked(*object, PFS_CALLER, Operation::kLock, call, [=] { return PFS_REAL(pthread_spin_trylock)(spin); });
-}
-
-PFS_REPLACES int pthread_spin_trylock(pthread_spinlock_t* spin) {
-  Object* const object = SpinAt(spin, PFS_CALLER);
-  const auto call = [=] { return PFS_REAL(pthread_spin_trylock)(spin); };
-  if (object == nullptr) return call();
-  return Locked(*object, PFS_CALLER, Operation::kTryLock, call, call);
-}
+PFS_TAKES(Kind::kSpin, pthread_spin_lock, (pthread_spinlock_t * lock), Operation::kLock, pthread_spin_trylock, lock)
+PFS_TAKES(Kind::kSpin, pthread_spin_trylock, (pthread_spinlock_t * lock), Operation::kTryLock, pthread_spin_trylock, lock)
 
 PFS_REPLACES int pthread_spin_unlock(pthread_spinlock_t* spin) {
   const auto unlock = [=] { return PFS_REAL(pthread_spin_unlock)(spin); };
@@ -159,34 +129,27 @@ PFS_REPLACES int pthread_spin_unlock(pthread_spinlock_t* spin) {
 
 PFS_REPLACES int pthread_rwlock_init(pthread_rwlock_t* rw, const pthread_rwlockattr_t* attributes) {
   const int rc = PFS_REAL(pthread_rwlock_init)(rw, attributes);
-  if (rc == 0 && !g_is_off) NoteInit(rw, Kind::kRwlock, PFS_CALLER);
+  if (rc == 0) NoteInit(rw, Kind::kRwlock, PFS_CALLER);
   return rc;
 }
 
 PFS_REPLACES int pthread_rwlock_destroy(pthread_rwlock_t* rw) {
-  if (!g_is_off) ForgetObject(rw);
+  ForgetObject(rw);
   return PFS_REAL(pthread_rwlock_destroy)(rw);
 }
 
-#define PFS_RWLOCK(name, parameters, operation, attempt_name, ...)                                   \
-  PFS_REPLACES int name parameters {                                                                 \
-    Object* const object = RwlockAt(rw, PFS_CALLER);                                                 \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                   \
-    if (object == nullptr) return call();                                                            \
-    return Locked(*object, PFS_CALLER, operation, call, [=] { return PFS_REAL(attempt_name)(rw); }); \
-  }
-PFS_RWLOCK(pthread_rwlock_rdlock, (pthread_rwlock_t * rw), Operation::kReadLock, pthread_rwlock_tryrdlock, rw)
-PFS_RWLOCK(pthread_rwlock_tryrdlock, (pthread_rwlock_t * rw), Operation::kTryReadLock, pthread_rwlock_tryrdlock, rw)
-PFS_RWLOCK(pthread_rwlock_timedrdlock, (pthread_rwlock_t * rw, const timespec* deadline), Operation::kTimedReadLock,
-           pthread_rwlock_tryrdlock, rw, deadline)
-PFS_RWLOCK(pthread_rwlock_clockrdlock, (pthread_rwlock_t * rw, clockid_t clock, const timespec* deadline), Operation::kTimedReadLock,
-           pthread_rwlock_tryrdlock, rw, clock, deadline)
-PFS_RWLOCK(pthread_rwlock_wrlock, (pthread_rwlock_t * rw), Operation::kWriteLock, pthread_rwlock_trywrlock, rw)
-PFS_RWLOCK(pthread_rwlock_trywrlock, (pthread_rwlock_t * rw), Operation::kTryWriteLock, pthread_rwlock_trywrlock, rw)
-PFS_RWLOCK(pthread_rwlock_timedwrlock, (pthread_rwlock_t * rw, const timespec* deadline), Operation::kTimedWriteLock,
-           pthread_rwlock_trywrlock, rw, deadline)
-PFS_RWLOCK(pthread_rwlock_clockwrlock, (pthread_rwlock_t * rw, clockid_t clock, const timespec* deadline), Operation::kTimedWriteLock,
-           pthread_rwlock_trywrlock, rw, clock, deadline)
+PFS_TAKES(Kind::kRwlock, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), Operation::kReadLock, pthread_rwlock_tryrdlock, lock)
+PFS_TAKES(Kind::kRwlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), Operation::kTryReadLock, pthread_rwlock_tryrdlock, lock)
+PFS_TAKES(Kind::kRwlock, pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedReadLock,
+          pthread_rwlock_tryrdlock, lock, deadline)
+PFS_TAKES(Kind::kRwlock, pthread_rwlock_clockrdlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline),
+          Operation::kTimedReadLock, pthread_rwlock_tryrdlock, lock, clock, deadline)
+PFS_TAKES(Kind::kRwlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), Operation::kWriteLock, pthread_rwlock_trywrlock, lock)
+PFS_TAKES(Kind::kRwlock, pthread_rwlock_trywrlock, (pthread_rwlock_t * lock), Operation::kTryWriteLock, pthread_rwlock_trywrlock, lock)
+PFS_TAKES(Kind::kRwlock, pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const timespec* deadline), Operation::kTimedWriteLock,
+          pthread_rwlock_trywrlock, lock, deadline)
+PFS_TAKES(Kind::kRwlock, pthread_rwlock_clockwrlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* deadline),
+          Operation::kTimedWriteLock, pthread_rwlock_trywrlock, lock, clock, deadline)
 
 // As pfs_rwlock_unlock().
 PFS_REPLACES int pthread_rwlock_unlock(pthread_rwlock_t* rw) {

@@ -108,6 +108,7 @@ bool MakeInstance(Object& object) {
 }
 
 void ForgetObject(const void* address) {
+  if (g_is_off) return;
   uint32_t at = PlaceOfObject(reinterpret_cast<uintptr_t>(address));
   for (uint32_t i = 0; i < kMostProbes; ++i, at = (at + 1) & kMask) {
     const uintptr_t there = g_objects[at].address.load(std::memory_order_acquire);
@@ -122,6 +123,7 @@ void ForgetObject(const void* address) {
 }
 
 void NoteInit(const void* address, Kind kind, const void* caller) {
+  if (g_is_off) return;
   ForgetObject(address);
   (void)FindOrAddObject(address, kind, SiteOf(caller), true);
 }

@@ -38,20 +38,23 @@ inline uint32_t PlaceOfObject(uintptr_t address) {
 // Returns the entry of an object that is not at its first place, or makes one. Returns nullptr if the table is full there. Slow.
 [[gnu::noinline]] Object* FindOrAddObject(const void* address, Kind kind, const Site* site, bool must_add);
 
+// Returns the entry at the object's first place if it is this object's, else nullptr.
+inline Object* AtFirstPlace(const void* address, Kind kind) {
+  Object* const object = &g_objects[PlaceOfObject(reinterpret_cast<uintptr_t>(address))];
+  const bool is_it = object->address.load(std::memory_order_acquire) == reinterpret_cast<uintptr_t>(address) && object->kind == kind;
+  return __builtin_expect(is_it, 1) ? object : nullptr;
+}
+
 // Returns the entry of an object, which may have no instance yet. nullptr = make the plain call.
 inline Object* ObjectAt(const void* address, Kind kind, const void* caller) {
-  Object* const object = &g_objects[PlaceOfObject(reinterpret_cast<uintptr_t>(address))];
-  if (__builtin_expect(object->address.load(std::memory_order_acquire) == reinterpret_cast<uintptr_t>(address) && object->kind == kind, 1))
-    return object;
-  return FindOrAddObject(address, kind, SiteOf(caller), true);
+  Object* const object = AtFirstPlace(address, kind);
+  return object != nullptr ? object : FindOrAddObject(address, kind, SiteOf(caller), true);
 }
 
 // Returns the entry of an object that is known, or nullptr.
 inline Object* KnownObject(const void* address, Kind kind) {
-  Object* const object = &g_objects[PlaceOfObject(reinterpret_cast<uintptr_t>(address))];
-  if (__builtin_expect(object->address.load(std::memory_order_acquire) == reinterpret_cast<uintptr_t>(address) && object->kind == kind, 1))
-    return object;
-  return FindOrAddObject(address, kind, nullptr, false);
+  Object* const object = AtFirstPlace(address, kind);
+  return object != nullptr ? object : FindOrAddObject(address, kind, nullptr, false);
 }
 
 // Returns whether events of the object are instrumented. The object's instance is made here if it has none. `object` may be nullptr.
@@ -61,9 +64,9 @@ inline bool IsInstrumented(Object* object) {
   return __builtin_expect(object->row.load(std::memory_order_acquire) != nullptr, 1) || MakeInstance(*object);
 }
 
-// Forget an object: it is destroyed, or made again at the same address. Slow.
+// Forgets an object: it is destroyed, or made again at the same address. Does nothing while pfs is off. Slow.
 void ForgetObject(const void* address);
-// Notes an init. Makes no instance.
+// Notes an init. Makes no instance. Does nothing while pfs is off.
 void NoteInit(const void* address, Kind kind, const void* caller);
 
 }  // namespace perfschema::run

@@ -61,12 +61,12 @@ template <typename Call>
 
 PFS_REPLACES int pthread_cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
   const int rc = PFS_REAL(pthread_cond_init)(c, attributes);
-  if (rc == 0 && !g_is_off) NoteInit(c, Kind::kCond, PFS_CALLER);
+  if (rc == 0) NoteInit(c, Kind::kCond, PFS_CALLER);
   return rc;
 }
 
 PFS_REPLACES int pthread_cond_destroy(pthread_cond_t* c) {
-  if (!g_is_off) ForgetObject(c);
+  ForgetObject(c);
   return PFS_REAL(pthread_cond_destroy)(c);
 }
 
@@ -84,12 +84,12 @@ PFS_REPLACES int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, c
 
 PFS_REPLACES int sem_init(sem_t* semaphore, int shared, unsigned value) {
   const int rc = PFS_REAL(sem_init)(semaphore, shared, value);
-  if (rc == 0 && shared == 0 && !g_is_off) NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
+  if (rc == 0 && shared == 0) NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
   return rc;
 }
 
 PFS_REPLACES int sem_destroy(sem_t* semaphore) {
-  if (!g_is_off) ForgetObject(semaphore);
+  ForgetObject(semaphore);
   return PFS_REAL(sem_destroy)(semaphore);
 }
 
@@ -109,12 +109,12 @@ PFS_REPLACES int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec
 
 PFS_REPLACES int pthread_barrier_init(pthread_barrier_t* barrier, const pthread_barrierattr_t* attributes, unsigned count) {
   const int rc = PFS_REAL(pthread_barrier_init)(barrier, attributes, count);
-  if (rc == 0 && !g_is_off) NoteInit(barrier, Kind::kBarrier, PFS_CALLER);
+  if (rc == 0) NoteInit(barrier, Kind::kBarrier, PFS_CALLER);
   return rc;
 }
 
 PFS_REPLACES int pthread_barrier_destroy(pthread_barrier_t* barrier) {
-  if (!g_is_off) ForgetObject(barrier);
+  ForgetObject(barrier);
   return PFS_REAL(pthread_barrier_destroy)(barrier);
 }
 
