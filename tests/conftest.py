@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ PROGRAMS = ROOT / "tests/programs"
 def pytest_sessionstart() -> None:
     """Lets pandas register its types with pyarrow, which works once: tests interrupt imports, and block modules."""
     with contextlib.suppress(ImportError):
-        import pandas.core.arrays.arrow.extension_types  # noqa: F401
+        importlib.import_module("pandas.core.arrays.arrow.extension_types")
 
 
 def pytest_report_header() -> list[str]:

@@ -166,35 +166,56 @@ struct WordEntry {
 struct WordTable {
   std::array<uint16_t, size_t{1} << kSlotBits> slots;  // number of the word + 1; 0 = free
   std::array<WordEntry, kAllWordCount> words;
-  bool good;  // every word is upper case, not too long and unique, and the word of which it is another spelling exists
+  bool good;  // every word is upper case, not too long and unique, and every word that a list names exists
 
-  constexpr void Add(std::string_view text, std::string_view shown_as, size_t index, uint8_t traits) {
-    const size_t shown = shown_as.empty() ? index : FindWord(shown_as);
-    good &= !text.empty() && text.size() <= kLongestWord && shown < kAllWordCount;
+  // Returns the slot of the word, or the free one where it belongs.
+  constexpr size_t Find(const WordKey& key) const {
+    size_t slot = SlotOf(key);
+    while (slots[slot] != 0 && !(words[slots[slot] - 1u].key == key)) slot = (slot + 1) % slots.size();
+    return slot;
+  }
+  // Returns the number of the word; counts one that is unknown as a fault.
+  constexpr size_t IndexOf(std::string_view text) {
+    const size_t slot = Find(KeyOf(text));
+    good &= slots[slot] != 0;
+    return slots[slot] == 0 ? 0 : slots[slot] - 1u;
+  }
+  constexpr void Add(std::string_view text, size_t index, uint16_t code, uint8_t traits) {
+    good &= !text.empty() && text.size() <= kLongestWord;
     for (const char c : text) good &= (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    words[index] = {KeyOf(text), CodeOfSqlWord(shown), traits};
-    size_t slot = SlotOf(words[index].key);
-    for (; slots[slot] != 0; slot = (slot + 1) % slots.size()) good &= !(words[slots[slot] - 1u].key == words[index].key);
+    words[index] = {KeyOf(text), code, traits};
+    const size_t slot = Find(words[index].key);
+    good &= slots[slot] == 0;
     slots[slot] = static_cast<uint16_t>(index + 1);
   }
 };
 constexpr WordTable MakeWords() {
   WordTable table{};
   table.good = true;
-  for (size_t i = 0; i < kSqlWordCount; ++i) table.Add(SqlWordAt(i).text, SqlWordAt(i).shown, i, SqlWordAt(i).traits);
+  for (size_t i = 0; i < kSqlWordCount; ++i) table.Add(SqlWordAt(i).text, i, CodeOfSqlWord(i), SqlWordAt(i).traits);
+  for (size_t i = 0; i < kSqlWordCount; ++i) {
+    if (!SqlWordAt(i).shown.empty()) table.words[i].code = CodeOfSqlWord(table.IndexOf(SqlWordAt(i).shown));
+  }
   return table;
 }
-constexpr WordTable MakeMysqlWords() {
+// Every word, whichever dialect has it.
+constexpr WordTable MakeAllWords() {
   WordTable table{};
   table.good = true;
+  for (size_t i = 0; i < kAllWordCount; ++i) table.Add(TextOfSqlWord(i), i, CodeOfSqlWord(i), kPlainWord);
+  return table;
+}
+// A compiler limits the steps of one constant: the lists are looked up in a table, and each table is a constant of its own.
+inline constexpr WordTable kEveryWord = MakeAllWords();
+constexpr WordTable MakeMysqlWords() {
+  WordTable every = kEveryWord, table{};
+  for (const Spelling& each : kMysqlSpellings) every.words[every.IndexOf(each.text)].code = CodeOfSqlWord(every.IndexOf(each.shown));
+  for (const std::string_view each : kMysqlFunctions) every.words[every.IndexOf(each)].traits = kOnlyCalled;
+  std::array<bool, kAllWordCount> is_left_out{};
+  for (const std::string_view each : kNotOfMysql) is_left_out[every.IndexOf(each)] = true;
+  table.good = every.good;
   for (size_t i = 0; i < kAllWordCount; ++i) {
-    const std::string_view text = TextOfSqlWord(i);
-    if (IsAmong(kNotOfMysql, text)) continue;
-    std::string_view shown;
-    for (const Spelling& spelling : kMysqlSpellings) {
-      if (spelling.text == text) shown = spelling.shown;
-    }
-    table.Add(text, shown, i, IsAmong(kMysqlFunctions, text) ? kOnlyCalled : kPlainWord);
+    if (!is_left_out[i]) table.Add(TextOfSqlWord(i), i, every.words[i].code, every.words[i].traits);
   }
   return table;
 }

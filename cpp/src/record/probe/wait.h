@@ -23,28 +23,23 @@ struct Wait {
   uint32_t class_index;
 };
 
+// Returns the place of the stack pointer.
+PFS_ALWAYS_INLINE uintptr_t StackPlace() {
+#if defined(__x86_64__) && !defined(__clang__)
+  register uintptr_t place asm("rsp");  // one instruction: an asm statement costs the compiler its allocation of registers
+  return place;
+#else
+  return reinterpret_cast<uintptr_t>(StackMark());  // clang defines such a variable in operands of asm statements only
+#endif
+}
 // Until LeaveProbe (or the next store to `nesting`) a signal handler on this thread leaves the thread's state alone.
 PFS_ALWAYS_INLINE void EnterProbe(ThreadState& thread) {
-#if defined(__x86_64__)
-  register uintptr_t place asm("rsp");  // one instruction: an asm statement costs the compiler its allocation of registers
-  thread.nesting += place;
-#else
-  thread.nesting += reinterpret_cast<uintptr_t>(StackMark());
-#endif
+  thread.nesting += StackPlace();
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 // Enters the probe where the caller knows what `nesting` is.
 PFS_ALWAYS_INLINE void EnterProbe(ThreadState& thread, uint64_t nesting) {
-#if defined(__x86_64__)
-  if (__builtin_constant_p(nesting) && nesting == 0) {
-    register uintptr_t place asm("rsp");
-    thread.nesting = place;
-  } else {
-    thread.nesting = reinterpret_cast<uintptr_t>(StackMark()) + nesting;
-  }
-#else
-  thread.nesting = reinterpret_cast<uintptr_t>(StackMark()) + nesting;
-#endif
+  thread.nesting = (__builtin_constant_p(nesting) && nesting == 0 ? StackPlace() : reinterpret_cast<uintptr_t>(StackMark())) + nesting;
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 PFS_ALWAYS_INLINE void LeaveProbe(ThreadState& thread, uint64_t nesting) {
