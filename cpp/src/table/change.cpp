@@ -4,7 +4,7 @@
 
 #include "setup/setup.h"
 #include "table/facts.h"
-#include "table/nearest.h"
+#include "base/nearest.h"
 
 namespace perfschema {
 namespace {

@@ -7,7 +7,7 @@
 #include "record/engine/cold_lock.h"
 #include "record/engine/runtime.h"
 #include "table/facts.h"
-#include "table/nearest.h"
+#include "base/nearest.h"
 #include "table/table_def.h"
 
 namespace perfschema {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Self
 
 from pfs import _core, setup
 from pfs._outside import processes
@@ -12,6 +12,7 @@ from pfs._outside.segment import SegmentSource
 from pfs._setup.values import Values
 from pfs._snapshots import snapshot
 from pfs._tables import frame, show
+from pfs._tables.names import Tables
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
+
+    Unit = Literal["ps", "ns", "us", "ms", "s", "timedelta"]
 
 __all__ = ["Schema", "attach"]
 
@@ -78,20 +81,34 @@ class Schema:
         """Returns the names of all tables, sorted."""
         return _core.tables()
 
-    def table(self, name: TableName | str, columns: Iterable[str] | None = None) -> pd.DataFrame:
+    def table(
+        self,
+        name: TableName | str,
+        columns: Iterable[str] | None = None,
+        *,
+        unit: Unit | None = None,
+        where: str | Mapping[str, object] | None = None,
+        order: str | Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pd.DataFrame:
         """Returns the current rows of a table, as ``pfs.table`` does for this process.
 
         Raises:
             UnknownTable: no table has this name.
             UnknownColumn: the table has no such column.
-            InvalidValue: a column is named twice.
+            InvalidValue: a column is named twice; a bad unit, condition, order or limit.
             StateError: this Schema is closed.
         """
-        return frame.frame(name, columns, self._source)
+        return frame.frame(name, columns, self._source, unit=unit, where=where, order=order, limit=limit)
 
-    def describe(self, name: TableName | str) -> pd.DataFrame:
-        """Describes the columns of a table: see ``pfs.describe``."""
-        return frame.describe(name)
+    @property
+    def t(self) -> Tables:
+        """The tables as attributes, as ``pfs.t``."""
+        return Tables(self._source)
+
+    def describe(self, name: TableName | str | None = None) -> pd.DataFrame:
+        """Describes the columns of a table, or all tables: see ``pfs.describe``."""
+        return frame.describe_all() if name is None else frame.describe(name)
 
     def ddl(self, name: TableName | str) -> str:
         """Returns the CREATE TABLE statement of a table."""
