@@ -11,7 +11,8 @@
 
     pfs.attach(4711).table("threads")              # a table of another process, or of a dead one: pfs.processes()
 
-All times are picoseconds since the start of the program (columns TIMER_*). ``pfs.describe(table)`` explains every column.
+All times are picoseconds since the start of the program (columns TIMER_*); ``pfs.table(name, unit="s")`` gives seconds.
+``pfs.describe()`` lists the tables, ``pfs.describe(table)`` explains every column. In Jupyter: ``%load_ext pfs`` and ``%%pfs``.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ import os
 
 TYPE_CHECKING = False  # type checkers take it as true; importing typing would cost more than the rest of this file
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Literal
 
     import pandas as pd
 
     from pfs._dbapi.rows import dbapi_plain
     from pfs._dbapi.wrap import dbapi
     from pfs._names import TableName
+    from pfs._notebook.timeline import Timeline
     from pfs._outside.attach import Schema, attach
     from pfs._outside.processes import gc, processes
     from pfs._snapshots.diff import Diff, diff
@@ -60,6 +63,8 @@ if TYPE_CHECKING:
     from pfs.sockets import create_connection, create_server, socket, socketpair
     from pfs.thread import Thread, set_account, set_processlist, set_thread_name
 
+    Unit = Literal["ps", "ns", "us", "ms", "s", "timedelta"]
+
 from pfs import errors
 from pfs.errors import (
     AlreadyExists,
@@ -85,6 +90,7 @@ except ImportError as error:
     raise
 
 from pfs._core import Condition, Lock, RLock, RWLock, SimpleQueue, stage, statement, transaction
+from pfs._tables.names import t
 from pfs.files import open
 from pfs.instrument import Table, idle, wait
 from pfs.setup import (
@@ -107,7 +113,10 @@ __all__ = [
     # Reading
     "tables",
     "table",
+    "t",
     "describe",
+    "readable",
+    "timeline",
     "ddl",
     "truncate",
     "digest",
@@ -272,37 +281,104 @@ def tables() -> list[str]:
     return _core.tables()
 
 
-def table(name: TableName | str, columns: Iterable[str] | None = None) -> pd.DataFrame:
+def table(
+    name: TableName | str,
+    columns: Iterable[str] | None = None,
+    *,
+    unit: Unit | None = None,
+    where: str | Mapping[str, object] | None = None,
+    order: str | Sequence[str] | None = None,
+    limit: int | None = None,
+) -> pd.DataFrame:
     """Returns the current rows of a table as a DataFrame.
+
+        pfs.table("events_waits_history_long", where="TIMER_WAIT > 5ms", order="TIMER_WAIT desc", limit=10, unit="s")
 
     Args:
         name: one of ``pfs.tables()``.
         columns: the columns to read, in this order; None reads all. Case does not matter.
+        unit: how times are written. None or "ps": whole picoseconds. "s", "ms", "us" or "ns": floating point, with NaN for NULL.
+            "timedelta": ``timedelta64[ns]``, rounded down, with NaT for NULL.
+        where: the rows to read: comparisons of columns with numbers and 'texts' (``= <> < <= > >= like in between is null``)
+            joined by ``and``, ``or``, ``not``. Times are in picoseconds or have a unit (``5ms``). ``=`` regards case, ``like``
+            does not. A dict gives a pattern or value per column: ``{"EVENT_NAME": "wait/io/%"}``. Other rows are not copied.
+        order: columns to sort by: ``"SUM_TIMER_WAIT desc, EVENT_NAME"``, or a list of such texts. NULL comes first, behind
+            ``desc`` last. None is storage order: sort events by THREAD_ID and EVENT_ID, or by TIMER_END.
+        limit: the most rows to return.
 
     Returns:
-        One row per row of the table, in storage order: sort it by THREAD_ID and EVENT_ID, or by TIMER_END. Integers are uint64,
-        or the nullable UInt64 where NULL is possible; text is ``string``; ENUM is ``category``; TIMESTAMP is ``datetime64[us]``
-        in UTC. No column has dtype object. TIMER_* and *_TIMER_* columns are in picoseconds.
+        One row per row of the table. Whole numbers are int64, or the nullable Int64 where NULL is possible; a column that has a
+        value of 2**63 or more is uint64 or UInt64. Text is ``string``; ENUM is ``category``; TIMESTAMP is ``datetime64[us]`` in
+        UTC. No column has dtype object. TIMER_* and *_TIMER_* columns are times. ``attrs`` has the table, the unit, the pid, the
+        time of the reading, and the counters of lost events and objects that are not zero.
 
     Raises:
         UnknownTable: no table has this name.
         UnknownColumn: the table has no such column.
-        InvalidValue: a column is named twice.
+        InvalidValue: a column is named twice; a bad unit, condition, order or limit.
     """
     from pfs._tables import frame
 
-    return frame.frame(name, columns)
+    return frame.frame(name, columns, unit=unit, where=where, order=order, limit=limit)
 
 
-def describe(name: TableName | str) -> pd.DataFrame:
-    """Describes the columns of a table: one row per column, with its SQL type, unit and description.
+def describe(name: TableName | str | None = None) -> pd.DataFrame:
+    """Describes the columns of a table: one row per column, with its SQL type, unit and description. Without a name it lists all
+    tables: what each contains, its operations and its key.
 
     Raises:
         UnknownTable: no table has this name.
     """
     from pfs._tables import frame
 
-    return frame.describe(name)
+    return frame.describe_all() if name is None else frame.describe(name)
+
+
+def readable(frame: pd.DataFrame, limit: int | None = None) -> pd.DataFrame:
+    """Returns a frame of texts for people: times and bytes with units, long texts cut in the middle.
+
+    It takes a frame of ``pfs.table``, or one made from it: the names of the columns decide. ``%load_ext pfs`` shows all such
+    frames like this. The numbers themselves stay in the original.
+
+    Args:
+        frame: the frame.
+        limit: the most rows to write; None writes all.
+    """
+    from pfs._tables import readable
+
+    return readable.readable(frame, limit)
+
+
+def timeline(
+    events: pd.DataFrame, threads: dict[int, str] | None = None, begin: int | None = None, end: int | None = None
+) -> Timeline:
+    """Draws events as a picture with one lane per thread, which a notebook shows. ``save(path)`` writes it as SVG.
+
+    Args:
+        events: rows of a table of events, such as ``events_waits_history_long``, with times in picoseconds.
+        threads: names of threads by THREAD_ID, for the lanes.
+        begin, end: the time to draw, in picoseconds as TIMER_START. Events that cross it are cut. None draws all events.
+
+    Raises:
+        InvalidValue: the frame lacks a column that is needed, or its times are not in picoseconds.
+    """
+    from pfs._notebook import timeline
+
+    return timeline.timeline(events, threads, begin, end)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Is called by ``%load_ext pfs``. It adds the magic ``%%pfs``, readable frames, and completion of names of tables."""
+    from pfs._notebook import extension
+
+    extension.load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """Is called by ``%unload_ext pfs``."""
+    from pfs._notebook import extension
+
+    extension.unload(shell)
 
 
 def ddl(name: TableName | str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from pfs import _core
 
 TYPE_CHECKING = False
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     class Source(Protocol):
         """Reads and changes tables. Setup tables, mappings and frames use it. Arguments and results are those of pfs._core."""
 
+        @property
+        def pid(self) -> int: ...
         def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]: ...
         def rows(self, table: str, columns: Sequence[str] | None) -> list[tuple[Any, ...]]: ...
         def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int: ...
@@ -28,6 +32,10 @@ __all__ = ["OWN", "OwnProcess"]
 
 class OwnProcess:
     """Reads and changes the tables of this process."""
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
 
     def read(self, table: str, columns: Sequence[str] | None) -> tuple[int, int, list[_core.Part]]:
         return _core.read(table, columns, None)

@@ -24,7 +24,7 @@ ORDER = [
     ),
     ("_dbapi", "_snapshots", "_trace"),
     ("_outside", "sqlalchemy"),
-    ("_testing",),
+    ("_notebook", "_testing"),
     ("pfs",),
     ("_generate", "demo"),
     ("_cli",),
@@ -33,7 +33,17 @@ ORDER = [
 ]  # fmt: skip
 LINE = {unit: number for number, line in enumerate(ORDER) for unit in line}
 # Modules that import numpy or pandas when they are imported themselves. `import pfs` imports none of them.
-SLOW = {"demo", "_snapshots.diff", "_snapshots.parquet", "_snapshots.snapshot", "_tables.frame", "_testing.view", "_trace.files"}
+SLOW = {
+    "demo",
+    "_snapshots.diff",
+    "_snapshots.parquet",
+    "_snapshots.snapshot",
+    "_tables.frame",
+    "_tables.readable",
+    "_tables.where",
+    "_testing.view",
+    "_trace.files",
+}
 
 
 def modules(root: Path) -> dict[str, Path]:
