@@ -48,12 +48,11 @@ def readable(frame: pd.DataFrame, limit: int | None = None) -> pd.DataFrame:
         if unit == "picoseconds" and (not is_picoseconds or values.dtype.kind not in "iuf"):
             unit = ""
         is_number = pd.api.types.is_numeric_dtype(values)
-        write = _WRITERS.get(unit if is_number else "", str if is_number else _text_of)
+        write: Callable[[Any], str] = _WRITERS.get(unit if is_number else "", str if is_number else _text_of)
         if unit == "count" and values.dtype.kind == "f":
             write = "{:,.1f}".format
-        shown[name] = pd.array(["NULL" if pd.isna(v) else write(v) for v in values], dtype=TEXT)
-    index = frame.index if limit is None else frame.index[:limit]
-    result = pd.DataFrame(shown, index=index)
+        shown[name] = pd.Series(["NULL" if pd.isna(v) else write(v) for v in values], index=values.index, dtype=TEXT)
+    result = pd.DataFrame(shown, index=frame.index if limit is None else frame.index[:limit])
     result.attrs = {**frame.attrs, "is_readable": True}
     return result
 
