@@ -15,6 +15,7 @@
 #include "greenlets.h"
 #include "perfschema/pfs.h"
 #include "pybind.h"  // comes first
+#include "setup/rules.h"
 #include "table/registry.h"
 
 namespace perfschema::bindings {
@@ -118,6 +119,8 @@ void BindSetup(PyObject* module) {
   m.def(
       "adopt", [](const std::string& path) { RaiseIfBad(AdoptSegmentFile(path), "AttachError"); }, py::arg("path"));
   m.def("in_outsider_section", InOutsiderSection, py::arg("change"));
+  m.def(
+      "may_match", [](const std::string& pattern) { return MayMatch(pattern, false); }, py::arg("pattern"));
   m.def("matches", Matches, py::arg("texts"), py::arg("pattern"));
   m.def(
       "configure", [](const std::string& options) { RaiseIfBadCode(pfs_init(options.c_str())); }, py::arg("options"));

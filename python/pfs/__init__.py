@@ -11,7 +11,8 @@
 
     pfs.attach(4711).table("threads")              # a table of another process, or of a dead one: pfs.processes()
 
-All times are picoseconds since the start of the program (columns TIMER_*). ``pfs.describe(table)`` explains every column.
+All times are picoseconds since the start of the program (columns TIMER_*); ``pfs.table(name, unit="s")`` gives seconds.
+``pfs.describe()`` lists the tables, ``pfs.describe(table)`` explains every column. In Jupyter: ``%load_ext pfs`` and ``%%pfs``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import os
 
 TYPE_CHECKING = False  # type checkers take it as true; importing typing would cost more than the rest of this file
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Literal
 
     import pandas as pd
@@ -61,8 +62,11 @@ if TYPE_CHECKING:
         set_user_variable,
     )
     from pfs.queues import LifoQueue, PriorityQueue, Queue
+    from pfs.reading import arrow, blocked, measure_timers, now, readable, running, timeline
     from pfs.sockets import create_connection, create_server, socket, socketpair
     from pfs.thread import Thread, set_account, set_processlist, set_thread_name
+
+    Unit = Literal["ps", "ns", "us", "ms", "s", "timedelta"]
 
 from pfs import errors
 from pfs.errors import (
@@ -89,6 +93,7 @@ except ImportError as error:
     raise
 
 from pfs._core import Condition, Lock, RLock, RWLock, SimpleQueue, stage, statement, transaction
+from pfs._tables.names import t
 from pfs.files import fsync, open
 from pfs.instrument import Table, idle, wait
 from pfs.setup import (
@@ -119,7 +124,10 @@ __all__ = [
     "view",
     "arrow",
     "measure_timers",
+    "t",
     "describe",
+    "readable",
+    "timeline",
     "ddl",
     "truncate",
     "digest",
@@ -264,6 +272,7 @@ _LATER = {
     "pfs._trace.files": ("read_trace",),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
+    "pfs.reading": ("arrow", "blocked", "measure_timers", "now", "readable", "running", "timeline"),
     "pfs.sockets": ("create_connection", "create_server", "socket", "socketpair"),
     "pfs.thread": ("Thread", "set_account", "set_processlist", "set_thread_name"),
 }
@@ -291,106 +300,73 @@ def tables() -> list[str]:
 
 
 def table(
-    name: TableName | str, columns: Iterable[str] | None = None, *, running: Literal["elapsed"] | None = None
+    name: TableName | str,
+    columns: Iterable[str] | None = None,
+    *,
+    running: Literal["elapsed"] | None = None,
+    unit: Unit | None = None,
+    where: str | Mapping[str, object] | None = None,
+    order: str | Sequence[str] | None = None,
+    limit: int | None = None,
 ) -> pd.DataFrame:
     """Returns the current rows of a table as a DataFrame.
+
+        pfs.table("events_waits_history_long", where="TIMER_WAIT > 5ms", order="TIMER_WAIT desc", limit=10, unit="s")
 
     Args:
         name: one of ``pfs.tables()``.
         columns: the columns to read, in this order; None reads all. Case does not matter.
         running: what an event that still runs shows as TIMER_END and TIMER_WAIT. None: NULL. "elapsed": ``pfs.now()``, and the
             time from TIMER_START to then, as MySQL 8 does. END_EVENT_ID stays NULL.
+        unit: how times are written. None or "ps": whole picoseconds. "s", "ms", "us" or "ns": floating point, with NaN for NULL.
+            "timedelta": ``timedelta64[ns]``, rounded down, with NaT for NULL.
+        where: the rows to read: comparisons of columns with numbers and 'texts' (``= <> < <= > >= like in between is null``)
+            joined by ``and``, ``or``, ``not``. Times are in picoseconds or have a unit (``5ms``). ``=`` regards case, ``like``
+            does not. A dict gives a pattern or value per column: ``{"EVENT_NAME": "wait/io/%"}``. Other rows are not copied.
+        order: columns to sort by: ``"SUM_TIMER_WAIT desc, EVENT_NAME"``, or a list of such texts. NULL comes first, behind
+            ``desc`` last. None is storage order: sort events by THREAD_ID and EVENT_ID, or by TIMER_END.
+        limit: the most rows to return.
 
     Returns:
-        One row per row of the table, in storage order: sort it by THREAD_ID and EVENT_ID, or by TIMER_END. Integers are uint64,
-        or the nullable UInt64 where NULL is possible; text is ``string``; ENUM is ``category``; TIMESTAMP is ``datetime64[us]``
-        in UTC. No column has dtype object. TIMER_* and *_TIMER_* columns are in picoseconds.
+        One row per row of the table. Whole numbers are int64, or the nullable Int64 where NULL is possible; a column that has a
+        value of 2**63 or more is uint64 or UInt64. Text is ``string``; ENUM is ``category``; TIMESTAMP is ``datetime64[us]`` in
+        UTC. No column has dtype object. TIMER_* and *_TIMER_* columns are times. ``attrs`` has the table, the unit, the pid, the
+        time of the reading, and the counters of lost events and objects that are not zero.
 
     Raises:
         UnknownTable: no table has this name.
         UnknownColumn: the table has no such column.
-        InvalidValue: a column is named twice; a bad value for ``running``.
+        InvalidValue: a column is named twice; a bad value for ``running``, ``unit``, ``where``, ``order`` or ``limit``.
     """
     from pfs._tables import frame
 
-    return frame.frame(name, columns, running=running)
+    return frame.frame(name, columns, running=running, unit=unit, where=where, order=order, limit=limit)
 
 
-def now() -> int:
-    """Returns the present time on the time line of the events, in picoseconds since the start of pfs: what TIMER_START of an
-    event that begins now would be. It is 0 if pfs is off."""
-    return _core.now(None)
-
-
-def running() -> pd.DataFrame:
-    """Returns the events that run now: the open transactions, statements, stages and waits of all threads.
-
-    Returns:
-        One row per event, by thread, the outermost event first. THREAD is the name of the thread; EVENT_TYPE is TRANSACTION,
-        STATEMENT, STAGE or WAIT; TIMER_WAIT is the time so far, or NULL if the event is not timed. The other columns are those
-        of the events_*_current tables.
-    """
-    from pfs._tables.running import view_frame
-
-    return view_frame("running")
-
-
-def blocked() -> pd.DataFrame:
-    """Returns the threads that wait for a lock now, those that wait longest first, and who holds the lock.
-
-    It covers mutexes, read-write locks, metadata locks and table locks. Conditions, files and sockets have no holder:
-    ``pfs.running()`` shows who waits for them.
-
-    Returns:
-        One row per waiting thread and holder. THREAD_ID to TIMER_WAIT say which thread waits for what, at which line, and for how
-        long. HOLDER_THREAD_ID holds the lock; it is NULL if only readers hold the lock (READ_LOCKED_BY_COUNT) or no holder is
-        recorded. HOLDER is the name of that thread, or NULL if the thread has ended, or was not copied by fork. HOLDER_SOURCE
-        and HOLDER_TIMER_WAIT say where it took the lock and for how long it has held it, if that event is still in a history
-        table. HOLDER_EVENT_* is the innermost event that the holder is in now. DEADLOCK is a circle of threads, such as
-        ``2 -> 3 -> 2``, in which each waits for the next one.
-    """
-    from pfs._tables.running import view_frame
-
-    return view_frame("blocked")
-
-
-def arrow(name: TableName | str, columns: Iterable[str] | None = None) -> _core.ArrowTable:
-    """Returns the current rows of a table for any reader of the Arrow C stream interface: DuckDB, polars, pyarrow, pandas 3.
-
-        polars.DataFrame(pfs.arrow("file_summary_by_instance"))
-
-    The result is a snapshot: it may be read again and again. It needs no package beside the reader.
-
-    Args:
-        name: one of ``pfs.tables()``.
-        columns: the columns to read, in this order; None reads all. Case does not matter.
-
-    Returns:
-        Integers as they are, TEXT and ENUM as dictionaries of strings, TIMESTAMP in microseconds UTC. A byte of a text that is no
-        UTF-8 becomes ``\\xNN``.
-
-    Raises:
-        UnknownTable: no table has this name.
-        UnknownColumn: the table has no such column.
-        InvalidValue: a column is named twice.
-    """
-    return _core.arrow(str(name), [columns] if isinstance(columns, str) else None if columns is None else list(columns), None)
-
-
-def measure_timers() -> None:
-    """Makes the next read of ``performance_timers`` measure the timers again. Later reads show that measurement."""
-    _core.measure_timers()
-
-
-def describe(name: TableName | str) -> pd.DataFrame:
-    """Describes the columns of a table: one row per column, with its SQL type, unit and description.
+def describe(name: TableName | str | None = None) -> pd.DataFrame:
+    """Describes the columns of a table: one row per column, with its SQL type, unit and description. Without a name it lists all
+    tables: what each contains, its operations and its key.
 
     Raises:
         UnknownTable: no table has this name.
     """
     from pfs._tables import frame
 
-    return frame.describe(name)
+    return frame.describe_all() if name is None else frame.describe(name)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Is called by ``%load_ext pfs``. It adds the magic ``%%pfs``, readable frames, and completion of names of tables."""
+    from pfs._notebook import extension
+
+    extension.load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """Is called by ``%unload_ext pfs``."""
+    from pfs._notebook import extension
+
+    extension.unload(shell)
 
 
 def ddl(name: TableName | str) -> str:

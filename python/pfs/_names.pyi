@@ -77,6 +77,7 @@ TableName: TypeAlias = Literal[
     "session_variables",
     "setup_actors",
     "setup_consumers",
+    "setup_instrument_rules",
     "setup_instruments",
     "setup_loggers",
     "setup_meters",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from pfs import _core
 
 TYPE_CHECKING = False
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     class Source(Protocol):
         """Reads and changes tables. Setup tables, mappings and frames use it. Arguments and results are those of pfs._core."""
 
+        @property
+        def pid(self) -> int: ...
         # elapsed: running events get TIMER_END = now and TIMER_WAIT = the time so far; now: None asks the timer.
         def now(self) -> int: ...
         def read(
@@ -35,6 +39,10 @@ __all__ = ["OWN", "OwnProcess"]
 
 class OwnProcess:
     """Reads and changes the tables of this process."""
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
 
     def now(self) -> int:
         return _core.now(None)

@@ -2,6 +2,7 @@
 
     pfs.setup_instruments.update(where="wait/io/file/%", timed=False)     # -> rows changed
     pfs.setup_instruments["wait/synch/mutex/myapp/%"].enabled = False
+    pfs.setup_instruments["wait/synch/mutex/%"].timed = "CONTENDED"       # also holds for instruments that register later
     pfs.setup_actors.insert(user="joe", enabled=False)
     with pfs.setup_instruments.only("wait/io/file/%"):                    # the block's end restores them
         ...
@@ -11,17 +12,22 @@ Changes act at once, also on running threads. An illegal change raises, changes 
 
 from __future__ import annotations
 
+from pfs import _core
 from pfs._setup.rows import Column, Rows, is_timed, is_yes
-from pfs._setup.table import Only, Saved, SetupTable
+from pfs._setup.table import Only, Saved, SetupTable, _sql
 from pfs._setup.values import UnknownKey, Values, option_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
     from pfs._setup.rows import Where
 
     Flag = bool | str
 
 __all__ = [
+    "InstrumentRules",
     "Rows",
     "Saved",
     "SetupTable",
@@ -113,11 +119,87 @@ class ThreadRows(Rows):
     history = Column("HISTORY", is_yes)
 
 
+class InstrumentRules(SetupTable[Rows]):
+    """Lists the rules for instruments that register later, oldest first. Of two rules for one setting, the later rule holds.
+
+    A change of ``setup_instruments`` by a pattern adds a rule; the presets of PFS_OPTIONS are the first ones. ``delete`` and
+    ``truncate`` take rules back: instruments that still are as the rules said become as the remaining rules say.
+
+        pfs.setup_instruments.rules.insert(pattern="wait/io/%", enabled=False)
+        pfs.setup_instruments.rules.delete("wait/io/%")      # text is a pattern on PATTERN, a number is an ORDINAL
+    """
+
+    name = "setup_instrument_rules"
+    rows_type = Rows
+
+    def _name_column(self) -> str:
+        return "PATTERN"
+
+
 class SetupInstruments(SetupTable[InstrumentRows]):
-    """Says what is instrumented: one row per instrument."""
+    """Says what is instrumented: one row per instrument.
+
+    A change by a pattern on NAME with ``%`` also holds for instruments that register later: see ``rules``.
+    """
 
     name = "setup_instruments"
     rows_type = InstrumentRows
+
+    @property
+    def rules(self) -> InstrumentRules:
+        """The rules that changes by patterns have left for instruments that register later."""
+        return InstrumentRules(self._source)
+
+    def _may_come(self, where: Where) -> bool:
+        return isinstance(where, str) and "%" in where and _core.may_match(where)
+
+    def _update(self, where: Where, assignments: Mapping[str, object]) -> int:
+        pattern = _pattern_on_name(where)
+        if pattern is None:
+            return super()._update(where, assignments)
+        if not _core.may_match(pattern):
+            self[pattern]  # raises UnknownName
+        before = len(self)
+        changed = super()._update(where, assignments)
+        settings = [(column.upper(), _sql(value)) for column, value in assignments.items() if column.upper() in _OF_RULES]
+        if settings and ("%" in pattern or changed == 0):
+            self._source.insert(InstrumentRules.name, [("PATTERN", pattern), *settings])
+            if len(self) != before:  # another thread has registered an instrument before the rule was there
+                changed = super()._update(where, assignments)
+        return changed
+
+    def save(self) -> Saved:
+        """Returns all current settings, with the rules, for ``restore``."""
+        return Saved(self.name, super().save()._rows, self.rules._rows(self.rules._columns()))
+
+    def restore(self, saved: Saved) -> int:
+        """Restores the rules and settings. Instruments that have registered since follow the restored rules.
+
+        Returns:
+            The number of rows changed.
+
+        Raises:
+            InvalidValue: the settings belong to another table.
+        """
+        if saved._table != self.name:
+            return super().restore(saved)  # raises InvalidValue
+        before = super().save()._rows
+        self._restore_rules(saved._rules)  # which changes rows, too
+        super().restore(saved)
+        after = super().save()._rows
+        return sum(settings != after.get(name, settings) for name, settings in before.items())
+
+    def _restore_rules(self, then: Sequence[tuple[Any, ...]]) -> None:
+        columns = self.rules._columns()
+        now = self.rules._rows(columns)
+        same = 0
+        while same < min(len(now), len(then)) and now[same] == then[same]:
+            same += 1
+        for row in reversed(now[same:]):
+            self._source.delete(InstrumentRules.name, [("ORDINAL", str(row[0]), False)])
+        for row in then[same:]:
+            given = [(column, str(value)) for column, value in zip(columns, row, strict=True) if value is not None]
+            self._source.insert(InstrumentRules.name, given[1:])
 
     def update(
         self,
@@ -129,6 +211,9 @@ class SetupInstruments(SetupTable[InstrumentRows]):
         trace_enabled: Flag | None = None,
     ) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed.
+
+        If `where` is a pattern on NAME, `enabled`, `timed` and `trace_enabled` also hold for instruments that register later:
+        see ``rules``.
 
         `timed` is True, False, or "CONTENDED" for mutexes and rwlocks (``wait/synch/mutex/%``, ``wait/synch/rwlock/%``). With
         "CONTENDED" a probe tries the lock first. An uncontended lock counts as a wait of zero, without a timer read and without a
@@ -143,7 +228,8 @@ class SetupInstruments(SetupTable[InstrumentRows]):
         return self._update_given(where, enabled=enabled, timed=timed, flags=flags, trace_enabled=trace_enabled)
 
     def only(self, where: Where) -> Only[SetupInstruments]:
-        """Returns a context manager: inside the block only these instruments are enabled, its end restores all settings."""
+        """Returns a context manager: inside the block only these instruments are enabled, also those that register in it. Its end
+        restores all settings."""
         return Only(self, where, "ENABLED")
 
 
@@ -257,6 +343,21 @@ class Threads(SetupTable[ThreadRows]):
     def update(self, where: Where = None, *, instrumented: Flag | None = None, history: Flag | None = None) -> int:
         """Changes the rows that `where` chooses. Returns the number of rows changed."""
         return self._update_given(where, instrumented=instrumented, history=history)
+
+
+_OF_RULES = ("ENABLED", "TIMED", "TRACE_ENABLED")
+
+
+def _pattern_on_name(where: Where) -> str | None:
+    """Returns the pattern, if `where` is nothing but a pattern on NAME."""
+    if where is None:
+        return "%"
+    if isinstance(where, str):
+        return where
+    if isinstance(where, int) or len(where) != 1:
+        return None
+    ((column, value),) = where.items()
+    return value if str(column).upper() == "NAME" and isinstance(value, str) else None
 
 
 setup_instruments = SetupInstruments()

@@ -128,6 +128,6 @@ print(json.dumps([pfs.__file__, pfs.tables(), frame["ARRAY_NAME"].tolist(), [int
     assert set(tables) == {*pfs.tables(), TABLE}
     assert len(names) == len(set(names)) > 5
     assert sum(used) > 0
-    assert [dtype.partition("[")[0] for dtype in dtypes] == ["string", "uint64", "uint64", "uint64"]
+    assert [dtype.partition("[")[0] for dtype in dtypes] == ["string", "int64", "int64", "int64"]
     assert ddl.startswith(f"CREATE TABLE `{TABLE}`") or TABLE in ddl.splitlines()[0]
     assert all(doc.endswith(".") for doc in docs)

@@ -26,7 +26,8 @@ ORDER = [
     ),
     ("_dbapi", "_snapshots", "_trace"),
     ("_outside", "sqlalchemy"),
-    ("_testing", "jupyter"),
+    ("_notebook", "_testing"),
+    ("reading",),
     ("pfs",),
     ("_generate", "_run", "demo"),
     ("_cli",),
@@ -45,6 +46,8 @@ SLOW = {
     "_snapshots.parquet",
     "_snapshots.snapshot",
     "_tables.frame",
+    "_tables.readable",
+    "_tables.where",
     "_testing.view",
     "_trace.files",
 }

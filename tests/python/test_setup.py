@@ -44,7 +44,8 @@ def test_update_returns_rows_changed_and_shows_in_the_table() -> None:
     assert pfs.setup_instruments.update(where={"NAME": A}, enabled="YES", timed=False) == 1
     frame = pfs.table("setup_instruments").set_index("NAME")
     assert frame.loc[[A, B], ["ENABLED", "TIMED"]].to_numpy().tolist() == [["YES", "NO"], ["NO", "YES"]]
-    assert pfs.setup_instruments.update(where="no/such/%", enabled=False) == 0
+    with pytest.raises(pfs.UnknownName, match="no/such/%"):  # no instrument can ever match
+        pfs.setup_instruments.update(where="no/such/%", enabled=False)
     assert pfs.setup_instruments.update(where={"NAME": "%/setup/%", "ENABLED": False}, enabled=True) == 1
 
 

@@ -190,20 +190,3 @@ def test_bad_dialect() -> None:
 def test_explain_and_describe() -> None:
     assert "Projections: NAME" in str(pfs.sql("explain select NAME from threads").rows())
     assert pfs.sql("describe threads").rows()[0][:2] == ("THREAD_ID", "UBIGINT")
-
-
-def test_magic() -> None:
-    from pfs.jupyter import load_ipython_extension
-
-    class Shell:
-        def register_magic_function(self, function: Any, kind: str, name: str) -> None:
-            assert (kind, name) == ("cell", "pfs_sql")
-            self.magic = function
-
-        def ev(self, text: str) -> object:
-            return {"here": os.getpid()}[text]
-
-    shell = Shell()
-    load_ipython_extension(shell)
-    assert shell.magic("", "select 1").rows() == [(1,)]
-    assert shell.magic("here", "select 2").rows() == [(2,)]

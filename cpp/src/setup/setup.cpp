@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "base/like.h"
 #include "record/engine/classes.h"
@@ -15,6 +16,7 @@
 #include "record/probe/cells.h"
 #include "record/probe/trace.h"
 #include "setup/objects.h"
+#include "setup/rules.h"
 #include "shm/limits.h"
 #include "shm/shapes.h"
 
@@ -33,9 +35,6 @@ bool HasEvents(const ShmClass& entry) {
   const auto family = static_cast<Family>(entry.family);
   return FactsOf(family).is_instrument && static_cast<uint32_t>(FactsOf(family).kind) < kEventKinds;
 }
-
-// Returns whether locks of the family can be tried first.
-bool MayBeContended(Family family) { return family == Family::kMutex || family == Family::kRwlock; }
 
 // Computes the flag word of a class, and so of its objects. REQUIRES: cold lock, as for all functions below.
 uint32_t FlagsOf(const ShmClass& entry) {
@@ -126,28 +125,33 @@ void RefreshAll() {
   RefreshObjects();
 }
 
-// Applies start-time presets: the longest matching pattern wins, the last of equal length (SEMANTICS C8). Threads are not timed: presets
-// say nothing about their HISTORY.
-void ApplyPresets(ShmClass& entry, std::string_view full_name, const Options& options) {
-  size_t best = 0;
-  for (uint32_t i = 0; i < options.preset_count; ++i) {
-    const Preset& preset = options.presets[i];
-    const std::string_view pattern = preset.pattern;
-    if (preset.is_consumer || pattern.size() < best || !Like(full_name, pattern, '?')) continue;
-    best = pattern.size();
-    entry.enabled.store(preset.enabled ? 1 : 0, kRelaxed);
-    const auto family = static_cast<Family>(entry.family);
-    if (family != Family::kThread && FactsOf(family).is_timed) {
-      // CONTENDED applies to locks; other instruments that match the pattern are timed.
-      const Timing timing = !preset.timed ? Timing::kNo : preset.contended && MayBeContended(family) ? Timing::kContended : Timing::kYes;
-      entry.timed.store(static_cast<uint32_t>(timing), kRelaxed);
-    }
-  }
+// Holds the settings of an instrument that nobody changed: those of its registration, and of the rules.
+struct DerivedSettings {
+  bool enabled;
+  Timing timed;
+  bool traced;
+  bool operator==(const DerivedSettings&) const = default;
+};
+DerivedSettings Derive(const ShmClass& entry) {
+  const auto family = static_cast<Family>(entry.family);
+  DerivedSettings derived{(entry.properties & kPropertyDisabled) == 0, Timing::kNo, false};
+  if ((entry.properties & kPropertyUntimed) == 0 && FactsOf(family).is_timed) derived.timed = Timing::kYes;
+  const RuleSettings rules = RulesFor(family, NameOf(entry));
+  derived.enabled = rules.enabled.value_or(derived.enabled);
+  // HISTORY of threads, which `timed` is, has no presets.
+  if (family != Family::kThread && FactsOf(family).is_timed) derived.timed = rules.timed.value_or(derived.timed);
+  derived.traced = rules.traced.value_or(StartOptionsLocked().Get(OptionId::trace_enabled) != 0) && HasEvents(entry) && derived.enabled;
+  return derived;
+}
+
+void Apply(const DerivedSettings& settings, ShmClass& entry) {
+  entry.enabled.store(settings.enabled ? 1 : 0, kRelaxed);
+  entry.timed.store(static_cast<uint32_t>(settings.timed), kRelaxed);
+  entry.trace_enabled.store(settings.traced ? 1 : 0, kRelaxed);
 }
 
 // Makes an instrument. Returns 0 if the table is full.
-uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, uint32_t volatility, std::string_view documentation,
-                   const Options& options) {
+uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, uint32_t volatility, std::string_view documentation) {
   ShmClass* const made = NewClass(family, full_name, documentation);
   if (made == nullptr || !MakeClassCells(*made)) return 0;
   ShmClass& entry = *made;
@@ -156,18 +160,14 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
                      ((flags & kRegisterProgress) != 0 ? kPropertyProgress : 0) | ((flags & kRegisterUser) != 0 ? kPropertyUser : 0) |
                      (is_memory && (flags & kRegisterGlobal) != 0 ? kPropertyGlobal : 0) |
                      (is_memory && (flags & kRegisterControlled) != 0 ? kPropertyControlled : 0) |
-                     ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0);
+                     ((flags & kRegisterMutable) != 0 ? kPropertyMutable : 0) | ((flags & kRegisterDisabled) != 0 ? kPropertyDisabled : 0);
+  if (family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0) entry.properties |= kPropertyUntimed;
   entry.volatility = std::min(volatility, 8u);
-  entry.enabled.store((flags & kRegisterDisabled) != 0 ? 0 : 1, kRelaxed);
-  const bool is_untimed = !FactsOf(family).is_timed || (family != Family::kThread && (flags & (kRegisterDisabled | kRegisterUntimed)) != 0);
-  entry.timed.store(is_untimed ? 0 : 1, kRelaxed);
-  ApplyPresets(entry, full_name, options);
+  Apply(Derive(entry), entry);
   if (is_memory) {
     const bool controlled = (entry.properties & (kPropertyGlobal | kPropertyControlled)) == kPropertyControlled;
     entry.controlled.store(controlled ? 1 : 0, kRelaxed);
   }
-  const bool is_traced = options.Get(OptionId::trace_enabled) != 0 && HasEvents(entry) && entry.enabled.load(kRelaxed) != 0;
-  entry.trace_enabled.store(is_traced ? 1 : 0, kRelaxed);
   RefreshClass(entry);
   entry.key = AcquireKey(family, entry.index);
   entry.ready.store(1, kRelease);  // last: pairs with Snapshot::classes
@@ -177,10 +177,10 @@ uint32_t MakeClass(Family family, std::string_view full_name, uint32_t flags, ui
 }  // namespace
 
 bool StartSetup() {
+  StartInstrumentRules(StartOptionsLocked());
   for (int i = 1; i < kFamilyCount; ++i) {
     const auto family = static_cast<Family>(i);
-    if (FactsOf(family).is_single)
-      MakeClass(family, FactsOf(family).prefix, family == Family::kIdle ? kRegisterUser : 0, 0, {}, StartOptionsLocked());
+    if (FactsOf(family).is_single) MakeClass(family, FactsOf(family).prefix, family == Family::kIdle ? kRegisterUser : 0, 0, {});
   }
   return StartObjectRules();
 }
@@ -236,8 +236,7 @@ Status RegisterInstrument(Family family, std::string_view component, std::string
         return {};
       }
     }
-    if (of_family < static_cast<uint64_t>(options.Get(limits.classes)))
-      *key = MakeClass(family, full, flags, volatility, documentation, options);
+    if (of_family < static_cast<uint64_t>(options.Get(limits.classes))) *key = MakeClass(family, full, flags, volatility, documentation);
   }
   TraceMayBegin();
   errno = error;
@@ -319,6 +318,69 @@ Status UpdateInstrument(uint32_t class_index, const InstrumentChange& change) {
   Status status = CheckAndChange(class_index, change, false);
   if (status.ok()) TraceMayBegin();
   return status;
+}
+
+namespace {
+
+// Calls change(), which changes rules. Instruments that are as the rules said before become as the rules say now; instruments that were
+// changed otherwise stay as they are.
+template <typename Change>
+Status ChangeRules(Change change) {
+  if (!EnsureStarted()) return {};
+  Status status;
+  {
+    const ColdLock lock;
+    if (!lock) return Status(Code::kState, "setup_instrument_rules in a signal handler that interrupted pfs: try again outside of it");
+    std::vector<ShmClass*> unchanged;
+    const uint64_t used = g_runtime.segment.array(ArrayId::kClasses).used.load(kRelaxed);
+    for (uint64_t i = 1; i < used; ++i) {
+      ShmClass& entry = g_runtime.classes[i];
+      const auto family = static_cast<Family>(entry.family);
+      if (entry.ready.load(kRelaxed) == 0 || !FactsOf(family).is_instrument || family == Family::kThread) continue;
+      const DerivedSettings now{entry.enabled.load(kRelaxed) != 0, static_cast<Timing>(entry.timed.load(kRelaxed)),
+                                entry.trace_enabled.load(kRelaxed) != 0};
+      if (now == Derive(entry)) unchanged.push_back(&entry);
+    }
+    status = change();
+    for (ShmClass* entry : unchanged) {
+      DerivedSettings settings = Derive(*entry);
+      if (IsOutsider()) settings.traced = settings.traced && entry->trace_enabled.load(kRelaxed) != 0;
+      Apply(settings, *entry);
+      RefreshClass(*entry);
+    }
+    RefreshObjects();
+  }
+  TraceMayBegin();
+  return status;
+}
+
+}  // namespace
+
+Status InsertInstrumentRule(std::string_view pattern, const RuleSettings& settings) {
+  const std::string shown = "PATTERN '" + std::string(pattern) + "' of setup_instrument_rules";
+  if (!MayMatch(pattern, false)) {
+    return Status(Code::kInvalidArgument, shown + " matches no instrument that can ever be: setup_instruments has their names");
+  }
+  if (settings.is_empty()) return Status(Code::kInvalidArgument, shown + ": give at least one of ENABLED, TIMED, TRACE_ENABLED");
+  if (settings.timed == Timing::kContended && !MayMatch(pattern, true)) {
+    return Status(Code::kInvalidArgument, shown + ": CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
+  }
+  return ChangeRules([&] {
+    if (settings.traced.value_or(false) && IsOutsider()) return TraceIsInsidersOnly();
+    if (AddInstrumentRule(pattern, settings)) return Status();
+    return Status(Code::kFull, "setup_instrument_rules is full: it has " + std::to_string(kMostInstrumentRules) + " rows");
+  });
+}
+
+Status RemoveInstrumentRule(uint64_t ordinal) {
+  return ChangeRules([&] { return DropInstrumentRule(ordinal) ? Status() : Status(Code::kNotFound, "the row is gone"); });
+}
+
+Status RemoveAllInstrumentRules() {
+  return ChangeRules([] {
+    DropAllInstrumentRules();
+    return Status();
+  });
 }
 
 Status UpdateConsumer(Consumer consumer, bool enabled) {

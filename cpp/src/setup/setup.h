@@ -51,6 +51,14 @@ struct InstrumentChange {
 Status UpdateInstrument(uint32_t class_index, const InstrumentChange& change);
 // Returns the result that UpdateInstrument would return; changes nothing.
 Status CheckInstrument(uint32_t class_index, const InstrumentChange& change);
+
+// Rules of instruments: settings for instruments that register later (setup/rules.h). A change of the rules also changes the instruments
+// that are as the rules said before. kInvalidArgument: no instrument can match the pattern, or the settings are not legal for those that
+// can. kFull, kNotFound.
+Status InsertInstrumentRule(std::string_view pattern, const RuleSettings& settings);
+Status RemoveInstrumentRule(uint64_t ordinal);
+Status RemoveAllInstrumentRules();
+
 Status UpdateConsumer(Consumer consumer, bool enabled);
 Status UpdateTimer(TimedClass timed_class, TimerId timer);
 // Does nothing if another thread has the slot by now.

@@ -24,7 +24,7 @@ namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
 inline constexpr uint32_t kLayoutMajor = 2;
-inline constexpr uint32_t kLayoutMinor = 0;
+inline constexpr uint32_t kLayoutMinor = 1;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -354,9 +354,6 @@ struct alignas(64) ShmMetadataLock {
   HalfWord name, name_version;
 };
 
-// TIMED of an instrument. kContended: an event of a lock is timed only if the thread must wait; else it counts as a wait of zero.
-enum class Timing : uint32_t { kNo = 0, kYes = 1, kContended = 2 };
-
 // Is an instrument, or a registered error or status variable. It is constant after `ready` is set, except setup words and statistics.
 struct alignas(64) ShmClass {
   HalfWord ready;       // release store by registration
@@ -383,6 +380,8 @@ static_assert(sizeof(ShmClass) == 512);
 
 inline constexpr uint32_t kPropertySingleton = 1, kPropertyProgress = 2, kPropertyUser = 4, kPropertyGlobal = 8, kPropertyMutable = 16,
                           kPropertyControlled = 32;
+// Settings that it registered with. They are not shown.
+inline constexpr uint32_t kPropertyDisabled = 1u << 16, kPropertyUntimed = 1u << 17;
 inline constexpr const char* kPropertyNames[] = {"singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"};
 
 // ---- Threads -------------------------------------------------------------------------------------------------------------------

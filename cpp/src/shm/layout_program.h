@@ -5,6 +5,7 @@
 #include "shm/cell.h"
 #include "shm/free_lists.h"
 #include "shm/options.h"
+#include "shm/rules.h"
 
 namespace perfschema {
 
@@ -89,13 +90,15 @@ struct ShmDeclared {
   Word log_latest;                      // LOGGED of the youngest event, 0 = none
   Word longest_attrs;                   // bytes of the longest list of connection attributes, stored or not
   uint8_t option_is_set[96];            // as many as ShmHeader::options; 1 = PFS_OPTIONS or pfs_init() named it; constant
+  Word last_rule;                       // ordinal of the youngest rule of instruments
 };
 
 #define PFS_FOR_EACH_PROGRAM_ARRAY(X) \
   X(kFacts, ShmFact)                  \
   X(kFactBlocks, ShmFactBlock)        \
   X(kErrorLog, ShmLogUnit)            \
-  X(kFreeLists, ShmFreeLists)
+  X(kFreeLists, ShmFreeLists)         \
+  X(kInstrumentRules, ShmInstrumentRule)
 
 #define PFS_FOR_EACH_PROGRAM_LOSS(X)                                \
   X(kConnectAttrs, "Performance_schema_session_connect_attrs_lost") \

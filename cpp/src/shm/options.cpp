@@ -4,9 +4,11 @@
 #include <charconv>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "base/consumers.h"
 #include "base/like.h"
+#include "base/nearest.h"
 #include "base/text_rules.h"
 
 namespace perfschema {
@@ -54,15 +56,6 @@ Status BadValue(std::string_view name, std::string_view value, const std::string
   return Status(Code::kInvalidArgument, "bad value '" + std::string(value) + "' for option '" + std::string(name) + "': legal is " + legal);
 }
 
-// Measures how alike two names are, for "did you mean": length of the longest common prefix plus suffix.
-size_t Likeness(std::string_view a, std::string_view b) {
-  size_t front = 0, back = 0;
-  while (front < a.size() && front < b.size() && AsciiLower(a[front]) == AsciiLower(b[front])) ++front;
-  while (back < a.size() - front && back < b.size() - front && AsciiLower(a[a.size() - 1 - back]) == AsciiLower(b[b.size() - 1 - back]))
-    ++back;
-  return front + back;
-}
-
 Status CheckText(TextOptionId id, std::string_view value) {
   Normalizer checked;
   switch (id) {
@@ -73,6 +66,15 @@ Status CheckText(TextOptionId id, std::string_view value) {
     default:
       return {};
   }
+}
+
+// Returns the name of an option that is most like `name`.
+std::string NearestOption(std::string_view name) {
+  std::vector<std::string> names{"performance_schema_instrument"};
+  for (const OptionFacts& facts : kOptions) names.emplace_back(facts.name);
+  for (const TextOptionFacts& facts : kTextOptions) names.emplace_back(facts.name);
+  for (const ConsumerFacts& facts : kConsumers) names.push_back("performance_schema_consumer_" + std::string(facts.name));
+  return std::string(Nearest(name, names, [](const std::string& one) { return std::string_view(one); }));
 }
 
 // Words that options with a choice take besides numbers.
@@ -131,17 +133,9 @@ Status Options::Set(std::string_view name, std::string_view value) {
     value.copy(texts[i], value.size());
     return {};
   }
-  std::string_view nearest;
-  size_t likeness = 0;
   for (uint32_t i = 0; i < kOptionCount; ++i) {
     const OptionFacts& facts = kOptions[i];
-    if (!EqualsIgnoringCase(name, facts.name)) {
-      if (const size_t now = Likeness(name, facts.name); now > likeness) {
-        likeness = now;
-        nearest = facts.name;
-      }
-      continue;
-    }
+    if (!EqualsIgnoringCase(name, facts.name)) continue;
     int64_t number = 0;
     const auto is_limit = [&](std::string_view word) { return EqualsIgnoringCase(word, value); };
     if (const auto* word = std::find_if(std::begin(kLimitWords), std::end(kLimitWords), is_limit);
@@ -162,7 +156,7 @@ Status Options::Set(std::string_view name, std::string_view value) {
     is_set[i] = true;
     return {};
   }
-  return Status(Code::kNotFound, "unknown option '" + std::string(name) + "': the nearest is '" + std::string(nearest) +
+  return Status(Code::kNotFound, "unknown option '" + std::string(name) + "': the nearest is '" + NearestOption(name) +
                                      "'; global_variables lists all of them");
 }
 

@@ -73,7 +73,8 @@ namespace perfschema {
   X(setup_objects_size, -1, -1, 65536, 1024, "Rows of setup_objects.")                                                              \
   X(trace_enabled, 0, 0, 1, 1, "Whether the trace is on from the start, of every instrument that is enabled and every thread.")     \
   X(trace_max_size, 0, 0, 1099511627776, 0, "Bytes that a file of the trace may have; 0 = no limit.")                               \
-  X(trace_on_limit, 0, 0, 2, 0, "When a file of the trace is full: 0 or stop, 1 or rotate, 2 or drop.")
+  X(trace_on_limit, 0, 0, 2, 0, "When a file of the trace is full: 0 or stop, 1 or rotate, 2 or drop.")                             \
+  X(print_bad_options, 1, 0, 1, 1, "Whether a PFS_OPTIONS that is refused is reported on stderr, in one line.")
 
 // Options that are texts. X(identifier, default, one sentence)
 #define PFS_FOR_EACH_TEXT_OPTION(X)                                                                                         \

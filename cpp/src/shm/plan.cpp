@@ -112,6 +112,8 @@ uint64_t Capacity(ArrayId id, const Options& options) {
       return get(OptionId::max_program_rows) * kBlocksPerFact + 1;
     case ArrayId::kErrorLog:
       return kLogUnits + 1;
+    case ArrayId::kInstrumentRules:
+      return kMostInstrumentRules + 1;
     default:
       break;
   }

@@ -100,6 +100,13 @@ struct ActorRow {
   bool enabled, history, traced;
 };
 
+// Is a row of setup_instrument_rules.
+struct InstrumentRuleRow {
+  uint64_t ordinal;
+  Text<kRulePatternBytes> pattern;
+  RuleSettings settings;
+};
+
 // Is a mutex, an rwlock of any kind, or a condition.
 struct InstanceRow {
   const ClassRow* instrument;

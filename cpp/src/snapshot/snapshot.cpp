@@ -49,6 +49,7 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& 
   constexpr ArrayId kPrincipals[] = {ArrayId::kCount, ArrayId::kAccounts, ArrayId::kUsers, ArrayId::kHosts};
   for (uint32_t i = 1; i < std::size(kPrincipals); ++i) principals_[i] = {view, kPrincipals[i]};
   actors_ = {view, ArrayId::kActors};
+  instrument_rules_ = {view, ArrayId::kInstrumentRules};
   instances_ = {view, ArrayId::kInstances};
   instance_lists_ = {view, ArrayId::kInstanceLists};
   files_ = {view, ArrayId::kFiles};
@@ -266,6 +267,22 @@ void Snapshot::ForEachActor(const std::function<void(const ActorRow&)>& use) con
     row.role = KeepWords(role);
     use(row);
   }
+}
+
+std::vector<InstrumentRuleRow> Snapshot::InstrumentRules() const {
+  std::vector<InstrumentRuleRow> rows;
+  for (uint64_t i = 1; i < instrument_rules_.used(); ++i) {
+    const ShmInstrumentRule* shm = instrument_rules_.at(i);
+    if (shm == nullptr) break;
+    const uint64_t ordinal = shm->ordinal.load(kAcquire);  // pairs with AddInstrumentRule
+    if (ordinal == 0) continue;
+    uint64_t pattern[kRulePatternBytes / 8];
+    LoadWords(shm->pattern, pattern);
+    const RuleSettings settings = RuleSettings::Unpack(shm->settings.load(kAcquire));
+    if (shm->ordinal.load(kAcquire) == ordinal) rows.push_back({ordinal, KeepWords(pattern), settings});  // else it was removed meanwhile
+  }
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.ordinal < b.ordinal; });
+  return rows;
 }
 
 }  // namespace perfschema

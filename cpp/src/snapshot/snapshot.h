@@ -60,6 +60,7 @@ class Snapshot {
   std::vector<ThreadRow> Threads() const;
   bool ThreadAt(uint32_t slot, ThreadRow* row) const { return ok_ && ReadThread(slot, row); }  // false: no thread has the slot
   void ForEachActor(const std::function<void(const ActorRow&)>& use) const;
+  std::vector<InstrumentRuleRow> InstrumentRules() const;  // oldest first
 
   void ForEachInstance(const std::function<void(const InstanceRow&)>& use) const;
   uint64_t MostInstances() const { return instances_.used(); }
@@ -238,6 +239,7 @@ class Snapshot {
   ArrayView<ShmCell> rows_[kLevelCount];  // cells by thread, account, user, host, all; the member says what may be read
   ArrayView<ShmPrincipal> principals_[kLevelCount];
   ArrayView<ShmActor> actors_;
+  ArrayView<ShmInstrumentRule> instrument_rules_;
   ArrayView<ShmInstance> instances_;
   ArrayView<ShmInstanceList> instance_lists_;
   ArrayView<ShmFile> files_;

@@ -2,9 +2,9 @@
 // whether it accepts all changes, and change the rows one by one through its function.
 #include <cstring>
 
+#include "base/nearest.h"
 #include "setup/setup.h"
 #include "table/facts.h"
-#include "table/nearest.h"
 
 namespace perfschema {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/nearest.h"
 #include "record/declared/facts.h"
 #include "record/engine/cold_lock.h"
 #include "record/engine/runtime.h"
 #include "table/facts.h"
-#include "table/nearest.h"
 #include "table/table_def.h"
 
 namespace perfschema {

@@ -23,6 +23,19 @@ struct EnumNames<AccessMode> {
   static constexpr std::string_view kValues[] = {"READ ONLY", "READ WRITE"};
 };
 
+// TIMED of instruments.
+enum class TimedValue : uint8_t { kYes = 0, kNo, kContended };
+template <>
+struct EnumNames<TimedValue> {
+  static constexpr std::string_view kValues[] = {"YES", "NO", "CONTENDED"};
+};
+constexpr TimedValue ValueOf(Timing timing) {
+  return timing == Timing::kNo ? TimedValue::kNo : timing == Timing::kYes ? TimedValue::kYes : TimedValue::kContended;
+}
+constexpr Timing TimingOf(TimedValue value) {
+  return value == TimedValue::kNo ? Timing::kNo : value == TimedValue::kYes ? Timing::kYes : Timing::kContended;
+}
+
 // OBJECT_TYPE of rules and of stored programs: the first five of ObjectType.
 enum class RuleType : uint8_t {};  // ObjectType - 1
 template <>

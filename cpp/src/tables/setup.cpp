@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "tables/enums.h"
 #include "tables/tables.h"
 #include "tables/timers.h"
 
@@ -13,7 +14,6 @@ namespace {
 
 struct InstrumentProperties {};
 struct InstrumentFlags {};
-enum class TimedValue : uint8_t { kYes = 0, kNo, kContended };
 enum class TimerName : uint8_t {};     // TimerId of a timer that is legal in setup_timers
 enum class AnyTimerName : uint8_t {};  // TimerId
 
@@ -29,10 +29,6 @@ struct SetNames<InstrumentProperties> {
 template <>
 struct SetNames<InstrumentFlags> {
   static constexpr std::string_view kValues[] = {"controlled"};
-};
-template <>
-struct EnumNames<TimedValue> {
-  static constexpr std::string_view kValues[] = {"YES", "NO", "CONTENDED"};
 };
 template <>
 struct EnumNames<TimerName> {
@@ -74,12 +70,6 @@ constexpr auto kInstrumentColumns =
                 "TRACE_ENABLED", Unit::kNone,
                 "Whether its events are written to the trace; never without ENABLED, and NO for instruments without events.")
                 .writable());
-TimedValue ValueOf(Timing timing) {
-  return timing == Timing::kNo ? TimedValue::kNo : timing == Timing::kYes ? TimedValue::kYes : TimedValue::kContended;
-}
-Timing TimingOf(TimedValue value) {
-  return value == TimedValue::kNo ? Timing::kNo : value == TimedValue::kYes ? Timing::kYes : Timing::kContended;
-}
 void ScanInstruments(const Snapshot& snapshot, RowSink<InstrumentRow> out) {
   for (const ClassRow& row : snapshot.classes()) {
     if (!FactsOf(row.family).is_instrument) continue;

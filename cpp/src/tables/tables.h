@@ -80,6 +80,7 @@
   X(session_variables)                            \
   X(setup_actors)                                 \
   X(setup_consumers)                              \
+  X(setup_instrument_rules)                       \
   X(setup_instruments)                            \
   X(setup_loggers)                                \
   X(setup_meters)                                 \

@@ -1,4 +1,4 @@
-"""Runs the commands of ``pfs``, and defines those that need no other process: config, tables, ddl, demo."""
+"""Runs the commands of ``pfs``, and defines those that need no other process: config, tables, describe, ddl, demo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.text import Text
 import pfs
 from pfs import _core
 from pfs._cli.config import CONFIG_FLAGS, config_text
-from pfs._cli.processes import COMMANDS, new_table
+from pfs._cli.processes import COMMANDS, TableName, new_table, output_options, write
 from pfs._cli.run import run as run_program
 from pfs._cli.sql import sql
 from pfs._cli.top import top
@@ -67,6 +67,7 @@ def pfs_command() -> None:
     pfs run -- xz -k file                             run any program, unchanged, and show what it waited for
     pfs ps                                            processes that can be read
     pfs show 4711 threads                             a table of a process, also of one that hangs or has crashed
+    pfs describe                                      the tables, with a sentence for each
     cc app.c $(pfs config --cflags --libs) -o app     build a C program with it
     """
 
@@ -96,6 +97,29 @@ def tables() -> None:
     for name in pfs.tables():
         drawn.add_row(name, _core.table_info(name)["doc"])
     console.print(drawn)
+
+
+@pfs_command.command()
+@click.argument("table", metavar="[TABLE]", type=TableName(), required=False)
+@output_options
+def describe(table: str | None, form: str, output: str | None) -> None:
+    """Explains the columns of a table, or lists all tables.
+
+    \b
+    pfs describe threads
+    pfs describe | grep lock
+    """
+    if form == "table" and output is None:
+        console = Console(highlight=False)
+        described = pfs.describe(table)[["COLUMN_NAME", "UNIT", "DESCRIPTION"] if table else ["TABLE_NAME", "DESCRIPTION"]]
+        drawn = new_table()
+        for name in described.columns:
+            drawn.add_column(name, no_wrap=name != "DESCRIPTION", overflow="fold")
+        for row in described.itertuples(index=False, name=None):
+            drawn.add_row(*map(Text, row))
+        console.print(drawn)
+        return
+    write(pfs.describe(table), form, output)
 
 
 @pfs_command.command()

@@ -76,6 +76,17 @@ def output_options(command: F) -> F:
     )(command)
 
 
+def human_option(command: F) -> F:
+    return click.option(
+        "-H/-N", "--human/--no-human", default=None,
+        help="Times and sizes with units, or plain numbers. The default is units on a terminal, numbers elsewhere.",
+    )(command)  # fmt: skip
+
+
+def is_for_people(human: bool | None) -> bool:
+    return sys.stdout.isatty() if human is None else human
+
+
 # ---- Output
 
 
@@ -88,7 +99,10 @@ def cells(column: Series[Any], unit: str = "") -> list[str]:
     """Returns the values of a column as texts, and NULL as "NULL". With a unit they are written for humans."""
     from pfs._tables.show import bytes_text, count_text, time_text
 
-    write: dict[str, Callable[[int], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": count_text}
+    def any_count(value: float) -> str:
+        return count_text(value) if isinstance(value, int) else f"{value:,.1f}"  # a rate is no whole number
+
+    write: dict[str, Callable[[int], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": any_count}
     as_text = write.get(unit, str)
     null = column.isna().to_numpy()
     return ["NULL" if is_null else plain(str(as_text(value))) for value, is_null in zip(column.tolist(), null, strict=True)]
@@ -253,9 +267,21 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
         width = max(20, console.width - taken - 2)
         shown["COMMAND"] = [text if len(text) <= width else text[: width - 3] + "..." for text in map(plain, shown["COMMAND"])]
     draw(shown)
+    for path, pid in zip(there["PATH"], there["PID"], strict=True):
+        if reason := why_not_whole(str(path)):
+            click.echo(f"process {pid}: {plain(reason)}")
     dead = there[there["STATE"] == "dead"]
     if len(dead):
         click.echo(f"{len(dead)} dead, {bytes_text(int(dead['SIZE'].sum()))}: pfs gc removes them", err=True)
+
+
+def why_not_whole(path: str) -> str:
+    """Returns why pfs is not fully on in a process, such as refused options. "" if it is, or if it cannot be read."""
+    try:
+        with pfs.attach(path) as schema:
+            return str(schema.status["performance_schema_status_reason"])
+    except pfs.Error:
+        return ""
 
 
 @click.command()
@@ -266,7 +292,7 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
 @click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SUM_TIMER_WAIT desc, EVENT_NAME'.")
 @click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
 @click.option("--elapsed", is_flag=True, help="The time so far of events that still run, instead of NULL.")
-@click.option("-H", "--human", is_flag=True, help="Times and sizes with units (with --format table).")
+@human_option
 @output_options
 def show(
     process: int | str,
@@ -276,7 +302,7 @@ def show(
     sort: str | None,
     limit: int | None,
     elapsed: bool,
-    human: bool,
+    human: bool | None,
     form: str,
     output: str | None,
 ) -> None:
@@ -307,7 +333,7 @@ def show(
                 frame = schema.table(table, running="elapsed" if elapsed else None)
     wanted = split_columns(frame, columns)
     frame = choose(frame, where, sort, limit)
-    write(frame if wanted is None else frame[wanted], form, output, table if human else None)
+    write(frame if wanted is None else frame[wanted], form, output, table if is_for_people(human) else None)
 
 
 @click.command(name="set")
@@ -338,7 +364,8 @@ def set_(process: int | str, pattern: str, table: str, **flags: str | None) -> N
             raise click.BadParameter(f"{table} has no rows to change: legal are {', '.join(legal)}", param_hint="--table")
         count = len(rows[pattern])  # raises if there is none, and names the nearest one
         rows._update_given(pattern, **values)
-    click.echo(f"{count} row{'' if count == 1 else 's'} of {table} set")
+    later = ", and a rule for instruments that register later" if table == "setup_instruments" and "%" in pattern else ""
+    click.echo(f"{count} row{'' if count == 1 else 's'} of {table} set{later}")
 
 
 @click.command()
@@ -400,6 +427,7 @@ def snapshot(process: int | str, folder: str, summaries: bool) -> None:
 @click.option("-c", "--columns", metavar="A,B,...", help="Only these columns, in this order.")
 @click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SUM_TIMER_WAIT desc, EVENT_NAME'.")
 @click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
+@human_option
 @output_options
 def diff(
     before: str,
@@ -410,6 +438,7 @@ def diff(
     columns: str | None,
     sort: str | None,
     limit: int | None,
+    human: bool | None,
     form: str,
     output: str | None,
 ) -> None:
@@ -434,7 +463,7 @@ def diff(
         frame = difference[table]
     wanted = split_columns(frame, columns)
     frame = choose(frame, where, sort, limit)
-    write(frame if wanted is None else frame[wanted], form, output)
+    write(frame if wanted is None else frame[wanted], form, output, table if is_for_people(human) else None)
 
 
 COMMANDS: list[click.Command] = [ps, show, set_, truncate, gc, snapshot, diff]

@@ -70,6 +70,7 @@ class Process:
         self._source = source
         self.schema = schema
         self.started = source.identity.started / 1e6
+        self.reason = str(schema.status["performance_schema_status_reason"])  # why pfs is not fully on
         self.problem = ""  # why there are no more samples
         self.before: Sample | None = None
         self.after = take(source, schema.is_alive is False)
@@ -114,6 +115,7 @@ class Process:
             f"{plain(self.schema.command)}\n"
             f"{when}: {speed}, {len(self.after.threads)} threads, lost {count_text(self.after.lost)}"
             + (f" (+{count_text(self.new_lost)})" if self.new_lost else "")
+            + (f"; {plain(self.reason)}" if self.reason else "")
         )
 
 

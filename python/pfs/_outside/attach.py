@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
 from pfs import _core, setup
@@ -15,6 +15,7 @@ from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
 from pfs._tables import frame, show, why
 from pfs._tables import running as views
+from pfs._tables.names import Tables
 from pfs.errors import AttachError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pfs._names import TableName
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
+
+    Unit = Literal["ps", "ns", "us", "ms", "s", "timedelta"]
 
 __all__ = ["Schema", "attach"]
 
@@ -84,17 +87,25 @@ class Schema:
         return _core.tables()
 
     def table(
-        self, name: TableName | str, columns: Iterable[str] | None = None, *, running: Literal["elapsed"] | None = None
+        self,
+        name: TableName | str,
+        columns: Iterable[str] | None = None,
+        *,
+        running: Literal["elapsed"] | None = None,
+        unit: Unit | None = None,
+        where: str | Mapping[str, object] | None = None,
+        order: str | Sequence[str] | None = None,
+        limit: int | None = None,
     ) -> pd.DataFrame:
         """Returns the current rows of a table, as ``pfs.table`` does for this process.
 
         Raises:
             UnknownTable: no table has this name.
             UnknownColumn: the table has no such column.
-            InvalidValue: a column is named twice; a bad value for ``running``.
+            InvalidValue: a column is named twice; a bad value for ``running``, ``unit``, ``where``, ``order`` or ``limit``.
             StateError: this Schema is closed.
         """
-        return frame.frame(name, columns, self._source, running)
+        return frame.frame(name, columns, self._source, running=running, unit=unit, where=where, order=order, limit=limit)
 
     def now(self) -> int:
         """Returns the present time on the time line of the process's events, in picoseconds: see ``pfs.now``.
@@ -125,9 +136,14 @@ class Schema:
         """Answers a question in SQL about this process: see ``pfs.sql``."""
         return run(statement, ProcessTables(self._source), dialect)
 
-    def describe(self, name: TableName | str) -> pd.DataFrame:
-        """Describes the columns of a table: see ``pfs.describe``."""
-        return frame.describe(name)
+    @property
+    def t(self) -> Tables:
+        """The tables as attributes, as ``pfs.t``."""
+        return Tables(self._source)
+
+    def describe(self, name: TableName | str | None = None) -> pd.DataFrame:
+        """Describes the columns of a table, or all tables: see ``pfs.describe``."""
+        return frame.describe_all() if name is None else frame.describe(name)
 
     def ddl(self, name: TableName | str) -> str:
         """Returns the CREATE TABLE statement of a table."""

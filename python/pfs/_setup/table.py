@@ -5,6 +5,7 @@ from __future__ import annotations
 from pfs import _core
 from pfs._setup.rows import Rows
 from pfs._source import OWN
+from pfs._tables.nearest import nearest
 from pfs.errors import InvalidValue, OperationNotAllowed, UnknownName
 
 TYPE_CHECKING = False
@@ -37,25 +38,17 @@ def _sql(value: object) -> str | None:
     return str(value)
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
-    """Returns the one of `names` that is most like `name`; "" if there are none."""
-    from difflib import get_close_matches
-
-    folded = {known.lower(): known for known in names}
-    found = get_close_matches(name.lower(), folded, n=1, cutoff=0.0)
-    return folded[found[0]] if found else ""
-
-
 class Saved:
     """Holds the settings of a setup table at one time, from ``save()``."""
 
     __module__ = "pfs.setup"  # where users find it
 
-    __slots__ = ("_rows", "_table")
+    __slots__ = ("_rows", "_rules", "_table")
 
-    def __init__(self, table: str, rows: dict[tuple[Any, ...], tuple[Any, ...]]) -> None:
+    def __init__(self, table: str, rows: dict[tuple[Any, ...], tuple[Any, ...]], rules: Sequence[tuple[Any, ...]] = ()) -> None:
         self._table = table
         self._rows = rows
+        self._rules = rules  # of setup_instruments: the rows of setup_instrument_rules
 
     def __repr__(self) -> str:
         return f"<settings of {len(self._rows)} rows of {self._table}>"
@@ -178,12 +171,16 @@ class SetupTable(Generic[R]):
             UnknownName: the pattern chooses no row; the message names the nearest one.
         """
         rows = self._rows(self._columns())
-        if not self._chosen(where, rows):
+        if not self._chosen(where, rows) and not self._may_come(where):
             column = self._name_column()
             names = [str(row[self._columns().index(column)]) for row in rows]
             hint = f": the nearest is '{nearest(where, names)}'" if isinstance(where, str) and names else ""
             raise UnknownName(f"{self.name} has no row where {column} is like '{where}'{hint}")
         return self.rows_type(self, where)
+
+    def _may_come(self, where: Where) -> bool:
+        """Returns whether `where`, which chooses no row now, is a rule for rows that come later."""
+        return False
 
     def save(self) -> Saved:
         """Returns all current settings, for ``restore``."""
@@ -284,6 +281,9 @@ class SetupTable(Generic[R]):
         raise OperationNotAllowed(f"{operation} is not allowed on {self.name}: legal are {legal}")
 
     # Showing.
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [str(row[0]) for row in self._rows([self._name_column()])]
 
     def frame(self) -> pd.DataFrame:
         """Returns the table as a DataFrame, as ``pfs.table`` of its name does."""

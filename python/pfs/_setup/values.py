@@ -46,6 +46,9 @@ class Values(Mapping[str, "int | str"]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._read())
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._read())
+
     def __len__(self) -> int:
         return len(self._read())
 

@@ -18,8 +18,8 @@ from pfs.errors import InvalidValue
 __all__ = ["ArchiveTables", "read_archive", "read_archive_summary", "write_archive"]
 
 _SUMMARY = "snapshot.json"
-_TYPES = {"uint64": "uint64", "int64": "int64", "uint32": "uint32", "int32": "int32", "double": "float64"}
-_NULLABLE = {"uint64": "UInt64", "int64": "Int64", "uint32": "UInt32", "int32": "Int32", "double": "float64"}
+_TYPES = {"uint64": "int64", "int64": "int64", "uint32": "uint32", "int32": "int32", "double": "float64"}
+_NULLABLE = {"uint64": "Int64", "int64": "Int64", "uint32": "UInt32", "int32": "Int32", "double": "float64"}
 
 
 def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], tables: Mapping[str, pd.DataFrame]) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pfs import _core
 from pfs._snapshots.snapshot import ORIGIN, Merged, Origin, Snapshot, is_summary
-from pfs._tables.frame import TEXT
+from pfs._tables.frame import TEXT, as_declared, as_signed
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> 
     tables: dict[str, pd.DataFrame] = {}
     present = [set(each) for each in given]
     for name in sorted(set().union(*present)):
-        there = [(number, each[name]) for number, each in enumerate(given) if name in present[number]]
+        there = [(number, as_declared(name, each[name])) for number, each in enumerate(given) if name in present[number]]
         info = _core.table_info(name)
         if is_summary(info) and not any(column["across"] == "local" for column in info["columns"]):
             tables[name] = _merged(info, [frame for _, frame in there])
@@ -69,6 +69,7 @@ def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> 
             ]
             tables[name] = _in_order(_united(placed))
     _set_quantiles(tables)
+    tables = {name: as_signed(table) for name, table in tables.items()}
     return Merged(tables, sorted(origins), max(each.time for each in given), max(each.duration for each in given))
 
 

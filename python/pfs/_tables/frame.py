@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import sys
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from pfs._source import OWN
+from pfs._tables.where import Column, Condition, order_of
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -46,19 +50,168 @@ def column_of(kind: str, nullable: bool, values: Any, mask: Any, texts: Any, pla
     return values
 
 
-def frame(table: str, columns: Iterable[str] | None = None, source: Source = OWN, running: str | None = None) -> pd.DataFrame:
+def frame(
+    table: str,
+    columns: Iterable[str] | None = None,
+    source: Source = OWN,
+    *,
+    running: str | None = None,
+    unit: str | None = None,
+    where: str | Mapping[str, object] | None = None,
+    order: str | Sequence[str] | None = None,
+    limit: int | None = None,
+) -> pd.DataFrame:
     """Reads a table of this process, or of an attached one. See ``pfs.table``."""
     if running not in (None, "elapsed"):
         raise InvalidValue(f"bad value {running!r} for running: legal is 'elapsed', or None")
     if isinstance(columns, str):
         columns = [columns]
-    return made(*source.read(str(table), None if columns is None else list(columns), running is not None))
+    table = str(table)
+    if unit is not None and unit not in UNITS:
+        raise InvalidValue(f"bad unit {unit!r}: legal are None, {', '.join(map(repr, UNITS))}")
+    names = _names_of(table, columns)
+    choice = Choice(table, where, order, limit)
+    rows, _, parts = source.read(table, [*names, *(name for name in choice.columns if name not in names)], running is not None)
+    if not choice.is_all:
+        # The arrays of a part are views of the core's memory: only the chosen rows are copied.
+        chosen = choice.rows(rows, parts)
+        rows, parts = len(chosen), [_taken(part, chosen) for part in parts[: len(names)]]
+    result = made(rows, 0, parts, is_signed=True, cells=cells_of_notebook() if source is OWN else None)
+    if unit is not None:
+        to_unit(result, table, unit)
+    result.attrs = {"table": _core.table_info(table)["name"], "unit": unit or "ps", **_reading(source)}
+    return result
 
 
-def made(rows: int, _skipped: int, parts: list[_core.Part]) -> pd.DataFrame:
-    """Returns a frame of the columns that a source has read."""
+def _names_of(table: str, columns: Iterable[str] | None) -> list[str]:
+    """Returns names of columns as the declaration spells them. Names that it lacks stay as they are: the core refuses them."""
+    known = {column["name"].lower(): column["name"] for column in _core.table_info(table)["columns"]}
+    return list(known.values()) if columns is None else [known.get(name.lower(), name) for name in columns]
+
+
+def _taken(part: _core.Part, rows: Any) -> _core.Part:
+    name, kind, nullable, values, mask, texts = part
+    if values is None:
+        return name, kind, nullable, None, mask, np.asarray(texts, dtype=object)[rows]
+    return name, kind, nullable, values[rows], None if mask is None else mask[rows], texts
+
+
+def _reading(source: Source) -> dict[Hashable, Any]:
+    """Returns what frames know about their reading: whose tables, when, and what was lost until then.
+
+    All values fit JSON, because Parquet files keep them.
+    """
+    status = source.rows("global_status", ("VARIABLE_NAME", "VARIABLE_VALUE"))
+    lost = {name: int(value) for name, value in status if name.endswith("_lost") and value not in (None, "0")}
+    return {"pid": source.pid, "read_at": datetime.now(UTC).isoformat(timespec="microseconds"), "lost": lost}
+
+
+class Choice:
+    """Chooses rows of a table: a condition, an order, and how many."""
+
+    def __init__(
+        self, table: str, where: str | Mapping[str, object] | None, order: str | Sequence[str] | None, limit: int | None
+    ) -> None:
+        known = [column["name"] for column in _core.table_info(table)["columns"]]
+        self._where = Condition(table, known, where) if where else None
+        self._order = order_of(table, known, order) if order else []
+        if limit is not None and limit < 0:
+            raise InvalidValue(f"bad limit {limit!r}: legal is a number of rows from 0")
+        self._limit = limit
+        self.is_all = self._where is None and not self._order and limit is None
+        used = [*(self._where.columns if self._where is not None else ()), *(name for name, _ in self._order)]
+        self.columns = list(dict.fromkeys(used))
+
+    def rows(self, rows: int, parts: list[_core.Part]) -> Any:
+        """Returns the numbers of the chosen rows, in order. NULL comes first, as in MySQL; behind `desc` last."""
+        columns = {part[0]: Column(part, rows) for part in parts}
+        chosen = np.arange(rows) if self._where is None else np.flatnonzero(self._where.rows(columns))
+        for name, is_descending in reversed(self._order):  # a stable sort by the last column first
+            column = columns[name]
+            keys, null = column.sort_keys()[chosen], column.null[chosen]
+            places = np.argsort(keys[::-1] if is_descending else keys, kind="stable")
+            if is_descending:
+                places = (len(chosen) - 1 - places)[::-1]
+            nulls = null[places]
+            places = np.concatenate([places[~nulls], places[nulls]] if is_descending else [places[nulls], places[~nulls]])
+            chosen = chosen[places]
+        return chosen if self._limit is None else chosen[: self._limit]
+
+
+UNITS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12, "timedelta": 10**3}
+
+
+def to_unit(table_frame: pd.DataFrame, table: str, unit: str) -> None:
+    """Changes the columns of times: floating point of a unit, or timedelta64[ns]. NULL becomes NaN or NaT."""
+    if unit == "ps":
+        return
+    for column in _core.table_info(table)["columns"]:
+        name = column["name"]
+        if column["unit"] != "picoseconds" or name not in table_frame:
+            continue
+        values = table_frame[name]
+        null = values.isna().to_numpy()
+        whole = values.to_numpy(dtype=values.dtype.name.lower(), na_value=0) if null.any() else values.to_numpy()
+        if unit == "timedelta":
+            times = (whole // UNITS[unit]).astype("int64").view("timedelta64[ns]")
+            times[null] = np.timedelta64("NaT")
+        else:
+            times = whole / UNITS[unit]
+            times[null] = np.nan
+        table_frame[name] = times
+
+
+def cells_of_notebook() -> dict[str, str] | None:
+    """Returns the cells of this notebook by the names of files that Python gave them; None without a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    files = getattr(getattr(shell, "compile", None), "_filename_map", None)
+    return {os.path.basename(name): f"In [{number}]" for name, number in files.items()} if files else None
+
+
+def _in_cells(texts: Any, cells: dict[str, str]) -> list[Any]:
+    def shown(text: Any) -> Any:
+        name, colon, line = str(text).rpartition(":")
+        return cells[name] + colon + line if name in cells else text
+
+    return [shown(text) for text in texts]
+
+
+def fits_signed(values: Any) -> bool:
+    """Returns whether an array of uint64 has no value of 2**63 or more."""
+    return len(values) == 0 or bool(values.view(np.int64).min() >= 0)
+
+
+def as_signed(table_frame: pd.DataFrame) -> pd.DataFrame:
+    """Returns the frame with int64 and Int64 in the place of uint64 and UInt64, where all values fit, as ``pfs.table`` does."""
+    changed: dict[str, Any] = {}
+    for name, column in table_frame.items():
+        if column.dtype == "uint64" and fits_signed(column.to_numpy()):
+            changed[str(name)] = column.to_numpy().view(np.int64)
+        elif column.dtype == "UInt64" and fits_signed(whole := column.to_numpy(dtype=np.uint64, na_value=0)):
+            changed[str(name)] = pd.arrays.IntegerArray(whole.view(np.int64), column.isna().to_numpy())
+    return table_frame.assign(**changed)
+
+
+def as_declared(table: str, table_frame: pd.DataFrame) -> pd.DataFrame:
+    """Returns the frame with the unsigned types that the table declares, in which frames of several readings are alike."""
+    signed = {"int64": "uint64", "Int64": "UInt64"}
+    wanted = {column["name"] for column in _core.table_info(table)["columns"] if column["kind"] == "uint64"}
+    types = {str(name): signed.get(dtype.name) for name, dtype in table_frame.dtypes.items() if name in wanted}
+    return table_frame.astype({name: dtype for name, dtype in types.items() if dtype is not None})
+
+
+def made(
+    rows: int, _skipped: int, parts: list[_core.Part], *, is_signed: bool = False, cells: dict[str, str] | None = None
+) -> pd.DataFrame:
+    """Returns a frame of the columns that a source has read. `is_signed`: uint64 whose values all fit becomes int64."""
     places = np.empty(rows, dtype=np.intp)  # take() wants indexes of this width, and would allocate them for each column of text
-    data = {name: column_of(kind, nullable, values, mask, texts, places) for name, kind, nullable, values, mask, texts in parts}
+    data = {}
+    for name, kind, nullable, values, mask, texts in parts:
+        if is_signed and kind == "uint64" and fits_signed(values):
+            values = values.view(np.int64)
+        if cells and name == "SOURCE":
+            texts = _in_cells(texts, cells)
+        data[name] = column_of(kind, nullable, values, mask, texts, places)
     return pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
 
 
@@ -73,5 +226,18 @@ def describe(table: str) -> pd.DataFrame:
             "WRITABLE": np.array([column["writable"] for column in columns], dtype=bool),
             "UNIT": pd.array([column["unit"] for column in columns], dtype=TEXT),
             "DESCRIPTION": pd.array([column["doc"] for column in columns], dtype=TEXT),
+        }
+    )
+
+
+def describe_all() -> pd.DataFrame:
+    """Describes all tables. See ``pfs.describe``."""
+    tables = [_core.table_info(name) for name in _core.tables()]
+    return pd.DataFrame(
+        {
+            "TABLE_NAME": pd.array([table["name"] for table in tables], dtype=TEXT),
+            "DESCRIPTION": pd.array([table["doc"] for table in tables], dtype=TEXT),
+            "OPERATIONS": pd.array([", ".join(table["operations"]) for table in tables], dtype=TEXT),
+            "KEY": pd.array([", ".join(table["key"]) for table in tables], dtype=TEXT),
         }
     )

@@ -139,6 +139,7 @@ void CheckObjects(Checker& check) {
   });
   check.CheckFreeList(ArrayId::kActors, &ShmActor::next, "the free list of setup_actors");
   check.CheckFreeList(ArrayId::kObjectRules, &ShmObjectRule::next, "the free list of setup_objects");
+  check.CheckFreeList(ArrayId::kInstrumentRules, &ShmInstrumentRule::next, "the free list of setup_instrument_rules");
 }
 
 void CheckFacts(Checker& check) {

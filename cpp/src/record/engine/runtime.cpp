@@ -13,6 +13,7 @@
 #include "record/context/threads.h"
 #include "record/declared/facts.h"
 #include "record/declared/log.h"
+#include "record/engine/bad_options.h"
 #include "record/engine/classes.h"
 #include "record/engine/cold_lock.h"
 #include "record/engine/free_lists.h"
@@ -81,6 +82,16 @@ void CachePointers() {
   }
   rt.statement_stack = static_cast<uint32_t>(options.Get(OptionId::max_statement_stack));
   rt.cells_per_thread = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
+}
+
+// Applies PFS_OPTIONS. A bad entry must not stop the program: the good entries apply, and the status reports the bad one.
+void ParseEnvironment(Options* to) {
+  const char* const environment = secure_getenv("PFS_OPTIONS");
+  if (environment == nullptr) return;
+  const Status bad = to->Parse(environment);
+  if (bad.ok()) return;
+  status_reason = "PFS_OPTIONS: " + bad.message();
+  if (to->Get(OptionId::print_bad_options) != 0) ReportBadOptions(status_reason);
 }
 
 void StartClocks(ShmHeader* header) {
@@ -401,9 +412,7 @@ Status InitRuntime(std::string_view text) {
     return Status(Code::kState, "pfs has started already: options are fixed before the first use; set PFS_OPTIONS or call this earlier");
   }
   Options wanted;
-  if (const char* environment = secure_getenv("PFS_OPTIONS")) {
-    if (Status bad = wanted.Parse(environment); !bad.ok()) status_reason = "PFS_OPTIONS: " + bad.message();
-  }
+  ParseEnvironment(&wanted);
   if (Status bad = wanted.Parse(text); !bad.ok()) {
     status_reason.clear();
     return bad;
@@ -457,10 +466,7 @@ bool EnsureStarted() {
   {
     ColdLock lock;  // lets a forked child begin
     if (lock && phase.load(kAcquire) == Phase::kNew) {
-      if (const char* environment = secure_getenv("PFS_OPTIONS")) {
-        // A bad entry must not stop the program: the good entries apply, and the status reports the bad one.
-        if (Status bad = options.Parse(environment); !bad.ok()) status_reason = "PFS_OPTIONS: " + bad.message();
-      }
+      ParseEnvironment(&options);
       Start();
     }
   }

@@ -1,4 +1,4 @@
-// table/nearest.h: finds the name with the fewest edits from the typed name, for "did you mean".
+// base/nearest.h: finds the name with the fewest edits from the typed name, for "did you mean".
 #pragma once
 
 #include <algorithm>

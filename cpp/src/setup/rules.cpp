@@ -1,0 +1,143 @@
+#include "setup/rules.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/like.h"
+#include "record/engine/slots.h"
+#include "record/engine/texts.h"
+
+namespace perfschema {
+namespace {
+
+ShmInstrumentRule* Rules() { return g_runtime.segment.element<ShmInstrumentRule>(ArrayId::kInstrumentRules, 0); }
+
+// Returns the indexes of all rules, oldest first.
+std::vector<uint64_t> InOrder() {
+  std::vector<uint64_t> live;
+  const uint64_t used = g_runtime.segment.array(ArrayId::kInstrumentRules).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    if (Rules()[i].ordinal.load(kRelaxed) != 0) live.push_back(i);
+  }
+  std::sort(live.begin(), live.end(),
+            [](uint64_t a, uint64_t b) { return Rules()[a].ordinal.load(kRelaxed) < Rules()[b].ordinal.load(kRelaxed); });
+  return live;
+}
+
+RuleSettings SettingsOf(uint64_t index) { return RuleSettings::Unpack(Rules()[index].settings.load(kRelaxed)); }
+
+void Free(uint64_t index) {
+  Rules()[index].ordinal.store(0, kRelease);
+  FreeSlot(ArrayId::kInstrumentRules, Rules(), &ShmInstrumentRule::next, index);
+}
+
+// Returns a pattern of PFS_OPTIONS, in which '?' stands for one character, as a pattern of LIKE.
+std::string LikeOf(std::string_view preset) {
+  std::string pattern;
+  for (size_t i = 0; i < preset.size(); ++i) {
+    if (preset[i] == '\\' && i + 1 < preset.size()) {
+      pattern += preset.substr(i++, 2);
+    } else if (preset[i] == '_') {
+      pattern += "\\_";
+    } else {
+      pattern += preset[i] == '?' ? '_' : preset[i];
+    }
+  }
+  return pattern;
+}
+
+// Returns whether a text that begins with `prefix` can match the pattern.
+bool MayBeginWith(std::string_view prefix, std::string_view pattern) {
+  size_t p = 0;
+  for (const char c : prefix) {
+    if (p == pattern.size()) return false;
+    if (pattern[p] == '%') return true;
+    const bool is_any = pattern[p] == '_';
+    if (pattern[p] == '\\' && p + 1 < pattern.size()) ++p;
+    if (!is_any && AsciiLower(pattern[p]) != AsciiLower(c)) return false;
+    ++p;
+  }
+  return p < pattern.size();
+}
+
+}  // namespace
+
+void StartInstrumentRules(const Options& options) {
+  std::vector<const Preset*> presets;
+  for (uint32_t i = 0; i < options.preset_count; ++i) {
+    if (!options.presets[i].is_consumer) presets.push_back(&options.presets[i]);
+  }
+  const auto length = [](const Preset* preset) { return std::string_view(preset->pattern).size(); };
+  std::stable_sort(presets.begin(), presets.end(), [&](const Preset* a, const Preset* b) { return length(a) < length(b); });
+  for (const Preset* preset : presets) {
+    const Timing timing = !preset->timed ? Timing::kNo : preset->contended ? Timing::kContended : Timing::kYes;
+    (void)AddInstrumentRule(LikeOf(preset->pattern), {preset->enabled, timing, std::nullopt, true});
+  }
+}
+
+RuleSettings RulesFor(Family family, std::string_view full_name) {
+  RuleSettings result;
+  for (const uint64_t i : InOrder()) {
+    const RuleSettings settings = SettingsOf(i);
+    if (family == Family::kThread && !settings.is_preset) continue;  // setup_threads has its own settings
+    char bytes[kRulePatternBytes];
+    CopyFromShared(bytes, Rules()[i].pattern, sizeof bytes);
+    if (!Like(full_name, {bytes, strnlen(bytes, sizeof bytes)})) continue;
+    if (settings.enabled) result.enabled = settings.enabled;
+    if (settings.timed) result.timed = settings.timed;
+    if (settings.traced) result.traced = settings.traced;
+  }
+  // CONTENDED applies to locks; other instruments that match the pattern are timed.
+  if (result.timed == Timing::kContended && !MayBeContended(family)) result.timed = Timing::kYes;
+  return result;
+}
+
+bool AddInstrumentRule(std::string_view pattern, const RuleSettings& settings) {
+  for (const uint64_t i : InOrder()) {
+    RuleSettings older = SettingsOf(i);
+    if (older.is_preset != settings.is_preset || !IsText(Rules()[i].pattern, pattern)) continue;
+    if (settings.enabled) older.enabled.reset();
+    if (settings.timed) older.timed.reset();
+    if (settings.traced) older.traced.reset();
+    if (older.is_empty()) {
+      Free(i);
+    } else {
+      Rules()[i].settings.store(older.Pack(), kRelease);
+    }
+  }
+  const uint64_t index = AllocateSlot(ArrayId::kInstrumentRules, Rules(), &ShmInstrumentRule::next);
+  if (index == 0) return false;
+  ShmInstrumentRule& rule = Rules()[index];
+  StoreText(rule.pattern, pattern);
+  rule.settings.store(settings.Pack(), kRelease);
+  Word& last = g_runtime.header->program.last_rule;
+  last.store(last.load(kRelaxed) + 1, kRelaxed);
+  rule.ordinal.store(last.load(kRelaxed), kRelease);  // last: pairs with Snapshot::InstrumentRules
+  return true;
+}
+
+bool DropInstrumentRule(uint64_t ordinal) {
+  for (const uint64_t i : InOrder()) {
+    if (Rules()[i].ordinal.load(kRelaxed) != ordinal) continue;
+    Free(i);
+    return true;
+  }
+  return false;
+}
+
+void DropAllInstrumentRules() {
+  for (const uint64_t i : InOrder()) Free(i);
+}
+
+bool MayMatch(std::string_view pattern, bool must_be_contended) {
+  for (int i = 1; i < kFamilyCount; ++i) {
+    const auto family = static_cast<Family>(i);
+    const FamilyFacts& facts = FactsOf(family);
+    if (facts.prefix.empty() || !facts.is_instrument || (must_be_contended && !MayBeContended(family))) continue;
+    if (facts.is_single ? Like(facts.prefix, pattern) : MayBeginWith(std::string(facts.prefix) + "/", pattern)) return true;
+  }
+  return false;
+}
+
+}  // namespace perfschema

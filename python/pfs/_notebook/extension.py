@@ -1,0 +1,99 @@
+"""The extension of IPython: ``%load_ext pfs``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pfs import _core
+from pfs._notebook.report import Report
+from pfs._tables import readable
+
+__all__ = ["load", "unload"]
+
+_OPEN_NAME = re.compile(r"""\b(?:table|describe|ddl|truncate)\(\s*["'](\w*)$""")
+
+
+def _cell_magic(shell: Any) -> Any:
+    def pfs(line: str, cell: str) -> None:
+        """Runs the cell and shows what it waited for: the busiest waits, files, statements and threads, and a timeline."""
+        if line.strip():
+            from pfs.errors import InvalidValue
+
+            raise InvalidValue(f"%%pfs takes nothing behind it, not {line.strip()!r}")
+        files = getattr(shell.compile, "_filename_map", {})
+        before = dict(files)
+        with Report() as report:
+            shell.run_cell("# %%pfs\n" + cell)  # its line counts, so that SOURCE names the lines of the cell
+        for file, number in files.items():
+            if before.get(file) != number:
+                files[file] = max(before.values(), default=number)  # the number of this cell, which IPython knows as a magic only
+        from IPython.display import display
+
+        display(report)  # type: ignore[no-untyped-call, unused-ignore]
+
+    return pfs
+
+
+def _sql_magic(shell: Any) -> Any:
+    def pfs_sql(line: str, cell: str) -> Any:
+        """Answers the cell as SQL. Words behind ``%%pfs_sql`` are an expression of Python for the source: see ``pfs.sql``."""
+        from pfs._outside.questions import sql
+
+        return sql(cell, shell.ev(line) if line.strip() else None)
+
+    return pfs_sql
+
+
+def _table_names() -> Any:
+    """Returns a completer of names of tables, inside the quotes of ``pfs.table("``."""
+    from IPython.core.completer import SimpleCompletion, context_matcher
+
+    @context_matcher()  # type: ignore[untyped-decorator, unused-ignore]
+    def pfs_tables(context: Any) -> dict[str, Any]:
+        found = _OPEN_NAME.search(context.text_until_cursor)
+        names = [name for name in _core.tables() if name.startswith(found[1].lower())] if found else []
+        return {
+            "completions": [SimpleCompletion(text=name, type="table") for name in names],
+            "matched_fragment": found[1] if found else "",
+            "suppress": bool(names),
+        }
+
+    return pfs_tables
+
+
+def load(shell: Any) -> None:
+    """Adds the magics, the readable frames and the completion to a shell. A second call changes nothing."""
+    import pandas as pd
+
+    if getattr(shell, "_pfs_matcher", None) is not None:
+        return
+    shell.register_magic_function(_cell_magic(shell), "cell", "pfs")
+    shell.register_magic_function(_sql_magic(shell), "cell", "pfs_sql")
+    shell._pfs_matcher = _table_names()
+    shell.Completer.custom_matchers.append(shell._pfs_matcher)
+    formatters = shell.display_formatter.formatters
+    formatters["text/html"].for_type(pd.DataFrame, _html)
+    formatters["text/plain"].for_type(pd.DataFrame, _plain)
+
+
+def unload(shell: Any) -> None:
+    """Takes back what ``load`` has added."""
+    import pandas as pd
+
+    if getattr(shell, "_pfs_matcher", None) is None:
+        return
+    shell.Completer.custom_matchers.remove(shell._pfs_matcher)
+    shell._pfs_matcher = None
+    for name in ("pfs", "pfs_sql"):
+        shell.magics_manager.magics["cell"].pop(name, None)
+    for kind in ("text/html", "text/plain"):
+        shell.display_formatter.formatters[kind].pop(pd.DataFrame, None)
+
+
+def _html(frame: Any) -> str:
+    return readable.html(frame) if readable.is_ours(frame) else frame._repr_html_()
+
+
+def _plain(frame: Any, printer: Any, cycle: bool) -> None:
+    printer.text(repr(readable.readable(frame) if readable.is_ours(frame) else frame))

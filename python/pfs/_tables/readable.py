@@ -1,0 +1,89 @@
+"""Writes frames for people: times and bytes with units, long texts cut in the middle."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from pfs import _core
+from pfs._tables.frame import TEXT
+from pfs._tables.show import bytes_text, count_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["html", "is_ours", "readable"]
+
+_WIDEST = 56  # characters of a text
+_MOST_ROWS = 60  # in a notebook
+_WRITERS: dict[str, Callable[[Any], str]] = {"picoseconds": time_text, "bytes": bytes_text, "count": count_text}
+
+
+@lru_cache(maxsize=1)
+def _units() -> dict[str, str]:
+    return {column["name"]: column["unit"] for name in _core.tables() for column in _core.table_info(name)["columns"]}
+
+
+def cut_in_middle(text: str, widest: int = _WIDEST) -> str:
+    """Returns '/usr/lib/…/encodings/ascii.py' for a long path: beginning and end tell names apart."""
+    if len(text) <= widest:
+        return text
+    tail = (widest - 1) * 2 // 3
+    return text[: widest - 1 - tail] + "…" + text[-tail:]
+
+
+def _text_of(value: Any) -> str:
+    return cut_in_middle(str(value))
+
+
+def readable(frame: pd.DataFrame, limit: int | None = None) -> pd.DataFrame:
+    """Returns a frame of texts for people. See ``pfs.readable``."""
+    is_picoseconds = frame.attrs.get("unit", "ps") == "ps"
+    shown: dict[Any, Any] = {}
+    for name in frame.columns:
+        values = frame[name] if limit is None else frame[name].head(limit)
+        unit = _units().get(str(name), "")
+        if unit == "picoseconds" and (not is_picoseconds or values.dtype.kind not in "iuf"):
+            unit = ""
+        is_number = pd.api.types.is_numeric_dtype(values)
+        write: Callable[[Any], str] = _WRITERS.get(unit if is_number else "", str if is_number else _text_of)
+        if unit == "count" and values.dtype.kind == "f":
+            write = "{:,.1f}".format
+        shown[name] = pd.Series(["NULL" if pd.isna(v) else write(v) for v in values], index=values.index, dtype=TEXT)
+    result = pd.DataFrame(shown, index=frame.index if limit is None else frame.index[:limit])
+    result.attrs = {**frame.attrs, "is_readable": True}
+    return result
+
+
+def is_ours(frame: pd.DataFrame) -> bool:
+    """Returns whether a frame was made from a table of pfs."""
+    return "read_at" in frame.attrs and "table" in frame.attrs
+
+
+def html(frame: pd.DataFrame) -> str:
+    """Returns the table for a notebook, with a line that says what it is."""
+    from html import escape
+
+    from pandas.api.types import is_numeric_dtype
+
+    texts = frame.head(_MOST_ROWS) if frame.attrs.get("is_readable") else readable(frame, _MOST_ROWS)
+    right = {name for name in frame.columns if is_numeric_dtype(frame[name])}
+    cell = "<td style='text-align:{0};white-space:nowrap'>{1}</td>".format
+    head = "".join(f"<th style='text-align:{'right' if n in right else 'left'}'>{escape(str(n))}</th>" for n in texts.columns)
+    body = "".join(
+        f"<tr><th>{escape(str(index))}</th>"
+        + "".join(cell("right" if name in right else "left", escape(value)) for name, value in zip(texts, row, strict=True))
+        + "</tr>"
+        for index, row in zip(texts.index, texts.itertuples(index=False, name=None), strict=True)
+    )
+    number = f"{len(frame)} row{'' if len(frame) == 1 else 's'}"
+    if len(frame) > _MOST_ROWS:
+        number = f"{_MOST_ROWS} of {number}"
+    lost = sum(frame.attrs.get("lost", {}).values())
+    note = f"{frame.attrs.get('table', '')} of process {frame.attrs.get('pid', '?')}: {number}"
+    note += f"; {lost} events or objects were lost, see attrs" if lost else ""
+    return (
+        f"<div><table><caption>{escape(note)}</caption><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
