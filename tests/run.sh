@@ -51,7 +51,7 @@ else
   # Cheap checks first; then two tests at a time; then those that measure, or load all processors.
   quick=(tests/python/test_layering.py tests/python/test_python_layering.py tests/python/test_layout_of_sources.py tests/python/test_words.py)
   python -m pytest -q "${quick[@]}" || exit
-  python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "not alone" "${quick[@]/#/--ignore=}" || status=$?
+  python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations=60 --durations-min=5 -m "not alone" "${quick[@]/#/--ignore=}" || status=$?
   python -m pytest -m alone || status=$?
 fi
 [ -z "$without" ] || echo "== not run: $without"
