@@ -4,17 +4,18 @@
 #include <new>
 #include <string_view>
 
+#include "capi/texts.h"
 #include "perfschema/pfs.h"
 
 using perfschema::ShmMetadataLock;
 using perfschema::Wait;
+using perfschema::capi::TextOf;
 
 namespace {
 
 static_assert(sizeof(Wait) <= sizeof(pfs_wait_t::opaque));
 
 ShmMetadataLock* AsLock(pfs_metadata_lock_t* lock) { return reinterpret_cast<ShmMetadataLock*>(lock); }
-std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
 
 // begin(Wait&) starts the wait.
 template <typename Begin>

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "capi/guarded.h"
+#include "capi/texts.h"
 #include "record/declared/log.h"
 
 using namespace perfschema;
@@ -11,7 +12,6 @@ using namespace perfschema::capi;
 
 namespace {
 
-std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
 OptionalText OptionalOf(const char* text) { return text != nullptr ? OptionalText(text) : OptionalText(); }
 
 Status NoSuch(const char* what, int number, const char* legal) {

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "capi/guarded.h"
+#include "capi/texts.h"
 #include "perfschema/pfs.h"
 #include "record/engine/classes.h"
 #include "record/family/programs.h"
@@ -12,6 +13,7 @@ using perfschema::ShmPrepared;
 using perfschema::ShmStoredProgram;
 using perfschema::Statement;
 using perfschema::StatementCounter;
+using perfschema::capi::TextOf;
 
 namespace {
 
@@ -32,7 +34,6 @@ Statement& In(pfs_statement_t* statement) {
 }
 ShmStoredProgram* AsProgram(pfs_program_t* program) { return reinterpret_cast<ShmStoredProgram*>(program); }
 ShmPrepared* AsPrepared(pfs_prepared_t* prepared) { return reinterpret_cast<ShmPrepared*>(prepared); }
-std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
 std::string_view TextOf(const char* text, size_t bytes) { return text != nullptr ? std::string_view(text, bytes) : ""; }
 
 // Is a call of a stored program in progress.

@@ -12,7 +12,7 @@ static_assert(sizeof(TableWait) <= sizeof(pfs_wait_t::opaque) && alignof(TableWa
 static_assert(PFS_OBJECT_TABLE == static_cast<int>(ObjectType::kTable) &&
               PFS_OBJECT_TEMPORARY_TABLE == static_cast<int>(ObjectType::kTemporaryTable));
 
-TableWait& WaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<TableWait*>(wait->opaque)); }
+TableWait& TableWaitIn(pfs_wait_t* wait) { return *std::launder(reinterpret_cast<TableWait*>(wait->opaque)); }
 
 TableName NameOf(enum pfs_object_type type, const char* schema, const char* name) {
   return {static_cast<ObjectType>(type), schema != nullptr ? schema : "", name != nullptr ? name : ""};
@@ -98,7 +98,7 @@ template <typename Of>
 
 template <typename Of>
 PFS_ALWAYS_INLINE void End(pfs_wait_t* wait, uint64_t result) {
-  const TableWait& call = WaitIn(wait);
+  const TableWait& call = TableWaitIn(wait);
   wait->instance = nullptr;  // a second end does nothing
   if (!MayEndFast(call.wait)) return EndBySettings<Of>(call, result);
   Of::Ended(call, result);

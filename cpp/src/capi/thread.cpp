@@ -6,6 +6,7 @@
 #include <new>
 
 #include "capi/guarded.h"
+#include "capi/texts.h"
 #include "record/context/attach.h"
 #include "record/context/identity.h"
 #include "record/engine/classes.h"
@@ -14,6 +15,7 @@ using perfschema::Family;
 using perfschema::ShmThread;
 using perfschema::Status;
 using perfschema::ThreadOrigin;
+using perfschema::capi::TextOf;
 using namespace perfschema::capi;
 
 namespace {
@@ -34,8 +36,6 @@ void* Run(void* pointer) {
   Guarded([&] { return perfschema::BeginThread(given.class_index, {}, given.origin); });
   return given.start(given.argument);
 }
-
-std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
 
 uint32_t ThreadClass(pfs_key_t key) { return perfschema::EnsureStarted() ? perfschema::ClassOfKey(Family::kThread, key) : 0; }
 

@@ -2,11 +2,13 @@
 #include <new>
 #include <string_view>
 
+#include "capi/texts.h"
 #include "perfschema/pfs.h"
 #include "record/family/transactions.h"
 
 using perfschema::ShmTransactionRecord;
 using perfschema::Transaction;
+using perfschema::capi::TextOf;
 
 namespace {
 
@@ -17,7 +19,6 @@ Transaction& In(pfs_transaction_t* transaction) {
   static constinit Transaction ignored{};
   return transaction == nullptr ? ignored : *std::launder(reinterpret_cast<Transaction*>(transaction->opaque));
 }
-std::string_view TextOf(const char* text) { return text != nullptr ? text : ""; }
 
 }  // namespace
 

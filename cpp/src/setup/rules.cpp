@@ -11,25 +11,26 @@
 namespace perfschema {
 namespace {
 
-ShmInstrumentRule* Rules() { return g_runtime.segment.element<ShmInstrumentRule>(ArrayId::kInstrumentRules, 0); }
+ShmInstrumentRule* InstrumentRules() { return g_runtime.segment.element<ShmInstrumentRule>(ArrayId::kInstrumentRules, 0); }
 
 // Returns the indexes of all rules, oldest first.
 std::vector<uint64_t> InOrder() {
   std::vector<uint64_t> live;
   const uint64_t used = g_runtime.segment.array(ArrayId::kInstrumentRules).used.load(kRelaxed);
   for (uint64_t i = 1; i < used; ++i) {
-    if (Rules()[i].ordinal.load(kRelaxed) != 0) live.push_back(i);
+    if (InstrumentRules()[i].ordinal.load(kRelaxed) != 0) live.push_back(i);
   }
-  std::sort(live.begin(), live.end(),
-            [](uint64_t a, uint64_t b) { return Rules()[a].ordinal.load(kRelaxed) < Rules()[b].ordinal.load(kRelaxed); });
+  std::sort(live.begin(), live.end(), [](uint64_t a, uint64_t b) {
+    return InstrumentRules()[a].ordinal.load(kRelaxed) < InstrumentRules()[b].ordinal.load(kRelaxed);
+  });
   return live;
 }
 
-RuleSettings SettingsOf(uint64_t index) { return RuleSettings::Unpack(Rules()[index].settings.load(kRelaxed)); }
+RuleSettings SettingsOf(uint64_t index) { return RuleSettings::Unpack(InstrumentRules()[index].settings.load(kRelaxed)); }
 
 void Free(uint64_t index) {
-  Rules()[index].ordinal.store(0, kRelease);
-  FreeSlot(ArrayId::kInstrumentRules, Rules(), &ShmInstrumentRule::next, index);
+  InstrumentRules()[index].ordinal.store(0, kRelease);
+  FreeSlot(ArrayId::kInstrumentRules, InstrumentRules(), &ShmInstrumentRule::next, index);
 }
 
 // Returns a pattern of PFS_OPTIONS, in which '?' stands for one character, as a pattern of LIKE.
@@ -82,7 +83,7 @@ RuleSettings RulesFor(Family family, std::string_view full_name) {
     const RuleSettings settings = SettingsOf(i);
     if (family == Family::kThread && !settings.is_preset) continue;  // setup_threads has its own settings
     char bytes[kRulePatternBytes];
-    CopyFromShared(bytes, Rules()[i].pattern, sizeof bytes);
+    CopyFromShared(bytes, InstrumentRules()[i].pattern, sizeof bytes);
     if (!Like(full_name, {bytes, strnlen(bytes, sizeof bytes)})) continue;
     if (settings.enabled) result.enabled = settings.enabled;
     if (settings.timed) result.timed = settings.timed;
@@ -96,19 +97,19 @@ RuleSettings RulesFor(Family family, std::string_view full_name) {
 bool AddInstrumentRule(std::string_view pattern, const RuleSettings& settings) {
   for (const uint64_t i : InOrder()) {
     RuleSettings older = SettingsOf(i);
-    if (older.is_preset != settings.is_preset || !IsText(Rules()[i].pattern, pattern)) continue;
+    if (older.is_preset != settings.is_preset || !IsText(InstrumentRules()[i].pattern, pattern)) continue;
     if (settings.enabled) older.enabled.reset();
     if (settings.timed) older.timed.reset();
     if (settings.traced) older.traced.reset();
     if (older.is_empty()) {
       Free(i);
     } else {
-      Rules()[i].settings.store(older.Pack(), kRelease);
+      InstrumentRules()[i].settings.store(older.Pack(), kRelease);
     }
   }
-  const uint64_t index = AllocateSlot(ArrayId::kInstrumentRules, Rules(), &ShmInstrumentRule::next);
+  const uint64_t index = AllocateSlot(ArrayId::kInstrumentRules, InstrumentRules(), &ShmInstrumentRule::next);
   if (index == 0) return false;
-  ShmInstrumentRule& rule = Rules()[index];
+  ShmInstrumentRule& rule = InstrumentRules()[index];
   StoreText(rule.pattern, pattern);
   rule.settings.store(settings.Pack(), kRelease);
   Word& last = g_runtime.header->program.last_rule;
@@ -119,7 +120,7 @@ bool AddInstrumentRule(std::string_view pattern, const RuleSettings& settings) {
 
 bool DropInstrumentRule(uint64_t ordinal) {
   for (const uint64_t i : InOrder()) {
-    if (Rules()[i].ordinal.load(kRelaxed) != ordinal) continue;
+    if (InstrumentRules()[i].ordinal.load(kRelaxed) != ordinal) continue;
     Free(i);
     return true;
   }

@@ -325,7 +325,7 @@ namespace {
 // Calls change(), which changes rules. Instruments that are as the rules said before become as the rules say now; instruments that were
 // changed otherwise stay as they are.
 template <typename Change>
-Status ChangeRules(Change change) {
+Status ChangeInstrumentRules(Change change) {
   if (!EnsureStarted()) return {};
   Status status;
   {
@@ -365,7 +365,7 @@ Status InsertInstrumentRule(std::string_view pattern, const RuleSettings& settin
   if (settings.timed == Timing::kContended && !MayMatch(pattern, true)) {
     return Status(Code::kInvalidArgument, shown + ": CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
   }
-  return ChangeRules([&] {
+  return ChangeInstrumentRules([&] {
     if (settings.traced.value_or(false) && IsOutsider()) return TraceIsInsidersOnly();
     if (AddInstrumentRule(pattern, settings)) return Status();
     return Status(Code::kFull, "setup_instrument_rules is full: it has " + std::to_string(kMostInstrumentRules) + " rows");
@@ -373,11 +373,11 @@ Status InsertInstrumentRule(std::string_view pattern, const RuleSettings& settin
 }
 
 Status RemoveInstrumentRule(uint64_t ordinal) {
-  return ChangeRules([&] { return DropInstrumentRule(ordinal) ? Status() : Status(Code::kNotFound, "the row is gone"); });
+  return ChangeInstrumentRules([&] { return DropInstrumentRule(ordinal) ? Status() : Status(Code::kNotFound, "the row is gone"); });
 }
 
 Status RemoveAllInstrumentRules() {
-  return ChangeRules([] {
+  return ChangeInstrumentRules([] {
     DropAllInstrumentRules();
     return Status();
   });

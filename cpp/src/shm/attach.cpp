@@ -13,6 +13,7 @@
 
 #include "shm/extents.h"
 #include "shm/place.h"
+#include "shm/plan.h"
 
 namespace perfschema {
 
@@ -26,7 +27,6 @@ struct GuardedMapping {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMostAddresses = uint64_t{1} << 45;  // of a segment; more is a damaged header
 constexpr uint64_t kZerosBesides = 4 * 1024 * 1024;     // zeros that a copied file may have lost, on top of as much as it has memory
 
@@ -94,7 +94,7 @@ GuardedMapping* Guard(const void* base, size_t bytes) {
   if (is_new) one = new GuardedMapping;
   one->is_broken.store(false, kRelaxed);
   const auto begin = reinterpret_cast<uintptr_t>(base);
-  one->end.store((begin + bytes + kPage - 1) / kPage * kPage, kRelaxed);
+  one->end.store((begin + bytes + kPageBytes - 1) / kPageBytes * kPageBytes, kRelaxed);
   one->begin.store(begin, kRelease);
   if (is_new) {
     one->next = mappings.load(kRelaxed);
@@ -235,7 +235,8 @@ bool SegmentFile::MapPiece(uint64_t begin, uint64_t end, uint64_t in_file) const
   const auto next = pieces_.lower_bound(begin);
   const bool is_taken = (next != pieces_.end() && next->first < end) || (next != pieces_.begin() && std::prev(next)->second.end > begin);
   struct stat info;
-  if (is_taken || begin % kPage != 0 || end > range_.bytes() || fstat(fd_, &info) != 0 || end_in_file > static_cast<uint64_t>(info.st_size))
+  if (is_taken || begin % kPageBytes != 0 || end > range_.bytes() || fstat(fd_, &info) != 0 ||
+      end_in_file > static_cast<uint64_t>(info.st_size))
     return false;
   if (info.st_dev != device_ || info.st_ino != inode_) return false;  // as in IsStillOurs
   if (!range_.MapFile(begin, end - begin, PROT_READ, fd_, in_file)) return false;
@@ -313,7 +314,7 @@ ByteRun SegmentFile::RunInFile(uint64_t offset, uint64_t wanted) const {
   if (is_known && std::prev(run)->second - offset >= wanted) return {std::prev(run)->first, std::prev(run)->second, true};
   const ByteRun all{0, ~uint64_t{0}, true};
   if (fd_ < 0 || !IsStillOurs()) return all;  // the file cannot be queried: only the guard remains
-  const uint64_t from = is_known ? std::prev(run)->second : offset / kPage * kPage;
+  const uint64_t from = is_known ? std::prev(run)->second : offset / kPageBytes * kPageBytes;
   const off_t data = lseek(fd_, static_cast<off_t>(from), SEEK_DATA);
   if (data < 0 && errno != ENXIO) return all;  // a file system without SEEK_DATA
   if (data < 0 || static_cast<uint64_t>(data) > from) {
@@ -347,7 +348,8 @@ bool SegmentFile::FillHole(uint64_t begin, const Piece& piece, uint64_t from, ui
       from = run.end;
       continue;
     }
-    const uint64_t first = from / kPage * kPage, last = std::min((to + kPage - 1) / kPage * kPage, std::min(run.end, piece.end));
+    const uint64_t first = from / kPageBytes * kPageBytes,
+                   last = std::min((to + kPageBytes - 1) / kPageBytes * kPageBytes, std::min(run.end, piece.end));
     if (last - first > zeros_left_ || holes_left_ == 0 || !range_.MapZeros(first, last - first)) break;
     zeros_left_ -= last - first;
     --holes_left_;

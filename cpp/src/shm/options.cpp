@@ -34,7 +34,7 @@ constinit const TextOptionFacts kTextOptions[kTextOptionCount] = {
 
 namespace {
 
-std::string_view Trim(std::string_view text) {
+std::string_view TrimQuoted(std::string_view text) {
   constexpr std::string_view kDropped = " \t\r\n'\"";
   const size_t first = text.find_first_not_of(kDropped);
   if (first == std::string_view::npos) return {};
@@ -88,8 +88,8 @@ Options::Options() : presets{}, preset_count(0), texts{}, is_set{} {
 }
 
 Status Options::Set(std::string_view name, std::string_view value) {
-  name = Trim(name);
-  value = Trim(value);
+  name = TrimQuoted(name);
+  value = TrimQuoted(value);
   constexpr std::string_view kConsumer = "performance_schema_consumer_";
   const bool is_consumer = name.size() > kConsumer.size() && EqualsIgnoringCase(name.substr(0, kConsumer.size()), kConsumer);
   if (is_consumer || EqualsIgnoringCase(name, "performance_schema_instrument")) {
@@ -103,8 +103,8 @@ Status Options::Set(std::string_view name, std::string_view value) {
     } else {
       const size_t equals = value.rfind('=');
       if (equals == std::string_view::npos) return BadValue(name, value, "'PATTERN=ON|OFF|COUNTED|CONTENDED'");
-      pattern = Trim(value.substr(0, equals));
-      wanted = Trim(value.substr(equals + 1));
+      pattern = TrimQuoted(value.substr(0, equals));
+      wanted = TrimQuoted(value.substr(equals + 1));
     }
     const bool counted = !is_consumer && EqualsIgnoringCase(wanted, "COUNTED");
     const bool contended = !is_consumer && EqualsIgnoringCase(wanted, "CONTENDED");
@@ -176,7 +176,7 @@ Status Options::Parse(std::string_view text) {
         break;
       }
     }
-    const std::string_view entry = Trim(text.substr(0, end));
+    const std::string_view entry = TrimQuoted(text.substr(0, end));
     text.remove_prefix(end < text.size() ? end + 1 : end);
     if (entry.empty()) continue;
     const size_t equals = entry.find('=');

@@ -5,11 +5,6 @@
 #include "snapshot/try_read.h"
 
 namespace perfschema {
-namespace {
-
-constexpr int kSlotAttempts = 8;  // for an object that changes while it is read
-
-}  // namespace
 
 // Adds up the counts of all threads for one generation of an object. Returns false if they are torn.
 bool Snapshot::AddUpStatements(const ShmStatementObject& object, uint32_t generation, Numbers* sum) const {

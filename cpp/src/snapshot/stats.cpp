@@ -11,7 +11,6 @@
 namespace perfschema {
 namespace {
 
-constexpr int kSlotAttempts = 8;    // for a slot that changes hands while it is read
 constexpr int kTotalAttempts = 20;  // for a class whose objects die while they are added up
 
 }  // namespace

@@ -6,8 +6,6 @@
 namespace perfschema {
 namespace {
 
-constexpr int kSlotAttempts = 8;  // for a slot that changes hands while it is read
-
 // Splits "SCHEMA\0NAME\0COLUMN".
 struct NameParts {
   std::string_view schema, name, column;

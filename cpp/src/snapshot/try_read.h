@@ -7,6 +7,8 @@
 
 namespace perfschema {
 
+inline constexpr int kSlotAttempts = 8;  // for a slot or an object that changes hands while it is read
+
 // Runs ReadWhole with patience: a writer that was descheduled inside a section goes on within milliseconds. One that died there never
 // does. So the naps are counted over the whole Snapshot, and a damaged file costs milliseconds, not minutes. If the writer rests
 // (WriterRests), the copy is taken as the writer left it, mend() repairs it as far as possible, and the row counts as repaired. Returns

@@ -61,6 +61,10 @@ struct SetOf {
 
 enum class YesNo : uint8_t { kYes = 0, kNo };
 constexpr YesNo YesIf(bool yes) { return yes ? YesNo::kYes : YesNo::kNo; }
+// Returns what an UPDATE sets a flag to, if it changes it.
+constexpr std::optional<bool> ChangedTo(YesNo before, YesNo after) {
+  return before == after ? std::optional<bool>() : after == YesNo::kYes;
+}
 template <>
 struct EnumNames<YesNo> {
   static constexpr std::string_view kValues[] = {"YES", "NO"};

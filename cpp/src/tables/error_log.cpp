@@ -19,7 +19,7 @@ struct LogEvent {
   std::optional<Text<7>> subsystem;
   PlainText data;
 };
-constexpr auto kColumns = columns(
+constexpr auto kErrorLogColumns = columns(
     col<&LogEvent::logged>("LOGGED", Unit::kNone, "When it was logged; one microsecond after the previous event if both came together."),
     col<&LogEvent::thread_id>("THREAD_ID", Unit::kNone, "Thread that logged it; joins threads.THREAD_ID while it lives."),
     col<&LogEvent::priority>("PRIO", Unit::kNone, "How important it is."),
@@ -42,7 +42,7 @@ void Scan(const Snapshot& snapshot, RowSink<LogEvent> out) {
 constexpr TableDef tables::error_log{
     .doc = "The last 5 MiB that the program logged; the oldest events are dropped first.",
     .key = {"LOGGED"},
-    .columns = kColumns,
+    .columns = kErrorLogColumns,
     .scan = scan<&Scan>,
 };
 static_assert(ok(tables::error_log));

@@ -5,7 +5,7 @@
 namespace perfschema {
 namespace {
 
-constexpr auto kColumns = columns(
+constexpr auto kStageColumns = columns(
     event_columns<&StageRow::event>(), time_columns<&StageRow::event>(),
     col<&StageRow::work_completed>("WORK_COMPLETED", Unit::kCount, "Units of work done so far; NULL for stages that do not report it."),
     col<&StageRow::work_estimated>("WORK_ESTIMATED", Unit::kCount, "Estimated total units of work; NULL for stages that do not report it."),
@@ -13,7 +13,7 @@ constexpr auto kColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef StageTable(std::string_view doc) {
-  return EventTable<StageRow, &Snapshot::ForEachStage, Kind::kStage, kView>(doc, kColumns);
+  return EventTable<StageRow, &Snapshot::ForEachStage, Kind::kStage, kView>(doc, kStageColumns);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 constexpr auto kLast = static_cast<uint32_t>(StatementCounter::kCpuTime);
 static_assert(kLast == kStatementCounters - 1, "CPU_TIME stands behind the others");
 
-constexpr auto kColumns = columns(
+constexpr auto kStatementColumns = columns(
     event_columns<&StatementRow::event>(), time_columns<&StatementRow::event>(),
     internal::Counters<0>(std::make_integer_sequence<uint32_t, 1>()),  // LOCK_TIME
     col<&StatementRow::sql_text>("SQL_TEXT", Unit::kNone,
@@ -35,7 +35,7 @@ constexpr auto kColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef StatementTable(std::string_view doc) {
-  return EventTable<StatementRow, &Snapshot::ForEachStatement, Kind::kStatement, kView>(doc, kColumns);
+  return EventTable<StatementRow, &Snapshot::ForEachStatement, Kind::kStatement, kView>(doc, kStatementColumns);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ struct StatsColumns<Sums<Kind::kTransaction>> {
 
 namespace {
 
-constexpr auto kColumns =
+constexpr auto kTransactionColumns =
     columns(event_columns<&TransactionRow::event>(),
             col<&TransactionRow::state>("STATE", Unit::kNone, "ACTIVE while it runs, then COMMITTED or ROLLED BACK."),
             col<&TransactionRow::trx_id>("TRX_ID", Unit::kNone, "Number that the program's engine assigned; NULL if none."),
@@ -38,7 +38,7 @@ constexpr auto kColumns =
 
 template <uint32_t kView>
 constexpr TableDef TransactionTable(std::string_view doc) {
-  return EventTable<TransactionRow, &Snapshot::ForEachTransaction, Kind::kTransaction, kView>(doc, kColumns);
+  return EventTable<TransactionRow, &Snapshot::ForEachTransaction, Kind::kTransaction, kView>(doc, kTransactionColumns);
 }
 
 }  // namespace

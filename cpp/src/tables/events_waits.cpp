@@ -4,7 +4,7 @@
 namespace perfschema {
 namespace {
 
-constexpr auto kColumns = columns(
+constexpr auto kWaitColumns = columns(
     event_columns<&WaitRow::event>(), time_columns<&WaitRow::event>(),
     col<&WaitRow::spins>("SPINS", Unit::kCount, "Spin rounds of a spinning lock; NULL for others."),
     col<&WaitRow::object_schema>("OBJECT_SCHEMA", Unit::kNone, "Schema of a table; NULL for other objects."),
@@ -19,7 +19,7 @@ constexpr auto kColumns = columns(
 
 template <uint32_t kView>
 constexpr TableDef WaitTable(std::string_view doc) {
-  return EventTable<WaitRow, &Snapshot::ForEachWait, Kind::kWait, kView>(doc, kColumns);
+  return EventTable<WaitRow, &Snapshot::ForEachWait, Kind::kWait, kView>(doc, kWaitColumns);
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ struct MetadataRow {
   Variable variable;
   MediumText documentation() const { return variable.documentation.view(); }
 };
-constexpr auto kMetadataColumns = columns(
+constexpr auto kVariableMetadataColumns = columns(
     col<&MetadataRow::variable, &Variable::name>("VARIABLE_NAME", Unit::kNone, "Name of the variable."),
     col<&MetadataRow::variable, &Variable::scope>(
         "VARIABLE_SCOPE", Unit::kNone, "GLOBAL: one value; SESSION: sessions may have their own; SESSION_ONLY: only sessions have values."),
@@ -119,16 +119,16 @@ void ScanMetadata(const Snapshot& snapshot, RowSink<MetadataRow> out) {
 
 // ---- global_variable_attributes
 
-struct AttributeRow {
+struct VariableAttributeRow {
   Text<64> variable;
   Text<32> name;
   Text<1024> value;
 };
-constexpr auto kAttributeColumns =
-    columns(col<&AttributeRow::variable>("VARIABLE_NAME", Unit::kNone, "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
-            col<&AttributeRow::name>("ATTR_NAME", Unit::kNone, "Name of the attribute."),
-            col<&AttributeRow::value>("ATTR_VALUE", Unit::kNone, "Its value."));
-void ScanAttributes(const Snapshot& snapshot, RowSink<AttributeRow> out) {
+constexpr auto kVariableAttributeColumns = columns(
+    col<&VariableAttributeRow::variable>("VARIABLE_NAME", Unit::kNone, "Name of the variable; joins variables_metadata.VARIABLE_NAME."),
+    col<&VariableAttributeRow::name>("ATTR_NAME", Unit::kNone, "Name of the attribute."),
+    col<&VariableAttributeRow::value>("ATTR_VALUE", Unit::kNone, "Its value."));
+void ScanAttributes(const Snapshot& snapshot, RowSink<VariableAttributeRow> out) {
   snapshot.ForEachFact(FactKind::kAttribute, [&](const FactRow& row) { out({row.text(0), row.text(1), row.text(2)}); });
 }
 
@@ -177,7 +177,7 @@ static_assert(ok(tables::variables_info));
 
 constexpr TableDef tables::variables_metadata{
     .doc = "What the variables are.",
-    .columns = kMetadataColumns,
+    .columns = kVariableMetadataColumns,
     .scan = scan<&ScanMetadata>,
     .available_when_disabled = true,
 };
@@ -185,7 +185,7 @@ static_assert(ok(tables::variables_metadata));
 
 constexpr TableDef tables::global_variable_attributes{
     .doc = "Attributes that the program assigned to variables.",
-    .columns = kAttributeColumns,
+    .columns = kVariableAttributeColumns,
     .scan = scan<&ScanAttributes>,
     .available_when_disabled = true,
 };

@@ -17,8 +17,6 @@ struct InstrumentFlags {};
 enum class TimerName : uint8_t {};     // TimerId of a timer that is legal in setup_timers
 enum class AnyTimerName : uint8_t {};  // TimerId
 
-std::optional<bool> ChangedTo(YesNo before, YesNo after) { return before == after ? std::optional<bool>() : after == YesNo::kYes; }
-
 }  // namespace
 
 template <>

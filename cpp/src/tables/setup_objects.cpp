@@ -16,7 +16,7 @@ struct ObjectRule {
     return {static_cast<ObjectType>(static_cast<uint8_t>(type) + 1), schema ? schema->view() : std::string_view(), name.view()};
   }
 };
-constexpr auto kColumns = columns(
+constexpr auto kObjectRuleColumns = columns(
     col<&ObjectRule::type>("OBJECT_TYPE", Unit::kNone, "Kind of objects; TABLE is also for temporary tables."),
     col<&ObjectRule::schema>("OBJECT_SCHEMA", Unit::kNone,
                              "Schema that the row applies to; % applies to schemas without a row of their own."),
@@ -29,8 +29,6 @@ void ScanRules(const Snapshot& snapshot, RowSink<ObjectRule> out) {
     out({RuleTypeOf(row.type), row.schema, row.name, YesIf(row.enabled), YesIf(row.timed)});
   });
 }
-
-std::optional<bool> ChangedTo(YesNo before, YesNo after) { return before == after ? std::optional<bool>() : after == YesNo::kYes; }
 
 Status UpdateRule(const ObjectRule& before, const ObjectRule& after) {
   return UpdateObjectRule(before.key(), ChangedTo(before.enabled, after.enabled), ChangedTo(before.timed, after.timed));
@@ -49,7 +47,7 @@ constexpr TableDef tables::setup_objects{
         "type.",
     .ops = kSelect | kInsert | kUpdate | kDelete | kTruncate,
     .key = {"OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"},
-    .columns = kColumns,
+    .columns = kObjectRuleColumns,
     .scan = scan<&ScanRules>,
     .truncate = TruncateObjectRules,
     .update = update<&UpdateRule>,

@@ -25,7 +25,7 @@ struct InstrumentRule {
   std::optional<YesNo> traced;
   RuleOrigin origin = RuleOrigin::kUpdate;
 };
-constexpr auto kColumns = columns(
+constexpr auto kInstrumentRuleColumns = columns(
     col<&InstrumentRule::ordinal>("ORDINAL", Unit::kNone, "Order of the rules: of two rules for one setting, the later rule holds."),
     col<&InstrumentRule::pattern>("PATTERN", Unit::kNone, "LIKE pattern on names of instruments."),
     col<&InstrumentRule::enabled>("ENABLED", Unit::kNone, "ENABLED of such instruments; NULL: the rule does not say."),
@@ -55,7 +55,7 @@ constexpr TableDef tables::setup_instrument_rules{
     .doc = "Settings that hold for instruments which register later; an addition of pfs.",
     .ops = kSelect | kInsert | kDelete | kTruncate,
     .key = {"ORDINAL"},
-    .columns = kColumns,
+    .columns = kInstrumentRuleColumns,
     .scan = scan<&Scan>,
     .truncate = RemoveAllInstrumentRules,
     .insert = insert<&Insert>,

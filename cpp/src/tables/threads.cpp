@@ -25,7 +25,7 @@ struct ThreadInstance {
 };
 using Row = ThreadInstance;
 
-constexpr auto kColumns = columns(
+constexpr auto kThreadsColumns = columns(
     col<&Row::thread, &ThreadRow::thread_id>("THREAD_ID", Unit::kNone, "Number of the thread, never used twice in a process."),
     col<&Row::thread, &ThreadRow::name>("NAME", Unit::kNone, "Name of the thread, which begins with thread/."),
     col<&Row::type>("TYPE", Unit::kNone, "FOREGROUND if it belongs to a user, else BACKGROUND."),
@@ -92,8 +92,6 @@ void ScanThreads(const Snapshot& snapshot, RowSink<Row> out) {
   }
 }
 
-std::optional<bool> ChangedTo(YesNo before, YesNo after) { return before == after ? std::optional<bool>() : after == YesNo::kYes; }
-
 Status UpdateRow(const Row& before, const Row& after) {
   return UpdateThread(before.thread.slot, before.thread.thread_id, ChangedTo(before.instrumented, after.instrumented),
                       ChangedTo(before.history, after.history));
@@ -147,7 +145,7 @@ constexpr TableDef tables::threads{
     .doc = "The live threads that pfs knows: those that had an event or registered.",
     .ops = kSelect | kUpdate,
     .key = {"THREAD_ID"},
-    .columns = kColumns,
+    .columns = kThreadsColumns,
     .scan = scan<&ScanThreads>,
     .update = update<&UpdateRow>,
 };
