@@ -41,8 +41,10 @@ pip install --quiet --no-compile cmake ninja "${needs[@]}"
 if command -v ccache >/dev/null; then
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=time_macros
 fi
-pip install --quiet --no-compile --no-build-isolation --config-settings build-dir="$PFS_BUILD_DIR/release" --config-settings cmake.define.PFS_DEVELOPER=ON \
-  --config-settings cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON '.[test,databases]'
+pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$venv" --config-settings build-dir="$PFS_BUILD_DIR/release" \
+  --config-settings cmake.define.PFS_DEVELOPER=ON --config-settings cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON .
+wheel=("$venv"/perfschema-*.whl)
+pip install --quiet --no-compile "${wheel[0]}[test,databases]"
 
 status=0
 if (($#)); then

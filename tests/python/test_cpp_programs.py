@@ -161,6 +161,31 @@ def test_a_static_program_needs_no_library_and_shows_the_c_api_alone(tmp_path: P
     assert not [line for line in names if " " in line and not re.search(r"( pfs_\w+| u _Z\w+)$", line)]
 
 
+EARLY = """
+#include <perfschema/mutex.hpp>
+#include <cstdio>
+
+static perfschema::mutex guard{"test/LOCK_early"};
+static const bool used = [] {
+  guard.lock();
+  guard.unlock();
+  return true;
+}();
+
+int main() { std::printf("%s\\n", used && pfs_is_on() ? "on" : "off"); }
+"""
+
+
+@pytest.mark.parametrize("package", ["perfschema", "perfschema-static"])
+def test_global_objects_of_a_program_are_recorded_from_their_construction(package: str, tmp_path: Path) -> None:
+    """A static library is part of the program: its own globals are there before those of the program."""
+    (tmp_path / "program.cpp").write_text(EARLY)
+    shell("g++", "-std=c++17", "program.cpp", *pkg_config(package, "--cflags", "--libs"), "-o", "program", cwd=tmp_path)
+    assert run(tmp_path / "program", cwd=tmp_path, env={"PFS_KEEP": "1"}) == "on\n"
+    (segment,) = segments_in(tmp_path)
+    assert count(tmp_path / segment, "wait/synch/mutex/test/LOCK_early") == 1
+
+
 def cmake(folder: Path, text: str, target: str) -> None:
     tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     program, ninja = (shutil.which(tool, path=tools) for tool in ("cmake", "ninja"))

@@ -1,8 +1,10 @@
 // record/engine/runtime.h: the process's own segment: start-up, the cold lock, fork, exit.
 //
-// All functions here are cold. Hot paths use the pointers cached in `g_runtime`.
+// record/start.cpp and record/fork.cpp implement start-up and fork: they call all folders of record/. All functions here are cold. Hot
+// paths use the pointers cached in `g_runtime`.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,7 +92,15 @@ struct Runtime {
   uint64_t picos_per_tick[8];  // multipliers of the timers, by TimerId
   bool on;
 };
-extern Runtime g_runtime;
+// Hidden: the compiler reaches the runtime without a load of its address from the global offset table.
+extern Runtime g_runtime __attribute__((visibility("hidden")));
+
+// How far pfs has come in this process. kForked: a forked child that has not used pfs yet. Written under the cold lock.
+enum class Phase { kNew, kStarted, kForked };
+extern std::atomic<Phase> g_phase __attribute__((visibility("hidden")));
+inline bool IsStillForked() { return g_phase.load(std::memory_order_relaxed) == Phase::kForked; }
+// Whether this is a child without memory of its own: pfs is off for good.
+extern bool g_is_lost_child __attribute__((visibility("hidden")));
 
 // Serializes the slow path of this process, and keeps outsiders out (record/engine/cold_lock.h). Signals are blocked
 // meanwhile: a handler could leave it with a longjmp and so leave the lock held.
@@ -147,6 +157,9 @@ void RefreshSetup();
 // Registers the handlers of fork(), also while pfs is off. Called once. Returns false without memory.
 bool HearOfForks();
 
+// Gives a forked child its own segment, at its first use of pfs. Returns false if there is no memory, and pfs is off.
+// REQUIRES: cold lock, IsStillForked(); other threads may exist.
+bool ContinueChild();
 // Runs in a forked child, in the thread that called fork(), before its first event: the child gets its own file, and
 // the thread continues. Returns the attached instrumentation, or nullptr. Cold. REQUIRES: t_locals.is_forked.
 [[gnu::noinline]] ThreadState* ResumeAfterFork();

@@ -33,9 +33,6 @@
 
 namespace perfschema {
 
-// Hidden: the compiler reaches the runtime without a load of its address from the global offset table.
-extern Runtime g_runtime __attribute__((visibility("hidden")));
-
 // ---- Settings ----------------------------------------------------------------------------------------------------------------------
 
 inline constexpr uint32_t kAllOnFlags = kFlagEnabled | kFlagTimed | kFlagThread | kFlagCurrent;

@@ -1,0 +1,255 @@
+// record/fork.cpp: what fork() does with pfs. The child shares nothing with its parent: it gets a segment of its own at its first use of
+// pfs, with the objects and settings that it takes over, and without statistics (shm/segment_fork.cpp).
+#include <pthread.h>
+
+#include <cerrno>
+#include <string>
+
+#include "record/context/principals.h"
+#include "record/context/threads.h"
+#include "record/declared/facts.h"
+#include "record/declared/log.h"
+#include "record/engine/cold_lock.h"
+#include "record/engine/free_lists.h"
+#include "record/family/data_locks.h"
+#include "record/family/digests.h"
+#include "record/family/files.h"
+#include "record/family/memory.h"
+#include "record/probe/cells.h"
+#include "record/probe/chunk_pool.h"
+#include "record/probe/trace.h"
+#include "record/start.h"
+
+namespace perfschema {
+
+namespace {
+
+bool fork_holds_lock = false;
+bool locks_are_held = true;  // some thread holds a lock exclusively, and the child may release it without a call. Also true if not checked
+// State of the thread that called fork(), until it resumes. Its number in the system is the child's.
+ThreadState* forked_state = nullptr;
+ThreadState* forked_own = nullptr;
+bool child_had_lock = false;  // it was forked under the cold lock: no object is half made
+bool trace_is_due = false;    // the forked child has begun, but its trace has not
+// A child without memory of its own counts here.
+ShmHeader nowhere;
+
+// Says what a forked child takes over: all but statistics and events. kAtOnce: flag words, which probes read, and
+// words that calls store to without an event.
+Segment::Keep KeptByChild(ArrayId id) {
+  using Keep = Segment::Keep;
+  switch (id) {
+    case ArrayId::kClasses:
+    case ArrayId::kFiles:
+    case ArrayId::kTables:
+    case ArrayId::kIndexes:
+    case ArrayId::kTableHandles:
+    case ArrayId::kMetadataLocks:
+    case ArrayId::kPrograms:
+    case ArrayId::kPrepared:
+      return Keep::kAtOnce;
+    case ArrayId::kInstances:
+      return locks_are_held ? Keep::kAtOnce : Keep::kLater;
+    case ArrayId::kThreadCells:
+    case ArrayId::kAccountCells:
+    case ArrayId::kUserCells:
+    case ArrayId::kHostCells:
+    case ArrayId::kInstanceLists:
+    case ArrayId::kCells:
+    case ArrayId::kRetired:
+    case ArrayId::kGlobalCells:
+    case ArrayId::kStatementCells:
+    case ArrayId::kDigests:
+    case ArrayId::kErrorLog:
+    case ArrayId::kWaitChunks:
+    case ArrayId::kWaitRecords:
+    case ArrayId::kStageChunks:
+    case ArrayId::kStageRecords:
+    case ArrayId::kStatementChunks:
+    case ArrayId::kStatementRecords:
+    case ArrayId::kTransactionChunks:
+    case ArrayId::kTransactionRecords:
+      return Keep::kNothing;
+    default:
+      return Keep::kLater;
+  }
+}
+
+// Drops the cells of all objects of a kind.
+template <typename Object, size_t N>
+void ForgetLanes(Object* objects, ArrayId id, ShmCellList (Object::*lanes)[N]) {
+  const uint64_t used = g_runtime.segment.array(id).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    for (ShmCellList& lane : objects[i].*lanes) lane.head.store(0, kRelaxed);
+  }
+}
+
+void ForgetStatistics() {
+  const Runtime& rt = g_runtime;
+  Segment& segment = g_runtime.segment;
+  for (Word& loss : rt.header->losses) loss.store(0, kRelaxed);
+  rt.header->program.longest_attrs.store(0, kRelaxed);
+  ForgetCells();
+  ForgetStatementCells();
+  ForgetDigestsInChild();
+  rt.header->histogram.generation.fetch_add(1, kRelaxed);
+  rt.header->remainder_cells.store(0, kRelaxed);
+  rt.header->move_seq.store(0, kRelaxed);
+  ForgetMemoryInChild();
+  const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
+  for (uint64_t i = 1; i < instances; ++i) {
+    auto* instance = segment.element<ShmInstance>(ArrayId::kInstances, i);
+    const bool is_held = (instance->flags.load(kRelaxed) & kFlagHeld) != 0;
+    const uint64_t held = is_held ? instance->stat.count.load(kRelaxed) : 0;
+    if (is_held) instance->flags.fetch_and(~kFlagHeld, kRelaxed);
+    instance->seq.store(0, kRelaxed);
+    ClearStat(instance->stat);
+    if (held != 0 && forked_state != nullptr) HoldInChild(*forked_state, static_cast<uint32_t>(i), static_cast<uint32_t>(held));
+  }
+  ForgetLanes(rt.files, ArrayId::kFiles, &ShmFile::lanes);
+  ForgetLanes(rt.tables, ArrayId::kTables, &ShmTable::lock_lanes);
+  ForgetLanes(rt.indexes, ArrayId::kIndexes, &ShmIndex::lanes);
+  EmptyChunkPools();
+}
+
+// Notes the read locks of the forking thread, which the child holds, too, in the copy that the child takes over.
+void NoteHolds(ShmInstance* instances) {
+  locks_are_held = false;
+  const uint64_t used = g_runtime.segment.array(ArrayId::kInstances).used.load(kRelaxed);
+  for (uint64_t i = 1; i < used; ++i) {
+    if (instances[i].owner.load(kRelaxed) != 0) locks_are_held = true;
+    const uint32_t held = HeldByThisThread(static_cast<uint32_t>(i));
+    if (held == 0) continue;
+    instances[i].flags.fetch_or(kFlagHeld, kRelaxed);
+    instances[i].stat.count.store(held, kRelaxed);
+  }
+}
+
+void BeforeFork() {
+  // Holding the lock over fork() means that no object is half made in the child. A handler that forks inside the slow
+  // path cannot take it.
+  fork_holds_lock = !t_locals.in_cold_lock && LockCold();
+  locks_are_held = true;
+  if (!fork_holds_lock) return;
+  t_locals.in_cold_lock = true;
+  if (!g_runtime.on || IsStillForked()) return;  // a child that has not used pfs: the kernel copies everything
+  CloseLockFreePath();
+  Segment& segment = g_runtime.segment;
+  if (segment.CopyBeforeFork(KeptByChild) && segment.has_copy()) NoteHolds(segment.copied_element<ShmInstance>(ArrayId::kInstances, 0));
+}
+
+void AfterForkInParent() {
+  if (!fork_holds_lock) return;
+  if (!IsStillForked()) g_runtime.segment.ForgetCopy();  // else this process itself will begin with the copy
+  t_locals.in_cold_lock = false;
+  UnlockCold();
+}
+
+// Turns pfs off in a child without memory of its own: it must not store to its parent's.
+void TurnOffInChild() {
+  __atomic_store_n(&g_runtime.on, false, __ATOMIC_RELEASE);
+  g_runtime.header = &nowhere;
+  t_locals.state = t_locals.own = nullptr;
+  t_locals.free_lists = nullptr;
+  g_is_lost_child = true;
+}
+
+// Returns true if no event of the parent is open in this thread: its state is the same before and after its next
+// event.
+bool HasNothingOpen(const ThreadState& thread) {
+  return thread.nesting == 0 && thread.statement_depth == 0 && thread.stage.class_index == 0 && thread.transaction.serial == 0 &&
+         thread.tasks == nullptr;
+}
+
+void PutThreadAside() {
+  ThreadLocals& self = t_locals;
+  self.os_id = 0;
+  forked_state = self.state;
+  forked_own = self.own;
+  self.is_forked = true;
+  self.state = self.own = nullptr;
+  self.free_lists = nullptr;
+}
+
+void AfterForkInChild() {
+  const int error = errno;
+  bool must_go_on = false;
+  if (g_runtime.on) {
+    const bool is_first = !IsStillForked(), was_shared = g_runtime.segment.is_shared();
+    if (!g_runtime.segment.LeaveParents(KeptByChild)) {
+      TurnOffInChild();
+    } else if (is_first) {
+      if (!was_shared && fork_holds_lock) NoteHolds(g_runtime.instances);
+      child_had_lock = fork_holds_lock;
+      ThreadState* const thread = t_locals.state;
+      must_go_on = thread != nullptr && !HasNothingOpen(*thread);
+      if (must_go_on)
+        ForgetWorkInChild(*thread);  // before anything else: a probe that fork() interrupted (in a signal handler) continues with this
+      PutThreadAside();
+      ForgetTraceInChild();
+      g_phase.store(Phase::kForked, kRelease);
+    }
+    // This thread's work on the slow path continues when the handler that called fork() returns: in the child's own
+    // memory.
+    if (!fork_holds_lock && is_first && g_runtime.on) (void)ContinueChild();
+  } else {
+    ContinueFactsInChild();
+  }
+  if (fork_holds_lock) t_locals.in_cold_lock = false;
+  ContinueColdLockInChild(fork_holds_lock);
+  if (must_go_on) (void)ResumeAfterFork();
+  errno = error;
+}
+
+}  // namespace
+
+// Makes the child's own segment at its first use of pfs. Returns false if there is no memory, and pfs is off.
+// REQUIRES: cold lock; other threads may exist.
+bool ContinueChild() {
+  const int error = errno;
+  std::string reason;
+  if (!g_runtime.segment.ContinueInChild(KeptByChild, &reason)) {
+    TurnOffInChild();
+    g_phase.store(Phase::kStarted, kRelease);
+    errno = error;
+    return false;
+  }
+  CollectTheDead();
+  SetStatusReason(std::move(reason));
+  ForgetStatistics();
+  ForgetInspectorsScans();
+  ForgetSocketsInChild();
+  ForgetFreeListsInChild(child_had_lock);
+  ContinueThreadsInChild(forked_own, forked_state);
+  ReconnectInChild();
+  ForgetLogInChild();
+  ContinueFactsInChild();
+  trace_is_due = true;
+  g_phase.store(Phase::kStarted, kRelease);
+  errno = error;
+  return true;
+}
+
+bool HearOfForks() {
+  static const bool is_heard = pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0;
+  return is_heard;
+}
+
+void StartTraceInChild() {
+  if (__builtin_expect(!trace_is_due, 1)) return;
+  trace_is_due = false;
+  TraceMayBegin();
+}
+
+ThreadState* ResumeAfterFork() {
+  ThreadLocals& self = t_locals;
+  if (IsInColdPath() || !EnsureStarted()) return nullptr;
+  self.own = forked_own;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  self.state = forked_state;
+  self.is_forked = false;
+  StartTraceInChild();
+  return self.state;
+}
+
+}  // namespace perfschema

@@ -1,0 +1,223 @@
+// record/start.cpp: starts pfs in this process, or lets this process change another one's segment; ends it at exit.
+#include "record/start.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "record/context/actors.h"
+#include "record/context/principals.h"
+#include "record/context/threads.h"
+#include "record/declared/facts.h"
+#include "record/engine/bad_options.h"
+#include "record/engine/classes.h"
+#include "record/engine/cold_lock.h"
+#include "record/engine/sources.h"
+#include "record/family/digests.h"
+#include "record/family/errors.h"
+#include "record/family/files.h"
+#include "record/family/tables.h"
+#include "record/probe/chunk_pool.h"
+#include "record/probe/trace.h"
+#include "shm/dead_segments.h"
+
+namespace perfschema {
+
+namespace {
+
+// Guarded by the cold lock until pfs has started.
+Options options;
+std::string status_reason;
+
+void CopyText(uint8_t* to, size_t size, const std::string& text) {
+  std::fill_n(to, size, uint8_t{0});
+  std::copy_n(text.begin(), std::min(text.size(), size - 1), to);
+}
+
+void CachePointers() {
+  Runtime& rt = g_runtime;
+  Segment& segment = rt.segment;
+  rt.header = segment.header();
+  rt.classes = segment.element<ShmClass>(ArrayId::kClasses, 0);
+  rt.threads = segment.element<ShmThread>(ArrayId::kThreads, 0);
+  rt.thread_cells = segment.element<ShmCell>(ArrayId::kThreadCells, 0);
+  rt.cells = segment.element<ShmCell>(ArrayId::kCells, 0);
+  rt.instances = segment.element<ShmInstance>(ArrayId::kInstances, 0);
+  rt.instance_lists = segment.element<ShmInstanceList>(ArrayId::kInstanceLists, 0);
+  rt.free_lists = segment.element<ShmFreeLists>(ArrayId::kFreeLists, 0);
+  rt.files = segment.element<ShmFile>(ArrayId::kFiles, 0);
+  rt.tables = segment.element<ShmTable>(ArrayId::kTables, 0);
+  rt.indexes = segment.element<ShmIndex>(ArrayId::kIndexes, 0);
+  rt.table_handles = segment.element<ShmTableHandle>(ArrayId::kTableHandles, 0);
+  rt.metadata_locks = segment.element<ShmMetadataLock>(ArrayId::kMetadataLocks, 0);
+  rt.global_cells = segment.element<ShmCell>(ArrayId::kGlobalCells, 0);
+  for (uint32_t i = 0; i < kEventKinds; ++i) {
+    const auto history_size = static_cast<uint64_t>(options.Get(kPools[i].history_size));
+    rt.pools[i] = {segment.element<ShmChunk>(kChunksOf[i], 0), segment.element<char>(kRecordsOf[i], 0), rt.header->record_bytes[i],
+                   segment.array(kRecordsOf[i]).stride, ChunksHeldByThread(static_cast<Kind>(i), history_size)};
+  }
+  rt.statement_stack = static_cast<uint32_t>(options.Get(OptionId::max_statement_stack));
+  rt.cells_per_thread = segment.array(ArrayId::kThreadCells).capacity / segment.array(ArrayId::kThreads).capacity;
+}
+
+// Applies PFS_OPTIONS. A bad entry must not stop the program: the good entries apply, and the status reports the bad one.
+void ParseEnvironment(Options* to) {
+  const char* const environment = secure_getenv("PFS_OPTIONS");
+  if (environment == nullptr) return;
+  const Status bad = to->Parse(environment);
+  if (bad.ok()) return;
+  status_reason = "PFS_OPTIONS: " + bad.message();
+  if (to->Get(OptionId::print_bad_options) != 0) ReportBadOptions(status_reason);
+}
+
+void StartClocks(ShmHeader* header) {
+  const std::string why_not =
+      options.Get(OptionId::cycle_timer) == 0 ? "option performance_schema_cycle_timer is OFF" : WhyNoCycleCounter();
+  const bool use_cycle = why_not.empty();
+  StartTimers(use_cycle, header->timers);
+  for (int i = 0; i < kTimerCount; ++i) g_runtime.picos_per_tick[i] = header->timers[i].multiplier;
+  if (!use_cycle) CopyText(header->timer_reason, sizeof header->timer_reason, "CYCLE is not used: " + why_not);
+  header->epoch_unix_micros = WallClockMicros() - ReadSlowTimer(TimerId::kMicrosecond);  // the epoch is some milliseconds ago
+  for (uint32_t i = 0; i < kTimedClassCount; ++i) {
+    const bool is_wait = i == static_cast<uint32_t>(TimedClass::kWait);
+    const TimerId timer = is_wait && use_cycle ? TimerId::kCycle : TimerId::kNanosecond;
+    header->timer_of[i].store(static_cast<uint32_t>(timer) + 1, kRelaxed);
+  }
+}
+
+void StartConsumers(ShmHeader* header) {
+  for (uint32_t i = 0; i < kConsumerCount; ++i) header->consumers[i].store(kConsumers[i].enabled ? 1 : 0, kRelaxed);
+  for (uint32_t i = 0; i < options.preset_count; ++i) {
+    const Preset& preset = options.presets[i];
+    if (!preset.is_consumer) continue;
+    header->consumers[static_cast<uint32_t>(FindConsumer(preset.pattern))].store(preset.enabled ? 1 : 0, kRelaxed);
+  }
+}
+
+// Removes the file, under the cold lock. It runs by atexit() and not as a destructor of the library, which would come
+// after that of g_runtime: the path is gone then.
+void RemoveAtExit() {
+  if (!g_runtime.on || g_runtime.header->pid != static_cast<uint64_t>(getpid())) return;
+  const char* keep = secure_getenv("PFS_KEEP");
+  if (keep == nullptr || std::strcmp(keep, "1") != 0) g_runtime.segment.Remove();
+}
+
+void StartNow() {
+  if (options.Get(OptionId::performance_schema) == 0) {
+    status_reason = "performance_schema is OFF";
+    return;
+  }
+  std::string reason;
+  if (!g_runtime.segment.Create(options, &reason).ok()) {
+    status_reason = reason;
+    return;
+  }
+  if (status_reason.empty()) status_reason = reason;
+  CachePointers();
+  ShmHeader* header = g_runtime.header;
+  CopyText(header->status_reason, sizeof header->status_reason, status_reason);
+  StartClocks(header);
+  StartConsumers(header);
+  if (!HearOfForks() || !StartChunkPools() || !StartThreads() || !StartPrincipals() || !StartFiles() || !StartTables() || !StartFacts() ||
+      !StartSources() || !StartDigests() || !StartSetup() || !StartErrors()) {
+    g_runtime.segment.Remove();
+    status_reason = "no memory for the tables of this process";
+    return;
+  }
+  StartActors();
+  __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with SegmentFile::CheckHeader
+  __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
+  std::atexit(RemoveAtExit);
+  CollectTheDead();
+}
+
+void Start() {
+  try {
+    StartNow();
+  } catch (const std::bad_alloc&) {  // a text of a reason, for example: the program goes on without pfs
+    g_runtime.segment.Remove();
+    status_reason.clear();
+  }
+  g_phase.store(Phase::kStarted, kRelease);  // last: threads that come meanwhile wait for the lock, and none sees pfs as off
+}
+
+}  // namespace
+
+void CollectTheDead() {
+  const std::string& path = g_runtime.segment.path();
+  if (path.empty()) return;
+  CollectDeadSegments(path, static_cast<uint64_t>(options.Get(OptionId::max_dead_segments)),
+                      static_cast<uint64_t>(options.Get(OptionId::max_dead_megabytes)) << 20);
+}
+
+void SetStatusReason(std::string reason) {
+  CopyText(g_runtime.header->status_reason, sizeof g_runtime.header->status_reason, reason);
+  status_reason = std::move(reason);
+}
+
+Status InitRuntime(std::string_view text) {
+  ColdLock lock;
+  if (!lock) return Status(Code::kState, "pfs cannot be started from a signal handler");
+  if (g_phase.load(kAcquire) != Phase::kNew) {
+    return Status(Code::kState, "pfs has started already: options are fixed before the first use; set PFS_OPTIONS or call this earlier");
+  }
+  Options wanted;
+  ParseEnvironment(&wanted);
+  if (Status bad = wanted.Parse(text); !bad.ok()) {
+    status_reason.clear();
+    return bad;
+  }
+  options = wanted;
+  Start();
+  return {};
+}
+
+Status AdoptRuntime(const std::string& path) {
+  if (g_phase.load(kAcquire) != Phase::kNew)
+    return Status(Code::kState, "pfs has started in this process: another one's segment can be adopted in a fresh process only");
+  int descriptor = -1;
+  if (Status bad = g_runtime.segment.Adopt(path, &options, &descriptor); !bad.ok()) return bad;
+  CachePointers();
+  for (int i = 0; i < kTimerCount; ++i) g_runtime.picos_per_tick[i] = g_runtime.header->timers[i].multiplier;
+  ReindexClasses();
+  if (!StartPrincipals() || !StartFacts() || !StartDigests() || !AdoptSetup()) return Status(Code::kFull, "no memory for private tables");
+  t_locals.ended = true;  // this process records no events
+  BecomeOutsider(descriptor);
+  __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
+  g_phase.store(Phase::kStarted, kRelease);
+  return {};
+}
+
+bool EnsureStarted() {
+  if (__builtin_expect(g_phase.load(kAcquire) == Phase::kStarted, 1)) return __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
+  const int error = errno;
+  {
+    ColdLock lock;  // lets a forked child begin
+    if (lock && g_phase.load(kAcquire) == Phase::kNew) {
+      ParseEnvironment(&options);
+      Start();
+    }
+  }
+  TraceMayBegin();  // trace_enabled
+  errno = error;
+  return !IsStillForked() && __atomic_load_n(&g_runtime.on, __ATOMIC_ACQUIRE);
+}
+
+const Options& StartOptions() {
+  (void)EnsureStarted();
+  return options;
+}
+
+const Options& StartOptionsLocked() { return options; }
+
+std::string StatusReason() {
+  (void)EnsureStarted();
+  ColdLock lock;
+  return status_reason;
+}
+
+}  // namespace perfschema
