@@ -433,6 +433,7 @@ def test_write_goes_to_the_process_with_the_arguments_of_the_core(program: Subje
     assert calls == [
         ("open", str(program.path)),
         ("update", "setup_instruments", [("NAME", "wait/%", True)], [("ENABLED", "NO")]),
+        ("insert", "setup_instrument_rules", [("PATTERN", "wait/%"), ("ENABLED", "NO")]),  # for instruments to come
         ("truncate", GLOBAL),
         ("insert", "setup_actors", [("USER", "joe")]),
         ("delete", "setup_actors", [("USER", "joe", True)]),

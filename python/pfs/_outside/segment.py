@@ -106,7 +106,7 @@ class SegmentSource:
         return now
 
     def arrow(self, table: str, columns: Sequence[str] | None) -> _core.ArrowTable:
-        return _core.arrow(table, columns, self.segment())
+        return _core.arrow(table, columns, self.segment(), self._moment(table, elapsed=False, now=None))
 
     def update(self, table: str, conditions: Conditions, assignments: Assignments) -> int:
         return cast(int, self._change("update", table, conditions, assignments))
