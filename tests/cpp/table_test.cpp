@@ -3,9 +3,9 @@
 #include <map>
 #include <set>
 
+#include "base/nearest.h"
 #include "setup/setup.h"
 #include "synthetic_segment.h"
-#include "table/nearest.h"
 #include "table/registry.h"
 #include "table/table_def.h"
 
