@@ -120,7 +120,7 @@ void BindSetup(PyObject* module) {
       "adopt", [](const std::string& path) { RaiseIfBad(AdoptSegmentFile(path), "AttachError"); }, py::arg("path"));
   m.def("in_outsider_section", InOutsiderSection, py::arg("change"));
   m.def(
-      "may_match", [](const std::string& pattern) { return MayMatch(pattern, false); }, py::arg("pattern"));
+      "may_match", [](const std::string& pattern) { return MayMatch(pattern, IsAnyFamily); }, py::arg("pattern"));
   m.def("matches", Matches, py::arg("texts"), py::arg("pattern"));
   m.def(
       "configure", [](const std::string& options) { RaiseIfBadCode(pfs_init(options.c_str())); }, py::arg("options"));

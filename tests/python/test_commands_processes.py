@@ -275,7 +275,7 @@ def test_set_and_truncate(tmp_path: Path) -> None:
         program.do("lock = pfs.Lock('app/LOCK')\nwith lock: pass")
         pid = str(program.pid)
         assert command(program, "set", pid, "wait/synch/mutex/app/%", "--enabled", "no", "--timed", "NO") == (
-            "1 row of setup_instruments set\n"
+            "1 row of setup_instruments set, and a rule for instruments that register later\n"
         )
         with pfs.attach(program.path) as schema:
             assert schema.setup_instruments["wait/synch/mutex/app/%"].enabled is False

@@ -131,11 +131,11 @@ void DropAllInstrumentRules() {
   for (const uint64_t i : InOrder()) Free(i);
 }
 
-bool MayMatch(std::string_view pattern, bool must_be_contended) {
+bool MayMatch(std::string_view pattern, bool (*is_wanted)(Family)) {
   for (int i = 1; i < kFamilyCount; ++i) {
     const auto family = static_cast<Family>(i);
     const FamilyFacts& facts = FactsOf(family);
-    if (facts.prefix.empty() || !facts.is_instrument || (must_be_contended && !MayBeContended(family))) continue;
+    if (facts.prefix.empty() || !facts.is_instrument || !is_wanted(family)) continue;
     if (facts.is_single ? Like(facts.prefix, pattern) : MayBeginWith(std::string(facts.prefix) + "/", pattern)) return true;
   }
   return false;

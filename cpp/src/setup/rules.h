@@ -28,8 +28,10 @@ bool AddInstrumentRule(std::string_view pattern, const RuleSettings& settings);
 bool DropInstrumentRule(uint64_t ordinal);
 void DropAllInstrumentRules();
 
-// Returns whether a name of an instrument can match the pattern: of one that can be CONTENDED, or of any.
-PFS_API bool MayMatch(std::string_view pattern, bool must_be_contended);
+// Returns whether the pattern can match a name of an instrument of a family that is wanted.
+PFS_API bool MayMatch(std::string_view pattern, bool (*is_wanted)(Family));
+inline bool IsAnyFamily(Family) { return true; }
+inline bool HasDuration(Family family) { return FactsOf(family).is_timed; }  // else TIMED has no effect
 
 // Returns whether locks of the family can be tried first.
 inline bool MayBeContended(Family family) { return family == Family::kMutex || family == Family::kRwlock; }

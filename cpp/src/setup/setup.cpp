@@ -358,11 +358,11 @@ Status ChangeInstrumentRules(Change change) {
 
 Status InsertInstrumentRule(std::string_view pattern, const RuleSettings& settings) {
   const std::string shown = "PATTERN '" + std::string(pattern) + "' of setup_instrument_rules";
-  if (!MayMatch(pattern, false)) {
+  if (!MayMatch(pattern, IsAnyFamily)) {
     return Status(Code::kInvalidArgument, shown + " matches no instrument that can ever be: setup_instruments has their names");
   }
   if (settings.is_empty()) return Status(Code::kInvalidArgument, shown + ": give at least one of ENABLED, TIMED, TRACE_ENABLED");
-  if (settings.timed == Timing::kContended && !MayMatch(pattern, true)) {
+  if (settings.timed == Timing::kContended && !MayMatch(pattern, MayBeContended) && MayMatch(pattern, HasDuration)) {
     return Status(Code::kInvalidArgument, shown + ": CONTENDED is for wait/synch/mutex/% and wait/synch/rwlock/%");
   }
   return ChangeInstrumentRules([&] {
