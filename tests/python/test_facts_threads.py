@@ -562,7 +562,7 @@ def test_G5_setup_threads_says_how_new_threads_of_a_class_begin() -> None:
     worker.do(api().pfs_set_thread_name, b"g/worker")  # a thread that says itself what it is
     assert settings_of(worker) == ("NO", "YES")
     raises(pfs.OperationNotAllowed, lambda: pfs.setup_threads.insert(name="thread/g/new"), "UPDATE")
-    assert pfs.setup_instruments.update("thread/%", enabled=False) == 0
+    raises(pfs.UnknownName, lambda: pfs.setup_instruments.update("thread/%", enabled=False), "thread/%")
 
 
 @fresh_process()
