@@ -76,21 +76,22 @@ struct WaitPoint {
 
   void Begin() const {
     BeginAt(this, pfs_enabled(instance),
-            [this](pfs_wait_t* wait, CallSite site) { pfs_mutex_wait_begin_at(wait, instance, PFS_LOCK, site.file, site.line); });
+            [this](pfs_wait_t* wait, CallSite site) { pfs_cond_wait_begin_at(wait, instance, PFS_WAIT, site.file, site.line); });
   }
   void End() const {
-    // Not 0: several threads may be in the wait at once, so each must count for itself.
-    EndAt(this, [](pfs_wait_t* wait) { pfs_mutex_wait_end(wait, EBUSY, PFS_NO_SPINS); });
+    EndAt(this, [](pfs_wait_t* wait) { pfs_cond_wait_end(wait, 0); });
   }
 };
 
-WaitPoint* FindWaitPoint(const std::string& name) {
+WaitPoint* FindWaitPoint(std::string name) {
+  // The full name of releases in which these waits were mutexes.
+  if (constexpr std::string_view kFormer = "wait/synch/mutex/"; name.starts_with(kFormer)) name.erase(0, kFormer.size());
   static auto& points = *new std::map<std::string, WaitPoint*>;
-  std::string full = FullName(NameFamily::kMutex, name);
+  std::string full = FullName(NameFamily::kOwnWait, name);
   WaitPoint*& point = points[full];
   if (point == nullptr) {
     auto fresh = std::make_unique<WaitPoint>(WaitPoint{full, nullptr});
-    fresh->instance = pfs_mutex_create(RegisterName(NameFamily::kMutex, name), fresh.get());
+    fresh->instance = pfs_wait_create(RegisterName(NameFamily::kOwnWait, name), fresh.get());
     point = fresh.release();
   }
   return point;

@@ -53,8 +53,9 @@ void KeepThreadName();
 
 // Registers "component/name", or the full name that begins with `family`, and returns its key; 0 if pfs is off or is full. `what` is the
 // user's term for such a name, for the message. Throws StatusError for a name that breaks the rules.
-enum class NameFamily { kMutex, kFile, kRwlock, kCond, kThread, kSocket, kMemory, kStage, kStatement };  // as in the table in common.cpp
-uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags = 0);                   // flags: of its first registration
+// In the order of the table in common.cpp.
+enum class NameFamily { kMutex, kFile, kRwlock, kCond, kThread, kSocket, kMemory, kStage, kStatement, kOwnWait };
+uint32_t RegisterName(NameFamily family, const std::string& name, uint32_t flags = 0);  // flags: of its first registration
 // Return the full name, and the short one, "component/name".
 std::string FullName(NameFamily family, const std::string& name);
 std::string ShortName(NameFamily family, const std::string& name);

@@ -228,7 +228,8 @@ const FamilyOfNames& Facts(NameFamily family) {
   static const FamilyOfNames families[] = {
       {"wait/synch/mutex/", pfs_register_mutex}, {"wait/io/file/", pfs_register_file}, {"wait/synch/rwlock/", pfs_register_rwlock},
       {"wait/synch/cond/", pfs_register_cond},   {"thread/", pfs_register_thread},     {"wait/io/socket/", pfs_register_socket},
-      {"memory/", pfs_register_memory},          {"stage/", pfs_register_stage},       {"statement/", pfs_register_statement}};
+      {"memory/", pfs_register_memory},          {"stage/", pfs_register_stage},       {"statement/", pfs_register_statement},
+      {"wait/app/", pfs_register_wait}};
   return families[static_cast<int>(family)];
 }
 std::string_view Prefix(NameFamily family) { return Facts(family).prefix; }

@@ -164,7 +164,7 @@ PFS_REPLACES int remove(const char* path) {
   if (IsPlain() || IsNoName(path)) return plain();
   const Site& site = *PFS_RUN_SITE;
   return capi::OnName(KeyOfFile(path, site), Operation::kDelete, path, {site.text, kNoLine}, plain,
-                      [=](perfschema::FileWait* wait, int rc) { perfschema::EndFileDelete(wait, path, rc); });
+                      [=](perfschema::NamedFileWait* wait, int rc) { perfschema::EndFileDelete(wait, path, rc); });
 }
 
 // ---- By descriptor ---------------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def _plain_function(function: Callable[P, R], what: str) -> Callable[P, R]:
 
 
 class wait:
-    """Records a wait of the program: an event of ``wait/synch/mutex/<name>`` for each run of a block or function.
+    """Records a wait of the program: an event of ``wait/app/<name>`` for each run of a block or function.
 
         with pfs.wait("myapp/GPU"):
             kernel.synchronize()

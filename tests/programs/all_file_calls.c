@@ -8,6 +8,7 @@
 #include <perfschema/pfs.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 
 static pfs_key_t key;
@@ -214,7 +215,9 @@ static void names(void) {
 static void no_names(void) {
   const char* volatile null = NULL;
   struct stat facts;
-  int fd;
+  int fd, fd_of_root = open("/", O_RDONLY | O_DIRECTORY);
+  char* const edge = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (edge == MAP_FAILED || munmap(edge + 4096, 4096) != 0) return;
   OPENED("open NULL", fd, pfs_open(key, null, O_RDONLY));
   OPENED("openat NULL", fd, pfs_openat(key, AT_FDCWD, null, O_RDONLY));
   OPENED("creat NULL", fd, pfs_creat(key, null, 0600));
@@ -227,11 +230,22 @@ static void no_names(void) {
   NUMBER("rename NULL to", pfs_rename(key, "x", null));
   null = (const char*)nowhere;
   OPENED("open bad address", fd, pfs_open(key, null, O_RDONLY));
+  OPENED("openat bad address", fd, pfs_openat(key, fd_of_root, null, O_RDONLY));
+  NUMBER("rmdir bad address", pfs_rmdir(key, null));
   NUMBER("stat bad address", pfs_stat(key, null, &facts));
   NUMBER("unlink bad address", pfs_unlink(key, null));
   NUMBER("truncate bad address", pfs_truncate(key, null, 0));
   NUMBER("mkdir bad address", pfs_mkdir(key, null, 0700));
   NUMBER("rename bad address", pfs_rename(key, null, "x"));
+  /* A name that ends where the memory does, and one that does not. */
+  null = edge + 4096 - 5;
+  memcpy(edge + 4096 - 5, "none", 5);
+  OPENED("open at the edge", fd, pfs_open(key, null, O_RDONLY));
+  OPENED("openat at the edge", fd, pfs_openat(key, fd_of_root, null, O_RDONLY));
+  edge[4095] = 'x';
+  OPENED("open over the edge", fd, pfs_open(key, null, O_RDONLY));
+  NUMBER("mkdir over the edge", pfs_mkdir(key, null, 0700));
+  close(fd_of_root);
 }
 
 static void pipes(void) {

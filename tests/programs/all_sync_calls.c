@@ -198,11 +198,30 @@ static void cancel(int when, void* timed) {
   printf("cancelled %d\n", result == PTHREAD_CANCELED);
 }
 
+/* A wait of the program for anything: never NULL-checked, and nested in itself. */
+static void own_wait(void) {
+  static pfs_key_t key_wait;
+  static pfs_cond_info_t waits[] = {{&key_wait, "device", 0, ""}};
+  pfs_instance_t* point;
+  pfs_wait_t outer, inner;
+  printf("register wait %d\n", pfs_register_wait("sync", waits, 1));
+  point = pfs_wait_create(key_wait, &key_wait);
+  pfs_cond_wait_begin(&outer, point, PFS_WAIT);
+  pfs_cond_wait_begin(&inner, point, PFS_WAIT);
+  pfs_cond_wait_end(&inner, 0);
+  pfs_cond_wait_end(&outer, 0);
+  pfs_cond_wait_end(&outer, 0); /* a second end does nothing */
+  pfs_cond_discard(point);
+  pfs_cond_discard(pfs_wait_create(0, NULL));
+  puts("own wait");
+}
+
 int main(void) {
   pthread_mutexattr_t checks;
   pthread_rwlockattr_t writers_first;
   printf("register %d %d %d\n", pfs_register_rwlock("sync", rwlocks, 2), pfs_register_cond("sync", conds, 1),
          pfs_register_mutex("sync", mutexes, 1));
+  own_wait();
   pthread_mutexattr_init(&checks);
   pthread_mutexattr_settype(&checks, PTHREAD_MUTEX_ERRORCHECK);
   pthread_rwlockattr_init(&writers_first);

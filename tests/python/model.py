@@ -269,6 +269,8 @@ class Model:
         else:
             for thing, cell in self.things.items():
                 if thing.instrument.startswith(OBJECTS_OF[table]):
+                    if thing.instrument in (TABLE_IO, TABLE_LOCK) and not table.endswith("by_event_name"):
+                        self.dead[thing.instrument] += cell  # F11: the total keeps them
                     cell.clear()
             for instrument, cell in self.dead.items():
                 if instrument.startswith(OBJECTS_OF[table]) and table.endswith("by_event_name"):

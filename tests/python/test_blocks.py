@@ -238,9 +238,9 @@ def test_leaving_a_stage_returns_to_the_one_around_it() -> None:
     assert pd.isna(between["WORK_COMPLETED"])
     statement = only("statements", "statement/blocks/staged")["EVENT_ID"]
     waits = pfs.table("events_waits_history_long").set_index("EVENT_NAME")["NESTING_EVENT_ID"]
-    assert waits["wait/synch/mutex/blocks/in_inner"] == between["EVENT_ID"]
-    assert waits["wait/synch/mutex/blocks/in_outer"] == second["EVENT_ID"]
-    assert waits["wait/synch/mutex/blocks/in_statement"] == statement
+    assert waits["wait/app/blocks/in_inner"] == between["EVENT_ID"]
+    assert waits["wait/app/blocks/in_outer"] == second["EVENT_ID"]
+    assert waits["wait/app/blocks/in_statement"] == statement
     assert {first["NESTING_EVENT_ID"], second["NESTING_EVENT_ID"], between["NESTING_EVENT_ID"]} == {statement}
 
 

@@ -101,7 +101,8 @@ def test_C4_names_that_break_the_taxonomy_get_key_0(component: str, name: str, g
         assert "legal" in text or "empty" in text
         if component:
             raises(pfs.InvalidValue, lambda: pfs.Lock(f"{component}/{name}"), "legal" if name else "empty")
-            raises(pfs.InvalidValue, lambda: pfs.wait(f"{component}/{name}"), "legal" if name else "empty")
+            longer = name and name + "b" * (len(MUTEX) - len("wait/app/"))  # its full names have more room
+            raises(pfs.InvalidValue, lambda: pfs.wait(f"{component}/{longer}"), "legal" if name else "empty")
 
 
 @fresh_process("performance_schema_max_mutex_classes={limit},performance_schema_max_file_classes={limit}")
@@ -606,6 +607,63 @@ def test_H9_failed_open_counts_by_event_name_only() -> None:
     assert rows("file_instances") == rows(FILES_BY_INSTANCE) == []
     assert one(HISTORY)["OPERATION"] == "open"
     assert count(WAITS_BY_THREAD) == 1
+
+
+@fresh_process()
+def test_events_on_names_have_the_name_whether_or_not_there_is_a_file() -> None:
+    """wl4678: mkdir, rmdir, a failed open, stat of nothing; and every name is given back."""
+    key = key_of("file", "h/data")
+    here = os.getcwd()
+    calls = [
+        ("open", lambda: C.open(key, "no/such/../file", os.O_RDONLY, 0)),
+        ("create", lambda: C.creat(key, "no/file", 0o600)),
+        ("mkdir", lambda: C.mkdir(key, "folder")),
+        ("mkdir", lambda: C.mkdir(key, "folder")),
+        ("rmdir", lambda: C.rmdir(key, "folder")),
+        ("rmdir", lambda: C.rmdir(key, "folder")),
+        ("stat", lambda: C.stat(key, "none")),
+        ("delete", lambda: C.unlink(key, "none")),
+        ("rename", lambda: C.rename(key, "none", "other")),
+    ]
+    results = [(call(), C.errno()) for _, call in calls]
+    assert [rc for rc, _ in results] == [-1, -1, 0, -1, 0, -1, -1, -1, -1]
+    assert [error for rc, error in results if rc != 0] == [2, 2, 17, 2, 2, 2, 2]
+    names = ["no/file", "no/file", *["folder"] * 4, *["none"] * 3]
+    assert [(e["OPERATION"], e["OBJECT_NAME"]) for e in events()] == [
+        (operation, f"{here}/{name}") for (operation, _), name in zip(calls, names, strict=True)
+    ]
+    assert {e["OBJECT_TYPE"] for e in events()} == {"FILE"}
+    assert rows("file_instances") == []
+    # More names than are kept for the histories: freed names are used again, and no event shows another's name.
+    before = status("names_lost")
+    for i in range(3000):
+        C.stat(key, f"missing-{i:06}")
+    assert status("names_lost") == before
+    shown = [e["OBJECT_NAME"] for e in events()[-3000:]]
+    assert all(name in (None, f"{here}/missing-{i:06}") for i, name in enumerate(shown))
+    assert shown[-500:] == [f"{here}/missing-{i:06}" for i in range(2500, 3000)]
+
+
+@fresh_process()
+def test_an_open_that_blocks_shows_its_name() -> None:
+    """wl4678: a FIFO without a writer. From the begin of the call on, and afterwards as the file's."""
+    key = key_of("file", "h/fifo")
+    os.mkfifo("fifo")
+    name = os.getcwd() + "/fifo"
+    worker = Worker()
+    worker.start(C.open, key, "fifo", os.O_RDONLY, 0)
+    deadline = time.monotonic() + 20
+    while not (running := [e for e in events(CURRENT) if e["END_EVENT_ID"] is None]) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert [(e["OPERATION"], e["OBJECT_NAME"], e["FLAGS"]) for e in running] == [("open", name, os.O_RDONLY)]
+    assert rows("file_instances") == []
+    writer = os.open("fifo", os.O_WRONLY)
+    fd = worker.result()
+    assert fd >= 0
+    assert one("file_instances")["FILE_NAME"] == name
+    assert [e["OBJECT_NAME"] for e in events()] == [name]
+    os.close(writer)
+    C.close(fd)
 
 
 @fresh_process()

@@ -294,7 +294,7 @@ def loaded() -> Table:
 @fresh_process()
 @pytest.mark.parametrize(("table", "cleared"), [(BY_TABLE, "io"), (BY_INDEX, "io"), (LOCKS, "lock"), (OBJECTS, "io lock")])
 def test_F11_truncate_clears_what_the_table_is_about(table: str, cleared: str) -> None:
-    """F11: io tables clear both io tables, the lock table locks, objects both. F12: rows stay. Threads keep theirs."""
+    """F11: io tables clear both io tables, the lock table locks, objects both. F12: rows stay. Threads and totals keep theirs."""
     loaded()
     pfs.truncate(table)
     io, lock = (0 if kind in cleared.split() else full for kind, full in (("io", 6), ("lock", 2)))
@@ -302,18 +302,57 @@ def test_F11_truncate_clears_what_the_table_is_about(table: str, cleared: str) -
     assert counts_in(BY_INDEX) == {None: min(io, 1), "PRIMARY": min(io, 5)}
     if io == 0:
         assert {v for row in rows(BY_INDEX) for c, v in row.items() if "TIMER" in c} == {0}
-    assert (count(WAITS, EVENT_NAME=IO), count(WAITS, EVENT_NAME=LOCK)) == (io, lock)
+    assert (count(WAITS, EVENT_NAME=IO), count(WAITS, EVENT_NAME=LOCK)) == (6, 2)
     assert [count(t, EVENT_NAME=IO) for t in WAITS_BY] == [6] * 4
     assert [count(t, EVENT_NAME=LOCK) for t in WAITS_BY] == [2] * 4
 
 
 @fresh_process()
+def test_F11_the_total_keeps_what_truncate_takes_off_a_table() -> None:
+    """F11: sum, minimum and maximum too; whether or not the table is used later, by which thread, and after it is dropped."""
+
+    def total() -> list[object]:
+        (row,) = [row for row in every(WAITS) if row["EVENT_NAME"] == IO]
+        return [row[column] for column in ("COUNT_STAR", "SUM_TIMER_WAIT", "MIN_TIMER_WAIT", "MAX_TIMER_WAIT")]
+
+    t = loaded()
+    other = Table("s.u")
+    Worker().do(other.io, INSERT)
+    everything = total()
+    assert everything[0] == 7
+    for _ in range(3):
+        pfs.truncate(BY_TABLE)
+        assert total() == everything
+        assert counts_in(BY_TABLE) == {"t": 0, "u": 0}
+    t.io(FETCH, 0, 5)
+    assert (counts_in(BY_TABLE), total()[0]) == ({"t": 5, "u": 0}, 12)
+    everything = total()
+    pfs.truncate(OBJECTS)
+    other.io(INSERT)
+    assert (counts_in(BY_TABLE), total()[0]) == ({"t": 0, "u": 1}, 13)
+    everything = total()
+    t.drop()
+    other.drop()
+    assert total() == everything
+    pfs.truncate(BY_TABLE)
+    assert total() == everything
+    pfs.truncate(WAITS)
+    assert total() == [0] * 4
+    loaded()
+    pfs.truncate(BY_INDEX)
+    pfs.truncate(WAITS)
+    assert total() == [0] * 4
+    loaded()
+    assert total()[0] == 6
+
+
+@fresh_process()
 def test_F11_truncate_leaves_what_dropped_tables_left() -> None:
-    """F9 for tables: numbers of dropped tables stay in the global summary until that is truncated."""
+    """F9 for tables: numbers of tables, dropped or not, stay in the global summary until that is truncated."""
     loaded().drop()
     loaded()
     pfs.truncate(OBJECTS)
-    assert (count(WAITS, EVENT_NAME=IO), count(WAITS, EVENT_NAME=LOCK)) == (6, 2)
+    assert (count(WAITS, EVENT_NAME=IO), count(WAITS, EVENT_NAME=LOCK)) == (12, 4)
     pfs.truncate(WAITS)
     assert (count(WAITS, EVENT_NAME=IO), count(WAITS, EVENT_NAME=LOCK)) == (0, 0)
 

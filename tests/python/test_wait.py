@@ -14,17 +14,53 @@ import pfs
 
 def events(name: str) -> pd.DataFrame:
     frame = pfs.table("events_waits_history_long")
-    return frame[frame["EVENT_NAME"] == f"wait/synch/mutex/{name}"].sort_values("TIMER_START")
+    return frame[frame["EVENT_NAME"] == f"wait/app/{name}"].sort_values("TIMER_START")
 
 
 def test_block_is_one_event_from_begin_to_end() -> None:
     with pfs.wait("test/WAIT_block") as wait:
         time.sleep(0.02)
-    assert wait.name == "wait/synch/mutex/test/WAIT_block"
+    assert wait.name == "wait/app/test/WAIT_block"
     rows = events("test/WAIT_block")
     assert len(rows) == 1
     assert 0.02e12 <= rows["TIMER_WAIT"].iloc[0] < 0.5e12
     assert rows["SOURCE"].iloc[0].startswith("test_wait.py:")
+
+
+def test_a_wait_has_a_class_of_its_own_and_is_no_lock() -> None:
+    name = "test/WAIT_or_lock"
+    lock, wait = pfs.Lock(name), pfs.wait(name)
+    with lock, wait:
+        owners = pfs.table("mutex_instances").set_index("NAME")["LOCKED_BY_THREAD_ID"]
+    assert pd.notna(owners[lock.name])
+    assert wait.name not in owners.index
+    assert events(name)["OPERATION"].tolist() == ["wait"]
+    names = pfs.table("setup_instruments")["NAME"]
+    assert names[names.str.endswith(name)].tolist() == [lock.name, wait.name]
+    for table in ("events_waits_summary_global_by_event_name", "events_waits_summary_by_instance"):
+        counts = pfs.table(table).set_index("EVENT_NAME")["COUNT_STAR"]
+        assert (counts[lock.name], counts[wait.name]) == (1, 1), table
+
+
+def test_settings_of_waits_are_their_own() -> None:
+    wait = pfs.wait("test/WAIT_settings")
+    pfs.setup_instruments["wait/synch/%"].enabled = False
+    try:
+        with wait:
+            pass
+    finally:
+        pfs.setup_instruments["wait/synch/%"].enabled = True
+    pfs.setup_instruments["wait/app/test/WAIT\\_set%"].enabled = False
+    with wait:
+        pass
+    assert len(events("test/WAIT_settings")) == 1
+
+
+def test_names_of_the_time_when_waits_were_mutexes_are_taken() -> None:
+    for name in ("test/WAIT_named", "wait/app/test/WAIT_named", "wait/synch/mutex/test/WAIT_named"):
+        assert pfs.wait(name).name == "wait/app/test/WAIT_named"
+    with pytest.raises(pfs.InvalidValue, match="another family than wait/app/"):
+        pfs.wait("wait/synch/cond/test/WAIT_named")
 
 
 def test_decorated_function_keeps_its_face_and_counts_each_call() -> None:

@@ -91,6 +91,20 @@ PFS_API void pfs_cond_discard(pfs_instance_t* instance);
 PFS_API int pfs_cond_wait_begin_(pfs_wait_t* wait, pfs_instance_t* instance, enum pfs_cond_op op, PFS_SITE_);
 PFS_API void pfs_cond_wait_end_(pfs_wait_t* wait, int rc);
 
+/* ---- Waits of the program for anything else: a device, an answer -------------------------------------------------------------
+ *
+ *     pfs_instance_t* point = pfs_wait_create(key, &device);      once
+ *     pfs_wait_t wait;
+ *     pfs_cond_wait_begin(&wait, point, PFS_WAIT);
+ *     my_wait(&device);
+ *     pfs_cond_wait_end(&wait, 0);
+ *
+ * Several threads may be in a wait at one point at the same time. */
+PFS_API int pfs_register_wait(const char* component, pfs_cond_info_t* info, int count); /* wait/app/COMPONENT/NAME */
+
+/* Adds a row to events_waits_summary_by_instance. NULL = not instrumented. pfs_cond_discard() removes the row. */
+PFS_API pfs_instance_t* pfs_wait_create(pfs_key_t key, const void* identity);
+
 /* ---- Code that is compiled into the program -------------------------------------------------------------------------------------- */
 
 #define pfs_cond_wait(...) pfs_cond_wait_at(__VA_ARGS__, __FILE__, __LINE__)
@@ -142,6 +156,10 @@ static inline int pfs_register_cond(const char* component PFS_UNUSED_, pfs_cond_
   return pfs_register_nothing_(info, count);
 }
 
+static inline int pfs_register_wait(const char* component PFS_UNUSED_, pfs_cond_info_t* info, int count) {
+  return pfs_register_nothing_(info, count);
+}
+
 static inline int pfs_cond_init(pfs_key_t key PFS_UNUSED_, pfs_cond_t* c, const pthread_condattr_t* attributes) {
   c->instance = NULL;
   c->flags = NULL;
@@ -160,6 +178,7 @@ static inline int pfs_cond_timedwait_plain(pfs_cond_t* c, pthread_mutex_t* m, co
 #define pfs_cond_clockwait_plain(c, m, ...) pthread_cond_clockwait(&(c)->cond, m, __VA_ARGS__)
 
 static inline pfs_instance_t* pfs_cond_create(pfs_key_t key PFS_UNUSED_, const void* identity PFS_UNUSED_) { return NULL; }
+static inline pfs_instance_t* pfs_wait_create(pfs_key_t key PFS_UNUSED_, const void* identity PFS_UNUSED_) { return NULL; }
 static inline void pfs_cond_discard(pfs_instance_t* instance PFS_UNUSED_) {}
 static inline int pfs_cond_wait_begin(pfs_wait_t* wait PFS_UNUSED_, pfs_instance_t* instance PFS_UNUSED_, enum pfs_cond_op op PFS_UNUSED_) {
   return 0;

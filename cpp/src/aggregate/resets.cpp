@@ -11,15 +11,24 @@ Status Interrupted() { return Status(Code::kState, "TRUNCATE in a signal handler
 
 }  // namespace
 
-Status BumpResets(std::initializer_list<ResetDomain> domains) {
+Status BumpResets(Part part, std::initializer_list<ResetGroup> groups) {
   if (!EnsureStarted()) return {};
   // Under the lock no statistics move from an object to its class between two bumps. Objects come first, so that a later fold finds them
   // empty.
   const ColdLock lock;
   if (!lock) return Interrupted();
   SettleFreeSlots();
-  for (const ResetDomain domain : domains) {
-    OwnSegmentState().header()->resets[domain].fetch_add(1);  // pairs with Snapshot::Reset and the owners' next updates
+  HalfWord* const resets = OwnSegmentState().header()->resets;
+  for (const ResetGroup group : groups) {
+    HalfWord& kept_since = resets[KeptSince(group)];
+    const uint32_t before = resets[ObjectDomain(group)].load(kRelaxed);
+    // The word is right before and after the bump: until it moves, what counted for the class still does.
+    if (KeepsTotals(group) && kept_since.load(kRelaxed) == 0) kept_since.store(before + 1);
+    resets[ObjectDomain(group)].fetch_add(1);  // pairs with Snapshot::Reset and the owners' next updates
+    if (KeepsTotals(group) && part == Part::kAll) kept_since.store(before + 2);
+  }
+  for (const ResetGroup group : groups) {
+    if (part == Part::kAll) resets[ClassDomain(group)].fetch_add(1);  // pairs with Snapshot::Reset
   }
   return {};
 }

@@ -5,20 +5,23 @@
 // objects, and for events without an object). A table's declaration names the domains that its TRUNCATE bumps, as Reset<Part, groups...>.
 // by_instance bumps the first domain of synchronization, files and sockets; global_by_event_name both domains of all groups; the file_,
 // socket_, table_io_ and table_lock_ summaries their own. TRUNCATE of the global waits empties objects and classes, and no level
-// (SEMANTICS F8).
+// (SEMANTICS F8). What TRUNCATE takes off tables stays in the totals of their instruments (KeepsTotals): the owner of a cell moves the
+// numbers to the class when it next adds to the cell, and until then they count from where they are.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
 
 #include "base/status.h"
+#include "shm/layout.h"
 #include "shm/segment.h"
 
 namespace perfschema {
 
-// Bumps domains in the order: objects before classes.
+enum class Part { kObjects, kAll };  // kAll: includes what classes keep of dead objects
+// Bumps the domains of the groups, objects before classes.
 // Threads: any thread. kState in a signal handler that interrupted pfs; success if pfs is off.
-Status BumpResets(std::initializer_list<ResetDomain> domains);
+Status BumpResets(Part part, std::initializer_list<ResetGroup> groups);
 // Runs a TRUNCATE under the cold lock.
 Status UnderLock(void (*truncate)());
 // Hides the present rows of kViewCurrent, kViewHistory or kViewHistoryLong; an event that still runs stays hidden when it ends.
@@ -46,11 +49,9 @@ constexpr bool Empties(Level truncated, Level level) {
 void RebaseMemory(Level truncated);
 
 // These serve the declarations of tables.
-enum class Part { kObjects, kAll };  // kAll: includes what classes keep of dead objects
 template <Part kPart, ResetGroup... kGroups>
 Status Reset() {
-  if constexpr (kPart == Part::kObjects) return BumpResets({ObjectDomain(kGroups)...});
-  return BumpResets({ObjectDomain(kGroups)..., ClassDomain(kGroups)...});
+  return BumpResets(kPart, {kGroups...});
 }
 template <Kind kKind, Level kLevel>
 Status ResetLevel() {

@@ -35,9 +35,10 @@ enum class Family : uint8_t {
   kError,
   kThread,
   kErrorNumber,
-  kStatus
+  kStatus,
+  kOwnWait  // waits of the program for anything; new families come last, because segments hold these numbers
 };
-inline constexpr int kFamilyCount = 21;
+inline constexpr int kFamilyCount = 22;
 
 // Groups the families that one TRUNCATE empties together (SEMANTICS F8-F11). Each has two reset domains: live objects, and sums that
 // classes keep.
@@ -78,6 +79,7 @@ inline constexpr FamilyFacts kFamilies[kFamilyCount] = {
     {"thread", "", Kind::kNone, false, 0, ResetGroup::kSync, true, false},
     {"", "", Kind::kError, false, 0, ResetGroup::kSync, false, false},
     {"", "", Kind::kStatus, false, 0, ResetGroup::kSync, false, false},
+    {"wait/app", "", Kind::kWait, false, 1, ResetGroup::kSync},
 };
 constexpr const FamilyFacts& FactsOf(Family family) { return kFamilies[static_cast<int>(family)]; }
 

@@ -54,15 +54,16 @@ inline __attribute__((always_inline)) auto Plain(int fd, Operation operation, in
 template <typename Call, typename Descriptor>
 inline auto Open(pfs_key_t key, Operation operation, const char* path, int flags, bool temporary, Site site, Call call,
                  Descriptor descriptor) {
-  FileWait wait;
-  if (IsNull(path) || !BeginFileOpen(&wait, key, operation, path, flags, site.file, site.line)) {
+  NamedFileWait wait;
+  const bool makes_name = temporary && operation == Operation::kCreate;  // mkstemp
+  if (IsNull(path) || !BeginFileOpen(&wait, key, operation, makes_name ? nullptr : path, flags, site.file, site.line)) {
     const auto result = call();
     // A plain close() may have left the number bound to another file.
     if (const int fd = descriptor(result); FileOfDescriptor(fd) != nullptr) UnbindFile(fd);
     return result;
   }
   struct Ender {
-    FileWait* wait;
+    NamedFileWait* wait;
     const char* path;
     bool temporary;
     int fd = -1;
@@ -91,14 +92,14 @@ inline auto Close(int fd, Site site, Call call) {
 // Makes a call on a name. `end(wait, rc)` ends the event; without an event it is not called.
 template <typename Call, typename End>
 inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call, End end) {
-  FileWait wait;
-  if (IsNull(path) || !BeginFileName(&wait, key, operation, site.file, site.line)) {
+  NamedFileWait wait;
+  if (IsNull(path) || !BeginFileName(&wait, key, operation, path, site.file, site.line)) {
     const int plain = call();
     if (plain == 0) end(nullptr, 0);
     return plain;
   }
   struct Ender {
-    FileWait* wait;
+    NamedFileWait* wait;
     End& end;
     int rc = -1;
     ~Ender() { end(wait, rc); }
@@ -110,7 +111,7 @@ inline int OnName(pfs_key_t key, Operation operation, const char* path, Site sit
 
 template <typename Call>
 inline int OnName(pfs_key_t key, Operation operation, const char* path, Site site, Call call) {
-  return OnName(key, operation, path, site, call, [path](FileWait* wait, int rc) {
+  return OnName(key, operation, path, site, call, [path](NamedFileWait* wait, int rc) {
     if (wait != nullptr) EndFileName(wait, path, rc);
   });
 }

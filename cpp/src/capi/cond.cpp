@@ -96,6 +96,10 @@ pfs_instance_t* pfs_cond_create(pfs_key_t key, const void* identity) {
   return key != 0 ? perfschema::CreateInstance(Family::kCond, key, identity) : nullptr;
 }
 
+pfs_instance_t* pfs_wait_create(pfs_key_t key, const void* identity) {
+  return key != 0 ? perfschema::CreateInstance(Family::kOwnWait, key, identity) : nullptr;
+}
+
 void pfs_cond_discard(pfs_instance_t* instance) {
   if (instance != nullptr) perfschema::DestroyInstance(instance);
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "capi/call.h"
+#include "record/family/file_name.h"
 
 using perfschema::Operation;
 using namespace perfschema::capi;
@@ -26,7 +27,7 @@ int SameDescriptor(int fd) { return fd; }
 class NameBelow {
  public:
   NameBelow(int directory, const char* path) : name_(path) {
-    if (IsNull(path) || path[0] == '/' || directory == AT_FDCWD) return;
+    if (IsNull(path) || directory == AT_FDCWD || !perfschema::IsReadable(path) || path[0] == '/') return;
     const int error = errno;
     char link[32];
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
@@ -95,12 +96,12 @@ int pfs_rename_at(pfs_key_t key, const char* from, const char* to, PFS_SITE_) {
   const auto call = PFS_CALL_ON_NAME_(rename(from, to));
   if (IsNull(to)) return call();
   return OnName(key, Operation::kRename, from, {file, line}, call,
-                [=](perfschema::FileWait* wait, int rc) { perfschema::EndFileRename(wait, from, to, rc); });
+                [=](perfschema::NamedFileWait* wait, int rc) { perfschema::EndFileRename(wait, from, to, rc); });
 }
 
 int pfs_unlink_at(pfs_key_t key, const char* path, PFS_SITE_) {
   return OnName(key, Operation::kDelete, path, {file, line}, PFS_CALL_ON_NAME_(unlink(path)),
-                [=](perfschema::FileWait* wait, int rc) { perfschema::EndFileDelete(wait, path, rc); });
+                [=](perfschema::NamedFileWait* wait, int rc) { perfschema::EndFileDelete(wait, path, rc); });
 }
 
 int pfs_mkdir_at(pfs_key_t key, const char* path, mode_t mode, PFS_SITE_) {

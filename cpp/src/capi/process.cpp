@@ -134,6 +134,10 @@ int pfs_register_cond(const char* component, pfs_cond_info_t* info, int count) {
   return perfschema::capi::RegisterFamily(Family::kCond, component, info, count);
 }
 
+int pfs_register_wait(const char* component, pfs_cond_info_t* info, int count) {
+  return perfschema::capi::RegisterFamily(Family::kOwnWait, component, info, count);
+}
+
 int pfs_register_file(const char* component, pfs_file_info_t* info, int count) {
   return perfschema::capi::RegisterFamily(Family::kFile, component, info, count);
 }

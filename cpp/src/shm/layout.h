@@ -24,7 +24,7 @@ namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
 inline constexpr uint32_t kLayoutMajor = 2;
-inline constexpr uint32_t kLayoutMinor = 1;
+inline constexpr uint32_t kLayoutMinor = 2;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -97,6 +97,22 @@ constexpr ResetDomain ObjectDomain(ResetGroup group) { return 2 * static_cast<ui
 constexpr ResetDomain ClassDomain(ResetGroup group) { return 2 * static_cast<uint32_t>(group) + 1; }
 constexpr ResetDomain ObjectDomain(Family family) { return ObjectDomain(FactsOf(family).group); }
 constexpr ResetDomain ClassDomain(Family family) { return ClassDomain(FactsOf(family).group); }
+
+// Says which generations of cells count. A table of objects shows the present one. The total of a class also has earlier ones, if only a
+// table of objects was truncated since (SEMANTICS F11).
+struct Generations {
+  uint32_t now, since;
+  constexpr Generations(uint32_t only) : now(only), since(only) {}  // NOLINT(google-explicit-constructor)
+  constexpr Generations(uint32_t now_, uint32_t since_) : now(now_), since(since_) {}
+  constexpr bool Has(uint32_t gen) const { return now - gen <= now - since; }
+};
+// Returns whether TRUNCATE of a table of objects leaves the totals of the group's classes. The word behind the domains that belongs to such
+// a group is 1 + the first generation of objects that counts for the class; 0 = the group was never truncated.
+constexpr bool KeepsTotals(ResetGroup group) { return group == ResetGroup::kTableIo || group == ResetGroup::kTableLock; }
+constexpr ResetDomain KeptSince(ResetGroup group) { return kResetDomainCount + static_cast<uint32_t>(group); }
+inline constexpr uint32_t kResetWordCount = kResetDomainCount + static_cast<uint32_t>(ResetGroup::kCount);
+// Returns what counts for a class while its objects have generation `now`. `kept_since`: that word.
+constexpr Generations OfClass(uint32_t now, uint32_t kept_since) { return {now, kept_since == 0 ? now : kept_since - 1}; }
 
 // Levels that an event of a thread counts for: the thread, its account, that account's user and host, and all. Each level has a row of
 // cells for each member, in which column = class. Numbers move up when a thread ends, an account goes, or a TRUNCATE empties the level

@@ -163,10 +163,12 @@ class Snapshot {
 
   // stats.cpp
   uint32_t Reset(ResetDomain domain) const { return header().resets[domain].load(kAcquire); }  // pairs with BumpResets
-  bool AddCell(const ShmCell& cell, uint32_t gen, Stat* sum, uint64_t* moved) const;
-  bool AddLane(const ShmCellList& list, uint32_t gen, Stat* sum, uint64_t* moved, uint64_t* held = nullptr) const;
+  // Returns which cells of objects count for their class.
+  Generations OfClass(Family family, uint32_t now) const { return perfschema::OfClass(now, Reset(KeptSince(FactsOf(family).group))); }
+  bool AddCell(const ShmCell& cell, Generations counting, Stat* sum, uint64_t* moved) const;
+  bool AddLane(const ShmCellList& list, Generations counting, Stat* sum, uint64_t* moved, uint64_t* held = nullptr) const;
   template <uint32_t kCount>
-  bool AddLanes(const ShmCellList (&lists)[kCount], uint32_t gen, LanesOf<kCount>* sum) const;
+  bool AddLanes(const ShmCellList (&lists)[kCount], Generations counting, LanesOf<kCount>* sum) const;
   static constexpr uint64_t kAhead = 16;  // objects whose parts are on their way while one is read
   template <size_t kCount>
   void PrefetchCells(const ShmCellList (&lists)[kCount]) const {

@@ -15,14 +15,14 @@ constexpr int kTotalAttempts = 20;  // for a class whose objects die while they 
 
 }  // namespace
 
-// Adds a cell; one of an older generation counts nothing. Returns false if it is torn.
-PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, uint32_t gen, Stat* sum, uint64_t* moved) const {
+// Adds a cell; one of another generation counts nothing. Returns false if it is torn.
+PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, Generations counting, Stat* sum, uint64_t* moved) const {
   Stat stat;
   uint64_t amount = 0;
   const bool read = TryRead(
       cell.seq,
       [&] {
-        const bool counts = cell.gen.load(kAcquire) == gen;
+        const bool counts = counting.Has(cell.gen.load(kAcquire));
         stat = counts ? LoadStat(cell.stat) : Stat();
         amount = counts ? cell.amount.load(kAcquire) : 0;
       },
@@ -35,13 +35,13 @@ PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, uint32_t gen, Stat
 
 // Adds up a list. It has at most one cell per thread slot. A longer list is damaged, or was taken apart meanwhile (then the object is
 // gone, too).
-bool Snapshot::AddLane(const ShmCellList& list, uint32_t gen, Stat* sum, uint64_t* moved, uint64_t* held) const {
+bool Snapshot::AddLane(const ShmCellList& list, Generations counting, Stat* sum, uint64_t* moved, uint64_t* held) const {
   uint64_t longest = threads_.capacity() + 1;
   for (uint32_t at = list.head.load(kAcquire); at != 0;) {
     const ShmCell* cell = cells_.at(at);
     if (cell == nullptr || longest-- == 0 || steps_left_ == 0) return false;
     --steps_left_;
-    if (!AddCell(*cell, gen, sum, moved)) return false;
+    if (!AddCell(*cell, counting, sum, moved)) return false;
     if (held != nullptr) *held += cell->held.load(kAcquire);
     at = cell->next.load(kAcquire);  // pairs with the link of a new cell
   }
@@ -49,14 +49,14 @@ bool Snapshot::AddLane(const ShmCellList& list, uint32_t gen, Stat* sum, uint64_
 }
 
 template <uint32_t kCount>
-bool Snapshot::AddLanes(const ShmCellList (&lists)[kCount], uint32_t gen, LanesOf<kCount>* sum) const {
+bool Snapshot::AddLanes(const ShmCellList (&lists)[kCount], Generations counting, LanesOf<kCount>* sum) const {
   for (uint32_t lane = 0; lane < kCount; ++lane) {
-    if (!AddLane(lists[lane], gen, &sum->stats[lane], &sum->amounts[lane])) return false;
+    if (!AddLane(lists[lane], counting, &sum->stats[lane], &sum->amounts[lane])) return false;
   }
   return true;
 }
-template bool Snapshot::AddLanes(const ShmCellList (&)[kTableIoLanes], uint32_t, LanesOf<kTableIoLanes>*) const;  // tables.cpp
-template bool Snapshot::AddLanes(const ShmCellList (&)[kTableLockLanes], uint32_t, LanesOf<kTableLockLanes>*) const;
+template bool Snapshot::AddLanes(const ShmCellList (&)[kTableIoLanes], Generations, LanesOf<kTableIoLanes>*) const;  // tables.cpp
+template bool Snapshot::AddLanes(const ShmCellList (&)[kTableLockLanes], Generations, LanesOf<kTableLockLanes>*) const;
 
 // Reads an object. A total needs only its class, not its generation. Slots of objects that counted nothing are reused, and keep their
 // class, faster than they can be read (record/engine/free_lists.h). Numbers in its list are of one generation, which ends in a fold.
@@ -264,7 +264,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
   for (const ClassRow& row : classes_) {
     if (!is_wanted(row.index) || (row.family != Family::kTableLock && row.family != Family::kTableIo) || row.family == added) continue;
     added = row.family;
-    const uint32_t gen = Reset(ObjectDomain(row.family));
+    const Generations counting = OfClass(row.family, Reset(ObjectDomain(row.family)));
     const bool is_lock = row.family == Family::kTableLock;
     const uint64_t used = is_lock ? tables_.used() : indexes_.used();
     for (uint64_t i = 1; i < used; ++i) {
@@ -273,7 +273,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
       if (table == nullptr && index == nullptr) break;
       if (is_lock ? table->type.load(kAcquire) == 0 : index->table.load(kAcquire) == 0) continue;
       const auto add_lanes = [&](const auto& lists, auto lanes) {
-        const bool whole = AddLanes(lists, gen, &lanes);
+        const bool whole = AddLanes(lists, counting, &lanes);
         add(whole ? Found::kRead : Found::kTorn, row.index, lanes);
       };
       if (is_lock)
@@ -292,7 +292,7 @@ void Snapshot::AddObjects(const Totals& totals, Totals* pass) const {
     const ClassRow* row = ClassAt(class_index);
     if (row == nullptr || retired->class_gen.load(kAcquire) != Reset(ClassDomain(row->family))) continue;
     Lanes lanes;
-    const bool whole = AddLanes(retired->lanes, retired->object_gen.load(kAcquire), &lanes);
+    const bool whole = AddLanes(retired->lanes, OfClass(row->family, retired->object_gen.load(kAcquire)), &lanes);
     add(whole ? Found::kRead : Found::kTorn, class_index, lanes);
   }
 }
@@ -304,8 +304,8 @@ void Snapshot::AddUpClasses(Totals* totals) const {
   const size_t count = class_at_.size();
   std::vector<uint32_t> seqs(count);
   Totals pass{std::vector<bool>(count), std::vector<Lanes>(count)};
-  uint32_t resets[kResetDomainCount];
-  for (uint32_t i = 0; i < kResetDomainCount; ++i) resets[i] = Reset(i);
+  uint32_t resets[kResetWordCount];
+  for (uint32_t i = 0; i < kResetWordCount; ++i) resets[i] = Reset(i);
   for (const ClassRow& row : classes_) {
     if (!totals->wanted[row.index]) continue;
     const ShmClass* shm = class_array_.at(row.index);
@@ -323,7 +323,7 @@ void Snapshot::AddUpClasses(Totals* totals) const {
   AddObjects(*totals, &pass);
   // After a TRUNCATE meanwhile, half of a sum would be cleared.
   bool truncated = false;
-  for (uint32_t i = 0; i < kResetDomainCount; ++i) truncated |= Reset(i) != resets[i];
+  for (uint32_t i = 0; i < kResetWordCount; ++i) truncated |= Reset(i) != resets[i];
   if (truncated) return;
   for (const ClassRow& row : classes_) {
     const uint32_t seq = seqs[row.index];

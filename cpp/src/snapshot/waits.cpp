@@ -59,7 +59,11 @@ struct WaitEvent {
     row.object = head.object;
     row.operation = kOperations[operation].shown;
     if ((head.state & kRecordHasBytes) != 0) row.number_of_bytes = static_cast<int64_t>(extra.bytes);
-    if ((head.state & kRecordHasFlags) != 0) row.flags = static_cast<uint32_t>(extra.flags_and_name);
+    if ((head.state & kRecordHasFlags) != 0) {
+      row.flags = static_cast<uint32_t>(extra.flags_and_name);
+    } else if (instrument->family == Family::kFile) {
+      row.flags = 0;  // wl4678
+    }
     use(row);
   }
 };

@@ -15,7 +15,7 @@ constexpr auto kWaitColumns = columns(
                           "Identity of the object; joins the *_instances tables; 0 if none is known."),
     nesting_columns<&WaitRow::event>(), col<&WaitRow::operation>("OPERATION", Unit::kNone, "Operation, such as lock, read, write."),
     col<&WaitRow::number_of_bytes>("NUMBER_OF_BYTES", Unit::kBytes, "Bytes read or written, sent or received; NULL for others."),
-    col<&WaitRow::flags>("FLAGS", Unit::kNone, "Flags given to open; NULL for other operations."));
+    col<&WaitRow::flags>("FLAGS", Unit::kNone, "Flags given to open; 0 for other operations on files, NULL for other waits."));
 
 template <uint32_t kView>
 constexpr TableDef WaitTable(std::string_view doc) {

@@ -51,6 +51,11 @@ uint32_t AcquireName(std::string_view name) {
   return granule;
 }
 
+uint64_t AcquireNameWord(std::string_view name) {
+  const uint32_t granule = AcquireName(name);
+  return uint64_t{NameVersion(granule)} << 32 | granule;
+}
+
 void ReleaseName(uint32_t granule) {
   if (granule == 0) return;
   ShmNameGranule* at = At(granule);

@@ -33,6 +33,8 @@ class ObjectName {
 // Copies `name` (cut at 512 bytes). Returns the first granule of the copy, or 0 if the segment is full. REQUIRES:
 // cold lock.
 uint32_t AcquireName(std::string_view name);
+// Does the same. Returns the granule | its version << 32, or 0.
+uint64_t AcquireNameWord(std::string_view name);
 // REQUIRES: cold lock.
 void ReleaseName(uint32_t granule);
 // REQUIRES: cold lock, a live name.

@@ -3,11 +3,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/hash.h"
 #include "record/engine/classes.h"
 #include "record/engine/names.h"
 #include "record/family/file_events.h"
+#include "record/family/file_name.h"
 #include "shm/limits.h"
 
 namespace perfschema {
@@ -21,63 +23,6 @@ namespace {
 // signal handler, and so is pfs_open().
 constexpr uint32_t kBuckets = 1u << 16;
 uint32_t* buckets = nullptr;
-
-// An absolute name, by text: the working directory in front, "//", "." and ".." taken out. Not through links (wl4678: the name as the
-// program knows it). One that is longer than FILE_NAME may be is shortened in the middle: its beginning, "~", a hash of the whole in 16
-// digits, "~", its end.
-struct FileName {
-  char text[4096];
-  size_t bytes = 0;
-  std::string_view view() const { return {text, bytes}; }
-
-  explicit FileName(const char* path) {
-    const int error = errno;
-    if (path[0] != '/') {
-      if (getcwd(text, sizeof text - 1) == nullptr) text[0] = 0;
-      bytes = strnlen(text, sizeof text - 1);
-      if (bytes == 1) bytes = 0;  // "/" itself
-    }
-    errno = error;
-    for (const char* at = path; *at != 0;) {
-      while (*at == '/') ++at;
-      const char* end = at;
-      while (*end != 0 && *end != '/') ++end;
-      const auto part = static_cast<size_t>(end - at);
-      if (part == 2 && at[0] == '.' && at[1] == '.') {
-        while (bytes > 0 && text[bytes - 1] != '/') --bytes;
-        if (bytes > 0) --bytes;
-      } else if (part > 0 && !(part == 1 && at[0] == '.')) {
-        if (bytes + 1 + part > sizeof text) {
-          Shorten(at);
-          return;
-        }
-        text[bytes++] = '/';
-        std::memcpy(text + bytes, at, part);
-        bytes += part;
-      }
-      at = end;
-    }
-    if (bytes == 0) text[bytes++] = '/';
-    if (bytes > kMaxObjectName) Shorten({});
-  }
-
- private:
-  // `more`: the part of the name that does not fit into `text`.
-  void Shorten(std::string_view more) {
-    constexpr size_t kDigits = 16, kHalf = (kMaxObjectName - kDigits - 2) / 2;
-    const uint64_t hash = Hash().Add(view()).Add(more).value();
-    const size_t head = CutText(view(), kHalf).size();
-    const char* tail = text + bytes - kHalf;
-    while (tail < text + bytes && (static_cast<unsigned char>(*tail) & 0xc0u) == 0x80u) ++tail;  // not from the middle of a character
-    const auto tail_bytes = static_cast<size_t>(text + bytes - tail);
-    char* out = text + head;
-    std::memmove(out + kDigits + 2, tail, tail_bytes);
-    *out++ = '~';
-    for (size_t i = 0; i < kDigits; ++i) *out++ = "0123456789abcdef"[hash >> (60 - 4 * i) & 15];
-    *out = '~';
-    bytes = head + kDigits + 2 + tail_bytes;
-  }
-};
 
 uint32_t HashName(std::string_view name) { return Hash().Add(name).folded(); }
 
@@ -152,10 +97,15 @@ void Release(ShmFile& file) {
   if (LetGo(file)) BuryIfUnused(file);
 }
 
-ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash) {
+// `own_name`: a copy of the name that the file takes; 0 = there is none.
+ShmFile* TakeFile(uint32_t class_index, std::string_view name, uint32_t hash, uint64_t* own_name) {
   ShmFile* file = AllocateFileSlot(class_index);
   if (file == nullptr) return nullptr;
-  SetFileName(*file, name);
+  if (*own_name == 0) {
+    SetFileName(*file, name);
+  } else {
+    file->name.store(std::exchange(*own_name, 0), kRelease);
+  }
   file->hash.store(hash, kRelaxed);
   PublishFile(*file, class_index, 0);
   AddToBucket(*file);
@@ -176,12 +126,11 @@ void ReleaseWithoutLock(ShmFile& file) {
   errno = error;
 }
 
-ShmFile* Bind(uint32_t class_index, int fd, const char* path, bool temporary) {
+ShmFile* Bind(uint32_t class_index, int fd, std::string_view name, uint64_t* own_name, bool temporary) {
   if (static_cast<uint32_t>(fd) < g_max_descriptors) ForgetDescriptor(fd);  // closed behind our back: the number is another file's now
-  const FileName name(path);
-  const uint32_t hash = HashName(name.view());
-  ShmFile* file = FindByName(name.view(), hash);
-  if (file == nullptr) file = TakeFile(class_index, name.view(), hash);
+  const uint32_t hash = HashName(name);
+  ShmFile* file = FindByName(name, hash);
+  if (file == nullptr) file = TakeFile(class_index, name, hash, own_name);
   if (file == nullptr) {
     CountLoss(Loss::kFileInstances);
     return nullptr;
@@ -218,12 +167,7 @@ ShmFile* AllocateFileSlot(uint32_t class_index) {
   return &file;
 }
 
-void SetFileName(ShmFile& file, std::string_view name) {
-  const uint32_t granule = name.empty() ? 0 : AcquireName(name);
-  const auto* first = g_runtime.segment.element<ShmNameGranule>(ArrayId::kNames, granule);
-  const uint64_t version = granule == 0 ? 0 : first->version.load(kRelaxed);
-  file.name.store(version << 32 | granule, kRelease);
-}
+void SetFileName(ShmFile& file, std::string_view name) { file.name.store(name.empty() ? 0 : AcquireNameWord(name), kRelease); }
 
 void PublishFile(ShmFile& file, uint32_t class_index, uint32_t state) {
   file.flags.store(g_runtime.classes[class_index].flags.load(kRelaxed), kRelaxed);
@@ -265,13 +209,13 @@ void GiveDescriptor(int fd, ShmFile& file) {
   g_file_of_descriptor[fd].store(IndexOf(&file), kRelease);  // pairs with TakeDescriptor
 }
 
-bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags,
-                  const char* source_file, uint32_t line) {
+bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, const WaitDetails& details, const char* source_file,
+                  uint32_t line) {
   const uint32_t flags = g_runtime.classes[class_index].flags.load(kRelaxed);
   if ((flags & kFlagEnabled) == 0) return false;
   call->file = nullptr;
   call->operation = operation;
-  return BeginWait<true>(call->wait, flags, class_index, operation, 0, source_file, line, WaitDetails{state_bits, 0, open_flags});
+  return BeginWait<true>(call->wait, flags, class_index, operation, 0, source_file, line, details);
 }
 
 void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits) {
@@ -316,22 +260,69 @@ bool StartFiles() {
   return true;
 }
 
-bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file,
-                   uint32_t line) {
-  (void)path;
+namespace {
+
+// Makes the name known before the call is made, which may block for long. The program may read it at any time, also if the system refuses
+// the call. All of this happens before the timer is read.
+void FindName(NamedFileWait* call, uint32_t class_index, const char* path) {
+  constexpr uint32_t kShown = kFlagEnabled | kFlagCurrent;
+  if (path == nullptr || (g_runtime.classes[class_index].flags.load(kRelaxed) & kShown) != kShown || !IsReadable(path)) return;
+  const int error = errno;
+  const FileName name(path);
+  if (ColdLock lock; lock) {
+    const ShmFile* const file = FindByName(name.view(), HashName(name.view()));
+    call->name = file != nullptr ? file->name.load(kRelaxed) : call->own_name = AcquireNameWord(name.view());
+  }
+  errno = error;
+}
+
+// REQUIRES: cold lock.
+void ReleaseOwnName(NamedFileWait* call) { ReleaseName(NameOf(std::exchange(call->own_name, 0))); }
+
+// Calls use(name) with the name of the call. Computes it only if FindName() did not, or another name has taken its place. REQUIRES: cold
+// lock; the program may read `path`.
+template <typename Use>
+auto WithName(const NamedFileWait& call, const char* path, Use use) {
+  const uint32_t granule = NameOf(call.name);
+  if (granule != 0 && NameVersion(granule) == call.name >> 32) return use(NameText(granule));
+  const FileName name(path);
+  return use(name.view());
+}
+
+bool BeginByName(NamedFileWait* call, uint32_t key, Operation operation, const char* path, uint64_t state_bits, uint32_t open_flags,
+                 const char* source_file, uint32_t line) {
   if (!EnsureStarted()) return false;
   const uint32_t class_index = ClassOfKey(Family::kFile, key);
   if (class_index == 0) return false;
-  return BeginOnClass(call, class_index, operation, kRecordHasFlags, static_cast<uint32_t>(open_flags), source_file, line);
+  FindName(call, class_index, path);
+  if (call->name != 0) state_bits |= kRecordHasName;
+  const WaitDetails details{state_bits, 0, call->name << 32 | open_flags, call->name >> 32};
+  if (BeginOnClass(call, class_index, operation, details, source_file, line)) return true;
+  if (call->own_name != 0) {
+    if (ColdLock lock; lock) ReleaseOwnName(call);
+  }
+  return false;
 }
 
-void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary) {
+}  // namespace
+
+bool BeginFileOpen(NamedFileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file,
+                   uint32_t line) {
+  return BeginByName(call, key, operation, path, kRecordHasFlags, static_cast<uint32_t>(open_flags), source_file, line);
+}
+
+void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary) {
   const int error = errno;
   const EndedWait ended = EndWait(call->wait);
   uint64_t more = 0;
+  if (fd < 0 && call->own_name != 0) {
+    if (ColdLock lock; lock) ReleaseOwnName(call);
+  }
   if (fd >= 0 && path != nullptr) {
     if (ColdLock lock; lock) {
-      call->file = Bind(call->wait.class_index, fd, path, temporary);
+      call->file =
+          WithName(*call, path, [&](std::string_view name) { return Bind(call->wait.class_index, fd, name, &call->own_name, temporary); });
+      ReleaseOwnName(call);
     } else {
       CountLoss(Loss::kFileHandles);  // what is done with the descriptor will not be followed
     }
@@ -371,32 +362,30 @@ void EndFileClose(FileWait* call, int rc) {
   errno = error;
 }
 
-bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* source_file, uint32_t line) {
-  if (!EnsureStarted()) return false;
-  const uint32_t class_index = ClassOfKey(Family::kFile, key);
-  return class_index != 0 && BeginOnClass(call, class_index, operation, 0, 0, source_file, line);
+bool BeginFileName(NamedFileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line) {
+  return BeginByName(call, key, operation, path, 0, 0, source_file, line);
 }
 
 namespace {
 
-// The common end of operations by name. The name is looked up here, after the timer: the lookup is no part of the event, and where the
+// The common end of operations by name. The file is looked up here, after the timer: the lookup is no part of the event, and where the
 // system said EFAULT the name is none of ours to read. `on_success` changes the file under the cold lock once the event is counted on it.
 template <typename OnSuccess>
-void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
+void EndByName(NamedFileWait* call, const char* path, int rc, OnSuccess on_success) {
   const int error = errno;
   const EndedWait ended = EndWait(call->wait);
   uint64_t more = 0;
   const bool names_file = call->operation != Operation::kMkdir && call->operation != Operation::kRmdir;
   if (names_file && path != nullptr && (rc == 0 || error != EFAULT)) {
     if (ColdLock lock; lock) {
-      const FileName name(path);
-      call->file = FindByName(name.view(), HashName(name.view()));
+      call->file = WithName(*call, path, [](std::string_view name) { return FindByName(name, HashName(name)); });
       if (call->file != nullptr) call->file->open_count.fetch_add(1, kRelaxed);  // stays until the end
     }
   }
   NameRecord(*call, call->file, &more);
   FinishFileWait(*call, call->operation, ended, 0, more, [&] {
     if (ColdLock lock; lock) {
+      ReleaseOwnName(call);
       if (call->file != nullptr) call->file->open_count.fetch_sub(1);  // pairs with LetGo
       if (rc == 0) on_success();
       if (call->file != nullptr) BuryIfUnused(*call->file);
@@ -407,7 +396,7 @@ void EndByName(FileWait* call, const char* path, int rc, OnSuccess on_success) {
 
 }  // namespace
 
-void EndFileName(FileWait* call, const char* path, int rc) {
+void EndFileName(NamedFileWait* call, const char* path, int rc) {
   EndByName(call, path, rc, [] {});
 }
 
@@ -446,12 +435,12 @@ void WithoutEvent(const char* path, Then then) {
 
 }  // namespace
 
-void EndFileDelete(FileWait* call, const char* path, int rc) {
+void EndFileDelete(NamedFileWait* call, const char* path, int rc) {
   if (call == nullptr) return WithoutEvent(path, WasDeleted);
   EndByName(call, path, rc, [&] { WasDeleted(call->file); });
 }
 
-void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc) {
+void EndFileRename(NamedFileWait* call, const char* old_path, const char* new_path, int rc) {
   if (call == nullptr) return WithoutEvent(old_path, [&](ShmFile* file) { WasRenamed(file, new_path); });
   EndByName(call, old_path, rc, [&] { WasRenamed(call->file, new_path); });
 }
@@ -462,7 +451,11 @@ bool BindFile(uint32_t key, int fd, const char* name) {
   if (class_index == 0 || (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagEnabled) == 0) return false;
   const int error = errno;
   bool bound = false;
-  if (ColdLock lock; lock) bound = Bind(class_index, fd, name, false) != nullptr;
+  if (ColdLock lock; lock) {
+    const FileName shown(name);
+    uint64_t own_name = 0;
+    bound = Bind(class_index, fd, shown.view(), &own_name, false) != nullptr;
+  }
   errno = error;
   return bound;
 }

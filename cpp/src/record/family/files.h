@@ -14,6 +14,12 @@ struct FileWait {
   uint32_t version = 0;  // of a socket, when the operation began
 };
 
+// An operation on a name. Its event shows the name from its begin on. Both words are as in ShmFile::name.
+struct NamedFileWait : FileWait {
+  uint64_t name = 0;      // 0 = not known: no event shows it, or the system will refuse to read it
+  uint64_t own_name = 0;  // the same, while it is this call's and no file's
+};
+
 // Private tables. Under the cold lock, once.
 bool StartFiles();
 
@@ -165,25 +171,26 @@ void RetireFile(ShmFile& file);
 // ---- Begin and end apart: calls after which there is another file, or another name.
 
 // An event whose object is known by class only. REQUIRES: a class of files or sockets.
-bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, uint64_t state_bits, uint32_t open_flags,
-                  const char* source_file, uint32_t line);
+bool BeginOnClass(FileWait* call, uint32_t class_index, Operation operation, const WaitDetails& details, const char* source_file,
+                  uint32_t line);
 // Now that the file is known, its event shows it, and counts everywhere for the file's instrument, whatever key the call was made with.
 void NameRecord(FileWait& call, const ShmFile* file, uint64_t* more_state_bits);
 
-bool BeginFileOpen(FileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file,
+// `path` nullptr: the call makes the name.
+bool BeginFileOpen(NamedFileWait* call, uint32_t key, Operation operation, const char* path, int open_flags, const char* source_file,
                    uint32_t line);
-void EndFileOpen(FileWait* call, const char* path, int fd, bool temporary);
+void EndFileOpen(NamedFileWait* call, const char* path, int fd, bool temporary);
 
 // Forgets the descriptor before it is closed: another thread may get the same number at once.
 bool BeginFileClose(FileWait* call, int fd, const char* source_file, uint32_t line);
 void EndFileClose(FileWait* call, int rc);
 
 // Operations that name a file: stat, delete, rename, truncate, mkdir, rmdir.
-bool BeginFileName(FileWait* call, uint32_t key, Operation operation, const char* source_file, uint32_t line);
-void EndFileName(FileWait* call, const char* path, int rc);
+bool BeginFileName(NamedFileWait* call, uint32_t key, Operation operation, const char* path, const char* source_file, uint32_t line);
+void EndFileName(NamedFileWait* call, const char* path, int rc);
 // These two also take call = nullptr: no event (instrument off, say), but the file is gone or has another name all the same.
-void EndFileDelete(FileWait* call, const char* path, int rc);
-void EndFileRename(FileWait* call, const char* old_path, const char* new_path, int rc);
+void EndFileDelete(NamedFileWait* call, const char* path, int rc);
+void EndFileRename(NamedFileWait* call, const char* old_path, const char* new_path, int rc);
 
 // Follows a descriptor that was opened elsewhere. Returns false if the key is bad, the instrument is off, or the array is full.
 bool BindFile(uint32_t key, int fd, const char* name);

@@ -160,7 +160,7 @@ void EndChange(FileWait* call, Change change) {
 uint32_t ClassOfSocketKey(uint32_t key) { return key != 0 && EnsureStarted() ? ClassOfKey(Family::kSocket, key) : 0; }
 
 bool BeginSocketMake(FileWait* call, uint32_t class_index, const char* source_file, uint32_t line) {
-  return class_index != 0 && BeginOnClass(call, class_index, Operation::kSocketCreate, 0, 0, source_file, line);
+  return class_index != 0 && BeginOnClass(call, class_index, Operation::kSocketCreate, {}, source_file, line);
 }
 
 void EndSocketMake(FileWait* call, uint32_t class_index, const int* fds, uint32_t count, bool is_local) {

@@ -191,7 +191,9 @@ PFS_ALWAYS_INLINE void AddToTable(ThreadState& thread, const TableWait& call, bo
     ShmCell* const cell = FindCellAtHead(thread, Of::kKind, Of::IndexOf(object), object->version, lane, Of::Lanes(object)[lane], &flags);
     if (__builtin_expect(cell != nullptr, 1)) {
       const uint32_t gen = Generation(ObjectDomain(Of::kGroup));
-      if (__builtin_expect(cell->gen.load(kRelaxed) != gen, 0)) return AddToCell(*cell, gen, timed, wait_ps, 0, count);
+      if (__builtin_expect(cell->gen.load(kRelaxed) != gen, 0)) {
+        return AddToStaleCell(thread, *cell, call.wait.class_index, lane, timed, wait_ps, count);
+      }
       return AddEvents(cell->seq, cell->stat, timed, wait_ps, count);
     }
     if ((flags.load(kRelaxed) & kFlagDead) == 0) return;  // the array is full; counted as lost

@@ -124,13 +124,13 @@ void ForgetCell(const ShmCell& cell, uint64_t key) {
 
 // Folds the cells of the list that this thread may take; returns the rest of the list. `key`: that of the list's
 // cells, 0 = not known.
-uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, uint32_t object_gen, bool class_is_current, uint64_t key) {
+uint32_t FoldList(ShmClass& entry, size_t lane, uint32_t head, Generations counting, bool class_is_current, uint64_t key) {
   uint32_t rest = 0;
   for (uint32_t at = head; at != 0;) {
     ShmCell& cell = g_runtime.cells[at];
     const uint32_t next = cell.next.load(kRelaxed);
     if (MayTake(cell.owner.load(kRelaxed))) {
-      if (class_is_current && cell.gen.load(kRelaxed) == object_gen)
+      if (class_is_current && counting.Has(cell.gen.load(kRelaxed)))
         AddToDead(entry, lane, LoadStat(cell.stat), cell.amount.load(kRelaxed));
       ForgetCell(cell, key);
       GiveCell(cell);
@@ -210,6 +210,23 @@ void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool ti
   if (cell != nullptr) AddToCell(*cell, Generation(ClassDomain(static_cast<Family>(entry.family))), timed, wait_ps, amount, count);
 }
 
+void AddToStaleCell(ThreadState& thread, ShmCell& cell, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t count) {
+  const int error = errno;
+  bool is_added = false;
+  if (ColdLock lock; lock) {  // no TRUNCATE meanwhile
+    ShmClass& entry = g_runtime.classes[class_index];
+    const auto family = static_cast<Family>(entry.family);
+    const uint32_t now = Generation(ObjectDomain(family));
+    const FoldSection fold(entry);
+    if (GenerationsOfClass(family, now).Has(cell.gen.load(kRelaxed)))
+      AddToDead(entry, lane, LoadStat(cell.stat), cell.amount.load(kRelaxed));
+    AddToCell(cell, now, timed, wait_ps, 0, count);
+    is_added = true;
+  }
+  errno = error;
+  if (!is_added) AddToClass(thread, class_index, lane, timed, wait_ps, 0, count);  // a signal handler that interrupted pfs
+}
+
 void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellList> lanes, ShmInstance* own, void (*hide)(void* object),
                   void* object) {
   ShmClass& entry = g_runtime.classes[class_index];
@@ -226,7 +243,8 @@ void RetireObject(uint32_t class_index, uint64_t first_key, std::span<ShmCellLis
   }
   ShmRetired* retired = nullptr;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
-    const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), object_gen, true, KeyOfLane(first_key, lane));
+    const Generations counting = GenerationsOfClass(family, object_gen);
+    const uint32_t rest = FoldList(entry, lane, lanes[lane].head.load(kRelaxed), counting, true, KeyOfLane(first_key, lane));
     lanes[lane].head.store(0, kRelease);
     if (rest == 0) continue;
     if (retired == nullptr) retired = TakeRetired();
@@ -255,13 +273,15 @@ void FoldRetired(uint32_t at_most) {
     if (class_index == 0) continue;
     --at_most;
     ShmClass& entry = g_runtime.classes[class_index];
-    const bool current = retired->class_gen.load(kRelaxed) == Generation(ClassDomain(static_cast<Family>(entry.family)));
+    const auto family = static_cast<Family>(entry.family);
+    const bool current = retired->class_gen.load(kRelaxed) == Generation(ClassDomain(family));
+    const Generations counting = GenerationsOfClass(family, retired->object_gen.load(kRelaxed));
     FoldSection fold(entry);
     bool is_empty = true;
     for (size_t lane = 0; lane < kMostLanes; ++lane) {
       HalfWord& head = retired->lanes[lane].head;
       if (head.load(kRelaxed) == 0) continue;
-      head.store(FoldList(entry, lane, head.load(kRelaxed), retired->object_gen.load(kRelaxed), current, 0), kRelease);
+      head.store(FoldList(entry, lane, head.load(kRelaxed), counting, current, 0), kRelease);
       is_empty &= head.load(kRelaxed) == 0;
     }
     if (!is_empty) continue;

@@ -7,8 +7,8 @@
 //
 // When an object dies, its statistics move to its class (ShmClass.dead, under fold_seq). Cells that belong to other
 // live threads cannot be taken from them. They go to a deferred-fold list of retired cells. From there a cell counts
-// for the class if its gen is the list's object_gen and the class domain's gen is the list's class_gen. The owner
-// folds them, or any thread that finds the owner's slot free.
+// for the class if its gen is the list's object_gen (or an earlier one that counts, KeepsTotals) and the class
+// domain's gen is the list's class_gen. The owner folds them, or any thread that finds the owner's slot free.
 //
 // The total of a class is its dead cells, its own lists, the cells of its live objects, and its retired cells. While
 // numbers move, fold_seq of the class is odd; a reader rereads a class whose fold_seq was odd or changed (bounded).
@@ -42,6 +42,8 @@ inline void ClearCell(ShmCell& cell) {
 }
 
 inline uint32_t Generation(ResetDomain domain) { return g_runtime.header->resets[domain].load(kRelaxed); }
+// Returns which cells of objects count for their class, if the objects have generation `now`. REQUIRES: cold lock.
+inline Generations GenerationsOfClass(Family family, uint32_t now) { return OfClass(now, Generation(KeptSince(FactsOf(family).group))); }
 
 // Makes or adopts the calling thread's cell of a lane. `flags`: the object's flag word; nullptr if the object cannot
 // die in use. Returns nullptr if the segment is full, and counts the event as lost. Also returns nullptr if the
@@ -89,6 +91,11 @@ PFS_ALWAYS_INLINE void AddToCell(ShmCell& cell, uint32_t gen, bool timed, uint64
   AddToStat(cell.stat, timed, wait_ps, count);
   if (amount != 0) cell.amount.store(cell.amount.load(kRelaxed) + amount, kRelease);
 }
+
+// Does the same for a cell of an earlier generation: moves its numbers to the class first, if they still count there. Preserves errno.
+// Cold.
+[[gnu::noinline]] void AddToStaleCell(ThreadState& thread, ShmCell& cell, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps,
+                                      uint64_t count);
 
 // Counts an event without a (live) object on its class.
 [[gnu::noinline]] void AddToClass(ThreadState& thread, uint32_t class_index, uint8_t lane, bool timed, uint64_t wait_ps, uint64_t amount,

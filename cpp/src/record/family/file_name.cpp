@@ -1,0 +1,81 @@
+#include "record/family/file_name.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <cstring>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "shm/layout.h"
+
+namespace perfschema {
+
+FileName::FileName(const char* path) {
+  const int error = errno;
+  if (path[0] != '/') {
+    if (getcwd(text, sizeof text - 1) == nullptr) text[0] = 0;
+    bytes = strnlen(text, sizeof text - 1);
+    if (bytes == 1) bytes = 0;  // "/" itself
+  }
+  errno = error;
+  for (const char* at = path; *at != 0;) {
+    while (*at == '/') ++at;
+    const char* end = at;
+    while (*end != 0 && *end != '/') ++end;
+    const auto part = static_cast<size_t>(end - at);
+    if (part == 2 && at[0] == '.' && at[1] == '.') {
+      while (bytes > 0 && text[bytes - 1] != '/') --bytes;
+      if (bytes > 0) --bytes;
+    } else if (part > 0 && !(part == 1 && at[0] == '.')) {
+      if (bytes + 1 + part > sizeof text) {
+        Shorten(at);
+        return;
+      }
+      text[bytes++] = '/';
+      std::memcpy(text + bytes, at, part);
+      bytes += part;
+    }
+    at = end;
+  }
+  if (bytes == 0) text[bytes++] = '/';
+  if (bytes > kMaxObjectName) Shorten({});
+}
+
+void FileName::Shorten(std::string_view more) {
+  constexpr size_t kDigits = 16, kHalf = (kMaxObjectName - kDigits - 2) / 2;
+  const uint64_t hash = Hash().Add(view()).Add(more).value();
+  const size_t head = CutText(view(), kHalf).size();
+  const char* tail = text + bytes - kHalf;
+  while (tail < text + bytes && (static_cast<unsigned char>(*tail) & 0xc0u) == 0x80u) ++tail;  // not from the middle of a character
+  const auto tail_bytes = static_cast<size_t>(text + bytes - tail);
+  char* out = text + head;
+  std::memmove(out + kDigits + 2, tail, tail_bytes);
+  *out++ = '~';
+  for (size_t i = 0; i < kDigits; ++i) *out++ = "0123456789abcdef"[hash >> (60 - 4 * i) & 15];
+  *out = '~';
+  bytes = head + kDigits + 2 + tail_bytes;
+}
+
+bool IsReadable(const char* path) {
+  constexpr uintptr_t kPage = 4096;  // or a part of a larger one
+  const int error = errno;
+  bool is_whole = false;
+  for (size_t seen = 0; !is_whole && seen < PATH_MAX;) {
+    const auto at = reinterpret_cast<uintptr_t>(path) + seen;
+    // The kernel copies the set, and then finds that there is no such change: nothing happens.
+    constexpr int kNoChange = -1;
+    constexpr size_t kSetBytes = 8;
+    if (syscall(SYS_rt_sigprocmask, kNoChange, at & ~uintptr_t{kSetBytes - 1}, nullptr, kSetBytes) == 0 || errno != EINVAL) break;
+    const size_t rest = kPage - at % kPage;
+    is_whole = std::memchr(path + seen, 0, rest) != nullptr;
+    seen += rest;
+  }
+  errno = error;
+  return is_whole;
+}
+
+}  // namespace perfschema
