@@ -51,7 +51,7 @@ def refusal(path: str) -> str:
         if owner != os.geteuid() and not os.access(part, needed, effective_ids=True):
             return (
                 f"{part} belongs to another user, {user(owner)}, and you may not read it: "
-                "be that user, or start the program with PFS_MODE=0644"
+                "be that user, or start the program with PFS_MODE=0644 and a PFS_DIR that is open to you"
             )
     return ""
 
