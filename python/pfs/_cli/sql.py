@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 import pfs
-from pfs._cli.processes import Process, output_options, write
+from pfs._cli.options import Process, output_options
+from pfs._cli.processes import write
 from pfs._views.declared import VIEWS
 
 __all__ = ["sql"]

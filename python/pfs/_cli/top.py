@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import pfs
-from pfs._cli.processes import Process as ProcessArgument
+from pfs._cli.options import Process as ProcessArgument
 from pfs._cli.processes import write_lines
 from pfs._outside import by_name
 from pfs._outside.segment import SegmentSource
@@ -132,7 +132,7 @@ class Process:
         self._most[section.name] = max(self._most.get(section.name, 0), len(rows))
         return rows
 
-    def room(self, section: Section) -> tuple[int, int]:
+    def space(self, section: Section) -> tuple[int, int]:
         """Returns the longest name and the most rows that a section has had. The screen jumps less than with those of now."""
         return self._widest.get(section.name, _NAME), self._most.get(section.name, 0)
 
@@ -223,9 +223,9 @@ def shares(wanted: Sequence[int], height: int) -> list[int]:
 def parts_of(process: Process, view: View, sections: Sequence[Section], width: int, height: int) -> list[Table]:
     """Returns the tables of these sections, one below the other, with `height` lines together."""
     rows = [process.rows(section, view.sort) for section in sections]
-    room = [process.room(section) for section in sections]
-    name_width = max(longest for longest, _ in room)
-    heights = shares([most + 2 for _, most in room], height)  # the heading, the rows, an empty line
+    space = [process.space(section) for section in sections]
+    name_width = max(longest for longest, _ in space)
+    heights = shares([most + 2 for _, most in space], height)  # the heading, the rows, an empty line
     return [
         table_of(section, some, view.sort, lines, width, name_width)
         for section, some, lines in zip(sections, rows, heights, strict=True)
