@@ -4,7 +4,8 @@
     python -m pfs._generate --check     names the files that are out of date; exits with 1 if there is one
 
 The files are docs/reference/tables.md (the meaning of every table and column), docs/reference/views.md,
-tests/golden/schema.json (it changes only on purpose) and python/pfs/_names.pyi (names of tables for type checkers and editors).
+tests/golden/schema.json (it changes only on purpose), python/pfs/_names.pyi (names of tables for type checkers and editors) and
+docs/man (a man page for each command, which the wheel installs in share/man/man1).
 """
 
 from __future__ import annotations
@@ -109,7 +110,10 @@ def _names() -> str:
 
 def files() -> dict[str, str]:
     """Returns the text of each file, by its path below the root of the source tree."""
+    from pfs._cli.manual import pages  # needs click
+
     return {
+        **{f"docs/man/{name}": text for name, text in pages().items()},
         "docs/reference/tables.md": _reference(),
         "docs/reference/views.md": _views(),
         "tests/golden/schema.json": _golden(),

@@ -11,6 +11,7 @@ import re
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ import pandas as pd
 import pytest
 
 import pfs
+from pfs._outside import by_name
 from tests.python._programs.subject import COMMAND, PID_NAMESPACE, Subject, forge, subject
 
 GLOBAL = "events_waits_summary_global_by_event_name"
@@ -149,6 +151,103 @@ def test_show_formats_have_the_same_rows(program: Subject, tmp_path: Path) -> No
         assert file.read_text().split() == command(program, *arguments, "--format", form).split()
 
 
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_short_forms_of_format(program: Subject, tmp_path: Path, form: str) -> None:
+    command(program, "snapshot", str(program.pid), str(tmp_path / "s"))
+    for arguments in (
+        ["ps"],
+        ["show", str(program.pid), GLOBAL, *MUTEXES],
+        ["describe", "threads"],
+        ["diff", str(tmp_path / "s"), str(tmp_path / "s")],
+        ["sql", str(program.pid), "select NAME from setup_consumers order by NAME"],
+    ):
+        assert command(program, *arguments, f"--{form}") == command(program, *arguments, "--format", form) != ""
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("/usr/sbin/nginx -g daemon", {"nginx"}),
+        ("nginx: master process /usr/sbin/nginx", {"nginx"}),
+        ("/venv/bin/python3.11 -W error /srv/shop.py --port 80", {"python3.11"}),
+        ("python -u /srv/shop.py", {"python", "shop", "shop.py"}),
+        ("python -I -m http.server 80", {"python", "http.server"}),
+        ("python -c pass shop.py", {"python"}),
+        ("/usr/bin/python3 /usr/bin/gunicorn app:x", {"python3", "gunicorn"}),
+        ("sqlite3 shop.db", {"sqlite3"}),
+        ("", set()),
+    ],
+)
+def test_names_of_processes(line: str, names: set[str]) -> None:
+    found = by_name.names_of(line)
+    assert names <= found
+    assert not found & {"shop.db", "80", "daemon", "pass"}
+
+
+def test_a_name_stands_for_the_process_that_has_it_alone(tmp_path: Path) -> None:
+    python = Path(sys.executable).name
+    with subject(tmp_path) as first, subject(tmp_path) as dead:
+        dead.kill()
+        answer = command(first, "show", python, "global_status", "--csv", "-w", "VARIABLE_NAME = 'uptime'")
+        assert answer.startswith("VARIABLE_NAME")
+        assert f"of process {first.pid} in" in command(first, "snapshot", python, str(tmp_path / "s"))
+        with subject(tmp_path) as second:
+            text = command(first, "show", python, "threads", status=1)
+            assert text.startswith(f"pfs: 2 processes are called '{python}': give the pid of one, or its path\n")
+            assert {line.split()[0] for line in text.splitlines()[1:]} == {str(first.pid), str(second.pid)}
+        first.kill()
+        dead.path.unlink()
+        second.path.unlink(missing_ok=True)
+        assert "LOCK" not in command(first, "show", python, "threads")  # the only one that is left is dead
+
+
+def test_snapshot_does_not_replace_that_of_another_process(program: Subject, tmp_path: Path) -> None:
+    with subject(tmp_path) as other:
+        for name in ("folder", "file.zip"):
+            path = tmp_path / name
+            arguments = ["snapshot", str(program.path), str(path)]
+            command(other, *arguments)
+            command(other, *arguments)  # its own may be replaced
+            refused = ["snapshot", str(other.path), str(path)]
+            text = command(other, *refused, status=1)
+            assert text.startswith(f"pfs: {path} holds a snapshot of process {program.pid} (")
+            assert text.endswith(": give another name, or --force to replace it\n")
+            assert pfs.read_snapshot(path).pid == program.pid
+            command(other, *refused, "--force")
+            assert pfs.read_snapshot(path).pid == other.pid
+        (tmp_path / "photos.zip").write_text("photos")
+        assert "is no snapshot" in command(other, "snapshot", str(other.path), str(tmp_path / "photos.zip"), status=1)
+        assert (tmp_path / "photos.zip").read_text() == "photos"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+@pytest.mark.parametrize("closed", ["folder", "file"])
+def test_segments_of_another_user_are_said_to_be(closed: str) -> None:
+    as_nobody = (
+        "import os, sys; from pfs._cli import commands, processes; import pfs._outside.attach, pwd; "
+        "os.setgroups([]); os.setegid(65534); os.seteuid(65534); "
+        "sys.exit([commands.run(['show', process, 'threads']) for process in sys.argv[1:]])"
+    )
+    with tempfile.TemporaryDirectory() as top:
+        folder = Path(top) / "segments"
+        folder.mkdir(mode=0o700)
+        with subject(folder) as running:
+            os.chmod(top, 0o755)
+            os.chmod(folder, 0o700 if closed == "folder" else 0o755)
+            whose = folder if closed == "folder" else running.path
+            done = subprocess.run(
+                [sys.executable, "-c", as_nobody, str(running.pid), str(running.path)],
+                env={**os.environ, "PFS_DIR": str(folder)},
+                capture_output=True,
+                text=True,
+            )
+            refused = done.stderr.splitlines()
+            assert refused[2:] == ["[1, 1]"], done.stderr
+            for line in refused[:2]:
+                assert f"{whose} belongs to another user, root, and you may not read it" in line
+                assert "PFS_MODE" in line
+
+
 def test_show_human_has_units(program: Subject) -> None:
     text = command(program, "show", str(program.pid), GLOBAL, *MUTEXES, "-c", "SUM_TIMER_WAIT", "--human")
     assert all(line.split()[1] in ("ps", "ns", "µs", "ms", "s") for line in text.splitlines()[1:])
@@ -176,6 +275,9 @@ def test_show_on_terminals(program: Subject) -> None:
         (["show", "PID", "threads", "--sort", "NO"], 2, "no such column: NO"),
         (["show", "PID", "threads", "--limit", "-1"], 2, "--limit"),
         (["show", "PID", "threads", "--format", "xml"], 2, "--format"),
+        (["show", "PID", "threads", "--json", "--csv"], 2, "Give one of --json and --csv."),
+        (["show", "PID", "threads", "-f", "csv", "--json"], 2, "Give one of --format and --json."),
+        (["show", "pythn", "threads"], 1, "no process and no file is called 'pythn': the nearest is 'python"),
         (["show", "PID"], 2, "TABLE"),
         (["set", "PID", "wait/%"], 2, "--enabled"),
         (["set", "PID", "wait/%", "--enabled", "maybe"], 2, "--enabled"),
@@ -310,3 +412,5 @@ def test_completion(program: Subject) -> None:
     assert "snapshot" in complete("pfs", "sn")
     assert complete("pfs", "show", str(program.pid)[:1]) == [str(program.pid)]
     assert complete("pfs", "show", str(program.pid), "threa") == ["threads"]
+    assert complete("pfs", "show", "pyth") == [Path(sys.executable).name]
+    assert complete("pfs", "show", Path(sys.executable).name, "threa") == ["threads"]

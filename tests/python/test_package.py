@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,18 @@ def test_package_has_library_headers_cmake_pkgconfig_and_demo() -> None:
     ):
         assert (package / name).is_file(), name
     assert os.access(package / "bin/pfs-demo-index", os.X_OK)
+
+
+def test_a_man_page_of_each_command_is_installed() -> None:
+    from pfs._cli.manual import pages
+
+    installed = Path(sysconfig.get_path("data")) / "share/man/man1"
+    made = pages()
+    assert {"pfs.1", "pfs-top.1", "pfs-trace-export.1"} < set(made)
+    for name, text in made.items():
+        assert (installed / name).read_text() == text
+        assert text.startswith(f".TH {name.removesuffix('.1').upper()} 1 ")
+        assert "\n.SH SYNOPSIS\n" in text
 
 
 def test_library_exports_only_its_own_names() -> None:

@@ -29,9 +29,9 @@ ORDER = [
     ("_notebook", "_testing"),
     ("reading",),
     ("pfs",),
-    ("_generate", "_run", "demo"),
+    ("_run", "demo"),
     ("_cli",),
-    ("cli",),
+    ("_generate", "cli"),
     ("__main__",),
 ]  # fmt: skip
 LINE = {unit: number for number, line in enumerate(ORDER) for unit in line}

@@ -6,6 +6,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -20,7 +21,7 @@ import pytest
 from rich.console import Console
 
 import pfs
-from pfs._cli.top import Process, View, lines, screen_of
+from pfs._cli.top import Process, View, lines, screen_of, shares
 from pfs._tables.samples import SECTIONS, Row, Sample, rows_between
 from tests.python._programs.subject import Subject, clean_environment, subject
 
@@ -104,6 +105,49 @@ def test_a_screen_has_its_size(program: Subject, width: int, height: int) -> Non
             assert "frozen" in "\n".join(text_of(process, View(1.0, is_frozen=True), width, height))
 
 
+def test_parts_get_the_lines_that_they_need() -> None:
+    assert shares([10, 10, 10, 10], 40) == [10, 10, 10, 10]
+    assert shares([3, 40, 3, 4], 40) == [3, 30, 3, 4]
+    assert shares([3, 3, 3, 3], 40) == [3, 3, 3, 31]
+    assert shares([50], 20) == [20]
+    assert sum(shares([50, 2, 50, 7], 21)) == 21
+
+
+def test_a_wide_screen_has_numbers_beside_names_and_two_parts_in_a_line(program: Subject) -> None:
+    with pfs.attach(program.path) as schema:
+        process = Process(schema)
+        shown = text_of(process, View(1.0), 200, 50)
+        narrow = text_of(process, View(1.0), 120, 50)
+    assert len(shown) == 50
+    assert max(map(len, shown)) <= 200
+    heading = next(line for line in shown if line.startswith("waits "))
+    assert heading.index("files ") >= 99
+    assert next(line for line in narrow if line.startswith("waits ")).find("files ") == -1
+    for lines_ in (shown, narrow):  # a reader's eye need not cross the screen
+        (line,) = (line for line in lines_ if line.startswith("wait/synch/mutex/app/LOCK_a "))
+        number = re.search(r"LOCK_a +[0-9]", line)
+        assert number is not None
+        assert len(number[0]) < 30
+    below = [line for line in shown if line.startswith("statements ")]
+    assert len(below) == 1
+    assert "threads " in "".join(line[100:] for line in shown)
+
+
+def test_help(program: Subject) -> None:
+    view = View(1.0)
+    view.press("?")
+    with pfs.attach(program.path) as schema:
+        for height in (24, 10):
+            shown = text_of(Process(schema), view, 80, height)
+            assert len(shown) == height
+            assert "Keys" in shown
+            assert max(map(len, shown)) <= 80
+        assert "blocked now" in "\n".join(text_of(Process(schema), view, 80, 24))
+        view.press("2")  # any key leaves the help
+        assert (view.is_help, view.section) == (False, 0)
+        assert "Keys" not in text_of(Process(schema), view, 80, 24)
+
+
 def test_keys() -> None:
     view = View(1.0)
     for key in "2c +x\t":
@@ -162,6 +206,41 @@ def test_of_no_process_it_fails(program: Subject) -> None:
     assert done.stderr.startswith("pfs: no segment of process")
 
 
+def test_without_a_pid_it_shows_the_only_process_that_runs(program: Subject) -> None:
+    def top() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pfs", "top", "--count", "1"],
+            env=clean_environment(program.path.parent),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    assert top().stdout.startswith(f"pfs top: process {program.pid} (alive)")
+    with subject(program.path.parent) as second:
+        done = top()
+        assert done.returncode == 1
+        first_line, *rows = done.stderr.splitlines()
+        assert first_line == "pfs: 2 processes run: give the pid or the name of one"
+        assert [int(row.split()[0]) for row in rows] == [second.pid, program.pid]  # the newest first
+    second.path.unlink(missing_ok=True)
+    program.kill()
+    done = top()
+    assert done.returncode == 1
+    assert done.stderr == f"pfs: no process with pfs runs in {program.path.parent}; pfs ps lists 1 that ended\n"
+
+
+def test_a_dumb_terminal_gets_lines(program: Subject) -> None:
+    running = Terminal(program, "--count", "1", term="dumb")
+    try:
+        running.wait_for("LOCK_a")
+        running.wait_for("threads ")
+        assert running.process.wait(30) == 0
+        assert "\x1b" not in running.seen
+    finally:
+        running.close()
+
+
 def test_without_a_screen_the_death_of_the_process_ends_it(program: Subject, capsys: pytest.CaptureFixture[str]) -> None:
     with pfs.attach(program.path) as schema:
         process = Process(schema)
@@ -175,12 +254,12 @@ def test_without_a_screen_the_death_of_the_process_ends_it(program: Subject, cap
 class Terminal:
     """`pfs top` on a pseudo terminal of 80x24."""
 
-    def __init__(self, program: Subject, *arguments: str) -> None:
+    def __init__(self, program: Subject, *arguments: str, term: str = "xterm-256color") -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(slave)
         self.slave = slave
-        environment = {**clean_environment(program.path.parent), "TERM": "xterm-256color"}
+        environment = {**clean_environment(program.path.parent), "TERM": term}
         for name in ("COLUMNS", "LINES", "NO_COLOR"):
             environment.pop(name, None)
         self.process = subprocess.Popen(
@@ -230,6 +309,9 @@ def test_on_a_terminal(program: Subject, terminal: Terminal) -> None:
     terminal.press("\x1b[A")  # an arrow is not Escape
     time.sleep(0.5)
     assert terminal.process.poll() is None
+    terminal.press("?")
+    terminal.wait_for("leaves it")
+    terminal.press("?")
     terminal.press("q")
     terminal.wait_for("\x1b[?1049l")  # leaves the other screen
     assert terminal.process.wait(30) == 0

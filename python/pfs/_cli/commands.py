@@ -16,7 +16,8 @@ from rich.text import Text
 import pfs
 from pfs import _core
 from pfs._cli.config import CONFIG_FLAGS, config_text
-from pfs._cli.processes import COMMANDS, TableName, new_table, output_options, write
+from pfs._cli.options import TableName, output_options
+from pfs._cli.processes import COMMANDS, new_table, write
 from pfs._cli.run import run as run_program
 from pfs._cli.sql import sql
 from pfs._cli.top import top

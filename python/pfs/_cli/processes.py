@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -15,72 +15,17 @@ from rich.text import Text
 
 import pfs
 from pfs import _core
+from pfs._cli.options import TableName, human_option, output_options, process_argument
 from pfs._tables.running import VIEWS
+from pfs._tables.show import plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-__all__ = ["COMMANDS", "Process", "TableName", "draw", "new_table", "output_options", "plain", "write"]
+__all__ = ["COMMANDS", "draw", "new_table", "write"]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-FORMATS = ("table", "csv", "json", "parquet")
 YES_NO = click.Choice(["yes", "no"], case_sensitive=False)
 TIMED = click.Choice(["yes", "no", "contended"], case_sensitive=False)
-
-
-class Process(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Parses a process id, or the path of a segment."""
-
-    name = "process"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        text = str(value)
-        return int(text) if text.isascii() and text.isdigit() else text
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        there = pfs.processes()
-        found = [
-            click.shell_completion.CompletionItem(str(pid), help=command[:60])
-            for pid, command, state in zip(there["PID"], there["COMMAND"], there["STATE"], strict=True)
-            if state == "alive" and str(pid).startswith(incomplete)
-        ]
-        return found or [click.shell_completion.CompletionItem(incomplete, type="file")]
-
-
-class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Parses and completes the name of a table, or of something else that a command shows like a table."""
-
-    name = "table"
-
-    def __init__(self, more: Iterable[str] = ()) -> None:
-        self._more = tuple(more)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        known = [*self._more, *pfs.tables()]
-        if incomplete.startswith("sys"):
-            from pfs._views.declared import VIEWS as SYS_VIEWS
-
-            known = [f"sys.{view}" for view in SYS_VIEWS]
-        names = [name for name in known if name.startswith(incomplete.lower())]
-        return [click.shell_completion.CompletionItem(name) for name in names]
-
-
-process_argument = click.argument("process", metavar="PID", type=Process())
-
-
-def output_options(command: F) -> F:
-    command = click.option("-o", "--output", metavar="FILE", help="Write there instead of to the screen.")(command)
-    return click.option(
-        "-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How rows are written."
-    )(command)
-
-
-def human_option(command: F) -> F:
-    return click.option(
-        "-H/-N", "--human/--no-human", default=None,
-        help="Times and sizes with units, or plain numbers. The default is units on a terminal, numbers elsewhere.",
-    )(command)  # fmt: skip
 
 
 def is_for_people(human: bool | None) -> bool:
@@ -88,11 +33,6 @@ def is_for_people(human: bool | None) -> bool:
 
 
 # ---- Output
-
-
-def plain(text: str) -> str:
-    """Returns text without escape sequences, which other programs may have written and a terminal would obey."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def cells(column: Series[Any], unit: str = "") -> list[str]:
@@ -249,7 +189,7 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
 
     \b
     pfs ps
-    pfs ps --all-users --format json
+    pfs ps --all-users --json
     """
     there = pfs.processes(directory, all_users)
     if form != "table" or output is not None:
@@ -308,13 +248,15 @@ def show(
 ) -> None:
     """Prints a table of a process, or a view such as sys.processlist.
 
-    PID may be the path of a segment, too: of a dead process, or of a container.
+    Instead of PID, every command takes the name of a program that one process runs, or of its Python script or module; or the
+    path of a segment: of a dead process, or of a container.
 
     Two more tables are made by the reader: `running` has the events that run now, `blocked` the threads that wait for locks and
     who holds the locks.
 
     \b
     pfs show 4711 threads
+    pfs show nginx threads --json
     pfs show 4711 blocked --human
     pfs show 4711 file_summary_by_instance --sort 'SUM_TIMER_WAIT desc' --limit 10 \\
         --columns FILE_NAME,COUNT_READ,SUM_TIMER_READ --human
@@ -399,8 +341,11 @@ def gc(directory: str | None, dry_run: bool) -> None:
 @process_argument
 @click.argument("folder", metavar="FOLDER|FILE.zip", type=click.Path())
 @click.option("--summaries", is_flag=True, help="Only tables that add up; needs FILE.zip.")
-def snapshot(process: int | str, folder: str, summaries: bool) -> None:
+@click.option("--force", is_flag=True, help="Replace the snapshot of another process, or a file that is no snapshot.")
+def snapshot(process: int | str, folder: str, summaries: bool, force: bool) -> None:
     """Writes all tables of a process to a folder, as Parquet files; or to one file whose name ends in .zip.
+
+    It replaces an earlier snapshot of the same process.
 
     \b
     pfs snapshot 4711 now.pfs.zip --summaries
@@ -410,6 +355,10 @@ def snapshot(process: int | str, folder: str, summaries: bool) -> None:
     if summaries and not is_file:
         raise click.UsageError("--summaries needs a name that ends in .zip")
     with pfs.attach(process) as schema:
+        from pfs._snapshots.snapshot import other_process
+
+        if not force and (other := other_process(folder, schema._source.identity)):
+            raise pfs.InvalidValue(f"{folder} {other}: give another name, or --force to replace it")
         taken = schema.snapshot(None if is_file else folder)
     if is_file:
         taken.to_file(folder, summaries)

@@ -8,14 +8,15 @@ from typing import Any
 import click
 
 import pfs
-from pfs._cli.processes import Process, output_options, write
+from pfs._cli.options import Process, output_options
+from pfs._cli.processes import write
 from pfs._views.declared import VIEWS
 
 __all__ = ["sql"]
 
 
 @click.command()
-@click.argument("source", metavar="PID|SEGMENT|FOLDER|FILE", type=Process())
+@click.argument("source", metavar="PID|NAME|SEGMENT|FOLDER|FILE", type=Process(saved=True))
 @click.argument("statement", required=False)
 @click.option(
     "--dialect", type=click.Choice(["duckdb", "mysql"]), default="duckdb", show_default=True, help="The dialect of SQL."
@@ -26,7 +27,7 @@ def sql(source: int | str, statement: str | None, dialect: str, form: str, outpu
 
     \b
     pfs sql 4711 "select NAME, PROCESSLIST_STATE from threads"
-    pfs sql 4711 "select * from sys.statement_analysis" --format csv
+    pfs sql 4711 "select * from sys.statement_analysis" --csv
     pfs sql 4711 --dialect mysql "select substring_index(name, '/', -1) from `threads` limit 0, 5"
     pfs sql before/ "select sum(COUNT_STAR) from events_waits_summary_global_by_event_name"
     pfs sql 4711

@@ -17,20 +17,41 @@ from rich.table import Table
 from rich.text import Text
 
 import pfs
-from pfs._cli.processes import plain, process_argument, write_lines
+from pfs._cli.options import Process as ProcessArgument
+from pfs._cli.processes import write_lines
+from pfs._outside import by_name
 from pfs._outside.segment import SegmentSource
 from pfs._tables.running import Blocked
 from pfs._tables.samples import SECTIONS, SORTS, Row, Sample, Section, Sort, rows_between, take
-from pfs._tables.show import bytes_text, count_text, time_text
+from pfs._tables.show import bytes_text, count_text, plain, time_text
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = ["top"]
 
-KEYS = "1-4 part  0 all  sort: t time c count a avg n name  space freeze  + - q quit"
+KEYS = "1-4 part  0 all  sort: t time c count a avg n name  space freeze  + - ? q quit"
+HELP = """\
+Keys
+  1 2 3 4   one part: waits, files, statements, threads
+  0         all parts
+  t c a n   sorts by time, count, average, name
+  space     freezes the screen; again: goes on
+  + -       doubles or halves the interval
+  ?         shows this help; any key leaves it
+  q         quits
+
+Columns
+  events/s  events per second of the last interval; on the first screen since the start
+  time/s    time that all threads together waited in each second; waits that still run count
+  average   time of one event
+  now       the innermost event that the thread is in
+
+blocked now: threads that have waited for a lock for some time, and the holder of the lock
+lost: events and objects that did not fit; pfs show PID global_status says which"""
 _SHORTEST, _LONGEST = 0.1, 60.0
 _NAME, _NUMBER = 16, 9  # columns that a name needs, and that a number takes
+_WIDE = 160  # columns from which two parts stand side by side
 
 _EXTRA_TEXTS: dict[str, Callable[[int], str]] = {"read/s": bytes_text, "written/s": bytes_text}
 
@@ -43,12 +64,15 @@ class View:
     sort: Sort = "time"
     section: int = 0  # 0 = all
     is_frozen: bool = False
+    is_help: bool = False
     is_over: bool = False
 
     def press(self, key: str) -> None:
         """Handles a key. Keys without a meaning have no effect."""
         if key in "qQ\x1b":
             self.is_over = True
+        elif self.is_help or key in "?h":
+            self.is_help = not self.is_help
         elif key in "01234":
             self.section = int(key)
         elif key in "tcan":
@@ -75,6 +99,8 @@ class Process:
         self.before: Sample | None = None
         self.after = take(source, schema.is_alive is False)
         self.new_lost = 0
+        self._widest: dict[str, int] = {}  # name of a section -> longest name so far
+        self._most: dict[str, int] = {}  # name of a section -> most rows so far
 
     def look(self) -> None:
         """Takes another sample, unless the process is dead."""
@@ -101,7 +127,14 @@ class Process:
         return max(passed, 1e-3)
 
     def rows(self, section: Section, sort: Sort) -> list[Row]:
-        return rows_between(self.before, self.after, self.seconds, section, sort)
+        rows = rows_between(self.before, self.after, self.seconds, section, sort)
+        self._widest[section.name] = max([self._widest.get(section.name, _NAME), *(len(plain(row.name)) for row in rows)])
+        self._most[section.name] = max(self._most.get(section.name, 0), len(rows))
+        return rows
+
+    def space(self, section: Section) -> tuple[int, int]:
+        """Returns the longest name and the most rows that a section has had. The screen jumps less than with those of now."""
+        return self._widest.get(section.name, _NAME), self._most.get(section.name, 0)
 
     def headline(self) -> str:
         """Returns the two lines of the headline."""
@@ -143,15 +176,16 @@ def shortened(name: str, width: int, section: Section) -> str:
     return "…" + name[len(name) - width + 1 :]
 
 
-def table_of(section: Section, rows: Sequence[Row], sort: Sort, height: int, width: int) -> Table:
-    """Returns a table of the first rows that fills the width."""
+def table_of(section: Section, rows: Sequence[Row], sort: Sort, height: int, width: int, name_width: int) -> Table:
+    """Returns a table of the first rows that fills the width. Names take at most `name_width` columns."""
     drawn = Table(box=None, show_edge=False, expand=True, padding=(0, 1, 0, 0), header_style="bold reverse", pad_edge=False)
     titles = headings(section)
     has_now = titles[-1] == "now"
     numbers = len(titles) - 1 - has_now
     texts_width = width - numbers * (_NUMBER + 1) - 1
-    now_width = texts_width // 2 if has_now else 0
-    name_width = max(_NAME, texts_width - now_width - has_now)
+    now_width = min(texts_width // 2, texts_width - 1 - _NAME) if has_now else 0
+    name_width = max(_NAME, min(name_width, texts_width - now_width - 1))
+    now_width = texts_width - name_width - 1 if has_now else 0
     sorted_by = {"time": 2, "count": 1, "average": 3, "name": 0}[sort]
     for at, title in enumerate(titles):
         shown = title + ("▼" if at == sorted_by else "")
@@ -161,6 +195,8 @@ def table_of(section: Section, rows: Sequence[Row], sort: Sort, height: int, wid
             drawn.add_column(shown, width=now_width, no_wrap=True)
         else:
             drawn.add_column(shown, width=_NUMBER, justify="right", no_wrap=True)
+    if not has_now:
+        drawn.add_column("", ratio=1)  # the bar of the headings goes on
     for row in rows[: height - 1]:
         texts = cells(section, row)
         texts[0] = shortened(texts[0], name_width, section)
@@ -172,24 +208,56 @@ def table_of(section: Section, rows: Sequence[Row], sort: Sort, height: int, wid
     return drawn
 
 
+def shares(wanted: Sequence[int], height: int) -> list[int]:
+    """Divides lines among parts that want so many: each gets its equal share, and the lines that one does not need go to those
+    that need more. The last part takes the lines that nobody needs."""
+    given = [0] * len(wanted)
+    left = height
+    for done, at in enumerate(sorted(range(len(wanted)), key=lambda at: wanted[at])):
+        given[at] = max(2, min(wanted[at], left // (len(wanted) - done)))
+        left -= given[at]
+    given[-1] += max(0, left)
+    return given
+
+
+def parts_of(process: Process, view: View, sections: Sequence[Section], width: int, height: int) -> list[Table]:
+    """Returns the tables of these sections, one below the other, with `height` lines together."""
+    rows = [process.rows(section, view.sort) for section in sections]
+    space = [process.space(section) for section in sections]
+    name_width = max(longest for longest, _ in space)
+    heights = shares([most + 2 for _, most in space], height)  # the heading, the rows, an empty line
+    return [
+        table_of(section, some, view.sort, lines, width, name_width)
+        for section, some, lines in zip(sections, rows, heights, strict=True)
+    ]
+
+
 def screen_of(process: Process, view: View, width: int, height: int) -> Group:
     """Returns the screen, with exactly `height` lines."""
     lines = [line[:width] for line in process.headline().split("\n")]
     state = "frozen, " if view.is_frozen else ""
     lines[1] = f"{lines[1]:<{width - len(state) - 14}.{width - len(state) - 14}} {state}every {view.interval:g} s"[:width]
     head = [Text(lines[0], style="bold red" if process.problem else "bold"), Text(lines[1])]
+    keys = Text(KEYS[:width], style="dim", end="")
+    if view.is_help:
+        texts = HELP.split("\n")[: height - len(head) - 1]
+        return Group(*head, *(Text(line[:width]) for line in texts + [""] * (height - len(head) - 1 - len(texts))), keys)
     waiting = blocked_lines(process, width, max(3, height // 3))
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
     chosen: tuple[Section, ...] = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
     left = height - len(head) - 1
+    if len(chosen) > 1 and width >= _WIDE and left >= 4:
+        half = (width - 2) // 2
+        beside = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+        beside.add_column(width=half)
+        beside.add_column(width=width - 2 - half)
+        beside.add_row(
+            Group(*parts_of(process, view, chosen[::2], half, left)),
+            Group(*parts_of(process, view, chosen[1::2], width - 2 - half, left)),
+        )
+        return Group(*head, beside, keys)
     chosen = chosen[: max(1, left // 2)]
-    left = max(2 * len(chosen), left)
-    body = []
-    for at, section in enumerate(chosen):
-        share = left // (len(chosen) - at)
-        left -= share
-        body.append(table_of(section, process.rows(section, view.sort), view.sort, share, width))
-    return Group(*head, *body, Text(KEYS[:width], style="dim", end=""))
+    return Group(*head, *parts_of(process, view, chosen, width, max(2 * len(chosen), left)), keys)
 
 
 def blocked_lines(process: Process, width: int | None = None, height: int | None = None) -> list[str]:
@@ -291,6 +359,11 @@ def live(process: Process, view: View, count: int | None) -> None:
                 count = None if count is None else count - 1
 
 
+def can_show_screens() -> bool:
+    """Returns whether the output is a terminal that can move its cursor."""
+    return sys.stdout.isatty() and not Console().is_dumb_terminal
+
+
 def lines(process: Process, view: View, count: int | None, limit: int) -> None:
     """Prints a block of lines per interval. The first block covers the time since the start."""
     chosen = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
@@ -326,16 +399,18 @@ def picture(process: Process, view: View, path: str) -> None:
 
 
 @click.command()
-@process_argument
+@click.argument("process", metavar="[PID|NAME]", type=ProcessArgument(), required=False)
 @click.option("-i", "--interval", type=click.FloatRange(_SHORTEST, _LONGEST), default=1.0, show_default=True, help="In seconds.")
 @click.option("-n", "--count", type=click.IntRange(1), help="End after so many intervals.")
 @click.option("-s", "--sort", type=click.Choice(SORTS), default="time", show_default=True)
 @click.option("--only", type=click.Choice([section.name for section in SECTIONS]), help="One part only.")
 @click.option("-l", "--limit", type=click.IntRange(1), default=10, show_default=True, help="Rows of each part, without a screen.")
-@click.option("-b", "--batch", is_flag=True, help="Lines instead of a screen. Implied if the output is no terminal.")
+@click.option(
+    "-b", "--batch", is_flag=True, help="Lines instead of a screen. Implied if the output is no terminal, or a dumb one."
+)
 @click.option("--svg", metavar="FILE", help="Also save the last screen as a picture.")
 def top(
-    process: int | str,
+    process: int | str | None,
     interval: float,
     count: int | None,
     sort: Sort,
@@ -347,20 +422,23 @@ def top(
     """Shows what a process does: the threads that wait for locks now and the holders of those locks, and its busiest waits,
     files, statements and threads, per second of the last interval. Waits count while they run.
 
+    Without PID it shows the only process that runs. A terminal that cannot move its cursor (TERM=dumb) gets lines.
+
     \b
-    pfs top 4711
+    pfs top
+    pfs top nginx
     pfs top 4711 --interval 0.5 --only files --sort count
     pfs top 4711 --batch --count 2 | tee now.txt
 
     Keys: 1-4 show one part, 0 all; t c a n sort by time, count, average, name; space freezes; + and - change the interval;
-    q ends.
+    ? shows help; q ends.
     """
     names = ["", *(section.name for section in SECTIONS)]
     view = View(interval, sort, names.index(only or ""))
-    with pfs.attach(process) as schema:
+    with pfs.attach(by_name.only_living() if process is None else process) as schema:
         sampled = Process(schema)
         try:
-            if batch or not sys.stdout.isatty():
+            if batch or not can_show_screens():
                 lines(sampled, view, count, limit)
             else:
                 live(sampled, view, count)

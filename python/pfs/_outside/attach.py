@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
 from pfs import _core, setup
-from pfs._outside import processes
+from pfs._outside import owners, processes
 from pfs._outside.segment import SegmentSource
 from pfs._setup.values import Values
 from pfs._snapshots import snapshot
@@ -216,4 +216,9 @@ def attach(pid_or_path: int | str | os.PathLike[str], write: bool = False) -> Sc
             path = processes.find(pid_or_path).path
     else:
         path = os.fspath(pid_or_path)
-    return Schema(SegmentSource(_core.Segment(path), write))
+    try:
+        return Schema(SegmentSource(_core.Segment(path), write))
+    except AttachError:
+        if refused := owners.refusal(path):
+            raise AttachError(refused) from None
+        raise

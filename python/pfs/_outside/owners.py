@@ -10,7 +10,7 @@ import os
 import re
 import stat
 
-__all__ = ["doubt", "uids_of", "user"]
+__all__ = ["doubt", "refusal", "uids_of", "user"]
 
 _NAMED = re.compile(r"/dev/shm/pfs-(\d{1,10})")
 
@@ -38,6 +38,22 @@ def uids_of(pid: int) -> frozenset[int]:
     except (OSError, ValueError):
         pass
     return frozenset()
+
+
+def refusal(path: str) -> str:
+    """Returns why this user may not read a file or folder of another user. "" if the reason is another one, or there is none."""
+    for part in (os.path.dirname(path) or ".", path):  # a closed folder hides what is in it
+        try:
+            owner = os.stat(part).st_uid
+        except OSError:
+            return ""
+        needed = os.R_OK | os.X_OK if part == path and os.path.isdir(path) else os.X_OK if part != path else os.R_OK
+        if owner != os.geteuid() and not os.access(part, needed, effective_ids=True):
+            return (
+                f"{part} belongs to another user, {user(owner)}, and you may not read it: "
+                "be that user, or start the program with PFS_MODE=0644 and a PFS_DIR that is open to you"
+            )
+    return ""
 
 
 def doubt(folder: str, of_folder: os.stat_result, of_file: os.stat_result, uids: frozenset[int]) -> str:

@@ -7,6 +7,7 @@ and the owners of the file and its folder say whether the header can be trusted 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,18 @@ from pfs.errors import AttachError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Found", "State", "default_directory", "find", "gc", "liveness", "processes", "scan", "with_runs"]
+__all__ = [
+    "Found",
+    "State",
+    "default_directory",
+    "find",
+    "gc",
+    "liveness",
+    "processes",
+    "scan",
+    "shared_directories",
+    "with_runs",
+]
 
 State = Literal["alive", "dead", "unknown"]
 STATES: tuple[State, ...] = ("alive", "dead", "unknown")
@@ -35,6 +47,14 @@ def default_directory(uid: int | None = None) -> str:
     """Returns the folder of this user's segments: PFS_DIR, else /dev/shm/pfs-<uid>. For another user it is always the latter."""
     chosen = os.environ.get("PFS_DIR") if uid is None else None
     return chosen or f"{_SHARED}/pfs-{os.geteuid() if uid is None else uid}"
+
+
+def shared_directories() -> list[str]:
+    """Returns the folders of all users in /dev/shm, sorted."""
+    try:
+        return [f"{_SHARED}/{name}" for name in sorted(os.listdir(_SHARED)) if name.startswith("pfs-")]
+    except OSError:
+        return []
 
 
 def with_runs(folder: str) -> list[str]:
@@ -245,6 +265,9 @@ def find(pid: int) -> Found:
             f"give the path of one: {_list(alive)}"
         )
     if not of_pid:
+        for path in (path for folder in folders for path in (folder, *_files_of(folder, pid))):
+            if refused := owners.refusal(path):
+                raise AttachError(f"process {pid}: {refused}")
         doubts = "".join(f"; {found.path} is not taken for its: {found.doubt}" for found in there if found.identity.pid == pid)
         raise AttachError(f"no segment of process {pid} in {' or '.join(folders)}: {_list(there)}{doubts}")
     if len(of_pid) > 1:
@@ -256,6 +279,15 @@ def find(pid: int) -> Found:
             "give that path to read it"
         )
     return of_pid[0]
+
+
+def _files_of(folder: str, pid: int) -> list[str]:
+    """Returns the files of a folder that are named after a process."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    return [os.path.join(folder, name) for name in names if re.fullmatch(rf"{pid}[-.].*pfs", name)]
 
 
 def _runs_now(pid: int) -> bool:
@@ -309,11 +341,7 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
     """
     folders = [os.fspath(directory) if directory is not None else default_directory()]
     if all_users:
-        try:
-            others = [f"{_SHARED}/{name}" for name in sorted(os.listdir(_SHARED)) if name.startswith("pfs-")]
-        except OSError:
-            others = []
-        folders += [folder for folder in others if folder not in folders]
+        folders += [folder for folder in shared_directories() if folder not in folders]
     there = [found for folder in folders for part in with_runs(folder) for found in scan(part)]
     groups = ("alive", "unknown", "dead")
     return _frame_of(sorted(there, key=lambda found: (groups.index(found.state), -found.identity.started, found.path)))

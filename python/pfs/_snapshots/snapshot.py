@@ -35,6 +35,7 @@ __all__ = [
     "Process",
     "Snapshot",
     "is_summary",
+    "other_process",
     "read_snapshot",
     "saved_tables",
     "snapshot",
@@ -318,6 +319,28 @@ def _as_saved(saved: _Saved, tables: Mapping[str, pd.DataFrame]) -> Snapshot:
     if saved.origins:
         return Merged(tables, saved.origins, saved.time, saved.duration)
     return Snapshot(tables, saved.process, saved.time, saved.duration)
+
+
+def other_process(path: str | os.PathLike[str], process: _core.Identity) -> str:
+    """Says what a path holds if it exists and is no snapshot of this process: "holds a snapshot of process 12 (app)". Else ""."""
+    folder = Path(path)
+    if not folder.exists() or (folder.is_dir() and not (folder / _SUMMARY).exists()):
+        return ""  # Snapshot.to_folder refuses a folder with other files
+    try:
+        saved = _read_summary(folder)
+    except InvalidValue:
+        return "is no snapshot" if folder.is_file() else ""
+    if saved.origins:
+        return f"holds the merged snapshots of {len(saved.origins)} processes"
+    there = saved.process
+    if (there.pid, there.pid_namespace, there.process_start_ticks, there.boot_id) == (
+        process.pid,
+        process.pid_namespace,
+        process.process_start_ticks,
+        process.boot_id,
+    ):
+        return ""
+    return f"holds a snapshot of process {there.pid} ({there.command[:60]}) of {saved.time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def saved_tables(folder: Path) -> Tables:

@@ -85,3 +85,8 @@ def time_text(picoseconds: int | None) -> str:
 def command_text(command: bytes) -> str:
     """Returns arguments that end with zero bytes as one line. Bytes that are no UTF-8 are shown as \\xNN."""
     return command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "backslashreplace")
+
+
+def plain(text: str) -> str:
+    """Returns text without escape sequences, which other programs may have written and a terminal would obey."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

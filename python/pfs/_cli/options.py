@@ -1,0 +1,98 @@
+"""Arguments and options that several commands of ``pfs`` have."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
+
+import click
+
+import pfs
+from pfs._outside import by_name
+
+__all__ = ["Process", "TableName", "human_option", "output_options", "process_argument"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = ("table", "csv", "json", "parquet")
+
+
+class Process(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Parses a process id, the path of a segment, or the name of a program that one process runs. Names become paths.
+
+    With `saved`, a folder or file that holds a snapshot is legal, too.
+    """
+
+    name = "process"
+
+    def __init__(self, saved: bool = False) -> None:
+        self._saved = saved
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        text = str(value)
+        if text.isascii() and text.isdigit():
+            return int(text)
+        is_path = "/" in text or text.endswith((".pfs", ".zip")) or (self._saved and os.path.isdir(text))
+        is_completion = ctx is not None and ctx.resilient_parsing
+        return text if is_path or is_completion else by_name.path_of(text)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        there = pfs.processes()
+        found = [
+            click.shell_completion.CompletionItem(text, help=command[:60])
+            for pid, command, state in zip(there["PID"], there["COMMAND"], there["STATE"], strict=True)
+            for text in (str(pid), *sorted(by_name.names_of(command)))
+            if state == "alive" and text.startswith(incomplete) and (incomplete or text == str(pid))
+        ]
+        return found or [click.shell_completion.CompletionItem(incomplete, type="file")]
+
+
+class TableName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Parses and completes the name of a table, or of something else that a command shows like a table."""
+
+    name = "table"
+
+    def __init__(self, more: Iterable[str] = ()) -> None:
+        self._more = tuple(more)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        known = [*self._more, *pfs.tables()]
+        if incomplete.startswith("sys"):
+            from pfs._views.declared import VIEWS as SYS_VIEWS
+
+            known = [f"sys.{view}" for view in SYS_VIEWS]
+        names = [name for name in known if name.startswith(incomplete.lower())]
+        return [click.shell_completion.CompletionItem(name) for name in names]
+
+
+process_argument = click.argument("process", metavar="PID|NAME", type=Process())
+
+
+def output_options(command: F) -> F:
+    """Adds --format, its short forms and --output. The command gets `form` and `output`."""
+
+    @functools.wraps(command)
+    def with_form(*arguments: Any, form: str | None, as_json: bool, as_csv: bool, **options: Any) -> Any:
+        forms = {"--format": form, "--json": "json" if as_json else None, "--csv": "csv" if as_csv else None}
+        chosen = {option: text for option, text in forms.items() if text is not None}
+        if len(chosen) > 1:
+            raise click.UsageError(f"Give one of {' and '.join(chosen)}.")
+        return command(*arguments, form=next(iter(chosen.values()), "table"), **options)
+
+    for option in (
+        click.option("-o", "--output", metavar="FILE", help="Write there instead of to the screen."),
+        click.option("--csv", "as_csv", is_flag=True, help="Short for --format csv."),
+        click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
+        click.option("-f", "--format", "form", type=click.Choice(FORMATS), help="How rows are written.  [default: table]"),
+    ):
+        option(with_form)
+    return cast("F", with_form)
+
+
+def human_option(command: F) -> F:
+    return click.option(
+        "-H/-N", "--human/--no-human", default=None,
+        help="Times and sizes with units, or plain numbers. The default is units on a terminal, numbers elsewhere.",
+    )(command)  # fmt: skip
