@@ -300,8 +300,9 @@ def test_a_sum_of_times_that_has_stopped_is_not_known(program: Subject) -> None:
     for snapshot, count, total in ((before, 10, 2**64 - 1000), (after, 30, 2**64 - 1)):
         frame = snapshot[GLOBAL]
         there = frame["EVENT_NAME"] == MUTEX
-        frame.loc[there, ["COUNT_STAR", "SUM_TIMER_WAIT"]] = [count, total]
-        frame["SUM_TIMER_WAIT"] = frame["SUM_TIMER_WAIT"].astype("uint64")
+        frame["SUM_TIMER_WAIT"] = frame["SUM_TIMER_WAIT"].astype("uint64")  # as pfs.table does with such a value
+        frame.loc[there, "COUNT_STAR"] = count
+        frame.loc[there, "SUM_TIMER_WAIT"] = total
     after.time = before.time + pd.Timedelta(seconds=10)
     difference = pfs.diff(before, after)
     found = row(difference[GLOBAL], EVENT_NAME=MUTEX)

@@ -12,9 +12,8 @@ struct FamilyLimits {
   Loss instances_lost;
 };
 
-// REQUIRES: a family whose instruments programs register. prlocks and sxlocks share the limits of rwlocks, waits of the
-// program those of mutexes; threads
-// have no further objects.
+// REQUIRES: a family whose instruments programs register. prlocks and sxlocks share the limits of rwlocks, waits of the program those of
+// mutexes; threads have no further objects.
 constexpr FamilyLimits LimitsOf(Family family) {
   switch (family) {
     case Family::kRwlock:

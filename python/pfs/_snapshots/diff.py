@@ -10,7 +10,7 @@ import pandas as pd
 
 from pfs import _core
 from pfs._snapshots.snapshot import Frames, Snapshot
-from pfs._tables.frame import TEXT, category
+from pfs._tables.frame import TEXT, as_declared, as_signed, category
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -113,6 +113,10 @@ EVENT = ("THREAD_ID", "EVENT_ID", "END_EVENT_ID")  # a table of events has these
 
 
 def table_diff(table: _core.TableInfo, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    return as_signed(_table_diff(table, as_declared(table["name"], before), as_declared(table["name"], after)))
+
+
+def _table_diff(table: _core.TableInfo, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     columns = [column for column in table["columns"] if column["name"] in before and column["name"] in after]
     names = [column["name"] for column in columns]
     if set(EVENT) <= set(names):

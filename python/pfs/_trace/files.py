@@ -300,7 +300,7 @@ class _Frame:
     def finish(self, is_raw: bool) -> pd.DataFrame:
         import pandas as pd
 
-        from pfs._tables.frame import column_of
+        from pfs._tables.frame import as_signed, column_of
 
         values = [self._joined(number) for number in range(len(self._layout.columns))]
         masks = [np.concatenate(mask) if mask else np.zeros(0, bool) for mask in self._masks]
@@ -312,7 +312,7 @@ class _Frame:
         for column, value, mask, codes in zip(self._layout.columns, values, masks, self._codes, strict=True):
             picked = mask[chosen] if column["kind"] in _NUMBER else None
             data[column["name"]] = column_of(column["kind"], column["nullable"], value[chosen], picked, codes.texts)
-        return pd.DataFrame(data, copy=False)
+        return as_signed(pd.DataFrame(data, copy=False))
 
     def _joined(self, number: int) -> Any:
         kind = self._layout.columns[number]["kind"]
