@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -614,7 +615,7 @@ def test_events_on_names_have_the_name_whether_or_not_there_is_a_file() -> None:
     """wl4678: mkdir, rmdir, a failed open, stat of nothing; and every name is given back."""
     key = key_of("file", "h/data")
     here = os.getcwd()
-    calls = [
+    calls: list[tuple[str, Callable[[], Any]]] = [
         ("open", lambda: C.open(key, "no/such/../file", os.O_RDONLY, 0)),
         ("create", lambda: C.creat(key, "no/file", 0o600)),
         ("mkdir", lambda: C.mkdir(key, "folder")),
