@@ -87,9 +87,7 @@ class Sections(NamedTuple):
 def sections(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Sections:
     """Finds every section in the headers, and asks the compiler for the offsets."""
     folder = root / "cpp/src/shm"
-    texts = "".join(
-        (folder / name).read_text() for name in ("records.h", "statements.h", "free_lists.h", "layout_program.h", "layout.h")
-    )
+    texts = "".join(path.read_text() for path in sorted(folder.glob("*.h")))
     structs = dict(
         re.findall(r"^struct (?:alignas\(\d+\) )?(\w+)(?: : \w+)? \{[^\n]*\n(.*?)^\};", texts, re.MULTILINE | re.DOTALL)
     )
