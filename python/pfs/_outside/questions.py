@@ -83,8 +83,7 @@ def view(name: str, source: Asked = None) -> pd.DataFrame:
     """
     short = name.lower().removeprefix("sys.")
     if short not in VIEWS:
-        from difflib import get_close_matches
+        from pfs._tables.nearest import nearest
 
-        near = get_close_matches(short, VIEWS, 1, 0.0)
-        raise UnknownTable(f"unknown view '{name}': the nearest is '{near[0]}'")
+        raise UnknownTable(f"unknown view '{name}': the nearest is '{nearest(short, list(VIEWS))}'")
     return sql(f'select * from sys."{short}"', source).df()

@@ -26,7 +26,7 @@ else:
 
     R = T = None
 
-__all__ = ["Only", "Saved", "SetupTable", "nearest"]
+__all__ = ["Only", "Saved", "SetupTable"]
 
 
 def _sql(value: object) -> str | None:

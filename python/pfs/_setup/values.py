@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from _collections_abc import Mapping  # collections.abc imports collections, which takes longer than this whole package
 
-from pfs._setup.table import nearest
 from pfs._source import OWN
+from pfs._tables.nearest import nearest
 from pfs.errors import InvalidValue, UnknownName
 
 TYPE_CHECKING = False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pfs._sql.functions import macros_in
 from pfs._sql.names import Names, names_in
 from pfs._sql.result import Result
+from pfs._tables.nearest import nearest
 from pfs._views.declared import VIEWS
 from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
 
@@ -111,9 +111,9 @@ def _unknown_column(error: Exception, read: Iterable[str], tables: Tables) -> Er
         return None
     name = next(group for group in said.groups() if group is not None)
     legal = [column for table in read for column in tables.columns(table)]
-    near = get_close_matches(name.upper(), legal, 1, 0.0)
+    near = nearest(name, legal)
     where = ", ".join(read) or "the statement"
-    return UnknownColumn(f"{where} has no column '{name}'" + (f": the nearest is {near[0]}" if near else ""))
+    return UnknownColumn(f"{where} has no column '{name}'" + (f": the nearest is {near}" if near else ""))
 
 
 class _Reader:
@@ -179,5 +179,5 @@ class _Reader:
 
 
 def _nearest(name: str, legal: Iterable[str]) -> str:
-    near = get_close_matches(name, list(legal), 1, 0.0)
-    return f": the nearest is '{near[0]}'" if near else ""
+    near = nearest(name, list(legal))
+    return f": the nearest is '{near}'" if near else ""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pfs import _core, setup
-from pfs._setup.table import nearest
 from pfs._source import OWN
+from pfs._tables.nearest import nearest
 from pfs._tables.show import as_plain_text, bytes_text, count_text, time_text
 from pfs._testing.budget import INI, Budget, as_rows, parse_ini
 from pfs._testing.children import close, followed
