@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pfs._snapshots.merge import merge
     from pfs._snapshots.snapshot import Merged, Snapshot, read_snapshot, snapshot
     from pfs._tables.why import why
-    from pfs._trace.files import read_trace
+    from pfs._trace.frames import read_trace
     from pfs.blocks import memory
     from pfs.counted import StatusVariable, handled, raised, register_status
     from pfs.error_log import LoggingHandler, log, logging_handler
@@ -269,7 +269,7 @@ _LATER = {
     "pfs._snapshots.merge": ("merge",),
     "pfs._snapshots.snapshot": ("Merged", "Snapshot", "read_snapshot", "snapshot"),
     "pfs._tables.why": ("why",),
-    "pfs._trace.files": ("read_trace",),
+    "pfs._trace.frames": ("read_trace",),
     "pfs.locks": ("Barrier", "BoundedSemaphore", "Event", "Semaphore"),
     "pfs.queues": ("LifoQueue", "PriorityQueue", "Queue"),
     "pfs.reading": ("arrow", "blocked", "measure_timers", "now", "readable", "running", "timeline"),

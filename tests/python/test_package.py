@@ -52,6 +52,30 @@ def test_import_loads_neither_pandas_nor_numpy_until_a_frame_is_asked_for(fresh:
     assert out == "good\n"
 
 
+def test_commands_without_frames_load_neither_pandas_nor_numpy(fresh: Run) -> None:
+    """They take half a second on a slow machine, which `pfs --help`, `pfs set` and `pfs top` need not wait for."""
+    out = fresh("""
+        import contextlib, io, os, sys
+        import pfs, pfs.cli
+        pid = str(os.getpid())
+        pfs.status  # it starts pfs
+        for command in (
+            ["--help"], ["show", "--help"], ["config", "--libs"], ["tables"], ["ddl", "threads"],
+            ["trace", "ddl"], ["run", "--help"], ["set", pid, "wait/io/%", "--timed", "no"],
+            ["top", pid, "--count", "1", "--interval", "0.1"],
+        ):
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                assert pfs.cli.main(command) == 0, (command, printed.getvalue())
+            heavy = {"numpy", "pandas", "pyarrow", "duckdb"} & set(sys.modules)
+            assert not heavy, (command, heavy)
+        with contextlib.redirect_stdout(io.StringIO()):
+            assert pfs.cli.main(["show", pid, "threads"]) == 0
+        assert "pandas" in sys.modules
+        print("good")
+    """)
+    assert out == "good\n"
+
+
 @pytest.mark.alone
 def test_import_costs_at_most_30_ms_beyond_bare_python(tmp_path: Path) -> None:
     def best(code: str) -> float:

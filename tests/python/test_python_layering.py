@@ -49,7 +49,7 @@ SLOW = {
     "_tables.readable",
     "_tables.where",
     "_testing.view",
-    "_trace.files",
+    "_trace.frames",
 }
 
 

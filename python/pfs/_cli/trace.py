@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 import pfs
+from pfs._tables.show import count_text
 from pfs._trace import files, timeline
-from pfs.demo import count_text
 
 __all__ = ["trace"]
 

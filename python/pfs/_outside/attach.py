@@ -10,11 +10,10 @@ from pfs import _core, setup
 from pfs._outside import owners, processes
 from pfs._outside.segment import SegmentSource
 from pfs._setup.values import Values
-from pfs._snapshots import snapshot
 from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
-from pfs._tables import frame, show, why
 from pfs._tables import running as views
+from pfs._tables import show, why
 from pfs._tables.names import Tables
 from pfs.errors import AttachError
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pfs._names import TableName
+    from pfs._snapshots.snapshot import Snapshot
     from pfs._sql.query import Dialect
     from pfs._sql.result import Result
 
@@ -105,7 +105,9 @@ class Schema:
             InvalidValue: a column is named twice; a bad value for ``running``, ``unit``, ``where``, ``order`` or ``limit``.
             StateError: this Schema is closed.
         """
-        return frame.frame(name, columns, self._source, running=running, unit=unit, where=where, order=order, limit=limit)
+        from pfs._tables.frame import frame
+
+        return frame(name, columns, self._source, running=running, unit=unit, where=where, order=order, limit=limit)
 
     def now(self) -> int:
         """Returns the present time on the time line of the process's events, in picoseconds: see ``pfs.now``.
@@ -143,7 +145,9 @@ class Schema:
 
     def describe(self, name: TableName | str | None = None) -> pd.DataFrame:
         """Describes the columns of a table, or all tables: see ``pfs.describe``."""
-        return frame.describe_all() if name is None else frame.describe(name)
+        from pfs._tables.frame import describe, describe_all
+
+        return describe_all() if name is None else describe(name)
 
     def ddl(self, name: TableName | str) -> str:
         """Returns the CREATE TABLE statement of a table."""
@@ -159,9 +163,11 @@ class Schema:
         """
         self._source.truncate(name)
 
-    def snapshot(self, folder: str | os.PathLike[str] | None = None) -> snapshot.Snapshot:
+    def snapshot(self, folder: str | os.PathLike[str] | None = None) -> Snapshot:
         """Reads all tables together: see ``pfs.snapshot``."""
-        return snapshot.take(self._source, self._source.identity, folder)
+        from pfs._snapshots.snapshot import take
+
+        return take(self._source, self._source.identity, folder)
 
     def close(self) -> None:
         """Closes the segment. Frames and snapshots stay; later reads raise StateError."""
