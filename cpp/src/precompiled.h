@@ -1,5 +1,5 @@
 // precompiled.h: what nearly every file of the library includes, parsed once (target_precompile_headers). Files include what they use all
-// the same: the sanitizers' trees are built without it.
+// the same: builds with ccache do without it.
 #pragma once
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -186,15 +187,22 @@ def test_global_objects_of_a_program_are_recorded_from_their_construction(packag
     assert count(tmp_path / segment, "wait/synch/mutex/test/LOCK_early") == 1
 
 
-def cmake(folder: Path, text: str, target: str) -> None:
+def configured(folder: Path, text: str) -> str:
+    """Writes a project and configures it. Returns the path of cmake."""
     tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     program, ninja = (shutil.which(tool, path=tools) for tool in ("cmake", "ninja"))
     if program is None or ninja is None:
         pytest.skip("needs cmake and ninja")
+    folder.mkdir(exist_ok=True)
     (folder / "program.cpp").write_text(PROGRAM)
     (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.22)\nproject(consumer C CXX)\n" + text)
-    package = f"-DPerfSchema_DIR={pfs.get_cmake_dir()}"
-    shell(program, "-S", ".", "-B", "build", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", package, cwd=folder)
+    settings = [f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DPerfSchema_DIR={pfs.get_cmake_dir()}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+    shell(program, "-S", ".", "-B", "build", "-G", "Ninja", *settings, cwd=folder)
+    return program
+
+
+def cmake(folder: Path, text: str, target: str) -> None:
+    program = configured(folder, text)
     shell(program, "--build", "build", "--target", target, cwd=folder)
     assert run(folder / "build" / target, cwd=folder) == "on\n"
 
@@ -205,15 +213,25 @@ def test_find_package_has_the_static_library(tmp_path: Path) -> None:
     assert not [name for name in needed(tmp_path / "build/program") if "perfschema" in name]
 
 
+def commands(folder: Path, place: str) -> list[str]:
+    """Returns the compiler's commands of a project that has the library's tree at `place`."""
+    entries = json.loads((folder / "build/compile_commands.json").read_text())
+    return sorted(entry["command"].replace(f"{folder}/", "").replace(place, "PLACE") for entry in entries)
+
+
 @pytest.mark.native
-@pytest.mark.parametrize("way", ["add_subdirectory", "FetchContent"])
-def test_a_project_builds_the_library_as_its_part(way: str, tmp_path: Path) -> None:
-    """The library alone is built, nothing is installed, and the project's own build type stays."""
-    take = {
-        "add_subdirectory": f"add_subdirectory({ROOT} perfschema)\n",
-        "FetchContent": f"include(FetchContent)\nFetchContent_Declare(PerfSchema SOURCE_DIR {ROOT})\n"
-        "FetchContent_MakeAvailable(PerfSchema)\n",
-    }[way]
-    link = "add_executable(program program.cpp)\ntarget_link_libraries(program PRIVATE PerfSchema::perfschema)\n"
-    cmake(tmp_path, take + 'if(CMAKE_BUILD_TYPE)\n  message(FATAL_ERROR "changed")\nendif()\n' + link, "program")
+def test_a_project_builds_the_library_as_its_part(tmp_path: Path) -> None:
+    """The library alone is built, nothing is installed, and the project's own build type stays. FetchContent and
+    add_subdirectory lead to the same commands, so it is built once."""
+    fetch = f"include(FetchContent)\nFetchContent_Declare(PerfSchema SOURCE_DIR {ROOT})\nFetchContent_MakeAvailable(PerfSchema)\n"
+    rest = (
+        'if(CMAKE_BUILD_TYPE)\n  message(FATAL_ERROR "changed")\nendif()\n'
+        "add_executable(program program.cpp)\ntarget_link_libraries(program PRIVATE PerfSchema::perfschema)\n"
+    )
+    configured(tmp_path / "part", f"add_subdirectory({ROOT} the_library)\n" + rest)
+    configured(tmp_path / "fetched", fetch + rest)
+    part, fetched = commands(tmp_path / "part", "the_library"), commands(tmp_path / "fetched", "_deps/perfschema-build")
+    assert len(part) > 100
+    assert fetched == part
+    cmake(tmp_path / "fetched", fetch + rest, "program")
     assert not list(tmp_path.rglob("pfs-demo-index"))
