@@ -89,6 +89,7 @@ def test_few_addresses_are_enough_for_a_file(build: Build, tmp_path: Path) -> No
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="apt-get install valgrind")
 def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path) -> None:
     """With its default options: it looks for leaks in all memory that is mapped."""
+    limit = 1.2  # of the processor's time without pfs
     place = Path(f"/dev/shm/pfs-test-valgrind-{os.getpid()}")
     place.mkdir(mode=0o700)
 
@@ -104,17 +105,21 @@ def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path
 
     try:
         program = build("small")
-        off = min(seconds(PFS_OPTIONS="performance_schema=OFF") for _ in range(3))
+        off = seconds(PFS_OPTIONS="performance_schema=OFF")
         assert not list(place.iterdir())
-        ratio = min(seconds() for _ in range(3)) / off
+        on, rounds = seconds(), 1
+        # A shared processor only adds to both: by turns, until the least of each agree, or too often.
+        while on / off > limit and rounds < 12:
+            off, on, rounds = min(off, seconds(PFS_OPTIONS="performance_schema=OFF")), min(on, seconds()), rounds + 1
+        ratio = on / off
         files = [path.stat() for path in place.glob("*.pfs")]
         print(f"\n{ratio:.2f} x, {max(file.st_blocks for file in files) * 512 / MIB:.2f} MiB of memory")
-        assert len(files) == 3
+        assert len(files) == rounds
         assert count(next(place.glob("*.pfs")), "wait/synch/mutex/small/lock") == 100
         # The leak check reads all that may be stored to, and a page on tmpfs that is read has memory: holes are read-only.
         assert max(file.st_size for file in files) <= 16 * MIB
         assert max(file.st_blocks for file in files) * 512 <= MIB
-        assert ratio <= 1.3  # 1.2, and the noise of a busy machine
+        assert ratio <= limit
     finally:
         shutil.rmtree(place)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 import pfs
 from pfs import _core
+from pfs._snapshots import diff as diffs
 from tests.python._programs.fresh_process import fresh_process
 from tests.python._programs.subject import Subject, subject
 
@@ -372,3 +374,27 @@ def test_every_summary_that_truncate_empties_has_sums() -> None:
                 assert column["unit"] in ("count", "picoseconds", "bytes"), (name, column["name"])
                 assert column["kind"] in ("uint64", "int64", "uint32", "int32"), (name, column["name"])
                 assert column["name"] not in facts["key"]
+
+
+def test_a_difference_makes_only_the_frames_that_are_asked_for(program: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame of each of a hundred tables takes two seconds, which `%%pfs` and scripts need not wait for."""
+    made: list[str] = []
+    original = diffs.table_diff
+
+    def noted(table: _core.TableInfo, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+        made.append(table["name"])
+        return original(table, before, after)
+
+    monkeypatch.setattr(diffs, "table_diff", noted)
+    before = take(program)
+    program.do("with lock: pass")
+    difference = pfs.diff(before, take(program))
+    assert made == []
+    assert difference[GLOBAL]["COUNT_STAR"].tolist() == [1]
+    assert difference[GLOBAL] is difference[GLOBAL]
+    assert made == [GLOBAL]
+    assert GLOBAL in repr(difference)  # which counts rows, of the tables that differ
+    assert len(made) < len(_core.tables()) / 2
+    copy = pickle.loads(pickle.dumps(difference.rates()))
+    assert copy[GLOBAL]["COUNT_STAR"].tolist() == [1 / difference.seconds]
+    assert len(dict(difference)) == len(_core.tables()) == len(set(made))

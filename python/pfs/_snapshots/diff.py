@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,6 +22,29 @@ __all__ = ["EVENT", "Diff", "diff", "table_diff"]
 _CHANGES = ("changed", "new", "gone", "reset")
 
 
+class _OnDemand(Mapping[str, pd.DataFrame]):
+    """Makes each frame when somebody asks for it, and keeps it. Most frames are never asked for, and a hundred take two seconds.
+
+    Thread-safe: two threads may make the same frame twice.
+    """
+
+    def __init__(self, names: Sequence[str], make: Callable[[str], pd.DataFrame]) -> None:
+        self._made: dict[str, pd.DataFrame | None] = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        frame = self._made[name]
+        if frame is None:
+            frame = self._made[name] = self._make(name)
+        return frame
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
 class Diff(Frames):
     """Maps names of tables to DataFrames of what happened between two snapshots. ``pfs.diff`` returns it.
 
@@ -32,10 +56,14 @@ class Diff(Frames):
 
     __module__ = "pfs"  # where users find it
 
-    def __init__(self, tables: Mapping[str, pd.DataFrame], before: pd.Timestamp, after: pd.Timestamp, pid: int) -> None:
-        """Is not for users: see ``pfs.diff``."""
-        super().__init__(tables)
-        self.before, self.after, self.pid = before, after, pid
+    def __init__(
+        self, names: Sequence[str], make: Callable[[str], pd.DataFrame], changed: Sequence[str], before: Snapshot, after: Snapshot
+    ) -> None:
+        """Is not for users: see ``pfs.diff``. `make` returns the frame of a table; those not in `changed` have no rows."""
+        self._tables = _OnDemand(names, make)
+        self._changed = changed
+        self._snapshots = before, after
+        self.before, self.after, self.pid = before.time, after.time, after.pid
 
     @property
     def seconds(self) -> float:
@@ -44,7 +72,8 @@ class Diff(Frames):
     @property
     def truncated(self) -> list[str]:
         """The tables with rows that were reset in between (CHANGE is ``reset``)."""
-        return [name for name, table in self.items() if "CHANGE" in table and (table["CHANGE"] == "reset").any()]
+        tables = ((name, self[name]) for name in self._changed)
+        return [name for name, table in tables if "CHANGE" in table and (table["CHANGE"] == "reset").any()]
 
     def rates(self) -> Self:
         """Returns the difference per second: sums as Float64, the other columns unchanged.
@@ -54,11 +83,15 @@ class Diff(Frames):
         """
         if self.seconds <= 0:
             raise InvalidValue("the snapshots were taken at the same time: there is no rate")
-        tables = {}
-        for name, table in self.items():
-            sums = [c["name"] for c in _core.table_info(name)["columns"] if c["combine"] == "sum" and c["name"] in table]
-            tables[name] = table.assign(**{c: table[c].astype("Float64") / self.seconds for c in sums})
-        return type(self)(tables, self.before, self.after, self.pid)
+        return type(self)(list(self), self._rate, self._changed, *self._snapshots)
+
+    def _rate(self, name: str) -> pd.DataFrame:
+        table = self[name]
+        sums = [c["name"] for c in _core.table_info(name)["columns"] if c["combine"] == "sum" and c["name"] in table]
+        return table.assign(**{c: table[c].astype("Float64") / self.seconds for c in sums})
+
+    def _rows(self) -> list[tuple[str, int]]:
+        return [(name, len(self[name])) for name in self._changed if len(self[name])]
 
     def _title(self) -> str:
         reset = f"; TRUNCATE in between: {', '.join(self.truncated)}" if self.truncated else ""
@@ -69,7 +102,7 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
     """Compares two snapshots of a process.
 
     Returns:
-        A frame for each table that both snapshots have.
+        A frame for each table that both snapshots have. It is made when it is first asked for.
 
         Summaries (tables with columns that add up) have a row for each row in which something happened, with counts and sums of
         the time between and AVG_* computed from them. Other columns (names, amounts in use) are those of `after`. MIN_*, MAX_*,
@@ -100,12 +133,13 @@ def diff(before: Snapshot, after: Snapshot) -> Diff:
         raise InvalidValue(
             f"the second snapshot is the earlier one: {before.time} and {after.time}; give them in the order of time"
         )
-    tables = {
-        name: table_diff(_core.table_info(name), before[name], after[name])
-        for name in _core.tables()
-        if name in before and name in after
-    }
-    return Diff(tables, before.time, after.time, one.pid)
+    names = [name for name in _core.tables() if name in before and name in after]
+    changed = [name for name in names if not before[name].equals(after[name])]
+    return Diff(names, partial(_of_table, before, after), changed, before, after)
+
+
+def _of_table(before: Snapshot, after: Snapshot, name: str) -> pd.DataFrame:
+    return table_diff(_core.table_info(name), before[name], after[name])
 
 
 _MOST_PICOSECONDS = 2**64 - 1  # the largest sum of times
@@ -113,7 +147,12 @@ EVENT = ("THREAD_ID", "EVENT_ID", "END_EVENT_ID")  # a table of events has these
 
 
 def table_diff(table: _core.TableInfo, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    return as_signed(_table_diff(table, as_declared(table["name"], before), as_declared(table["name"], after)))
+    name, attributes = table["name"], after.attrs
+    before, after = as_declared(name, before), as_declared(name, after)
+    before.attrs = after.attrs = {}  # pandas would copy them deeply, with each column that is looked at
+    result = as_signed(_table_diff(table, before, after))
+    result.attrs = attributes
+    return result
 
 
 def _table_diff(table: _core.TableInfo, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
@@ -135,12 +174,19 @@ def _table_diff(table: _core.TableInfo, before: pd.DataFrame, after: pd.DataFram
 
 def _positions(before: pd.DataFrame, after: pd.DataFrame, key: list[str]) -> tuple[_Places, _Places]:
     """Returns whether each row of `before` is in `after`, and where each row of `after` is in `before` (-1: nowhere)."""
+    if len(before) == len(after) and all(_is_same(before[name], after[name]) for name in key):
+        return np.ones(len(before), dtype=bool), np.arange(len(after))
     both = pd.concat([_joinable(before[key]), _joinable(after[key])], ignore_index=True)
     ids = both.groupby(key, dropna=False, sort=False).ngroup().to_numpy()
     first, second = ids[: len(before)], ids[len(before) :]
     place = np.full(len(both) + 1, -1, dtype=np.intp)
     place[first] = np.arange(len(before))
     return np.isin(first, second), place[second]
+
+
+def _is_same(one: pd.Series[Any], two: pd.Series[Any]) -> bool:
+    """Returns whether two columns have the same values in the same order."""
+    return one.dtype == two.dtype and bool(one.array.equals(two.array))
 
 
 def _joinable(frame: pd.DataFrame) -> pd.DataFrame:

@@ -84,7 +84,7 @@ class Frames(Mapping[str, pd.DataFrame]):
     """Maps names of tables to frames."""
 
     def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
-        self._tables = dict(tables)
+        self._tables: Mapping[str, pd.DataFrame] = dict(tables)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         table = self._tables.get(name)

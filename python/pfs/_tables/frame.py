@@ -189,15 +189,33 @@ def as_signed(table_frame: pd.DataFrame) -> pd.DataFrame:
             changed[str(name)] = column.to_numpy().view(np.int64)
         elif column.dtype == "UInt64" and fits_signed(whole := column.to_numpy(dtype=np.uint64, na_value=0)):
             changed[str(name)] = pd.arrays.IntegerArray(whole.view(np.int64), column.isna().to_numpy())
-    return table_frame.assign(**changed)
+    return _with(table_frame, changed)
 
 
 def as_declared(table: str, table_frame: pd.DataFrame) -> pd.DataFrame:
     """Returns the frame with the unsigned types that the table declares, in which frames of several readings are alike."""
-    signed = {"int64": "uint64", "Int64": "UInt64"}
-    wanted = {column["name"] for column in _core.table_info(table)["columns"] if column["kind"] == "uint64"}
-    types = {str(name): signed.get(dtype.name) for name, dtype in table_frame.dtypes.items() if name in wanted}
-    return table_frame.astype({name: dtype for name, dtype in types.items() if dtype is not None})
+    changed: dict[str, Any] = {}
+    for column in _core.table_info(table)["columns"]:
+        name = column["name"]
+        if column["kind"] != "uint64" or name not in table_frame:
+            continue
+        values = table_frame[name]
+        if values.dtype == "int64":
+            changed[name] = values.to_numpy().view(np.uint64)
+        elif values.dtype == "Int64":
+            whole = values.to_numpy(dtype=np.int64, na_value=0)
+            changed[name] = pd.arrays.IntegerArray(whole.view(np.uint64), values.isna().to_numpy())
+    return _with(table_frame, changed)
+
+
+def _with(table_frame: pd.DataFrame, changed: dict[str, Any]) -> pd.DataFrame:
+    """Returns the frame with these columns in place of its own. It is much faster than assign() and astype()."""
+    if not changed:
+        return table_frame
+    data = {name: changed.get(str(name), column.array) for name, column in table_frame.items()}
+    result = pd.DataFrame(data, index=table_frame.index, copy=False)
+    result.attrs = table_frame.attrs
+    return result
 
 
 def made(
