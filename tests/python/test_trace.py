@@ -295,8 +295,10 @@ def test_switching_while_threads_run(fresh: Run, tmp_path: Path) -> None:
     """1,000 times on and off while 8 threads run: no line is broken, none of the events is there twice."""
     fresh(
         f"""
+import sys
 import pfs
 {WORK}
+sys.setswitchinterval(0.0002)  # else each switch waits 5 ms for each of the 8
 done = False
 def forever():
     while not done: work(5)
