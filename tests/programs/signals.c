@@ -1,11 +1,12 @@
-/* Signals in an instrumented program.
- *   signals timer     a 5 kHz timer whose handler locks a mutex of its own and writes to a pipe, while the program locks and reads; then
- * one line: calls of the handler, locks and writes of the program itself. Run with PFS_KEEP=1, the tables can be read afterwards signals
- * cold      the same timer, while the program opens and closes files and makes and destroys mutexes signals account   the same timer, whose
- * handler locks its mutex and says what it does, while the program works for one user after the other signals jump      one lock;
- * siglongjmp out of a blocking read, 20 times; after that 50 locks Prints "name value" lines. */
+/* Signals in an instrumented program. Prints "name value" lines. Run with PFS_KEEP=1, the tables can be read afterwards.
+ *   signals timer     a 5 kHz timer whose handler locks a mutex of its own and writes to a pipe, while the program locks and reads
+ *   signals cold      the same timer, while the program opens and closes files and makes and destroys mutexes
+ *   signals first     the handler writes to another file each time, while the program makes and destroys mutexes
+ *   signals account   the handler locks its mutex and says what it does, while the program works for one user after the other
+ *   signals jump      one lock; siglongjmp out of a blocking read, 20 times; after that 50 locks */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <perfschema/pfs.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -61,6 +62,39 @@ static int cold(void) {
   } while (now.tv_sec - start.tv_sec < 3);
   setitimer(ITIMER_REAL, &never, NULL);
   printf("calls %d\nopens %lu\nlocks %lu\nhandler_bad %lu\n", (int)calls, opens, locks, handler_bad);
+  return 0;
+}
+
+enum { kFirsts = 500 };
+static int firsts[kFirsts];
+
+static void on_timer_of_first(int signal) {
+  (void)signal;
+  if (calls == kFirsts) return;
+  if (pfs_write(firsts[calls], "x", 1) != 1) ++handler_bad;
+  ++calls;
+}
+
+static int first(void) {
+  struct itimerval every = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+  struct sigaction action;
+  char name[32];
+  int i;
+  for (i = 0; i < kFirsts; ++i) {
+    snprintf(name, sizeof name, "/null/%d", i);
+    firsts[i] = open("/dev/null", O_WRONLY);
+    if (firsts[i] < 0 || pfs_file_bind(key_pipe, firsts[i], name) != PFS_OK) return 2;
+  }
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_timer_of_first;
+  sigaction(SIGALRM, &action, NULL);
+  setitimer(ITIMER_REAL, &every, NULL);
+  while (calls < kFirsts) {
+    pfs_mutex_init(key_main, &of_main, NULL);
+    pfs_mutex_destroy(&of_main);
+  }
+  setitimer(ITIMER_REAL, &never, NULL);
+  printf("calls %d\nhandler_bad %lu\n", (int)calls, handler_bad);
   return 0;
 }
 
@@ -186,6 +220,7 @@ int main(int argc, char** argv) {
   printf("segment %s\n", pfs_segment_path());
   if (argc > 1 && strcmp(argv[1], "timer") == 0) return timer();
   if (argc > 1 && strcmp(argv[1], "cold") == 0) return cold();
+  if (argc > 1 && strcmp(argv[1], "first") == 0) return first();
   if (argc > 1 && strcmp(argv[1], "account") == 0) return account();
   if (argc > 1 && strcmp(argv[1], "jump") == 0) return jump();
   return 2;
