@@ -194,7 +194,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     made = {"reference/python.md": python_page(), "reference/c.md": headers_page()}
-    every = [core().facts(name) for name in core().tables()]
+    every = [core().table_info(name) for name in core().tables()]
     made["reference/tables.md"] = tables_page(every)
     made |= {f"reference/tables/{facts['name']}.md": table_page(facts) for facts in every}
     linked = {header.relative_to(ROOT) for header in HEADERS.glob("*.h*")}
