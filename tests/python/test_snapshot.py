@@ -398,3 +398,4 @@ def test_a_difference_makes_only_the_frames_that_are_asked_for(program: Subject,
     copy = pickle.loads(pickle.dumps(difference.rates()))
     assert copy[GLOBAL]["COUNT_STAR"].tolist() == [1 / difference.seconds]
     assert len(dict(difference)) == len(_core.tables()) == len(set(made))
+    assert [name for name in _core.tables() if before[name].attrs["table"] != name] == []  # the snapshots are as they were

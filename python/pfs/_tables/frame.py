@@ -189,11 +189,11 @@ def as_signed(table_frame: pd.DataFrame) -> pd.DataFrame:
             changed[str(name)] = column.to_numpy().view(np.int64)
         elif column.dtype == "UInt64" and fits_signed(whole := column.to_numpy(dtype=np.uint64, na_value=0)):
             changed[str(name)] = pd.arrays.IntegerArray(whole.view(np.int64), column.isna().to_numpy())
-    return _with(table_frame, changed)
+    return _with(table_frame, changed) if changed else table_frame
 
 
 def as_declared(table: str, table_frame: pd.DataFrame) -> pd.DataFrame:
-    """Returns the frame with the unsigned types that the table declares, in which frames of several readings are alike."""
+    """Returns a new frame with the unsigned types that the table declares, in which frames of several readings are alike."""
     changed: dict[str, Any] = {}
     for column in _core.table_info(table)["columns"]:
         name = column["name"]
@@ -209,9 +209,7 @@ def as_declared(table: str, table_frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with(table_frame: pd.DataFrame, changed: dict[str, Any]) -> pd.DataFrame:
-    """Returns the frame with these columns in place of its own. It is much faster than assign() and astype()."""
-    if not changed:
-        return table_frame
+    """Returns a new frame with these columns in place of its own. It is much faster than assign() and astype()."""
     data = {name: changed.get(str(name), column.array) for name, column in table_frame.items()}
     result = pd.DataFrame(data, index=table_frame.index, copy=False)
     result.attrs = table_frame.attrs
