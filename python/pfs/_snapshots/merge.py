@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_integer_dtype
 
 from pfs import _core
 from pfs._snapshots.snapshot import ORIGIN, Merged, Origin, Snapshot, is_summary
@@ -53,41 +54,48 @@ def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> 
             if origin in origins:
                 raise InvalidValue(f"process {origin.PID} of {origin.NODE} is in two of the snapshots: it would count twice")
             origins.append(origin)
+    first = [each.origins[0] for each in given]
+    named = first if nodes is None else [origin._replace(NODE=node) for origin, node in zip(first, nodes, strict=True)]
     tables: dict[str, pd.DataFrame] = {}
-    present = [set(each) for each in given]
-    for name in sorted(set().union(*present)):
-        there = [(number, as_declared(name, each[name])) for number, each in enumerate(given) if name in present[number]]
+    for name in sorted(set().union(*given)):
         info = _core.table_info(name)
+        there = [(number, each[name]) for number, each in enumerate(given) if name in each]
         if is_summary(info) and not any(column["across"] == "local" for column in info["columns"]):
-            tables[name] = _merged(info, [frame for _, frame in there])
+            tables[name] = _merged(info, _united(name, [frame for _, frame in there]))
         else:
-            placed = [
-                _placed(
-                    frame, given[number].origins[0] if nodes is None else given[number].origins[0]._replace(NODE=nodes[number])
-                )
-                for number, frame in there
-            ]
-            tables[name] = _in_order(_united(placed))
+            tables[name] = _in_order(_placed(name, [(named[number], frame) for number, frame in there]))
     _set_quantiles(tables)
     tables = {name: as_signed(table) for name, table in tables.items()}
     return Merged(tables, sorted(origins), max(each.time for each in given), max(each.duration for each in given))
 
 
-def _placed(frame: pd.DataFrame, origin: Origin) -> pd.DataFrame:
-    """Returns the rows with their origin in front. Rows that were merged before have it."""
-    if set(ORIGIN) <= set(frame.columns):
-        return frame
+def _placed(name: str, frames: Sequence[tuple[Origin, pd.DataFrame]]) -> pd.DataFrame:
+    """Returns all rows with their origins in front. Rows that were merged before have them."""
+    old = [frame for _, frame in frames if set(ORIGIN) <= set(frame.columns)]
+    new = [(origin, frame) for origin, frame in frames if not set(ORIGIN) <= set(frame.columns)]
+    if not new:
+        return _united(name, old)
+    rows = _united(name, [frame for _, frame in new])
+    counts = [len(frame) for _, frame in new]
     where = {
-        "NODE": pd.array([origin.NODE] * len(frame), dtype=TEXT),
-        "PID": np.full(len(frame), origin.PID, dtype=np.uint64),
-        "START": np.full(len(frame), origin.START, dtype=np.uint64),
+        "NODE": pd.array([origin.NODE for origin, _ in new], dtype=TEXT).repeat(counts),
+        "PID": np.repeat(np.array([origin.PID for origin, _ in new], dtype=np.uint64), counts),
+        "START": np.repeat(np.array([origin.START for origin, _ in new], dtype=np.uint64), counts),
     }
-    return pd.concat([pd.DataFrame(where), frame.reset_index(drop=True)], axis=1)
+    placed = pd.concat([pd.DataFrame(where), rows], axis=1)
+    return _united(name, [*old, placed]) if old else placed
 
 
-def _united(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _united(name: str, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Returns all rows with the declared types. It does the work once, because each step costs pandas a millisecond a frame."""
     filled = [frame for frame in frames if len(frame)] or [frames[0]]
-    return pd.concat(filled, ignore_index=True) if len(filled) > 1 else filled[0].reset_index(drop=True)
+    united = pd.concat(filled, ignore_index=True)
+    whole = {column["name"] for column in _core.table_info(name)["columns"] if column["kind"] == "uint64"}
+    if any(column in whole and not is_integer_dtype(dtype) for column, dtype in united.dtypes.items()):
+        # Frames with and without numbers of 2**63 and more have two types, which have no common one.
+        united = pd.concat([as_declared(name, frame) for frame in filled], ignore_index=True)
+    united.attrs = {}  # pandas would copy them deeply at each step
+    return as_declared(name, united)
 
 
 def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
@@ -173,8 +181,7 @@ def _sampled(groups: _Groups, frame: pd.DataFrame, names: Sequence[str]) -> _Arr
     return found
 
 
-def _merged(info: _core.TableInfo, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    frame = _united(frames)
+def _merged(info: _core.TableInfo, frame: pd.DataFrame) -> pd.DataFrame:
     groups = _Groups(frame, info["key"])
     sampled = [column["name"] for column in info["columns"] if column["across"] == "sampled"]
     places = _sampled(groups, frame, sampled) if sampled else None
