@@ -658,7 +658,7 @@ LOCK = pfs.Lock("app/LOCK")
 def heavy():
     with LOCK:
         pass
-    for _ in range(20_000 if pfs.setup_consumers["global_instrumentation"].enabled else 100):
+    for _ in range(300_000 if pfs.setup_consumers["global_instrumentation"].enabled else 100):
         pass
 
 @pytest.mark.pfs_budget(max_overhead_ratio=1e6, max_events=1)
