@@ -11,6 +11,7 @@ import click
 
 import pfs
 from pfs._outside import by_name
+from pfs._outside.processes import listed
 
 __all__ = ["Process", "TableName", "human_option", "output_options", "process_argument"]
 
@@ -39,12 +40,11 @@ class Process(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return text if is_path or is_completion else by_name.path_of(text)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        there = pfs.processes()
         found = [
             click.shell_completion.CompletionItem(text, help=command[:60])
-            for pid, command, state in zip(there["PID"], there["COMMAND"], there["STATE"], strict=True)
-            for text in (str(pid), *sorted(by_name.names_of(command)))
-            if state == "alive" and text.startswith(incomplete) and (incomplete or text == str(pid))
+            for pid, command in ((str(one.identity.pid), one.command) for one in listed() if one.state == "alive")
+            for text in (pid, *sorted(by_name.names_of(command)))
+            if text.startswith(incomplete) and (incomplete or text == pid)
         ]
         return found or [click.shell_completion.CompletionItem(incomplete, type="file")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +21,8 @@ from pfs._tables.show import plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
+
+    from pfs._outside.processes import Found
 
 __all__ = ["COMMANDS", "draw", "new_table", "write"]
 
@@ -63,12 +65,16 @@ def draw(frame: DataFrame, human_table: str | None = None) -> None:
     """Prints a frame. A terminal gets a table if it is wide enough, else one row below the other. Other outputs get lines."""
     from pandas.api.types import is_numeric_dtype
 
-    console = Console(highlight=False, emoji=False, markup=False)
     unit_of = units(human_table)
     names = [str(name) for name in frame.columns]
     texts = [cells(frame[name], unit_of.get(name, "")) for name in frame.columns]
+    draw_texts(names, texts, [bool(is_numeric_dtype(frame[name])) for name in frame.columns])
+
+
+def draw_texts(names: Sequence[str], texts: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+    """Prints columns of texts as ``draw`` prints a frame. `right`: the columns that are aligned to the right."""
+    console = Console(highlight=False, emoji=False, markup=False)
     widths = [max(map(len, [name, *column])) for name, column in zip(names, texts, strict=True)]
-    right = [bool(is_numeric_dtype(frame[name])) for name in frame.columns]
     if not console.is_terminal:
         write_lines([names, *zip(*texts, strict=True)], widths, right)
     elif sum(widths) + 2 * len(widths) <= console.width:
@@ -85,10 +91,10 @@ def draw(frame: DataFrame, human_table: str | None = None) -> None:
             for name, cell in zip(names, row, strict=True):
                 console.print(Text(f"{name:>{widest}}: {cell}"), soft_wrap=True)
     if console.is_terminal:
-        console.print(Text(f"{len(frame)} row{'' if len(frame) == 1 else 's'}", style="dim"))
+        console.print(Text(f"{len(texts[0])} row{'' if len(texts[0]) == 1 else 's'}", style="dim"))
 
 
-def write_lines(rows: list[Any], widths: list[int], right: list[bool]) -> None:
+def write_lines(rows: list[Any], widths: Sequence[int], right: Sequence[bool]) -> None:
     for row in rows:
         aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
         click.echo("  ".join(aligned).rstrip())
@@ -191,28 +197,41 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
     pfs ps
     pfs ps --all-users --json
     """
-    there = pfs.processes(directory, all_users)
     if form != "table" or output is not None:
-        write(there, form, output)
+        write(pfs.processes(directory, all_users), form, output)
         return
+    from pfs._outside.owners import user
+    from pfs._outside.processes import listed, started, version
     from pfs._tables.show import bytes_text
 
-    shown = there.assign(
-        STARTED=there["STARTED"].dt.strftime("%Y-%m-%d %H:%M:%S"), SIZE=[bytes_text(int(size)) for size in there["SIZE"]]
-    )
+    def time_of(found: Found) -> str:
+        began = started(found.identity)
+        return "NULL" if began is None else f"{began:%Y-%m-%d %H:%M:%S}"
+
+    there = listed(directory, all_users)
+    columns = {
+        "PID": [str(found.identity.pid) for found in there],
+        "COMMAND": [plain(found.command) for found in there],
+        "USER": [plain(user(found.info.st_uid)) for found in there],
+        "STARTED": [time_of(found) for found in there],
+        "STATE": [found.state for found in there],
+        "VERSION": [plain(version(found.identity)) for found in there],
+        "SIZE": [bytes_text(found.size) for found in there],
+        "PATH": [plain(found.path) for found in there],
+    }
     console = Console(highlight=False)
     if console.is_terminal:  # the long column goes last and is shortened
-        shown = shown[["PID", "STATE", "USER", "STARTED", "SIZE", "COMMAND"]]
-        taken = sum(max(map(len, [name, *map(str, shown[name])])) + 2 for name in shown.columns[:-1])
+        columns = {name: columns[name] for name in ("PID", "STATE", "USER", "STARTED", "SIZE", "COMMAND")}
+        taken = sum(max(map(len, [name, *column])) + 2 for name, column in columns.items() if name != "COMMAND")
         width = max(20, console.width - taken - 2)
-        shown["COMMAND"] = [text if len(text) <= width else text[: width - 3] + "..." for text in map(plain, shown["COMMAND"])]
-    draw(shown)
-    for path, pid in zip(there["PATH"], there["PID"], strict=True):
-        if reason := why_not_whole(str(path)):
-            click.echo(f"process {pid}: {plain(reason)}")
-    dead = there[there["STATE"] == "dead"]
-    if len(dead):
-        click.echo(f"{len(dead)} dead, {bytes_text(int(dead['SIZE'].sum()))}: pfs gc removes them", err=True)
+        columns["COMMAND"] = [text if len(text) <= width else text[: width - 3] + "..." for text in columns["COMMAND"]]
+    draw_texts(list(columns), list(columns.values()), [name == "PID" for name in columns])
+    for found in there:
+        if reason := why_not_whole(found.path):
+            click.echo(f"process {found.identity.pid}: {plain(reason)}")
+    dead = [found for found in there if found.state == "dead"]
+    if dead:
+        click.echo(f"{len(dead)} dead, {bytes_text(sum(found.size for found in dead))}: pfs gc removes them", err=True)
 
 
 def why_not_whole(path: str) -> str:
@@ -332,9 +351,10 @@ def gc(directory: str | None, dry_run: bool) -> None:
     \b
     pfs gc --dry-run
     """
-    removed = pfs.gc(directory, dry_run)
-    for path, command in zip(removed["PATH"], removed["COMMAND"], strict=True):
-        click.echo(f"{'would remove' if dry_run else 'removed'} {plain(path)} ({plain(command)})")
+    from pfs._outside.processes import removed
+
+    for found in removed(directory, dry_run):
+        click.echo(f"{'would remove' if dry_run else 'removed'} {plain(found.path)} ({plain(found.command)})")
 
 
 @click.command()
@@ -406,7 +426,7 @@ def diff(
     if rates:
         difference = difference.rates()
     if table is None:
-        rows = [(name, len(frame)) for name, frame in difference.items() if len(frame)]
+        rows = difference._rows()
         frame = pd.DataFrame({"TABLE": [row[0] for row in rows], "ROWS": [row[1] for row in rows]})
     else:
         frame = difference[table]

@@ -146,6 +146,11 @@ class Found:
     doubt: str = ""  # why the segment is not trusted; the state is unknown then
 
     @property
+    def size(self) -> int:
+        """The bytes that take memory."""
+        return self.info.st_blocks * 512
+
+    @property
     def command(self) -> str:
         """The command line: all of it while the process runs, later its first 256 bytes."""
         if self.state == "alive":
@@ -318,7 +323,7 @@ def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
             "STARTED": np.array([started(found.identity) for found in there], dtype="datetime64[us]"),
             "STATE": pd.Categorical([found.state for found in there], dtype=category(STATES)),
             "VERSION": pd.array([version(found.identity) for found in there], dtype=TEXT),
-            "SIZE": np.array([found.info.st_blocks * 512 for found in there], dtype=np.uint64),
+            "SIZE": np.array([found.size for found in there], dtype=np.uint64),
             "PATH": pd.array([found.path for found in there], dtype=TEXT),
         }
     )
@@ -339,12 +344,17 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
         processes of another pid namespace (a container) or of an earlier boot, and files of another user than the process has. A
         folder that does not exist has no processes.
     """
+    return _frame_of(listed(directory, all_users))
+
+
+def listed(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> list[Found]:
+    """Returns what ``processes`` has rows for. It needs no pandas, whose import takes longer than all else that a command does."""
     folders = [os.fspath(directory) if directory is not None else default_directory()]
     if all_users:
         folders += [folder for folder in shared_directories() if folder not in folders]
     there = [found for folder in folders for part in with_runs(folder) for found in scan(part)]
     groups = ("alive", "unknown", "dead")
-    return _frame_of(sorted(there, key=lambda found: (groups.index(found.state), -found.identity.started, found.path)))
+    return sorted(there, key=lambda found: (groups.index(found.state), -found.identity.started, found.path))
 
 
 def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> pd.DataFrame:
@@ -360,12 +370,17 @@ def gc(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -
     Returns:
         The segments that were removed, or would be, with the columns of ``pfs.processes``.
     """
+    return _frame_of(removed(directory, dry_run))
+
+
+def removed(directory: str | os.PathLike[str] | None = None, dry_run: bool = False) -> list[Found]:
+    """Does what ``gc`` does, and returns what it has rows for. It needs no pandas."""
     folder = os.fspath(directory) if directory is not None else default_directory()
-    removed = []
+    gone = []
     for found in [found for part in with_runs(folder) for found in scan(part)]:
         if found.state == "dead" and os.geteuid() in (0, found.info.st_uid) and (dry_run or remove(found)):
-            removed.append(found)
-    return _frame_of(removed)
+            gone.append(found)
+    return gone
 
 
 def remove(found: Found) -> bool:
