@@ -348,7 +348,7 @@ def processes(directory: str | os.PathLike[str] | None = None, all_users: bool =
 
 
 def listed(directory: str | os.PathLike[str] | None = None, all_users: bool = False) -> list[Found]:
-    """Returns what ``processes`` has rows for. It needs no pandas, whose import takes longer than all else that a command does."""
+    """Returns what ``processes`` has rows for. It needs no pandas, whose import takes longer than the rest of a command."""
     folders = [os.fspath(directory) if directory is not None else default_directory()]
     if all_users:
         folders += [folder for folder in shared_directories() if folder not in folders]
