@@ -19,6 +19,7 @@ from pfs import _core
 from pfs._snapshots import merge as merges
 from pfs._snapshots.archive import _empty
 from pfs._snapshots.snapshot import ORIGIN, Process, is_summary
+from pfs._tables.frame import as_declared
 from tests.python._programs.subject import subject
 
 WORK = """
@@ -179,7 +180,7 @@ def test_numbers_beside_those_of_2_63_and_more_stay_exact() -> None:
 def test_a_hundred_snapshots_take_the_steps_of_a_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step costs pandas a millisecond a frame: a hundred snapshots of a hundred tables took a minute."""
     steps: list[str] = []
-    original = merges.as_declared
+    original = as_declared
 
     def noted(table: str, frame: pd.DataFrame) -> pd.DataFrame:
         steps.append(table)

@@ -209,7 +209,7 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
         return "NULL" if began is None else f"{began:%Y-%m-%d %H:%M:%S}"
 
     there = listed(directory, all_users)
-    columns = {
+    columns: dict[str, list[str]] = {
         "PID": [str(found.identity.pid) for found in there],
         "COMMAND": [plain(found.command) for found in there],
         "USER": [plain(user(found.info.st_uid)) for found in there],
