@@ -14,12 +14,14 @@ import sys
 import tempfile
 import termios
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import pfs
+import pfs.cli
 from pfs._outside import by_name
 from tests.python._programs.subject import COMMAND, PID_NAMESPACE, Subject, forge, subject
 
@@ -45,18 +47,15 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
 
 
 def command(program: Subject, *arguments: str, status: int = 0) -> str:
-    """Standard output; of a failure standard error."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "pfs", *arguments],
-        env={**os.environ, "PFS_DIR": str(program.path.parent)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if status == 0 else done.stderr
+    """Standard output; of a failure standard error. The command runs in this process, which has imported pandas already."""
+    output, errors = io.BytesIO(), io.BytesIO()
+    printed, complained = (io.TextIOWrapper(bytes_, encoding="utf-8", write_through=True) for bytes_ in (output, errors))
+    assert pfs.status  # it starts pfs, whose own file must not be beside that of the program
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(complained):
+        patch.setenv("PFS_DIR", str(program.path.parent))
+        code = pfs.cli.main(list(arguments))
+    assert code == status, output.getvalue() + errors.getvalue()
+    return (output if status == 0 else errors).getvalue().decode()
 
 
 def on_a_terminal(program: Subject, width: int, *arguments: str) -> str:
