@@ -183,15 +183,25 @@ def split_columns(frame: DataFrame, columns: str | None) -> list[str] | None:
 @click.command()
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
 @click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
+@click.option("-w", "--where", metavar="SQL", help="Only these rows: an expression of SQLite over the columns.")
+@click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SIZE desc, STARTED'.")
+@click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
 @output_options
-def ps(directory: str | None, all_users: bool, form: str, output: str | None) -> None:
+def ps(
+    directory: str | None, all_users: bool, where: str | None, sort: str | None, limit: int | None, form: str, output: str | None
+) -> None:
     """Lists the processes that can be read, running or dead.
+
+    Without --sort those that run come first, and the newest before the older ones. SIZE counts as bytes, STARTED as text in UTC.
 
     \b
     pfs ps
     pfs ps --all-users --json
+    pfs ps --where "COMMAND like '%shop.py%' and STATE = 'alive'"
+    pfs ps --sort 'SIZE desc' --limit 5
     """
-    there = pfs.processes(directory, all_users)
+    everything = pfs.processes(directory, all_users)
+    there = choose(everything, where, sort, limit)
     if form != "table" or output is not None:
         write(there, form, output)
         return
@@ -210,7 +220,7 @@ def ps(directory: str | None, all_users: bool, form: str, output: str | None) ->
     for path, pid in zip(there["PATH"], there["PID"], strict=True):
         if reason := why_not_whole(str(path)):
             click.echo(f"process {pid}: {plain(reason)}")
-    dead = there[there["STATE"] == "dead"]
+    dead = everything[everything["STATE"] == "dead"]  # also those that are not shown: pfs gc removes them, too
     if len(dead):
         click.echo(f"{len(dead)} dead, {bytes_text(int(dead['SIZE'].sum()))}: pfs gc removes them", err=True)
 
