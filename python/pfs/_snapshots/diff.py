@@ -149,7 +149,7 @@ EVENT = ("THREAD_ID", "EVENT_ID", "END_EVENT_ID")  # a table of events has these
 def table_diff(table: _core.TableInfo, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     name, attributes = table["name"], after.attrs
     before, after = as_declared(name, before), as_declared(name, after)
-    before.attrs = after.attrs = {}  # pandas would copy them deeply, with each column that is looked at
+    before.attrs = after.attrs = {}  # pandas would copy them deeply, with each column that is read
     result = as_signed(_table_diff(table, before, after))
     result.attrs = attributes
     return result
