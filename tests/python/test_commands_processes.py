@@ -17,11 +17,13 @@ from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import click
 import pandas as pd
 import pytest
 
 import pfs
 import pfs.cli
+from pfs._cli.processes import ps
 from pfs._outside import by_name
 from tests.python._programs.subject import COMMAND, PID_NAMESPACE, Subject, forge, subject
 
@@ -108,6 +110,36 @@ def test_ps_fits_a_terminal(program: Subject) -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert str(program.pid) in text
     assert "alive" in text
+
+
+def test_ps_where_sort_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*options: str) -> tuple[str, str]:
+        """What `pfs ps` writes, to both outputs. Without a process of its own for each call."""
+        ps.main(["--dir", str(tmp_path), *options], standalone_mode=False)
+        return capsys.readouterr()
+
+    def pids(*options: str) -> list[int]:
+        """The processes that it lists: the same in the same order as JSON and as a table."""
+        found = [row["PID"] for row in json.loads(said("--json", *options)[0])]
+        assert [int(line.split()[0]) for line in said(*options)[0].splitlines()[1:]] == found
+        return found
+
+    assert pids("--sort", "SIZE") == pids("--where", "1") == []
+    with subject(tmp_path) as large, subject(tmp_path) as small, subject(tmp_path) as dead:
+        large.do("locks = [pfs.Lock(f'app/LOCK_{i}') for i in range(20_000)]")
+        dead.kill()
+        assert pids() == [small.pid, large.pid, dead.pid]
+        assert pids("--limit", "1") == [small.pid]
+        assert pids("--sort", "STARTED") == [large.pid, small.pid, dead.pid]
+        assert pids("--sort", "SIZE desc", "--limit", "1") == [large.pid]  # as text 1 MiB is less than 200 KiB
+        assert pids("--where", "STATE = 'dead'") == [dead.pid]
+        assert pids("-w", f"COMMAND like '%python%' and PID <> {large.pid}", "-s", "started desc") == [dead.pid, small.pid]
+        assert pids("-w", "0") == []
+        for option in ("--where", "--sort"):
+            with pytest.raises(click.BadParameter, match="no such column: COLOR; columns: PID, COMMAND, USER, STARTED, STATE"):
+                said(option, "COLOR = 1")
+        # pfs gc removes all of the dead, whatever is shown.
+        assert said("-w", "STATE = 'alive'")[1].startswith("1 dead, ")
 
 
 def test_show_where_sort_columns_limit(program: Subject) -> None:

@@ -1,7 +1,6 @@
 // table/stat_columns.h: column groups of statistics. A summary is a product: (key columns) x (statistics) x (scan).
 //
-//   constexpr TableDef tables::x = summary<ThreadEventKey, Stat, &ScanIt>("One row per ...", kDomainsOf...,
-//   {"THREAD_ID", "EVENT_NAME"});
+//   constexpr TableDef tables::x = summary<ThreadEventKey, Stat, ScanIt>("Waits of ...", Reset<...>);
 #pragma once
 
 #include "snapshot/rows.h"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,8 +21,6 @@ from pfs._tables.show import plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
-
-    from pfs._outside.processes import Found
 
 __all__ = ["COMMANDS", "draw", "new_table", "write"]
 
@@ -135,32 +133,39 @@ def write(frame: DataFrame, form: str, output: str | None, human_table: str | No
 
 
 def choose(frame: DataFrame, where: str | None, sort: str | None, limit: int | None) -> DataFrame:
-    """Chooses rows of a frame with SELECT ... WHERE ... ORDER BY ... LIMIT of SQLite. The values of the rows do not change. Whole
-    numbers above 2**63 are compared as floating point."""
+    """Chooses rows of a frame: see ``chosen``. The values of the rows do not change."""
     if where is None and sort is None:
         return frame if limit is None else frame.head(limit)
+    values = {
+        str(name): [None if null else value for value, null in zip(column.tolist(), column.isna(), strict=True)]
+        for name, column in frame.items()
+    }
+    return frame.iloc[chosen(values, where, sort, limit)]
+
+
+def chosen(columns: Mapping[str, Sequence[Any]], where: str | None, sort: str | None, limit: int | None) -> list[int]:
+    """Returns the numbers of the rows that SELECT ... WHERE ... ORDER BY ... LIMIT of SQLite chooses. Whole numbers above 2**63
+    are compared as floating point."""
+    if where is None and sort is None:
+        return list(range(max(map(len, columns.values()), default=0)))[:limit]
     import sqlite3
 
-    names = [str(name) for name in frame.columns]
-    quoted = ", ".join(f'"{name}"' for name in names)
-    columns = [
-        [None if null else sql_value(v) for v, null in zip(frame[n].tolist(), frame[n].isna(), strict=True)] for n in names
-    ]
+    quoted = ", ".join(f'"{name}"' for name in columns)
     query = "SELECT rowid FROM rows"
     query += f" WHERE ({where}\n)" if where is not None else ""
     query += f" ORDER BY {sort}\n" if sort is not None else ""
     query += " LIMIT ?"
+    rows = ([None if value is None else sql_value(value) for value in row] for row in zip(*columns.values(), strict=True))
     base = sqlite3.connect(":memory:")
     try:
         base.execute(f"CREATE TABLE rows ({quoted})")
-        base.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * len(names))})", zip(*columns, strict=True))
-        chosen = [rowid - 1 for (rowid,) in base.execute(query, (-1 if limit is None else limit,))]
+        base.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * len(columns))})", rows)
+        return [rowid - 1 for (rowid,) in base.execute(query, (-1 if limit is None else limit,))]
     except (sqlite3.Error, sqlite3.Warning) as error:
         said = " and ".join(text for text in (where, sort) if text is not None)
-        raise click.BadParameter(f"{said!r}: {error}; columns: {', '.join(names)}", param_hint="--where or --sort") from None
+        raise click.BadParameter(f"{said!r}: {error}; columns: {', '.join(columns)}", param_hint="--where or --sort") from None
     finally:
         base.close()
-    return frame.iloc[chosen]
 
 
 def sql_value(value: Any) -> Any:
@@ -189,47 +194,55 @@ def split_columns(frame: DataFrame, columns: str | None) -> list[str] | None:
 @click.command()
 @click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
 @click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
+@click.option("-w", "--where", metavar="SQL", help="Only these rows: an expression of SQLite over the columns.")
+@click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SIZE desc, STARTED'.")
+@click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
 @output_options
-def ps(directory: str | None, all_users: bool, form: str, output: str | None) -> None:
+def ps(
+    directory: str | None, all_users: bool, where: str | None, sort: str | None, limit: int | None, form: str, output: str | None
+) -> None:
     """Lists the processes that can be read, running or dead.
+
+    Without --sort those that run come first, and the newest before the older ones. SIZE counts as bytes, STARTED as text in UTC.
 
     \b
     pfs ps
     pfs ps --all-users --json
+    pfs ps --where "COMMAND like '%shop.py%' and STATE = 'alive'"
+    pfs ps --sort 'SIZE desc' --limit 5
     """
     if form != "table" or output is not None:
-        write(pfs.processes(directory, all_users), form, output)
+        write(choose(pfs.processes(directory, all_users), where, sort, limit), form, output)
         return
     from pfs._outside.owners import user
     from pfs._outside.processes import listed, started, version
     from pfs._tables.show import bytes_text
 
-    def time_of(found: Found) -> str:
-        began = started(found.identity)
-        return "NULL" if began is None else f"{began:%Y-%m-%d %H:%M:%S}"
-
     there = listed(directory, all_users)
-    columns: dict[str, list[str]] = {
-        "PID": [str(found.identity.pid) for found in there],
-        "COMMAND": [plain(found.command) for found in there],
-        "USER": [plain(user(found.info.st_uid)) for found in there],
-        "STARTED": [time_of(found) for found in there],
+    columns: dict[str, list[Any]] = {
+        "PID": [found.identity.pid for found in there],
+        "COMMAND": [found.command for found in there],
+        "USER": [user(found.info.st_uid) for found in there],
+        "STARTED": [started(found.identity) for found in there],
         "STATE": [found.state for found in there],
-        "VERSION": [plain(version(found.identity)) for found in there],
-        "SIZE": [bytes_text(found.size) for found in there],
-        "PATH": [plain(found.path) for found in there],
+        "VERSION": [version(found.identity) for found in there],
+        "SIZE": [found.size for found in there],
+        "PATH": [found.path for found in there],
     }
+    numbers = chosen(columns, where, sort, limit)
+    as_text = {"STARTED": lambda time: "NULL" if time is None else f"{time:%Y-%m-%d %H:%M:%S}", "SIZE": bytes_text}
+    shown = {name: [plain(str(as_text.get(name, str)(column[number]))) for number in numbers] for name, column in columns.items()}
     console = Console(highlight=False)
     if console.is_terminal:  # the long column goes last and is shortened
-        columns = {name: columns[name] for name in ("PID", "STATE", "USER", "STARTED", "SIZE", "COMMAND")}
-        taken = sum(max(map(len, [name, *column])) + 2 for name, column in columns.items() if name != "COMMAND")
+        shown = {name: shown[name] for name in ("PID", "STATE", "USER", "STARTED", "SIZE", "COMMAND")}
+        taken = sum(max(map(len, [name, *column])) + 2 for name, column in shown.items() if name != "COMMAND")
         width = max(20, console.width - taken - 2)
-        columns["COMMAND"] = [text if len(text) <= width else text[: width - 3] + "..." for text in columns["COMMAND"]]
-    draw_texts(list(columns), list(columns.values()), [name == "PID" for name in columns])
-    for found in there:
+        shown["COMMAND"] = [text if len(text) <= width else text[: width - 3] + "..." for text in shown["COMMAND"]]
+    draw_texts(list(shown), list(shown.values()), [name == "PID" for name in shown])
+    for found in (there[number] for number in numbers):
         if reason := why_not_whole(found.path):
             click.echo(f"process {found.identity.pid}: {plain(reason)}")
-    dead = [found for found in there if found.state == "dead"]
+    dead = [found for found in there if found.state == "dead"]  # also those that are not shown: pfs gc removes them, too
     if dead:
         click.echo(f"{len(dead)} dead, {bytes_text(sum(found.size for found in dead))}: pfs gc removes them", err=True)
 
