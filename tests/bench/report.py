@@ -15,6 +15,7 @@ import argparse
 import datetime
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -113,16 +114,21 @@ def cpu_model() -> str:
     return platform.machine()
 
 
+def commit() -> str:
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        return "a tree without its history"
+    # This page itself always changes.
+    modified = run("git", "status", "--porcelain", "--untracked-files=no", "--", "cpp", "python") != ""
+    return f"commit {run('git', 'describe', '--always').strip()}{'-dirty' if modified else ''}"
+
+
 def machine() -> list[str]:
     compiler = run("c++", "--version").partition("\n")[0]
     system = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    modified = (
-        "-dirty" if run("git", "status", "--porcelain", "--untracked-files=no", "--", "cpp", "python") else ""
-    )  # this page itself always changes
     return [
         f"- Processor: {cpu_model()}, {os.cpu_count()} virtual CPUs; a virtual machine that others use too",
         f"- Linux {platform.release()}, {system['PRETTY_NAME'].strip(chr(34))}, {compiler}, `-O2`",
-        f"- {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, commit {run('git', 'describe', '--always').strip()}{modified}",
+        f"- {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {commit()}",
     ]
 
 
