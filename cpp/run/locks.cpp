@@ -46,8 +46,10 @@ template <typename Unlock>
 template <typename Unlock>
 [[gnu::always_inline]] inline int Released(pfs_instance_t* row, Unlock unlock) {
   const uint64_t owner = pfs_owner_(row);
-  if (pfs_owner_is_rare_(owner)) return RareReleased(row, unlock);
-  pfs_owner_forget_(row, owner);
+  if (__builtin_expect(owner != 0, 1)) {
+    if (pfs_owner_is_rare_(owner)) return RareReleased(row, unlock);
+    pfs_owner_forget_(row, owner);
+  }
   const int rc = unlock();
   if (__builtin_expect(rc != 0, 0)) pfs_owner_restore_(row, owner);
   return rc;

@@ -168,8 +168,10 @@ static inline int pfs_rwlock_trywrlock_at(pfs_rwlock_t* rw, PFS_SITE_) {
 static inline int pfs_rwlock_unlock(pfs_rwlock_t* rw) {
   pfs_instance_t* instance = rw->instance;
   uint64_t owner = pfs_owner_(instance);
-  if (pfs_owner_is_rare_(owner)) return pfs_rwlock_unlock_(rw);
-  pfs_owner_forget_(instance, owner);
+  if (__builtin_expect(owner != 0, 1)) {
+    if (pfs_owner_is_rare_(owner)) return pfs_rwlock_unlock_(rw);
+    pfs_owner_forget_(instance, owner);
+  }
   int was_shared = owner == 0 && pfs_has_readers_(instance) ? pfs_rwlock_released_shared_(instance) : 0;
   int rc = pthread_rwlock_unlock(&rw->lock);
   if (__builtin_expect(rc != 0, 0)) {
