@@ -147,6 +147,7 @@ def program() -> None:
 def load() -> None:
     """Something of everything: objects live and dead, open and ended events, two threads."""
     pfs.setup_instruments.update("wait/synch/mutex/contract_later/%", enabled=False)
+    pfs.setup_consumers.update("lock_holds", enabled=True)
     m = Mutex("contract/LOCK_one").use(20)
     Mutex("contract/LOCK_one").use(3).free()
     OwnLock("contract/LOCK_own", 0x77).begin()

@@ -236,3 +236,7 @@ def test_from_outside(build: Build, tmp_path: Path) -> None:
         program.go()
         program.until("waited")
         assert both(segment, "mutex")["COUNT_HOLD"] == 2
+        for name in ("families", "foreign", "reborn", "again"):
+            program.go()
+            program.until(name)
+        assert hold(segment, "mutex", BY_EVENT)["COUNT_HOLD"] == 4
