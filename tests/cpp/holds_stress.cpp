@@ -14,7 +14,7 @@ namespace {
 constexpr char kByObject[] = "lock_holds_summary_by_instance", kByEvent[] = "lock_holds_summary_global_by_event_name";
 constexpr char kName[] = "wait/synch/mutex/live/held";
 
-void Set(const char* value) {
+void Switch(const char* value) {
   const TableFacts* table = nullptr;
   ASSERT_TRUE(FindTable("setup_consumers", &table).ok());
   const Condition where{"NAME", "lock_holds", true};
@@ -78,7 +78,7 @@ uint64_t TornRows(const char* table) {
 
 // Runs threads while `meanwhile` is called again and again. Returns the number of releases.
 template <typename Meanwhile>
-uint64_t Run(Shared& shared, Meanwhile meanwhile) {
+uint64_t RunThreads(Shared& shared, Meanwhile meanwhile) {
   constexpr int kThreads = 4;
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> released{0};
@@ -99,7 +99,7 @@ uint64_t Run(Shared& shared, Meanwhile meanwhile) {
 
 TEST(LockHolds, one_thread_counts_its_releases) {
   Shared shared;
-  Set("YES");
+  Switch("YES");
   Truncate(kByEvent);
   std::mt19937_64 random(Seed());
   uint64_t released = 0;
@@ -111,10 +111,10 @@ TEST(LockHolds, one_thread_counts_its_releases) {
 
 TEST(LockHolds, no_hold_is_lost_concurrent) {
   Shared shared;
-  Set("YES");
+  Switch("YES");
   Truncate(kByEvent);
   uint64_t last = 0, torn = 0, backward = 0, reads = 0;
-  const uint64_t released = Run(shared, [&] {
+  const uint64_t released = RunThreads(shared, [&] {
     torn += TornRows(kByObject) + TornRows(kByEvent);
     const uint64_t now = Holds(kByEvent);
     backward += now < last;
@@ -133,21 +133,21 @@ TEST(LockHolds, switching_and_truncating_leave_nothing_behind_concurrent) {
   Shared shared;
   std::mt19937_64 random(Seed());
   uint64_t torn = 0;
-  Run(shared, [&] {
-    Set(random() % 2 == 0 ? "YES" : "NO");
+  RunThreads(shared, [&] {
+    Switch(random() % 2 == 0 ? "YES" : "NO");
     if (random() % 2 == 0) Truncate(random() % 2 == 0 ? kByObject : kByEvent);
     torn += TornRows(kByObject) + TornRows(kByEvent);
   });
   EXPECT_EQ(torn, 0u);
   const Frame owners("mutex_instances", {"LOCKED_BY_THREAD_ID"});
   for (size_t i = 0; i < owners.rows(); ++i) EXPECT_EQ(owners.number(i, 0), 0u);
-  Set("YES");
+  Switch("YES");
   Truncate(kByEvent);
   EXPECT_EQ(Holds(kByEvent) + Holds(kByObject), 0u);
   uint64_t released = 0;
   for (int i = 0; i < 1000; ++i) released += Step(shared, random);
   EXPECT_EQ(Holds(kByEvent), released);
-  Set("NO");
+  Switch("NO");
 }
 
 }  // namespace
