@@ -356,6 +356,10 @@ bool TakeBack(LockObject* lock, const KeptLock& kept) {
   lock->depth = kept.depth;
   lock->owner = kept.owner;
   if (lock->instance != nullptr) __atomic_store_n(&lock->instance->owner, kept.shown_owner, __ATOMIC_RELAXED);
+  if (pfs_measures_holds_(lock->instance) != 0) {
+    const CallSite site = FindCallSite();
+    pfs_hold_resume_(lock->instance, site.file, site.line);
+  }
   return true;
 }
 

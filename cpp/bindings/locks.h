@@ -146,6 +146,7 @@ bool TakeBack(LockObject* lock, const KeptLock& kept);
 inline uint64_t HideOwner(pfs_instance_t* instance) {
   if (instance == nullptr) return 0;
   const uint64_t owner = __atomic_load_n(&instance->owner, __ATOMIC_RELAXED);
+  if (__builtin_expect((owner & PFS_OWNER_HOLD_) != 0, 0)) return pfs_hold_end_(instance, owner);
   if (owner != 0) __atomic_store_n(&instance->owner, uint64_t{0}, __ATOMIC_RELAXED);
   return owner;
 }

@@ -59,6 +59,8 @@ TableName: TypeAlias = Literal[
     "global_variables",
     "host_cache",
     "hosts",
+    "lock_holds_summary_by_instance",
+    "lock_holds_summary_global_by_event_name",
     "memory_summary_by_account_by_event_name",
     "memory_summary_by_host_by_event_name",
     "memory_summary_by_thread_by_event_name",

@@ -48,6 +48,8 @@ CASES = {
     "lock/timed": Case("lock", _NO_RECORD),
     "lock/current": Case("lock", f"{_NO_HISTORY},{_NO_LONG}"),
     "lock/all": Case("lock"),
+    # With how long it is held.
+    "lock/holds": Case("lock", "performance_schema_consumer_lock_holds=ON"),
     "trylock/all": Case("trylock"),
     # A lock of the program's own: begin and end of the wait, and the release.
     "ownlock/all": Case("ownlock"),

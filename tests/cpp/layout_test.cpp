@@ -18,10 +18,10 @@ namespace {
 #define SIZE(s) \
   { #s, sizeof(s) }
 const std::map<std::string, size_t> kSizes = {
-    SIZE(ShmArray),       SIZE(ShmStat),        SIZE(ShmPrincipal),    SIZE(ShmThread),  SIZE(ShmTable),
-    SIZE(ShmIndex),       SIZE(ShmInstance),    SIZE(ShmInstanceList), SIZE(ShmFile),    SIZE(ShmRetired),
-    SIZE(ShmCell),        SIZE(ShmNameGranule), SIZE(ShmSource),       SIZE(ShmChunk),   SIZE(ShmWaitRecord),
-    SIZE(ShmWaitDetails), SIZE(ShmFact),        SIZE(ShmFactBlock),    SIZE(ShmLogUnit), SIZE(ShmFreeLists),
+    SIZE(ShmArray),    SIZE(ShmStat),         SIZE(ShmPrincipal),  SIZE(ShmThread),      SIZE(ShmTable), SIZE(ShmIndex),
+    SIZE(ShmInstance), SIZE(ShmInstanceList), SIZE(ShmFile),       SIZE(ShmRetired),     SIZE(ShmCell),  SIZE(ShmNameGranule),
+    SIZE(ShmSource),   SIZE(ShmChunk),        SIZE(ShmWaitRecord), SIZE(ShmWaitDetails), SIZE(ShmFact),  SIZE(ShmFactBlock),
+    SIZE(ShmLogUnit),  SIZE(ShmFreeLists),    SIZE(ShmHold),
 };
 #define AT(s, f) \
   { #s "." #f, offsetof(s, f) }
@@ -61,6 +61,13 @@ const std::map<std::string, size_t> kOffsets = {
     AT(ShmInstance, identity),
     AT(ShmInstanceList, cells),
     AT(ShmInstanceList, version),
+    AT(ShmHold, seq),
+    AT(ShmHold, gen),
+    AT(ShmHold, since),
+    AT(ShmHold, stat),
+    AT(ShmHold, longest),
+    AT(ShmHold, what),
+    AT(ShmHold, version),
     AT(ShmStat, count),
     AT(ShmStat, sum_ps),
     AT(ShmStat, inverted_min_ps),

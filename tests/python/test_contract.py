@@ -72,6 +72,25 @@ OWN_TABLES: dict[str, Facts] = {
         "updatable": [],
         "available_when_disabled": False,
     },
+    **{
+        f"lock_holds_summary_{kind}": {
+            "columns": [
+                ["EVENT_NAME", "varchar(128)", False],
+                *([["OBJECT_INSTANCE_BEGIN", "bigint unsigned", False]] if kind == "by_instance" else []),
+                *(
+                    [f"{what}_HOLD", "bigint unsigned", False]
+                    for what in ("COUNT", "SUM_TIMER", "MIN_TIMER", "AVG_TIMER", "MAX_TIMER")
+                ),
+                ["LONGEST_SOURCE", "varchar(64)", True],
+                ["LONGEST_THREAD_ID", "bigint unsigned", True],
+            ],
+            "operations": ["SELECT", "TRUNCATE"],
+            "key": ["OBJECT_INSTANCE_BEGIN" if kind == "by_instance" else "EVENT_NAME"],
+            "updatable": [],
+            "available_when_disabled": False,
+        }
+        for kind in ("by_instance", "global_by_event_name")
+    },
 }
 
 
@@ -128,6 +147,7 @@ def program() -> None:
 def load() -> None:
     """Something of everything: objects live and dead, open and ended events, two threads."""
     pfs.setup_instruments.update("wait/synch/mutex/contract_later/%", enabled=False)
+    pfs.setup_consumers.update("lock_holds", enabled=True)
     m = Mutex("contract/LOCK_one").use(20)
     Mutex("contract/LOCK_one").use(3).free()
     OwnLock("contract/LOCK_own", 0x77).begin()

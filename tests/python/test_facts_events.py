@@ -278,10 +278,12 @@ def test_A11_an_event_ends_with_the_settings_it_began_with(switch: str) -> None:
 
 @fresh_process()
 def test_B1_B2_there_are_16_consumers_on_at_start_and_only_enabled_changes() -> None:
-    """B1 as pfs has it: all are on but the one that costs system calls. B2: 16 fixed rows; only ENABLED can be updated."""
+    """B1 as pfs has it: all are on but the one that costs system calls. B2: 16 fixed rows, and our own lock_holds, which is off;
+    only ENABLED can be updated."""
     found = rows("setup_consumers")
-    assert len(found) == 16
-    assert [row["NAME"] for row in found if row["ENABLED"] != "YES"] == ["events_statements_cpu"]
+    assert [row["NAME"] for row in found[16:]] == ["lock_holds"]
+    assert len(found) == 17
+    assert [row["NAME"] for row in found if row["ENABLED"] != "YES"] == ["events_statements_cpu", "lock_holds"]
     raises(pfs.OperationNotAllowed, pfs.setup_consumers.insert, "UPDATE")
     raises(pfs.OperationNotAllowed, pfs.setup_consumers.delete, "UPDATE")
     raises(pfs.OperationNotAllowed, partial(pfs.truncate, "setup_consumers"), "UPDATE")
@@ -364,9 +366,8 @@ def test_B_hierarchy_a_consumer_acts_only_if_all_above_act(name: str) -> None:
         consumer(above, False)
         m.use()
         assert rows(HISTORY) == rows(HISTORY_LONG) == rows(CURRENT) == []
-        assert [row["NAME"] for row in rows("setup_consumers") if row["ENABLED"] == "NO"] == sorted(
-            {"events_statements_cpu", above}
-        )
+        off = {row["NAME"] for row in rows("setup_consumers") if row["ENABLED"] == "NO"}
+        assert off == {"events_statements_cpu", "lock_holds", above}
         consumer(above, True)
     m.use()
     assert len(rows(HISTORY)) == len(rows(HISTORY_LONG)) == len(rows(CURRENT)) == 1

@@ -23,6 +23,9 @@ from tests.python._programs.subject import PID_NAMESPACE, forge, subject
 
 _WORK = """
 import threading
+pfs.setup_consumers["lock_holds"].enabled = True
+for _ in range(100):  # in slots of locks that are gone
+    with pfs.Lock("app/LOCK_short"): pass
 pfs.set_account("anna", "desk")
 lock, guard = pfs.Lock("app/LOCK_a"), pfs.RWLock("app/guard")
 def work(turns):

@@ -36,7 +36,7 @@ typedef struct pfs_instance {
   uint32_t flags;         /* what to do with an event of this object; 0 = nothing (see PFS_FLAG_ENABLED) */
   uint32_t reserved_a;    /* class */
   uint64_t reserved_b[5]; /* statistics */
-  uint64_t owner;         /* THREAD_ID of the holder (low 48 bits), depth of recursive locking (high 16); 0 = free */
+  uint64_t owner;         /* THREAD_ID of the holder (low 47 bits), PFS_OWNER_HOLD_, depth of recursive locking (high 16); 0 = free */
   uint64_t identity;      /* OBJECT_INSTANCE_BEGIN */
 } __attribute__((aligned(64))) pfs_instance_t;
 
@@ -55,6 +55,11 @@ typedef struct pfs_metadata_lock {
 /* Threads have counted operations of the object that exclude no other thread, such as read locks; a release may belong to one. Never
  * cleared. */
 #define PFS_FLAG_SHARED (1u << 17)
+/* Consumer lock_holds: the library measures how long the object is held. */
+#define PFS_FLAG_HOLDS (1u << 13)
+
+/* Bit of pfs_instance.owner: the library measures this hold, and must hear of its end. */
+#define PFS_OWNER_HOLD_ (UINT64_C(1) << 47)
 
 /* Returns 1 if a probe of this object has work to do. A disabled probe costs only this load, test and branch. */
 static inline int pfs_enabled(const pfs_instance_t* instance) {
@@ -83,11 +88,39 @@ static inline uint64_t pfs_owner_below_(uint64_t owner) {
   return owner >= one_level ? owner - one_level : 0;
 }
 
-/* Forgets the holder of a lock that is about to be released. Returns the value that pfs_owner_restore_ needs if the release fails. */
+/* Ends a hold that is measured, and forgets the holder. `owner`: the owner word. Returns it without PFS_OWNER_HOLD_: if the release fails,
+ * the rest of the hold does not count. */
+PFS_API uint64_t pfs_hold_end_(pfs_instance_t* instance, uint64_t owner);
+/* Begins a hold of a lock that its holder has taken back after a wait for a condition. */
+PFS_API void pfs_hold_resume_(pfs_instance_t* instance, const char* file, uint32_t line);
+static inline int pfs_measures_holds_(const pfs_instance_t* instance) {
+  return instance != 0 && (__atomic_load_n(&instance->flags, __ATOMIC_RELAXED) & PFS_FLAG_HOLDS) != 0;
+}
+
+/* Returns the owner word. */
+static inline uint64_t pfs_owner_(const pfs_instance_t* instance) {
+  return instance != 0 ? __atomic_load_n(&instance->owner, __ATOMIC_RELAXED) : 0;
+}
+
+/* Returns 1 if the library releases the lock: its holder holds it several times, or the hold is measured. The inline release keeps fewer
+ * values than if it called the library in between. */
+static inline int pfs_owner_is_rare_(uint64_t owner) { return __builtin_expect(owner >= PFS_OWNER_HOLD_, 0) != 0; }
+
+/* Forgets the holder of a lock that is about to be released. REQUIRES: !pfs_owner_is_rare_(owner). */
+static inline void pfs_owner_forget_(pfs_instance_t* instance, uint64_t owner) {
+  if (__builtin_expect(owner != 0, 1)) __atomic_store_n(&instance->owner, 0, __ATOMIC_RELAXED);
+}
+
+/* Does both. Returns the value that pfs_owner_restore_ needs if the release fails. */
 static inline uint64_t pfs_owner_release_(pfs_instance_t* instance) {
-  uint64_t owner = instance != 0 ? __atomic_load_n(&instance->owner, __ATOMIC_RELAXED) : 0;
+  uint64_t owner = pfs_owner_(instance);
   if (__builtin_expect(owner != 0, 1)) {
-    __atomic_store_n(&instance->owner, pfs_owner_below_(owner), __ATOMIC_RELAXED);
+    uint64_t below = 0;
+    if (pfs_owner_is_rare_(owner)) {
+      below = pfs_owner_below_(owner);
+      if (below == 0) return pfs_hold_end_(instance, owner);
+    }
+    __atomic_store_n(&instance->owner, below, __ATOMIC_RELAXED);
   }
   return owner;
 }

@@ -176,6 +176,7 @@ PFS_API int pfs_mutex_destroy(pfs_mutex_t* m);
  * int pfs_mutex_unlock(pfs_mutex_t* m): no event; the mutex has no LOCKED_BY_THREAD_ID from here on. */
 PFS_API int pfs_mutex_lock_(pfs_mutex_t* m, PFS_SITE_);
 PFS_API int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_);
+PFS_API int pfs_mutex_unlock_(pfs_mutex_t* m);
 
 /* int pfs_mutex_timedlock(pfs_mutex_t* m, const struct timespec* deadline): event lock. */
 PFS_API int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_);

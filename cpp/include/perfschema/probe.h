@@ -92,7 +92,11 @@ static inline int pfs_mutex_trylock_at(pfs_mutex_t* m, PFS_SITE_) {
 /* After a successful unlock another thread may have destroyed *m: it is not touched again. */
 static inline int pfs_mutex_unlock(pfs_mutex_t* m) {
   pfs_instance_t* instance = m->instance;
-  uint64_t owner = pfs_owner_release_(instance);
+  uint64_t owner = pfs_owner_(instance);
+  if (__builtin_expect(owner != 0, 1)) {
+    if (pfs_owner_is_rare_(owner)) return pfs_mutex_unlock_(m);
+    pfs_owner_forget_(instance, owner);
+  }
   int rc = pthread_mutex_unlock(&m->mutex);
   if (__builtin_expect(rc != 0, 0)) pfs_owner_restore_(instance, owner);
   return rc;

@@ -88,6 +88,7 @@ PFS_API int pfs_rwlock_rdlock_(pfs_rwlock_t* rw, PFS_SITE_);
 PFS_API int pfs_rwlock_wrlock_(pfs_rwlock_t* rw, PFS_SITE_);
 PFS_API int pfs_rwlock_tryrdlock_(pfs_rwlock_t* rw, PFS_SITE_);
 PFS_API int pfs_rwlock_trywrlock_(pfs_rwlock_t* rw, PFS_SITE_);
+PFS_API int pfs_rwlock_unlock_(pfs_rwlock_t* rw);
 PFS_API int pfs_rwlock_timedrdlock_at(pfs_rwlock_t* rw, const struct timespec* deadline, PFS_SITE_);
 PFS_API int pfs_rwlock_timedwrlock_at(pfs_rwlock_t* rw, const struct timespec* deadline, PFS_SITE_);
 PFS_API int pfs_rwlock_clockrdlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_);
@@ -166,7 +167,11 @@ static inline int pfs_rwlock_trywrlock_at(pfs_rwlock_t* rw, PFS_SITE_) {
  * *rw: it is not touched again. */
 static inline int pfs_rwlock_unlock(pfs_rwlock_t* rw) {
   pfs_instance_t* instance = rw->instance;
-  uint64_t owner = pfs_owner_release_(instance);
+  uint64_t owner = pfs_owner_(instance);
+  if (__builtin_expect(owner != 0, 1)) {
+    if (pfs_owner_is_rare_(owner)) return pfs_rwlock_unlock_(rw);
+    pfs_owner_forget_(instance, owner);
+  }
   int was_shared = owner == 0 && pfs_has_readers_(instance) ? pfs_rwlock_released_shared_(instance) : 0;
   int rc = pthread_rwlock_unlock(&rw->lock);
   if (__builtin_expect(rc != 0, 0)) {

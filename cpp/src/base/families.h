@@ -42,7 +42,7 @@ inline constexpr int kFamilyCount = 22;
 
 // Groups the families that one TRUNCATE empties together (SEMANTICS F8-F11). Each has two reset domains: live objects, and sums that
 // classes keep.
-enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLock, kCount };
+enum class ResetGroup : uint8_t { kSync = 0, kFile, kSocket, kTableIo, kTableLock, kHold, kCount };
 
 // Lanes per object: of files and sockets, of tables and indexes, of table locks. Synchronization objects have one.
 inline constexpr uint8_t kFileLanes = 3, kTableIoLanes = 4, kTableLockLanes = 10, kMostLanes = kTableLockLanes;
@@ -173,6 +173,11 @@ inline constexpr OperationFacts kOperations[] = {
     PFS_FOR_EACH_OPERATION(X)
 #undef X
 };
+
+// Returns whether a thread can hold an object of the family exclusively: hold times exist for it.
+constexpr bool HasOneHolder(Family family) {
+  return family == Family::kMutex || family == Family::kRwlock || family == Family::kPrlock || family == Family::kSxlock;
+}
 
 // Returns whether the operation is on a socket; IoGroupOf: the group of an operation on a file or a socket.
 constexpr bool IsOfSocket(Operation operation) { return operation >= Operation::kSocketCreate && operation <= Operation::kSelect; }

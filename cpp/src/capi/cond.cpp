@@ -49,7 +49,7 @@ bool IsShared(const pthread_condattr_t* attributes) {
 
 template <typename Call>
 PFS_ALWAYS_INLINE int WaitFor(const pfs_cond_t* c, pfs_instance_t* mutex, Operation operation, const char* file, uint32_t line, Call call) {
-  OwnerOnLeave owner(mutex);
+  OwnerOnLeave owner(mutex, file, line);
   const CondEvent event(c, operation, file, line);
   const int rc = call();
   owner.Returned(rc);

@@ -13,6 +13,7 @@ struct OwnWait {
   Wait wait;
   Operation operation;
   uint32_t version;  // of the object: its generation
+  uint32_t source;   // of a hold that the wait begins
 };
 static_assert(sizeof(OwnWait) <= sizeof(pfs_wait_t::opaque) && alignof(OwnWait) <= alignof(pfs_wait_t));
 static_assert(sizeof(pfs_wait_t) == 128, "frozen: a program reserves it on its stack");
@@ -28,7 +29,10 @@ inline int BeginOwnWait(pfs_wait_t* wait, pfs_instance_t* instance, Operation op
   own.operation = operation;
   own.version = VersionOf(object);
   const bool is_fast = IsAllOn(flags) && FastBegin(own.wait, OwnLockHooks{{operation, object}}, flags, file, line);
-  if (!is_fast && !BeginInstanceWait(own.wait, object, flags, operation, file, line)) return 0;
+  if (!is_fast) {
+    if (!BeginInstanceWait(own.wait, object, flags, operation, file, line)) return 0;
+    if ((flags & kFlagHolds) != 0) own.source = SourceOfHold(*own.wait.thread, file, line);
+  }
   wait->instance = instance;
   return 1;
 }
@@ -47,6 +51,7 @@ inline void EndOwnLockWait(pfs_wait_t* wait, int rc, uint32_t spins) {
     }
   } else if (MayEnd(own.wait)) {
     EndLockWait(own.wait, object, wanted, rc, counted ? kRecordHasSpins : 0, counted ? spins : 0);
+    if ((own.wait.flags & kFlagHolds) != 0 && wanted == Hold::kExclusive && rc == 0) BeginHoldAt(object, own.source);
   }
 }
 

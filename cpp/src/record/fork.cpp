@@ -55,6 +55,8 @@ Segment::Keep KeptByChild(ArrayId id) {
     case ArrayId::kUserCells:
     case ArrayId::kHostCells:
     case ArrayId::kInstanceLists:
+    case ArrayId::kHolds:
+    case ArrayId::kHoldTotals:
     case ArrayId::kCells:
     case ArrayId::kRetired:
     case ArrayId::kGlobalCells:
@@ -95,6 +97,7 @@ void ForgetStatistics() {
   rt.header->histogram.generation.fetch_add(1, kRelaxed);
   rt.header->remainder_cells.store(0, kRelaxed);
   rt.header->move_seq.store(0, kRelaxed);
+  rt.header->hold_seq.store(0, kRelaxed);
   ForgetMemoryInChild();
   const uint64_t instances = segment.array(ArrayId::kInstances).used.load(kRelaxed);
   for (uint64_t i = 1; i < instances; ++i) {
@@ -102,6 +105,7 @@ void ForgetStatistics() {
     const bool is_held = (instance->flags.load(kRelaxed) & kFlagHeld) != 0;
     const uint64_t held = is_held ? instance->stat.count.load(kRelaxed) : 0;
     if (is_held) instance->flags.fetch_and(~kFlagHeld, kRelaxed);
+    instance->owner.fetch_and(~kOwnerHold, kRelaxed);  // a hold that began in the parent is none of the child's
     instance->seq.store(0, kRelaxed);
     ClearStat(instance->stat);
     if (held != 0 && forked_state != nullptr) HoldInChild(*forked_state, static_cast<uint32_t>(i), static_cast<uint32_t>(held));

@@ -61,6 +61,7 @@ uint32_t FlagsOf(const ShmClass& entry) {
   };
   if (static_cast<uint32_t>(kind) < kEventKinds) {
     consumer_flags(kConsumersOf[static_cast<uint32_t>(kind)]);
+    if (HasOneHolder(static_cast<Family>(entry.family)) && ConsumerActs(Consumer::lock_holds)) flags |= kFlagHolds;
     if (kind == Kind::kStatement && ConsumerActs(Consumer::statements_digest)) flags |= kFlagDigest;
     if (kind == Kind::kStatement && ConsumerActs(Consumer::events_statements_cpu)) flags |= kFlagCpu;
   }

@@ -20,6 +20,7 @@ inline constexpr uint32_t kFlagTraceOnly = 1u << 11;   // events_*_current is of
 inline constexpr uint32_t kFlagTimerShift = 8;         // TimerId in bits 8..10
 inline constexpr uint32_t kFlagTimerMask = 7u << kFlagTimerShift;
 inline constexpr uint32_t kFlagContended = 1u << 12;      // of a lock: an event is timed and recorded only if the thread must wait
+inline constexpr uint32_t kFlagHolds = PFS_FLAG_HOLDS;    // of a lock: lock_holds
 inline constexpr uint32_t kFlagDead = 1u << 16;           // the object is gone: count on its class
 inline constexpr uint32_t kFlagShared = PFS_FLAG_SHARED;  // of an instance: there are cells in its list
 inline constexpr uint32_t kFlagHeld = 1u << 22;           // in a forked child: stat.count is how often the forking thread holds it shared

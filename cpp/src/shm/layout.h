@@ -24,8 +24,8 @@
 namespace perfschema {
 
 inline constexpr uint64_t kSegmentMagic = 0x31304d4353465000u ^ 0x5a5a5a5a5a5a5a5au;  // XORed: a scan for the name does not hit this code
-inline constexpr uint32_t kLayoutMajor = 2;
-inline constexpr uint32_t kLayoutMinor = 2;
+inline constexpr uint32_t kLayoutMajor = 3;
+inline constexpr uint32_t kLayoutMinor = 0;
 inline constexpr uint32_t kEndianMark = 0x01020304u;
 
 // A minor version may change only this, so that readers of older minors still work: entries are added at the end of the header's lists,
@@ -52,6 +52,8 @@ inline constexpr uint32_t kMostArrays = 64, kMostOptions = 96, kMostLosses = 96,
   X(kObjectRules, ShmObjectRule)               \
   X(kInstances, ShmInstance)                   \
   X(kInstanceLists, ShmInstanceList)           \
+  X(kHolds, ShmHold)                           \
+  X(kHoldTotals, ShmHold)                      \
   X(kFiles, ShmFile)                           \
   X(kTables, ShmTable)                         \
   X(kIndexes, ShmIndex)                        \
@@ -155,6 +157,7 @@ struct ShmHeader {
   HalfWord remainder_cells;  // columns of row 0 of kGlobalCells that may be stored to and read
   HalfWord rebase_seq;       // odd while a TRUNCATE of memory statistics is running: their readers try again
   HalfWord move_seq;         // odd while numbers move between rows: readers of totals retry
+  HalfWord hold_seq;         // odd while numbers of a dead object move from kHolds to kHoldTotals: readers of totals retry
   HalfWord cold_holder;      // ColdHolder, and a count of the outsiders' critical sections
 
   // Statements of all digests, and those without one.
@@ -211,7 +214,7 @@ struct alignas(64) ShmRetired {
 };
 
 // Owner word of pfs_instance: see abi.h.
-inline constexpr uint64_t kOwnerThreadMask = (uint64_t{1} << 48) - 1;
+inline constexpr uint64_t kOwnerHold = PFS_OWNER_HOLD_, kOwnerThreadMask = kOwnerHold - 1;
 
 // Is a synchronization object: one line with all that its probe touches. The exclusive holder of the object writes the cell. All other
 // events (shared locks, failed tries, waits for conditions) go to the cells of its list in kInstanceLists, which has the same index.
@@ -227,6 +230,19 @@ struct alignas(64) ShmInstance {
 static_assert(sizeof(ShmInstance) == sizeof(pfs_instance) && offsetof(ShmInstance, flags) == offsetof(pfs_instance, flags));
 static_assert(offsetof(ShmInstance, owner) == offsetof(pfs_instance, owner) &&
               offsetof(ShmInstance, identity) == offsetof(pfs_instance, identity));
+
+// Holds how long an object of kInstances was held exclusively, which has the same index; or, in kHoldTotals, what a class keeps of dead
+// objects. It has memory from the first hold on that is measured (record/family/holds.h).
+// Threads: the holder of the object writes, before it releases the object. In kHoldTotals: written under the cold lock.
+struct alignas(64) ShmHold {
+  HalfWord seq, gen;
+  Word since;        // counter of the time base when the present hold began
+  ShmStat stat;      // holds that have ended
+  Word longest;      // the longest hold: THREAD_ID << 16 | index into kSources of its begin
+  HalfWord what;     // class of the object | index into kSources of the begin of the present hold << 16
+  HalfWord version;  // of the object: numbers of another version are those of a dead object, and of its class
+};
+static_assert(sizeof(ShmHold) == 64);
 
 // Is a file, known by name from its first successful open until it is deleted; or a socket, from its creation until it is closed.
 // Threads: fields change under the cold lock, except flags (setup), open_count (atomic add) and thread_id.

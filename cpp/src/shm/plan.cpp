@@ -51,6 +51,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
   const auto with_zero = [&](OptionId option) { return get(option) + 1; };
   switch (id) {
     case ArrayId::kClasses:
+    case ArrayId::kHoldTotals:
       return classes;
     case ArrayId::kThreads:
     case ArrayId::kFreeLists:
@@ -77,6 +78,7 @@ uint64_t Capacity(ArrayId id, const Options& options) {
       return with_zero(OptionId::setup_objects_size);
     case ArrayId::kInstances:
     case ArrayId::kInstanceLists:
+    case ArrayId::kHolds:
       return instances + 1;
     case ArrayId::kFiles:
       return get(OptionId::max_file_instances) + get(OptionId::max_socket_instances) + 1;

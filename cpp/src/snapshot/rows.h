@@ -116,6 +116,15 @@ struct InstanceRow {
   Stat wait;
 };
 
+// Says how long a lock was held, or all locks of an instrument.
+struct HoldRow {
+  const ClassRow* instrument;
+  uint64_t identity;  // 0: an instrument's
+  Stat held;
+  std::optional<Text<64>> longest_source;  // where the longest hold began
+  std::optional<uint64_t> longest_thread_id;
+};
+
 // Is a file or a socket.
 struct FileRow {
   const ClassRow* instrument;

@@ -52,6 +52,8 @@ Snapshot::Snapshot(const SegmentView& view, Quiesce quiesce, const SegmentView& 
   instrument_rules_ = {view, ArrayId::kInstrumentRules};
   instances_ = {view, ArrayId::kInstances};
   instance_lists_ = {view, ArrayId::kInstanceLists};
+  holds_ = {view, ArrayId::kHolds};
+  hold_totals_ = {view, ArrayId::kHoldTotals};
   files_ = {view, ArrayId::kFiles};
   tables_ = {view, ArrayId::kTables};
   indexes_ = {view, ArrayId::kIndexes};

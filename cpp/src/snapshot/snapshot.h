@@ -5,7 +5,7 @@
 // the row is shown as the writer left it, and counted as repaired. Nothing here stores to the segment.
 //   snapshot.cpp  instruments, names, actors      stats.cpp    objects, totals of classes
 //   events.h      the views of events             principals.cpp  threads, accounts, users, hosts and their sums
-//   program.cpp   rows that the program declared
+//   program.cpp   rows that the program declared  holds.cpp    how long locks were held
 //   tables.cpp    tables, handles, metadata locks, setup_objects
 #pragma once
 
@@ -63,6 +63,9 @@ class Snapshot {
   std::vector<InstrumentRuleRow> InstrumentRules() const;  // oldest first
 
   void ForEachInstance(const std::function<void(const InstanceRow&)>& use) const;
+  // Shows how long locks were held: of each live object, and of each instrument, those with a hold that has ended.
+  void ForEachHold(const std::function<void(const HoldRow&)>& use) const;
+  void ForEachHoldTotal(const std::function<void(const HoldRow&)>& use) const;
   uint64_t MostInstances() const { return instances_.used(); }
   // Files and sockets. The caller wants their numbers (kFileNumbers), their names (kFileName), or both; the rest is empty.
   static constexpr uint32_t kFileNumbers = 1, kFileName = 2;
@@ -184,6 +187,12 @@ class Snapshot {
   void AddUpClasses(Totals* totals) const;
   void AddObjects(const Totals& totals, Totals* pass) const;
 
+  // holds.cpp
+  struct Holds;
+  bool ReadHold(const ShmHold& shm, Holds* holds) const;
+  bool AddUpHolds(std::vector<Holds>* sums) const;
+  HoldRow RowOf(const ClassRow* instrument, uint64_t identity, const Holds& holds) const;
+
   // tables.cpp
   Found ReadTable(uint32_t index, uint32_t wanted, TableRow* row) const;
   void PrefetchTable(uint64_t index, uint32_t wanted) const;
@@ -244,6 +253,7 @@ class Snapshot {
   ArrayView<ShmInstrumentRule> instrument_rules_;
   ArrayView<ShmInstance> instances_;
   ArrayView<ShmInstanceList> instance_lists_;
+  ArrayView<ShmHold> holds_, hold_totals_;
   ArrayView<ShmFile> files_;
   ArrayView<ShmTable> tables_;
   ArrayView<ShmIndex> indexes_;

@@ -62,6 +62,8 @@
   X(global_variables)                             \
   X(host_cache)                                   \
   X(hosts)                                        \
+  X(lock_holds_summary_by_instance)               \
+  X(lock_holds_summary_global_by_event_name)      \
   X(memory_summary_by_account_by_event_name) \
   X(memory_summary_by_host_by_event_name) \
   X(memory_summary_by_thread_by_event_name) \

@@ -183,7 +183,12 @@ def _sampled(groups: _Groups, frame: pd.DataFrame, names: Sequence[str]) -> _Arr
 
 def _merged(info: _core.TableInfo, frame: pd.DataFrame) -> pd.DataFrame:
     groups = _Groups(frame, info["key"])
-    sampled = [column["name"] for column in info["columns"] if column["across"] == "sampled"]
+    # The last one decides: the time of the sample.
+    of_sample = sorted(
+        (column for column in info["columns"] if column["across"] == "sampled"),
+        key=lambda column: column["unit"] == "picoseconds",
+    )
+    sampled = [column["name"] for column in of_sample]
     places = _sampled(groups, frame, sampled) if sampled else None
     rules: dict[str, Callable[[_Array], _Array]] = {
         **dict.fromkeys(("sum", "gauge", "bound"), lambda values: _sum(groups, values)),

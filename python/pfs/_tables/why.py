@@ -118,7 +118,8 @@ def why(lock: Named | str) -> pd.DataFrame:
         EVENT_NAME, OPERATION, OBJECT_NAME and SOURCE are what it did then; they are NULL for the time in which it was in no wait,
         such as computing. COUNT_STAR counts them. SUM_TIMER_WAIT is their time during which at least one other thread waited for
         the lock: the time that would be gained. The history tables bound how far back it looks, and waits must be timed. With
-        read-write locks, the last thread that took the lock counts as its holder.
+        read-write locks, the last thread that took the lock counts as its holder. All holds since the start, and the line of
+        the longest, are in lock_holds_summary_by_instance while the consumer lock_holds is on.
 
     Raises:
         UnknownName: there is no such lock.

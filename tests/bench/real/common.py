@@ -23,7 +23,8 @@ import pfs
 
 GOAL = 0.01  # the overhead to stay below, as a median
 
-# All that records waits and statements. events_statements_cpu stays as it is at the start: off, being two system calls a statement.
+# All that records waits and statements. events_statements_cpu and lock_holds stay as they are at the start: off. The first costs two
+# system calls a statement.
 EVERYTHING = ",".join(
     [
         "performance_schema_instrument='%=ON'",

@@ -64,7 +64,7 @@ def recorded_locks(events: common.Events) -> dict[str, int]:
 def check_everything_is_on(events: common.Events) -> None:
     assert events.total > 0
     assert events.not_on == []
-    assert events.consumers == ["events_statements_cpu"]
+    assert events.consumers == ["events_statements_cpu", "lock_holds"]
     assert events.lost == {}
 
 

@@ -78,6 +78,7 @@ struct Runtime {
   ShmCell* cells;
   ShmInstance* instances;
   ShmInstanceList* instance_lists;
+  ShmHold* holds;
   ShmFreeLists* free_lists;
   ShmFile* files;
   ShmTable* tables;

@@ -2,6 +2,7 @@
 // lock is contended (TIMED = 'CONTENDED'). All of them take a fast path (record/probe/fast_path.h).
 #pragma once
 
+#include "record/family/holds.h"
 #include "record/family/locks.h"
 #include "record/probe/fast_path.h"
 
@@ -126,7 +127,7 @@ template <Counting kWay, typename Operate>
 // TIMED = 'CONTENDED': the probe tries the lock first. A try that succeeds is a wait of zero; a lock that must be waited for is an event
 // like others.
 constexpr bool IsContended(uint32_t flags) {
-  return (flags & (kFlagContended | kFlagEnabled | kFlagThread | kFlagDead)) == (kFlagContended | kFlagEnabled | kFlagThread);
+  return (flags & (kFlagContended | kFlagEnabled | kFlagThread | kFlagDead | kFlagHolds)) == (kFlagContended | kFlagEnabled | kFlagThread);
 }
 
 // Handles the uncommon cases: a thread's first event, an event that comes into a probe or has no thread, no thread_instrumentation.
@@ -163,6 +164,23 @@ template <typename Operate>
   return rc;
 }
 
+// Consumer lock_holds: the hold begins after the event has ended, whatever its settings.
+template <typename Operate>
+[[gnu::noinline]] int HeldLockOperation(Operate operate, const char* file, uint32_t line, Operation operation) {
+  const uint32_t flags = FlagsIn(operate.object->flags);
+  int rc;
+  if (IsAllOn(flags & ~kFlagHolds)) {
+    LockEvent<Operate> event(operate, operation, LockProbe(operate.object->instance, operate.object->flags, operation));
+    rc = FastCall(event, flags, file, line);
+  } else if ((flags & kFlagContended) != 0) {
+    rc = SlowTriedLockOperation(operate, file, line, operation);
+  } else {
+    rc = SlowLockOperation(operate, file, line, operation);
+  }
+  if (HoldAfter(operation) == Hold::kExclusive && IsHeld(rc)) BeginHold(*AsInstance(operate.object->instance), file, line);
+  return rc;
+}
+
 // Chooses the path. Keeps nothing itself, and every path reads again what it needs: a register that is saved on the way is a store that the
 // locked instruction of the operation waits for.
 template <typename Operate>
@@ -171,6 +189,7 @@ template <typename Operate>
   if (IsCounted(flags)) return UnrecordedLockOperation<Counting::kCounted>(operate, file, line, operation);
   if (IsContended(flags)) return TriedLockOperation(operate, file, line, operation);
   if (IsTimedOnly(flags)) return UnrecordedLockOperation<Counting::kTimed>(operate, file, line, operation);
+  if ((flags & kFlagHolds) != 0) return HeldLockOperation(operate, file, line, operation);
   if ((flags & kFlagContended) != 0) return SlowTriedLockOperation(operate, file, line, operation);
   return SlowLockOperation(operate, file, line, operation);
 }

@@ -40,12 +40,14 @@ inline constexpr uint32_t kTimedOnlyFlags = kAllOnFlags & ~kFlagCurrent;
 inline constexpr uint32_t kCountedFlags = kFlagEnabled | kFlagThread;  // neither timed nor recorded: nothing need be known before the end
 // Returns whether everything is on. `kind`: kFlagSocket if the caller asks for a socket. One comparison finds each uncommon setting.
 constexpr bool IsAllOn(uint32_t flags, uint32_t kind = 0) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket | kFlagContended)) == (kAllOnFlags | kind);
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagSocket | kFlagContended | kFlagHolds)) == (kAllOnFlags | kind);
 }
 constexpr bool IsTimedOnly(uint32_t flags) {
-  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagContended)) == kTimedOnlyFlags;
+  return (flags & (kAllOnFlags | kFlagSlowTimer | kFlagDead | kFlagContended | kFlagHolds)) == kTimedOnlyFlags;
 }
-constexpr bool IsCounted(uint32_t flags) { return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead)) == kCountedFlags; }
+constexpr bool IsCounted(uint32_t flags) {
+  return (flags & (kCountedFlags | kFlagTimed | kFlagCurrent | kFlagDead | kFlagHolds)) == kCountedFlags;
+}
 
 // How an event counts. kOfZero: as a wait of no time, which is counted in a statistic that has one already.
 enum class Counting { kTimed, kCounted, kOfZero };
