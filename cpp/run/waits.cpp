@@ -43,7 +43,7 @@ template <typename Call>
                                           Call call) {
   if (__builtin_expect(g_is_off || IsShared(c), 0)) return call();
   Object* const mutex = KnownObject(m, Kind::kMutex);
-  OwnerOnLeave owner(mutex != nullptr ? mutex->row.load(std::memory_order_acquire) : nullptr);
+  OwnerOnLeave owner(mutex != nullptr ? mutex->row.load(std::memory_order_acquire) : nullptr, SiteOf(caller)->text, kNoLine);
   const Waiting event(ObjectAt(c, Kind::kCond, caller), caller, operation);
   const int rc = call();
   owner.Returned(rc);
