@@ -366,6 +366,9 @@ def test_operations_do_what_they_say_or_are_refused(table: str) -> None:
     elif table == "events_statements_summary_by_digest":
         assert len(before) == 2
         assert after == []
+    elif table.startswith("lock_holds_summary_"):  # it has rows of locks with a hold since the last TRUNCATE
+        assert before
+        assert after == []
     elif "_summary_" in table or "_histogram_" in table or table == "prepared_statements_instances":
         assert len(after) == len(before) > 0
         kept = {*facts["key"], "TIMER_PREPARE", "BUCKET_TIMER_LOW", "BUCKET_TIMER_HIGH"}
