@@ -7,11 +7,12 @@
 #include <sys/wait.h>
 #include <time.h>
 
-static pfs_key_t mutex_key, check_key, again_key, tree_key, cond_key;
-static pfs_mutex_info_t mutexes[] = {{&mutex_key, "mutex", 0, NULL}, {&check_key, "check", 0, NULL}, {&again_key, "again", 0, NULL}};
+static pfs_key_t mutex_key, guard_key, check_key, again_key, tree_key, cond_key;
+static pfs_mutex_info_t mutexes[] = {
+    {&mutex_key, "mutex", 0, NULL}, {&guard_key, "guard", 0, NULL}, {&check_key, "check", 0, NULL}, {&again_key, "again", 0, NULL}};
 static pfs_rwlock_info_t rwlocks[] = {{&tree_key, "tree", 0, NULL}};
 static pfs_cond_info_t conds[] = {{&cond_key, "cond", 0, NULL}};
-static pfs_mutex_t mutex, check, again;
+static pfs_mutex_t mutex, guard, check, again;
 static pfs_rwlock_t tree;
 static pfs_cond_t cond;
 
@@ -65,16 +66,16 @@ static void life(void) {
   pfs_mutex_unlock(&mutex);
 
   /* The wait is no part of a hold. */
-  pfs_mutex_lock(&mutex);
+  pfs_mutex_lock(&guard);
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_nsec += 60000000;
   if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, ++until.tv_sec;
   printf("cond_line %d\n", __LINE__ + 1);
-  if (pfs_cond_timedwait(&cond, &mutex, &until) != ETIMEDOUT) exit(6);
+  if (pfs_cond_timedwait(&cond, &guard, &until) != ETIMEDOUT) exit(6);
   rest(30);
-  pfs_mutex_unlock(&mutex);
-  look("waited 14");
+  pfs_mutex_unlock(&guard);
+  look("waited 2");
 
   /* One hold from the first lock to the last unlock. */
   pfs_mutex_lock(&again);
@@ -101,15 +102,15 @@ static void life(void) {
   /* Another thread releases it. */
   run(take, &mutex);
   pfs_mutex_unlock(&mutex);
-  look("foreign 15");
+  look("foreign 13");
 
   /* The next object in the slot begins at zero; the dead ones count for the instrument. */
   pfs_mutex_destroy(&mutex);
   pfs_mutex_init(mutex_key, &mutex, NULL);
-  look("reborn 15");
+  look("reborn 13");
   pfs_mutex_lock(&mutex);
   pfs_mutex_unlock(&mutex);
-  look("again 16");
+  look("again 14");
 }
 
 static void fork_while_held(void) {
@@ -133,10 +134,11 @@ static void fork_while_held(void) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  pfs_register_mutex("held", mutexes, 3);
+  pfs_register_mutex("held", mutexes, 4);
   pfs_register_rwlock("held", rwlocks, 1);
   pfs_register_cond("held", conds, 1);
   init(mutex_key, &mutex, PTHREAD_MUTEX_NORMAL);
+  init(guard_key, &guard, PTHREAD_MUTEX_NORMAL);
   init(check_key, &check, PTHREAD_MUTEX_ERRORCHECK);
   init(again_key, &again, PTHREAD_MUTEX_RECURSIVE);
   pfs_rwlock_init(tree_key, &tree, NULL);
