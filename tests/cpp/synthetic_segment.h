@@ -77,6 +77,12 @@ class SyntheticSegment {
     mutex.class_index.store(class_index);
     return mutex;
   }
+  void AddHold(uint32_t index, uint16_t class_index) {
+    auto& hold = at<ShmHold>(ArrayId::kHolds, index);
+    Fill(hold.stat, 4, 40, 5, 20);
+    hold.what.store(class_index);
+    hold.version.store(at<ShmInstanceList>(ArrayId::kInstanceLists, index).version.load());
+  }
   ShmCell& AddCell(uint32_t index, uint32_t next, uint64_t events, uint64_t amount) {
     auto& cell = at<ShmCell>(ArrayId::kCells, index);
     cell.next.store(next);

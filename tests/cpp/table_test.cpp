@@ -141,6 +141,7 @@ TEST(ReadTable, every_table_has_its_shape_full_empty_and_off) {
   shm.AddClass(3, Family::kRwlock, "wait/synch/rwlock/a/r");
   shm.AddClass(4, Family::kCond, "wait/synch/cond/a/c");
   for (uint16_t i = 1; i <= 3; ++i) shm.AddMutex(i, i == 1 ? 1 : i + 1, i, 4);
+  shm.AddHold(1, 1);
   shm.AddFile(1, 2, shm.AddName(1, "/f"), 0);
   shm.AddClass(5, Family::kSocket, "wait/io/socket/a/s");
   shm.AddFile(2, 5, shm.AddName(2, "127.0.0.1:80"), 0);
