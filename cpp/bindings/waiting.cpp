@@ -54,7 +54,9 @@ bool ParseLimits(PyObject* args, PyObject* keywords, Limits* limits) {
   static const char* names[] = {"blocking", "timeout", nullptr};
   int blocking = 1;
   PyObject* timeout = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|iO:acquire", const_cast<char**>(names), &blocking, &timeout)) return false;
+  // As the locks of this Python: any object since 3.13, a whole number before.
+  constexpr const char* kFormat = PY_VERSION_HEX >= 0x030d0000 ? "|pO:acquire" : "|iO:acquire";
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, kFormat, const_cast<char**>(names), &blocking, &timeout)) return false;
   limits->blocking = blocking != 0;
   if (timeout == nullptr) return true;
   if (!ParseTimeout(timeout, &limits->timeout)) return false;

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,16 @@ CASES = {
 
 def compiler() -> str:
     return subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.partition("\n")[0]
+
+
+def other_compiler() -> str:
+    """Returns why the baseline says nothing about programs of this machine's compiler: each makes other code, and so does the C
+    library beside it. "" if it is that of the baseline."""
+    if shutil.which("gcc") is None:
+        return "needs gcc"
+    made_with, this = json.loads(BASELINE.read_text())["compiler"], compiler()
+    alike = made_with.rpartition(" ")[2].split(".")[0] == this.rpartition(" ")[2].split(".")[0]
+    return "" if alike else f"the baseline was made with {made_with}, and this is {this}"
 
 
 def build(folder: Path, padding: int = 0) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import lines
+from tests.bench import instructions, lines
 
 pytestmark = [
     pytest.mark.bench,
@@ -17,11 +17,16 @@ pytestmark = [
 ]
 
 
+of_baseline = pytest.mark.skipif(bool(instructions.other_compiler()), reason=instructions.other_compiler() or "the same compiler")
+
+
+@of_baseline
 def test_no_case_touches_more_than_its_baseline(tmp_path: Path) -> None:
     missed = lines.regressions(lines.measure(lines.build(tmp_path)))
     assert not missed, "\n".join([*missed, "If that is right: python -m tests.bench.lines --write"])
 
 
+@of_baseline
 def test_the_gate_fails_when_an_operation_touches_more(tmp_path: Path) -> None:
     """Negative control: eight lines more, for where the operation lies decides about some."""
     measured = lines.measure(lines.build(tmp_path, lines=8), ["lock/all", "row/all"])

@@ -154,7 +154,7 @@ def to_unit(table_frame: pd.DataFrame, table: str, unit: str) -> None:
         whole = values.to_numpy(dtype=values.dtype.name.lower(), na_value=0) if null.any() else values.to_numpy()
         if unit == "timedelta":
             times = (whole // UNITS[unit]).astype("int64").view("timedelta64[ns]")
-            times[null] = np.timedelta64("NaT")
+            times[null] = np.timedelta64("NaT", "ns")
         else:
             times = whole / UNITS[unit]
             times[null] = np.nan
