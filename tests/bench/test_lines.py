@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import platform
-import shutil
 from pathlib import Path
 
-import pytest
+from tests.bench import lines
+from tests.bench.marks import CALLGRIND, of_baseline
 
-from tests.bench import instructions, lines
-
-pytestmark = [
-    pytest.mark.bench,
-    pytest.mark.skipif(shutil.which("valgrind") is None or shutil.which("gcc") is None, reason="needs valgrind and gcc"),
-    pytest.mark.skipif(platform.machine() != "x86_64", reason="the baseline is that of x86-64"),
-]
-
-
-of_baseline = pytest.mark.skipif(bool(instructions.other_compiler()), reason=instructions.other_compiler() or "the same compiler")
+pytestmark = CALLGRIND
 
 
 @of_baseline

@@ -214,21 +214,11 @@ def ps(
     if form != "table" or output is not None:
         write(choose(pfs.processes(directory, all_users), where, sort, limit), form, output)
         return
-    from pfs._outside.owners import user
-    from pfs._outside.processes import listed, started, version
+    from pfs._outside.processes import columns_of, listed
     from pfs._tables.show import bytes_text
 
     there = listed(directory, all_users)
-    columns: dict[str, list[Any]] = {
-        "PID": [found.identity.pid for found in there],
-        "COMMAND": [found.command for found in there],
-        "USER": [user(found.info.st_uid) for found in there],
-        "STARTED": [started(found.identity) for found in there],
-        "STATE": [found.state for found in there],
-        "VERSION": [version(found.identity) for found in there],
-        "SIZE": [found.size for found in there],
-        "PATH": [found.path for found in there],
-    }
+    columns = columns_of(there)
     numbers = chosen(columns, where, sort, limit)
     as_text = {"STARTED": lambda time: "NULL" if time is None else f"{time:%Y-%m-%d %H:%M:%S}", "SIZE": bytes_text}
     shown = {name: [plain(str(as_text.get(name, str)(column[number]))) for number in numbers] for name, column in columns.items()}

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pfs import _core
 from pfs._outside import owners
@@ -309,23 +309,35 @@ def _list(there: Sequence[Found], most: int = 10) -> str:
     return "there are " + ", ".join(shown) + (f" and {len(there) - most} more" if len(there) > most else "")
 
 
+def columns_of(there: Sequence[Found]) -> dict[str, list[Any]]:
+    """Returns the columns of ``processes``, without types."""
+    return {
+        "PID": [found.identity.pid for found in there],
+        "COMMAND": [found.command for found in there],
+        "USER": [owners.user(found.info.st_uid) for found in there],
+        "STARTED": [started(found.identity) for found in there],
+        "STATE": [found.state for found in there],
+        "VERSION": [version(found.identity) for found in there],
+        "SIZE": [found.size for found in there],
+        "PATH": [found.path for found in there],
+    }
+
+
 def _frame_of(there: Sequence[Found]) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
     from pfs._tables.frame import TEXT, category
 
+    typed: dict[str, Callable[[list[Any]], Any]] = {
+        "PID": lambda values: np.array(values, dtype=np.uint64),
+        "STARTED": lambda values: np.array(values, dtype="datetime64[us]"),
+        "STATE": lambda values: pd.Categorical(values, dtype=category(STATES)),
+        "SIZE": lambda values: np.array(values, dtype=np.uint64),
+    }
+    columns = columns_of(there)
     return pd.DataFrame(
-        {
-            "PID": np.array([found.identity.pid for found in there], dtype=np.uint64),
-            "COMMAND": pd.array([found.command for found in there], dtype=TEXT),
-            "USER": pd.array([owners.user(found.info.st_uid) for found in there], dtype=TEXT),
-            "STARTED": np.array([started(found.identity) for found in there], dtype="datetime64[us]"),
-            "STATE": pd.Categorical([found.state for found in there], dtype=category(STATES)),
-            "VERSION": pd.array([version(found.identity) for found in there], dtype=TEXT),
-            "SIZE": np.array([found.size for found in there], dtype=np.uint64),
-            "PATH": pd.array([found.path for found in there], dtype=TEXT),
-        }
+        {name: typed[name](values) if name in typed else pd.array(values, dtype=TEXT) for name, values in columns.items()}
     )
 
 

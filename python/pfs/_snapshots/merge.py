@@ -48,14 +48,14 @@ def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> 
             raise TypeError(f"merge needs snapshots, of pfs.snapshot() or pfs.read_snapshot(), not {type(each).__name__}")
     if nodes is not None and len(nodes) != len(given):
         raise InvalidValue(f"there are {len(nodes)} nodes for {len(given)} snapshots: give a name for each")
+    first = [each.origins[0] for each in given]
+    named = first if nodes is None else [origin._replace(NODE=node) for origin, node in zip(first, nodes, strict=True)]
     origins: list[Origin] = []
     for number, each in enumerate(given):
-        for origin in each.origins if nodes is None else [each.origins[0]._replace(NODE=nodes[number])]:
+        for origin in each.origins if nodes is None else [named[number]]:
             if origin in origins:
                 raise InvalidValue(f"process {origin.PID} of {origin.NODE} is in two of the snapshots: it would count twice")
             origins.append(origin)
-    first = [each.origins[0] for each in given]
-    named = first if nodes is None else [origin._replace(NODE=node) for origin, node in zip(first, nodes, strict=True)]
     tables: dict[str, pd.DataFrame] = {}
     for name in sorted(set().union(*given)):
         info = _core.table_info(name)

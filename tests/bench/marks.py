@@ -1,0 +1,19 @@
+"""Marks of the tests that compare with a baseline."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+
+import pytest
+
+from tests.bench import instructions
+
+# Of a whole file: what counts instructions and lines, and where its figures hold.
+CALLGRIND = [
+    pytest.mark.bench,
+    pytest.mark.skipif(shutil.which("valgrind") is None or shutil.which("gcc") is None, reason="needs valgrind and gcc"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the baseline is that of x86-64"),
+]
+# Of a test: the baseline says nothing about the code of another compiler.
+of_baseline = pytest.mark.skipif(bool(instructions.other_compiler()), reason=instructions.other_compiler() or "the same compiler")
