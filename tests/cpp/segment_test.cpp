@@ -1,7 +1,10 @@
 // Other processes' segments: damaged, changed and truncated, while they are read. The long search is the job of
 // tests/fuzz/segment.sh.
 #define PFS_FUZZ_ALONE
+#include <sys/syscall.h>
 #include <sys/wait.h>
+
+#include <functional>
 
 #include "../fuzz/segment_fuzz.cpp"
 #include "live.h"
@@ -19,6 +22,9 @@ constexpr const char* kSmall =
     "performance_schema_users_size=8,performance_schema_hosts_size=8,performance_schema_max_sql_text_length=128,"
     "performance_schema_max_digest_length=128,performance_schema_instrument='%=ON',performance_schema_consumer_events_waits_history_long="
     "ON";
+
+// What happens in the program just before this one reads a piece of its file.
+std::function<void()> before_pread;
 
 // A segment of this process with some rows of every kind, made once: PFS_FUZZ_SEGMENT names it.
 class DamagedSegment : public testing::Test {
@@ -185,6 +191,25 @@ TEST_F(DamagedSegment, may_be_cut_short_while_it_is_read) {
   EXPECT_GT(rows, 0);
 }
 
+// A program makes its file longer, then says so in the header: nothing of it is missing, whenever a reader comes.
+TEST_F(DamagedSegment, may_grow_while_it_is_opened) {
+  Image image(std::getenv("PFS_FUZZ_SEGMENT"));
+  const int fd = open(image.file().c_str(), O_RDWR);
+  ASSERT_GE(fd, 0);
+  uint64_t bytes = image.file_bytes();
+  before_pread = [&] {
+    bytes += 4096;
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(bytes)), 0);
+    EXPECT_EQ(pwrite(fd, &bytes, sizeof bytes, offsetof(ShmHeader, file_bytes)), static_cast<ssize_t>(sizeof bytes));
+  };
+  std::unique_ptr<SegmentFile> file;
+  const Status status = SegmentFile::Open(image.file(), &file);
+  before_pread = nullptr;
+  close(fd);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_GT(bytes, image.file_bytes());
+}
+
 // Threads x instruments: a file of 50 MiB that claims 400 million numbers.
 TEST_F(DamagedSegment, that_claims_more_than_can_be_added_up_is_left_out_in_time) {
   constexpr uint64_t kMany = 20'000;
@@ -238,3 +263,9 @@ TEST_F(DamagedSegment, that_claims_more_than_can_be_added_up_is_left_out_in_time
 
 }  // namespace
 }  // namespace perfschema
+
+// Instead of the C library's, for may_grow_while_it_is_opened.
+extern "C" ssize_t pread(int fd, void* buffer, size_t bytes, off_t offset) {
+  if (perfschema::before_pread) perfschema::before_pread();
+  return syscall(SYS_pread64, fd, buffer, bytes, offset);
+}

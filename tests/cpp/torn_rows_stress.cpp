@@ -363,7 +363,8 @@ void UnderLoad(int work, Check check) {
   }
   // Every other reading is as from another process: through a second mapping of the file.
   std::shared_ptr<SegmentFile> file;
-  EXPECT_TRUE(AttachSegmentFile(pfs_segment_path(), &file).ok());
+  const Status attached = AttachSegmentFile(pfs_segment_path(), &file);
+  EXPECT_TRUE(attached.ok()) << attached.message();
   const uint64_t end = NowNanos() + 1'000'000 * StressTime().count();
   for (int i = 0; NowNanos() < end; ++i) check(program, i % 2 == 0 || !file ? OwnSegment() : file->view());
   stop.store(true);

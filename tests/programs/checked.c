@@ -115,9 +115,9 @@ int main(int argc, char** argv) {
   pfs_rwlock_init(key_tree, &tree, NULL);
   pfs_mutex_lock(&gate);
   printf("segment %s\n", pfs_segment_path());
-  for (i = 0; i < WORKERS; ++i) pfs_thread_create(key_worker, &workers[i], NULL, work, (void*)(intptr_t)i);
   printf("working 1\n");
-  fflush(stdout);
+  fflush(stdout);  /* now: a worker may crash before main goes on */
+  for (i = 0; i < WORKERS; ++i) pfs_thread_create(key_worker, &workers[i], NULL, work, (void*)(intptr_t)i);
   if (milliseconds != 0) usleep((useconds_t)milliseconds * 1000);
   if (milliseconds != 0) return 0;
   if (how != NULL && strcmp(how, "clean") == 0) pfs_mutex_unlock(&gate);

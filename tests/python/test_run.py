@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="libperfschema-run.
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the folder of the test programs, compiled without any part of pfs."""
     folder = tmp_path_factory.mktemp("programs")
-    for name in ("matrix", "locks", "locking_malloc"):
+    for name in ("matrix", "locks", "locking_malloc", "sandboxed"):
         subprocess.run(["cc", "-O1", "-g", "-o", folder / name, SOURCES / f"{name}.c", "-lpthread"], check=True)
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", folder / "count_locks.so", SOURCES / "count_locks.c"], check=True)
     return folder
@@ -168,6 +168,20 @@ def traced(tmp_path: Path, *command: str | Path) -> dict[str, list[int]]:
 
 def recorded(report: dict[str, Any]) -> dict[str, list[int]]:
     return {row["file"]: [row["reads"], row["bytes_read"], row["writes"], row["bytes_written"]] for row in report["files"]}
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_program_that_may_not_truncate_is_recorded(programs: Path, tmp_path: Path, before: int) -> None:
+    """A sandbox (Landlock) forbids ftruncate: from the first event on, or when the segment is there and has to grow."""
+    files, folder = 3000, tmp_path / "files"
+    folder.mkdir()
+    command = [programs / "sandboxed", folder, str(files), str(before)]
+    if run(programs / "sandboxed", folder, "0", "0").returncode == 77:
+        pytest.skip("needs Landlock of version 3")
+    report = report_of(tmp_path, *command)
+    assert len(report["files"]) == 1000  # of the report's limit
+    assert {tuple(numbers[2:]) for numbers in recorded(report).values()} == {(1, 7)}
+    assert [row["count"] for row in report["classes"] if row["class"] == "files"] == [3 * files + 1]  # and truncate
 
 
 @pytest.mark.skipif(shutil.which("strace") is None or shutil.which("xz") is None, reason="needs strace and xz")

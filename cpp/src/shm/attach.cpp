@@ -165,6 +165,7 @@ Status SegmentFile::Open(const std::string& path, std::unique_ptr<SegmentFile>* 
   const auto copy = std::make_unique<ShmHeader>();
   if (pread(fd, copy.get(), sizeof *copy, 0) != static_cast<ssize_t>(sizeof *copy))
     return Status(Code::kIo, Reason("cannot read", path, errno));
+  if (fstat(fd, &info) != 0) return Status(Code::kIo, Reason("cannot read", path, errno));  // again: a program grows its file, then says so
   const ShmHeader& head = *copy;
   if (Status bad = opened->CheckHeader(head, static_cast<uint64_t>(info.st_size)); !bad.ok()) return bad;
   AddressRange& range = opened->range_;

@@ -60,6 +60,11 @@ bool WriteAll(int fd, const char* from, uint64_t bytes, uint64_t at) {
   return true;
 }
 
+// Makes a file longer by a hole. Where a sandbox (Landlock) forbids ftruncate of what a program may write, a zero ends the hole.
+bool Lengthen(int fd, uint64_t length) {
+  return ftruncate(fd, static_cast<off_t>(length)) == 0 || ((errno == EACCES || errno == EPERM) && WriteAll(fd, "", 1, length - 1));
+}
+
 // Returns whether a file may have this length. Otherwise SIGXFSZ would end the program.
 bool MayBeAsLong(uint64_t bytes) {
   rlimit limit;
@@ -192,7 +197,7 @@ bool Segment::MoveToFile(std::string* reason) {
 
 // Writes the contents of the private segment. Writing gives the pages their memory, or fails.
 bool Segment::FillFile(int fd, uint64_t length) {
-  if (ftruncate(fd, static_cast<off_t>(length)) != 0) return false;
+  if (!Lengthen(fd, length)) return false;
   ShmHeader* const head = header();
   head->file_bytes.store(length, kRelaxed);
   for (const ShmArray& array : std::span(head->arrays, kArrayCount)) {
@@ -253,7 +258,7 @@ int Segment::OpenOwnFile() const {
 
 bool Segment::GrowFile(int fd, uint64_t bytes) {
   if (bytes <= file_length_) return true;
-  if (!MayBeAsLong(bytes) || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return false;
+  if (!MayBeAsLong(bytes) || !Lengthen(fd, bytes)) return false;
   file_length_ = bytes;
   return true;
 }

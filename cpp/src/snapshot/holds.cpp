@@ -82,13 +82,8 @@ bool Snapshot::AddUpHolds(std::vector<Holds>* sums) const {
 
 void Snapshot::ForEachHoldTotal(const std::function<void(const HoldRow&)>& use) const {
   if (!ok_) return;
-  constexpr int kAttempts = 20;
   std::vector<Holds> sums;
-  bool is_whole = AddUpHolds(&sums);
-  for (int attempt = 1; attempt < kAttempts && !is_whole && MayTryAgain(); ++attempt) is_whole = AddUpHolds(&sums);
-  if (!is_whole && quiesce_) quiesce_([&] { is_whole = AddUpHolds(&sums); });
-  if (!is_whole && GiveUpWaiting()) is_whole = AddUpHolds(&sums);
-  if (!is_whole) {
+  if (!ReadSettled([&] { return AddUpHolds(&sums); })) {
     ++skipped_;
     return;
   }

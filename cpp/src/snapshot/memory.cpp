@@ -1,15 +1,12 @@
 // snapshot/memory.cpp: memory by thread, account, user, host and in total: sums of rows, minus what TRUNCATEs have cancelled
 // (record/family/memory.h).
 #include <algorithm>
-#include <ctime>
 #include <vector>
 
 #include "snapshot/snapshot.h"
 
 namespace perfschema {
 namespace {
-
-constexpr int kAttempts = 20;  // while TRUNCATEs are running
 
 int64_t SignedOf(uint64_t word) { return static_cast<int64_t>(word); }
 uint64_t Less(uint64_t number, uint64_t cancelled) { return number - std::min(number, cancelled); }
@@ -71,22 +68,13 @@ void Snapshot::ReadMemory(Level level, MemorySums* sums) const {
 void Snapshot::ForEachMemory(Level level, const std::function<void(const MemoryRow&)>& use) const {
   if (!ok_) return;
   MemorySums sums;
-  bool is_whole = false;
   const auto read_once = [&] {
     const uint32_t before = header().rebase_seq.load(kAcquire);  // pairs with RebaseMemory
     if (IsUnderWay(header().rebase_seq, before)) return false;
     ReadMemory(level, &sums);
     return header().rebase_seq.load(kRelaxed) == before;  // all loads above are acquire
   };
-  for (int attempt = 0; attempt < kAttempts && !is_whole && (attempt == 0 || MayTryAgain()); ++attempt) {
-    if (attempt > 2) {
-      const timespec nap{0, 20'000 * attempt};
-      nanosleep(&nap, nullptr);
-    }
-    is_whole = read_once();
-  }
-  if (!is_whole && GiveUpWaiting()) is_whole = read_once();
-  if (!is_whole) {
+  if (!ReadSettled(read_once, Quiet::kNever)) {  // while TRUNCATEs are running
     ++skipped_;
     return;
   }

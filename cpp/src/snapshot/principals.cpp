@@ -11,8 +11,6 @@
 namespace perfschema {
 namespace {
 
-constexpr int kSumAttempts = 20;  // for principals whose threads end while they are added up
-
 bool Counts(uint32_t epoch, uint32_t since) { return static_cast<int32_t>(epoch - since) >= 0; }
 
 // Returns the name of a stage in lists of threads, without "stage/component/".
@@ -337,15 +335,11 @@ void Snapshot::ForEachSum(Kind kind, Level level, const std::function<void(const
     }
   }
   const auto is_done = [&] { return std::none_of(sums.ones.begin(), sums.ones.end(), [](const auto& one) { return one.is_wanted; }); };
-  for (int attempt = 0; attempt < kSumAttempts && !is_done() && (attempt == 0 || MayTryAgain()); ++attempt) {
-    if (attempt > 2) {
-      const timespec nap{0, 20'000 * attempt};
-      nanosleep(&nap, nullptr);
-    }
+  const auto add_up = [&] {
     AddUpPrincipals(kind, level, &sums);
-  }
-  if (!is_done() && quiesce_) quiesce_([&] { AddUpPrincipals(kind, level, &sums); });
-  if (!is_done() && GiveUpWaiting()) AddUpPrincipals(kind, level, &sums);
+    return is_done();
+  };
+  if (!is_done()) ReadSettled(add_up);  // threads of a principal end while they are added up
   uint64_t words_left = MostSums(kind);
   for (const PrincipalSums::One& one : sums.ones) {
     if (one.is_wanted) ++skipped_;

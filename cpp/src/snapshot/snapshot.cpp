@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <string>
 
 #include "shm/attach.h"
@@ -199,6 +200,21 @@ bool Snapshot::MayTryAgain() const {
   const uint64_t now_ns = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
   if (first_retry_ns_ == 0) first_retry_ns_ = now_ns;
   return now_ns - first_retry_ns_ < kLongest;
+}
+
+bool Snapshot::ReadSettled(const std::function<bool()>& read, Quiet quiet) const {
+  constexpr int kAttempts = 20;
+  bool is_whole = false;
+  for (int attempt = 0; attempt < kAttempts && !is_whole && (attempt == 0 || MayTryAgain()); ++attempt) {
+    if (attempt > 2) {
+      const timespec nap{0, 20'000 * attempt};
+      nanosleep(&nap, nullptr);
+    }
+    is_whole = read();
+  }
+  if (!is_whole && quiet == Quiet::kMayQuiesce && quiesce_) quiesce_([&] { is_whole = read(); });
+  if (!is_whole && GiveUpWaiting()) is_whole = read();
+  return is_whole;
 }
 
 // Copies the name that begins at `granule`, if the granule is still of generation `version`.

@@ -140,6 +140,10 @@ class Snapshot {
     patience_ = 0;
     return WriterRests();
   }
+  // Calls read() until it returns true: nothing moved meanwhile. It does so with naps, then while `quiesce` keeps writers out, then as
+  // a dead writer left it. Returns whether it did.
+  enum class Quiet { kMayQuiesce, kNever };
+  bool ReadSettled(const std::function<bool()>& read, Quiet quiet = Quiet::kMayQuiesce) const;
   void NoteRepaired(const void* what) const { repaired_.insert(what); }
   void NoteLeftOut(const void* what) const { skipped_ += left_out_.insert(what).second ? 1 : 0; }  // once, however often it is met
 

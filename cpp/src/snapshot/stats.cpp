@@ -1,7 +1,6 @@
 // snapshot/stats.cpp: reads cells, objects and totals of classes. record/probe/cells.h and record/context/principals.h say which events
 // count where.
 #include <algorithm>
-#include <ctime>
 #include <vector>
 
 #include "snapshot/mend.h"
@@ -9,11 +8,6 @@
 #include "snapshot/try_read.h"
 
 namespace perfschema {
-namespace {
-
-constexpr int kTotalAttempts = 20;  // for a class whose objects die while they are added up
-
-}  // namespace
 
 // Adds a cell; one of another generation counts nothing. Returns false if it is torn.
 PFS_ALWAYS_INLINE bool Snapshot::AddCell(const ShmCell& cell, Generations counting, Stat* sum, uint64_t* moved) const {
@@ -339,15 +333,11 @@ void Snapshot::ForEachClassTotal(const std::function<void(const ClassTotalRow&)>
   Totals totals{std::vector<bool>(class_at_.size()), std::vector<Lanes>(class_at_.size())};
   for (const ClassRow& row : classes_) totals.wanted[row.index] = row.is_wait();
   const auto is_done = [&] { return std::find(totals.wanted.begin(), totals.wanted.end(), true) == totals.wanted.end(); };
-  for (int attempt = 0; attempt < kTotalAttempts && !is_done() && (attempt == 0 || MayTryAgain()); ++attempt) {
-    if (attempt > 2) {
-      const timespec nap{0, 20'000 * attempt};
-      nanosleep(&nap, nullptr);
-    }
+  const auto add_up = [&] {
     AddUpClasses(&totals);
-  }
-  if (!is_done() && quiesce_) quiesce_([&] { AddUpClasses(&totals); });
-  if (!is_done() && GiveUpWaiting()) AddUpClasses(&totals);
+    return is_done();
+  };
+  if (!is_done()) ReadSettled(add_up);  // objects of a class die while they are added up
   for (const ClassRow& row : classes_) {
     if (!row.is_wait()) continue;
     if (totals.wanted[row.index])

@@ -153,7 +153,7 @@ def text_of(report: Report, limit: int) -> str:
         ],
     )
     if not parts:
-        parts.append("pfs saw no event.")
+        parts.append("pfs saw no event." if report.processes else "pfs saw no event: no process has made a segment.")
     if report.lost:
         parts.append("Not recorded: " + ", ".join(f"{name} {value}" for name, value in sorted(report.lost.items())))
     parts += [f"Not read: {text}" for text in report.unread]
