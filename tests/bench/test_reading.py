@@ -28,7 +28,7 @@ def cost_row_by_row(table):
     best = []
     for _ in range(3):
         start = time.perf_counter()
-        rows = _core.rows(table, None, None)
+        rows = [dict(enumerate(row)) for row in _core.rows(table, None, None)]
         best.append(time.perf_counter() - start)
     return len(rows), min(best) / len(rows) * 1e6
 
@@ -68,5 +68,5 @@ def test_a_row_of_a_summary_of_100000_costs_what_one_of_10000_costs(ratios: dict
 
 
 def test_the_gate_sees_a_python_object_for_each_cell(ratios: dict[str, float]) -> None:
-    """Negative control: the same rows as tuples."""
+    """Negative control: the same rows as dictionaries."""
     assert ratios["row by row"] > 1.5 * GATE
