@@ -210,6 +210,21 @@ def test_extremes_and_means() -> None:
     ]
 
 
+def test_the_longest_hold_of_all_processes_keeps_its_line_and_thread() -> None:
+    """The line and the thread are those of the process whose hold was the longest, whatever the order."""
+    table = "lock_holds_summary_global_by_event_name"
+    base = random_table(table, 1, np.random.default_rng(0)).assign(EVENT_NAME="wait/synch/mutex/a/m")
+    longest = [(20, "b.c:2", 22), (30, "a.c:1", 21), (10, "c.c:3", 23)]
+    parts = []
+    for pid, (time, source, thread) in enumerate(longest, 1):
+        row = base.assign(COUNT_HOLD=2, SUM_TIMER_HOLD=time + 1, MIN_TIMER_HOLD=1, MAX_TIMER_HOLD=time)
+        parts.append(of_process({table: row.assign(LONGEST_SOURCE=source, LONGEST_THREAD_ID=thread)}, pid))
+    for merged in (pfs.merge(parts), pfs.merge([pfs.merge(parts[:0:-1]), parts[0]])):
+        (row,) = merged[table].to_dict("records")
+        assert (row["COUNT_HOLD"], row["SUM_TIMER_HOLD"], row["MIN_TIMER_HOLD"], row["AVG_TIMER_HOLD"]) == (6, 63, 1, 10)
+        assert (row["MAX_TIMER_HOLD"], row["LONGEST_SOURCE"], row["LONGEST_THREAD_ID"]) == (30, "a.c:1", 21)
+
+
 def test_nodes_and_bad_input() -> None:
     frame = random_table("threads", 2, np.random.default_rng(0))
     parts = [of_process({"threads": frame}, 1), of_process({"threads": frame}, 2)]

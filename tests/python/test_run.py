@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import pfs
+from pfs._run.symbols import readable
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests/programs/unchanged"
@@ -149,6 +150,22 @@ def test_locks_agree_with_a_counting_library(programs: Path, tmp_path: Path) -> 
             "cond/locks/sem-tokens": semaphore,
             "cond/locks/barrier-barrier": barrier,
         }
+
+
+def test_holds_of_an_unchanged_program(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The consumer lock_holds counts each lock that was taken to write and released: locks.c knows how often that is."""
+    monkeypatch.setenv("PFS_OPTIONS", "performance_schema_consumer_lock_holds=ON")
+    run(*PFS, "run", "--keep", "--no-report", "--", programs / "locks", check=True)
+    (segment,) = (tmp_path / "segments").glob("*/*.pfs")
+    with pfs.attach(str(segment)) as schema:
+        holds = schema.table("lock_holds_summary_global_by_event_name")
+        about = schema.table("setup_instruments").set_index("NAME")["DOCUMENTATION"]
+    assert (holds["MIN_TIMER_HOLD"] > 0).all()
+    assert holds["LONGEST_SOURCE"].str.startswith("locks+0x").all()
+    names = [readable(name, about[name]).removeprefix("wait/synch/") for name in holds["EVENT_NAME"]]
+    found = dict(zip(names, holds["COUNT_HOLD"].tolist(), strict=True))
+    assert 0 < found.pop("mutex/locks/made_lock") <= 2000  # it is tried
+    assert found == dict.fromkeys(("mutex/locks/named_lock", "mutex/locks/spin-spin", "rwlock/locks/table_lock"), 2000)
 
 
 def traced(tmp_path: Path, *command: str | Path) -> dict[str, list[int]]:
