@@ -42,10 +42,11 @@ def test_why_names_what_the_holder_did_while_others_waited() -> None:
     assert (first["LOCK_NAME"], first["OPERATION"], first["COUNT_STAR"]) == ("wait/synch/mutex/app/LOCK_log", "recv", 1)
     assert first["SOURCE"].startswith("test_why.py:")
     assert first["HOLDER_SOURCE"] == second["HOLDER_SOURCE"]
-    assert 0.1 * SECOND < first["SUM_TIMER_WAIT"] < 0.3 * SECOND
+    longest = pfs.table("events_waits_history_long").groupby("EVENT_NAME", observed=True)["TIMER_WAIT"].max()
+    assert 0.1 * SECOND < first["SUM_TIMER_WAIT"] < longest["wait/io/socket/app/peer"] - 0.09 * SECOND
     assert 0.09 * SECOND < second["SUM_TIMER_WAIT"] < 1 * SECOND
-    total = pfs.table("events_waits_history_long").query("EVENT_NAME == 'wait/synch/mutex/app/LOCK_log'")["TIMER_WAIT"].max()
-    assert abs(int(found["SUM_TIMER_WAIT"].sum()) - int(total)) < 0.02 * SECOND  # all of the wait is explained
+    total = longest["wait/synch/mutex/app/LOCK_log"]
+    assert abs(int(found["SUM_TIMER_WAIT"].sum()) - int(total)) < 0.08 * SECOND  # all of the wait is explained
 
 
 @fresh_process()
