@@ -105,10 +105,12 @@ def test_a_program_chooses_it(fresh: Run) -> None:
 
 
 def own_differences(text: str, words: set[str]) -> str:
-    """The text without what MariaDB alone does: words that one of the two servers does not know, IN of one value, X'..', LOCALTIME."""
+    """The text without what MariaDB alone does: words that one of the two servers does not know, IN of one value, X'..'.
+
+    LOCALTIME has the token of CURTIME in MariaDB 11.8, and of NOW in MariaDB 10.11 and MySQL.
+    """
     text = re.sub(r"`(\w+)`", lambda name: name[1].upper() if name[1].upper() in words else name[0], text.rstrip())
-    text = re.sub(r"\bCURTIME\b", "NOW", text)  # LOCALTIME has the token of the one in MariaDB 11.8, of the other in 10.11 and MySQL
-    return text.replace("IN (?)", "IN (...)")
+    return re.sub(r"\bCURTIME\b", "NOW", text).replace("IN (?)", "IN (...)")
 
 
 def statements(folder: str) -> list[str]:

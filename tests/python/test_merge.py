@@ -217,8 +217,9 @@ def test_the_longest_hold_of_all_processes_keeps_its_line_and_thread() -> None:
     longest = [(20, "b.c:2", 22), (30, "a.c:1", 21), (10, "c.c:3", 23)]
     parts = []
     for pid, (time, source, thread) in enumerate(longest, 1):
-        row = base.assign(COUNT_HOLD=2, SUM_TIMER_HOLD=time + 1, MIN_TIMER_HOLD=1, MAX_TIMER_HOLD=time)
-        parts.append(of_process({table: row.assign(LONGEST_SOURCE=source, LONGEST_THREAD_ID=thread)}, pid))
+        numbers = {"COUNT_HOLD": 2, "SUM_TIMER_HOLD": time + 1, "MIN_TIMER_HOLD": 1, "MAX_TIMER_HOLD": time}
+        frame = base.assign(**numbers, LONGEST_SOURCE=source, LONGEST_THREAD_ID=thread)
+        parts.append(of_process({table: frame}, pid))
     for merged in (pfs.merge(parts), pfs.merge([pfs.merge(parts[:0:-1]), parts[0]])):
         (row,) = merged[table].to_dict("records")
         assert (row["COUNT_HOLD"], row["SUM_TIMER_HOLD"], row["MIN_TIMER_HOLD"], row["AVG_TIMER_HOLD"]) == (6, 63, 1, 10)

@@ -192,10 +192,9 @@ def test_a_program_that_may_not_truncate_is_recorded(programs: Path, tmp_path: P
     """A sandbox (Landlock) forbids ftruncate: from the first event on, or when the segment is there and has to grow."""
     files, folder = 3000, tmp_path / "files"
     folder.mkdir()
-    command = [programs / "sandboxed", folder, str(files), str(before)]
     if run(programs / "sandboxed", folder, "0", "0").returncode == 77:
         pytest.skip("needs Landlock of version 3")
-    report = report_of(tmp_path, *command)
+    report = report_of(tmp_path, programs / "sandboxed", folder, str(files), str(before))
     assert len(report["files"]) == 1000  # of the report's limit
     assert {tuple(numbers[2:]) for numbers in recorded(report).values()} == {(1, 7)}
     assert [row["count"] for row in report["classes"] if row["class"] == "files"] == [3 * files + 1]  # and truncate
