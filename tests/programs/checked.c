@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   pfs_mutex_lock(&gate);
   printf("segment %s\n", pfs_segment_path());
   printf("working 1\n");
-  fflush(stdout);  /* now: a worker may crash before main goes on */
+  fflush(stdout); /* now: a worker may crash before main goes on */
   for (i = 0; i < WORKERS; ++i) pfs_thread_create(key_worker, &workers[i], NULL, work, (void*)(intptr_t)i);
   if (milliseconds != 0) usleep((useconds_t)milliseconds * 1000);
   if (milliseconds != 0) return 0;
