@@ -37,18 +37,11 @@ template <typename Call, typename Attempt>
 
 // Releases an exclusive lock: the row has no owner from here on.
 template <typename Unlock>
-[[gnu::noinline]] int RareReleased(pfs_instance_t* row, Unlock unlock) {
-  const uint64_t owner = pfs_owner_release_(row);
-  const int rc = unlock();
-  if (rc != 0) pfs_owner_restore_(row, owner);
-  return rc;
-}
-template <typename Unlock>
 [[gnu::always_inline]] inline int Released(pfs_instance_t* row, Unlock unlock) {
   const uint64_t owner = pfs_owner_(row);
   if (__builtin_expect(owner != 0, 1)) {
-    if (pfs_owner_is_rare_(owner)) return RareReleased(row, unlock);
-    pfs_owner_forget_(row, owner);
+    if (pfs_owner_is_rare_(owner)) return perfschema::RareUnlock(row, unlock);
+    pfs_owner_forget_(row);
   }
   const int rc = unlock();
   if (__builtin_expect(rc != 0, 0)) pfs_owner_restore_(row, owner);

@@ -106,10 +106,8 @@ static inline uint64_t pfs_owner_(const pfs_instance_t* instance) {
  * values than if it called the library in between. */
 static inline int pfs_owner_is_rare_(uint64_t owner) { return __builtin_expect(owner >= PFS_OWNER_HOLD_, 0) != 0; }
 
-/* Forgets the holder of a lock that is about to be released. REQUIRES: !pfs_owner_is_rare_(owner). */
-static inline void pfs_owner_forget_(pfs_instance_t* instance, uint64_t owner) {
-  if (__builtin_expect(owner != 0, 1)) __atomic_store_n(&instance->owner, 0, __ATOMIC_RELAXED);
-}
+/* Forgets the holder of a lock that is about to be released. REQUIRES: there is one, and it is not rare. */
+static inline void pfs_owner_forget_(pfs_instance_t* instance) { __atomic_store_n(&instance->owner, 0, __ATOMIC_RELAXED); }
 
 /* Does both. Returns the value that pfs_owner_restore_ needs if the release fails. */
 static inline uint64_t pfs_owner_release_(pfs_instance_t* instance) {

@@ -95,7 +95,7 @@ static inline int pfs_mutex_unlock(pfs_mutex_t* m) {
   uint64_t owner = pfs_owner_(instance);
   if (__builtin_expect(owner != 0, 1)) {
     if (pfs_owner_is_rare_(owner)) return pfs_mutex_unlock_(m);
-    pfs_owner_forget_(instance, owner);
+    pfs_owner_forget_(instance);
   }
   int rc = pthread_mutex_unlock(&m->mutex);
   if (__builtin_expect(rc != 0, 0)) pfs_owner_restore_(instance, owner);

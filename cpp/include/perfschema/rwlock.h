@@ -170,7 +170,7 @@ static inline int pfs_rwlock_unlock(pfs_rwlock_t* rw) {
   uint64_t owner = pfs_owner_(instance);
   if (__builtin_expect(owner != 0, 1)) {
     if (pfs_owner_is_rare_(owner)) return pfs_rwlock_unlock_(rw);
-    pfs_owner_forget_(instance, owner);
+    pfs_owner_forget_(instance);
   }
   int was_shared = owner == 0 && pfs_has_readers_(instance) ? pfs_rwlock_released_shared_(instance) : 0;
   int rc = pthread_rwlock_unlock(&rw->lock);

@@ -74,13 +74,8 @@ int pfs_mutex_trylock_(pfs_mutex_t* m, PFS_SITE_) {
   return LockOperation(LockCall<pfs_mutex_t, TryLock, TryLock>{m}, file, line, Operation::kTryLock);
 }
 
-// Its holder holds it several times, or the hold is measured.
 int pfs_mutex_unlock_(pfs_mutex_t* m) {
-  pfs_instance_t* const instance = m->instance;
-  const uint64_t owner = pfs_owner_release_(instance);
-  const int rc = pthread_mutex_unlock(&m->mutex);
-  if (rc != 0) pfs_owner_restore_(instance, owner);
-  return rc;
+  return perfschema::RareUnlock(m->instance, [m] { return pthread_mutex_unlock(&m->mutex); });
 }
 
 int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_SITE_) {

@@ -102,13 +102,8 @@ int pfs_rwlock_trywrlock_(pfs_rwlock_t* rw, PFS_SITE_) {
   return Locked<TryWriteLock, TryWriteLock>(rw, Operation::kTryWriteLock, file, line);
 }
 
-// A lock with a known holder, who holds it several times or whose hold is measured.
 int pfs_rwlock_unlock_(pfs_rwlock_t* rw) {
-  pfs_instance_t* const instance = rw->instance;
-  const uint64_t owner = pfs_owner_release_(instance);
-  const int rc = pthread_rwlock_unlock(&rw->lock);
-  if (rc != 0) pfs_owner_restore_(instance, owner);
-  return rc;
+  return perfschema::RareUnlock(rw->instance, [rw] { return pthread_rwlock_unlock(&rw->lock); });
 }
 
 int pfs_rwlock_timedrdlock_at(pfs_rwlock_t* rw, const struct timespec* deadline, PFS_SITE_) {

@@ -205,4 +205,14 @@ PFS_ALWAYS_INLINE int LockOperation(Operate operate, const char* file, uint32_t 
   return FastCall(event, flags, file, line);
 }
 
+// Releases a lock whose holder holds it several times, or whose hold is measured. `unlock()` does what pthread functions do.
+// Cold: among the code of the operations it would cost them cache lines.
+template <typename Unlock>
+[[gnu::noinline, gnu::cold]] int RareUnlock(pfs_instance_t* instance, Unlock unlock) {
+  const uint64_t owner = pfs_owner_release_(instance);
+  const int rc = unlock();
+  if (rc != 0) pfs_owner_restore_(instance, owner);
+  return rc;
+}
+
 }  // namespace perfschema
