@@ -6,11 +6,13 @@ import contextlib
 import importlib
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+_databases: list[sqlite3.Connection] = []
+
+
+def _note_databases(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "sqlite3.connect/handle":
+        _databases.append(arguments[0])
+
+
+sys.addaudithook(_note_databases)
+
+
+@pytest.fixture(autouse=True)
+def databases_are_closed() -> Iterator[None]:
+    """Python 3.13 warns of those that a test leaves open, in whatever test the collector finds them."""
+    _databases.clear()  # of a fixture that stays
+    yield
+    while _databases:
+        with contextlib.suppress(sqlite3.ProgrammingError):  # of another thread, or never initialized
+            _databases.pop().close()
 
 
 @pytest.fixture(scope="session")

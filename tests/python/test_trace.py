@@ -46,21 +46,9 @@ def lines(path: Path) -> list[bytes]:
     return statements
 
 
-OPENED: list[sqlite3.Connection] = []
-
-
-@pytest.fixture(autouse=True)
-def databases_are_closed() -> Iterator[None]:
-    """Python 3.13 warns of those that nobody has closed."""
-    yield
-    while OPENED:
-        OPENED.pop().close()
-
-
 def database(statements: Iterator[bytes] | list[bytes]) -> sqlite3.Connection:
     """The lines as they are, in tables with the columns that pfs.ddl() shows."""
     base = sqlite3.connect(":memory:")
-    OPENED.append(base)
     base.text_factory = bytes
     numbers = ("uint64", "int64", "uint32", "int32")
     for kind in EVENTS:

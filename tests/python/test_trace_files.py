@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -66,21 +65,9 @@ def only(frames: dict[str, pd.DataFrame], table: str) -> pd.DataFrame:
     return frames[table]
 
 
-OPENED: list[sqlite3.Connection] = []
-
-
-@pytest.fixture(autouse=True)
-def databases_are_closed() -> Iterator[None]:
-    """Python 3.13 warns of those that nobody has closed."""
-    yield
-    while OPENED:
-        OPENED.pop().close()
-
-
 def database(*texts: bytes) -> sqlite3.Connection:
     """As docs/trace.md loads it."""
     loaded = sqlite3.connect(":memory:")
-    OPENED.append(loaded)
     loaded.text_factory = bytes
     loaded.executescript(files.ddl())
     for text in texts:
@@ -399,7 +386,6 @@ def test_sqlite_groups_as_the_summaries_do(tmp_path: Path) -> None:
     tables = pfs_trace("ddl")
     assert tables.returncode == 0
     loaded = sqlite3.connect(":memory:")
-    OPENED.append(loaded)
     loaded.executescript(tables.stdout)
     with open(path, encoding="utf-8", newline="\n") as lines:
         for statement in lines:  # as the documentation says, line by line
