@@ -191,6 +191,27 @@ TEST_F(DamagedSegment, may_be_cut_short_while_it_is_read) {
   EXPECT_GT(rows, 0);
 }
 
+// A file that ends inside a page has that page: the search for memory gets past it.
+TEST_F(DamagedSegment, may_be_cut_short_inside_a_page) {
+  int in_memory = 0;
+  for (uint32_t array = 0; array < kArrayCount; ++array) {
+    Image image(std::getenv("PFS_FUZZ_SEGMENT"));
+    const ShmArray& directory = image.header().arrays[array];
+    std::unique_ptr<SegmentFile> file;
+    ASSERT_TRUE(SegmentFile::Open(image.file(), &file).ok());
+    const uint64_t page = directory.extents[0].load();
+    ASSERT_EQ(truncate(image.file().c_str(), static_cast<off_t>(page * 4096 + 2000)), 0);
+    for (const uint64_t in_page : {0, 1000, 1999, 2000, 3000}) {
+      const uint64_t offset = directory.offset + in_page;
+      const ByteRun run = file->view().RunAt(offset, 1000);
+      EXPECT_LE(run.begin, offset);
+      EXPECT_GT(run.end, offset);
+      in_memory += run.has_memory ? 1 : 0;
+    }
+  }
+  EXPECT_GT(in_memory, 100);
+}
+
 // A program makes its file longer, then says so in the header: nothing of it is missing, whenever a reader comes.
 TEST_F(DamagedSegment, may_grow_while_it_is_opened) {
   Image image(std::getenv("PFS_FUZZ_SEGMENT"));

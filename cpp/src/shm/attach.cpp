@@ -322,8 +322,9 @@ ByteRun SegmentFile::RunInFile(uint64_t offset, uint64_t wanted) const {
     if (is_known) return {std::prev(run)->first, from, true};
     return {from, data < 0 ? ~uint64_t{0} : static_cast<uint64_t>(data), false};
   }
+  // The page that was found counts whole, also if the file has been cut short inside it: the next run begins behind it.
   const off_t hole = lseek(fd_, static_cast<off_t>(from), SEEK_HOLE);
-  NoteMemory(from, hole < 0 ? ~uint64_t{0} : static_cast<uint64_t>(hole));
+  NoteMemory(from, hole < 0 ? ~uint64_t{0} : std::max(from + kPageBytes, RoundToPages(static_cast<uint64_t>(hole))));
   run = std::prev(runs_.upper_bound(offset));
   return {run->first, run->second, true};
 }
