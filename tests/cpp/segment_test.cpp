@@ -25,6 +25,8 @@ constexpr const char* kSmall =
 
 // What happens in the program just before this one reads a piece of its file.
 std::function<void()> before_pread;
+// If not 0, files have holes of so many bytes wherever there are only zeros.
+off_t block_bytes = 0;
 
 // A segment of this process with some rows of every kind, made once: PFS_FUZZ_SEGMENT names it.
 class DamagedSegment : public testing::Test {
@@ -212,6 +214,36 @@ TEST_F(DamagedSegment, may_be_cut_short_inside_a_page) {
   EXPECT_GT(in_memory, 100);
 }
 
+// What has been copied to a file system with blocks of 1 KiB has holes inside of pages.
+TEST_F(DamagedSegment, may_have_holes_that_are_smaller_than_a_page) {
+  const auto all_tables = [](off_t bytes) {
+    Image image(std::getenv("PFS_FUZZ_SEGMENT"));
+    std::unique_ptr<SegmentFile> file;
+    EXPECT_TRUE(SegmentFile::Open(image.file(), &file).ok());
+    block_bytes = bytes;
+    std::vector<TableData> tables(AllTables().size());
+    for (size_t i = 0; i < tables.size(); ++i) EXPECT_TRUE(ReadTable(AllTables()[i], file->view(), {}, &tables[i]).ok());
+    block_bytes = 0;
+    return tables;
+  };
+  const std::vector<TableData> expected = all_tables(0);
+  for (const off_t bytes : {4096, 1024}) {
+    const std::vector<TableData> found = all_tables(bytes);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const std::string_view name = AllTables()[i].name;
+      if (name == "performance_timers" || name == "threads" || name == "processlist" || name == "global_status") continue;  // of now
+      SCOPED_TRACE(std::string(name) + " in blocks of " + std::to_string(bytes));
+      ASSERT_EQ(found[i].rows, expected[i].rows);
+      EXPECT_EQ(found[i].skipped, expected[i].skipped);
+      for (size_t column = 0; column < found[i].columns.size(); ++column) {
+        EXPECT_TRUE(std::ranges::equal(found[i].columns[column].words, expected[i].columns[column].words)) << column;
+        EXPECT_TRUE(std::ranges::equal(found[i].columns[column].codes, expected[i].columns[column].codes)) << column;
+        EXPECT_TRUE(std::ranges::equal(found[i].columns[column].nulls, expected[i].columns[column].nulls)) << column;
+      }
+    }
+  }
+}
+
 // A program makes its file longer, then says so in the header: nothing of it is missing, whenever a reader comes.
 TEST_F(DamagedSegment, may_grow_while_it_is_opened) {
   Image image(std::getenv("PFS_FUZZ_SEGMENT"));
@@ -285,8 +317,22 @@ TEST_F(DamagedSegment, that_claims_more_than_can_be_added_up_is_left_out_in_time
 }  // namespace
 }  // namespace perfschema
 
-// Instead of the C library's, for may_grow_while_it_is_opened.
+// Instead of the C library's.
 extern "C" ssize_t pread(int fd, void* buffer, size_t bytes, off_t offset) {
   if (perfschema::before_pread) perfschema::before_pread();
   return syscall(SYS_pread64, fd, buffer, bytes, offset);
+}
+extern "C" off_t lseek(int fd, off_t offset, int whence) {
+  const off_t block = perfschema::block_bytes;
+  if (block == 0 || (whence != SEEK_DATA && whence != SEEK_HOLE)) return syscall(SYS_lseek, fd, offset, whence);
+  const off_t end = syscall(SYS_lseek, fd, 0, SEEK_END);
+  for (; offset < end; offset = (offset / block + 1) * block) {
+    char bytes[4096] = {};
+    syscall(SYS_pread64, fd, bytes, static_cast<size_t>(block), offset / block * block);
+    const bool is_hole = std::all_of(bytes, bytes + block, [](char each) { return each == 0; });
+    if (is_hole == (whence == SEEK_HOLE)) return offset;
+  }
+  if (whence == SEEK_HOLE && offset == end) return end;
+  errno = ENXIO;
+  return -1;
 }

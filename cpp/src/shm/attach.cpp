@@ -316,13 +316,14 @@ ByteRun SegmentFile::RunInFile(uint64_t offset, uint64_t wanted) const {
   const ByteRun all{0, ~uint64_t{0}, true};
   if (fd_ < 0 || !IsStillOurs()) return all;  // the file cannot be queried: only the guard remains
   const uint64_t from = is_known ? std::prev(run)->second : offset / kPageBytes * kPageBytes;
+  // A page counts whole, whatever part of it has memory: blocks of a file system may be smaller, and a file cut short ends inside one.
   const off_t data = lseek(fd_, static_cast<off_t>(from), SEEK_DATA);
   if (data < 0 && errno != ENXIO) return all;  // a file system without SEEK_DATA
-  if (data < 0 || static_cast<uint64_t>(data) > from) {
+  const uint64_t next = data < 0 ? ~uint64_t{0} : static_cast<uint64_t>(data) / kPageBytes * kPageBytes;
+  if (next > from) {
     if (is_known) return {std::prev(run)->first, from, true};
-    return {from, data < 0 ? ~uint64_t{0} : static_cast<uint64_t>(data), false};
+    return {from, next, false};
   }
-  // The page that was found counts whole, also if the file has been cut short inside it: the next run begins behind it.
   const off_t hole = lseek(fd_, static_cast<off_t>(from), SEEK_HOLE);
   NoteMemory(from, hole < 0 ? ~uint64_t{0} : std::max(from + kPageBytes, RoundToPages(static_cast<uint64_t>(hole))));
   run = std::prev(runs_.upper_bound(offset));
