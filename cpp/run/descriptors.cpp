@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "record/family/file_name.h"
 #include "record/family/files.h"
 
 namespace perfschema::run {
@@ -55,7 +56,7 @@ pfs_key_t KeyOfFile(const char* path, const Site& site) {
   };
   static Entry cache[256];
   static std::atomic<uint32_t> cached{0};
-  std::string_view kind = path != nullptr ? KindOfPath(path) : "file";
+  std::string_view kind = perfschema::IsReadable(path) ? KindOfPath(path) : "file";  // else the call fails with EFAULT
   const uint32_t count = std::min<uint32_t>(cached.load(std::memory_order_acquire), std::size(cache));
   for (uint32_t i = 0; i < count; ++i) {
     const pfs_key_t key = cache[i].key.load(std::memory_order_acquire);

@@ -32,7 +32,7 @@ bool HasMode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) =
 // Makes an open. `plain` and `recorded` make it; the key is looked for only if the event may be recorded.
 template <typename Plain, typename Recorded>
 int Opened(const char* path, const void* caller, Plain plain, Recorded recorded) {
-  if (IsPlain() || IsNoName(path)) return plain();
+  if (IsPlain()) return plain();
   const Site& site = *SiteOf(caller);
   const int fd = recorded(KeyOfFile(path, site), site.text);
   if (fd >= 0) ForgetAdopted(fd);
@@ -130,7 +130,7 @@ PFS_MKSTEMP(mkstemp64)
 // A call on a name.
 #define PFS_BY_NAME(name, wrapper, parameters, path, ...)                   \
   PFS_REPLACES int name parameters {                                        \
-    if (IsPlain() || IsNoName(path)) return PFS_REAL(name)(__VA_ARGS__);    \
+    if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);                      \
     const Site& site = *PFS_RUN_SITE;                                       \
     return wrapper(KeyOfFile(path, site), __VA_ARGS__, site.text, kNoLine); \
   }
@@ -144,24 +144,24 @@ PFS_BY_NAME(rmdir, pfs_rmdir_at, (const char* path), path, path)
 #define PFS_STAT64(path, result) path, reinterpret_cast<struct stat*>(result)
 static_assert(sizeof(struct stat) == sizeof(struct stat64));
 PFS_REPLACES int stat64(const char* path, struct stat64* result) {
-  if (IsPlain() || IsNoName(path)) return PFS_REAL(stat64)(path, result);
+  if (IsPlain()) return PFS_REAL(stat64)(path, result);
   const Site& site = *PFS_RUN_SITE;
   return pfs_stat_at(KeyOfFile(path, site), PFS_STAT64(path, result), site.text, kNoLine);
 }
 PFS_REPLACES int lstat64(const char* path, struct stat64* result) {
-  if (IsPlain() || IsNoName(path)) return PFS_REAL(lstat64)(path, result);
+  if (IsPlain()) return PFS_REAL(lstat64)(path, result);
   const Site& site = *PFS_RUN_SITE;
   return pfs_lstat_at(KeyOfFile(path, site), PFS_STAT64(path, result), site.text, kNoLine);
 }
 PFS_REPLACES int truncate64(const char* path, off64_t length) {
-  if (IsPlain() || IsNoName(path)) return PFS_REAL(truncate64)(path, length);
+  if (IsPlain()) return PFS_REAL(truncate64)(path, length);
   const Site& site = *PFS_RUN_SITE;
   return pfs_truncate_at(KeyOfFile(path, site), path, length, site.text, kNoLine);
 }
 
 PFS_REPLACES int remove(const char* path) {
   const auto plain = [=] { return PFS_REAL(remove)(path); };
-  if (IsPlain() || IsNoName(path)) return plain();
+  if (IsPlain()) return plain();
   const Site& site = *PFS_RUN_SITE;
   return capi::OnName(KeyOfFile(path, site), Operation::kDelete, path, {site.text, kNoLine}, plain,
                       [=](perfschema::NamedFileWait* wait, int rc) { perfschema::EndFileDelete(wait, path, rc); });

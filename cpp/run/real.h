@@ -41,11 +41,4 @@ extern bool g_is_off __attribute__((visibility("hidden")));
 // Returns whether a replacement makes the plain call and records nothing.
 inline bool IsPlain() { return __builtin_expect(g_is_off, 0) || (__builtin_expect(t_flags.may_be_vfork_child, 0) && IsVforkChild()); }
 
-// Returns whether a name is NULL or another number that is no pointer: the kernel refuses it with EFAULT, and it must not be read here.
-// (The C library declares names as nonnull; the compiler must not use that.)
-inline bool IsNoName(const char* path) {
-  asm("" : "+r"(path));
-  return reinterpret_cast<unsigned long>(path) < 65536;  // the kernel maps nothing there (vm.mmap_min_addr)
-}
-
 }  // namespace perfschema::run

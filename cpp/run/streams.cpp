@@ -54,7 +54,7 @@ template <typename Call>
 
 template <typename Real>
 FILE* Opened(const char* path, const char* mode, const void* caller, Real real) {
-  if (IsPlain() || IsNoName(path)) return real(path, mode);
+  if (IsPlain()) return real(path, mode);
   const Site& site = *SiteOf(caller);
   FILE* const stream = pfs_fopen_at(KeyOfFile(path, site), path, mode, site.text, kNoLine);
   if (stream != nullptr) ForgetAdopted(DescriptorOf(stream));

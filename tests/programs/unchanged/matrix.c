@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -222,7 +223,25 @@ static void errors(void) {
 #define SHOW(call) (errno = 0, rc = (long)(call), printf(#call ": %ld %s\n", rc, strerrorname_np(errno)))
   long rc;
   SHOW(open("/nonexistent/x", O_RDONLY));
-  SHOW(open((char*)1, O_RDONLY));
+  /* No names: the kernel says so, and nothing else reads them. */
+  char* const bad[] = {NULL, (char*)1, (char*)0x600000000000};
+  struct stat facts;
+  for (int i = 0; i < 3; ++i) {
+    SHOW(open(bad[i], O_RDONLY));
+    SHOW(open(bad[i], O_RDWR | O_CREAT, 0600));
+    SHOW(openat(AT_FDCWD, bad[i], O_RDONLY));
+    SHOW(creat(bad[i], 0600));
+    SHOW(stat(bad[i], &facts));
+    SHOW(lstat(bad[i], &facts));
+    SHOW(truncate(bad[i], 0));
+    SHOW(unlink(bad[i]));
+    SHOW(rename(bad[i], "/nonexistent/y"));
+    SHOW(rename("/nonexistent/x", bad[i]));
+    SHOW(mkdir(bad[i], 0700));
+    SHOW(rmdir(bad[i]));
+    SHOW(remove(bad[i]));
+    SHOW(fopen(bad[i], "r"));
+  }
   SHOW(read(-1, &past, 1));
   SHOW(close(12345));
   SHOW(connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr*)&past, 2));
