@@ -89,7 +89,7 @@ def test_few_addresses_are_enough_for_a_file(build: Build, tmp_path: Path) -> No
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="apt-get install valgrind")
 def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path) -> None:
     """With its default options: it looks for leaks in all memory that is mapped."""
-    limit, most = 1.2, 3.0  # of the processor's time without pfs: what is wanted, what fails (the program is short; Debian 13 has 1.5)
+    limit, most = 1.2, 3.0  # of the processor's time without pfs: what is wanted, what fails (Debian 13 has 1.5)
     place = Path(f"/dev/shm/pfs-test-valgrind-{os.getpid()}")
     place.mkdir(mode=0o700)
 
