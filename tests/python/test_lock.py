@@ -196,7 +196,7 @@ def test_timed_wait_is_the_real_one_and_a_holder_is_not_charged() -> None:
         time.sleep(0.05)
     thread.join()
     waits = events(lock.name)["TIMER_WAIT"].astype("float64") / 1e12
-    assert waits.iloc[0] < 0.2  # the holder got it at once
+    assert waits.iloc[0] < 0.02  # the holder got it at once
     assert 0.05 < waits.iloc[1] <= waited
 
 
@@ -295,12 +295,14 @@ def test_signal_handler_that_raises_ends_the_wait(lock: pfs.Lock) -> None:
     old = signal.signal(signal.SIGALRM, interrupt)
     free = threading.Event()
     thread = held_by_another(lock, 30, free)
+    start = time.monotonic()
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(InterruptedError):
             lock.acquire()
     finally:
         signal.signal(signal.SIGALRM, old)
+    assert time.monotonic() - start < 0.4
     assert lock.locked()
     free.set()
     thread.join()

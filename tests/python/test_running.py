@@ -378,14 +378,14 @@ def test_top_names_the_hung_threads_in_the_next_refresh(program: Subject, capsys
         process.look()
         for name, row in ((row.name, row) for row in process.rows(process_section("waits"), "time")):
             if name == "wait/synch/mutex/app/LOCK_orders":
-                assert 1.5 * SECOND < row.time < 2.5 * SECOND  # two threads
+                assert 1.8 * SECOND < row.time < 2.2 * SECOND  # two threads
                 assert row.count == 0
                 break
         else:
             pytest.fail("the lock is missing")
         speed = re.search(r" waits/s, ([0-9.]+) s waited/s", process.headline())
         assert speed is not None
-        assert 2.5 < float(speed[1]) < 3.5  # two for the lock, one for the socket
+        assert 2.7 < float(speed[1]) < 3.3  # two for the lock, one for the socket
         lines(process, View(1.0), 1, 10)
         shown = capsys.readouterr().out
         assert "blocked now: 2 threads" in shown
@@ -423,7 +423,7 @@ def test_a_long_wait_counts_once(program: Subject) -> None:
             found = {row.name: row for row in process.rows(process_section("waits"), "time")}
             row = found.get("wait/synch/mutex/app/LOCK_orders")
             if row is not None:
-                assert row.time * process.seconds <= 2 * SECOND * process.seconds * 1.5
+                assert row.time * process.seconds <= 2 * SECOND * process.seconds * 1.1
                 assert row.average >= 0
                 total += row.time * process.seconds
         assert 0.4 * SECOND < total <= 2 * SECOND * (process.after.taken - begin)
