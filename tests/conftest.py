@@ -68,6 +68,15 @@ def databases_are_closed() -> Iterator[None]:
             _databases.pop().close()
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of segments, for this process and those that it starts. Its name is short, because sockets may be in it."""
+    there = tmp_path / "pfs"
+    there.mkdir(mode=0o700)
+    monkeypatch.setenv("PFS_DIR", str(there))
+    return there
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """Root of the source tree."""

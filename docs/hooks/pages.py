@@ -133,7 +133,7 @@ def python_page() -> str:
             lines += [f"## {comment}", ""]
         elif name not in ("errors", "__version__"):
             lines += [f"::: pfs.{name}", ""]
-    lines += ["## SQLAlchemy", "", "::: pfs.sqlalchemy", ""]
+    lines += ["## SQLAlchemy", "", "::: pfs.sqlalchemy", "", "## Metrics", "", "::: pfs.metrics", ""]
     return "\n".join(lines)
 
 

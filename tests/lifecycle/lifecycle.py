@@ -57,6 +57,12 @@ def build(folder: Path, *flags: str) -> Programs:
     return made
 
 
+DEPTH = 4  # of forks in forks
+DEAD = 3  # segments of dead processes that pfs may leave when it makes another
+# The last segment that was made found no more than DEAD. The processes that were alive then may all have been killed since.
+LEFT = DEAD + 1 + DEPTH
+
+
 def script(seed: int, parts: tuple[str, ...]) -> tuple[str, int]:
     """A program, and the MiB of its file system."""
     dice = random.Random(seed)
@@ -66,7 +72,7 @@ def script(seed: int, parts: tuple[str, ...]) -> tuple[str, int]:
     def some(length: int, depth: int) -> str:
         text = ""
         for _ in range(length):
-            if "fork" in parts and depth < 4 and dice.random() < 0.4:
+            if "fork" in parts and depth < DEPTH and dice.random() < 0.4:
                 text += f"({some(dice.randint(0, 4), depth + 1)}){dice.choice(ends)}"
             elif steps:
                 form, (low, high) = STEPS[dice.choice(steps)]
@@ -102,7 +108,7 @@ def run(way: list[str], program: Path, text: str, mebibytes: int, folder: Path) 
         f'"$0" "$1"; code=$?; find "{small}" -name "*.pfs" | wc -l > "{count}"; exit $code'
     )
     env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
-    env["PFS_DIR"] = str(small)
+    env.update(PFS_DIR=str(small), PFS_OPTIONS=f"performance_schema_max_dead_segments={DEAD}")
     child = subprocess.Popen(
         [*way, "sh", "-c", shell, str(program), text],
         env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

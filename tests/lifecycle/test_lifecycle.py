@@ -5,7 +5,6 @@
 | PFS_LIFECYCLE_SECONDS | how long (20; by hand 600) |
 | PFS_LIFECYCLE_SEED | the first program; the next has the next number. What fails says its own |
 | PFS_LIFECYCLE_PARTS | what programs are made of, with commas: see PARTS |
-| PFS_LIFECYCLE_LEFT | how many segments a program may leave (8) |
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import pytest
 from tests.lifecycle import lifecycle
 
 SECONDS = float(os.environ.get("PFS_LIFECYCLE_SECONDS", "20"))
-LEFT = int(os.environ.get("PFS_LIFECYCLE_LEFT", "8"))
 PARTS = tuple(os.environ.get("PFS_LIFECYCLE_PARTS", ",".join(lifecycle.PARTS)).split(","))
 
 
@@ -38,11 +36,11 @@ def test_programs_do_not_notice(way: list[str], tmp_path: Path) -> None:
     assert not unknown, f"PFS_LIFECYCLE_PARTS: {sorted(unknown)} are no parts; legal are {', '.join(lifecycle.PARTS)}"
     programs = lifecycle.build(tmp_path)
     first = seed = int(os.environ.get("PFS_LIFECYCLE_SEED", random.randrange(1 << 32)))
-    print(f"PFS_LIFECYCLE_SEED={first} PFS_LIFECYCLE_PARTS={','.join(PARTS)} PFS_LIFECYCLE_LEFT={LEFT}")
+    print(f"PFS_LIFECYCLE_SEED={first} PFS_LIFECYCLE_PARTS={','.join(PARTS)}")
     wrong = []
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        if (said := lifecycle.compare(way, programs, seed, PARTS, LEFT, tmp_path)) is not None:
+        if (said := lifecycle.compare(way, programs, seed, PARTS, lifecycle.LEFT, tmp_path)) is not None:
             wrong.append(said)
         seed += 1
     assert not wrong, f"{len(wrong)} of {seed - first} programs:\n" + "\n".join(wrong[:50])

@@ -29,11 +29,9 @@ WORK = (
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
-    (tmp_path / "segments").mkdir(mode=0o700)
-    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
+def program(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
     monkeypatch.chdir(tmp_path)
-    with subject(tmp_path / "segments") as running:
+    with subject(folder) as running:
         running.do(WORK)
         yield running
 
@@ -182,6 +180,39 @@ def test_memory_lives_as_long_as_its_last_reader() -> None:
     assert pointer(capsule, b"arrow_array_stream")
     again = pfs.arrow("setup_instruments")
     assert arrow_values(again) == arrow_values(again)
+
+
+@fresh_process()
+def test_a_consumer_that_dies_in_the_middle() -> None:
+    """An exception between two batches, a thread that ends with its reader, and a forked child that is killed, free their own."""
+    import contextlib
+    import threading
+
+    import pyarrow as pa
+
+    held = pfs.arrow("setup_instruments")
+    expected = arrow_values(held)
+
+    def fails(reader: pa.RecordBatchReader) -> None:
+        for _ in reader:
+            raise InterruptedError
+
+    for _ in range(50):
+        with contextlib.suppress(InterruptedError):
+            fails(pa.RecordBatchReader.from_stream(held))
+            raise AssertionError("it has read nothing")
+    thread = threading.Thread(target=lambda: pa.RecordBatchReader.from_stream(held).schema.names)
+    thread.start()
+    thread.join()
+    capsule = held.__arrow_c_stream__()  # this process and its child have the struct, and each frees its own
+    child = os.fork()
+    if child == 0:
+        pa.RecordBatchReader.from_stream(held).read_next_batch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    del capsule
+    gc.collect()
+    assert arrow_values(held) == expected
 
 
 def test_timers_are_measured_once(tmp_path: Path) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,9 +20,9 @@ from hypothesis import strategies as st
 import pfs
 from pfs import _core
 from pfs._snapshots import merge as merges
-from pfs._snapshots.archive import _empty
+from pfs._snapshots.archive import _empty as empty_columns
+from pfs._snapshots.held import Columns
 from pfs._snapshots.snapshot import ORIGIN, Process, is_summary
-from pfs._tables.frame import as_declared
 from tests.python._programs.subject import subject
 
 WORK = """
@@ -33,6 +36,10 @@ SUMMARIES = [name for name in _core.tables() if is_summary(_core.table_info(name
 MERGED = [name for name in SUMMARIES if not any(c["across"] == "local" for c in _core.table_info(name)["columns"])]
 
 
+def _empty(name: str) -> pd.DataFrame:
+    return empty_columns(name).frame()
+
+
 def values_of(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
     plain = frame.astype(object).where(frame.notna(), None)
     return [tuple(row) for row in plain.itertuples(index=False, name=None)]
@@ -42,14 +49,12 @@ def of_process(tables: dict[str, pd.DataFrame], pid: int) -> pfs.Snapshot:
     return pfs.Snapshot(tables, Process(pid, 1, pid * 10, "boot", 0, "x"), pd.Timestamp(2026, 1, 1), 0.1)
 
 
-def test_sums_of_programs_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_programs_are_exact(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four programs with known counts; one was killed, and its segment still counts."""
-    (tmp_path / "segments").mkdir(mode=0o700)
-    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
     monkeypatch.chdir(tmp_path)
     taken, counts = [], (3, 5, 7, 11)
     for number, count in enumerate(counts):
-        with subject(tmp_path / "segments") as running:
+        with subject(folder) as running:
             running.do(WORK.format(n=count))
             if number == 3:
                 os.kill(running.pid, signal.SIGKILL)
@@ -84,6 +89,35 @@ def test_sums_of_programs_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     saved = pfs.read_snapshot(tmp_path / "one.pfs.zip")
     for name in SUMMARIES:
         pd.testing.assert_frame_equal(saved[name], one[name], obj=name)
+
+
+def test_a_process_that_is_killed_between_two_cuts_loses_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it did after the first cut is in its segment, so that the second one has it."""
+    monkeypatch.chdir(tmp_path)
+
+    def cut(paths: list[Path]) -> pfs.Merged:
+        taken = []
+        for path in paths:
+            with pfs.attach(str(path)) as schema:
+                taken.append(schema.snapshot())
+        return pfs.merge(taken)
+
+    with ExitStack() as programs:
+        running = [programs.enter_context(subject(folder)) for _ in range(3)]
+        for each in running:
+            each.do(WORK.format(n=4))
+        first = cut([each.path for each in running])
+        running[1].do(WORK.format(n=5))
+        os.kill(running[1].pid, signal.SIGKILL)
+        running[1].process.wait()
+        running[2].do(WORK.format(n=7))
+        second = cut([each.path for each in running])
+    for merged, count in ((first, 3 * 4), (second, 3 * 4 + 5 + 7)):
+        locks, digests = merged[WAITS].set_index("EVENT_NAME"), merged[DIGESTS].set_index("DIGEST_TEXT")
+        assert locks.loc["wait/synch/mutex/app/LOCK", "COUNT_STAR"] == count
+        assert digests.loc["SELECT ?", "COUNT_STAR"] == count
 
 
 def quantile(durations: list[int], per_mille: int) -> int:
@@ -158,6 +192,65 @@ def test_order_does_not_matter(name: str, seed: int, rows: tuple[int, int, int])
             assert sum(int(v) for v in whole[name][column["name"]].dropna().tolist()) == wanted
 
 
+RULES = {
+    **dict.fromkeys(("sum", "gauge", "bound"), "coalesce(sum({0}), 0)"), "least": "coalesce(min(nullif({0}, 0)), 0)",
+    "most": "coalesce(max({0}), 0)", "derived": "coalesce(max({0}), 0)",
+    "first": "min({0})", "same": "min({0})", "last": "max({0})",
+}  # fmt: skip
+
+
+def merged_by_sql(name: str, frames: list[pd.DataFrame]) -> list[tuple[Any, ...]]:
+    """Returns the rows that SQL, made of the declarations, finds: another implementation of the same rules."""
+    info = _core.table_info(name)
+    connection = duckdb.connect(":memory:")
+    for number, frame in enumerate(frames):
+        connection.register(f"t{number}", of_process({name: frame}, 1).arrow(name))
+    texts = [f"{c['name']}::varchar as {c['name']}" for c in info["columns"] if c["kind"] in ("text", "set", "enum")]
+    times = [f"make_timestamp(epoch_us({c['name']})) as {c['name']}" for c in info["columns"] if c["kind"] == "timestamp"]
+    plain = f" replace ({', '.join(texts + times)})" if texts or times else ""
+    rows = " union all ".join(f"select *{plain} from t{number}" for number in range(len(frames)))
+    samples = sorted((c for c in info["columns"] if c["across"] == "sampled"), key=lambda c: c["unit"] != "picoseconds")
+    order = ", ".join(f"{c['name']} desc nulls last" for c in [samples[0], *samples[:0:-1]]) if samples else ""
+    made, count = [], ""
+    for column in info["columns"]:
+        column_name, rule = column["name"], column["across"]
+        if column_name in info["key"]:
+            made.append(column_name)
+        elif rule == "mean":
+            total = "SUM_" + column_name.removeprefix("AVG_")
+            made.append(f"coalesce(sum({total}), 0) // greatest(coalesce(sum({count}), 0), 1)")
+        elif rule == "sampled":
+            made.append(f"(array_agg({column_name} order by {order}))[1]")
+        else:
+            made.append(RULES[rule].format(column_name))
+            count = column_name if column_name.startswith("COUNT_") else count
+    group = f" group by {', '.join(info['key'])}" if info["key"] else " having count(*) > 0"
+    return connection.execute(f"select {', '.join(made)} from ({rows}){group}").fetchall()
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_sql_of_the_declarations_finds_the_same(name: str) -> None:
+    generator = np.random.default_rng(7)
+    frames = [random_table(name, rows, generator) for rows in (8, 5, 1, 0, 7)]
+    merged = pfs.merge([of_process({name: frame}, pid) for pid, frame in enumerate(frames, 1)])[name]
+    left_out = [n for n in merged.columns if n == "BUCKET_QUANTILE"]  # a ratio of two other columns
+    places = [place for place, n in enumerate(merged.columns) if n not in left_out]
+    found = [tuple(row[place] for place in places) for row in values_of(merged)]
+    wanted = [tuple(row[place] for place in places) for row in merged_by_sql(name, frames)]
+    assert sorted(str([*map(str, row)]) for row in found) == sorted(str([*map(str, row)]) for row in wanted)
+    assert found
+
+
+def test_a_column_that_a_reading_lacks_counts_nothing() -> None:
+    """A snapshot of another version has other columns."""
+    frames = [random_table(WAITS, 4, np.random.default_rng(seed)) for seed in (1, 2)]
+    merged = pfs.merge([of_process({WAITS: frames[0]}, 1), of_process({WAITS: frames[1].drop(columns="COUNT_STAR")}, 2)])
+    assert merged[WAITS]["COUNT_STAR"].sum() == frames[0]["COUNT_STAR"].sum()
+    threads = random_table("threads", 3, np.random.default_rng(3))
+    both = pfs.merge([of_process({"threads": threads}, 1), of_process({"threads": threads.drop(columns="PROCESSLIST_USER")}, 2)])
+    assert both["threads"]["PROCESSLIST_USER"].iloc[3:].isna().all()
+
+
 def test_a_sum_that_does_not_fit_stays_at_the_largest() -> None:
     frame = random_table(WAITS, 1, np.random.default_rng(0)).assign(COUNT_STAR=np.array([2**63], np.uint64))
     parts = [of_process({WAITS: frame}, pid) for pid in (1, 2, 3)]
@@ -178,17 +271,24 @@ def test_numbers_beside_those_of_2_63_and_more_stay_exact() -> None:
 
 
 def test_a_hundred_snapshots_take_the_steps_of_a_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step costs pandas a millisecond a frame: a hundred snapshots of a hundred tables took a minute."""
+    """A step costs pandas a millisecond a frame: a hundred snapshots of a hundred tables took a minute. No frame is made."""
     steps: list[str] = []
-    original = as_declared
+    original = merges._rows
 
-    def noted(table: str, frame: pd.DataFrame) -> pd.DataFrame:
-        steps.append(table)
-        return original(table, frame)
+    def noted(info: _core.TableInfo, readings: Sequence[Columns], origin: bool = False) -> dict[str, Any]:
+        steps.append(info["name"])
+        return original(info, readings, origin)
 
-    monkeypatch.setattr(merges, "as_declared", noted)
-    whole = dict(pfs.snapshot())
-    merged = pfs.merge([of_process(whole, pid) for pid in range(1, 101)])
+    def fails(*_: object, **__: object) -> pd.DataFrame:
+        raise AssertionError("a frame was made")
+
+    whole = pfs.snapshot()
+    given = [pfs.Snapshot(whole._held, Process(pid, 1, 1, "b", 0, "x"), whole.time, 0.1) for pid in range(1, 101)]
+    with monkeypatch.context() as patched:
+        patched.setattr(merges, "_rows", noted)
+        patched.setattr(Columns, "frame", fails)
+        patched.setattr(pd.DataFrame, "__init__", fails)
+        merged = pfs.merge(given)
     assert len(merged["threads"]) == 100 * len(whole["threads"])
     assert sorted(steps) == sorted(whole)
 

@@ -33,13 +33,6 @@ from tests.python._programs.subject import (
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
-    (tmp_path / "segments").mkdir(mode=0o700)
-    return tmp_path / "segments"
-
-
-@pytest.fixture
 def program(folder: Path) -> Iterator[Subject]:
     with subject(folder, "one", "two words") as running:
         yield running

@@ -24,10 +24,8 @@ MUTEX = "wait/synch/mutex/app/LOCK"
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
-    (tmp_path / "segments").mkdir(mode=0o700)
-    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
-    with subject(tmp_path / "segments") as running:
+def program(folder: Path) -> Iterator[Subject]:
+    with subject(folder) as running:
         running.do("lock = pfs.Lock('app/LOCK')")
         yield running
 
@@ -138,6 +136,54 @@ def test_names_that_are_no_text_can_be_written() -> None:
     assert written.str.endswith(r"\xff\xfe.txt").any()
 
 
+@fresh_process()
+def test_frames_are_made_when_somebody_asks() -> None:
+    """Taking, writing, reading, questions in SQL and Arrow need no frame. A frame that was given away is what counts."""
+    from pfs._snapshots.held import Columns
+
+    busy_world()
+    made: list[int] = []
+    original = Columns.frame
+
+    def noted(columns: Columns, cells: dict[str, str] | None = None) -> pd.DataFrame:
+        made.append(columns.rows)
+        return original(columns, cells)
+
+    setattr(Columns, "frame", noted)  # noqa: B010
+    taken = pfs.snapshot()
+    taken.to_file("out.zip")
+    again = pfs.read_snapshot("out.zip")
+    assert taken.sql(f"select sum(COUNT_STAR) from {GLOBAL}").rows() == again.sql(f"select sum(COUNT_STAR) from {GLOBAL}").rows()
+    assert repr(taken) == repr(again)
+    assert len(taken.arrow("threads")) == len(again.arrow("threads")) > 0
+    assert pfs.merge([taken]).origins == again.origins
+    assert not made
+    for name in taken:
+        pd.testing.assert_frame_equal(taken[name], again[name], obj=name)
+        assert taken[name] is taken[name]
+        assert taken[name].attrs == again[name].attrs or not len(taken[name])
+    assert len(made) == 2 * len(taken)
+    copy = pickle.loads(pickle.dumps(pfs.read_snapshot("out.zip")))
+    pd.testing.assert_frame_equal(copy[GLOBAL], taken[GLOBAL])
+    taken[GLOBAL]["COUNT_STAR"] = 7
+    taken.to_file("out.zip")
+    for changed in (taken, pfs.read_snapshot("out.zip")):
+        assert changed.sql(f"select distinct COUNT_STAR from {GLOBAL}").rows() == [(7,)]
+        assert set(pfs.merge([changed])[GLOBAL]["COUNT_STAR"]) == {7}
+
+
+@fresh_process()
+def test_files_with_names_that_are_no_text_answer_in_sql() -> None:
+    with pfs.open(os.fsdecode(b"\xff\xfe.txt"), "w", name="app/data") as file:
+        file.write("x")
+    taken = pfs.snapshot()
+    taken.to_file("out.zip")
+    question = "select FILE_NAME from file_instances where FILE_NAME like '%txt'"
+    for source in (taken, pfs.read_snapshot("out.zip"), "out.zip"):
+        ((name,),) = pfs.sql(question, source).rows()
+        assert name.endswith(r"\xff\xfe.txt")
+
+
 def test_folders_that_are_no_snapshot(program: Subject, tmp_path: Path) -> None:
     taken = take(program)
     full = tmp_path / "full"
@@ -172,7 +218,7 @@ try:
 except pfs.Error as error:
     print(error)
 """
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PFS_DIR": str(tmp_path / "segments")}
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PFS_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
     )
@@ -316,12 +362,12 @@ def test_a_sum_of_times_that_has_stopped_is_not_known(program: Subject) -> None:
     assert pd.isna(rate["SUM_TIMER_WAIT"])  # type: ignore[call-overload]
 
 
-def test_snapshots_that_cannot_be_compared(program: Subject, tmp_path: Path) -> None:
+def test_snapshots_that_cannot_be_compared(program: Subject) -> None:
     before = take(program)
     after = take(program)
     with pytest.raises(pfs.InvalidValue, match="the earlier one"):
         pfs.diff(after, before)
-    with subject(tmp_path / "segments") as other, pytest.raises(pfs.InvalidValue, match=f"{program.pid} and {other.pid}"):
+    with subject(program.path.parent) as other, pytest.raises(pfs.InvalidValue, match=f"{program.pid} and {other.pid}"):
         pfs.diff(before, take(other))
     from dataclasses import replace
 

@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 import pfs
+from pfs._snapshots.held import Held, HeldTables
 from pfs._source import OWN
 from pfs._sql.query import run
-from pfs._sql.sources import FrameTables, ProcessTables
+from pfs._sql.sources import ProcessTables
 from tests.python._programs.subject import Subject, subject
 
 WAITS = "events_waits_summary_global_by_event_name"
@@ -33,10 +34,8 @@ class Counted(ProcessTables):
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
-    (tmp_path / "segments").mkdir(mode=0o700)
-    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
-    with subject(tmp_path / "segments") as running:
+def program(folder: Path) -> Iterator[Subject]:
+    with subject(folder) as running:
         running.do("lock = pfs.Lock('app/LOCK')")
         running.do("[lock.acquire() and lock.release() for _ in range(7)]")
         yield running
@@ -90,16 +89,16 @@ def test_same_answer_live_dead_and_saved(program: Subject, tmp_path: Path) -> No
 def test_integers_are_exact() -> None:
     big = 2**64 - 1
     frame = pd.DataFrame({"N": pd.array([big, big, big, None], dtype="UInt64")})
-    result = run("select sum(N) as s, max(N) as m, count(*) as c from t", FrameTables({"t": frame}))
+    result = run("select sum(N) as s, max(N) as m, count(*) as c from t", HeldTables(Held({"t": frame})))
     assert result.rows() == [(3 * big, big, 4)]
     assert result.df()["s"][0] == 3 * big
     assert result.df()["m"][0] == big
-    assert run("select sum(N) as s from t where N < 0", FrameTables({"t": frame})).df()["s"].isna().all()
+    assert run("select sum(N) as s from t where N < 0", HeldTables(Held({"t": frame}))).df()["s"].isna().all()
 
 
 def test_result_shows_itself() -> None:
     frame = pd.DataFrame({"NAME": ["main"], "THREAD_ID": [1]})
-    result = run("select NAME, THREAD_ID from threads order by 2 limit 1", FrameTables({"threads": frame}))
+    result = run("select NAME, THREAD_ID from threads order by 2 limit 1", HeldTables(Held({"threads": frame})))
     assert len(result) == 1
     assert result.columns == ["NAME", "THREAD_ID"]
     assert repr(result).startswith("1 row\nNAME")
@@ -179,7 +178,7 @@ def test_errors_say_what_is_legal(statement: str, error: type[Exception], said: 
 def test_mysql_dialect(statement: str, rows: list[tuple[Any, ...]]) -> None:
     pytest.importorskip("sqlglot")
     frame = pd.DataFrame({"NAME": ["global_instrumentation", "other"]})
-    assert run(statement, FrameTables({"t": frame}), "mysql").rows() == rows
+    assert run(statement, HeldTables(Held({"t": frame})), "mysql").rows() == rows
 
 
 def test_bad_dialect() -> None:

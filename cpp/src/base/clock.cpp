@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -105,7 +106,14 @@ std::string TextOf(const std::string& path) {
   while (!found.empty() && (found.back() == '\n' || found.back() == ' ')) found.pop_back();
   return found;
 }
-bool HasWord(const std::string& text, const std::string& word) { return (" " + text + " ").find(" " + word + " ") != std::string::npos; }
+bool HasWord(std::string_view text, std::string_view word) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    if (text.substr(0, end) == word) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
 }  // namespace
 
 uint64_t ReadSlowTimer(TimerId timer) {

@@ -26,8 +26,8 @@ uint64_t Stride(ArrayId id, const Options& options) {
   return kElementBytes[static_cast<uint32_t>(id)] + RoundUp(behind, 64);  // elements with texts behind them are whole lines
 }
 
-// Returns the elements of each array for these options. Index 0 of every array stays unused, so that zero bytes mean "no reference".
-uint64_t Capacity(ArrayId id, const Options& options) {
+// Returns the instruments that there may be.
+uint64_t MostClasses(const Options& options) {
   const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
   uint64_t classes = 1;  // plus the single instruments
   for (const FamilyFacts& facts : kFamilies) classes += facts.is_single ? ColumnsOf(facts.kind) : 0;
@@ -38,13 +38,24 @@ uint64_t Capacity(ArrayId id, const Options& options) {
                                 OptionId::max_file_classes, OptionId::max_socket_classes, OptionId::max_thread_classes}) {
     classes += get(option);
   }
+  return classes;
+}
+
+// Returns the chunks of a kind of event.
+uint64_t Chunks(Kind kind, const Options& options) {
+  const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
+  const PoolFacts& pool = kPools[static_cast<uint32_t>(kind)];
+  const uint64_t of_thread =
+      ChunksOfThread(ChunksHeldByThread(kind, get(pool.history_size))) + MostOpen(kind, get(OptionId::max_statement_stack));
+  return ChunksInPool(MostChunksFor(kind, get(pool.history_long_size))) + (get(OptionId::max_thread_instances) + 1) * of_thread + 1;
+}
+
+// Returns the elements of each array for these options. Index 0 of every array stays unused, so that zero bytes mean "no reference".
+uint64_t Capacity(ArrayId id, uint64_t classes, const Options& options) {
+  const auto get = [&](OptionId option) { return static_cast<uint64_t>(options.Get(option)); };
   const uint64_t threads = get(OptionId::max_thread_instances) + 1;
-  for (uint32_t i = 0; i < kEventKinds; ++i) {
-    if (id != kChunksOf[i] && id != kRecordsOf[i]) continue;
-    const auto kind = static_cast<Kind>(i);
-    const uint64_t of_thread =
-        ChunksOfThread(ChunksHeldByThread(kind, get(kPools[i].history_size))) + MostOpen(kind, get(OptionId::max_statement_stack));
-    return ChunksInPool(MostChunksFor(kind, get(kPools[i].history_long_size))) + threads * of_thread + 1;
+  for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
+    if (id == kChunksOf[kind] || id == kRecordsOf[kind]) return Chunks(static_cast<Kind>(kind), options);
   }
   const uint64_t instances = get(OptionId::max_mutex_instances) + get(OptionId::max_rwlock_instances) + get(OptionId::max_cond_instances);
   const uint64_t columns = RoundUp(classes, kPageBytes / sizeof(ShmCell));
@@ -144,11 +155,12 @@ uint64_t RecordBytesFor(Kind kind, const Options& options) {
 }
 
 Plan::Plan(const Options& options) : bytes(kHeaderCapacity) {
-  const uint64_t columns = Capacity(ArrayId::kThreadCells, options) / Capacity(ArrayId::kThreads, options);
+  const uint64_t classes = MostClasses(options);
+  const uint64_t columns = Capacity(ArrayId::kThreadCells, classes, options) / Capacity(ArrayId::kThreads, classes, options);
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const auto id = static_cast<ArrayId>(i);
     Place& place = arrays[i];
-    place = {bytes, Stride(id, options), Capacity(id, options), 0};
+    place = {bytes, Stride(id, options), Capacity(id, classes, options), 0};
     const uint64_t whole = RoundToPages(place.capacity * place.stride);
     place.first_extent = FirstExtent(id, whole, columns * sizeof(ShmCell));
     while (place.first_extent != 0 && ExtentBegin(place.first_extent, kMostExtents) < whole) place.first_extent *= 2;

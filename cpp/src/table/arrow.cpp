@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <unordered_map>
+#include <utility>
 
 namespace perfschema {
 namespace {
@@ -118,14 +119,16 @@ struct ArrowExport {
     const char* error = nullptr;
   };
 
+  // A second release is an error of the consumer. It does nothing, because it runs in the program that pfs observes.
   template <typename Part, typename Struct>
   static void Release(Struct* exported) {
-    auto* const part = static_cast<Part*>(exported->private_data);
+    auto* const part = static_cast<Part*>(std::exchange(exported->private_data, nullptr));
+    exported->release = nullptr;
+    if (part == nullptr) return;
     for (Struct& child : part->children) {
       if (child.release != nullptr) child.release(&child);
     }
     if (part->dictionary.release != nullptr) part->dictionary.release(&part->dictionary);
-    exported->release = nullptr;
     delete part;
   }
   // Releases a half-made struct if an exception leaves the function that makes it.
@@ -227,7 +230,7 @@ struct ArrowExport {
   }
   static const char* GetLastError(ArrowArrayStream* stream) { return static_cast<StreamPart*>(stream->private_data)->error; }
   static void ReleaseStream(ArrowArrayStream* stream) {
-    delete static_cast<StreamPart*>(stream->private_data);
+    delete static_cast<StreamPart*>(std::exchange(stream->private_data, nullptr));
     stream->release = nullptr;
   }
 };

@@ -11,9 +11,9 @@ from pfs import _core
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["arrow_of"]
+__all__ = ["arrow_of", "arrow_of_parts", "escaped", "parts_of", "plain_texts"]
 
 _KINDS = {"uint64": "uint64", "int64": "int64", "uint32": "uint32", "int32": "int32", "float64": "double"}
 
@@ -25,10 +25,53 @@ def arrow_of(frame: pd.DataFrame, columns: Iterable[str] | None = None) -> _core
         InvalidValue: a column has a type that no table of pfs has.
     """
     names = [str(name) for name in frame.columns] if columns is None else list(columns)
-    return _core.arrow_of(len(frame), [_part(name, frame[name]) for name in names])
+    return arrow_of_parts(len(frame), [_part(name, frame[name]) for name in names])
 
 
-def _part(name: str, column: pd.Series[Any]) -> tuple[Any, ...]:
+def arrow_of_parts(rows: int, parts: Iterable[_core.Part]) -> _core.ArrowTable:
+    """Returns the rows of columns that the core has read, or ``parts_of``."""
+    plain: list[_core.Part] = []
+    for name, kind, nullable, values, mask, texts in parts:
+        if texts is None:
+            plain.append((name, kind, nullable, values, mask, None))
+        else:
+            codes, members = plain_texts(values, texts)
+            null = codes < 0
+            plain.append((name, "text", nullable, codes, null if null.any() else None, members))
+    return _core.arrow_of(rows, plain)
+
+
+def plain_texts(values: Any, texts: Iterable[str]) -> tuple[Any, list[str]]:
+    """Returns the codes of a column, -1 for NULL, and its texts as UTF-8. `values`: codes; None: each row has its own text."""
+    members = list(texts)
+    codes = np.arange(len(members), dtype=np.int32) if values is None else values
+    clean = escaped(members)
+    if clean is None:
+        return codes, members
+    members = sorted(set(clean))  # texts that are equal now get one code, because a dictionary has each text once
+    known = {text: place for place, text in enumerate(members)}
+    return np.array([*(known[text] for text in clean), -1], dtype=np.int32)[codes], members
+
+
+def escaped(texts: Sequence[str]) -> list[str] | None:
+    """Returns texts that can be written as UTF-8, with a byte that is none as ``\\xNN``; None if these can be written."""
+    try:
+        "\0".join(texts).encode()
+    except UnicodeEncodeError:
+        return [text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in texts]
+    return None
+
+
+def parts_of(frame: pd.DataFrame) -> list[_core.Part]:
+    """Returns the columns of a frame as the core would read them, except that ENUM and SET are texts.
+
+    Raises:
+        InvalidValue: a column has a type that no table of pfs has.
+    """
+    return [_part(str(name), column) for name, column in frame.items()]
+
+
+def _part(name: str, column: pd.Series[Any]) -> _core.Part:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return name, "text", True, column.cat.codes.to_numpy(), column.isna().to_numpy(), [str(t) for t in dtype.categories]
@@ -46,5 +89,5 @@ def _part(name: str, column: pd.Series[Any]) -> tuple[Any, ...]:
     return _with_nulls(name, kind, column.to_numpy(dtype=dtype.name.lower(), na_value=0), mask)
 
 
-def _with_nulls(name: str, kind: str, values: Any, mask: Any, texts: list[str] | None = None) -> tuple[Any, ...]:
+def _with_nulls(name: str, kind: str, values: Any, mask: Any, texts: list[str] | None = None) -> _core.Part:
     return name, kind, True, values, mask if mask.any() else None, texts

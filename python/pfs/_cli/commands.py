@@ -16,9 +16,11 @@ from rich.text import Text
 import pfs
 from pfs import _core
 from pfs._cli.config import CONFIG_FLAGS, config_text
+from pfs._cli.metrics import metrics
 from pfs._cli.options import TableName, output_options
 from pfs._cli.processes import COMMANDS, new_table, write
 from pfs._cli.run import run as run_program
+from pfs._cli.serve import serve
 from pfs._cli.sql import sql
 from pfs._cli.top import top
 from pfs._cli.trace import trace
@@ -268,5 +270,5 @@ def _demo_results(done: Demo, limit: int) -> dict[str, object]:
     }
 
 
-for _command in (*COMMANDS, run_program, sql, top, trace):
+for _command in (*COMMANDS, metrics, run_program, serve, sql, top, trace):
     pfs_command.add_command(_command)

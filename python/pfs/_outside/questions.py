@@ -10,7 +10,7 @@ from pfs._outside.attach import Schema, attach
 from pfs._snapshots.snapshot import Snapshot, saved_tables
 from pfs._source import OWN
 from pfs._sql.query import Tables, run
-from pfs._sql.sources import FrameTables, ProcessTables
+from pfs._sql.sources import ProcessTables
 from pfs._views.declared import VIEWS
 from pfs.errors import UnknownTable
 
@@ -52,7 +52,7 @@ def sql(statement: str, source: Asked = None, dialect: Dialect = "duckdb") -> Re
     if source is None or isinstance(source, Schema):
         return run(statement, ProcessTables(OWN if source is None else source._source), dialect)
     if isinstance(source, Snapshot):
-        return run(statement, FrameTables(source), dialect)
+        return source.sql(statement, dialect)
     tables = tables_of(source)
     if tables is not None:
         return run(statement, tables, dialect)

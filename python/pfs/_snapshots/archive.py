@@ -6,46 +6,75 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+import numpy as np
 
-from pfs import _core
-from pfs._snapshots.parquet import as_read, need_pyarrow, storable
-from pfs._tables.frame import TEXT
+from pfs._arrow.frames import plain_texts
+from pfs._snapshots.held import Columns, declared
+from pfs._snapshots.parquet import columns_of_arrow, need_pyarrow
 from pfs.errors import InvalidValue
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pfs import _core
 
 __all__ = ["ArchiveTables", "read_archive", "read_archive_summary", "write_archive"]
 
 _SUMMARY = "snapshot.json"
-_TYPES = {"uint64": "int64", "int64": "int64", "uint32": "uint32", "int32": "int32", "double": "float64"}
-_NULLABLE = {"uint64": "Int64", "int64": "Int64", "uint32": "UInt32", "int32": "Int32", "double": "float64"}
+_LARGE = 1 << 16
+_ATTRS = b"PANDAS_ATTRS"  # pandas calls them so in Parquet files
 
 
-def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], tables: Mapping[str, pd.DataFrame]) -> None:
-    """Writes the tables that have rows. Deflate shrinks their schemas. The file has its name only when it is complete."""
+def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], tables: Mapping[str, Columns]) -> None:
+    """Writes the tables, which have rows. Deflate shrinks their schemas. The file has its name only when it is complete."""
     need_pyarrow()
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    # Threads, and a frame of zstd for each column, cost more than small columns: these are left to deflate.
+    small, large = (pa.ipc.IpcWriteOptions(compression=name, use_threads=False) for name in (None, "zstd"))
     part = f"{os.fspath(path)}.part"
     try:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(_SUMMARY, json.dumps(summary, indent=1))
-            for name, table in tables.items():
-                if not len(table):
-                    continue
-                stored = pa.Table.from_pandas(storable(table), preserve_index=False)
-                with (
-                    archive.open(f"{name}.arrow", "w") as member,
-                    pa.ipc.new_file(member, stored.schema, options=options) as writer,
-                ):
-                    writer.write_table(stored)
+            for name, columns in tables.items():
+                stored = _batch(columns)
+                written = pa.BufferOutputStream()
+                with pa.ipc.new_file(written, stored.schema, options=large if stored.nbytes >= _LARGE else small) as writer:
+                    writer.write_batch(stored)
+                archive.writestr(f"{name}.arrow", written.getvalue())
         os.replace(part, path)
     except BaseException:
         if os.path.exists(part):
             os.unlink(part)
         raise
+
+
+def _batch(columns: Columns) -> Any:
+    """Returns the columns as a batch of Arrow. Texts that are no UTF-8 are escaped."""
+    import pyarrow as pa
+
+    arrays = [_array(part) for part in columns.parts]
+    metadata = {_ATTRS: json.dumps(columns.attrs)} if columns.attrs else None
+    schema = pa.schema([pa.field(part[0], array.type) for part, array in zip(columns.parts, arrays, strict=True)], metadata)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(part: _core.Part) -> Any:
+    import pyarrow as pa
+
+    _, kind, _, values, mask, texts = part
+    if texts is not None:
+        values, texts = plain_texts(values, texts)
+        null = values < 0
+        codes = pa.array(values, mask=null if null.any() else None)
+        return pa.DictionaryArray.from_arrays(codes, pa.array(texts, pa.large_string()))
+    if kind == "timestamp":
+        return pa.array(values.view("datetime64[us]"))
+    if kind == "double":
+        return pa.array(values, from_pandas=mask is not None)
+    return pa.array(values, mask=mask if mask is not None and mask.any() else None)
 
 
 def read_archive_summary(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -64,37 +93,59 @@ def read_archive_summary(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InvalidValue(f"{os.fspath(path)} holds no snapshot: {error}") from None
 
 
-def _stored(path: str | os.PathLike[str], name: str) -> Any:
-    """Returns a table of the file, or None if it had no rows."""
-    need_pyarrow()
-    import pyarrow as pa
+class _Member:
+    """Reads a table of the file when it is asked for."""
 
+    def __init__(self, path: str, name: str, data: bytes) -> None:
+        self._path, self._name, self._data = path, name, data
+
+    def arrow(self) -> Any:
+        """Returns the table of Arrow."""
+        import pyarrow as pa
+
+        try:
+            options = pa.ipc.IpcReadOptions(use_threads=False)  # see SavedParquet
+            return pa.ipc.open_file(pa.BufferReader(self._data), options=options).read_all()
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise InvalidValue(f"{self._path}: {self._name} cannot be read: {error}") from None
+
+    def __call__(self) -> Columns | pd.DataFrame:
+        stored = self.arrow()
+        return columns_of_arrow(self._name, stored, json.loads((stored.schema.metadata or {}).get(_ATTRS, b"{}")))
+
+
+def _members(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, _Member]:
+    """Returns the tables of the file that have rows. The file is read here."""
+    need_pyarrow()
     try:
         with zipfile.ZipFile(path) as archive:
-            if f"{name}.arrow" not in archive.namelist():
-                return None
-            return pa.ipc.open_file(pa.BufferReader(archive.read(f"{name}.arrow"))).read_all()
-    except (OSError, ValueError, zipfile.BadZipFile, pa.ArrowException) as error:
-        raise InvalidValue(f"{os.fspath(path)}: {name} cannot be read: {error}") from None
+            there = set(archive.namelist())
+            return {
+                name: _Member(os.fspath(path), name, archive.read(f"{name}.arrow")) for name in names if f"{name}.arrow" in there
+            }
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InvalidValue(f"{os.fspath(path)} cannot be read: {error}") from None
 
 
-def _empty(name: str) -> pd.DataFrame:
+_NUMPY = {"text": np.int32, "set": np.int32, "enum": np.int8, "timestamp": np.int64, "double": np.float64}
+
+
+def _empty(name: str) -> Columns:
     """Returns a table without rows, with the types that ``pfs.table`` gives it."""
-    made = {}
-    for column in _core.table_info(name)["columns"]:
-        kind = column["kind"]
-        dtype: Any = (_NULLABLE if column["nullable"] else _TYPES).get(kind, TEXT)
-        made[column["name"]] = pd.Series([], dtype="datetime64[us]" if kind == "timestamp" else dtype)
-    return as_read(name, pd.DataFrame(made))
+    parts: list[_core.Part] = []
+    for column in declared(name)["columns"]:
+        kind, is_coded = column["kind"], column["kind"] in ("text", "set", "enum")
+        values = np.empty(0, _NUMPY.get(kind, kind))
+        texts = None if not is_coded else column["values"] if kind == "enum" else np.empty(0, object)
+        mask = None if is_coded or not column["nullable"] else np.empty(0, bool)
+        parts.append((column["name"], kind, column["nullable"], values, mask, texts))
+    return Columns(0, parts)
 
 
-def read_archive(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """Returns the frames of the tables, with the types that they had."""
-    tables = {}
-    for name in names:
-        stored = _stored(path, name)
-        tables[name] = _empty(name) if stored is None else as_read(name, stored.to_pandas())
-    return tables
+def read_archive(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, Columns | _Member]:
+    """Returns the tables. Those with rows are read from the file here, and decoded when they are asked for."""
+    members = _members(path, names)
+    return {name: members.get(name) or _empty(name) for name in names}
 
 
 class ArchiveTables:
@@ -108,14 +159,13 @@ class ArchiveTables:
         return self._names
 
     def columns(self, table: str) -> Sequence[str]:
-        return [column["name"] for column in _core.table_info(table)["columns"]]
+        return [column["name"] for column in declared(table)["columns"]]
 
     def arrow(self, table: str, columns: Sequence[str] | None) -> object:
-        stored = _stored(self._path, table)
-        if stored is None:
-            from pfs._arrow.frames import arrow_of
-
-            return arrow_of(_empty(table), columns)
+        member = _members(self._path, [table]).get(table)
+        if member is None:
+            return _empty(table).arrow(columns)
+        stored = member.arrow()
         return stored if columns is None else stored.select(list(columns))
 
     def file(self, table: str) -> str | None:

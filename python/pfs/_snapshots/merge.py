@@ -7,21 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_integer_dtype
 
-from pfs import _core
-from pfs._snapshots.snapshot import ORIGIN, Merged, Origin, Snapshot, is_summary
-from pfs._tables.frame import TEXT, as_declared, as_signed
+from pfs._snapshots.columns import Column, united
+from pfs._snapshots.held import Columns, Held, declared
+from pfs._snapshots.snapshot import ORIGIN, Merged, Origin, Snapshot, columns_of, has_sums
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
-    _Array = np.ndarray[Any, np.dtype[Any]]
+    from pfs import _core
+    from pfs._snapshots.columns import Array
 
-__all__ = ["merge"]
+    Table = dict[str, Column]
 
+__all__ = ["merge", "needed"]
+
+_DIGESTS = "events_statements_summary_by_digest"
 _HISTOGRAM = "events_statements_histogram_by_digest"
 _QUANTILES = {"QUANTILE_95": 950, "QUANTILE_99": 990, "QUANTILE_999": 999}
 _MOST = np.uint64(2**64 - 1)
+_HALF = np.uint64(2**32 - 1)
+_ORIGIN_KINDS = {"NODE": "text", "PID": "uint64", "START": "uint64"}
+
+
+def needed(table: str) -> list[str]:
+    """Returns the tables that a merge reads for one: the quantiles of digests come from their histogram."""
+    return [table, _HISTOGRAM] if table == _DIGESTS else [table]
 
 
 def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> Merged:
@@ -50,197 +60,207 @@ def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> 
         raise InvalidValue(f"there are {len(nodes)} nodes for {len(given)} snapshots: give a name for each")
     first = [each.origins[0] for each in given]
     named = first if nodes is None else [origin._replace(NODE=node) for origin, node in zip(first, nodes, strict=True)]
-    origins: list[Origin] = []
+    origins: set[Origin] = set()
     for number, each in enumerate(given):
         for origin in each.origins if nodes is None else [named[number]]:
             if origin in origins:
                 raise InvalidValue(f"process {origin.PID} of {origin.NODE} is in two of the snapshots: it would count twice")
-            origins.append(origin)
-    tables: dict[str, pd.DataFrame] = {}
+            origins.add(origin)
+    tables: dict[str, Table] = {}
     for name in sorted(set().union(*given)):
-        info = _core.table_info(name)
-        there = [(number, each[name]) for number, each in enumerate(given) if name in each]
-        if is_summary(info) and not any(column["across"] == "local" for column in info["columns"]):
-            tables[name] = _merged(info, _united(name, [frame for _, frame in there]))
+        info = declared(name)
+        found = zip(named, [columns_of(each, name) for each in given], strict=True)
+        there = [(origin, columns) for origin, columns in found if columns is not None]
+        if has_sums(info):
+            tables[name] = _merged(info, _rows(info, [columns for _, columns in there]))
         else:
-            tables[name] = _in_order(_placed(name, [(named[number], frame) for number, frame in there]))
+            tables[name] = _placed(info, there)
     _set_quantiles(tables)
-    tables = {name: as_signed(table) for name, table in tables.items()}
-    return Merged(tables, sorted(origins), max(each.time for each in given), max(each.duration for each in given))
+    held = Held({name: _columns(declared(name), table) for name, table in tables.items()})
+    return Merged(held, sorted(origins), max(each.time for each in given), max(each.duration for each in given))
 
 
-def _placed(name: str, frames: Sequence[tuple[Origin, pd.DataFrame]]) -> pd.DataFrame:
-    """Returns all rows with their origins in front. Rows that were merged before have them."""
-    old = [frame for _, frame in frames if set(ORIGIN) <= set(frame.columns)]
-    new = [(origin, frame) for origin, frame in frames if not set(ORIGIN) <= set(frame.columns)]
-    if not new:
-        return _united(name, old)
-    rows = _united(name, [frame for _, frame in new])
-    counts = [len(frame) for _, frame in new]
-    where = {
-        "NODE": pd.array([origin.NODE for origin, _ in new], dtype=TEXT).repeat(counts),
-        "PID": np.repeat(np.array([origin.PID for origin, _ in new], dtype=np.uint64), counts),
-        "START": np.repeat(np.array([origin.START for origin, _ in new], dtype=np.uint64), counts),
-    }
-    placed = pd.concat([pd.DataFrame(where), rows], axis=1)
-    return _united(name, [*old, placed]) if old else placed
+def _rows(info: _core.TableInfo, readings: Sequence[Columns], origin: bool = False) -> Table:
+    """Returns all rows. `origin`: with the columns that merged rows have."""
+    filled = [each for each in readings if each.rows]
+    rows = [each.rows for each in filled]
+    kinds = [(name, kind, False) for name, kind in _ORIGIN_KINDS.items()] if origin else []
+    kinds += [(column["name"], column["kind"], column["nullable"]) for column in info["columns"]]
+    names = [name for name, _, _ in kinds]
+    by_column: list[Sequence[_core.Part | None]]
+    if filled and all(each.names() == names for each in filled):
+        by_column = list(zip(*(each.parts for each in filled), strict=True))
+    else:
+        by_name = [{part[0]: part for part in each.parts} for each in filled]
+        by_column = [[each.get(name) for each in by_name] for name in names]
+    return {kind[0]: united(*kind, parts, rows) for kind, parts in zip(kinds, by_column, strict=True)}
 
 
-def _united(name: str, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Returns all rows with the declared types. It does the work once, because each step costs pandas a millisecond a frame."""
-    filled = [frame for frame in frames if len(frame)] or [frames[0]]
-    united = pd.concat(filled, ignore_index=True)
-    whole = {column["name"] for column in _core.table_info(name)["columns"] if column["kind"] == "uint64"}
-    if any(column in whole and not is_integer_dtype(dtype) for column, dtype in united.dtypes.items()):
-        # Frames with and without numbers of 2**63 and more have two types, which have no common one.
-        united = pd.concat([as_declared(name, frame) for frame in filled], ignore_index=True)
-    united.attrs = {}  # pandas would copy them deeply at each step
-    return as_declared(name, united)
+def _columns(info: _core.TableInfo, table: Table) -> Columns:
+    values = {column["name"]: column["values"] for column in info["columns"]}
+    parts = [column.part(values.get(name, ())) for name, column in table.items()]
+    return Columns(len(parts[0][3]), parts)
 
 
-def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Sorts rows by their origin. The rows of one process keep their order."""
-    return frame.sort_values(list(ORIGIN), kind="stable", ignore_index=True)
+def _placed(info: _core.TableInfo, readings: Sequence[tuple[Origin, Columns]]) -> Table:
+    """Returns all rows with their origins in front, in the order of the origins. The rows of one process keep their order."""
+    old = [columns for _, columns in readings if columns.parts and columns.parts[0][0] == ORIGIN[0]]  # they were merged before
+    new = [(origin, columns) for origin, columns in readings if not (columns.parts and columns.parts[0][0] == ORIGIN[0])]
+    rows = [columns.rows for _, columns in new]
+    nodes = sorted({origin.NODE for origin, _ in new})
+    known = {node: place for place, node in enumerate(nodes)}
+    places = np.repeat(np.array([known[origin.NODE] for origin, _ in new], dtype=np.int64), rows)
+    table = {"NODE": Column("NODE", "text", False, places, None, nodes)}
+    for name in ORIGIN[1:]:
+        numbers = np.array([getattr(origin, name) for origin, _ in new], dtype=np.uint64)
+        table[name] = Column(name, "uint64", False, np.repeat(numbers, rows), None)
+    table |= _rows(info, [columns for _, columns in new])
+    if old:
+        table = _rows(info, [*old, _columns(info, table)], origin=True)
+    order = np.lexsort([table[name].values for name in reversed(ORIGIN)])
+    if np.array_equal(order, np.arange(len(order))):
+        return table
+    return {name: column.taken(order) for name, column in table.items()}
+
+
+def _dense(ids: Array, space: int) -> tuple[Array, int]:
+    """Returns ids without gaps, in the same order, and their count. `space`: more than the largest one."""
+    if space > 4 * len(ids) + 1000:
+        codes, values = pd.factorize(ids, sort=True)
+        return codes, len(values)
+    is_there = np.zeros(space, dtype=bool)
+    is_there[ids] = True
+    places = np.cumsum(is_there) - 1
+    return places[ids], int(is_there.sum())
 
 
 class _Groups:
-    """Holds the rows of a table by key: `order` puts the rows of one key together, which begin at `begins`."""
+    """Holds the number of the key of each row. Keys are numbered in their order; NULL comes first."""
 
-    def __init__(self, frame: pd.DataFrame, key: Sequence[str]) -> None:
-        ids = np.zeros(len(frame), dtype=np.int64)
-        for name in key:
-            codes, values = pd.factorize(_plain(frame[name]), sort=True, use_na_sentinel=True)
-            ids = ids * (len(values) + 1) + (codes + 1)
-            ids = np.unique(ids, return_inverse=True)[1]
-        self.order = np.argsort(ids, kind="stable")
-        ordered = ids[self.order]
-        self.begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ids) else np.zeros(0, dtype=np.intp)
-        self.ids = ids
+    def __init__(self, key: Sequence[Column], rows: int) -> None:
+        ids, space = np.zeros(rows, dtype=np.int64), 1
+        for column in key:
+            ranks = column.ranks()
+            count = int(ranks.max(initial=-1)) + 2
+            if space * count >= 2**62:
+                ids, space = _dense(ids, space)
+            ids, space = ids * count + (ranks + 1), space * count
+        self.ids, self.count = _dense(ids, space)
 
-    def reduce(self, function: np.ufunc, values: _Array) -> _Array:
-        if not len(self.begins):
-            return values[:0]
-        result: _Array = function.reduceat(values[self.order], self.begins)
+    def reduce(self, function: np.ufunc, values: Array, start: Any) -> Array:
+        """Returns the result of a function for each key: of `start` and all its values."""
+        result: Array = np.full(self.count, start, dtype=values.dtype)
+        function.at(result, self.ids, values)
         return result
 
-    def first(self) -> _Array:
-        return self.order[self.begins]
+    def first(self) -> Array:
+        """Returns the first row of each key."""
+        return self.reduce(np.minimum, np.arange(len(self.ids)), len(self.ids))
 
 
-def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
-    return column.astype(TEXT) if isinstance(column.dtype, pd.CategoricalDtype) else column
-
-
-def _numbers(column: pd.Series[Any]) -> _Array:
-    name = column.dtype.name.lower()
-    return np.asarray(
-        column.to_numpy(dtype=name, na_value=0) if isinstance(column.dtype, pd.api.extensions.ExtensionDtype) else column
-    )
-
-
-def _like(values: _Array, column: pd.Series[Any]) -> Any:
-    """Returns numbers with the type of a column."""
-    dtype = column.dtype
-    return pd.Series(values).astype(dtype).array if isinstance(dtype, pd.api.extensions.ExtensionDtype) else values
-
-
-def _sum(groups: _Groups, values: _Array) -> _Array:
+def _sum(groups: _Groups, values: Array) -> Array:
     """Adds up. A sum that does not fit stays at the largest value."""
-    if values.dtype != np.uint64:
-        return groups.reduce(np.add, values)
-    low = groups.reduce(np.add, values & np.uint64(0xFFFFFFFF))
-    high = groups.reduce(np.add, values >> np.uint64(32)) + (low >> np.uint64(32))
-    return np.where(high > np.uint64(0xFFFFFFFF), _MOST, (high << np.uint64(32)) | (low & np.uint64(0xFFFFFFFF)))
+    if values.dtype != np.uint64 or int(values.max(initial=0)) * len(values) < 2**64:
+        return groups.reduce(np.add, values, 0)
+    low = groups.reduce(np.add, values & _HALF, 0)
+    high = groups.reduce(np.add, values >> np.uint64(32), 0) + (low >> np.uint64(32))
+    return np.where(high > _HALF, _MOST, (high << np.uint64(32)) | (low & _HALF))
 
 
-def _least(groups: _Groups, values: _Array) -> _Array:
+def _least(groups: _Groups, values: Array) -> Array:
+    """Returns the smallest values, in which 0 stands for nothing."""
     largest = np.iinfo(values.dtype).max
-    found = groups.reduce(np.minimum, np.where(values == 0, largest, values).astype(values.dtype))
-    return np.where(found == largest, 0, found).astype(values.dtype)
+    found = groups.reduce(np.minimum, np.where(values == 0, largest, values).astype(values.dtype), largest)
+    return np.where(found == largest, 0, found)
 
 
-def _chosen(groups: _Groups, column: pd.Series[Any], latest: bool) -> Any:
+def _most(groups: _Groups, values: Array) -> Array:
+    return groups.reduce(np.maximum, values, np.iinfo(values.dtype).min if values.dtype.kind in "iu" else -np.inf)
+
+
+def _chosen(groups: _Groups, column: Column, latest: bool) -> Column:
     """Returns the smallest or largest value of each key that is not NULL."""
-    codes, values = pd.factorize(_plain(column), sort=True)
-    nothing = len(values)
-    if latest:
-        found = groups.reduce(np.maximum, codes)
-    else:
-        found = groups.reduce(np.minimum, np.where(codes < 0, nothing, codes))
-        found = np.where(found == nothing, -1, found)
-    taken = pd.Series(values).array.take(found, allow_fill=True) if nothing else pd.Series([None] * len(found)).array
-    return pd.Series(taken).astype(column.dtype)
+    values = column.values
+    first, last = (np.iinfo(values.dtype).min, np.iinfo(values.dtype).max) if values.dtype.kind in "iu" else (-np.inf, np.inf)
+    function, start = (np.maximum, first) if latest else (np.minimum, last)
+    if column.null is None:
+        return column.of(groups.reduce(function, values, start))
+    found = groups.reduce(function, np.where(column.null, start, values).astype(values.dtype), start)
+    null = groups.reduce(np.logical_and, column.null, True)
+    return column.of(np.where(null, 0, found), null)
 
 
-def _sampled(groups: _Groups, frame: pd.DataFrame, names: Sequence[str]) -> _Array:
+def _sampled(groups: _Groups, columns: Sequence[Column]) -> Array:
     """Returns the row of each key with the longest sample. Equal times are decided by the other columns."""
-    ranks = [pd.factorize(_plain(frame[name]), sort=True)[0] for name in names]
-    order = np.lexsort((*ranks, groups.ids))
+    order = np.lexsort((*(column.ranks() for column in columns), groups.ids))
     last = np.append(np.flatnonzero(np.diff(groups.ids[order])), len(order) - 1) if len(order) else np.zeros(0, dtype=np.intp)
-    found: _Array = order[last]
+    found: Array = order[last]
     return found
 
 
-def _merged(info: _core.TableInfo, frame: pd.DataFrame) -> pd.DataFrame:
-    groups = _Groups(frame, info["key"])
+_REDUCED: dict[str, Callable[[_Groups, Array], Array]] = {
+    **dict.fromkeys(("sum", "gauge", "bound"), _sum),
+    "least": _least,
+    "most": _most,
+    "derived": _most,  # it is computed below, where what it is computed from is there
+}
+
+
+def _merged(info: _core.TableInfo, table: Table) -> Table:
+    rows = len(next(iter(table.values())).values)
+    groups = _Groups([table[name] for name in info["key"]], rows)
     # The last one decides: the time of the sample.
     of_sample = sorted(
         (column for column in info["columns"] if column["across"] == "sampled"),
         key=lambda column: column["unit"] == "picoseconds",
     )
-    sampled = [column["name"] for column in of_sample]
-    places = _sampled(groups, frame, sampled) if sampled else None
-    rules: dict[str, Callable[[_Array], _Array]] = {
-        **dict.fromkeys(("sum", "gauge", "bound"), lambda values: _sum(groups, values)),
-        "least": lambda values: _least(groups, values),
-        "most": lambda values: groups.reduce(np.maximum, values),
-    }
-    made: dict[str, Any] = {}
+    places = _sampled(groups, [table[column["name"]] for column in of_sample]) if of_sample else None
+    first = groups.first()
+    made: Table = {}
     count = ""
-    for column in info["columns"]:
-        name, rule = column["name"], column["across"]
-        values = frame[name]
+    for each in info["columns"]:
+        name, rule = each["name"], each["across"]
+        column = table[name]
         if name in info["key"]:
-            made[name] = values.iloc[groups.first()].reset_index(drop=True)
-        elif rule in rules:
-            made[name] = _like(rules[rule](_numbers(values)), values)
+            made[name] = column.taken(first)
+        elif rule in _REDUCED:
+            made[name] = column.of(_REDUCED[rule](groups, column.numbers()))
             if name.startswith("COUNT_"):
                 count = name
         elif rule == "mean":
-            total = np.asarray(_numbers(pd.Series(made["SUM_" + name.removeprefix("AVG_")])))
-            n = np.maximum(np.asarray(_numbers(pd.Series(made[count]))), 1).astype(total.dtype)
-            made[name] = _like(total // n, values)
+            total = made["SUM_" + name.removeprefix("AVG_")].numbers()
+            made[name] = column.of(total // np.maximum(made[count].numbers(), 1).astype(total.dtype))
         elif rule == "sampled" and places is not None:
-            made[name] = values.iloc[places].reset_index(drop=True)
-        elif rule in ("first", "same", "last"):
-            made[name] = _chosen(groups, values, rule == "last")
-        else:  # derived: it is computed below, where what it is computed from is there
-            made[name] = _like(groups.reduce(np.maximum, _numbers(values)), values)
-    result = pd.DataFrame(made)
-    if "BUCKET_QUANTILE" in result:
-        whole_of = _Groups(result, [name for name in info["key"] if name != "BUCKET_NUMBER"])
-        whole = np.zeros(len(result), dtype=np.float64)
-        whole[:] = whole_of.reduce(np.maximum, _numbers(result["COUNT_BUCKET_AND_LOWER"]))[whole_of.ids] if len(result) else 0
-        part = _numbers(result["COUNT_BUCKET_AND_LOWER"]).astype(np.float64)
-        result["BUCKET_QUANTILE"] = np.divide(part, whole, out=np.zeros_like(part), where=whole != 0)
-    return result
+            made[name] = column.taken(places)
+        else:
+            made[name] = _chosen(groups, column, rule == "last")
+    if "BUCKET_QUANTILE" in made:
+        whole_of = _Groups([made[name] for name in info["key"] if name != "BUCKET_NUMBER"], groups.count)
+        until = made["COUNT_BUCKET_AND_LOWER"].values
+        whole = _most(whole_of, until)[whole_of.ids].astype(np.float64)
+        part = until.astype(np.float64)
+        made["BUCKET_QUANTILE"] = made["BUCKET_QUANTILE"].of(np.divide(part, whole, out=np.zeros_like(part), where=whole != 0))
+    return made
 
 
-def _set_quantiles(tables: dict[str, pd.DataFrame]) -> None:
+def _set_quantiles(tables: dict[str, Table]) -> None:
     """Computes the quantiles of digests from merged histograms: the end of the first bucket that is enough, as in the core."""
-    digests, buckets = tables.get("events_statements_summary_by_digest"), tables.get(_HISTOGRAM)
-    if digests is None or buckets is None or not len(buckets) or not len(digests):
+    digests, buckets = tables.get(_DIGESTS), tables.get(_HISTOGRAM)
+    if digests is None or buckets is None or not len(buckets["DIGEST"].values):
         return
-    key = ["SCHEMA_NAME", "DIGEST"]
-    ids = pd.concat([digests[key], buckets[key]], ignore_index=True).groupby(key, dropna=False, sort=False).ngroup().to_numpy()
-    of_digest, of_bucket = ids[: len(digests)], ids[len(digests) :]
-    counts = _numbers(buckets["COUNT_BUCKET_AND_LOWER"])
-    ends = _numbers(buckets["BUCKET_TIMER_HIGH"])
-    total = np.zeros(ids.max() + 1, dtype=np.uint64)
+    rows = [len(table["DIGEST"].values) for table in (digests, buckets)]
+    key = [
+        united(name, "text", True, [table[name].part() for table in (digests, buckets)], rows)
+        for name in ("SCHEMA_NAME", "DIGEST")
+    ]
+    groups = _Groups(key, sum(rows))
+    of_digest, of_bucket = groups.ids[: rows[0]], groups.ids[rows[0] :]
+    counts, ends = buckets["COUNT_BUCKET_AND_LOWER"].values, buckets["BUCKET_TIMER_HIGH"].values
+    total = np.zeros(groups.count, dtype=np.uint64)
     np.maximum.at(total, of_bucket, counts)
     for name, per_mille in _QUANTILES.items():
         need = (total * np.uint64(per_mille) + np.uint64(999)) // np.uint64(1000)
         enough = (counts >= need[of_bucket]) & (total[of_bucket] > 0)
-        found = np.full(len(total), _MOST, dtype=np.uint64)
+        found = np.full(groups.count, _MOST, dtype=np.uint64)
         np.minimum.at(found, of_bucket[enough], ends[enough])
-        digests[name] = np.where(total[of_digest] > 0, found[of_digest], np.uint64(0))
+        digests[name] = digests[name].of(np.where(total[of_digest] > 0, found[of_digest], np.uint64(0)))

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import os
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from pfs import _core
+from pfs._arrow.frames import escaped
+from pfs._snapshots.held import Columns, declared
 from pfs._tables.frame import TEXT, category
-from pfs.errors import Error
+from pfs.errors import Error, InvalidValue
 
-__all__ = ["as_read", "need_pyarrow", "storable"]
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+__all__ = ["SavedParquet", "columns_of_arrow", "need_pyarrow", "storable"]
 
 
 def need_pyarrow() -> None:
@@ -27,16 +35,14 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
     for name in table.columns:
         if not isinstance(table[name].dtype, pd.StringDtype):
             continue
-        texts = table[name].dropna().unique()
-        try:
-            "\0".join(texts).encode()
-        except UnicodeEncodeError:
-            clean = {text: text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in texts}
-            changed[name] = table[name].map(clean.__getitem__, na_action="ignore").astype(TEXT)
+        texts = table[name].dropna().unique().tolist()
+        clean = escaped(texts)
+        if clean is not None:
+            changed[name] = table[name].map(dict(zip(texts, clean, strict=True)).__getitem__, na_action="ignore").astype(TEXT)
     return table.assign(**changed) if changed else table
 
 
-def as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
+def _as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     """Restores the types of the columns that this version knows. Parquet keeps only some of them."""
     types: dict[str, Any] = {}
     if name in _core.tables():
@@ -48,3 +54,91 @@ def as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
             elif column["kind"] in ("text", "set"):
                 types[column["name"]] = TEXT
     return stored.astype(types)
+
+
+_ORIGIN = {"NODE": "text", "PID": "uint64", "START": "uint64"}
+
+
+def columns_of_arrow(name: str, stored: Any, attrs: dict[Hashable, Any]) -> Columns | pd.DataFrame:
+    """Returns the columns of a saved table. It is a frame if this version does not know the table, or if a type is another."""
+    if name not in _core.tables():
+        return _as_read(name, stored.to_pandas(use_threads=False))
+    known = {column["name"]: (column["kind"], column["nullable"], column["values"]) for column in declared(name)["columns"]}
+    parts = []
+    for position, column in enumerate(stored.column_names):
+        kind, nullable, values = known.get(column, (_ORIGIN.get(column), False, ()))
+        part = None if kind is None else _part(column, kind, nullable, values, stored.column(position))
+        if part is None:
+            return _as_read(name, stored.to_pandas(use_threads=False))
+        parts.append(part)
+    return Columns(stored.num_rows, parts, attrs)
+
+
+def _part(name: str, kind: str, nullable: bool, members: Sequence[str], column: Any) -> _core.Part | None:
+    """Returns a column in the form in which the core reads it; None if it is of another type."""
+    import pyarrow as pa
+
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
+    if kind in ("text", "set", "enum"):
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        if not (pa.types.is_string(array.type.value_type) or pa.types.is_large_string(array.type.value_type)):
+            return None
+        codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        texts = array.dictionary.to_pylist()
+        if kind != "enum":
+            return name, kind, nullable, codes.astype(np.int32, copy=False), None, np.array([*texts], dtype=object)
+        known = {text: place for place, text in enumerate(members)}
+        places = np.array([*(known.get(text, -1) for text in texts), -1], dtype=np.int16)
+        return name, kind, nullable, places[codes], None, tuple(members)
+    if kind == "timestamp":
+        if not pa.types.is_timestamp(array.type):
+            return None
+        times = array.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).astype("datetime64[us]")
+        return name, kind, nullable, times.view(np.int64), np.isnat(times), None
+    if kind == "double":
+        if not pa.types.is_floating(array.type):
+            return None
+        doubles = array.fill_null(np.nan).to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        return name, kind, nullable, doubles, np.isnan(doubles) if nullable else None, None
+    if not pa.types.is_integer(array.type):
+        return None
+    mask = array.is_null().to_numpy(zero_copy_only=False) if nullable else None
+    numbers = (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
+    return name, kind, nullable, numbers.astype(kind, copy=False), mask, None
+
+
+class SavedParquet:
+    """Reads a table of a saved folder when it is asked for. A file that is no Parquet is an error at once."""
+
+    def __init__(self, folder: os.PathLike[str], name: str) -> None:
+        import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
+
+        self._name = name
+        self._path = os.path.join(folder, f"{os.path.basename(name)}.parquet")
+        try:
+            with open(self._path, "rb") as file:
+                self._bytes = file.read()
+            if self._bytes[:4] != b"PAR1":
+                raise ValueError("it is no Parquet file")
+            pq.read_metadata(_buffer(self._bytes))
+        except (OSError, ValueError) as error:
+            raise InvalidValue(f"{self._path} cannot be read: {error}") from None
+
+    def __call__(self) -> Columns | pd.DataFrame:
+        import pyarrow.parquet as pq
+
+        try:
+            # A thread of Arrow that lets go of these bytes while Python ends would end the process with SIGABRT.
+            stored = pq.ParquetFile(_buffer(self._bytes)).read(use_threads=False)
+        except (OSError, ValueError) as error:
+            raise InvalidValue(f"{self._path} cannot be read: {error}") from None
+        return columns_of_arrow(self._name, stored, json.loads((stored.schema.metadata or {}).get(b"PANDAS_ATTRS", b"{}")))
+
+
+def _buffer(data: bytes) -> Any:
+    import pyarrow as pa
+
+    return pa.BufferReader(data)

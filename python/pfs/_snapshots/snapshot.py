@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from pfs import _core
-from pfs._arrow.frames import arrow_of
-from pfs._snapshots.parquet import as_read, need_pyarrow, storable
+from pfs._snapshots.held import Columns, Held, HeldTables, declared
+from pfs._snapshots.parquet import SavedParquet, need_pyarrow, storable
 from pfs._source import OWN
 from pfs._sql.query import Tables, run
-from pfs._sql.sources import FolderTables, FrameTables
+from pfs._sql.sources import FolderTables
 from pfs._tables import frame, show
 from pfs.errors import Error, InvalidValue, UnknownColumn, UnknownTable
 
@@ -34,6 +34,8 @@ __all__ = [
     "Origin",
     "Process",
     "Snapshot",
+    "columns_of",
+    "has_sums",
     "is_summary",
     "other_process",
     "read_snapshot",
@@ -74,6 +76,16 @@ def is_summary(table: _core.TableInfo) -> bool:
     return any(column["combine"] == "sum" for column in table["columns"])
 
 
+def has_sums(table: _core.TableInfo) -> bool:
+    """Returns whether ``pfs.merge`` adds the rows of processes up. The rows of other tables stay apart."""
+    return is_summary(table) and not any(column["across"] == "local" for column in table["columns"])
+
+
+def columns_of(snapshot: Snapshot, name: str) -> Columns | None:
+    """Returns the columns of a table, without a frame if nobody has asked for it. None if the snapshot lacks the table."""
+    return snapshot._held.columns(name) if name in snapshot._held else None
+
+
 class UnknownKey(UnknownTable, KeyError):
     """There is no table of this name. It is a KeyError too, because mappings raise one."""
 
@@ -84,16 +96,25 @@ class Frames(Mapping[str, pd.DataFrame]):
     """Maps names of tables to frames."""
 
     def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
-        self._tables: Mapping[str, pd.DataFrame] = dict(tables)
+        self._tables: Mapping[str, pd.DataFrame] = tables if isinstance(tables, Held) else dict(tables)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        table = self._tables.get(name)
-        if table is None:
-            try:
-                table = self._tables[_core.table_info(str(name))["name"]]  # case does not matter
-            except UnknownTable as error:
-                raise UnknownKey(str(error)) from None
-        return table
+        return self._tables[self._name(name)]
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            return self._name(str(name)) in self._tables
+        except KeyError:
+            return False
+
+    def _name(self, name: str) -> str:
+        """Returns the name of a table as it is kept: case does not matter."""
+        if name in self._tables:
+            return name
+        try:
+            return _core.table_info(str(name))["name"]
+        except UnknownTable as error:
+            raise UnknownKey(str(error)) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tables)
@@ -135,7 +156,8 @@ class Snapshot(Frames):
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], process: Process, when: pd.Timestamp, duration: float) -> None:
         """Is not for users: see ``pfs.snapshot``."""
-        super().__init__(tables)
+        self._held = tables if isinstance(tables, Held) else Held(tables)
+        super().__init__(self._held)
         self.process = process
         self.time = when
         self.duration = duration
@@ -154,6 +176,9 @@ class Snapshot(Frames):
         process = self.process
         return [Origin(f"{process.boot_id}/{process.pid_namespace}", process.pid, process.process_start_ticks)]
 
+    def _rows(self) -> list[tuple[str, int]]:
+        return [(name, count) for name in self if (count := self._held.count(name))]
+
     def _title(self) -> str:
         return f"Snapshot of process {self.pid} at {self.time:%Y-%m-%d %H:%M:%S} UTC"
 
@@ -164,19 +189,19 @@ class Snapshot(Frames):
             UnknownTable: the snapshot has no such table.
             UnknownColumn: the table has no such column.
         """
-        frame = self[name]
-        known = {str(column).upper(): str(column) for column in frame.columns}
+        kept = self._held.columns(self._name(name))
+        known = {column.upper(): column for column in kept.names()}
         chosen = None if columns is None else [column.upper() for column in columns]
         for column in chosen or ():
             if column not in known:
                 raise UnknownColumn(f"{name} has no column '{column}': legal are {', '.join(known.values())}")
-        return arrow_of(frame, None if chosen is None else [known[column] for column in chosen])
+        return kept.arrow(None if chosen is None else [known[column] for column in chosen])
 
     def sql(self, statement: str, dialect: Dialect = "duckdb") -> Result:
         """Answers a question in SQL about this snapshot: see ``pfs.sql``."""
-        return run(statement, FrameTables(self), dialect)
+        return run(statement, HeldTables(self._held), dialect)
 
-    def _summary(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, object]:
+    def _summary(self, tables: Iterable[str]) -> dict[str, object]:
         """Returns what snapshot.json says about these tables."""
         return {
             "format": _FORMAT,
@@ -184,7 +209,7 @@ class Snapshot(Frames):
             "duration": self.duration,
             "process": asdict(self.process),
             "pfs": _core.__version__,
-            "rows": {name: len(table) for name, table in tables.items()},
+            "rows": {name: self._held.count(name) for name in tables},
         }
 
     def to_file(self, path: str | os.PathLike[str], summaries: bool = False) -> None:
@@ -203,8 +228,8 @@ class Snapshot(Frames):
 
         if Path(path).suffix != ".zip":
             raise InvalidValue(f"bad name '{os.fspath(path)}' for a snapshot in one file: legal is a name that ends in .zip")
-        chosen = {name: table for name, table in self.items() if not summaries or is_summary(_core.table_info(name))}
-        write_archive(path, self._summary(chosen), chosen)
+        chosen = [name for name in self if not summaries or is_summary(declared(name))]
+        write_archive(path, self._summary(chosen), {name: self._held.columns(name) for name in chosen if self._held.count(name)})
 
     def to_folder(self, path: str | os.PathLike[str]) -> None:
         """Writes a Parquet file for each table, and snapshot.json; ``pfs.read_snapshot`` reads them. Bytes that are no UTF-8 in
@@ -247,15 +272,20 @@ class Merged(Snapshot):
     def origins(self) -> list[Origin]:
         return self._origins
 
-    def _summary(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, object]:
+    def _summary(self, tables: Iterable[str]) -> dict[str, object]:
         return super()._summary(tables) | {"origins": [list(origin) for origin in self._origins]}
 
     def _title(self) -> str:
         return f"{len(self._origins)} processes, the last read at {self.time:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def take(source: Source, process: _core.Identity | Process, folder: str | os.PathLike[str] | None) -> Snapshot:
-    """Reads all tables of a source, and writes them to `folder` if it is given."""
+def take(
+    source: Source,
+    process: _core.Identity | Process,
+    folder: str | os.PathLike[str] | None,
+    names: Iterable[str] | None = None,
+) -> Snapshot:
+    """Reads all tables of a source, or some, and writes them to `folder` if it is given."""
     if folder is not None:
         need_pyarrow()  # fails before the work
     if not isinstance(process, Process):
@@ -269,8 +299,11 @@ def take(source: Source, process: _core.Identity | Process, folder: str | os.Pat
         )
     when = pd.Timestamp(time.time_ns(), unit="ns").floor("us")
     begin = time.perf_counter()
-    tables = {name: frame.frame(name, None, source) for name in _core.tables()}
-    taken = Snapshot(tables, process, when, time.perf_counter() - begin)
+    read = {name: source.read(name, None) for name in names or _core.tables()}
+    duration = time.perf_counter() - begin
+    facts = frame.reading(source)
+    tables = {name: Columns(rows, parts, {"table": name, "unit": "ps", **facts}) for name, (rows, _, parts) in read.items()}
+    taken = Snapshot(Held(tables, cells=frame.cells_of_notebook() if source is OWN else None), process, when, duration)
     if folder is not None:
         taken.to_folder(folder)
     return taken
@@ -304,15 +337,8 @@ def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
     if folder.is_file():
         from pfs._snapshots.archive import read_archive
 
-        return _as_saved(saved, read_archive(folder, list(saved.rows)))
-    tables = {}
-    for name in saved.rows:
-        file = folder / f"{os.path.basename(name)}.parquet"
-        try:
-            tables[name] = as_read(name, pd.read_parquet(file, engine="pyarrow"))
-        except (OSError, ValueError) as error:
-            raise InvalidValue(f"{file} cannot be read: {error}") from None
-    return _as_saved(saved, tables)
+        return _as_saved(saved, Held(read_archive(folder, list(saved.rows)), saved.rows))
+    return _as_saved(saved, Held({name: SavedParquet(folder, name) for name in saved.rows}, saved.rows))
 
 
 def _as_saved(saved: _Saved, tables: Mapping[str, pd.DataFrame]) -> Snapshot:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pfs.errors import Error, InvalidValue
 
-__all__ = ["translated"]
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expression
+
+__all__ = ["parsed", "translated", "translated_tree"]
 
 
-def translated(statement: str) -> str:
-    """Returns a statement of DuckDB that means the same. LIKE ignores case, as in MySQL.
+def parsed(statement: str) -> list[Expression]:
+    """Returns the trees of statements of MySQL.
 
     Raises:
         Error: sqlglot is missing.
@@ -18,15 +21,31 @@ def translated(statement: str) -> str:
     """
     try:
         import sqlglot
-        from sqlglot import exp
     except ImportError:
         raise Error("dialect='mysql' needs sqlglot: pip install 'perfschema[sql]'") from None
+    try:
+        trees: list[Any] = sqlglot.parse(statement, read="mysql")
+        return [tree for tree in trees if tree is not None]
+    except (sqlglot.errors.SqlglotError, RecursionError) as error:
+        raise InvalidValue(f"the statement is no SQL of MySQL: {str(error).splitlines()[0]}") from None
+
+
+def translated_tree(tree: Expression) -> str:
+    """Returns a statement of DuckDB that means the same. LIKE ignores case, as in MySQL."""
+    from sqlglot import exp
 
     def ignoring_case(node: Any) -> Any:
-        return exp.ILike(this=node.this, expression=node.expression) if type(node) is exp.Like else node
+        if type(node) is not exp.Like:
+            return node
+        found = exp.ILike(this=node.this, expression=node.expression)
+        has_escapes = isinstance(node.expression, exp.Literal) and "\\" in node.expression.name
+        if has_escapes and not isinstance(node.parent, exp.Escape):
+            return exp.Escape(this=found, expression=exp.Literal.string("\\"))  # MySQL has it without being told
+        return found
 
-    try:
-        parsed = [tree for tree in sqlglot.parse(statement, read="mysql") if tree is not None]
-    except sqlglot.errors.SqlglotError as error:
-        raise InvalidValue(f"the statement is no SQL of MySQL: {str(error).splitlines()[0]}") from None
-    return "; ".join(tree.transform(ignoring_case).sql(dialect="duckdb") for tree in parsed)
+    return str(tree.transform(ignoring_case).sql(dialect="duckdb"))
+
+
+def translated(statement: str) -> str:
+    """Returns statements of DuckDB that mean the same."""
+    return "; ".join(translated_tree(tree) for tree in parsed(statement))

@@ -1,19 +1,17 @@
-"""Gives a statement its tables: of a process, of frames, or of the Parquet files of a folder."""
+"""Gives a statement its tables: of a process, or of the Parquet files of a folder."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pfs import _core
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from pfs._source import Source
 
-__all__ = ["FolderTables", "FrameTables", "ProcessTables"]
+__all__ = ["FolderTables", "ProcessTables"]
 
 
 def _columns(table: str) -> list[str]:
@@ -34,27 +32,6 @@ class ProcessTables:
 
     def arrow(self, table: str, columns: Sequence[str] | None) -> object:
         return self._source.arrow(table, columns)
-
-    def file(self, table: str) -> str | None:
-        return None
-
-
-class FrameTables:
-    """Gives tables that are frames in memory."""
-
-    def __init__(self, frames: Mapping[str, pd.DataFrame]) -> None:
-        self._frames = frames
-
-    def names(self) -> Sequence[str]:
-        return list(self._frames)
-
-    def columns(self, table: str) -> Sequence[str]:
-        return [str(name) for name in self._frames[table].columns]
-
-    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
-        from pfs._arrow.frames import arrow_of
-
-        return arrow_of(self._frames[table], columns)
 
     def file(self, table: str) -> str | None:
         return None

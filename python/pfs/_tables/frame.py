@@ -79,7 +79,7 @@ def frame(
     result = made(rows, 0, parts, is_signed=True, cells=cells_of_notebook() if source is OWN else None)
     if unit is not None:
         to_unit(result, table, unit)
-    result.attrs = {"table": _core.table_info(table)["name"], "unit": unit or "ps", **_reading(source)}
+    result.attrs = {"table": _core.table_info(table)["name"], "unit": unit or "ps", **reading(source)}
     return result
 
 
@@ -96,7 +96,7 @@ def _taken(part: _core.Part, rows: Any) -> _core.Part:
     return name, kind, nullable, values[rows], None if mask is None else mask[rows], texts
 
 
-def _reading(source: Source) -> dict[Hashable, Any]:
+def reading(source: Source) -> dict[Hashable, Any]:
     """Returns what frames know about their reading: whose tables, when, and what was lost until then.
 
     All values fit JSON, because Parquet files keep them.

@@ -83,6 +83,18 @@ _LOCKS = (
     "(SELECT NAME, OBJECT_INSTANCE_BEGIN, LOCKED_BY_THREAD_ID AS holder FROM performance_schema.mutex_instances"
     " UNION ALL SELECT NAME, OBJECT_INSTANCE_BEGIN, WRITE_LOCKED_BY_THREAD_ID FROM performance_schema.rwlock_instances)"
 )
+_MEMORY_ENABLED = (
+    "(SELECT CASE WHEN bool_and(ENABLED = 'YES') THEN 'YES' WHEN bool_or(ENABLED = 'YES') THEN 'PARTIAL' ELSE 'NO' END"
+    " FROM performance_schema.setup_instruments WHERE NAME LIKE 'memory/%')"
+)
+
+
+def _memory(which: str, column: str) -> str:
+    return (
+        f"SELECT 'memory_{which}_allocated', CAST(sum({column}) AS VARCHAR), 'Performance Schema', {_MEMORY_ENABLED}"
+        " FROM performance_schema.memory_summary_global_by_event_name"
+    )
+
 
 SESSIONS: list[View] = [
     *declare("processlist", "Threads with their statement, wait, memory and transaction.", _COLUMNS, f"{_FROM} {_ORDER}"),
@@ -167,11 +179,11 @@ SESSIONS: list[View] = [
     ),
     *declare(
         "metrics",
-        "The counters of the program and the memory in use, as names and texts.",
-        {"Variable_name": "n", "Variable_value": "v", "Type": "k", "Enabled": "'YES'"},
-        "FROM (SELECT lower(VARIABLE_NAME) AS n, VARIABLE_VALUE AS v, 'Global Status' AS k"
-        " FROM performance_schema.global_status UNION ALL SELECT 'memory_current_allocated',"
-        " CAST(sum(CURRENT_NUMBER_OF_BYTES_USED) AS VARCHAR), 'Performance Schema'"
-        " FROM performance_schema.memory_summary_global_by_event_name) ORDER BY k, n",
+        "The counters of the program and its memory, as names and texts. Enabled says whether all, some (PARTIAL) or no"
+        " instruments of memory count.",
+        {"Variable_name": "n", "Variable_value": "v", "Type": "k", "Enabled": "e"},
+        "FROM (SELECT lower(VARIABLE_NAME) AS n, VARIABLE_VALUE AS v, 'Global Status' AS k, 'YES' AS e"
+        f" FROM performance_schema.global_status UNION ALL {_memory('current', 'CURRENT_NUMBER_OF_BYTES_USED')}"
+        f" UNION ALL {_memory('total', 'SUM_NUMBER_OF_BYTES_ALLOC')}) ORDER BY k, n",
     ),
 ]

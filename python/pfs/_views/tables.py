@@ -81,7 +81,7 @@ TABLES: list[View] = [
         "Indexes of the program's tables that were not used.",
         {"object_schema": "OBJECT_SCHEMA", "object_name": "OBJECT_NAME", "index_name": "INDEX_NAME"},
         f"{_INDEXES} WHERE INDEX_NAME IS NOT NULL AND COUNT_STAR = 0 AND OBJECT_SCHEMA IS DISTINCT FROM 'mysql'"
-        " AND INDEX_NAME != 'PRIMARY' ORDER BY OBJECT_SCHEMA, OBJECT_NAME",
+        " AND INDEX_NAME != 'PRIMARY' ORDER BY OBJECT_SCHEMA NULLS FIRST, OBJECT_NAME",
     ),
     *declare(
         "schema_table_lock_waits",

@@ -3,8 +3,9 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <cstdio>
+#include <charconv>
 #include <cstring>
+#include <iterator>
 
 namespace perfschema {
 namespace {
@@ -37,15 +38,14 @@ uint32_t InternSource(const char* file, uint32_t line) {
   const char* base = std::strrchr(file, '/');
   base = base == nullptr ? file : base + 1;
   char text[80];
-  char number[16];
+  char number[16] = {':'};
   // Line 0: `file` is the whole place (cpp/run/sites.h).
-  const int digits = line != 0 ? std::snprintf(number, sizeof number, ":%u", line) : 0;
+  const size_t digits = line != 0 ? static_cast<size_t>(std::to_chars(number + 1, std::end(number), line).ptr - number) : 0;
   // The column is 64 wide; the line number is the part that must not be cut.
-  const size_t space = sizeof(ShmSource::text) - static_cast<size_t>(digits);
-  const size_t name_bytes = strnlen(base, space);
+  const size_t name_bytes = strnlen(base, sizeof(ShmSource::text) - digits);
   std::memcpy(text, base, name_bytes);
-  std::memcpy(text + name_bytes, number, static_cast<size_t>(digits));
-  const size_t bytes = name_bytes + static_cast<size_t>(digits);
+  std::memcpy(text + name_bytes, number, digits);
+  const size_t bytes = name_bytes + digits;
   const uint32_t hash = HashText(text, bytes);
 
   uint32_t found = 0;

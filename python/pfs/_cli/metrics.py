@@ -1,0 +1,108 @@
+"""Defines the command ``pfs metrics``."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from pfs._cli.options import Process
+from pfs._metrics import DEFAULT_TOP
+
+if TYPE_CHECKING:
+    from pfs._metrics.exporter import Exporter
+
+__all__ = ["metrics"]
+
+
+@click.command()
+@click.argument("process", metavar="[PID|NAME]", type=Process(), required=False)
+@click.option("--listen", metavar="HOST:PORT", help="Answer scrapes over HTTP until stopped, such as 127.0.0.1:9404.")
+@click.option("--textfile", metavar="FILE", help="Write this file, as node_exporter reads it: a name that ends in .prom.")
+@click.option(
+    "--every", metavar="SECONDS", type=click.FloatRange(min=0.1), help="Write --textfile again and again until stopped."
+)
+@click.option(
+    "--top",
+    metavar="N",
+    type=click.IntRange(0),
+    default=DEFAULT_TOP,
+    show_default=True,
+    help="At most so many digests, tables and indexes.",
+)
+@click.option("--compat", is_flag=True, help="The names and labels of Prometheus' mysqld_exporter.")
+@click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
+@click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
+def metrics(
+    process: int | str | None,
+    listen: str | None,
+    textfile: str | None,
+    every: float | None,
+    top: int,
+    compat: bool,
+    directory: str | None,
+    all_users: bool,
+) -> None:
+    """Writes the counts of a process as metrics for Prometheus, or without PID the sums of all processes.
+
+    With --listen and --every no counter goes down when a process ends: its last counts stay in the sums.
+
+    \b
+    pfs metrics --listen 127.0.0.1:9404
+    pfs metrics 4711 | grep events_waits
+    pfs metrics --textfile /var/lib/node_exporter/pfs.prom --every 15
+    pfs metrics --all-users --compat --top 50
+    """
+    if listen is not None and textfile is not None:
+        raise click.UsageError("Give one of --listen and --textfile.")
+    if every is not None and textfile is None:
+        raise click.UsageError("--every needs --textfile.")
+    if process is not None and (directory is not None or all_users):
+        raise click.UsageError("--dir and --all-users are for all processes: leave PID away.")
+    import pfs.metrics
+
+    exporter = pfs.metrics.exporter(process, top=top, compat=compat, directory=directory, all_users=all_users)
+    if listen is not None or every is not None:
+        signal.signal(signal.SIGTERM, _end)
+    try:
+        if listen is not None:
+            _listen(exporter, listen)
+        elif textfile is not None:
+            _write(exporter, textfile, every)
+        else:
+            from pfs._metrics.text import text_of
+
+            click.echo(text_of(exporter.metrics()), nl=False)
+    except KeyboardInterrupt:
+        pass  # it is how one ends it
+    finally:
+        exporter.close()
+
+
+def _end(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _listen(exporter: Exporter, listen: str) -> None:
+    from pfs._metrics.http import Server, address_of
+
+    host, port = address_of(listen)
+    with Server(host, port, exporter) as server:
+        name = f"[{host}]" if ":" in host else host
+        click.echo(f"metrics at http://{name}:{server.server_address[1]}/metrics", err=True)
+        server.serve_forever()
+
+
+def _write(exporter: Exporter, path: str, every: float | None) -> None:
+    from pfs._metrics.file import write_whole
+    from pfs._metrics.text import text_of
+
+    write_whole(path, text_of(exporter.metrics(), openmetrics=False))
+    while every is not None:
+        time.sleep(every)
+        try:
+            write_whole(path, text_of(exporter.metrics(), openmetrics=False))
+        except OSError as error:  # a full disk must not forget the counts
+            click.echo(f"pfs: {error.strerror}: {path}", err=True)

@@ -1,0 +1,43 @@
+"""Writes metrics as text: OpenMetrics 1.0, or the older format of Prometheus, which node_exporter reads from files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pfs._metrics.metric import Labels, Metric
+
+__all__ = ["OPENMETRICS", "PLAIN", "text_of"]
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+_OLD_KINDS = {"unknown": "untyped"}
+
+
+def _escaped(text: str) -> str:
+    # Names of files may have bytes that are no UTF-8.
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _labels(labels: Labels) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}" if labels else ""
+
+
+def text_of(metrics: Iterable[Metric], openmetrics: bool = True) -> str:
+    """Returns the text. Metrics without samples are left out."""
+    lines = []
+    for metric in metrics:
+        if not metric.samples:
+            continue
+        if openmetrics:
+            lines.append(f"# TYPE {metric.name} {metric.kind}")
+            if metric.unit:
+                lines.append(f"# UNIT {metric.name} {metric.unit}")
+            lines.append(f"# HELP {metric.name} {_escaped(metric.doc)}")
+        else:
+            name = metric.name + ("_total" if metric.kind == "counter" else "")
+            lines += [f"# HELP {name} {metric.doc}", f"# TYPE {name} {_OLD_KINDS.get(metric.kind, metric.kind)}"]
+        lines += [f"{metric.name}{suffix}{_labels(labels)} {value}" for suffix, labels, value in metric.samples]
+    if openmetrics:
+        lines.append("# EOF")
+    return "".join(line + "\n" for line in lines)

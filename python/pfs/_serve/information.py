@@ -1,0 +1,210 @@
+"""Makes the tables of information_schema, and the texts of SHOW CREATE TABLE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pfs import _core
+from pfs._sql.functions import MACROS
+from pfs._sql.query import connected
+from pfs._views.declared import VIEWS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pfs._serve.sources import Source
+
+__all__ = ["Information"]
+
+_Row = tuple[object, ...]
+_TYPES = (
+    ("UBIGINT", "bigint unsigned"), ("BIGINT", "bigint"), ("HUGEINT", "decimal(39,0)"), ("UHUGEINT", "decimal(39,0)"),
+    ("UINTEGER", "int unsigned"), ("INTEGER", "int"), ("DOUBLE", "double"), ("FLOAT", "double"), ("BOOLEAN", "tinyint(1)"),
+    ("TIMESTAMP", "timestamp(6)"), ("DECIMAL", "decimal"),
+)  # fmt: skip
+_KINDS = {
+    "uint64": "ubigint",
+    "int64": "bigint",
+    "uint32": "uinteger",
+    "int32": "integer",
+    "double": "double",
+    "timestamp": "timestamp",
+}
+_EMPTY: dict[str, str] = {
+    "check_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE",
+    "events": "EVENT_CATALOG EVENT_SCHEMA EVENT_NAME",
+    "key_column_usage": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME"
+    " ORDINAL_POSITION REFERENCED_TABLE_SCHEMA REFERENCED_TABLE_NAME REFERENCED_COLUMN_NAME",
+    "partitions": "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME PARTITION_NAME",
+    "plugins": "PLUGIN_NAME PLUGIN_STATUS PLUGIN_TYPE PLUGIN_LIBRARY PLUGIN_LICENSE",
+    "referential_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_NAME REFERENCED_TABLE_NAME",
+    "routines": "SPECIFIC_NAME ROUTINE_CATALOG ROUTINE_SCHEMA ROUTINE_NAME ROUTINE_TYPE",
+    "statistics": "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME NON_UNIQUE INDEX_SCHEMA INDEX_NAME SEQ_IN_INDEX COLUMN_NAME",
+    "table_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_SCHEMA TABLE_NAME CONSTRAINT_TYPE",
+    "triggers": "TRIGGER_CATALOG TRIGGER_SCHEMA TRIGGER_NAME",
+}
+SCHEMAS = ("information_schema", "performance_schema", "sys")
+
+
+class Information:
+    """Knows the tables, the views and their columns."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._made: dict[str, tuple[str, Callable[[], Iterator[_Row]]]] = {
+            "schemata": (
+                "CATALOG_NAME SCHEMA_NAME DEFAULT_CHARACTER_SET_NAME DEFAULT_COLLATION_NAME SQL_PATH",
+                lambda: (("def", name, "utf8mb4", "utf8mb4_0900_ai_ci", None) for name in SCHEMAS),
+            ),
+            "tables": (
+                "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME TABLE_TYPE ENGINE VERSION ROW_FORMAT TABLE_ROWS AVG_ROW_LENGTH DATA_LENGTH"
+                " MAX_DATA_LENGTH INDEX_LENGTH DATA_FREE AUTO_INCREMENT CREATE_TIME UPDATE_TIME CHECK_TIME TABLE_COLLATION"
+                " CHECKSUM CREATE_OPTIONS TABLE_COMMENT",
+                self._tables,
+            ),
+            "views": (
+                "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME VIEW_DEFINITION CHECK_OPTION IS_UPDATABLE DEFINER SECURITY_TYPE"
+                " CHARACTER_SET_CLIENT COLLATION_CONNECTION",
+                lambda: (
+                    ("def", "sys", name, view.sql, "NONE", "NO", "pfs", "INVOKER", "utf8mb4", "utf8mb4_0900_ai_ci")
+                    for name, view in VIEWS.items()
+                ),
+            ),
+            "columns": (
+                "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME ORDINAL_POSITION COLUMN_DEFAULT IS_NULLABLE DATA_TYPE"
+                " CHARACTER_MAXIMUM_LENGTH CHARACTER_OCTET_LENGTH NUMERIC_PRECISION NUMERIC_SCALE DATETIME_PRECISION"
+                " CHARACTER_SET_NAME COLLATION_NAME COLUMN_TYPE COLUMN_KEY EXTRA PRIVILEGES COLUMN_COMMENT GENERATION_EXPRESSION",
+                self._columns,
+            ),
+            "engines": (
+                "ENGINE SUPPORT COMMENT TRANSACTIONS XA SAVEPOINTS",
+                lambda: iter([("PERFORMANCE_SCHEMA", "DEFAULT", "Performance Schema", "NO", "NO", "NO")]),
+            ),
+            "character_sets": (
+                "CHARACTER_SET_NAME DEFAULT_COLLATE_NAME DESCRIPTION MAXLEN",
+                lambda: iter([("utf8mb4", "utf8mb4_0900_ai_ci", "UTF-8 Unicode", 4)]),
+            ),
+            "collations": (
+                "COLLATION_NAME CHARACTER_SET_NAME ID IS_DEFAULT IS_COMPILED SORTLEN PAD_ATTRIBUTE",
+                lambda: iter([("utf8mb4_0900_ai_ci", "utf8mb4", 255, "Yes", "Yes", 0, "NO PAD")]),
+            ),
+            "processlist": ("ID USER HOST DB COMMAND TIME STATE INFO", self._sessions),
+            **{name: (columns, lambda: iter(())) for name, columns in _EMPTY.items()},
+        }
+
+    def names(self) -> list[str]:
+        return sorted(self._made)
+
+    def columns_of(self, table: str) -> list[str]:
+        return self._made[table][0].split()
+
+    def frame(self, table: str) -> pd.DataFrame:
+        """Returns the rows of a table."""
+        import pandas as pd
+
+        from pfs._tables.frame import TEXT
+
+        names, rows = self._made[table]
+        made = list(rows())
+        columns = {}
+        for number, name in enumerate(names.split()):
+            values: list[Any] = [row[number] for row in made]
+            is_number = any(isinstance(value, int) for value in values)
+            columns[name] = pd.Series(values, dtype=pd.Int64Dtype() if is_number else TEXT)
+        return pd.DataFrame(columns)
+
+    def types(self, schema: str, table: str) -> list[dict[str, Any]]:
+        """Returns the columns of a table or view, as the declaration of a table has them. There are none if it does not exist."""
+        if schema == "sys":
+            return [{"name": n, "sql_type": t, "nullable": True, "doc": ""} for n, t in _types_of_views().get(table, ())]
+        if schema == "performance_schema" and table in self._source.names():
+            info: Any = _core.table_info(table) if table in _core.tables() else {"columns": (), "key": ()}
+            own = [{**column, "is_key": column["name"] in info["key"]} for column in info["columns"]]
+            known = {column["name"] for column in own}
+            more = [name for name in self._source.columns(table) if name not in known]  # NODE, PID, START of several processes
+            return [
+                {"name": n, "sql_type": "varchar(64)" if n == "NODE" else "bigint unsigned", "nullable": False, "doc": ""}
+                for n in more
+            ] + own
+        if schema == "information_schema" and table in self._made:
+            return [{"name": name, "sql_type": "longtext", "nullable": True, "doc": ""} for name in self.columns_of(table)]
+        return []
+
+    def ddl(self, schema: str, table: str) -> str:
+        """Returns the CREATE TABLE statement, in the form that clients parse."""
+        columns = self.types(schema, table)
+        lines = [
+            f"  `{column['name']}` {column['sql_type']}{'' if column['nullable'] else ' NOT NULL'}"
+            + (f" COMMENT '{_quoted(column['doc'])}'" if column["doc"] else "")
+            for column in columns
+        ]
+        key = [f"`{column['name']}`" for column in columns if column.get("is_key")]
+        if key and not any(column["nullable"] for column in columns if column.get("is_key")):
+            lines.append(f"  PRIMARY KEY ({','.join(key)})")
+        return f"CREATE TABLE `{table}` (\n" + ",\n".join(lines) + "\n) ENGINE=PERFORMANCE_SCHEMA DEFAULT CHARSET=utf8mb4"
+
+    def all_tables(self) -> Iterator[tuple[str, str, str]]:
+        """Yields (schema, name, type)."""
+        yield from (("information_schema", name, "SYSTEM VIEW") for name in self.names())
+        yield from (("performance_schema", name, "BASE TABLE") for name in self._source.names())
+        yield from (("sys", name, "VIEW") for name in VIEWS)
+
+    def _tables(self) -> Iterator[_Row]:
+        for schema, name, kind in self.all_tables():
+            comment = _core.table_info(name)["doc"] if schema == "performance_schema" and name in _core.tables() else ""
+            engine = "PERFORMANCE_SCHEMA" if kind == "BASE TABLE" else None
+            yield ("def", schema, name, kind, engine, 10, "Dynamic", *[None] * 10, "utf8mb4_0900_ai_ci", None, "", comment)
+
+    def _columns(self) -> Iterator[_Row]:
+        for schema, table, _ in self.all_tables():
+            for number, column in enumerate(self.types(schema, table), 1):
+                kind = column["sql_type"]
+                plain = re.split(r"[ (]", kind)[0]
+                is_text = plain in ("char", "varchar", "text", "longtext", "enum", "set")
+                length = re.search(r"\((\d+)\)", kind) if is_text else None
+                size = int(length[1]) if length else None
+                yield (
+                    *("def", schema, table, column["name"], number, None, "YES" if column["nullable"] else "NO", plain),
+                    *(size, size and size * 4, None, None, None),
+                    *(("utf8mb4", "utf8mb4_0900_ai_ci") if is_text else (None, None)),
+                    *(kind, "PRI" if column.get("is_key") else "", "", "select", column["doc"], ""),
+                )
+
+    def _sessions(self) -> Iterator[_Row]:
+        return iter(self._source.rows("processlist", ["ID", "USER", "HOST", "DB", "COMMAND", "TIME", "STATE", "INFO"]))
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "''")
+
+
+def _sql_type(kind: str) -> str:
+    return next((mysql for duckdb, mysql in _TYPES if kind.startswith(duckdb)), "longtext")
+
+
+@lru_cache(maxsize=1)
+def _types_of_views() -> dict[str, list[tuple[str, str]]]:
+    """Returns the columns of all views, with the types that DuckDB finds when it makes the views over empty tables."""
+    import duckdb
+
+    connection = connected()
+    for table in _core.tables():
+        columns = (f'"{column["name"]}" {_KINDS.get(column["kind"], "varchar")}' for column in _core.table_info(table)["columns"])
+        connection.execute(f'create table performance_schema."{table}" ({", ".join(columns)})')
+    for macro in MACROS:
+        connection.execute(macro)
+    todo = list(VIEWS)
+    while todo:
+        name = todo.pop(0)
+        try:
+            connection.execute(f'create view sys."{name}" as {VIEWS[name].sql}')
+        except duckdb.CatalogException:
+            todo.append(name)  # it needs another view
+    found: dict[str, list[tuple[str, str]]] = {}
+    columns_of_sys = "select table_name, column_name, data_type from duckdb_columns() where schema_name = 'sys'"
+    for view, column, kind in connection.execute(columns_of_sys + " order by table_name, column_index").fetchall():
+        found.setdefault(view, []).append((column, _sql_type(kind)))
+    return found

@@ -1,0 +1,108 @@
+"""Translates SHOW and DESCRIBE to SELECTs, so that LIKE and WHERE mean what they mean elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["select_of"]
+
+_COLUMNS = (
+    'COLUMN_NAME AS "Field", COLUMN_TYPE AS "Type", IS_NULLABLE AS "Null", COLUMN_KEY AS "Key", '
+    'COLUMN_DEFAULT AS "Default", EXTRA AS "Extra"'
+)
+_MORE = ', COLLATION_NAME AS "Collation", PRIVILEGES AS "Privileges", COLUMN_COMMENT AS "Comment"'
+_PAIRS = 'SELECT VARIABLE_NAME AS "Variable_name", VARIABLE_VALUE AS "Value" FROM performance_schema.'
+# By what follows SHOW: the SELECT, and the column that LIKE is about.
+_PLAIN: dict[str, tuple[str, str]] = {
+    "STATUS": (_PAIRS + "global_status ORDER BY 1", "Variable_name"),
+    "VARIABLES": (_PAIRS + "global_variables ORDER BY 1", "Variable_name"),
+    "DATABASES": ('SELECT SCHEMA_NAME AS "Database" FROM information_schema.schemata ORDER BY 1', "Database"),
+    "ENGINES": (
+        'SELECT ENGINE AS "Engine", SUPPORT AS "Support", COMMENT AS "Comment", TRANSACTIONS AS "Transactions", XA, '
+        'SAVEPOINTS AS "Savepoints" FROM information_schema.engines',
+        "Engine",
+    ),
+    "CHARACTER SET": (
+        'SELECT CHARACTER_SET_NAME AS "Charset", DESCRIPTION AS "Description", DEFAULT_COLLATE_NAME AS "Default collation", '
+        'MAXLEN AS "Maxlen" FROM information_schema.character_sets',
+        "Charset",
+    ),
+    "COLLATION": (
+        'SELECT COLLATION_NAME AS "Collation", CHARACTER_SET_NAME AS "Charset", ID AS "Id", IS_DEFAULT AS "Default", '
+        'IS_COMPILED AS "Compiled", SORTLEN AS "Sortlen", PAD_ATTRIBUTE AS "Pad_attribute" FROM information_schema.collations',
+        "Collation",
+    ),
+    "PROCESSLIST": (
+        'SELECT ID AS "Id", USER AS "User", HOST AS "Host", DB AS "db", COMMAND AS "Command", TIME AS "Time", STATE AS "State", '
+        'INFO AS "Info" FROM information_schema.processlist',
+        "User",
+    ),
+    "WARNINGS": ('SELECT \'\' AS "Level", 0 AS "Code", \'\' AS "Message" WHERE false', "Level"),
+    "GRANTS": ("SELECT 'GRANT SELECT ON *.* TO `pfs`' AS \"Grants for pfs\"", "Grants for pfs"),
+}
+_PLAIN["ERRORS"] = _PLAIN["WARNINGS"]
+# These are empty: there is nothing of the kind.
+_NOTHING = {
+    "PLUGINS": "Name Status Type Library License",
+    "INDEX": "Table Non_unique Key_name Seq_in_index Column_name Collation Cardinality Sub_part Packed Null Index_type Comment",
+    "TRIGGERS": "Trigger Event Table Statement Timing Created",
+    "EVENTS": "Db Name Definer",
+    "PROCEDURE STATUS": "Db Name Type Definer Modified Created",
+    "FUNCTION STATUS": "Db Name Type Definer Modified Created",
+    "OPEN TABLES": "Database Table In_use Name_locked",
+    "MASTER STATUS": "File Position Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set",
+    "BINARY LOG STATUS": "File Position Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set",
+    "REPLICA STATUS": "Replica_IO_State Source_Host",
+    "BINARY LOGS": "Log_name File_size",
+    "PRIVILEGES": "Privilege Context Comment",
+}
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def select_of(show: exp.Show, database: str) -> str | None:
+    """Returns the SELECT, in the dialect of DuckDB, or None if there is none."""
+    kind = show.name.upper()
+    schema = (show.text("db") or database).lower()
+    if kind in _PLAIN:
+        inner, about = _PLAIN[kind]
+    elif kind in _NOTHING:
+        names = _NOTHING[kind].split()
+        inner, about = "SELECT " + ", ".join(f"'' AS \"{name}\"" for name in names) + " WHERE false", names[0]
+    elif kind == "TABLES":
+        about = f"Tables_in_{schema}"
+        more = ', TABLE_TYPE AS "Table_type"' if show.args.get("full") else ""
+        inner = (
+            f'SELECT TABLE_NAME AS "{_name(about)}"{more} FROM information_schema.tables '
+            f"WHERE TABLE_SCHEMA = {_text(schema)} ORDER BY 1"
+        )
+    elif kind == "TABLE STATUS":
+        about = "Name"
+        inner = (
+            'SELECT TABLE_NAME AS "Name", ENGINE AS "Engine", VERSION AS "Version", TABLE_ROWS AS "Rows", '
+            f'TABLE_COMMENT AS "Comment" FROM information_schema.tables WHERE TABLE_SCHEMA = {_text(schema)} ORDER BY 1'
+        )
+    elif kind == "COLUMNS":
+        about = "Field"
+        more = _MORE if show.args.get("full") else ""
+        inner = (
+            f"SELECT {_COLUMNS}{more} FROM information_schema.columns WHERE TABLE_SCHEMA = {_text(schema)} "
+            f"AND TABLE_NAME = {_text(show.text('target').lower())} ORDER BY ORDINAL_POSITION"
+        )
+    else:
+        return None
+    like, where = show.args.get("like"), show.args.get("where")
+    if like is not None:
+        return f'SELECT * FROM ({inner}) AS shown WHERE "{_name(about)}" LIKE {_text(like.name)}'
+    if where is not None:
+        return f"SELECT * FROM ({inner}) AS shown {where.sql(dialect='duckdb')}"
+    return inner
+
+
+def _name(text: str) -> str:
+    return text.replace('"', '""')

@@ -1,0 +1,133 @@
+"""Gives the tables that are served: of a process, of a saved snapshot, or of all processes added up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pfs import _core
+from pfs._outside import processes
+from pfs._outside.attach import attach
+from pfs._snapshots.held import HeldTables
+from pfs._sql.query import Tables
+from pfs._sql.sources import ProcessTables
+from pfs.errors import AttachError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pfs._outside.segment import SegmentSource
+    from pfs._snapshots.snapshot import Merged, Snapshot
+
+__all__ = ["All", "One", "Saved", "Source"]
+
+
+class Source(Tables, Protocol):
+    """Is what can be served."""
+
+    @property
+    def writer(self) -> SegmentSource | None:
+        """Makes changes, if they are allowed."""
+
+    def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]: ...
+    def uptime(self) -> int: ...
+
+
+class One(ProcessTables):
+    """Serves a process. It stays the same one after its end."""
+
+    def __init__(self, process: int | str, write: bool) -> None:
+        source = attach(process, write)._source
+        super().__init__(source)
+        self.pid = source.pid
+        self.writer = source if write else None
+
+    def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        return self._source.rows(table, columns)
+
+    def uptime(self) -> int:
+        return self._source.now() // 10**12
+
+
+def _rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    chosen = frame[list(columns)].astype(object)
+    return list(chosen.where(chosen.notna(), None).itertuples(index=False, name=None))
+
+
+class Saved(HeldTables):
+    """Serves a saved snapshot."""
+
+    writer = None
+
+    def __init__(self, path: str) -> None:
+        from pfs._snapshots.snapshot import read_snapshot
+
+        self._snapshot = read_snapshot(path)
+        super().__init__(self._snapshot._held)
+
+    def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        return _rows(self._snapshot[table], columns) if table in self._snapshot else []
+
+    def uptime(self) -> int:
+        began = self._snapshot.process.started  # microseconds; 0 in a merged one
+        return int(self._snapshot.time.timestamp()) - began // 10**6 if began else 0
+
+
+class All:
+    """Serves all processes: the sums of pfs.merge, and rows with NODE, PID and START. Each reading looks for processes again."""
+
+    writer = None
+
+    def __init__(self, directory: str | None = None) -> None:
+        self._directory = directory
+
+    def names(self) -> Sequence[str]:
+        return _core.tables()
+
+    def columns(self, table: str) -> Sequence[str]:
+        from pfs._snapshots.snapshot import ORIGIN, has_sums
+
+        info = _core.table_info(table)
+        own = [column["name"] for column in info["columns"]]
+        return own if has_sums(info) else [*ORIGIN, *own]
+
+    def file(self, table: str) -> str | None:
+        return None
+
+    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+        return self._merged(table).arrow(table, columns)
+
+    def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        return _rows(self._merged(table)[table], columns)
+
+    def uptime(self) -> int:
+        return 0
+
+    def _merged(self, table: str) -> Merged:
+        from pfs._snapshots.merge import merge, needed
+        from pfs._snapshots.snapshot import take
+
+        taken: list[Snapshot] = []
+        known = set()
+        for found in processes.listed(self._directory):
+            if found.doubt:
+                continue
+            try:
+                with attach(found.path) as schema:
+                    each = take(schema._source, schema._source.identity, None, needed(table))
+            except (AttachError, OSError):
+                continue
+            if each.origins[0] not in known:  # a second copy of the library has the same origin
+                known.add(each.origins[0])
+                taken.append(each)
+        if not taken:
+            raise AttachError(f"no process can be read in {self._directory or processes.default_directory()}")
+        return merge(taken)
+
+
+def source_of(name: int | str, write: bool) -> One | Saved:
+    """Returns the source that a pid, a segment, a folder or a file names."""
+    if isinstance(name, str) and (os.path.isdir(name) or name.endswith(".zip")):
+        return Saved(name)
+    return One(name, write)

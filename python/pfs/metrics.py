@@ -1,0 +1,85 @@
+"""Offers the tables of processes as metrics, for Prometheus, OpenMetrics and their like. It reads from outside.
+
+    import pfs.metrics
+    print(pfs.metrics.text(4711))
+    prometheus_client.REGISTRY.register(pfs.metrics.Collector())
+
+The command ``pfs metrics`` does the same without a program.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pfs._metrics import DEFAULT_TOP
+from pfs._metrics.exporter import Exporter, all_processes, one_process
+from pfs._metrics.text import text_of
+from pfs._outside.attach import attach
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+__all__ = ["Collector", "exporter", "text"]
+
+
+def exporter(
+    source: int | str | os.PathLike[str] | None = None,
+    *,
+    top: int = DEFAULT_TOP,
+    compat: bool = False,
+    directory: str | None = None,
+    all_users: bool = False,
+) -> Exporter:
+    """Returns an object that reads processes again and again. See ``text`` for the arguments."""
+    if source is None:
+        return Exporter(all_processes(directory, all_users), top, compat)
+    with attach(source) as schema:  # it says what is wrong with a source
+        return Exporter(one_process(schema.path, schema._source.identity), top, compat)
+
+
+def text(source: int | str | os.PathLike[str] | None = None, *, top: int = DEFAULT_TOP, compat: bool = False) -> str:
+    """Returns the metrics of one process, or the sums of all processes of this user, as OpenMetrics text.
+
+    Args:
+        source: a process id or the path of a segment; None adds all up.
+        top: the most digests, tables and indexes: those with the most time.
+        compat: the names and labels of Prometheus' mysqld_exporter: only metrics that it has.
+
+    Raises:
+        AttachError: there is no such segment.
+    """
+    made = exporter(source, top=top, compat=compat)
+    try:
+        return text_of(made.metrics())
+    finally:
+        made.close()
+
+
+class Collector:
+    """Gives a registry of prometheus_client the metrics of other processes, or of this one, at each scrape.
+
+    It needs ``pip install prometheus_client``.
+    """
+
+    def __init__(
+        self, source: int | str | os.PathLike[str] | None = None, *, top: int = DEFAULT_TOP, compat: bool = False
+    ) -> None:
+        """Takes the arguments of ``text``."""
+        self._exporter = exporter(source, top=top, compat=compat)
+
+    def collect(self) -> Iterable[Metric]:
+        """Reads the processes. The registry calls it."""
+        from prometheus_client import Metric
+
+        for metric in self._exporter.metrics():
+            made = Metric(metric.name, metric.doc, metric.kind, metric.unit)
+            for suffix, labels, value in metric.samples:
+                made.add_sample(metric.name + suffix, dict(labels), float(value))
+            if made.samples:
+                yield made
+
+    def describe(self) -> Iterable[Metric]:
+        """Returns nothing: the names depend on the processes."""
+        return ()

@@ -1,0 +1,495 @@
+"""pfs serve: clients of MySQL read the tables, nobody else does, and nothing that a client sends ends the server."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pfs
+import pfs.metrics
+from tests.python._programs.subject import Subject, subject
+
+pytest.importorskip("mysql_mimic", reason="needs perfschema[mysql]")
+pymysql = pytest.importorskip("pymysql", reason="needs perfschema[databases]")
+
+WORK = """
+lock = pfs.Lock("app/LOCK")
+for number in range(7):
+    with lock, pfs.statement("app/query", "SELECT %d" % number): pass
+"""
+WAITS = "events_waits_summary_global_by_event_name"
+NOBODY = 65534
+
+
+def command(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pfs", "serve", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def refused(*arguments: str, status: int = 2) -> str:
+    with command(*arguments) as process:
+        _, error = process.communicate(timeout=120)
+    assert process.returncode == status, error
+    return error
+
+
+@contextmanager
+def serving(*arguments: str, silent: bool = True) -> Iterator[str]:
+    """Serves, and gives the path of the socket or the address. The server must end well, and say nothing."""
+    with command(*arguments) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith("serving at "), line + process.stderr.read()
+        try:
+            yield line.split()[-1]
+            assert process.poll() is None
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, error = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert not silent or error == ""
+
+
+@contextmanager
+def connected(path: str, database: str | None = "performance_schema", **more: Any) -> Iterator[Any]:
+    client = pymysql.connect(unix_socket=path, user="me", database=database, read_timeout=60, **more)
+    try:
+        yield client
+    finally:
+        with contextlib.suppress(pymysql.Error):
+            client.close()
+
+
+def ask(client: Any, statement: str) -> list[tuple[Any, ...]]:
+    with client.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def code_of(client: Any, statement: str) -> int:
+    with pytest.raises(pymysql.MySQLError) as error:
+        ask(client, statement)
+    return int(error.value.args[0])
+
+
+@contextmanager
+def served(folder: Path, *arguments: str) -> Iterator[tuple[Subject, str]]:
+    """A program that has done its work, and the socket at which it is served."""
+    with subject(folder) as program:
+        program.do(WORK)
+        with serving(str(program.pid), *arguments) as path:
+            yield program, path
+
+
+@pytest.mark.slow
+def test_tables_and_views_as_they_are(folder: Path) -> None:
+    """All tables and views answer. Values and NULLs are those of pfs.attach."""
+    with served(folder) as (program, path), connected(path) as client, pfs.attach(str(program.path)) as schema:
+        for name in schema.tables():
+            with client.cursor() as cursor:
+                cursor.execute(f"select * from `{name}` limit 3")
+                assert [column[0] for column in cursor.description] == list(schema.table(name).columns), name
+        for name in ("threads", WAITS, "setup_consumers", "events_waits_history", "events_statements_summary_by_digest"):
+            frame = schema.table(name).astype(object)
+            wanted = [tuple(row) for row in frame.where(frame.notna(), None).itertuples(index=False, name=None)]
+            assert ask(client, f"select * from performance_schema.{name}") == wanted, name
+        views = [row[0] for row in ask(client, "show tables from sys")]
+        assert {"version", "processlist", "x$statement_analysis"} <= set(views)
+        for name in views:
+            ask(client, f"select * from sys.`{name}`")
+        client.select_db("sys")
+        assert ask(client, "select sys_version from version") == [(pfs.__version__,)]
+
+
+def test_numbers_and_texts_of_every_kind(folder: Path) -> None:
+    with served(folder) as (_, path), connected(path) as client:
+        assert ask(
+            client,
+            "select 18446744073709551615, 9223372036854775807, -5, 1.5, null, 'é\\n', true, sum(x) "
+            "from (select 18446744073709551615 as x union all select 1) as t",
+        ) == [(18446744073709551615, 9223372036854775807, -5, pytest.approx(1.5), None, "é\n", 1, 18446744073709551616)]
+        ((first, high),) = ask(client, "select first_seen, max_timer_wait from events_statements_summary_by_digest")
+        assert abs(time.time() - first.timestamp()) < 24 * 3600
+        assert high > 0
+        with client.cursor() as cursor:
+            cursor.execute(f"select count_star from {WAITS} where event_name = %s", ("wait/synch/mutex/app/LOCK",))
+            assert cursor.fetchall() == ((7,),)
+            cursor.execute("select %s", ("a'; drop table threads; --",))
+            assert cursor.fetchall() == (("a'; drop table threads; --",),)
+            cursor.execute("select count(*) from threads")
+            assert cursor.description[0][0] == "COUNT(*)"
+
+
+def test_what_clients_ask_about_the_server(folder: Path) -> None:
+    with served(folder) as (_, path), connected(path, None) as client:
+        assert client.get_server_info().startswith("8.4.0-pfs")
+        assert {row[0] for row in ask(client, "show databases")} == {"information_schema", "performance_schema", "sys"}
+        assert code_of(client, "show tables") == 1046
+        status = dict(ask(client, "show global status"))
+        assert status["Queries"] == "7"
+        assert status["Performance_schema_mutex_instances_lost"] == "0"
+        assert int(status["Uptime"]) < 1000
+        assert set(status) >= {
+            "Threads_connected",
+            "Threads_running",
+            "Connections",
+            "Questions",
+            "Bytes_received",
+            "Bytes_sent",
+            "Open_files",
+        }
+        assert ask(client, "show status like 'quer%'") == [("Queries", "7")]
+        assert ask(client, "show variables where Variable_name in ('version_comment', 'x')") == [("version_comment", "pfs")]
+        assert ask(client, "select @@version_comment, @@performance_schema, database()") == [("pfs", 1, None)]
+        client.select_db("performance_schema")
+        assert ask(client, "show tables like 'setup\\_c%'") == [("setup_consumers",)]
+        ask(client, "set names utf8mb4; set autocommit=1; set lock_wait_timeout=2; set @x = 1; begin")
+        assert ask(client, "select 1 from dual limit 1") == [(1,)]
+        for statement in (
+            "engines",
+            "warnings",
+            "errors",
+            "plugins",
+            "grants",
+            "collation",
+            "character set",
+            "processlist",
+            "triggers",
+            "index from threads",
+            "procedure status",
+            "function status",
+            "replica status",
+            "table status",
+            "full tables from sys where Table_type='VIEW'",
+        ):
+            ask(client, "show " + statement)
+        fields = ask(client, "describe threads")
+        assert fields[0] == ("THREAD_ID", "bigint unsigned", "NO", "PRI", None, "")
+        assert ask(client, "show full columns from threads from performance_schema like 'THREAD\\_ID'")[0][8]
+        assert [row[0] for row in ask(client, "desc sys.version")] == ["sys_version", "mysql_version"]
+        tables = (
+            "select table_type, count(*) from information_schema.tables where table_schema <> 'information_schema' group by 1"
+        )
+        assert dict(ask(client, tables))["BASE TABLE"] == len(pfs.tables())
+        columns = "select column_name from information_schema.columns where table_schema = database() and table_name = 'threads'"
+        assert [row[0] for row in ask(client, columns + " order by ordinal_position")] == list(pfs.table("threads").columns)
+        assert ask(client, "select count(*) from information_schema.views where view_definition like '%threads%'")[0][0] > 5
+
+
+def test_errors_have_the_numbers_of_mysql(folder: Path) -> None:
+    with served(folder) as (_, path), connected(path) as client:
+        for statement, code in (
+            ("select * from nothing", 1146), ("select * from mysql.user", 1146), ("describe nothing", 1146),
+            ("show create table nothing", 1146),
+            ("select nothing from threads", 1054), ("selec", 1064), ("select 1 +", 1064), ("select 'a", 1064),
+            ("insert into threads values (1)", 1142), ("delete from setup_actors", 1142), ("drop table threads", 1142),
+            ("create table x (a int)", 1142), ("lock tables threads read", 1142),
+            ("update setup_actors set enabled = 'NO'", 1142),
+            ("truncate table file_instances", 1142), ("use mysql", 1049), ("call sys.ps_setup_save(1)", 1305),
+            ("select * from read_csv('/etc/passwd')", 1064), ("select * from '/etc/passwd'", 1146),
+            ("copy threads to '/tmp/x'", 1142),
+            ("select " + "(" * 5000 + "1" + ")" * 5000, 1064),
+        ):  # fmt: skip
+            assert code_of(client, statement) == code, statement[:50]
+        assert ask(client, "select 1") == [(1,)]
+
+
+def test_changes_only_with_write(folder: Path) -> None:
+    with served(folder, "--write") as (program, path), connected(path) as client, pfs.attach(str(program.path)) as schema:
+        ask(client, "update setup_instruments set enabled = 'NO', timed = 'NO' where name like 'wait/synch/mutex/app/%'")
+        assert not schema.setup_instruments["wait/synch/mutex/app/LOCK"].enabled
+        ask(client, "update performance_schema.setup_consumers set ENABLED = 'NO' where NAME = 'events_waits_history_long'")
+        assert not schema.setup_consumers["events_waits_history_long"].enabled
+        ask(client, f"truncate table {WAITS}")
+        assert ask(client, f"select max(count_star) from {WAITS}") == [(0,)]
+        for statement, code in (
+            ("truncate threads", 1142), ("update file_instances set open_count = 0", 1142),
+            ("update sys.version set sys_version = 1", 1142),
+            ("update setup_consumers set enabled = 'MAYBE'", 1064), ("update setup_consumers set enabled = lower('NO')", 1064),
+            ("update setup_consumers set name = 'x'", 1142),
+            ("insert into setup_actors values ('a', 'b', '%', 'YES', 'YES', 'NO')", 1142),
+        ):  # fmt: skip
+            assert code_of(client, statement) == code, statement
+        program.kill()
+        assert code_of(client, f"truncate table {WAITS}") == 1105
+        assert ask(client, f"select max(count_star) from {WAITS}") == [(0,)]  # the dead are read
+
+
+def test_command_line_client(folder: Path) -> None:
+    client = shutil.which("mariadb") or shutil.which("mysql")
+    if client is None:
+        pytest.skip("needs the command mariadb: package mariadb-client-core")
+    with served(folder) as (_, path):
+        text = f"select event_name, count_star from {WAITS} where event_name like '%LOCK'; show tables from sys like 'version'"
+        done = subprocess.run(
+            [client, "-S", path, "-B", "performance_schema", "-e", text], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        lines = done.stdout.splitlines()
+        assert lines[1] == "wait/synch/mutex/app/LOCK\t7"
+        assert "version" in lines
+        done = subprocess.run(
+            [client, "-S", path, "-e", "drop database sys"], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert "ERROR 1142" in done.stderr
+
+
+def test_sqlalchemy_and_pandas(folder: Path) -> None:
+    import pandas as pd
+
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    with served(folder) as (program, path), pfs.attach(str(program.path)) as schema:
+        engine = sqlalchemy.create_engine(f"mysql+pymysql://me@localhost/performance_schema?unix_socket={path}")
+        try:
+            frame = pd.read_sql(f"select EVENT_NAME, COUNT_STAR from {WAITS}", engine)
+            wanted = schema.table(WAITS, ["EVENT_NAME", "COUNT_STAR"])
+            assert frame.to_dict("list") == wanted.to_dict("list")
+            whole = pd.read_sql("setup_consumers", engine)  # by reflection
+            assert whole.to_dict("list") == schema.table("setup_consumers").astype({"ENABLED": "string"}).to_dict("list")
+            inspector = sqlalchemy.inspect(engine)
+            assert set(inspector.get_table_names()) == set(pfs.tables())
+            assert "statement_analysis" in inspector.get_view_names("sys")
+            for name in pfs.tables():
+                assert [column["name"] for column in inspector.get_columns(name)] == list(schema.table(name).columns)
+            assert inspector.get_pk_constraint("setup_actors")["constrained_columns"] == ["HOST", "USER", "ROLE"]
+        finally:
+            engine.dispose()
+
+
+def test_exporter_of_prometheus(folder: Path) -> None:
+    """mysqld_exporter reads a program as it reads a server, and has the numbers of pfs metrics --compat."""
+    exporter = shutil.which("prometheus-mysqld-exporter")
+    if exporter is None:
+        pytest.skip("needs the command prometheus-mysqld-exporter: the Debian package of this name")
+    from prometheus_client.parser import text_string_to_metric_families as parsed
+
+    collectors = "eventsstatements eventsstatementssum eventswaits file_events indexiowaits memory_events tableiowaits tablelocks"
+    with served(folder) as (program, path), socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+        free.close()
+        arguments = [f"--collect.perf_schema.{name}" for name in collectors.split()]
+        off = [f"--no-collect.{name}" for name in ("info_schema.innodb_cmp", "info_schema.innodb_cmpmem", "slave_status")]
+        environment = {**os.environ, "DATA_SOURCE_NAME": f"me@unix({path})/"}
+        address = f"--web.listen-address=127.0.0.1:{port}"
+        with subprocess.Popen([exporter, address, *arguments, *off], env=environment, stderr=subprocess.DEVNULL) as process:
+            try:
+                text = scraped(f"http://127.0.0.1:{port}/metrics")
+            finally:
+                process.terminate()
+        ours = pfs.metrics.text(str(program.path), compat=True)
+    found: dict[tuple[Any, ...], float] = {
+        (s.name, *sorted(s.labels.items())): s.value for family in parsed(text) for s in family.samples
+    }
+    assert found[("mysql_up",)] == 1
+    assert found[("mysql_exporter_last_scrape_error",)] == 0
+    assert found[("mysql_perf_schema_events_statements_sum_total",)] == 7
+    known: dict[tuple[Any, ...], float] = {
+        (s.name, *sorted(s.labels.items())): s.value for family in parsed(ours) for s in family.samples
+    }
+    # "sum" is of a collector that pfs has not.
+    theirs = {key: value for key, value in found.items() if key[0].startswith("mysql_perf_schema_") and "_sum_" not in key[0]}
+    assert len(theirs) > 20
+    assert theirs.keys() <= known.keys()
+    assert {key: value for key, value in theirs.items() if known[key] != pytest.approx(value)} == {}
+    assert not any("statements" in str(key[0]) for key in theirs)  # it drops statements without a schema
+    assert any("events_statements_total" in str(key[0]) for key in known)
+
+
+def scraped(url: str) -> str:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def test_snapshot_and_all_processes(folder: Path, tmp_path: Path) -> None:
+    with subject(folder) as a, subject(folder) as b:
+        for program in (a, b):
+            program.do(WORK)
+        with pfs.attach(str(a.path)) as schema:
+            schema.snapshot(tmp_path / "saved")
+        b.kill()
+        with serving("--all") as path, connected(path) as client:
+            assert ask(client, f"select count_star from {WAITS} where event_name like '%LOCK'") == [(14,)]
+            assert {row[0] for row in ask(client, "select PID from threads")} == {a.pid, b.pid}
+            assert ask(client, "select count_star, quantile_95 > 0 from events_statements_summary_by_digest") == [(14, 1)]
+            assert [row[0] for row in ask(client, "desc threads")][:4] == ["NODE", "PID", "START", "THREAD_ID"]
+            assert ask(client, "select VARIABLE_VALUE from global_status where VARIABLE_NAME = 'Queries'") == [("14",)]
+    with serving(str(tmp_path / "saved")) as path, connected(path) as client:
+        assert ask(client, f"select count_star from {WAITS} where event_name like '%LOCK'") == [(7,)]
+        assert code_of(client, f"truncate {WAITS}") == 1142
+        assert ask(client, "show status like 'Queries'") == [("Queries", "7")]
+
+
+@pytest.mark.slow
+def test_refusals(folder: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hush\n")
+    secret.chmod(0o644)
+    with subject(folder) as program:
+        pid = str(program.pid)
+        assert "--password-file" in refused(pid, "--port", "0")
+        assert "0600" in refused(pid, "--port", "0", "--password-file", str(secret), status=1)
+        secret.write_text("\n")
+        secret.chmod(0o600)
+        assert "no password" in refused(pid, "--port", "0", "--password-file", str(secret), status=1)
+        assert "or --all" in refused()
+        assert "--write needs one process" in refused("--all", "--write")
+        assert "one of --socket and --port" in refused(pid, "--port", "0", "--socket", "x")
+        assert "is no socket" in refused(pid, "--socket", str(secret), status=1)
+        assert secret.exists()
+        with serving(pid) as path:
+            assert "already" in refused(pid, status=1)
+            assert os.path.exists(path)
+        assert not os.path.exists(path)
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(path)
+        with serving(pid):  # nobody listens there
+            pass
+
+
+def test_only_this_user_can_open_the_socket(folder: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become another user")
+    os.chmod(tmp_path.parent.parent, 0o755)
+    for place in (tmp_path.parent, tmp_path, folder):
+        place.chmod(0o755)
+    with served(folder) as (_, path):
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        code = "import os, socket, sys; os.setuid(int(sys.argv[1])); socket.socket(socket.AF_UNIX).connect(sys.argv[2])"
+        for uid, wanted in ((NOBODY, "PermissionError"), (0, "")):
+            done = subprocess.run([sys.executable, "-S", "-c", code, str(uid), path], capture_output=True, text=True, check=False)
+            assert done.stderr.strip().partition("\n")[0] == "" if not wanted else wanted in done.stderr, uid
+
+
+def test_tcp_needs_the_password(folder: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hush\n")
+    secret.chmod(0o600)
+    with subject(folder) as program, serving(str(program.pid), "--port", "0", "--password-file", str(secret)) as address:
+        host, port = address.split(":")
+        assert host == "127.0.0.1"
+        arguments = {"host": host, "port": int(port), "user": "me"}
+        client = pymysql.connect(password="hush", **arguments)
+        assert ask(client, "select 1") == [(1,)]
+        client.close()
+        for password in ("", "wrong"):
+            with pytest.raises(pymysql.MySQLError, match="denied"):
+                pymysql.connect(password=password, **arguments)
+        assert answers_after_a_denial(host, int(port)) == []
+
+
+def answers_after_a_denial(host: str, port: int) -> list[bytes]:
+    """Logs in with a wrong password, and asks all the same. Returns the packets after the denial that are no errors."""
+    with socket.create_connection((host, port), timeout=30) as client:
+        file = client.makefile("rb")
+
+        def packet() -> bytes:
+            header = file.read(4)
+            return file.read(int.from_bytes(header[:3], "little")) if len(header) == 4 else b""
+
+        assert packet()[0] == 10
+        flags = 0x1 | 0x200 | 0x8000 | 0x80000
+        scramble = hashlib.sha1(b"x").digest()
+        login = struct.pack("<IIB23x", flags, 1 << 24, 45) + b"me\0" + bytes([20]) + scramble + b"mysql_native_password\0"
+        client.sendall(len(login).to_bytes(3, "little") + b"\1" + login)
+        assert packet()[0] == 0xFF
+        query = b"\3select * from performance_schema.threads"
+        with contextlib.suppress(ConnectionError):
+            client.sendall(len(query).to_bytes(3, "little") + b"\0" + query)
+            found = []
+            while answer := packet():
+                if answer[0] != 0xFF:
+                    found.append(answer)
+            return found
+    return []
+
+
+@pytest.mark.slow
+def test_broken_packets_end_no_server(folder: Path) -> None:
+    """Thousands of random packets, many connections, a statement that is too long, and clients that say nothing."""
+    generator = random.Random(1)
+    with served(folder) as (program, path), connected(path) as good:
+        rounds = 60
+        for _ in range(rounds):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(30)
+                client.connect(path)
+                client.recv(1000)
+                with contextlib.suppress(OSError):
+                    for number in range(20):
+                        body = generator.randbytes(generator.choice([0, 1, 5, 40, 300]))
+                        size = generator.choice([len(body), len(body), 0xFFFFFF, 3])
+                        client.sendall(size.to_bytes(3, "little") + bytes([number + 1]) + body)
+        assert ask(good, "select 1") == [(1,)]
+        for _ in range(rounds):  # logins that are nearly right
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(path)
+                flags = 0x1 | 0x200 | 0x8000 | generator.choice([0, 8, 0x80000, 0x200008, 0x280008])
+                login = bytearray(struct.pack("<IIB23x", flags, 1 << 24, 45) + b"me\0" + b"\x14" + b"x" * 20 + b"db\0plugin\0")
+                login[generator.randrange(32, len(login))] = generator.choice([1, 0xFC, 0xFD, 0xFE, 0xFF, 65])
+                login = login[: generator.randrange(30, len(login) + 1)]
+                with contextlib.suppress(OSError):
+                    client.sendall(len(login).to_bytes(3, "little") + b"\1" + login)
+        assert ask(good, "select 1") == [(1,)]
+        with connected(path) as client:
+            for number in range(200):  # a user who is logged in
+                body = bytes([generator.choice([2, 4, 14, 17, 22, 23, 24, 25, 26, 28, 31, 99])]) + generator.randbytes(
+                    number % 50
+                )
+                with contextlib.suppress(OSError):
+                    client._sock.sendall(len(body).to_bytes(3, "little") + b"\0" + body)
+        with connected(path) as client, pytest.raises(pymysql.MySQLError):
+            ask(client, "select '" + "x" * (2 << 20) + "'")
+        silent = [socket.socket(socket.AF_UNIX) for _ in range(50)]
+        for each in silent:
+            each.connect(path)
+        assert ask(good, "select count(*) from threads") == [(1,)]
+        for each in silent:
+            each.close()
+        program.do("assert lock.acquire()")  # the program notices nothing
+        assert ask(good, f"select count_star from {WAITS} where event_name like '%LOCK'") == [(8,)]
+
+
+def test_names_are_no_way_in(folder: Path) -> None:
+    """Names of schemas, tables and columns that look like statements are unknown names."""
+    with served(folder) as (_, path), connected(path) as client:
+        for name in (
+            'x"; drop table threads; --',
+            "x'; select 1; --",
+            "x``y",
+            '"',
+            "a'b",
+            "x\\",
+            "../../etc/passwd",
+            "\x00",
+            "x) union select 1",
+        ):
+            quoted = "`" + name.replace("`", "``") + "`"
+            for statement in (f"select * from {quoted}", f"describe {quoted}", f"show create table {quoted}", f"use {quoted}",
+                              f"show columns from {quoted} from {quoted}", f"select {quoted} from threads"):  # fmt: skip
+                assert code_of(client, statement) in (1146, 1049, 1054, 1064), statement
+            assert ask(client, f"show tables from {quoted}") == []
+        assert ask(client, "show tables like 'x\\'; drop table threads; --'") == []
