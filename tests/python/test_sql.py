@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import pfs
 from pfs._snapshots.held import Held, HeldTables
 from pfs._source import OWN
+from pfs._sql.database import parser
 from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
 from tests.python._programs.subject import Subject, subject
+from tests.python.test_running import until
 
 WAITS = "events_waits_summary_global_by_event_name"
 
@@ -189,3 +195,72 @@ def test_bad_dialect() -> None:
 def test_explain_and_describe() -> None:
     assert "Projections: NAME" in str(pfs.sql("explain select NAME from threads").rows())
     assert pfs.sql("describe threads").rows()[0][:2] == ("THREAD_ID", "UBIGINT")
+
+
+def test_statements_of_many_threads_share_nothing() -> None:
+    """One DuckDB answers all, with a table of the same name for each, and leaves no thread in the program."""
+    pfs.sql("select 1")
+    before = set(os.listdir("/proc/self/task"))
+    wrong: list[object] = []
+
+    def ask(number: int) -> None:
+        for turn in range(10):
+            frame = pd.DataFrame({"N": range(number, number + 50), "TURN": turn})
+            kept = run("select sum(N) as s, max(TURN) as t from t", HeldTables(Held({"t": frame})))
+            other = run("select count(*) from t where N is null", HeldTables(Held({"t": frame[:0]})))
+            if kept.rows() != [(sum(range(number, number + 50)), turn)] or other.rows() != [(0,)]:
+                wrong.append((number, turn, kept.rows()))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    until(lambda: set(os.listdir("/proc/self/task")) <= before)  # the kernel removes them after they are joined
+
+
+def test_a_statement_leaves_nothing() -> None:
+    databases = "select count(*) from duckdb_databases()"
+    frame = pd.DataFrame({"N": range(3)})
+    gc.collect()
+    before = parser().execute(databases).fetchall()
+    for _ in range(3):
+        run("select * from t", HeldTables(Held({"t": frame}))).rows()
+        with pytest.raises(pfs.UnknownColumn):
+            run("select M from t", HeldTables(Held({"t": frame})))
+        with pytest.raises(pfs.UnknownTable):
+            pfs.sql("select * from t")
+    gc.collect()
+    assert parser().execute(databases).fetchall() == before
+    kept = run("select * from t", HeldTables(Held({"t": frame})))
+    assert parser().execute(databases).fetchall() != before
+    assert kept.rows() == [(0,), (1,), (2,)]
+
+
+def test_an_answer_is_streamed_after_its_result_is_gone() -> None:
+    frame = pd.DataFrame({"N": range(100_000)})
+    stream = run("select * from t", HeldTables(Held({"t": frame}))).arrow.__arrow_c_stream__()
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return stream
+
+    gc.collect()
+    pfs.sql("select 1").rows()
+    assert pyarrow.table(Stream()).column("N").to_pylist() == list(range(100_000))
+
+
+def test_a_forked_child_asks_too() -> None:
+    kept = pfs.sql("select 1 as a")
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            signal.alarm(60)
+            ok = pfs.sql("select 2 as a").rows() == [(2,)]
+            del kept
+            gc.collect()
+            os._exit(0 if ok and pfs.sql("select 3").rows() == [(3,)] else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert kept.rows() == [(1,)]

@@ -10,8 +10,8 @@ import pytest
 
 import pfs
 from pfs._sql import result as pfs_result
+from pfs._sql.database import connected
 from pfs._sql.functions import MACROS
-from pfs._sql.query import connected
 from pfs._views.declared import VIEWS
 from tests.python._programs.viewed import snapshot
 

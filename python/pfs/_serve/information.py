@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pfs import _core
+from pfs._sql.database import connected
 from pfs._sql.functions import MACROS
-from pfs._sql.query import connected
 from pfs._views.declared import VIEWS
 
 if TYPE_CHECKING:

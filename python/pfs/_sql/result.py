@@ -10,17 +10,20 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
+    from pfs._sql.database import Database
+
 __all__ = ["Answer", "Result"]
 
 
 class Answer:
     """Streams the rows of a result to any reader of the Arrow C stream interface, as often as it asks."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._connection.cursor().sql("from main.answer").__arrow_c_stream__(requested_schema)
+        cursor = self._database.connection.cursor()
+        return cursor.sql(f"from {self._database.answer}").__arrow_c_stream__(requested_schema)
 
 
 class Result:
@@ -33,18 +36,21 @@ class Result:
 
     __module__ = "pfs"  # where users find it
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+    def __init__(self, database: Database, statement: str) -> None:
         """Is not for users: see ``pfs.sql``."""
-        self._connection = connection
+        self._database = database
         self.statement = statement
-        relation = connection.sql("from main.answer limit 0")
+        relation = database.connection.sql(f"from {database.answer} limit 0")
         self.columns = list(relation.columns)
         self._types = [str(kind) for kind in relation.types]
-        self.arrow = Answer(connection)
+        self.arrow = Answer(database)
+
+    def _select(self, what: str, rest: str = "") -> duckdb.DuckDBPyConnection:
+        return self._database.connection.cursor().execute(f"select {what} from {self._database.answer} {rest}")
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Returns the rows as tuples of Python values. Integers of any size are exact."""
-        return self._connection.cursor().execute("from main.answer").fetchall()
+        return self._select("*").fetchall()
 
     def df(self) -> pd.DataFrame:
         """Returns a DataFrame with the types of ``pfs.table``. Integers beyond 64 bits have the dtype ``object``."""
@@ -55,7 +61,7 @@ class Result:
         wide = [kind in ("HUGEINT", "UHUGEINT") for kind in self._types]
         quoted = ['"' + name.replace('"', '""') + '"' for name in self.columns]
         chosen = ", ".join(f"{name}::varchar as {name}" if is_wide else name for name, is_wide in zip(quoted, wide, strict=True))
-        found = self._connection.cursor().sql(f"select {chosen} from main.answer").fetchnumpy()
+        found = self._select(chosen).fetchnumpy()
         return pd.DataFrame(
             {name: column_of(kind, found[name]) for name, kind in zip(self.columns, self._types, strict=True)}, copy=False
         )
@@ -64,10 +70,10 @@ class Result:
         return self.arrow.__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
-        return int(self._connection.cursor().execute("select count(*) from main.answer").fetchall()[0][0])
+        return int(self._select("count(*)").fetchall()[0][0])
 
     def _shown(self) -> list[tuple[Any, ...]]:
-        return self._connection.cursor().execute("from main.answer limit 61").fetchall()
+        return self._select("*", "limit 61").fetchall()
 
     def __repr__(self) -> str:
         shown, count = self._shown()[:60], len(self)
