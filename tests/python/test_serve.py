@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import stat
 import struct
 import subprocess
@@ -233,23 +234,48 @@ def test_changes_only_with_write(folder: Path) -> None:
         assert ask(client, f"select max(count_star) from {WAITS}") == [(0,)]  # the dead are read
 
 
-def test_command_line_client(folder: Path) -> None:
+@pytest.mark.parametrize("tls", ["--ssl", "--skip-ssl"])  # from MariaDB 11.4 on it is on
+def test_command_line_client(folder: Path, tls: str) -> None:
     client = shutil.which("mariadb") or shutil.which("mysql")
     if client is None:
         pytest.skip("needs the command mariadb: package mariadb-client-core")
     with served(folder) as (_, path):
         text = f"select event_name, count_star from {WAITS} where event_name like '%LOCK'; show tables from sys like 'version'"
         done = subprocess.run(
-            [client, "-S", path, "-B", "performance_schema", "-e", text], capture_output=True, text=True, timeout=120
+            [client, tls, "-S", path, "-B", "performance_schema", "-e", text], capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 0, done.stderr
         lines = done.stdout.splitlines()
         assert lines[1] == "wait/synch/mutex/app/LOCK\t7"
         assert "version" in lines
         done = subprocess.run(
-            [client, "-S", path, "-e", "drop database sys"], capture_output=True, text=True, timeout=120, check=False
+            [client, tls, "-S", path, "-e", "drop database sys"], capture_output=True, text=True, timeout=120, check=False
         )
         assert "ERROR 1142" in done.stderr
+
+
+def test_tls(folder: Path) -> None:
+    """The connection is encrypted; whoever breaks it off, or sends no TLS after asking for it, stops nobody."""
+    unchecked = ssl.create_default_context()
+    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+    with served(folder) as (_, path):
+        request = (32).to_bytes(3, "little") + b"\1" + (0x0AA00 | 1 << 11).to_bytes(4, "little") + bytes(28)
+        for bytes_after in (b"", b"no TLS at all" * 100):
+            with socket.socket(socket.AF_UNIX) as broken:
+                broken.connect(path)
+                broken.recv(1000)
+                broken.sendall(request + bytes_after)
+                broken.settimeout(10)
+                broken.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(ConnectionError):
+                    while broken.recv(1000):
+                        pass
+        for _ in range(3):
+            with contextlib.closing(pymysql.connect(unix_socket=path, user="me", ssl=unchecked)) as client:
+                assert isinstance(client._sock, ssl.SSLSocket)
+                with client.cursor() as cursor:
+                    cursor.execute(f"select count_star from performance_schema.{WAITS} where event_name like '%LOCK'")
+                    assert cursor.fetchall() == ((7,),)
 
 
 def test_sqlalchemy_and_pandas(folder: Path) -> None:
@@ -287,9 +313,10 @@ def test_exporter_of_prometheus(folder: Path) -> None:
         free.close()
         arguments = [f"--collect.perf_schema.{name}" for name in collectors.split()]
         off = [f"--no-collect.{name}" for name in ("info_schema.innodb_cmp", "info_schema.innodb_cmpmem", "slave_status")]
-        environment = {**os.environ, "DATA_SOURCE_NAME": f"me@unix({path})/"}
-        address = f"--web.listen-address=127.0.0.1:{port}"
-        with subprocess.Popen([exporter, address, *arguments, *off], env=environment, stderr=subprocess.DEVNULL) as process:
+        config = folder.parent / "exporter.cnf"
+        config.write_text(f"[client]\nuser = me\npassword = any\nsocket = {path}\n")
+        command = [exporter, f"--web.listen-address=127.0.0.1:{port}", f"--config.my-cnf={config}", *arguments, *off]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
             try:
                 text = scraped(f"http://127.0.0.1:{port}/metrics")
             finally:
