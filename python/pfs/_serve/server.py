@@ -87,6 +87,7 @@ class _Reader:
         """Returns the header of a packet."""
         header = await self._exactly(size)
         if int.from_bytes(header[:3], "little") > _MOST_BYTES:
+            self.hang_up()  # the client goes on sending, and TLS would wait for it
             raise ConnectionClosed
         return header
 
