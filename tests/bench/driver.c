@@ -133,6 +133,17 @@ int main(int argc, char** argv) {
       pfs_statement_set_text(&statement, text, sizeof text - 1);
       pfs_statement_end(&statement);
     }
+  } else if (strcmp(what, "newtext") == 0) {
+    char text[] = "select id, name, price from orders where customer = 00000000 and state in ('open', 'paid') order by price limit 10";
+    char* const number = strchr(text, '0');
+    pfs_statement_t statement;
+    for (long i = 0; i < n; ++i) {
+      for (long digit = 8, rest = i; digit-- > 0; rest >>= 4) number[digit] = (char)('0' + (rest & 7));
+      PADDING;
+      pfs_statement_begin(&statement, statement_key);
+      pfs_statement_set_text(&statement, text, sizeof text - 1);
+      pfs_statement_end(&statement);
+    }
   } else if (strcmp(what, "block") == 0) {
     for (long i = 0; i < n; ++i) {
       PADDING;

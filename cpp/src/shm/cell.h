@@ -219,31 +219,42 @@ inline void MergeIntoStat(ShmStat& stat, const Stat& more) {
 inline void CopyToShared(void* shared, const void* from, size_t bytes) {
   auto* words = static_cast<uint64_t*>(shared);
   const auto* source = static_cast<const char*>(from);
-  for (size_t at = 0; at < bytes; at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, source + at, bytes - at < 8 ? bytes - at : 8);
+  uint64_t word;
+  for (const char* const end = source + bytes / 8 * 8; source != end; source += 8) {
+    std::memcpy(&word, source, 8);
     __atomic_store_n(words++, word, __ATOMIC_RELEASE);
   }
+  if (bytes % 8 == 0) return;
+  word = 0;
+  std::memcpy(&word, source, bytes % 8);
+  __atomic_store_n(words, word, __ATOMIC_RELEASE);
 }
 inline void CopyFromShared(void* to, const void* shared, size_t bytes) {
   const auto* words = static_cast<const uint64_t*>(shared);
   auto* target = static_cast<char*>(to);
-  for (size_t at = 0; at < bytes; at += 8) {
-    const uint64_t word = __atomic_load_n(words++, __ATOMIC_ACQUIRE);
-    std::memcpy(target + at, &word, bytes - at < 8 ? bytes - at : 8);
+  uint64_t word;
+  for (const char* const end = target + bytes / 8 * 8; target != end; target += 8) {
+    word = __atomic_load_n(words++, __ATOMIC_ACQUIRE);
+    std::memcpy(target, &word, 8);
   }
+  if (bytes % 8 == 0) return;
+  word = __atomic_load_n(words, __ATOMIC_ACQUIRE);
+  std::memcpy(target, &word, bytes % 8);
 }
 
 // Returns whether the bytes in shared memory equal `bytes_of`. Padding beyond them is zero.
 inline bool EqualsShared(const void* shared, const void* bytes_of, size_t bytes) {
   const auto* words = static_cast<const uint64_t*>(shared);
   const auto* wanted = static_cast<const char*>(bytes_of);
-  for (size_t at = 0; at < bytes; at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, wanted + at, bytes - at < 8 ? bytes - at : 8);
+  uint64_t word;
+  for (const char* const end = wanted + bytes / 8 * 8; wanted != end; wanted += 8) {
+    std::memcpy(&word, wanted, 8);
     if (__atomic_load_n(words++, __ATOMIC_ACQUIRE) != word) return false;
   }
-  return true;
+  if (bytes % 8 == 0) return true;
+  word = 0;
+  std::memcpy(&word, wanted, bytes % 8);
+  return __atomic_load_n(words, __ATOMIC_ACQUIRE) == word;
 }
 
 // Is the section in which a cell's only writer changes the cell.

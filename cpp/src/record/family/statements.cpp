@@ -56,6 +56,37 @@ void ShowText(const Statement& statement) {
   record->bits.store(record->bits.load(kRelaxed) | kStatementHasText, kRelease);
 }
 
+void SetTokens(Statement& statement, std::string_view text) {
+  uint8_t* const tokens = TokenBuffer(*statement.thread, statement.buffer);
+  TokenCache& cache = TokenCacheOf(*statement.thread);
+  TokenCache::Entry* const entry = cache.PlaceOf(text);
+  if (entry != nullptr && entry->Holds(text)) {
+    cache.CountHit();
+    std::memcpy(tokens, entry->tokens, entry->token_bytes);
+    statement.digest_bytes = entry->token_bytes;
+    statement.digest_key = entry->key;
+    return;
+  }
+  statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, {tokens, DigestLimit()}));
+  statement.digest_key = DigestKey({tokens, statement.digest_bytes});
+  if (entry == nullptr) return;
+  cache.CountMiss();
+  entry->Keep(text, {tokens, statement.digest_bytes}, statement.digest_key);
+}
+
+// Asks for the lines of a record that the statement will write. The pool is so large that they are in no cache.
+void PrefetchRecord(const ShmStatementRecord* record, const char* next) {
+  const auto* const head = reinterpret_cast<const char*>(record);
+  const auto* const text = reinterpret_cast<const char*>(record + 1);
+  const auto ask = [](const char* at, size_t lines) {
+    for (size_t i = 0; i < lines; ++i) __builtin_prefetch(at + 64 * i, 1);
+  };
+  ask(head, sizeof *record / 64);
+  ask(text, 4);
+  ask(text + TextCapacity(SqlLimit()), 3);
+  ask(next, sizeof *record / 64);
+}
+
 // Takes one statement out of the stack. Those that began after it go on.
 void Remove(ThreadState& thread, uint32_t at) {
   --thread.statement_depth;
@@ -156,6 +187,7 @@ void BeginStatement(Statement& statement, uint32_t class_index, ShmStoredProgram
   }
   auto* const record = static_cast<ShmStatementRecord*>(begun.record);
   if (record != nullptr) {
+    PrefetchRecord(record, reinterpret_cast<const char*>(thread->CursorOf(Kind::kStatement).next));
     for (Word& counter : record->counters) counter.store(0, kRelease);
     for (Word* word : {&record->controlled_memory, &record->total_memory, &record->statement_id}) word->store(0, kRelease);
     const CellWriter writer(record->seq);
@@ -266,11 +298,7 @@ void SetStatementText(Statement& statement, std::string_view text) {
   BufferOwner(thread, statement.buffer) = statement.serial;
   statement.sql_bytes = static_cast<uint32_t>(CutText(text, SqlLimit(), SqlBuffer(thread, statement.buffer)));
   statement.digest_bytes = 0;
-  if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) {
-    uint8_t* const tokens = TokenBuffer(thread, statement.buffer);
-    statement.digest_bytes = static_cast<uint32_t>(TokensForDigest(text, {tokens, DigestLimit()}));
-    statement.digest_key = DigestKey({tokens, statement.digest_bytes});
-  }
+  if ((statement.flags & kFlagDigest) != 0 && DigestLimit() != 0) SetTokens(statement, text);
   ShowText(statement);
 }
 
