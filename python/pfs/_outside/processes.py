@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Found",
     "State",
+    "boot_id",
     "default_directory",
     "find",
     "gc",
@@ -105,9 +106,14 @@ def _here() -> tuple[int, str]:
         return 0, ""
 
 
+def boot_id() -> str:
+    """Returns the id of this boot of the machine, or "" if /proc does not say."""
+    return _here()[1]
+
+
 def is_of_this_boot(identity: _core.Identity) -> bool:
     """Returns whether a process ran on this machine since its last boot, so that the clocks of now are its clocks."""
-    boot = _here()[1]
+    boot = boot_id()
     return bool(boot) and identity.boot_id == boot
 
 

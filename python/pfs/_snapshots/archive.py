@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pfs import _core
 
-__all__ = ["ArchiveTables", "read_archive", "read_archive_summary", "write_archive"]
+__all__ = ["ArchiveTables", "empty", "read_archive", "read_archive_summary", "read_members", "write_archive"]
 
 _SUMMARY = "snapshot.json"
 _LARGE = 1 << 16
@@ -41,9 +41,10 @@ def write_archive(path: str | os.PathLike[str], summary: Mapping[str, object], t
             for name, columns in tables.items():
                 stored = _batch(columns)
                 written = pa.BufferOutputStream()
-                with pa.ipc.new_file(written, stored.schema, options=large if stored.nbytes >= _LARGE else small) as writer:
+                is_large = stored.nbytes >= _LARGE
+                with pa.ipc.new_file(written, stored.schema, options=large if is_large else small) as writer:
                     writer.write_batch(stored)
-                archive.writestr(f"{name}.arrow", written.getvalue())
+                archive.writestr(f"{name}.arrow", written.getvalue(), zipfile.ZIP_STORED if is_large else None)
         os.replace(part, path)
     except BaseException:
         if os.path.exists(part):
@@ -94,7 +95,7 @@ def read_archive_summary(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 class _Member:
-    """Reads a table of the file when it is asked for."""
+    """Reads a table of the file when it is asked for. In the files of fleets a name may have a part in front: ``process/x``."""
 
     def __init__(self, path: str, name: str, data: bytes) -> None:
         self._path, self._name, self._data = path, name, data
@@ -111,10 +112,10 @@ class _Member:
 
     def __call__(self) -> Columns | pd.DataFrame:
         stored = self.arrow()
-        return columns_of_arrow(self._name, stored, json.loads((stored.schema.metadata or {}).get(_ATTRS, b"{}")))
+        return columns_of_arrow(self._name.rpartition("/")[2], stored, json.loads((stored.schema.metadata or {}).get(_ATTRS, b"{}")))
 
 
-def _members(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, _Member]:
+def read_members(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, _Member]:
     """Returns the tables of the file that have rows. The file is read here."""
     need_pyarrow()
     try:
@@ -130,7 +131,7 @@ def _members(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, _M
 _NUMPY = {"text": np.int32, "set": np.int32, "enum": np.int8, "timestamp": np.int64, "double": np.float64}
 
 
-def _empty(name: str) -> Columns:
+def empty(name: str) -> Columns:
     """Returns a table without rows, with the types that ``pfs.table`` gives it."""
     parts: list[_core.Part] = []
     for column in declared(name)["columns"]:
@@ -144,8 +145,8 @@ def _empty(name: str) -> Columns:
 
 def read_archive(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, Columns | _Member]:
     """Returns the tables. Those with rows are read from the file here, and decoded when they are asked for."""
-    members = _members(path, names)
-    return {name: members.get(name) or _empty(name) for name in names}
+    members = read_members(path, names)
+    return {name: members.get(name) or empty(name) for name in names}
 
 
 class ArchiveTables:
@@ -162,9 +163,9 @@ class ArchiveTables:
         return [column["name"] for column in declared(table)["columns"]]
 
     def arrow(self, table: str, columns: Sequence[str] | None) -> object:
-        member = _members(self._path, [table]).get(table)
+        member = read_members(self._path, [table]).get(table)
         if member is None:
-            return _empty(table).arrow(columns)
+            return empty(table).arrow(columns)
         stored = member.arrow()
         return stored if columns is None else stored.select(list(columns))
 

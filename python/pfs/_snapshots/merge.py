@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Table = dict[str, Column]
 
-__all__ = ["merge", "needed"]
+__all__ = ["apart", "merge", "needed"]
 
 _DIGESTS = "events_statements_summary_by_digest"
 _HISTOGRAM = "events_statements_histogram_by_digest"
@@ -78,6 +78,19 @@ def merge(snapshots: Iterable[Snapshot], nodes: Sequence[str] | None = None) -> 
     _set_quantiles(tables)
     held = Held({name: _columns(declared(name), table) for name, table in tables.items()})
     return Merged(held, sorted(origins), max(each.time for each in given), max(each.duration for each in given))
+
+
+def apart(name: str, readings: Sequence[tuple[Origin, Columns]]) -> Columns:
+    """Returns the rows of a table of several processes, with the columns NODE, PID and START in front. Rows of a summary in which
+    nothing has been counted are left out."""
+    info = declared(name)
+    table = _placed(info, readings)
+    sums = [table[column["name"]].values for column in info["columns"] if column["combine"] == "sum"]
+    if sums:
+        is_used = np.any([values != 0 for values in sums], axis=0)
+        if not is_used.all():
+            table = {column: values.taken(is_used) for column, values in table.items()}
+    return _columns(info, table)
 
 
 def _rows(info: _core.TableInfo, readings: Sequence[Columns], origin: bool = False) -> Table:

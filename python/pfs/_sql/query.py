@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from pfs._sql.database import SCHEMA, Database, parser
@@ -25,7 +25,7 @@ _WHERE_SET = "change settings with pfs.setup_instruments and its like, pfs.trunc
 
 
 class Tables(Protocol):
-    """Gives the tables that a statement names."""
+    """Gives the tables that a statement names. ``x`` is a table of performance_schema, ``y.x`` of the schema y."""
 
     def names(self) -> Sequence[str]: ...
     def columns(self, table: str) -> Sequence[str]: ...
@@ -34,8 +34,15 @@ class Tables(Protocol):
         """Returns the Parquet file of a table that DuckDB reads itself, or None."""
 
 
-def run(statement: str, tables: Tables, dialect: Dialect = "duckdb") -> Result:
-    """Answers one SELECT. See ``pfs.sql``."""
+_SYS = {f"sys.{name}": view.sql for name, view in VIEWS.items()}
+
+
+def run(statement: str, tables: Tables, dialect: Dialect = "duckdb", views: Mapping[str, str] = _SYS) -> Result:
+    """Answers one SELECT. See ``pfs.sql``.
+
+    Args:
+        views: their SQL by full name, such as ``sys.version``.
+    """
     if dialect not in ("duckdb", "mysql"):
         raise InvalidValue(f"bad value {dialect!r} for dialect: legal are 'duckdb' and 'mysql'")
     parsing = parser()
@@ -49,7 +56,7 @@ def run(statement: str, tables: Tables, dialect: Dialect = "duckdb") -> Result:
         text = statement
     try:
         _check(parsing, text)
-        wanted = _Wanted(parsing, tables, names_in(parsing, text))
+        wanted = _Wanted(parsing, tables, views, names_in(parsing, text))
     except duckdb.ParserException as error:
         raise InvalidValue(f"the statement is no SQL: {_plain(error)}") from None
     except duckdb.Error as error:
@@ -102,38 +109,45 @@ def _unknown_column(error: Exception, read: Iterable[str], tables: Tables) -> Er
 class _Wanted:
     """Finds the tables and views that a statement needs, and makes them in its database. It reads each table once."""
 
-    def __init__(self, parsing: duckdb.DuckDBPyConnection, tables: Tables, names: Names) -> None:
+    def __init__(self, parsing: duckdb.DuckDBPyConnection, tables: Tables, views: Mapping[str, str], names: Names) -> None:
         self._parsing = parsing
         self._source = tables
         self._known = {name.lower(): name for name in tables.names()}
+        self._sql = views
         self._views: list[str] = []
+        self._places: dict[str, tuple[str, str]] = {}  # schema and name in the database, by table
         self.tables: dict[str, set[str] | None] = {}  # columns by table; None means all
         self._collect(names)
         self.files = [path for table in self.tables if (path := tables.file(table)) is not None]
 
     def _collect(self, names: Names) -> None:
         for schema, name in names.tables:
-            if schema == "sys":
-                if name not in VIEWS:
-                    raise UnknownTable(f"unknown view 'sys.{name}'{_nearest(name, VIEWS)}")
-                if name not in self._views:
-                    self._collect(names_in(self._parsing, VIEWS[name].sql))
-                    self._views.append(name)
+            full = name if schema in ("", SCHEMA) else f"{schema}.{name}"
+            if schema and full in self._sql:
+                if full not in self._views:
+                    self._collect(names_in(self._parsing, self._sql[full]))
+                    self._views.append(full)
                 continue
-            if schema not in ("", SCHEMA) or name not in self._known:
-                legal = [*self._known, *(f"sys.{view}" for view in VIEWS)]
-                raise UnknownTable(f"unknown table '{schema + '.' if schema else ''}{name}'{_nearest(name, legal)}")
-            table = self._known[name]
+            if full not in self._known:
+                legal = [*self._known, *self._sql]
+                if schema == "sys":
+                    raise UnknownTable(f"unknown view '{full}'{_nearest(full, [view for view in legal if view[:4] == 'sys.'])}")
+                raise UnknownTable(f"unknown table '{schema + '.' if schema else ''}{name}'{_nearest(full, legal)}")
+            table = self._known[full]
+            self._places[table] = (schema, name) if full != name else (SCHEMA, name)
             before = self.tables.get(table, set())
             self.tables[table] = None if names.is_of_all_columns or before is None else before | names.columns
 
     def make(self, connection: duckdb.DuckDBPyConnection, text: str) -> None:
+        for schema in {place[0] for place in self._places.values()} | {view.partition(".")[0] for view in self._views}:
+            connection.execute(f'create schema if not exists "{schema}"')
         for table, columns in self.tables.items():
             self._make_table(connection, table, columns)
-        for macro in macros_in(" ".join([text, *(VIEWS[view].sql for view in self._views)])):
+        for macro in macros_in(" ".join([text, *(self._sql[view] for view in self._views)])):
             connection.execute(macro)
         for view in self._views:
-            connection.execute(f'create view sys."{view}" as {VIEWS[view].sql}')
+            schema, _, name = view.partition(".")
+            connection.execute(f'create view "{schema}"."{name}" as {self._sql[view]}')
 
     def _make_table(self, connection: duckdb.DuckDBPyConnection, table: str, columns: set[str] | None) -> None:
         chosen = None
@@ -153,7 +167,8 @@ class _Wanted:
             if kind.startswith("TIMESTAMP WITH")
         ]
         replaced = f" replace ({', '.join(times)})" if times else ""
-        connection.execute(f'create view {SCHEMA}."{table.lower()}" as select *{replaced} from {source}')
+        schema, name = self._places[table]
+        connection.execute(f'create view "{schema}"."{name}" as select *{replaced} from {source}')
 
 
 def _nearest(name: str, legal: Iterable[str]) -> str:
