@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import pfs
 from pfs import _core
 from pfs._snapshots import merge as merges
-from pfs._snapshots.archive import _empty as empty_columns
+from pfs._snapshots.archive import empty as empty_columns
 from pfs._snapshots.held import Columns
 from pfs._snapshots.snapshot import ORIGIN, Process, is_summary
 from tests.python._programs.subject import subject

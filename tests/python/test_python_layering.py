@@ -26,8 +26,8 @@ ORDER = [
     ),
     ("_dbapi", "_snapshots", "_trace"),
     ("_outside", "sqlalchemy"),
-    ("_metrics", "_notebook", "_serve", "_testing"),
-    ("metrics",),
+    ("_fleet", "_metrics", "_notebook", "_serve", "_testing"),
+    ("fleet", "metrics"),
     ("reading",),
     ("pfs",),
     ("_run", "demo"),
@@ -40,6 +40,7 @@ LINE = {unit: number for number, line in enumerate(ORDER) for unit in line}
 SLOW = {
     "demo",
     "_arrow.frames",
+    "_fleet.collector",
     "_sql.columns",
     "_snapshots.archive",
     "_snapshots.columns",

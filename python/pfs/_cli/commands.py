@@ -15,6 +15,7 @@ from rich.text import Text
 
 import pfs
 from pfs import _core
+from pfs._cli.collect import collect
 from pfs._cli.config import CONFIG_FLAGS, config_text
 from pfs._cli.metrics import metrics
 from pfs._cli.options import TableName, output_options
@@ -270,5 +271,5 @@ def _demo_results(done: Demo, limit: int) -> dict[str, object]:
     }
 
 
-for _command in (*COMMANDS, metrics, run_program, serve, sql, top, trace):
+for _command in (*COMMANDS, collect, metrics, run_program, serve, sql, top, trace):
     pfs_command.add_command(_command)

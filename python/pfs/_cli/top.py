@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import click
 from rich.console import Console, Group
@@ -33,7 +33,7 @@ __all__ = ["top"]
 KEYS = "1-4 part  0 all  sort: t time c count a avg n name  space freeze  + - ? q quit"
 HELP = """\
 Keys
-  1 2 3 4   one part: waits, files, statements, threads
+  1 2 3 4   one part, in the order of the screen
   0         all parts
   t c a n   sorts by time, count, average, name
   space     freezes the screen; again: goes on
@@ -85,6 +85,25 @@ class View:
             self.interval = max(_SHORTEST, self.interval / 2)
 
 
+class Sampler(Protocol):
+    """Is what the screen shows: a process, or a fleet.
+
+    Attributes:
+        problem: why there are no more samples.
+    """
+
+    problem: str
+
+    @property
+    def sections(self) -> Sequence[Section]: ...
+    @property
+    def blocked(self) -> Sequence[Blocked]: ...
+    def look(self) -> None: ...
+    def rows(self, section: Section, sort: Sort) -> list[Row]: ...
+    def space(self, section: Section) -> tuple[int, int]: ...
+    def headline(self) -> str: ...
+
+
 class Process:
     """Samples a process, and shows what happened between the last two samples. Its death ends the samples, not the screen."""
 
@@ -101,6 +120,14 @@ class Process:
         self.new_lost = 0
         self._widest: dict[str, int] = {}  # name of a section -> longest name so far
         self._most: dict[str, int] = {}  # name of a section -> most rows so far
+
+    @property
+    def sections(self) -> Sequence[Section]:
+        return SECTIONS
+
+    @property
+    def blocked(self) -> Sequence[Blocked]:
+        return self.after.blocked
 
     def look(self) -> None:
         """Takes another sample, unless the process is dead."""
@@ -220,7 +247,7 @@ def shares(wanted: Sequence[int], height: int) -> list[int]:
     return given
 
 
-def parts_of(process: Process, view: View, sections: Sequence[Section], width: int, height: int) -> list[Table]:
+def parts_of(process: Sampler, view: View, sections: Sequence[Section], width: int, height: int) -> list[Table]:
     """Returns the tables of these sections, one below the other, with `height` lines together."""
     rows = [process.rows(section, view.sort) for section in sections]
     space = [process.space(section) for section in sections]
@@ -232,7 +259,7 @@ def parts_of(process: Process, view: View, sections: Sequence[Section], width: i
     ]
 
 
-def screen_of(process: Process, view: View, width: int, height: int) -> Group:
+def screen_of(process: Sampler, view: View, width: int, height: int) -> Group:
     """Returns the screen, with exactly `height` lines."""
     lines = [line[:width] for line in process.headline().split("\n")]
     state = "frozen, " if view.is_frozen else ""
@@ -244,7 +271,7 @@ def screen_of(process: Process, view: View, width: int, height: int) -> Group:
         return Group(*head, *(Text(line[:width]) for line in texts + [""] * (height - len(head) - 1 - len(texts))), keys)
     waiting = blocked_lines(process, width, max(3, height // 3))
     head += [Text(line, style="bold red" if at == 0 else "") for at, line in enumerate(waiting)]
-    chosen: tuple[Section, ...] = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
+    chosen = list(process.sections) if view.section == 0 else [process.sections[view.section - 1]]
     left = height - len(head) - 1
     if len(chosen) > 1 and width >= _WIDE and left >= 4:
         half = (width - 2) // 2
@@ -260,12 +287,12 @@ def screen_of(process: Process, view: View, width: int, height: int) -> Group:
     return Group(*head, *parts_of(process, view, chosen, width, max(2 * len(chosen), left)), keys)
 
 
-def blocked_lines(process: Process, width: int | None = None, height: int | None = None) -> list[str]:
+def blocked_lines(process: Sampler, width: int | None = None, height: int | None = None) -> list[str]:
     """Returns two lines for each thread that waits for a lock, below a heading: the wait, and the holder.
 
     It returns nothing if no thread waits. Lines longer than `width` are shortened. At most `height` lines are returned.
     """
-    rows = process.after.blocked
+    rows = process.blocked
     if not rows:
         return []
     count = len({row.wait.thread for row in rows})
@@ -341,7 +368,7 @@ class Keyboard:
         return "" if len(data) > 1 and data.startswith(b"\x1b") else data.decode("ascii", "ignore")  # an arrow or the like
 
 
-def live(process: Process, view: View, count: int | None) -> None:
+def live(process: Sampler, view: View, count: int | None) -> None:
     """Shows the screen until `q`, Ctrl-C or `count` samples."""
     console = Console(highlight=False, emoji=False, markup=False)
     with Keyboard() as keyboard, Live(console=console, screen=True, auto_refresh=False) as screen:
@@ -364,9 +391,9 @@ def can_show_screens() -> bool:
     return sys.stdout.isatty() and not Console().is_dumb_terminal
 
 
-def lines(process: Process, view: View, count: int | None, limit: int) -> None:
+def lines(process: Sampler, view: View, count: int | None, limit: int) -> None:
     """Prints a block of lines per interval. The first block covers the time since the start."""
-    chosen = SECTIONS if view.section == 0 else (SECTIONS[view.section - 1],)
+    chosen = process.sections if view.section == 0 else [process.sections[view.section - 1]]
     while count != 0:
         click.echo(process.headline())
         for line in blocked_lines(process):
@@ -390,7 +417,7 @@ def lines(process: Process, view: View, count: int | None, limit: int) -> None:
             process.look()
 
 
-def picture(process: Process, view: View, path: str) -> None:
+def picture(process: Sampler, view: View, path: str) -> None:
     """Saves a screen of 80x24 as SVG."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         console = Console(file=nowhere, record=True, width=80, height=24, force_terminal=True, highlight=False, markup=False)
@@ -403,12 +430,13 @@ def picture(process: Process, view: View, path: str) -> None:
 @click.option("-i", "--interval", type=click.FloatRange(_SHORTEST, _LONGEST), default=1.0, show_default=True, help="In seconds.")
 @click.option("-n", "--count", type=click.IntRange(1), help="End after so many intervals.")
 @click.option("-s", "--sort", type=click.Choice(SORTS), default="time", show_default=True)
-@click.option("--only", type=click.Choice([section.name for section in SECTIONS]), help="One part only.")
+@click.option("--only", type=click.Choice([*(section.name for section in SECTIONS), "nodes", "processes"]), help="One part only.")
 @click.option("-l", "--limit", type=click.IntRange(1), default=10, show_default=True, help="Rows of each part, without a screen.")
 @click.option(
     "-b", "--batch", is_flag=True, help="Lines instead of a screen. Implied if the output is no terminal, or a dumb one."
 )
 @click.option("--svg", metavar="FILE", help="Also save the last screen as a picture.")
+@click.option("--fleet", metavar="FOLDER", help="The processes of all hosts that write to this folder with pfs collect.")
 def top(
     process: int | str | None,
     interval: float,
@@ -418,31 +446,47 @@ def top(
     limit: int,
     batch: bool,
     svg: str | None,
+    fleet: str | None,
 ) -> None:
     """Shows what a process does: the threads that wait for locks now and the holders of those locks, and its busiest waits,
     files, statements and threads, per second of the last interval. Waits count while they run.
 
-    Without PID it shows the only process that runs. A terminal that cannot move its cursor (TERM=dumb) gets lines.
+    Without PID it shows the only process that runs. With --fleet it shows the busiest waits, nodes, statements and processes of
+    many hosts between the last two cuts of each. A terminal that cannot move its cursor (TERM=dumb) gets lines.
 
     \b
     pfs top
     pfs top nginx
     pfs top 4711 --interval 0.5 --only files --sort count
     pfs top 4711 --batch --count 2 | tee now.txt
+    pfs top --fleet /shared/pfs --only nodes
 
     Keys: 1-4 show one part, 0 all; t c a n sort by time, count, average, name; space freezes; + and - change the interval;
     ? shows help; q ends.
     """
-    names = ["", *(section.name for section in SECTIONS)]
-    view = View(interval, sort, names.index(only or ""))
+    view = View(interval, sort)
+    if fleet is not None:
+        if process is not None:
+            raise click.UsageError("--fleet is for all processes of a folder: leave PID away.")
+        from pfs._cli.top_fleet import FleetSampler
+
+        _show(FleetSampler(fleet), view, only, count, limit, batch, svg)
+        return
     with pfs.attach(by_name.only_living() if process is None else process) as schema:
-        sampled = Process(schema)
-        try:
-            if batch or not can_show_screens():
-                lines(sampled, view, count, limit)
-            else:
-                live(sampled, view, count)
-        except KeyboardInterrupt:
-            pass
-        if svg is not None:
-            picture(sampled, view, svg)
+        _show(Process(schema), view, only, count, limit, batch, svg)
+
+
+def _show(process: Sampler, view: View, only: str | None, count: int | None, limit: int, batch: bool, svg: str | None) -> None:
+    names = ["", *(section.name for section in process.sections)]
+    if (only or "") not in names:
+        raise click.UsageError(f"bad value '{only}' for --only: legal are {', '.join(names[1:])}")
+    view.section = names.index(only or "")
+    try:
+        if batch or not can_show_screens():
+            lines(process, view, count, limit)
+        else:
+            live(process, view, count)
+    except KeyboardInterrupt:
+        pass
+    if svg is not None:
+        picture(process, view, svg)

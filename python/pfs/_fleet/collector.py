@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -69,7 +69,7 @@ class Collector:
         node: str,
         find: Callable[[], Sequence[processes.Found]],
         tables: Sequence[str] | None = None,
-        retention: Retention = Retention(),
+        retention: Retention | None = None,
     ) -> None:
         """Prepares. `find` lists the segments.
 
@@ -83,7 +83,7 @@ class Collector:
         self._find = find
         self._tables = list(tables_of() if tables is None else tables)
         self._sums = [name for name in self._tables if has_sums(declared(name))]
-        self._retention = retention
+        self._retention = retention or Retention()
         self._sources: dict[Identity, tuple[SegmentSource, str]] = {}  # with the command
         self._lock: int | None = None
 
@@ -226,7 +226,11 @@ class Collector:
             rows = [columns_of(each.snapshot, name) or empty(name) for each in readings]
             stored[PROCESS + name] = apart(name, list(zip(origins, rows, strict=True)))
         filled = {name: columns for name, columns in stored.items() if columns is not None and columns.rows}
-        write_archive(path, merged._summary(list(merged)) | {FLEET: facts.facts()}, filled)
+        try:
+            write_archive(path, merged._summary(list(merged)) | {FLEET: facts.facts()}, filled)
+        except OSError as error:
+            error.filename = error.filename or path
+            raise
         return path
 
     def close(self) -> None:

@@ -86,13 +86,16 @@ def remove_old(folder: str, most: int, most_bytes: int | None) -> None:
 
 
 def locked(folder: str) -> int:
-    """Makes the folder of a node and returns a lock of it: a descriptor. No other process can have it at the same time.
+    """Makes the folder of a node, for this user alone, and returns a lock of it: a descriptor. No other process can have it at
+    the same time.
 
     Raises:
         StateError: another process has it.
         OSError: the folder cannot be made or written.
     """
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
+    if not os.path.isdir(folder):
+        os.mkdir(folder, 0o700)  # statements may have secrets, as in the segments
     descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -112,7 +112,9 @@ class _Member:
 
     def __call__(self) -> Columns | pd.DataFrame:
         stored = self.arrow()
-        return columns_of_arrow(self._name.rpartition("/")[2], stored, json.loads((stored.schema.metadata or {}).get(_ATTRS, b"{}")))
+        return columns_of_arrow(
+            self._name.rpartition("/")[2], stored, json.loads((stored.schema.metadata or {}).get(_ATTRS, b"{}"))
+        )
 
 
 def read_members(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, _Member]:

@@ -6,7 +6,7 @@ A `Sample` holds the sums at one moment. Two samples give, for each `Section`, t
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +15,7 @@ from pfs._tables.running import Blocked, Event, blocked, events
 if TYPE_CHECKING:
     from pfs._source import Source
 
-__all__ = ["SECTIONS", "SORTS", "Row", "Sample", "Section", "lost", "rows_between", "take"]
+__all__ = ["SECTIONS", "SORTS", "Row", "Sample", "Section", "in_order", "lost", "rows_between", "take"]
 
 Sort = Literal["time", "count", "average", "name"]
 SORTS: tuple[Sort, ...] = ("time", "count", "average", "name")
@@ -162,6 +162,11 @@ def rows_between(before: Sample | None, after: Sample, seconds: float, section: 
         count, picoseconds, *extras = (number / seconds for number in numbers)
         name = _name(section, key, after)
         rows.append(Row(name, count, picoseconds + running / seconds, tuple(extras), event, running / seconds))
+    return in_order(rows, sort)
+
+
+def in_order(rows: Iterable[Row], sort: Sort) -> list[Row]:
+    """Returns the rows in an order that the user has chosen."""
     if sort == "name":
         return sorted(rows, key=lambda row: row.name)
     return sorted(rows, key=lambda row: (-float(getattr(row, sort)), row.name))

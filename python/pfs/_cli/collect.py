@@ -1,0 +1,109 @@
+"""Defines the command ``pfs collect``."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+import pfs
+
+if TYPE_CHECKING:
+    from pfs._fleet.collector import Collector
+
+__all__ = ["collect"]
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class _Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Parses 500M or 2G."""
+
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d{1,12})([KMGT]?)", str(value).upper())
+        if found is None:
+            self.fail(f"bad value '{value}' for a size: legal are bytes, or a number with K, M, G or T, such as 500M", param, ctx)
+        return int(found[1]) * _UNITS[found[2]]
+
+
+@click.command()
+@click.option("--to", "folder", metavar="FOLDER", required=True, help="Where the files are written: FOLDER/NODE/.")
+@click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.1), default=60.0, show_default=True)
+@click.option("--once", is_flag=True, help="One cut, and end: for cron.")
+@click.option("--node", metavar="NAME", help="The name of this host in the files, instead of its hostname.")
+@click.option(
+    "--keep", metavar="N", type=click.IntRange(2), default=1440, show_default=True, help="At most so many cuts of this node stay."
+)
+@click.option("--keep-size", metavar="SIZE", type=_Size(), help="At most so many bytes of this node stay, such as 2G.")
+@click.option("--also", metavar="TABLE", multiple=True, help="A table that does not add up, too; % stands for any text.")
+@click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
+@click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
+def collect(
+    folder: str,
+    every: float,
+    once: bool,
+    node: str | None,
+    keep: int,
+    keep_size: int | None,
+    also: tuple[str, ...],
+    directory: str | None,
+    all_users: bool,
+) -> None:
+    """Writes what all processes of this host have counted to a folder, again and again: one file for each cut.
+
+    The folder may be that of many hosts: pfs.fleet.read and pfs top --fleet read all of them. A process that ends stays in the
+    sums of its host. A cut that fails is said, and the next one goes on.
+
+    \b
+    pfs collect --to /shared/pfs
+    pfs collect --to /shared/pfs --every 10 --keep 360 --keep-size 2G
+    pfs collect --to /shared/pfs --once --node web1 --also threads --also 'events_%_current'
+    pfs top --fleet /shared/pfs
+    """
+    from pfs._fleet.collector import Collector, Retention, tables_of
+    from pfs._outside.processes import listed
+
+    collector = Collector(
+        folder, node or socket.gethostname(), lambda: listed(directory, all_users), tables_of(also), Retention(keep, keep_size)
+    )
+    try:
+        if once:
+            _cut(collector)
+        else:
+            signal.signal(signal.SIGTERM, _end)
+            _collect(collector, every)
+    except KeyboardInterrupt:
+        pass  # it is how one ends it
+    finally:
+        collector.close()
+
+
+def _end(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _cut(collector: Collector) -> None:
+    for problem in collector.cut().problems:
+        click.echo(f"pfs: {problem}", err=True)
+
+
+def _collect(collector: Collector, every: float) -> None:
+    said: frozenset[str] = frozenset()
+    due = time.monotonic()
+    while True:
+        try:
+            problems = frozenset(collector.cut().problems)
+        except (OSError, pfs.InvalidValue) as error:  # a full disk, a folder that cannot be written
+            where = f"{error.strerror}: {error.filename or collector.folder}" if isinstance(error, OSError) else str(error)
+            problems = frozenset([f"no cut was written: {where}"])
+        for problem in sorted(problems - said):  # each once, until it is over
+            click.echo(f"pfs: {problem}", err=True)
+        said = problems
+        due = max(due + every, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))

@@ -1,0 +1,94 @@
+"""Samples for ``pfs top --fleet``: what the processes of many hosts did between the last two cuts."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pfs.fleet
+from pfs._tables.running import Blocked
+from pfs._tables.samples import Row, Section, Sort, in_order
+from pfs._tables.show import plain
+from pfs.errors import Error
+
+__all__ = ["FleetSampler"]
+
+_WAITS = "events_waits_summary_global_by_event_name"
+_STATEMENTS = "events_statements_summary_by_digest"
+SECTIONS = (
+    Section("waits", _WAITS, ("EVENT_NAME",)),
+    Section("nodes", _WAITS, ("NODE",)),
+    Section("statements", _STATEMENTS, ("SCHEMA_NAME", "DIGEST_TEXT"), {"rows/s": "SUM_ROWS_SENT", "errors/s": "SUM_ERRORS"}),
+    Section("processes", _WAITS, ("NODE", "PID", "COMMAND")),
+)
+
+
+class FleetSampler:
+    """Samples a folder of cuts. It is shown like a process. A node without two cuts has no rates."""
+
+    sections = SECTIONS
+    blocked: tuple[Blocked, ...] = ()
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.problem = ""
+        self._numbers: dict[str, int] = {}
+        self._seen: dict[str, float] = {}  # when its newest cut came, by our clock: those of the nodes may differ
+        self._rows: dict[str, list[Row]] = {}
+        self._processes = 0
+        self._waits = 0.0
+        self.look()
+        if self.problem:
+            raise Error(self.problem)
+
+    def look(self) -> None:
+        """Reads the folder again, if there are new cuts."""
+        try:
+            fleet = pfs.fleet.read(self._folder)
+            numbers = {row[0]: row[1] for row in fleet.sql("select NODE, CUT from fleet.nodes").rows()}
+            now = time.monotonic()
+            for node, number in numbers.items():
+                if self._numbers.get(node) != number:
+                    self._seen[node] = now
+            if numbers != self._numbers:
+                self._rows = {section.name: _rows(fleet, section) for section in SECTIONS}
+                self._processes = len(fleet.processes)
+                self._numbers = numbers
+        except (Error, OSError) as error:
+            self.problem = str(error)
+        else:
+            self.problem = ""
+
+    def rows(self, section: Section, sort: Sort) -> list[Row]:
+        return in_order(self._rows[section.name], sort)
+
+    def space(self, section: Section) -> tuple[int, int]:
+        """Returns the longest name and the most rows."""
+        rows = self._rows[section.name]
+        return max([16, *(len(plain(row.name)) for row in rows)]), len(rows)
+
+    def headline(self) -> str:
+        """Returns the two lines of the headline."""
+        ages = [time.monotonic() - seen for seen in self._seen.values()]
+        first = f"pfs top: {len(self._numbers)} nodes, {self._processes} processes in {plain(self._folder)}"
+        if self.problem:
+            first += f" ({plain(self.problem)})"
+        return f"{first}\nbetween the last two cuts of each node; no new cut of some node for {max(ages, default=0):.0f} s"
+
+
+def _rows(fleet: pfs.fleet.Fleet, section: Section) -> list[Row]:
+    key = ", ".join(section.key)
+    more = "".join(f", sum({column})" for column in section.extras.values())
+    of_processes = " join fleet.processes using (NODE, PID, START)" if "COMMAND" in section.key else ""
+    idle = " where EVENT_NAME != 'idle'" if section.table == _WAITS else ""
+    found = fleet.sql(
+        f"select {key}, sum({section.count}), sum({section.time}){more}"
+        f" from rates.{section.table}{of_processes}{idle} group by {key}"
+    )
+    width = len(section.key)
+    return [Row(_name(row[:width]), row[width], row[width + 1], tuple(row[width + 2 :])) for row in found.rows()]
+
+
+def _name(key: tuple[Any, ...]) -> str:
+    texts = [str(text) for text in key if text is not None]
+    return " ".join(texts) if texts else "(all others)"

@@ -1,0 +1,152 @@
+"""Gives a statement the tables of many nodes: each file is read once, and of it only the tables and columns that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from pfs._fleet.cut import PROCESS, Cut
+from pfs._snapshots.held import Columns, declared
+from pfs._snapshots.merge import apart
+from pfs._snapshots.snapshot import ORIGIN, has_sums
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
+__all__ = ["BEFORE", "NODES", "PROCESSES", "FleetTables"]
+
+_PROCESS = "process."  # beginnings of full names: schemas
+BEFORE = "before."
+NODES, PROCESSES = "fleet.nodes", "fleet.processes"
+_READERS = 2  # threads that decompress
+
+
+class FleetTables:
+    """Gives the tables of a fleet.
+
+    ``x`` has the sums of each node, with NODE in front; ``process.x`` the rows of each process, with NODE, PID and START. A table
+    that does not add up has these rows under both names. ``before.x`` is ``process.x`` in the cuts before.
+    """
+
+    def __init__(self, cuts: Sequence[Cut], before: Mapping[str, Cut]) -> None:
+        """Takes a cut of each node, and by node the cut before it."""
+        self._cuts = cuts
+        self._before = before
+        self._stored = sorted(set[str]().union(*(cut.tables for cut in cuts)))
+
+    def names(self) -> Sequence[str]:
+        schemas = ("", _PROCESS, BEFORE)
+        return [NODES, PROCESSES, *(schema + name for schema in schemas for name in self._stored)]
+
+    def columns(self, table: str) -> Sequence[str]:
+        if table in (NODES, PROCESSES):
+            return list(self._facts(table).column_names)
+        schema, _, name = table.rpartition(".")
+        own = [column["name"] for column in declared(name)["columns"]]
+        return [*(ORIGIN[:1] if not schema and has_sums(declared(name)) else ORIGIN), *own]
+
+    def file(self, table: str) -> str | None:
+        return None
+
+    def arrow(self, table: str, columns: Sequence[str] | None) -> object:
+        """Returns the rows of all nodes. Columns of the origin are always there."""
+        if table in (NODES, PROCESSES):
+            return self._facts(table)
+        schema, _, name = table.rpartition(".")
+        by_node = not schema and has_sums(declared(name))
+        member = name if not has_sums(declared(name)) or by_node else PROCESS + name
+        front = ORIGIN[:1] if by_node else ORIGIN
+        wanted = [column for column in self.columns(table) if columns is None or column in columns or column in front]
+        cuts = self._cuts if schema + "." != BEFORE else list(self._before.values())
+        with ThreadPoolExecutor(_READERS) as pool:
+            found = pool.map(lambda cut: _rows(cut, member, by_node, wanted), cuts)
+            return _together([_nothing(name, by_node, wanted), *(rows for rows in found if rows is not None)])
+
+    def _facts(self, table: str) -> pa.Table:
+        import pyarrow as pa
+
+        if table == NODES:
+            rows = [
+                {
+                    "NODE": cut.node,
+                    "CUT": cut.number,
+                    "TIME": cut.time,
+                    "SECONDS": cut.seconds if cut.node in self._before else None,
+                    "PROCESSES": len(cut.processes),
+                    "PROBLEMS": len(cut.problems),
+                    "PATH": cut.path,
+                }
+                for cut in self._cuts
+            ]
+            types = {"CUT": pa.uint64(), "SECONDS": pa.float64(), "PROCESSES": pa.uint64(), "PROBLEMS": pa.uint64()}
+            names = ("NODE", "CUT", "TIME", "SECONDS", "PROCESSES", "PROBLEMS", "PATH")
+        else:
+            rows = [
+                {
+                    "NODE": cut.node,
+                    "PID": member.identity.pid,
+                    "START": member.identity.process_start_ticks,
+                    "STATE": member.state,
+                    "STARTED": member.identity.started,
+                    "COMMAND": member.command,
+                }
+                for cut in self._cuts
+                for member in cut.processes
+            ]
+            types = {"PID": pa.uint64(), "START": pa.uint64(), "STARTED": pa.timestamp("us")}
+            names = ("NODE", "PID", "START", "STATE", "STARTED", "COMMAND")
+        arrays = [pa.array([row[name] for row in rows], types.get(name, pa.string())) for name in names]
+        return pa.table(arrays, names=list(names)) if table == PROCESSES else _with_times(pa.table(arrays, names=list(names)))
+
+
+def _with_times(table: pa.Table) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
+
+    place = table.column_names.index("TIME")
+    times = pc.cast(table.column("TIME"), pa.timestamp("us"))
+    return table.set_column(place, "TIME", times)
+
+
+def _rows(cut: Cut, member: str, by_node: bool, wanted: Sequence[str]) -> pa.Table | None:
+    """Returns the rows of one node."""
+    import pyarrow as pa
+
+    stored = cut.stored([member]).get(member)
+    if stored is None:
+        return None
+    table = stored.arrow()
+    if by_node:
+        node = pa.DictionaryArray.from_arrays(
+            pa.nulls(len(table), pa.int32()).fill_null(0), pa.array([cut.node], pa.large_string())
+        )
+        table = table.add_column(0, "NODE", node)
+    return table.select([column for column in wanted if column in table.column_names])
+
+
+def _nothing(name: str, by_node: bool, wanted: Sequence[str]) -> pa.Table:
+    """Returns a table without rows, so that there are columns even if no node has rows."""
+    import pyarrow as pa
+
+    columns: Columns = apart(name, [])
+    return pa.table(columns.arrow(wanted))
+
+
+def _together(tables: Iterable[pa.Table]) -> pa.Table:
+    """Returns the rows of all tables. Files of other versions may have other columns and types."""
+    import pyarrow as pa
+
+    nothing, *found = tables
+    try:
+        return pa.concat_tables(found, promote_options="default") if found else nothing
+    except pa.ArrowException:
+        plain = [_without_dictionaries(table) for table in found]
+        return pa.concat_tables(plain, promote_options="permissive")
+
+
+def _without_dictionaries(table: pa.Table) -> pa.Table:
+    import pyarrow as pa
+
+    fields = [pa.field(each.name, each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in table.schema]
+    return table.cast(pa.schema(fields))

@@ -1,0 +1,79 @@
+"""Makes the SQL of the views of a fleet: rates between two cuts, and the views of the schema sys for each node or process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from pfs._fleet.tables import BEFORE, NODES, PROCESSES
+from pfs._snapshots.held import declared
+from pfs._snapshots.snapshot import ORIGIN, has_sums
+from pfs._sql.database import SCHEMA
+from pfs._views.declared import VIEWS
+
+__all__ = ["FleetViews"]
+
+_RATES, _SYS = "rates.", "sys."
+_TABLE = re.compile(rf"\b{SCHEMA}\.(\w+)")
+_VIEW = re.compile(r"\b(from|join)\s+sys\.([\w$]+)", re.IGNORECASE)
+
+
+class FleetViews(Mapping[str, str]):
+    """Maps full names of views to their SQL, which is made when it is asked for."""
+
+    def __init__(self, tables: Iterable[str]) -> None:
+        """``tables``: those that the files have."""
+        self._rates = {_RATES + name: name for name in tables if has_sums(declared(name))}
+
+    def __getitem__(self, name: str) -> str:
+        if name in self._rates:
+            return _rates(self._rates[name])
+        if name.startswith(_SYS) and name[len(_SYS) :] in VIEWS:
+            return _for_each(name[len(_SYS) :])
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._rates
+        yield from (_SYS + name for name in VIEWS)
+
+    def __len__(self) -> int:
+        return len(self._rates) + len(VIEWS)
+
+
+def _rates(name: str) -> str:
+    """Returns sums per second between two cuts of each node, by process. A sum that fell counts from zero: it was emptied in
+    between (TRUNCATE), or the process runs another program (exec)."""
+    info = declared(name)
+    sums = [column["name"] for column in info["columns"] if column["combine"] == "sum"]
+    key = [*ORIGIN, *info["key"]]
+    fell = " or ".join(f"a.{column} > b.{column}" for column in sums)
+    there = ", ".join(f"b.{column}" for column in key)
+    same = " and ".join(f"a.{column} is not distinct from b.{column}" for column in key)
+    changes = ", ".join(f"b.{column} - case when {fell} then 0 else coalesce(a.{column}, 0) end as {column}" for column in sums)
+    rates = ", ".join(f"{column} / SECONDS as {column}" for column in sums)
+    changed = " or ".join(f"{column} > 0" for column in sums)
+    return (
+        f"select {', '.join(key)}, {rates} from"
+        f" (select {there}, n.SECONDS, {changes} from process.{name} as b join {NODES} as n on n.NODE = b.NODE and n.SECONDS > 0"
+        f" left join {BEFORE}{name} as a on {same}) where {changed}"
+    )
+
+
+def _for_each(view: str) -> str:
+    """Returns a view of sys for each node, with NODE in front; for each process, if it has a table that does not add up."""
+    sql = _inlined(view)
+    by_node = all(has_sums(declared(table)) for table in _TABLE.findall(sql))
+    key = ORIGIN[:1] if by_node else ORIGIN
+    same = " and ".join(f"{column} = whose.{column}" for column in key)
+
+    def rows(found: re.Match[str]) -> str:
+        schema = SCHEMA if by_node or not has_sums(declared(found[1])) else "process"
+        return f"(select * from {schema}.{found[1]} where {same})"
+
+    front = ", ".join(f"whose.{column}" for column in key)
+    return f"select {front}, view.* from {NODES if by_node else PROCESSES} as whose, lateral ({_TABLE.sub(rows, sql)}) as view"
+
+
+def _inlined(view: str) -> str:
+    """Returns the SQL of a view without other views in it."""
+    return _VIEW.sub(lambda found: f"{found[1]} ({_inlined(found[2])})" if found[2] in VIEWS else found[0], VIEWS[view].sql)

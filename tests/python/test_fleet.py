@@ -1,0 +1,524 @@
+"""pfs collect and pfs.fleet: the sums of many hosts are exact, whatever dies; rates are those that programs logged."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pfs
+import pfs.fleet
+from pfs._fleet import files
+from pfs._fleet.collector import Collector, Retention, tables_of
+from pfs._fleet.cut import read_cut
+from pfs._outside import processes
+from pfs._views.declared import VIEWS
+from tests.python._programs.nodes import Node, nodes, why_not
+from tests.python._programs.subject import Subject, clean_environment, subject
+
+WAITS = "events_waits_summary_global_by_event_name"
+LOCK = "wait/synch/mutex/fleet/LOCK_work"
+SOCKET = "wait/io/socket/fleet/link"
+MESSAGE = 10  # bytes
+COUNT = f"select sum(COUNT_STAR)::bigint from {{}}{WAITS} where EVENT_NAME = '{LOCK}'"
+
+BETWEEN = f"""
+    select PID, round(COUNT_STAR * SECONDS, 6) from rates.{WAITS} join fleet.nodes using (NODE) where EVENT_NAME = '{LOCK}'
+"""
+WORKER = f"""
+import mmap, sys
+import pfs
+file = open(sys.argv[1], "r+b")
+log = memoryview(mmap.mmap(file.fileno(), 16)).cast("Q")  # a number is one store
+link = pfs.create_connection("fleet/link", (sys.argv[2], int(sys.argv[3]))) if sys.argv[2] else None
+lock = pfs.Lock("fleet/LOCK_work")
+begun = 0
+print(pfs._core.segment_path(), flush=True)
+for line in sys.stdin:
+    for turn in range(int(line)):
+        begun += 1
+        log[0] = begun
+        with lock: pass
+        if link is not None: link.sendall(b"x" * {MESSAGE})
+        log[1] = begun
+    print("done", flush=True)
+"""
+SINK = """
+import selectors, socket, sys
+waits, total = selectors.DefaultSelector(), 0
+server = socket.create_server(("0.0.0.0", 0))
+waits.register(server, selectors.EVENT_READ); waits.register(sys.stdin, selectors.EVENT_READ)
+print(server.getsockname()[1], flush=True)
+is_over = False
+while not is_over or len(waits.get_map()) > 2:
+    for key, _ in waits.select():
+        if key.fileobj is server: waits.register(server.accept()[0], selectors.EVENT_READ)
+        elif key.fileobj is sys.stdin: is_over = True; sys.stdin.readline()
+        else:
+            data = key.fileobj.recv(1 << 16)
+            total += len(data)
+            if not data: waits.unregister(key.fileobj); key.fileobj.close()
+print(total)
+"""
+
+
+class Worker:
+    """Does as many turns as it is told, and logs them in a file that outlives it."""
+
+    def __init__(self, node: Node, log: Path, port: str) -> None:
+        log.write_bytes(bytes(16))
+        self.log = mmap.mmap(os.open(log, os.O_RDWR), 16)
+        self.node = node
+        command = [sys.executable, "-c", WORKER, str(log), node.hub, port]
+        self.process = subprocess.Popen(
+            node.inside(command), env=clean_environment(node.folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.path = self.said()
+        self.pid = self.process.pid
+
+    def said(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def send(self, turns: int) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{turns}\n")
+        self.process.stdin.flush()
+
+    def work(self, turns: int) -> None:
+        self.send(turns)
+        assert self.said() == "done"
+
+    def turns(self) -> tuple[int, int]:
+        """Returns the turns that it has begun, and ended."""
+        begun, ended = struct.unpack("<QQ", self.log[:])
+        return begun, ended
+
+    def counted(self) -> int:
+        """Returns what its own segment says."""
+        with pfs.attach(self.path) as schema:
+            rows = schema._source.rows(WAITS, ("EVENT_NAME", "COUNT_STAR"))
+        return int(dict(rows)[LOCK])
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def one(fleet: pfs.fleet.Fleet, schema: str = "") -> int:
+    return int(fleet.sql(COUNT.format(schema)).rows()[0][0] or 0)
+
+
+@pytest.mark.parametrize("kind", ["namespaces", "folders"])
+def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind: str) -> None:
+    """12 processes on 3 nodes, of which a third is killed while it works; a node's clock is an hour off."""
+    if kind == "namespaces" and (reason := why_not()):
+        pytest.skip(reason)
+    chance = random.Random(seed := random.randrange(10**9))
+    print(f"seed {seed}")
+    to = tmp_path / "fleet"
+    shifts = [0, 3600, 0], [0, 0, -3600]  # of the first cut and of the second
+    with nodes(tmp_path, 3, kind == "namespaces") as there, ExitStack() as stack:
+        port, sink = "0", None
+        if kind == "namespaces":
+            command = there[0].inside([sys.executable, "-c", SINK])
+            sink = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            stack.callback(sink.kill)
+            assert sink.stdout is not None
+            port = sink.stdout.readline().strip()
+        workers = []
+        for number in range(12):
+            workers.append(Worker(there[number % 3], tmp_path / f"log{number}", port))
+            stack.enter_context(workers[-1].process)
+            stack.callback(workers[-1].process.kill)
+        for worker in workers:
+            worker.work(chance.randrange(1, 500))
+        for node, shift in zip(there, shifts[0], strict=True):
+            assert node.collect(to, shift=shift).stderr == ""
+        first = pfs.fleet.read(to)
+        assert one(first) == one(first, "process.") == sum(worker.turns()[1] for worker in workers)
+        assert list(first.nodes["NODE"]) == ["node0", "node1", "node2"]
+        assert first.sql(f"select * from rates.{WAITS}").rows() == []
+
+        killed = chance.sample(workers, 4)
+        between = {}
+        for worker in workers:
+            if worker in killed:
+                worker.send(10**9)
+            else:
+                between[worker.pid] = chance.randrange(1, 500)
+                worker.work(between[worker.pid])
+        for worker in killed:
+            time.sleep(chance.random() / 20)
+            worker.kill()
+        for node, shift in zip(there, shifts[1], strict=True):
+            assert node.collect(to, shift=shift).stderr == ""
+
+        fleet = pfs.fleet.read(to)
+        counted = sum(worker.counted() for worker in workers)
+        assert one(fleet) == one(fleet, "process.") == counted
+        for worker in workers:
+            begun, ended = worker.turns()
+            assert ended <= worker.counted() <= begun <= ended + (worker in killed)
+        by_node = dict(fleet.sql(f"select NODE, COUNT_STAR from {WAITS} where EVENT_NAME = '{LOCK}'").rows())
+        assert by_node == {node.name: sum(each.counted() for each in workers if each.node is node) for node in there}
+        assert len(fleet) == len(fleet.nodes) == 3
+        assert fleet.merged()[WAITS].set_index("EVENT_NAME")["COUNT_STAR"][LOCK] == counted
+        states = fleet.processes.set_index("PID")["STATE"]
+        assert {pid for pid in states.index if states[pid] == "dead"} == {worker.pid for worker in killed}
+
+        # Rates: of one second, so times the seconds between the cuts they are what was logged. No clock of a node counts.
+        assert (fleet.nodes["SECONDS"] > 0).all()
+        assert (fleet.nodes["SECONDS"] < 60).all()
+        found = dict(fleet.sql(BETWEEN).rows())
+        assert {pid: found[pid] for pid in between} == between
+        if sink is not None:
+            sent = (
+                f"select sum(SUM_NUMBER_OF_BYTES_WRITE)::bigint from socket_summary_by_event_name where EVENT_NAME = '{SOCKET}'"
+            )
+            shown = int(fleet.sql(sent).rows()[0][0])
+            for worker in workers:
+                if worker not in killed:
+                    worker.process.communicate()
+            received, _ = sink.communicate("\n", timeout=30)
+            assert shown <= int(received) <= shown + MESSAGE * len(killed)
+            assert int(received) > 12 * MESSAGE
+
+        # The dead are in one cut, and stay in the sums, also when nothing is left of them.
+        alive = [worker for worker in workers if worker not in killed] if sink is None else []
+        for is_removed in (False, True) if kind == "folders" else (True,):
+            for node in there:
+                if is_removed:
+                    assert len(pfs.gc(node.folder)) == sum(worker.node is node for worker in killed)
+                assert node.collect(to).stderr == ""
+            later = pfs.fleet.read(to)
+            assert one(later) == counted
+            assert {worker.pid for worker in alive} <= set(later.processes["PID"])
+            assert not {worker.pid for worker in killed} & set(later.processes["PID"])
+        assert one(pfs.fleet.read(to, back=3 if kind == "folders" else 2)) == one(first)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "segments"
+    made.mkdir(mode=0o700)
+    return made
+
+
+def collector_of(tmp_path: Path, node: str = "here", **more: Any) -> Collector:
+    return Collector(str(tmp_path / "fleet"), node, lambda: processes.listed(tmp_path / "segments"), **more)
+
+
+WORK = 'lock = pfs.Lock("fleet/LOCK_work")\ndef work(turns):\n    for _ in range(turns):\n        with lock: pass'
+
+
+@contextmanager
+def busy(folder: Path, turns: int, **environment: str) -> Iterator[Subject]:
+    with subject(folder, **environment) as program:
+        program.do(f"{WORK}\nwork({turns})")
+        yield program
+
+
+def collect_in_parts(tmp_path: Path, after: Callable[[], object], is_new: bool) -> tuple[pfs.fleet.Fleet, list[str]]:
+    """Writes a cut, does something, and writes two more, perhaps by a new collector. Returns the fleet and the states seen."""
+    collector = collector_of(tmp_path)
+    collector.cut()
+    after()
+    if is_new:
+        collector.close()
+        collector = collector_of(tmp_path)
+    states = [each.state for each in collector.cut().processes]
+    collector.cut()
+    collector.close()
+    return pfs.fleet.read(tmp_path / "fleet"), states
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["runs on", "started again"])
+def test_a_process_that_ends_cleanly_stays_in_the_sums(tmp_path: Path, folder: Path, is_new: bool) -> None:
+    """A collector that runs on has mapped it, and misses nothing; one that starts anew has what the last cut had."""
+    with busy(folder, 30) as stays, busy(folder, 70) as ends:
+
+        def end() -> None:
+            stays.do("work(1)")
+            ends.do("work(7)")
+            ends.close()
+
+        fleet, states = collect_in_parts(tmp_path, end, is_new)
+        assert not ends.path.exists()
+        assert states == (["alive"] if is_new else ["alive", "ended"])
+        assert one(fleet) == 31 + 70 + (0 if is_new else 7)
+        assert list(fleet.processes["STATE"]) == ["alive"]
+
+
+def test_exec_and_truncate_lose_nothing(tmp_path: Path, folder: Path) -> None:
+    """A program that replaces itself leaves a dead segment with the same PID and START. A TRUNCATE gives rates from zero."""
+    code = f"import pfs, sys, time\n{WORK}\nwork(5)\nprint('second', flush=True)\ntime.sleep(100)\n"
+    with busy(folder, 20, PFS_KEEP="1") as program, busy(folder, 50) as other:
+
+        def change() -> None:
+            program.send(f"import sys; os.execv(sys.executable, [sys.executable, '-c', {code!r}])")
+            assert program.process.stdout is not None
+            assert program.process.stdout.readline() == "second\n"
+            other.do(f"pfs.truncate('{WAITS}'); work(3)")
+
+        collector = collector_of(tmp_path)
+        collector.cut()
+        change()
+        assert [each.state for each in collector.cut().processes] == ["alive", "alive"]
+        fleet = pfs.fleet.read(tmp_path / "fleet")
+        assert one(fleet) == 20 + 5 + 3
+        assert dict(fleet.sql(BETWEEN).rows())[other.pid] == 3
+        collector.cut()
+        assert one(pfs.fleet.read(tmp_path / "fleet")) == 20 + 5 + 3
+        collector.close()
+        program.kill()
+
+
+def test_what_cannot_be_read_for_a_while_counts_once(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with busy(folder, 20) as program:
+        collector = collector_of(tmp_path)
+        collector.cut()
+        with monkeypatch.context() as broken:
+
+            def fail(self: Collector, source: object) -> None:
+                raise pfs.AttachError("not today")
+
+            broken.setattr(Collector, "_taken", fail)
+            assert collector.cut().problems == [f"{program.path}: not today"]
+            fleet = pfs.fleet.read(tmp_path / "fleet")
+            assert one(fleet) == one(fleet, "process.") == 20
+            assert fleet.problems == [f"here: {program.path}: not today"]
+        program.do("work(2)")
+        collector.cut()
+        assert one(pfs.fleet.read(tmp_path / "fleet")) == 22
+        collector.close()
+
+
+def test_every_view_of_a_node_is_that_of_its_processes(tmp_path: Path, folder: Path) -> None:
+    """Views of sums equal those of pfs.merge; views with identities equal those of the process that they come from."""
+    with busy(folder, 20) as one_, busy(folder, 30) as two:
+        for program, turns in ((one_, 3), (two, 8)):
+            program.do(
+                f"""
+                import sqlite3
+                db = pfs.dbapi(sqlite3).connect(":memory:")
+                for turn in range({turns}):
+                    db.execute("select 1").fetchall()
+                    db.execute("select 2 + ?", (turn,)).fetchall()
+                    with pfs.open("/etc/passwd", name="fleet/data") as file: file.read(10)
+                    with pfs.stage("fleet/stage"): pass
+                """
+            )
+        for program in (one_, two):
+            program.kill()  # the dead stand still
+        for node in ("a", "b"):
+            collector_of(tmp_path, node, tables=tables_of(["%"])).cut()
+        fleet = pfs.fleet.read(tmp_path / "fleet")
+        merged = pfs.merge([pfs.attach(str(each.path)).snapshot() for each in (one_, two)])
+        by_node, by_process = 0, 0
+        for name in VIEWS:
+            columns = VIEWS[name].columns
+            quoted = ", ".join(f'"{column}"' for column in columns)
+            found = fleet.sql(f'select * from sys."{name}"')
+            if found.columns[:3] != ["NODE", "PID", "START"]:
+                assert found.columns == ["NODE", *columns], name
+                expected = sorted(map(repr, merged.sql(f'select {quoted} from sys."{name}"').rows()))
+                for node in ("a", "b"):
+                    rows = fleet.sql(f"select {quoted} from sys.\"{name}\" where NODE = '{node}'").rows()
+                    assert sorted(map(repr, rows)) == expected, name
+                by_node += len(expected)
+                continue
+            for program in (one_, two):
+                if "hung" in name:
+                    continue  # its ages end at the newest event of its process
+                rows = fleet.sql(f"select {quoted} from sys.\"{name}\" where NODE = 'a' and PID = {program.pid}").rows()
+                with pfs.attach(str(program.path)) as schema:
+                    expected = schema.sql(f'select {quoted} from sys."{name}"').rows()
+                assert sorted(map(repr, rows)) == sorted(map(repr, expected)), name
+                by_process += len(expected)
+        assert by_node > 20
+        assert by_process > 20
+        assert set(fleet.view("statement_analysis")["NODE"]) == {"a", "b"}
+
+
+def test_files_that_are_damaged_or_half_written_are_not_read(tmp_path: Path, folder: Path) -> None:
+    with busy(folder, 20) as program:
+        collector = collector_of(tmp_path)
+        first = collector.cut()
+        program.do("work(5)")
+        second = collector.cut()
+        collector.close()
+        place = tmp_path / "fleet" / "here"
+        (place / "0000000009-20260101T000000.pfs.zip.part").write_bytes(b"half")
+        (place / "notes.txt").write_text("x")
+        assert one(pfs.fleet.read(tmp_path / "fleet")) == 25
+        data = Path(second.path).read_bytes()
+        for damaged in (data[: len(data) // 2], b"", b"PK nothing"):
+            Path(second.path).write_bytes(damaged)
+            fleet = pfs.fleet.read(tmp_path / "fleet")
+            assert one(fleet) == 20
+            assert len(fleet.problems) == 1
+            assert second.path in fleet.problems[0]
+        again = collector_of(tmp_path).cut()  # it goes on from the first cut
+        assert (again.number, again.previous) == (second.number + 1, first.number)
+        assert one(pfs.fleet.read(tmp_path / "fleet")) == 25
+        assert not list(place.glob("*.part"))
+
+
+def test_a_collector_that_is_killed_leaves_whole_files(tmp_path: Path, folder: Path) -> None:
+    chance = random.Random(seed := random.randrange(10**9))
+    print(f"seed {seed}")
+    with busy(folder, 20), busy(folder, 30):
+        collector_of(tmp_path).cut()
+        command = [sys.executable, "-m", "pfs", "collect", "--to", str(tmp_path / "fleet"), "--every", "0.1", "--node", "here"]
+        cuts = []
+        for _ in range(3):
+            before = len(files.cuts(str(tmp_path / "fleet/here")))
+            with subprocess.Popen(command, env=clean_environment(folder), stderr=subprocess.PIPE, text=True) as running:
+                while len(files.cuts(str(tmp_path / "fleet/here"))) < before + 2:
+                    assert running.poll() is None
+                    assert pfs.fleet.read(tmp_path / "fleet").problems == []
+                end = time.monotonic() + chance.random() / 5
+                while time.monotonic() < end:
+                    assert one(pfs.fleet.read(tmp_path / "fleet")) == 50
+                running.kill()
+            cuts.append(pfs.fleet.read(tmp_path / "fleet"))
+        assert [one(each) for each in cuts] == [50, 50, 50]
+        assert [each.problems for each in cuts] == [[], [], []]
+        assert all(read_cut(named.path).node == "here" for named in files.cuts(str(tmp_path / "fleet/here")))
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root, to mount a small disk")
+def test_a_full_disk_is_said_and_the_next_cut_goes_on(tmp_path: Path, folder: Path) -> None:
+    (disk := tmp_path / "disk").mkdir()
+    script = 'mount -t tmpfs -o size=256k none "$0" && dd if=/dev/zero of="$0/filler" bs=1k count=250 2>/dev/null && exec "$@"'
+    command = [sys.executable, "-m", "pfs", "collect", "--to", str(disk / "fleet"), "--every", "0.2", "--node", "here"]
+    with busy(folder, 20) as program, (tmp_path / "said").open("w+") as said:
+        with subprocess.Popen(
+            ["unshare", "-m", "sh", "-c", script, str(disk), *command], env=clean_environment(folder), stderr=said
+        ) as running:
+            inside = Path(f"/proc/{running.pid}/root{disk}")
+            wait_for(lambda: "No space left on device" in (tmp_path / "said").read_text())
+            program.do("work(1)")
+            assert not list(inside.glob("fleet/here/*.zip*"))
+            (inside / "filler").unlink()
+            wait_for(lambda: list(inside.glob("fleet/here/*.zip")))
+            assert one(pfs.fleet.read(inside / "fleet")) == 21
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(30) == 0
+        text = (tmp_path / "said").read_text()
+        assert re.fullmatch(r"pfs: no cut was written: No space left on device: \S+\.pfs\.zip\S*\n", text), text
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_the_next_cut_goes_on(tmp_path: Path, folder: Path) -> None:
+    (place := tmp_path / "fleet").write_text("a file")
+    command = [sys.executable, "-m", "pfs", "collect", "--to", str(place), "--node", "here"]
+    with busy(folder, 20), (tmp_path / "said").open("w+") as said:
+        once = subprocess.run([*command, "--once"], env=clean_environment(folder), capture_output=True, text=True)
+        assert (once.returncode, once.stderr) == (1, f"pfs: File exists: {place}\n")
+        with subprocess.Popen([*command, "--every", "0.2"], env=clean_environment(folder), stderr=said) as running:
+            wait_for(lambda: "no cut was written" in (tmp_path / "said").read_text())
+            place.unlink()
+            wait_for(lambda: list(place.glob("here/*.zip")))
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(30) == 0
+        assert (tmp_path / "said").read_text() == f"pfs: no cut was written: File exists: {place}\n"
+        assert (place / "here").stat().st_mode & 0o077 == 0  # statements may have secrets
+
+
+def test_old_cuts_go_by_count_and_by_size(tmp_path: Path, folder: Path) -> None:
+    with busy(folder, 20):
+        collector = collector_of(tmp_path, retention=Retention(cuts=4))
+        numbers = [collector.cut().number for _ in range(7)]
+        place = str(tmp_path / "fleet/here")
+        assert [named.number for named in files.cuts(place)] == numbers[-4:]
+        collector.close()
+        size = os.stat(files.cuts(place)[-1].path).st_size
+        collector = collector_of(tmp_path, retention=Retention(bytes=3 * size + size // 2))
+        collector.cut()
+        assert len(files.cuts(place)) == 3
+        collector.close()
+        collector_of(tmp_path, retention=Retention(bytes=1)).cut()
+        assert len(files.cuts(place)) == 2  # rates need two
+        assert one(pfs.fleet.read(tmp_path / "fleet")) == 20
+
+
+def test_errors_name_the_problem(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(pfs.InvalidValue, match="there is no folder"):
+        pfs.fleet.read(tmp_path / "fleet")
+    (tmp_path / "fleet").mkdir()
+    with pytest.raises(pfs.InvalidValue, match="no cut that can be read"):
+        pfs.fleet.read(tmp_path / "fleet")
+    with pytest.raises(pfs.InvalidValue, match=r"bad name '\.\./x' for a node"):
+        collector_of(tmp_path, "../x")
+    with pytest.raises(pfs.InvalidValue, match="there is no table 'nothing'"):
+        tables_of(["nothing"])
+    first = collector_of(tmp_path)
+    assert first.cut().processes == []  # a host without processes has cuts, too
+    with pytest.raises(pfs.StateError, match="another collector writes to"):
+        collector_of(tmp_path).cut()
+    fleet = pfs.fleet.read(tmp_path / "fleet")
+    assert fleet.sql(f"select count(*) from {WAITS}").rows() == [(0,)]
+    assert fleet.sql(f"select count(*) from process.{WAITS}").rows() == [(0,)]
+    assert fleet.view("waits_global_by_latency").empty
+    with pytest.raises(pfs.UnknownTable, match="--also TABLE"):
+        fleet.sql("select * from threads")
+    with pytest.raises(pfs.UnknownTable, match="the nearest is"):
+        fleet.view("statement_analysi")
+    with pytest.raises(pfs.UnknownTable, match=f"the nearest is 'process.{WAITS}'"):
+        fleet.sql(f"select * from process.{WAITS[:-1]}")
+    with pytest.raises(pfs.UnknownColumn):
+        fleet.sql(f"select NOTHING from {WAITS}")
+    with pytest.raises(pfs.OperationNotAllowed):
+        fleet.sql("drop table x")
+    with pytest.raises(pfs.InvalidValue, match="bad value -1 for back"):
+        pfs.fleet.read(tmp_path / "fleet", back=-1)
+
+
+def test_top_shows_the_nodes(tmp_path: Path, folder: Path) -> None:
+    def top(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pfs", "top", "--fleet", str(tmp_path / "fleet"), "--batch", "--count", "1", *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    assert top().stderr == f"pfs: there is no folder '{tmp_path / 'fleet'}': pfs collect --to makes it\n"
+    with busy(folder, 20) as program:
+        collectors = [collector_of(tmp_path, node) for node in ("a", "b")]
+        for turns in (10, 20):
+            for collector in collectors:
+                collector.cut()
+            program.do(f"work({turns})\nwith pfs.statement('fleet/query', 'select 1'): pass")
+        for collector in collectors:
+            collector.cut()
+        shown = top()
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert shown.stdout.startswith(f"pfs top: 2 nodes, 2 processes in {tmp_path / 'fleet'}\n")
+        assert LOCK in shown.stdout
+        assert re.search(r"^a +\d", shown.stdout, re.MULTILINE)
+        assert re.search(rf"^b {program.pid} ", shown.stdout, re.MULTILINE)
+        assert "SELECT ?" in shown.stdout
+        only = top("--only", "nodes", "--sort", "name").stdout.splitlines()
+        assert [line.split()[0] for line in only[2:]] == ["nodes", "a", "b"]
+        wrong = top("--only", "files")
+        assert wrong.returncode == 2
+        assert "legal are waits, nodes, statements, processes" in wrong.stderr
+        assert pfs.fleet.read(tmp_path / "fleet").sql(BETWEEN).rows() == [(program.pid, 20), (program.pid, 20)]
