@@ -166,11 +166,12 @@ def expected_of(base: Snapshot, hosts: int) -> dict[str, int]:
     return {name: value * factors for name, value in own.items()} | {"between": own["COUNT_STAR"] * hosts * PROCESSES}
 
 
-def main() -> None:
+def main(options: Sequence[str] | None = None) -> list[list[float]]:
+    """Prints the measurements. Returns the seconds and megabytes for each number of hosts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, default=500)
-    parser.add_argument("--folder", help="for the files; a folder that exists is used again")
-    arguments = parser.parse_args()
+    parser.add_argument("--folder", help="a new folder for the files, which stay there")
+    arguments = parser.parse_args(options)
     folder = arguments.folder or tempfile.mkdtemp(prefix="pfs-fleet-")
     sizes = sorted({size for size in (1, 10, 50, 100, 250, 500) if size < arguments.hosts} | {arguments.hosts})
     with program() as pid, pfs.attach(pid) as schema:
@@ -199,6 +200,7 @@ def main() -> None:
         " rows of the largest table | its sum | MB of memory |\n|" + " --: |" * 12
     )
     largest: list[Any] = ["", "", 1]
+    measured = []
     for size in sizes:
         part = tempfile.mkdtemp(prefix="pfs-fleet-part-")
         for host in range(size):
@@ -206,6 +208,7 @@ def main() -> None:
         row = measure(part, size, expected_of(base, size))
         largest = measure_largest(part) if int(largest[2] or MOST_MEGABYTES) < MOST_MEGABYTES else ["-", "", ""]
         shutil.rmtree(part)
+        measured.append(row)
         *times, peak = row
         texts = [
             str(size),
@@ -218,6 +221,7 @@ def main() -> None:
         print(f"| {' | '.join(texts)} |", flush=True)
     if arguments.folder is None:
         shutil.rmtree(folder)
+    return measured
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import pfs
 import pfs.fleet
 from pfs._fleet import files
 from pfs._fleet.collector import Collector, Retention, tables_of
-from pfs._fleet.cut import read_cut
+from pfs._fleet.cut import Cut, read_cut
 from pfs._outside import processes
 from pfs._views.declared import VIEWS
 from tests.python._programs.nodes import Node, nodes, why_not
@@ -124,7 +125,7 @@ def one(fleet: pfs.fleet.Fleet, schema: str = "") -> int:
 
 @pytest.mark.parametrize("kind", ["namespaces", "folders"])
 def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind: str) -> None:
-    """12 processes on 3 nodes, of which a third is killed while it works; a node's clock is an hour off."""
+    """Processes on 3 nodes, of which a third is killed while it works; a node's clock is an hour off."""
     if kind == "namespaces" and (reason := why_not()):
         pytest.skip(reason)
     chance = random.Random(seed := random.randrange(10**9))
@@ -132,7 +133,7 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
     to = tmp_path / "fleet"
     shifts = [0, 3600, 0], [0, 0, -3600]  # of the first cut and of the second
     with nodes(tmp_path, 3, kind == "namespaces") as there, ExitStack() as stack:
-        port, sink = "0", None
+        port, sink, count = "0", None, 12 if kind == "namespaces" else 6
         if kind == "namespaces":
             command = there[0].inside([sys.executable, "-c", SINK])
             sink = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
@@ -153,7 +154,7 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
         assert list(first.nodes["NODE"]) == ["node0", "node1", "node2"]
         assert first.sql(f"select * from rates.{WAITS}").rows() == []
 
-        killed = chance.sample(workers, 4)
+        killed = chance.sample(workers, count // 3)
         between = {}
         for worker in workers:
             if worker in killed:
@@ -195,7 +196,7 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
                     worker.process.communicate()
             received, _ = sink.communicate("\n", timeout=30)
             assert shown <= int(received) <= shown + MESSAGE * len(killed)
-            assert int(received) > 12 * MESSAGE
+            assert int(received) > count * MESSAGE
 
         # The dead are in one cut, and stay in the sums, also when nothing is left of them.
         alive = [worker for worker in workers if worker not in killed] if sink is None else []
@@ -203,7 +204,9 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
             for node in there:
                 if is_removed:
                     assert len(pfs.gc(node.folder)) == sum(worker.node is node for worker in killed)
-                assert node.collect(to).stderr == ""
+                find = partial(processes.listed, node.folder)
+                with closing(Collector(str(to), node.name, find)) as collector:
+                    assert collector.cut().problems == []
             later = pfs.fleet.read(to)
             assert one(later) == counted
             assert {worker.pid for worker in alive} <= set(later.processes["PID"])
@@ -232,6 +235,12 @@ def busy(folder: Path, turns: int, **environment: str) -> Iterator[Subject]:
         yield program
 
 
+def cut_of(tmp_path: Path, node: str = "here", **more: Any) -> Cut:
+    """Writes a cut by a collector of its own."""
+    with closing(collector_of(tmp_path, node, **more)) as collector:
+        return collector.cut()
+
+
 def collect_in_parts(tmp_path: Path, after: Callable[[], object], is_new: bool) -> tuple[pfs.fleet.Fleet, list[str]]:
     """Writes a cut, does something, and writes two more, perhaps by a new collector. Returns the fleet and the states seen."""
     collector = collector_of(tmp_path)
@@ -254,7 +263,7 @@ def test_a_process_that_ends_cleanly_stays_in_the_sums(tmp_path: Path, folder: P
         def end() -> None:
             stays.do("work(1)")
             ends.do("work(7)")
-            ends.close()
+            ends.process.communicate()
 
         fleet, states = collect_in_parts(tmp_path, end, is_new)
         assert not ends.path.exists()
@@ -325,26 +334,30 @@ def test_every_view_of_a_node_is_that_of_its_processes(tmp_path: Path, folder: P
         for program in (one_, two):
             program.kill()  # the dead stand still
         for node in ("a", "b"):
-            collector_of(tmp_path, node, tables=tables_of(["%"])).cut()
+            cut_of(tmp_path, node, tables=tables_of(["%"]))
         fleet = pfs.fleet.read(tmp_path / "fleet")
         merged = pfs.merge([pfs.attach(str(each.path)).snapshot() for each in (one_, two)])
         by_node, by_process = 0, 0
         for name in VIEWS:
+            if f"x${name}" in VIEWS:
+                continue  # the same with units
             columns = VIEWS[name].columns
             quoted = ", ".join(f'"{column}"' for column in columns)
             found = fleet.sql(f'select * from sys."{name}"')
             if found.columns[:3] != ["NODE", "PID", "START"]:
                 assert found.columns == ["NODE", *columns], name
-                expected = sorted(map(repr, merged.sql(f'select {quoted} from sys."{name}"').rows()))
+                expected = merged.sql(f'select {quoted} from sys."{name}"').rows()
                 for node in ("a", "b"):
                     rows = fleet.sql(f"select {quoted} from sys.\"{name}\" where NODE = '{node}'").rows()
-                    assert sorted(map(repr, rows)) == expected, name
+                    assert sorted(map(repr, rows)) == sorted(map(repr, expected)), name
                 by_node += len(expected)
                 continue
             for program in (one_, two):
                 if "hung" in name:
                     continue  # its ages end at the newest event of its process
-                rows = fleet.sql(f"select {quoted} from sys.\"{name}\" where NODE = 'a' and PID = {program.pid}").rows()
+                rows = fleet.sql(
+                    f"select * exclude (NODE, PID, START) from sys.\"{name}\" where NODE = 'a' and PID = {program.pid}"
+                ).rows()
                 with pfs.attach(str(program.path)) as schema:
                     expected = schema.sql(f'select {quoted} from sys."{name}"').rows()
                 assert sorted(map(repr, rows)) == sorted(map(repr, expected)), name
@@ -372,7 +385,7 @@ def test_files_that_are_damaged_or_half_written_are_not_read(tmp_path: Path, fol
             assert one(fleet) == 20
             assert len(fleet.problems) == 1
             assert second.path in fleet.problems[0]
-        again = collector_of(tmp_path).cut()  # it goes on from the first cut
+        again = cut_of(tmp_path)  # it goes on from the first cut
         assert (again.number, again.previous) == (second.number + 1, first.number)
         assert one(pfs.fleet.read(tmp_path / "fleet")) == 25
         assert not list(place.glob("*.part"))
@@ -382,7 +395,7 @@ def test_a_collector_that_is_killed_leaves_whole_files(tmp_path: Path, folder: P
     chance = random.Random(seed := random.randrange(10**9))
     print(f"seed {seed}")
     with busy(folder, 20), busy(folder, 30):
-        collector_of(tmp_path).cut()
+        cut_of(tmp_path)
         command = [sys.executable, "-m", "pfs", "collect", "--to", str(tmp_path / "fleet"), "--every", "0.1", "--node", "here"]
         cuts = []
         for _ in range(3):
@@ -458,7 +471,7 @@ def test_old_cuts_go_by_count_and_by_size(tmp_path: Path, folder: Path) -> None:
         collector.cut()
         assert len(files.cuts(place)) == 3
         collector.close()
-        collector_of(tmp_path, retention=Retention(bytes=1)).cut()
+        cut_of(tmp_path, retention=Retention(bytes=1))
         assert len(files.cuts(place)) == 2  # rates need two
         assert one(pfs.fleet.read(tmp_path / "fleet")) == 20
 
@@ -473,10 +486,10 @@ def test_errors_name_the_problem(tmp_path: Path, folder: Path) -> None:
         collector_of(tmp_path, "../x")
     with pytest.raises(pfs.InvalidValue, match="there is no table 'nothing'"):
         tables_of(["nothing"])
-    first = collector_of(tmp_path)
-    assert first.cut().processes == []  # a host without processes has cuts, too
-    with pytest.raises(pfs.StateError, match="another collector writes to"):
-        collector_of(tmp_path).cut()
+    with closing(collector_of(tmp_path)) as first:
+        assert first.cut().processes == []  # a host without processes has cuts, too
+        with pytest.raises(pfs.StateError, match="another collector writes to"):
+            cut_of(tmp_path)
     fleet = pfs.fleet.read(tmp_path / "fleet")
     assert fleet.sql(f"select count(*) from {WAITS}").rows() == [(0,)]
     assert fleet.sql(f"select count(*) from process.{WAITS}").rows() == [(0,)]

@@ -116,7 +116,7 @@ class Collector:
 
     def _newest(self, there: Sequence[files.Named]) -> tuple[Cut | None, list[str]]:
         """Returns the newest cut that can be read."""
-        problems = []
+        problems: list[str] = []
         for named in reversed(there):
             try:
                 return read_cut(named.path), problems

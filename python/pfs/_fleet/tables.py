@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pfs._fleet.cut import PROCESS, Cut
 from pfs._snapshots.held import Columns, declared
@@ -19,6 +19,7 @@ __all__ = ["BEFORE", "NODES", "PROCESSES", "FleetTables"]
 _PROCESS = "process."  # beginnings of full names: schemas
 BEFORE = "before."
 NODES, PROCESSES = "fleet.nodes", "fleet.processes"
+_TEXT, _COUNT, _TIME = "string", "uint64", "timestamp[us]"
 _READERS = 2  # threads that decompress
 
 
@@ -65,48 +66,29 @@ class FleetTables:
 
     def _facts(self, table: str) -> pa.Table:
         import pyarrow as pa
+        import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 
         if table == NODES:
-            rows = [
-                {
-                    "NODE": cut.node,
-                    "CUT": cut.number,
-                    "TIME": cut.time,
-                    "SECONDS": cut.seconds if cut.node in self._before else None,
-                    "PROCESSES": len(cut.processes),
-                    "PROBLEMS": len(cut.problems),
-                    "PATH": cut.path,
-                }
-                for cut in self._cuts
-            ]
-            types = {"CUT": pa.uint64(), "SECONDS": pa.float64(), "PROCESSES": pa.uint64(), "PROBLEMS": pa.uint64()}
-            names = ("NODE", "CUT", "TIME", "SECONDS", "PROCESSES", "PROBLEMS", "PATH")
-        else:
-            rows = [
-                {
-                    "NODE": cut.node,
-                    "PID": member.identity.pid,
-                    "START": member.identity.process_start_ticks,
-                    "STATE": member.state,
-                    "STARTED": member.identity.started,
-                    "COMMAND": member.command,
-                }
-                for cut in self._cuts
-                for member in cut.processes
-            ]
-            types = {"PID": pa.uint64(), "START": pa.uint64(), "STARTED": pa.timestamp("us")}
-            names = ("NODE", "PID", "START", "STATE", "STARTED", "COMMAND")
-        arrays = [pa.array([row[name] for row in rows], types.get(name, pa.string())) for name in names]
-        return pa.table(arrays, names=list(names)) if table == PROCESSES else _with_times(pa.table(arrays, names=list(names)))
+            of_cut = [(cut.node, cut.number, cut.time, len(cut.processes), len(cut.problems), cut.path) for cut in self._cuts]
+            names = ["NODE", "CUT", "TIME", "PROCESSES", "PROBLEMS", "PATH"]
+            made = pa.table(_arrays(of_cut, (_TEXT, _COUNT, _TEXT, _COUNT, _COUNT, _TEXT)), names=names)
+            seconds = [cut.seconds if cut.node in self._before else None for cut in self._cuts]
+            made = made.set_column(2, "TIME", pc.cast(made.column("TIME"), pa.timestamp("us")))
+            return made.add_column(3, "SECONDS", pa.array(seconds, pa.float64()))
+        of_process = [
+            (cut.node, each.identity.pid, each.identity.process_start_ticks, each.state, each.identity.started, each.command)
+            for cut in self._cuts
+            for each in cut.processes
+        ]
+        names = [*ORIGIN, "STATE", "STARTED", "COMMAND"]
+        return pa.table(_arrays(of_process, (_TEXT, _COUNT, _COUNT, _TEXT, _TIME, _TEXT)), names=names)
 
 
-def _with_times(table: pa.Table) -> pa.Table:
+def _arrays(rows: Sequence[tuple[object, ...]], types: Sequence[str]) -> list[Any]:
     import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 
-    place = table.column_names.index("TIME")
-    times = pc.cast(table.column("TIME"), pa.timestamp("us"))
-    return table.set_column(place, "TIME", times)
+    columns = list(zip(*rows, strict=True)) or [()] * len(types)
+    return [pa.array(column, pa.type_for_alias(kind)) for column, kind in zip(columns, types, strict=True)]
 
 
 def _rows(cut: Cut, member: str, by_node: bool, wanted: Sequence[str]) -> pa.Table | None:

@@ -46,14 +46,15 @@ def _rates(name: str) -> str:
     info = declared(name)
     sums = [column["name"] for column in info["columns"] if column["combine"] == "sum"]
     key = [*ORIGIN, *info["key"]]
+    shown = [*key, *(column["name"] for column in info["columns"] if column["across"] == "same" and column["name"] not in key)]
     fell = " or ".join(f"a.{column} > b.{column}" for column in sums)
-    there = ", ".join(f"b.{column}" for column in key)
+    there = ", ".join(f"b.{column}" for column in shown)
     same = " and ".join(f"a.{column} is not distinct from b.{column}" for column in key)
     changes = ", ".join(f"b.{column} - case when {fell} then 0 else coalesce(a.{column}, 0) end as {column}" for column in sums)
     rates = ", ".join(f"{column} / SECONDS as {column}" for column in sums)
     changed = " or ".join(f"{column} > 0" for column in sums)
     return (
-        f"select {', '.join(key)}, {rates} from"
+        f"select {', '.join(shown)}, {rates} from"
         f" (select {there}, n.SECONDS, {changes} from process.{name} as b join {NODES} as n on n.NODE = b.NODE and n.SECONDS > 0"
         f" left join {BEFORE}{name} as a on {same}) where {changed}"
     )

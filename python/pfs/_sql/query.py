@@ -131,7 +131,8 @@ class _Wanted:
             if full not in self._known:
                 legal = [*self._known, *self._sql]
                 if schema == "sys":
-                    raise UnknownTable(f"unknown view '{full}'{_nearest(full, [view for view in legal if view[:4] == 'sys.'])}")
+                    views = [view.removeprefix("sys.") for view in self._sql if view.startswith("sys.")]
+                    raise UnknownTable(f"unknown view '{full}'{_nearest(name, views)}")
                 raise UnknownTable(f"unknown table '{schema + '.' if schema else ''}{name}'{_nearest(full, legal)}")
             table = self._known[full]
             self._places[table] = (schema, name) if full != name else (SCHEMA, name)

@@ -73,10 +73,10 @@ def nodes(folder: Path, count: int, are_namespaces: bool) -> Iterator[list[Node]
             if number:
                 node.hub = f"10.77.{number}.1"
                 ends = [(f"to{number}", str(made[0].holder)), ("eth0", str(node.holder))]
-                here, there = ([name, "netns", holder] for name, holder in ends)
+                here, there = ([link, "netns", keeper] for link, keeper in ends)
                 _run(["ip", "link", "add", *here, "type", "veth", "peer", *there])
-                for (link, holder), address in zip(ends, (node.hub, f"10.77.{number}.2"), strict=True):
-                    inside = ["nsenter", "-t", holder, "-n", "ip"]
+                for (link, keeper), address in zip(ends, (node.hub, f"10.77.{number}.2"), strict=True):
+                    inside = ["nsenter", "-t", keeper, "-n", "ip"]
                     _run([*inside, "address", "add", f"{address}/24", "dev", link])
                     _run([*inside, "link", "set", link, "up"])
         yield made
