@@ -141,7 +141,7 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
             assert sink.stdout is not None
             port = sink.stdout.readline().strip()
         workers = []
-        for number in range(12):
+        for number in range(count):
             workers.append(Worker(there[number % 3], tmp_path / f"log{number}", port))
             stack.enter_context(workers[-1].process)
             stack.callback(workers[-1].process.kill)
