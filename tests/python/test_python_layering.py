@@ -26,8 +26,8 @@ ORDER = [
     ),
     ("_dbapi", "_snapshots", "_trace"),
     ("_outside", "sqlalchemy"),
-    ("_fleet", "_metrics", "_notebook", "_serve", "_testing"),
-    ("fleet", "metrics"),
+    ("_dask", "_fleet", "_metrics", "_notebook", "_serve", "_testing"),
+    ("dask", "fleet", "metrics"),
     ("reading",),
     ("pfs",),
     ("_run", "demo"),
@@ -39,6 +39,7 @@ LINE = {unit: number for number, line in enumerate(ORDER) for unit in line}
 # Modules that import numpy or pandas when they are imported themselves. `import pfs` imports none of them.
 SLOW = {
     "demo",
+    "_dask.frames",
     "_arrow.frames",
     "_fleet.collector",
     "_sql.columns",

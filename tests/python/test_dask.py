@@ -1,0 +1,128 @@
+"""pfs.dask counts all work that workers have done, by their own logs, also of a worker that was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from distributed import Client, LocalCluster
+
+import pfs
+import pfs.dask
+from pfs import _core
+from pfs._dask.frames import _fixed
+from pfs._snapshots.archive import no_rows
+from pfs._tables.frame import made
+
+WAITS = "events_waits_summary_global_by_event_name"
+MUTEX = "wait/synch/mutex/app/LOCK_dask"
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # workers that are killed make Dask warn
+
+
+def work(times: int, logs: str) -> None:
+    """Takes a lock some times, and says so in a log of this process, each time, before the kernel could lose it."""
+    lock = pfs.Lock("app/LOCK_dask")
+    file = os.open(f"{logs}/{os.getpid()}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    for _ in range(times):
+        with lock:
+            pass
+        os.write(file, b".")
+    os.close(file)
+
+
+def done(logs: Path) -> dict[int, int]:
+    return {int(path.name): path.stat().st_size for path in logs.iterdir()}
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    folder = tmp_path / "segments"
+    folder.mkdir(mode=0o700)
+    (tmp_path / "logs").mkdir()
+    monkeypatch.setenv("PFS_DIR", str(folder))
+    with (
+        LocalCluster(n_workers=3, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
+        Client(cluster) as made,
+    ):
+        yield made
+
+
+def count(frame: pd.DataFrame) -> int:
+    return int(frame.loc[frame["EVENT_NAME"] == MUTEX, "COUNT_STAR"].sum())
+
+
+def kill(client: Client, address: str, pid: int) -> None:
+    """Kills a worker and waits until its nanny has started another one."""
+    os.kill(pid, signal.SIGKILL)
+    for _ in range(600):
+        now = client.scheduler_info(n_workers=-1)["workers"]
+        if address not in now and len(now) == 3:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the nanny has not started another worker")
+
+
+def test_work_counted_is_work_done(client: Client, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    client.register_plugin(pfs.dask.Plugin({"max_thread_instances": 100}, consumers="events_waits_history_long"))
+    before: dict[str, int] = client.run(os.getpid)
+    client.gather(client.map(work, [50] * 30, logs=str(logs), pure=False))
+    victim, pid = sorted(before.items())[0]
+    client.submit(work, 70, str(logs), workers=[victim], pure=False).result()  # it has done some, whatever the scheduler chose
+    kill(client, victim, pid)
+    client.gather(client.map(work, [50] * 30, logs=str(logs), pure=False))
+
+    by_pid = done(logs)
+    assert sum(by_pid.values()) == 60 * 50 + 70
+    assert by_pid[pid] >= 70
+    assert count(pfs.dask.merge(client, WAITS)) == sum(by_pid.values())
+
+    frame = pfs.dask.table(client, WAITS)
+    assert frame.npartitions == 4
+    whole: pd.DataFrame = frame.compute()
+    assert whole.dtypes.equals(frame.dtypes)
+    mine = whole[whole["EVENT_NAME"] == MUTEX]
+    assert dict(zip(mine["PID"].astype(int), mine["COUNT_STAR"].astype(int), strict=True)) == by_pid
+    assert set(before) <= set(whole["WORKER"])
+
+    named = pfs.dask.workers(client)
+    dead = named[named["STATE"] == "dead"]
+    assert [(row.WORKER, row.PID) for row in dead.itertuples()] == [(victim, pid)]
+    alive: dict[str, int] = client.run(os.getpid)
+    assert dict(zip(named["WORKER"][:3], named["PID"][:3].astype(int), strict=True)) == alive
+    live = sum(times for worker, times in by_pid.items() if worker != pid)
+    assert live < sum(by_pid.values())  # negative control: without the dead one, work is missing
+
+    # The plugin reached the new worker, too.
+    history = pfs.dask.table(client, "events_waits_history_long").compute()
+    assert set(history["PID"].astype(int)) == {pid, *alive.values()}
+    options = pfs.dask.table(client, "global_variables").compute()
+    limits = options.loc[options["VARIABLE_NAME"] == "performance_schema_max_thread_instances", "VARIABLE_VALUE"]
+    assert list(limits) == ["100"] * 4
+    stays_apart = pfs.dask.merge(client, "threads")
+    assert set(stays_apart["PID"].astype(int)) == {pid, *alive.values()}
+    with pytest.raises(pfs.UnknownTable):
+        pfs.dask.table(client, "thread")
+
+
+def test_a_cluster_without_the_plugin_is_refused(client: Client) -> None:
+    with pytest.raises(pfs.Error, match=r"tcp://127\.0\.0\.1:\d+.* has no pfs\.dask\.Plugin: client\.register_plugin"):
+        pfs.dask.merge(client, WAITS)
+
+
+@pytest.mark.parametrize("name", _core.tables())
+def test_types_of_partitions_come_from_the_declarations(name: str) -> None:
+    """The types of rows of this process are those of no rows, for every table."""
+    rows: Any = _core.Segment(_core.segment_path())
+    assert rows is not None
+    snapshot = pfs.snapshot()
+    held = snapshot._held.columns(name)
+    found = _fixed(made(held.rows, 0, held.parts), "tcp://x", 1)
+    assert found.dtypes.equals(_fixed(made(0, 0, no_rows(name).parts), "", 0).dtypes)
+    assert list(found)[:2] == ["WORKER", "PID"]
