@@ -12,7 +12,7 @@ from __future__ import annotations
 from pfs.errors import Error
 
 try:
-    import dask.dataframe  # the library: this module is pfs.dask
+    import dask.dataframe  # noqa: F401  the library: this module is pfs.dask
     import distributed  # noqa: F401
 except ImportError as error:
     raise Error(f"pfs.dask needs Dask: pip install 'perfschema[dask]' ({error})") from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,7 @@ import pfs
 import pfs.dask
 from pfs import _core
 from pfs._dask.frames import _fixed
-from pfs._snapshots.archive import no_rows
+from pfs._snapshots.archive import empty
 from pfs._source import OWN
 from pfs._tables.frame import made
 
@@ -122,5 +124,28 @@ def test_types_of_partitions_come_from_the_declarations(name: str) -> None:
     """The types of rows of this process are those of no rows, for every table."""
     rows, _, parts = OWN.read(name, None)
     found = _fixed(made(rows, 0, parts), "tcp://x", 1)
-    assert found.dtypes.equals(_fixed(made(0, 0, no_rows(name).parts), "", 0).dtypes)
+    assert found.dtypes.equals(_fixed(made(0, 0, empty(name).parts), "", 0).dtypes)
     assert list(found)[:2] == ["WORKER", "PID"]
+
+
+@pytest.mark.parametrize(("library", "recipe"), [("ray", "ray_workers"), ("pyspark", "spark_executors")])
+@pytest.mark.parametrize("dies", [False, True], ids=["all end", "one is killed"])
+def test_recipes_for_other_clusters(tmp_path: Path, library: str, recipe: str, dies: bool) -> None:
+    pytest.importorskip(library, reason=f"{library} is large: pip install {library}")
+    text = (Path(__file__).parents[2] / f"docs/examples/{recipe}.py").read_text()
+    (tmp_path / "segments").mkdir(mode=0o700)
+    assert "/dev/shm/pfs-my-job" in text
+    text = text.replace("/dev/shm/pfs-my-job", str(tmp_path / "segments"))
+    text = text.replace("SparkSession.builder", "SparkSession.builder.master('local[2, 4]')")  # it tries a task four times
+    once = tmp_path / "dead"
+    if dies:  # the first task to finish its work ends its process
+        end = f"if not os.path.exists({str(once)!r}): open({str(once)!r}, 'x'); os.kill(os.getpid(), 9)"
+        text = "import os\n" + text.replace("            pass\n", f"            pass\n    {end}\n", 1)
+    (program := tmp_path / "program.py").write_text(text)
+    environment = os.environ | {"PFS_DIR": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "ignore"}
+    ran = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=300)
+    assert once.exists() == dies
+    assert ran.returncode == 0, ran.stderr
+    shown = [line for line in ran.stdout.splitlines() if "LOCK_work" in line]
+    # A task that is killed at its end has done its work, and is done again.
+    assert [int(part) for part in shown[0].replace("|", " ").split()[1:2]] == [900 if dies else 800]

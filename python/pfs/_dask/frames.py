@@ -13,7 +13,7 @@ from pfs import _core
 from pfs._dask.plugin import CLUSTER, NAME, WORKER
 from pfs._outside import processes
 from pfs._outside.attach import attach
-from pfs._snapshots.archive import no_rows
+from pfs._snapshots.archive import empty
 from pfs._snapshots.merge import merge as merge_snapshots
 from pfs._snapshots.merge import needed
 from pfs._snapshots.snapshot import take
@@ -97,7 +97,7 @@ def _taken(segment: _Segment, names: list[str]) -> Snapshot:
 
 
 def _fixed(frame: pd.DataFrame, worker: str, pid: int) -> pd.DataFrame:
-    frame.insert(0, "WORKER", pd.array([worker] * len(frame), dtype=TEXT))
+    frame.insert(0, "WORKER", pd.Series([worker] * len(frame), dtype=TEXT))
     frame.insert(1, "PID", pd.Series([pid] * len(frame), dtype="uint64"))
     return frame
 
@@ -108,14 +108,16 @@ def _rows(segment: _Segment, name: str) -> pd.DataFrame:
     return _fixed(made(held.rows, 0, held.parts), segment.worker, segment.pid)
 
 
-def _submit(client: Client, function: Callable[..., Any], segment: _Segment, argument: object) -> Future:
+def _submit(client: Client, function: Callable[..., Any], segment: _Segment, argument: object) -> Future[Any]:
     """Runs a function on the host of a segment. Any worker there can read it, so the result survives the death of one."""
     return client.submit(function, segment, argument, workers=list(segment.readers), pure=False)
 
 
 def workers(client: Client) -> pd.DataFrame:
-    """Returns the workers that ``table`` and ``merge`` read, one row each: WORKER (its address), PID, STATE (``alive``, ``dead``),
-    and PATH, the segment on its host. Dead workers come last.
+    """Returns the workers that ``table`` and ``merge`` read, one row each. Dead workers come last.
+
+    Returns:
+        WORKER, its address; PID; STATE, ``alive`` or ``dead``; PATH, the segment on its host.
 
     Raises:
         Error: there is no worker, or one without the plugin.
@@ -132,7 +134,7 @@ def workers(client: Client) -> pd.DataFrame:
 
 
 def table(client: Client, name: str) -> Any:
-    """Returns the rows of a table of all workers as a Dask DataFrame, as they are now: one partition per worker, read on its host.
+    """Returns the rows of a table of all workers, as they are now, as a Dask DataFrame: a partition per worker, read there.
 
     The columns WORKER (its address) and PID stand in front. Workers that died, or were restarted, have a partition, too.
 
@@ -149,8 +151,7 @@ def table(client: Client, name: str) -> Any:
     """
     name = _core.table_info(str(name))["name"]
     futures = [_submit(client, _rows, each, name) for each in _segments(client)]
-    empty = no_rows(name)
-    meta = _fixed(made(0, 0, empty.parts), "", 0)
+    meta = _fixed(made(0, 0, empty(name).parts), "", 0)
     return dd.from_delayed(futures, meta=meta, verify_meta=True)
 
 

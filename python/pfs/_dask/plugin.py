@@ -26,8 +26,8 @@ WORKER = "dask_worker"
 class Plugin(WorkerPlugin):
     """Sets pfs up in each worker, also in workers that start later: ``client.register_plugin(pfs.dask.Plugin())``.
 
-    ``global_variables`` of a worker then has ``dask_cluster``, the id of its scheduler, and ``dask_worker``, its address. By these
-    the segment of a dead worker is found and named.
+    ``global_variables`` of a worker then has ``dask_cluster``, the id of its scheduler, and ``dask_worker``, its address. They
+    tell whose segment a dead worker has left.
     """
 
     __module__ = "pfs.dask"

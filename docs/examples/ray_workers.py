@@ -1,0 +1,28 @@
+"""Adds up what the workers of a Ray job have counted, on all nodes, with workers that ended or died."""
+
+import pfs
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+FOLDER = "/dev/shm/pfs-my-job"  # on each node, and of this job alone
+ray.init(runtime_env={"env_vars": {"PFS_DIR": FOLDER, "PFS_KEEP": "1"}})
+
+
+@ray.remote
+def work(turns):
+    lock = pfs.Lock("app/LOCK_work")
+    for _ in range(turns):
+        with lock:
+            pass
+
+
+@ray.remote(num_cpus=0)
+def snapshots():
+    return [pfs.attach(path).snapshot() for path in pfs.processes(FOLDER)["PATH"]]
+
+
+ray.get([work.remote(100) for _ in range(8)])
+on = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in ray.nodes() if node["Alive"]]
+nodes = ray.get([snapshots.options(scheduling_strategy=each).remote() for each in on])
+merged = pfs.merge([snapshot for node in nodes for snapshot in node])
+print(merged.sql("select EVENT_NAME, COUNT_STAR from events_waits_summary_global_by_event_name where COUNT_STAR > 0"))

@@ -1,0 +1,34 @@
+"""Adds up what the Python workers of a Spark job have counted, on all hosts, with workers that ended or died."""
+
+import os
+import socket
+import sys
+
+import pfs
+import pyarrow
+from pyspark.sql import SparkSession
+
+FOLDER = "/dev/shm/pfs-my-job"  # on each host, and of this job alone
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+spark = SparkSession.builder.config("spark.executorEnv.PFS_DIR", FOLDER).config("spark.executorEnv.PFS_KEEP", "1").getOrCreate()
+
+
+def work(turns):
+    lock = pfs.Lock("app/LOCK_work")
+    for _ in range(turns):
+        with lock:
+            pass
+
+
+def snapshots(_):
+    yield socket.gethostname(), [pfs.attach(path).snapshot() for path in pfs.processes(FOLDER)["PATH"]]
+
+
+context = spark.sparkContext
+context.parallelize([100] * 8, 8).foreach(work)
+# Nothing says on which host a task runs, so there are many. A host that answers several times counts once.
+hosts = dict(context.parallelize(range(16), 16).mapPartitions(snapshots).collect())
+merged = pfs.merge([snapshot for host in hosts.values() for snapshot in host])
+# Spark has no unsigned numbers.
+waits = merged.sql("select EVENT_NAME, COUNT_STAR::bigint as TURNS from events_waits_summary_global_by_event_name where COUNT_STAR > 0")
+spark.createDataFrame(pyarrow.table(waits)).show(truncate=False)
