@@ -1,0 +1,133 @@
+// run/clients.cpp: see clients.h.
+#include "run/clients.h"
+
+#include <link.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace perfschema::run {
+
+thread_local constinit bool t_is_in_client = false;
+
+namespace {
+
+// Returns whether the function of that name is in the module, or in one that it needs, and is no replacement.
+void* HandleOf(const char* path, const char* name) {
+  void* const handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == nullptr) return nullptr;
+  Dl_info of_function, of_this;
+  void* const function = dlsym(handle, name);
+  const bool is_there = function != nullptr && dladdr(function, &of_function) != 0 &&
+                        dladdr(reinterpret_cast<void*>(&HandleOf), &of_this) != 0 && of_function.dli_fbase != of_this.dli_fbase;
+  if (is_there) return handle;
+  dlclose(handle);
+  return nullptr;
+}
+
+struct Search {
+  const char* name;
+  void* handle;
+};
+
+int Look(dl_phdr_info* module, size_t, void* search_of) {
+  auto& search = *static_cast<Search*>(search_of);
+  if (module->dlpi_name == nullptr || module->dlpi_name[0] == 0) return 0;  // the program: its functions come before these
+  search.handle = HandleOf(module->dlpi_name, search.name);
+  return search.handle != nullptr ? 1 : 0;
+}
+
+constexpr size_t kMost = 1024;  // statements at a time; others are not recorded
+constexpr int kPlaceBits = 10, kTries = 16;
+std::atomic<Running*> table{nullptr};
+
+Running* Table() {
+  Running* entries = table.load(std::memory_order_acquire);
+  if (entries != nullptr) return entries;
+  auto* const fresh = static_cast<Running*>(std::calloc(kMost, sizeof(Running)));
+  if (fresh == nullptr) return nullptr;
+  if (table.compare_exchange_strong(entries, fresh)) return fresh;
+  std::free(fresh);
+  return entries;
+}
+
+// Calls `is_it` for each place that a handle may have, until it returns true. Returns that place.
+template <typename IsIt>
+Running* PlaceOf(Running* entries, const void* handle, IsIt is_it) {
+  size_t at = (reinterpret_cast<uintptr_t>(handle) * 0x9e3779b97f4a7c15u) >> (64 - kPlaceBits);
+  for (int i = 0; i < kTries; ++i, at = (at + 1) % kMost) {
+    if (is_it(entries[at].handle)) return &entries[at];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void* HandleFor(const Module* caller, const char* name) {
+  if (caller != nullptr) {
+    if (void* const handle = HandleOf(caller->path, name); handle != nullptr) return handle;
+  }
+  if (dlsym(RTLD_NEXT, name) != nullptr) return RTLD_NEXT;
+  Search search{name, nullptr};
+  dl_iterate_phdr(Look, &search);
+  return search.handle != nullptr ? search.handle : RTLD_NEXT;  // never RTLD_DEFAULT, which finds the replacement
+}
+
+pfs_key_t StatementKeys::Of(int kind) {
+  std::atomic<pfs_key_t>& key = keys_[kind];
+  pfs_key_t known = key.load(std::memory_order_relaxed);
+  if (known != 0) return known;
+  pfs_instrument_info info = {&known, names_[kind], 0, documentation_};
+  (void)pfs_register_statement(client_, &info, 1);
+  key.store(known, std::memory_order_relaxed);
+  return known;
+}
+
+Running* FindRunning(const void* handle) {
+  Running* const entries = table.load(std::memory_order_acquire);
+  if (entries == nullptr || handle == nullptr) return nullptr;
+  return PlaceOf(entries, handle, [=](auto& there) { return there.load(std::memory_order_acquire) == handle; });
+}
+
+Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::string_view text, const char* schema) {
+  Running* const entries = Table();
+  if (entries == nullptr) return nullptr;
+  Running* const running = PlaceOf(entries, handle, [=](auto& there) {
+    const void* none = nullptr;
+    return there.load(std::memory_order_relaxed) == nullptr && there.compare_exchange_strong(none, handle);
+  });
+  if (running == nullptr) return nullptr;
+  new (&running->statement) pfs_statement_t{};
+  running->kept_bytes = 0;
+  running->rows = running->before = 0;
+  if (pfs_statement_begin_at(&running->statement, key, nullptr, site.text, kNoLine) == 0) {
+    running->handle.store(nullptr, std::memory_order_release);
+    return nullptr;
+  }
+  if (!text.empty()) pfs_statement_set_text(&running->statement, text.data(), text.size());
+  if (schema != nullptr && schema[0] != 0) pfs_statement_set_schema(&running->statement, schema);
+  return running;
+}
+
+void Suspend(Running& running) {
+  running.kept_bytes = pfs_statement_suspend(&running.statement, running.kept, running.kept_size);
+  if (running.kept_bytes <= running.kept_size) return;
+  std::free(running.kept);
+  running.kept = std::malloc(running.kept_bytes);
+  running.kept_size = running.kept == nullptr ? 0 : running.kept_bytes;
+  running.kept_bytes = pfs_statement_suspend(&running.statement, running.kept, running.kept_size);
+  if (running.kept_bytes > running.kept_size) running.kept_bytes = 0;
+}
+
+void Resume(Running& running) {
+  if (running.kept_bytes != 0) pfs_statement_resume(&running.statement, running.kept);
+  running.kept_bytes = 0;
+}
+
+void End(Running& running) {
+  pfs_statement_end(&running.statement);
+  running.handle.store(nullptr, std::memory_order_release);
+}
+
+}  // namespace perfschema::run

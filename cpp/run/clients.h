@@ -1,0 +1,99 @@
+// run/clients.h: what the replacements of database clients share: finding the client's own functions, and statements that run.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <string_view>
+
+#include "run/real.h"
+#include "run/sites.h"
+#include "run/small_lock.h"
+
+namespace perfschema::run {
+
+// Returns a handle for dlsym() in which the caller's `name` is: the library that it would call without this one. That is, the caller's
+// module or a library that it needs; else one that the dynamic linker searches after this one; else any that has the function. A
+// process may have several copies of a client, each for its own callers. Slow.
+void* HandleFor(const Module* caller, const char* name);
+
+// Returns the functions of the client that a module calls. Functions has `kFirst`, the name of one that every client of the kind has,
+// and a constructor that takes the handle. Lock-free after the first call of a module.
+template <typename Functions>
+const Functions& ClientOf(const Site& site) {
+  struct Entry {
+    const Module* caller;
+    Functions functions;
+    Entry* next;
+  };
+  static constinit std::atomic<Entry*> first{nullptr};
+  for (const Entry* at = first.load(std::memory_order_acquire); at != nullptr; at = at->next) {
+    if (at->caller == site.module) return at->functions;
+  }
+  auto* const made = new Entry{site.module, Functions(HandleFor(site.module, Functions::kFirst)), first.load(std::memory_order_relaxed)};
+  while (!first.compare_exchange_weak(made->next, made, std::memory_order_release)) {
+  }  // pairs with the load above; two threads may both add a module
+  return made->functions;
+}
+
+// Sets a pointer to the function of that name, or to nullptr.
+template <typename Function>
+void FindFunction(void* handle, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(handle, name));
+}
+
+// Is true in the thread while a client's function runs that calls others of the same client: those record nothing.
+extern thread_local constinit bool t_is_in_client __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+class InClient {
+ public:
+  InClient() { t_is_in_client = true; }
+  ~InClient() { t_is_in_client = false; }
+  InClient(const InClient&) = delete;
+  InClient& operator=(const InClient&) = delete;
+};
+
+// Returns whether the call of a client's function records nothing.
+inline bool IsPlainClient() { return IsPlain() || t_is_in_client; }
+
+// Registers the instruments of a client when the first is asked for.
+class StatementKeys {
+ public:
+  // `names`: string literals.
+  constexpr StatementKeys(const char* client, const char* const* names, const char* documentation)
+      : client_(client), names_(names), documentation_(documentation) {}
+  pfs_key_t Of(int kind);
+
+ private:
+  static constexpr int kMost = 4;
+  const char* const client_;
+  const char* const* const names_;
+  const char* const documentation_;
+  std::atomic<pfs_key_t> keys_[kMost] = {};
+};
+
+// Is a statement that may be suspended between two calls of the program, found by a handle of the client: a connection, a statement.
+// Threads: the client's own rule that a handle is used by one thread at a time. Of statements that another thread goes on with, only the
+// part in the first thread is recorded.
+struct Running {
+  std::atomic<const void*> handle;  // nullptr: free
+  pfs_statement_t statement;
+  void* kept;  // its state while it is suspended
+  size_t kept_size, kept_bytes;
+  uint64_t rows;
+  uint64_t before;  // what the client needs to remember
+};
+
+// Returns the statement of a handle, or nullptr. Lock-free.
+Running* FindRunning(const void* handle);
+
+// Begins a statement. Returns nullptr if it is not recorded. REQUIRES: the handle has none.
+Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::string_view text, const char* schema);
+
+void Suspend(Running& running);
+void Resume(Running& running);
+
+// Ends the statement and frees its place.
+void End(Running& running);
+
+}  // namespace perfschema::run
