@@ -90,27 +90,16 @@ Running* FindRunning(const void* handle) {
   return PlaceOf(entries, handle, [=](auto& there) { return there.load(std::memory_order_acquire) == handle; });
 }
 
-Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::string_view text, const char* schema) {
-  Running* const entries = Table();
-  if (entries == nullptr) return nullptr;
-  Running* const running = PlaceOf(entries, handle, [=](auto& there) {
-    const void* none = nullptr;
-    return there.load(std::memory_order_relaxed) == nullptr && there.compare_exchange_strong(none, handle);
-  });
-  if (running == nullptr) return nullptr;
-  new (&running->statement) pfs_statement_t{};
-  running->kept_bytes = 0;
-  running->rows = running->before = 0;
-  if (pfs_statement_begin_at(&running->statement, key, nullptr, site.text, kNoLine) == 0) {
-    running->handle.store(nullptr, std::memory_order_release);
-    return nullptr;
-  }
-  if (!text.empty()) pfs_statement_set_text(&running->statement, text.data(), text.size());
-  if (schema != nullptr && schema[0] != 0) pfs_statement_set_schema(&running->statement, schema);
-  return running;
+bool Begin(Suspendable& running, pfs_key_t key, const char* site, std::string_view text, const char* schema) {
+  new (&running.statement) pfs_statement_t{};
+  running.kept_bytes = 0;
+  if (pfs_statement_begin_at(&running.statement, key, nullptr, site, kNoLine) == 0) return false;
+  if (!text.empty()) pfs_statement_set_text(&running.statement, text.data(), text.size());
+  if (schema != nullptr && schema[0] != 0) pfs_statement_set_schema(&running.statement, schema);
+  return true;
 }
 
-void Suspend(Running& running) {
+void Suspend(Suspendable& running) {
   running.kept_bytes = pfs_statement_suspend(&running.statement, running.kept, running.kept_size);
   if (running.kept_bytes <= running.kept_size) return;
   std::free(running.kept);
@@ -120,9 +109,23 @@ void Suspend(Running& running) {
   if (running.kept_bytes > running.kept_size) running.kept_bytes = 0;
 }
 
-void Resume(Running& running) {
+void Resume(Suspendable& running) {
   if (running.kept_bytes != 0) pfs_statement_resume(&running.statement, running.kept);
   running.kept_bytes = 0;
+}
+
+Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::string_view text, const char* schema) {
+  Running* const entries = Table();
+  if (entries == nullptr) return nullptr;
+  Running* const running = PlaceOf(entries, handle, [=](auto& there) {
+    const void* none = nullptr;
+    return there.load(std::memory_order_relaxed) == nullptr && there.compare_exchange_strong(none, handle);
+  });
+  if (running == nullptr) return nullptr;
+  running->rows = running->before = 0;
+  if (Begin(*running, key, site.text, text, schema)) return running;
+  running->handle.store(nullptr, std::memory_order_release);
+  return nullptr;
 }
 
 void End(Running& running) {

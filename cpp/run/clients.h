@@ -72,14 +72,22 @@ class StatementKeys {
   std::atomic<pfs_key_t> keys_[kMost] = {};
 };
 
-// Is a statement that may be suspended between two calls of the program, found by a handle of the client: a connection, a statement.
-// Threads: the client's own rule that a handle is used by one thread at a time. Of statements that another thread goes on with, only the
-// part in the first thread is recorded.
-struct Running {
-  std::atomic<const void*> handle;  // nullptr: free
+// Is a statement that may be suspended between two calls of the program. Zeroed memory is a valid one.
+struct Suspendable {
   pfs_statement_t statement;
   void* kept;  // its state while it is suspended
   size_t kept_size, kept_bytes;
+};
+
+// Begins it. Returns false if it is not recorded.
+bool Begin(Suspendable& running, pfs_key_t key, const char* site, std::string_view text, const char* schema);
+void Suspend(Suspendable& running);
+void Resume(Suspendable& running);
+
+// Is a statement that is found by a handle of the client: a connection, a statement. Threads: the client's own rule that a handle is used
+// by one thread at a time. Of a statement that another thread goes on with, only the part in the first thread is recorded.
+struct Running : Suspendable {
+  std::atomic<const void*> handle;  // nullptr: free
   uint64_t rows;
   uint64_t before;  // what the client needs to remember
 };
@@ -89,9 +97,6 @@ Running* FindRunning(const void* handle);
 
 // Begins a statement. Returns nullptr if it is not recorded. REQUIRES: the handle has none.
 Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::string_view text, const char* schema);
-
-void Suspend(Running& running);
-void Resume(Running& running);
 
 // Ends the statement and frees its place.
 void End(Running& running);

@@ -112,7 +112,8 @@ void Adopt(int fd, const Site& site) {
       if (length > 0) {
         name[length] = 0;
         const pfs_key_t key = S_ISFIFO(info.st_mode) && name[0] != '/' ? KeyOfFile("pipe.pipe", site) : KeyOfFile(name, site);
-        if (key != 0) (void)pfs_file_bind(key, fd, name);
+        // "pipe:[4711]" is no path: it stays as it is.
+        if (key != 0) (void)(name[0] == '/' ? BindFile(key, fd, FileName(name).view()) : BindFile(key, fd, name));
       }
     }
     if (static_cast<uint32_t>(fd) < kTried) tried[fd].store(1, std::memory_order_relaxed);

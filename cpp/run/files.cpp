@@ -7,6 +7,7 @@
 #include <cstdarg>
 
 #include "capi/call.h"
+#include "run/conversations.h"
 #include "run/descriptors.h"
 #include "run/real.h"
 
@@ -172,15 +173,18 @@ PFS_REPLACES int remove(const char* path) {
 PFS_REPLACES int close(int fd) {
   if (IsPlain()) return PFS_REAL(close)(fd);
   ForgetAdopted(fd);  // before: another thread may get the number as soon as it is free
+  if (__builtin_expect(g_is_decoding, 0)) EndConversation(fd);
   return pfs_close_at(fd, PFS_RUN_SITE->text, kNoLine);
 }
 
 // A call that transfers bytes.
-#define PFS_TRANSFER(name, parameters, operation, size, offset, ...)                 \
-  PFS_REPLACES ssize_t name parameters {                                             \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                   \
-    if (IsPlain()) return call();                                                    \
-    return capi::Transfer(fd, operation, size, offset, Known(fd, PFS_CALLER), call); \
+#define PFS_TRANSFER(name, parameters, operation, size, offset, ...)                               \
+  PFS_REPLACES ssize_t name parameters {                                                           \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                 \
+    if (IsPlain()) return call();                                                                  \
+    const ssize_t done = capi::Transfer(fd, operation, size, offset, Known(fd, PFS_CALLER), call); \
+    if (__builtin_expect(g_is_decoding, 0)) Saw(operation == Operation::kRead, done, __VA_ARGS__); \
+    return done;                                                                                   \
   }
 PFS_TRANSFER(read, (int fd, void* buffer, size_t size), Operation::kRead, size, capi::kNoOffset, fd, buffer, size)
 PFS_TRANSFER(__read_chk, (int fd, void* buffer, size_t size, size_t capacity), Operation::kRead, size, capi::kNoOffset, fd, buffer, size,

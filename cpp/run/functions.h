@@ -149,6 +149,8 @@
   F(recvfrom) \
   F(__recvfrom_chk) \
   F(sendmsg) \
+  F(sendfile) \
+  F(sendfile64) \
   F(recvmsg) \
   F(sendmmsg) \
   F(recvmmsg) \

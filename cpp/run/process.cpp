@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "record/engine/runtime.h"
+#include "run/conversations.h"
 #include "run/real.h"
 #include "run/sites.h"
 
@@ -57,6 +58,7 @@ bool HasForeignAllocator() {
 __attribute__((constructor)) void StartRun() {
   RememberPid();
   StartSites();
+  StartConversations();
   const Children children = WantedChildren();
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);
   (void)HearOfForks();

@@ -2,6 +2,7 @@
 #include <csignal>
 
 #include "capi/call.h"
+#include "run/conversations.h"
 #include "run/descriptors.h"
 #include "run/real.h"
 
@@ -44,6 +45,11 @@ template <typename Call>
   return call();
 }
 
+int Accepted(int fd, const char* site) {
+  if (__builtin_expect(g_is_decoding, 0)) BeginConversation(fd, site);
+  return fd;
+}
+
 template <typename Time>
 bool Waits(const Time* timeout) {
   const Time zero = {};
@@ -67,13 +73,13 @@ PFS_REPLACES int socketpair(int domain, int type, int protocol, int fds[2]) {
 PFS_REPLACES int accept(int fd, sockaddr* address, socklen_t* length) {
   if (IsPlain()) return PFS_REAL(accept)(fd, address, length);
   const char* const text = KnownAt(fd, PFS_CALLER);
-  return pfs_accept_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, text, kNoLine);
+  return Accepted(pfs_accept_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, text, kNoLine), text);
 }
 
 PFS_REPLACES int accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
   if (IsPlain()) return PFS_REAL(accept4)(fd, address, length, flags);
   const char* const text = KnownAt(fd, PFS_CALLER);
-  return pfs_accept4_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, flags, text, kNoLine);
+  return Accepted(pfs_accept4_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, flags, text, kNoLine), text);
 }
 
 // A call of the C API with the same arguments.
@@ -93,28 +99,59 @@ PFS_SOCKET_CALL(int, getsockopt, pfs_getsockopt_at, (int fd, int level, int opti
                 value, length)
 PFS_SOCKET_CALL(int, setsockopt, pfs_setsockopt_at, (int fd, int level, int option, const void* value, socklen_t length), fd, level, option,
                 value, length)
-PFS_SOCKET_CALL(ssize_t, send, pfs_send_at, (int fd, const void* buffer, size_t size, int flags), fd, buffer, size, flags)
-PFS_SOCKET_CALL(ssize_t, recv, pfs_recv_at, (int fd, void* buffer, size_t size, int flags), fd, buffer, size, flags)
-PFS_SOCKET_CALL(ssize_t, sendto, pfs_sendto_at, (int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length),
-                fd, buffer, size, flags, to, length)
-PFS_SOCKET_CALL(ssize_t, recvfrom, pfs_recvfrom_at, (int fd, void* buffer, size_t size, int flags, sockaddr* from, socklen_t* length), fd,
-                buffer, size, flags, from, length)
-PFS_SOCKET_CALL(ssize_t, sendmsg, pfs_sendmsg_at, (int fd, const msghdr* message, int flags), fd, message, flags)
-PFS_SOCKET_CALL(ssize_t, recvmsg, pfs_recvmsg_at, (int fd, msghdr* message, int flags), fd, message, flags)
+// One that transfers bytes.
+#define PFS_SOCKET_TRANSFER(is_input, name, wrapper, parameters, ...)                                    \
+  PFS_REPLACES ssize_t name parameters {                                                                 \
+    if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);                                                   \
+    const char* const text = KnownAt(fd, PFS_CALLER);                                                    \
+    const ssize_t done = wrapper(__VA_ARGS__, text, kNoLine);                                            \
+    if (__builtin_expect(g_is_decoding, 0) && ((flags)&MSG_PEEK) == 0) Saw(is_input, done, __VA_ARGS__); \
+    return done;                                                                                         \
+  }
+PFS_SOCKET_TRANSFER(false, send, pfs_send_at, (int fd, const void* buffer, size_t size, int flags), fd, buffer, size, flags)
+PFS_SOCKET_TRANSFER(true, recv, pfs_recv_at, (int fd, void* buffer, size_t size, int flags), fd, buffer, size, flags)
+PFS_SOCKET_TRANSFER(false, sendto, pfs_sendto_at,
+                    (int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length), fd, buffer, size, flags, to,
+                    length)
+PFS_SOCKET_TRANSFER(true, recvfrom, pfs_recvfrom_at, (int fd, void* buffer, size_t size, int flags, sockaddr* from, socklen_t* length), fd,
+                    buffer, size, flags, from, length)
+PFS_SOCKET_TRANSFER(false, sendmsg, pfs_sendmsg_at, (int fd, const msghdr* message, int flags), fd, message, flags)
+PFS_SOCKET_TRANSFER(true, recvmsg, pfs_recvmsg_at, (int fd, msghdr* message, int flags), fd, message, flags)
 PFS_SOCKET_CALL(int, sendmmsg, pfs_sendmmsg_at, (int fd, mmsghdr* messages, unsigned count, int flags), fd, messages, count, flags)
 PFS_SOCKET_CALL(int, recvmmsg, pfs_recvmmsg_at, (int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout), fd, messages,
                 count, flags, timeout)
 
+namespace {
+// Bytes that the kernel takes from a file are written by the descriptor. No call of the program reads that file.
+template <typename Call>
+ssize_t SendFile(int fd, size_t size, const void* caller, Call call) {
+  if (IsPlain()) return call();
+  const ssize_t done = capi::Transfer(fd, Operation::kWrite, size, capi::kNoOffset, {KnownAt(fd, caller), kNoLine}, call);
+  if (__builtin_expect(g_is_decoding, 0) && done > 0) SawHole(fd, static_cast<size_t>(done));
+  return done;
+}
+}  // namespace
+PFS_REPLACES ssize_t sendfile(int to, int from, off_t* offset, size_t size) {
+  return SendFile(to, size, PFS_CALLER, [=] { return PFS_REAL(sendfile)(to, from, offset, size); });
+}
+PFS_REPLACES ssize_t sendfile64(int to, int from, off64_t* offset, size_t size) {
+  return SendFile(to, size, PFS_CALLER, [=] { return PFS_REAL(sendfile64)(to, from, offset, size); });
+}
+
 PFS_REPLACES ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t capacity, int flags) {
   const auto call = [=] { return PFS_REAL(__recv_chk)(fd, buffer, size, capacity, flags); };
   if (IsPlain()) return call();
-  return capi::Transfer(fd, Operation::kRecv, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
+  const ssize_t done = capi::Transfer(fd, Operation::kRecv, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
+  if (__builtin_expect(g_is_decoding, 0) && (flags & MSG_PEEK) == 0) Saw(true, done, fd, buffer);
+  return done;
 }
 
 PFS_REPLACES ssize_t __recvfrom_chk(int fd, void* buffer, size_t size, size_t capacity, int flags, sockaddr* from, socklen_t* length) {
   const auto call = [=] { return PFS_REAL(__recvfrom_chk)(fd, buffer, size, capacity, flags, from, length); };
   if (IsPlain()) return call();
-  return capi::Transfer(fd, Operation::kRecvfrom, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
+  const ssize_t done = capi::Transfer(fd, Operation::kRecvfrom, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
+  if (__builtin_expect(g_is_decoding, 0) && (flags & MSG_PEEK) == 0) Saw(true, done, fd, buffer);
+  return done;
 }
 
 PFS_REPLACES int poll(pollfd* fds, nfds_t count, int timeout) {

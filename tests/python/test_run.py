@@ -214,6 +214,13 @@ def test_xz_agrees_with_strace(tmp_path: Path) -> None:
     assert Path(f"{data}.xz").read_bytes() == content
 
 
+def test_a_pipe_has_the_name_that_the_kernel_gives_it(tmp_path: Path) -> None:
+    """Standard output is a pipe here: it has no path."""
+    report = report_of(tmp_path, sys.executable, "-c", "import os; os.write(1, b'xyz')")
+    pipes = [row["bytes_written"] for row in report["files"] if re.fullmatch(r"pipe:\[\d+\]", row["file"])]
+    assert sum(pipes) == 3
+
+
 @pytest.mark.skipif(shutil.which("strace") is None or shutil.which("sqlite3") is None, reason="needs strace and sqlite3")
 def test_sqlite_agrees_with_strace_and_shows_its_statements(tmp_path: Path) -> None:
     base = tmp_path / "base.db"

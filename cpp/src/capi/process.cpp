@@ -7,6 +7,7 @@
 
 #include "capi/guarded.h"
 #include "record/engine/runtime.h"
+#include "record/family/file_name.h"
 #include "record/family/files.h"
 #include "record/family/sockets.h"
 #include "setup/setup.h"
@@ -155,7 +156,7 @@ int pfs_file_bind(pfs_key_t key, int fd, const char* name) {
     return Fail(PFS_E_INVALID_ARGUMENT, "pfs_file_bind: a registered key, an open descriptor and a name are needed");
   }
   return Guarded([=] {
-    if (perfschema::BindFile(key, fd, name)) return Status();
+    if (perfschema::BindFile(key, fd, perfschema::FileName(name).view())) return Status();
     return Status(Code::kState,
                   "pfs_file_bind: the descriptor stays without a name: unknown key, instrument off, the table is full, or pfs is off");
   });

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import IO
 
@@ -31,8 +31,10 @@ PARTS = {
     "sockets": ("wait/io/socket/%", "idle"),
     "statements": ("statement/%",),
 }
+# Protocols of servers whose requests --decode makes statements of: cpp/run/conversations.cpp.
+PROTOCOLS = ("redis", "http")
 # A program has more instruments of its own than a program that was instrumented by hand.
-SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "thread": 512}
+SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
 
 
 def options_text(only: Sequence[str], all_on: bool, environment: str | None) -> str:
@@ -48,11 +50,16 @@ def options_text(only: Sequence[str], all_on: bool, environment: str | None) -> 
     return ",".join([*entries, *([environment] if environment else [])])
 
 
-def parts_of(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
-    chosen = [part.strip() for part in value.split(",")] if value else []
-    for part in chosen:
-        if part not in PARTS:
-            raise click.BadParameter(f"there is no part '{part}': legal are {', '.join(PARTS)}", context, parameter)
+def some_of(legal: Iterable[str], noun: str) -> Callable[[click.Context, click.Parameter, str | None], list[str]]:
+    """Returns a callback of an option that takes names with commas in between."""
+
+    def chosen(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
+        names = [name.strip() for name in value.split(",")] if value else []
+        for name in names:
+            if name not in legal:
+                raise click.BadParameter(f"there is no {noun} '{name}': legal are {', '.join(legal)}", context, parameter)
+        return names
+
     return chosen
 
 
@@ -102,7 +109,13 @@ def end_as(code: int) -> int:
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--only", metavar="A,B,...", callback=parts_of, help=f"Record only these parts: {', '.join(PARTS)}.")
+@click.option("--only", metavar="A,B,...", callback=some_of(PARTS, "part"), help=f"Record only these parts: {', '.join(PARTS)}.")
+@click.option(
+    "--decode",
+    metavar="A,B,...",
+    callback=some_of(PROTOCOLS, "protocol"),
+    help=f"Make statements of the requests that a server gets in these protocols: {', '.join(PROTOCOLS)}.",
+)
 @click.option("--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]")
 @click.option(
     "--children", type=click.Choice(["none", "fork", "all"]), default="all", show_default=True, help="Also record these."
@@ -118,6 +131,7 @@ def end_as(code: int) -> int:
 def run(
     context: click.Context,
     only: list[str],
+    decode: list[str],
     all_on: bool,
     children: str,
     wants_report: bool,
@@ -128,13 +142,13 @@ def run(
     force: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Runs a program, unchanged, and shows what it waited for: its locks, files, sockets and SQLite statements.
+    """Runs a program, unchanged, and shows what it waited for: its locks, files, sockets and statements.
 
     The exit code is that of the program. Options of pfs stand before the program.
 
     \b
     pfs run -- xz -T2 -k file
-    pfs run --only files,sockets -- redis-server redis.conf
+    pfs run --decode redis -- redis-server redis.conf
     pfs run --keep --children none -- python3 server.py
     """
     library = os.path.join(pfs.get_library_dir(), LIBRARY)
@@ -154,6 +168,7 @@ def run(
             "PFS_KEEP": "1",
             "PFS_OPTIONS": options_text(only, all_on, os.environ.get("PFS_OPTIONS")),
             "PFS_RUN_CHILDREN": children,
+            "PFS_RUN_DECODE": ",".join(decode),
             "PFS_RUN_LIBRARY": library,
         }
         try:

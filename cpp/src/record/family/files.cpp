@@ -445,16 +445,15 @@ void EndFileRename(NamedFileWait* call, const char* old_path, const char* new_pa
   EndByName(call, old_path, rc, [&] { WasRenamed(call->file, new_path); });
 }
 
-bool BindFile(uint32_t key, int fd, const char* name) {
-  if (fd < 0 || name == nullptr || !EnsureStarted()) return false;
+bool BindFile(uint32_t key, int fd, std::string_view shown) {
+  if (fd < 0 || !EnsureStarted()) return false;
   const uint32_t class_index = ClassOfKey(Family::kFile, key);
   if (class_index == 0 || (g_runtime.classes[class_index].flags.load(kRelaxed) & kFlagEnabled) == 0) return false;
   const int error = errno;
   bool bound = false;
   if (ColdLock lock; lock) {
-    const FileName shown(name);
     uint64_t own_name = 0;
-    bound = Bind(class_index, fd, shown.view(), &own_name, false) != nullptr;
+    bound = Bind(class_index, fd, shown, &own_name, false) != nullptr;
   }
   errno = error;
   return bound;

@@ -192,8 +192,9 @@ void EndFileName(NamedFileWait* call, const char* path, int rc);
 void EndFileDelete(NamedFileWait* call, const char* path, int rc);
 void EndFileRename(NamedFileWait* call, const char* old_path, const char* new_path, int rc);
 
-// Follows a descriptor that was opened elsewhere. Returns false if the key is bad, the instrument is off, or the array is full.
-bool BindFile(uint32_t key, int fd, const char* name);
+// Follows a descriptor that was opened elsewhere. `shown`: FILE_NAME, of a FileName if it is a path. Returns false if the key is bad, the
+// instrument is off, or the array is full.
+bool BindFile(uint32_t key, int fd, std::string_view shown);
 void UnbindFile(int fd);
 
 }  // namespace perfschema
