@@ -134,7 +134,7 @@ def python_page() -> str:
         elif name not in ("errors", "__version__"):
             lines += [f"::: pfs.{name}", ""]
     lines += ["## SQLAlchemy", "", "::: pfs.sqlalchemy", "", "## Metrics", "", "::: pfs.metrics", ""]
-    lines += ["## Dask", "", "::: pfs.dask", ""]
+    lines += ["## Dask", "", "::: pfs.dask", "", "## OpenTelemetry", "", "::: pfs.otel", ""]
     return "\n".join(lines)
 
 

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pfs._metrics import DEFAULT_TOP
-from pfs._metrics.exporter import Exporter, all_processes, one_process
+from pfs._metrics.exporter import Exporter
 from pfs._metrics.text import text_of
 from pfs._outside.attach import attach
+from pfs._outside.follow import all_processes, one_process
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

@@ -19,6 +19,7 @@ from pfs._cli.collect import collect
 from pfs._cli.config import CONFIG_FLAGS, config_text
 from pfs._cli.metrics import metrics
 from pfs._cli.options import TableName, output_options
+from pfs._cli.otel import otel
 from pfs._cli.processes import COMMANDS, new_table, write
 from pfs._cli.run import run as run_program
 from pfs._cli.serve import serve
@@ -271,5 +272,5 @@ def _demo_results(done: Demo, limit: int) -> dict[str, object]:
     }
 
 
-for _command in (*COMMANDS, collect, metrics, run_program, serve, sql, top, trace):
+for _command in (*COMMANDS, collect, metrics, otel, run_program, serve, sql, top, trace):
     pfs_command.add_command(_command)

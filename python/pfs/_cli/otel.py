@@ -1,0 +1,145 @@
+"""Defines the command ``pfs otel``."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+import pfs
+from pfs._cli.options import Process
+
+if TYPE_CHECKING:
+    from pfs._otel.exporter import Exporter
+    from pfs._otel.output import Outbox, Request
+
+__all__ = ["otel"]
+
+
+@click.command()
+@click.argument("process", metavar="[PID|NAME]", type=Process(), required=False)
+@click.option("--all", "everything", is_flag=True, help="All processes. Their metrics are added up.")
+@click.option(
+    "--endpoint",
+    metavar="URL",
+    envvar="OTEL_EXPORTER_OTLP_ENDPOINT",
+    help="Send to this receiver of OTLP over HTTP, such as http://127.0.0.1:4318.  [env: OTEL_EXPORTER_OTLP_ENDPOINT]",
+)
+@click.option("-o", "--output", metavar="FILE", help="Add lines of JSON to this file instead of sending; - is the screen.")
+@click.option("--once", is_flag=True, help="Read once and end. It is the default.")
+@click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.1), help="Read again and again until stopped.")
+@click.option("--only", type=click.Choice(("spans", "metrics")), help="Send only these.")
+@click.option(
+    "--min-wait",
+    metavar="MS",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="Waits that took fewer milliseconds are no spans.",
+)
+@click.option("--sql-text", is_flag=True, help="Texts of statements with their literals, which may be secret.")
+@click.option("--service", metavar="NAME", help="The service.name, instead of the name of the program.")
+@click.option("--dir", "directory", metavar="DIR", help="Where the segments are, instead of PFS_DIR or /dev/shm/pfs-<uid>.")
+@click.option("-a", "--all-users", is_flag=True, help="Also processes of other users, if their folders are readable.")
+def otel(
+    process: int | str | None,
+    everything: bool,
+    endpoint: str | None,
+    output: str | None,
+    once: bool,
+    every: float | None,
+    only: str | None,
+    min_wait: float,
+    sql_text: bool,
+    service: str | None,
+    directory: str | None,
+    all_users: bool,
+) -> None:
+    """Sends statements, stages, transactions and long waits as spans to OpenTelemetry, and counts as metrics.
+
+    With --every each event is sent once. Spans wait while the receiver is down.
+
+    \b
+    pfs otel 4711 --endpoint http://127.0.0.1:4318 --every 5
+    pfs otel --all --endpoint http://127.0.0.1:4318 --every 15 --only metrics
+    pfs otel 4711 --output spans.jsonl --min-wait 10
+    """
+    if (process is None) != (everything or directory is not None or all_users):
+        raise click.UsageError("Give a process, or --all with or without --dir and --all-users.")
+    if once and every is not None:
+        raise click.UsageError("Give one of --once and --every.")
+    if output is None and endpoint is None:
+        raise click.UsageError("Give one of --endpoint and --output.")
+    try:
+        import pfs.otel
+        from pfs._otel.output import Endpoint, Lines, Outbox
+    except ImportError as error:
+        raise pfs.Error(f"pfs otel needs {error.name}: pip install 'perfschema[otel]'") from None
+
+    if output is not None:
+        outbox = Outbox(Lines(output))
+    else:
+        assert endpoint is not None
+        outbox = Outbox(Endpoint(endpoint))
+    picoseconds = round(min_wait * 10**9)
+    exporter = pfs.otel.exporter(
+        process, min_wait=picoseconds, sql_text=sql_text, service=service, directory=directory, all_users=all_users
+    )
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        outbox.put(*_read(exporter, only))
+        if every is None:
+            outbox.send()
+            click.echo(_report(exporter, outbox), err=True)
+            return
+        _repeat(exporter, outbox, every, only)
+    except KeyboardInterrupt:
+        click.echo(_report(exporter, outbox), err=True)
+    finally:
+        exporter.close()
+
+
+def _end(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _read(exporter: Exporter, only: str | None) -> list[Request]:
+    made: list[Request] = []
+    if only != "metrics":
+        made += exporter.traces()
+    if only != "spans":
+        made.append(exporter.metrics())
+    return made
+
+
+def _repeat(exporter: Exporter, outbox: Outbox, every: float, only: str | None) -> None:
+    said = 0
+    while True:
+        try:
+            outbox.send()
+        except (pfs.Error, OSError) as error:
+            click.echo(f"pfs: {error}; {outbox.waiting} spans wait", err=True)
+        missed = exporter.counts.missing + outbox.dropped
+        if missed != said:
+            said = missed
+            click.echo(_report(exporter, outbox), err=True)
+        time.sleep(every)
+        outbox.put(*_read(exporter, only))
+
+
+def _report(exporter: Exporter, outbox: Outbox) -> str:
+    """Returns what was read, and what is missing."""
+    counts = exporter.counts
+    text = f"{counts.spans} spans"
+    for number, what in (
+        (counts.missing, "events are no longer in the tables"),
+        (counts.parents_missing, "spans have a parent that is no longer there"),
+        (counts.untimed, "events have no time"),
+        (outbox.waiting, "spans are not sent"),
+        (outbox.dropped, "spans were refused or dropped"),
+        (counts.processes["unreadable"], "processes cannot be read"),
+    ):
+        text += f"; {number} {what}" if number else ""
+    return text
