@@ -24,8 +24,17 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
-from opentelemetry.semconv._incubating.attributes import host_attributes, process_attributes, thread_attributes
-from opentelemetry.semconv.attributes import code_attributes, db_attributes, error_attributes, service_attributes
+from opentelemetry.semconv._incubating.attributes import code_attributes as code
+from opentelemetry.semconv._incubating.attributes import db_attributes as db
+from opentelemetry.semconv._incubating.attributes import error_attributes as error
+from opentelemetry.semconv._incubating.attributes import host_attributes as host
+from opentelemetry.semconv._incubating.attributes import process_attributes as process
+from opentelemetry.semconv._incubating.attributes import service_attributes as service
+from opentelemetry.semconv._incubating.attributes import thread_attributes as thread
+from opentelemetry.semconv.attributes import code_attributes as code_stable
+from opentelemetry.semconv.attributes import db_attributes as db_stable
+from opentelemetry.semconv.attributes import error_attributes as error_stable
+from opentelemetry.semconv.attributes import service_attributes as service_stable
 
 import pfs
 import pfs.otel
@@ -99,7 +108,7 @@ def assert_parents(found: list[Any]) -> int:
     for span in found:
         if span.parent_span_id and span.parent_span_id.hex() != SPAN:
             parent, why = ids.get(span.parent_span_id), attributes(span).get("pfs.parent")
-            assert (parent is None) == (why in ("missing", "running", "untimed")), span
+            assert (parent is None) == (why == "running"), span
             if parent is not None:
                 there += 1
                 assert parent.trace_id == span.trace_id
@@ -185,13 +194,26 @@ def test_spans_are_the_events_of_the_tables(worker: Subject) -> None:
     assert abs(found[-1].end_time_unix_nano - time.time_ns()) < 60 * 10**9
 
 
-def test_short_waits_are_left_out_unless_a_span_is_in_them(worker: Subject) -> None:
+def test_short_waits_are_left_out(worker: Subject) -> None:
     found, _ = once(str(worker.path), min_wait=10**9)
     names = [span.name for span in found]
     assert names.count("wait/app/app/long") == 5 == names.count("statement/app/inner")
-    assert names.count("wait/app/app/around") == 5  # short, but a statement is in it
+    assert "wait/app/app/around" not in names
     assert "wait/synch/mutex/app/LOCK" not in names
-    assert assert_parents(found) >= 5 * 5
+    assert assert_parents(found) == 5 * 4  # of the loop's step, SELECT, long wait and inner statement
+
+
+def test_a_parent_without_a_time_is_left_out(worker: Subject) -> None:
+    """The parent is then the nearest event around it that is a span."""
+    worker.do(
+        "pfs.setup_instruments.update(where='stage/app/step', timed=False)\n"
+        "with pfs.statement('app/outer'), pfs.stage('app/step'), pfs.statement('app/deep'): pass"
+    )
+    found, counts = once(str(worker.path))
+    spans_of = {span.name: span for span in found}
+    assert counts.untimed == 1
+    assert spans_of["statement/app/deep"].parent_span_id == spans_of["statement/app/outer"].span_id
+    assert_parents(found)
 
 
 def test_ids_repeat_and_no_two_events_share_one(worker: Subject) -> None:
@@ -218,11 +240,8 @@ def test_other_processes_have_other_ids(tmp_path: Path) -> None:
 
 def test_attributes_are_those_of_the_conventions(worker: Subject) -> None:
     """Each name without pfs. is in OpenTelemetry's own package; literals are there only on demand."""
-    modules = (
-        code_attributes, db_attributes, error_attributes, service_attributes, host_attributes, process_attributes, thread_attributes,
-    )  # fmt: skip
-    known = {value for module in modules for value in vars(module).values() if isinstance(value, str)}
-    known |= {"process.executable.name", "service.instance.id"}
+    modules = (code, db, error, host, process, service, thread, code_stable, db_stable, error_stable, service_stable)
+    known = {value for module in modules for name, value in vars(module).items() if name.isupper() and isinstance(value, str)}
     worker.do("try: db.execute('select nonsense from')\nexcept Exception: pass")
     exporter = pfs.otel.exporter(str(worker.path), service="shop")
     requests = exporter.traces()
@@ -302,7 +321,9 @@ def test_a_parent_that_was_overwritten_is_said(tmp_path: Path) -> None:
         lost = 100 - kinds.count("statement/app/job")
         assert 80 <= lost < 100
         assert counts.missing == counts.parents_missing == lost
-        assert sum(attributes(span).get("pfs.parent") == "missing" for span in found) == lost
+        orphans = [span for span in found if attributes(span).get("pfs.parent") == "missing"]
+        assert len(orphans) == lost
+        assert not any(span.parent_span_id for span in orphans)
         assert_parents(found)
 
 
@@ -450,7 +471,7 @@ def test_a_receiver_that_is_down_loses_nothing(worker: Subject) -> None:
 
 def test_what_a_receiver_refuses_is_said_and_does_not_block(worker: Subject) -> None:
     with receiver() as server:
-        outbox = Outbox(Endpoint(server.url), most=2)
+        outbox = Outbox(Endpoint(server.url))
         exporter = pfs.otel.exporter(str(worker.path))
         requests = exporter.traces()
         count = len(spans(requests))
@@ -466,8 +487,65 @@ def test_what_a_receiver_refuses_is_said_and_does_not_block(worker: Subject) -> 
         outbox.put(*requests)
         with pytest.raises(Refused, match="refused 2 spans: too old"):
             outbox.send()
-        outbox.put(*requests * 5)
-        assert outbox.waiting == 2 * count
+
+
+def test_beyond_the_bound_the_oldest_spans_are_dropped_and_counted(worker: Subject) -> None:
+    with receiver() as free:
+        url = free.url
+    exporter = pfs.otel.exporter(str(worker.path))
+    requests = exporter.traces()
+    count = len(spans(requests))
+    outbox = Outbox(Endpoint(url), most=2 * count)
+    for number in range(5):
+        if number == 4:
+            worker.do("with pfs.statement('app/newest'): pass")
+            requests = exporter.traces()
+        outbox.put(*requests)
+        assert outbox.waiting + outbox.dropped == min(number + 1, 4) * count + (number == 4)
+    exporter.close()
+    with pytest.raises(pfs.Error, match="cannot send"):
+        outbox.send()
+    assert (outbox.waiting, outbox.dropped) == (count + 1, 3 * count)
+    with receiver(int(url.rpartition(":")[2])) as server:
+        outbox.send()
+        assert [span.name for span in spans(server.traces)][-1] == "statement/app/newest"
+        assert len(spans(server.traces)) == count + 1
+    assert (outbox.waiting, outbox.dropped) == (0, 3 * count)
+
+
+def on_cpu(process: Subject) -> dict[str, str]:
+    """Returns the nanoseconds and turns that each thread of a process has had on a processor."""
+    return {task.name: (task / "schedstat").read_text() for task in Path(f"/proc/{process.pid}/task").iterdir()}
+
+
+def test_the_program_does_not_run_while_it_is_read(worker: Subject) -> None:
+    """A thread that was not on a processor made no system call. The bytes of its segment stay as they are."""
+    before: dict[str, str] = {}
+    while on_cpu(worker) != before:  # until it waits for its next line
+        before = on_cpu(worker)
+        time.sleep(0.1)
+    segment = worker.path.read_bytes()
+    assert once(str(worker.path))[0]
+    exporter = pfs.otel.exporter(str(worker.path))
+    for _ in range(20):
+        exporter.traces()
+        exporter.metrics()
+    exporter.close()
+    assert on_cpu(worker) == before
+    assert worker.path.read_bytes() == segment
+    worker.do("with pfs.statement('app/job'): pass")
+    assert on_cpu(worker) != before
+    assert worker.path.read_bytes() != segment
+
+
+def test_without_the_extra_it_says_how_to_install_it(worker: Subject) -> None:
+    for name in ("opentelemetry", "urllib3"):
+        code = f"import sys; sys.modules[{name!r}] = None; from pfs.cli import main; sys.exit(main())"
+        arguments = [sys.executable, "-c", code, "otel", str(worker.path), "-o", "-"]
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1
+        assert done.stderr == f"pfs: pfs otel needs {name}: pip install 'perfschema[otel]'\n"
+        assert done.stdout == ""
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ def otel(
     if output is None and endpoint is None:
         raise click.UsageError("Give one of --endpoint and --output.")
     try:
-        import pfs.otel
         from pfs._otel.output import Endpoint, Lines, Outbox
+        from pfs.otel import exporter as new_exporter
     except ImportError as error:
         raise pfs.Error(f"pfs otel needs {error.name}: pip install 'perfschema[otel]'") from None
 
@@ -84,7 +84,7 @@ def otel(
         assert endpoint is not None
         outbox = Outbox(Endpoint(endpoint))
     picoseconds = round(min_wait * 10**9)
-    exporter = pfs.otel.exporter(
+    exporter = new_exporter(
         process, min_wait=picoseconds, sql_text=sql_text, service=service, directory=directory, all_users=all_users
     )
     signal.signal(signal.SIGTERM, _end)

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pfs import _core
 
 if TYPE_CHECKING:
     from pfs._source import Source
 
-__all__ = ["Event", "History", "Id", "Kind", "Parent"]
+__all__ = ["Event", "History", "Id", "Kind", "Parent", "Why"]
 
 Kind = Literal["wait", "stage", "statement", "transaction"]
-Parent = Literal["", "running", "untimed", "missing"]  # why there is no span of the parent; "": there is one, or no parent
+Why = Literal["", "running", "missing"]  # why there is no span of the parent yet, or ever
 Id = tuple[int, int]  # THREAD_ID, EVENT_ID
+
+
+class Parent(NamedTuple):
+    """The nearest event around another that is a span, or will be one."""
+
+    id: Id | None
+    why: Why = ""
+
 
 # A parent is read after its children: it then runs, or it has ended and is in a history.
 _KINDS: tuple[Kind, ...] = ("wait", "stage", "statement", "transaction")
@@ -55,7 +63,6 @@ class _Thread:
     read_to: int = 0  # every event up to this one has been read, or is lost
     read: set[int] = field(default_factory=set)  # events that have been given out, or need not be, and are still in the tables
     running: set[int] = field(default_factory=set)
-    parents: set[int] = field(default_factory=set)  # running waits that spans are nested in
 
 
 class History:
@@ -77,10 +84,11 @@ class History:
         self.missing = 0
         self.untimed = 0
         self.events: dict[Id, Event] = {}  # of the last reading, sorted by id
+        self._given: set[Id] = set()  # by the last reading
 
     def new(self, source: Source, threads: Container[int], is_over: bool) -> list[tuple[Event, Parent]]:
         """Reads the tables and returns the events that have ended since the last reading; of a dead process also those that
-        never ended. Waits are there if they took long, or if another event is nested in them. `threads` are those that live."""
+        never ended. Waits are there if they took long. `threads` are those that live."""
         begun: dict[int, int] = {}
         for kind in _KINDS:
             for thread, number in source.rows(f"events_{kind}s_current", ["THREAD_ID", "EVENT_ID"]):
@@ -89,7 +97,7 @@ class History:
         numbers: dict[int, list[int]] = {}
         for thread, number in self.events:
             numbers.setdefault(thread, []).append(number)
-        found = []
+        found: list[Event] = []
         for thread in sorted(numbers.keys() | self._threads.keys()):
             there = numbers.get(thread, [])
             state = self._threads.setdefault(thread, _Thread())
@@ -97,7 +105,9 @@ class History:
             found += self._of_thread(thread, state, there, newest, is_over)
             if not there and thread not in threads:
                 del self._threads[thread]
-        return found
+        made = [(event, self._parent(event, is_over)) for event in found]
+        self._given = {event.id for event in found}
+        return made
 
     def _rows(self, source: Source) -> Iterator[Event]:
         for kind in _KINDS:
@@ -106,44 +116,40 @@ class History:
                 for row in source.rows(f"events_{kind}s_{view}", columns):
                     yield Event(kind, dict(zip(columns, row, strict=True)))
 
-    def _of_thread(self, thread: int, state: _Thread, there: list[int], newest: int, is_over: bool) -> list[tuple[Event, Parent]]:
+    def _of_thread(self, thread: int, state: _Thread, there: list[int], newest: int, is_over: bool) -> list[Event]:
         now = set(there)
         known = now | state.read
         between = sum(1 for number in known if state.read_to < number <= newest)
         self.missing += newest - state.read_to - between + len(state.running - known)
         chosen: list[Event] = []
-        running, parents = set(), set()
+        running = set()
         for number in reversed(there):
             event = self.events[thread, number]
             if number in state.read:
                 continue
             if not event.has_ended and not is_over:
                 running.add(number)
-                if number in state.parents:
-                    parents.add(number)
                 continue
             state.read.add(number)
             if not event.is_timed:
                 self.untimed += 1
-            elif event.kind != "wait" or number in state.parents or not self._is_short(event):
+            elif not self._is_short(event):
                 chosen.append(event)
-                if event.parent is not None:
-                    state.parents.add(event.parent[1])
-                    parents.add(event.parent[1])
-        state.running, state.parents = running, parents & running
+        state.running = running
         state.read = {number for number in state.read if number in now or number > newest}
         state.read_to = newest
-        return [(event, self._parent(event, is_over)) for event in reversed(chosen)]
+        return chosen[::-1]
 
     def _is_short(self, event: Event) -> bool:
-        return event.has_ended and event.values["TIMER_WAIT"] < self._min_wait
+        return event.kind == "wait" and event.has_ended and event.values["TIMER_WAIT"] < self._min_wait
 
     def _parent(self, event: Event, is_over: bool) -> Parent:
-        if event.parent is None:
-            return ""
-        parent = self.events.get(event.parent)
-        if parent is None:
-            return "missing"
-        if not parent.is_timed:
-            return "untimed"
-        return "" if parent.has_ended or is_over else "running"
+        id = event.parent
+        while id is not None:
+            around = self.events.get(id)
+            if around is None:
+                return Parent(id) if id in self._given else Parent(None, "missing")
+            if around.is_timed and not self._is_short(around):
+                return Parent(id, "" if around.has_ended or is_over else "running")
+            id = around.parent
+        return Parent(None)

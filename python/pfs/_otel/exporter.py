@@ -12,10 +12,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from pfs import _core
+from pfs._metrics import DEFAULT_TOP
 from pfs._metrics.exporter import Exporter as Sums
 from pfs._metrics.metric import Metric
 from pfs._otel import DEFAULT_MIN_WAIT
-from pfs._otel.attributes import key_values
+from pfs._otel.attributes import key_values, of_process
 from pfs._otel.metrics import message_of
 from pfs._otel.spans import Spans
 from pfs._outside import processes
@@ -52,7 +53,7 @@ class Exporter:
     ) -> None:  # fmt: skip
         """Takes the only process, if there is one: metrics of all processes are their sums."""
         self._follower = Follower(find, lambda found: Spans(found, min_wait, sql_text, service))
-        self._sums = Sums(find, top=0 if process is None else 250)
+        self._sums = Sums(find, DEFAULT_TOP)
         self._ended: list[ExportTraceServiceRequest] = []
         self._of_ended = [0, 0, 0]
         self._spans = 0
@@ -62,8 +63,6 @@ class Exporter:
             name = {"service.name": service or "pfs", "host.name": os.uname().nodename}
             self._resource = Resource(attributes=key_values(name))
         else:
-            from pfs._otel.attributes import of_process
-
             self._began = process.identity.started * 1000
             self._resource = of_process(process, service)[0]
 
@@ -97,11 +96,16 @@ class Exporter:
         return Counts(self._spans, missing, untimed, parents_missing, self._states)
 
     def close(self) -> None:
+        for process in self._follower.known.values():
+            self._count(process)
         self._follower.close()
         self._sums.close()
 
     def _take(self, ended: Spans) -> None:
         self._ended += self._messages(ended)
+        self._count(ended)
+
+    def _count(self, ended: Spans) -> None:
         self._of_ended = [a + b for a, b in zip(self._of_ended, _missed(ended), strict=True)]
 
     def _messages(self, process: Spans) -> list[ExportTraceServiceRequest]:

@@ -24,7 +24,7 @@ __all__ = ["Endpoint", "Lines", "Outbox", "Refused", "Target", "line_of"]
 Request = ExportTraceServiceRequest | ExportMetricsServiceRequest
 _PATIENCE = 10.0  # seconds for one request
 _LATER = (429, 502, 503, 504)  # the answers after which OTLP sends again
-_MOST_WAITING = 1000  # messages of at most 1,000 spans
+_MOST_WAITING = 100_000  # spans
 
 
 class Refused(Error):
@@ -137,6 +137,7 @@ class Outbox:
     """Keeps spans until they are sent, and the newest metrics.
 
     Attributes:
+        waiting: spans that are not sent yet: at most `most`. The oldest are dropped first, a message of up to 1,000 at a time.
         dropped: spans that were given up: too many waited, or the receiver refused them.
     """
 
@@ -145,6 +146,7 @@ class Outbox:
         self._most = most
         self._traces: deque[ExportTraceServiceRequest] = deque()
         self._metrics: ExportMetricsServiceRequest | None = None
+        self.waiting = 0
         self.dropped = 0
 
     def put(self, *requests: Request) -> None:
@@ -153,13 +155,15 @@ class Outbox:
                 self._metrics = request
             else:
                 self._traces.append(request)
-        while len(self._traces) > self._most:
-            self.dropped += _spans(self._traces.popleft())
+                self.waiting += _spans(request)
+        while self.waiting > self._most:
+            self.dropped += self._next()
 
-    @property
-    def waiting(self) -> int:
-        """The spans that are not sent yet."""
-        return sum(map(_spans, self._traces))
+    def _next(self) -> int:
+        """Removes the oldest message and returns how many spans it has."""
+        count = _spans(self._traces.popleft())
+        self.waiting -= count
+        return count
 
     def send(self) -> None:
         """Sends all that waits.
@@ -178,7 +182,7 @@ class Outbox:
                 refused = error
                 self.dropped += _spans(request)
             if self._traces:
-                self._traces.popleft()
+                self._next()
             else:
                 self._metrics = None
         if refused is not None:

@@ -42,7 +42,7 @@ class Spans:
         if self._is_final:
             return
         is_over = found is None or found.state == "dead"
-        names = {thread: name for thread, name in self._source.rows("threads", ["THREAD_ID", "NAME"])}
+        names = dict(self._source.rows("threads", ["THREAD_ID", "NAME"]))
         new = self.history.new(self._source, names, is_over)
         self._trace()
         end = self._source.now() if is_over else 0
@@ -100,15 +100,14 @@ class Spans:
         if joined is not None:
             span.parent_span_id = joined.span_id
             span.flags |= _IS_REMOTE
-            if event.parent is not None and not parent:
-                around = self._contexts.get(event.parent)
-                if around is not None:
-                    span.links.add(trace_id=around[0], span_id=self._hash(8, event.parent))
-        elif event.parent is not None:
-            span.parent_span_id = self._hash(8, event.parent)
-            if parent:
-                made["pfs.parent"] = parent
-                self.parents_missing += parent == "missing"
+            around = None if parent.id is None else self._contexts.get(parent.id)
+            if parent.id is not None and around is not None:
+                span.links.add(trace_id=around[0], span_id=self._hash(8, parent.id))
+        elif parent.id is not None:
+            span.parent_span_id = self._hash(8, parent.id)
+        if parent.why:
+            made["pfs.parent"] = parent.why
+            self.parents_missing += parent.why == "missing"
         if not event.has_ended:
             made["pfs.unfinished"] = True
             span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message="the process ended before this event"))

@@ -1,4 +1,4 @@
-"""Finds the span of the program that a statement belongs to: W3C's traceparent in a comment of its text, as sqlcommenter has it."""
+"""Finds the span that a statement belongs to: W3C's traceparent in a comment of its text, as sqlcommenter writes it."""
 
 from __future__ import annotations
 
