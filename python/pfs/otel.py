@@ -12,12 +12,19 @@ from __future__ import annotations
 
 import os
 
+from pfs.errors import AttachError, Error, InvalidValue
+
+try:
+    import opentelemetry.proto  # noqa: F401  the library: this module is pfs.otel
+    import urllib3  # noqa: F401  the command needs it
+except ImportError:
+    raise Error("pfs.otel needs opentelemetry-proto and urllib3: pip install 'perfschema[otel]'") from None
+
 from pfs._otel import DEFAULT_MIN_WAIT
 from pfs._otel.exporter import Counts, Exporter
 from pfs._outside import processes
 from pfs._outside.attach import attach
 from pfs._outside.follow import all_processes, one_process
-from pfs.errors import AttachError, InvalidValue
 
 __all__ = ["Counts", "Exporter", "exporter"]
 

@@ -544,7 +544,7 @@ def test_without_the_extra_it_says_how_to_install_it(worker: Subject) -> None:
         arguments = [sys.executable, "-c", code, "otel", str(worker.path), "-o", "-"]
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
         assert done.returncode == 1
-        assert done.stderr == f"pfs: pfs otel needs {name}: pip install 'perfschema[otel]'\n"
+        assert done.stderr == "pfs: pfs.otel needs opentelemetry-proto and urllib3: pip install 'perfschema[otel]'\n"
         assert done.stdout == ""
 
 

@@ -72,11 +72,10 @@ def otel(
         raise click.UsageError("Give one of --once and --every.")
     if output is None and endpoint is None:
         raise click.UsageError("Give one of --endpoint and --output.")
-    try:
-        from pfs._otel.output import Endpoint, Lines, Outbox
-        from pfs.otel import exporter as new_exporter
-    except ImportError as error:
-        raise pfs.Error(f"pfs otel needs {error.name}: pip install 'perfschema[otel]'") from None
+    from pfs.otel import exporter as new_exporter  # the first: it says which packages are missing
+
+    # isort: split
+    from pfs._otel.output import Endpoint, Lines, Outbox
 
     if output is not None:
         outbox = Outbox(Lines(output))
