@@ -30,7 +30,8 @@ def main(spans: int) -> None:
         stdout=subprocess.PIPE,
         env={**os.environ, "PFS_OPTIONS": sizes},
     )
-    assert program.stdin is not None and program.stdout is not None
+    assert program.stdin is not None
+    assert program.stdout is not None
     program.stdout.readline()
     exporter = pfs.otel.exporter(program.pid)
     for _ in range(2):  # the second reading has nothing new

@@ -87,7 +87,7 @@ def once(source: int | str, **options: Any) -> tuple[list[Any], pfs.otel.Counts]
 
 def ended(source: int | str) -> dict[tuple[int, int], Any]:
     """Returns the rows of all histories by THREAD_ID and EVENT_ID."""
-    found = {}
+    found: dict[Any, Any] = {}
     with pfs.attach(source) as schema:
         for kind in KINDS:
             for row in schema.table(f"events_{kind}_history_long").itertuples():
