@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -36,16 +37,19 @@ _KINDS = {
 _EMPTY: dict[str, str] = {
     "check_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE",
     "events": "EVENT_CATALOG EVENT_SCHEMA EVENT_NAME",
-    "key_column_usage": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME"
-    " ORDINAL_POSITION REFERENCED_TABLE_SCHEMA REFERENCED_TABLE_NAME REFERENCED_COLUMN_NAME",
-    "partitions": "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME PARTITION_NAME",
+    "parameters": "SPECIFIC_CATALOG SPECIFIC_SCHEMA SPECIFIC_NAME ORDINAL_POSITION PARAMETER_MODE PARAMETER_NAME DATA_TYPE"
+    " ROUTINE_TYPE",
+    "partitions": "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME PARTITION_NAME SUBPARTITION_NAME PARTITION_ORDINAL_POSITION"
+    " SUBPARTITION_ORDINAL_POSITION PARTITION_METHOD SUBPARTITION_METHOD PARTITION_EXPRESSION",
     "plugins": "PLUGIN_NAME PLUGIN_STATUS PLUGIN_TYPE PLUGIN_LIBRARY PLUGIN_LICENSE",
-    "referential_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_NAME REFERENCED_TABLE_NAME",
+    "referential_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME UNIQUE_CONSTRAINT_CATALOG"
+    " UNIQUE_CONSTRAINT_SCHEMA UNIQUE_CONSTRAINT_NAME MATCH_OPTION UPDATE_RULE DELETE_RULE TABLE_NAME REFERENCED_TABLE_NAME",
     "routines": "SPECIFIC_NAME ROUTINE_CATALOG ROUTINE_SCHEMA ROUTINE_NAME ROUTINE_TYPE",
-    "statistics": "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME NON_UNIQUE INDEX_SCHEMA INDEX_NAME SEQ_IN_INDEX COLUMN_NAME",
-    "table_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_SCHEMA TABLE_NAME CONSTRAINT_TYPE",
-    "triggers": "TRIGGER_CATALOG TRIGGER_SCHEMA TRIGGER_NAME",
+    "triggers": "TRIGGER_CATALOG TRIGGER_SCHEMA TRIGGER_NAME EVENT_MANIPULATION EVENT_OBJECT_CATALOG EVENT_OBJECT_SCHEMA"
+    " EVENT_OBJECT_TABLE ACTION_ORDER ACTION_STATEMENT ACTION_TIMING CREATED SQL_MODE DEFINER",
 }
+_COLLATION = "utf8mb4_0900_ai_ci"
+_TIMES = ("CREATE_TIME", "UPDATE_TIME", "CHECK_TIME")
 SCHEMAS = ("information_schema", "performance_schema", "sys")
 
 
@@ -54,10 +58,12 @@ class Information:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        # The tables are as old as the program. Of several programs nobody knows: then it is the start of serving.
+        self._began = datetime.now(UTC).replace(tzinfo=None, microsecond=0) - timedelta(seconds=source.uptime())
         self._made: dict[str, tuple[str, Callable[[], Iterator[_Row]]]] = {
             "schemata": (
                 "CATALOG_NAME SCHEMA_NAME DEFAULT_CHARACTER_SET_NAME DEFAULT_COLLATION_NAME SQL_PATH",
-                lambda: (("def", name, "utf8mb4", "utf8mb4_0900_ai_ci", None) for name in SCHEMAS),
+                lambda: (("def", name, "utf8mb4", _COLLATION, None) for name in SCHEMAS),
             ),
             "tables": (
                 "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME TABLE_TYPE ENGINE VERSION ROW_FORMAT TABLE_ROWS AVG_ROW_LENGTH DATA_LENGTH"
@@ -69,7 +75,7 @@ class Information:
                 "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME VIEW_DEFINITION CHECK_OPTION IS_UPDATABLE DEFINER SECURITY_TYPE"
                 " CHARACTER_SET_CLIENT COLLATION_CONNECTION",
                 lambda: (
-                    ("def", "sys", name, view.sql, "NONE", "NO", "pfs", "INVOKER", "utf8mb4", "utf8mb4_0900_ai_ci")
+                    ("def", "sys", name, view.sql, "NONE", "NO", "pfs", "INVOKER", "utf8mb4", _COLLATION)
                     for name, view in VIEWS.items()
                 ),
             ),
@@ -85,11 +91,53 @@ class Information:
             ),
             "character_sets": (
                 "CHARACTER_SET_NAME DEFAULT_COLLATE_NAME DESCRIPTION MAXLEN",
-                lambda: iter([("utf8mb4", "utf8mb4_0900_ai_ci", "UTF-8 Unicode", 4)]),
+                lambda: iter([("utf8mb4", _COLLATION, "UTF-8 Unicode", 4)]),
             ),
             "collations": (
                 "COLLATION_NAME CHARACTER_SET_NAME ID IS_DEFAULT IS_COMPILED SORTLEN PAD_ATTRIBUTE",
-                lambda: iter([("utf8mb4_0900_ai_ci", "utf8mb4", 255, "Yes", "Yes", 0, "NO PAD")]),
+                lambda: iter([(_COLLATION, "utf8mb4", 255, "Yes", "Yes", 0, "NO PAD")]),
+            ),
+            "statistics": (
+                "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME NON_UNIQUE INDEX_SCHEMA INDEX_NAME SEQ_IN_INDEX COLUMN_NAME COLLATION"
+                " CARDINALITY SUB_PART PACKED NULLABLE INDEX_TYPE COMMENT INDEX_COMMENT IS_VISIBLE EXPRESSION",
+                lambda: (
+                    (
+                        "def",
+                        schema,
+                        table,
+                        0,
+                        schema,
+                        "PRIMARY",
+                        number,
+                        column,
+                        "A",
+                        *[None] * 3,
+                        "",
+                        "HASH",
+                        "",
+                        "",
+                        "YES",
+                        None,
+                    )
+                    for schema, table, number, column in self._key_columns()
+                ),
+            ),
+            "key_column_usage": (
+                "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME"
+                " ORDINAL_POSITION POSITION_IN_UNIQUE_CONSTRAINT"
+                " REFERENCED_TABLE_SCHEMA REFERENCED_TABLE_NAME REFERENCED_COLUMN_NAME",
+                lambda: (
+                    ("def", schema, "PRIMARY", "def", schema, table, column, number, *[None] * 4)
+                    for schema, table, number, column in self._key_columns()
+                ),
+            ),
+            "table_constraints": (
+                "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_SCHEMA TABLE_NAME CONSTRAINT_TYPE ENFORCED",
+                lambda: (
+                    ("def", schema, "PRIMARY", schema, table, "PRIMARY KEY", "YES")
+                    for schema, table, number, _ in self._key_columns()
+                    if number == 1
+                ),
             ),
             "processlist": ("ID USER HOST DB COMMAND TIME STATE INFO", self._sessions),
             **{name: (columns, lambda: iter(())) for name, columns in _EMPTY.items()},
@@ -113,7 +161,8 @@ class Information:
         for number, name in enumerate(names.split()):
             values: list[Any] = [row[number] for row in made]
             is_number = any(isinstance(value, int) for value in values)
-            columns[name] = pd.Series(values, dtype=pd.Int64Dtype() if is_number else TEXT)
+            kind = "datetime64[us]" if name in _TIMES else pd.Int64Dtype() if is_number else TEXT
+            columns[name] = pd.Series(values, dtype=kind)
         return pd.DataFrame(columns)
 
     def types(self, schema: str, table: str) -> list[dict[str, Any]]:
@@ -133,6 +182,13 @@ class Information:
             return [{"name": name, "sql_type": "longtext", "nullable": True, "doc": ""} for name in self.columns_of(table)]
         return []
 
+    def created(self, schema: str, table: str) -> tuple[list[tuple[str, ...]], list[str]]:
+        """Returns the row and the titles of SHOW CREATE TABLE, which are others for a view."""
+        if schema == "sys":
+            text = f"CREATE VIEW `sys`.`{table}` AS {VIEWS[table].sql}"
+            return [(table, text, "utf8mb4", _COLLATION)], ["View", "Create View", "character_set_client", "collation_connection"]
+        return [(table, self.ddl(schema, table))], ["Table", "Create Table"]
+
     def ddl(self, schema: str, table: str) -> str:
         """Returns the CREATE TABLE statement, in the form that clients parse."""
         columns = self.types(schema, table)
@@ -141,8 +197,7 @@ class Information:
             + (f" COMMENT '{_quoted(column['doc'])}'" if column["doc"] else "")
             for column in columns
         ]
-        key = [f"`{column['name']}`" for column in columns if column.get("is_key")]
-        if key and not any(column["nullable"] for column in columns if column.get("is_key")):
+        if key := [f"`{name}`" for name in _primary_key(columns)]:
             lines.append(f"  PRIMARY KEY ({','.join(key)})")
         return f"CREATE TABLE `{table}` (\n" + ",\n".join(lines) + "\n) ENGINE=PERFORMANCE_SCHEMA DEFAULT CHARSET=utf8mb4"
 
@@ -156,7 +211,18 @@ class Information:
         for schema, name, kind in self.all_tables():
             comment = _core.table_info(name)["doc"] if schema == "performance_schema" and name in _core.tables() else ""
             engine = "PERFORMANCE_SCHEMA" if kind == "BASE TABLE" else None
-            yield ("def", schema, name, kind, engine, 10, "Dynamic", *[None] * 10, "utf8mb4_0900_ai_ci", None, "", comment)
+            sizes = [0] * 6 if engine else [None] * 6  # zeros, as MySQL has them for performance_schema
+            yield (
+                *("def", schema, name, kind, engine, 10, "Dynamic", *sizes, None, self._began, None, None),
+                *(_COLLATION, None, "", comment),
+            )
+
+    def _key_columns(self) -> Iterator[tuple[str, str, int, str]]:
+        """Yields the columns of primary keys: (schema, table, number from 1, column)."""
+        for schema, table, kind in self.all_tables():
+            if kind == "BASE TABLE":
+                for number, column in enumerate(_primary_key(self.types(schema, table)), 1):
+                    yield schema, table, number, column
 
     def _columns(self) -> Iterator[_Row]:
         for schema, table, _ in self.all_tables():
@@ -169,12 +235,18 @@ class Information:
                 yield (
                     *("def", schema, table, column["name"], number, None, "YES" if column["nullable"] else "NO", plain),
                     *(size, size and size * 4, None, None, None),
-                    *(("utf8mb4", "utf8mb4_0900_ai_ci") if is_text else (None, None)),
+                    *(("utf8mb4", _COLLATION) if is_text else (None, None)),
                     *(kind, "PRI" if column.get("is_key") else "", "", "select", column["doc"], ""),
                 )
 
     def _sessions(self) -> Iterator[_Row]:
         return iter(self._source.rows("processlist", ["ID", "USER", "HOST", "DB", "COMMAND", "TIME", "STATE", "INFO"]))
+
+
+def _primary_key(columns: list[dict[str, Any]]) -> list[str]:
+    """Returns the names of its columns. A key with a column that may be NULL is none of MySQL."""
+    key = [column for column in columns if column.get("is_key")]
+    return [] if any(column["nullable"] for column in key) else [column["name"] for column in key]
 
 
 def _quoted(text: str) -> str:

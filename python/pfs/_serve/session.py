@@ -143,13 +143,13 @@ class Client(Session):  # type: ignore[misc]
         kind = show.name.upper()
         schema = (show.text("db") or self.database or "").lower()
         information = self._context.tables.information
-        if kind in ("CREATE TABLE", "CREATE VIEW", "COLUMNS"):
+        if kind in ("CREATE TABLE", "CREATE VIEW", "COLUMNS", "INDEX"):
             table = show.text("target").lower()
             columns = await asyncio.to_thread(information.types, schema, table)
             if not columns:
                 raise failure(_UNKNOWN_TABLE, f"Table '{schema}.{table}' doesn't exist")
-            if kind != "COLUMNS":
-                return [(table, information.ddl(schema, table))], ["Table", "Create Table"]
+            if kind.startswith("CREATE"):
+                return information.created(schema, table)
         if kind in ("TABLES", "TABLE STATUS") and not schema:
             raise failure(ErrorCode.NO_DB_ERROR, "No database selected")
         select = select_of(show, schema)
@@ -196,8 +196,21 @@ def _named(tree: exp.Expression, database: str, titles: bool) -> exp.Expression:
     for column in tree.find_all(exp.Column):
         column.set("db", None)  # schema.table.column
         column.set("catalog", None)
+        if column.name.upper() == "VARIABLE_NAME":
+            _ignore_case(column)
     if titles and isinstance(tree, exp.Select):
         for item in tree.expressions:
             if not isinstance(item, exp.Alias | exp.Column | exp.Star) and not item.is_star:
                 item.replace(exp.alias_(item.copy(), item.sql(dialect="mysql")[:_MOST_TITLE], quoted=True))
     return tree
+
+
+def _ignore_case(column: exp.Column) -> None:
+    """Compares a column with texts as MySQL does: clients write names of variables in any case."""
+    parent = column.parent
+    is_compared = isinstance(parent, exp.EQ | exp.In) and parent.this is column
+    texts = [parent.expression] if isinstance(parent, exp.EQ) else parent.expressions if isinstance(parent, exp.In) else []
+    if is_compared and texts and all(isinstance(text, exp.Literal) and text.is_string for text in texts):
+        column.replace(exp.Lower(this=column.copy()))
+        for text in texts:
+            text.set("this", text.name.lower())

@@ -41,13 +41,24 @@ _PLAIN: dict[str, tuple[str, str]] = {
         "User",
     ),
     "WARNINGS": ('SELECT \'\' AS "Level", 0 AS "Code", \'\' AS "Message" WHERE false', "Level"),
-    "GRANTS": ("SELECT 'GRANT SELECT ON *.* TO `pfs`' AS \"Grants for pfs\"", "Grants for pfs"),
+    "GRANTS": (
+        "SELECT 'GRANT SELECT, PROCESS, REPLICATION CLIENT, SHOW VIEW ON *.* TO `pfs`' AS \"Grants for pfs\"",
+        "Grants for pfs",
+    ),
 }
 _PLAIN["ERRORS"] = _PLAIN["WARNINGS"]
+# Titles, with the column of information_schema where it has another name.
+_TABLE_STATUS = (
+    "Name=TABLE_NAME Engine Version Row_format Rows=TABLE_ROWS Avg_row_length Data_length Max_data_length Index_length Data_free"
+    " Auto_increment Create_time Update_time Check_time Collation=TABLE_COLLATION Checksum Create_options Comment=TABLE_COMMENT"
+)
+_INDEX = (
+    "Table=TABLE_NAME Non_unique Key_name=INDEX_NAME Seq_in_index Column_name Collation Cardinality Sub_part Packed Null=NULLABLE"
+    " Index_type Comment Index_comment Visible=IS_VISIBLE Expression"
+)
 # These are empty: there is nothing of the kind.
 _NOTHING = {
     "PLUGINS": "Name Status Type Library License",
-    "INDEX": "Table Non_unique Key_name Seq_in_index Column_name Collation Cardinality Sub_part Packed Null Index_type Comment",
     "TRIGGERS": "Trigger Event Table Statement Timing Created",
     "EVENTS": "Db Name Definer",
     "PROCEDURE STATUS": "Db Name Type Definer Modified Created",
@@ -63,6 +74,11 @@ _NOTHING = {
 
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
+
+
+def _titled(names: str) -> str:
+    pairs = (name.partition("=") for name in names.split())
+    return ", ".join(f'{column or title.upper()} AS "{title}"' for title, _, column in pairs)
 
 
 def select_of(show: exp.Show, database: str) -> str | None:
@@ -83,9 +99,12 @@ def select_of(show: exp.Show, database: str) -> str | None:
         )
     elif kind == "TABLE STATUS":
         about = "Name"
+        inner = f"SELECT {_titled(_TABLE_STATUS)} FROM information_schema.tables WHERE TABLE_SCHEMA = {_text(schema)} ORDER BY 1"
+    elif kind == "INDEX":
+        about = "Key_name"
         inner = (
-            'SELECT TABLE_NAME AS "Name", ENGINE AS "Engine", VERSION AS "Version", TABLE_ROWS AS "Rows", '
-            f'TABLE_COMMENT AS "Comment" FROM information_schema.tables WHERE TABLE_SCHEMA = {_text(schema)} ORDER BY 1'
+            f"SELECT {_titled(_INDEX)} FROM information_schema.statistics WHERE TABLE_SCHEMA = {_text(schema)} "
+            f"AND TABLE_NAME = {_text(show.text('target').lower())} ORDER BY 3, 4"
         )
     elif kind == "COLUMNS":
         about = "Field"

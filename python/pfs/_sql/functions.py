@@ -32,7 +32,7 @@ MACROS = (
     "create macro sys.quote_identifier(x) as '`' || replace(x, '`', '``') || '`'",
     "create macro substring_index(x, mark, n) as case when n > 0 then array_to_string(string_split(x, mark)[:n], mark)"
     " when n < 0 then array_to_string(string_split(x, mark)[n:], mark) else '' end",
-    "create macro unix_timestamp(x) as epoch(x)",
+    "create macro unix_timestamp() as floor(epoch(now()))::bigint, (x) as epoch(x)",
 )
 
 
