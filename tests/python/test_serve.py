@@ -55,12 +55,19 @@ def refused(*arguments: str, status: int = 2) -> str:
 @contextmanager
 def serving(*arguments: str, silent: bool = True) -> Iterator[str]:
     """Serves, and gives the path of the socket or the address. The server must end well, and say nothing."""
+    with server(*arguments, silent=silent) as (_, address):
+        yield address
+
+
+@contextmanager
+def server(*arguments: str, silent: bool = True) -> Iterator[tuple[int, str]]:
+    """The same with its pid."""
     with command(*arguments) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         assert line.startswith("serving at "), line + process.stderr.read()
         try:
-            yield line.split()[-1]
+            yield process.pid, line.split()[-1]
             assert process.poll() is None
         finally:
             process.send_signal(signal.SIGTERM)

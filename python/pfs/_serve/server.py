@@ -14,20 +14,19 @@ from typing import cast
 
 from mysql_mimic import IdentityProvider, NativePasswordAuthPlugin, User
 from mysql_mimic.auth import AuthPlugin
-from mysql_mimic.connection import Connection
 from mysql_mimic.control import LocalControl
 from mysql_mimic.errors import ErrorCode
 from mysql_mimic.stream import ConnectionClosed, MysqlStream
 
-from pfs._serve.session import Client, Context
+from pfs._serve.prepared import BoundedConnection
+from pfs._serve.session import MOST_BYTES, Client, Context
 from pfs._serve.tls import context as context_of_tls
 from pfs.errors import Error, InvalidValue
 
 __all__ = ["open_tcp", "open_unix", "password_in", "serve"]
 
 _MOST_CLIENTS = 64
-_MOST_BYTES = 1 << 20  # of a statement
-_PATIENCE = 10.0  # seconds to log in
+_PATIENCE = 10.0  # seconds to log in, and for the rest of a packet that has begun
 _FIELD_LIST, _CHANGE_USER = b"\x04", b"\x11"
 _WITH_DATABASE, _WITH_TLS, _WITH_PLUGIN = 1 << 3, 1 << 11, 1 << 19  # flags of a login
 _TLS_REQUEST = 32  # bytes: a login without its texts
@@ -85,15 +84,16 @@ class _Reader:
 
     async def read(self, size: int) -> bytes:
         """Returns the header of a packet."""
-        header = await self._exactly(size)
-        if int.from_bytes(header[:3], "little") > _MOST_BYTES:
+        header = await self._exactly(1)  # a client may be idle before it
+        header += await self._rest(size - 1)
+        if int.from_bytes(header[:3], "little") > MOST_BYTES:
             self.hang_up()  # the client goes on sending, and TLS would wait for it
             raise ConnectionClosed
         return header
 
     async def readexactly(self, size: int) -> bytes:
         """Returns the body of a packet."""
-        body = await self._exactly(size)
+        body = await self._rest(size)
         was_first, self._is_first = self._is_first, False
         if self._login is not None:
             self.close()
@@ -114,6 +114,14 @@ class _Reader:
         if self._login is not None:
             self._login.shutdown(socket.SHUT_RDWR)
         self._plain.abort()
+
+    async def _rest(self, size: int) -> bytes:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await self._exactly(size)
+        except TimeoutError:
+            self.hang_up()
+            raise ConnectionClosed from None
 
     async def _exactly(self, size: int) -> bytes:
         try:
@@ -142,7 +150,7 @@ class _Server:
         self._clients += 1
         bounded, client = _Reader(reader, writer), Client(self._context)
         stream = MysqlStream(bounded, writer)
-        connection = Connection(stream, client, self._control, self._users, ssl=self._tls)
+        connection = BoundedConnection(stream, client, self._control, self._users, ssl=self._tls)
         try:
             if self._clients > _MOST_CLIENTS:
                 await stream.write(connection.error(msg="Too many connections", code=ErrorCode.CON_COUNT_ERROR))

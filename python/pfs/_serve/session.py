@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pfs._serve.sources import Source
 
-__all__ = ["Client", "Context"]
+__all__ = ["MOST_BYTES", "Client", "Context"]
 
 _DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE = 1142, 1049, 1146, 1054, 1305
 _CODES: tuple[tuple[type[Error], int], ...] = (
@@ -38,6 +38,8 @@ _CODES: tuple[tuple[type[Error], int], ...] = (
 )
 SQLSTATES.update(dict.fromkeys((_DENIED, _UNKNOWN_DATABASE, _NO_SUCH_PROCEDURE), b"42000"))
 SQLSTATES.update({_UNKNOWN_TABLE: b"42S02", _UNKNOWN_COLUMN: b"42S22"})
+MOST_BYTES = 1 << 18  # of a statement: sqlglot takes 2 s and 150 MB for so many
+_LONG = 10_000  # characters that sqlglot parses in 0.1 s
 _MOST_TITLE = 64  # characters of the title of a column
 
 
@@ -56,6 +58,7 @@ class Context:
         for name, value in added_variables(source).items():
             known[name] = (str, value, False)
         known["performance_schema"] = (bool, True, False)
+        known["max_allowed_packet"] = (int, MOST_BYTES, False)
         known["sql_mode"] = (str, "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES", True)
         self.variables = GlobalVariables(known)
 
@@ -66,14 +69,13 @@ class Client(Session):  # type: ignore[misc]
     def __init__(self, context: Context) -> None:
         super().__init__(SessionVariables(context.variables))
         self._context = context
+        self._trees: tuple[str, list[Any]] = ("", [])  # of a statement that a thread has parsed
         self.middlewares = [self._set_var_middleware, self._lenient_set, self._use_middleware]
 
     async def init(self, connection: Connection) -> None:
         # mysql-mimic goes on after it has denied a user: the connection must end here.
         if self.username is None:
             raise failure(ErrorCode.ACCESS_DENIED_ERROR, "Access denied")
-        if self.database:
-            await self.use(self.database)
         await super().init(connection)
 
     async def use(self, database: str) -> None:
@@ -83,15 +85,21 @@ class Client(Session):  # type: ignore[misc]
 
     async def handle_query(self, sql: str, attrs: dict[str, str]) -> AllowedResult:
         try:
+            if len(sql) > _LONG:  # other clients must not wait for it
+                async with self._context.turn:
+                    self._trees = sql, await asyncio.to_thread(parsed, sql)
             return await super().handle_query(sql, attrs)
         except Error as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.UNKNOWN_ERROR)
             raise failure(code, str(error)) from None
         except RecursionError:
             raise failure(ErrorCode.PARSE_ERROR, "the statement is nested too deeply") from None
+        finally:
+            self._trees = "", []
 
     def _parse(self, sql: str) -> list[Any]:
-        return list(parsed(sql))
+        text, trees = self._trees
+        return list(trees if text == sql else parsed(sql))
 
     async def _lenient_set(self, query: Query) -> AllowedResult:
         """Ignores variables that it does not know: clients set many."""
@@ -159,10 +167,14 @@ class Client(Session):  # type: ignore[misc]
 
     async def _run(self, tree: exp.Expression, titles: bool) -> AllowedResult:
         is_plan = isinstance(tree, exp.Describe)
-        named = _named(tree.this if is_plan else tree, self.database or "performance_schema", titles)
-        text = ("explain " if is_plan else "") + translated_tree(named)
+        database = self.database or "performance_schema"
+
+        def answer() -> AllowedResult:
+            text = translated_tree(_named(tree.this if is_plan else tree, database, titles))
+            return answer_of(run(("explain " if is_plan else "") + text, self._context.tables))
+
         async with self._context.turn:
-            return await asyncio.to_thread(lambda: answer_of(run(text, self._context.tables)))
+            return await asyncio.to_thread(answer)
 
 
 def parsed_duckdb(select: str) -> exp.Expression:
