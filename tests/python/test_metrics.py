@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ for number in range({n}):
     done.add(1)
 """
 LOOP = WORK.format(n=10**9)
+READINGS = int(os.environ.get("PFS_READS", "1000"))
 MUTEX = ("events_waits_total", ("event_name", "wait/synch/mutex/app/LOCK"))
 WRITTEN = ("file_events_bytes_total", ("event_name", "wait/io/file/app/data"), ("mode", "write"))
 Series = dict[tuple[Any, ...], float]
@@ -90,8 +91,13 @@ def now(made: Exporter) -> Series:
     return series(text_of(made.metrics()))
 
 
-def counters(text: str) -> Series:
-    return {key: value for key, value in series(text).items() if str(key[0]).endswith(("_total", "_bucket"))}
+def plain(metrics: list[Metric]) -> Series:
+    """Returns what the parser of Prometheus' older format reads."""
+    return {(s.name, *s.labels.items()): s.value for family in parsed_plain(text_of(metrics, False)) for s in family.samples}
+
+
+def counters(text: str, prefix: str = "pfs_") -> Series:
+    return {key: value for key, value in series(text, prefix).items() if str(key[0]).endswith(("_total", "_bucket"))}
 
 
 def test_columns_add_up_over_processes() -> None:
@@ -206,29 +212,94 @@ def test_no_counter_goes_down_when_processes_end(folder: Path) -> None:
     assert found[("processes", ("state", "alive"))] == 1
 
 
-def test_counters_never_go_down_under_load(folder: Path) -> None:
-    """Three programs work, one of them is killed and another one truncated, while 150 readings are made."""
+def sampled(metrics: list[Metric]) -> dict[tuple[Any, ...], float]:
+    """The counters, without a text: it is faster."""
+    return {
+        (metric.name + suffix, *labels): float(value)
+        for metric in metrics
+        for suffix, labels, value in metric.samples
+        if suffix in ("_total", "_bucket")
+    }
+
+
+@pytest.mark.parametrize(("compat", "readings"), [(False, READINGS), (True, READINGS // 5)], ids=["pfs", "compat"])
+def test_counters_never_go_down_under_load(folder: Path, compat: bool, readings: int) -> None:
+    """Two programs work, one of them is killed and the other one truncated, while 1,000 readings are made. Parsers read them."""
     last: Series = {}
-    programs = [Subject(folder) for _ in range(3)]
+    changes = 0
+    programs = [Subject(folder) for _ in range(2)]
     try:
         for program in programs:
             program.send(LOOP)
-        with exporter(folder) as made, pfs.attach(str(programs[1].path), write=True) as schema:
-            for number in range(150):
-                if number == 50:
+        with exporter(folder, compat=compat) as made, pfs.attach(str(programs[1].path), write=True) as schema:
+            for number in range(readings):
+                if number == readings // 3:
                     programs[0].kill()
-                if number == 100:
+                if number == readings // 3 * 2:
                     schema.truncate("events_statements_summary_by_digest")
-                text = text_of(made.metrics())
-                if number % 10 == 0 or 48 < number < 53 or 98 < number < 103:
-                    found = counters(text)
-                    fell = {key: (value, found.get(key)) for key, value in last.items() if found.get(key, -1) < value}
-                    assert fell == {}, number
-                    last = found
-        assert last[MUTEX] > 100
+                metrics = made.metrics()
+                found = sampled(metrics)
+                fell = {key: (value, found.get(key)) for key, value in last.items() if found.get(key, -1) < value}
+                assert fell == {}, number
+                changes += found != last
+                last = found
+                if number % (readings // 10) == 0:
+                    assert counters(text_of(metrics), "") == found
+                    assert {key: value for key, value in plain(metrics).items() if key in found} == found
+        assert changes > readings // 3  # the programs did work
     finally:
         for program in programs:
             program.close()
+
+
+@pytest.mark.parametrize("mode", ["once", "one process", "listen", "textfile", "collector"])
+def test_each_mode_lies_between_two_readings(folder: Path, tmp_path: Path, mode: str) -> None:
+    with subject(folder) as program, pfs.attach(str(program.path)) as schema:
+        program.do(WORK.format(n=1))
+        program.send(LOOP)
+
+        def counts() -> tuple[int, int]:
+            waits = schema.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")
+            files = schema.table("file_summary_by_event_name").set_index("EVENT_NAME")
+            written = int(files["SUM_NUMBER_OF_BYTES_WRITE"]["wait/io/file/app/data"])
+            return int(waits["COUNT_STAR"]["wait/synch/mutex/app/LOCK"]), written
+
+        def between(read: Callable[[], str], prefix: str = "pfs_") -> None:
+            before = counts()
+            text = read()
+            after = counts()
+            if text.endswith("# EOF\n"):
+                found = series(text, prefix)
+            else:
+                found = {(s.name.removeprefix(prefix), *s.labels.items()): s.value for f in parsed_plain(text) for s in f.samples}
+            for low, value, high in zip(before, (found[MUTEX], found[WRITTEN]), after, strict=True):
+                assert low <= value <= high
+            read_between.append((before, after))
+
+        read_between: list[tuple[tuple[int, int], tuple[int, int]]] = []
+        old = "mysql_perf_schema_"
+        if mode == "once":
+            between(run)
+            between(lambda: run("--compat"), old)
+        elif mode == "one process":
+            between(lambda: run(str(program.pid)))
+            between(lambda: run(str(program.pid), "--compat"), old)
+        elif mode == "textfile":
+            target = tmp_path / "x.prom"
+            between(lambda: run("--textfile", str(target)) + target.read_text())
+            between(lambda: run("--textfile", str(target), "--compat") + target.read_text(), old)
+        elif mode == "listen":
+            for arguments, prefix in (((), "pfs_"), (("--compat",), old)):
+                with listening(*arguments) as (url, _):
+                    for accept in ("*/*", "application/openmetrics-text"):
+                        between(lambda url=url, accept=accept: fetched(url, accept)[1], prefix)  # type: ignore[misc]
+        else:
+            for compat, prefix in ((False, "pfs_"), (True, old)):
+                registry = CollectorRegistry()
+                registry.register(pfs.metrics.Collector(compat=compat))
+                between(lambda registry=registry: generate_latest(registry).decode(), prefix)  # type: ignore[misc]
+        assert len(read_between) >= 2
+        assert read_between[0][0] < read_between[-1][1]  # the program did work
 
 
 def test_counts_that_fall() -> None:
@@ -310,8 +381,7 @@ def test_both_formats_have_the_same_numbers(folder: Path) -> None:
         program.do(WORK.format(n=3))
         with exporter(folder) as made:
             metrics = made.metrics()
-    plain = {(s.name, *s.labels.items()): s.value for family in parsed_plain(text_of(metrics, False)) for s in family.samples}
-    assert plain == series(text_of(metrics), prefix="")
+    assert plain(metrics) == series(text_of(metrics), prefix="")
     kinds = {family.name: family.type for family in parsed_plain(text_of(metrics, False))}
     assert kinds["pfs_events_waits"] == "counter"
     assert kinds["pfs_statements_duration_seconds"] == "histogram"
