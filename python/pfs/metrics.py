@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pfs._metrics import DEFAULT_TOP
 from pfs._metrics.exporter import Exporter
+from pfs._metrics.metric import open_kind
 from pfs._metrics.text import text_of
 from pfs._outside.attach import attach
 from pfs._outside.follow import all_processes, one_process
@@ -75,7 +76,7 @@ class Collector:
         from prometheus_client import Metric
 
         for metric in self._exporter.metrics():
-            made = Metric(metric.name, metric.doc, metric.kind, metric.unit)
+            made = Metric(metric.name, metric.doc, open_kind(metric), metric.unit)
             for suffix, labels, value in metric.samples:
                 made.add_sample(metric.name + suffix, dict(labels), float(value))
             if made.samples:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from pfs import _core
 from pfs._metrics import DEFAULT_TOP
+from pfs._metrics.compat import COMPAT_GROUPS
 from pfs._metrics.families import GROUPS
 from pfs._metrics.metric import Metric
 from pfs._metrics.others import Histogram, Lost, ProgramStatus
@@ -60,7 +61,7 @@ class Exporter:
         self._top = top
         self._compat = compat
         self._prefix = "mysql_perf_schema_" if compat else "pfs_"
-        groups: list[Readable] = [*GROUPS, Histogram(), Lost(), ProgramStatus()]
+        groups: list[Readable] = [*GROUPS, *(COMPAT_GROUPS if compat else ()), Histogram(), Lost(), ProgramStatus()]
         self._groups = [group for group in groups if group.in_mysqld_exporter or not compat]
         self._processes = Follower(find, lambda found: _Process(found, self._groups))
         self._ended = [Sums() for _ in self._groups]

@@ -17,7 +17,7 @@ from pfs._metrics.metric import Kind, Labels, Metric, seconds
 if TYPE_CHECKING:
     from pfs._source import Source
 
-__all__ = ["GROUPS", "Group", "Key", "Values"]
+__all__ = ["GROUPS", "Family", "Group", "Key", "Values"]
 
 Key = tuple[str, ...]
 Values = list[int]
@@ -35,6 +35,8 @@ class Family:
     columns: Mapping[str, str]  # by the value of the label
     label: str = ""
     without_index: str = ""  # a value of the label that only rows without an index have
+    bare: bool = False  # a counter without _total, as mysqld_exporter has some
+    unit: str = ""  # of the values, if the name does not say it
 
 
 def one(name: str, column: str, doc: str) -> Family:
@@ -98,13 +100,13 @@ class Group:
             numbers = {label: number_of[column] for label, column in family.columns.items()}
             kind: Kind = "gauge" if self.gauges.issuperset(numbers.values()) else "counter"
             unit = next((unit for unit in ("seconds", "bytes") if family.name.endswith("_" + unit)), "")
-            metric = Metric(prefix + family.name, kind, family.doc, unit)
+            metric = Metric(prefix + family.name, kind, family.doc, unit, bare=family.bare)
             for key, values in chosen:
                 labels: Labels = tuple(zip(self.labels, key, strict=True))
                 for value, number in numbers.items():
                     if value and value == family.without_index and key[-1] != _NONE:
                         continue
-                    text = seconds(values[number]) if unit == "seconds" else str(values[number])
+                    text = seconds(values[number]) if (unit or family.unit) == "seconds" else str(values[number])
                     metric.add(((*labels, (family.label, value)) if family.label else labels), text)
             made.append(metric)
         return made

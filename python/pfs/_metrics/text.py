@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pfs._metrics.metric import Labels, Metric
+from pfs._metrics.metric import Labels, Metric, open_kind
 
 __all__ = ["OPENMETRICS", "PLAIN", "text_of"]
 
@@ -30,12 +30,12 @@ def text_of(metrics: Iterable[Metric], openmetrics: bool = True) -> str:
         if not metric.samples:
             continue
         if openmetrics:
-            lines.append(f"# TYPE {metric.name} {metric.kind}")
+            lines.append(f"# TYPE {metric.name} {open_kind(metric)}")
             if metric.unit:
                 lines.append(f"# UNIT {metric.name} {metric.unit}")
             lines.append(f"# HELP {metric.name} {_escaped(metric.doc)}")
         else:
-            name = metric.name + ("_total" if metric.kind == "counter" else "")
+            name = metric.name + ("_total" if metric.kind == "counter" and not metric.bare else "")
             lines += [f"# HELP {name} {metric.doc}", f"# TYPE {name} {_OLD_KINDS.get(metric.kind, metric.kind)}"]
         lines += [f"{metric.name}{suffix}{_labels(labels)} {value}" for suffix, labels, value in metric.samples]
     if openmetrics:
