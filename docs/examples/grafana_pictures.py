@@ -218,7 +218,7 @@ def draw(readings: list[Reading], path: str) -> None:
         unit = panel["fieldConfig"]["defaults"]["unit"]
         axis.set_title(f"{panel['title']} ({unit})", fontsize=9, loc="left")
         highest = max((value for points in lines.values() for _, value in points), default=0.0)
-        axis.set_ylim(0, highest * 1.6 or 1)  # room for the legend
+        axis.set_ylim(0, highest * 1.6 or 1)  # space for the legend
         axis.set_xlim(0, readings[-1][0])
         axis.grid(alpha=0.3)
         if lines:
