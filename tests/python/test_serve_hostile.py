@@ -25,7 +25,7 @@ from tests.python.test_serve import WAITS, WORK, ask, code_of, connected, served
 
 PACKETS = int(os.environ.get("PFS_SERVE_PACKETS", "10000"))
 SEED = int(os.environ.get("PFS_SERVE_SEED", "1"))
-MOST_GROWTH = 16 << 20  # bytes that the server may have more at the end than after a tenth of the packets
+MOST_GROWTH = 8 << 20  # bytes that the server may have more at the end than after a tenth of the packets
 FLAGS = 0x1 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000  # of a login with a database
 PREPARE, SEND_LONG_DATA, EXECUTE = 0x16, 0x18, 0x17
 COMMANDS = (*range(32), 99, 255)

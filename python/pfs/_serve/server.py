@@ -150,18 +150,19 @@ class _Server:
         self._clients += 1
         bounded, client = _Reader(reader, writer), Client(self._context)
         stream = MysqlStream(bounded, writer)
+        patience = asyncio.get_running_loop().call_later(_PATIENCE, _hang_up, client, bounded)
         connection = BoundedConnection(stream, client, self._control, self._users, ssl=self._tls)
         try:
             if self._clients > _MOST_CLIENTS:
                 await stream.write(connection.error(msg="Too many connections", code=ErrorCode.CON_COUNT_ERROR))
                 return
             connection.connection_id = await self._control.add(connection)
-            asyncio.get_running_loop().call_later(_PATIENCE, _hang_up, client, bounded)
             await connection.start()
         except Exception as error:  # about bytes that are no packets: it ends this client and no other
             logging.getLogger("mysql_mimic").info("client: %s", error)
         finally:
             self._clients -= 1
+            patience.cancel()  # it would keep the client for so long
             await self._control.remove(connection.connection_id)
             bounded.close()
             writer.close()
