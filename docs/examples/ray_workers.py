@@ -1,8 +1,9 @@
 """Adds up what the workers of a Ray job have counted, on all nodes, with workers that ended or died."""
 
-import pfs
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+import pfs
 
 FOLDER = "/dev/shm/pfs-my-job"  # on each node, and of this job alone
 ray.init(runtime_env={"env_vars": {"PFS_DIR": FOLDER, "PFS_KEEP": "1"}})

@@ -4,9 +4,10 @@ import os
 import socket
 import sys
 
-import pfs
 import pyarrow
 from pyspark.sql import SparkSession
+
+import pfs
 
 FOLDER = "/dev/shm/pfs-my-job"  # on each host, and of this job alone
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -30,5 +31,7 @@ context.parallelize([100] * 8, 8).foreach(work)
 hosts = dict(context.parallelize(range(16), 16).mapPartitions(snapshots).collect())
 merged = pfs.merge([snapshot for host in hosts.values() for snapshot in host])
 # Spark has no unsigned numbers.
-waits = merged.sql("select EVENT_NAME, COUNT_STAR::bigint as TURNS from events_waits_summary_global_by_event_name where COUNT_STAR > 0")
+waits = merged.sql(
+    "select EVENT_NAME, COUNT_STAR::bigint as TURNS from events_waits_summary_global_by_event_name where COUNT_STAR > 0"
+)
 spark.createDataFrame(pyarrow.table(waits)).show(truncate=False)
