@@ -55,7 +55,7 @@ Status RegisterOne(FamilyOf family_of, const char* component, const pfs_instrume
   const uint32_t volatility = info.flags >> PFS_VOLATILITY_SHIFT;
   const uint32_t flags = info.flags & ((1u << PFS_VOLATILITY_SHIFT) - 1);
   const std::string_view documentation = info.documentation != nullptr ? info.documentation : "";
-  Family family;
+  Family family{};
   if (Status bad = family_of(flags, &family); !bad.ok()) return bad;
   return perfschema::RegisterInstrument(family, component, info.name, flags, volatility, documentation, info.key);
 }
