@@ -98,7 +98,7 @@ static int timer(void) {
   action.sa_handler = on_timer;
   action.sa_flags = SA_RESTART;
   sigaction(SIGALRM, &action, NULL);
-  clock_gettime(CLOCK_MONOTONIC, &start);
+  clock_gettime(CLOCK_MONOTONIC, &start); /* on a busy machine a second holds few of the timer's 5,000 signals */
   setitimer(ITIMER_REAL, &every, NULL);
   do {
     int i;
@@ -110,7 +110,7 @@ static int timer(void) {
       ++done;
     }
     clock_gettime(CLOCK_MONOTONIC, &now);
-  } while (now.tv_sec - start.tv_sec < 1);
+  } while (now.tv_sec - start.tv_sec < 1 || (calls < 200 && now.tv_sec - start.tv_sec < 60));
   setitimer(ITIMER_REAL, &never, NULL);
   printf("bad %lu\ncalls %lu\ndone %lu\nsegment %s\n", wrong, (unsigned long)calls, done + 1, pfs_segment_path());
   return 0;

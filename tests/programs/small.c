@@ -4,7 +4,7 @@
  * Exits with 0. */
 #include <perfschema/pfs.h>
 
-enum { kLocks = 100, kWords = 1 << 16, kRounds = 200 };
+enum { kLocks = 100, kWords = 1 << 16, kRounds = 500 };
 
 static pfs_key_t key_lock;
 static pfs_mutex_info_t mutexes[] = {{&key_lock, "lock", 0, NULL}};
