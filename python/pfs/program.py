@@ -239,6 +239,12 @@ class Meter:
     ) -> None:
         """Adds a metric, a row of ``setup_metrics``. A counter only grows, an up-down counter also falls, a gauge shows a state.
 
+        ``pfs metrics`` exports it if the status variable METER.NAME has its value:
+
+            pfs.register_meter("myapp.queue").metric("depth", "gauge", unit="items")
+            depth = pfs.register_status("myapp.queue.depth")
+            depth.add(1)
+
         Raises:
             InvalidValue: a bad type, or a name that is empty or longer than 63 bytes.
             LimitReached: ``performance_schema_max_metric_classes``.

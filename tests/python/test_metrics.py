@@ -148,6 +148,43 @@ def test_counts_lie_between_two_readings_of_the_tables(folder: Path, running: bo
                     assert (low < high) == running
 
 
+METERS = """
+meter = pfs.register_meter("my.queue", description="The queue.")
+meter.metric("done", unit="s", description="Time of jobs.")
+meter.metric("depth", "gauge", unit="{{items}}", description="Items that wait.")
+meter.metric("no_value", "updown")
+seconds, depth = pfs.register_status("my.queue.done"), pfs.register_status("My.Queue.depth")
+seconds.add({n})
+depth.add(-{n})
+"""
+
+
+def test_metrics_of_the_programs_meters(folder: Path) -> None:
+    """A row of setup_metrics is exported with the value of its status variable, while its meter is enabled."""
+    with subject(folder) as a, subject(folder) as b, exporter(folder) as made:
+        a.do(METERS.format(n=3))
+        b.do(METERS.format(n=4))
+        text = text_of(made.metrics())
+        families = {family.name: family for family in parsed(text)}
+        assert [families["my_queue_done_seconds"].type, families["my_queue_depth"].type] == ["counter", "gauge"]
+        assert families["my_queue_done_seconds"].unit == "seconds"
+        assert families["my_queue_depth"].documentation == "Items that wait."
+        found = series(text)
+        assert (found[("my_queue_done_seconds_total",)], found[("my_queue_depth",)]) == (7, -7)
+        assert not any("no_value" in key[0] or key[0] == "program_status" for key in found)
+        with pfs.attach(str(b.path), write=True) as schema:
+            schema.setup_meters["my.queue"].enabled = False
+        b.do("seconds.add(100)")
+        a.do("seconds.add(10)")
+        found = now(made)
+        assert (found[("my_queue_done_seconds_total",)], found[("my_queue_depth",)]) == (17, -3)
+        with exporter(folder, compat=True) as other:
+            assert "my_queue" not in text_of(other.metrics())
+        with subject(folder) as c:  # says that it is another kind of metric: the first process is right
+            c.do(METERS.format(n=100).replace('"done"', '"done", "gauge"'))
+            assert now(made)[("my_queue_done_seconds_total",)] == 17
+
+
 def test_sums_are_those_of_merge(folder: Path) -> None:
     """All processes together, one of them killed, have the sums of pfs.merge."""
     with subject(folder) as a, subject(folder) as b, subject(folder) as c:

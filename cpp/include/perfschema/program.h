@@ -48,8 +48,9 @@ PFS_API int pfs_register_meter(const char* name, uint32_t frequency, int enabled
 /* Returns FREQUENCY of the meter now; 0 if it is disabled, or does not exist. */
 PFS_API uint32_t pfs_meter_frequency(pfs_key_t key);
 
-/* Registers a metric [63] of a meter. is_double: NUM_TYPE. unit, description: NULL = NULL. PFS_E_NOT_FOUND: no such meter; PFS_E_FULL:
- * performance_schema_max_metric_classes, Performance_schema_metric_lost. */
+/* Registers a metric [63] of a meter. is_double: NUM_TYPE. unit, description: NULL = NULL. `pfs metrics` exports it if the status
+ * variable METER.NAME (status.h) has its value. PFS_E_NOT_FOUND: no such meter; PFS_E_FULL: performance_schema_max_metric_classes,
+ * Performance_schema_metric_lost. */
 PFS_API int pfs_register_metric(const char* name, const char* meter, enum pfs_metric_type type, int is_double, const char* unit,
                                 const char* description);
 

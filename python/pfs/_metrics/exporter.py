@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pfs import _core
 from pfs._metrics import DEFAULT_TOP
 from pfs._metrics.compat import COMPAT_GROUPS
-from pfs._metrics.families import GROUPS
+from pfs._metrics.families import GROUPS, Key
+from pfs._metrics.meters import Declared, ProgramMeters
 from pfs._metrics.metric import Metric
 from pfs._metrics.others import Histogram, Lost, ProgramStatus
 from pfs._metrics.totals import Counts, Readable, Sums
@@ -61,7 +62,9 @@ class Exporter:
         self._top = top
         self._compat = compat
         self._prefix = "mysql_perf_schema_" if compat else "pfs_"
+        declared: dict[Key, Declared] = {}
         groups: list[Readable] = [*GROUPS, *(COMPAT_GROUPS if compat else ()), Histogram(), Lost(), ProgramStatus()]
+        groups += [ProgramMeters("counter", declared), ProgramMeters("gauge", declared)]
         self._groups = [group for group in groups if group.in_mysqld_exporter or not compat]
         self._processes = Follower(find, lambda found: _Process(found, self._groups))
         self._ended = [Sums() for _ in self._groups]

@@ -1,4 +1,4 @@
-"""Declares metrics that are no columns: the histogram of statements, lost events, numbers of the program."""
+"""Declares metrics that are no columns: the histogram of statements, lost events, status variables of the program."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pfs._metrics.families import Key, Values
+from pfs._metrics.meters import variable_of
 from pfs._metrics.metric import Metric, seconds
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ class Lost:
 
 
 class ProgramStatus:
-    """Reads the status variables that the program registered. Nobody knows whether they are counters."""
+    """Reads the status variables that the program registered, but for the values of its metrics, which `ProgramMeters` has.
+
+    Nobody knows whether they are counters.
+    """
 
     table = "global_status"
     gauges = frozenset({0})
@@ -73,8 +77,11 @@ class ProgramStatus:
 
     def read(self, source: Source) -> dict[Key, Values]:
         found: dict[Key, Values] = {}
+        of_meters = {variable_of(meter, name) for meter, name in source.rows("setup_metrics", ["METER", "NAME"])}
         for name, value in source.rows(self.table, ["VARIABLE_NAME", "VARIABLE_VALUE"]):
-            if not name.startswith((_LOST, "Error_log_")) and value is not None and value.lstrip("-").isdecimal():
+            if name.startswith((_LOST, "Error_log_")) or name.casefold() in of_meters:
+                continue
+            if value is not None and value.lstrip("-").isdecimal():
                 found[(name,)] = [int(value)]
         return found
 
