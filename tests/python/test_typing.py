@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+Mypy = Callable[..., subprocess.CompletedProcess[str]]
 pytestmark = pytest.mark.xdist_group("typing")  # long, so it begins early
 
 USER = """
@@ -96,32 +99,33 @@ pfs.socket()
 """
 
 
-def mypy(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mypy", "--cache-dir", str(cwd / ".mypy_cache"), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def mypy(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Mypy:
+    """Runs mypy as pyproject.toml says, strictly. What it has found out about pandas and numpy it finds out once."""
+    cache = tmp_path_factory.mktemp("mypy")
+
+    def run(cwd: Path, *files: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "mypy", "--config-file", str(root / "pyproject.toml"), "--cache-dir", str(cache), *files]
+        return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+    return run
 
 
 @pytest.mark.slow
-def test_package_and_tests_pass_strict(root: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path)],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_package_and_tests_pass_strict(mypy: Mypy, root: Path) -> None:
+    assert tomllib.loads((root / "pyproject.toml").read_text())["tool"]["mypy"]["strict"] is True
+    done = mypy(root)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow
-def test_users_script_passes_strict_and_mistakes_are_found(tmp_path: Path) -> None:
+def test_users_script_passes_strict_and_mistakes_are_found(mypy: Mypy, tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(USER)
-    done = mypy("--strict", "user.py", cwd=tmp_path)
-    assert "no issues" in done.stdout, done.stdout + done.stderr
-    assert 'Revealed type is "def (server: str, *, timeout: float =) -> int"' in done.stdout.replace("builtins.", "")
     (tmp_path / "wrong.py").write_text(WRONG)
-    done = mypy("--strict", "wrong.py", cwd=tmp_path)
-    assert "Found 7 errors" in done.stdout, done.stdout
+    done = mypy(tmp_path, "user.py", "wrong.py")
+    assert not [line for line in done.stdout.splitlines() if line.startswith("user.py") and ": error: " in line], done.stdout
+    assert 'Revealed type is "def (server: str, *, timeout: float =) -> int"' in done.stdout.replace("builtins.", "")
+    assert "Found 7 errors in 1 file" in done.stdout, done.stdout
 
 
 @pytest.mark.slow

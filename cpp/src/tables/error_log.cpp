@@ -26,7 +26,7 @@ constexpr auto kErrorLogColumns = columns(
     col<&LogEvent::code>("ERROR_CODE", Unit::kNone, "Code of the message, such as MY-010000."),
     col<&LogEvent::subsystem>("SUBSYSTEM", Unit::kNone, "Part of the program that logged it."),
     col<&LogEvent::data>("DATA", Unit::kNone, "The message."));
-void Scan(const Snapshot& snapshot, RowSink<LogEvent> out) {
+void ScanErrorLog(const Snapshot& snapshot, RowSink<LogEvent> out) {
   snapshot.ForEachLogEvent([&](const LogRow& row) {
     out({{static_cast<int64_t>(row.logged)},
          row.thread_id,
@@ -43,7 +43,7 @@ constexpr TableDef tables::error_log{
     .doc = "The last 5 MiB that the program logged; the oldest events are dropped first.",
     .key = {"LOGGED"},
     .columns = kErrorLogColumns,
-    .scan = scan<&Scan>,
+    .scan = scan<&ScanErrorLog>,
 };
 static_assert(ok(tables::error_log));
 

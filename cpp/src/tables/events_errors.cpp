@@ -50,7 +50,7 @@ template <Level kLevel>
 using Key = ItemKey<typename MemberOf<kLevel>::Key, ErrorKey>;
 
 template <Level kLevel>
-void Scan(const Snapshot& snapshot, RowSink<SummaryRow<Key<kLevel>, ErrorSums>> out) {
+void ScanErrors(const Snapshot& snapshot, RowSink<SummaryRow<Key<kLevel>, ErrorSums>> out) {
   if (!snapshot.ok() || snapshot.option(OptionId::error_size) == 0) return;
   snapshot.ForEachSum(Kind::kError, kLevel, [&](const SumRow& row) {
     // An error that counts for the total only has no rows at other levels.
@@ -61,7 +61,7 @@ void Scan(const Snapshot& snapshot, RowSink<SummaryRow<Key<kLevel>, ErrorSums>> 
 
 template <Level kLevel>
 constexpr TableDef ErrorTable(std::string_view doc) {
-  return summary<Key<kLevel>, ErrorSums, Scan<kLevel>>(doc, ResetLevel<Kind::kError, kLevel>);
+  return summary<Key<kLevel>, ErrorSums, ScanErrors<kLevel>>(doc, ResetLevel<Kind::kError, kLevel>);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ struct StatsColumns<MemoryRow> {
 namespace {
 
 template <Level kLevel>
-void Scan(const Snapshot& snapshot, RowSink<SummaryRow<SumKey<kLevel>, MemoryRow>> out) {
+void ScanMemory(const Snapshot& snapshot, RowSink<SummaryRow<SumKey<kLevel>, MemoryRow>> out) {
   constexpr Numbers kNone{};
   snapshot.ForEachMemory(kLevel, [&](const MemoryRow& row) {
     out({{MemberOf<kLevel>::Of({row.instrument, row.thread_id, row.principal, 0, kNone}), {row.instrument->name}}, row});
@@ -35,7 +35,7 @@ void Scan(const Snapshot& snapshot, RowSink<SummaryRow<SumKey<kLevel>, MemoryRow
 
 template <Level kLevel>
 constexpr TableDef MemoryTable(std::string_view doc) {
-  return summary<SumKey<kLevel>, MemoryRow, Scan<kLevel>>(doc, ResetLevel<Kind::kMemory, kLevel>);
+  return summary<SumKey<kLevel>, MemoryRow, ScanMemory<kLevel>>(doc, ResetLevel<Kind::kMemory, kLevel>);
 }
 
 }  // namespace

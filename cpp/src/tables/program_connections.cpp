@@ -25,7 +25,7 @@ constexpr auto kAttributeColumns =
 
 // Outputs the attributes of the sessions that `is_shown` selects.
 template <typename IsShown>
-void ScanSessions(const Snapshot& snapshot, RowSink<AttributeRow> out, IsShown is_shown) {
+void ScanConnectAttributes(const Snapshot& snapshot, RowSink<AttributeRow> out, IsShown is_shown) {
   std::unordered_map<uint64_t, uint64_t> sessions;
   for (const ThreadRow& row : snapshot.Threads()) {
     if (row.processlist_id && is_shown(row)) sessions[row.thread_id] = *row.processlist_id;
@@ -39,7 +39,7 @@ void ScanSessions(const Snapshot& snapshot, RowSink<AttributeRow> out, IsShown i
   });
 }
 void ScanAllSessions(const Snapshot& snapshot, RowSink<AttributeRow> out) {
-  ScanSessions(snapshot, out, [](const ThreadRow&) { return true; });
+  ScanConnectAttributes(snapshot, out, [](const ThreadRow&) { return true; });
 }
 void ScanOwnSessions(const Snapshot& snapshot, RowSink<AttributeRow> out) {
   const uint64_t reader = ReaderOf(snapshot);
@@ -49,7 +49,7 @@ void ScanOwnSessions(const Snapshot& snapshot, RowSink<AttributeRow> out) {
   }
   if (!own) return;  // a thread of another process, or without an instrumentation: it has no account here
   const auto is_same = [](const auto& a, const auto& b) { return a.has_value() == b.has_value() && (!a || a->view() == b->view()); };
-  ScanSessions(snapshot, out, [&](const ThreadRow& row) { return is_same(row.user, own->user) && is_same(row.host, own->host); });
+  ScanConnectAttributes(snapshot, out, [&](const ThreadRow& row) { return is_same(row.user, own->user) && is_same(row.host, own->host); });
 }
 
 // ---- host_cache
@@ -146,7 +146,7 @@ constexpr auto kLockColumns = columns(
     col<&LockRow::days>("PASSWORD_LOCK_TIME", Unit::kNone, "Number of days that the lock lasts."),
     col<&LockRow::since>("LOCKED_SINCE", Unit::kNone, "Day on which it was locked."),
     col<&LockRow::until>("LOCKED_UNTIL", Unit::kNone, "Day until which it is locked."));
-void ScanLocks(const Snapshot& snapshot, RowSink<LockRow> out) {
+void ScanAccountLocks(const Snapshot& snapshot, RowSink<LockRow> out) {
   snapshot.ForEachFact(FactKind::kAccountLock, [&](const FactRow& row) {
     const auto number = [&](size_t i) { return static_cast<int32_t>(row.number(i)); };
     const auto day = [&](size_t i) { return row.number(i) == 0 ? std::optional<Date>() : Date{static_cast<int64_t>(row.number(i))}; };
@@ -194,7 +194,7 @@ constexpr TableDef tables::temporary_account_locks{
     .doc = "Accounts that failed logins lock temporarily.",
     .key = {"USER", "HOST"},
     .columns = kLockColumns,
-    .scan = scan<&ScanLocks>,
+    .scan = scan<&ScanAccountLocks>,
     .available_when_disabled = true,
 };
 static_assert(ok(tables::temporary_account_locks));

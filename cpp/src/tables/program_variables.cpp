@@ -66,7 +66,7 @@ void ScanSession(const Snapshot& snapshot, RowSink<ValueRow> out) {
   ForEachVariable(snapshot, [&](const Variable& variable) { out({variable.name, ValueIn(values, reader, variable)}); });
 }
 
-void ScanThreads(const Snapshot& snapshot, RowSink<ThreadValueRow> out) {
+void ScanThreadValues(const Snapshot& snapshot, RowSink<ThreadValueRow> out) {
   const OwnValues values = ReadOwnValues(snapshot);
   std::set<uint64_t> threads;
   for (const ThreadRow& row : snapshot.Threads()) threads.insert(row.thread_id);
@@ -162,7 +162,7 @@ constexpr TableDef tables::variables_by_thread{
     .doc = "The variables that have session values, with the value of each live thread.",
     .key = {"THREAD_ID", "VARIABLE_NAME"},
     .columns = kThreadValueColumns,
-    .scan = scan<&ScanThreads>,
+    .scan = scan<&ScanThreadValues>,
     .available_when_disabled = true,
 };
 static_assert(ok(tables::variables_by_thread));

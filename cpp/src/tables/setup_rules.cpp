@@ -36,7 +36,7 @@ constexpr auto kInstrumentRuleColumns = columns(
 std::optional<YesNo> YesNoOf(std::optional<bool> value) { return value ? std::optional(YesIf(*value)) : std::nullopt; }
 std::optional<bool> IsYes(std::optional<YesNo> value) { return value ? std::optional(*value == YesNo::kYes) : std::nullopt; }
 
-void Scan(const Snapshot& snapshot, RowSink<InstrumentRule> out) {
+void ScanInstrumentRules(const Snapshot& snapshot, RowSink<InstrumentRule> out) {
   for (const InstrumentRuleRow& row : snapshot.InstrumentRules()) {
     const RuleSettings& settings = row.settings;
     out({row.ordinal, row.pattern, YesNoOf(settings.enabled), settings.timed ? std::optional(ValueOf(*settings.timed)) : std::nullopt,
@@ -56,7 +56,7 @@ constexpr TableDef tables::setup_instrument_rules{
     .ops = kSelect | kInsert | kDelete | kTruncate,
     .key = {"ORDINAL"},
     .columns = kInstrumentRuleColumns,
-    .scan = scan<&Scan>,
+    .scan = scan<&ScanInstrumentRules>,
     .truncate = RemoveAllInstrumentRules,
     .insert = insert<&Insert>,
     .remove = remove<&Remove>,

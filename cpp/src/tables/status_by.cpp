@@ -32,7 +32,7 @@ template <Level kLevel>
 using StatusKey = ItemKey<typename MemberOf<kLevel>::Key, VariableKey>;
 
 template <Level kLevel>
-void Scan(const Snapshot& snapshot, RowSink<SummaryRow<StatusKey<kLevel>, VariableValue>> out) {
+void ScanStatusBy(const Snapshot& snapshot, RowSink<SummaryRow<StatusKey<kLevel>, VariableValue>> out) {
   snapshot.ForEachSum(Kind::kStatus, kLevel, [&](const SumRow& row) {
     out({{MemberOf<kLevel>::Of(row), {VariableName(row)}}, {StatusText(snapshot, row.numbers)}});
   });
@@ -40,7 +40,7 @@ void Scan(const Snapshot& snapshot, RowSink<SummaryRow<StatusKey<kLevel>, Variab
 
 template <Level kLevel>
 constexpr TableDef StatusTable(std::string_view doc) {
-  return summary<StatusKey<kLevel>, VariableValue, Scan<kLevel>>(doc, ResetLevel<Kind::kStatus, kLevel>);
+  return summary<StatusKey<kLevel>, VariableValue, ScanStatusBy<kLevel>>(doc, ResetLevel<Kind::kStatus, kLevel>);
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ namespace perfschema {
 namespace {
 
 // Hash tables: of facts by (kind, owner, key), and of threads' facts by owner. Guarded by the cold lock.
-constexpr uint32_t kBuckets = 4096, kOwnerBuckets = 1024;
+constexpr uint32_t kFactBuckets = 4096, kOwnerBuckets = 1024;
 struct Lists {
-  uint32_t by_hash[kBuckets];
+  uint32_t by_hash[kFactBuckets];
   uint32_t by_owner[kOwnerBuckets];
   uint32_t counts[static_cast<uint32_t>(FactKind::kCount)];
 };
@@ -130,13 +130,13 @@ void Link(FactIndex index) {
     next.store(head, kRelaxed);
     head = index;
   };
-  push(lists->by_hash[fact.hash.load(kRelaxed) % kBuckets], fact.hash_next);
+  push(lists->by_hash[fact.hash.load(kRelaxed) % kFactBuckets], fact.hash_next);
   if (const uint64_t owner = fact.owner.load(kRelaxed); owner != 0) push(lists->by_owner[owner % kOwnerBuckets], fact.owner_next);
   ++lists->counts[fact.kind.load(kRelaxed)];
 }
 
 FactIndex Find(FactKind kind, uint64_t owner, uint32_t hash, KeyTexts key) {
-  for (uint32_t at = lists->by_hash[hash % kBuckets]; at != 0; at = FactAt(at).hash_next.load(kRelaxed)) {
+  for (uint32_t at = lists->by_hash[hash % kFactBuckets]; at != 0; at = FactAt(at).hash_next.load(kRelaxed)) {
     const ShmFact& fact = FactAt(at);
     if (fact.hash.load(kRelaxed) != hash || fact.kind.load(kRelaxed) != static_cast<uint32_t>(kind) || fact.owner.load(kRelaxed) != owner)
       continue;
@@ -276,7 +276,7 @@ FactIndex StoreFact(FactKind kind, uint64_t owner, const Fact& fact) {
 
 void DropFact(FactIndex index) {
   ShmFact& shm = FactAt(index);
-  Unlink(lists->by_hash[shm.hash.load(kRelaxed) % kBuckets], index, &ShmFact::hash_next);
+  Unlink(lists->by_hash[shm.hash.load(kRelaxed) % kFactBuckets], index, &ShmFact::hash_next);
   if (const uint64_t owner = shm.owner.load(kRelaxed); owner != 0)
     Unlink(lists->by_owner[owner % kOwnerBuckets], index, &ShmFact::owner_next);
   --lists->counts[shm.kind.load(kRelaxed)];

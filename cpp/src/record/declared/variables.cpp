@@ -12,7 +12,7 @@
 namespace perfschema {
 namespace {
 
-Status CheckName(std::string_view name, std::string_view what, size_t most) {
+Status CheckWord(std::string_view what, std::string_view name, size_t most) {
   bool is_good = !name.empty() && name.size() <= most;
   for (const char c : name) is_good = is_good && static_cast<unsigned char>(c) > ' ' && c != 127;
   if (is_good) return {};
@@ -119,7 +119,7 @@ void Drop(FactKind kind, uint64_t owner, KeyTexts key) {
 }  // namespace
 
 Status RegisterVariable(const VariableInfo& info) {
-  if (Status status = CheckName(info.name, "variable", kVariableNameBytes); !status.ok()) return status;
+  if (Status status = CheckWord("variable", info.name, kVariableNameBytes); !status.ok()) return status;
   if (IsOption(info.name)) return Status(Code::kExists, "variable " + Quoted(info.name) + " is an option of pfs");
   Fact fact;
   fact.texts.resize(kVariableTexts);
@@ -186,7 +186,7 @@ Status SetThreadVariable(std::string_view name, OptionalText value, bool forget)
 }
 
 Status SetVariableAttribute(std::string_view variable, std::string_view attribute, OptionalText value) {
-  if (Status status = CheckName(attribute, "attribute", kAttributeNameBytes); !status.ok()) return status;
+  if (Status status = CheckWord("attribute", attribute, kAttributeNameBytes); !status.ok()) return status;
   return WithFacts(FactKind::kAttribute, [&] {
     if (FindFact(FactKind::kVariable, 0, {variable}) == 0 && !IsOption(variable)) return NoSuchVariable(variable);
     if (!value) return Drop(FactKind::kAttribute, 0, {variable, attribute}), Status();

@@ -15,8 +15,8 @@ namespace {
 // Hash table of digests by key. Private: a key means nothing to a reader. The heads and `next` are followed without
 // the lock. A chain that changes meanwhile can lead to a wrong digest, but never out of the array: each find is
 // compared, and a miss is searched again under the lock.
-HalfWord* buckets = nullptr;
-uint32_t bucket_count = 0;  // a power of two
+HalfWord* digest_buckets = nullptr;
+uint32_t digest_bucket_count = 0;  // a power of two
 // Elements that hold digests, [2, next_digest). Guarded by the cold lock.
 uint32_t next_digest = 2;
 constexpr uint32_t kForOthers = 1;
@@ -45,8 +45,8 @@ struct Found {
 };
 
 Found Search(const Wanted& wanted) {
-  uint32_t at = buckets[wanted.key & (bucket_count - 1)].load(kAcquire);  // pairs with MakeDigest
-  for (uint32_t steps = bucket_count; at != 0 && steps > 0; --steps) {
+  uint32_t at = digest_buckets[wanted.key & (digest_bucket_count - 1)].load(kAcquire);  // pairs with MakeDigest
+  for (uint32_t steps = digest_bucket_count; at != 0 && steps > 0; --steps) {
     ShmDigest& digest = DigestAt(at);
     const uint32_t generation = digest.object.generation.load(kAcquire);
     if (IsLive(generation) && digest.key.load(kRelaxed) == wanted.key && digest.token_bytes.load(kRelaxed) == wanted.tokens.size() &&
@@ -98,7 +98,7 @@ Found MakeDigest(const Wanted& wanted) {
     return TakeForOthers();
   const uint32_t index = next_digest++;
   const Found made = Bear(index, wanted);
-  HalfWord& head = buckets[wanted.key & (bucket_count - 1)];
+  HalfWord& head = digest_buckets[wanted.key & (digest_bucket_count - 1)];
   made.digest->next.store(head.load(kRelaxed), kRelaxed);
   head.store(index, kRelease);  // pairs with Search
   return made;
@@ -133,11 +133,12 @@ void KeepSample(const Found& found, std::string_view sql, uint64_t wait_ps, uint
 }  // namespace
 
 bool StartDigests() {
-  bucket_count = 64;
-  while (bucket_count < static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) * 2) bucket_count *= 2;
-  void* memory = mmap(nullptr, bucket_count * sizeof *buckets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  digest_bucket_count = 64;
+  while (digest_bucket_count < static_cast<uint64_t>(StartOptionsLocked().Get(OptionId::digests_size)) * 2) digest_bucket_count *= 2;
+  void* memory = mmap(nullptr, digest_bucket_count * sizeof *digest_buckets, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  buckets = static_cast<HalfWord*>(memory);
+  digest_buckets = static_cast<HalfWord*>(memory);
   const Options& options = StartOptionsLocked();
   auto* const made = new Normalizer;
   normalizer = made;
@@ -180,8 +181,8 @@ void CountDigest(ThreadState& thread, std::string_view schema, std::span<const u
 
 void ForgetDigests() {
   const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
-  for (uint32_t i = 0; i < bucket_count; ++i) {
-    if (buckets[i].load(kRelaxed) != 0) buckets[i].store(0, kRelease);
+  for (uint32_t i = 0; i < digest_bucket_count; ++i) {
+    if (digest_buckets[i].load(kRelaxed) != 0) digest_buckets[i].store(0, kRelease);
   }
   for (uint32_t i = 1; i < used; ++i) {
     ShmDigest& digest = DigestAt(i);
@@ -199,10 +200,10 @@ void EmptyDigestHistograms() {
 void ReindexDigests() {
   // All digests die at once, so live digests are at the front.
   const uint64_t used = g_runtime.segment.array(ArrayId::kDigests).used.load(kRelaxed);
-  for (uint32_t i = 0; i < bucket_count; ++i) buckets[i].store(0, kRelaxed);
+  for (uint32_t i = 0; i < digest_bucket_count; ++i) digest_buckets[i].store(0, kRelaxed);
   next_digest = 2;
   for (uint32_t i = 2; i < used && IsLive(DigestAt(i).object.generation.load(kRelaxed)); ++i) {
-    HalfWord& head = buckets[DigestAt(i).key.load(kRelaxed) & (bucket_count - 1)];
+    HalfWord& head = digest_buckets[DigestAt(i).key.load(kRelaxed) & (digest_bucket_count - 1)];
     DigestAt(i).next.store(head.load(kRelaxed), kRelaxed);
     head.store(i, kRelease);  // pairs with Search
     next_digest = i + 1;
@@ -217,7 +218,7 @@ void EndLeftSample() {
 }
 
 void ForgetDigestsInChild() {
-  for (uint32_t i = 0; i < bucket_count; ++i) buckets[i].store(0, kRelaxed);
+  for (uint32_t i = 0; i < digest_bucket_count; ++i) digest_buckets[i].store(0, kRelaxed);
   next_digest = 2;
 }
 

@@ -21,8 +21,8 @@ namespace {
 
 // Buckets of a hash of names; chains run through ShmFile::hash_next. Guarded by the cold lock. No allocation: open() is legal in a
 // signal handler, and so is pfs_open().
-constexpr uint32_t kBuckets = 1u << 16;
-uint32_t* buckets = nullptr;
+constexpr uint32_t kFileBuckets = 1u << 16;
+uint32_t* file_buckets = nullptr;
 
 uint32_t HashName(std::string_view name) { return Hash().Add(name).folded(); }
 
@@ -36,7 +36,7 @@ uint32_t IndexOf(const ShmFile* file) { return static_cast<uint32_t>(file - g_ru
 
 // REQUIRES: cold lock, for all below.
 ShmFile* FindByName(std::string_view name, uint32_t hash) {
-  for (uint32_t at = buckets[hash % kBuckets]; at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
+  for (uint32_t at = file_buckets[hash % kFileBuckets]; at != 0; at = g_runtime.files[at].hash_next.load(kRelaxed)) {
     ShmFile& file = g_runtime.files[at];
     if (file.hash.load(kRelaxed) == hash && NameText(NameOf(file.name.load(kRelaxed))) == name) return &file;
   }
@@ -44,14 +44,14 @@ ShmFile* FindByName(std::string_view name, uint32_t hash) {
 }
 
 void AddToBucket(ShmFile& file) {
-  uint32_t& head = buckets[file.hash.load(kRelaxed) % kBuckets];
+  uint32_t& head = file_buckets[file.hash.load(kRelaxed) % kFileBuckets];
   file.hash_next.store(head, kRelaxed);
   head = IndexOf(&file);
 }
 
 void TakeFromBucket(ShmFile& file) {
   const uint32_t index = IndexOf(&file);
-  uint32_t& head = buckets[file.hash.load(kRelaxed) % kBuckets];
+  uint32_t& head = file_buckets[file.hash.load(kRelaxed) % kFileBuckets];
   if (head == index) {
     head = file.hash_next.load(kRelaxed);
     return;
@@ -76,13 +76,13 @@ void GiveFileIfUnused(ShmFile& file) {
   array.free_head.store(IndexOf(&file), kRelaxed);
 }
 
-bool IsLive(const ShmFile* file) { return file != nullptr && (file->flags.load(kRelaxed) & kFlagDead) == 0; }
+bool IsLiveFile(const ShmFile* file) { return file != nullptr && (file->flags.load(kRelaxed) & kFlagDead) == 0; }
 
 bool IsTemporary(const ShmFile& file) { return (file.state.load(kRelaxed) & kFileTemporary) != 0; }
 
 // Does what is left to do for a file that nothing keeps. Nothing is done twice, whoever comes, and if the slot is another file's by now.
 void BuryIfUnused(ShmFile& file) {
-  if (IsTemporary(file) && file.open_count.load(kRelaxed) == 0 && IsLive(&file)) RetireFile(file);
+  if (IsTemporary(file) && file.open_count.load(kRelaxed) == 0 && IsLiveFile(&file)) RetireFile(file);
   GiveFileIfUnused(file);
 }
 
@@ -199,7 +199,7 @@ void ForgetSocketsInChild() {
     if (class_index == 0 || g_runtime.classes[class_index].family != static_cast<uint32_t>(Family::kSocket)) continue;
     if (FileOfDescriptor(static_cast<int>(file.hash.load(kRelaxed))) == &file) continue;
     file.open_count.store(0, kRelaxed);
-    if (IsLive(&file)) RetireFile(file);
+    if (IsLiveFile(&file)) RetireFile(file);
     GiveFileIfUnused(file);
   }
 }
@@ -252,10 +252,10 @@ bool StartFiles() {
   const auto descriptors = static_cast<uint32_t>(StartOptionsLocked().Get(OptionId::max_file_handles));
   const size_t table = (descriptors + 1) * sizeof(HalfWord);
   void* memory =
-      mmap(nullptr, table + kBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, table + kFileBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   g_file_of_descriptor = static_cast<HalfWord*>(memory);
-  buckets = reinterpret_cast<uint32_t*>(static_cast<char*>(memory) + table);
+  file_buckets = reinterpret_cast<uint32_t*>(static_cast<char*>(memory) + table);
   g_max_descriptors = descriptors;  // last: a caller that finds a descriptor in range finds the table
   return true;
 }
@@ -404,7 +404,7 @@ namespace {
 
 // REQUIRES: cold lock, for both.
 void WasDeleted(ShmFile* file) {
-  if (IsLive(file)) RetireFile(*file);
+  if (IsLiveFile(file)) RetireFile(*file);
 }
 
 void WasRenamed(ShmFile* file, const char* new_path) {
@@ -412,7 +412,7 @@ void WasRenamed(ShmFile* file, const char* new_path) {
   const uint32_t hash = HashName(name.view());
   ShmFile* replaced = FindByName(name.view(), hash);
   if (replaced != nullptr && replaced != file) RetireFile(*replaced);  // the file of that name is no more
-  if (!IsLive(file) || replaced == file) return;
+  if (!IsLiveFile(file) || replaced == file) return;
   // The same instance under the new name; events that have happened keep the old one.
   TakeFromBucket(*file);
   ReleaseName(NameOf(file->name.load(kRelaxed)));

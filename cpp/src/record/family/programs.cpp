@@ -14,8 +14,8 @@ namespace perfschema {
 namespace {
 
 // Hash table of programs by name; chains run through hash_next. Guarded by the cold lock.
-constexpr uint32_t kBuckets = 1u << 12;
-uint32_t buckets[kBuckets];
+constexpr uint32_t kProgramBuckets = 1u << 12;
+uint32_t program_buckets[kProgramBuckets];
 
 ShmStoredProgram* Programs() { return g_runtime.segment.element<ShmStoredProgram>(ArrayId::kPrograms, 0); }
 ShmPrepared& PreparedAt(uint64_t index) {
@@ -24,7 +24,7 @@ ShmPrepared& PreparedAt(uint64_t index) {
 }
 
 uint32_t& BucketOf(ObjectType type, std::string_view name) {
-  return buckets[Hash(static_cast<uint64_t>(type)).Add(name).folded() % kBuckets];
+  return program_buckets[Hash(static_cast<uint64_t>(type)).Add(name).folded() % kProgramBuckets];
 }
 
 bool Is(const ShmStoredProgram& program, ObjectType type, std::string_view name) {

@@ -15,8 +15,8 @@ namespace perfschema {
 namespace {
 
 // Buckets of a hash of (type, name); chains run through ShmTable::hash_next. Guarded by the cold lock, as all counts below.
-constexpr uint32_t kBuckets = 1u << 14;
-uint32_t* buckets = nullptr;
+constexpr uint32_t kTableBuckets = 1u << 14;
+uint32_t* table_buckets = nullptr;
 
 // Tables whose locks have statistics.
 uint64_t tables_with_locks = 0;
@@ -70,7 +70,7 @@ ShmIndex* FindIndex(ShmTable& table, std::string_view name) {
 }
 
 ShmTable* FindTable(ObjectType type, std::string_view name, uint32_t hash) {
-  for (uint32_t at = buckets[hash % kBuckets]; at != 0; at = g_runtime.tables[at].hash_next.load(kRelaxed)) {
+  for (uint32_t at = table_buckets[hash % kTableBuckets]; at != 0; at = g_runtime.tables[at].hash_next.load(kRelaxed)) {
     ShmTable& table = g_runtime.tables[at];
     if (table.hash.load(kRelaxed) == hash && table.type.load(kRelaxed) == static_cast<uint32_t>(type) &&
         NameText(table.name.load(kRelaxed)) == name) {
@@ -101,15 +101,15 @@ ShmTable* MakeTable(ObjectType type, std::string_view name, uint32_t hash) {
   table.indexes.store(0, kRelaxed);
   for (ShmCellList& lane : table.lock_lanes) lane.head.store(0, kRelaxed);
   table.hash.store(hash, kRelaxed);
-  table.hash_next.store(buckets[hash % kBuckets], kRelaxed);
-  buckets[hash % kBuckets] = static_cast<uint32_t>(slot);
+  table.hash_next.store(table_buckets[hash % kTableBuckets], kRelaxed);
+  table_buckets[hash % kTableBuckets] = static_cast<uint32_t>(slot);
   table.type.store(static_cast<uint32_t>(type), kRelease);  // last: live from here on; pairs with Snapshot::ReadTable
   return &table;
 }
 
 void TakeFromBucket(const ShmTable& table) {
   const uint32_t index = IndexOf(table), next = table.hash_next.load(kRelaxed);
-  uint32_t& head = buckets[table.hash.load(kRelaxed) % kBuckets];
+  uint32_t& head = table_buckets[table.hash.load(kRelaxed) % kTableBuckets];
   if (head == index) {
     head = next;
     return;
@@ -207,9 +207,10 @@ void SetOwner(ShmTableHandle& row, uint64_t thread_id, uint64_t event_id) {
 }  // namespace
 
 bool StartTables() {
-  void* memory = mmap(nullptr, kBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, kTableBuckets * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  buckets = static_cast<uint32_t*>(memory);
+  table_buckets = static_cast<uint32_t*>(memory);
   return true;
 }
 
