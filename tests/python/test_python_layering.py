@@ -17,6 +17,7 @@ MOST_LINES = 500
 ORDER = [
     ("_core", "_names", "errors"),
     ("_blocks", "_green", "_source"),
+    ("_places",),
     ("_tables",),
     ("_arrow", "_views"),
     ("_sql",),

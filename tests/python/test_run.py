@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs._run.symbols import readable
+from pfs._places.readable import readable
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests/programs/unchanged"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pfs._outside.attach import attach
-from pfs._run.symbols import readable
+from pfs._places.readable import readable
 from pfs._tables.show import bytes_text, count_text, time_text
 from pfs.errors import Error
 

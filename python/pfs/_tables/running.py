@@ -6,9 +6,10 @@ The tables give NULL as TIMER_END of an open event. Here the reader adds the tim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pfs._places.readable import Readable
 from pfs._source import OWN
 
 if TYPE_CHECKING:
@@ -60,6 +61,10 @@ class Event:
     object: int | None = None
     operation: str | None = None
 
+    def in_words(self, names: Readable) -> Event:
+        """Returns the same with symbols and lines, if the program is an unchanged one."""
+        return replace(self, name=names.name(self.name), source=names.source(self.source))
+
 
 def _of_kind(source: Source, kind: str, table: str, fields: Mapping[str, str], now: int) -> list[Event]:
     found = []
@@ -105,6 +110,18 @@ class Blocked:
     held: int | None = None  # picoseconds since then
     holder_event: Event | None = None  # the innermost open event of the holder
     deadlock: str | None = None
+
+    def in_words(self, names: Readable) -> Blocked:
+        """Returns the same with symbols and lines, if the program is an unchanged one."""
+        event = self.holder_event
+        return replace(
+            self,
+            wait=self.wait.in_words(names),
+            thread=names.name(self.thread),
+            holder_name=None if self.holder_name is None else names.name(self.holder_name),
+            held_at=names.source(self.held_at),
+            holder_event=None if event is None else event.in_words(names),
+        )
 
 
 _READ_WRITE = ("wait/synch/rwlock/", "wait/synch/prlock/", "wait/synch/sxlock/")
@@ -282,8 +299,14 @@ def _of_wait(name: str) -> Callable[[Blocked], Any]:
 
 def _running_rows(source: Source, now: int) -> list[tuple[Event, str]]:
     found = events(source, now)
-    names = dict(source.rows("threads", ("THREAD_ID", "NAME")))
-    return [(event, names.get(event.thread, "")) for event in found]
+    threads = dict(source.rows("threads", ("THREAD_ID", "NAME")))
+    names = Readable(source)
+    return [(event.in_words(names), names.name(threads.get(event.thread, ""))) for event in found]
+
+
+def _blocked_rows(source: Source, now: int) -> list[Blocked]:
+    names = Readable(source)
+    return [row.in_words(names) for row in blocked(source, now)]
 
 
 def _of_event(name: str) -> Callable[[tuple[Event, str]], Any]:
@@ -330,7 +353,7 @@ VIEWS = {
             _Column("READ_LOCKED_BY_COUNT", "integer", lambda row: row.readers, "count"),
             _Column("DEADLOCK", "text", lambda row: row.deadlock),
         ),
-        blocked,
+        _blocked_rows,
     ),
 }
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from pfs._places.readable import Readable
+from pfs._source import OWN
 from pfs._tables.running import Blocked, Event, blocked, events
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class Sample:
     lost: int  # events, objects and rows that could not be recorded
     running: dict[str, dict[tuple[Any, ...], int]] = field(default_factory=dict)  # picoseconds so far of the events that run
     blocked: list[Blocked] = field(default_factory=list)  # those that have waited for some time
+    names: Readable = field(default_factory=lambda: Readable(OWN))  # of instruments and threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Row:
 def take(source: Source, is_dead: bool = False) -> Sample:
     """Reads the sums. It takes some twenty milliseconds for a big process, and does not disturb that process. All waits for locks
     count as blocked if the process is dead: its time ends with its last event."""
-    sample = Sample(time.monotonic(), {}, {}, {}, lost(source))
+    sample = Sample(time.monotonic(), {}, {}, {}, lost(source), names=Readable(source))
     for section in SECTIONS:
         sums: dict[tuple[Any, ...], list[int]] = {}
         names = [*section.key, section.count, section.time, *section.extras.values()]
@@ -110,7 +113,7 @@ def take(source: Source, is_dead: bool = False) -> Sample:
             sample.now[event.thread] = event.name
     sample.running = _running_times(running)
     if any(event.kind == "WAIT" for event in running):
-        sample.blocked = blocked(source, now, 0 if is_dead else SHORTEST_BLOCK)
+        sample.blocked = [row.in_words(sample.names) for row in blocked(source, now, 0 if is_dead else SHORTEST_BLOCK)]
     return sample
 
 
@@ -156,7 +159,7 @@ def rows_between(before: Sample | None, after: Sample, seconds: float, section: 
         numbers = now if then is None or is_new else [max(0, a - b) for a, b in zip(now, then, strict=True)]
         # A wait that has ended counts in full in the sums: what counted while it ran is taken off.
         running = max(-numbers[1], runs.get(key, 0) - (0 if now[0] < (then or none)[0] else ran.get(key, 0)))
-        event = after.now.get(key[0], "") if section.name == "threads" else ""
+        event = after.names.name(after.now.get(key[0], "")) if section.name == "threads" else ""
         if numbers[0] == 0 and running <= 0 and not event:
             continue
         count, picoseconds, *extras = (number / seconds for number in numbers)
@@ -174,6 +177,8 @@ def in_order(rows: Iterable[Row], sort: Sort) -> list[Row]:
 
 def _name(section: Section, key: Sequence[Any], sample: Sample) -> str:
     if section.name == "threads":
-        return f"{key[0]} {sample.threads.get(key[0], '')}".rstrip()
+        return f"{key[0]} {sample.names.name(sample.threads.get(key[0], ''))}".rstrip()
+    if section.name == "waits":
+        return sample.names.name(key[0])
     texts = [str(text) for text in key if text is not None]
     return ": ".join(texts) if texts else "(all others)"

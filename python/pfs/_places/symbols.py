@@ -1,8 +1,7 @@
-"""Turns the places in names of instruments, such as code+0x1f3b, into symbols.
+"""Turns a place in a file of code or data into a symbol.
 
 A probe cannot look up symbols, so an instrument's DOCUMENTATION says where its object is: a file, an offset and the build-id. The
-symbols come from the file itself, else from its debug file below /usr/lib/debug. It needs pyelftools (``pip install
-perfschema[run]``); without it names stay as they are.
+symbols come from the file itself, else from its debug file (``elf``).
 """
 
 from __future__ import annotations
@@ -13,42 +12,42 @@ import functools
 import re
 from dataclasses import dataclass
 
-__all__ = ["Place", "place_of", "readable", "symbol_of"]
+from pfs._places.elf import files_of, opened
 
-_PLACE = re.compile(r" (?:at|from) (?P<path>/.*)\+0x(?P<offset>[0-9a-f]+) build-id=(?P<build>[0-9a-f]*)$")
-_IN_NAME = re.compile(r"(?:code|data)\+0x[0-9a-f]+$")
+__all__ = ["Place", "place_of", "symbol_of"]
+
+_PLACE = re.compile(r"(?P<used> first used)? (?:at|from) (?P<path>/.*)\+0x(?P<offset>[0-9a-f]+) build-id=(?P<build>[0-9a-f]*)$")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a file of code."""
+    """A place in a file of code or data. A return address stands behind its call, which may be the last of its function."""
 
     path: str
     offset: int
     build_id: str
+    is_return: bool = False
+
+    @property
+    def inside(self) -> int:
+        """An offset inside the call or the object."""
+        return self.offset - self.is_return
 
 
 def place_of(documentation: str | None) -> Place | None:
     """Returns the place that the DOCUMENTATION of an instrument names, or None."""
     match = _PLACE.search(documentation or "")
-    return match and Place(match["path"], int(match["offset"], 16), match["build"])
-
-
-def readable(name: str, documentation: str | None) -> str:
-    """Returns the name of an instrument with a symbol in the place of an offset, if the symbol is known."""
-    place = place_of(documentation)
-    symbol = None if place is None else symbol_of(place)
-    return name if symbol is None else _IN_NAME.sub(lambda _: symbol, name)
+    return match and Place(match["path"], int(match["offset"], 16), match["build"], match["used"] is not None)
 
 
 def symbol_of(place: Place) -> str | None:
     """Returns the symbol of a place, such as ``queue_lock`` or ``worker+0x1f``; None if it is not known."""
     starts, symbols = _symbols(place.path, place.build_id)
-    at = bisect.bisect_right(starts, place.offset) - 1
+    at = bisect.bisect_right(starts, place.inside) - 1
     if at < 0:
         return None
     start, size, name = symbols[at]
-    if place.offset >= start + max(size, 1):
+    if place.inside >= start + max(size, 1):
         return None
     return _demangled(name) + (f"+0x{place.offset - start:x}" if place.offset > start else "")
 
@@ -56,35 +55,24 @@ def symbol_of(place: Place) -> str | None:
 @functools.lru_cache(maxsize=256)
 def _symbols(path: str, build_id: str) -> tuple[list[int], list[tuple[int, int, str]]]:
     """Returns the addresses of the symbols of a file, sorted, and the symbols."""
-    debug = f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
-    found = {symbol for file in (path, debug) for symbol in _read(file, build_id)}
-    symbols = sorted(found)
+    symbols = sorted({symbol for file in files_of(path, build_id) for symbol in _read(file)})
     return [symbol[0] for symbol in symbols], symbols
 
 
-def _read(path: str, build_id: str) -> list[tuple[int, int, str]]:
-    try:
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-        from elftools.elf.sections import NoteSection, SymbolTableSection
-    except ImportError:
-        return []
-    try:
-        with open(path, "rb") as file:
-            elf = ELFFile(file)
-            notes = [note for part in elf.iter_sections() if isinstance(part, NoteSection) for note in part.iter_notes()]
-            own = next((note["n_desc"] for note in notes if note["n_type"] == "NT_GNU_BUILD_ID"), "")
-            if build_id and own != build_id:
-                return []  # the file has changed since
-            return [
+def _read(path: str) -> list[tuple[int, int, str]]:
+    found: list[tuple[int, int, str]] = []
+    with opened(path) as elf:
+        if elf is not None:
+            from elftools.elf.sections import SymbolTableSection
+
+            found += [
                 (symbol["st_value"], symbol["st_size"], symbol.name)
                 for part in elf.iter_sections()
                 if isinstance(part, SymbolTableSection)
                 for symbol in part.iter_symbols()
                 if symbol["st_info"]["type"] in ("STT_FUNC", "STT_OBJECT") and symbol["st_shndx"] != "SHN_UNDEF" and symbol.name
             ]
-    except (OSError, ELFError):
-        return []
+    return found
 
 
 @functools.cache

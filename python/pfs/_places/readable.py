@@ -1,0 +1,127 @@
+"""Makes the names and sources of an unchanged program readable: wait/synch/mutex/app/data+0x4080 and app+0x11ec."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pfs._places.lines import line_of
+from pfs._places.symbols import Place, place_of, symbol_of
+
+if TYPE_CHECKING:
+    from pfs._source import Source
+
+__all__ = ["Readable", "in_words", "readable"]
+
+_IN_NAME = re.compile(r"(?:code|data)\+0x[0-9a-f]+$")
+_SOURCE = re.compile(r"(?P<module>[^/]+)\+0x(?P<offset>[0-9a-f]+)$")
+_USED_FROM = re.compile(r" used from (?P<path>/.*)$")
+_MOST_MODULE = 39  # characters, as cpp/run/sites.cpp clips the name of a module in SOURCE
+
+
+def in_words(place: Place) -> str | None:
+    """Returns ``queue_lock``, ``worker+0x1f (app.c:42)`` or None."""
+    symbol = symbol_of(place)
+    line = line_of(place)
+    if symbol is None or line is None:
+        return symbol or line
+    return f"{symbol} ({line})"
+
+
+def readable(name: str, documentation: str | None) -> str:
+    """Returns the name of an instrument with a symbol in the place of an offset, if the symbol is known."""
+    place = place_of(documentation)
+    words = None if place is None else in_words(place)
+    return name if words is None else _IN_NAME.sub(lambda _: words, name)
+
+
+class Readable:
+    """Makes names and sources of one process readable. It reads the places of a process when a name first needs them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._about: dict[str, str] | None = None  # DOCUMENTATION by name of instrument
+        self._modules: dict[str, tuple[str, str] | None] = {}  # path and build-id by name in SOURCE; None = several
+        self._names: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
+
+    def name(self, name: str) -> str:
+        """Returns the name of an instrument, or of a thread, with symbols."""
+        if _IN_NAME.search(name) is None:
+            return name
+        if name not in self._names:
+            if self._about is None or name not in self._about:  # it may be new
+                self._read()
+            assert self._about is not None
+            self._names[name] = readable(name, self._about.get(name))
+        return self._names[name]
+
+    def source(self, text: str | None) -> str | None:
+        """Returns a SOURCE with its symbol and line."""
+        match = _SOURCE.match(text or "")
+        if text is None or match is None:
+            return text
+        if text not in self._sources:
+            if self._about is None or match["module"] not in self._modules:
+                self._read()
+            module = self._modules.get(match["module"])
+            words = None if module is None else in_words(Place(module[0], int(match["offset"], 16), module[1], is_return=True))
+            self._sources[text] = text if words is None else words
+        return self._sources[text]
+
+    def _read(self) -> None:
+        self._about = {}
+        places = set()
+        unproven = set()
+        for table in ("setup_instruments", "setup_threads"):
+            for name, text in self._source.rows(table, ("NAME", "DOCUMENTATION")):
+                if (place := place_of(text)) is not None:
+                    self._about[name] = text
+                    places.add((place.path, place.build_id))
+                elif used := _USED_FROM.search(text or ""):
+                    unproven.add(used["path"])
+        found: dict[str, set[tuple[str, str]]] = {}
+        for path, build_id in places:
+            found.setdefault(_module_name(path), set()).add((path, build_id))
+        # Of these no build-id is known: the file must be older than the process.
+        for path in unproven | self._mapped():
+            if _module_name(path) not in found and self._is_older(path):
+                found[_module_name(path)] = {(path, "")}
+        self._modules = {name: next(iter(files)) if len(files) == 1 else None for name, files in found.items()}
+
+    def _mapped(self) -> set[str]:
+        """Returns the files of code that the process has mapped, if it still runs."""
+        if getattr(self._source, "state", "alive") != "alive":
+            return set()
+        try:
+            with open(f"/proc/{self._source.pid}/maps", "rb") as file:
+                lines = [line.split(None, 5) for line in file.read().splitlines()]
+        except OSError:
+            return set()
+        return {os.fsdecode(line[5]) for line in lines if len(line) == 6 and b"x" in line[1] and line[5].startswith(b"/")}
+
+    def _is_older(self, path: str) -> bool:
+        identity = getattr(self._source, "identity", None)
+        started = identity.started / 1e6 if identity is not None else datetime.now(UTC).timestamp()
+        try:
+            info = os.stat(path)
+        except OSError:
+            return False
+        return max(info.st_mtime, info.st_ctime) < started
+
+
+def _module_name(path: str) -> str:
+    """Returns the name of a module as cpp/run/sites.cpp writes it into SOURCE."""
+    name = os.fsencode(path).rpartition(b"/")[2]
+    if (end := name.find(b".so")) > 0:
+        name = name[:end]
+    kept = name if len(name) <= _MOST_MODULE else name[: _MOST_MODULE - 2]
+    text = bytes(ord("_") if c < 0x20 or c in b"%/" else c for c in kept)
+    if len(kept) < len(name):
+        hashed = 2166136261
+        for c in name:
+            hashed = (hashed ^ c) * 16777619 & 0xFFFFFFFF
+        text += b"%02x" % (hashed & 0xFF)
+    return text.decode(errors="replace")

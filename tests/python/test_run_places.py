@@ -1,0 +1,200 @@
+"""Places of an unchanged program: a lock by its symbol, a call by its function and line, as its source has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import pfs
+from pfs._places import lines, symbols
+from pfs._places.elf import build_id_of, files_of, opened
+from pfs._places.readable import _module_name
+
+SOURCE = Path(__file__).resolve().parents[2] / "tests/programs/unchanged/stuck.c"
+PFS = [sys.executable, "-m", "pfs"]
+
+pytestmark = pytest.mark.skipif(
+    not Path(pfs.get_library_dir(), "libperfschema-run.so").exists(), reason="libperfschema-run.so is for x86-64"
+)
+
+
+def line_of(words: str) -> str:
+    """Returns the line of the source whose comment has these words."""
+    (number,) = [n for n, text in enumerate(SOURCE.read_text().splitlines(), 1) if f"/* {words} */" in text]
+    return f"stuck.c:{number}"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("places") / "stuck"
+    subprocess.run(["cc", "-O1", "-g", "-o", program, SOURCE, "-lpthread"], check=True)
+    return program
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
+
+
+@contextmanager
+def hanging(program: Path, mode: str, *options: str) -> Iterator[int]:
+    """Runs the program until a thread of it has waited for 50 ms, and kills it at the end. Yields its process id."""
+    command = [*PFS, "run", "--no-report", "--keep", *options, "--", str(program), mode]
+    child = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            there = pfs.processes()
+            if list(there["STATE"]) == ["alive"]:
+                with pfs.attach(int(there["PID"].iloc[0])) as schema:
+                    if (schema.blocked()["TIMER_WAIT"] > 50e9).sum() == (2 if mode == "circle" else 1):
+                        break
+            time.sleep(0.05)
+        yield int(there["PID"].iloc[0])
+    finally:
+        child.send_signal(signal.SIGTERM)
+        child.wait(60)
+
+
+def output(*command: str) -> str:
+    return subprocess.run([*PFS, *command], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_top_names_the_lock_its_holder_and_the_line_where_it_was_taken(program: Path) -> None:
+    with hanging(program, "held", "--all-on") as pid:
+        text = output("top", str(pid), "--batch", "--count", "1")
+        (shown,) = json.loads(output("show", str(pid), "blocked", "--json"))
+    waits, held = text.splitlines()[3:5]
+    assert re.search(
+        rf"stuck/asker waits .* for wait/synch/mutex/stuck/queue_lock .* at asker\+0x\w+ \({line_of('asker waits')}\)$", waits
+    )
+    assert re.search(rf"held by \d+ stuck/keeper for .* from keeper\+0x\w+ \({line_of('keeper takes queue_lock')}\)$", held)
+    assert re.search(r"^wait/synch/mutex/stuck/queue_lock ", text, re.MULTILINE)  # the part with the waits
+    assert "data+0x" not in text
+    assert shown["EVENT_NAME"] == "wait/synch/mutex/stuck/queue_lock"
+    assert line_of("asker waits") in shown["SOURCE"]
+    assert line_of("keeper takes queue_lock") in shown["HOLDER_SOURCE"]
+
+
+def test_a_circle_is_shown_also_after_the_program_was_killed(program: Path) -> None:
+    """With the default, uncontended locks have no event: the holder's line is that where it waits itself."""
+    with hanging(program, "circle") as pid:
+        path = pfs.processes()["PATH"].iloc[0]
+        alive = output("top", str(pid), "--batch", "--count", "1")
+    dead = output("top", path, "--batch", "--count", "1")
+    for text in (alive, dead):
+        assert text.count("DEADLOCK") == 2
+        made, waits = line_of("makes heap_lock"), line_of("keeper waits")
+        assert re.search(rf"held by \d+ stuck/keeper, now in \S+/make_lock\+0x\w+ \({made}\) at keeper\+0x\w+ \({waits}\)", text)
+    with pfs.attach(path) as schema:
+        assert schema.running()["SOURCE"].str.contains(line_of("asker waits"), regex=False).sum() == 1
+        assert set(schema.table("events_waits_current", ["SOURCE"])["SOURCE"].str.match(r"stuck\+0x\w+$")) == {
+            True
+        }  # as recorded
+
+
+@pytest.fixture(scope="module")
+def place(program: Path) -> symbols.Place:
+    """Is the return address of the call that waits in asker, found by objdump."""
+    text = subprocess.run(["objdump", "-dl", "--no-show-raw-insn", program], capture_output=True, text=True, check=True).stdout
+    after_line = text.split(f"{SOURCE}:{line_of('asker waits').split(':')[1]}\n", 1)[1]
+    call = re.search(r"call .*<pthread_mutex_lock@plt>\n(?:\S.*\n)*\s*([0-9a-f]+):", after_line)
+    assert call is not None
+    with opened(str(program)) as elf:
+        assert elf is not None
+        build_id = build_id_of(elf)
+    return symbols.Place(str(program), int(call[1], 16), build_id, is_return=True)
+
+
+def variant(program: Path, folder: Path, *options: str) -> Path:
+    """Compiles the program in another way."""
+    other = folder / "stuck"
+    subprocess.run(["cc", "-O1", "-g", *options, "-o", other, SOURCE, "-lpthread"], check=True)
+    return other
+
+
+def lines_of_all_calls(program: Path) -> dict[int, str]:
+    """Returns what addr2line says of each call instruction in the program's own code, by return address."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True, check=True).stdout
+    calls = [int(address, 16) for address in re.findall(r"call .*@plt>\n\s*([0-9a-f]+):", text)]
+    inside = [f"{address - 1:x}" for address in calls]
+    said = subprocess.run(["addr2line", "-e", program, *inside], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {at: os.path.basename(line.split(" (")[0]) for at, line in zip(calls, said, strict=True) if "?" not in line}
+
+
+@pytest.mark.parametrize("option", ["-gdwarf-5", "-gdwarf-4", "-O2", "-ffunction-sections", "-gz"])
+def test_lines_agree_with_addr2line(program: Path, tmp_path: Path, option: str) -> None:
+    other = variant(program, tmp_path, option)
+    expected = lines_of_all_calls(other)
+    assert len(expected) > 8
+    assert {at: lines.line_of(symbols.Place(str(other), at, "", is_return=True)) for at in expected} == expected
+    bare = tmp_path / "no_aranges"  # as clang makes it
+    subprocess.run(["objcopy", "--remove-section=.debug_aranges", other, bare], check=True)
+    assert {at: lines.line_of(symbols.Place(str(bare), at, "", is_return=True)) for at in expected} == expected
+
+
+def test_a_debug_file_by_its_link(program: Path, place: symbols.Place, tmp_path: Path) -> None:
+    stripped, debug = tmp_path / "stuck", tmp_path / ".debug/stuck.debug"
+    debug.parent.mkdir()
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", program, stripped], check=True)
+    for build_id in (place.build_id, ""):  # without one the sum of the debug file is compared
+        here = symbols.Place(str(stripped), place.offset, build_id, is_return=True)
+        assert files_of(str(stripped), build_id) == (str(stripped), str(debug))
+        assert lines.line_of(here) == line_of("asker waits")
+        assert str(symbols.symbol_of(here)).startswith("asker+0x")
+    # The debug file of another build is not used.
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(stripped, other / "stuck")
+    subprocess.run(["objcopy", "--only-keep-debug", variant(program, other / "..", "-O2"), other / "stuck.debug"], check=True)
+    for build_id in (place.build_id, ""):
+        assert files_of(str(other / "stuck"), build_id) == (str(other / "stuck"),)
+        assert lines.line_of(symbols.Place(str(other / "stuck"), place.offset, build_id, is_return=True)) is None
+
+
+def test_a_file_that_has_changed_or_is_too_large_has_no_lines(place: symbols.Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = symbols.Place(place.path, place.offset, "00" * 20, is_return=True)
+    assert (symbols.symbol_of(changed), lines.line_of(changed)) == (None, None)
+    assert lines.line_of(place) == line_of("asker waits")
+    for bound in ("MOST_BYTES", "MOST_BYTES_OF_UNIT"):
+        lines._units.cache_clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(lines, bound, 100)
+            assert lines.line_of(place) is None
+        assert str(symbols.symbol_of(place)).startswith("asker+0x")
+    lines._units.cache_clear()
+    assert lines.line_of(place) == line_of("asker waits")
+
+
+def test_a_damaged_file_has_no_lines(program: Path, tmp_path: Path) -> None:
+    """Each eighth of the file is overwritten in turn."""
+    good = program.read_bytes()
+    for part in range(8):
+        bad = tmp_path / f"bad{part}"
+        size = len(good) // 8
+        bad.write_bytes(good[: part * size] + b"\xf3" * size + good[(part + 1) * size :])
+        place = symbols.Place(str(bad), 0x1200, "", is_return=True)
+        lines.line_of(place)  # raises nothing
+        symbols.symbol_of(place)
+    os.mkfifo(tmp_path / "pipe")
+    assert files_of(str(tmp_path / "pipe"), "") == ()  # and does not wait for a writer
+
+
+def test_names_of_modules_in_sources() -> None:
+    """As cpp/run/sites.cpp clips them: FNV-1a, two digits."""
+    assert _module_name("/usr/lib/libsqlite3.so.0.8.6") == "libsqlite3"
+    assert _module_name("/tmp/a%b") == "a_b"
+    clipped = _module_name("/x/" + "m" * 60)
+    assert (len(clipped), clipped[:37]) == (39, "m" * 37)
