@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import pfs
-from pfs._places.readable import readable
+from pfs._places.readable import Readable
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests/programs/unchanged"
@@ -159,10 +159,10 @@ def test_holds_of_an_unchanged_program(programs: Path, tmp_path: Path, monkeypat
     (segment,) = (tmp_path / "segments").glob("*/*.pfs")
     with pfs.attach(str(segment)) as schema:
         holds = schema.table("lock_holds_summary_global_by_event_name")
-        about = schema.table("setup_instruments").set_index("NAME")["DOCUMENTATION"]
+        readable = Readable(schema._source)
+        names = [readable.name(name).removeprefix("wait/synch/") for name in holds["EVENT_NAME"]]
     assert (holds["MIN_TIMER_HOLD"] > 0).all()
     assert holds["LONGEST_SOURCE"].str.startswith("locks+0x").all()
-    names = [readable(name, about[name]).removeprefix("wait/synch/") for name in holds["EVENT_NAME"]]
     found = dict(zip(names, holds["COUNT_HOLD"].tolist(), strict=True))
     assert 0 < found.pop("mutex/locks/made_lock") <= 2000  # it is tried
     assert found == dict.fromkeys(("mutex/locks/named_lock", "mutex/locks/spin-spin", "rwlock/locks/table_lock"), 2000)

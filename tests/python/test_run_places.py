@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import pfs
-from pfs._places import lines, symbols
+from pfs._places import lines, own_names, symbols
 from pfs._places.elf import build_id_of, files_of, opened
 from pfs._places.readable import _module_name
 
@@ -198,3 +198,69 @@ def test_names_of_modules_in_sources() -> None:
     assert _module_name("/tmp/a%b") == "a_b"
     clipped = _module_name("/x/" + "m" * 60)
     assert (len(clipped), clipped[:37]) == (39, "m" * 37)
+
+
+# ---- The user's own names
+
+
+def test_own_names_in_top_show_and_report(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text("# locks of the shop\n\nstuck/queue_lock -> shop/LOCK_queue\nmake_lock+* -> heap\nqueue_lock -> second\n")
+    with hanging(program, "circle", "--names", str(own)) as pid:
+        path = pfs.processes()["PATH"].iloc[0]
+        top = output("top", str(pid), "--batch", "--count", "1")
+        with pfs.attach(pid) as schema:
+            blocked = schema.blocked()
+            recorded = set(schema.table("mutex_instances", ["NAME"])["NAME"])
+    assert set(blocked["EVENT_NAME"]) == {"wait/synch/mutex/shop/LOCK_queue", "wait/synch/mutex/heap"}
+    assert re.search(r"^wait/synch/mutex/shop/LOCK_queue ", top, re.MULTILINE)
+    assert "for wait/synch/mutex/heap (lock) at keeper+0x" in top
+    assert all(re.search(r"/stuck/(data|code)\+0x", name) for name in recorded)  # the tables are as recorded
+    # The reader's own file goes before the one of the run.
+    later = tmp_path / "later.txt"
+    (offset,) = {name.rpartition("/")[2] for name in recorded if "/data+" in name}
+    later.write_text(f"wait/*/{offset} -> by its place\n")
+    monkeypatch.setenv("PFS_NAMES", str(later))
+    with pfs.attach(path) as schema:
+        assert "wait/synch/mutex/by its place" in set(schema.blocked()["EVENT_NAME"])
+    monkeypatch.setenv("PFS_NAMES", str(tmp_path / "nosuch"))
+    with pfs.attach(path) as schema, pytest.raises(pfs.InvalidValue, match="nosuch cannot be read"):
+        schema.blocked()
+
+
+def test_own_names_in_the_report(tmp_path: Path) -> None:
+    """Two locks with one name are added up."""
+    source = tmp_path / "two.c"
+    source.write_text(
+        "#include <pthread.h>\npthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER, two = PTHREAD_MUTEX_INITIALIZER;\n"
+        "int main(void) { for (int i = 0; i < 7; ++i) { pthread_mutex_lock(&one); pthread_mutex_lock(&two);"
+        " pthread_mutex_unlock(&two); pthread_mutex_unlock(&one); } }\n"
+    )
+    subprocess.run(["cc", "-o", tmp_path / "two", source], check=True)
+    (tmp_path / "own").write_text("two/[ot]* -> both\n")
+    command = ["run", "--json", "--names", str(tmp_path / "own"), "-o", str(tmp_path / "report"), "--", str(tmp_path / "two")]
+    output(*command)
+    locks = json.loads((tmp_path / "report").read_text())["locks"]
+    assert [(row["name"], row["count"]) for row in locks] == [("wait/synch/mutex/both", 14)]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("queue_lock LOCK", "there is no '->'"),
+        (" -> LOCK", "the pattern is empty"),
+        ("queue_lock ->", "bad name ''"),
+        ("queue_lock -> /LOCK", "bad name '/LOCK'"),
+        ("queue_lock -> a\x1b[2J", "bad name"),
+    ],
+)
+def test_a_bad_line_of_a_file_of_names(line: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(pfs.InvalidValue) as raised:
+        own_names.parse(f"# a comment\na -> b\n{line}\n", "own.txt")
+    assert str(raised.value).startswith(f"own.txt:3: {said}")
+    assert "legal is 'PATTERN -> NAME'" in str(raised.value)
+    (tmp_path / "own").write_text(line)
+    refused = subprocess.run(
+        [*PFS, "run", "--names", tmp_path / "own", "--", "true"], capture_output=True, text=True, check=False
+    )
+    assert (refused.returncode, f"{tmp_path / 'own'}:1: {said}" in refused.stderr) == (2, True)

@@ -18,6 +18,7 @@ import click
 
 import pfs
 from pfs._outside import processes
+from pfs._places import own_names
 from pfs._run import program as programs
 from pfs._run import report as reports
 
@@ -61,6 +62,18 @@ def some_of(legal: Iterable[str], noun: str) -> Callable[[click.Context, click.P
         return names
 
     return chosen
+
+
+def names_of(context: click.Context, parameter: click.Parameter, value: IO[str] | None) -> str | None:
+    """Returns the text of a file of names, if all its lines are legal."""
+    if value is None:
+        return None
+    try:
+        text = value.read()
+        own_names.parse(text, value.name)
+    except (UnicodeDecodeError, pfs.InvalidValue) as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+    return text
 
 
 @contextlib.contextmanager
@@ -123,6 +136,9 @@ def end_as(code: int) -> int:
 @click.option("--report/--no-report", "wants_report", default=True, show_default=True, help="Print the report at the end.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("-o", "--output", metavar="FILE", type=click.File("w"), help="Write the report there instead of to stderr.")
+@click.option(
+    "--names", metavar="FILE", type=click.File("r"), callback=names_of, help="Your own names of locks and other places."
+)
 @click.option("--keep", is_flag=True, help="Keep the segments, and say where they are.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows of each list.")
 @click.option("--force", is_flag=True, help="Run a program, too, in which pfs sees nothing.")
@@ -137,6 +153,7 @@ def run(
     wants_report: bool,
     as_json: bool,
     output: IO[str] | None,
+    names: str | None,
     keep: bool,
     limit: int,
     force: bool,
@@ -149,6 +166,7 @@ def run(
     \b
     pfs run -- xz -T2 -k file
     pfs run --decode redis -- redis-server redis.conf
+    pfs run --names locks.txt -- ./app
     pfs run --keep --children none -- python3 server.py
     """
     library = os.path.join(pfs.get_library_dir(), LIBRARY)
@@ -161,6 +179,9 @@ def run(
     if program.blind and not force:
         raise click.UsageError(f"pfs can see nothing of {program.path}: {program.blind}. --force runs it all the same.")
     with folder_of_run(keep) as folder:
+        if names is not None:
+            with open(os.path.join(folder, own_names.BESIDE), "w", encoding="utf-8") as file:
+                file.write(names)
         preload = os.environ.get("LD_PRELOAD")
         environment = os.environ | {
             "LD_PRELOAD": f"{library}:{preload}" if preload else library,

@@ -1,4 +1,7 @@
-"""Makes the names and sources of an unchanged program readable: wait/synch/mutex/app/data+0x4080 and app+0x11ec."""
+"""Makes the names and sources of an unchanged program readable: wait/synch/mutex/app/data+0x4080 and app+0x11ec.
+
+The places in them become symbols and lines, or what the user calls them (``own_names``).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pfs._places.lines import line_of
+from pfs._places.own_names import names_for
 from pfs._places.symbols import Place, place_of, symbol_of
 
 if TYPE_CHECKING:
     from pfs._source import Source
 
-__all__ = ["Readable", "in_words", "readable"]
+__all__ = ["Readable", "in_words"]
 
 _IN_NAME = re.compile(r"(?:code|data)\+0x[0-9a-f]+$")
 _SOURCE = re.compile(r"(?P<module>[^/]+)\+0x(?P<offset>[0-9a-f]+)$")
@@ -30,33 +34,33 @@ def in_words(place: Place) -> str | None:
     return f"{symbol} ({line})"
 
 
-def readable(name: str, documentation: str | None) -> str:
-    """Returns the name of an instrument with a symbol in the place of an offset, if the symbol is known."""
-    place = place_of(documentation)
-    words = None if place is None else in_words(place)
-    return name if words is None else _IN_NAME.sub(lambda _: words, name)
-
-
 class Readable:
     """Makes names and sources of one process readable. It reads the places of a process when a name first needs them."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._own = names_for(getattr(source, "path", None))
         self._about: dict[str, str] | None = None  # DOCUMENTATION by name of instrument
         self._modules: dict[str, tuple[str, str] | None] = {}  # path and build-id by name in SOURCE; None = several
         self._names: dict[str, str] = {}
         self._sources: dict[str, str] = {}
 
     def name(self, name: str) -> str:
-        """Returns the name of an instrument, or of a thread, with symbols."""
-        if _IN_NAME.search(name) is None:
-            return name
+        """Returns the name of an instrument, or of a thread, with symbols, or the user's own name."""
         if name not in self._names:
+            self._names[name] = self._name(name)
+        return self._names[name]
+
+    def _name(self, name: str) -> str:
+        words = symbol = name
+        if _IN_NAME.search(name) is not None:
             if self._about is None or name not in self._about:  # it may be new
                 self._read()
             assert self._about is not None
-            self._names[name] = readable(name, self._about.get(name))
-        return self._names[name]
+            if (place := place_of(self._about.get(name))) is not None:
+                words = _IN_NAME.sub(lambda _: in_words(place) or _[0], name)
+                symbol = _IN_NAME.sub(lambda _: symbol_of(place) or _[0], name)
+        return self._own.name((name, symbol, words)) or words
 
     def source(self, text: str | None) -> str | None:
         """Returns a SOURCE with its symbol and line."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pfs._outside.attach import attach
-from pfs._places.readable import readable
+from pfs._places.readable import Readable
 from pfs._tables.show import bytes_text, count_text, time_text
 from pfs.errors import Error
 
@@ -74,8 +74,7 @@ def _add(report: Report, schema: Schema) -> None:
     waits = schema.table("events_waits_summary_global_by_event_name")
     waits = waits[waits["COUNT_STAR"] > 0]
     report.processes.append({"pid": schema.pid, "command": schema.command, "events": int(waits["COUNT_STAR"].sum())})
-    instruments = schema.table("setup_instruments")
-    about = dict(zip(instruments["NAME"], instruments["DOCUMENTATION"], strict=True))
+    names = Readable(schema._source)
     for name, *numbers in zip(
         waits["EVENT_NAME"], waits["COUNT_STAR"], waits["SUM_TIMER_WAIT"], waits["MAX_TIMER_WAIT"], strict=True
     ):
@@ -83,8 +82,7 @@ def _add(report: Report, schema: Schema) -> None:
         if kind is not None:
             _sum(report.classes, kind, numbers, longest=2)
         if str(name).startswith("wait/synch/"):
-            text = about.get(name)
-            _sum(report.locks, readable(str(name), text if isinstance(text, str) else None), numbers, longest=2)
+            _sum(report.locks, names.name(str(name)), numbers, longest=2)
     columns = ["SUM_TIMER_WAIT", "COUNT_READ", "SUM_NUMBER_OF_BYTES_READ", "COUNT_WRITE", "SUM_NUMBER_OF_BYTES_WRITE"]
     files = schema.table("file_summary_by_instance")
     for name, *numbers in zip(files["FILE_NAME"], *(files[column] for column in columns), strict=True):
@@ -92,7 +90,7 @@ def _add(report: Report, schema: Schema) -> None:
     sockets = schema.table("socket_summary_by_event_name")
     sockets = sockets[sockets["COUNT_STAR"] > 0]
     for name, *numbers in zip(sockets["EVENT_NAME"], *(sockets[column] for column in columns), strict=True):
-        _sum(report.sockets, str(name), numbers)
+        _sum(report.sockets, names.name(str(name)), numbers)
     digests = schema.table("events_statements_summary_by_digest")
     columns = ["COUNT_STAR", "SUM_TIMER_WAIT", "SUM_ROWS_SENT", "SUM_ROWS_AFFECTED", "SUM_ERRORS"]
     for name, *numbers in zip(digests["DIGEST_TEXT"], *(digests[column] for column in columns), strict=True):

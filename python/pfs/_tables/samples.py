@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from pfs._places.readable import Readable
-from pfs._source import OWN
 from pfs._tables.running import Blocked, Event, blocked, events
 
 if TYPE_CHECKING:
@@ -66,7 +65,6 @@ class Sample:
     lost: int  # events, objects and rows that could not be recorded
     running: dict[str, dict[tuple[Any, ...], int]] = field(default_factory=dict)  # picoseconds so far of the events that run
     blocked: list[Blocked] = field(default_factory=list)  # those that have waited for some time
-    names: Readable = field(default_factory=lambda: Readable(OWN))  # of instruments and threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,31 +87,33 @@ class Row:
 def take(source: Source, is_dead: bool = False) -> Sample:
     """Reads the sums. It takes some twenty milliseconds for a big process, and does not disturb that process. All waits for locks
     count as blocked if the process is dead: its time ends with its last event."""
-    sample = Sample(time.monotonic(), {}, {}, {}, lost(source), names=Readable(source))
+    sample = Sample(time.monotonic(), {}, {}, {}, lost(source))
+    names = Readable(source)
     for section in SECTIONS:
         sums: dict[tuple[Any, ...], list[int]] = {}
-        names = [*section.key, section.count, section.time, *section.extras.values()]
+        columns = [*section.key, section.count, section.time, *section.extras.values()]
         is_of_threads = section.name == "threads"
         if is_of_threads:
-            names.append("EVENT_NAME")
+            columns.append("EVENT_NAME")
         width = len(section.key)
-        for row in source.rows(section.table, names):
+        for row in source.rows(section.table, columns):
             if row[width] == 0 or (row[-1] if is_of_threads else row[0]) == _IDLE:
                 continue
             numbers = row[width : width + 2 + len(section.extras)]
-            old = sums.get(row[:width])
-            sums[row[:width]] = list(numbers) if old is None else [a + b for a, b in zip(old, numbers, strict=True)]
+            key = (names.name(row[0]),) if section.name == "waits" else row[:width]
+            old = sums.get(key)
+            sums[key] = list(numbers) if old is None else [a + b for a, b in zip(old, numbers, strict=True)]
         sample.sums[section.name] = sums
-    sample.threads = {row[0]: row[1] for row in source.rows("threads", ("THREAD_ID", "NAME"))}
+    sample.threads = {row[0]: names.name(row[1]) for row in source.rows("threads", ("THREAD_ID", "NAME"))}
     # After the sums: an event that ends in between is missing for one interval, and counts in none twice.
     now = source.now()
-    running = events(source, now)
+    running = [event.in_words(names) for event in events(source, now)]
     for event in running:
         if event.kind != "TRANSACTION":
             sample.now[event.thread] = event.name
     sample.running = _running_times(running)
     if any(event.kind == "WAIT" for event in running):
-        sample.blocked = [row.in_words(sample.names) for row in blocked(source, now, 0 if is_dead else SHORTEST_BLOCK)]
+        sample.blocked = [row.in_words(names) for row in blocked(source, now, 0 if is_dead else SHORTEST_BLOCK)]
     return sample
 
 
@@ -159,7 +159,7 @@ def rows_between(before: Sample | None, after: Sample, seconds: float, section: 
         numbers = now if then is None or is_new else [max(0, a - b) for a, b in zip(now, then, strict=True)]
         # A wait that has ended counts in full in the sums: what counted while it ran is taken off.
         running = max(-numbers[1], runs.get(key, 0) - (0 if now[0] < (then or none)[0] else ran.get(key, 0)))
-        event = after.names.name(after.now.get(key[0], "")) if section.name == "threads" else ""
+        event = after.now.get(key[0], "") if section.name == "threads" else ""
         if numbers[0] == 0 and running <= 0 and not event:
             continue
         count, picoseconds, *extras = (number / seconds for number in numbers)
@@ -177,8 +177,6 @@ def in_order(rows: Iterable[Row], sort: Sort) -> list[Row]:
 
 def _name(section: Section, key: Sequence[Any], sample: Sample) -> str:
     if section.name == "threads":
-        return f"{key[0]} {sample.names.name(sample.threads.get(key[0], ''))}".rstrip()
-    if section.name == "waits":
-        return sample.names.name(key[0])
+        return f"{key[0]} {sample.threads.get(key[0], '')}".rstrip()
     texts = [str(text) for text in key if text is not None]
     return ": ".join(texts) if texts else "(all others)"
