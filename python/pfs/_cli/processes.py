@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "draw", "new_table", "write"]
 
+_WAITS = "events_waits_summary_global_by_event_name"  # whose units --tree has
 YES_NO = click.Choice(["yes", "no"], case_sensitive=False)
 TIMED = click.Choice(["yes", "no", "contended"], case_sensitive=False)
 
@@ -92,10 +93,10 @@ def draw_texts(names: Sequence[str], texts: Sequence[Sequence[str]], right: Sequ
         console.print(Text(f"{len(texts[0])} row{'' if len(texts[0]) == 1 else 's'}", style="dim"))
 
 
-def write_lines(rows: list[Any], widths: Sequence[int], right: Sequence[bool]) -> None:
+def write_lines(rows: list[Any], widths: Sequence[int], right: Sequence[bool], to_stderr: bool = False) -> None:
     for row in rows:
         aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
-        click.echo("  ".join(aligned).rstrip())
+        click.echo("  ".join(aligned).rstrip(), err=to_stderr)
 
 
 def write(frame: DataFrame, form: str, output: str | None, human_table: str | None = None) -> None:
@@ -197,9 +198,17 @@ def split_columns(frame: DataFrame, columns: str | None) -> list[str] | None:
 @click.option("-w", "--where", metavar="SQL", help="Only these rows: an expression of SQLite over the columns.")
 @click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SIZE desc, STARTED'.")
 @click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
+@click.option("--tree", "is_tree", is_flag=True, help="The processes of each pfs run below their parents, with their waits.")
 @output_options
 def ps(
-    directory: str | None, all_users: bool, where: str | None, sort: str | None, limit: int | None, form: str, output: str | None
+    directory: str | None,
+    all_users: bool,
+    where: str | None,
+    sort: str | None,
+    limit: int | None,
+    is_tree: bool,
+    form: str,
+    output: str | None,
 ) -> None:
     """Lists the processes that can be read, running or dead.
 
@@ -210,7 +219,17 @@ def ps(
     pfs ps --all-users --json
     pfs ps --where "COMMAND like '%shop.py%' and STATE = 'alive'"
     pfs ps --sort 'SIZE desc' --limit 5
+    pfs ps --tree
     """
+    if is_tree:
+        if all_users:
+            raise click.UsageError("--tree is for one folder: leave --all-users away.")
+        from pfs._cli.tree import frame_of_trees
+
+        frame = choose(frame_of_trees(directory), where, sort, limit)
+        as_table = form == "table" and output is None
+        write(frame.drop(columns="PATH") if as_table else frame, form, output, _WAITS if is_for_people(None) else None)
+        return
     if form != "table" or output is not None:
         write(choose(pfs.processes(directory, all_users), where, sort, limit), form, output)
         return
@@ -254,6 +273,7 @@ def why_not_whole(path: str) -> str:
 @click.option("-s", "--sort", metavar="SQL", help="By these columns: 'SUM_TIMER_WAIT desc, EVENT_NAME'.")
 @click.option("-n", "--limit", type=click.IntRange(0), help="At most so many rows.")
 @click.option("--elapsed", is_flag=True, help="The time so far of events that still run, instead of NULL.")
+@click.option("--tree", "is_tree", is_flag=True, help="Also the processes that it has started; it was started by pfs run.")
 @human_option
 @output_options
 def show(
@@ -264,6 +284,7 @@ def show(
     sort: str | None,
     limit: int | None,
     elapsed: bool,
+    is_tree: bool,
     human: bool | None,
     form: str,
     output: str | None,
@@ -284,17 +305,26 @@ def show(
         --columns FILE_NAME,COUNT_READ,SUM_TIMER_READ --human
     pfs show 4711 sys.statement_analysis --limit 10
     pfs show 4711 events_waits_current --where "EVENT_NAME like 'wait/io/%' and TIMER_END is null"
+    pfs show 4711 file_summary_by_instance --tree --where 'COUNT_WRITE > 0'
     pfs show /shared/12-4026532.pfs events_waits_history_long --format parquet --output last.parquet
     """
-    if table.lower().startswith("sys."):
-        frame = pfs.view(table, process)
-        human = False  # a view formats its times itself
-    else:
+    is_view = table.lower().startswith("sys.")
+    human = False if is_view else human  # a view formats its times itself
+
+    def read(process: int | str) -> DataFrame:
+        if is_view:
+            return pfs.view(table, process)
         with pfs.attach(process) as schema:
             if table.lower() in VIEWS:
-                frame = getattr(schema, table.lower())()
-            else:
-                frame = schema.table(table, running="elapsed" if elapsed else None)
+                return cast("DataFrame", getattr(schema, table.lower())())
+            return schema.table(table, running="elapsed" if elapsed else None)
+
+    if is_tree:
+        from pfs._cli.tree import frame_of_tables
+
+        frame = frame_of_tables(process, read)
+    else:
+        frame = read(process)
     wanted = split_columns(frame, columns)
     frame = choose(frame, where, sort, limit)
     write(frame if wanted is None else frame[wanted], form, output, table if is_for_people(human) else None)

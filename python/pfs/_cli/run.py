@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import IO
@@ -21,6 +23,7 @@ from pfs._outside import processes
 from pfs._places import own_names
 from pfs._run import program as programs
 from pfs._run import report as reports
+from pfs._run.tree import Parents
 
 __all__ = ["run"]
 
@@ -121,6 +124,34 @@ def end_as(code: int) -> int:
     return 128 - code
 
 
+@contextlib.contextmanager
+def showing(folder: str, interval: float) -> Iterator[None]:
+    """Shows ``pfs top`` of all processes on stderr, from a thread: a screen on a terminal, else lines. It reads no keys."""
+    from pfs._cli.top import View, lines, live
+    from pfs._cli.top_tree import TreeSampler
+
+    view = View(interval)
+
+    def show() -> None:
+        while not view.is_over and not processes.scan(folder):
+            time.sleep(0.05)
+        with contextlib.suppress(pfs.Error):  # the last process has gone
+            if not view.is_over:
+                sampler = TreeSampler(folder)
+                if sys.stderr.isatty():
+                    live(sampler, view, None, to_stderr=True)
+                else:
+                    lines(sampler, view, None, 10, to_stderr=True)
+
+    thread = threading.Thread(target=show, name="top", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        view.is_over = True
+        thread.join()
+
+
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--only", metavar="A,B,...", callback=some_of(PARTS, "part"), help=f"Record only these parts: {', '.join(PARTS)}.")
 @click.option(
@@ -139,6 +170,8 @@ def end_as(code: int) -> int:
 @click.option(
     "--names", metavar="FILE", type=click.File("r"), callback=names_of, help="Your own names of locks and other places."
 )
+@click.option("--top", "wants_top", is_flag=True, help="Show pfs top on stderr while the program runs.")
+@click.option("-i", "--interval", type=click.FloatRange(0.1, 60), default=1.0, show_default=True, help="Of --top, in seconds.")
 @click.option("--keep", is_flag=True, help="Keep the segments, and say where they are.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Rows of each list.")
 @click.option("--force", is_flag=True, help="Run a program, too, in which pfs sees nothing.")
@@ -154,6 +187,8 @@ def run(
     as_json: bool,
     output: IO[str] | None,
     names: str | None,
+    wants_top: bool,
+    interval: float,
     keep: bool,
     limit: int,
     force: bool,
@@ -167,8 +202,14 @@ def run(
     pfs run -- xz -T2 -k file
     pfs run --decode redis -- redis-server redis.conf
     pfs run --names locks.txt -- ./app
+    pfs run --top -- make -j8 > make.txt
     pfs run --keep --children none -- python3 server.py
     """
+    if wants_top and sys.stdout.isatty() and sys.stderr.isatty():
+        raise click.UsageError(
+            "--top and the program would write to one terminal: send the program's output elsewhere (> FILE), or call pfs top in "
+            "another terminal."
+        )
     library = os.path.join(pfs.get_library_dir(), LIBRARY)
     if not os.path.exists(library):
         raise click.ClickException(f"there is no {library}: pfs run needs Linux on x86-64")
@@ -192,11 +233,13 @@ def run(
             "PFS_RUN_DECODE": ",".join(decode),
             "PFS_RUN_LIBRARY": library,
         }
-        try:
-            child = subprocess.Popen(command, env=environment, close_fds=False)
-        except OSError as error:
-            raise click.ClickException(f"{error.strerror}: {command[0]}") from None
-        code = wait_for(child)
+        with Parents(folder):
+            try:
+                child = subprocess.Popen(command, env=environment, close_fds=False)
+            except OSError as error:
+                raise click.ClickException(f"{error.strerror}: {command[0]}") from None
+            with showing(folder, interval) if wants_top else contextlib.nullcontext():
+                code = wait_for(child)
         found = [segment.path for segment in processes.scan(folder)]
         if wants_report or as_json or output is not None:
             gathered = reports.gather(found)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import select
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol
 
 import click
 from rich.console import Console, Group
@@ -17,18 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 import pfs
+from pfs._cli.keyboard import Keyboard
 from pfs._cli.options import Process as ProcessArgument
 from pfs._cli.processes import write_lines
 from pfs._outside import by_name
 from pfs._outside.segment import SegmentSource
 from pfs._tables.running import Blocked
 from pfs._tables.samples import SECTIONS, SORTS, Row, Sample, Section, Sort, rows_between, take
-from pfs._tables.show import bytes_text, count_text, plain, time_text
+from pfs._tables.show import bytes_text, count_text, plain, rate_text, time_text
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-__all__ = ["top"]
+__all__ = ["View", "lines", "live", "top"]
 
 KEYS = "1-4 part  0 all  sort: t time c count a avg n name  space freeze  + - ? q quit"
 HELP = """\
@@ -83,6 +80,12 @@ class View:
             self.interval = min(_LONGEST, self.interval * 2)
         elif key == "-":
             self.interval = max(_SHORTEST, self.interval / 2)
+
+    def pause(self) -> None:
+        """Waits for the interval, or until another thread has set `is_over`."""
+        due = time.monotonic() + self.interval
+        while not self.is_over and (left := due - time.monotonic()) > 0:
+            time.sleep(min(0.25, left))
 
 
 class Sampler(Protocol):
@@ -177,11 +180,6 @@ class Process:
             + (f" (+{count_text(self.new_lost)})" if self.new_lost else "")
             + (f"; {plain(self.reason)}" if self.reason else "")
         )
-
-
-def rate_text(value: float) -> str:
-    """Returns '0.25' for 0.25 and '12,346' for 12345.6."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def cells(section: Section, row: Row) -> list[str]:
@@ -334,44 +332,10 @@ def holder_text(row: Blocked) -> str:
     return text
 
 
-class Keyboard:
-    """Reads keys without waiting for Enter. It reads nothing if the input is no terminal."""
-
-    def __init__(self) -> None:
-        self._descriptor = sys.stdin.fileno() if sys.stdin.isatty() else None
-
-    def __enter__(self) -> Self:
-        if self._descriptor is not None:
-            import termios
-            import tty
-
-            self._saved = termios.tcgetattr(self._descriptor)
-            tty.setcbreak(self._descriptor)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._descriptor is not None:
-            import termios
-
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._saved)
-
-    def read(self, seconds: float) -> str:
-        """Returns the keys that are pressed within this time, or ""."""
-        if self._descriptor is None:
-            time.sleep(seconds)
-            return ""
-        if not select.select([self._descriptor], [], [], max(0.0, seconds))[0]:
-            return ""
-        data = os.read(self._descriptor, 64)
-        if not data:  # the terminal has gone
-            return "q"
-        return "" if len(data) > 1 and data.startswith(b"\x1b") else data.decode("ascii", "ignore")  # an arrow or the like
-
-
-def live(process: Sampler, view: View, count: int | None) -> None:
-    """Shows the screen until `q`, Ctrl-C or `count` samples."""
-    console = Console(highlight=False, emoji=False, markup=False)
-    with Keyboard() as keyboard, Live(console=console, screen=True, auto_refresh=False) as screen:
+def live(process: Sampler, view: View, count: int | None, to_stderr: bool = False) -> None:
+    """Shows the screen until `q`, Ctrl-C or `count` samples. On stderr it reads no keys: the input belongs to another program."""
+    console = Console(highlight=False, emoji=False, markup=False, stderr=to_stderr)
+    with Keyboard(not to_stderr) as keyboard, Live(console=console, screen=True, auto_refresh=False) as screen:
         due = time.monotonic() + min(view.interval, 0.5)  # the first screen shows the time since the start
         while not view.is_over and count != 0:
             screen.update(screen_of(process, view, console.width, console.height), refresh=True)
@@ -391,13 +355,13 @@ def can_show_screens() -> bool:
     return sys.stdout.isatty() and not Console().is_dumb_terminal
 
 
-def lines(process: Sampler, view: View, count: int | None, limit: int) -> None:
+def lines(process: Sampler, view: View, count: int | None, limit: int, to_stderr: bool = False) -> None:
     """Prints a block of lines per interval. The first block covers the time since the start."""
     chosen = process.sections if view.section == 0 else [process.sections[view.section - 1]]
-    while count != 0:
-        click.echo(process.headline())
+    while count != 0 and not view.is_over:
+        click.echo(process.headline(), err=to_stderr)
         for line in blocked_lines(process):
-            click.echo(line)
+            click.echo(line, err=to_stderr)
         for section in chosen:
             rows = process.rows(section, view.sort)[:limit]
             if not rows:
@@ -405,15 +369,15 @@ def lines(process: Sampler, view: View, count: int | None, limit: int) -> None:
             texts = [headings(section), *(cells(section, row) for row in rows)]
             widths = [max(len(row[at]) for row in texts) for at in range(len(texts[0]))]
             is_number = [at != 0 and title != "now" for at, title in enumerate(texts[0])]
-            write_lines(texts, widths, is_number)
+            write_lines(texts, widths, is_number, to_stderr)
         sys.stdout.flush()
         count = None if count is None else count - 1
         if process.problem:
             click.echo(f"pfs: {process.problem}", err=True)
             return
         if count != 0:
-            click.echo()
-            time.sleep(view.interval)
+            click.echo(err=to_stderr)
+            view.pause()
             process.look()
 
 
@@ -426,7 +390,7 @@ def picture(process: Sampler, view: View, path: str) -> None:
 
 
 @click.command()
-@click.argument("process", metavar="[PID|NAME]", type=ProcessArgument(), required=False)
+@click.argument("process", metavar="[PID|NAME|FOLDER]", type=ProcessArgument(), required=False)
 @click.option("-i", "--interval", type=click.FloatRange(_SHORTEST, _LONGEST), default=1.0, show_default=True, help="In seconds.")
 @click.option("-n", "--count", type=click.IntRange(1), help="End after so many intervals.")
 @click.option("-s", "--sort", type=click.Choice(SORTS), default="time", show_default=True)
@@ -436,6 +400,7 @@ def picture(process: Sampler, view: View, path: str) -> None:
     "-b", "--batch", is_flag=True, help="Lines instead of a screen. Implied if the output is no terminal, or a dumb one."
 )
 @click.option("--svg", metavar="FILE", help="Also save the last screen as a picture.")
+@click.option("--tree", "is_tree", is_flag=True, help="Also the processes that it has started; it was started by pfs run.")
 @click.option("--fleet", metavar="FOLDER", help="The processes of all hosts that write to this folder with pfs collect.")
 def top(
     process: int | str | None,
@@ -446,12 +411,14 @@ def top(
     limit: int,
     batch: bool,
     svg: str | None,
+    is_tree: bool,
     fleet: str | None,
 ) -> None:
     """Shows what a process does: the threads that wait for locks now and the holders of those locks, and its busiest waits,
     files, statements and threads, per second of the last interval. Waits count while they run.
 
-    Without PID it shows the only process that runs. With --fleet it shows the busiest waits, nodes, statements and processes of
+    Without PID it shows the only process that runs. FOLDER has the segments of pfs run --keep: it shows the sums of all processes
+    of that run, ended ones, too. With --fleet it shows the busiest waits, nodes, statements and processes of
     many hosts between the last two cuts of each. A terminal that cannot move its cursor (TERM=dumb) gets lines.
 
     \b
@@ -459,6 +426,7 @@ def top(
     pfs top nginx
     pfs top 4711 --interval 0.5 --only files --sort count
     pfs top 4711 --batch --count 2 | tee now.txt
+    pfs top 4711 --tree
     pfs top --fleet /shared/pfs --only nodes
 
     Keys: 1-4 show one part, 0 all; t c a n sort by time, count, average, name; space freezes; + and - change the interval;
@@ -472,7 +440,14 @@ def top(
 
         _show(FleetSampler(fleet), view, only, count, limit, batch, svg)
         return
-    with pfs.attach(by_name.only_living() if process is None else process) as schema:
+    chosen = by_name.only_living() if process is None else process
+    if is_tree or os.path.isdir(str(chosen)):
+        from pfs._cli.top_tree import TreeSampler
+        from pfs._run.tree import folder_of
+
+        _show(TreeSampler(*folder_of(chosen)), view, only, count, limit, batch, svg)
+        return
+    with pfs.attach(chosen) as schema:
         _show(Process(schema), view, only, count, limit, batch, svg)
 
 

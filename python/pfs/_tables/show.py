@@ -70,6 +70,11 @@ def bytes_text(value: int) -> str:
     raise AssertionError
 
 
+def rate_text(value: float) -> str:
+    """Returns '0.25' for 0.25 and '12,346' for 12345.6."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def time_text(picoseconds: int | None) -> str:
     """Returns '1.5 µs' for 1500000, and '-' for None and pandas' NA."""
     try:

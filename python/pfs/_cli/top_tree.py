@@ -1,0 +1,122 @@
+"""Samples for ``pfs top`` over the processes of one ``pfs run``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pfs
+from pfs._outside.segment import SegmentSource
+from pfs._run.tree import Node, tree
+from pfs._tables.running import Blocked
+from pfs._tables.samples import SECTIONS as OF_PROCESS
+from pfs._tables.samples import Row, Sample, Section, Sort, rows_between, take
+from pfs._tables.show import count_text, plain, rate_text, time_text
+from pfs.errors import Error
+
+__all__ = ["TreeSampler"]
+
+_SUMMED = OF_PROCESS[:3]  # waits, files, statements
+_PROCESSES = Section("processes", OF_PROCESS[0].table, ("PID", "COMMAND"))
+
+
+class TreeSampler:
+    """Samples all processes of a run together. It is shown like a process. Processes that have ended count, too."""
+
+    sections: Sequence[Section] = (*_SUMMED, _PROCESSES)
+
+    def __init__(self, folder: str, root: int | None = None) -> None:
+        self._folder, self._root = folder, root
+        self.problem = ""
+        self._ended: dict[str, Sample] = {}  # by path: they change no more
+        self._count = self._alive = 0
+        self._before: Sample | None = None
+        self._after = self._take()
+        if self.problem:
+            raise Error(self.problem)
+
+    @property
+    def blocked(self) -> Sequence[Blocked]:
+        return self._after.blocked
+
+    def look(self) -> None:
+        """Takes another sample. The screen keeps the last one when the run has ended."""
+        sample = self._take()
+        if not self.problem:
+            self._before, self._after = self._after, sample
+
+    def _take(self) -> Sample:
+        total = Sample(time.monotonic(), {section.name: {} for section in self.sections}, {}, {}, 0)
+        total.running = {section.name: {} for section in self.sections}
+        nodes = tree(self._folder, self._root)
+        self._count, self._alive = len(nodes), sum(node.found.state == "alive" for node in nodes)
+        self.problem = "" if nodes else f"there is no process of pfs run in {self._folder}"
+        for node in nodes:
+            sample = self._ended.get(node.found.path)
+            if sample is None:
+                try:
+                    with pfs.attach(node.found.path) as schema:
+                        source = schema._source
+                        assert isinstance(source, SegmentSource)
+                        is_dead = node.found.state == "dead"  # as it was before the sample
+                        sample = take(source, is_dead)
+                except Error:  # it has gone meanwhile
+                    continue
+                if is_dead:
+                    sample.blocked, sample.running = [], {}  # nothing waits now
+                    self._ended[node.found.path] = sample
+            _add(total, sample, node)
+        return total
+
+    @property
+    def _seconds(self) -> float:
+        if self._before is not None:
+            return max(self._after.taken - self._before.taken, 1e-3)
+        starts = [node.found.identity.started for node in tree(self._folder, self._root)]
+        return max(time.time() - min(starts, default=0) / 1e6, 1e-3) if starts else 1.0
+
+    def rows(self, section: Section, sort: Sort) -> list[Row]:
+        return rows_between(self._before, self._after, self._seconds, section, sort)
+
+    def space(self, section: Section) -> tuple[int, int]:
+        """Returns the longest name and the most rows."""
+        rows = self.rows(section, "name")
+        return max([16, *(len(plain(row.name)) for row in rows)]), len(rows)
+
+    def headline(self) -> str:
+        """Returns the two lines of the headline."""
+        waits = self.rows(self.sections[0], "time")
+        when = "since the start" if self._before is None else f"in {self._seconds:.1f} s"
+        return (
+            f"pfs top: {self._alive} running and {self._count - self._alive} ended processes in {plain(self._folder)}"
+            + (f" ({plain(self.problem)})" if self.problem else "")
+            + f"\n{when}: {rate_text(sum(row.count for row in waits))} waits/s, "
+            f"{time_text(int(sum(row.time for row in waits)))} waited/s, lost {count_text(self._after.lost)}"
+        )
+
+
+def _add(total: Sample, sample: Sample, node: Node) -> None:
+    pid = node.found.identity.pid
+    for section in _SUMMED:
+        sums = total.sums[section.name]
+        for key, numbers in sample.sums[section.name].items():
+            sums[key] = [a + b for a, b in zip(sums[key], numbers, strict=True)] if key in sums else list(numbers)
+        times = total.running[section.name]
+        for key, passed in sample.running.get(section.name, {}).items():
+            times[key] = times.get(key, 0) + passed
+    waits = sample.sums["waits"].values()
+    command = node.found.command[:60]
+    if waits:
+        total.sums["processes"][pid, command] = [sum(numbers[0] for numbers in waits), sum(numbers[1] for numbers in waits)]
+    if running := sample.running.get("waits"):
+        total.running["processes"][pid, command] = sum(running.values())
+    total.lost += sample.lost
+    total.blocked += [
+        replace(
+            row,
+            thread=f"{row.thread} of process {pid}",
+            holder_name=None if row.holder_name is None else f"{row.holder_name} of process {pid}",
+        )
+        for row in sample.blocked
+    ]

@@ -1,0 +1,84 @@
+"""Shows the processes of one ``pfs run``: ``pfs ps --tree``, and the tables of all of them: ``pfs show --tree``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pfs
+from pfs._outside.processes import default_directory, with_runs
+from pfs._run.tree import folder_of, tree
+from pfs._tables.samples import lost
+from pfs.errors import AttachError, Error
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["frame_of_tables", "frame_of_trees"]
+
+_WAITS = "events_waits_summary_global_by_event_name"
+
+
+def frame_of_trees(directory: str | None) -> DataFrame:
+    """Returns one row per process of each run in a folder, or of the run whose folder it is; each parent before its children.
+
+    COMMAND is indented by the depth in the tree. COUNT_STAR and SUM_TIMER_WAIT (picoseconds) are the sums of all waits but idle
+    ones, LOST the events that were not recorded. They are NULL if the segment cannot be read.
+    """
+    import pandas as pd
+
+    from pfs._tables.frame import TEXT
+
+    rows: list[tuple[Any, ...]] = []
+    folder = default_directory() if directory is None else directory
+    # Without runs below it, the folder itself is that of a run.
+    for one in with_runs(folder)[1:] or [folder]:
+        for node in tree(one):
+            parent = None if node.parent is None else node.parent.found.identity.pid
+            numbers = _counts(node.found.path)
+            text = "  " * node.depth + node.found.command
+            rows.append((node.found.identity.pid, parent, node.found.state, *numbers, text, node.found.path))
+    names = ("PID", "PARENT_PID", "STATE", "COUNT_STAR", "SUM_TIMER_WAIT", "LOST", "COMMAND", "PATH")
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return pd.DataFrame(
+        {
+            name: pd.Series(list(column), dtype=TEXT if name in ("STATE", "COMMAND", "PATH") else "UInt64")
+            for name, column in zip(names, columns, strict=True)
+        }
+    )
+
+
+def _counts(path: str) -> tuple[int | None, int | None, int | None]:
+    try:
+        with pfs.attach(path) as schema:
+            waits = schema._source.rows(_WAITS, ("EVENT_NAME", "COUNT_STAR", "SUM_TIMER_WAIT"))
+            waits = [row for row in waits if row[0] != "idle"]
+            return sum(row[1] for row in waits), sum(row[2] for row in waits), lost(schema._source)
+    except Error:
+        return None, None, None
+
+
+def frame_of_tables(process: int | str, read: Callable[[str], DataFrame]) -> DataFrame:
+    """Returns the rows of a table of all processes of a tree, with a column PID in front.
+
+    Args:
+        process: where the tree begins, or the folder of a run.
+        read: returns the table of a process, by the path of its segment.
+
+    Raises:
+        AttachError: the process was not started by ``pfs run``, or no process of the tree can be read.
+    """
+    import pandas as pd
+
+    folder, root = folder_of(process)
+    frames = []
+    for node in tree(folder, root):
+        try:
+            frame = read(node.found.path)
+        except AttachError:  # it has gone meanwhile
+            continue
+        frame.insert(0, "PID", pd.Series(node.found.identity.pid, frame.index, dtype="UInt64"))
+        frames.append(frame)
+    if not frames:
+        raise AttachError(f"there is no process of pfs run in {folder}")
+    return pd.concat(frames, ignore_index=True)

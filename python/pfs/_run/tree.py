@@ -1,0 +1,172 @@
+"""The tree of the processes of one ``pfs run``: those that run, and those that have ended or were killed.
+
+A segment does not say who started its process. ``pfs run`` notes that when the segment appears, in the file ``parents`` beside
+the segments. A process that ends before ``pfs run`` has read its parent is at the top of the tree.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import select
+import struct
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from pfs._outside import processes
+from pfs.errors import AttachError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pfs._outside.processes import Found
+
+__all__ = ["Node", "Parents", "folder_of", "tree"]
+
+FILE = "parents"
+_MOST_ANCESTORS = 64
+_CREATE, _MOVED_TO = 0x100, 0x80  # of inotify(7)
+_EVENT = struct.Struct("iIII")
+
+Key = tuple[int, int]  # a process id, and when the process started, in ticks since the boot
+
+
+@dataclass(slots=True)
+class Node:
+    """Is a process of a tree. Its parent is the nearest ancestor that has a segment."""
+
+    found: Found
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def depth(self) -> int:
+        return 0 if self.parent is None else self.parent.depth + 1
+
+    def walk(self) -> Iterator[Node]:
+        """Yields this process and its descendants, each parent before its children."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def folder_of(process: int | str) -> tuple[str, int | None]:
+    """Returns the folder of a run, and the process at which the tree begins (None: the whole run).
+
+    Args:
+        process: a process id, the path of a segment, or the folder.
+
+    Raises:
+        AttachError: it does not belong to ``pfs run``.
+    """
+    if isinstance(process, str) and os.path.isdir(process):
+        return os.path.normpath(process), None
+    found = processes.find(process) if isinstance(process, int) else processes.look(process)
+    if found is None:
+        raise AttachError(f"{process} is no segment and no folder of segments")
+    folder = os.path.dirname(found.path)
+    if not os.path.basename(folder).startswith("run-"):
+        raise AttachError(f"process {found.identity.pid} has no tree: it was not started by pfs run ({found.path})")
+    return folder, found.identity.pid
+
+
+def tree(folder: str, root: int | None = None) -> list[Node]:
+    """Returns the processes of a run, each parent before its children, in the order of their starts.
+
+    Args:
+        root: a process id: only this process and its descendants.
+    """
+    # A forked child has the start of pfs from its parent: the start of the process itself counts.
+    there = sorted(processes.scan(folder), key=lambda found: (found.identity.process_start_ticks, found.identity.pid))
+    nodes = {_key(found): Node(found) for found in there}
+    chains = _read(folder)
+    tops: list[Node] = []
+    for key, node in nodes.items():
+        node.parent = next((nodes[ancestor] for ancestor in chains.get(key, ()) if ancestor in nodes), None)
+        (tops if node.parent is None else node.parent.children).append(node)
+    if root is not None:
+        tops = [node for key, node in nodes.items() if key[0] == root][-1:]  # the latest, if the id was used again
+        for node in tops:
+            node.parent = None
+    return [node for top in tops for node in top.walk()]
+
+
+def _key(found: Found) -> Key:
+    return found.identity.pid, found.identity.process_start_ticks
+
+
+def _read(folder: str) -> dict[Key, list[Key]]:
+    """Returns the ancestors of each process, the nearest first."""
+    chains = {}
+    try:
+        with open(os.path.join(folder, FILE), encoding="ascii", errors="replace") as file:
+            for line in file:
+                keys = [(int(pid), int(ticks)) for pid, ticks in re.findall(r"(\d+):(\d+)", line)]
+                if keys:
+                    chains[keys[0]] = keys[1:]
+    except OSError:
+        pass
+    return chains
+
+
+def _ancestors(pid: int) -> list[Key]:
+    """Returns a process and its ancestors."""
+    found: list[Key] = []
+    while pid > 1 and len(found) < _MOST_ANCESTORS:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            break
+        found.append((pid, int(fields[19])))
+        pid = int(fields[1])
+    return found
+
+
+class Parents:
+    """Notes the ancestors of each process whose segment appears in a folder, from a thread, while it is entered."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._watch = -1
+        self._thread: threading.Thread | None = None
+        self._stop = -1
+
+    def __enter__(self) -> Self:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._watch = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        if self._watch >= 0 and libc.inotify_add_watch(self._watch, os.fsencode(self._folder), _CREATE | _MOVED_TO) >= 0:
+            self._stop = os.eventfd(0)
+            self._thread = threading.Thread(target=self._run, name="parents", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._thread is not None:
+            os.eventfd_write(self._stop, 1)
+            self._thread.join()
+            os.close(self._stop)
+        if self._watch >= 0:
+            os.close(self._watch)
+
+    def _run(self) -> None:
+        with open(os.path.join(self._folder, FILE), "w", encoding="ascii", buffering=1) as file:
+            while self._stop not in select.select([self._watch, self._stop], [], [])[0]:
+                for name in _names(os.read(self._watch, 1 << 16)):
+                    number = re.match(rb"(\d+)\D.*pfs$", name)
+                    chain = _ancestors(int(number[1])) if number is not None else []
+                    if chain:
+                        file.write(" ".join(f"{pid}:{ticks}" for pid, ticks in chain) + "\n")
+
+
+def _names(data: bytes) -> Iterator[bytes]:
+    """Yields the names of files in events of inotify."""
+    at = 0
+    while at < len(data):
+        length = _EVENT.unpack_from(data, at)[3]
+        at += _EVENT.size
+        yield data[at : at + length].rstrip(b"\0")
+        at += length

@@ -1,0 +1,190 @@
+"""The processes of one ``pfs run``: their tree, the tables of all of them, and ``pfs top`` over them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import pfs
+from pfs._run import tree
+
+PFS = [sys.executable, "-m", "pfs"]
+# The program writes the process ids that the tree must show. "grandchild" is killed, "child" ends, the others run on.
+SCRIPT = """
+import os, signal, sys, time
+folder = sys.argv[1]
+def start(name):
+    pid = os.fork()
+    if pid == 0:
+        with open(f"{folder}/{name}", "w") as file:
+            file.write(f"{os.getpid()} {os.getppid()}")
+    return pid
+open(f"{folder}/root", "w").write(f"{os.getpid()} 0")
+if start("child") == 0:
+    if (grandchild := start("grandchild")) == 0:
+        time.sleep(60)
+    while not os.path.exists(f"{folder}/grandchild") or os.path.getsize(f"{folder}/grandchild") == 0:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.kill(grandchild, signal.SIGKILL)
+    os.waitpid(grandchild, 0)
+    os._exit(0)
+if start("other") == 0:
+    time.sleep(60)
+os.wait()
+open(f"{folder}/ready", "w").close()
+time.sleep(60)
+"""
+
+pytestmark = pytest.mark.skipif(
+    not Path(pfs.get_library_dir(), "libperfschema-run.so").exists(), reason="libperfschema-run.so is for x86-64"
+)
+
+
+def output(*command: str | Path) -> str:
+    return subprocess.run([*PFS, *command], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory: pytest.TempPathFactory) -> object:
+    """Yields the folder of a run of four processes, their ids and parents by name."""
+    base = tmp_path_factory.mktemp("tree")
+    (base / "script.py").write_text(SCRIPT)
+    (base / "out").mkdir()
+    environment = os.environ | {"PFS_DIR": str(base / "segments")}
+    command = [*PFS, "run", "--keep", "--no-report", "--", sys.executable, str(base / "script.py"), str(base / "out")]
+    child = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (base / "out/ready").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (folder,) = (base / "segments").glob("run-*")
+    ids = {}
+    for name in ("root", "child", "grandchild", "other"):
+        pid, parent = (base / "out" / name).read_text().split()
+        ids[name] = (int(pid), int(parent))
+    try:
+        yield folder, {name: pid for name, (pid, _) in ids.items()}, dict(ids.values())
+    finally:
+        for name in ("other", "root"):
+            os.kill(ids[name][0], signal.SIGTERM)
+        child.wait(60)
+
+
+Family = tuple[Path, dict[str, int], dict[int, int]]
+
+
+def test_the_tree_is_that_of_the_program(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, pids, parents = family
+    monkeypatch.setenv("PFS_DIR", str(folder.parent))
+    rows = json.loads(output("ps", "--tree", "--json"))
+    assert {row["PID"]: row["PARENT_PID"] for row in rows} == {pid: parent or None for pid, parent in parents.items()}
+    assert [row["PID"] for row in rows] == [pids[name] for name in ("root", "child", "grandchild", "other")]
+    states = {row["PID"]: row["STATE"] for row in rows}
+    assert {name: states[pid] for name, pid in pids.items()} == {
+        "root": "alive", "child": "dead", "grandchild": "dead", "other": "alive",
+    }  # fmt: skip
+    indents = [len(row["COMMAND"]) - len(row["COMMAND"].lstrip()) for row in rows]
+    assert indents == [0, 2, 4, 2]
+    for row in rows:
+        with pfs.attach(row["PATH"]) as schema:
+            waits = schema.table("events_waits_summary_global_by_event_name", where="EVENT_NAME != 'idle'")
+        if row["STATE"] == "dead":
+            assert (row["COUNT_STAR"], row["SUM_TIMER_WAIT"]) == (waits["COUNT_STAR"].sum(), waits["SUM_TIMER_WAIT"].sum())
+        assert row["COUNT_STAR"] > 0
+    assert output("ps", "--tree", "--dir", folder).count("script.py") == 4  # the folder of one run
+
+
+def test_show_gives_the_rows_of_all_processes(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, pids, _ = family
+    monkeypatch.setenv("PFS_DIR", str(folder.parent))
+    wanted = ("file_summary_by_instance", "--tree", "--where", "FILE_NAME like '%/out/%' and COUNT_WRITE > 0", "--json")
+
+    def writers(process: str) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for row in json.loads(output("show", process, *wanted)):
+            found.setdefault(os.path.basename(row["FILE_NAME"]), []).append(row["PID"])
+        return found
+
+    assert writers(str(pids["root"])) == {name: [pid] for name, pid in pids.items()}
+    assert writers(f"{folder}/{pids['child']}.pfs") == {name: [pids[name]] for name in ("child", "grandchild")}
+
+
+def test_top_adds_the_processes_up(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, pids, _ = family
+    monkeypatch.setenv("PFS_DIR", str(folder.parent))
+    text = output("top", folder, "--batch", "--count", "1", "--limit", "1000")
+    assert text.startswith("pfs top: 2 running and 2 ended processes in ")
+    assert {int(pid) for pid in re.findall(r"^(\d+): ", text, re.MULTILINE)} == set(pids.values())
+    assert {name for name in pids if re.search(rf"/out/{name} ", text)} == set(pids)
+    below = output("top", f"{folder}/{pids['child']}.pfs", "--tree", "--batch", "--count", "1")
+    assert {int(pid) for pid in re.findall(r"^(\d+): ", below, re.MULTILINE)} == {pids["child"], pids["grandchild"]}
+
+
+def test_a_process_that_pfs_run_has_not_started_has_no_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PFS_DIR", str(tmp_path))
+    script = "import pfs, time; pfs.Lock('a/b').acquire(); print('on', flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with pytest.raises(pfs.AttachError, match=f"process {child.pid} has no tree: it was not started by pfs run"):
+            tree.folder_of(child.pid)
+        assert tree.tree(str(tmp_path))[0].found.identity.pid == child.pid  # a folder of any segments: all at the top
+    finally:
+        child.kill()
+        child.communicate()
+
+
+# ---- pfs run --top
+
+
+def test_top_beside_the_program_is_lines_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
+    script = "import time\nfor i in range(12):\n    open('/dev/null').close(); time.sleep(0.1)\nprint('the end')"
+    command = [*PFS, "run", "--top", "--interval", "0.2", "--no-report", "--", sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "the end\n")
+    assert done.stderr.count("pfs top: 1 running and 0 ended processes in ") >= 3
+    assert "/dev/null" in done.stderr
+
+
+def on_terminal(command: list[str], stdout: int | None) -> tuple[int, str]:
+    """Runs a command whose stderr, and stdout if it is None, is a terminal of 24 lines. Returns its exit code, and the output."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "LINES": "24", "COLUMNS": "80"}
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout or theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    data = b""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if select.select([ours], [], [], 0.2)[0]:
+            try:
+                data += os.read(ours, 1 << 16)
+            except OSError:  # the terminal has no other side any more
+                break
+    os.close(ours)
+    return child.wait(60), data.decode(errors="replace")
+
+
+def test_top_is_a_screen_on_the_terminal_of_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PFS_DIR", str(tmp_path / "segments"))
+    script = "import time; open('/dev/null').close(); time.sleep(1.2); print('the end')"
+    command = [*PFS, "run", "--top", "--interval", "0.2", "--no-report", "--", sys.executable, "-c", script]
+    with open(tmp_path / "output", "w") as file:
+        code, screen = on_terminal(command, file.fileno())
+    assert (code, (tmp_path / "output").read_text()) == (0, "the end\n")
+    assert "pfs top: 1 running" in screen
+    assert screen.count("\x1b[?1049h") == screen.count("\x1b[?1049l") == 1  # the screen of before comes back
+    # The program and the screen do not share a terminal.
+    code, said = on_terminal(command, None)
+    assert (code, "would write to one terminal" in said.replace("\r\n", " ").replace("  ", " ")) == (2, True)
