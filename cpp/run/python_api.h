@@ -1,0 +1,40 @@
+// run/python_api.h: the functions of CPython that libperfschema-run.so calls in a program that is a Python interpreter.
+//
+// They are declared here by hand, as weak symbols: the library neither needs Python's headers nor Python. In another program they are null.
+// All are in CPython 3.11 and later under these names and with these types (stable ABI, or public since 3.11).
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+#define PFS_PYTHON(declaration) declaration __attribute__((weak))
+
+struct PyObject;
+struct PyThreadState;
+struct PyFrame;
+
+PFS_PYTHON(extern char _PyRuntime[]);
+
+PFS_PYTHON(PyThreadState* PyGILState_GetThisThreadState());
+PFS_PYTHON(PyThreadState* PyThreadState_GetUnchecked());     // 3.13
+PFS_PYTHON(PyThreadState* _PyThreadState_UncheckedGet());    // 3.11 and 3.12
+PFS_PYTHON(void* PyThread_allocate_lock());
+
+PFS_PYTHON(PyFrame* PyThreadState_GetFrame(PyThreadState*));
+PFS_PYTHON(PyFrame* PyFrame_GetBack(PyFrame*));
+PFS_PYTHON(PyObject* PyFrame_GetCode(PyFrame*));
+PFS_PYTHON(PyObject* PyFrame_GetGlobals(PyFrame*));
+PFS_PYTHON(int PyFrame_GetLineNumber(PyFrame*));
+PFS_PYTHON(void Py_DecRef(PyObject*));
+PFS_PYTHON(int PyGC_Disable());
+PFS_PYTHON(int PyGC_Enable());
+PFS_PYTHON(PyObject* PyErr_Occurred());
+PFS_PYTHON(void PyErr_Clear());
+PFS_PYTHON(PyObject* PyDict_GetItemString(PyObject*, const char*));
+PFS_PYTHON(PyObject* PyObject_GetAttrString(PyObject*, const char*));
+PFS_PYTHON(const char* PyUnicode_AsUTF8AndSize(PyObject*, intptr_t*));
+PFS_PYTHON(unsigned long PyType_GetFlags(PyObject*));
+
+#undef PFS_PYTHON
+}  // extern "C"
