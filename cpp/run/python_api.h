@@ -36,5 +36,39 @@ PFS_PYTHON(PyObject* PyObject_GetAttrString(PyObject*, const char*));
 PFS_PYTHON(const char* PyUnicode_AsUTF8AndSize(PyObject*, intptr_t*));
 PFS_PYTHON(unsigned long PyType_GetFlags(PyObject*));
 
+// For a module.
+PFS_PYTHON(int PyArg_ParseTuple(PyObject*, const char*, ...));
+PFS_PYTHON(PyObject* PyLong_FromLong(long));
+PFS_PYTHON(PyObject* PyUnicode_FromStringAndSize(const char*, intptr_t));
+PFS_PYTHON(PyObject* PyCapsule_New(void*, const char*, void (*)(PyObject*)));
+PFS_PYTHON(void* PyCapsule_GetPointer(PyObject*, const char*));
+PFS_PYTHON(PyObject* PyModuleDef_Init(void*));
+PFS_PYTHON(PyObject* PyErr_NoMemory());
+PFS_PYTHON(void Py_IncRef(PyObject*));
+PFS_PYTHON(extern char _Py_NoneStruct[]);
+
+// PyMethodDef and PyModuleDef of the stable ABI.
+struct PyMethod {
+  const char* name;
+  PyObject* (*call)(PyObject* module, PyObject* arguments);
+  int flags;
+  const char* doc;
+};
+struct PyModule {
+  intptr_t references;
+  void* type;
+  void* init;
+  intptr_t index;
+  PyObject* copy;
+  const char* name;
+  const char* doc;
+  intptr_t size;
+  const PyMethod* methods;
+  void* slots;
+  void* traverse;
+  void* clear;
+  void* free;
+};
+
 #undef PFS_PYTHON
 }  // extern "C"
