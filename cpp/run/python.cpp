@@ -97,13 +97,30 @@ std::string_view TextOf(PyObject* text) {
   return bytes != nullptr ? std::string_view(bytes, static_cast<size_t>(size)) : std::string_view();
 }
 
+// Names that are looked up, as objects of Python. They are never freed.
+struct NamesOfPython {
+  PyObject* module;
+  PyObject* function;
+  PyObject* file;
+};
+
+// REQUIRES: the GIL.
+const NamesOfPython* Names() {
+  static constinit NamesOfPython names = {};
+  if (__builtin_expect(names.file == nullptr, 0)) {
+    names = {PyUnicode_InternFromString("__name__"), PyUnicode_InternFromString("co_name"), PyUnicode_InternFromString("co_filename")};
+  }
+  return &names;
+}
+
 // Calls `look` with the module of each frame of the thread, from the innermost on, until it returns true. REQUIRES: the GIL.
 template <typename Look>
 void LookAtFrames(PyThreadState* state, Look look) {
+  const NamesOfPython* const names = Names();
   Reference<PyFrame> frame(PyThreadState_GetFrame(state));
   for (int i = 0; i < kMostFrames && frame.get() != nullptr; ++i) {
     const Reference<PyObject> globals(PyFrame_GetGlobals(frame.get()));
-    const std::string_view module = TextOf(PyDict_GetItemString(globals.get(), "__name__"));
+    const std::string_view module = TextOf(PyDict_GetItemWithError(globals.get(), names->module));
     if (look(frame.get(), module.empty() ? std::string_view("unknown") : module)) return;
     frame = PyFrame_GetBack(frame.get());
   }
@@ -132,8 +149,8 @@ const Text* Find(const Text* at, std::string_view text) {
 
 // Returns the site of that text, or nullptr if there are too many. Lock-free.
 const Site* SiteOfText(std::string_view text) {
-  uint32_t hash = 2166136261u;
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
+  uint32_t hash = 2166136261u ^ static_cast<uint32_t>(text.size());
+  for (const char c : text.substr(text.size() - std::min<size_t>(text.size(), 16))) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
   std::atomic<const Text*>& first = texts[hash % kPlaces];
   const Text* head = first.load(std::memory_order_acquire);
   if (const Text* const known = Find(head, text); known != nullptr) return &known->site;
@@ -169,7 +186,7 @@ Made MadeByThread() {
   LookAtFrames(state, [&](PyFrame* frame, std::string_view module) {
     if (is_first && module == "threading") {
       const Reference<PyObject> code(PyFrame_GetCode(frame));
-      const Reference<PyObject> name(PyObject_GetAttrString(code.get(), "co_name"));
+      const Reference<PyObject> name(PyObject_GetAttr(code.get(), Names()->function));
       const std::string_view function = TextOf(name.get());
       if (function == "wait") made.kind = Kind::kSemaphore;  // Condition.wait()
       if (function == "_set_tstate_lock") {
@@ -198,7 +215,7 @@ void StartPython() {
                 PyThread_allocate_lock != nullptr && PyThreadState_GetFrame != nullptr && PyFrame_GetBack != nullptr &&
                 PyFrame_GetCode != nullptr && PyFrame_GetGlobals != nullptr && PyFrame_GetLineNumber != nullptr && Py_DecRef != nullptr &&
                 PyGC_Disable != nullptr && PyGC_Enable != nullptr && PyErr_Occurred != nullptr && PyErr_Clear != nullptr &&
-                PyDict_GetItemString != nullptr && PyObject_GetAttrString != nullptr && PyUnicode_AsUTF8AndSize != nullptr &&
+                PyDict_GetItemWithError != nullptr && PyObject_GetAttr != nullptr && PyUnicode_InternFromString != nullptr && PyUnicode_AsUTF8AndSize != nullptr &&
                 PyType_GetFlags != nullptr;
 }
 
@@ -214,11 +231,11 @@ bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
   return true;
 }
 
-// CPython has its GIL's state in _PyRuntime: cond, mutex, switch_cond, switch_mutex, one after the other (3.11 to 3.13).
+// CPython has its GIL's state in _PyRuntime: cond, mutex, switch_cond, switch_mutex, one after the other (3.9 to 3.13).
 const char* NameOfGil(const void* address, Kind kind) {
   constexpr uintptr_t kMostBytes = 4 << 20;
   const auto at = reinterpret_cast<uintptr_t>(address);
-  if (!g_is_python || &_PyRuntime == nullptr || at - reinterpret_cast<uintptr_t>(&_PyRuntime) > kMostBytes) return nullptr;
+  if (&_PyRuntime == nullptr || at - reinterpret_cast<uintptr_t>(&_PyRuntime) > kMostBytes) return nullptr;
   const uintptr_t cond = kind == Kind::kMutex ? at - sizeof(pthread_cond_t) : at;
   constexpr uintptr_t kPair = sizeof(pthread_cond_t) + sizeof(pthread_mutex_t);
   const auto is = [](uintptr_t object, Kind of) { return KnownObject(reinterpret_cast<const void*>(object), of) != nullptr; };
@@ -236,7 +253,7 @@ SourceLine PythonLineOfThread(const char* skipped) {
   LookAtFrames(state, [&](PyFrame* frame, std::string_view module) {
     if (IsOfWaiting(module) || IsIn(skipped, module)) return false;
     const Reference<PyObject> code(PyFrame_GetCode(frame));
-    const Reference<PyObject> file(PyObject_GetAttrString(code.get(), "co_filename"));
+    const Reference<PyObject> file(PyObject_GetAttr(code.get(), Names()->file));
     const std::string_view name = TextOf(file.get());
     const Site* const site = name.empty() ? nullptr : SiteOfText(name);
     if (site != nullptr) line = {site->text, static_cast<uint32_t>(std::max(PyFrame_GetLineNumber(frame), 0))};

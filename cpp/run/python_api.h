@@ -31,8 +31,9 @@ PFS_PYTHON(int PyGC_Disable());
 PFS_PYTHON(int PyGC_Enable());
 PFS_PYTHON(PyObject* PyErr_Occurred());
 PFS_PYTHON(void PyErr_Clear());
-PFS_PYTHON(PyObject* PyDict_GetItemString(PyObject*, const char*));
-PFS_PYTHON(PyObject* PyObject_GetAttrString(PyObject*, const char*));
+PFS_PYTHON(PyObject* PyDict_GetItemWithError(PyObject*, PyObject*));
+PFS_PYTHON(PyObject* PyObject_GetAttr(PyObject*, PyObject*));
+PFS_PYTHON(PyObject* PyUnicode_InternFromString(const char*));
 PFS_PYTHON(const char* PyUnicode_AsUTF8AndSize(PyObject*, intptr_t*));
 PFS_PYTHON(unsigned long PyType_GetFlags(PyObject*));
 

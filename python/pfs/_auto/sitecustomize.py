@@ -8,11 +8,12 @@ def _start():
     try:
         import _pfs_run
 
-        _pfs_run.start()
+        if not _pfs_run.start():
+            del sys.modules["_pfs_run"]
     except Exception as error:  # the program runs without names then
         sys.modules.pop("_pfs_run", None)
         if "PFS_RUN_DEBUG" in __import__("os").environ:
-            sys.stderr.write("pfs run: no Python layer: %r\n" % (error,))
+            sys.stderr.write(f"pfs run: no Python layer: {error!r}\n")
     finally:
         sys.path[:] = [path for path in sys.path if path != folder]
         sys.path_importer_cache.pop(folder, None)

@@ -1,7 +1,7 @@
 """The Python layer of ``pfs run``: wraps functions of modules when the program has imported them.
 
-PFS_RUN_PYTHON says which parts, with commas in between. Each part is a module here whose PATCHES maps a module of the program to the
-function that wraps what is in it. It is imported when the program has imported that module, and not before.
+PFS_RUN_PYTHON says which parts, with commas in between. Each part is a module here whose PATCHES maps a module of the
+program to the function that wraps what is in it. A part is imported when the program has imported that module, and not before.
 """
 
 import os
@@ -24,19 +24,20 @@ PARTS = {
 
 
 def start():
-    """Loads the native module and begins to wait for imports. Does nothing in a process without libperfschema-run.so."""
+    """Loads the native module and begins to wait for imports. Returns False in a process without libperfschema-run.so."""
     wanted = {}
     for part in os.environ.get("PFS_RUN_PYTHON", "").split(","):
         wanted.update(PARTS.get(part, {}))
     if not wanted or "t" in getattr(sys, "abiflags", ""):
-        return
+        return False
     if not _load_native(os.environ.get("PFS_RUN_LIBRARY", "")):
-        return
+        return False
     sys.meta_path.insert(0, _Finder(wanted))
     for name in wanted:
         module = sys.modules.get(name)
         if module is not None:
             _wrap(module, wanted[name])
+    return True
 
 
 def _load_native(library):
@@ -64,7 +65,7 @@ def _wrap(module, part):
         __import__("_pfs_run." + part)
         sys.modules["_pfs_run." + part].PATCHES[module.__name__](module)
     except Exception as error:
-        sys.modules["_pfs_run_native"].note("%s is not wrapped: %r" % (module.__name__, error))
+        sys.modules["_pfs_run_native"].note(f"{module.__name__} is not wrapped: {error!r}")
 
 
 class _Finder:
@@ -91,16 +92,11 @@ class _Finder:
         def exec_module(module):
             if module.__name__ != name:  # a loader of several modules
                 return execute(module)
-            try:
-                del spec.loader.exec_module
-            except AttributeError:
-                pass
+            vars(spec.loader).pop("exec_module", None)
             result = execute(module)
             _wrap(module, part)
             return result
 
-        try:
+        if type(getattr(spec.loader, "__dict__", None)) is dict:  # else it is a class, as for modules of the interpreter itself
             spec.loader.exec_module = exec_module
-        except AttributeError:  # a loader that is no object of Python
-            pass
         return spec

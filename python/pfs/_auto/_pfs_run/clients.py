@@ -14,7 +14,7 @@ _SKIPPED = "http,urllib,urllib3,requests,httpx,httpcore,aiohttp,anyio,contextlib
 
 
 def _begin(method, host, target):
-    text = http_text(method, "/%s%s" % (host, target if target.startswith("/") else "/" + target))
+    text = http_text(method, f"/{host}{target}" if target.startswith("/") else f"/{host}/{target}")
     return native.begin(_keys[method.lower()], text, None, _SKIPPED, True)
 
 

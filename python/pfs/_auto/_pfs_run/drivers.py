@@ -53,7 +53,7 @@ def _pymysql(module):
 
         return _execute_command
 
-    for name in ("query", "begin", "commit", "rollback", "show_warnings", "_send_autocommit_mode", "set_character_set", "set_charset"):
+    for name in ("query", "begin", "commit", "rollback", "show_warnings", "_send_autocommit_mode", "set_character_set"):
         if name in vars(module.Connection):
             replace(module.Connection, name, entry)
     replace(module.Connection, "_execute_command", execute)

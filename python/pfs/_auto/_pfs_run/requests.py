@@ -1,6 +1,7 @@
 """Makes a statement of each request that a WSGI or ASGI application answers: statement/http/get and its like.
 
-It wraps the __call__ of the frameworks' applications. An application inside another answers the same request: only the outer one counts.
+It wraps the __call__ of the frameworks' applications. An application inside another one answers the same request: only the
+outer one counts.
 """
 
 from contextvars import ContextVar

@@ -13,5 +13,5 @@ def replace(owner, name, make):
     """
     original = vars(owner)[name]
     if type(original) is not type(replace):
-        raise TypeError("%s.%s is a %s" % (owner.__name__, name, type(original).__name__))
+        raise TypeError(f"{owner.__name__}.{name} is a {type(original).__name__}")
     setattr(owner, name, wraps(original)(make(original)))
