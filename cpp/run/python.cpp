@@ -61,7 +61,7 @@ class Reference {
   Object* object_;
 };
 
-// Keeps the collector from running while frames are looked at: it could run code of the program.
+// Keeps the collector from running while frames are read: it could run code of the program.
 class WithoutCollection {
  public:
   WithoutCollection() : was_on_(PyGC_Disable()) {}
@@ -113,15 +113,15 @@ const NamesOfPython* Names() {
   return &names;
 }
 
-// Calls `look` with the module of each frame of the thread, from the innermost on, until it returns true. REQUIRES: the GIL.
-template <typename Look>
-void LookAtFrames(PyThreadState* state, Look look) {
+// Calls `visit` with the module of each frame of the thread, from the innermost on, until it returns true. REQUIRES: the GIL.
+template <typename Visit>
+void VisitFrames(PyThreadState* state, Visit visit) {
   const NamesOfPython* const names = Names();
   Reference<PyFrame> frame(PyThreadState_GetFrame(state));
   for (int i = 0; i < kMostFrames && frame.get() != nullptr; ++i) {
     const Reference<PyObject> globals(PyFrame_GetGlobals(frame.get()));
     const std::string_view module = TextOf(PyDict_GetItemWithError(globals.get(), names->module));
-    if (look(frame.get(), module.empty() ? std::string_view("unknown") : module)) return;
+    if (visit(frame.get(), module.empty() ? std::string_view("unknown") : module)) return;
     frame = PyFrame_GetBack(frame.get());
   }
 }
@@ -183,7 +183,7 @@ Made MadeByThread() {
   const WithoutCollection without_collection;
   char text[160] = "";
   bool is_first = true;
-  LookAtFrames(state, [&](PyFrame* frame, std::string_view module) {
+  VisitFrames(state, [&](PyFrame* frame, std::string_view module) {
     if (is_first && module == "threading") {
       const Reference<PyObject> code(PyFrame_GetCode(frame));
       const Reference<PyObject> name(PyObject_GetAttr(code.get(), Names()->function));
@@ -250,7 +250,7 @@ SourceLine PythonLineOfThread(const char* skipped) {
   PyThreadState* const state = g_is_python ? StateWithGil() : nullptr;
   if (state == nullptr) return line;
   const WithoutCollection without_collection;
-  LookAtFrames(state, [&](PyFrame* frame, std::string_view module) {
+  VisitFrames(state, [&](PyFrame* frame, std::string_view module) {
     if (IsOfWaiting(module) || IsIn(skipped, module)) return false;
     const Reference<PyObject> code(PyFrame_GetCode(frame));
     const Reference<PyObject> file(PyObject_GetAttr(code.get(), Names()->file));

@@ -234,7 +234,7 @@ print([type(finder).__name__ for finder in sys.meta_path if type(finder).__name_
 print(sorted(name for name in sys.modules if "pfs" in name and not name.startswith("_pfs_run")))
 print(sorted(name for name in os.environ if name not in ("LD_PRELOAD", "PYTHONPATH") and not name.startswith("PFS_")))
 print([path for path in os.environ.get("PYTHONPATH", "").split(":") if path and not path.endswith("pfs/_auto")])
-print(threading.Lock, type(threading.Lock()), threading.RLock, type(threading.Thread.name), threading.Thread.__mro__)
+print(threading.Lock, type(threading.Lock()), type(threading.RLock), type(threading.Thread.name), threading.Thread.__mro__)
 method = threading.Thread._set_native_id
 print(type(method), method.__name__, method.__qualname__, method.__module__, inspect.signature(method))
 print(threading.__spec__.loader.__dict__, type(threading.__loader__), threading.__spec__.origin)
