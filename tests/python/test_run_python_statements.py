@@ -20,7 +20,7 @@ import pytest
 import pfs
 from tests.python import servers
 from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
-from tests.python.test_run_decode import free_port
+from tests.python.test_run_decode import free_port, redis_program
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -252,7 +252,7 @@ def test_statements_of_pymysql(tmp_path: Path) -> None:
         (path := tmp_path / "shop.py").write_text(QUERIES)
         file = tmp_path / "report.json"
         line = [*PFS, "run", "--json", "--limit", "1000", "-o", file, "--", sys.executable, path, socket]
-        done = run(*line)
+        done = run(*map(str, line))
         assert done.returncode == 0, done.stderr
         connections = [int(line.split()[0]) for line in done.stdout.splitlines()]
         fetched = sum(int(line.split()[1]) for line in done.stdout.splitlines())
@@ -291,3 +291,88 @@ def test_a_statement_has_its_line_and_its_waits(tmp_path: Path, site: tuple[int,
     with pfs.attach(segment) as schema:
         rows = schema.table("events_statements_history_long")
     assert list(zip(rows["EVENT_NAME"], rows["SOURCE"], strict=True)) == [("statement/http-client/get", "shop.py:2")]
+
+
+REDIS = """
+import asyncio, redis, redis.asyncio, sys
+r = redis.Redis(unix_socket_path=sys.argv[1])
+for n in range(7):
+    r.set(f"key{n}", "it's"); r.get(f"key{n}")
+r.lpush("list", 1, 2, 3)
+try: r.incr("list")
+except redis.ResponseError: pass
+with r.pipeline(transaction=False) as p:
+    for n in range(5): p.hset("h", n, n)
+    p.hgetall("h"); p.execute()
+async def main():
+    a = redis.asyncio.Redis(unix_socket_path=sys.argv[1])
+    await asyncio.gather(*(a.get(f"key{n}") for n in range(9)))
+    async with a.pipeline(transaction=False) as p:
+        p.get("key1"); p.get("key2"); await p.execute()
+    await a.aclose()
+asyncio.run(main())
+r.close()
+"""
+
+
+def test_commands_of_redis_py(tmp_path: Path) -> None:
+    """Equal to the server's own counts."""
+    pytest.importorskip("redis")
+    program = redis_program("redis-server")
+    with servers.folder() as where:
+        command = [program, "--port", "0", "--unixsocket", f"{where}/redis", "--unixsocketperm", "777", "--save", ""]
+        with servers.running(
+            command, where / "log", where / "redis", lambda: __import__("redis").Redis(unix_socket_path=f"{where}/redis")
+        ):
+            (path := tmp_path / "shop.py").write_text(REDIS)
+            report = report_of(tmp_path, sys.executable, path, f"{where}/redis")
+            link = __import__("redis").Redis(unix_socket_path=f"{where}/redis")
+            counted = {name.removeprefix("cmdstat_"): row for name, row in link.info("commandstats").items()}
+            link.close()
+    seen: Counter[str] = Counter()
+    for row in report["statements"]:
+        seen[row["digest_text"].split()[0].strip("`").lower()] += row["count"]
+    of_connections = {"hello", "client", "info", "client|setinfo", "client|maint_notifications"}
+    assert seen == {name: row["calls"] for name, row in counted.items() if name not in of_connections}
+    assert sum(seen.values()) == 14 + 2 + 6 + 11
+    assert {row["digest_text"]: row["errors"] for row in report["statements"] if row["errors"]} == {"`INCRBY` ?, ...": 1}
+
+
+ASYNCPG = """
+import asyncio, asyncpg, sys
+async def main():
+    db = await asyncpg.connect(host=sys.argv[1], user="postgres", database="shop")
+    await db.execute("create table t (a int)")
+    for n in range(6): await db.execute("insert into t values ($1)", n)
+    await db.executemany("insert into t values ($1)", [(1,), (2,)])
+    print(len(await db.fetch("select a from t where a < $1", 4)))
+    async with db.transaction():
+        await db.execute("update t set a = a + 1")
+    few = await db.prepare("select a from t limit 3")
+    for n in range(4): await few.fetch()
+    try: await db.fetchval("select nothing")
+    except asyncpg.PostgresError: pass
+    await db.close()
+asyncio.run(main())
+"""
+
+
+def test_statements_of_asyncpg(tmp_path: Path) -> None:
+    pytest.importorskip("asyncpg")
+    with servers.postgresql() as given:
+        host = dict(part.split("=") for part in given.split())["host"]
+        (path := tmp_path / "shop.py").write_text(ASYNCPG)
+        report = report_of(tmp_path, sys.executable, path, host)
+    rows = {
+        row["digest_text"]: (row["count"], row["rows_sent"], row["rows_affected"], row["errors"]) for row in report["statements"]
+    }
+    assert rows == {
+        "CREATE TABLE `t` ( `a` INTEGER )": (1, 0, 0, 0),
+        "INSERT INTO `t` VALUES (?)": (7, 0, 6, 0),
+        "SELECT `a` FROM `t` WHERE `a` < ?": (1, 6, 0, 0),
+        "BEGIN": (1, 0, 0, 0),
+        "UPDATE `t` SET `a` = `a` + ?": (1, 0, 8, 0),
+        "COMMIT": (1, 0, 0, 0),
+        "SELECT `a` FROM `t` LIMIT ?": (4, 12, 0, 0),
+        "SELECT NOTHING": (1, 0, 0, 1),
+    }

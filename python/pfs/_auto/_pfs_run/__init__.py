@@ -19,7 +19,13 @@ PARTS = {
         "django.core.handlers.asgi": "requests",
     },
     "clients": {"http.client": "clients", "httpx._client": "clients", "aiohttp.client": "clients"},
-    "drivers": {"pymysql.connections": "drivers"},
+    "drivers": {
+        "pymysql.connections": "pymysql_py",
+        "redis.client": "redis_py",
+        "redis.asyncio.client": "redis_py",
+        "asyncpg.connection": "asyncpg_py",
+        "asyncpg.prepared_stmt": "asyncpg_py",
+    },
 }
 
 

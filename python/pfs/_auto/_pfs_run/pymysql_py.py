@@ -1,4 +1,4 @@
-"""Makes statements of drivers that are written in Python, so that the library sees no client: statement/pymysql/statement."""
+"""Makes statements of what PyMySQL sends: statement/pymysql/statement."""
 
 from threading import local
 
