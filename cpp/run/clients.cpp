@@ -90,10 +90,10 @@ Running* FindRunning(const void* handle) {
   return PlaceOf(entries, handle, [=](auto& there) { return there.load(std::memory_order_acquire) == handle; });
 }
 
-bool Begin(Suspendable& running, pfs_key_t key, const char* site, std::string_view text, const char* schema) {
+bool Begin(Suspendable& running, pfs_key_t key, const SourceLine& at, std::string_view text, const char* schema) {
   new (&running.statement) pfs_statement_t{};
   running.kept_bytes = 0;
-  if (pfs_statement_begin_at(&running.statement, key, nullptr, site, kNoLine) == 0) return false;
+  if (pfs_statement_begin_at(&running.statement, key, nullptr, at.file, at.line) == 0) return false;
   if (!text.empty()) pfs_statement_set_text(&running.statement, text.data(), text.size());
   if (schema != nullptr && schema[0] != 0) pfs_statement_set_schema(&running.statement, schema);
   return true;
@@ -123,7 +123,7 @@ Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::
   });
   if (running == nullptr) return nullptr;
   running->rows = running->before = 0;
-  if (Begin(*running, key, site.text, text, schema)) return running;
+  if (Begin(*running, key, {site.text, kNoLine}, text, schema)) return running;
   running->handle.store(nullptr, std::memory_order_release);
   return nullptr;
 }

@@ -80,7 +80,7 @@ struct Suspendable {
 };
 
 // Begins it. Returns false if it is not recorded.
-bool Begin(Suspendable& running, pfs_key_t key, const char* site, std::string_view text, const char* schema);
+bool Begin(Suspendable& running, pfs_key_t key, const SourceLine& at, std::string_view text, const char* schema);
 void Suspend(Suspendable& running);
 void Resume(Suspendable& running);
 

@@ -43,6 +43,8 @@
   F(sem_wait) \
   F(sem_timedwait) \
   F(sem_clockwait) \
+  F(sem_trywait) \
+  F(sem_post) \
   F(pthread_create) \
   F(pthread_setname_np) \
   F(vfork) \

@@ -1,52 +1,14 @@
 // run/locks.cpp: replaces pthread_mutex_*, pthread_spin_* and pthread_rwlock_*.
 //
 // The core makes the event around the C library's function, as it does for pfs_mutex_t. No call here is a cancellation point in glibc.
-#include "record/family/lock_events.h"
-#include "run/objects.h"
+#include "run/lock_calls.h"
 #include "run/real.h"
 
 using perfschema::AsInstance;
-using perfschema::LockOperation;
 using perfschema::Operation;
 using namespace perfschema::run;
 
 namespace {
-
-// Is what LockOperation() needs of an object, in registers.
-struct Probed {
-  const Object* entry;
-  pfs_instance_t* instance;
-  const uint32_t* flags;
-};
-uint64_t AddressOf(const Probed* probed) { return AddressOf(probed->entry); }
-
-// Makes the event of an operation, or the plain call if `object` is nullptr. `call` waits; `attempt` does not.
-template <typename Call, typename Attempt>
-[[gnu::always_inline]] inline int Locked(const Object* object, const void* caller, Operation operation, Call call, Attempt attempt_call) {
-  if (object == nullptr) return call();
-  struct Operate {
-    const Probed* object;
-    Call call;
-    Attempt attempt_call;
-    int operator()() const { return call(); }
-    int attempt() const { return attempt_call(); }
-  };
-  const Probed probed{object, object->row.load(std::memory_order_relaxed), object->flags.load(std::memory_order_relaxed)};
-  return LockOperation(Operate{&probed, call, attempt_call}, SiteOf(caller)->text, kNoLine, operation);
-}
-
-// Releases an exclusive lock: the row has no owner from here on.
-template <typename Unlock>
-[[gnu::always_inline]] inline int Released(pfs_instance_t* row, Unlock unlock) {
-  const uint64_t owner = pfs_owner_(row);
-  if (__builtin_expect(owner != 0, 1)) {
-    if (pfs_owner_is_rare_(owner)) return perfschema::RareUnlock(row, unlock);
-    pfs_owner_forget_(row);
-  }
-  const int rc = unlock();
-  if (__builtin_expect(rc != 0, 0)) pfs_owner_restore_(row, owner);
-  return rc;
-}
 
 pfs_instance_t* RowOf(const void* address, Kind kind) {
   Object* const object = KnownObject(address, kind);
@@ -71,12 +33,13 @@ Object* InstrumentedAt(const Lock* lock, Kind kind, const void* caller) {
 }  // namespace
 
 #define PFS_CALLER __builtin_return_address(0)
+#define PFS_SOURCE ([caller = PFS_CALLER] { return SourceLine{SiteOf(caller)->text, kNoLine}; })
 
 // Replaces a function that takes a lock: `lock` is its first parameter. `attempt` is the function that does not wait.
 #define PFS_TAKES(kind, name, parameters, operation, attempt, ...)                                                  \
   PFS_REPLACES int name parameters {                                                                                \
     return Locked(                                                                                                  \
-        InstrumentedAt(lock, kind, PFS_CALLER), PFS_CALLER, operation, [=] { return PFS_REAL(name)(__VA_ARGS__); }, \
+        InstrumentedAt(lock, kind, PFS_CALLER), PFS_SOURCE, operation, [=] { return PFS_REAL(name)(__VA_ARGS__); }, \
         [=] { return PFS_REAL(attempt)(lock); });                                                                   \
   }
 

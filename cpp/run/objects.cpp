@@ -1,6 +1,7 @@
 #include "run/objects.h"
 
 #include "record/family/locks.h"
+#include "run/python.h"
 #include "run/real.h"
 #include "run/small_lock.h"
 
@@ -13,6 +14,8 @@ namespace {
 constexpr uint32_t kMask = (1u << kTableBits) - 1;
 constexpr uint32_t kMostProbes = 64;
 constexpr uintptr_t kDestroyed = 1;
+// Is the component of what Python names.
+constexpr const char* kPython = "python";
 // The flag words of objects without an instance.
 const uint32_t kUnborn = PFS_FLAG_ENABLED, kRefused = 0;
 
@@ -35,11 +38,24 @@ Facts FactsOf(Kind kind) {
       return {Family::kCond, pfs_register_cond, "", "Condition"};
     case Kind::kSemaphore:
       return {Family::kCond, pfs_register_cond, "sem-", "Semaphore"};
+    case Kind::kPythonLock:
+      return {Family::kMutex, pfs_register_mutex, "", "Python lock"};
     case Kind::kBarrier:
       return {Family::kCond, pfs_register_cond, "barrier-", "Barrier"};
     default:
       return {Family::kMutex, pfs_register_mutex, "", "Mutex"};
   }
+}
+
+// Returns the key of an entry: names that Python knows come first.
+pfs_key_t KeyOf(const Object& object, const Facts& facts, const void* address) {
+  if (object.maker->name != nullptr) {
+    return KeyOfNamed(facts.make, kPython, object.maker->name, "Lock of a Python program, by the line that makes or waits for it.");
+  }
+  if (const char* const name = NameOfGil(address, object.kind); name != nullptr) {
+    return KeyOfNamed(facts.make, kPython, name, "Global interpreter lock of CPython.");
+  }
+  return KeyOfObject(facts.make, address, *object.maker, facts.prefix, facts.noun);
 }
 
 // Empties an entry. REQUIRES: the lock.
@@ -96,7 +112,7 @@ bool MakeInstance(Object& object) {
     const SmallLock::Guard guard(lock);
     if (object.row.load(std::memory_order_relaxed) == nullptr) {
       const auto* const address = reinterpret_cast<const void*>(object.address.load(std::memory_order_relaxed));
-      const pfs_key_t key = KeyOfObject(facts.make, address, *object.maker, facts.prefix, facts.noun);
+      const pfs_key_t key = KeyOf(object, facts, address);
       pfs_instance_t* const row = key != 0 ? CreateInstance(facts.family, key, address) : nullptr;
       object.flags.store(row != nullptr ? FlagsOfInstance(row) : &kRefused, std::memory_order_relaxed);
       object.row.store(row, std::memory_order_release);  // pairs with IsInstrumented

@@ -14,7 +14,7 @@
 
 namespace perfschema::run {
 
-enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarrier };
+enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarrier, kPythonLock };
 
 // Is an entry of the table. Threads: any thread reads; `address` is stored last and cleared first; the rest changes under a SmallLock.
 struct Object {

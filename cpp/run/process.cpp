@@ -7,6 +7,7 @@
 
 #include "record/engine/runtime.h"
 #include "run/conversations.h"
+#include "run/python.h"
 #include "run/real.h"
 #include "run/sites.h"
 
@@ -58,6 +59,7 @@ bool HasForeignAllocator() {
 __attribute__((constructor)) void StartRun() {
   RememberPid();
   StartSites();
+  StartPython();
   StartConversations();
   const Children children = WantedChildren();
   pthread_atfork(nullptr, nullptr, children == Children::kNone ? InForkedChildWithoutPfs : InForkedChild);

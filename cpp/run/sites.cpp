@@ -34,7 +34,7 @@ struct SiteEntry {
 };
 constexpr size_t kSites = 16384, kMostProbes = 32;
 constinit SiteEntry sites[kSites] = {};  // constinit: the start does not touch it
-constexpr Site kNowhere = {"unknown+0x0", nullptr, 0};
+constexpr Site kNowhere = {"unknown+0x0", nullptr, 0, nullptr};
 
 size_t PlaceOf(uintptr_t pc) { return (pc * 0x9e3779b97f4a7c15u) >> (64 - 14); }
 static_assert(kSites == 1 << 14);
@@ -153,7 +153,7 @@ const Site* SiteOf(const void* return_address) {
     const int bytes = std::snprintf(text, sizeof text, "%s+0x%lx", name, static_cast<unsigned long>(offset));
     const char* const copy = Copy(text, static_cast<size_t>(bytes));
     if (copy == nullptr) return &kNowhere;
-    sites[at].site = {copy, module, offset};
+    sites[at].site = {copy, module, offset, nullptr};
     sites[at].pc.store(pc, std::memory_order_release);  // pairs with the load above
     return &sites[at].site;
   }
@@ -161,8 +161,13 @@ const Site* SiteOf(const void* return_address) {
 }
 
 pfs_key_t KeyOf(Register family, const Module* module, std::string_view name, const char* documentation) {
-  char component[kMostComponent + 1], instrument[81];
+  char component[kMostComponent + 1];
   CopyClipped(component, module != nullptr ? module->name : "unknown", kMostComponent);
+  return KeyOfNamed(family, component, name, documentation);
+}
+
+pfs_key_t KeyOfNamed(Register family, const char* component, std::string_view name, const char* documentation) {
+  char instrument[81];
   CopyClipped(instrument, name, sizeof instrument - 1);
   pfs_key_t key = 0;
   pfs_instrument_info info = {&key, instrument, 0, documentation};

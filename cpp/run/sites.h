@@ -24,6 +24,7 @@ struct Site {
   const char* text;      // "module+0x1f3b": SOURCE
   const Module* module;  // nullptr = code that is in no file
   uint64_t offset;
+  const char* name;  // of the objects that it makes; nullptr: they are named by the place
 };
 
 // Returns the site of a return address. Lock-free; the first call of a site is slow.
@@ -32,8 +33,14 @@ const Site* SiteOf(const void* return_address);
 // Returns the module of an address, or nullptr. Slow.
 const Module* ModuleOf(const void* address);
 
-// Is the line of every SOURCE here: the text is the whole place.
+// Is the line of a SOURCE whose text is the whole place.
 inline constexpr uint32_t kNoLine = 0;
+
+// Is a SOURCE.
+struct SourceLine {
+  const char* file;  // lives as long as the process
+  uint32_t line;
+};
 
 // Is the function that registers a family, such as pfs_register_mutex().
 using Register = int (*)(const char* component, pfs_instrument_info* info, int count);
@@ -44,6 +51,9 @@ pfs_key_t KeyOf(Register family, const Module* module, std::string_view name, co
 // Returns the key of an object: by its symbol if it lies in a module (data+0x4010), else by the place that made or first used it.
 // `kind` stands before the place, such as "sem-"; `noun` is for the documentation. Slow.
 pfs_key_t KeyOfObject(Register family, const void* object, const Site& site, const char* kind, const char* noun);
+
+// Returns the key of an object that has a name of its own: COMPONENT/NAME. Slow.
+pfs_key_t KeyOfNamed(Register family, const char* component, std::string_view name, const char* documentation);
 
 // Notes the path of the program and makes the tables. Called once, at the start.
 void StartSites();

@@ -1,13 +1,12 @@
-// run/waits.cpp: replaces the waits for conditions, semaphores and barriers.
+// run/waits.cpp: replaces the waits for conditions and barriers.
 //
-// MySQL has no semaphores and barriers: they are conditions here, with names such as sem-code+0x1f3b. A wait is a cancellation point, so
-// events and owners end in destructors, and nothing is noexcept.
+// MySQL has no barriers: they are conditions here, with names such as barrier-code+0x1f3b. A wait is a cancellation point, so events and
+// owners end in destructors, and nothing is noexcept.
 #include <ctime>
 
-#include "capi/own_wait.h"
 #include "capi/owner_on_leave.h"
-#include "run/objects.h"
 #include "run/real.h"
+#include "run/wait_calls.h"
 
 using perfschema::Operation;
 using perfschema::capi::OwnerOnLeave;
@@ -15,25 +14,8 @@ using namespace perfschema::run;
 
 #define PFS_CALLER __builtin_return_address(0)
 
+
 namespace {
-
-// Is the event of a wait, from construction to destruction.
-class Waiting {
- public:
-  Waiting(Object* object, const void* caller, Operation operation) {
-    wait_.instance = nullptr;
-    if (object != nullptr && IsInstrumented(object))
-      perfschema::capi::BeginOwnWait(&wait_, object->row.load(std::memory_order_relaxed), operation, SiteOf(caller)->text, kNoLine);
-  }
-  ~Waiting() {
-    if (wait_.instance != nullptr) perfschema::capi::EndOwnCondWait(&wait_);
-  }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
-
- private:
-  pfs_wait_t wait_;
-};
 
 // glibc keeps whether a condition is shared between processes in its first bit of references.
 bool IsShared(const pthread_cond_t* c) { return (c->__data.__wrefs & 1) != 0; }
@@ -44,17 +26,10 @@ template <typename Call>
   if (__builtin_expect(g_is_off || IsShared(c), 0)) return call();
   Object* const mutex = KnownObject(m, Kind::kMutex);
   OwnerOnLeave owner(mutex != nullptr ? mutex->row.load(std::memory_order_acquire) : nullptr, SiteOf(caller)->text, kNoLine);
-  const Waiting event(ObjectAt(c, Kind::kCond, caller), caller, operation);
+  const Waiting event(ObjectAt(c, Kind::kCond, caller), [=] { return SourceLine{SiteOf(caller)->text, kNoLine}; }, operation);
   const int rc = call();
   owner.Returned(rc);
   return rc;
-}
-
-template <typename Call>
-[[gnu::always_inline]] inline int WaitOn(const void* address, Kind kind, const void* caller, Operation operation, Call call) {
-  if (__builtin_expect(g_is_off, 0)) return call();
-  const Waiting event(ObjectAt(address, kind, caller), caller, operation);
-  return call();
 }
 
 }  // namespace
@@ -82,31 +57,6 @@ PFS_REPLACES int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, c
   return WaitFor(c, m, PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(pthread_cond_clockwait)(c, m, clock, deadline); });
 }
 
-PFS_REPLACES int sem_init(sem_t* semaphore, int shared, unsigned value) {
-  const int rc = PFS_REAL(sem_init)(semaphore, shared, value);
-  if (rc == 0 && shared == 0) NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
-  return rc;
-}
-
-PFS_REPLACES int sem_destroy(sem_t* semaphore) {
-  ForgetObject(semaphore);
-  return PFS_REAL(sem_destroy)(semaphore);
-}
-
-PFS_REPLACES int sem_wait(sem_t* semaphore) {
-  return WaitOn(semaphore, Kind::kSemaphore, PFS_CALLER, Operation::kCondWait, [=] { return PFS_REAL(sem_wait)(semaphore); });
-}
-
-PFS_REPLACES int sem_timedwait(sem_t* semaphore, const timespec* deadline) {
-  return WaitOn(semaphore, Kind::kSemaphore, PFS_CALLER, Operation::kCondTimedWait,
-                [=] { return PFS_REAL(sem_timedwait)(semaphore, deadline); });
-}
-
-PFS_REPLACES int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
-  return WaitOn(semaphore, Kind::kSemaphore, PFS_CALLER, Operation::kCondTimedWait,
-                [=] { return PFS_REAL(sem_clockwait)(semaphore, clock, deadline); });
-}
-
 PFS_REPLACES int pthread_barrier_init(pthread_barrier_t* barrier, const pthread_barrierattr_t* attributes, unsigned count) {
   const int rc = PFS_REAL(pthread_barrier_init)(barrier, attributes, count);
   if (rc == 0) NoteInit(barrier, Kind::kBarrier, PFS_CALLER);
@@ -119,5 +69,9 @@ PFS_REPLACES int pthread_barrier_destroy(pthread_barrier_t* barrier) {
 }
 
 PFS_REPLACES int pthread_barrier_wait(pthread_barrier_t* barrier) {
-  return WaitOn(barrier, Kind::kBarrier, PFS_CALLER, Operation::kCondWait, [=] { return PFS_REAL(pthread_barrier_wait)(barrier); });
+  if (__builtin_expect(g_is_off, 0)) return PFS_REAL(pthread_barrier_wait)(barrier);
+  const void* const caller = PFS_CALLER;
+  const Waiting event(
+      ObjectAt(barrier, Kind::kBarrier, caller), [=] { return SourceLine{SiteOf(caller)->text, kNoLine}; }, Operation::kCondWait);
+  return PFS_REAL(pthread_barrier_wait)(barrier);
 }

@@ -37,6 +37,8 @@ PARTS = {
 }
 # Protocols of servers whose requests --decode makes statements of: cpp/run/conversations.cpp.
 PROTOCOLS = ("redis", "http")
+# Parts of the Python layer: python/pfs/_auto/_pfs_run.
+PYTHON_PARTS = ("threads", "requests", "clients", "drivers")
 # A program has more instruments of its own than a program that was instrumented by hand.
 SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
 
@@ -52,6 +54,16 @@ def options_text(only: Sequence[str], all_on: bool, environment: str | None) -> 
     if only and "locks" not in only:  # the longest pattern wins
         entries += [f"performance_schema_instrument='wait/synch/{family}/%=OFF'" for family in ("mutex", "rwlock")]
     return ",".join([*entries, *([environment] if environment else [])])
+
+
+def python_environment(parts: Sequence[str]) -> dict[str, str]:
+    """Returns the variables that start the Python layer in every Python of the program; none without parts."""
+    chosen = [part for part in parts if part != "none"]
+    if not chosen:
+        return {}
+    path = os.environ.get("PYTHONPATH")
+    folder = os.path.join(os.path.dirname(os.path.abspath(pfs.__file__)), "_auto")
+    return {"PFS_RUN_PYTHON": ",".join(chosen), "PYTHONPATH": f"{folder}:{path}" if path else folder}
 
 
 def some_of(legal: Iterable[str], noun: str) -> Callable[[click.Context, click.Parameter, str | None], list[str]]:
@@ -160,6 +172,13 @@ def showing(folder: str, interval: float) -> Iterator[None]:
     callback=some_of(PROTOCOLS, "protocol"),
     help=f"Make statements of the requests that a server gets in these protocols: {', '.join(PROTOCOLS)}.",
 )
+@click.option(
+    "--python",
+    metavar="A,B,...",
+    default=",".join(PYTHON_PARTS),
+    callback=some_of((*PYTHON_PARTS, "none"), "part of Python"),
+    help=f"Of Python programs also record these, or none: {', '.join(PYTHON_PARTS)}.  [default: all]",
+)
 @click.option("--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]")
 @click.option(
     "--children", type=click.Choice(["none", "fork", "all"]), default="all", show_default=True, help="Also record these."
@@ -181,6 +200,7 @@ def run(
     context: click.Context,
     only: list[str],
     decode: list[str],
+    python: list[str],
     all_on: bool,
     children: str,
     wants_report: bool,
@@ -232,6 +252,7 @@ def run(
             "PFS_RUN_CHILDREN": children,
             "PFS_RUN_DECODE": ",".join(decode),
             "PFS_RUN_LIBRARY": library,
+            **python_environment(python),
         }
         with Parents(folder):
             try:

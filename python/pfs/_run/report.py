@@ -19,6 +19,7 @@ __all__ = ["Report", "gather", "text_of"]
 _CLASSES = {
     "wait/synch/mutex/": "mutexes",
     "wait/synch/rwlock/": "read-write locks",
+    "wait/synch/cond/python/gil": "the GIL of Python",
     "wait/synch/cond/": "conditions",
     "wait/io/file/": "files",
     "wait/io/socket/": "sockets",

@@ -1,0 +1,265 @@
+// run/python.cpp: see python.h.
+#include "run/python.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "run/python_api.h"
+#include "run/real.h"
+#include "run/small_lock.h"
+
+namespace perfschema::run {
+
+bool g_is_python = false;
+
+namespace {
+
+// A lock that one of these modules makes is named by the line that calls the module. With a dot: a package.
+constexpr std::string_view kModulesOfWaiting[] = {"threading", "queue", "asyncio.", "concurrent.futures.", "multiprocessing."};
+constexpr int kMostFrames = 32;
+
+bool IsOfWaiting(std::string_view module) {
+  return std::any_of(std::begin(kModulesOfWaiting), std::end(kModulesOfWaiting), [=](std::string_view known) {
+    return known.back() == '.' ? module.starts_with(known) || module == known.substr(0, known.size() - 1) : module == known;
+  });
+}
+
+bool IsIn(const char* list, std::string_view module) {
+  if (list == nullptr) return false;
+  const std::string_view package = module.substr(0, module.find('.'));
+  for (std::string_view rest = list; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    if (!name.empty() && name == package) return true;
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+  }
+  return false;
+}
+
+// Holds a reference of an object of Python, or nothing.
+template <typename Object>
+class Reference {
+ public:
+  explicit Reference(Object* object) : object_(object) {}
+  ~Reference() { Drop(); }
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+  void operator=(Object* object) {
+    Drop();
+    object_ = object;
+  }
+  Object* get() const { return object_; }
+
+ private:
+  void Drop() {
+    if (object_ != nullptr) Py_DecRef(reinterpret_cast<PyObject*>(object_));
+  }
+  Object* object_;
+};
+
+// Keeps the collector from running while frames are read: it could run code of the program.
+class WithoutCollection {
+ public:
+  WithoutCollection() : was_on_(PyGC_Disable()) {}
+  ~WithoutCollection() {
+    if (was_on_ != 0) PyGC_Enable();
+  }
+  WithoutCollection(const WithoutCollection&) = delete;
+  WithoutCollection& operator=(const WithoutCollection&) = delete;
+
+ private:
+  const int was_on_;
+};
+
+PyThreadState* CurrentState() { return PyThreadState_GetUnchecked != nullptr ? PyThreadState_GetUnchecked() : _PyThreadState_UncheckedGet(); }
+
+// Returns the state of this thread if the thread has the GIL, else nullptr. Of a thread that runs another interpreter than the one it
+// began with nothing is known.
+PyThreadState* StateWithGil() {
+  PyThreadState* const own = PyGILState_GetThisThreadState();
+  return own != nullptr && own == CurrentState() && PyErr_Occurred() == nullptr ? own : nullptr;
+}
+
+std::string_view TextOf(PyObject* text) {
+  constexpr unsigned long kIsText = 1ul << 28;  // Py_TPFLAGS_UNICODE_SUBCLASS
+  struct Head {
+    intptr_t references;
+    PyObject* type;
+  };
+  if (text == nullptr || (PyType_GetFlags(reinterpret_cast<Head*>(text)->type) & kIsText) == 0) return {};
+  intptr_t size = 0;
+  const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size);
+  if (bytes == nullptr) PyErr_Clear();
+  return bytes != nullptr ? std::string_view(bytes, static_cast<size_t>(size)) : std::string_view();
+}
+
+// Names that are looked up, as objects of Python. They are never freed.
+struct NamesOfPython {
+  PyObject* module;
+  PyObject* function;
+  PyObject* file;
+};
+
+// REQUIRES: the GIL.
+const NamesOfPython* Names() {
+  static constinit NamesOfPython names = {};
+  if (__builtin_expect(names.file == nullptr, 0)) {
+    names = {PyUnicode_InternFromString("__name__"), PyUnicode_InternFromString("co_name"), PyUnicode_InternFromString("co_filename")};
+  }
+  return &names;
+}
+
+// Calls `visit` with the module of each frame of the thread, from the innermost on, until it returns true. REQUIRES: the GIL.
+template <typename Visit>
+void VisitFrames(PyThreadState* state, Visit visit) {
+  const NamesOfPython* const names = Names();
+  Reference<PyFrame> frame(PyThreadState_GetFrame(state));
+  for (int i = 0; i < kMostFrames && frame.get() != nullptr; ++i) {
+    const Reference<PyObject> globals(PyFrame_GetGlobals(frame.get()));
+    const std::string_view module = TextOf(PyDict_GetItemWithError(globals.get(), names->module));
+    if (visit(frame.get(), module.empty() ? std::string_view("unknown") : module)) return;
+    frame = PyFrame_GetBack(frame.get());
+  }
+}
+
+std::string_view Copied(std::string_view text, char* to, size_t size) {
+  const size_t bytes = text.copy(to, size - 1);
+  to[bytes] = 0;
+  return {to, bytes};
+}
+
+// The texts that live as long as the process: names of locks, and files. Found by their hash; grows only.
+struct Text {
+  Site site;
+  size_t size;
+  const Text* next;
+};
+constexpr size_t kPlaces = 4096, kMostTexts = 16384;
+constinit std::atomic<const Text*> texts[kPlaces] = {};
+std::atomic<size_t> text_count{0};
+
+const Text* Find(const Text* at, std::string_view text) {
+  while (at != nullptr && std::string_view(at->site.text, at->size) != text) at = at->next;
+  return at;
+}
+
+// Returns the site of that text, or nullptr if there are too many. Lock-free.
+const Site* SiteOfText(std::string_view text) {
+  uint32_t hash = 2166136261u ^ static_cast<uint32_t>(text.size());
+  for (const char c : text.substr(text.size() - std::min<size_t>(text.size(), 16))) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
+  std::atomic<const Text*>& first = texts[hash % kPlaces];
+  const Text* head = first.load(std::memory_order_acquire);
+  if (const Text* const known = Find(head, text); known != nullptr) return &known->site;
+  if (text_count.fetch_add(1, std::memory_order_relaxed) >= kMostTexts) return nullptr;
+  auto* const made = static_cast<Text*>(std::malloc(sizeof(Text) + text.size() + 1));
+  if (made == nullptr) return nullptr;
+  auto* const copy = reinterpret_cast<char*>(made + 1);
+  copy[text.copy(copy, text.size())] = 0;
+  made->site = {copy, nullptr, 0, copy};
+  made->size = text.size();
+  do {
+    made->next = head;
+  } while (!first.compare_exchange_weak(head, made, std::memory_order_release, std::memory_order_acquire));  // two may add it: harmless
+  return &made->site;
+}
+
+constexpr Site kOfInterpreter = {"interpreter", nullptr, 0, "interpreter"};
+
+// Is what the frames say of a new lock.
+struct Made {
+  const Site* site;
+  Kind kind;
+};
+
+// Returns the name of the lock that this thread makes, and its kind: a lock in which a thread waits for a condition is none.
+Made MadeByThread() {
+  Made made = {&kOfInterpreter, Kind::kPythonLock};
+  PyThreadState* const state = StateWithGil();
+  if (state == nullptr) return made;
+  const WithoutCollection without_collection;
+  char text[160] = "";
+  bool is_first = true;
+  VisitFrames(state, [&](PyFrame* frame, std::string_view module) {
+    if (is_first && module == "threading") {
+      const Reference<PyObject> code(PyFrame_GetCode(frame));
+      const Reference<PyObject> name(PyObject_GetAttr(code.get(), Names()->function));
+      const std::string_view function = TextOf(name.get());
+      if (function == "wait") made.kind = Kind::kSemaphore;  // Condition.wait()
+      if (function == "_set_tstate_lock") {
+        std::snprintf(text, sizeof text, "threading.Thread.join");
+        return true;
+      }
+    }
+    const bool is_found = !IsOfWaiting(module);
+    if (is_first || is_found) {
+      char name[128];
+      Copied(module, name, sizeof name);
+      std::snprintf(text, sizeof text, "%s:%d", name, PyFrame_GetLineNumber(frame));
+    }
+    is_first = false;
+    return is_found;
+  });
+  const Site* const site = text[0] != 0 ? SiteOfText(text) : nullptr;
+  if (site != nullptr) made.site = site;
+  return made;
+}
+
+}  // namespace
+
+void StartPython() {
+  g_is_python = PyGILState_GetThisThreadState != nullptr && (PyThreadState_GetUnchecked != nullptr || _PyThreadState_UncheckedGet != nullptr) &&
+                PyThread_allocate_lock != nullptr && PyThreadState_GetFrame != nullptr && PyFrame_GetBack != nullptr &&
+                PyFrame_GetCode != nullptr && PyFrame_GetGlobals != nullptr && PyFrame_GetLineNumber != nullptr && Py_DecRef != nullptr &&
+                PyGC_Disable != nullptr && PyGC_Enable != nullptr && PyErr_Occurred != nullptr && PyErr_Clear != nullptr &&
+                PyDict_GetItemWithError != nullptr && PyObject_GetAttr != nullptr && PyUnicode_InternFromString != nullptr && PyUnicode_AsUTF8AndSize != nullptr &&
+                PyType_GetFlags != nullptr;
+}
+
+bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
+  constexpr uintptr_t kMostBytes = 512;  // of PyThread_allocate_lock()
+  const auto maker = reinterpret_cast<uintptr_t>(&PyThread_allocate_lock);
+  if (!g_is_python || g_is_off || value != 1 || reinterpret_cast<uintptr_t>(caller) - maker > kMostBytes) return false;
+  const int error = errno;
+  const Made made = MadeByThread();
+  ForgetObject(semaphore);
+  (void)FindOrAddObject(semaphore, made.kind, made.site, true);
+  errno = error;
+  return true;
+}
+
+// CPython has its GIL's state in _PyRuntime: cond, mutex, switch_cond, switch_mutex, one after the other (3.9 to 3.13).
+const char* NameOfGil(const void* address, Kind kind) {
+  constexpr uintptr_t kMostBytes = 4 << 20;
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  if (&_PyRuntime == nullptr || at - reinterpret_cast<uintptr_t>(&_PyRuntime) > kMostBytes) return nullptr;
+  const uintptr_t cond = kind == Kind::kMutex ? at - sizeof(pthread_cond_t) : at;
+  constexpr uintptr_t kPair = sizeof(pthread_cond_t) + sizeof(pthread_mutex_t);
+  const auto is = [](uintptr_t object, Kind of) { return KnownObject(reinterpret_cast<const void*>(object), of) != nullptr; };
+  const auto is_pair = [&](uintptr_t object) { return is(object, Kind::kCond) && is(object + sizeof(pthread_cond_t), Kind::kMutex); };
+  if (!is_pair(cond)) return nullptr;
+  if (is_pair(cond + kPair)) return "gil";
+  return is_pair(cond - kPair) ? "gil-switch" : nullptr;
+}
+
+SourceLine PythonLineOfThread(const char* skipped) {
+  SourceLine line = {nullptr, 0};
+  PyThreadState* const state = g_is_python ? StateWithGil() : nullptr;
+  if (state == nullptr) return line;
+  const WithoutCollection without_collection;
+  VisitFrames(state, [&](PyFrame* frame, std::string_view module) {
+    if (IsOfWaiting(module) || IsIn(skipped, module)) return false;
+    const Reference<PyObject> code(PyFrame_GetCode(frame));
+    const Reference<PyObject> file(PyObject_GetAttr(code.get(), Names()->file));
+    const std::string_view name = TextOf(file.get());
+    const Site* const site = name.empty() ? nullptr : SiteOfText(name);
+    if (site != nullptr) line = {site->text, static_cast<uint32_t>(std::max(PyFrame_GetLineNumber(frame), 0))};
+    return true;
+  });
+  return line;
+}
+
+}  // namespace perfschema::run

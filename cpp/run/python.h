@@ -1,0 +1,31 @@
+// run/python.h: names that only a Python interpreter knows: the line that makes a lock, the GIL.
+//
+// A Python lock is a semaphore that PyThread_allocate_lock() makes. The thread has the GIL then, in nearly all cases, and its current frame
+// is the one that makes the lock. So nothing in Python is replaced: the name comes from the frame, by public functions of CPython. Without
+// them, without the GIL or without a frame, a lock has a general name.
+#pragma once
+
+#include <cstdint>
+
+#include "run/objects.h"
+#include "run/sites.h"
+
+namespace perfschema::run {
+
+// Whether this program is a Python interpreter whose functions are known. Constant after start.
+extern bool g_is_python __attribute__((visibility("hidden")));
+
+// Looks for the interpreter. Called once, at the start.
+void StartPython();
+
+// Notes a semaphore if it is a Python lock. Returns whether it is. `caller`: of sem_init().
+bool NotePythonLock(const void* semaphore, unsigned value, const void* caller);
+
+// Returns the name of a mutex or condition of the GIL, or nullptr if the object is another.
+const char* NameOfGil(const void* address, Kind kind);
+
+// Returns the line of the thread's innermost frame that belongs to neither a module of waiting, such as threading or queue, nor to a
+// package in `skipped`: names with commas in between, or nullptr. `file` is nullptr if no line is known.
+SourceLine PythonLineOfThread(const char* skipped);
+
+}  // namespace perfschema::run

@@ -1,0 +1,164 @@
+// run/python_module.cpp: the module _pfs_run_native, through which the Python layer (python/pfs/_auto) names threads and makes statements.
+//
+// This library is the module's file: the interpreter finds PyInit__pfs_run_native() in the copy that is loaded already. The module uses the
+// stable ABI only. Every function is called with the GIL.
+#include <pthread.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "run/clients.h"
+#include "run/decoder.h"
+#include "run/python.h"
+#include "run/python_api.h"
+#include "run/real.h"
+
+using namespace perfschema::run;
+
+namespace {
+
+constexpr const char* kStatement = "pfs statement";
+
+// Is a statement between begin() and end().
+struct Handle {
+  Suspendable running;
+  pthread_t thread;
+  bool is_open, is_suspended;
+};
+
+PyObject* None() {
+  auto* const none = reinterpret_cast<PyObject*>(&_Py_NoneStruct);
+  Py_IncRef(none);
+  return none;
+}
+
+// Ends the statement. Another thread than the one that began it cannot: then it stays open, and is counted as lost.
+void Close(Handle& handle) {
+  if (!handle.is_open || pthread_equal(handle.thread, pthread_self()) == 0) return;
+  handle.is_open = false;
+  if (handle.is_suspended) Resume(handle.running);
+  pfs_statement_end(&handle.running.statement);
+}
+
+void Drop(PyObject* capsule) {
+  auto* const handle = static_cast<Handle*>(PyCapsule_GetPointer(capsule, kStatement));
+  if (handle == nullptr) return;
+  Close(*handle);
+  std::free(handle->running.kept);
+  delete handle;
+}
+
+// name_thread(name): names the calling thread thread/python/NAME.
+PyObject* NameThread(PyObject*, PyObject* arguments) {
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "s", &name) == 0) return nullptr;
+  if (IsPlain()) return None();
+  char full[120];
+  std::snprintf(full, sizeof full, "python/%s", name);
+  (void)pfs_set_thread_name(full);
+  return None();
+}
+
+// key(component, name): returns the number of the instrument statement/COMPONENT/NAME; 0 if there is none.
+PyObject* Key(PyObject*, PyObject* arguments) {
+  const char* component = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(arguments, "ss", &component, &name) == 0) return nullptr;
+  if (IsPlain()) return PyLong_FromLong(0);
+  return PyLong_FromLong(KeyOfNamed(pfs_register_statement, component, name, "Requests and queries of a Python program, by pfs run."));
+}
+
+// request_text(method, target): returns the text of a request, as --decode http has it. `target` begins with a slash.
+PyObject* RequestText(PyObject*, PyObject* arguments) {
+  const char* method = nullptr;
+  const char* target = nullptr;
+  if (PyArg_ParseTuple(arguments, "ss", &method, &target) == 0) return nullptr;
+  CommandText text;
+  text.Clear();
+  text.AddCommand(method);
+  text.AddPath(target);
+  size_t size = text.text().size();
+  while (size > 0 && (static_cast<unsigned char>(text.text().data()[size - 1]) & 0x80) != 0) --size;  // a character that was cut
+  return PyUnicode_FromStringAndSize(text.text().data(), static_cast<intptr_t>(size));
+}
+
+// begin(key, text, schema, skipped, detached): begins a statement. Returns a handle, or None if it is not recorded. SOURCE is the innermost
+// frame outside of the packages in `skipped`. Nothing is nested in a statement that is detached: other tasks may run in the thread.
+PyObject* BeginStatement(PyObject*, PyObject* arguments) {
+  long key = 0;
+  PyObject* text = nullptr;
+  const char* schema = nullptr;
+  const char* skipped = nullptr;
+  int is_detached = 0;
+  if (PyArg_ParseTuple(arguments, "lUzsp", &key, &text, &schema, &skipped, &is_detached) == 0) return nullptr;
+  if (IsPlain() || key == 0) return None();
+  const SourceLine line = PythonLineOfThread(skipped);
+  intptr_t size = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text, &size);
+  if (bytes == nullptr) return nullptr;
+  auto* const handle = new (std::nothrow) Handle{};
+  if (handle == nullptr) return PyErr_NoMemory();
+  const SourceLine at = line.file != nullptr ? line : SourceLine{"python", kNoLine};
+  if (!Begin(handle->running, static_cast<pfs_key_t>(key), at, {bytes, static_cast<size_t>(size)}, schema)) {
+    delete handle;
+    return None();
+  }
+  handle->is_open = true;
+  handle->thread = pthread_self();
+  handle->is_suspended = is_detached != 0;
+  if (handle->is_suspended) Suspend(handle->running);
+  PyObject* const capsule = PyCapsule_New(handle, kStatement, Drop);
+  if (capsule == nullptr) {
+    Close(*handle);
+    std::free(handle->running.kept);
+    delete handle;
+  }
+  return capsule;
+}
+
+// end(handle, rows, affected, error, message): ends the statement. error: 0 = none.
+PyObject* EndStatement(PyObject*, PyObject* arguments) {
+  PyObject* capsule = nullptr;
+  long long rows = 0, affected = 0;
+  int error = 0;
+  const char* message = nullptr;
+  if (PyArg_ParseTuple(arguments, "OLLis", &capsule, &rows, &affected, &error, &message) == 0) return nullptr;
+  auto* const handle = static_cast<Handle*>(PyCapsule_GetPointer(capsule, kStatement));
+  if (handle == nullptr) return nullptr;
+  if (!handle->is_open || pthread_equal(handle->thread, pthread_self()) == 0) return None();
+  if (handle->is_suspended) Resume(handle->running);
+  handle->is_suspended = false;
+  pfs_statement_t* const statement = &handle->running.statement;
+  if (rows > 0) pfs_statement_set(statement, PFS_ROWS_SENT, static_cast<uint64_t>(rows));
+  if (affected > 0) pfs_statement_set(statement, PFS_ROWS_AFFECTED, static_cast<uint64_t>(affected));
+  if (error != 0) pfs_statement_set_error(statement, error, "HY000", message);
+  Close(*handle);
+  return None();
+}
+
+// note(message): adds a row to error_log.
+PyObject* Note(PyObject*, PyObject* arguments) {
+  const char* message = nullptr;
+  if (PyArg_ParseTuple(arguments, "s", &message) == 0) return nullptr;
+  if (!IsPlain()) (void)pfs_log(PFS_LOG_WARNING, "PFS-PYTHON", "run", message);
+  return None();
+}
+
+constexpr int kVarArgs = 1;  // METH_VARARGS
+const PyMethod kMethods[] = {
+    {"name_thread", NameThread, kVarArgs, "name_thread(name)"},
+    {"key", Key, kVarArgs, "key(component, name) -> int"},
+    {"request_text", RequestText, kVarArgs, "request_text(method, target) -> str"},
+    {"begin", BeginStatement, kVarArgs, "begin(key, text, schema, skipped, detached) -> handle or None"},
+    {"end", EndStatement, kVarArgs, "end(handle, rows, affected, error, message)"},
+    {"note", Note, kVarArgs, "note(message)"},
+    {nullptr, nullptr, 0, nullptr},
+};
+constinit PyModule module = {
+    1, nullptr, nullptr, 0, nullptr, "_pfs_run_native", "Names and statements of a program under pfs run.",
+    0, kMethods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PFS_REPLACES PyObject* PyInit__pfs_run_native() { return PyModuleDef_Init(&module); }

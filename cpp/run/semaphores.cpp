@@ -1,0 +1,107 @@
+// run/semaphores.cpp: replaces sem_*.
+//
+// MySQL has no semaphores: they are conditions here, with names such as sem-code+0x1f3b. The lock of a Python program is a semaphore, too
+// (python.h): it is a mutex with an owner. CPython tries a lock first and has the GIL then; it lets the GIL go only to wait. So the try is
+// the event of a free lock, and a try that fails notes the Python line for the wait that follows.
+#include <cerrno>
+#include <ctime>
+
+#include "run/lock_calls.h"
+#include "run/python.h"
+#include "run/real.h"
+#include "run/wait_calls.h"
+
+using perfschema::Operation;
+using namespace perfschema::run;
+
+#define PFS_CALLER __builtin_return_address(0)
+
+namespace {
+
+// Is the line of the thread's last try that failed.
+struct Tried {
+  const void* semaphore;
+  SourceLine at;
+};
+thread_local constinit Tried t_tried __attribute__((tls_model("initial-exec"))) = {};
+
+// Returns the SOURCE of a wait.
+SourceLine SourceOf(const void* semaphore, const void* caller) {
+  if (t_tried.semaphore == semaphore && t_tried.at.file != nullptr) return t_tried.at;
+  return {SiteOf(caller)->text, kNoLine};
+}
+
+// Returns the entry of a Python lock, or nullptr.
+Object* PythonLockAt(const void* semaphore) {
+  return g_is_python && !g_is_off ? KnownObject(semaphore, Kind::kPythonLock) : nullptr;
+}
+
+// Waits. `call` is the function and returns as it does; `attempt` does not wait.
+template <typename Call>
+[[gnu::always_inline]] inline int WaitOn(sem_t* semaphore, const void* caller, Operation lock, Operation wait, Call call) {
+  if (__builtin_expect(g_is_off, 0)) return call();
+  const auto source = [=] { return SourceOf(semaphore, caller); };
+  Object* const object = PythonLockAt(semaphore);
+  if (object == nullptr) {
+    const Waiting event(ObjectAt(semaphore, Kind::kSemaphore, caller), source, wait);
+    return call();
+  }
+  if (!IsInstrumented(object)) return call();
+  const auto number = [](int rc) { return rc == 0 ? 0 : errno; };
+  const int error = Locked(object, source, lock, [=] { return number(call()); }, [=] { return number(PFS_REAL(sem_trywait)(semaphore)); });
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+PFS_REPLACES int sem_init(sem_t* semaphore, int shared, unsigned value) {
+  const int rc = PFS_REAL(sem_init)(semaphore, shared, value);
+  if (rc != 0 || shared != 0) return rc;
+  if (!NotePythonLock(semaphore, value, PFS_CALLER)) NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
+  return rc;
+}
+
+PFS_REPLACES int sem_destroy(sem_t* semaphore) {
+  ForgetObject(semaphore);
+  return PFS_REAL(sem_destroy)(semaphore);
+}
+
+PFS_REPLACES int sem_wait(sem_t* semaphore) {
+  return WaitOn(semaphore, PFS_CALLER, Operation::kLock, Operation::kCondWait, [=] { return PFS_REAL(sem_wait)(semaphore); });
+}
+
+PFS_REPLACES int sem_timedwait(sem_t* semaphore, const timespec* deadline) {
+  return WaitOn(semaphore, PFS_CALLER, Operation::kTimedLock, Operation::kCondTimedWait,
+                [=] { return PFS_REAL(sem_timedwait)(semaphore, deadline); });
+}
+
+PFS_REPLACES int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
+  return WaitOn(semaphore, PFS_CALLER, Operation::kTimedLock, Operation::kCondTimedWait,
+                [=] { return PFS_REAL(sem_clockwait)(semaphore, clock, deadline); });
+}
+
+// A try is an event only if it takes a Python lock.
+PFS_REPLACES int sem_trywait(sem_t* semaphore) {
+  const int rc = PFS_REAL(sem_trywait)(semaphore);
+  if (!g_is_python || g_is_off) return rc;
+  if (rc != 0) {
+    const int error = errno;
+    t_tried = {semaphore, PythonLineOfThread(nullptr)};
+    errno = error;
+    return rc;
+  }
+  Object* const object = PythonLockAt(semaphore);
+  if (object == nullptr || !IsInstrumented(object)) return rc;
+  const void* const caller = PFS_CALLER;
+  const auto done = [] { return 0; };
+  return Locked(object, [=] { return SourceLine{SiteOf(caller)->text, kNoLine}; }, Operation::kLock, done, done);
+}
+
+PFS_REPLACES int sem_post(sem_t* semaphore) {
+  const auto post = [=] { return PFS_REAL(sem_post)(semaphore); };
+  const Object* const object = PythonLockAt(semaphore);
+  pfs_instance_t* const row = object != nullptr ? object->row.load(std::memory_order_acquire) : nullptr;
+  return row != nullptr ? Released(row, post) : post();
+}

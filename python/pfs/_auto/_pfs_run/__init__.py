@@ -1,0 +1,108 @@
+"""The Python layer of ``pfs run``: wraps functions of modules when the program has imported them.
+
+PFS_RUN_PYTHON says which parts, with commas in between. Each part is a module here whose PATCHES maps a module of the
+program to the function that wraps what is in it. A part is imported when the program has imported that module, and not before.
+"""
+
+import os
+import sys
+
+__all__ = ["start"]
+
+# Part: modules of the program that it wraps, and its own module here.
+PARTS = {
+    "threads": {"threading": "threads"},
+    "requests": {
+        "flask.app": "requests",
+        "starlette.applications": "requests",
+        "django.core.handlers.wsgi": "requests",
+        "django.core.handlers.asgi": "requests",
+    },
+    "clients": {"http.client": "clients", "httpx._client": "clients", "aiohttp.client": "clients"},
+    "drivers": {
+        "pymysql.connections": "pymysql_py",
+        "redis.client": "redis_py",
+        "redis.asyncio.client": "redis_py",
+        "asyncpg.connection": "asyncpg_py",
+        "asyncpg.prepared_stmt": "asyncpg_py",
+    },
+}
+
+
+def start():
+    """Loads the native module and begins to wait for imports. Returns False in a process without libperfschema-run.so."""
+    wanted = {}
+    for part in os.environ.get("PFS_RUN_PYTHON", "").split(","):
+        wanted.update(PARTS.get(part, {}))
+    if not wanted or "t" in getattr(sys, "abiflags", ""):
+        return False
+    if not _load_native(os.environ.get("PFS_RUN_LIBRARY", "")):
+        return False
+    sys.meta_path.insert(0, _Finder(wanted))
+    for name in wanted:
+        module = sys.modules.get(name)
+        if module is not None:
+            _wrap(module, wanted[name])
+    return True
+
+
+def _load_native(library):
+    """Loads the module that is inside the preloaded library. Returns whether the library is there: it is never loaded here."""
+    import _imp
+
+    only_loaded = 4  # RTLD_NOLOAD
+    spec = type(__spec__)("_pfs_run_native", None, origin=library)
+    flags = sys.getdlopenflags()
+    sys.setdlopenflags(flags | only_loaded)
+    try:
+        module = _imp.create_dynamic(spec)
+    except ImportError:
+        return False
+    finally:
+        sys.setdlopenflags(flags)
+    _imp.exec_dynamic(module)
+    sys.modules["_pfs_run_native"] = module
+    return True
+
+
+def _wrap(module, part):
+    """Wraps the functions of a module. What goes wrong is noted in error_log: the program runs on."""
+    try:
+        __import__("_pfs_run." + part)
+        sys.modules["_pfs_run." + part].PATCHES[module.__name__](module)
+    except Exception as error:
+        sys.modules["_pfs_run_native"].note(f"{module.__name__} is not wrapped: {error!r}")
+
+
+class _Finder:
+    """Stands first in sys.meta_path. It finds nothing itself: it asks the others, and wraps a module after its execution."""
+
+    def __init__(self, wanted):
+        self._wanted = wanted
+
+    def find_spec(self, name, path=None, target=None):
+        part = self._wanted.get(name)
+        if part is None:
+            return None
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec = find and find(name, path, target)
+            if spec:
+                break
+        else:
+            return None
+        execute = getattr(spec.loader, "exec_module", None)
+        if execute is None:
+            return spec
+
+        def exec_module(module):
+            if module.__name__ != name:  # a loader of several modules
+                return execute(module)
+            vars(spec.loader).pop("exec_module", None)
+            result = execute(module)
+            _wrap(module, part)
+            return result
+
+        if type(getattr(spec.loader, "__dict__", None)) is dict:  # else it is a class, as for modules of the interpreter itself
+            spec.loader.exec_module = exec_module
+        return spec

@@ -1,0 +1,121 @@
+"""Makes a statement of each request that the program sends: statement/http-client/get and its like.
+
+The text has the host as the first part of the path. A statement ends when the headers of the response have arrived.
+"""
+
+from weakref import WeakKeyDictionary
+
+import _pfs_run_native as native
+from _pfs_run.statements import Keys, http_end, http_text, number_of
+from _pfs_run.wrapping import replace
+
+_keys = Keys("http-client")
+_SKIPPED = "http,urllib,urllib3,requests,httpx,httpcore,aiohttp,anyio,contextlib,_pfs_run"
+
+
+def _begin(method, host, target):
+    text = http_text(method, f"/{host}{target}" if target.startswith("/") else f"/{host}/{target}")
+    return native.begin(_keys[method.lower()], text, None, _SKIPPED, True)
+
+
+def _fail(handle, error):
+    native.end(handle, 0, 0, number_of(error), type(error).__name__)
+
+
+def _http_client(module):
+    running = WeakKeyDictionary()  # by connection
+
+    def put(original):
+        def putrequest(self, method, url, *more, **named):
+            result = original(self, method, url, *more, **named)
+            before = running.pop(self, None)
+            if before is not None:  # it has got no response
+                native.end(before, 0, 0, 0, "")
+            target = url.partition("://")[2].partition("/")[2] if "://" in url else url
+            handle = _begin(method, self.host, target)
+            if handle is not None:
+                running[self] = handle
+            return result
+
+        return putrequest
+
+    def get(original):
+        def getresponse(self):
+            handle = running.pop(self, None)
+            if handle is None:
+                return original(self)
+            try:
+                response = original(self)
+            except BaseException as error:
+                _fail(handle, error)
+                raise
+            http_end(handle, response.status, response.reason or "")
+            return response
+
+        return getresponse
+
+    replace(module.HTTPConnection, "putrequest", put)
+    replace(module.HTTPConnection, "getresponse", get)
+
+
+def _httpx(module):
+    def begin(request):
+        url = request.url
+        return _begin(request.method, url.host, url.raw_path.decode("ascii", "replace"))
+
+    def sending(original):
+        def _send_single_request(self, request):
+            handle = begin(request)
+            if handle is None:
+                return original(self, request)
+            try:
+                response = original(self, request)
+            except BaseException as error:
+                _fail(handle, error)
+                raise
+            http_end(handle, response.status_code, response.reason_phrase)
+            return response
+
+        return _send_single_request
+
+    def sending_async(original):
+        async def _send_single_request(self, request):
+            handle = begin(request)
+            if handle is None:
+                return await original(self, request)
+            try:
+                response = await original(self, request)
+            except BaseException as error:
+                _fail(handle, error)
+                raise
+            http_end(handle, response.status_code, response.reason_phrase)
+            return response
+
+        return _send_single_request
+
+    replace(module.Client, "_send_single_request", sending)
+    replace(module.AsyncClient, "_send_single_request", sending_async)
+
+
+def _aiohttp(module):
+    def requesting(original):
+        async def _request(self, method, str_or_url, **named):
+            # The response knows the whole address, but the statement begins before it.
+            url = self._build_url(str_or_url)
+            handle = _begin(method, url.host or "", url.raw_path_qs)
+            if handle is None:
+                return await original(self, method, str_or_url, **named)
+            try:
+                response = await original(self, method, str_or_url, **named)
+            except BaseException as error:
+                _fail(handle, error)
+                raise
+            http_end(handle, response.status, response.reason or "")
+            return response
+
+        return _request
+
+    replace(module.ClientSession, "_request", requesting)
+
+
+PATCHES = {"http.client": _http_client, "httpx._client": _httpx, "aiohttp.client": _aiohttp}

@@ -1,0 +1,88 @@
+"""Makes a statement of each request that a WSGI or ASGI application answers: statement/http/get and its like.
+
+It wraps the __call__ of the frameworks' applications. An application inside another one answers the same request: only the
+outer one counts.
+"""
+
+from contextvars import ContextVar
+
+import _pfs_run_native as native
+from _pfs_run.statements import Keys, http_end, http_text, is_shared, number_of
+from _pfs_run.wrapping import replace
+
+_keys = Keys("http")
+_is_in_request = ContextVar("pfs_run_is_in_request", default=False)
+_SKIPPED = "flask,werkzeug,django,starlette,fastapi,uvicorn,hypercorn,gunicorn,waitress,wsgiref,socketserver,http,_pfs_run"
+
+
+def _begin(method, path, query, is_detached):
+    text = http_text(method, path + ("?" + query if query else ""))
+    return native.begin(_keys[method.lower()], text, None, _SKIPPED, is_detached)
+
+
+def _wsgi(original):
+    def __call__(self, environ, start_response):
+        if _is_in_request.get():
+            return original(self, environ, start_response)
+        path = (environ.get("SCRIPT_NAME") or "") + (environ.get("PATH_INFO") or "/")
+        handle = _begin(environ.get("REQUEST_METHOD", "GET"), path, environ.get("QUERY_STRING"), is_shared())
+        if handle is None:
+            return original(self, environ, start_response)
+        status = "200 OK"
+
+        def pfs_start_response(given, *more, **named):
+            nonlocal status
+            status = given
+            return start_response(given, *more, **named)
+
+        token = _is_in_request.set(True)
+        try:
+            response = original(self, environ, pfs_start_response)
+        except BaseException as error:
+            native.end(handle, 0, 0, number_of(error), type(error).__name__)
+            raise
+        finally:
+            _is_in_request.reset(token)
+        number, _, reason = status.partition(" ")
+        http_end(handle, int(number) if number.isdigit() else 0, reason)
+        return response
+
+    return __call__
+
+
+def _asgi(original):
+    async def __call__(self, scope, receive, send):
+        if scope.get("type") != "http" or _is_in_request.get():
+            return await original(self, scope, receive, send)
+        query = scope.get("query_string") or b""
+        handle = _begin(scope.get("method", "GET"), scope.get("path") or "/", query.decode("latin-1"), True)
+        if handle is None:
+            return await original(self, scope, receive, send)
+        status = 0
+
+        async def pfs_send(message):
+            nonlocal status
+            if message.get("type") == "http.response.start":
+                status = message.get("status", 0)
+            await send(message)
+
+        token = _is_in_request.set(True)
+        try:
+            result = await original(self, scope, receive, pfs_send)
+        except BaseException as error:
+            native.end(handle, 0, 0, number_of(error), type(error).__name__)
+            raise
+        finally:
+            _is_in_request.reset(token)
+        http_end(handle, status)
+        return result
+
+    return __call__
+
+
+PATCHES = {
+    "flask.app": lambda module: replace(module.Flask, "__call__", _wsgi),
+    "starlette.applications": lambda module: replace(module.Starlette, "__call__", _asgi),
+    "django.core.handlers.wsgi": lambda module: replace(module.WSGIHandler, "__call__", _wsgi),
+    "django.core.handlers.asgi": lambda module: replace(module.ASGIHandler, "__call__", _asgi),
+}

@@ -1,0 +1,43 @@
+"""Makes statements of calls."""
+
+import sys
+
+import _pfs_run_native as native
+
+__all__ = ["Keys", "http_end", "http_text", "is_shared", "number_of"]
+
+
+class Keys(dict):
+    """Maps the name of a statement to the number of its instrument."""
+
+    def __init__(self, component):
+        self._component = component
+
+    def __missing__(self, name):
+        if len(self) >= 100:  # names of a program's making
+            name = "other"
+            if name in self:
+                return self[name]
+        key = self[name] = native.key(self._component, name)
+        return key
+
+
+def is_shared():
+    """Returns whether other tasks may run in this thread before a call has ended: greenlets."""
+    return "gevent" in sys.modules or "eventlet" in sys.modules
+
+
+def http_text(method, target):
+    """Returns the text of a request, with its path as a route."""
+    return native.request_text(method, target.encode("ascii", "replace").decode().replace("\0", "?"))
+
+
+def http_end(handle, status, reason=""):
+    """Ends the statement of a request. A status from 400 on is its error."""
+    native.end(handle, 0, 0, status if status >= 400 else 0, reason.replace("\0", "?"))
+
+
+def number_of(error):
+    """Returns the number of an exception: that of the database or of the system, else 1."""
+    first = error.args[0] if getattr(error, "args", ()) else None
+    return first if type(first) is int and 0 < first < 1 << 31 else 1

@@ -1,0 +1,383 @@
+"""``pfs run`` of unchanged Python programs: names of locks and threads, the GIL, and that the program does not notice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import pfs
+from tests.python.test_run import LIBRARY, PFS, own_folder, pytestmark, report_of, run
+
+__all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
+
+AUTO = Path(pfs.__file__).parent / "_auto"
+
+
+def written(folder: Path, text: str, name: str = "app.py") -> Path:
+    (path := folder / name).write_text(text)
+    return path
+
+
+@contextmanager
+def running(tmp_path: Path, *command: str | Path) -> Iterator[pfs.Schema]:
+    """Gives the tables of a program that runs under pfs until it is killed."""
+    child = subprocess.Popen([*PFS, "run", "--no-report", "--", *map(str, command)])
+    try:
+        deadline = time.monotonic() + 60
+        while len(found := pfs.processes()) == 0 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with pfs.attach(int(found["PID"].iloc[0])) as schema:
+            yield schema
+    finally:
+        child.terminate()
+        child.wait(60)
+
+
+# ---- Names
+
+DEADLOCK = """\
+import threading, time
+from threading import Lock
+first = Lock()
+class Account:
+    def __init__(self):
+        self.lock = threading.RLock()
+second = Account()
+ready = threading.Barrier(2)
+def pay():
+    with first:
+        ready.wait()
+        with second.lock:
+            pass
+def refund():
+    with second.lock:
+        ready.wait()
+        first.acquire()
+threading.Thread(target=pay, name="pay").start()
+threading.Thread(target=refund, name="refund").start()
+"""
+
+
+def test_a_deadlock_is_named_by_the_lines_of_its_locks(tmp_path: Path) -> None:
+    with running(tmp_path, sys.executable, written(tmp_path, DEADLOCK)) as schema:
+        deadline = time.monotonic() + 60
+        while (rows := schema.blocked())["DEADLOCK"].notna().sum() < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        rows = rows[rows["DEADLOCK"].notna()]
+        locks = "wait/synch/mutex/python/__main__:"
+        assert sorted(
+            zip(rows["THREAD"], rows["EVENT_NAME"], rows["SOURCE"], rows["HOLDER"], rows["HOLDER_EVENT_NAME"], strict=True)
+        ) == [
+            ("thread/python/pay", f"{locks}6", "app.py:12", "thread/python/refund", f"{locks}3"),
+            ("thread/python/refund", f"{locks}3", "app.py:17", "thread/python/pay", f"{locks}6"),
+        ]
+        first, second = sorted(int(n) for n in rows["THREAD_ID"])
+        assert set(rows["DEADLOCK"]) == {f"{first} -> {second} -> {first}"}
+        # The main thread waits for a thread that does not end.
+        joins = schema.blocked()
+        assert "wait/synch/mutex/python/threading.Thread.join" in set(joins["EVENT_NAME"]) or sys.version_info >= (3, 13)
+
+
+COUNTED = """\
+import _thread, queue, sys, threading
+a, b = threading.Lock(), _thread.allocate_lock()
+c = threading.Condition()
+q = queue.Queue()
+def work():
+    for _ in range(500):
+        with a: pass
+        b.acquire(); b.release()
+        assert a.acquire(timeout=60); a.release()
+        with c: pass
+    q.put(1)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+for _ in threads: q.get()
+assert a.acquire(); assert not a.acquire(False); assert not a.acquire(timeout=0.01); a.release()
+b.acquire(); other = threading.Thread(target=b.release); other.start(); other.join(); assert not b.locked()
+"""
+
+
+def test_acquisitions_of_locks_are_those_that_the_program_makes(tmp_path: Path) -> None:
+    """Also of contended locks, and of one that another thread releases. A try that fails is no event; a timeout is one."""
+    report = report_of(tmp_path, sys.executable, written(tmp_path, COUNTED))
+    counts = {row["name"]: row["count"] for row in report["locks"]}
+    made = "wait/synch/mutex/python/__main__:"
+    assert counts[f"{made}2"] == 4 * 500 * 3 + 2 + 1
+    assert counts[f"{made}3"] == 4 * 500
+    assert counts[f"{made}4"] == 4 + 4  # put and get
+    report = report_of(tmp_path, sys.executable, tmp_path / "app.py", options=("--python", "none", "--all-on"))
+    assert {row["name"]: row["count"] for row in report["locks"]}[f"{made}2"] == 4 * 500 * 3 + 2 + 1
+
+
+PACKAGE = """\
+import asyncio, queue, threading, time
+from concurrent.futures import ThreadPoolExecutor
+def make():
+    event = threading.Event()
+    threading.Thread(target=lambda: (time.sleep(0.05), event.set())).start()
+    event.wait()
+make()
+with ThreadPoolExecutor(2, thread_name_prefix="pool") as pool:
+    list(pool.map(str, range(4)))
+async def main():
+    lock = asyncio.Lock()
+    async with lock:
+        await asyncio.to_thread(str)
+asyncio.run(main())
+open(__file__).close()
+threading.current_thread().name = "renamed"
+"""
+
+
+def test_a_lock_of_the_standard_library_has_the_line_that_calls_it(tmp_path: Path) -> None:
+    (folder := tmp_path / "shop").mkdir()
+    written(folder, "", "__init__.py")
+    written(folder, PACKAGE, "stock.py")
+    done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, "-c", "import shop.stock", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
+    with pfs.attach(segment) as schema:
+        waits = schema.table("events_waits_summary_global_by_event_name")
+        names = set(waits[waits["COUNT_STAR"] > 0]["EVENT_NAME"])
+        assert {f"wait/synch/mutex/python/shop.stock:{line}" for line in (4, 5, 8, 14)} <= names
+        assert "wait/synch/cond/python/shop.stock:6" in names  # the wait of the event
+        assert not [name for name in names if "/threading:" in name or "/queue:" in name]
+
+
+NAMES = """\
+import sys, threading, time
+def work():
+    threading.current_thread().name = "later"
+    with open("on", "a") as file: file.write("x")
+    time.sleep(60)
+for name in ("first", "second", "ünïcode"):
+    threading.Thread(target=work if name == "first" else lambda: (open("on", "a").write("x"), time.sleep(60)), name=name).start()
+"""
+
+
+def test_threads_have_their_python_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with running(tmp_path, sys.executable, written(tmp_path, NAMES)) as schema:
+        wanted = {f"thread/python/{name}" for name in ("MainThread", "later", "second", "ünïcode")}
+        deadline = time.monotonic() + 60
+        while not wanted <= set(schema.table("threads")["NAME"]) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert wanted <= set(schema.table("threads")["NAME"])
+
+
+# ---- The GIL
+
+GIL = """\
+import os, sys, threading, time
+end = time.monotonic() + float(sys.argv[1])
+stay = threading.Event()
+def slept_and_queued(before=(0, 0)):
+    "Seconds in which this thread slept, and waited for a processor: the kernel's own account."
+    now = time.monotonic()
+    with open(f"/proc/self/task/{threading.get_native_id()}/schedstat") as file:
+        run, queued, _ = (int(n) / 1e9 for n in file.read().split())
+    return now - run - queued - before[0], queued - before[1]
+def burn():
+    before = slept_and_queued()
+    n = 0
+    while time.monotonic() < end:
+        for i in range(5000): n += i
+    os.write(1, ("%.6f %.6f\\n" % slept_and_queued(before)).encode())
+    stay.wait()
+def read():
+    a, b = os.pipe()
+    while time.monotonic() < end:
+        os.write(b, b"x"); os.read(a, 1); time.sleep(0.002)
+    stay.wait()
+threads = [threading.Thread(target=burn, name=f"burn{i}") for i in range(2)] + [threading.Thread(target=read, name="read")]
+for thread in threads: thread.start()
+time.sleep(float(sys.argv[1]) + 0.5)
+os.kill(os.getpid(), 9)  # the rows of threads that are alive stay
+"""
+
+
+@pytest.mark.alone
+def test_is_it_the_gil(tmp_path: Path) -> None:
+    """A thread that only computes sleeps for nothing but the GIL, and the kernel says how long it slept. A thread that is woken
+    may wait for a processor before it can note the end of its wait.
+    """
+    done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, written(tmp_path, GIL), "2")
+    accounts = [[float(number) for number in line.split()] for line in done.stdout.splitlines()]
+    asleep, queued = (sum(column) for column in zip(*accounts, strict=True))
+    assert asleep > 1.5, "two threads that compute for 2 s have the GIL half of the time each"
+    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
+    with pfs.attach(segment) as schema:
+        threads = schema.table("threads").set_index("THREAD_ID")["NAME"]
+        waits = schema.table("events_waits_summary_by_thread_by_event_name")
+    waits["THREAD"] = waits["THREAD_ID"].map(threads)
+    gil = waits[waits["EVENT_NAME"].str.startswith("wait/synch/cond/python/gil")].groupby("THREAD")["SUM_TIMER_WAIT"].sum()
+    total = sum(int(gil[f"thread/python/burn{i}"]) for i in range(2)) / 1e12
+    assert asleep * 0.95 < total < (asleep + queued) * 1.05
+    assert 0 < int(gil["thread/python/read"]) / 1e12 < total
+
+
+# ---- The program does not notice
+
+SHOWN = """\
+import inspect, os, sys, threading
+print(sys.path, sys.argv, sys.flags, sys.modules.get("sitecustomize"))
+print([type(finder).__name__ for finder in sys.meta_path if type(finder).__name__ != "_Finder"])
+print(sorted(name for name in sys.modules if "pfs" in name and not name.startswith("_pfs_run")))
+print(sorted(name for name in os.environ if name not in ("LD_PRELOAD", "PYTHONPATH") and not name.startswith("PFS_")))
+print([path for path in os.environ.get("PYTHONPATH", "").split(":") if path and not path.endswith("pfs/_auto")])
+print(threading.Lock, type(threading.Lock()), type(threading.RLock), type(threading.Thread.name), threading.Thread.__mro__)
+method = threading.Thread._set_native_id
+print(type(method), method.__name__, method.__qualname__, method.__module__, inspect.signature(method))
+print(threading.__spec__.loader.__dict__, type(threading.__loader__), threading.__spec__.origin)
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-I",), ("-E",), ("-s",), ("-m",)])
+def test_what_a_program_sees_is_as_without(tmp_path: Path, options: tuple[str, ...]) -> None:
+    path = written(tmp_path, SHOWN, "shown.py")
+    command = [sys.executable, *options, "shown" if options == ("-m",) else str(path), "a b"]
+    plain = run(*command, check=True, cwd=tmp_path)
+    seen = run(*PFS, "run", "--no-report", "--", *command, cwd=tmp_path)
+    assert (seen.stdout, seen.stderr, seen.returncode) == (plain.stdout, plain.stderr, 0)
+
+
+def test_the_user_s_own_sitecustomize_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder := tmp_path / "own").mkdir()
+    written(folder, "import sys\nprint('mine', __name__, __file__)\nsys.shop = 1\n", "sitecustomize.py")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    command = [sys.executable, "-c", "import sys; print(sys.shop, sys.modules['sitecustomize'], sys.path)"]
+    plain = run(*command, check=True)
+    seen = run(*PFS, "run", "--no-report", "--", *command)
+    of_pfs = plain.stdout.splitlines(keepends=True)[0]  # pfs itself is a Python program
+    assert (seen.stdout, seen.stderr) == (of_pfs + plain.stdout, plain.stderr)
+    written(folder, "raise ValueError('broken')\n", "sitecustomize.py")
+    plain, seen = run(sys.executable, "-c", "pass"), run(*PFS, "run", "--no-report", "--", sys.executable, "-c", "pass")
+    assert "broken" in plain.stderr
+    assert (plain.returncode, 2 * plain.stderr.count("broken")) == (seen.returncode, seen.stderr.count("broken"))
+
+
+CHILDREN = """\
+import multiprocessing, os, subprocess, sys, threading
+def work(n):
+    with threading.Lock(): pass
+    return "_pfs_run_native" in sys.modules
+if __name__ == "__main__":
+    for how in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(how).Pool(1) as pool:
+            print(how, pool.map(work, range(2)))
+    code = "import sys, threading; print('_pfs_run_native' in sys.modules, '_pfs_run' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+"""
+
+
+def test_children_are_python_programs_too(tmp_path: Path) -> None:
+    path = written(tmp_path, CHILDREN)
+    seen = run(*PFS, "run", "--no-report", "--", sys.executable, path)
+    assert seen.stdout.splitlines() == [f"{how} [True, True]" for how in ("fork", "spawn", "forkserver")] + ["True True"], (
+        seen.stderr
+    )
+    # A child without the library has no layer, and says nothing.
+    seen = run(*PFS, "run", "--no-report", "--children", "none", "--", sys.executable, path)
+    assert (seen.stdout.splitlines()[-1], seen.stderr) == ("False False", "")
+    report = report_of(tmp_path, sys.executable, path)
+    made = next(row for row in report["locks"] if row["name"] == "wait/synch/mutex/python/__main__:3")
+    assert made["count"] == 2  # of the forked child; elsewhere the module is __mp_main__
+    made = next(row for row in report["locks"] if row["name"] == "wait/synch/mutex/python/__mp_main__:3")
+    assert made["count"] == 4
+
+
+def test_an_interpreter_without_pfs_has_names_too(tmp_path: Path) -> None:
+    """The layer runs in the interpreter of the program: here without site-packages."""
+    lines = [
+        "import sys, threading",
+        "assert not any(p.endswith('site-packages') for p in sys.path)",
+        "with threading.Lock(): pass",
+    ]
+    interpreter = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
+    if not interpreter.exists():
+        pytest.skip(f"there is no {interpreter}")
+    report = report_of(tmp_path, interpreter, "-S", written(tmp_path, "\n".join(lines)))
+    assert "wait/synch/mutex/python/__main__:3" in {row["name"] for row in report["locks"]}
+
+
+def test_what_the_layer_cannot_wrap_is_noted_and_runs(tmp_path: Path) -> None:
+    """A module of that name without what the layer looks for."""
+    (folder := tmp_path / "starlette").mkdir()
+    written(folder, "", "__init__.py")
+    written(folder, "class Starlette: __call__ = len", "applications.py")
+    command = [sys.executable, "-c", "import starlette.applications as m; print(m.Starlette.__call__)"]
+    done = run(*PFS, "run", "--keep", "--no-report", "--", *command, cwd=tmp_path)
+    assert done.stdout == "<built-in function len>\n"
+    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
+    with pfs.attach(segment) as schema:
+        log = schema.table("error_log")
+    assert list(log[log["ERROR_CODE"] == "PFS-PYTHON"]["DATA"]) == [
+        "starlette.applications is not wrapped: TypeError('Starlette.__call__ is a builtin_function_or_method')"
+    ]
+
+
+def test_nothing_is_imported_outside_of_pfs_run() -> None:
+    code = "import sys, pfs, threading; print([m for m in sys.modules if '_pfs_run' in m or '_auto' in m])"
+    assert run(sys.executable, "-c", code, check=True).stdout == "[]\n"
+    # Its folder is on PYTHONPATH, but the library is not there: it is not loaded.
+    maps = "'perfschema' in open('/proc/self/maps').read()"
+    code = f"import sys; print([m for m in sys.modules if '_pfs_run' in m], {maps}, sys.path)"
+    environment = os.environ | {"PYTHONPATH": str(AUTO), "PFS_RUN_PYTHON": "threads", "PFS_RUN_LIBRARY": str(LIBRARY)}
+    plain = run(sys.executable, "-c", code, check=True)
+    assert run(sys.executable, "-c", code, check=True, env=environment).stdout == plain.stdout
+    assert plain.stdout.startswith("[] False")
+
+
+def test_the_parts_of_python_are_checked() -> None:
+    wrong = run(*PFS, "run", "--python", "thread", "--", "true")
+    assert (wrong.returncode, "legal are threads, requests, clients, drivers, none" in wrong.stderr) == (2, True)
+
+
+# Modules of CPython's own tests. PFS_RUN_SUITES has others, or more.
+_QUICK = "test_fileio test_contextlib test_tempfile test_httplib test_sqlite3 test_socketserver test_thread"
+SUITES = os.environ.get("PFS_RUN_SUITES", _QUICK).split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", SUITES)
+def test_suites_of_cpython_end_as_without(tmp_path: Path, suite: str) -> None:
+    pytest.importorskip(f"test.{suite}", reason="Python without its test package")
+    command = [sys.executable, "-m", "unittest", f"test.{suite}"]
+
+    def outcome(*before: str) -> tuple[int, str, str]:
+        done = run(*before, *command, cwd=tmp_path)
+        ran, result = (
+            next(line for line in done.stderr.splitlines() if line.startswith(word)) for word in ("Ran", ("OK", "FAILED"))
+        )
+        return done.returncode, ran.split(" in ")[0], result
+
+    plain = outcome()
+    assert plain[0] == 0
+    assert outcome(*PFS, "run", "--no-report", "--") == plain
+
+
+@pytest.mark.alone
+def test_the_layer_costs_little_at_the_start() -> None:
+    """Processor time of `python3 -c pass` in milliseconds: with the layer at most 1.3 times that of pfs run without it."""
+    code = (
+        "import os, sys\n"
+        "def once():\n"
+        "    pid = os.posix_spawn(sys.executable, [sys.executable, '-c', 'pass'], os.environ)\n"
+        "    usage = os.wait4(pid, 0)[2]\n"
+        "    return usage.ru_utime + usage.ru_stime\n"
+        "print(sorted(once() for _ in range(15))[3])"
+    )
+
+    def cost(*options: str) -> float:
+        return float(run(*PFS, "run", "--no-report", *options, "--", sys.executable, "-c", code, check=True).stdout)
+
+    assert min(cost() / cost("--python", "none") for _ in range(3)) < 1.3

@@ -1,0 +1,378 @@
+"""``pfs run`` makes statements of requests and queries of unchanged Python programs. The clients count them themselves."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pfs
+from tests.python import servers
+from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
+from tests.python.test_run_decode import free_port, redis_program
+
+__all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
+
+FLASK = """\
+import flask
+app = flask.Flask(__name__)
+@app.get("/orders/<int:n>")
+def order(n): return {"n": n}
+@app.post("/orders")
+def new(): return "", 201
+@app.get("/bad")
+def bad(): raise RuntimeError("bad")
+"""
+
+FASTAPI = """\
+import asyncio, fastapi
+app, inner = fastapi.FastAPI(), fastapi.FastAPI()
+@app.get("/orders/{n}")
+async def order(n: int):
+    await asyncio.sleep(0.001 * (n % 3))
+    return n
+@app.post("/orders", status_code=201)
+def new(): return {}
+@app.get("/bad")
+async def bad(): raise RuntimeError("bad")
+@inner.get("/items/{n}")
+async def item(n: int): return n
+app.mount("/inside", inner)
+"""
+
+# What the servers are asked, and the digests that the requests must have.
+ASKED = {
+    ("GET", "/orders/{n}"): "`GET` / `orders` / ?",
+    ("GET", "/orders/{n}?verbose={n}"): "`GET` / `orders` / ? ?",
+    ("POST", "/orders"): "`POST` / `orders`",
+    ("GET", "/bad"): "`GET` / `bad`",
+    ("GET", "/absent/here"): "`GET` / `absent` / `here`",
+}
+
+
+def ask(port: int, asked: dict[tuple[str, str], str], log: Counter[tuple[str, bool]], turns: int) -> None:
+    """Sends requests and notes the digest of each, and whether its answer was an error."""
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    for turn in range(turns):
+        for (method, path), digest in asked.items():
+            link.request(method, path.format(n=turn + 1))
+            response = link.getresponse()
+            response.read()
+            log[digest, response.status >= 400] += 1
+            if response.status == 500:
+                link.close()  # uvicorn closes its side, too
+    link.close()
+
+
+def answered(tmp_path: Path, command: list[str], port: int, asked: dict[tuple[str, str], str]) -> tuple[Any, Any]:
+    """Runs a server under pfs and asks it from three threads. Returns the log of the client and that of pfs: requests and
+    errors by digest."""
+    file = tmp_path / "report.json"
+    with open(tmp_path / "log", "w") as output:
+        line = [*PFS, "run", "--json", "--limit", "1000", "-o", str(file), "--", *command]
+        server = subprocess.Popen(line, cwd=tmp_path, stdout=output, stderr=output)
+        try:
+            deadline = time.monotonic() + 60
+            while not servers.takes(lambda: __import__("socket").create_connection(("127.0.0.1", port), 1)):
+                assert server.poll() is None, (tmp_path / "log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            log: Counter[tuple[str, bool]] = Counter()
+            threads = [threading.Thread(target=ask, args=(port, asked, log, 10)) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(60)
+    report = json.loads(file.read_text())
+    assert report["lost"] == {}
+    client = {digest: (log[digest, False] + log[digest, True], log[digest, True]) for digest, _ in log}
+    return client, {row["digest_text"]: (row["count"], row["errors"]) for row in report["statements"]}
+
+
+@pytest.mark.parametrize("server", ["flask", "gunicorn"])
+def test_requests_of_flask(tmp_path: Path, server: str) -> None:
+    pytest.importorskip(server)
+    (tmp_path / "app.py").write_text(FLASK)
+    port = free_port()
+    module = {
+        "flask": ["flask", "--app", "app", "run", "-p", str(port)],
+        "gunicorn": ["gunicorn", "--workers", "2", "--threads", "3", "-b", f"127.0.0.1:{port}", "app:app"],
+    }
+    client, seen = answered(tmp_path, [sys.executable, "-m", *module[server]], port, ASKED)
+    assert sum(count for count, _ in client.values()) == 3 * 10 * len(ASKED)
+    assert seen == client
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_requests_of_fastapi(tmp_path: Path, workers: int) -> None:
+    """An application that is mounted in another one answers the same request."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("uvicorn")
+    (tmp_path / "app.py").write_text(FASTAPI)
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", "--port", str(port), "--workers", str(workers), "app:app"]
+    asked = ASKED | {("GET", "/inside/items/{n}"): "`GET` / `inside` / `items` / ?"}
+    client, seen = answered(tmp_path, command, port, asked)
+    assert sum(count for count, _ in client.values()) == 3 * 10 * len(asked)
+    assert seen == client
+
+
+# ---- Clients of HTTP
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    log: Counter[str]
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.log[self.path] += 1
+        body = b"found"
+        self.send_response(302 if self.path == "/moved" else 404 if self.path == "/absent" else 200)
+        if self.path == "/moved":
+            self.send_header("Location", "/orders")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def site() -> Iterator[tuple[int, Counter[str]]]:
+    """Gives the port of a server and how often it was asked for each path."""
+    log: Counter[str] = Counter()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Logging", (Handler,), {"log": log}))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_address[1], log
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+CLIENTS = {
+    "http.client": """
+c = http.client.HTTPConnection("127.0.0.1", port)
+for path in paths:
+    c.request("GET", path); c.getresponse().read()
+c.close()
+""",
+    "urllib.request": """
+import urllib.error
+for path in paths:
+    try: urllib.request.urlopen(f"http://127.0.0.1:{port}{path}").read()
+    except urllib.error.HTTPError as error: error.read()
+""",
+    "requests": """
+with requests.Session() as s:
+    for path in paths: s.get(f"http://127.0.0.1:{port}{path}")
+""",
+    "httpx": """
+with httpx.Client(follow_redirects=True, trust_env=False) as s:
+    for path in paths: s.get(f"http://127.0.0.1:{port}{path}")
+async def main():
+    async with httpx.AsyncClient(trust_env=False) as s:
+        await asyncio.gather(*(s.get(f"http://127.0.0.1:{port}/orders") for _ in range(5)))
+asyncio.run(main())
+""",
+    "aiohttp": """
+async def main():
+    async with aiohttp.ClientSession() as s:
+        async def get(path):
+            async with s.get(f"http://127.0.0.1:{port}{path}", allow_redirects=False) as response: await response.read()
+        await asyncio.gather(*(get(path) for path in paths))
+asyncio.run(main())
+""",
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_requests_that_a_program_sends(tmp_path: Path, site: tuple[int, Counter[str]], client: str) -> None:
+    pytest.importorskip(client)
+    port, log = site
+    head = f"import asyncio, sys, {client}\nport = {port}\npaths = ['/orders', '/orders', '/moved', '/absent']\n"
+    (path := tmp_path / "client.py").write_text(head + CLIENTS[client])
+    report = report_of(tmp_path, sys.executable, path, options=("--keep",))
+    seen = {row["digest_text"]: (row["count"], row["errors"]) for row in report["statements"]}
+    wanted = {f"`GET` / ? / `{path[1:]}`": (count, count if path == "/absent" else 0) for path, count in log.items()}
+    assert seen == wanted
+    with pytest.raises(ConnectionRefusedError):
+        http.client.HTTPConnection("127.0.0.1", closed := free_port()).request("GET", "/")
+    path.write_text(f"import http.client\nhttp.client.HTTPConnection('127.0.0.1', {closed}).request('GET', '/')\n")
+    assert run(*PFS, "run", "--no-report", "--", sys.executable, path).stderr.endswith("Connection refused\n")
+
+
+# ---- Drivers
+
+QUERIES = """
+import pymysql, sys, threading
+def work(turns, log):
+    db = pymysql.connect(unix_socket=sys.argv[1], user="root", database="shop")
+    rows = db.cursor()
+    for turn in range(turns):
+        rows.execute("insert into t (a) values (%s)", (turn,))
+        rows.executemany("insert into t (a) values (%s)", [(1,), (2,), (3,)])
+        db.commit() if turn % 2 else db.rollback()
+        rows.execute("select a from t where a < %s limit 2", (9,))
+        log.append(len(rows.fetchall()))
+        try: rows.execute("select nothing from t")
+        except pymysql.Error: pass
+        rows.execute("select 1")
+    stream = db.cursor(pymysql.cursors.SSCursor)
+    stream.execute("select a from t"); stream.fetchone(); stream.close()
+    print(db.thread_id(), sum(log)); db.close()
+db = pymysql.connect(unix_socket=sys.argv[1], user="root", database="shop", autocommit=True)
+db.cursor().execute("create or replace table t (a int)")
+db.cursor().execute("set global log_output = 'table', global general_log = 1")
+threads = [threading.Thread(target=work, args=(n, [])) for n in (5, 8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_statements_of_pymysql(tmp_path: Path) -> None:
+    """Equal to the server's own log of what these connections sent."""
+    pymysql = pytest.importorskip("pymysql")
+    with servers.mariadb() as socket:
+        (path := tmp_path / "shop.py").write_text(QUERIES)
+        file = tmp_path / "report.json"
+        line = [*PFS, "run", "--json", "--limit", "1000", "-o", file, "--", sys.executable, path, socket]
+        done = run(*map(str, line))
+        assert done.returncode == 0, done.stderr
+        connections = [int(line.split()[0]) for line in done.stdout.splitlines()]
+        fetched = sum(int(line.split()[1]) for line in done.stdout.splitlines())
+        db = pymysql.connect(unix_socket=socket, user="root")
+        cursor = db.cursor()
+        cursor.execute(
+            "select argument, thread_id from mysql.general_log where command_type = 'Query' and thread_id in %s", (connections,)
+        )
+        logged = [str(text) for text, _ in cursor.fetchall()]
+        db.close()
+    rows = {row["digest_text"]: row for row in json.loads(file.read_text())["statements"]}
+    before = {"CREATE": 1, "SET": 2}  # of the first connection, which is not in the log: names and the log
+    seen = {text: row["count"] for text, row in rows.items()}
+    begun = Counter(text.split()[0].upper() for text in logged)
+    assert len(logged) == 13 * 6 + 2 + 2 * 2
+    counted: Counter[str] = Counter()
+    for text, count in seen.items():
+        counted[text.split()[0].upper()] += count
+    assert counted == begun + Counter(before)
+    assert seen["COMMIT"] == begun["COMMIT"] == 2 + 4
+    assert seen["ROLLBACK"] == begun["ROLLBACK"] == 3 + 4
+    inserts = [row for text, row in rows.items() if text.startswith("INSERT")]
+    assert sum(row["rows_affected"] for row in inserts) == 13 * 4
+    assert rows["SELECT NOTHING FROM `t`"]["errors"] == 13
+    limited = rows["SELECT `a` FROM `t` WHERE `a` < ? LIMIT ?"]
+    assert (limited["count"], limited["rows_sent"]) == (13, fetched)
+
+
+def test_a_statement_has_its_line_and_its_waits(tmp_path: Path, site: tuple[int, Counter[str]]) -> None:
+    """SOURCE is a line of the program, not one of a library."""
+    port, _ = site
+    lines = ["import urllib.request", f"urllib.request.urlopen('http://127.0.0.1:{port}/orders').read()"]
+    (path := tmp_path / "shop.py").write_text("\n".join(lines))
+    done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, path)
+    [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
+    with pfs.attach(segment) as schema:
+        rows = schema.table("events_statements_history_long")
+    assert list(zip(rows["EVENT_NAME"], rows["SOURCE"], strict=True)) == [("statement/http-client/get", "shop.py:2")]
+
+
+REDIS = """
+import asyncio, redis, redis.asyncio, sys
+r = redis.Redis(unix_socket_path=sys.argv[1])
+for n in range(7):
+    r.set(f"key{n}", "it's"); r.get(f"key{n}")
+r.lpush("list", 1, 2, 3)
+try: r.incr("list")
+except redis.ResponseError: pass
+with r.pipeline(transaction=False) as p:
+    for n in range(5): p.hset("h", n, n)
+    p.hgetall("h"); p.execute()
+async def main():
+    a = redis.asyncio.Redis(unix_socket_path=sys.argv[1])
+    await asyncio.gather(*(a.get(f"key{n}") for n in range(9)))
+    async with a.pipeline(transaction=False) as p:
+        p.get("key1"); p.get("key2"); await p.execute()
+    await a.aclose()
+asyncio.run(main())
+r.close()
+"""
+
+
+def test_commands_of_redis_py(tmp_path: Path) -> None:
+    """Equal to the server's own counts."""
+    pytest.importorskip("redis")
+    program = redis_program("redis-server")
+    with servers.folder() as where:
+        command = [program, "--port", "0", "--unixsocket", f"{where}/redis", "--unixsocketperm", "777", "--save", ""]
+        with servers.running(
+            command, where / "log", where / "redis", lambda: __import__("redis").Redis(unix_socket_path=f"{where}/redis")
+        ):
+            (path := tmp_path / "shop.py").write_text(REDIS)
+            report = report_of(tmp_path, sys.executable, path, f"{where}/redis")
+            link = __import__("redis").Redis(unix_socket_path=f"{where}/redis")
+            counted = {name.removeprefix("cmdstat_"): row for name, row in link.info("commandstats").items()}
+            link.close()
+    seen: Counter[str] = Counter()
+    for row in report["statements"]:
+        seen[row["digest_text"].split()[0].strip("`").lower()] += row["count"]
+    of_connections = {"hello", "client", "info", "client|setinfo", "client|maint_notifications"}
+    assert seen == {name: row["calls"] for name, row in counted.items() if name not in of_connections}
+    assert sum(seen.values()) == 14 + 2 + 6 + 11
+    assert {row["digest_text"]: row["errors"] for row in report["statements"] if row["errors"]} == {"`INCRBY` ?, ...": 1}
+
+
+ASYNCPG = """
+import asyncio, asyncpg, sys
+async def main():
+    db = await asyncpg.connect(host=sys.argv[1], user="postgres", database="shop")
+    await db.execute("create table t (a int)")
+    for n in range(6): await db.execute("insert into t values ($1)", n)
+    await db.executemany("insert into t values ($1)", [(1,), (2,)])
+    print(len(await db.fetch("select a from t where a < $1", 4)))
+    async with db.transaction():
+        await db.execute("update t set a = a + 1")
+    few = await db.prepare("select a from t limit 3")
+    for n in range(4): await few.fetch()
+    try: await db.fetchval("select nothing")
+    except asyncpg.PostgresError: pass
+    await db.close()
+asyncio.run(main())
+"""
+
+
+def test_statements_of_asyncpg(tmp_path: Path) -> None:
+    pytest.importorskip("asyncpg")
+    with servers.postgresql() as given:
+        host = dict(part.split("=") for part in given.split())["host"]
+        (path := tmp_path / "shop.py").write_text(ASYNCPG)
+        report = report_of(tmp_path, sys.executable, path, host)
+    rows = {
+        row["digest_text"]: (row["count"], row["rows_sent"], row["rows_affected"], row["errors"]) for row in report["statements"]
+    }
+    assert rows == {
+        "CREATE TABLE `t` ( `a` INTEGER )": (1, 0, 0, 0),
+        "INSERT INTO `t` VALUES (?)": (7, 0, 6, 0),
+        "SELECT `a` FROM `t` WHERE `a` < ?": (1, 6, 0, 0),
+        "BEGIN": (1, 0, 0, 0),
+        "UPDATE `t` SET `a` = `a` + ?": (1, 0, 8, 0),
+        "COMMIT": (1, 0, 0, 0),
+        "SELECT `a` FROM `t` LIMIT ?": (4, 12, 0, 0),
+        "SELECT NOTHING": (1, 0, 0, 1),
+    }
