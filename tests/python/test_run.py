@@ -279,7 +279,9 @@ def test_the_library_calls_no_function_that_it_replaces() -> None:
     assert wanted & (replaced | allocators) == set()
     clients = re.compile(r"^PFS_REPLACES .*?\b(\w+)\(", re.MULTILINE)
     of_clients = {
-        name for file in ("libpq", "mysql", "sqlite", "python_module") for name in clients.findall((ROOT / f"cpp/run/{file}.cpp").read_text())
+        name
+        for file in ("libpq", "mysql", "sqlite", "python_module")
+        for name in clients.findall((ROOT / f"cpp/run/{file}.cpp").read_text())
     }
     assert shown - of_clients == replaced
     assert of_clients <= shown

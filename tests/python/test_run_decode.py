@@ -253,6 +253,7 @@ def test_connections_that_are_not_followed(tmp_path: Path) -> None:
                 link.sendall(half)
         with server.connect() as link:
             assert answer_of(link, packed("SET", "a", "b")) == b"+OK\r\n"
+            assert answer_of(link, packed("PING")) == b"+PONG\r\n"  # the statement of the SET has ended by now
         found = server.statements("redis")
         assert found["set"] == (1, 0, 0)
         assert found["publish"] == (1, 0, 0)

