@@ -50,10 +50,8 @@ void LeavePreload() {
 // An allocator of the program's own may lock mutexes inside malloc(). Start-up calls functions of the C library that allocate, so it
 // must not begin in such a lock.
 bool HasForeignAllocator() {
-  Dl_info of_malloc, of_libc;
   void* const allocate = dlsym(RTLD_DEFAULT, "malloc");
-  return allocate != nullptr && dladdr(allocate, &of_malloc) != 0 && dladdr(reinterpret_cast<void*>(&::getppid), &of_libc) != 0 &&
-         of_malloc.dli_fbase != of_libc.dli_fbase;
+  return allocate != nullptr && MapOf(allocate) != MapOf(reinterpret_cast<void*>(&::getppid));
 }
 
 __attribute__((constructor)) void StartRun() {

@@ -75,7 +75,9 @@ class WithoutCollection {
   const int was_on_;
 };
 
-PyThreadState* CurrentState() { return PyThreadState_GetUnchecked != nullptr ? PyThreadState_GetUnchecked() : _PyThreadState_UncheckedGet(); }
+PyThreadState* CurrentState() {
+  return PyThreadState_GetUnchecked != nullptr ? PyThreadState_GetUnchecked() : _PyThreadState_UncheckedGet();
+}
 
 // Returns the state of this thread if the thread has the GIL, else nullptr. Of a thread that runs another interpreter than the one it
 // began with nothing is known.
@@ -211,11 +213,12 @@ Made MadeByThread() {
 }  // namespace
 
 void StartPython() {
-  g_is_python = PyGILState_GetThisThreadState != nullptr && (PyThreadState_GetUnchecked != nullptr || _PyThreadState_UncheckedGet != nullptr) &&
-                PyThread_allocate_lock != nullptr && PyThreadState_GetFrame != nullptr && PyFrame_GetBack != nullptr &&
-                PyFrame_GetCode != nullptr && PyFrame_GetGlobals != nullptr && PyFrame_GetLineNumber != nullptr && Py_DecRef != nullptr &&
-                PyGC_Disable != nullptr && PyGC_Enable != nullptr && PyErr_Occurred != nullptr && PyErr_Clear != nullptr &&
-                PyDict_GetItemWithError != nullptr && PyObject_GetAttr != nullptr && PyUnicode_InternFromString != nullptr && PyUnicode_AsUTF8AndSize != nullptr &&
+  g_is_python = PyGILState_GetThisThreadState != nullptr &&
+                (PyThreadState_GetUnchecked != nullptr || _PyThreadState_UncheckedGet != nullptr) && PyThread_allocate_lock != nullptr &&
+                PyThreadState_GetFrame != nullptr && PyFrame_GetBack != nullptr && PyFrame_GetCode != nullptr &&
+                PyFrame_GetGlobals != nullptr && PyFrame_GetLineNumber != nullptr && Py_DecRef != nullptr && PyGC_Disable != nullptr &&
+                PyGC_Enable != nullptr && PyErr_Occurred != nullptr && PyErr_Clear != nullptr && PyDict_GetItemWithError != nullptr &&
+                PyObject_GetAttr != nullptr && PyUnicode_InternFromString != nullptr && PyUnicode_AsUTF8AndSize != nullptr &&
                 PyType_GetFlags != nullptr;
 }
 

@@ -17,8 +17,8 @@ struct PyFrame;
 PFS_PYTHON(extern char _PyRuntime[]);
 
 PFS_PYTHON(PyThreadState* PyGILState_GetThisThreadState());
-PFS_PYTHON(PyThreadState* PyThreadState_GetUnchecked());     // 3.13
-PFS_PYTHON(PyThreadState* _PyThreadState_UncheckedGet());    // 3.11 and 3.12
+PFS_PYTHON(PyThreadState* PyThreadState_GetUnchecked());   // 3.13
+PFS_PYTHON(PyThreadState* _PyThreadState_UncheckedGet());  // 3.11 and 3.12
 PFS_PYTHON(void* PyThread_allocate_lock());
 
 PFS_PYTHON(PyFrame* PyThreadState_GetFrame(PyThreadState*));

@@ -156,8 +156,8 @@ const PyMethod kMethods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 constinit PyModule module = {
-    1, nullptr, nullptr, 0, nullptr, "_pfs_run_native", "Names and statements of a program under pfs run.",
-    0, kMethods, nullptr, nullptr, nullptr, nullptr};
+    1,        nullptr, nullptr, 0,       nullptr, "_pfs_run_native", "Names and statements of a program under pfs run.", 0,
+    kMethods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

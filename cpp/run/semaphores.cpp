@@ -32,9 +32,7 @@ SourceLine SourceOf(const void* semaphore, const void* caller) {
 }
 
 // Returns the entry of a Python lock, or nullptr.
-Object* PythonLockAt(const void* semaphore) {
-  return g_is_python && !g_is_off ? KnownObject(semaphore, Kind::kPythonLock) : nullptr;
-}
+Object* PythonLockAt(const void* semaphore) { return g_is_python && !g_is_off ? KnownObject(semaphore, Kind::kPythonLock) : nullptr; }
 
 // Waits. `call` is the function and returns as it does; `attempt` does not wait.
 template <typename Call>
@@ -48,7 +46,8 @@ template <typename Call>
   }
   if (!IsInstrumented(object)) return call();
   const auto number = [](int rc) { return rc == 0 ? 0 : errno; };
-  const int error = Locked(object, source, lock, [=] { return number(call()); }, [=] { return number(PFS_REAL(sem_trywait)(semaphore)); });
+  const int error = Locked(
+      object, source, lock, [=] { return number(call()); }, [=] { return number(PFS_REAL(sem_trywait)(semaphore)); });
   if (error == 0) return 0;
   errno = error;
   return -1;
@@ -96,7 +95,12 @@ PFS_REPLACES int sem_trywait(sem_t* semaphore) {
   if (object == nullptr || !IsInstrumented(object)) return rc;
   const void* const caller = PFS_CALLER;
   const auto done = [] { return 0; };
-  return Locked(object, [=] { return SourceLine{SiteOf(caller)->text, kNoLine}; }, Operation::kLock, done, done);
+  return Locked(
+      object,
+      [=] {
+        return SourceLine{SiteOf(caller)->text, kNoLine};
+      },
+      Operation::kLock, done, done);
 }
 
 PFS_REPLACES int sem_post(sem_t* semaphore) {

@@ -112,6 +112,16 @@ void StartSites() {
   program_path[std::max<ssize_t>(bytes, 0)] = 0;
 }
 
+const link_map* MapOf(const void* address) {
+  if (_dl_find_object == nullptr) {
+    Dl_info info;
+    link_map* map = nullptr;
+    return dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0 ? map : nullptr;
+  }
+  dl_find_object found;
+  return _dl_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
+}
+
 const Module* ModuleOf(const void* address) {
   dl_find_object found;
   if (_dl_find_object == nullptr || _dl_find_object(const_cast<void*>(address), &found) != 0) return nullptr;

@@ -1,9 +1,11 @@
 // run/sites.h: places in the program's code and data: which module, which offset, which instrument.
 //
 // A module is a file that the dynamic linker has mapped. It is found with _dl_find_object(), which takes no lock. A name such as
-// code+0x1f3b stays the same in every run; the reader turns it into a symbol (python/pfs/_run/symbols.py). For that the DOCUMENTATION of an
-// instrument has the path, the offset and the build-id.
+// code+0x1f3b stays the same in every run; the reader turns it into a symbol (python/pfs/_places/symbols.py). For that the DOCUMENTATION of
+// an instrument has the path, the offset and the build-id.
 #pragma once
+
+#include <link.h>
 
 #include <cstdint>
 #include <string_view>
@@ -32,6 +34,9 @@ const Site* SiteOf(const void* return_address);
 
 // Returns the module of an address, or nullptr. Slow.
 const Module* ModuleOf(const void* address);
+
+// Returns the module's entry in the dynamic linker's list, or nullptr. Not for probes: with a glibc before 2.35 it takes a lock.
+const link_map* MapOf(const void* address);
 
 // Is the line of a SOURCE whose text is the whole place.
 inline constexpr uint32_t kNoLine = 0;

@@ -14,7 +14,6 @@ using namespace perfschema::run;
 
 #define PFS_CALLER __builtin_return_address(0)
 
-
 namespace {
 
 // glibc keeps whether a condition is shared between processes in its first bit of references.
@@ -26,7 +25,12 @@ template <typename Call>
   if (__builtin_expect(g_is_off || IsShared(c), 0)) return call();
   Object* const mutex = KnownObject(m, Kind::kMutex);
   OwnerOnLeave owner(mutex != nullptr ? mutex->row.load(std::memory_order_acquire) : nullptr, SiteOf(caller)->text, kNoLine);
-  const Waiting event(ObjectAt(c, Kind::kCond, caller), [=] { return SourceLine{SiteOf(caller)->text, kNoLine}; }, operation);
+  const Waiting event(
+      ObjectAt(c, Kind::kCond, caller),
+      [=] {
+        return SourceLine{SiteOf(caller)->text, kNoLine};
+      },
+      operation);
   const int rc = call();
   owner.Returned(rc);
   return rc;
@@ -72,6 +76,10 @@ PFS_REPLACES int pthread_barrier_wait(pthread_barrier_t* barrier) {
   if (__builtin_expect(g_is_off, 0)) return PFS_REAL(pthread_barrier_wait)(barrier);
   const void* const caller = PFS_CALLER;
   const Waiting event(
-      ObjectAt(barrier, Kind::kBarrier, caller), [=] { return SourceLine{SiteOf(caller)->text, kNoLine}; }, Operation::kCondWait);
+      ObjectAt(barrier, Kind::kBarrier, caller),
+      [=] {
+        return SourceLine{SiteOf(caller)->text, kNoLine};
+      },
+      Operation::kCondWait);
   return PFS_REAL(pthread_barrier_wait)(barrier);
 }

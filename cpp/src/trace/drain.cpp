@@ -3,12 +3,20 @@
 #include <algorithm>
 
 #include "record/context/actors.h"
+#include "tables/tables.h"
 
 namespace perfschema {
 namespace {
 
-constexpr std::string_view kTableNames[kEventKinds] = {"events_waits_current", "events_stages_current", "events_statements_current",
-                                                       "events_transactions_current"};
+// Not by their names from the list of all tables: a program that links what it uses (pfs run) would have them all.
+struct TracedTable {
+  std::string_view name;
+  const TableDef* def;
+};
+constexpr TracedTable kTracedTables[kEventKinds] = {{"events_waits_current", &tables::events_waits_current},
+                                                    {"events_stages_current", &tables::events_stages_current},
+                                                    {"events_statements_current", &tables::events_statements_current},
+                                                    {"events_transactions_current", &tables::events_transactions_current}};
 
 // A Snapshot keeps the texts of what it read.
 constexpr uint64_t kBytesPerSnapshot = 4u << 20, kPassesPerSnapshot = 256;
@@ -37,10 +45,8 @@ void ForEachTraced(const Snapshot& snapshot, uint32_t kind, TraceCursor* cursor,
 
 TraceDrain::TraceDrain(const TraceFolder& folder) : folder_(folder) {
   for (uint32_t kind = 0; kind < kEventKinds; ++kind) {
-    const auto tables = TableList();
-    tables_[kind] =
-        std::find_if(tables.begin(), tables.end(), [&](const NamedTable& table) { return table.name == kTableNames[kind]; })->def;
-    beginnings_[kind] = "INSERT INTO " + std::string(kTableNames[kind]) + " VALUES (";
+    tables_[kind] = kTracedTables[kind].def;
+    beginnings_[kind] = "INSERT INTO " + std::string(kTracedTables[kind].name) + " VALUES (";
   }
 }
 
