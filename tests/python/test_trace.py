@@ -522,7 +522,7 @@ while True: run(100)
     for path in files(tmp_path):
         content = path.read_bytes()
         path.write_bytes(content[: content.rfind(b"\n") + 1])
-        rows += len(lines(path))
+        rows += len(lines(path)) if b"\n" in content else 0  # killed between the creation of the file and its first write
     assert rows > 100
     load(tmp_path)
 
