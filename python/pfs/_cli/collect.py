@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -93,6 +94,14 @@ def _cut(collector: Collector) -> None:
         click.echo(f"pfs: {problem}", err=True)
 
 
+def _where(error: Exception, folder: str) -> str:
+    """Returns the problem without the name of the cut, which is another one each time."""
+    if not isinstance(error, OSError):
+        return str(error)
+    path = os.fspath(error.filename or folder)
+    return f"{error.strerror}: {folder if os.path.dirname(path) == folder else path}"
+
+
 def _collect(collector: Collector, every: float) -> None:
     said: frozenset[str] = frozenset()
     due = time.monotonic()
@@ -100,8 +109,7 @@ def _collect(collector: Collector, every: float) -> None:
         try:
             problems = frozenset(collector.cut().problems)
         except (OSError, pfs.InvalidValue) as error:  # a full disk, a folder that cannot be written
-            where = f"{error.strerror}: {error.filename or collector.folder}" if isinstance(error, OSError) else str(error)
-            problems = frozenset([f"no cut was written: {where}"])
+            problems = frozenset([f"no cut was written: {_where(error, collector.folder)}"])
         for problem in sorted(problems - said):  # each once, until it is over
             click.echo(f"pfs: {problem}", err=True)
         said = problems
