@@ -20,11 +20,31 @@ import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-CPYTHON = (
-    "test_queue test_socketserver test_tempfile test_thread test_httplib test_fileio test_bz2 test_shelve test_mailbox test_sqlite3 "
-    "test_file test_logging test_contextlib test_threading test_ssl test_subprocess test_socket test_asyncio test_concurrent_futures "
-    "test_multiprocessing_fork test_multiprocessing_forkserver test_multiprocessing_spawn test_multiprocessing_main_handling"
-).split()
+CPYTHON = [
+    "test_queue",
+    "test_socketserver",
+    "test_tempfile",
+    "test_thread",
+    "test_httplib",
+    "test_fileio",
+    "test_bz2",
+    "test_shelve",
+    "test_mailbox",
+    "test_sqlite3",
+    "test_file",
+    "test_logging",
+    "test_contextlib",
+    "test_threading",
+    "test_ssl",
+    "test_subprocess",
+    "test_socket",
+    "test_asyncio",
+    "test_concurrent_futures",
+    "test_multiprocessing_fork",
+    "test_multiprocessing_forkserver",
+    "test_multiprocessing_spawn",
+    "test_multiprocessing_main_handling",
+]
 
 RESOURCES = {"test_socketserver": ["-u", "network"]}  # without it, it runs nothing; it uses the loopback only
 
@@ -32,12 +52,11 @@ RESOURCES = {"test_socketserver": ["-u", "network"]}  # without it, it runs noth
 PACKAGES = {
     "tornado==6.5.2": ([], ["--pyargs", "tornado.test"]),
     "waitress==3.0.2": ([], ["tests", "-o", "addopts="]),
-    "Werkzeug==3.1.3": (["pytest-timeout", "ephemeral-port-reserve", "watchdog", "cryptography"], ["tests"]),
-    "Flask==3.1.2": (["asgiref", "python-dotenv"], ["tests"]),
+    "Werkzeug==3.1.3": (["pytest-timeout", "ephemeral-port-reserve", "watchdog", "cryptography"], ["tests", "--timeout=20"]),
+    "Flask==3.1.2": (["pytest<9", "asgiref", "python-dotenv"], ["tests"]),
     "filelock==3.20.0": (["pytest-mock", "pytest-timeout", "pytest-asyncio", "virtualenv"], ["tests"]),
     "diskcache==5.6.3": (["django"], ["tests", "-o", "addopts=", "--ignore=tests/test_djangocache.py"]),
     "aiosqlite==0.21.0": ([], ["aiosqlite/tests/smoke.py"]),
-    "persist-queue==1.1.0": (["nose2", "msgpack", "cbor2"], ["persistqueue/tests"]),
     "requests==2.32.5": (["pytest-httpbin==2.1.0", "httpbin", "trustme", "PySocks", "pytest-mock"], ["tests"]),
     "joblib==1.5.2": (["numpy"], ["--pyargs", "joblib.test.test_memory", "joblib.test.test_hashing"]),
 }
@@ -73,7 +92,8 @@ def compare(name: str, command: list[str], folder: Path, at: Path, seconds: floa
     for turn in range(2):
         files = [at / f"{name}.{turn}.{way}.xml" for way in ("plain", "pfs")]
         plain, plain_time = results_of([part.replace("OUT", str(files[0])) for part in command], files[0], folder, seconds)
-        under, under_time = results_of([*PFS, *(part.replace("OUT", str(files[1])) for part in command)], files[1], folder, seconds)
+        under_pfs = [part.replace("OUT", str(files[1])) for part in command]
+        under, under_time = results_of([*PFS, *under_pfs], files[1], folder, seconds)
         differs = {test for test in plain.keys() | under.keys() if plain.get(test) != under.get(test)}
         rounds.append((plain, under, differs))
         if not differs:
@@ -84,11 +104,10 @@ def compare(name: str, command: list[str], folder: Path, at: Path, seconds: floa
         moved = {test for test in always if rounds[0][0].get(test) != rounds[1][0].get(test)}
         always, unstable = always - moved, unstable | moved
     tests = {test: result for test, result in plain.items() if test != "exit code"}
-    passed, failed = (sum(result in words for result in tests.values()) for words in (("passed", "completed"), ("failure", "error")))
-    print(
-        f"| {name} | {len(tests)} | {passed} | {failed} | {len(always)} | {len(unstable)} | {plain_time:.0f} s | {under_time:.0f} s |",
-        flush=True,
-    )
+    passed = sum(result in ("passed", "completed") for result in tests.values())
+    failed = sum(result in ("failure", "error") for result in tests.values())
+    times = [f"{plain_time:.0f} s", f"{under_time:.0f} s"]
+    print("|", " | ".join(map(str, [name, len(tests), passed, failed, len(always), len(unstable), *times])), "|", flush=True)
     for test in sorted(always):
         print(f"    {test}: plain {plain.get(test)}, under pfs {under.get(test)}", flush=True)
     for test in sorted(unstable):
@@ -100,7 +119,8 @@ def cpython(names: list[str], at: Path, seconds: float) -> bool:
     (work := at / "cpython").mkdir(exist_ok=True)
     good = True
     for name in names:
-        good &= compare(name, [sys.executable, "-m", "test", *RESOURCES.get(name, []), "--junit-xml", "OUT", name], work, at, seconds)
+        command = [sys.executable, "-m", "test", *RESOURCES.get(name, []), "--junit-xml", "OUT", name]
+        good &= compare(name, command, work, at, seconds)
     return good
 
 
@@ -114,7 +134,7 @@ def packages(names: list[str], at: Path, seconds: float) -> bool:
             subprocess.run([python, "-m", "pip", "install", "-q", "pytest", package, *needs], check=True)
         if not (folder := at / f"src-{name}").exists():
             folder.mkdir()
-            fetch = [python, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", folder, package]
+            fetch = [str(python), "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", str(folder), package]
             subprocess.run(fetch, check=True)
             [archive] = folder.iterdir()
             subprocess.run(["tar", "xf", archive, "--strip-components=1"], cwd=folder, check=True)
@@ -134,11 +154,12 @@ def main() -> int:
     modules = [m for m in CPYTHON if m in names or "cpython" in names]
     wanted = [package for short, package in everything.items() if short in names or "packages" in names]
     if unknown := set(names) - {"cpython", "packages", *CPYTHON, *everything}:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; legal are {', '.join(['cpython', 'packages', *CPYTHON, *everything])}")
+        legal = ", ".join(["cpython", "packages", *CPYTHON, *everything])
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; legal are {legal}")
     with tempfile.TemporaryDirectory(prefix="pfs-suites-") as temporary:
         at = (options.folder or Path(temporary)).resolve()
         at.mkdir(parents=True, exist_ok=True)
-        print("| suite | tests | passed | failed | differ | unstable | plain | pfs run |\n| --- " + "| --- " * 7 + "|", flush=True)
+        print("| suite | tests | passed | failed | differ | unstable | plain | pfs run |\n|" + " --- |" * 8, flush=True)
         good = cpython(modules, at, options.seconds)
         good &= packages(wanted, at, options.seconds)
     return not good

@@ -2,8 +2,8 @@
 
     python tests/bench/python_work.py [NAME ...] [--pairs 11]
 
-Programs run in pairs, plain and under pfs in turn. Each says its own processor time just before it ends: that of its threads, from
-its start on, but not that of `pfs run`. The ratio is the median of the pairs; the interval is a 95 % bootstrap over the pairs.
+Programs run in pairs, plain and under pfs in turn. Each says its own processor time just before it ends: that of its threads,
+from its start on, but not that of `pfs run`. The ratio is the median of the pairs; the interval is a 95 % bootstrap over them.
 """
 
 from __future__ import annotations
