@@ -80,6 +80,11 @@ def test_a_deadlock_is_named_by_the_lines_of_its_locks(tmp_path: Path) -> None:
         ]
         first, second = sorted(int(n) for n in rows["THREAD_ID"])
         assert set(rows["DEADLOCK"]) == {f"{first} -> {second} -> {first}"}
+        [pid] = pfs.processes()["PID"]
+        top = run(*PFS, "top", str(pid), "--batch", "--count", "1", "--interval", "0.1", check=True).stdout
+        for name, lock, line in (("pay", 6, 12), ("refund", 3, 17)):
+            [shown] = [text for text in top.splitlines() if f"python/{name} waits" in text]
+            assert shown.endswith(f" for {locks}{lock} (lock) at app.py:{line}, DEADLOCK {first} -> {second} -> {first}")
         # The main thread waits for a thread that does not end.
         joins = schema.blocked()
         assert "wait/synch/mutex/python/threading.Thread.join" in set(joins["EVENT_NAME"]) or sys.version_info >= (3, 13)

@@ -1,0 +1,129 @@
+"""Measures the processor time of Python programs under `pfs run` against the same program without it.
+
+    python tests/bench/python_work.py [NAME ...] [--pairs 11]
+
+Programs run in pairs, plain and under pfs in turn. Each says its own processor time just before it ends: that of its threads,
+from its start on, but not that of `pfs run`. The ratio is the median of the pairs; the interval is a 95 % bootstrap over them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SERVE = """\
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Handler(BaseHTTPRequestHandler):
+    protocol_version, wbufsize = "HTTP/1.1", -1
+    def do_GET(self):
+        self.send_response(200); self.send_header("Content-Length", "5"); self.end_headers(); self.wfile.write(b"hello")
+    def log_message(self, *more): pass
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+server.daemon_threads = True
+threading.Thread(target=server.serve_forever, daemon=True).start()
+address = "http://127.0.0.1:%d/" % server.server_port
+"""
+PROGRAMS = {
+    "pass": "",
+    "requests": SERVE
+    + """
+import requests
+with requests.Session() as session:
+    for n in range(400): assert session.get(address + str(n)).text == "hello"
+""",
+    "sqlalchemy": """\
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+class Base(DeclarativeBase): pass
+class Order(Base):
+    __tablename__ = "orders"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str]
+engine = create_engine("sqlite:///orders.db")
+Base.metadata.drop_all(engine)
+Base.metadata.create_all(engine)
+for turn in range(20):
+    with Session(engine) as session:
+        session.add_all([Order(name=str(n)) for n in range(20)])
+        session.commit()
+        for n in range(20): session.scalars(select(Order).where(Order.id == n)).all()
+""",
+    "flask": """\
+import flask, http.client, logging, threading
+from werkzeug.serving import make_server
+app = flask.Flask("shop")
+@app.get("/orders/<int:n>")
+def order(n): return {"n": n}
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+server = make_server("127.0.0.1", 0, app, threaded=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+def ask():
+    for n in range(100):
+        link = http.client.HTTPConnection("127.0.0.1", server.server_port)
+        link.request("GET", f"/orders/{n}"); assert link.getresponse().read(); link.close()
+threads = [threading.Thread(target=ask) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+""",
+    "aiohttp": """\
+import aiohttp, asyncio
+from aiohttp import web
+async def order(request): return web.json_response({"n": request.match_info["n"]})
+async def main():
+    app = web.Application()
+    app.router.add_get("/orders/{n}", order)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+    async with aiohttp.ClientSession() as session:
+        async def ask(first):
+            for n in range(first, first + 100):
+                async with session.get(f"http://127.0.0.1:{port}/orders/{n}") as response: await response.read()
+        await asyncio.gather(*(ask(100 * n) for n in range(4)))
+    await runner.cleanup()
+asyncio.run(main())
+""",
+}
+END = "\nimport sys, time; sys.stderr.flush(); print('processor time', time.process_time())\n"
+
+
+def once(path: Path, *before: str) -> float:
+    done = subprocess.run([*before, sys.executable, str(path)], cwd=path.parent, stdout=subprocess.PIPE, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"programs: {', '.join(PROGRAMS)} (all)")
+    parser.add_argument("--pairs", type=int, default=11)
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(PROGRAMS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; legal are {', '.join(PROGRAMS)}")
+    source = random.Random(1)
+    print("| program | plain, ms | under pfs run, ms | ratio | interval |\n| --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory(prefix="pfs-work-") as folder:
+        os.environ["PFS_DIR"] = folder
+        for name in options.names or PROGRAMS:
+            (path := Path(folder, f"{name}_program.py")).write_text(PROGRAMS[name] + END)
+            pairs = [
+                (once(path), once(path, sys.executable, "-m", "pfs", "run", "--no-report", "--")) for _ in range(options.pairs)
+            ]
+            ratios = [under / plain for plain, under in pairs]
+            drawn = sorted(statistics.median(source.choices(ratios, k=len(ratios))) for _ in range(1000))
+            plain, under = (statistics.median(column) * 1e3 for column in zip(*pairs, strict=True))
+            print(
+                f"| {name} | {plain:.0f} | {under:.0f} | {statistics.median(ratios):.2f} | {drawn[25]:.2f} to {drawn[974]:.2f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
