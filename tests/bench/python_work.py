@@ -1,9 +1,13 @@
 """Measures the processor time of Python programs under `pfs run` against the same program without it.
 
     python tests/bench/python_work.py [NAME ...] [--pairs 11]
+    python tests/bench/python_work.py [NAME ...] --instructions
 
 Programs run in pairs, plain and under pfs in turn. Each says its own processor time just before it ends: that of its threads,
 from its start on, but not that of `pfs run`. The ratio is the median of the pairs; the interval is a 95 % bootstrap over them.
+
+--instructions counts instructions of the program with callgrind instead, one pair each: other load does not change them, but they
+leave out the kernel and what memory costs.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -92,6 +97,7 @@ async def main():
 asyncio.run(main())
 """,
 }
+PFS_RUN = (sys.executable, "-m", "pfs", "run", "--no-report")
 END = "\nimport sys, time; sys.stderr.flush(); print('processor time', time.process_time())\n"
 
 
@@ -100,22 +106,35 @@ def once(path: Path, *before: str) -> float:
     return float(done.stdout.split()[-1])
 
 
+def instructions(path: Path, *before: str) -> int:
+    valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    command = [*before, *valgrind, sys.executable, str(path)]
+    done = subprocess.run(command, cwd=path.parent, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+    return int(re.findall(r"Collected : (\d+)", done.stderr)[-1])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"programs: {', '.join(PROGRAMS)} (all)")
     parser.add_argument("--pairs", type=int, default=11)
+    parser.add_argument("--instructions", action="store_true", help="count instructions instead of time")
     options = parser.parse_args()
     if unknown := set(options.names) - set(PROGRAMS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; legal are {', '.join(PROGRAMS)}")
     source = random.Random(1)
-    print("| program | plain, ms | under pfs run, ms | ratio | interval |\n| --- | --- | --- | --- | --- |")
+    if options.instructions:
+        print("| program | plain, million instructions | under pfs run | ratio |\n| --- | --: | --: | --: |")
+    else:
+        print("| program | plain, ms | under pfs run, ms | ratio | interval |\n| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory(prefix="pfs-work-") as folder:
         os.environ["PFS_DIR"] = folder
         for name in options.names or PROGRAMS:
             (path := Path(folder, f"{name}_program.py")).write_text(PROGRAMS[name] + END)
-            pairs = [
-                (once(path), once(path, sys.executable, "-m", "pfs", "run", "--no-report", "--")) for _ in range(options.pairs)
-            ]
+            if options.instructions:
+                pair = instructions(path), instructions(path, *PFS_RUN, "--force", "--")
+                print(f"| {name} | {pair[0] / 1e6:,.0f} | {pair[1] / 1e6:,.0f} | {pair[1] / pair[0]:.2f} |", flush=True)
+                continue
+            pairs = [(once(path), once(path, *PFS_RUN, "--")) for _ in range(options.pairs)]
             ratios = [under / plain for plain, under in pairs]
             drawn = sorted(statistics.median(source.choices(ratios, k=len(ratios))) for _ in range(1000))
             plain, under = (statistics.median(column) * 1e3 for column in zip(*pairs, strict=True))
