@@ -169,6 +169,9 @@ const Site* SiteOfText(std::string_view text) {
   return &made->site;
 }
 
+// The module that PyThread_allocate_lock() is in. Constant after start.
+const link_map* interpreter = nullptr;
+
 constexpr Site kOfInterpreter = {"interpreter", nullptr, 0, "interpreter"};
 
 // Is what the frames say of a new lock.
@@ -213,6 +216,7 @@ Made MadeByThread() {
 }  // namespace
 
 void StartPython() {
+  interpreter = MapOf(reinterpret_cast<const void*>(&PyThread_allocate_lock));
   g_is_python = PyGILState_GetThisThreadState != nullptr &&
                 (PyThreadState_GetUnchecked != nullptr || _PyThreadState_UncheckedGet != nullptr) && PyThread_allocate_lock != nullptr &&
                 PyThreadState_GetFrame != nullptr && PyFrame_GetBack != nullptr && PyFrame_GetCode != nullptr &&
@@ -223,9 +227,8 @@ void StartPython() {
 }
 
 bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
-  constexpr uintptr_t kMostBytes = 512;  // of PyThread_allocate_lock()
-  const auto maker = reinterpret_cast<uintptr_t>(&PyThread_allocate_lock);
-  if (!g_is_python || g_is_off || value != 1 || reinterpret_cast<uintptr_t>(caller) - maker > kMostBytes) return false;
+  // The interpreter makes no other semaphores. The compiler may have put PyThread_allocate_lock() into its callers.
+  if (!g_is_python || g_is_off || value != 1 || MapOf(caller) != interpreter) return false;
   const int error = errno;
   const Made made = MadeByThread();
   ForgetObject(semaphore);

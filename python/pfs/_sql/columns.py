@@ -32,7 +32,7 @@ def column_of(kind: str, values: Any) -> Any:
     if plain.dtype.kind == "b" and mask.any():
         return pd.arrays.BooleanArray(plain.copy(), mask.copy())
     if plain.dtype.kind == "M":
-        return np.where(mask, np.datetime64("NaT"), plain).astype("datetime64[us]")
+        return np.where(mask, np.datetime64("NaT", "us"), plain).astype("datetime64[us]")
     if plain.dtype.kind == "f":
         return np.where(mask, np.nan, plain)
     return plain
