@@ -402,7 +402,7 @@ def test_metrics_are_the_sums_of_the_tables(worker: Subject) -> None:
     assert len(histogram.bucket_counts) == len(histogram.explicit_bounds) + 1
     assert list(histogram.explicit_bounds) == sorted(histogram.explicit_bounds)
     assert metrics["pfs_processes"].WhichOneof("data") == "gauge"
-    assert {attributes(point)["reason"] for point in metrics["pfs_otel_events_missed"].sum.data_points} == {"missing", "untimed"}
+    assert {attributes(point)["reason"] for point in metrics["pfs_otel_events_missed"].gauge.data_points} == {"missing", "untimed"}
 
 
 def test_numbers_beyond_int64_and_bytes_that_are_no_text() -> None:

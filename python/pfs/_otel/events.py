@@ -121,6 +121,8 @@ class History:
         known = now | state.read
         between = sum(1 for number in known if state.read_to < number <= newest)
         self.missing += newest - state.read_to - between + len(state.running - known)
+        # What a reading could not see beside a busy writer, and a later one does: it was counted above then.
+        self.missing -= sum(1 for number in now - state.read - state.running if number <= state.read_to)
         chosen: list[Event] = []
         running = set()
         for number in reversed(there):

@@ -78,7 +78,7 @@ class Exporter:
     def metrics(self) -> ExportMetricsServiceRequest:
         """Reads all processes and returns their metrics, and what `traces` has missed."""
         counts = self.counts
-        missed = Metric("pfs_otel_events_missed", "counter", "Events that could not become spans.")
+        missed = Metric("pfs_otel_events_missed", "gauge", "Events that could not become spans.")  # falls if one turns up later
         missed.add((("reason", "missing"),), str(counts.missing))
         missed.add((("reason", "untimed"),), str(counts.untimed))
         metrics = [*self._sums.metrics(), missed]
