@@ -402,7 +402,8 @@ def test_metrics_are_the_sums_of_the_tables(worker: Subject) -> None:
     assert len(histogram.bucket_counts) == len(histogram.explicit_bounds) + 1
     assert list(histogram.explicit_bounds) == sorted(histogram.explicit_bounds)
     assert metrics["pfs_processes"].WhichOneof("data") == "gauge"
-    assert {attributes(point)["reason"] for point in metrics["pfs_otel_events_missed"].gauge.data_points} == {"missing", "untimed"}
+    missed = metrics["pfs_otel_events_missed"].gauge.data_points
+    assert {attributes(point)["reason"] for point in missed} == {"missing", "untimed"}
 
 
 def test_numbers_beyond_int64_and_bytes_that_are_no_text() -> None:
