@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pfs
 from pfs import _core
+from tests.python._programs.fresh_process import compile_library
 from tests.python._programs.segment_file import SegmentFile
 from tests.python._programs.subject import subject
 
@@ -99,6 +104,43 @@ def test_a_changer_that_came_before_changes_all_that_grew(tmp_path: Path) -> Non
             assert grown(schema) == 2 * MUTEXES + THREADS
             schema.truncate("events_waits_summary_by_instance")
             assert grown(schema) == 0
+
+
+def test_a_changer_comes_while_arrays_grow(tmp_path: Path) -> None:
+    """The file grows after each time that the changer asked how long it is: it maps what is there, and changes it all."""
+    with subject(tmp_path, PFS_OPTIONS=_LIMITS) as program:
+        program.do("locks = [pfs.Lock('app/grown')]")
+        changes = "import sys; from pfs import _core; _core.adopt(sys.argv[1])\n"
+        changes += "where, values = [('NAME', '%/app/grown', True)], [('ENABLED', 'NO')]\n"
+        changes += "_core.in_outsider_section(lambda: print(_core.update('setup_instruments', where, values)))"
+        with subprocess.Popen(
+            [sys.executable, "-c", changes, program.path],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "LD_PRELOAD": compile_library("stops.c")},
+        ) as changer:
+            steps = [3_000, 6_000, 12_000, 24_000]
+            stops = grew = 0
+            try:
+                while os.WIFSTOPPED(os.waitpid(changer.pid, os.WUNTRACED)[1]):
+                    before = extents(program.path)
+                    if steps:
+                        program.do(f"locks += [pfs.Lock('app/grown') for _ in range({steps.pop(0)})]")
+                    grew += extents(program.path) != before
+                    stops += 1
+                    os.kill(changer.pid, signal.SIGCONT)
+            except BaseException:
+                changer.kill()
+                raise
+            assert changer.stdout is not None
+            assert changer.stderr is not None
+            assert (changer.stdout.read(), changer.stderr.read()) == ("1\n", "")
+            assert stops >= 2
+            assert grew >= 2
+        program.do("for lock in locks:\n    with lock: pass")
+        program.do("counts = pfs.table('events_waits_summary_by_instance', ['EVENT_NAME', 'COUNT_STAR'])")
+        program.do("assert set(counts['COUNT_STAR'][counts['EVENT_NAME'] == 'wait/synch/mutex/app/grown']) <= {0}, counts")
 
 
 def grown(schema: pfs.Schema) -> int:

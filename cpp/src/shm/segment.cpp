@@ -406,13 +406,21 @@ Status Segment::Adopt(const std::string& path, Options* options, int* descriptor
 }
 
 bool Segment::FollowGrowth(int descriptor) {
-  struct stat info {};
-  if (fstat(descriptor, &info) != 0) return false;
+  uint64_t length = 0;
   for (uint32_t i = 0; i < kArrayCount; ++i) {
     const ShmArray& array = header()->arrays[i];
     const uint64_t mapped = std::min(array.mapped.load(kAcquire), WholeBytes(array));  // pairs with MapUpTo
     for (const FilePiece& piece : PiecesOf(array, adopted_[i], mapped)) {
-      if (piece.in_file + piece.bytes > static_cast<uint64_t>(info.st_size)) return false;
+      if (const uint64_t end = piece.in_file + piece.bytes; end > length) {
+        // The length must be younger than the piece: a program that grows now makes its file longer first.
+        struct stat info {};
+        if (fstat(descriptor, &info) != 0) return false;
+        length = static_cast<uint64_t>(info.st_size);
+        if (end > length) {
+          errno = ENXIO;  // the file was cut
+          return false;
+        }
+      }
       if (!range_.MapFile(array.offset + piece.begin, piece.bytes, PROT_READ | PROT_WRITE, descriptor, piece.in_file)) return false;
       adopted_[i] = piece.begin + piece.bytes;
     }
