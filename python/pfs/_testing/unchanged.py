@@ -68,7 +68,7 @@ def packages_of(option: str) -> tuple[str, ...]:
     """
     packages = tuple(filter(None, option.split(",")))
     for package in packages:
-        if not all(part.isidentifier() for part in package.split(".")):
+        if package.endswith(".py") or not all(part.isidentifier() for part in package.split(".")):
             raise pytest.UsageError(
                 f"--pfs-instrument: {package!r} is no package: legal are names as in import, with commas in between; "
                 "paths of tests stand before this option"
@@ -124,7 +124,7 @@ def sources() -> list[Source]:
 
 
 class Filter:
-    """Leaves out what no test is to be judged by: the interpreter's locks, pfs itself, and with packages the locks of all others."""
+    """Leaves out what no test is to be judged by: locks of the interpreter, pfs itself, and with packages all other locks."""
 
     def __init__(self, packages: tuple[str, ...] = ()) -> None:
         self._packages = packages
