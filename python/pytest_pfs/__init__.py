@@ -40,6 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--pfs-snapshot-format", choices=("parquet", "csv"), help="of these files (parquet if pyarrow is there)")
     group.addoption("--pfs-write-baseline", metavar="FILE", help="write what each test that passes did into FILE, as JSON")
     group.addoption("--pfs-fail-on-increase", metavar="FILE", help="a test fails that does more than FILE says")
+    group.addoption(
+        "--pfs-instrument",
+        metavar="A,B,...",
+        nargs="?",
+        const="",
+        help="record all that tests do, as pfs run does, and show it; of locks, only those that these packages make",
+    )
     for name, text in _LIMITS.items():
         parser.addini(f"pfs_budget_{name}", text + (_BY_PATTERN if name != "max_lost" else ""), default="")
     parser.addini(
@@ -54,6 +61,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    if config.getoption("pfs_instrument") is None:
+        return None
+    from pfs._testing import unchanged
+
+    return None if unchanged.is_recorded() else unchanged.run(config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
@@ -61,7 +77,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "fail the test if it waits, reads, writes or does more than this",
     )
     options = ("pfs_report", "pfs_snapshot_dir", "pfs_write_baseline", "pfs_fail_on_increase")
-    if any(config.getoption(name) for name in options) or any(config.getini(f"pfs_budget_{name}") for name in _LIMITS):
+    is_recorded = config.getoption("pfs_instrument") is not None and "PFS_RUN_LIBRARY" in __import__("os").environ
+    if (
+        is_recorded
+        or any(config.getoption(name) for name in options)
+        or any(config.getini(f"pfs_budget_{name}") for name in _LIMITS)
+    ):
         from pfs._testing import plugin
 
         plugin.of(config)

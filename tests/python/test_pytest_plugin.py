@@ -727,7 +727,7 @@ def test_the_guide_names_every_keyword_and_option(root: Path) -> None:
     guide = (root / "docs/pytest.md").read_text()
     plugin = (root / "python/pytest_pfs/__init__.py").read_text()
     options = set(re.findall(r'"(--pfs-[a-z-]+)"', plugin))
-    assert len(options) == 6
+    assert len(options) == 7
     for name in (*budget.KEYWORDS, *options - {"--pfs-report-top"}):
         assert f"`{name}`" in guide or f"{name} " in guide, name
     for name in budget.KEYWORDS:

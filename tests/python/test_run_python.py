@@ -279,7 +279,7 @@ def work(n):
 if __name__ == "__main__":
     for how in ("fork", "spawn", "forkserver"):
         with multiprocessing.get_context(how).Pool(1) as pool:
-            print(how, pool.map(work, range(2)))
+            print(how, pool.map(work, range(2)), flush=True)
     code = "import sys, threading; print('_pfs_run_native' in sys.modules, '_pfs_run' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 """

@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 import click
@@ -21,49 +17,15 @@ import click
 import pfs
 from pfs._outside import processes
 from pfs._places import own_names
+from pfs._run import launch
 from pfs._run import program as programs
 from pfs._run import report as reports
 from pfs._run.tree import Parents
 
 __all__ = ["run"]
 
-LIBRARY = "libperfschema-run.so"
-# What --only chooses, as patterns of setup_instruments.
-PARTS = {
-    "locks": ("wait/synch/%",),
-    "files": ("wait/io/file/%",),
-    "sockets": ("wait/io/socket/%", "idle"),
-    "statements": ("statement/%",),
-}
 # Protocols of servers whose requests --decode makes statements of: cpp/run/conversations.cpp.
 PROTOCOLS = ("redis", "http")
-# Parts of the Python layer: python/pfs/_auto/_pfs_run.
-PYTHON_PARTS = ("threads", "requests", "clients", "drivers")
-# A program has more instruments of its own than a program that was instrumented by hand.
-SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
-
-
-def options_text(only: Sequence[str], all_on: bool, environment: str | None) -> str:
-    """Returns PFS_OPTIONS of the program. Options of the user's own come last, so they win."""
-    entries = [f"performance_schema_max_{family}_classes={size}" for family, size in SIZES.items()]
-    if not all_on:
-        entries += [f"performance_schema_instrument='wait/synch/{family}/%=CONTENDED'" for family in ("mutex", "rwlock")]
-    for part, patterns in PARTS.items():
-        if only and part not in only:
-            entries += [f"performance_schema_instrument='{pattern}=OFF'" for pattern in patterns]
-    if only and "locks" not in only:  # the longest pattern wins
-        entries += [f"performance_schema_instrument='wait/synch/{family}/%=OFF'" for family in ("mutex", "rwlock")]
-    return ",".join([*entries, *([environment] if environment else [])])
-
-
-def python_environment(parts: Sequence[str]) -> dict[str, str]:
-    """Returns the variables that start the Python layer in every Python of the program; none without parts."""
-    chosen = [part for part in parts if part != "none"]
-    if not chosen:
-        return {}
-    path = os.environ.get("PYTHONPATH")
-    folder = os.path.join(os.path.dirname(os.path.abspath(pfs.__file__)), "_auto")
-    return {"PFS_RUN_PYTHON": ",".join(chosen), "PYTHONPATH": f"{folder}:{path}" if path else folder}
 
 
 def some_of(legal: Iterable[str], noun: str) -> Callable[[click.Context, click.Parameter, str | None], list[str]]:
@@ -89,51 +51,6 @@ def names_of(context: click.Context, parameter: click.Parameter, value: IO[str] 
     except (UnicodeDecodeError, pfs.InvalidValue) as error:
         raise click.BadParameter(str(error), context, parameter) from None
     return text
-
-
-@contextlib.contextmanager
-def folder_of_run(keep: bool) -> Iterator[str]:
-    """Makes the folder of the segments, which ``pfs ps`` and ``pfs top`` find, and removes it at the end."""
-    parent = processes.default_directory()
-    os.makedirs(parent, mode=0o700, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="run-", dir=parent)
-    try:
-        yield folder
-    finally:
-        if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait_for(child: subprocess.Popen[bytes]) -> int:
-    """Waits for the program. The terminal sends its signals to the program itself; those sent to pfs alone are passed on."""
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            child.send_signal(number)
-
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
-    before |= {
-        number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-    }
-    try:
-        return child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def end_as(code: int) -> int:
-    """Returns the exit code of a program. If a signal ended the program, it ends this process, too."""
-    if code >= 0:
-        return code
-    sys.stdout.flush()
-    sys.stderr.flush()
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # no core dump of pfs
-    signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
-    os.kill(os.getpid(), -code)
-    return 128 - code
 
 
 @contextlib.contextmanager
@@ -165,7 +82,12 @@ def showing(folder: str, interval: float) -> Iterator[None]:
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--only", metavar="A,B,...", callback=some_of(PARTS, "part"), help=f"Record only these parts: {', '.join(PARTS)}.")
+@click.option(
+    "--only",
+    metavar="A,B,...",
+    callback=some_of(launch.PARTS, "part"),
+    help=f"Record only these parts: {', '.join(launch.PARTS)}.",
+)
 @click.option(
     "--decode",
     metavar="A,B,...",
@@ -175,9 +97,9 @@ def showing(folder: str, interval: float) -> Iterator[None]:
 @click.option(
     "--python",
     metavar="A,B,...",
-    default=",".join(PYTHON_PARTS),
-    callback=some_of((*PYTHON_PARTS, "none"), "part of Python"),
-    help=f"Of Python programs also record these, or none: {', '.join(PYTHON_PARTS)}.  [default: all]",
+    default=",".join(launch.PYTHON_PARTS),
+    callback=some_of((*launch.PYTHON_PARTS, "none"), "part of Python"),
+    help=f"Of Python programs also record these, or none: {', '.join(launch.PYTHON_PARTS)}.  [default: all]",
 )
 @click.option("--all-on/--contended", help="Time each lock, or only locks that must be waited for.  [default: contended]")
 @click.option(
@@ -230,37 +152,25 @@ def run(
             "--top and the program would write to one terminal: send the program's output elsewhere (> FILE), or call pfs top in "
             "another terminal."
         )
-    library = os.path.join(pfs.get_library_dir(), LIBRARY)
-    if not os.path.exists(library):
-        raise click.ClickException(f"there is no {library}: pfs run needs Linux on x86-64")
     try:
+        launch.library()
         program = programs.look(command[0], os.environ)
     except OSError as error:
         raise click.ClickException(f"{error.strerror}: {error.filename}") from None
     if program.blind and not force:
         raise click.UsageError(f"pfs can see nothing of {program.path}: {program.blind}. --force runs it all the same.")
-    with folder_of_run(keep) as folder:
+    with launch.folder_of_run(keep) as folder:
         if names is not None:
             with open(os.path.join(folder, own_names.BESIDE), "w", encoding="utf-8") as file:
                 file.write(names)
-        preload = os.environ.get("LD_PRELOAD")
-        environment = os.environ | {
-            "LD_PRELOAD": f"{library}:{preload}" if preload else library,
-            "PFS_DIR": folder,
-            "PFS_KEEP": "1",
-            "PFS_OPTIONS": options_text(only, all_on, os.environ.get("PFS_OPTIONS")),
-            "PFS_RUN_CHILDREN": children,
-            "PFS_RUN_DECODE": ",".join(decode),
-            "PFS_RUN_LIBRARY": library,
-            **python_environment(python),
-        }
+        environment = os.environ | launch.environment(folder, only, decode, python, all_on, children)
         with Parents(folder):
             try:
                 child = subprocess.Popen(command, env=environment, close_fds=False)
             except OSError as error:
                 raise click.ClickException(f"{error.strerror}: {command[0]}") from None
             with showing(folder, interval) if wants_top else contextlib.nullcontext():
-                code = wait_for(child)
+                code = launch.wait_for(child)
         found = [segment.path for segment in processes.scan(folder)]
         if wants_report or as_json or output is not None:
             gathered = reports.gather(found)
@@ -276,4 +186,4 @@ def run(
             click.echo(text, file=output or sys.stderr)
         if keep:
             click.echo(f"Segments: {folder}", err=True)
-    context.exit(end_as(code))
+    context.exit(launch.end_as(code))

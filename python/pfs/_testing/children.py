@@ -1,8 +1,10 @@
-"""Counts what forked children of this process do. Each child has its own segment, which must outlive it until it was read.
+"""Counts what children of this process do. Each child has its own segment, which must outlive it until it was read.
 
-A child sends the path of its segment through a pipe right after the fork. It leaves its segment also at a clean exit, as it does
-when it is killed or calls os._exit; the parent removes it. Only forks that Python makes are known: os.fork and multiprocessing
-with "fork". Programs that exec, spawn and forkserver start are no forked children.
+Two classes find them: `Forked` here, and `Started` in unchanged.py for a session that records every program.
+
+A forked child sends the path of its segment through a pipe right after the fork. It leaves its segment also at a clean exit,
+as it does when it is killed or calls os._exit; the parent removes it. Only forks that Python makes are known: os.fork and
+multiprocessing with "fork". Programs that exec, spawn and forkserver start are no forked children.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Child", "Children", "close", "followed"]
+__all__ = ["Child", "Children", "Forked", "close", "followed"]
 
 _MOST_UNREAD = 16  # segments of dead children that may stay before they are read and removed
 
@@ -54,20 +56,79 @@ class Child:
 
 
 class Children:
+    """Sums what children do from the first look at them until `close`. A subclass says which there are."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._known: dict[str, Child] = {}
+        self._sum = Totals({})
+        self._held = 0
+        self._lock = allocate_lock()
+
+    def _hear(self) -> None:
+        """Adds new children to `_known`."""
+        raise NotImplementedError
+
+    def _keeps(self) -> bool:
+        """Returns whether the user wants to keep the segments."""
+        return os.environ.get("PFS_KEEP") == "1"
+
+    def _count(self) -> None:
+        """Adds what children have done since the last call, and removes the segments of dead children."""
+        self._hear()
+        for path, child in list(self._known.items()):
+            found = child.found()
+            source = child.source()
+            if source is not None:
+                with suppress(AttachError):  # it is damaged or truncated
+                    now = Totals.take(source)
+                    self._sum += now.since(child.counted)
+                    child.counted = now
+                source.close()
+            is_over = found is None or found.state == "dead"  # it was dead before the reading, so the reading is complete
+            if is_over and not self._held:
+                del self._known[path]
+                if found is not None and not self._keeps():
+                    processes.remove(found)
+
+    def totals(self) -> Totals:
+        """Returns the counts of all children since the beginning, as far as they can be read."""
+        if self._pid == os.getpid():
+            with self._lock:
+                self._count()
+        return self._sum
+
+    def there(self) -> list[Child]:
+        """Returns the children that run, and those whose segment is held."""
+        with self._lock:
+            self._hear()
+        return list(self._known.values())
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps all segments until the end of the block."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+
+    def close(self) -> None:
+        """Ends the counting."""
+        self.totals()
+
+
+class Forked(Children):
     """Follows the children that are forked until `close`, and their children."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
         self._pipe = _file(self._write)
-        self._pid = os.getpid()
         self._text = b""
-        self._known: dict[str, Child] = {}
-        self._sum = Totals({})
-        self._held = 0
         self._unread = 0
-        self._lock = allocate_lock()
         self._leaves = False  # in a child: it will leave its segment
         os.register_at_fork(after_in_parent=self._in_parent, after_in_child=self._in_child)
 
@@ -121,49 +182,9 @@ class Children:
         for path in map(os.fsdecode, paths):
             self._known[path] = Child(path)
 
-    def _count(self) -> None:
-        """Adds what children have done since the last call, and removes the segments of dead children."""
-        self._hear()
-        for path, child in list(self._known.items()):
-            found = child.found()
-            source = child.source()
-            if source is not None:
-                with suppress(AttachError):  # it is damaged or truncated
-                    now = Totals.take(source)
-                    self._sum += now.since(child.counted)
-                    child.counted = now
-                source.close()
-            is_over = found is None or found.state == "dead"  # it was dead before the reading, so the reading is complete
-            if is_over and not self._held:
-                del self._known[path]
-                if found is not None and os.environ.get("PFS_KEEP") != "1":
-                    processes.remove(found)
-
-    def totals(self) -> Totals:
-        """Returns the counts of all children since the beginning, as far as they can be read."""
-        if self._pid == os.getpid():
-            with self._lock:
-                self._count()
-        return self._sum
-
-    def there(self) -> list[Child]:
-        """Returns the children that run, and those whose segment is held."""
-        with self._lock:
-            self._hear()
-        return list(self._known.values())
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keeps all segments until the end of the block."""
-        self._held += 1
-        try:
-            yield
-        finally:
-            self._held -= 1
-
     def close(self) -> None:
         """Ends the counting. Later exits of children are as without it."""
-        self.totals()
+        super().close()
         read, self._read = self._read, -1
         for end in (read, self._write):
             with suppress(OSError):
@@ -178,7 +199,9 @@ def followed() -> Children:
     """Returns the children of this process, which are followed from the first call until `close`."""
     global _followed
     if _followed is None or _followed._pid != os.getpid():
-        _followed = Children()
+        from pfs._testing import unchanged
+
+        _followed = unchanged.Started() if unchanged.is_on() else Forked()
     return _followed
 
 

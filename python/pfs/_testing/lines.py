@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pfs._source import Source
     from pfs._testing.totals import Totals
 
     Lines = Callable[[Sequence[str]], str]
@@ -21,7 +22,7 @@ _COLUMNS = ("EVENT_NAME", "SOURCE", "TIMER_START", "TIMER_WAIT")
 _MOST = 5
 
 
-def lines_of(done: Callable[[], Totals]) -> Lines:
+def lines_of(done: Callable[[], Totals], source: Source = OWN) -> Lines:
     """Returns a function that says where instruments had the events that `done` returns: those of this process, just now."""
 
     def lines(names: Sequence[str]) -> str:
@@ -32,9 +33,9 @@ def lines_of(done: Callable[[], Totals]) -> Lines:
             if not events:
                 continue  # they were in children
             table = f"events_{_KINDS.get(name.partition('/')[0], 'waits')}_history_long"
-            rows = [row for row in OWN.rows(table, _COLUMNS) if row[0] == name and row[1] is not None]
-            for _, source, _, waited in sorted(rows, key=lambda row: row[2] or 0)[-events:]:  # the last ones are the test's
-                numbers = found.setdefault(str(source), [0, 0])
+            rows = [row for row in source.rows(table, _COLUMNS) if row[0] == name and row[1] is not None]
+            for _, line, _, waited in sorted(rows, key=lambda row: row[2] or 0)[-events:]:  # the last ones are the test's
+                numbers = found.setdefault(str(line), [0, 0])
                 numbers[0] += 1
                 numbers[1] += int(waited or 0)
         if not found:

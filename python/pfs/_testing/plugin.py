@@ -16,6 +16,7 @@ from pfs import _core, setup
 from pfs._source import OWN
 from pfs._tables.nearest import nearest
 from pfs._tables.show import as_plain_text, bytes_text, count_text, time_text
+from pfs._testing import unchanged
 from pfs._testing.budget import INI, Budget, as_rows, parse_ini
 from pfs._testing.children import close, followed
 from pfs._testing.lines import lines_of
@@ -39,14 +40,17 @@ class _Span:
     """Counts what this process does from now on, and the children that were forked since the session began."""
 
     def __init__(self) -> None:
-        self._own, self._children = Totals.take(), followed().totals()
+        # Looking for children is work of this process, which may be recorded: it stays outside.
+        self._children = followed().totals()
+        self._own = [(source, Totals.take(source)) for source in unchanged.sources()]
 
     def own(self) -> Totals:
-        return Totals.take().since(self._own)
+        return sum((Totals.take(source).since(before) for source, before in self._own), Totals({}))
 
     def done(self) -> Totals:
         # A TRUNCATE in this process must not affect the sums of children, which only grow.
-        return Totals.take().since(self._own) + (followed().totals() - self._children)
+        own = self.own()
+        return own + (followed().totals() - self._children)
 
 
 class _Meter:
@@ -89,7 +93,7 @@ def _unmatched(budget: Budget) -> dict[str, str]:
     given = [pattern for limit in budget.limits.values() if isinstance(limit, dict) for pattern in limit]
     if not given:
         return {}
-    names = [str(name) for (name,) in OWN.rows("setup_instruments", ("NAME",))]
+    names = [str(name) for source in unchanged.sources() for (name,) in source.rows("setup_instruments", ("NAME",))]
     return {pattern: "" if any(_core.matches(names, pattern)) else nearest(pattern, names) for pattern in given}
 
 
@@ -129,8 +133,13 @@ class Session:
                 # The path is absolute, because workers get the options and may have another working directory.
                 setattr(config.option, name, str(config.invocation_params.dir / config.getoption(name)))
         self._defaults = {name: self._default(name) for name in INI}
-        self._report_top = config.getoption("pfs_report_top") if config.getoption("pfs_report") else 0
-        if config.getoption("pfs_report") and self._report_top < 1:
+        instruments = config.getoption("pfs_instrument")
+        if instruments is not None:
+            unchanged.want()
+        self._filter = unchanged.Filter(unchanged.packages_of(instruments or ""))
+        wants_report = config.getoption("pfs_report") or instruments is not None
+        self._report_top = config.getoption("pfs_report_top") if wants_report else 0
+        if wants_report and self._report_top < 1:
             raise pytest.UsageError(f"bad value {self._report_top} for --pfs-report-top: legal is a number from 1 on")
         self._folder = config.getoption("pfs_snapshot_dir")
         self._form = _form(config.getoption("pfs_snapshot_format")) if self._folder else ""
@@ -192,10 +201,10 @@ class Session:
             try:
                 result = yield
             finally:
-                done = item.stash[_DONE] = meter.done()
+                done = item.stash[_DONE] = self._filter(meter.done())
                 if view is not None:
                     self._write_files(item, view, done)
-        lines = lines_of(meter.own)
+        lines = lines_of(meter.own, unchanged.sources()[-1])
         broken = budget.broken(done, meter.overheads, lines) + self._increases(item.nodeid, done)
         if "max_overhead_ratio" in budget.limits and not meter.overheads:
             broken.append("max_overhead_ratio: the test did not call pfs_overhead(function)")
@@ -378,7 +387,8 @@ def _report(done: Mapping[str, dict[str, Any]], top: int) -> list[str]:
     if not longest:
         lines += [
             "No test had an event: pfs is off." if not _is_on() else "No test had an event. pfs records what uses its objects:",
-            *(["pfs.Lock, pfs.open, pfs.dbapi ... in the place of threading.Lock, open, sqlite3 ..."] if _is_on() else []),
+            *(["pfs.Lock, pfs.open, pfs.dbapi ... in the place of threading.Lock, open, sqlite3 ...,"] if _is_on() else []),
+            *(["or all that tests do, with --pfs-instrument."] if _is_on() else []),
         ]
     return lines
 

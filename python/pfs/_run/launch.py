@@ -1,0 +1,132 @@
+"""Starts a program with ``libperfschema-run.so`` in it: its environment, its folder, its signals, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+import pfs
+from pfs._outside import processes
+
+__all__ = ["PARTS", "PYTHON_PARTS", "end_as", "environment", "folder_of_run", "library", "wait_for"]
+
+# What --only chooses, as patterns of setup_instruments.
+PARTS = {
+    "locks": ("wait/synch/%",),
+    "files": ("wait/io/file/%",),
+    "sockets": ("wait/io/socket/%", "idle"),
+    "statements": ("statement/%",),
+}
+# Parts of the Python layer: python/pfs/_auto/_pfs_run.
+PYTHON_PARTS = ("threads", "requests", "clients", "drivers")
+# A program has more instruments of its own than a program that was instrumented by hand.
+SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
+
+
+def library() -> str:
+    """Returns the path of the library that records the program.
+
+    Raises:
+        FileNotFoundError: this installation has none.
+    """
+    path = os.path.join(pfs.get_library_dir(), "libperfschema-run.so")
+    if not os.path.exists(path):
+        raise FileNotFoundError(2, "pfs run needs Linux on x86-64: there is no", path)
+    return path
+
+
+def environment(
+    folder: str,
+    only: Sequence[str] = (),
+    decode: Sequence[str] = (),
+    python: Sequence[str] = PYTHON_PARTS,
+    all_on: bool = False,
+    children: str = "all",
+) -> dict[str, str]:
+    """Returns the variables of a program whose segments are to be in `folder`; the others are options of ``pfs run``."""
+    preload = os.environ.get("LD_PRELOAD")
+    return {
+        "LD_PRELOAD": f"{library()}:{preload}" if preload else library(),
+        "PFS_DIR": folder,
+        "PFS_KEEP": "1",
+        "PFS_OPTIONS": _options_text(only, all_on, os.environ.get("PFS_OPTIONS")),
+        "PFS_RUN_CHILDREN": children,
+        "PFS_RUN_DECODE": ",".join(decode),
+        "PFS_RUN_LIBRARY": library(),
+        **_python_environment(python),
+    }
+
+
+def _options_text(only: Sequence[str], all_on: bool, environment: str | None) -> str:
+    """Returns PFS_OPTIONS of the program. Options of the user's own come last, so they win."""
+    entries = [f"performance_schema_max_{family}_classes={size}" for family, size in SIZES.items()]
+    if not all_on:
+        entries += [f"performance_schema_instrument='wait/synch/{family}/%=CONTENDED'" for family in ("mutex", "rwlock")]
+    for part, patterns in PARTS.items():
+        if only and part not in only:
+            entries += [f"performance_schema_instrument='{pattern}=OFF'" for pattern in patterns]
+    if only and "locks" not in only:  # the longest pattern wins
+        entries += [f"performance_schema_instrument='wait/synch/{family}/%=OFF'" for family in ("mutex", "rwlock")]
+    return ",".join([*entries, *([environment] if environment else [])])
+
+
+def _python_environment(parts: Sequence[str]) -> dict[str, str]:
+    """Returns the variables that start the Python layer in every Python of the program; none without parts."""
+    chosen = [part for part in parts if part != "none"]
+    if not chosen:
+        return {}
+    path = os.environ.get("PYTHONPATH")
+    folder = os.path.join(os.path.dirname(os.path.abspath(pfs.__file__)), "_auto")
+    return {"PFS_RUN_PYTHON": ",".join(chosen), "PYTHONPATH": f"{folder}:{path}" if path else folder}
+
+
+@contextlib.contextmanager
+def folder_of_run(keep: bool) -> Iterator[str]:
+    """Makes the folder of the segments, which ``pfs ps`` and ``pfs top`` find, and removes it at the end."""
+    parent = processes.default_directory()
+    os.makedirs(parent, mode=0o700, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="run-", dir=parent)
+    try:
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for(child: subprocess.Popen[bytes]) -> int:
+    """Waits for the program. The terminal sends its signals to the program itself; those sent to pfs alone are passed on."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    before |= {
+        number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    }
+    try:
+        return child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end_as(code: int) -> int:
+    """Returns the exit code of a program. If a signal ended the program, it ends this process, too."""
+    if code >= 0:
+        return code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # no core dump of pfs
+    signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+    os.kill(os.getpid(), -code)
+    return 128 - code

@@ -1,0 +1,167 @@
+"""Records a session of pytest as ``pfs run`` records a program: --pfs-instrument.
+
+The session starts again below itself, with ``libperfschema-run.so`` in it. That library has a segment of its own beside that of
+``pfs`` in the same process: what a test does is the sum of both. Children write into a folder of the session's own, so that
+workers of pytest-xdist do not count each other's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pfs import _core
+from pfs._outside import processes
+from pfs._outside.segment import SegmentSource
+from pfs._run import launch
+from pfs._run import program as programs
+from pfs._run.tree import Parents
+from pfs._source import OWN
+from pfs._testing.children import Child, Children
+from pfs._testing.totals import Totals
+from pfs.errors import StateError
+
+if TYPE_CHECKING:
+    from pfs._source import Source
+
+__all__ = ["Filter", "Started", "is_on", "is_recorded", "packages_of", "run", "sources", "want"]
+
+# Locks of the interpreter, and what pfs itself does: how often says nothing of a test. The wait for the GIL
+# (wait/synch/cond/python/gil) counts.
+_NOISE = re.compile(
+    r"wait/synch/(?:mutex/python/(?:gil|gil-switch|interpreter)|cond/python/interpreter)$|wait/\w+/\w+/(?:libperfsch\w*|_core\.\w+)/"
+)
+_OF_PYTHON = re.compile(r"wait/synch/\w+/python/([\w.<>]+):\d+$")
+
+
+_is_wanted = False
+
+
+def want() -> None:
+    """Makes `sources` those of a recorded session, from now on."""
+    global _is_wanted
+    _is_wanted = True
+
+
+def is_on() -> bool:
+    """Returns whether this session is to count all that its tests do."""
+    return _is_wanted
+
+
+def is_recorded() -> bool:
+    """Returns whether this process runs under ``pfs run``, or below a session with --pfs-instrument."""
+    library = os.environ.get("PFS_RUN_LIBRARY")
+    return bool(library) and library in os.environ.get("LD_PRELOAD", "").split(":")
+
+
+def packages_of(option: str) -> tuple[str, ...]:
+    """Returns the packages of the option's value; none means all.
+
+    Raises:
+        pytest.UsageError: it does not name packages.
+    """
+    packages = tuple(filter(None, option.split(",")))
+    for package in packages:
+        if package.endswith(".py") or not all(part.isidentifier() for part in package.split(".")):
+            raise pytest.UsageError(
+                f"--pfs-instrument: {package!r} is no package: legal are names as in import, with commas in between; "
+                "paths of tests stand before this option"
+            )
+    return packages
+
+
+def run(config: pytest.Config) -> int:
+    """Runs this session again, recorded, and returns its exit code.
+
+    Raises:
+        pytest.UsageError: this interpreter cannot be recorded.
+    """
+    packages_of(config.getoption("pfs_instrument"))
+    try:
+        launch.library()
+        interpreter = programs.look(sys.executable, os.environ)
+    except OSError as error:
+        raise pytest.UsageError(f"--pfs-instrument: {error.strerror}: {error.filename}") from None
+    if interpreter.blind:
+        raise pytest.UsageError(f"--pfs-instrument: pfs can see nothing of {interpreter.path}: {interpreter.blind}")
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.stop_global_capturing()  # the session below writes to our stdout
+    arguments = list(config.invocation_params.args)
+    command = [sys.executable, *sys.orig_argv[1:]]
+    if not arguments or sys.orig_argv[-len(arguments) :] != [str(argument) for argument in arguments]:
+        command = [sys.executable, "-m", "pytest", *map(str, arguments)]  # pytest.main(): another program called it
+    with launch.folder_of_run(keep=False) as folder, Parents(folder):
+        child = subprocess.Popen(command, env=os.environ | launch.environment(folder), cwd=config.invocation_params.dir)
+        code = launch.wait_for(child)
+    return launch.end_as(code)
+
+
+@cache
+def _run_source(pid: int) -> Source:
+    own = os.path.realpath(_core.segment_path() or "/")
+    for found in processes.scan(_folder(pid)):
+        if found.identity.pid == pid and os.path.realpath(found.path) != own:
+            return SegmentSource(_core.Segment(found.path), write=False)
+    raise StateError(f"there is no segment of this process in {_folder(pid)}: it does not record itself")
+
+
+@cache
+def _folder(pid: int) -> str:
+    """Returns the folder of the segments of this process: where it stood before `Started` moved it for children."""
+    return processes.default_directory()
+
+
+def sources() -> list[Source]:
+    """Returns what to read for this process: the segment of pfs, and that of the library that records the program."""
+    return [OWN, _run_source(os.getpid())] if is_on() else [OWN]
+
+
+class Filter:
+    """Leaves out what no test is to be judged by: locks of the interpreter, pfs itself, and with packages all other locks."""
+
+    def __init__(self, packages: tuple[str, ...] = ()) -> None:
+        self._packages = packages
+
+    def __call__(self, totals: Totals) -> Totals:
+        return Totals({name: numbers for name, numbers in totals.counts.items() if self._has(name)}, totals.lost)
+
+    def _has(self, name: str) -> bool:
+        if _NOISE.match(name):
+            return False
+        if not self._packages or not name.startswith("wait/synch/") or name == "wait/synch/cond/python/gil":
+            return True
+        match = _OF_PYTHON.match(name)
+        return match is not None and any(match[1] == package or match[1].startswith(package + ".") for package in self._packages)
+
+
+class Started(Children):
+    """Follows all programs that this process starts, however it starts them, and theirs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sources()  # our own segment is found before the folder changes
+        self._folder = os.path.join(_folder(self._pid), f"of-{self._pid}")
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        self._before = os.environ["PFS_DIR"]
+        os.environ["PFS_DIR"] = self._folder
+
+    def _keeps(self) -> bool:
+        return False  # PFS_KEEP is there for us
+
+    def _hear(self) -> None:
+        own = re.compile(rf"{self._pid}\D")
+        for name in os.listdir(self._folder):
+            path = os.path.join(self._folder, name)
+            if name.endswith(".pfs") and path not in self._known and not own.match(name):
+                self._known[path] = Child(path)
+
+    def close(self) -> None:
+        super().close()
+        os.environ["PFS_DIR"] = self._before
