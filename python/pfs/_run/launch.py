@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
-import pfs
 from pfs._outside import processes
 
 __all__ = ["PARTS", "PYTHON_PARTS", "end_as", "environment", "folder_of_run", "library", "wait_for"]
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What --only chooses, as patterns of setup_instruments.
 PARTS = {
     "locks": ("wait/synch/%",),
@@ -36,7 +36,7 @@ def library() -> str:
     Raises:
         FileNotFoundError: this installation has none.
     """
-    path = os.path.join(pfs.get_library_dir(), "libperfschema-run.so")
+    path = os.path.join(_PACKAGE, "lib", "libperfschema-run.so")
     if not os.path.exists(path):
         raise FileNotFoundError(2, "pfs run needs Linux on x86-64: there is no", path)
     return path
@@ -83,7 +83,7 @@ def _python_environment(parts: Sequence[str]) -> dict[str, str]:
     if not chosen:
         return {}
     path = os.environ.get("PYTHONPATH")
-    folder = os.path.join(os.path.dirname(os.path.abspath(pfs.__file__)), "_auto")
+    folder = os.path.join(_PACKAGE, "_auto")
     return {"PFS_RUN_PYTHON": ",".join(chosen), "PYTHONPATH": f"{folder}:{path}" if path else folder}
 
 

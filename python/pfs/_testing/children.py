@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Child", "Children", "Forked", "close", "followed"]
+__all__ = ["Child", "Children", "Forked", "close", "follow", "followed"]
 
 _MOST_UNREAD = 16  # segments of dead children that may stay before they are read and removed
 
@@ -193,15 +193,20 @@ class Forked(Children):
 
 
 _followed: Children | None = None
+_class: type[Children] = Forked
+
+
+def follow(children: type[Children]) -> None:
+    """Chooses the class of `followed`, before its first call."""
+    global _class
+    _class = children
 
 
 def followed() -> Children:
     """Returns the children of this process, which are followed from the first call until `close`."""
     global _followed
     if _followed is None or _followed._pid != os.getpid():
-        from pfs._testing import unchanged
-
-        _followed = unchanged.Started() if unchanged.is_on() else Forked()
+        _followed = _class()
     return _followed
 
 

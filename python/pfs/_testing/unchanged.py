@@ -23,14 +23,14 @@ from pfs._run import launch
 from pfs._run import program as programs
 from pfs._run.tree import Parents
 from pfs._source import OWN
-from pfs._testing.children import Child, Children
+from pfs._testing.children import Child, Children, follow
 from pfs._testing.totals import Totals
 from pfs.errors import StateError
 
 if TYPE_CHECKING:
     from pfs._source import Source
 
-__all__ = ["Filter", "Started", "is_on", "is_recorded", "packages_of", "run", "sources", "want"]
+__all__ = ["Filter", "Started", "is_recorded", "packages_of", "run", "sources", "want"]
 
 # Locks of the interpreter, and what pfs itself does: how often says nothing of a test. The wait for the GIL
 # (wait/synch/cond/python/gil) counts.
@@ -44,14 +44,10 @@ _is_wanted = False
 
 
 def want() -> None:
-    """Makes `sources` those of a recorded session, from now on."""
+    """Makes `sources` and the children those of a recorded session, from now on."""
     global _is_wanted
     _is_wanted = True
-
-
-def is_on() -> bool:
-    """Returns whether this session is to count all that its tests do."""
-    return _is_wanted
+    follow(Started)
 
 
 def is_recorded() -> bool:
@@ -120,7 +116,7 @@ def _folder(pid: int) -> str:
 
 def sources() -> list[Source]:
     """Returns what to read for this process: the segment of pfs, and that of the library that records the program."""
-    return [OWN, _run_source(os.getpid())] if is_on() else [OWN]
+    return [OWN, _run_source(os.getpid())] if _is_wanted else [OWN]
 
 
 class Filter:
