@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.python._programs.subject import clean_environment
 
 SHOP = """
 import sqlite3
@@ -83,8 +84,9 @@ def session(tmp_path: Path) -> Session:
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "shop.py").write_text(SHOP)
     (folder / "other.py").write_text(OTHER)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PFS_", "PYTEST_", "LD_PRELOAD"))}
-    environment |= {"PFS_DIR": str(segments), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    own = clean_environment(segments, PYTHONDONTWRITEBYTECODE="1")
+    environment = {name: value for name, value in own.items() if not name.startswith("PYTEST_")}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 
     def run(*arguments: str, tests: str = TESTS, status: int = 0) -> subprocess.CompletedProcess[str]:
         (folder / "test_shop.py").write_text(tests)

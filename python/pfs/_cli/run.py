@@ -153,7 +153,6 @@ def run(
             "another terminal."
         )
     try:
-        launch.library()
         program = programs.look(command[0], os.environ)
     except OSError as error:
         raise click.ClickException(f"{error.strerror}: {error.filename}") from None

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from pfs._outside import processes
+from pfs.errors import StateError
 
-__all__ = ["PARTS", "PYTHON_PARTS", "end_as", "environment", "folder_of_run", "library", "wait_for"]
+__all__ = ["PARTS", "PYTHON_PARTS", "end_as", "environment", "folder_of_run", "wait_for"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What --only chooses, as patterns of setup_instruments.
@@ -30,15 +31,15 @@ PYTHON_PARTS = ("threads", "requests", "clients", "drivers")
 SIZES = {"mutex": 1024, "rwlock": 512, "cond": 512, "file": 256, "socket": 128, "statement": 256, "thread": 512}
 
 
-def library() -> str:
+def _library() -> str:
     """Returns the path of the library that records the program.
 
     Raises:
-        FileNotFoundError: this installation has none.
+        StateError: this installation has none.
     """
     path = os.path.join(_PACKAGE, "lib", "libperfschema-run.so")
     if not os.path.exists(path):
-        raise FileNotFoundError(2, "pfs run needs Linux on x86-64: there is no", path)
+        raise StateError(f"there is no {path}: pfs run needs Linux on x86-64")
     return path
 
 
@@ -50,16 +51,20 @@ def environment(
     all_on: bool = False,
     children: str = "all",
 ) -> dict[str, str]:
-    """Returns the variables of a program whose segments are to be in `folder`; the others are options of ``pfs run``."""
-    preload = os.environ.get("LD_PRELOAD")
+    """Returns the variables of a program whose segments are to be in `folder`; the others are options of ``pfs run``.
+
+    Raises:
+        StateError: this installation cannot record.
+    """
+    recorder, preload = _library(), os.environ.get("LD_PRELOAD")
     return {
-        "LD_PRELOAD": f"{library()}:{preload}" if preload else library(),
+        "LD_PRELOAD": f"{recorder}:{preload}" if preload else recorder,
         "PFS_DIR": folder,
         "PFS_KEEP": "1",
         "PFS_OPTIONS": _options_text(only, all_on, os.environ.get("PFS_OPTIONS")),
         "PFS_RUN_CHILDREN": children,
         "PFS_RUN_DECODE": ",".join(decode),
-        "PFS_RUN_LIBRARY": library(),
+        "PFS_RUN_LIBRARY": recorder,
         **_python_environment(python),
     }
 

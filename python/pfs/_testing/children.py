@@ -19,12 +19,15 @@ from dataclasses import dataclass, field
 from pfs import _core
 from pfs._outside import processes
 from pfs._outside.segment import SegmentSource
+from pfs._source import OWN
 from pfs._testing.totals import Totals
 from pfs.errors import AttachError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pfs._source import Source
 
 __all__ = ["Child", "Children", "Forked", "close", "follow", "followed"]
 
@@ -64,6 +67,10 @@ class Children:
         self._sum = Totals({})
         self._held = 0
         self._lock = allocate_lock()
+
+    def sources(self) -> list[Source]:
+        """Returns what to read for this process itself. The last one has what its tests do."""
+        return [OWN]
 
     def _hear(self) -> None:
         """Adds new children to `_known`."""

@@ -18,7 +18,7 @@ from pfs._tables.nearest import nearest
 from pfs._tables.show import as_plain_text, bytes_text, count_text, time_text
 from pfs._testing import unchanged
 from pfs._testing.budget import INI, Budget, as_rows, parse_ini
-from pfs._testing.children import close, followed
+from pfs._testing.children import close, follow, followed
 from pfs._testing.lines import lines_of
 from pfs._testing.totals import EVENTS, READ, TIME, WRITTEN, Totals, chosen
 from pfs.errors import Error, InvalidValue
@@ -42,7 +42,7 @@ class _Span:
     def __init__(self) -> None:
         # Looking for children is work of this process, which may be recorded: it stays outside.
         self._children = followed().totals()
-        self._own = [(source, Totals.take(source)) for source in unchanged.sources()]
+        self._own = [(source, Totals.take(source)) for source in followed().sources()]
 
     def own(self) -> Totals:
         return sum((Totals.take(source).since(before) for source, before in self._own), Totals({}))
@@ -93,7 +93,7 @@ def _unmatched(budget: Budget) -> dict[str, str]:
     given = [pattern for limit in budget.limits.values() if isinstance(limit, dict) for pattern in limit]
     if not given:
         return {}
-    names = [str(name) for source in unchanged.sources() for (name,) in source.rows("setup_instruments", ("NAME",))]
+    names = [str(name) for source in followed().sources() for (name,) in source.rows("setup_instruments", ("NAME",))]
     return {pattern: "" if any(_core.matches(names, pattern)) else nearest(pattern, names) for pattern in given}
 
 
@@ -135,7 +135,7 @@ class Session:
         self._defaults = {name: self._default(name) for name in INI}
         instruments = config.getoption("pfs_instrument")
         if instruments is not None:
-            unchanged.want()
+            follow(unchanged.Started)
         self._filter = unchanged.Filter(unchanged.packages_of(instruments or ""))
         wants_report = config.getoption("pfs_report") or instruments is not None
         self._report_top = config.getoption("pfs_report_top") if wants_report else 0
@@ -204,7 +204,7 @@ class Session:
                 done = item.stash[_DONE] = self._filter(meter.done())
                 if view is not None:
                     self._write_files(item, view, done)
-        lines = lines_of(meter.own, unchanged.sources()[-1])
+        lines = lines_of(meter.own, followed().sources()[-1])
         broken = budget.broken(done, meter.overheads, lines) + self._increases(item.nodeid, done)
         if "max_overhead_ratio" in budget.limits and not meter.overheads:
             broken.append("max_overhead_ratio: the test did not call pfs_overhead(function)")

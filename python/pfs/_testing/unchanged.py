@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,14 +22,14 @@ from pfs._run import launch
 from pfs._run import program as programs
 from pfs._run.tree import Parents
 from pfs._source import OWN
-from pfs._testing.children import Child, Children, follow
+from pfs._testing.children import Child, Children
 from pfs._testing.totals import Totals
 from pfs.errors import StateError
 
 if TYPE_CHECKING:
     from pfs._source import Source
 
-__all__ = ["Filter", "Started", "is_recorded", "packages_of", "run", "sources", "want"]
+__all__ = ["Filter", "Started", "is_recorded", "packages_of", "run"]
 
 # Locks of the interpreter, and what pfs itself does: how often says nothing of a test. The wait for the GIL
 # (wait/synch/cond/python/gil) counts.
@@ -38,16 +37,6 @@ _NOISE = re.compile(
     r"wait/synch/(?:mutex/python/(?:gil|gil-switch|interpreter)|cond/python/interpreter)$|wait/\w+/\w+/(?:libperfsch\w*|_core\.\w+)/"
 )
 _OF_PYTHON = re.compile(r"wait/synch/\w+/python/([\w.<>]+):\d+$")
-
-
-_is_wanted = False
-
-
-def want() -> None:
-    """Makes `sources` and the children those of a recorded session, from now on."""
-    global _is_wanted
-    _is_wanted = True
-    follow(Started)
 
 
 def is_recorded() -> bool:
@@ -78,9 +67,7 @@ def run(config: pytest.Config) -> int:
     Raises:
         pytest.UsageError: this interpreter cannot be recorded.
     """
-    packages_of(config.getoption("pfs_instrument"))
     try:
-        launch.library()
         interpreter = programs.look(sys.executable, os.environ)
     except OSError as error:
         raise pytest.UsageError(f"--pfs-instrument: {error.strerror}: {error.filename}") from None
@@ -94,29 +81,13 @@ def run(config: pytest.Config) -> int:
     if not arguments or sys.orig_argv[-len(arguments) :] != [str(argument) for argument in arguments]:
         command = [sys.executable, "-m", "pytest", *map(str, arguments)]  # pytest.main(): another program called it
     with launch.folder_of_run(keep=False) as folder, Parents(folder):
-        child = subprocess.Popen(command, env=os.environ | launch.environment(folder), cwd=config.invocation_params.dir)
+        try:
+            environment = os.environ | launch.environment(folder)
+        except StateError as error:
+            raise pytest.UsageError(f"--pfs-instrument: {error}") from None
+        child = subprocess.Popen(command, env=environment, cwd=config.invocation_params.dir)
         code = launch.wait_for(child)
     return launch.end_as(code)
-
-
-@cache
-def _run_source(pid: int) -> Source:
-    own = os.path.realpath(_core.segment_path() or "/")
-    for found in processes.scan(_folder(pid)):
-        if found.identity.pid == pid and os.path.realpath(found.path) != own:
-            return SegmentSource(_core.Segment(found.path), write=False)
-    raise StateError(f"there is no segment of this process in {_folder(pid)}: it does not record itself")
-
-
-@cache
-def _folder(pid: int) -> str:
-    """Returns the folder of the segments of this process: where it stood before `Started` moved it for children."""
-    return processes.default_directory()
-
-
-def sources() -> list[Source]:
-    """Returns what to read for this process: the segment of pfs, and that of the library that records the program."""
-    return [OWN, _run_source(os.getpid())] if _is_wanted else [OWN]
 
 
 class Filter:
@@ -142,11 +113,23 @@ class Started(Children):
 
     def __init__(self) -> None:
         super().__init__()
-        sources()  # our own segment is found before the folder changes
-        self._folder = os.path.join(_folder(self._pid), f"of-{self._pid}")
+        self._before = processes.default_directory()
+        own = os.path.realpath(_core.segment_path() or "/")  # PFS_DIR may be relative
+        recorded = [
+            found.path
+            for found in processes.scan(self._before)
+            if found.identity.pid == self._pid and os.path.realpath(found.path) != own
+        ]
+        if not recorded:
+            raise StateError(f"there is no segment of this process in {self._before}: it does not record itself")
+        self._recorded = SegmentSource(_core.Segment(recorded[0]), write=False)
+        self._folder = os.path.join(self._before, f"of-{self._pid}")
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        self._before = os.environ["PFS_DIR"]
         os.environ["PFS_DIR"] = self._folder
+
+    def sources(self) -> list[Source]:
+        """Returns the segment of pfs, and that of the library that records the program."""
+        return [OWN, self._recorded]
 
     def _keeps(self) -> bool:
         return False  # PFS_KEEP is there for us

@@ -16,7 +16,7 @@ from pfs import _core
 from pfs._snapshots.diff import EVENT, table_diff
 from pfs._snapshots.parquet import storable
 from pfs._tables import frame
-from pfs._testing.unchanged import sources
+from pfs._testing.children import followed
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class View:
 
     def restart(self) -> None:
         """Makes the current state the beginning."""
-        self._since = _Since(sources()[-1], os.getpid())
+        self._since = _Since(followed().sources()[-1], os.getpid())
         self._children_since: dict[str, _Since] = {}
         self._children_now(are_new=False)
 

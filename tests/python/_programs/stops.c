@@ -2,6 +2,7 @@
 // the other process can grow between this call and what follows it.
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -9,10 +10,8 @@
 
 int fstat(int fd, struct stat* info) {
   const int result = (int)syscall(SYS_newfstatat, fd, "", info, AT_EMPTY_PATH);
-  char link[64] = "/proc/self/fd/", path[4096];
-  int digits = 1;
-  for (int rest = fd; rest >= 10; rest /= 10) ++digits;
-  for (int rest = fd, at = (int)strlen(link) + digits; digits > 0; --digits, rest /= 10) link[--at] = (char)('0' + rest % 10);
+  char link[64], path[4096];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   const ssize_t length = readlink(link, path, sizeof path);
   if (length > 4 && memcmp(path + length - 4, ".pfs", 4) == 0 && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR) raise(SIGSTOP);
   return result;
