@@ -14,6 +14,7 @@ from pfs._testing import budget, overhead
 from pfs._testing.totals import Totals, chosen
 from pfs.errors import InvalidValue
 from tests.conftest import Run
+from tests.python._programs.subject import CI_VARIABLES
 
 pytest_plugins = ["pytester"]
 
@@ -71,9 +72,7 @@ class Inner:
 def inner(pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inner:
     segments = tmp_path / "segments"
     segments.mkdir(mode=0o700)
-    for name in ("PFS_OPTIONS", "PFS_KEEP", "PFS_SEGMENT", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("CI", "BUILD_NUMBER"):  # where they are set, pytest's summary repeats every message in full
+    for name in ("PFS_OPTIONS", "PFS_KEEP", "PFS_SEGMENT", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", *CI_VARIABLES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PFS_DIR", str(segments))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

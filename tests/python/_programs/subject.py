@@ -33,8 +33,13 @@ BOOT_ID, EPOCH, LIBRARY_VERSION, COMMAND = (
 )
 
 
+# Where one of them is set, pytest's summary repeats every message in full.
+CI_VARIABLES = ("CI", "BUILD_NUMBER")
+
+
 def clean_environment(folder: Path, **more: str) -> dict[str, str]:
-    return {**{name: value for name, value in os.environ.items() if not name.startswith("PFS_")}, "PFS_DIR": str(folder), **more}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PFS_") and name not in CI_VARIABLES}
+    return {**own, "PFS_DIR": str(folder), **more}
 
 
 class Subject:
