@@ -13,11 +13,14 @@ from pfs.errors import Error
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["SCHEMA", "Database", "connected", "parser"]
+__all__ = ["SCHEMA", "SCHEMAS", "Database", "connected", "parser"]
 
 SCHEMA = "performance_schema"
+SCHEMAS = (SCHEMA, "sys")  # of each database
 _MEMORY = "2GB"
 _SETTINGS = ("set python_enable_replacements=false", "set enable_external_access=false", "set lock_configuration=true")
+
+_MAKE_SCHEMAS = ";".join(f"create schema {name}" for name in SCHEMAS)
 
 _numbers = itertools.count(1)
 # (PID, connection). A forked child leaves its parent's as they are.
@@ -27,7 +30,7 @@ _stays: list[tuple[int, duckdb.DuckDBPyConnection]] = []
 def connected() -> duckdb.DuckDBPyConnection:
     """Returns a connection to a new DuckDB with bounded threads and memory, and with the schemas that a statement may use."""
     connection = _new({"threads": "2"})
-    _make_schemas(connection)
+    connection.execute(_MAKE_SCHEMAS)
     return connection
 
 
@@ -43,11 +46,6 @@ def _new(config: dict[str, str]) -> duckdb.DuckDBPyConnection:
         if "async_threads" not in chosen:
             raise
         return duckdb.connect(":memory:", config={name: value for name, value in chosen.items() if name != "async_threads"})
-
-
-def _make_schemas(connection: duckdb.DuckDBPyConnection) -> None:
-    for name in (SCHEMA, "sys"):
-        connection.execute(f"create schema {name}")
 
 
 def parser() -> duckdb.DuckDBPyConnection:
@@ -83,9 +81,8 @@ class Database:
                 self.connection.execute(setting)
         else:
             self.connection = parser()
-        self.connection.execute(f"attach ':memory:' as {name}")
-        self.connection.execute(f"use {name}")
-        _make_schemas(self.connection)
+        # One text, because DuckDB parses faster than it is called.
+        self.connection.execute(f"attach ':memory:' as {name}; use {name}; {_MAKE_SCHEMAS}")
         # Readers of the answer may still stream it: they keep what they read.
         weakref.finalize(self, _forget, self.connection, name, os.getpid()).atexit = False
 
@@ -94,6 +91,5 @@ def _forget(connection: duckdb.DuckDBPyConnection, name: str, pid: int) -> None:
     if os.getpid() != pid:
         _stays.append((pid, connection))  # another thread of the parent may have been inside
         return
-    connection.execute("use memory")
-    connection.execute(f"detach {name}")
+    connection.execute(f"use memory; detach {name}")
     connection.close()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from pfs._sql.database import SCHEMA, Database, parser
+from pfs._sql.database import SCHEMA, SCHEMAS, Database, parser
 from pfs._sql.functions import macros_in
 from pfs._sql.names import Names, names_in
 from pfs._sql.result import Result
@@ -140,7 +140,8 @@ class _Wanted:
             self.tables[table] = None if names.is_of_all_columns or before is None else before | names.columns
 
     def make(self, connection: duckdb.DuckDBPyConnection, text: str) -> None:
-        for schema in {place[0] for place in self._places.values()} | {view.partition(".")[0] for view in self._views}:
+        schemas = {place[0] for place in self._places.values()} | {view.partition(".")[0] for view in self._views}
+        for schema in schemas.difference(SCHEMAS):
             connection.execute(f'create schema if not exists "{schema}"')
         for table, columns in self.tables.items():
             self._make_table(connection, table, columns)
@@ -162,10 +163,11 @@ class _Wanted:
             source = f'"read {table}"'
             connection.register(f"read {table}", self._source.arrow(table, chosen))
         # A TIMESTAMP has no time zone in these tables: it is UTC.
+        read = connection.sql(f"from {source}")
         times = [
             f'make_timestamp(epoch_us("{column}")) as "{column}"'
-            for column, kind in connection.execute(f"select column_name, column_type from (describe from {source})").fetchall()
-            if kind.startswith("TIMESTAMP WITH")
+            for column, kind in zip(read.columns, read.types, strict=True)
+            if str(kind).startswith("TIMESTAMP WITH")
         ]
         replaced = f" replace ({', '.join(times)})" if times else ""
         schema, name = self._places[table]
