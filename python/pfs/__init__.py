@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from pfs import plot
     from pfs._dbapi.rows import dbapi_plain
     from pfs._dbapi.wrap import dbapi
     from pfs._names import TableName
@@ -128,6 +129,7 @@ __all__ = [
     "describe",
     "readable",
     "timeline",
+    "plot",
     "ddl",
     "truncate",
     "digest",
@@ -281,10 +283,12 @@ _LATER = {
 if not TYPE_CHECKING:  # a type checker would accept every name
 
     def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name == "plot":
+            return import_module("pfs.plot")
         for module, names in _LATER.items():
             if name in names:
-                from importlib import import_module
-
                 value = globals()[name] = getattr(import_module(module), name)
                 return value
         raise AttributeError(f"module 'pfs' has no attribute {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from pfs._plot.kinds import kind_of
 from pfs._tables.show import time_text
 from pfs.errors import InvalidValue
 
@@ -15,17 +16,6 @@ __all__ = ["Timeline", "timeline"]
 
 _WIDTH, _LANE, _LEFT, _TOP, _BOTTOM = 900, 26, 190, 30, 26
 _MOST_EVENTS = 3000
-_KINDS = (
-    ("wait/synch/mutex", "mutexes", "#d62728"),
-    ("wait/synch/cond", "conditions, queues", "#ff7f0e"),
-    ("wait/synch", "other locks", "#e377c2"),
-    ("wait/io/file", "files", "#1f77b4"),
-    ("wait/io/socket", "sockets", "#9467bd"),
-    ("wait/", "other waits", "#8c564b"),
-    ("stage/", "stages", "#bcbd22"),
-    ("statement/", "statements", "#2ca02c"),
-    ("", "others", "#7f7f7f"),
-)
 _NEEDED = ("THREAD_ID", "EVENT_NAME", "TIMER_START", "TIMER_WAIT")
 
 
@@ -83,10 +73,6 @@ def timeline(
     return Timeline(_svg(rows, threads or {}, first, max(last, first + 1)), count, len(rows))
 
 
-def _kind(name: str) -> tuple[str, str]:
-    return next((title, color) for prefix, title, color in _KINDS if name.startswith(prefix))
-
-
 def _svg(rows: list[tuple[int, str, int, int, str]], names: dict[int, str], first: int, last: int) -> str:
     lanes = {thread: lane for lane, thread in enumerate(sorted({row[0] for row in rows}))}
     height = _TOP + max(1, len(lanes)) * _LANE + _BOTTOM
@@ -97,7 +83,7 @@ def _svg(rows: list[tuple[int, str, int, int, str]], names: dict[int, str], firs
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
     ]
     x = float(_LEFT)
-    for title, color in dict.fromkeys(_kind(row[1]) for row in rows):
+    for title, color in dict.fromkeys(kind_of(row[1]) for row in rows):
         parts.append(f'<rect x="{x:.0f}" y="8" width="12" height="12" fill="{color}"/>')
         parts.append(f'<text x="{x + 16:.0f}" y="18">{title}</text>')
         x += 30 + 7 * len(title)
@@ -111,7 +97,7 @@ def _svg(rows: list[tuple[int, str, int, int, str]], names: dict[int, str], firs
         left = _LEFT + max(0.0, (start - first) * scale)
         right = min(_WIDTH - 10.0, _LEFT + (start + wait - first) * scale)
         tip = escape(f"{name} {time_text(wait)} {source if source not in ('<NA>', 'nan') else ''}".strip())
-        y, width, color = _TOP + lanes[thread] * _LANE + 3, max(0.8, right - left), _kind(name)[1]
+        y, width, color = _TOP + lanes[thread] * _LANE + 3, max(0.8, right - left), kind_of(name)[1]
         parts.append(
             f'<rect x="{left:.2f}" y="{y}" width="{width:.2f}" height="{_LANE - 6}" fill="{color}" fill-opacity="0.8">'
             f"<title>{tip}</title></rect>"

@@ -1,0 +1,97 @@
+"""Pictures of events, latencies and locks, with matplotlib (``pip install 'perfschema[plot]'``).
+
+    import pfs
+    pfs.plot.timeline()                        # what each thread of this process did
+    pfs.plot.flame(pfs.attach(4711))           # where the time of another process went
+    pfs.plot.locks(pfs.attach(4711))           # who waits for whom
+
+Each function takes a process or its events, and returns the matplotlib ``Axes`` on which it has drawn: those that you give, or
+those of a new figure. ``what`` is None for this process, what ``pfs.attach`` returns, a snapshot, or a frame of events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from pfs._plot.events import Process, What
+    from pfs._plot.flame import By
+    from pfs._snapshots.snapshot import Snapshot
+
+__all__ = ["flame", "heatmap", "locks", "timeline"]
+
+
+def timeline(what: What = None, *, ax: Axes | None = None) -> Axes:
+    """Draws what each thread did: a lane per thread, time from left to right.
+
+    Waits are thin and strong; the statements, stages and transactions around them are high and pale. It shows the 40 threads with
+    the most time in events, and of them the longest 20,000 events. Waiting for work (``idle``) is left out.
+
+    Args:
+        what: a process or a snapshot, whose ``events_*_history_long`` are drawn, or a frame of such events.
+        ax: where to draw. None makes a figure.
+
+    Raises:
+        InvalidValue: the frame lacks a column that is needed, or its times are not in picoseconds.
+        Error: matplotlib is not installed.
+    """
+    from pfs._plot.timeline import draw
+
+    return draw(what, ax)
+
+
+def heatmap(what: What | Sequence[Snapshot] = None, *, ax: Axes | None = None) -> Axes:
+    """Draws how long events took, and when: time from left to right, latency from bottom to top, the darker the more events.
+
+    Args:
+        what: a process or a snapshot, whose ``events_statements_history_long`` is drawn; a frame of events of any kind; or a list
+            of snapshots, for the statements between each two of them, by ``events_statements_histogram_global``: so nothing is
+            missing that a history has overwritten.
+        ax: where to draw. None makes a figure.
+
+    Raises:
+        InvalidValue: a frame as for ``timeline``; fewer than two snapshots, or not in the order of their times.
+        Error: matplotlib is not installed.
+    """
+    from pfs._plot.heatmap import draw
+
+    return draw(what, ax)
+
+
+def flame(what: What = None, *, by: By = "nesting", ax: Axes | None = None) -> Axes:
+    """Draws where time went as a flame graph: a box is as wide as its time, in all threads.
+
+    Args:
+        what: as for ``timeline``.
+        by: "nesting": statements stand on transactions, stages on statements, waits on what they are in. "source": waits by file
+            and line of the program.
+        ax: where to draw. None makes a figure.
+
+    Raises:
+        InvalidValue: a frame as for ``timeline``; a bad value for ``by``.
+        Error: matplotlib is not installed.
+    """
+    from pfs._plot.flame import draw
+
+    return draw(what, by, ax)
+
+
+def locks(what: Process | pd.DataFrame = None, *, ax: Axes | None = None) -> Axes:
+    """Draws who waits for whom: an arrow from each thread that waits for a lock to the thread that holds it. A deadlock is red.
+
+    Args:
+        what: a process, or a frame of ``pfs.blocked()``. A snapshot does not say who waits.
+        ax: where to draw. None makes a figure.
+
+    Raises:
+        InvalidValue: a snapshot, or another frame.
+        Error: matplotlib is not installed.
+    """
+    from pfs._plot.locks import draw
+
+    return draw(what, ax)
