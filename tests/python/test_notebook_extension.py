@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pandas as pd
@@ -10,6 +12,7 @@ import pytest
 
 import pfs
 from tests.conftest import Run
+from tests.python._programs.subject import clean_environment
 
 pytest.importorskip("IPython")
 
@@ -58,6 +61,84 @@ def test_the_magic_shows_what_a_cell_waited_for(fresh: Run) -> None:
     assert lines["wait/synch/mutex/shop/LOCK_orders"][3] == "ms"
     assert lines["/etc/passwd"]
     assert out.splitlines()[-1] == "{'In [2]:6'}"  # line 6 of the cell, that of %%pfs included
+
+
+def test_every_cell_is_watched_while_it_is_on(fresh: Run) -> None:
+    out = run(
+        fresh,
+        """
+        def cell(text):
+            print("@@", text[:12].replace(chr(10), ";"))
+            shell.run_cell(text, store_history=True)
+        cell("lock = pfs.Lock('shop/LOCK_a')")
+        cell("%pfs on")
+        cell("%pfs on")
+        cell("for _ in range(7):\\n  with lock: pass")
+        cell("1 + 1;")
+        cell("%%pfs\\nwith lock: pass")
+        cell("with lock: 1 / 0")
+        cell("%pfs off")
+        cell("with lock: pass")
+        cell("%pfs later")
+        print("@@ statements")
+        table = pfs.table("events_statements_history_long", where="EVENT_NAME = 'statement/notebook/cell'")
+        for text, errors in zip(table["SQL_TEXT"], table["ERRORS"]):
+            print(repr(text), errors)
+        waits = pfs.table("events_waits_history_long", where="EVENT_NAME like '%LOCK_a'")
+        print(sum(waits["NESTING_EVENT_ID"].isin(table["EVENT_ID"])))
+        """,
+    )
+    said = {part.splitlines()[0].strip(): part.splitlines()[1:] for part in out.split("@@") if part.strip()}
+    assert said["%pfs on"] == []
+    (line,) = said["for _ in ran"]
+    assert "; 7 waits, " in line
+    assert said["1 + 1;"] == []
+    assert "; 1 waits, " in said["%%pfs;with l"][0]  # of the magic, once
+    assert any("; 1 waits, " in line for line in said["with lock: 1"])
+    assert any("ZeroDivisionError" in line for line in said["with lock: 1"])
+    assert said["with lock: p"] == []
+    assert any("legal are on and off (it is off now)" in line for line in said["%pfs later"])
+    assert [line.rpartition(" ")[2] for line in said["statements"][:-1]] == ["0", "0", "1"]
+    assert said["statements"][-1] == "8"  # of 7 and of 1; those of %%pfs are in no cell that is watched
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_client", "ignore::DeprecationWarning:zmq")
+def test_a_line_below_a_long_cell_says_how_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a kernel: one output, which changes while the cell runs, and is the report at its end."""
+    manager = pytest.importorskip("jupyter_client.manager")
+    for name, value in clean_environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    kernel, client = manager.start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
+    try:
+        said: list[tuple[str, dict[str, str], str]] = []
+
+        def hear(message: dict[str, Any]) -> None:
+            content = message["content"]
+            if "data" in content:
+                said.append((message["msg_type"], content["data"], content.get("transient", {}).get("display_id", "")))
+
+        def execute(cell: str) -> None:
+            assert client.execute_interactive(cell, output_hook=hear, timeout=60)["content"]["status"] == "ok"
+
+        execute("import pfs, time\n%load_ext pfs\n%pfs on")
+        execute("lock = pfs.Lock('shop/LOCK_a')\nfor _ in range(70):\n    with lock: time.sleep(0.05)")
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)
+    assert {kind for kind, _, _ in said[1:]} == {"update_display_data"}
+    assert said[0][0] == "display_data"
+    assert len({display for _, _, display in said}) == 1
+    lines = [data["text/plain"] for _, data, _ in said]
+    running = [line for line in lines if line.startswith("running ")]
+    assert len(running) >= 3  # 3.5 s: after 1.0, 1.5, 2.0 ... s
+    assert running == lines[:-1]
+    counts = [int(line.split("; ")[1].split()[0]) for line in running]
+    assert counts == sorted(counts)
+    assert "% of it for wait/synch/mutex/shop/LOCK_a" in running[-1]
+    assert "; 70 waits, " in lines[-1]
+    assert "<details>" in said[-1][1]["text/html"]
+    assert "wait/synch/mutex/shop/LOCK_a" in said[-1][1]["text/html"]
 
 
 def test_the_magic_of_a_cell_that_waits_for_nothing_says_why(fresh: Run) -> None:

@@ -1,1 +1,1 @@
-"""Implements ``%load_ext pfs``: the magic ``%%pfs``, readable frames, completion of names of tables, and pictures of events."""
+"""Implements ``%load_ext pfs``: ``%%pfs`` and ``%pfs on``, readable frames, completion of names, pictures of events."""

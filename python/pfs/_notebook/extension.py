@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from pfs import _core
+from pfs._notebook.cells import Cells
 from pfs._notebook.report import Report
 from pfs._tables import readable
 
@@ -31,6 +32,21 @@ def _cell_magic(shell: Any) -> Any:
         from IPython.display import display
 
         display(report)  # type: ignore[no-untyped-call, unused-ignore]
+
+    return pfs
+
+
+def _line_magic(cells: Cells) -> Any:
+    def pfs(line: str) -> None:
+        """``%pfs on`` watches every cell: it shows what the cell waited for, and a line while it runs. ``%pfs off`` ends this."""
+        word = line.strip()
+        if word not in ("on", "off"):
+            from pfs.errors import InvalidValue
+
+            raise InvalidValue(
+                f"bad word {word!r} behind %pfs: legal are on and off (it is {'on' if cells.is_on else 'off'} now)"
+            )
+        cells.on() if word == "on" else cells.off()
 
     return pfs
 
@@ -70,6 +86,8 @@ def load(shell: Any) -> None:
         return
     shell.register_magic_function(_cell_magic(shell), "cell", "pfs")
     shell.register_magic_function(_sql_magic(shell), "cell", "pfs_sql")
+    shell._pfs_cells = Cells(shell)
+    shell.register_magic_function(_line_magic(shell._pfs_cells), "line", "pfs")
     shell._pfs_matcher = _table_names()
     shell.Completer.custom_matchers.append(shell._pfs_matcher)
     formatters = shell.display_formatter.formatters
@@ -85,6 +103,8 @@ def unload(shell: Any) -> None:
         return
     shell.Completer.custom_matchers.remove(shell._pfs_matcher)
     shell._pfs_matcher = None
+    shell._pfs_cells.off()
+    shell.magics_manager.magics["line"].pop("pfs", None)
     for name in ("pfs", "pfs_sql"):
         shell.magics_manager.magics["cell"].pop(name, None)
     for kind in ("text/html", "text/plain"):

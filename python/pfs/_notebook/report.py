@@ -24,7 +24,7 @@ class Report:
     """Measures the code of a ``with`` block, and shows its busiest waits, files, statements and threads, and a timeline."""
 
     def __enter__(self) -> Self:
-        self._before: Sample = take(OWN)
+        self.before: Sample = take(OWN)
         ends = [row[0] for row in OWN.rows(_EVENTS, ("TIMER_END",)) if row[0] is not None]
         self._begin: int = max(ends, default=0)
         self._started = time.monotonic()
@@ -33,14 +33,14 @@ class Report:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.seconds = time.monotonic() - self._started
         self._after = take(OWN)
-        self.lost = lost(OWN) - self._before.lost
+        self.lost = lost(OWN) - self.before.lost
         events = frame.frame(_EVENTS, where=f"TIMER_END > {self._begin}")
         self.events = events
-        self.timeline: Timeline = timeline(events, {**self._before.threads, **self._after.threads})
+        self.timeline: Timeline = timeline(events, {**self.before.threads, **self._after.threads})
 
     def rows(self, section: Section) -> list[Row]:
         """Returns what happened to each key, busiest first. Counts and times are sums of the block."""
-        return rows_between(self._before, self._after, 1.0, section, "time")
+        return rows_between(self.before, self._after, 1.0, section, "time")
 
     def _parts(self) -> list[tuple[str, list[str], list[list[object]]]]:
         parts = []
@@ -63,7 +63,14 @@ class Report:
             parts.append((section.name, names, cells))
         return parts
 
-    def _headline(self) -> str:
+    @property
+    def is_empty(self) -> bool:
+        """Is there nothing that the code waited for?"""
+        return not any(self.rows(section) for section in SECTIONS if section.name != "statements")
+
+    @property
+    def headline(self) -> str:
+        """The sentence above the tables."""
         waits = self.rows(SECTIONS[0])
         total = show.time_text(int(sum(row.time for row in waits)))
         text = (
@@ -76,7 +83,7 @@ class Report:
     def __repr__(self) -> str:
         from pfs._tables.readable import cut_in_middle
 
-        lines = [self._headline()]
+        lines = [self.headline]
         for name, names, cells in self._parts():
             rows = [[cut_in_middle(str(cell)) for cell in row] for row in cells[:_MOST]]
             lines += ["", show.as_plain_text(f"{name}: {min(_MOST, len(cells))} of {len(cells)}", names, rows)]
@@ -87,7 +94,7 @@ class Report:
 
         from pfs._tables.readable import cut_in_middle
 
-        parts = [f"<p>{escape(self._headline())}</p>"]
+        parts = [f"<p>{escape(self.headline)}</p>"]
         for _, names, cells in self._parts():
             head = "".join(f"<th style='text-align:{'right' if i else 'left'}'>{escape(n)}</th>" for i, n in enumerate(names))
             body = "".join(

@@ -76,11 +76,10 @@ def of_snapshots(snapshots: Sequence[Snapshot]) -> Grid | None:
 
 
 def _growth(before: pd.Series[int], after: pd.Series[int]) -> np.ndarray:
-    """Returns what came between two readings. A count that fell was truncated between them, and counts from zero."""
-    import numpy as np
-
+    """Returns what came between two readings. Where a count fell, the table was truncated and counts from zero."""
     old, new = before.to_numpy(dtype=float), after.to_numpy(dtype=float)
-    return np.where(new < old, new, new - old)
+    growth: np.ndarray = new if (new < old).any() else new - old
+    return growth
 
 
 def draw(what: What | Sequence[Snapshot], ax: Axes | None) -> Axes:

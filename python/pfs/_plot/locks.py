@@ -109,7 +109,7 @@ def draw(what: What, ax: Axes | None) -> Axes:
     ax.set_xlim(-widest - 0.6, widest + 0.6)
     ax.set_ylim(-0.5, rows - 0.5)
     ax.set_axis_off()
-    letters = max(12, int(130 / (2 * widest + 1.2)))
+    letters = max(12, int(125 / (2 * widest + 1.2)))  # that fit between two threads
     for wait in graph.waits:
         _arrow(ax, wait, spots, letters, {wait.thread, wait.holder} <= graph.deadlocked)
     for thread, (x, y) in spots.items():
@@ -131,12 +131,12 @@ def _arrow(ax: Axes, wait: Wait, spots: dict[str, tuple[float, float]], letters:
         x, to_x, bend = x - 0.12, to_x + 0.12, -1.6
     style = {"arrowstyle": "-|>", "color": color, "shrinkA": 12, "shrinkB": 12, "connectionstyle": f"arc3,rad={bend}"}
     ax.annotate("", (to_x, to_y), (x, y), arrowprops=style)
-    waited = f", {time_text(wait.time)}" if wait.time is not None else ""
-    text = f"{cut(short(wait.lock), letters)}{waited}" + (f"\n{cut(wait.source, letters)}" if wait.source else "")
+    known = [wait.source, None if wait.time is None else time_text(wait.time)]
+    text = "\n".join(cut(line, letters) for line in (short(wait.lock), ", ".join(filter(None, known))) if line)
     if bend:  # beside the middle of the arc, which lies half of its bend beside the straight line
         label_x, label_y = (x + to_x) / 2, y - bend * (to_x - x) / 2 - (0.12 if to_x > x else -0.12)
     else:  # near the thread that waits: many may wait for one
-        label_x, label_y = x + (to_x - x) * 0.3, y + (to_y - y) * 0.3
+        label_x, label_y = x + (to_x - x) * 0.2, y + (to_y - y) * 0.25
     back = {"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.9}
     ax.text(label_x, label_y, text, ha="center", va="center", fontsize=8, color=color, parse_math=False, bbox=back, zorder=2)
 
