@@ -4,6 +4,7 @@
 // stable ABI only. Every function is called with the GIL.
 #include <pthread.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>

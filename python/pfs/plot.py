@@ -29,8 +29,9 @@ __all__ = ["flame", "heatmap", "locks", "timeline"]
 def timeline(what: What = None, *, ax: Axes | None = None) -> Axes:
     """Draws what each thread did: a lane per thread, time from left to right.
 
-    Waits are thin and strong; the statements, stages and transactions around them are high and pale. It shows the 40 threads with
-    the most time in events, and of them the longest 20,000 events. Waiting for work (``idle``) is left out.
+    Waits are thin and strong; the statements, stages and transactions around them are high and pale. It shows the 20,000 longest
+    events. Where there are more than 40 threads, those that follow one another share a lane. Of more than 40 lanes it shows those
+    with the most time in events. Waiting for work (``idle``) is left out.
 
     Args:
         what: a process or a snapshot, whose ``events_*_history_long`` are drawn, or a frame of such events.

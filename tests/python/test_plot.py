@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -243,11 +244,32 @@ def test_circles_and_readers_have_a_place() -> None:
     assert any("7 readers" in text.get_text() for text in ax.texts)
 
 
-def test_only_the_busiest_and_longest_are_drawn() -> None:
-    events = [Event(thread, 1, "wait/io/file/a/b", 0, thread) for thread in range(1, 101)]
-    shown, left_out = timeline.visible([*events, Event(500, 1, "idle", 0, 10**12)])
-    assert {event.thread for event in shown} == set(range(61, 101))
+def waits_of(spans: dict[int, tuple[int, int]]) -> list[Event]:
+    return [Event(thread, 1, "wait/io/file/a/b", start, end - start) for thread, (start, end) in spans.items()]
+
+
+def test_a_lane_for_each_thread_unless_there_are_too_many() -> None:
+    assert timeline.lanes_of(waits_of({7: (0, 9), 3: (5, 6)})) == ([[3], [7]], 0)
+    # 100 threads, two at a time: two lanes.
+    lanes, left_out = timeline.lanes_of(waits_of({thread: (10 * thread, 10 * thread + 20) for thread in range(100)}))
+    assert lanes == [list(range(0, 100, 2)), list(range(1, 100, 2))]
+    assert left_out == 0
+    # 100 threads at once: the 40 busiest.
+    lanes, left_out = timeline.lanes_of(waits_of({thread: (0, thread) for thread in range(1, 101)}))
+    assert sorted(lanes) == [[thread] for thread in range(61, 101)]
     assert left_out == 60
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 100)), min_size=41, max_size=80))
+def test_threads_of_a_lane_follow_one_another(spans: list[tuple[int, int]]) -> None:
+    known = {thread: (start, start + length) for thread, (start, length) in enumerate(spans)}
+    lanes, left_out = timeline.lanes_of(waits_of(known))
+    assert len(lanes) <= 40
+    assert len({thread for lane in lanes for thread in lane}) == sum(map(len, lanes))
+    assert left_out == len(known) - sum(map(len, lanes))
+    for lane in lanes:
+        assert all(known[before][1] <= known[after][0] for before, after in pairwise(lane))
 
 
 @pytest.mark.parametrize("draw", [pfs.plot.timeline, pfs.plot.heatmap, pfs.plot.flame, pfs.plot.locks])

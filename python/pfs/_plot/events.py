@@ -36,7 +36,7 @@ class Event:
     wait: int
     source: str | None = None
     parent: int | None = None  # the EVENT_ID of the event around it, of the same thread
-    text: str | None = None  # of a statement, without its values
+    text: str | None = None  # of a statement, without its values: DIGEST_TEXT
     object: str | None = None
 
     @property

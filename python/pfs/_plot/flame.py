@@ -121,10 +121,10 @@ def _stack(ax: Axes, box: Box, left: float, level: int, total: int, names: set[s
             continue
         color = kind_of(upper.event)[1] if upper.event else "#cccccc"
         ax.barh(level + 0.5, width, 0.92, left, color=color, alpha=0.55, edgecolor="white", linewidth=0.6)
-        room = int(width * _CHARACTERS) - 1
+        fits = int(width * _CHARACTERS) - 1
         label = f"{name}  {time_text(upper.time)}"
-        if room >= 4:
-            text = label if len(label) <= room else name if len(name) <= room else name[: room - 1] + "…"
+        if fits >= 4:
+            text = label if len(label) <= fits else name if len(name) <= fits else name[: fits - 1] + "…"
             ax.text(left + 0.003, level + 0.5, text, va="center", fontsize=8, clip_on=True, parse_math=False)
         if upper.event:
             names.add(upper.event)

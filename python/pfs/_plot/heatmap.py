@@ -103,7 +103,7 @@ def draw(what: What | Sequence[Snapshot], ax: Axes | None) -> Axes:
     ax.yaxis.set_major_locator(LogLocator(10))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _latency(value)))
     ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.set_ylim(rows[0], rows[-1])
+    ax.margins(0)
     ax.set_xlabel(unit)
     ax.set_ylabel("latency")
     ax.grid(axis="y", color="#eeeeee")

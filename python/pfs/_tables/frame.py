@@ -138,6 +138,7 @@ class Choice:
         return chosen if self._limit is None else chosen[: self._limit]
 
 
+_LINES = ("SOURCE", "LONGEST_SOURCE")  # columns of file and line
 UNITS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12, "timedelta": 10**3}
 
 
@@ -225,7 +226,7 @@ def made(
     for name, kind, nullable, values, mask, texts in parts:
         if is_signed and kind == "uint64" and fits_signed(values):
             values = values.view(np.int64)
-        if cells and name == "SOURCE":
+        if cells and name in _LINES:
             texts = _in_cells(texts, cells)
         data[name] = column_of(kind, nullable, values, mask, texts, places)
     return pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
