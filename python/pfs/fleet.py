@@ -18,7 +18,7 @@ from pfs._fleet.cut import Cut, read_cut
 from pfs._fleet.tables import FleetTables
 from pfs._fleet.views import FleetViews
 from pfs._sql.query import run
-from pfs._tables.nearest import nearest
+from pfs._tables.nearest import hint
 from pfs._views.declared import VIEWS
 from pfs.errors import InvalidValue, UnknownTable
 
@@ -86,8 +86,7 @@ class Fleet:
         """
         plain = name.lower().removeprefix("sys.")
         if plain not in VIEWS:
-            near = nearest(plain, list(VIEWS))
-            raise UnknownTable(f"unknown view '{name}'" + (f": the nearest is '{near}'" if near else ""))
+            raise UnknownTable(f"unknown view '{name}'{hint(plain, list(VIEWS))}")
         return self.sql(f'select * from sys."{plain}" order by NODE').df()
 
     def merged(self) -> Merged:

@@ -26,7 +26,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> pfs.Snapshot:
 
 def formatting() -> duckdb.DuckDBPyConnection:
     connection = connected()
-    for macro in MACROS:
+    for macro in MACROS.values():
         connection.execute(macro)
     return connection
 

@@ -11,7 +11,7 @@ from pfs import _core
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["arrow_of", "arrow_of_parts", "escaped", "parts_of", "plain_texts"]
 
@@ -62,13 +62,27 @@ def escaped(texts: Sequence[str]) -> list[str] | None:
     return None
 
 
-def parts_of(frame: pd.DataFrame) -> list[_core.Part]:
+def parts_of(frame: pd.DataFrame, declared: Mapping[str, tuple[str, bool]] | None = None) -> list[_core.Part]:
     """Returns the columns of a frame as the core would read them, except that ENUM and SET are texts.
+
+    Args:
+        declared: kinds of columns, and whether they may be NULL. A column whose values do not fit keeps the type that it has.
 
     Raises:
         InvalidValue: a column has a type that no table of pfs has.
     """
-    return [_part(str(name), column) for name, column in frame.items()]
+    parts = [_part(str(name), column) for name, column in frame.items()]
+    return parts if declared is None else [_as_declared(part, *declared.get(part[0], ("", part[2]))) for part in parts]
+
+
+def _as_declared(part: _core.Part, declared: str, nullable: bool) -> _core.Part:
+    """Returns a column with the type of its declaration: `pfs.table` has int64 where uint64 is declared and all values fit."""
+    name, kind, _, values, mask, texts = part
+    if kind == "int64" and declared == "uint64" and (len(values) == 0 or values.min() >= 0):
+        kind, values = declared, values.view(np.uint64)
+    if kind == "double" and nullable:
+        mask = np.isnan(values)
+    return name, kind, nullable or (mask is not None and bool(mask.any())), values, mask, texts
 
 
 def _part(name: str, column: pd.Series[Any]) -> _core.Part:

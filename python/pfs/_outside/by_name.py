@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from pfs._outside import processes
-from pfs._tables.nearest import nearest
+from pfs._tables.nearest import hint
 from pfs._tables.show import plain
 from pfs.errors import AttachError
 
@@ -73,9 +73,8 @@ def path_of(name: str) -> str:
                 raise AttachError(f"{len(found)} processes are called '{name}': give the pid of one, or its path{_lines(found)}")
     if os.path.isfile(name):
         return name
-    close = nearest(name, sorted(known))
-    hint = f"the nearest is '{close}'" if close else "there are no segments at all (PFS_DIR says where they are)"
-    raise AttachError(f"no process and no file is called '{name}': {hint}")
+    near = hint(name, sorted(known)) or ": there are no segments at all (PFS_DIR says where they are)"
+    raise AttachError(f"no process and no file is called '{name}'{near}")
 
 
 def only_living() -> str:

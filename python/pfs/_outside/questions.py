@@ -83,7 +83,7 @@ def view(name: str, source: Asked = None) -> pd.DataFrame:
     """
     short = name.lower().removeprefix("sys.")
     if short not in VIEWS:
-        from pfs._tables.nearest import nearest
+        from pfs._tables.nearest import hint
 
-        raise UnknownTable(f"unknown view '{name}': the nearest is '{nearest(short, list(VIEWS))}'")
+        raise UnknownTable(f"unknown view '{name}'{hint(short, list(VIEWS))}")
     return sql(f'select * from sys."{short}"', source).df()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pfs import _core
 from pfs._sql.database import connected
 from pfs._sql.functions import MACROS
+from pfs._tables.kinds import sql_type
 from pfs._views.declared import VIEWS
 
 if TYPE_CHECKING:
@@ -26,14 +27,6 @@ _TYPES = (
     ("UINTEGER", "int unsigned"), ("INTEGER", "int"), ("DOUBLE", "double"), ("FLOAT", "double"), ("BOOLEAN", "tinyint(1)"),
     ("TIMESTAMP", "timestamp(6)"), ("DECIMAL", "decimal"),
 )  # fmt: skip
-_KINDS = {
-    "uint64": "ubigint",
-    "int64": "bigint",
-    "uint32": "uinteger",
-    "int32": "integer",
-    "double": "double",
-    "timestamp": "timestamp",
-}
 _EMPTY: dict[str, str] = {
     "check_constraints": "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE",
     "events": "EVENT_CATALOG EVENT_SCHEMA EVENT_NAME",
@@ -264,9 +257,9 @@ def _types_of_views() -> dict[str, list[tuple[str, str]]]:
 
     connection = connected()
     for table in _core.tables():
-        columns = (f'"{column["name"]}" {_KINDS.get(column["kind"], "varchar")}' for column in _core.table_info(table)["columns"])
+        columns = (f'"{column["name"]}" {sql_type(column["kind"])}' for column in _core.table_info(table)["columns"])
         connection.execute(f'create table performance_schema."{table}" ({", ".join(columns)})')
-    for macro in MACROS:
+    for macro in MACROS.values():
         connection.execute(macro)
     todo = list(VIEWS)
     while todo:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pfs import _core
+from pfs._sql.functions import MYSQL
 
 if TYPE_CHECKING:
     from pfs._serve.sources import Source
 
 __all__ = ["VERSION", "added_status", "added_variables"]
 
-VERSION = f"8.4.0-pfs-{_core.__version__}"  # clients decide by the first numbers what they may ask
+VERSION = f"{'.'.join(map(str, MYSQL))}-pfs-{_core.__version__}"  # clients decide by the first numbers what they may ask
 
 
 def _sum(table: str, column: str) -> Callable[[Source], int]:

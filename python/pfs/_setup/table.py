@@ -5,7 +5,7 @@ from __future__ import annotations
 from pfs import _core
 from pfs._setup.rows import Rows
 from pfs._source import OWN
-from pfs._tables.nearest import nearest
+from pfs._tables.nearest import hint
 from pfs.errors import InvalidValue, OperationNotAllowed, UnknownName
 
 TYPE_CHECKING = False
@@ -139,7 +139,7 @@ class SetupTable(Generic[R]):
         columns = self._columns()
         for column, pattern, like in self._conditions(where):
             if column not in columns:
-                raise UnknownName(f"{self.name} has no column '{column}': the nearest is '{nearest(column, columns)}'")
+                raise UnknownName(f"{self.name} has no column '{column}'{hint(column, columns)}")
             position = columns.index(column)
             texts = ["" if rows[i][position] is None else str(rows[i][position]) for i in chosen]
             wanted = _core.matches(texts, pattern) if like else [text == pattern for text in texts]
@@ -174,8 +174,8 @@ class SetupTable(Generic[R]):
         if not self._chosen(where, rows) and not self._may_come(where):
             column = self._name_column()
             names = [str(row[self._columns().index(column)]) for row in rows]
-            hint = f": the nearest is '{nearest(where, names)}'" if isinstance(where, str) and names else ""
-            raise UnknownName(f"{self.name} has no row where {column} is like '{where}'{hint}")
+            near = hint(where, names) if isinstance(where, str) else ""
+            raise UnknownName(f"{self.name} has no row where {column} is like '{where}'{near}")
         return self.rows_type(self, where)
 
     def _may_come(self, where: Where) -> bool:

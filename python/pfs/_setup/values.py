@@ -5,7 +5,7 @@ from __future__ import annotations
 from _collections_abc import Mapping  # collections.abc imports collections, which takes longer than this whole package
 
 from pfs._source import OWN
-from pfs._tables.nearest import nearest
+from pfs._tables.nearest import hint
 from pfs.errors import InvalidValue, UnknownName
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ class Values(Mapping[str, "int | str"]):
         for known, value in values.items():
             if known.lower() in (wanted, "performance_schema_" + wanted):
                 return value
-        raise UnknownKey(f"{self._table} has no '{name}': the nearest is '{nearest(str(name), list(values))}'")
+        raise UnknownKey(f"{self._table} has no '{name}'{hint(str(name), list(values))}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._read())

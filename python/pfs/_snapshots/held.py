@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pfs import _core
 from pfs._arrow.frames import arrow_of_parts, parts_of
 from pfs._tables.frame import made
+from pfs._tables.kinds import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -91,7 +92,7 @@ class Held(Mapping[str, "pd.DataFrame"]):
     def columns(self, name: str) -> Columns:
         """Returns the columns of a table without a frame, if nobody has asked for its frame."""
         kept = self._read(name)
-        return kept if isinstance(kept, Columns) else Columns(len(kept), parts_of(kept), dict(kept.attrs))
+        return kept if isinstance(kept, Columns) else Columns(len(kept), parts_of(kept, kinds(name)), dict(kept.attrs))
 
     def count(self, name: str) -> int:
         """Returns the number of rows."""

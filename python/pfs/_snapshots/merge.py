@@ -11,6 +11,7 @@ import pandas as pd
 from pfs._snapshots.columns import Column, united
 from pfs._snapshots.held import Columns, Held, declared
 from pfs._snapshots.snapshot import ORIGIN, Merged, Origin, Snapshot, columns_of, has_sums
+from pfs._tables.kinds import ORIGIN_KINDS
 from pfs.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ _HISTOGRAM = "events_statements_histogram_by_digest"
 _QUANTILES = {"QUANTILE_95": 950, "QUANTILE_99": 990, "QUANTILE_999": 999}
 _MOST = np.uint64(2**64 - 1)
 _HALF = np.uint64(2**32 - 1)
-_ORIGIN_KINDS = {"NODE": "text", "PID": "uint64", "START": "uint64"}
 
 
 def needed(table: str) -> list[str]:
@@ -97,7 +97,7 @@ def _rows(info: _core.TableInfo, readings: Sequence[Columns], origin: bool = Fal
     """Returns all rows. `origin`: with the columns that merged rows have."""
     filled = [each for each in readings if each.rows]
     rows = [each.rows for each in filled]
-    kinds = [(name, kind, False) for name, kind in _ORIGIN_KINDS.items()] if origin else []
+    kinds = [(name, kind, False) for name, kind in ORIGIN_KINDS.items()] if origin else []
     kinds += [(column["name"], column["kind"], column["nullable"]) for column in info["columns"]]
     names = [name for name, _, _ in kinds]
     by_column: list[Sequence[_core.Part | None]]

@@ -13,6 +13,7 @@ from pfs import _core
 from pfs._arrow.frames import escaped
 from pfs._snapshots.held import Columns, declared
 from pfs._tables.frame import TEXT, category
+from pfs._tables.kinds import ORIGIN_KINDS
 from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
@@ -56,9 +57,6 @@ def _as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     return stored.astype(types)
 
 
-_ORIGIN = {"NODE": "text", "PID": "uint64", "START": "uint64"}
-
-
 def columns_of_arrow(name: str, stored: Any, attrs: dict[Hashable, Any]) -> Columns | pd.DataFrame:
     """Returns the columns of a saved table. It is a frame if this version does not know the table, or if a type is another."""
     if name not in _core.tables():
@@ -66,7 +64,7 @@ def columns_of_arrow(name: str, stored: Any, attrs: dict[Hashable, Any]) -> Colu
     known = {column["name"]: (column["kind"], column["nullable"], column["values"]) for column in declared(name)["columns"]}
     parts = []
     for position, column in enumerate(stored.column_names):
-        kind, nullable, values = known.get(column, (_ORIGIN.get(column), False, ()))
+        kind, nullable, values = known.get(column, (ORIGIN_KINDS.get(column), False, ()))
         part = None if kind is None else _part(column, kind, nullable, values, stored.column(position))
         if part is None:
             return _as_read(name, stored.to_pandas(use_threads=False))

@@ -248,7 +248,7 @@ class Snapshot(Frames):
         for old in folder.glob("*.parquet"):
             old.unlink()
         for name, table in self.items():
-            storable(table).to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
+            storable(frame.as_declared(name, table)).to_parquet(folder / f"{name}.parquet", engine="pyarrow", index=False)
         (folder / _SUMMARY).write_text(
             json.dumps(self._summary(self), indent=1) + "\n"
         )  # it is written last: a folder with it is complete

@@ -7,21 +7,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfs._tables.frame import TEXT, category
+from pfs._tables.frame import TEXT, category, fits_signed
 
 __all__ = ["column_of"]
 
 
 def column_of(kind: str, values: Any) -> Any:
-    """Returns a column of the type that ``pfs.table`` would give it. `values`: an array, or a masked array if there are NULLs."""
+    """Returns a column of a type that ``pfs.table`` uses. `values`: an array, or a masked array if there are NULLs."""
     mask = np.ma.getmaskarray(values)
     plain = np.ma.getdata(values)
     if kind in ("HUGEINT", "UHUGEINT"):
         numbers = [None if is_null else int(text) for text, is_null in zip(plain, mask, strict=True)]
-        known = [number for number in numbers if number is not None]
-        if known and ((min(known) < 0 and (min(known) < -(2**63) or max(known) >= 2**63)) or max(known) >= 2**64):
+        whole = [number or 0 for number in numbers]
+        least, most = min(whole, default=0), max(whole, default=0)
+        if least < -(2**63) or most >= (2**63 if least < 0 else 2**64):
             return pd.Series(numbers, dtype=object)
-        return pd.array(numbers, dtype="Int64" if known and min(known) < 0 else "UInt64")
+        plain = np.array(whole, dtype=np.int64 if most < 2**63 else np.uint64)
+    elif kind == "UBIGINT" and fits_signed(plain := np.where(mask, np.uint64(0), plain)):
+        plain = plain.view(np.int64)
     if kind == "VARCHAR":
         return pd.array([None if is_null else text for text, is_null in zip(plain, mask, strict=True)], dtype=TEXT)
     if kind.startswith("ENUM("):

@@ -1,4 +1,4 @@
-"""Gives each statement an empty database, in a DuckDB that stays: to make one takes longer than most statements."""
+"""Gives each statement a DuckDB of its own. One that nobody uses stays, because DuckDB starts slower than it answers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from pfs.errors import Error
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["SCHEMA", "SCHEMAS", "Database", "connected", "parser"]
+__all__ = ["SCHEMA", "SCHEMAS", "Database", "connected"]
 
 SCHEMA = "performance_schema"
 SCHEMAS = (SCHEMA, "sys")  # of each database
 _MEMORY = "2GB"
 _SETTINGS = ("set python_enable_replacements=false", "set enable_external_access=false", "set lock_configuration=true")
-
+_MOST_IDLE = 2
 _MAKE_SCHEMAS = ";".join(f"create schema {name}" for name in SCHEMAS)
 
 _numbers = itertools.count(1)
-# (PID, connection). A forked child leaves its parent's as they are.
-_stays: list[tuple[int, duckdb.DuckDBPyConnection]] = []
+_idle: list[tuple[int, duckdb.DuckDBPyConnection]] = []  # (PID, connection)
+# A forked child leaves its parent's as they are: another thread of the parent may have been inside.
+_inherited: list[duckdb.DuckDBPyConnection] = []
 
 
 def connected() -> duckdb.DuckDBPyConnection:
@@ -48,48 +49,56 @@ def _new(config: dict[str, str]) -> duckdb.DuckDBPyConnection:
         return duckdb.connect(":memory:", config={name: value for name, value in chosen.items() if name != "async_threads"})
 
 
-def parser() -> duckdb.DuckDBPyConnection:
-    """Returns a connection that parses one statement, of the DuckDB that stays."""
-    pid = os.getpid()
-    for owner, connection in _stays:
-        if owner == pid:
-            return connection.cursor()
-    # The thread that asks does all the work: the program would see any other.
-    made = _new({"threads": "1", "async_threads": "0"})
+def _locked(connection: duckdb.DuckDBPyConnection, files: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+    """Takes the right to reach anything but these files away."""
+    if files:
+        connection.execute(f"set allowed_paths={list(files)!r}")
     for setting in _SETTINGS:
-        made.execute(setting)
-    _stays.append((pid, made))
-    return made.cursor()
+        connection.execute(setting)
+    return connection
+
+
+def _free() -> duckdb.DuckDBPyConnection:
+    """Returns a DuckDB that has no tables and that nobody else uses."""
+    while _idle:
+        try:
+            pid, connection = _idle.pop()
+        except IndexError:  # another thread was faster
+            break
+        if pid == os.getpid():
+            return connection
+        _inherited.append(connection)
+    # The thread that asks does all the work: the program would see any other.
+    return _locked(_new({"threads": "1", "async_threads": "0"}))
 
 
 class Database:
-    """Is the empty database of one statement. Threads: external lock.
+    """Holds the tables and the answer of one statement. No other statement can see them, because none runs in the same DuckDB.
+
+    Threads: external lock.
 
     Attributes:
         connection: finds the schemas ``performance_schema`` and ``sys`` without another name.
         answer: the full name of the table for the answer.
     """
 
-    def __init__(self, files: Sequence[str]) -> None:
+    def __init__(self, files: Sequence[str] = ()) -> None:
         """``files``: what the statement may read; such a statement has two threads."""
+        owner = _locked(_new({"threads": "2"}), files) if files else _free()
         name = f"statement_{next(_numbers)}"
         self.answer = f"{name}.main.answer"
-        if files:
-            self.connection = _new({"threads": "2"})
-            self.connection.execute(f"set allowed_paths={list(files)!r}")
-            for setting in _SETTINGS:
-                self.connection.execute(setting)
-        else:
-            self.connection = parser()
+        self.connection = owner.cursor()
         # One text, because DuckDB parses faster than it is called.
         self.connection.execute(f"attach ':memory:' as {name}; use {name}; {_MAKE_SCHEMAS}")
         # Readers of the answer may still stream it: they keep what they read.
-        weakref.finalize(self, _forget, self.connection, name, os.getpid()).atexit = False
+        weakref.finalize(self, _forget, None if files else owner, self.connection, name, os.getpid()).atexit = False
 
 
-def _forget(connection: duckdb.DuckDBPyConnection, name: str, pid: int) -> None:
+def _forget(owner: duckdb.DuckDBPyConnection | None, connection: duckdb.DuckDBPyConnection, name: str, pid: int) -> None:
     if os.getpid() != pid:
-        _stays.append((pid, connection))  # another thread of the parent may have been inside
+        _inherited.extend(each for each in (owner, connection) if each is not None)
         return
     connection.execute(f"use memory; detach {name}")
     connection.close()
+    if owner is not None and len(_idle) < _MOST_IDLE:
+        _idle.append((pid, owner))

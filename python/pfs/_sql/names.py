@@ -1,4 +1,4 @@
-"""Finds the tables and columns that a statement names, so that only these are read."""
+"""Finds the tables, columns and functions that a statement names, so that only these are read and made."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Names:
 
     tables: list[tuple[str, str]] = field(default_factory=list)  # (schema or "", table)
     columns: set[str] = field(default_factory=set)
+    functions: set[str] = field(default_factory=set)
     is_of_all_columns: bool = False  # the statement may need columns that it does not name
 
 
@@ -35,6 +36,7 @@ def names_in(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
         for name in connection.get_table_names(statement, qualified=True):
             schema, _, table = name.lower().replace('"', "").rpartition(".")
             _add(found, schema, table)
+        found.functions.update(word.lower() for word in re.findall(r"\w+(?=\s*\()", statement))
         found.is_of_all_columns = True
         return found
     inner = {str(entry["key"]).lower() for node in nodes for entry in (node.get("cte_map") or {"map": ()})["map"]}
@@ -57,6 +59,8 @@ def names_in(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
             parts = [str(name).lower() for name in node["column_names"]]
             found.columns.update(parts)
             alone.update(parts[:1] if len(parts) == 1 else ())
+        elif kind == "FUNCTION":
+            found.functions.add(str(node["function_name"]).lower())
     found.is_of_all_columns |= not relations.isdisjoint(alone)  # a table as a value has all its columns
     return found
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from pfs._sql.database import SCHEMA, SCHEMAS, Database, parser
-from pfs._sql.functions import macros_in
+from pfs._sql.database import SCHEMA, SCHEMAS, Database
+from pfs._sql.functions import MACROS, body_of, macros_named
 from pfs._sql.names import Names, names_in
 from pfs._sql.result import Result
-from pfs._tables.nearest import nearest
+from pfs._tables.kinds import kinds, sql_type
+from pfs._tables.nearest import hint
 from pfs._views.declared import VIEWS
 from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
 
@@ -45,7 +46,7 @@ def run(statement: str, tables: Tables, dialect: Dialect = "duckdb", views: Mapp
     """
     if dialect not in ("duckdb", "mysql"):
         raise InvalidValue(f"bad value {dialect!r} for dialect: legal are 'duckdb' and 'mysql'")
-    parsing = parser()
+    database = Database()
     import duckdb
 
     if dialect == "mysql":
@@ -55,15 +56,16 @@ def run(statement: str, tables: Tables, dialect: Dialect = "duckdb", views: Mapp
     else:
         text = statement
     try:
-        _check(parsing, text)
-        wanted = _Wanted(parsing, tables, views, names_in(parsing, text))
+        _check(database.connection, text)
+        wanted = _Wanted(database.connection, tables, views, text)
     except duckdb.ParserException as error:
         raise InvalidValue(f"the statement is no SQL: {_plain(error)}") from None
     except duckdb.Error as error:
         raise InvalidValue(_plain(error)) from None
-    database = Database(wanted.files)
+    if wanted.files:
+        database = Database(wanted.files)
     connection = database.connection
-    wanted.make(connection, text)
+    wanted.make(connection)
     connection.execute(f"use {SCHEMA}")
     try:
         if re.match(r"\s*explain\b", text, re.IGNORECASE):
@@ -101,26 +103,30 @@ def _unknown_column(error: Exception, read: Iterable[str], tables: Tables) -> Er
         return None
     name = next(group for group in said.groups() if group is not None)
     legal = [column for table in read for column in tables.columns(table)]
-    near = nearest(name, legal)
-    where = ", ".join(read) or "the statement"
-    return UnknownColumn(f"{where} has no column '{name}'" + (f": the nearest is {near}" if near else ""))
+    return UnknownColumn(f"{', '.join(read) or 'the statement'} has no column '{name}'{hint(name, legal)}")
 
 
 class _Wanted:
-    """Finds the tables and views that a statement needs, and makes them in its database. It reads each table once."""
+    """Finds the tables, functions and views that a statement needs, and makes them in its database. It reads each table once."""
 
-    def __init__(self, parsing: duckdb.DuckDBPyConnection, tables: Tables, views: Mapping[str, str], names: Names) -> None:
+    def __init__(self, parsing: duckdb.DuckDBPyConnection, tables: Tables, views: Mapping[str, str], statement: str) -> None:
         self._parsing = parsing
         self._source = tables
         self._known = {name.lower(): name for name in tables.names()}
         self._sql = views
         self._views: list[str] = []
+        self._macros: list[str] = []
         self._places: dict[str, tuple[str, str]] = {}  # schema and name in the database, by table
         self.tables: dict[str, set[str] | None] = {}  # columns by table; None means all
-        self._collect(names)
+        self._collect(names_in(parsing, statement))
         self.files = [path for table in self.tables if (path := tables.file(table)) is not None]
 
     def _collect(self, names: Names) -> None:
+        for macro in macros_named(names.functions):
+            if macro not in self._macros:
+                self._macros.append(macro)
+                if body := body_of(macro):
+                    self._collect(names_in(self._parsing, f"select {body}"))
         for schema, name in names.tables:
             full = name if schema in ("", SCHEMA) else f"{schema}.{name}"
             if schema and full in self._sql:
@@ -132,21 +138,21 @@ class _Wanted:
                 legal = [*self._known, *self._sql]
                 if schema == "sys":
                     views = [view.removeprefix("sys.") for view in self._sql if view.startswith("sys.")]
-                    raise UnknownTable(f"unknown view '{full}'{_nearest(name, views)}")
-                raise UnknownTable(f"unknown table '{schema + '.' if schema else ''}{name}'{_nearest(full, legal)}")
+                    raise UnknownTable(f"unknown view '{full}'{hint(name, views)}")
+                raise UnknownTable(f"unknown table '{schema + '.' if schema else ''}{name}'{hint(full, legal)}")
             table = self._known[full]
             self._places[table] = (schema, name) if full != name else (SCHEMA, name)
             before = self.tables.get(table, set())
             self.tables[table] = None if names.is_of_all_columns or before is None else before | names.columns
 
-    def make(self, connection: duckdb.DuckDBPyConnection, text: str) -> None:
+    def make(self, connection: duckdb.DuckDBPyConnection) -> None:
         schemas = {place[0] for place in self._places.values()} | {view.partition(".")[0] for view in self._views}
         for schema in schemas.difference(SCHEMAS):
             connection.execute(f'create schema if not exists "{schema}"')
         for table, columns in self.tables.items():
             self._make_table(connection, table, columns)
-        for macro in macros_in(" ".join([text, *(self._sql[view] for view in self._views)])):
-            connection.execute(macro)
+        for macro in self._macros:
+            connection.execute(MACROS[macro])
         for view in self._views:
             schema, _, name = view.partition(".")
             connection.execute(f'create view "{schema}"."{name}" as {self._sql[view]}')
@@ -162,18 +168,22 @@ class _Wanted:
         else:
             source = f'"read {table}"'
             connection.register(f"read {table}", self._source.arrow(table, chosen))
-        # A TIMESTAMP has no time zone in these tables: it is UTC.
         read = connection.sql(f"from {source}")
-        times = [
-            f'make_timestamp(epoch_us("{column}")) as "{column}"'
+        changed = [
+            change
             for column, kind in zip(read.columns, read.types, strict=True)
-            if str(kind).startswith("TIMESTAMP WITH")
+            if (change := _as_declared(table, column, str(kind)))
         ]
-        replaced = f" replace ({', '.join(times)})" if times else ""
+        replaced = f" replace ({', '.join(changed)})" if changed else ""
         schema, name = self._places[table]
         connection.execute(f'create view "{schema}"."{name}" as select *{replaced} from {source}')
 
 
-def _nearest(name: str, legal: Iterable[str]) -> str:
-    near = nearest(name, list(legal))
-    return f": the nearest is '{near}'" if near else ""
+def _as_declared(table: str, column: str, kind: str) -> str:
+    """Returns an expression that gives a column its declared type; "" if it has it. Older versions saved signed integers."""
+    if kind.startswith("TIMESTAMP WITH"):  # a TIMESTAMP has no time zone in these tables: it is UTC
+        return f'make_timestamp(epoch_us("{column}")) as "{column}"'
+    declared = kinds(table).get(column)
+    if declared is None or declared[0] not in ("uint64", "int64", "uint32", "int32") or kind == sql_type(declared[0]):
+        return ""
+    return f'"{column}"::{sql_type(declared[0])} as "{column}"'

@@ -53,7 +53,12 @@ class Result:
         return self._select("*").fetchall()
 
     def df(self) -> pd.DataFrame:
-        """Returns a DataFrame with the types of ``pfs.table``. Integers beyond 64 bits have the dtype ``object``."""
+        """Returns a DataFrame with the types that ``pfs.table`` uses: int64, or uint64 if a value needs it, ``string``,
+        datetime64[us].
+
+        DuckDB keeps neither the values of an ENUM nor which columns may be NULL. So an ENUM is text here, and a number is nullable
+        (Int64) if its column has a NULL. Integers beyond 64 bits have the dtype ``object``.
+        """
         import pandas as pd
 
         from pfs._sql.columns import column_of

@@ -201,11 +201,14 @@ def as_declared(table: str, table_frame: pd.DataFrame) -> pd.DataFrame:
         if column["kind"] != "uint64" or name not in table_frame:
             continue
         values = table_frame[name]
-        if values.dtype == "int64":
-            changed[name] = values.to_numpy().view(np.uint64)
-        elif values.dtype == "Int64":
-            whole = values.to_numpy(dtype=np.int64, na_value=0)
-            changed[name] = pd.arrays.IntegerArray(whole.view(np.uint64), values.isna().to_numpy())
+        if values.dtype.name.lower() != "int64":
+            continue
+        whole = values.to_numpy(dtype=np.int64, na_value=0)
+        if len(whole) and whole.min() < 0:
+            continue  # somebody has written other values
+        changed[name] = whole.view(np.uint64)
+        if values.dtype == "Int64":
+            changed[name] = pd.arrays.IntegerArray(changed[name], values.isna().to_numpy())
     return _with(table_frame, changed)
 
 

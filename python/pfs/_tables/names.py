@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pfs import _core
 from pfs._source import OWN
-from pfs._tables.nearest import nearest
+from pfs._tables.nearest import hint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class Tables:
 
     def __getattr__(self, name: str) -> pd.DataFrame:
         if name not in _core.tables():
-            hint = "" if name.startswith("_") else f": the nearest is '{nearest(name, _core.tables())}'"
-            raise AttributeError(f"there is no table '{name}'{hint}")
+            near = "" if name.startswith("_") else hint(name, _core.tables())
+            raise AttributeError(f"there is no table '{name}'{near}")
         return self[name]
 
     def __getitem__(self, name: str) -> pd.DataFrame:

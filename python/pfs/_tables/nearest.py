@@ -6,13 +6,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["nearest"]
+__all__ = ["hint", "nearest"]
+
+_LIKE = 0.3  # `x` is not like MAX_TOTAL_MEMORY
+_SHOWN = 12
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Returns the one of `names` that is most like `name`; "" if there are none."""
+    """Returns the one of `names` that is most like `name`; "" if none is like it."""
     from difflib import get_close_matches
 
     folded = {known.lower(): known for known in names}
-    found = get_close_matches(name.lower(), folded, n=1, cutoff=0.0)
+    found = get_close_matches(name.lower(), folded, n=1, cutoff=_LIKE)
     return folded[found[0]] if found else ""
+
+
+def hint(name: str, names: Sequence[str]) -> str:
+    """Returns the end of a message about a name that does not exist: the nearest one, or what is legal. "" if nothing is."""
+    if near := nearest(name, names):
+        return f": the nearest is '{near}'"
+    more = len(names) - _SHOWN
+    return f": legal are {', '.join(names[:_SHOWN])}{f' and {more} more' if more > 0 else ''}" if names else ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pfs import _core
-from pfs._tables.nearest import nearest
+from pfs._tables.nearest import hint
 from pfs.errors import InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Condition:
         name = next((known for known in self._known if known.lower() == typed.lower()), None)
         if name is None:
             raise UnknownColumn(
-                f"{self._table} has no column '{typed}': the nearest is '{nearest(typed, self._known)}'"
+                f"{self._table} has no column '{typed}'{hint(typed, self._known)}"
                 f" (a text stands in single quotes); legal are {', '.join(self._known)}"
             )
         if name not in self.columns:
@@ -264,7 +264,7 @@ def order_of(table: str, columns: Sequence[str], order: str | Sequence[str]) -> 
         direction = direction.strip().lower()
         known = next((column for column in columns if column.lower() == name.lower()), None)
         if known is None:
-            raise UnknownColumn(f"{table} has no column '{name}': the nearest is '{nearest(name, columns)}'")
+            raise UnknownColumn(f"{table} has no column '{name}'{hint(name, columns)}")
         if direction not in ("", "asc", "desc"):
             raise InvalidValue(f"order={order!r} of {table}: '{direction}' is not legal behind {known}: legal are asc and desc")
         found.append((known, direction == "desc"))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pfs._source import OWN
-from pfs._tables.nearest import nearest
+from pfs._tables.nearest import hint
 from pfs.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def _names(lock: Named | str, source: Source) -> set[str]:
     names = [name for (name,) in source.rows("setup_instruments", ("NAME",)) if name.startswith("wait/")]
     found = {name for name in names if name == wanted or name.endswith("/" + wanted)}
     if not found:
-        near = nearest(wanted, names)
-        raise UnknownName(f"no lock '{wanted}'" + (f": the nearest is '{near}'" if near else ": no lock is registered"))
+        raise UnknownName(f"no lock '{wanted}'" + (hint(wanted, names) or ": no lock is registered"))
     return found
 
 

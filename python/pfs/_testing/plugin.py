@@ -14,7 +14,7 @@ import pytest
 
 from pfs import _core, setup
 from pfs._source import OWN
-from pfs._tables.nearest import nearest
+from pfs._tables.nearest import hint
 from pfs._tables.show import as_plain_text, bytes_text, count_text, time_text
 from pfs._testing import unchanged
 from pfs._testing.budget import INI, Budget, as_rows, parse_ini
@@ -89,12 +89,13 @@ _PATTERNS = pytest.StashKey[dict[str, str]]()
 
 
 def _unmatched(budget: Budget) -> dict[str, str]:
-    """Returns the patterns of a budget: with the nearest name those that no instrument matches, with "" the others."""
+    """Returns the patterns of a budget: those that no instrument matches with what may have been meant, the others with ""."""
     given = [pattern for limit in budget.limits.values() if isinstance(limit, dict) for pattern in limit]
     if not given:
         return {}
     names = [str(name) for source in followed().sources() for (name,) in source.rows("setup_instruments", ("NAME",))]
-    return {pattern: "" if any(_core.matches(names, pattern)) else nearest(pattern, names) for pattern in given}
+    nothing = ": no instrument is registered"
+    return {pattern: "" if any(_core.matches(names, pattern)) else hint(pattern, names) or nothing for pattern in given}
 
 
 def of(config: pytest.Config) -> Session:
@@ -329,8 +330,7 @@ class Session:
                 terminalreporter.line(line)
         for pattern, near in self._never_matched().items():
             terminalreporter.line(
-                f"pfs: no instrument matched '{pattern}' of a budget in the whole run, so it limited nothing: "
-                f"the nearest is '{near}'"
+                f"pfs: no instrument matched '{pattern}' of a budget in the whole run, so it limited nothing{near}"
             )
         if self._writes:
             passed = sum(done["passed"] for done in self._done.values())

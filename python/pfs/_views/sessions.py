@@ -31,10 +31,12 @@ _COLUMNS = {
     "state": "t.PROCESSLIST_STATE",
     "time": "t.PROCESSLIST_TIME",
     "current_statement": f"$q(CASE WHEN {_RUNS} THEN s.SQL_TEXT END)",
+    "execution_engine": "s.EXECUTION_ENGINE",
     "statement_latency": f"$t(CASE WHEN {_RUNS} THEN s.TIMER_WAIT END)",
     "progress": "CASE WHEN g.END_EVENT_ID IS NULL AND g.WORK_ESTIMATED > 0"
     " THEN round(100 * g.WORK_COMPLETED / g.WORK_ESTIMATED, 2) END",
     "lock_latency": "$t(s.LOCK_TIME)",
+    "cpu_latency": "$t(s.CPU_TIME)",
     "rows_examined": "s.ROWS_EXAMINED",
     "rows_sent": "s.ROWS_SENT",
     "rows_affected": "s.ROWS_AFFECTED",

@@ -17,7 +17,7 @@ _CHANGES = {
 }
 # The files of a table are those that have its name, in a folder of the schema's name.
 _TABLE_FILES = (
-    "(SELECT regexp_extract(FILE_NAME, '([^/]+)/[^/]+$', 1) AS s, regexp_extract(FILE_NAME, '([^/]+?)(\\.[^./]*)?$', 1) AS n,"
+    "(SELECT sys.extract_schema_from_file_name(FILE_NAME) AS s, sys.extract_table_from_file_name(FILE_NAME) AS n,"
     " sum(COUNT_READ) AS count_read, sum(SUM_NUMBER_OF_BYTES_READ) AS bytes_read, sum(SUM_TIMER_READ) AS time_read,"
     " sum(COUNT_WRITE) AS count_write, sum(SUM_NUMBER_OF_BYTES_WRITE) AS bytes_written, sum(SUM_TIMER_WRITE) AS time_write,"
     " sum(COUNT_MISC) AS count_misc, sum(SUM_TIMER_MISC) AS time_misc"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 __all__ = ["View", "declare"]
 
-_FORMATS = {"$t(": "format_pico_time(", "$b(": "format_bytes(", "$q(": "format_statement("}
+_FORMATS = {"$t(": "format_pico_time(", "$b(": "format_bytes(", "$q(": "sys.format_statement("}
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ WAITS: list[View] = [
     ),
     *declare(
         "latest_file_io",
-        "The file operations in the history, the oldest first.",
+        "The file operations in the history, the newest first.",
         {
             "thread": f"{_USER} || ':' || coalesce(t.PROCESSLIST_ID, w.THREAD_ID)",
             "file": "w.OBJECT_NAME",
@@ -187,7 +187,7 @@ WAITS: list[View] = [
         },
         "FROM performance_schema.events_waits_history_long AS w"
         " LEFT JOIN performance_schema.threads AS t ON t.THREAD_ID = w.THREAD_ID"
-        " WHERE w.OBJECT_NAME IS NOT NULL AND w.EVENT_NAME LIKE 'wait/io/file/%' ORDER BY w.TIMER_START",
+        " WHERE w.OBJECT_NAME IS NOT NULL AND w.EVENT_NAME LIKE 'wait/io/file/%' ORDER BY w.TIMER_START DESC",
     ),
     *_memory("host"),
     *_memory("thread"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pfs
 from tests.python._programs.fresh_process import environment
-from tests.python._programs.subject import subject
+from tests.python._programs.subject import Subject, subject
 
 _WORK = """
 import sqlite3, threading, time
@@ -168,8 +170,9 @@ def _waits(schema: pfs.Schema) -> bool:
     return set(open_waits["EVENT_NAME"]) >= _LAST
 
 
-def snapshot(folder: Path) -> pfs.Snapshot:
-    """Runs the program in an empty folder and reads its tables while it waits."""
+@contextmanager
+def waiting(folder: Path) -> Iterator[tuple[Subject, pfs.Schema]]:
+    """Runs the program in an empty folder, until all its threads wait."""
     folder.chmod(0o700)
     given = environment(folder)
     with subject(folder, PYTHONPATH=given["PYTHONPATH"], PFS_TEST_DRIVER=given["PFS_TEST_DRIVER"]) as running:
@@ -180,4 +183,10 @@ def snapshot(folder: Path) -> pfs.Snapshot:
             while not _waits(schema):
                 assert time.monotonic() < until
                 time.sleep(0.01)
-            return schema.snapshot()
+            yield running, schema
+
+
+def snapshot(folder: Path) -> pfs.Snapshot:
+    """Runs the program in an empty folder and reads its tables while it waits."""
+    with waiting(folder) as (_, schema):
+        return schema.snapshot()

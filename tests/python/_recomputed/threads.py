@@ -28,6 +28,8 @@ def processlist(taken: pfs.Snapshot) -> list[Row]:
             "tmp_tables": query.get("CREATED_TMP_TABLES"),
             "tmp_disk_tables": query.get("CREATED_TMP_DISK_TABLES"),
             "lock_latency": query.get("LOCK_TIME"),
+            "cpu_latency": query.get("CPU_TIME"),
+            "execution_engine": query.get("EXECUTION_ENGINE"),
             "full_scan": "YES" if query.get("NO_INDEX_USED") or query.get("NO_GOOD_INDEX_USED") else "NO",
             "current_memory": used.get(id),
             "last_wait": wait and wait["EVENT_NAME"],

@@ -181,7 +181,7 @@ def latest_file_io(taken: pfs.Snapshot) -> list[Row]:
                 "latency": row["TIMER_WAIT"],
                 "operation": row["OPERATION"],
                 "requested": row["NUMBER_OF_BYTES"],
-                ORDER: row["TIMER_START"],
+                ORDER: -row["TIMER_START"],
             }
         )
     return [row for row in made if row["file"] is not None]

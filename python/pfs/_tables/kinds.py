@@ -1,0 +1,36 @@
+"""What the columns of a table hold, whoever reads it. Frames, Arrow, SQL and saved files have the same types."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pfs import _core
+from pfs.errors import UnknownTable
+
+__all__ = ["ORIGIN_KINDS", "kinds", "sql_type"]
+
+ORIGIN_KINDS = {"NODE": "text", "PID": "uint64", "START": "uint64"}  # the columns that pfs.merge adds
+_SQL = {
+    "uint64": "UBIGINT",
+    "int64": "BIGINT",
+    "uint32": "UINTEGER",
+    "int32": "INTEGER",
+    "double": "DOUBLE",
+    "timestamp": "TIMESTAMP",
+}
+
+
+@cache
+def kinds(table: str) -> dict[str, tuple[str, bool]]:
+    """Returns what each column holds, and whether it may be NULL. It is empty if this version does not know the table."""
+    try:
+        declared = _core.table_info(table)["columns"]
+    except UnknownTable:
+        return {}
+    origin = {name: (kind, False) for name, kind in ORIGIN_KINDS.items()}
+    return origin | {column["name"]: (column["kind"], column["nullable"]) for column in declared}
+
+
+def sql_type(kind: str) -> str:
+    """Returns the type that DuckDB has for a kind of column."""
+    return _SQL.get(kind, "VARCHAR")
