@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow  # type: ignore[import-untyped, unused-ignore]
 import pytest
@@ -18,7 +19,7 @@ import pytest
 import pfs
 from pfs._snapshots.held import Held, HeldTables
 from pfs._source import OWN
-from pfs._sql.database import parser
+from pfs._sql import database
 from pfs._sql.query import run
 from pfs._sql.sources import ProcessTables
 from tests.python._programs.subject import Subject, subject
@@ -102,6 +103,45 @@ def test_integers_are_exact() -> None:
     assert run("select sum(N) as s from t where N < 0", HeldTables(Held({"t": frame}))).df()["s"].isna().all()
 
 
+@pytest.mark.parametrize("saved", ["saved", "saved.pfs.zip"])
+def test_integers_of_saved_snapshots_are_exact(tmp_path: Path, saved: str) -> None:
+    numbers = [2**64 - 1, 2**63, 2**63 - 1, 0]
+    empty = pfs.snapshot()[WAITS].iloc[:0]
+    frame = empty.reindex(range(4)).assign(EVENT_NAME=list("abcd"), SUM_TIMER_WAIT=np.array(numbers, np.uint64))
+    frame = frame.fillna(0).astype(empty.dtypes.to_dict() | {"SUM_TIMER_WAIT": "uint64"})
+    taken = pfs.snapshot()
+    large = pfs.Snapshot({WAITS: frame}, taken.process, taken.time, 0)
+    (large.to_file if saved.endswith(".zip") else large.to_folder)(tmp_path / saved)
+    question = (
+        f"select sum(SUM_TIMER_WAIT), max(SUM_TIMER_WAIT), sum(SUM_TIMER_WAIT) filter (SUM_TIMER_WAIT >= {2**63}) from {WAITS}"
+    )
+    for source in (large, tmp_path / saved, pfs.read_snapshot(tmp_path / saved)):
+        assert pfs.sql(question, source).rows() == [(sum(numbers), numbers[0], 2**64 - 1 + 2**63)]
+
+
+def test_frames_have_the_types_of_tables() -> None:
+    """A number is int64 where it fits, and nullable where a NULL is. ENUM is text, because DuckDB has it not."""
+    frame = pd.DataFrame(
+        {
+            "A": np.array([1, 2], np.uint64), "B": np.array([1, 2**63], np.uint64), "C": pd.array([1, None], dtype="UInt64"),
+            "D": pd.array([None, 2**63], dtype="UInt64"), "E": np.array([1, 2], np.int32), "F": pd.Categorical(["x", None]),
+            "G": pd.to_datetime(["2026-01-01", None]).astype("datetime64[us]"), "H": [0.5, 1.5],
+        }
+    )  # fmt: skip
+    found = run("select * from t", HeldTables(Held({"t": frame}))).df()
+    kinds = ["int64", "uint64", "Int64", "UInt64", "int32", "string", "datetime64[us]", "float64"]
+    assert [str(kind) for kind in found.dtypes] == kinds
+    assert found["D"].tolist()[1] == 2**63
+    sums = run(
+        "select sum(A) as a, sum(B) as b, sum(C) filter (A > 5) as c, -sum(A) as d from t", HeldTables(Held({"t": frame}))
+    ).df()
+    assert [str(kind) for kind in sums.dtypes] == ["int64", "uint64", "Int64", "int64"]
+    threads = pfs.sql("select * from threads").df()
+    for name, column in pfs.table("threads").items():
+        other = threads[name]
+        assert str(other.dtype).lower() == ("string" if column.dtype == "category" else str(column.dtype).lower()), name
+
+
 def test_result_shows_itself() -> None:
     frame = pd.DataFrame({"NAME": ["main"], "THREAD_ID": [1]})
     result = run("select NAME, THREAD_ID from threads order by 2 limit 1", HeldTables(Held({"threads": frame})))
@@ -130,17 +170,24 @@ def test_result_shows_itself() -> None:
         "create table t as select 1",
     ],
 )
-@pytest.mark.parametrize("is_saved", [False, True])
-def test_no_file_is_reachable(tmp_path: Path, statement: str, is_saved: bool) -> None:
+@pytest.mark.parametrize("saved", [None, "saved", "saved.pfs.zip"])
+def test_no_file_is_reachable(tmp_path: Path, statement: str, saved: str | None) -> None:
     path = tmp_path / "secret.csv"
     path.write_text("a,b\n1,2\n")
-    source = None
-    if is_saved:
-        pfs.snapshot(tmp_path / "saved")
-        source = tmp_path / "saved"
+    taken = pfs.snapshot()
+    if saved is not None:
+        (taken.to_file if saved.endswith(".zip") else taken.to_folder)(tmp_path / saved)
     with pytest.raises(pfs.Error):
-        pfs.sql(statement.format(path=path), source)
-    assert {each.name for each in tmp_path.iterdir()} <= {"secret.csv", "saved"}
+        pfs.sql(statement.format(path=path), None if saved is None else tmp_path / saved)
+    assert {each.name for each in tmp_path.iterdir()} == {"secret.csv", saved} - {None}
+
+
+def test_a_statement_on_a_folder_reaches_only_the_tables_that_it_names(tmp_path: Path) -> None:
+    pfs.snapshot(tmp_path / "saved")
+    other = tmp_path / "saved/hosts.parquet"
+    assert other.exists()
+    with pytest.raises(pfs.InvalidValue, match=r"hosts\.parquet"):
+        pfs.sql(f"select t.* from threads as t, read_parquet('{other}')", tmp_path / "saved")
 
 
 def test_no_variable_is_reachable() -> None:
@@ -153,7 +200,8 @@ def test_no_variable_is_reachable() -> None:
 @pytest.mark.parametrize(
     ("statement", "error", "said"),
     [
-        ("select NAM from threads", pfs.UnknownColumn, "the nearest is NAME"),
+        ("select NAM from threads", pfs.UnknownColumn, "the nearest is 'NAME'"),
+        ("select x from hosts", pfs.UnknownColumn, "hosts has no column 'x': legal are HOST, CURRENT_CONNECTIONS"),
         ("select * from thraeds", pfs.UnknownTable, "the nearest is 'threads'"),
         ("select * from sys.statement_analysi", pfs.UnknownTable, "the nearest is 'statement_analysis'"),
         ("selec 1", pfs.InvalidValue, "no SQL"),
@@ -197,8 +245,49 @@ def test_explain_and_describe() -> None:
     assert pfs.sql("describe threads").rows()[0][:2] == ("THREAD_ID", "UBIGINT")
 
 
+def reaching(answer: str) -> list[str]:
+    """Statements that would read another one's answer, or say that it exists."""
+    database = answer.partition(".")[0]
+    return [
+        f"select * from query_table('{answer}')",
+        f"select * from query('select * from {answer}')",
+        f"select * from query_table('{database}.performance_schema.t')",
+        f"select json_execute_serialized_sql(json_serialize_sql('select * from {answer}'))",
+        f"from json_execute_serialized_sql(json_serialize_sql('select * from {answer}'))",
+        f"select * from pragma_table_info('{answer}')",
+        f"select * from pragma_storage_info('{answer}')",
+        *(
+            f"select x from {function} as x where x::varchar like '%{database}%' or x::varchar like '%secret%'"
+            for function in ("duckdb_databases()", "duckdb_views()", "duckdb_tables()", "duckdb_columns()", "duckdb_schemas()",
+                             "duckdb_functions()", "duckdb_prepared_statements()", "duckdb_logs()", "duckdb_memory()",
+                             "duckdb_settings()", "duckdb_variables()", "duckdb_types()", "pragma_database_list()",
+                             "information_schema.tables", "information_schema.columns")
+        ),
+    ]  # fmt: skip
+
+
+def unreached(statement: str) -> bool:
+    try:
+        return run(statement, HeldTables(Held({}))).rows() == []
+    except pfs.Error:
+        return True
+
+
+def test_no_statement_reaches_another_ones_answer() -> None:
+    frame = pd.DataFrame({"secret": ["secret"]})
+    kept = [run("select * from t", HeldTables(Held({"t": frame}))) for _ in range(3)]
+    for each in kept:
+        reached = [statement for statement in reaching(each._database.answer) if not unreached(statement)]
+        assert reached == []
+    assert [each.rows() for each in kept] == [[("secret",)]] * 3
+    # The same statements reach their own answers, so they can reach something.
+    own = kept[0]._database
+    assert own.connection.execute(reaching(own.answer)[0]).fetchall() == [("secret",)]
+    assert own.connection.execute(reaching(own.answer)[7]).fetchall() != []
+
+
 def test_statements_of_many_threads_share_nothing() -> None:
-    """One DuckDB answers all, with a table of the same name for each, and leaves no thread in the program."""
+    """Each has a table of the same name. They leave no thread in the program, and reach nothing while others run."""
     pfs.sql("select 1")
     before = set(os.listdir("/proc/self/task"))
     wrong: list[object] = []
@@ -210,6 +299,9 @@ def test_statements_of_many_threads_share_nothing() -> None:
             other = run("select count(*) from t where N is null", HeldTables(Held({"t": frame[:0]})))
             if kept.rows() != [(sum(range(number, number + 50)), turn)] or other.rows() != [(0,)]:
                 wrong.append((number, turn, kept.rows()))
+            there = run("select count(*) from duckdb_databases() where not internal", HeldTables(Held({}))).rows()
+            if there != [(2,)]:  # DuckDB's own, and that of the statement
+                wrong.append(there)
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -221,21 +313,35 @@ def test_statements_of_many_threads_share_nothing() -> None:
 
 
 def test_a_statement_leaves_nothing() -> None:
-    databases = "select count(*) from duckdb_databases()"
+    """The next one finds the DuckDB that it used as it was before."""
+    things = "select (select count(*) from duckdb_databases()), (select count(*) from duckdb_views()), (select count(*) from"
+    things += " duckdb_functions()), (select count(*) from duckdb_tables()), (select count(*) from duckdb_prepared_statements())"
     frame = pd.DataFrame({"N": range(3)})
     gc.collect()
-    before = parser().execute(databases).fetchall()
+    before = run(things, HeldTables(Held({}))).rows()
     for _ in range(3):
-        run("select * from t", HeldTables(Held({"t": frame}))).rows()
+        run("select N, format_bytes(N), sys.format_time(N) from t", HeldTables(Held({"t": frame}))).rows()
         with pytest.raises(pfs.UnknownColumn):
             run("select M from t", HeldTables(Held({"t": frame})))
         with pytest.raises(pfs.UnknownTable):
             pfs.sql("select * from t")
+        with pytest.raises(pfs.InvalidValue):
+            pfs.sql("selec 1")
     gc.collect()
-    assert parser().execute(databases).fetchall() == before
-    kept = run("select * from t", HeldTables(Held({"t": frame})))
-    assert parser().execute(databases).fetchall() != before
-    assert kept.rows() == [(0,), (1,), (2,)]
+    assert run(things, HeldTables(Held({}))).rows() == before
+
+
+def test_idle_databases_are_few() -> None:
+    kept = [pfs.sql("select 1") for _ in range(4)]
+    assert len({id(each._database.connection) for each in kept}) == 4
+    del kept
+    gc.collect()
+    assert len(database._idle) == 2
+    first = [id(owner) for _, owner in database._idle]
+    again = pfs.sql("select 1")
+    assert len(database._idle) == 1
+    assert id(database._idle[0][1]) in first
+    assert again.rows() == [(1,)]
 
 
 def test_an_answer_is_streamed_after_its_result_is_gone() -> None:

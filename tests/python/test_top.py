@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
-import pty
 import re
-import select
-import signal
-import struct
 import subprocess
 import sys
 import termios
@@ -24,6 +19,7 @@ import pfs
 from pfs._cli.top import Process, View, lines, screen_of, shares
 from pfs._tables.samples import SECTIONS, Row, Sample, rows_between
 from tests.python._programs.subject import Subject, clean_environment, subject
+from tests.python._programs.terminal import Terminal
 
 _WORK = """
 import threading
@@ -43,6 +39,10 @@ def program(tmp_path: Path) -> Iterator[Subject]:
     with subject(tmp_path / "segments") as running:
         running.do(_WORK)
         yield running
+
+
+def top(program: Subject) -> tuple[Path, str, str, str, str]:
+    return program.path.parent, "top", str(program.pid), "--interval", "0.2"
 
 
 def text_of(process: Process, view: View, width: int, height: int) -> list[str]:
@@ -231,7 +231,7 @@ def test_without_a_pid_it_shows_the_only_process_that_runs(program: Subject) -> 
 
 
 def test_a_dumb_terminal_gets_lines(program: Subject) -> None:
-    running = Terminal(program, "--count", "1", term="dumb")
+    running = Terminal(*top(program), "--count", "1", term="dumb")
     try:
         running.wait_for("LOCK_a")
         running.wait_for("threads ")
@@ -251,48 +251,9 @@ def test_without_a_screen_the_death_of_the_process_ends_it(program: Subject, cap
     assert "LOCK_a" in said.out
 
 
-class Terminal:
-    """`pfs top` on a pseudo terminal of 80x24."""
-
-    def __init__(self, program: Subject, *arguments: str, term: str = "xterm-256color") -> None:
-        self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        self.before = termios.tcgetattr(slave)
-        self.slave = slave
-        environment = {**clean_environment(program.path.parent), "TERM": term}
-        for name in ("COLUMNS", "LINES", "NO_COLOR"):
-            environment.pop(name, None)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pfs", "top", str(program.pid), "--interval", "0.2", *arguments],
-            env=environment,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests may run where it is ignored
-        )
-        self.seen = ""
-
-    def wait_for(self, text: str, seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while text not in self.seen:
-            assert time.monotonic() < end, (text, self.seen[-3000:])
-            if select.select([self.master], [], [], 0.2)[0]:
-                self.seen += os.read(self.master, 65536).decode("utf-8", "replace")
-
-    def press(self, keys: str) -> None:
-        self.seen = ""
-        os.write(self.master, keys.encode())
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self.master)
-        os.close(self.slave)
-
-
 @pytest.fixture
 def terminal(program: Subject) -> Iterator[Terminal]:
-    running = Terminal(program)
+    running = Terminal(*top(program))
     yield running
     running.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -50,12 +51,21 @@ def _answer(source: int | str, statement: str, dialect: Any, form: str, output: 
     write(pfs.sql(statement, source, dialect).df(), form, output)
 
 
-def _words() -> list[str]:
-    """Returns what completion knows: tables, views, columns."""
+def _completions() -> Callable[[str], list[str]]:
+    """Returns a function that completes tables, views and columns. What stands before a dot decides which of them are legal."""
     from pfs import _core
 
-    names = {column["name"] for table in pfs.tables() for column in _core.table_info(table)["columns"]}
-    return [*pfs.tables(), *(f"sys.{view}" for view in VIEWS), *sorted(names)]
+    tables = pfs.tables()
+    columns = sorted({column["name"] for table in tables for column in _core.table_info(table)["columns"]})
+    behind = {"": [*tables, "performance_schema", *(f"sys.{view}" for view in VIEWS), *columns], "sys": list(VIEWS)}
+    behind["performance_schema"] = tables
+
+    def complete(text: str) -> list[str]:
+        front, dot, word = text.rpartition(".")
+        names = behind.get(front.lower(), columns)
+        return [front + dot + name for name in names if name.lower().startswith(word.lower())]
+
+    return complete
 
 
 def _reader() -> Any:
@@ -65,10 +75,10 @@ def _reader() -> Any:
         import readline
         from contextlib import suppress
 
-        words = _words()
+        completions = _completions()
 
         def complete(text: str, state: int) -> str | None:
-            found = [word for word in words if word.lower().startswith(text.lower())]
+            found = completions(text)
             return found[state] if state < len(found) else None
 
         history = os.path.join(os.path.expanduser("~"), ".pfs_sql_history")

@@ -56,8 +56,8 @@ class Result:
         """Returns a DataFrame with the types that ``pfs.table`` uses: int64, or uint64 if a value needs it, ``string``,
         datetime64[us].
 
-        DuckDB keeps neither the values of an ENUM nor which columns may be NULL. So an ENUM is text here, and a number is nullable
-        (Int64) if its column has a NULL. Integers beyond 64 bits have the dtype ``object``.
+        DuckDB keeps neither the values of an ENUM nor which columns may be NULL. So an ENUM is text here, and a number is
+        nullable (Int64) if its column has a NULL. Integers beyond 64 bits have the dtype ``object``.
         """
         import pandas as pd
 
