@@ -33,10 +33,10 @@ for number in range(30):
 kept = pfs.memory("app/buffer")
 kept.alloc(5000)
 pfs.setup_objects.update({"OBJECT_SCHEMA": "mysql"}, enabled=True)
-for name, index in (("shop.orders", "PRIMARY"), ("mysql.grants", "by_user")):
-    with pfs.Table(name, (index,)) as table:
-        with table.fetch(index), table.insert(): pass
-        with table.fetch(): pass
+tables = [pfs.Table("shop.orders", ("PRIMARY",)), pfs.Table("mysql.grants", ("PRIMARY",))]
+for table in tables:
+    with table.fetch("PRIMARY"), table.insert(): pass
+    with table.fetch(): pass
 for name in ("app/OFF_a", "app/OFF_b"): pfs.Lock(name)
 pfs.setup_instruments.update({"NAME": "wait/synch/mutex/app/OFF_%"}, enabled=False)
 """
