@@ -26,14 +26,15 @@ TYPES = {
     "int unsigned": ("uint32", "UInt32", "UINTEGER", "uint32"),
     "int": ("int32", "Int32", "INTEGER", "int32"),
     "double": ("double", "Float64", "DOUBLE", "float64"),
+    "mediumint unsigned": ("uint32", "UInt32", "UINTEGER", "uint32"),
     "timestamp": ("timestamp[us, tz=UTC]", "Datetime(time_unit='us', time_zone='UTC')", "TIMESTAMP WITH TIME ZONE", "time"),
     "text": ("dictionary<values=large_string, indices=int32, ordered=0>", "Categorical", "VARCHAR", "text"),
 }
 
 
 def declared(table: str) -> list[str]:
-    """The types of the columns as their SQL declares them: one of TYPES each."""
-    plain = [re.sub(r"\(.*\)", "", kind) for kind in pfs.describe(table)["COLUMN_TYPE"].tolist()]
+    """The types of the columns as their SQL declares them: one of TYPES each. A DATE is a time in pfs."""
+    plain = [re.sub(r"\(.*\)", "", kind).replace("date", "timestamp") for kind in pfs.describe(table)["COLUMN_TYPE"].tolist()]
     return [kind if kind in TYPES else "text" for kind in plain]
 
 
@@ -64,9 +65,7 @@ def by_polars(held: Any) -> tuple[list[str], list[list[Any]]]:
 
 
 def by_duckdb(held: Any) -> tuple[list[str], list[list[Any]]]:
-    connection = duckdb.connect(":memory:")
-    connection.register("held", held)
-    relation = connection.sql("from held")
+    relation = DUCKDB.from_arrow(held)
     rows = relation.fetchall()
     return [str(kind) for kind in relation.types], [without_zone([row[i] for row in rows]) for i in range(len(relation.columns))]
 
@@ -81,6 +80,7 @@ def by_pandas(held: Any) -> tuple[list[str], list[list[Any]]]:
     return kinds, values_of(frame)
 
 
+DUCKDB = duckdb.connect(":memory:")
 READERS = (by_pyarrow, by_polars, by_duckdb, by_pandas)
 
 

@@ -257,7 +257,7 @@ def reaching(answer: str) -> list[str]:
         f"select * from pragma_table_info('{answer}')",
         f"select * from pragma_storage_info('{answer}')",
         *(
-            f"select x from {function} as x where x::varchar like '%{database}%' or x::varchar like '%secret%'"
+            f"select x from {function} as x where x::varchar like '%{database}%' or x::varchar like '%zebra%'"
             for function in ("duckdb_databases()", "duckdb_views()", "duckdb_tables()", "duckdb_columns()", "duckdb_schemas()",
                              "duckdb_functions()", "duckdb_prepared_statements()", "duckdb_logs()", "duckdb_memory()",
                              "duckdb_settings()", "duckdb_variables()", "duckdb_types()", "pragma_database_list()",
@@ -274,15 +274,15 @@ def unreached(statement: str) -> bool:
 
 
 def test_no_statement_reaches_another_ones_answer() -> None:
-    frame = pd.DataFrame({"secret": ["secret"]})
+    frame = pd.DataFrame({"zebra": ["zebra"]})
     kept = [run("select * from t", HeldTables(Held({"t": frame}))) for _ in range(3)]
     for each in kept:
         reached = [statement for statement in reaching(each._database.answer) if not unreached(statement)]
         assert reached == []
-    assert [each.rows() for each in kept] == [[("secret",)]] * 3
+    assert [each.rows() for each in kept] == [[("zebra",)]] * 3
     # The same statements reach their own answers, so they can reach something.
     own = kept[0]._database
-    assert own.connection.execute(reaching(own.answer)[0]).fetchall() == [("secret",)]
+    assert own.connection.execute(reaching(own.answer)[0]).fetchall() == [("zebra",)]
     assert own.connection.execute(reaching(own.answer)[7]).fetchall() != []
 
 

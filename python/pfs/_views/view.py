@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 __all__ = ["View", "declare"]
 
-_FORMATS = {"$t(": "format_pico_time(", "$b(": "format_bytes(", "$q(": "sys.format_statement("}
+# In a view of sys a name without a schema means sys.
+_FORMATS = {"$t(": "main.format_pico_time(", "$b(": "main.format_bytes(", "$q(": "sys.format_statement("}
 
 
 @dataclass(frozen=True, slots=True)
