@@ -121,6 +121,12 @@ void BindArrow(PyObject* module) {
           },
           py::arg("requested_schema").none(true) = py::none(), "Returns a stream of the rows, which is the same at each call.")
       .def_property_readonly("columns", [](const ArrowTable& table) { return table.names(); })
+      .def_property_readonly("kinds",
+                             [](const ArrowTable& table) {
+                               std::vector<std::string> names;
+                               for (const ColumnKind kind : table.kinds()) names.emplace_back(KindName(kind));
+                               return names;
+                             })
       .def("__len__", &ArrowTable::rows)
       .def("__repr__", [](const ArrowTable& table) {
         return "<ArrowTable of " + std::to_string(table.rows()) + " rows and " + std::to_string(table.names().size()) + " columns>";

@@ -70,8 +70,6 @@ TableData ReadColumns(const TableFacts& table, std::vector<size_t> columns, cons
   return data;
 }
 
-namespace {
-
 const char* KindName(ColumnKind kind) {
   switch (kind) {
     case ColumnKind::kUInt64:
@@ -95,6 +93,8 @@ const char* KindName(ColumnKind kind) {
   }
   return "";
 }
+
+namespace {
 
 // Returns a numpy array of the bytes of `values`, which it owns, without a copy.
 template <typename To, typename From>

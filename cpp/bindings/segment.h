@@ -36,6 +36,7 @@ class AttachedSegment {
 
 using ColumnList = std::optional<std::vector<std::string>>;  // nullopt = all
 
+const char* KindName(ColumnKind kind);
 const TableFacts& GetTable(const std::string& name);  // throws UnknownTable
 // Returns the positions of the columns. Throws UnknownColumn, and InvalidArgument for a column that is named twice.
 std::vector<size_t> GetColumns(const TableFacts& table, const ColumnList& names);

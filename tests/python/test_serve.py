@@ -14,6 +14,7 @@ import stat
 import struct
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -220,6 +221,33 @@ def test_errors_have_the_numbers_of_mysql(folder: Path) -> None:
         ):  # fmt: skip
             assert code_of(client, statement) == code, statement[:50]
         assert ask(client, "select 1") == [(1,)]
+
+
+def test_no_client_reaches_what_another_one_asks(folder: Path) -> None:
+    """While a statement of one client runs, another client sees neither its tables nor that it exists."""
+    long = (
+        "select count(*) from setup_instruments a, setup_instruments b, setup_instruments c, setup_instruments d"
+        " where concat(a.NAME, b.NAME) < concat(c.NAME, d.NAME)"
+    )
+    with served(folder) as (program, path), connected(path) as one, connected(path) as other:
+        program.do("locks = [pfs.Lock('app/LOCK_%d' % number) for number in range(30)]")
+        answers: list[object] = []
+        asks = threading.Thread(target=lambda: answers.append(ask(one, long)))
+        asks.start()
+        turns, seen = 0, set()
+        while not answers:
+            turns += 1
+            seen |= {row[0] for row in ask(other, "select database_name from duckdb_databases() where not internal")}
+            assert ask(other, "select count(*) from duckdb_views() where sql like '%setup_instruments%'") == [(0,)]
+            for number in range(turns + 5):
+                for place in ("main.answer", "performance_schema.setup_instruments"):
+                    assert code_of(other, f"select * from query_table('statement_{number}.{place}')") == 1064
+                    assert code_of(other, f"select * from query('select * from statement_{number}.{place}')") == 1064
+            assert asks.is_alive() or answers
+        asks.join()
+        assert turns > 1
+        assert len(seen) == turns + 1  # DuckDB's own, and one of its own for each statement
+        assert answers[0][0][0] > 0  # type: ignore[index]
 
 
 def test_changes_only_with_write(folder: Path) -> None:

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
+#include <cstring>
 #include <unordered_map>
 #include <utility>
 
@@ -84,6 +86,21 @@ const char* FormatOf(ColumnKind kind) {
       return "g";
   }
   return "n";
+}
+
+// Makes a bit per row of a byte per row, which is 1 for NULL, and returns the number of NULLs.
+int64_t SetValid(const LargeVector<uint8_t>& nulls, size_t rows, LargeVector<uint8_t>* valid) {
+  int64_t null_count = 0;
+  valid->resize((rows + 7) / 8);
+  for (size_t i = 0; i < rows; i += 8) {
+    uint64_t bytes = 0;
+    std::memcpy(&bytes, nulls.data() + i, std::min<size_t>(8, rows - i));
+    if constexpr (std::endian::native == std::endian::big) bytes = __builtin_bswap64(bytes);
+    null_count += std::popcount(bytes);
+    // The product has the lowest bit of each byte in its highest byte: that of the first one is the lowest.
+    (*valid)[i / 8] = static_cast<uint8_t>(~((bytes * 0x0102040810204080) >> 56));
+  }
+  return null_count;
 }
 
 constexpr uint64_t kNothing = 0;  // what an empty buffer points to
@@ -239,16 +256,8 @@ ArrowTable::Column ArrowTable::Convert(ArrowField&& field, ColumnData&& data, si
   Column column;
   column.format = FormatOf(field.kind);
   if (!data.nulls.empty()) {
-    column.valid.resize((rows + 7) / 8);
-    for (size_t i = 0; i < rows; i += 8) {
-      const size_t count = std::min<size_t>(8, rows - i);
-      uint32_t bits = 0;
-      for (size_t bit = 0; bit < count; ++bit) {
-        bits |= static_cast<uint32_t>(data.nulls[i + bit] == 0) << bit;
-        column.null_count += data.nulls[i + bit];
-      }
-      column.valid[i / 8] = static_cast<uint8_t>(bits);
-    }
+    column.null_count = SetValid(data.nulls, rows, &column.valid);
+    if (column.null_count == 0) column.valid.clear();  // readers are faster without
   }
   switch (field.kind) {
     case ColumnKind::kText:
@@ -294,6 +303,12 @@ std::vector<std::string> ArrowTable::names() const {
   std::vector<std::string> names;
   for (const Column& column : columns_) names.push_back(column.field.name);
   return names;
+}
+
+std::vector<ColumnKind> ArrowTable::kinds() const {
+  std::vector<ColumnKind> kinds;
+  for (const Column& column : columns_) kinds.push_back(column.field.kind);
+  return kinds;
 }
 
 void ArrowTable::ExportSchema(ArrowSchema* out) const { ArrowExport::TableSchema(*this, out); }

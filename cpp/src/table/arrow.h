@@ -72,6 +72,7 @@ class ArrowTable : public std::enable_shared_from_this<ArrowTable> {
 
   size_t rows() const { return rows_; }
   PFS_API std::vector<std::string> names() const;
+  PFS_API std::vector<ColumnKind> kinds() const;
   // Both throw std::bad_alloc if there is no memory. The caller releases the result.
   PFS_API void ExportSchema(ArrowSchema* out) const;
   PFS_API void ExportStream(ArrowArrayStream* out) const;

@@ -13,14 +13,12 @@ from pfs.errors import Error
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["SCHEMA", "SCHEMAS", "Database", "connected"]
+__all__ = ["SCHEMA", "Database", "connected"]
 
 SCHEMA = "performance_schema"
-SCHEMAS = (SCHEMA, "sys")  # of each database
 _MEMORY = "2GB"
 _SETTINGS = ("set python_enable_replacements=false", "set enable_external_access=false", "set lock_configuration=true")
 _MOST_IDLE = 2
-_MAKE_SCHEMAS = ";".join(f"create schema {name}" for name in SCHEMAS)
 
 _numbers = itertools.count(1)
 _idle: list[tuple[int, duckdb.DuckDBPyConnection]] = []  # (PID, connection)
@@ -31,7 +29,7 @@ _inherited: list[duckdb.DuckDBPyConnection] = []
 def connected() -> duckdb.DuckDBPyConnection:
     """Returns a connection to a new DuckDB with bounded threads and memory, and with the schemas that a statement may use."""
     connection = _new({"threads": "2"})
-    connection.execute(_MAKE_SCHEMAS)
+    connection.execute(f"create schema {SCHEMA}; create schema sys")
     return connection
 
 
@@ -78,7 +76,7 @@ class Database:
     Threads: external lock.
 
     Attributes:
-        connection: finds the schemas ``performance_schema`` and ``sys`` without another name.
+        connection: finds what the statement names.
         answer: the full name of the table for the answer.
     """
 
@@ -88,8 +86,7 @@ class Database:
         name = f"statement_{next(_numbers)}"
         self.answer = f"{name}.main.answer"
         self.connection = owner.cursor()
-        # One text, because DuckDB parses faster than it is called.
-        self.connection.execute(f"attach ':memory:' as {name}; use {name}; {_MAKE_SCHEMAS}")
+        self.connection.execute(f"attach ':memory:' as {name}; use {name}")
         # Readers of the answer may still stream it: they keep what they read.
         weakref.finalize(self, _forget, None if files else owner, self.connection, name, os.getpid()).atexit = False
 

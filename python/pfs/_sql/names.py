@@ -29,7 +29,8 @@ class Names:
 def names_in(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
     """Returns what a statement names. The statement parses."""
     found = Names()
-    tree = json.loads(_first(connection, "select json_serialize_sql(?::varchar)", [_EXPLAIN.sub("", statement)]))
+    text = _EXPLAIN.sub("", statement).replace("'", "''")
+    tree = json.loads(connection.execute(f"select json_serialize_sql('{text}')").fetchall()[0][0])
     nodes = list(_nodes(tree))
     if tree["error"] or any(node.get("type") in ("SHOW_REF", "PIVOT") for node in nodes):
         # The parser gives no tree of these statements, but knows their tables.
@@ -79,7 +80,3 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
             todo.extend(node.values())
         elif isinstance(node, list):
             todo.extend(node)
-
-
-def _first(connection: duckdb.DuckDBPyConnection, query: str, values: list[Any]) -> Any:
-    return connection.execute(query, values).fetchall()[0][0]

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from pfs._sql.database import SCHEMA, SCHEMAS, Database
+from pfs import _core
+from pfs._sql.database import SCHEMA, Database
 from pfs._sql.functions import MACROS, body_of, macros_named
 from pfs._sql.names import Names, names_in
 from pfs._sql.result import Result
-from pfs._tables.kinds import kinds, sql_type
+from pfs._tables.kinds import INTEGERS, arrow_type, kinds, sql_type
 from pfs._tables.nearest import hint
 from pfs._views.declared import VIEWS
 from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, UnknownTable
@@ -65,9 +66,8 @@ def run(statement: str, tables: Tables, dialect: Dialect = "duckdb", views: Mapp
     if wanted.files:
         database = Database(wanted.files)
     connection = database.connection
-    wanted.make(connection)
-    connection.execute(f"use {SCHEMA}")
     try:
+        wanted.make(connection)
         if re.match(r"\s*explain\b", text, re.IGNORECASE):
             rows = connection.execute(text).fetchall()
             connection.execute(f"create table {database.answer} (explain_key varchar, explain_value varchar)")
@@ -116,7 +116,7 @@ class _Wanted:
         self._sql = views
         self._views: list[str] = []
         self._macros: list[str] = []
-        self._places: dict[str, tuple[str, str]] = {}  # schema and name in the database, by table
+        self._places: dict[str, tuple[str, str]] = {}  # schema and name by table; "" if the statement names no schema
         self.tables: dict[str, set[str] | None] = {}  # columns by table; None means all
         self._collect(names_in(parsing, statement))
         self.files = [path for table in self.tables if (path := tables.file(table)) is not None]
@@ -141,49 +141,63 @@ class _Wanted:
                     raise UnknownTable(f"unknown view '{full}'{hint(name, views)}")
                 raise UnknownTable(f"unknown table '{schema + '.' if schema else ''}{name}'{hint(full, legal)}")
             table = self._known[full]
-            self._places[table] = (schema, name) if full != name else (SCHEMA, name)
+            self._places[table] = (schema or self._places.get(table, ("",))[0], name)
             before = self.tables.get(table, set())
             self.tables[table] = None if names.is_of_all_columns or before is None else before | names.columns
 
     def make(self, connection: duckdb.DuckDBPyConnection) -> None:
-        schemas = {place[0] for place in self._places.values()} | {view.partition(".")[0] for view in self._views}
-        for schema in schemas.difference(SCHEMAS):
-            connection.execute(f'create schema if not exists "{schema}"')
-        for table, columns in self.tables.items():
-            self._make_table(connection, table, columns)
-        for macro in self._macros:
-            connection.execute(MACROS[macro])
+        made = [made for table, columns in self.tables.items() if (made := self._table(connection, table, columns))]
+        made += [MACROS[macro] for macro in self._macros]
         for view in self._views:
             schema, _, name = view.partition(".")
-            connection.execute(f'create view "{schema}"."{name}" as {self._sql[view]}')
+            made.append(f'create view "{schema}"."{name}" as {self._sql[view]}')
+        schemas = {
+            SCHEMA,
+            "sys",
+            *(place[0] for place in self._places.values()),
+            *(view.partition(".")[0] for view in self._views),
+        } - {""}
+        if made:  # in one text, because DuckDB parses faster than it is called
+            connection.execute("; ".join([*(f'create schema "{schema}"' for schema in schemas), *made, f"use {SCHEMA}"]))
 
-    def _make_table(self, connection: duckdb.DuckDBPyConnection, table: str, columns: set[str] | None) -> None:
+    def _table(self, connection: duckdb.DuckDBPyConnection, table: str, columns: set[str] | None) -> str:
+        """Gives DuckDB the rows of a table. Returns the statement that makes its view; "" if it has its name already."""
         chosen = None
         if columns is not None:
             there = self._source.columns(table)
             chosen = [column for column in there if column.lower() in columns] or list(there[:1])
+        schema, name = self._places[table]
         path = self._source.file(table)
         if path is not None:
             source = "read_parquet('" + path.replace("'", "''") + "')"
+            changed = _changed(connection, table, source)
         else:
             source = f'"read {table}"'
-            connection.register(f"read {table}", self._source.arrow(table, chosen))
-        read = connection.sql(f"from {source}")
-        changed = [
-            change
-            for column, kind in zip(read.columns, read.types, strict=True)
-            if (change := _as_declared(table, column, str(kind)))
-        ]
+            held = self._source.arrow(table, chosen)
+            if isinstance(held, _core.ArrowTable):  # its types need no question
+                columns_of = zip(held.columns, map(arrow_type, held.kinds), strict=True)
+                changed = [change for column, kind in columns_of if (change := _as_declared(table, column, kind))]
+                if not changed and not schema:
+                    connection.register(name, held)
+                    return ""
+                connection.register(f"read {table}", held)
+            else:
+                connection.register(f"read {table}", held)
+                changed = _changed(connection, table, source)
         replaced = f" replace ({', '.join(changed)})" if changed else ""
-        schema, name = self._places[table]
-        connection.execute(f'create view "{schema}"."{name}" as select *{replaced} from {source}')
+        return f'create view "{schema or SCHEMA}"."{name}" as select *{replaced} from {source}'
+
+
+def _changed(connection: duckdb.DuckDBPyConnection, table: str, source: str) -> list[str]:
+    """Returns expressions for the columns that have other types than their declaration."""
+    read = connection.sql(f"from {source}")
+    columns = zip(read.columns, map(str, read.types), strict=True)
+    return [change for column, kind in columns if (change := _as_declared(table, column, kind))]
 
 
 def _as_declared(table: str, column: str, kind: str) -> str:
     """Returns an expression that gives a column its declared type; "" if it has it. Older versions saved signed integers."""
     if kind.startswith("TIMESTAMP WITH"):  # a TIMESTAMP has no time zone in these tables: it is UTC
         return f'make_timestamp(epoch_us("{column}")) as "{column}"'
-    declared = kinds(table).get(column)
-    if declared is None or declared[0] not in ("uint64", "int64", "uint32", "int32") or kind == sql_type(declared[0]):
-        return ""
-    return f'"{column}"::{sql_type(declared[0])} as "{column}"'
+    declared, _ = kinds(table).get(column, ("", False))
+    return f'"{column}"::{sql_type(declared)} as "{column}"' if declared in INTEGERS and kind != sql_type(declared) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pfs._tables import show
@@ -40,10 +41,21 @@ class Result:
         """Is not for users: see ``pfs.sql``."""
         self._database = database
         self.statement = statement
-        relation = database.connection.sql(f"from {database.answer} limit 0")
-        self.columns = list(relation.columns)
-        self._types = [str(kind) for kind in relation.types]
         self.arrow = Answer(database)
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, str]]:
+        """Names and types of DuckDB. Nobody who asks for rows alone needs them."""
+        relation = self._database.connection.cursor().sql(f"from {self._database.answer} limit 0")
+        return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
+
+    @property
+    def columns(self) -> list[str]:
+        return [name for name, _ in self._columns]
+
+    @property
+    def _types(self) -> list[str]:
+        return [kind for _, kind in self._columns]
 
     def _select(self, what: str, rest: str = "") -> duckdb.DuckDBPyConnection:
         return self._database.connection.cursor().execute(f"select {what} from {self._database.answer} {rest}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pfs import _core
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["FolderTables", "ProcessTables"]
 
 
+@cache
 def _columns(table: str) -> list[str]:
     return [column["name"] for column in _core.table_info(table)["columns"]]
 

@@ -7,17 +7,11 @@ from functools import cache
 from pfs import _core
 from pfs.errors import UnknownTable
 
-__all__ = ["ORIGIN_KINDS", "kinds", "sql_type"]
+__all__ = ["INTEGERS", "ORIGIN_KINDS", "arrow_type", "kinds", "sql_type"]
 
 ORIGIN_KINDS = {"NODE": "text", "PID": "uint64", "START": "uint64"}  # the columns that pfs.merge adds
-_SQL = {
-    "uint64": "UBIGINT",
-    "int64": "BIGINT",
-    "uint32": "UINTEGER",
-    "int32": "INTEGER",
-    "double": "DOUBLE",
-    "timestamp": "TIMESTAMP",
-}
+INTEGERS = {"uint64": "UBIGINT", "int64": "BIGINT", "uint32": "UINTEGER", "int32": "INTEGER"}
+_SQL = {**INTEGERS, "double": "DOUBLE", "timestamp": "TIMESTAMP"}
 
 
 @cache
@@ -34,3 +28,8 @@ def kinds(table: str) -> dict[str, tuple[str, bool]]:
 def sql_type(kind: str) -> str:
     """Returns the type that DuckDB has for a kind of column."""
     return _SQL.get(kind, "VARCHAR")
+
+
+def arrow_type(kind: str) -> str:
+    """Returns the type that DuckDB sees in an ArrowTable, where a time has its zone."""
+    return "TIMESTAMP WITH TIME ZONE" if kind == "timestamp" else sql_type(kind)
