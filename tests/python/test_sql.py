@@ -125,7 +125,7 @@ def test_frames_have_the_types_of_tables() -> None:
         {
             "A": np.array([1, 2], np.uint64), "B": np.array([1, 2**63], np.uint64), "C": pd.array([1, None], dtype="UInt64"),
             "D": pd.array([None, 2**63], dtype="UInt64"), "E": np.array([1, 2], np.int32), "F": pd.Categorical(["x", None]),
-            "G": pd.to_datetime(["2026-01-01", None]).astype("datetime64[us]"), "H": [0.5, 1.5],
+            "G": np.array(["2026-01-01", "NaT"], "datetime64[us]"), "H": [0.5, 1.5],
         }
     )  # fmt: skip
     found = run("select * from t", HeldTables(Held({"t": frame}))).df()

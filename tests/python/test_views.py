@@ -107,7 +107,7 @@ def test_sizes_are_written_as_documented(size: int | None, text: str | None) -> 
 )  # fmt: skip
 def test_functions_give_what_is_documented(call: str, value: object) -> None:
     for dialect in ("duckdb", "mysql"):
-        assert pfs.sql(f"select {call}", None, dialect).rows() == [(value,)]  # type: ignore[arg-type]
+        assert pfs.sql(f"select {call}", None, dialect).rows() == [(value,)]
 
 
 def test_functions_that_look_into_tables(taken: pfs.Snapshot) -> None:

@@ -101,13 +101,13 @@ def once() -> None:
         again = pfs.arrow("setup_instruments")
         with contextlib.suppress(InterruptedError):
             fails(pa.RecordBatchReader.from_stream(again))
-        thread = threading.Thread(target=lambda table=again: rows(pa.RecordBatchReader.from_stream(table)))  # type: ignore[misc]
+        thread = threading.Thread(target=lambda table=again: rows(pa.RecordBatchReader.from_stream(table)))
         thread.start()
         thread.join()
     for bad in ([("A", "uint64", False, np.zeros(2), None, None)], [("A", "nothing", False, np.zeros(1), None, None)],
                 [("A", "text", False, np.array([5]), None, ["x"])]):  # fmt: skip
         with contextlib.suppress(ValueError):
-            _core.arrow_of(1, bad)  # type: ignore[arg-type]
+            _core.arrow_of(1, bad)
             raise AssertionError("it was accepted")
 
 
