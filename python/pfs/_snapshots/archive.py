@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,16 +103,20 @@ class _Member:
 
     def arrow(self) -> Any:
         """Returns the table of Arrow."""
+        return self._read(lambda file: file.read_all())
+
+    def _read(self, read: Callable[[Any], Any]) -> Any:
         import pyarrow as pa
 
         try:
             options = pa.ipc.IpcReadOptions(use_threads=False)  # see SavedParquet
-            return pa.ipc.open_file(pa.BufferReader(self._data), options=options).read_all()
+            return read(pa.ipc.open_file(pa.BufferReader(self._data), options=options))
         except (OSError, ValueError, pa.ArrowException) as error:
             raise InvalidValue(f"{self._path}: {self._name} cannot be read: {error}") from None
 
     def __call__(self) -> Columns | pd.DataFrame:
-        stored = self.arrow()
+        # The columns of a batch have one piece each, so that nothing has to be put together.
+        stored = self._read(lambda file: file.get_batch(0) if file.num_record_batches == 1 else file.read_all())
         return columns_of_arrow(
             self._name.rpartition("/")[2], stored, json.loads((stored.schema.metadata or {}).get(_ATTRS, b"{}"))
         )
@@ -133,8 +138,9 @@ def read_members(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str
 _NUMPY = {"text": np.int32, "set": np.int32, "enum": np.int8, "timestamp": np.int64, "double": np.float64}
 
 
+@cache
 def empty(name: str) -> Columns:
-    """Returns a table without rows, with the types that ``pfs.table`` gives it."""
+    """Returns a table without rows, with the types that ``pfs.table`` gives it. All snapshots share it."""
     parts: list[_core.Part] = []
     for column in declared(name)["columns"]:
         kind, is_coded = column["kind"], column["kind"] in ("text", "set", "enum")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from pfs import _core
 from pfs._arrow.frames import escaped
 from pfs._snapshots.held import Columns, declared
 from pfs._tables.frame import TEXT, category
-from pfs._tables.kinds import ORIGIN_KINDS
+from pfs._tables.kinds import ORIGIN_KINDS, kinds
 from pfs.errors import Error, InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable
 
 __all__ = ["SavedParquet", "columns_of_arrow", "need_pyarrow", "storable"]
 
@@ -46,8 +47,8 @@ def storable(table: pd.DataFrame) -> pd.DataFrame:
 def _as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     """Restores the types of the columns that this version knows. Parquet keeps only some of them."""
     types: dict[str, Any] = {}
-    if name in _core.tables():
-        for column in _core.table_info(name)["columns"]:
+    if kinds(name):
+        for column in declared(name)["columns"]:
             if column["name"] not in stored:
                 continue
             if column["kind"] == "enum":
@@ -57,55 +58,69 @@ def _as_read(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     return stored.astype(types)
 
 
+@cache
+def _declared(name: str) -> dict[str, tuple[str, bool, tuple[str, ...]]]:
+    """Returns what each column holds. It is made once, because a thousand files may have a hundred tables each."""
+    found = {column["name"]: (column["kind"], column["nullable"], column["values"]) for column in declared(name)["columns"]}
+    return {origin: (kind, False, ()) for origin, kind in ORIGIN_KINDS.items()} | found
+
+
 def columns_of_arrow(name: str, stored: Any, attrs: dict[Hashable, Any]) -> Columns | pd.DataFrame:
-    """Returns the columns of a saved table. It is a frame if this version does not know the table, or if a type is another."""
-    if name not in _core.tables():
-        return _as_read(name, stored.to_pandas(use_threads=False))
-    known = {column["name"]: (column["kind"], column["nullable"], column["values"]) for column in declared(name)["columns"]}
+    """Returns the columns of a saved table. It is a frame if this version does not know the table, or if a type is another.
+
+    `stored`: a table of Arrow, or a batch of rows.
+    """
+    known = _declared(name) if kinds(name) else {}
     parts = []
-    for position, column in enumerate(stored.column_names):
-        kind, nullable, values = known.get(column, (ORIGIN_KINDS.get(column), False, ()))
-        part = None if kind is None else _part(column, kind, nullable, values, stored.column(position))
+    for position, column in enumerate(stored.schema.names):
+        part = _part(column, *known[column], stored.column(position)) if column in known else None
         if part is None:
             return _as_read(name, stored.to_pandas(use_threads=False))
         parts.append(part)
     return Columns(stored.num_rows, parts, attrs)
 
 
-def _part(name: str, kind: str, nullable: bool, members: Sequence[str], column: Any) -> _core.Part | None:
+_NO_TEXTS: np.ndarray[Any, np.dtype[Any]] = np.zeros(0, dtype=object)
+
+
+def _part(name: str, kind: str, nullable: bool, members: tuple[str, ...], array: Any) -> _core.Part | None:
     """Returns a column in the form in which the core reads it; None if it is of another type."""
     import pyarrow as pa
 
-    array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
+        array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [pa.array([], array.type)])
+    stored = array.type
     if kind in ("text", "set", "enum"):
-        if not pa.types.is_dictionary(array.type):
+        if not pa.types.is_dictionary(stored):
             array = array.dictionary_encode()
-        if not (pa.types.is_string(array.type.value_type) or pa.types.is_large_string(array.type.value_type)):
+            stored = array.type
+        if not (pa.types.is_large_string(stored.value_type) or pa.types.is_string(stored.value_type)):
             return None
-        codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        texts = array.dictionary.to_pylist()
+        codes, texts = array.indices, array.dictionary.to_pylist()
+        codes = (codes.fill_null(-1) if codes.null_count else codes).to_numpy()
         if kind != "enum":
-            return name, kind, nullable, codes.astype(np.int32, copy=False), None, np.array([*texts], dtype=object)
-        known = {text: place for place, text in enumerate(members)}
-        places = np.array([*(known.get(text, -1) for text in texts), -1], dtype=np.int16)
-        return name, kind, nullable, places[codes], None, tuple(members)
+            return name, kind, nullable, codes.astype(np.int32, copy=False), None, np.array(texts, object) if texts else _NO_TEXTS
+        places = np.array([*(members.index(text) if text in members else -1 for text in texts), -1], dtype=np.int16)
+        return name, kind, nullable, places[codes], None, members
     if kind == "timestamp":
-        if not pa.types.is_timestamp(array.type):
+        if not pa.types.is_timestamp(stored):
             return None
         times = array.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).astype("datetime64[us]")
         return name, kind, nullable, times.view(np.int64), np.isnat(times), None
     if kind == "double":
-        if not pa.types.is_floating(array.type):
+        if not pa.types.is_floating(stored):
             return None
         doubles = array.fill_null(np.nan).to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
         return name, kind, nullable, doubles, np.isnan(doubles) if nullable else None, None
-    if not pa.types.is_integer(array.type):
+    if not pa.types.is_integer(stored):
         return None
-    mask = array.is_null().to_numpy(zero_copy_only=False) if nullable else None
-    numbers = (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
-    return name, kind, nullable, numbers.astype(kind, copy=False), mask, None
+    mask = None
+    if array.null_count:
+        mask = array.is_null().to_numpy(zero_copy_only=False) if nullable else None
+        array = array.fill_null(0)
+    elif nullable:
+        mask = np.zeros(len(array), dtype=bool)
+    return name, kind, nullable, array.to_numpy().astype(kind, copy=False), mask, None
 
 
 class SavedParquet:
