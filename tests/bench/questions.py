@@ -3,7 +3,7 @@
     python tests/bench/questions.py
 
 Each figure is the least of several in one process, and most are ratios of two such figures. On a virtual machine fresh memory can
-take longer than the work, so that GROUP BY also shows the time that elapsed. test_questions.py holds the limits.
+take longer than the work, so that GROUP BY also shows the time that elapsed. test_questions_bench.py holds the limits.
 """
 
 from __future__ import annotations
