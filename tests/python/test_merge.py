@@ -178,7 +178,7 @@ def random_table(name: str, rows: int, generator: np.random.Generator) -> pd.Dat
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), rows=st.tuples(*[st.integers(0, 8)] * 3))
 def test_order_does_not_matter(name: str, seed: int, rows: tuple[int, int, int]) -> None:
     generator = np.random.default_rng(seed)
