@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pfs.errors import Error
@@ -20,7 +20,6 @@ _MEMORY = "2GB"
 _SETTINGS = ("set python_enable_replacements=false", "set enable_external_access=false", "set lock_configuration=true")
 _MOST_IDLE = 2
 
-_numbers = itertools.count(1)
 _idle: list[tuple[int, duckdb.DuckDBPyConnection]] = []  # (PID, connection)
 # A forked child leaves its parent's as they are: another thread of the parent may have been inside.
 _inherited: list[duckdb.DuckDBPyConnection] = []
@@ -80,22 +79,32 @@ class Database:
         answer: the full name of the table for the answer.
     """
 
+    answer = "memory.main.answer"
+
     def __init__(self, files: Sequence[str] = ()) -> None:
         """``files``: what the statement may read; such a statement has two threads."""
         owner = _locked(_new({"threads": "2"}), files) if files else _free()
-        name = f"statement_{next(_numbers)}"
-        self.answer = f"{name}.main.answer"
         self.connection = owner.cursor()
-        self.connection.execute(f"attach ':memory:' as {name}; use {name}")
+        self._undo = [f"drop table if exists {self.answer}"]
         # Readers of the answer may still stream it: they keep what they read.
-        weakref.finalize(self, _forget, None if files else owner, self.connection, name, os.getpid()).atexit = False
+        finalizer = weakref.finalize(self, _forget, None if files else owner, self.connection, self._undo, os.getpid())
+        finalizer.atexit = False
+
+    def make(self, schemas: Iterable[str], functions: Iterable[str], statements: Iterable[str]) -> None:
+        """Executes statements that make views in these schemas, and functions with these names outside of them."""
+        self._undo += [f'drop schema if exists "{schema}" cascade' for schema in schemas]
+        self._undo += [f"drop macro if exists {function}" for function in functions]
+        # One text, because DuckDB parses faster than it is called.
+        self.connection.execute("; ".join([*(f'create schema "{schema}"' for schema in schemas), *statements]))
 
 
-def _forget(owner: duckdb.DuckDBPyConnection | None, connection: duckdb.DuckDBPyConnection, name: str, pid: int) -> None:
+def _forget(owner: duckdb.DuckDBPyConnection | None, connection: duckdb.DuckDBPyConnection, undo: list[str], pid: int) -> None:
     if os.getpid() != pid:
         _inherited.extend(each for each in (owner, connection) if each is not None)
         return
-    connection.execute(f"use memory; detach {name}")
-    connection.close()
-    if owner is not None and len(_idle) < _MOST_IDLE:
+    connection.close()  # with the tables that were registered
+    if owner is None or len(_idle) >= _MOST_IDLE:
+        return
+    with contextlib.suppress(Exception):  # what cannot be emptied is not used again
+        owner.execute("; ".join(undo))
         _idle.append((pid, owner))

@@ -26,8 +26,25 @@ class Names:
     is_of_all_columns: bool = False  # the statement may need columns that it does not name
 
 
+_MOST_KNOWN, _LONG = 256, 4096
+_known: dict[str, Names] = {}
+
+
 def names_in(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
-    """Returns what a statement names. The statement parses."""
+    """Returns what a statement names, which nobody changes. The statement parses.
+
+    It is kept: a view is asked again and again, and so is a statement of a dashboard.
+    """
+    if (found := _known.get(statement)) is None:
+        found = _found(connection, statement)
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        if len(statement) <= _LONG:
+            _known[statement] = found
+    return found
+
+
+def _found(connection: duckdb.DuckDBPyConnection, statement: str) -> Names:
     found = Names()
     text = _EXPLAIN.sub("", statement).replace("'", "''")
     tree = json.loads(connection.execute(f"select json_serialize_sql('{text}')").fetchall()[0][0])

@@ -67,7 +67,7 @@ def run(statement: str, tables: Tables, dialect: Dialect = "duckdb", views: Mapp
         database = Database(wanted.files)
     connection = database.connection
     try:
-        wanted.make(connection)
+        wanted.make(database)
         if re.match(r"\s*explain\b", text, re.IGNORECASE):
             rows = connection.execute(text).fetchall()
             connection.execute(f"create table {database.answer} (explain_key varchar, explain_value varchar)")
@@ -145,20 +145,18 @@ class _Wanted:
             before = self.tables.get(table, set())
             self.tables[table] = None if names.is_of_all_columns or before is None else before | names.columns
 
-    def make(self, connection: duckdb.DuckDBPyConnection) -> None:
-        made = [made for table, columns in self.tables.items() if (made := self._table(connection, table, columns))]
+    def make(self, database: Database) -> None:
+        tables = self.tables.items()
+        made = [made for table, columns in tables if (made := self._table(database.connection, table, columns))]
         made += [MACROS[macro] for macro in self._macros]
         for view in self._views:
             schema, _, name = view.partition(".")
             made.append(f'create view "{schema}"."{name}" as {self._sql[view]}')
-        schemas = {
-            SCHEMA,
-            "sys",
-            *(place[0] for place in self._places.values()),
-            *(view.partition(".")[0] for view in self._views),
-        } - {""}
-        if made:  # in one text, because DuckDB parses faster than it is called
-            connection.execute("; ".join([*(f'create schema "{schema}"' for schema in schemas), *made, f"use {SCHEMA}"]))
+        if made:
+            schemas = {SCHEMA, "sys", *(place[0] for place in self._places.values())} - {""}
+            schemas.update(view.partition(".")[0] for view in self._views)
+            outside = [name for macro in self._macros if "." not in (name := macro.partition("(")[0])]
+            database.make(schemas, outside, [*made, f"use {SCHEMA}"])
 
     def _table(self, connection: duckdb.DuckDBPyConnection, table: str, columns: set[str] | None) -> str:
         """Gives DuckDB the rows of a table. Returns the statement that makes its view; "" if it has its name already."""
