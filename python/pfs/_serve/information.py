@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pfs import _core
+from pfs._serve import replication
 from pfs._sql.database import connected
 from pfs._sql.functions import MACROS
 from pfs._views.declared import VIEWS
@@ -169,6 +170,8 @@ class Information:
         """Returns the columns of a table or view, as the declaration of a table has them. There are none if it does not exist."""
         if schema == "sys":
             return [{"name": n, "sql_type": t, "nullable": True, "doc": ""} for n, t in _types_of_views().get(table, ())]
+        if schema == "performance_schema" and table in replication.TABLES:
+            return replication.types(table)
         if schema == "performance_schema" and table in self._source.names():
             info: Any = _core.table_info(table) if table in _core.tables() else {"columns": (), "key": ()}
             own = [{**column, "is_key": column["name"] in info["key"]} for column in info["columns"]]
@@ -204,7 +207,7 @@ class Information:
     def all_tables(self) -> Iterator[tuple[str, str, str]]:
         """Yields (schema, name, type)."""
         yield from (("information_schema", name, "SYSTEM VIEW") for name in self.names())
-        yield from (("performance_schema", name, "BASE TABLE") for name in self._source.names())
+        yield from (("performance_schema", name, "BASE TABLE") for name in sorted([*self._source.names(), *replication.TABLES]))
         yield from (("sys", name, "VIEW") for name in VIEWS)
 
     def _tables(self) -> Iterator[_Row]:

@@ -11,7 +11,7 @@ from mysql_mimic.variables import SYSTEM_VARIABLES, GlobalVariables, SessionVari
 from sqlglot import exp
 
 from pfs._serve import changes
-from pfs._serve.answers import answer_of
+from pfs._serve.answers import Waiting, answer_of
 from pfs._serve.information import SCHEMAS
 from pfs._serve.shows import select_of
 from pfs._serve.status import added_variables
@@ -22,7 +22,7 @@ from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, 
 
 if TYPE_CHECKING:
     from mysql_mimic.connection import Connection
-    from mysql_mimic.results import AllowedResult
+    from mysql_mimic.results import AllowedResult, ResultSet
     from mysql_mimic.session import Query
 
     from pfs._serve.sources import Source
@@ -54,6 +54,7 @@ class Context:
         self.source = source
         self.tables = Served(source)
         self.turn = asyncio.Semaphore(2)  # statements that run at one time: each may take memory
+        self.waiting = Waiting()
         known = dict(SYSTEM_VARIABLES)
         for name, value in added_variables(source).items():
             known[name] = (str, value, False)
@@ -169,12 +170,14 @@ class Client(Session):  # type: ignore[misc]
         is_plan = isinstance(tree, exp.Describe)
         database = self.database or "performance_schema"
 
-        def answer() -> AllowedResult:
+        def answer() -> ResultSet:
             text = translated_tree(_named(tree.this if is_plan else tree, database, titles))
             return answer_of(run(("explain " if is_plan else "") + text, self._context.tables))
 
         async with self._context.turn:
-            return await asyncio.to_thread(answer)
+            answered = await asyncio.to_thread(answer)
+            self._context.waiting.add(answered.rows, self.connection.stream.reader.hang_up)
+            return answered
 
 
 def parsed_duckdb(select: str) -> exp.Expression:

@@ -1,10 +1,12 @@
-"""Gives a statement its tables: those of the source, with more rows in two of them, and those of information_schema."""
+"""Gives a statement its tables: those of the source, with more rows in some of them, those of information_schema, and those of
+replication, which are empty."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pfs._serve import replication
 from pfs._serve.information import Information
 from pfs._serve.status import added_status, added_variables
 
@@ -28,11 +30,13 @@ class Served:
         self.information = Information(source)
 
     def names(self) -> Sequence[str]:
-        return [*self._source.names(), *(INFORMATION + name for name in self.information.names())]
+        return [*self._source.names(), *replication.TABLES, *(INFORMATION + name for name in self.information.names())]
 
     def columns(self, table: str) -> Sequence[str]:
         if table.startswith(INFORMATION):
             return self.information.columns_of(table.removeprefix(INFORMATION))
+        if table in replication.TABLES:
+            return replication.columns_of(table)
         return self._source.columns(table)
 
     def file(self, table: str) -> str | None:
@@ -43,6 +47,8 @@ class Served:
 
         if table.startswith(INFORMATION):
             return arrow_of(self.information.frame(table.removeprefix(INFORMATION)), columns)
+        if table in replication.TABLES:
+            return arrow_of(replication.frame(table), columns)
         if table in _ADDED:
             return arrow_of(self._with_added(table), columns)
         return self._source.arrow(table, columns)
