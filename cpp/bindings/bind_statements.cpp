@@ -1,13 +1,11 @@
 // bindings/bind_statements.cpp: pfs.statement.
 #include <cstddef>
 #include <cstring>
-#include <iterator>
 #include <string>
 #include <utility>
 
-#include "runs.h"  // Python.h comes first
-
 #include "base/traceparent.h"
+#include "statement_names.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -15,27 +13,6 @@ namespace {
 
 PyTypeObject* statement_type;
 PyTypeObject* run_type;
-
-constexpr int kCounters = PFS_NO_GOOD_INDEX_USED + 1;
-const char* const counter_names[kCounters] = {"lock_time",
-                                              "errors",
-                                              "warnings",
-                                              "rows_affected",
-                                              "rows_sent",
-                                              "rows_examined",
-                                              "created_tmp_disk_tables",
-                                              "created_tmp_tables",
-                                              "select_full_join",
-                                              "select_full_range_join",
-                                              "select_range",
-                                              "select_range_check",
-                                              "select_scan",
-                                              "sort_merge_passes",
-                                              "sort_range",
-                                              "sort_rows",
-                                              "sort_scan",
-                                              "no_index_used",
-                                              "no_good_index_used"};
 
 // Is the object that the user makes: a description.
 struct StatementObject {
@@ -62,29 +39,6 @@ struct StatementRun {
 };
 StatementRun* AsRun(PyObject* object) { return reinterpret_cast<StatementRun*>(object); }
 PyObject* AsObject(StatementRun* run) { return reinterpret_cast<PyObject*>(run); }
-
-const KnownName* LookUpStatementName(PyObject* name) {
-  const std::string text = BytesOf(name);
-  const bool is_abstract = text.starts_with("abstract/") || text.starts_with("statement/abstract/");
-  return FindName(NameFamily::kStatement, name, is_abstract ? PFS_MUTABLE : 0);
-}
-
-// Finds a name by its object. Most names are literals: the same object each time. A few objects are cached, and held.
-const KnownName* FindStatementName(PyObject* name) {
-  struct Remembered {
-    PyObject* name;
-    const KnownName* known;
-  };
-  static Remembered remembered[64];
-  Remembered& place = remembered[(reinterpret_cast<uintptr_t>(name) >> 4) % std::size(remembered)];
-  if (place.name == name) return place.known;
-  const KnownName* const known = LookUpStatementName(name);
-  if (known != nullptr && PyUnicode_CheckExact(name)) {
-    Py_XSETREF(place.name, Py_NewRef(name));
-    place.known = known;
-  }
-  return known;
-}
 
 // ---- A run -----------------------------------------------------------------------------------------------------------------------------
 
@@ -304,15 +258,13 @@ int RunSetCounter(PyObject* object, PyObject* value, void* counter) {
 }
 
 PyObject* RunGetName(PyObject* object, void*) { return Py_NewRef(AsRun(object)->name->full); }
-PyObject* RunGetText(PyObject* object, void*) { return Py_NewRef(AsRun(object)->text != nullptr ? AsRun(object)->text : Py_None); }
-PyObject* RunGetSchema(PyObject* object, void*) { return Py_NewRef(AsRun(object)->schema != nullptr ? AsRun(object)->schema : Py_None); }
-PyObject* RunGetTraceparent(PyObject* object, void*) {
-  return Py_NewRef(AsRun(object)->traceparent != nullptr ? AsRun(object)->traceparent : Py_None);
+template <PyObject* StatementRun::*kText>
+PyObject* RunGetText(PyObject* object, void*) {
+  return Py_NewRef(AsRun(object)->*kText != nullptr ? AsRun(object)->*kText : Py_None);
 }
-int RunSetText(PyObject* object, PyObject* value, void*) { return !RefuseDelete(value) && SetText(AsRun(object), value) ? 0 : -1; }
-int RunSetSchema(PyObject* object, PyObject* value, void*) { return !RefuseDelete(value) && SetSchema(AsRun(object), value) ? 0 : -1; }
-int RunSetTraceparent(PyObject* object, PyObject* value, void*) {
-  return !RefuseDelete(value) && SetTraceparent(AsRun(object), value) ? 0 : -1;
+template <bool (*kSet)(StatementRun*, PyObject*)>
+int RunSetText(PyObject* object, PyObject* value, void*) {
+  return !RefuseDelete(value) && kSet(AsRun(object), value) ? 0 : -1;
 }
 
 int RunSetId(PyObject* object, PyObject* value, void*) {
@@ -443,9 +395,9 @@ PyTypeObject* MakeStatementRunType() {
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[kCounters + 6] = {
       {"name", RunGetName, nullptr, "Full name of the instrument.", nullptr},
-      {"text", RunGetText, RunSetText, "SQL_TEXT, str or bytes; setting it computes its digest.", nullptr},
-      {"schema", RunGetSchema, RunSetSchema, "CURRENT_SCHEMA, at most 64 bytes.", nullptr},
-      {"traceparent", RunGetTraceparent, RunSetTraceparent,
+      {"text", RunGetText<&StatementRun::text>, RunSetText<SetText>, "SQL_TEXT, str or bytes; setting it computes its digest.", nullptr},
+      {"schema", RunGetText<&StatementRun::schema>, RunSetText<SetSchema>, "CURRENT_SCHEMA, at most 64 bytes.", nullptr},
+      {"traceparent", RunGetText<&StatementRun::traceparent>, RunSetText<SetTraceparent>,
        "TRACEPARENT: the span of the caller, as W3C's header of this name has it. A text that is no traceparent is ignored.", nullptr},
       {"statement_id", nullptr, RunSetId, "STATEMENT_ID, a number of the program; write only.", nullptr}};
   for (intptr_t i = 0; i < kCounters; ++i) {
@@ -472,7 +424,8 @@ void BindStatements(PyObject* module) {
       {"__aenter__", StatementBlock::AsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
       {"__aexit__", AsMethod(StatementBlock::AsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
       {"begin", AsMethod(StatementBegin), METH_VARARGS | METH_KEYWORDS,
-       "begin($self, text=None, schema=None, traceparent=None)\n--\n\nBegins a statement without a block: call end() of the result, in this thread."},
+       "begin($self, text=None, schema=None, traceparent=None)\n--\n\nBegins a statement without a block: call end() of the result, in "
+       "this thread."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {{"name", StatementName, nullptr, "Full name of the instrument.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};

@@ -62,12 +62,12 @@ def test_a_text_is_what_w3c_says(text: str) -> None:
 def test_the_event_is_as_before_without_it() -> None:
     rows = []
     for given in (None, PARENT):
-        with pfs.statement("trace/same", "select 1 from t", schema="shop", traceparent=given):
+        with pfs.statement("trace/same", "select 1 from t", schema="trace_same", traceparent=given):
             (row,) = pfs.table(CURRENT).astype(object).to_dict("records")
         assert row["SQL_TEXT"] == "select 1 from t"
         rows.append({name: row[name] for name in ("SQL_TEXT", "DIGEST", "DIGEST_TEXT", "CURRENT_SCHEMA")})
     assert rows[0] == rows[1]
-    digests = pfs.table("events_statements_summary_by_digest", where="SCHEMA_NAME = 'shop'")
+    digests = pfs.table("events_statements_summary_by_digest", where="SCHEMA_NAME = 'trace_same'")
     assert list(digests["COUNT_STAR"]) == [2]
 
 

@@ -152,7 +152,8 @@ static inline void pfs_statement_add(pfs_statement_t* statement PFS_UNUSED_, enu
 static inline void pfs_statement_set_lock_time(pfs_statement_t* statement PFS_UNUSED_, uint64_t microseconds PFS_UNUSED_) {}
 static inline void pfs_statement_set_error(pfs_statement_t* statement PFS_UNUSED_, int number PFS_UNUSED_, const char* sqlstate PFS_UNUSED_,
                                            const char* message PFS_UNUSED_) {}
-static inline int pfs_statement_set_traceparent(pfs_statement_t* statement PFS_UNUSED_, const char* text PFS_UNUSED_, size_t bytes PFS_UNUSED_) {
+static inline int pfs_statement_set_traceparent(pfs_statement_t* statement PFS_UNUSED_, const char* text PFS_UNUSED_,
+                                                size_t bytes PFS_UNUSED_) {
   return 0;
 }
 static inline void pfs_statement_set_id(pfs_statement_t* statement PFS_UNUSED_, uint64_t statement_id PFS_UNUSED_) {}

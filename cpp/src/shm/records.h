@@ -193,7 +193,8 @@ struct ShmStatementRecord : ShmRecord {
   Word trace[3];  // Traceparent::ids
 };
 static_assert(sizeof(ShmStatementRecord) == 512);
-inline constexpr uint64_t kStatementHasText = 1, kStatementIsCut = 2, kStatementIsSecondary = 4, kStatementHasDiagnostics = 8, kStatementHasTrace = 16;
+inline constexpr uint64_t kStatementHasText = 1, kStatementIsCut = 2, kStatementIsSecondary = 4, kStatementHasDiagnostics = 8,
+                          kStatementHasTrace = 16;
 constexpr uint64_t TextCapacity(uint64_t limit) { return (limit + 7) / 8 * 8; }
 
 struct ShmTransactionRecord : ShmRecord {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mysql_mimic import ColumnType, ResultColumn, ResultSet
@@ -55,29 +54,28 @@ class Rows:
             self.size = _IN_PYTHON * values + text_bytes
             self._result = self._cursor = None
 
-    async def batches(self) -> AsyncIterator[list[tuple[Any, ...]]]:
+    def batches(self) -> Iterator[list[tuple[Any, ...]]]:
         """Yields lists of rows.
 
         Raises:
             ConnectionResetError: `drop` was called.
         """
-        batch, self._ready = self._ready, []
-        while True:
-            if not batch and self._cursor is not None:
-                batch = await asyncio.to_thread(self._cursor.fetchmany, self._size_of_batch)
-            if self._is_dropped:
-                raise ConnectionResetError
-            if not batch:
-                break
+        while batch := self._next():
             yield batch
             self.touched = time.monotonic()
-            batch = []
         self.drop()
 
-    async def __aiter__(self) -> AsyncIterator[tuple[Any, ...]]:
-        async for batch in self.batches():
-            for row in batch:
-                yield row
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for batch in self.batches():
+            yield from batch
+
+    def _next(self) -> list[tuple[Any, ...]]:
+        if self._is_dropped:
+            raise ConnectionResetError
+        if self._cursor is not None:
+            return self._cursor.fetchmany(self._size_of_batch)
+        batch, self._ready = self._ready, []
+        return batch
 
     def drop(self) -> None:
         """Lets go of the rows."""
@@ -94,7 +92,7 @@ class Waiting:
         self._answers: weakref.WeakKeyDictionary[Rows, Callable[[], None]] = weakref.WeakKeyDictionary()
 
     def add(self, rows: Rows, hang_up: Callable[[], None]) -> None:
-        """Takes one more answer. If there is no room, it hangs up on clients that have stopped reading, the idlest first.
+        """Takes one more answer. If they take too much, it hangs up on clients that have stopped reading, the idlest first.
 
         Raises:
             MysqlError: the answer is too large; all other clients read.

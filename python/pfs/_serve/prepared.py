@@ -9,7 +9,6 @@ from mysql_mimic import connection, packets
 from mysql_mimic.connection import Connection
 from mysql_mimic.errors import SQLSTATES, ErrorCode, MysqlError
 from mysql_mimic.results import ResultSet
-from mysql_mimic.utils import aiterate
 
 from pfs._serve.answers import Rows
 
@@ -79,7 +78,7 @@ class BoundedConnection(Connection):  # type: ignore[misc]
             head.append(packets.make_column_definition_41(self.server_charset, name=each.name, column_type=each.type))
         self.stream.write_many(head if self.deprecate_eof() else [*head, self.eof()])
         count = 0
-        async for batch in rows.batches() if isinstance(rows, Rows) else aiterate([rows]):
+        for batch in rows.batches() if isinstance(rows, Rows) else [rows]:
             count += self.stream.write_text_rows(batch, columns)
             await self.stream.drain()
         await self.stream.write(self.ok_or_eof(affected_rows=count))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pfs._serve import replication
 from pfs._serve.information import Information
-from pfs._serve.status import added_status, added_variables
+from pfs._serve.status import ADDED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["INFORMATION", "Served"]
 
+_PAIR = ["VARIABLE_NAME", "VARIABLE_VALUE"]
 INFORMATION = "information_schema."  # a statement names a table of it like this, in one name
-_ADDED = {"global_status": added_status, "session_status": added_status, "global_variables": added_variables}
-_ADDED["session_variables"] = added_variables
 
 
 class Served:
@@ -30,14 +29,14 @@ class Served:
         self.information = Information(source)
 
     def names(self) -> Sequence[str]:
-        return [*self._source.names(), *replication.TABLES, *(INFORMATION + name for name in self.information.names())]
+        return [*self.information.tables(), *(INFORMATION + name for name in self.information.names())]
 
     def columns(self, table: str) -> Sequence[str]:
         if table.startswith(INFORMATION):
             return self.information.columns_of(table.removeprefix(INFORMATION))
         if table in replication.TABLES:
             return replication.columns_of(table)
-        return self._source.columns(table)
+        return _PAIR if table in ADDED else self._source.columns(table)
 
     def file(self, table: str) -> str | None:
         return None
@@ -49,7 +48,7 @@ class Served:
             return arrow_of(self.information.frame(table.removeprefix(INFORMATION)), columns)
         if table in replication.TABLES:
             return arrow_of(replication.frame(table), columns)
-        if table in _ADDED:
+        if table in ADDED:
             return arrow_of(self._with_added(table), columns)
         return self._source.arrow(table, columns)
 
@@ -58,7 +57,10 @@ class Served:
 
         from pfs._tables.frame import TEXT
 
-        names = ["VARIABLE_NAME", "VARIABLE_VALUE"]
-        found = dict(self._source.rows(table, names))
-        found.update(_ADDED[table](self._source))
-        return pd.DataFrame({names[0]: pd.array(list(found), dtype=TEXT), names[1]: pd.array(list(found.values()), dtype=TEXT)})
+        found: dict[str, str | None] = {}
+        for name, value in self._source.rows(table, _PAIR) if table in self._source.names() else ():
+            before = found.get(name)  # of another process
+            is_sum = table.endswith("_status") and value and before and value.isdecimal() and before.isdecimal()
+            found[name] = str(int(before) + int(value)) if is_sum else value
+        found.update(ADDED[table](self._source))
+        return pd.DataFrame(dict(zip(_PAIR, (pd.array(list(each), dtype=TEXT) for each in (found, found.values())), strict=True)))
