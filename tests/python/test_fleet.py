@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import pfs
@@ -27,7 +28,7 @@ from pfs._fleet.collector import Collector, Retention, tables_of
 from pfs._fleet.cut import Cut, read_cut
 from pfs._outside import processes
 from pfs._views.declared import VIEWS
-from tests.python._programs.nodes import Node, nodes, why_not
+from tests.python._programs.nodes import Node, faketime, nodes, why_not
 from tests.python._programs.subject import Subject, clean_environment, subject
 
 WAITS = "events_waits_summary_global_by_event_name"
@@ -85,7 +86,7 @@ class Worker:
         self.node = node
         command = [sys.executable, "-c", WORKER, str(log), node.hub, port]
         self.process = subprocess.Popen(
-            node.inside(command), env=clean_environment(node.folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            node.inside(command), env=node.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.path = self.said()
         self.pid = self.process.pid
@@ -123,17 +124,23 @@ def one(fleet: pfs.fleet.Fleet, schema: str = "") -> int:
     return int(fleet.sql(COUNT.format(schema)).rows()[0][0] or 0)
 
 
-@pytest.mark.parametrize("kind", ["namespaces", "folders"])
+@pytest.mark.parametrize("kind", ["namespaces", "folders", "wrong clock"])
 def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind: str) -> None:
-    """Processes on 3 nodes, of which a third is killed while it works; a node's clock is an hour off."""
+    """Processes on 3 nodes, of which a third is killed while it works. The clock of a collector is an hour off, or that of all
+    programs of a node."""
     if kind == "namespaces" and (reason := why_not()):
         pytest.skip(reason)
+    if kind == "wrong clock" and faketime() is None:
+        pytest.skip("needs libfaketime: the Debian package faketime")
     chance = random.Random(seed := random.randrange(10**9))
     print(f"seed {seed}")
     to = tmp_path / "fleet"
     shifts = [0, 3600, 0], [0, 0, -3600]  # of the first cut and of the second
     with nodes(tmp_path, 3, kind == "namespaces") as there, ExitStack() as stack:
         port, sink, count = "0", None, 12 if kind == "namespaces" else 6
+        if kind == "wrong clock":
+            there[1].wrong = 3600
+            shifts = [0] * 3, [0] * 3
         if kind == "namespaces":
             command = there[0].inside([sys.executable, "-c", SINK])
             sink = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
@@ -155,7 +162,7 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
         assert first.sql(f"select * from rates.{WAITS}").rows() == []
 
         killed = chance.sample(workers, count // 3)
-        between = {}
+        between, before = {}, {worker: worker.turns()[1] for worker in killed}
         for worker in workers:
             if worker in killed:
                 worker.send(10**9)
@@ -184,8 +191,14 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
         # Rates: of one second, so times the seconds between the cuts they are what was logged. No clock of a node counts.
         assert (fleet.nodes["SECONDS"] > 0).all()
         assert (fleet.nodes["SECONDS"] < 60).all()
+        between |= {worker.pid: worker.counted() - turns for worker, turns in before.items()}  # those that died in between
         found = dict(fleet.sql(BETWEEN).rows())
-        assert {pid: found[pid] for pid in between} == between
+        assert {pid: found.get(pid, 0) for pid in between} == between
+        if kind == "wrong clock":
+            ahead = (fleet.nodes["TIME"] - pd.Timestamp.now("UTC").tz_localize(None)).dt.total_seconds()
+            assert [round(seconds / 3600) for seconds in ahead] == [0, 1, 0]  # it was wrong indeed
+            begun = (fleet.processes["STARTED"] - pd.Timestamp.now("UTC").tz_localize(None)).dt.total_seconds()
+            assert {round(seconds / 3600) for seconds in begun[fleet.processes["NODE"] == "node1"]} == {1}
         if sink is not None:
             sent = (
                 f"select sum(SUM_NUMBER_OF_BYTES_WRITE)::bigint from socket_summary_by_event_name where EVENT_NAME = '{SOCKET}'"
@@ -200,7 +213,7 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
 
         # The dead are in one cut, and stay in the sums, also when nothing is left of them.
         alive = [worker for worker in workers if worker not in killed] if sink is None else []
-        for is_removed in (False, True) if kind == "folders" else (True,):
+        for is_removed in (False, True) if kind != "namespaces" else (True,):
             for node in there:
                 if is_removed:
                     assert len(pfs.gc(node.folder)) == sum(worker.node is node for worker in killed)
@@ -211,7 +224,7 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
             assert one(later) == counted
             assert {worker.pid for worker in alive} <= set(later.processes["PID"])
             assert not {worker.pid for worker in killed} & set(later.processes["PID"])
-        assert one(pfs.fleet.read(to, back=3 if kind == "folders" else 2)) == one(first)
+        assert one(pfs.fleet.read(to, back=3 if kind != "namespaces" else 2)) == one(first)
 
 
 @pytest.fixture

@@ -428,18 +428,39 @@ def test_refusals(folder: Path, tmp_path: Path) -> None:
             pass
 
 
-def test_only_this_user_can_open_the_socket(folder: Path, tmp_path: Path) -> None:
+# Imports come first: another user may not read the modules.
+AS_USER = """
+import os, socket, sys, pymysql
+uid, segment, path, host, port = sys.argv[1:]
+"localhost".encode("idna")
+os.setuid(int(uid))
+def said(work):
+    try: work()
+    except (OSError, pymysql.MySQLError) as error: return type(error).__name__ + str(error.args[0])
+    return "read"
+print(said(lambda: open(segment, "rb").read(1)))
+print(said(lambda: pymysql.connect(unix_socket=path, user="me")))
+for password in ("", "wrong", "hush"):
+    print(said(lambda: pymysql.connect(host=host, port=int(port), user="me", password=password)))
+"""
+
+
+def test_another_user_reads_no_more_than_in_the_file(folder: Path, tmp_path: Path) -> None:
+    """As uid 65534: neither the segment nor the socket can be opened; at TCP it needs the password. The user itself may all."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
     os.chmod(tmp_path.parent.parent, 0o755)
     for place in (tmp_path.parent, tmp_path, folder):
-        place.chmod(0o755)
-    with served(folder) as (_, path):
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        code = "import os, socket, sys; os.setuid(int(sys.argv[1])); socket.socket(socket.AF_UNIX).connect(sys.argv[2])"
-        for uid, wanted in ((NOBODY, "PermissionError"), (0, "")):
-            done = subprocess.run([sys.executable, "-S", "-c", code, str(uid), path], capture_output=True, text=True, check=False)
-            assert done.stderr.strip().partition("\n")[0] == "" if not wanted else wanted in done.stderr, uid
+        place.chmod(0o755)  # so that only the modes of the files refuse
+    secret = tmp_path / "secret"
+    secret.write_text("hush\n")
+    secret.chmod(0o600)
+    with served(folder) as (program, path), serving(str(program.pid), "--port", "0", "--password-file", str(secret)) as address:
+        assert stat.S_IMODE(os.stat(path).st_mode) == stat.S_IMODE(os.stat(program.path).st_mode) == 0o600
+        files = [str(program.path), path, *address.split(":")]
+        for uid, wanted in ((NOBODY, "PermissionError13 OperationalError2003"), (0, "read read")):
+            done = subprocess.run([sys.executable, "-c", AS_USER, str(uid), *files], capture_output=True, text=True, timeout=120)
+            assert done.stdout.split() == [*wanted.split(), "OperationalError1045", "OperationalError1045", "read"], done.stderr
 
 
 def test_tcp_needs_the_password(folder: Path, tmp_path: Path) -> None:
