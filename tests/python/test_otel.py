@@ -284,7 +284,7 @@ def test_a_traceparent_that_was_set_joins_and_wins(worker: Subject) -> None:
     """The program sets the caller's span; the text stays, and a comment in it does not count."""
     worker.do(
         f"""
-        with pfs.statement("app/set", "select 1 /*traceparent='{PARENT.replace(TRACE, 'f' * 32)}'*/", traceparent="{PARENT}"):
+        with pfs.statement("app/set", "select 1 /*traceparent='{PARENT.replace(TRACE, "f" * 32)}'*/", traceparent="{PARENT}"):
             with pfs.stage("app/inside"): pass
         with pfs.statement("app/after"): pass
         """

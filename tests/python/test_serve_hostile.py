@@ -182,8 +182,10 @@ def assert_alive(program: Subject, client: Any, before: tuple[int, int]) -> None
 
 
 def test_fifty_clients_at_once(folder: Path) -> None:
-    """All of them ask before the first one reads. Those beyond the most are told so, with the number of MySQL. The program notices
-    nothing."""
+    """All of them ask before the first one reads. Those beyond the most are told so, with the number of MySQL.
+
+    The program notices nothing.
+    """
     with subject(folder) as program, contextlib.ExitStack() as stack:
         program.do(WORK)
         before = threads_and_time(program.pid)

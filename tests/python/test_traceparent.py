@@ -61,8 +61,8 @@ def test_a_text_is_what_w3c_says(text: str) -> None:
 
 def test_the_event_is_as_before_without_it() -> None:
     rows = []
-    for given in (None, PARENT):
-        with pfs.statement("trace/same", "select 1 from t", schema="trace_same", traceparent=given):
+    for parent in (None, PARENT):
+        with pfs.statement("trace/same", "select 1 from t", schema="trace_same", traceparent=parent):
             (row,) = pfs.table(CURRENT).astype(object).to_dict("records")
         assert row["SQL_TEXT"] == "select 1 from t"
         rows.append({name: row[name] for name in ("SQL_TEXT", "DIGEST", "DIGEST_TEXT", "CURRENT_SCHEMA")})

@@ -59,8 +59,8 @@ class Served:
 
         found: dict[str, str | None] = {}
         for name, value in self._source.rows(table, _PAIR) if table in self._source.names() else ():
-            before = found.get(name)  # of another process
-            is_sum = table.endswith("_status") and value and before and value.isdecimal() and before.isdecimal()
+            before = found.get(name) or ""  # of another process
+            is_sum = table.endswith("_status") and before.isdecimal() and (value or "").isdecimal()
             found[name] = str(int(before) + int(value)) if is_sum else value
         found.update(ADDED[table](self._source))
         return pd.DataFrame(dict(zip(_PAIR, (pd.array(list(each), dtype=TEXT) for each in (found, found.values())), strict=True)))
