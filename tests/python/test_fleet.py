@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -378,6 +379,12 @@ def test_every_view_of_a_node_is_that_of_its_processes(tmp_path: Path, folder: P
                 by_process += len(expected)
         assert by_node > 20
         assert by_process > 20
+        waits = fleet.sql(f"select NODE, PID, COUNT_STAR from process.{WAITS} where EVENT_NAME = '{LOCK}'").duckdb()
+        mine = duckdb.connect()
+        mine.execute("create table racks as select * from (values ('a', 1), ('b', 2)) as r(NODE, RACK)")
+        joined = fleet.sql(f"from process.{WAITS}").duckdb(mine).filter(f"EVENT_NAME = '{LOCK}'").join(mine.table("racks"), "NODE")
+        assert waits.aggregate("sum(COUNT_STAR)").fetchall() == [(2 * 50,)]
+        assert joined.aggregate("RACK, sum(COUNT_STAR)").order("RACK").fetchall() == [(1, 50), (2, 50)]
         assert set(fleet.view("statement_analysis")["NODE"]) == {"a", "b"}
 
 
