@@ -561,3 +561,27 @@ def test_top_shows_the_nodes(tmp_path: Path, folder: Path) -> None:
         assert wrong.returncode == 2
         assert "legal are waits, nodes, statements, processes" in wrong.stderr
         assert pfs.fleet.read(tmp_path / "fleet").sql(BETWEEN).rows() == [(program.pid, 20), (program.pid, 20)]
+
+
+def verified(unit: Path) -> str:
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze: the Debian package systemd")
+def test_the_unit_for_systemd_is_right(root: Path, tmp_path: Path, folder: Path) -> None:
+    """systemd finds nothing wrong with it, and its command writes a cut."""
+    text = (root / "docs/examples/pfs-collect.service").read_text()
+    pfs_here = shutil.which("pfs")
+    assert pfs_here is not None
+    assert "ExecStart=/usr/local/bin/pfs " in text
+    (unit := tmp_path / "pfs-collect.service").write_text(text.replace("/usr/local/bin/pfs", pfs_here))
+    assert verified(unit) == ""
+    unit.write_text(unit.read_text().replace("RestartSec=10", "RestartSecond=10"))
+    assert "RestartSecond" in verified(unit)  # it does look
+    (line,) = (line for line in text.splitlines() if line.startswith("ExecStart="))
+    command = line.partition("=")[2].replace("/usr/local/bin/pfs", pfs_here).replace("/shared/pfs", str(tmp_path / "fleet"))
+    with busy(folder, 20):
+        run = [*command.split(), "--once", "--node", "here", "--dir", str(folder)]
+        subprocess.run(run, env=clean_environment(folder), check=True, capture_output=True, timeout=120)
+        assert one(pfs.fleet.read(tmp_path / "fleet")) >= 20
