@@ -382,7 +382,9 @@ def test_every_view_of_a_node_is_that_of_its_processes(tmp_path: Path, folder: P
         waits = fleet.sql(f"select NODE, PID, COUNT_STAR from process.{WAITS} where EVENT_NAME = '{LOCK}'").duckdb()
         mine = duckdb.connect()
         mine.execute("create table racks as select * from (values ('a', 1), ('b', 2)) as r(NODE, RACK)")
-        joined = fleet.sql(f"from process.{WAITS}").duckdb(mine).filter(f"EVENT_NAME = '{LOCK}'").join(mine.table("racks"), "NODE")
+        joined = (
+            fleet.sql(f"from process.{WAITS}").duckdb(mine).filter(f"EVENT_NAME = '{LOCK}'").join(mine.table("racks"), "NODE")
+        )
         assert waits.aggregate("sum(COUNT_STAR)").fetchall() == [(2 * 50,)]
         assert joined.aggregate("RACK, sum(COUNT_STAR)").order("RACK").fetchall() == [(1, 50), (2, 50)]
         assert set(fleet.view("statement_analysis")["NODE"]) == {"a", "b"}
