@@ -135,6 +135,12 @@ def test_an_answer_that_is_too_large_is_refused(folder: Path) -> None:
         with pytest.raises(pymysql.MySQLError, match="MiB: at most 256 are legal; add LIMIT") as error:
             ask(client, f"select i from range({MOST_WAITING // 16 + 1}) as r(i)")
         assert error.value.args[0] == 1104
+        # DuckDB stops when the answer is too large, and at 2 GB. It writes no file.
+        many = "from range(20000) as a(i), range(20000) as b(i)"
+        assert code_of(client, f"select a.i, b.i as j {many}") == 1104
+        assert code_of(client, f"select a.i from range(9) as a(i) union all select b.i {many}") == 1104
+        assert code_of(client, f"select count(*) from (select distinct a.i as i, b.i as j {many}) as t") == 1041
+        assert not os.path.exists(".tmp")
         assert ask(client, "select count(*) from range(100000000) as r(i)") == [(100_000_000,)]
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pfs._sql.result import Result
 
-__all__ = ["MOST_OF_ROW", "MOST_WAITING", "Rows", "Waiting", "answer_of"]
+__all__ = ["MOST_OF_ROW", "MOST_ROWS", "MOST_WAITING", "Rows", "Waiting", "answer_of"]
 
 _TYPES = (
     ("HUGEINT", ColumnType.NEWDECIMAL), ("UHUGEINT", ColumnType.NEWDECIMAL), ("DECIMAL", ColumnType.NEWDECIMAL),
@@ -27,6 +27,8 @@ MOST_WAITING = 256 << 20  # bytes of all answers that clients have not taken
 _IDLE = 2.0  # seconds in which a client has taken nothing
 _BATCH, _BATCH_BYTES = 1000, 1 << 20  # rows that leave DuckDB at a time
 _IN_DUCKDB, _IN_PYTHON = 16, 64  # bytes of a value without its text
+MOST_ROWS = MOST_WAITING // _IN_DUCKDB  # of one column
+_DATABASE = 4 << 20  # bytes that DuckDB needs for an answer of any size
 _TOO_LARGE, _NO_MEMORY, _ROW_TOO_LONG = 1104, 1041, 1153
 SQLSTATES.update({_TOO_LARGE: b"42000", _NO_MEMORY: b"HY000", _ROW_TOO_LONG: b"08S01"})
 
@@ -47,7 +49,7 @@ class Rows:
         self._ready: list[tuple[Any, ...]] = []
         self._is_dropped = False
         values = count * len(result.columns)
-        self.size = _IN_DUCKDB * values + text_bytes
+        self.size = _IN_DUCKDB * values + text_bytes + _DATABASE
         self.touched = time.monotonic()
         if count <= self._size_of_batch:
             self._ready = self._cursor.fetchall()

@@ -11,7 +11,7 @@ from mysql_mimic.variables import SYSTEM_VARIABLES, GlobalVariables, SessionVari
 from sqlglot import exp
 
 from pfs._serve import changes
-from pfs._serve.answers import Waiting, answer_of
+from pfs._serve.answers import MOST_ROWS, Waiting, answer_of
 from pfs._serve.information import SCHEMAS
 from pfs._serve.shows import select_of
 from pfs._serve.status import added_variables
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_BYTES", "Client", "Context"]
 
-_DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE = 1142, 1049, 1146, 1054, 1305
+_DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE, _NO_MEMORY = 1142, 1049, 1146, 1054, 1305, 1041
 _CODES: tuple[tuple[type[Error], int], ...] = (
     (UnknownTable, _UNKNOWN_TABLE),
     (UnknownColumn, _UNKNOWN_COLUMN),
@@ -92,7 +92,8 @@ class Client(Session):  # type: ignore[misc]
             return await super().handle_query(sql, attrs)
         except Error as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.UNKNOWN_ERROR)
-            raise failure(code, str(error)) from None
+            is_large = str(error).startswith("Out of Memory")  # DuckDB's words
+            raise failure(_NO_MEMORY if is_large else code, str(error)) from None
         except RecursionError:
             raise failure(ErrorCode.PARSE_ERROR, "the statement is nested too deeply") from None
         finally:
@@ -171,7 +172,10 @@ class Client(Session):  # type: ignore[misc]
         database = self.database or "performance_schema"
 
         def answer() -> ResultSet:
-            text = translated_tree(_named(tree.this if is_plan else tree, database, titles))
+            named = _named(tree.this if is_plan else tree, database, titles)
+            if not is_plan and isinstance(named, exp.Query) and named.args.get("limit") is None:
+                named = named.limit(MOST_ROWS + 1)  # so that DuckDB stops at an answer that is too large
+            text = translated_tree(named)
             return answer_of(run(("explain " if is_plan else "") + text, self._context.tables))
 
         async with self._context.turn:
