@@ -1,4 +1,4 @@
-"""Asks the simulated fleet by several engines: python tests/bench/engines.py [--hosts 10 100 500] [--only duckdb dask clickhouse prometheus].
+"""Asks the simulated fleet by several engines: python -m tests.bench.engines [--hosts 10 100 500] [--only duckdb prometheus].
 
 Each engine answers the same question about the same processes, the ten waits of each node with the most time, and has the same
 answer. Each is measured in processes of its own, by processor time and memory, which other programs hardly change. It needs
@@ -67,11 +67,13 @@ def measured():
 if __name__ == "__main__":
     paths = sorted(glob.glob(folder + "/*/*.pfs.zip"))
     meta = rows_of(paths[0]).iloc[:0]
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, cluster.get_client() as client:
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with cluster, cluster.get_client() as client:
         client.gather(client.map(rows_of, paths[:2] * 2, pure=False))  # imports
-        before, begin = used() + sum(each[0] for each in client.run(measured).values()), time.perf_counter()
+        workers = client.run(measured).values()
+        before, begin = used() + sum(each[0] for each in workers), time.perf_counter()
         parts = dask.dataframe.from_map(rows_of, paths, meta=meta)
-        sums = parts.groupby(["NODE", "EVENT_NAME"])["SUM_TIMER_WAIT"].sum().compute()
+        sums = parts.groupby(["NODE", "EVENT_NAME"])["SUM_TIMER_WAIT"].sum(split_every=16, split_out=1).compute()
         wall, workers = time.perf_counter() - begin, client.run(measured).values()
         processor = used() + sum(each[0] for each in workers) - before
         top = sums[sums > 0].reset_index().sort_values(["NODE", "SUM_TIMER_WAIT", "EVENT_NAME"], ascending=[True, False, True])
@@ -254,12 +256,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, nargs="+", default=[10, 100, 500])
     parser.add_argument("--only", nargs="+", default=["duckdb", "dask", "clickhouse", "prometheus"])
+    parser.add_argument("--folder", help="where the cuts of an earlier run are, or where they stay")
     options = parser.parse_args()
     readers = {"duckdb": DUCKDB, "dask": DASK, "clickhouse": CLICKHOUSE}
     chosen = {name: code for name, code in readers.items() if name in options.only}
     if chosen:
-        folder = tempfile.mkdtemp(prefix="pfs-fleet-")
-        fleet.made(folder, max(options.hosts), fleet.snapshots(tables_of()), cuts=1)
+        folder = options.folder or tempfile.mkdtemp(prefix="pfs-fleet-")
+        if not os.path.isdir(folder) or not os.listdir(folder):
+            fleet.made(folder, max(options.hosts), fleet.snapshots(tables_of()), cuts=1)
     for hosts in options.hosts:
         answers: dict[str, Any] = {}
         if chosen:
@@ -281,7 +285,7 @@ def main() -> None:
         print(f"prometheus: {size:.2f} bytes of a sample in a block, {series} series of a host")
         for hosts in options.hosts:
             print(hosts, "prometheus", {key: round(value, 3) for key, value in prometheus(hosts, texts).items()}, flush=True)
-    if chosen:
+    if chosen and options.folder is None:
         shutil.rmtree(folder)
 
 

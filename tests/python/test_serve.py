@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import random
-import re
 import shutil
 import signal
 import socket
@@ -16,7 +15,6 @@ import struct
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +23,6 @@ from typing import Any
 import pytest
 
 import pfs
-import pfs.metrics
-from pfs._metrics.text import text_of
 from pfs._serve import replication
 from tests.python._programs.subject import Subject, subject
 
@@ -313,75 +309,6 @@ def test_sqlalchemy_and_pandas(folder: Path) -> None:
             assert inspector.get_pk_constraint("setup_actors")["constrained_columns"] == ["HOST", "USER", "ROLE"]
         finally:
             engine.dispose()
-
-
-def test_exporter_of_prometheus(folder: Path) -> None:
-    """mysqld_exporter reads a program as it reads a server, and has the numbers of pfs metrics --compat."""
-    exporter = shutil.which("prometheus-mysqld-exporter")
-    if exporter is None:
-        pytest.skip("needs the command prometheus-mysqld-exporter: the Debian package of this name")
-    from prometheus_client.parser import text_string_to_metric_families as parsed
-
-    collectors = (
-        "eventsstatements eventsstatementssum eventswaits file_events file_instances indexiowaits memory_events tableiowaits"
-        " tablelocks replication_group_members replication_group_member_stats replication_applier_status_by_worker"
-    )
-    helped = subprocess.run([exporter, "--help"], capture_output=True, text=True)
-    offered = re.findall(r"--collect\.perf_schema\.(\w+) ", helped.stderr + helped.stdout)
-    assert len(offered) >= 12
-    # It leaves out a collector that needs GTID_SUBTRACT and group replication; 0.14 has none like it.
-    assert set(offered) - {"replication_group_member_lag", "processlist"} <= set(collectors.split())
-    with served(folder) as (program, path), socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-        free.close()
-        arguments = [f"--collect.perf_schema.{name}" for name in collectors.split()]
-        off = [f"--no-collect.{name}" for name in ("info_schema.innodb_cmp", "info_schema.innodb_cmpmem", "slave_status")]
-        config = folder.parent / "exporter.cnf"
-        config.write_text(f"[client]\nuser = me\npassword = any\nsocket = {path}\n")
-        command = [exporter, f"--web.listen-address=127.0.0.1:{port}", f"--config.my-cnf={config}", *arguments, *off]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-            try:
-                text = scraped(f"http://127.0.0.1:{port}/metrics")
-            finally:
-                process.terminate()
-        reading = pfs.metrics.exporter(str(program.path), compat=True)
-        ours = text_of(reading.metrics(), openmetrics=False)
-        reading.close()
-    found: dict[tuple[Any, ...], float] = {
-        (s.name, *sorted(s.labels.items())): s.value for family in parsed(text) for s in family.samples
-    }
-    assert found[("mysql_up",)] == 1
-    succeeded = {key[1:]: value for key, value in found.items() if key[0] == "mysql_exporter_collector_success"}
-    # 0.14 has one number for all collectors, 0.17 has one for each.
-    assert found.get(("mysql_exporter_last_scrape_error",)) == 0 or len(succeeded) > len(collectors.split())
-    assert set(succeeded.values()) <= {1.0}
-    assert found[("mysql_perf_schema_events_statements_sum_total",)] == 7
-    known: dict[tuple[Any, ...], float] = {
-        (s.name, *sorted(s.labels.items())): s.value for family in parsed(ours) for s in family.samples
-    }
-    theirs = {key: value for key, value in found.items() if key[0].startswith("mysql_perf_schema_")}
-    assert len(theirs) > 40
-    # The parser appends _total to names of counters: the names themselves are compared, too.
-    names = {line.partition("{")[0].split()[0] for line in text.splitlines() if line.startswith("mysql_perf_schema_")}
-    assert names <= {line.partition("{")[0].split()[0] for line in ours.splitlines()}
-    assert names >= {"mysql_perf_schema_events_statements_sum_timer_wait", "mysql_perf_schema_file_instances_bytes"}
-    assert theirs.keys() <= known.keys()
-    assert {key: value for key, value in theirs.items() if known[key] != pytest.approx(value)} == {}
-    assert not any(
-        "statements" in str(key[0]) and "_sum_" not in str(key[0]) for key in theirs
-    )  # it drops statements without a schema
-    assert any("events_statements_total" in str(key[0]) for key in known)
-
-
-def scraped(url: str) -> str:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=60) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
 
 
 def test_snapshot_and_all_processes(folder: Path, tmp_path: Path) -> None:
