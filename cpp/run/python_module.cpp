@@ -84,8 +84,9 @@ PyObject* RequestText(PyObject*, PyObject* arguments) {
   return PyUnicode_FromStringAndSize(text.text().data(), static_cast<intptr_t>(size));
 }
 
-// begin(key, text, schema, skipped, detached, traceparent=None): begins a statement. Returns a handle, or None if it is not recorded. SOURCE is the innermost
-// frame outside of the packages in `skipped`. Nothing is nested in a statement that is detached: other tasks may run in the thread.
+// begin(key, text, schema, skipped, detached, traceparent=None): begins a statement. Returns a handle, or None if it is not recorded.
+// SOURCE is the innermost frame outside of the packages in `skipped`. Nothing is nested in a statement that is detached: other tasks may
+// run in the thread.
 PyObject* BeginStatement(PyObject*, PyObject* arguments) {
   long key = 0;
   PyObject* text = nullptr;
