@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -129,3 +130,30 @@ def test_readers_of_a_dead_process_and_of_a_snapshot_have_it(folder: Path, tmp_p
             schema.snapshot(tmp_path / "saved")
     found = pfs.read_snapshot(tmp_path / "saved").sql(f"select TRACEPARENT, split_part(TRACEPARENT, '-', 2) from {CURRENT}")
     assert found.rows() == [(PARENT, TRACE)]
+
+
+LOOP = """
+import itertools
+for n in itertools.count(1):
+    with pfs.statement("trace/loop", f"select {n}", traceparent=f"00-{n:032x}-{n:016x}-{n % 256:02x}" if n % 5 else None): pass
+"""
+
+
+def test_no_row_is_torn_while_records_are_used_again(folder: Path) -> None:
+    """Each row that a reader sees beside a busy writer has the text and the trace of one statement."""
+    seen = set()
+    with subject(folder, PFS_OPTIONS="performance_schema_events_statements_history_long_size=300") as program:
+        program.send(LOOP)
+        with pfs.attach(str(program.path)) as schema:
+            deadline = time.monotonic() + 60
+            while len(seen) < 3000:
+                assert time.monotonic() < deadline
+                for view in ("current", "history", "history_long"):
+                    columns = ["SQL_TEXT", "TRACEPARENT", "END_EVENT_ID"]
+                    for text, parent, end in schema._source.rows(f"events_statements_{view}", columns):
+                        if text is None or (parent is None and end is None):
+                            continue  # it has only begun
+                        n = int(text.removeprefix("select "))
+                        assert parent == (f"00-{n:032x}-{n:016x}-{n % 256:02x}" if n % 5 else None)
+                        seen.add(n)
+    assert any(n % 5 == 0 for n in seen)
