@@ -141,12 +141,12 @@ for n in itertools.count(1):
 
 def test_no_row_is_torn_while_records_are_used_again(folder: Path) -> None:
     """Each row that a reader sees beside a busy writer has the text and the trace of one statement."""
-    seen = set()
+    seen: set[int] = set()
     with subject(folder, PFS_OPTIONS="performance_schema_events_statements_history_long_size=300") as program:
         program.send(LOOP)
         with pfs.attach(str(program.path)) as schema:
             deadline = time.monotonic() + 60
-            while len(seen) < 3000:
+            while len(seen) < 20_000:
                 assert time.monotonic() < deadline
                 for view in ("current", "history", "history_long"):
                     columns = ["SQL_TEXT", "TRACEPARENT", "END_EVENT_ID"]
