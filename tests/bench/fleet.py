@@ -1,5 +1,7 @@
 """Simulates a fleet, and measures the cuts of `pfs collect` and their reader: python tests/bench/fleet.py [--hosts 500].
 
+Seconds are processor time of all threads, which other programs hardly change.
+
 Three real programs run and are read: a service, a batch job, an agent. Each simulated process is one of their snapshots with all
 sums times a factor that is known. So each answer over the fleet is known, too, and is compared. The files are written by the
 collector itself.
@@ -145,9 +147,9 @@ class Simulated(Collector):
 
 
 def seconds(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
+    begin = time.process_time()
     work()
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 def measure(folder: str, hosts: int, expected: dict[str, int]) -> list[Any]:
@@ -156,8 +158,8 @@ def measure(folder: str, hosts: int, expected: dict[str, int]) -> list[Any]:
         "import sys, time, pfs.fleet\n"
         "pfs.sql('select 1')\n"  # imports
         "def timed(statement):\n"
-        "    begin = time.perf_counter(); rows = fleet.sql(statement).rows(); return time.perf_counter() - begin, rows\n"
-        "begin = time.perf_counter(); fleet = pfs.fleet.read(sys.argv[1]); opened = time.perf_counter() - begin\n"
+        "    begin = time.process_time(); rows = fleet.sql(statement).rows(); return time.process_time() - begin, rows\n"
+        "begin = time.process_time(); fleet = pfs.fleet.read(sys.argv[1]); opened = time.process_time() - begin\n"
         f"by_node, top = timed('''{TOP.format(schema='')}''')\n"
         f"view, _ = timed('select * from sys.statement_analysis')\n"
         f"by_process, same = timed('''{TOP.format(schema='process.')}''')\n"
@@ -180,9 +182,9 @@ def measure_largest(folder: str) -> list[Any]:
     """Measures a question about the largest table, in a process of its own: rows, seconds, megabytes."""
     code = (
         "import sys, time, pfs.fleet\n"
-        "begin = time.perf_counter()\n"
+        "begin = time.process_time()\n"
         f"rows = pfs.fleet.read(sys.argv[1]).sql('select count(*), sum(COUNT_BUCKET) from process.{LARGEST}').rows()[0][0]\n"
-        f"{PEAK}print(rows, time.perf_counter() - begin, peak)\n"
+        f"{PEAK}print(rows, time.process_time() - begin, peak)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, folder], check=True, stdout=subprocess.PIPE, text=True)
     rows, elapsed, peak = done.stdout.split()
@@ -211,9 +213,9 @@ def made(folder: str, hosts: int, bases: Sequence[Snapshot], cuts: int = 2) -> t
     for host in range(hosts):
         collector = Simulated(folder, host, multiples)
         for _ in range(cuts):
-            begin = time.perf_counter()
+            begin = time.process_time()
             sizes.append(os.path.getsize(collector.cut().path))
-            writes.append(time.perf_counter() - begin)
+            writes.append(time.process_time() - begin)
         collector.close()
     return writes, sizes
 
