@@ -1,11 +1,11 @@
 // bindings/bind_statements.cpp: pfs.statement.
 #include <cstddef>
 #include <cstring>
-#include <iterator>
 #include <string>
 #include <utility>
 
-#include "runs.h"  // Python.h comes first
+#include "base/traceparent.h"
+#include "statement_names.h"  // Python.h comes first
 
 namespace perfschema::bindings {
 
@@ -14,32 +14,12 @@ namespace {
 PyTypeObject* statement_type;
 PyTypeObject* run_type;
 
-constexpr int kCounters = PFS_NO_GOOD_INDEX_USED + 1;
-const char* const counter_names[kCounters] = {"lock_time",
-                                              "errors",
-                                              "warnings",
-                                              "rows_affected",
-                                              "rows_sent",
-                                              "rows_examined",
-                                              "created_tmp_disk_tables",
-                                              "created_tmp_tables",
-                                              "select_full_join",
-                                              "select_full_range_join",
-                                              "select_range",
-                                              "select_range_check",
-                                              "select_scan",
-                                              "sort_merge_passes",
-                                              "sort_range",
-                                              "sort_rows",
-                                              "sort_scan",
-                                              "no_index_used",
-                                              "no_good_index_used"};
-
 // Is the object that the user makes: a description.
 struct StatementObject {
   PyObject_HEAD const KnownName* name;
   PyObject* text;  // nullptr: none
   PyObject* schema;
+  PyObject* traceparent;
   OpenRuns runs;
 };
 StatementObject* AsStatement(PyObject* object) { return reinterpret_cast<StatementObject*>(object); }
@@ -50,6 +30,7 @@ struct StatementRun {
   const KnownName* name;
   PyObject* text;
   PyObject* schema;
+  PyObject* traceparent;
   bool is_instrumented;
   bool has_error;
   uint64_t counters[kCounters];
@@ -58,29 +39,6 @@ struct StatementRun {
 };
 StatementRun* AsRun(PyObject* object) { return reinterpret_cast<StatementRun*>(object); }
 PyObject* AsObject(StatementRun* run) { return reinterpret_cast<PyObject*>(run); }
-
-const KnownName* LookUpStatementName(PyObject* name) {
-  const std::string text = BytesOf(name);
-  const bool is_abstract = text.starts_with("abstract/") || text.starts_with("statement/abstract/");
-  return FindName(NameFamily::kStatement, name, is_abstract ? PFS_MUTABLE : 0);
-}
-
-// Finds a name by its object. Most names are literals: the same object each time. A few objects are cached, and held.
-const KnownName* FindStatementName(PyObject* name) {
-  struct Remembered {
-    PyObject* name;
-    const KnownName* known;
-  };
-  static Remembered remembered[64];
-  Remembered& place = remembered[(reinterpret_cast<uintptr_t>(name) >> 4) % std::size(remembered)];
-  if (place.name == name) return place.known;
-  const KnownName* const known = LookUpStatementName(name);
-  if (known != nullptr && PyUnicode_CheckExact(name)) {
-    Py_XSETREF(place.name, Py_NewRef(name));
-    place.known = known;
-  }
-  return known;
-}
 
 // ---- A run -----------------------------------------------------------------------------------------------------------------------------
 
@@ -108,6 +66,17 @@ bool SetSchema(StatementRun* run, PyObject* value) {
                    [run](const char* text, size_t) { pfs_statement_set_schema(&run->statement, text); });
 }
 
+// Ignores a text that is no traceparent, as W3C wants it: it comes from the caller, whose mistake must not end the request.
+bool SetTraceparent(StatementRun* run, PyObject* value) {
+  std::string holder;
+  const char* text = "";
+  Py_ssize_t bytes = 0;
+  if (value != Py_None && !TextOf(value, "traceparent", &text, &bytes, &holder)) return false;
+  if (value != Py_None && !ParseTraceparent({text, static_cast<size_t>(bytes)})) return true;
+  return SetTextOf(run, value, "traceparent", &run->traceparent,
+                   [run](const char* given, size_t size) { pfs_statement_set_traceparent(&run->statement, given, size); });
+}
+
 // Caches the last freed run: a run is too large for the interpreter's own pools, and the next one comes soon.
 StatementRun* free_run;
 
@@ -128,14 +97,16 @@ void FreeRun(StatementRun* run) {
   Py_DECREF(run_type);
 }
 
-StatementRun* BeginStatement(const KnownName* name, PyObject* text, PyObject* schema) {
+StatementRun* BeginStatement(const KnownName* name, PyObject* text, PyObject* schema, PyObject* traceparent) {
   StatementRun* const run = MakeRun();
   if (run == nullptr) return nullptr;
   run->name = name;
   BeginRun(&run->head, [run](CallSite site) {
     run->is_instrumented = pfs_statement_begin_at(&run->statement, run->name->key, nullptr, site.file, site.line) != 0;
   });
-  if ((schema == nullptr || SetSchema(run, schema)) && (text == nullptr || SetText(run, text))) return run;
+  if ((schema == nullptr || SetSchema(run, schema)) && (text == nullptr || SetText(run, text)) &&
+      (traceparent == nullptr || SetTraceparent(run, traceparent)))
+    return run;
   Py_DECREF(AsObject(run));
   return nullptr;
 }
@@ -181,6 +152,7 @@ void RunDealloc(PyObject* object) {
   PyMem_RawFree(run->aside);
   Py_XDECREF(run->text);
   Py_XDECREF(run->schema);
+  Py_XDECREF(run->traceparent);
   FreeRun(run);
 }
 
@@ -286,10 +258,14 @@ int RunSetCounter(PyObject* object, PyObject* value, void* counter) {
 }
 
 PyObject* RunGetName(PyObject* object, void*) { return Py_NewRef(AsRun(object)->name->full); }
-PyObject* RunGetText(PyObject* object, void*) { return Py_NewRef(AsRun(object)->text != nullptr ? AsRun(object)->text : Py_None); }
-PyObject* RunGetSchema(PyObject* object, void*) { return Py_NewRef(AsRun(object)->schema != nullptr ? AsRun(object)->schema : Py_None); }
-int RunSetText(PyObject* object, PyObject* value, void*) { return !RefuseDelete(value) && SetText(AsRun(object), value) ? 0 : -1; }
-int RunSetSchema(PyObject* object, PyObject* value, void*) { return !RefuseDelete(value) && SetSchema(AsRun(object), value) ? 0 : -1; }
+template <PyObject* StatementRun::*kText>
+PyObject* RunGetText(PyObject* object, void*) {
+  return Py_NewRef(AsRun(object)->*kText != nullptr ? AsRun(object)->*kText : Py_None);
+}
+template <bool (*kSet)(StatementRun*, PyObject*)>
+int RunSetText(PyObject* object, PyObject* value, void*) {
+  return !RefuseDelete(value) && kSet(AsRun(object), value) ? 0 : -1;
+}
 
 int RunSetId(PyObject* object, PyObject* value, void*) {
   uint64_t number;
@@ -306,10 +282,10 @@ PyObject* RunRepr(PyObject* object) {
 // ---- The description
 // -------------------------------------------------------------------------------------------------------------------------
 
-PyObject* MakeStatement(PyTypeObject* type, PyObject* name, PyObject* text, PyObject* schema) {
+PyObject* MakeStatement(PyTypeObject* type, PyObject* name, PyObject* text, PyObject* schema, PyObject* traceparent) {
   const auto is_text = [](PyObject* value) { return value == Py_None || PyUnicode_Check(value) || PyBytes_Check(value); };
-  if (!is_text(text) || !is_text(schema)) {
-    PyErr_SetString(PyExc_TypeError, "text and schema must be str, bytes or None");
+  if (!is_text(text) || !is_text(schema) || !is_text(traceparent)) {
+    PyErr_SetString(PyExc_TypeError, "text, schema and traceparent must be str, bytes or None");
     return nullptr;
   }
   const KnownName* const known = FindStatementName(name);
@@ -319,29 +295,33 @@ PyObject* MakeStatement(PyTypeObject* type, PyObject* name, PyObject* text, PyOb
   self->name = known;
   self->text = text == Py_None ? nullptr : Py_NewRef(text);
   self->schema = schema == Py_None ? nullptr : Py_NewRef(schema);
+  self->traceparent = traceparent == Py_None ? nullptr : Py_NewRef(traceparent);
   return object;
 }
 
 PyObject* StatementNew(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-  static const char* names[] = {"name", "text", "schema", nullptr};
-  PyObject *name, *text = Py_None, *schema = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|OO:statement", const_cast<char**>(names), &name, &text, &schema)) return nullptr;
-  return MakeStatement(type, name, text, schema);
+  static const char* names[] = {"name", "text", "schema", "traceparent", nullptr};
+  PyObject *name, *text = Py_None, *schema = Py_None, *traceparent = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|OOO:statement", const_cast<char**>(names), &name, &text, &schema, &traceparent)) {
+    return nullptr;
+  }
+  return MakeStatement(type, name, text, schema, traceparent);
 }
 
-// Handles the common call: a name, and text and schema as keywords. It makes no tuple and no dictionary.
+// Handles the common call: a name, and the rest as keywords. It makes no tuple and no dictionary.
 PyObject* StatementVectorcall(PyObject* type, PyObject* const* args, size_t flags, PyObject* names) {
   static PyObject* const text_name = PyUnicode_InternFromString("text");
   static PyObject* const schema_name = PyUnicode_InternFromString("schema");
+  static PyObject* const traceparent_name = PyUnicode_InternFromString("traceparent");
   const Py_ssize_t count = PyVectorcall_NARGS(flags), named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   bool is_common = count == 1 && PyUnicode_Check(args[0]);
-  PyObject *text = Py_None, *schema = Py_None;
+  PyObject *text = Py_None, *schema = Py_None, *traceparent = Py_None;
   for (Py_ssize_t i = 0; i < named && is_common; ++i) {  // names in a call are interned and unique
     PyObject* const name = PyTuple_GET_ITEM(names, i);
-    is_common = name == text_name || name == schema_name;
-    (name == text_name ? text : schema) = args[count + i];
+    is_common = name == text_name || name == schema_name || name == traceparent_name;
+    (name == text_name ? text : name == schema_name ? schema : traceparent) = args[count + i];
   }
-  if (is_common) return MakeStatement(reinterpret_cast<PyTypeObject*>(type), args[0], text, schema);
+  if (is_common) return MakeStatement(reinterpret_cast<PyTypeObject*>(type), args[0], text, schema, traceparent);
   const Object tuple(PyTuple_New(count));
   const Object keywords(PyDict_New());
   if (!tuple || !keywords) return nullptr;
@@ -358,13 +338,14 @@ void StatementDealloc(PyObject* object) {
   self->runs.Clear();
   Py_XDECREF(self->text);
   Py_XDECREF(self->schema);
+  Py_XDECREF(self->traceparent);
   type->tp_free(object);
   Py_DECREF(type);
 }
 
 PyObject* StatementEnter(PyObject* object, PyObject*) {
   StatementObject* const self = AsStatement(object);
-  StatementRun* const run = BeginStatement(self->name, self->text, self->schema);
+  StatementRun* const run = BeginStatement(self->name, self->text, self->schema, self->traceparent);
   if (run == nullptr) return nullptr;
   self->runs.Add(&run->head);
   return AsObject(run);
@@ -380,11 +361,12 @@ PyObject* StatementExit(PyObject* object, PyObject* const* args, Py_ssize_t coun
 }
 
 PyObject* StatementBegin(PyObject* object, PyObject* args, PyObject* keywords) {
-  static const char* names[] = {"text", "schema", nullptr};
+  static const char* names[] = {"text", "schema", "traceparent", nullptr};
   StatementObject* const self = AsStatement(object);
-  PyObject *text = Py_None, *schema = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OO:begin", const_cast<char**>(names), &text, &schema)) return nullptr;
-  return AsObject(BeginStatement(self->name, text == Py_None ? self->text : text, schema == Py_None ? self->schema : schema));
+  PyObject *text = Py_None, *schema = Py_None, *traceparent = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OOO:begin", const_cast<char**>(names), &text, &schema, &traceparent)) return nullptr;
+  const auto given = [](PyObject* value, PyObject* own) { return value == Py_None ? own : value; };
+  return AsObject(BeginStatement(self->name, given(text, self->text), given(schema, self->schema), given(traceparent, self->traceparent)));
 }
 
 using StatementBlock = BlockMethods<StatementEnter, StatementExit>;
@@ -411,14 +393,16 @@ PyTypeObject* MakeStatementRunType() {
        "end($self, error=None, /)\n--\n\nEnds it now, in the thread that began it; `error` is the exception that ended it, or None. Later "
        "calls change nothing."},
       {nullptr, nullptr, 0, nullptr}};
-  static PyGetSetDef properties[kCounters + 5] = {
+  static PyGetSetDef properties[kCounters + 6] = {
       {"name", RunGetName, nullptr, "Full name of the instrument.", nullptr},
-      {"text", RunGetText, RunSetText, "SQL_TEXT, str or bytes; setting it computes its digest.", nullptr},
-      {"schema", RunGetSchema, RunSetSchema, "CURRENT_SCHEMA, at most 64 bytes.", nullptr},
+      {"text", RunGetText<&StatementRun::text>, RunSetText<SetText>, "SQL_TEXT, str or bytes; setting it computes its digest.", nullptr},
+      {"schema", RunGetText<&StatementRun::schema>, RunSetText<SetSchema>, "CURRENT_SCHEMA, at most 64 bytes.", nullptr},
+      {"traceparent", RunGetText<&StatementRun::traceparent>, RunSetText<SetTraceparent>,
+       "TRACEPARENT: the span of the caller, as W3C's header of this name has it. A text that is no traceparent is ignored.", nullptr},
       {"statement_id", nullptr, RunSetId, "STATEMENT_ID, a number of the program; write only.", nullptr}};
   for (intptr_t i = 0; i < kCounters; ++i) {
     const char* const doc = i == PFS_LOCK_TIME ? "LOCK_TIME, in picoseconds." : "The column of that name.";
-    properties[4 + i] = {counter_names[i], RunGetCounter, RunSetCounter, doc, reinterpret_cast<void*>(i)};
+    properties[5 + i] = {counter_names[i], RunGetCounter, RunSetCounter, doc, reinterpret_cast<void*>(i)};
   }
   static const char doc[] =
       "A running statement: the value of `with pfs.statement(...) as s`. Its counters are numbers to set or to add to; the row shows each\n"
@@ -440,12 +424,13 @@ void BindStatements(PyObject* module) {
       {"__aenter__", StatementBlock::AsyncEnter, METH_NOARGS, "__aenter__($self)\n--\n\nAs __enter__."},
       {"__aexit__", AsMethod(StatementBlock::AsyncExit), METH_FASTCALL, "__aexit__($self, kind, error, trace, /)\n--\n\nAs __exit__."},
       {"begin", AsMethod(StatementBegin), METH_VARARGS | METH_KEYWORDS,
-       "begin($self, text=None, schema=None)\n--\n\nBegins a statement without a block: call end() of the result, in this thread."},
+       "begin($self, text=None, schema=None, traceparent=None)\n--\n\nBegins a statement without a block: call end() of the result, in "
+       "this thread."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {{"name", StatementName, nullptr, "Full name of the instrument.", nullptr},
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static const char doc[] =
-      "statement(name, text=None, schema=None)\n--\n\n"
+      "statement(name, text=None, schema=None, traceparent=None)\n--\n\n"
       "A unit of work that a client requests: SQL, a request, a job. An event statement/<component>/<name> from begin to end of a block\n"
       "or function.\n\n"
       "    with pfs.statement('sql/select', text=sql, schema='shop') as s:\n"
@@ -464,7 +449,7 @@ void BindStatements(PyObject* module) {
       "that leaves the block goes on; the row has ERRORS 1, MYSQL_ERRNO (sqlite_errorcode, errno, a number in front of the arguments, or\n"
       "1105), RETURNED_SQLSTATE (sqlstate or pgcode, or 'HY000') and MESSAGE_TEXT, the class and its message.\n\n"
       "name: 'component/name', or in full; component 'abstract': refine() will name it. text: str or bytes. schema: at most 64\n"
-      "bytes.\n\n"
+      "bytes. traceparent: the span of the caller, as W3C's header of this name has it; another text is ignored.\n\n"
       "Raises InvalidValue for a name that breaks the rules of instrument names; TypeError if a generator function is decorated.";
   run_type = MakeStatementRunType();
   statement_type = run_type == nullptr

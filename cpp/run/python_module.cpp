@@ -84,15 +84,17 @@ PyObject* RequestText(PyObject*, PyObject* arguments) {
   return PyUnicode_FromStringAndSize(text.text().data(), static_cast<intptr_t>(size));
 }
 
-// begin(key, text, schema, skipped, detached): begins a statement. Returns a handle, or None if it is not recorded. SOURCE is the innermost
-// frame outside of the packages in `skipped`. Nothing is nested in a statement that is detached: other tasks may run in the thread.
+// begin(key, text, schema, skipped, detached, traceparent=None): begins a statement. Returns a handle, or None if it is not recorded.
+// SOURCE is the innermost frame outside of the packages in `skipped`. Nothing is nested in a statement that is detached: other tasks may
+// run in the thread.
 PyObject* BeginStatement(PyObject*, PyObject* arguments) {
   long key = 0;
   PyObject* text = nullptr;
   const char* schema = nullptr;
   const char* skipped = nullptr;
   int is_detached = 0;
-  if (PyArg_ParseTuple(arguments, "lUzsp", &key, &text, &schema, &skipped, &is_detached) == 0) return nullptr;
+  const char* caller = nullptr;
+  if (PyArg_ParseTuple(arguments, "lUzsp|z", &key, &text, &schema, &skipped, &is_detached, &caller) == 0) return nullptr;
   if (IsPlain() || key == 0) return None();
   const SourceLine line = PythonLineOfThread(skipped);
   intptr_t size = 0;
@@ -105,6 +107,7 @@ PyObject* BeginStatement(PyObject*, PyObject* arguments) {
     delete handle;
     return None();
   }
+  if (caller != nullptr) (void)pfs_statement_set_traceparent(&handle->running.statement, caller, std::strlen(caller));
   handle->is_open = true;
   handle->thread = pthread_self();
   handle->is_suspended = is_detached != 0;
@@ -151,7 +154,7 @@ const PyMethod kMethods[] = {
     {"name_thread", NameThread, kVarArgs, "name_thread(name)"},
     {"key", Key, kVarArgs, "key(component, name) -> int"},
     {"request_text", RequestText, kVarArgs, "request_text(method, target) -> str"},
-    {"begin", BeginStatement, kVarArgs, "begin(key, text, schema, skipped, detached) -> handle or None"},
+    {"begin", BeginStatement, kVarArgs, "begin(key, text, schema, skipped, detached, traceparent=None) -> handle or None"},
     {"end", EndStatement, kVarArgs, "end(handle, rows, affected, error, message)"},
     {"note", Note, kVarArgs, "note(message)"},
     {nullptr, nullptr, 0, nullptr},

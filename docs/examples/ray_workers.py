@@ -1,7 +1,7 @@
 """Adds up what the workers of a Ray job have counted, on all nodes, with workers that ended or died."""
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
 import pfs
 
@@ -9,6 +9,7 @@ FOLDER = "/dev/shm/pfs-my-job"  # on each node, and of this job alone
 ray.init(runtime_env={"env_vars": {"PFS_DIR": FOLDER, "PFS_KEEP": "1"}})
 
 
+# The job. It stands for yours.
 @ray.remote
 def work(turns):
     lock = pfs.Lock("app/LOCK_work")
@@ -17,13 +18,11 @@ def work(turns):
             pass
 
 
-@ray.remote(num_cpus=0)
-def snapshots():
-    return [pfs.attach(path).snapshot() for path in pfs.processes(FOLDER)["PATH"]]
-
-
 ray.get([work.remote(100) for _ in range(8)])
-on = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in ray.nodes() if node["Alive"]]
-nodes = ray.get([snapshots.options(scheduling_strategy=each).remote() for each in on])
-merged = pfs.merge([snapshot for node in nodes for snapshot in node])
+
+# The sums.
+snapshots = ray.remote(num_cpus=0)(lambda: [pfs.attach(path).snapshot() for path in pfs.processes(FOLDER)["PATH"]])
+nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+found = ray.get([snapshots.options(scheduling_strategy=On(node, soft=False)).remote() for node in nodes])
+merged = pfs.merge([snapshot for node in found for snapshot in node])
 print(merged.sql("select EVENT_NAME, COUNT_STAR from events_waits_summary_global_by_event_name where COUNT_STAR > 0"))

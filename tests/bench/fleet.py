@@ -1,7 +1,10 @@
 """Simulates a fleet, and measures the cuts of `pfs collect` and their reader: python tests/bench/fleet.py [--hosts 500].
 
-A real program runs and is read. Each simulated process is its snapshot with all sums times a factor that is known. So each answer
-over the fleet is known, too, and is compared. The files are written by the collector itself.
+Seconds are processor time of all threads, which other programs hardly change.
+
+Three real programs run and are read: a service, a batch job, an agent. Each simulated process is one of their snapshots with all
+sums times a factor that is known. So each answer over the fleet is known, too, and is compared. The files are written by the
+collector itself.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from pfs._snapshots.held import Columns, Held, declared
 from pfs._snapshots.snapshot import Process, Snapshot, columns_of, take
 
 PROCESSES = 100  # of a host
-FACTORS = 101  # each process of a host has its own
+FACTORS = 37  # three processes of a host have the same, and each is of another program
 TABLE = "events_waits_summary_global_by_event_name"
 TOP = f"""
     select NODE, EVENT_NAME, sum(SUM_TIMER_WAIT) as time from {{schema}}{TABLE} where SUM_TIMER_WAIT > 0 group by NODE, EVENT_NAME
@@ -37,7 +40,7 @@ TOP = f"""
 PEAK = "peak = int(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1]) // 1024\n"
 LARGEST = "events_statements_histogram_by_digest"
 MOST_MEGABYTES = 1500  # with the largest table; twice as many hosts need twice as much
-PROGRAM = """
+SERVICE = """
 import pathlib, sqlite3, sys, tempfile, threading, time
 import pfs
 locks = [pfs.Lock(f"app/LOCK_{name}") for name in range(40)]
@@ -55,21 +58,48 @@ def work():
 threads = [pfs.Thread(target=work, name="app/worker") for _ in range(3)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-print("ready", flush=True)
-sys.stdin.read()
 """
+JOB = """
+import pathlib, tempfile
+import pfs
+folder, done = pathlib.Path(tempfile.mkdtemp()), [pfs.Condition(name=f"job/done{number}") for number in range(30)]
+for turn in range(300):
+    with pfs.stage(f"job/step{turn % 40}"), pfs.open(folder / f"part{turn % 60}", "w", name=f"job/part{turn % 60}") as file:
+        file.write("y" * 5000)
+    with done[turn % 30]: done[turn % 30].notify()
+"""
+AGENT = """
+import pfs
+left, right = pfs.socketpair(name="agent/link")
+state = pfs.Lock("agent/LOCK_state")
+for turn in range(100):
+    with state, pfs.statement(f"agent/command{turn % 30}", f"push to target_{turn % 10} set n = {turn}"):
+        left.sendall(b"z" * 100)
+        right.recv(1000)
+"""
+PROGRAMS = {"app": SERVICE, "job": JOB, "agent": AGENT}
 
 
 @contextmanager
-def program() -> Iterator[int]:
-    """Runs the real program, and yields its process id when it has done its work."""
-    child = subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def program(code: str = SERVICE) -> Iterator[int]:
+    """Runs a real program, and yields its process id when it has done its work."""
+    command = [sys.executable, "-c", code + "\nimport sys\nprint('ready', flush=True)\nsys.stdin.read()"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.readline()
     try:
         yield child.pid
     finally:
         child.communicate()
+
+
+def snapshots(names: Sequence[str]) -> list[Snapshot]:
+    """Returns a snapshot of each of the programs."""
+    taken = []
+    for code in PROGRAMS.values():
+        with program(code) as pid, pfs.attach(pid) as schema:
+            taken.append(take(schema._source, schema._source.identity, None, names))
+    return taken
 
 
 def multiplied(snapshot: Snapshot, factor: int) -> Snapshot:
@@ -88,30 +118,38 @@ def factor_of(host: int, process: int, cut: int) -> int:
     return 1 + (host * 7 + process * 31) % FACTORS + cut
 
 
+def program_of(process: int) -> int:
+    """Returns the number of the program that a process runs."""
+    return process % len(PROGRAMS)
+
+
 class Simulated(Collector):
     """Writes the cuts of a host whose processes are multiples of a snapshot."""
 
-    def __init__(self, folder: str, host: int, multiples: Sequence[Snapshot]) -> None:
+    def __init__(self, folder: str, host: int, multiples: Sequence[Sequence[Snapshot]]) -> None:
+        """``multiples``: of each program."""
         super().__init__(folder, f"host{host:03}", list)
         self._host, self._multiples, self._turn = host, multiples, 0
 
     def _read(self, found: Any, over: Any, problems: list[str]) -> tuple[list[_Reading], list[Identity]]:
         readings = []
         for number in range(PROCESSES):
-            source = self._multiples[factor_of(self._host, number, self._turn) - 1]
+            which = program_of(number)
+            source = self._multiples[which][factor_of(self._host, number, self._turn) - 1]
+            name = list(PROGRAMS)[which]
             old = source.process
             identity = Identity(old.boot_id, old.pid_namespace, 1000 + number, old.process_start_ticks + number, old.started)
-            process = Process(identity.pid, old.pid_namespace, identity.process_start_ticks, old.boot_id, old.started, "app")
+            process = Process(identity.pid, old.pid_namespace, identity.process_start_ticks, old.boot_id, old.started, name)
             held = Snapshot(source._held, process, source.time, source.duration)
-            readings.append(_Reading(Member(identity, "python app.py", "alive"), held))
+            readings.append(_Reading(Member(identity, f"python {name}.py", "alive"), held))
         self._turn += 1
         return readings, []
 
 
 def seconds(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
+    begin = time.process_time()
     work()
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 def measure(folder: str, hosts: int, expected: dict[str, int]) -> list[Any]:
@@ -120,8 +158,8 @@ def measure(folder: str, hosts: int, expected: dict[str, int]) -> list[Any]:
         "import sys, time, pfs.fleet\n"
         "pfs.sql('select 1')\n"  # imports
         "def timed(statement):\n"
-        "    begin = time.perf_counter(); rows = fleet.sql(statement).rows(); return time.perf_counter() - begin, rows\n"
-        "begin = time.perf_counter(); fleet = pfs.fleet.read(sys.argv[1]); opened = time.perf_counter() - begin\n"
+        "    begin = time.process_time(); rows = fleet.sql(statement).rows(); return time.process_time() - begin, rows\n"
+        "begin = time.process_time(); fleet = pfs.fleet.read(sys.argv[1]); opened = time.process_time() - begin\n"
         f"by_node, top = timed('''{TOP.format(schema='')}''')\n"
         f"view, _ = timed('select * from sys.statement_analysis')\n"
         f"by_process, same = timed('''{TOP.format(schema='process.')}''')\n"
@@ -144,26 +182,42 @@ def measure_largest(folder: str) -> list[Any]:
     """Measures a question about the largest table, in a process of its own: rows, seconds, megabytes."""
     code = (
         "import sys, time, pfs.fleet\n"
-        "begin = time.perf_counter()\n"
+        "begin = time.process_time()\n"
         f"rows = pfs.fleet.read(sys.argv[1]).sql('select count(*), sum(COUNT_BUCKET) from process.{LARGEST}').rows()[0][0]\n"
-        f"{PEAK}print(rows, time.perf_counter() - begin, peak)\n"
+        f"{PEAK}print(rows, time.process_time() - begin, peak)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, folder], check=True, stdout=subprocess.PIPE, text=True)
     rows, elapsed, peak = done.stdout.split()
     return [f"{int(rows):,}", f"{float(elapsed):.2f} s", peak]
 
 
-def expected_of(base: Snapshot, hosts: int) -> dict[str, int]:
-    """Returns the sums over the last cut, and the count between the two cuts, as Python integers."""
-    columns = columns_of(base, TABLE)
-    assert columns is not None
-    own = {
-        part[0]: int(np.asarray(part[3], dtype=object).sum())
-        for part in columns.parts
-        if part[0] in ("COUNT_STAR", "SUM_TIMER_WAIT")
-    }
-    factors = sum(factor_of(host, number, 1) for host in range(hosts) for number in range(PROCESSES))
-    return {name: value * factors for name, value in own.items()} | {"between": own["COUNT_STAR"] * hosts * PROCESSES}
+def expected_of(bases: Sequence[Snapshot], hosts: int, cut: int = 1) -> dict[str, int]:
+    """Returns the sums over a cut, and the count since the cut before, as Python integers."""
+    total = {"COUNT_STAR": 0, "SUM_TIMER_WAIT": 0, "between": 0}
+    for which, base in enumerate(bases):
+        columns = columns_of(base, TABLE)
+        assert columns is not None
+        own = {part[0]: int(np.asarray(part[3], dtype=object).sum()) for part in columns.parts if part[0] in total}
+        mine = [number for number in range(PROCESSES) if program_of(number) == which]
+        factors = sum(factor_of(host, number, cut) for host in range(hosts) for number in mine)
+        for name, value in own.items():
+            total[name] += value * factors
+        total["between"] += own["COUNT_STAR"] * hosts * len(mine)
+    return total
+
+
+def made(folder: str, hosts: int, bases: Sequence[Snapshot], cuts: int = 2) -> tuple[list[float], list[int]]:
+    """Writes so many cuts of each host. Returns the seconds and the bytes of each cut, host by host."""
+    multiples = [[multiplied(base, factor) for factor in range(1, FACTORS + cuts)] for base in bases]
+    writes, sizes = [], []
+    for host in range(hosts):
+        collector = Simulated(folder, host, multiples)
+        for _ in range(cuts):
+            begin = time.process_time()
+            sizes.append(os.path.getsize(collector.cut().path))
+            writes.append(time.process_time() - begin)
+        collector.close()
+    return writes, sizes
 
 
 def main(options: Sequence[str] | None = None) -> list[list[float]]:
@@ -174,23 +228,16 @@ def main(options: Sequence[str] | None = None) -> list[list[float]]:
     arguments = parser.parse_args(options)
     folder = arguments.folder or tempfile.mkdtemp(prefix="pfs-fleet-")
     sizes = sorted({size for size in (1, 10, 50, 100, 250, 500) if size < arguments.hosts} | {arguments.hosts})
+    names = Collector(folder, "names", list)._tables
     with program() as pid, pfs.attach(pid) as schema:
-        names = Collector(folder, "names", list)._tables
         source = schema._source
-        base = take(source, source.identity, None, names)
         read = seconds(lambda: [take(source, source.identity, None, names) for _ in range(PROCESSES)])
-    rows = {name: base._held.count(name) for name in base}
-    print(f"a process: {sum(rows.values())} rows in {sum(1 for count in rows.values() if count)} tables that have rows")
+    bases = snapshots(names)
+    for name, base in zip(PROGRAMS, bases, strict=True):
+        rows = [count for table in base if (count := base._held.count(table))]
+        print(f"{name}: {sum(rows)} rows in {len(rows)} tables that have rows")
     print(f"reading {PROCESSES} processes: {read:.2f} s")
-    multiples = [multiplied(base, factor) for factor in range(1, FACTORS + 2)]
-    writes, bytes_ = [], []
-    for host in range(arguments.hosts):
-        collector = Simulated(folder, host, multiples)
-        for _ in range(2):
-            begin = time.perf_counter()
-            bytes_.append(os.path.getsize(collector.cut().path))
-            writes.append(time.perf_counter() - begin)
-        collector.close()
+    writes, bytes_ = made(folder, arguments.hosts, bases)
     print(
         f"merging and writing a cut of {PROCESSES} processes: {np.median(writes):.2f} s (max {max(writes):.2f}); "
         f"{np.median(bytes_) / 1e6:.2f} MB; collector's peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB"
@@ -205,7 +252,7 @@ def main(options: Sequence[str] | None = None) -> list[list[float]]:
         part = tempfile.mkdtemp(prefix="pfs-fleet-part-")
         for host in range(size):
             os.symlink(os.path.join(folder, f"host{host:03}"), os.path.join(part, f"host{host:03}"))
-        row = measure(part, size, expected_of(base, size))
+        row = measure(part, size, expected_of(bases, size))
         largest = measure_largest(part) if int(largest[2] or MOST_MEGABYTES) < MOST_MEGABYTES else ["-", "", ""]
         shutil.rmtree(part)
         measured.append(row)

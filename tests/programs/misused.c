@@ -87,6 +87,8 @@ static void statements_of_nobody(void) {
   pfs_statement_set_error(NULL, 1, NULL, NULL);
   pfs_statement_set_id(NULL, 1);
   pfs_statement_set_secondary(NULL, 1);
+  pfs_statement_set_traceparent(NULL, NULL, 5);
+  pfs_statement_set_traceparent(NULL, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", 55);
   pfs_statement_refine(NULL, key_statement);
   pfs_statement_suspend(NULL, room, sizeof room);
   pfs_statement_resume(NULL, room);

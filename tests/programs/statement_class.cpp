@@ -28,6 +28,7 @@ int main() {
   {
     perfschema::statement said{"class/said"};
     said.error(1146, "42S02", "no such table");
+    if (!said.traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")) return 1;
   }
   std::printf("statement_class: ok\n");
   return 0;

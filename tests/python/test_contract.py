@@ -40,6 +40,11 @@ DIFFERENCES: dict[str, Facts] = {
     "performance_timers": {
         "types": {"TIMER_NAME": "enum('CYCLE','NANOSECOND','MICROSECOND','MILLISECOND','TICK','THREAD_CPU')"},
     },
+    # The span of the caller.
+    **{
+        f"events_statements_{view}": {"added": [["TRACEPARENT", "varchar(55)", True]]}
+        for view in ("current", "history", "history_long")
+    },
     # The types of this one were never published.
     "component_scheduler_tasks": {
         "types": {
@@ -106,7 +111,7 @@ def expected(table: str) -> Facts:
     types, nulls = own.get("types", {}), own.get("nullable", {})
     columns = [[name, types.get(name, kind), nulls.get(name, null)] for name, kind, null in facts["columns"]]
     facts["columns"] = columns + own.get("added", [])
-    facts["updatable"] = facts["updatable"] + [name for name, *_ in own.get("added", [])]
+    facts["updatable"] = facts["updatable"] + [name for name, *_ in own.get("added", []) if "UPDATE" in facts["operations"]]
     return facts
 
 

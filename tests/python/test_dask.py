@@ -114,6 +114,33 @@ def test_work_counted_is_work_done(client: Client, tmp_path: Path) -> None:
         pfs.dask.table(client, "thread")
 
 
+def test_a_worker_that_is_killed_at_work(client: Client, tmp_path: Path) -> None:
+    """Its tasks are done again elsewhere. What it had done before counts, too: by its log, and one turn that is not in it yet."""
+    logs = tmp_path / "logs"
+    client.register_plugin(pfs.dask.Plugin())
+    before: dict[str, int] = client.run(os.getpid)
+    victim, pid = sorted(before.items())[0]
+    turns = 50_000
+    tasks = client.map(work, [turns] * 6, logs=str(logs), pure=False)
+    deadline = time.monotonic() + 60
+    while done(logs).get(pid, 0) < 100:
+        assert time.monotonic() < deadline
+    kill(client, victim, pid)
+    at_end = done(logs)[pid]
+    client.gather(tasks)
+
+    by_pid = done(logs)
+    assert by_pid[pid] == at_end
+    assert at_end % turns != 0  # it was at work
+    assert sum(by_pid.values()) == 6 * turns + at_end  # Dask does all of it again
+    whole: pd.DataFrame = pfs.dask.table(client, WAITS).compute()
+    mine = whole[whole["EVENT_NAME"] == MUTEX]
+    counted = dict(zip(mine["PID"].astype(int), mine["COUNT_STAR"].astype(int), strict=True))
+    assert 0 <= counted[pid] - at_end <= 1
+    assert counted | {pid: at_end} == by_pid
+    assert count(pfs.dask.merge(client, WAITS)) == sum(counted.values())
+
+
 def test_a_cluster_without_the_plugin_is_refused(client: Client) -> None:
     with pytest.raises(pfs.Error, match=r"tcp://127\.0\.0\.1:\d+.* has no pfs\.dask\.Plugin: client\.register_plugin"):
         pfs.dask.merge(client, WAITS)
@@ -143,6 +170,7 @@ def test_recipes_for_other_clusters(tmp_path: Path, library: str, recipe: str, d
         text = "import os\n" + text.replace("            pass\n", f"            pass\n    {end}\n", 1)
     (program := tmp_path / "program.py").write_text(text)
     environment = os.environ | {"PFS_DIR": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "ignore"}
+    environment["PYSPARK_PYTHON"] = sys.executable
     ran = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=300)
     assert once.exists() == dies
     assert ran.returncode == 0, ran.stderr

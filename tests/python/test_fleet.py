@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pandas as pd
 import pytest
 
 import pfs
@@ -27,7 +29,7 @@ from pfs._fleet.collector import Collector, Retention, tables_of
 from pfs._fleet.cut import Cut, read_cut
 from pfs._outside import processes
 from pfs._views.declared import VIEWS
-from tests.python._programs.nodes import Node, nodes, why_not
+from tests.python._programs.nodes import Node, faketime, nodes, why_not
 from tests.python._programs.subject import Subject, clean_environment, subject
 
 WAITS = "events_waits_summary_global_by_event_name"
@@ -85,7 +87,7 @@ class Worker:
         self.node = node
         command = [sys.executable, "-c", WORKER, str(log), node.hub, port]
         self.process = subprocess.Popen(
-            node.inside(command), env=clean_environment(node.folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            node.inside(command), env=node.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.path = self.said()
         self.pid = self.process.pid
@@ -123,17 +125,23 @@ def one(fleet: pfs.fleet.Fleet, schema: str = "") -> int:
     return int(fleet.sql(COUNT.format(schema)).rows()[0][0] or 0)
 
 
-@pytest.mark.parametrize("kind", ["namespaces", "folders"])
+@pytest.mark.parametrize("kind", ["namespaces", "folders", "wrong clock"])
 def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind: str) -> None:
-    """Processes on 3 nodes, of which a third is killed while it works; a node's clock is an hour off."""
+    """Processes on 3 nodes, of which a third is killed while it works. The clock of a collector is an hour off, or that of all
+    programs of a node."""
     if kind == "namespaces" and (reason := why_not()):
         pytest.skip(reason)
+    if kind == "wrong clock" and faketime() is None:
+        pytest.skip("needs libfaketime: the Debian package faketime")
     chance = random.Random(seed := random.randrange(10**9))
     print(f"seed {seed}")
     to = tmp_path / "fleet"
     shifts = [0, 3600, 0], [0, 0, -3600]  # of the first cut and of the second
     with nodes(tmp_path, 3, kind == "namespaces") as there, ExitStack() as stack:
         port, sink, count = "0", None, 12 if kind == "namespaces" else 6
+        if kind == "wrong clock":
+            there[1].wrong = 3600
+            shifts = [0] * 3, [0] * 3
         if kind == "namespaces":
             command = there[0].inside([sys.executable, "-c", SINK])
             sink = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
@@ -155,7 +163,7 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
         assert first.sql(f"select * from rates.{WAITS}").rows() == []
 
         killed = chance.sample(workers, count // 3)
-        between = {}
+        between, before = {}, {worker: worker.turns()[1] for worker in killed}
         for worker in workers:
             if worker in killed:
                 worker.send(10**9)
@@ -184,8 +192,15 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
         # Rates: of one second, so times the seconds between the cuts they are what was logged. No clock of a node counts.
         assert (fleet.nodes["SECONDS"] > 0).all()
         assert (fleet.nodes["SECONDS"] < 60).all()
+        between |= {worker.pid: worker.counted() - turns for worker, turns in before.items()}  # those that died in between
         found = dict(fleet.sql(BETWEEN).rows())
-        assert {pid: found[pid] for pid in between} == between
+        assert {pid: found.get(pid, 0) for pid in between} == between
+        if kind == "wrong clock":
+            ahead = (fleet.nodes["TIME"] - pd.Timestamp.now("UTC").tz_localize(None)).dt.total_seconds()
+            assert [round(seconds / 3600) for seconds in ahead] == [0, 1, 0]  # it was wrong indeed
+            started = fleet.processes["STARTED"][fleet.processes["NODE"] == "node1"]
+            ahead = (started - pd.Timestamp.now("UTC").tz_localize(None)).dt.total_seconds()
+            assert {round(seconds / 3600) for seconds in ahead} == {1}
         if sink is not None:
             sent = (
                 f"select sum(SUM_NUMBER_OF_BYTES_WRITE)::bigint from socket_summary_by_event_name where EVENT_NAME = '{SOCKET}'"
@@ -200,7 +215,7 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
 
         # The dead are in one cut, and stay in the sums, also when nothing is left of them.
         alive = [worker for worker in workers if worker not in killed] if sink is None else []
-        for is_removed in (False, True) if kind == "folders" else (True,):
+        for is_removed in (False, True) if kind != "namespaces" else (True,):
             for node in there:
                 if is_removed:
                     assert len(pfs.gc(node.folder)) == sum(worker.node is node for worker in killed)
@@ -211,7 +226,7 @@ def test_sums_and_rates_are_those_that_the_programs_logged(tmp_path: Path, kind:
             assert one(later) == counted
             assert {worker.pid for worker in alive} <= set(later.processes["PID"])
             assert not {worker.pid for worker in killed} & set(later.processes["PID"])
-        assert one(pfs.fleet.read(to, back=3 if kind == "folders" else 2)) == one(first)
+        assert one(pfs.fleet.read(to, back=3 if kind != "namespaces" else 2)) == one(first)
 
 
 @pytest.fixture
@@ -364,6 +379,14 @@ def test_every_view_of_a_node_is_that_of_its_processes(tmp_path: Path, folder: P
                 by_process += len(expected)
         assert by_node > 20
         assert by_process > 20
+        waits = fleet.sql(f"select NODE, PID, COUNT_STAR from process.{WAITS} where EVENT_NAME = '{LOCK}'").duckdb()
+        mine = duckdb.connect()
+        mine.execute("create table racks as select * from (values ('a', 1), ('b', 2)) as r(NODE, RACK)")
+        joined = (
+            fleet.sql(f"from process.{WAITS}").duckdb(mine).filter(f"EVENT_NAME = '{LOCK}'").join(mine.table("racks"), "NODE")
+        )
+        assert waits.aggregate("sum(COUNT_STAR)").fetchall() == [(2 * 50,)]
+        assert joined.aggregate("RACK, sum(COUNT_STAR)").order("RACK").fetchall() == [(1, 50), (2, 50)]
         assert set(fleet.view("statement_analysis")["NODE"]) == {"a", "b"}
 
 
@@ -435,7 +458,7 @@ def test_a_full_disk_is_said_and_the_next_cut_goes_on(tmp_path: Path, folder: Pa
                 wait_for(lambda: "No space left on device" in (tmp_path / "said").read_text())
                 program.do("work(1)")
                 time.sleep(0.5)  # said once, however often it is tried
-                assert not list(inside.glob("fleet/here/*.zip*"))
+                assert not list(inside.glob("fleet/here/*.zip"))
                 (inside / "filler").unlink()
                 wait_for(lambda: len(list(inside.glob("fleet/here/*.zip"))) > 1)  # the first may have begun before work(1)
                 running.send_signal(signal.SIGSTOP)  # the disk has room for a few cuts
@@ -540,3 +563,27 @@ def test_top_shows_the_nodes(tmp_path: Path, folder: Path) -> None:
         assert wrong.returncode == 2
         assert "legal are waits, nodes, statements, processes" in wrong.stderr
         assert pfs.fleet.read(tmp_path / "fleet").sql(BETWEEN).rows() == [(program.pid, 20), (program.pid, 20)]
+
+
+def verified(unit: Path) -> str:
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze: the Debian package systemd")
+def test_the_unit_for_systemd_is_right(root: Path, tmp_path: Path, folder: Path) -> None:
+    """systemd finds nothing wrong with it, and its command writes a cut."""
+    text = (root / "docs/examples/pfs-collect.service").read_text()
+    pfs_here = shutil.which("pfs")
+    assert pfs_here is not None
+    assert "ExecStart=/usr/local/bin/pfs " in text
+    (unit := tmp_path / "pfs-collect.service").write_text(text.replace("/usr/local/bin/pfs", pfs_here))
+    assert verified(unit) == ""
+    unit.write_text(unit.read_text().replace("RestartSec=10", "RestartSecond=10"))
+    assert "RestartSecond" in verified(unit)  # it does look
+    (line,) = (line for line in text.splitlines() if line.startswith("ExecStart="))
+    command = line.partition("=")[2].replace("/usr/local/bin/pfs", pfs_here).replace("/shared/pfs", str(tmp_path / "fleet"))
+    with busy(folder, 20):
+        run = [*command.split(), "--once", "--node", "here", "--dir", str(folder)]
+        subprocess.run(run, env=clean_environment(folder), check=True, capture_output=True, timeout=120)
+        assert one(pfs.fleet.read(tmp_path / "fleet")) >= 20

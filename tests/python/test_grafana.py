@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -125,3 +127,48 @@ def test_the_file_is_one_dashboard(root: Path) -> None:
         assert panel["datasource"]["uid"] == "${datasource}"  # the one that its user chooses
         assert panel["description"].endswith(".")
     assert [variable["type"] for variable in dashboard["templating"]["list"]] == ["datasource"]
+
+
+GOT = re.compile(r'expr: (".*?"), time: 3s,\s*exp: .*?\s*got: ?(.*?)$', re.DOTALL | re.MULTILINE)
+SAMPLE = re.compile(r"(?:^|, )(\{.*?\}) ([-+0-9.E]+|NaN)(?=,|$)")
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool: the Debian package prometheus")
+def test_prometheus_answers_the_queries_alike(pictures: ModuleType, readings: list[tuple[float, Any]], tmp_path: Path) -> None:
+    """Prometheus itself evaluates each query over the two readings and straight lines between them. Our script has the same
+    answers, and so Prometheus takes every query."""
+    (_, first), (_, last) = readings
+    series = [
+        {
+            "series": name + "{" + ",".join(f'{label}="{text}"' for label, text in labels) + "}",
+            "values": f"{first.get(name, {}).get(labels, value)}+{(value - first.get(name, {}).get(labels, value)) / 3}x3",
+        }
+        for name, vector in last.items()
+        for labels, value in vector.items()
+    ]
+    ours = {}
+    for panel in pictures.panels():
+        for target in panel["targets"]:
+            ours[target["expr"].replace("$__rate_interval", "3s")] = pictures.Query(target["expr"]).at(readings)
+    nothing = [{"labels": '{no="sample"}', "value": 0}]  # promtool says what it has got only if something else was expected
+    asked = [{"expr": expression, "eval_time": "3s", "exp_samples": nothing} for expression in ours]
+    test = {"interval": "1s", "input_series": series, "promql_expr_test": asked}
+    (file := tmp_path / "test.yml").write_text(json.dumps({"evaluation_interval": "1s", "tests": [test]}))
+    done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, timeout=60)
+    found = {json.loads(match[1]): SAMPLE.findall(match[2]) for match in GOT.finditer(done.stdout + done.stderr)}
+    assert found.keys() == ours.keys(), done.stdout + done.stderr
+    compared = 0
+    for expression, samples in found.items():
+        theirs = {
+            frozenset(
+                (label, text) for label, text in re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels) if label != "__name__"
+            ): value
+            for labels, text in samples
+            if (value := float(text)) == value
+        }
+        if expression.startswith("topk"):  # which of equal ones are the first is open
+            assert sorted(theirs.values()) == pytest.approx(sorted(ours[expression].values())), expression
+        else:
+            assert theirs == pytest.approx(ours[expression]), expression
+        compared += len(theirs)
+    assert compared > 30

@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from pfs._metrics.metric import Metric, seconds
 from pfs._metrics.text import text_of
 from pfs._metrics.totals import Counts, Sums
 from pfs._outside.follow import all_processes
-from tests.python._programs.subject import Subject, clean_environment, subject
+from tests.python._programs.subject import clean_environment, subject
 
 WORK = """
 import sqlite3
@@ -252,99 +252,6 @@ def test_no_counter_goes_down_when_processes_end(folder: Path) -> None:
             d.do(WORK.format(n=5))
             assert now(made)[MUTEX] == 42
     assert found[("processes", ("state", "alive"))] == 1
-
-
-def sampled(metrics: list[Metric]) -> dict[tuple[Any, ...], float]:
-    """The counters, without a text: it is faster."""
-    return {
-        (metric.name + suffix, *labels): float(value)
-        for metric in metrics
-        for suffix, labels, value in metric.samples
-        if suffix in ("_total", "_bucket") or metric.bare
-    }
-
-
-@pytest.mark.parametrize(("compat", "readings"), [(False, READINGS), (True, READINGS // 5)], ids=["pfs", "compat"])
-def test_counters_never_go_down_under_load(folder: Path, compat: bool, readings: int) -> None:
-    """Two programs work, one of them is killed and the other one truncated, while 1,000 readings are made. Parsers read them."""
-    last: Series = {}
-    changes = 0
-    programs = [Subject(folder) for _ in range(2)]
-    try:
-        for program in programs:
-            program.send(LOOP)
-        with exporter(folder, compat=compat) as made, pfs.attach(str(programs[1].path), write=True) as schema:
-            for number in range(readings):
-                if number == readings // 3:
-                    programs[0].kill()
-                if number == readings // 3 * 2:
-                    schema.truncate("events_statements_summary_by_digest")
-                metrics = made.metrics()
-                found = sampled(metrics)
-                fell = {key: (value, found.get(key)) for key, value in last.items() if found.get(key, -1) < value}
-                assert fell == {}, number
-                changes += found != last
-                last = found
-                if number % (readings // 10) == 0:
-                    read = series(text_of(metrics), "")
-                    assert {key: read[key] for key in found} == found
-                    bare = {metric.name for metric in metrics if metric.bare}  # this parser appends _total to their names
-                    old = plain(metrics)
-                    assert {key: old[f"{key[0]}_total" if key[0] in bare else key[0], *key[1:]] for key in found} == found
-        assert changes > readings // 3  # the programs did work
-    finally:
-        for program in programs:
-            program.close()
-
-
-@pytest.mark.parametrize("mode", ["once", "one process", "listen", "textfile", "collector"])
-def test_each_mode_lies_between_two_readings(folder: Path, tmp_path: Path, mode: str) -> None:
-    with subject(folder) as program, pfs.attach(str(program.path)) as schema:
-        program.do(WORK.format(n=1))
-        program.send(LOOP)
-
-        def counts() -> tuple[int, int]:
-            waits = schema.table("events_waits_summary_global_by_event_name").set_index("EVENT_NAME")
-            files = schema.table("file_summary_by_event_name").set_index("EVENT_NAME")
-            written = int(files["SUM_NUMBER_OF_BYTES_WRITE"]["wait/io/file/app/data"])
-            return int(waits["COUNT_STAR"]["wait/synch/mutex/app/LOCK"]), written
-
-        def between(read: Callable[[], str], prefix: str = "pfs_") -> None:
-            before = counts()
-            text = read()
-            after = counts()
-            if text.endswith("# EOF\n"):
-                found = series(text, prefix)
-            else:
-                found = {(s.name.removeprefix(prefix), *s.labels.items()): s.value for f in parsed_plain(text) for s in f.samples}
-            for low, value, high in zip(before, (found[MUTEX], found[WRITTEN]), after, strict=True):
-                assert low <= value <= high
-            read_between.append((before, after))
-
-        read_between: list[tuple[tuple[int, int], tuple[int, int]]] = []
-        old = "mysql_perf_schema_"
-        if mode == "once":
-            between(run)
-            between(lambda: run("--compat"), old)
-        elif mode == "one process":
-            between(lambda: run(str(program.pid)))
-            between(lambda: run(str(program.pid), "--compat"), old)
-        elif mode == "textfile":
-            target = tmp_path / "x.prom"
-            between(lambda: run("--textfile", str(target)) + target.read_text())
-            between(lambda: run("--textfile", str(target), "--compat") + target.read_text(), old)
-        elif mode == "listen":
-            for arguments, prefix in (((), "pfs_"), (("--compat",), old)):
-                with listening(*arguments) as (url, _):
-                    for accept in ("*/*", "application/openmetrics-text"):
-                        between(lambda url=url, accept=accept: fetched(url, accept)[1], prefix)  # type: ignore[misc]
-        else:
-            for compat, prefix in ((False, "pfs_"), (True, old)):
-                registry = CollectorRegistry()
-                registry.register(pfs.metrics.Collector(compat=compat))
-                between(lambda registry=registry: generate_latest(registry).decode(), prefix)  # type: ignore[misc]
-        assert len(read_between) >= 2
-        assert read_between[0][0] < read_between[-1][1]  # the program did work
 
 
 def test_counts_that_fall() -> None:

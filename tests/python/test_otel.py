@@ -280,6 +280,24 @@ def test_traceparent_joins_the_trace_of_the_program(worker: Subject) -> None:
     assert_parents(found)
 
 
+def test_a_traceparent_that_was_set_joins_and_wins(worker: Subject) -> None:
+    """The program sets the caller's span; the text stays, and a comment in it does not count."""
+    worker.do(
+        f"""
+        with pfs.statement("app/set", "select 1 /*traceparent='{PARENT.replace(TRACE, "f" * 32)}'*/", traceparent="{PARENT}"):
+            with pfs.stage("app/inside"): pass
+        with pfs.statement("app/after"): pass
+        """
+    )
+    found = once(str(worker.path), sql_text=True)[0]
+    joined = next(span for span in found if span.name == "statement/app/set")
+    assert (joined.trace_id.hex(), joined.parent_span_id.hex()) == (TRACE, SPAN)
+    assert "f" * 32 in str(attributes(joined)["pfs.text"])
+    assert "pfs.traceparent" not in attributes(joined)
+    assert {span.name for span in found if span.trace_id.hex() == TRACE} == {"statement/app/set", "stage/app/inside"}
+    assert_parents(found)
+
+
 @pytest.mark.parametrize(
     ("text", "is_one"),
     [
@@ -299,12 +317,12 @@ def test_traceparent_joins_the_trace_of_the_program(worker: Subject) -> None:
     ],
 )
 def test_traceparents(text: str | None, is_one: bool) -> None:
-    assert traceparent.of_text(text) == ((bytes.fromhex(TRACE), bytes.fromhex(SPAN), 1) if is_one else None)
+    assert traceparent.of_statement(None, text) == ((bytes.fromhex(TRACE), bytes.fromhex(SPAN), 1) if is_one else None)
 
 
 @given(st.text())
 def test_no_text_breaks_the_search_for_a_traceparent(text: str) -> None:
-    traceparent.of_text(f"/*traceparent={text}*/ /*{text} traceparent='{text}")
+    traceparent.of_statement(None, f"/*traceparent={text}*/ /*{text} traceparent='{text}")
 
 
 def test_a_parent_that_was_overwritten_is_said(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import pfs
 from tests.python import servers
 from tests.python.test_run import PFS, own_folder, pytestmark, report_of, run
 from tests.python.test_run_decode import free_port, redis_program
+from tests.python.test_run_python import running
 
 __all__ = ["own_folder", "pytestmark"]  # test_run's fixture and mark hold here, too
 
@@ -376,3 +377,47 @@ def test_statements_of_asyncpg(tmp_path: Path) -> None:
         "SELECT `a` FROM `t` LIMIT ?": (4, 12, 0, 0),
         "SELECT NOTHING": (1, 0, 0, 1),
     }
+
+
+JOINED = """\
+import asyncio, sys, time
+import flask, starlette.applications, starlette.responses, starlette.routing
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0%d"
+SENT = [PARENT % 1, None, "no traceparent", "\\0", "00-" + "\\xe9" * 32, PARENT % 0]
+web = flask.Flask(__name__)
+@web.get("/web")
+def answer(): return "yes"
+for sent in SENT:
+    environ = {"HTTP_TRACEPARENT": sent} if sent is not None else {}
+    assert web.test_client().get("/web", environ_overrides=environ).status_code == 200
+async def asked(request): return starlette.responses.PlainTextResponse("yes")
+app = starlette.applications.Starlette(routes=[starlette.routing.Route("/asgi", asked)])
+async def ask(sent):
+    headers = [] if sent is None else [(b"traceparent", sent.encode("latin-1"))]
+    scope = {"type": "http", "method": "GET", "path": "/asgi", "query_string": b"", "headers": headers}
+    async def receive(): return {"type": "http.request", "body": b"", "more_body": False}
+    async def send(message): assert message.get("status", 200) == 200
+    await app(scope, receive, send)
+async def all_of_them(): await asyncio.gather(*map(ask, SENT))
+asyncio.run(all_of_them())
+open(sys.argv[1], "w").close()
+time.sleep(100)
+"""
+
+
+def test_requests_join_the_trace_of_their_caller(tmp_path: Path) -> None:
+    """The header traceparent of a request is in the row of its statement. What is none changes nothing."""
+    pytest.importorskip("flask")
+    pytest.importorskip("starlette")
+    (tmp_path / "app.py").write_text(JOINED)
+    with running(tmp_path, sys.executable, tmp_path / "app.py", tmp_path / "done") as schema:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "done").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        rows = schema.table("events_statements_history_long", ["DIGEST_TEXT", "TRACEPARENT"])
+        found = Counter((row.DIGEST_TEXT, row.TRACEPARENT or None) for row in rows.astype(object).fillna("").itertuples())
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
+    for path in ("web", "asgi"):
+        digest = f"`GET` / `{path}`"
+        assert {key[1]: count for key, count in found.items() if key[0] == digest} == {parent + "1": 1, parent + "0": 1, None: 4}

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +24,7 @@ from typing import Any
 import pytest
 
 import pfs
-import pfs.metrics
-from pfs._metrics.text import text_of
+from pfs._serve import replication
 from tests.python._programs.subject import Subject, subject
 
 pytest.importorskip("mysql_mimic", reason="needs perfschema[mysql]")
@@ -199,7 +197,11 @@ def test_what_clients_ask_about_the_server(folder: Path) -> None:
         tables = (
             "select table_type, count(*) from information_schema.tables where table_schema <> 'information_schema' group by 1"
         )
-        assert dict(ask(client, tables))["BASE TABLE"] == len(pfs.tables())
+        assert dict(ask(client, tables))["BASE TABLE"] == len(pfs.tables()) + len(replication.TABLES)
+        for name in replication.TABLES:
+            assert ask(client, f"select * from {name} where channel_name = ''") == []
+            assert [row[0] for row in ask(client, f"describe {name}")] == replication.columns_of(name)
+        assert ask(client, "select 1 from replication_group_member_stats where MEMBER_ID = @@server_uuid") == []
         columns = "select column_name from information_schema.columns where table_schema = database() and table_name = 'threads'"
         assert [row[0] for row in ask(client, columns + " order by ordinal_position")] == list(pfs.table("threads").columns)
         assert ask(client, "select count(*) from information_schema.views where view_definition like '%threads%'")[0][0] > 5
@@ -326,77 +328,13 @@ def test_sqlalchemy_and_pandas(folder: Path) -> None:
             whole = pd.read_sql("setup_consumers", engine)  # by reflection
             assert whole.to_dict("list") == schema.table("setup_consumers").astype({"ENABLED": "string"}).to_dict("list")
             inspector = sqlalchemy.inspect(engine)
-            assert set(inspector.get_table_names()) == set(pfs.tables())
+            assert set(inspector.get_table_names()) == {*pfs.tables(), *replication.TABLES}
             assert "statement_analysis" in inspector.get_view_names("sys")
             for name in pfs.tables():
                 assert [column["name"] for column in inspector.get_columns(name)] == list(schema.table(name).columns)
             assert inspector.get_pk_constraint("setup_actors")["constrained_columns"] == ["HOST", "USER", "ROLE"]
         finally:
             engine.dispose()
-
-
-def test_exporter_of_prometheus(folder: Path) -> None:
-    """mysqld_exporter reads a program as it reads a server, and has the numbers of pfs metrics --compat."""
-    exporter = shutil.which("prometheus-mysqld-exporter")
-    if exporter is None:
-        pytest.skip("needs the command prometheus-mysqld-exporter: the Debian package of this name")
-    from prometheus_client.parser import text_string_to_metric_families as parsed
-
-    collectors = (
-        "eventsstatements eventsstatementssum eventswaits file_events file_instances indexiowaits memory_events tableiowaits"
-        " tablelocks"
-    )
-    with served(folder) as (program, path), socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-        free.close()
-        arguments = [f"--collect.perf_schema.{name}" for name in collectors.split()]
-        off = [f"--no-collect.{name}" for name in ("info_schema.innodb_cmp", "info_schema.innodb_cmpmem", "slave_status")]
-        config = folder.parent / "exporter.cnf"
-        config.write_text(f"[client]\nuser = me\npassword = any\nsocket = {path}\n")
-        command = [exporter, f"--web.listen-address=127.0.0.1:{port}", f"--config.my-cnf={config}", *arguments, *off]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-            try:
-                text = scraped(f"http://127.0.0.1:{port}/metrics")
-            finally:
-                process.terminate()
-        reading = pfs.metrics.exporter(str(program.path), compat=True)
-        ours = text_of(reading.metrics(), openmetrics=False)
-        reading.close()
-    found: dict[tuple[Any, ...], float] = {
-        (s.name, *sorted(s.labels.items())): s.value for family in parsed(text) for s in family.samples
-    }
-    assert found[("mysql_up",)] == 1
-    succeeded = {key[1:]: value for key, value in found.items() if key[0] == "mysql_exporter_collector_success"}
-    # 0.14 has one number for all collectors, 0.17 has one for each.
-    assert found.get(("mysql_exporter_last_scrape_error",)) == 0 or len(succeeded) > len(collectors.split())
-    assert set(succeeded.values()) <= {1.0}
-    assert found[("mysql_perf_schema_events_statements_sum_total",)] == 7
-    known: dict[tuple[Any, ...], float] = {
-        (s.name, *sorted(s.labels.items())): s.value for family in parsed(ours) for s in family.samples
-    }
-    theirs = {key: value for key, value in found.items() if key[0].startswith("mysql_perf_schema_")}
-    assert len(theirs) > 40
-    # The parser appends _total to names of counters: the names themselves are compared, too.
-    names = {line.partition("{")[0].split()[0] for line in text.splitlines() if line.startswith("mysql_perf_schema_")}
-    assert names <= {line.partition("{")[0].split()[0] for line in ours.splitlines()}
-    assert names >= {"mysql_perf_schema_events_statements_sum_timer_wait", "mysql_perf_schema_file_instances_bytes"}
-    assert theirs.keys() <= known.keys()
-    assert {key: value for key, value in theirs.items() if known[key] != pytest.approx(value)} == {}
-    assert not any(
-        "statements" in str(key[0]) and "_sum_" not in str(key[0]) for key in theirs
-    )  # it drops statements without a schema
-    assert any("events_statements_total" in str(key[0]) for key in known)
-
-
-def scraped(url: str) -> str:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=60) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
 
 
 def test_snapshot_and_all_processes(folder: Path, tmp_path: Path) -> None:
@@ -445,18 +383,39 @@ def test_refusals(folder: Path, tmp_path: Path) -> None:
             pass
 
 
-def test_only_this_user_can_open_the_socket(folder: Path, tmp_path: Path) -> None:
+# Imports come first: another user may not read the modules.
+AS_USER = """
+import os, socket, sys, pymysql
+uid, segment, path, host, port = sys.argv[1:]
+"localhost".encode("idna")
+os.setuid(int(uid))
+def said(work):
+    try: work()
+    except (OSError, pymysql.MySQLError) as error: return type(error).__name__ + str(error.args[0])
+    return "read"
+print(said(lambda: open(segment, "rb").read(1)))
+print(said(lambda: pymysql.connect(unix_socket=path, user="me")))
+for password in ("", "wrong", "hush"):
+    print(said(lambda: pymysql.connect(host=host, port=int(port), user="me", password=password)))
+"""
+
+
+def test_another_user_reads_no_more_than_in_the_file(folder: Path, tmp_path: Path) -> None:
+    """As uid 65534: neither the segment nor the socket can be opened; at TCP it needs the password. The user itself may all."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
     os.chmod(tmp_path.parent.parent, 0o755)
     for place in (tmp_path.parent, tmp_path, folder):
-        place.chmod(0o755)
-    with served(folder) as (_, path):
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        code = "import os, socket, sys; os.setuid(int(sys.argv[1])); socket.socket(socket.AF_UNIX).connect(sys.argv[2])"
-        for uid, wanted in ((NOBODY, "PermissionError"), (0, "")):
-            done = subprocess.run([sys.executable, "-S", "-c", code, str(uid), path], capture_output=True, text=True, check=False)
-            assert done.stderr.strip().partition("\n")[0] == "" if not wanted else wanted in done.stderr, uid
+        place.chmod(0o755)  # so that only the modes of the files refuse
+    secret = tmp_path / "secret"
+    secret.write_text("hush\n")
+    secret.chmod(0o600)
+    with served(folder) as (program, path), serving(str(program.pid), "--port", "0", "--password-file", str(secret)) as address:
+        assert stat.S_IMODE(os.stat(path).st_mode) == stat.S_IMODE(os.stat(program.path).st_mode) == 0o600
+        files = [str(program.path), path, *address.split(":")]
+        for uid, wanted in ((NOBODY, "PermissionError13 OperationalError2003"), (0, "read read")):
+            done = subprocess.run([sys.executable, "-c", AS_USER, str(uid), *files], capture_output=True, text=True, timeout=120)
+            assert done.stdout.split() == [*wanted.split(), "OperationalError1045", "OperationalError1045", "read"], done.stderr
 
 
 def test_tcp_needs_the_password(folder: Path, tmp_path: Path) -> None:

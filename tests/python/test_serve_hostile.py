@@ -182,8 +182,14 @@ def assert_alive(program: Subject, client: Any, before: tuple[int, int]) -> None
 
 
 def test_fifty_clients_at_once(folder: Path) -> None:
-    """All of them ask before the first one reads. Those beyond the most are told so, with the number of MySQL."""
-    with served(folder) as (_, path), contextlib.ExitStack() as stack:
+    """All of them ask before the first one reads. Those beyond the most are told so, with the number of MySQL.
+
+    The program notices nothing.
+    """
+    with subject(folder) as program, contextlib.ExitStack() as stack:
+        program.do(WORK)
+        before = threads_and_time(program.pid)
+        _, path = stack.enter_context(server(str(program.pid)))
         clients = [stack.enter_context(connected(path, ssl_disabled=True)) for _ in range(50)]
         for client in clients:
             client._execute_command(3, f"select count_star from {WAITS} where event_name like '%LOCK'")
@@ -195,6 +201,7 @@ def test_fifty_clients_at_once(folder: Path) -> None:
             pymysql.connect(unix_socket=path, user="me", ssl_disabled=True)
         assert error.value.args[0] == 1040
         assert ask(more[-1], "select 1") == [(1,)]
+        assert_alive(program, more[-1], before)
 
 
 def test_a_long_statement_stops_no_other_client(folder: Path) -> None:

@@ -102,6 +102,9 @@ PFS_API void pfs_statement_add(pfs_statement_t* statement, enum pfs_statement_co
 PFS_API void pfs_statement_set_lock_time(pfs_statement_t* statement, uint64_t microseconds);
 /* Sets MYSQL_ERRNO, RETURNED_SQLSTATE (5 bytes), MESSAGE_TEXT (at most 128). number 0: no error; then sqlstate NULL is "00000". */
 PFS_API void pfs_statement_set_error(pfs_statement_t* statement, int number, const char* sqlstate, const char* message);
+/* Sets TRACEPARENT: the caller's span, as the header "traceparent" of W3C names it; SQL_TEXT stays. Returns 0, or -1 if the text is no
+ * traceparent: then nothing changes. bytes 0: it has none. */
+PFS_API int pfs_statement_set_traceparent(pfs_statement_t* statement, const char* text, size_t bytes);
 PFS_API void pfs_statement_set_id(pfs_statement_t* statement, uint64_t statement_id);   /* STATEMENT_ID; 0 = NULL */
 PFS_API void pfs_statement_set_secondary(pfs_statement_t* statement, int is_secondary); /* EXECUTION_ENGINE */
 
@@ -149,6 +152,10 @@ static inline void pfs_statement_add(pfs_statement_t* statement PFS_UNUSED_, enu
 static inline void pfs_statement_set_lock_time(pfs_statement_t* statement PFS_UNUSED_, uint64_t microseconds PFS_UNUSED_) {}
 static inline void pfs_statement_set_error(pfs_statement_t* statement PFS_UNUSED_, int number PFS_UNUSED_, const char* sqlstate PFS_UNUSED_,
                                            const char* message PFS_UNUSED_) {}
+static inline int pfs_statement_set_traceparent(pfs_statement_t* statement PFS_UNUSED_, const char* text PFS_UNUSED_,
+                                                size_t bytes PFS_UNUSED_) {
+  return 0;
+}
 static inline void pfs_statement_set_id(pfs_statement_t* statement PFS_UNUSED_, uint64_t statement_id PFS_UNUSED_) {}
 static inline void pfs_statement_set_secondary(pfs_statement_t* statement PFS_UNUSED_, int is_secondary PFS_UNUSED_) {}
 static inline pfs_program_t* pfs_program(enum pfs_object_type type PFS_UNUSED_, const char* schema PFS_UNUSED_,

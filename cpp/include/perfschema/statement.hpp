@@ -61,6 +61,8 @@ class [[nodiscard]] statement {
   statement& operator=(const statement&) = delete;
 
   void text(std::string_view text) noexcept { pfs_statement_set_text(&statement_, text.data(), text.size()); }
+  // Returns false if the text is no traceparent of W3C: then nothing changes.
+  bool traceparent(std::string_view text) noexcept { return pfs_statement_set_traceparent(&statement_, text.data(), text.size()) == 0; }
   void refine(pfs_key_t key) noexcept { pfs_statement_refine(&statement_, key); }
   void add(pfs_statement_counter counter, uint64_t more) noexcept { pfs_statement_add(&statement_, counter, more); }
   void set(pfs_statement_counter counter, uint64_t value) noexcept { pfs_statement_set(&statement_, counter, value); }

@@ -2,6 +2,7 @@
 #include <new>
 #include <string_view>
 
+#include "base/traceparent.h"
 #include "capi/guarded.h"
 #include "capi/texts.h"
 #include "perfschema/pfs.h"
@@ -99,6 +100,14 @@ void pfs_statement_set_lock_time(pfs_statement_t* statement, uint64_t microsecon
 void pfs_statement_set_error(pfs_statement_t* statement, int number, const char* sqlstate, const char* message) {
   const std::string_view state = sqlstate != nullptr ? sqlstate : number == 0 ? "00000" : "HY000";
   perfschema::SetStatementDiagnostics(In(statement), static_cast<uint32_t>(number), state, TextOf(message));
+}
+
+int pfs_statement_set_traceparent(pfs_statement_t* statement, const char* text, size_t bytes) {
+  const std::string_view given = TextOf(text, bytes);
+  const std::optional<perfschema::Traceparent> parent = perfschema::ParseTraceparent(given);
+  if (!given.empty() && !parent) return -1;
+  perfschema::SetStatementTraceparent(In(statement), parent ? &*parent : nullptr);
+  return 0;
 }
 
 void pfs_statement_set_id(pfs_statement_t* statement, uint64_t statement_id) { perfschema::SetStatementId(In(statement), statement_id); }

@@ -186,12 +186,15 @@ struct ShmStatementRecord : ShmRecord {
   Word bits;                             // kStatementHasText ...
   Word sqlstate;                         // zero padded
   Word program;                          // granule of its name "SCHEMA\0NAME" << 32 | its version
-  HalfWord program_type, unused;         // ObjectType
+  HalfWord program_type;                 // ObjectType
+  HalfWord trace_flags;                  // kStatementHasTrace, like the next field
   Word schema[8];
   Word message[16];
+  Word trace[3];  // Traceparent::ids
 };
 static_assert(sizeof(ShmStatementRecord) == 512);
-inline constexpr uint64_t kStatementHasText = 1, kStatementIsCut = 2, kStatementIsSecondary = 4, kStatementHasDiagnostics = 8;
+inline constexpr uint64_t kStatementHasText = 1, kStatementIsCut = 2, kStatementIsSecondary = 4, kStatementHasDiagnostics = 8,
+                          kStatementHasTrace = 16;
 constexpr uint64_t TextCapacity(uint64_t limit) { return (limit + 7) / 8 * 8; }
 
 struct ShmTransactionRecord : ShmRecord {

@@ -267,6 +267,7 @@ struct StatementRow {
   std::optional<uint64_t> statement_id;
   uint64_t controlled_memory, total_memory;
   std::optional<Engine> engine;
+  std::optional<Text<55>> traceparent;
 };
 
 // Is a histogram of statements (base/histogram.h).

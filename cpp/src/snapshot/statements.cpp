@@ -1,5 +1,6 @@
 // snapshot/statements.cpp: reads records of statements.
 #include "base/digest.h"
+#include "base/traceparent.h"
 #include "snapshot/events.h"
 #include "snapshot/try_read.h"
 
@@ -14,6 +15,7 @@ struct StatementEvent {
     uint64_t bits, sqlstate, program;
     uint32_t error, program_type;
     uint64_t schema[8], message[16];
+    Traceparent trace;
     std::string_view sql, tokens;
   };
 
@@ -38,6 +40,8 @@ struct StatementEvent {
       extra->program_type = from.program_type.load(kAcquire);
       LoadWords(from.schema, extra->schema);
       LoadWords(from.message, extra->message);
+      extra->trace.flags = static_cast<uint8_t>(from.trace_flags.load(kAcquire));
+      CopyFromShared(extra->trace.ids, from.trace, Traceparent::kBytes);
       sql_bytes = std::min<uint64_t>(from.sql_bytes.load(kAcquire), sql_buffer);
       token_bytes = std::min<uint64_t>(from.digest_bytes.load(kAcquire), token_buffer);
       buffer.resize(sql_bytes + token_bytes);
@@ -75,6 +79,11 @@ struct StatementEvent {
       const char* const state = reinterpret_cast<const char*>(&extra.sqlstate);
       row.sqlstate = has_diagnostics ? snapshot.Keep({state, strnlen(state, 5)}) : "00000";
       if (const auto message = snapshot.KeepWords(extra.message); !message.empty()) row.message = message;
+    }
+    if ((extra.bits & kStatementHasTrace) != 0) {
+      char text[Traceparent::kTextBytes];
+      FormatTraceparent(extra.trace, text);
+      row.traceparent = snapshot.Keep({text, sizeof text});
     }
     row.level = static_cast<int32_t>(head.operation());
     row.engine = (extra.bits & kStatementIsSecondary) != 0 ? Engine::kSecondary : Engine::kPrimary;

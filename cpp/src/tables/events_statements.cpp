@@ -31,7 +31,9 @@ constexpr auto kStatementColumns = columns(
     internal::Counters<kLast>(std::make_integer_sequence<uint32_t, 1>()),  // CPU_TIME
     col<&StatementRow::controlled_memory>("MAX_CONTROLLED_MEMORY", Unit::kBytes, "Peak of controlled memory that it used."),
     col<&StatementRow::total_memory>("MAX_TOTAL_MEMORY", Unit::kBytes, "Peak of memory that it used."),
-    col<&StatementRow::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes it."));
+    col<&StatementRow::engine>("EXECUTION_ENGINE", Unit::kNone, "Engine that executes it."),
+    col<&StatementRow::traceparent>("TRACEPARENT", Unit::kNone,
+                                    "The span that called it, in W3C's form: 00-TRACE_ID-SPAN_ID-FLAGS; NULL if the program set none."));
 
 template <uint32_t kView>
 constexpr TableDef StatementTable(std::string_view doc) {

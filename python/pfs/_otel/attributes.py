@@ -32,6 +32,7 @@ _ELSEWHERE = frozenset(
         "DIGEST_TEXT",
         "CURRENT_SCHEMA",
         "EXECUTION_ENGINE",
+        "TRACEPARENT",
     )
 )
 _NO_ERROR = (None, "", "00000")

@@ -118,4 +118,6 @@ class Spans:
 
 
 def _joined(event: Event) -> traceparent.Context | None:
-    return traceparent.of_text(event.values["SQL_TEXT"]) if event.kind == "statement" else None
+    if event.kind != "statement":
+        return None
+    return traceparent.of_statement(event.values["TRACEPARENT"], event.values["SQL_TEXT"])

@@ -1,4 +1,5 @@
-"""Finds the span that a statement belongs to: W3C's traceparent in a comment of its text, as sqlcommenter writes it."""
+"""Finds the span that called a statement: W3C's traceparent, which the program has set or a comment of the text has, as
+sqlcommenter writes it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote
 
-__all__ = ["Context", "of_text"]
+__all__ = ["Context", "of_statement"]
 
 _COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
 _FIELD = re.compile(r"(?:^|[\s,])traceparent\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^\s,'\"]+))")
@@ -19,8 +20,10 @@ class Context(NamedTuple):
     flags: int
 
 
-def of_text(text: str | None) -> Context | None:
-    """Returns the context of the last comment that has a valid one, else None."""
+def of_statement(traceparent: str | None, text: str | None) -> Context | None:
+    """Returns the context that the program has set, else that of the last comment that has a valid one, else None."""
+    if traceparent is not None:
+        return _context(traceparent)
     if text is None or "traceparent" not in text:
         return None
     found = None

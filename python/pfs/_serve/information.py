@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pfs import _core
+from pfs._serve import replication
+from pfs._serve.status import ADDED
 from pfs._sql.database import connected
 from pfs._sql.functions import MACROS
 from pfs._tables.kinds import sql_type
@@ -139,6 +141,10 @@ class Information:
     def names(self) -> list[str]:
         return sorted(self._made)
 
+    def tables(self) -> list[str]:
+        """Returns the tables of performance_schema."""
+        return sorted({*self._source.names(), *ADDED, *replication.TABLES})
+
     def columns_of(self, table: str) -> list[str]:
         return self._made[table][0].split()
 
@@ -162,11 +168,14 @@ class Information:
         """Returns the columns of a table or view, as the declaration of a table has them. There are none if it does not exist."""
         if schema == "sys":
             return [{"name": n, "sql_type": t, "nullable": True, "doc": ""} for n, t in _types_of_views().get(table, ())]
-        if schema == "performance_schema" and table in self._source.names():
+        if schema == "performance_schema" and table in replication.TABLES:
+            return replication.types(table)
+        if schema == "performance_schema" and table in self.tables():
             info: Any = _core.table_info(table) if table in _core.tables() else {"columns": (), "key": ()}
             own = [{**column, "is_key": column["name"] in info["key"]} for column in info["columns"]]
             known = {column["name"] for column in own}
-            more = [name for name in self._source.columns(table) if name not in known]  # NODE, PID, START of several processes
+            there = [] if table in ADDED else self._source.columns(table)
+            more = [name for name in there if name not in known]  # NODE, PID, START of several processes
             return [
                 {"name": n, "sql_type": "varchar(64)" if n == "NODE" else "bigint unsigned", "nullable": False, "doc": ""}
                 for n in more
@@ -197,7 +206,7 @@ class Information:
     def all_tables(self) -> Iterator[tuple[str, str, str]]:
         """Yields (schema, name, type)."""
         yield from (("information_schema", name, "SYSTEM VIEW") for name in self.names())
-        yield from (("performance_schema", name, "BASE TABLE") for name in self._source.names())
+        yield from (("performance_schema", name, "BASE TABLE") for name in self.tables())
         yield from (("sys", name, "VIEW") for name in VIEWS)
 
     def _tables(self) -> Iterator[_Row]:

@@ -1,4 +1,4 @@
-"""Bounds what prepared statements may take, and writes their parameters as literals."""
+"""Writes answers as fast as the client reads, bounds prepared statements, and writes their parameters as literals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 from mysql_mimic import connection, packets
 from mysql_mimic.connection import Connection
 from mysql_mimic.errors import SQLSTATES, ErrorCode, MysqlError
+from mysql_mimic.results import ResultSet
+
+from pfs._serve.answers import Rows
 
 __all__ = ["BoundedConnection"]
 
@@ -66,6 +69,19 @@ class BoundedConnection(Connection):  # type: ignore[misc]
                 await self.stream.write(self.error(msg=error.msg, code=error.code))
                 raise
         await super().authenticate(*arguments, **named)
+
+    async def write_text_resultset(self, result_set: ResultSet) -> None:
+        """Writes a batch of rows when the client has taken those before. mysql-mimic would write all rows at once."""
+        columns, rows = result_set.columns, result_set.rows
+        head = [packets.make_column_count(self.capabilities, len(columns))]
+        for each in columns:
+            head.append(packets.make_column_definition_41(self.server_charset, name=each.name, column_type=each.type))
+        self.stream.write_many(head if self.deprecate_eof() else [*head, self.eof()])
+        count = 0
+        for batch in rows.batches() if isinstance(rows, Rows) else [rows]:
+            count += self.stream.write_text_rows(batch, columns)
+            await self.stream.drain()
+        await self.stream.write(self.ok_or_eof(affected_rows=count))
 
     async def handle_stmt_prepare(self, data: bytes) -> None:
         held = [len(each.sql) for each in self.prepared_stmts.values()]

@@ -11,7 +11,7 @@ from mysql_mimic.variables import SYSTEM_VARIABLES, GlobalVariables, SessionVari
 from sqlglot import exp
 
 from pfs._serve import changes
-from pfs._serve.answers import answer_of
+from pfs._serve.answers import MOST_ROWS, Waiting, answer_of
 from pfs._serve.information import SCHEMAS
 from pfs._serve.shows import select_of
 from pfs._serve.status import added_variables
@@ -22,14 +22,14 @@ from pfs.errors import Error, InvalidValue, OperationNotAllowed, UnknownColumn, 
 
 if TYPE_CHECKING:
     from mysql_mimic.connection import Connection
-    from mysql_mimic.results import AllowedResult
+    from mysql_mimic.results import AllowedResult, ResultSet
     from mysql_mimic.session import Query
 
     from pfs._serve.sources import Source
 
 __all__ = ["MOST_BYTES", "Client", "Context"]
 
-_DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE = 1142, 1049, 1146, 1054, 1305
+_DENIED, _UNKNOWN_DATABASE, _UNKNOWN_TABLE, _UNKNOWN_COLUMN, _NO_SUCH_PROCEDURE, _NO_MEMORY = 1142, 1049, 1146, 1054, 1305, 1041
 _CODES: tuple[tuple[type[Error], int], ...] = (
     (UnknownTable, _UNKNOWN_TABLE),
     (UnknownColumn, _UNKNOWN_COLUMN),
@@ -54,6 +54,7 @@ class Context:
         self.source = source
         self.tables = Served(source)
         self.turn = asyncio.Semaphore(2)  # statements that run at one time: each may take memory
+        self.waiting = Waiting()
         known = dict(SYSTEM_VARIABLES)
         for name, value in added_variables(source).items():
             known[name] = (str, value, False)
@@ -91,7 +92,8 @@ class Client(Session):  # type: ignore[misc]
             return await super().handle_query(sql, attrs)
         except Error as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.UNKNOWN_ERROR)
-            raise failure(code, str(error)) from None
+            is_large = str(error).startswith("Out of Memory")  # DuckDB's words
+            raise failure(_NO_MEMORY if is_large else code, str(error)) from None
         except RecursionError:
             raise failure(ErrorCode.PARSE_ERROR, "the statement is nested too deeply") from None
         finally:
@@ -169,12 +171,17 @@ class Client(Session):  # type: ignore[misc]
         is_plan = isinstance(tree, exp.Describe)
         database = self.database or "performance_schema"
 
-        def answer() -> AllowedResult:
-            text = translated_tree(_named(tree.this if is_plan else tree, database, titles))
+        def answer() -> ResultSet:
+            named = _named(tree.this if is_plan else tree, database, titles)
+            if not is_plan and isinstance(named, exp.Query) and named.args.get("limit") is None:
+                named = named.limit(MOST_ROWS + 1)  # so that DuckDB stops at an answer that is too large
+            text = translated_tree(named)
             return answer_of(run(("explain " if is_plan else "") + text, self._context.tables))
 
         async with self._context.turn:
-            return await asyncio.to_thread(answer)
+            answered = await asyncio.to_thread(answer)
+            self._context.waiting.add(answered.rows, self.connection.stream.reader.hang_up)
+            return answered
 
 
 def parsed_duckdb(select: str) -> exp.Expression:

@@ -78,13 +78,13 @@ def _text(value: str) -> str:
 
 def _titled(names: str) -> str:
     pairs = (name.partition("=") for name in names.split())
-    return ", ".join(f'{column or title.upper()} AS "{title}"' for title, _, column in pairs)
+    return ", ".join(f'"{column or title.upper()}" AS "{title}"' for title, _, column in pairs)
 
 
 def select_of(show: exp.Show, database: str) -> str | None:
     """Returns the SELECT, in the dialect of DuckDB, or None if there is none."""
     kind = show.name.upper()
-    schema = (show.text("db") or database).lower()
+    schema = (show.text("db") or database).lower().replace("\0", "")  # DuckDB 1.5 cannot have it in a title
     if kind in _PLAIN:
         inner, about = _PLAIN[kind]
     elif kind in _NOTHING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,7 +32,10 @@ class Source(Tables, Protocol):
         """Makes changes, if they are allowed."""
 
     def rows(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]: ...
-    def uptime(self) -> int: ...
+    def uptime(self) -> int:
+        """Returns seconds, of the oldest process."""
+
+    def hostname(self) -> str: ...
 
 
 class One(ProcessTables):
@@ -48,6 +52,9 @@ class One(ProcessTables):
 
     def uptime(self) -> int:
         return self._source.now() // 10**12
+
+    def hostname(self) -> str:
+        return os.uname().nodename
 
 
 def _rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -72,6 +79,11 @@ class Saved(HeldTables):
     def uptime(self) -> int:
         began = self._snapshot.process.started  # microseconds; 0 in a merged one
         return int(self._snapshot.time.timestamp()) - began // 10**6 if began else 0
+
+    def hostname(self) -> str:
+        """Returns the host on which the snapshot was taken. For a cut of ``pfs collect`` it is its node."""
+        nodes = {origin.NODE for origin in self._snapshot.origins if "/" not in origin.NODE}  # others are no names
+        return self._snapshot.process.host or (nodes.pop() if len(nodes) == 1 else "")
 
 
 class All:
@@ -102,7 +114,11 @@ class All:
         return _rows(self._merged(table)[table], columns)
 
     def uptime(self) -> int:
-        return 0
+        began = [each.identity.started for each in processes.listed(self._directory) if each.state == "alive" and not each.doubt]
+        return max(0, int(time.time()) - min(began) // 10**6) if began else 0
+
+    def hostname(self) -> str:
+        return os.uname().nodename
 
     def _merged(self, table: str) -> Merged:
         from pfs._snapshots.merge import merge, needed

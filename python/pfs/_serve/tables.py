@@ -1,12 +1,14 @@
-"""Gives a statement its tables: those of the source, with more rows in two of them, and those of information_schema."""
+"""Gives a statement its tables: those of the source, with more rows in some of them, those of information_schema, and those of
+replication, which are empty."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pfs._serve import replication
 from pfs._serve.information import Information
-from pfs._serve.status import added_status, added_variables
+from pfs._serve.status import ADDED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,9 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["INFORMATION", "Served"]
 
+_PAIR = ["VARIABLE_NAME", "VARIABLE_VALUE"]
 INFORMATION = "information_schema."  # a statement names a table of it like this, in one name
-_ADDED = {"global_status": added_status, "session_status": added_status, "global_variables": added_variables}
-_ADDED["session_variables"] = added_variables
 
 
 class Served:
@@ -28,12 +29,14 @@ class Served:
         self.information = Information(source)
 
     def names(self) -> Sequence[str]:
-        return [*self._source.names(), *(INFORMATION + name for name in self.information.names())]
+        return [*self.information.tables(), *(INFORMATION + name for name in self.information.names())]
 
     def columns(self, table: str) -> Sequence[str]:
         if table.startswith(INFORMATION):
             return self.information.columns_of(table.removeprefix(INFORMATION))
-        return self._source.columns(table)
+        if table in replication.TABLES:
+            return replication.columns_of(table)
+        return _PAIR if table in ADDED else self._source.columns(table)
 
     def file(self, table: str) -> str | None:
         return None
@@ -43,7 +46,9 @@ class Served:
 
         if table.startswith(INFORMATION):
             return arrow_of(self.information.frame(table.removeprefix(INFORMATION)), columns)
-        if table in _ADDED:
+        if table in replication.TABLES:
+            return arrow_of(replication.frame(table), columns)
+        if table in ADDED:
             return arrow_of(self._with_added(table), columns)
         return self._source.arrow(table, columns)
 
@@ -52,7 +57,10 @@ class Served:
 
         from pfs._tables.frame import TEXT
 
-        names = ["VARIABLE_NAME", "VARIABLE_VALUE"]
-        found = dict(self._source.rows(table, names))
-        found.update(_ADDED[table](self._source))
-        return pd.DataFrame({names[0]: pd.array(list(found), dtype=TEXT), names[1]: pd.array(list(found.values()), dtype=TEXT)})
+        found: dict[str, str | None] = {}
+        for name, value in self._source.rows(table, _PAIR) if table in self._source.names() else ():
+            before = found.get(name) or ""  # of another process
+            is_sum = table.endswith("_status") and before.isdecimal() and (value or "").isdecimal()
+            found[name] = str(int(before) + int(value)) if is_sum else value
+        found.update(ADDED[table](self._source))
+        return pd.DataFrame(dict(zip(_PAIR, (pd.array(list(each), dtype=TEXT) for each in (found, found.values())), strict=True)))

@@ -50,7 +50,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Process:
-    """Identifies one run of a program."""
+    """Identifies one run of a program. `host`: where it was read; "" if nobody knows."""
 
     pid: int
     pid_namespace: int
@@ -58,6 +58,7 @@ class Process:
     boot_id: str
     started: int
     command: str
+    host: str = ""
 
 
 class Origin(NamedTuple):
@@ -296,6 +297,7 @@ def take(
             process.boot_id,
             process.started,
             show.command_text(process.command),
+            os.uname().nodename,
         )
     when = pd.Timestamp(time.time_ns(), unit="ns").floor("us")
     begin = time.perf_counter()
@@ -321,7 +323,7 @@ def snapshot(folder: str | os.PathLike[str] | None = None) -> Snapshot:
     """
     if path := _core.segment_path():
         return take(OWN, _core.Segment(path).identity, folder)
-    return take(OWN, Process(os.getpid(), 0, 0, "", 0, " ".join(sys.orig_argv)), folder)
+    return take(OWN, Process(os.getpid(), 0, 0, "", 0, " ".join(sys.orig_argv), os.uname().nodename), folder)
 
 
 def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:

@@ -37,7 +37,8 @@ def _new(config: dict[str, str]) -> duckdb.DuckDBPyConnection:
         import duckdb
     except ImportError:
         raise Error("SQL needs duckdb: pip install 'perfschema[sql]'") from None
-    chosen: dict[str, Any] = {"memory_limit": _MEMORY, **config}
+    # Without a folder DuckDB writes no file: it would fill the disk of the working directory.
+    chosen: dict[str, Any] = {"memory_limit": _MEMORY, "temp_directory": "", **config}
     try:
         return duckdb.connect(":memory:", config=chosen)
     except duckdb.InvalidInputException:

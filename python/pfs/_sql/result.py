@@ -83,6 +83,18 @@ class Result:
             {name: column_of(kind, found[name]) for name, kind in zip(self.columns, self._types, strict=True)}, copy=False
         )
 
+    def duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """Returns the rows as a relation of DuckDB, to filter, aggregate and join with tables of your own.
+
+        Args:
+            connection: of yours; None means the default connection of the module ``duckdb``.
+        """
+        if connection is not None:
+            return connection.from_arrow(self.arrow)
+        import duckdb
+
+        return duckdb.from_arrow(self.arrow)
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.arrow.__arrow_c_stream__(requested_schema)
 

@@ -144,6 +144,10 @@ class Statement:
         _LIBRARY.pfs_statement_set_id(self.room, ctypes.c_uint64(number))
         return self
 
+    def traceparent(self, text: str | bytes) -> int:
+        raw = text.encode() if isinstance(text, str) else text
+        return int(_LIBRARY.pfs_statement_set_traceparent(self.room, raw, ctypes.c_size_t(len(raw))))
+
     def secondary(self, yes: bool = True) -> Statement:
         _LIBRARY.pfs_statement_set_secondary(self.room, int(yes))
         return self

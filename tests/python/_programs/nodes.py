@@ -1,7 +1,9 @@
-"""Hosts for tests of fleets: network namespaces with hostnames, addresses and links of their own, or only folders."""
+"""Hosts for tests of fleets: network namespaces with hostnames, addresses and links of their own, or only folders. The clock of a
+host may be wrong, by libfaketime."""
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import subprocess
@@ -17,6 +19,12 @@ from tests.python._programs.subject import clean_environment
 TOOLS = ("ip", "unshare", "nsenter", "hostname")
 _SHIFTED = "import sys, time; real = time.time; realns = time.time_ns; s = int(sys.argv.pop(1)); time.time = lambda: real() + s; \
 time.time_ns = lambda: realns() + s * 10**9; from pfs.cli import main; sys.exit(main())"
+
+
+def faketime() -> str | None:
+    """Returns the library that makes a clock wrong."""
+    found = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")  # of Debian's package faketime
+    return found[0] if found else None
 
 
 def why_not() -> str:
@@ -36,17 +44,25 @@ class Node:
     folder: Path  # of its segments
     holder: int | None  # the process that keeps its namespaces
     hub: str = ""  # the address of the first node, seen from here
+    wrong: int = 0  # seconds that the clock of all of its programs is ahead
+
+    def environment(self) -> dict[str, str]:
+        """Returns the environment of a program of this node."""
+        library = faketime() if self.wrong else None
+        if library is None:
+            return clean_environment(self.folder)
+        # The time since the boot is right, as it is where only the date is wrong.
+        return clean_environment(self.folder, LD_PRELOAD=library, FAKETIME=f"+{self.wrong}", DONT_FAKE_MONOTONIC="1")
 
     def inside(self, command: Sequence[str]) -> list[str]:
         """Returns a command line that runs in this node."""
         return list(command) if self.holder is None else ["nsenter", "-t", str(self.holder), "-n", "-u", "--", *command]
 
     def collect(self, to: Path, *options: str, shift: int = 0) -> subprocess.CompletedProcess[str]:
-        """Runs ``pfs collect --once``. `shift`: seconds that its clock is wrong."""
+        """Runs ``pfs collect --once``. `shift`: seconds that the clock of the collector alone is wrong."""
         name = [] if self.holder is not None else ["--node", self.name]  # a namespace has a hostname
         command = [sys.executable, "-c", _SHIFTED, str(shift), "collect", "--to", str(to), "--once", *name, *options]
-        environment = clean_environment(self.folder)
-        return subprocess.run(self.inside(command), env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(self.inside(command), env=self.environment(), capture_output=True, text=True, timeout=60)
 
 
 @contextmanager

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "base/digest.h"
+#include "base/traceparent.h"
 #include "record/engine/texts.h"
 #include "record/family/digests.h"
 #include "record/family/programs.h"
@@ -322,6 +323,18 @@ void SetStatementSecondary(Statement& statement, bool is_secondary) {
     const uint64_t others = record->bits.load(kRelaxed) & ~kStatementIsSecondary;
     record->bits.store(others | (is_secondary ? kStatementIsSecondary : 0), kRelease);
   }
+}
+
+void SetStatementTraceparent(Statement& statement, const Traceparent* parent) {
+  if (!IsMine(statement)) return;
+  ShmStatementRecord* const record = RecordOf(statement);
+  if (record == nullptr) return;
+  const CellWriter writer(record->seq);
+  const uint64_t others = record->bits.load(kRelaxed) & ~kStatementHasTrace;
+  record->bits.store(others | (parent != nullptr ? kStatementHasTrace : 0), kRelease);
+  if (parent == nullptr) return;
+  record->trace_flags.store(parent->flags, kRelease);
+  CopyToShared(record->trace, parent->ids, Traceparent::kBytes);
 }
 
 void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message) {

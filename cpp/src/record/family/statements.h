@@ -53,6 +53,9 @@ void SetStatementText(Statement& statement, std::string_view text);
 void SetStatementCounter(Statement& statement, StatementCounter counter, uint64_t value);
 void SetStatementId(Statement& statement, uint64_t statement_id);
 void SetStatementSecondary(Statement& statement, bool is_secondary);
+// Sets TRACEPARENT; nullptr: it has none.
+struct Traceparent;
+void SetStatementTraceparent(Statement& statement, const Traceparent* parent);
 // Sets MYSQL_ERRNO, RETURNED_SQLSTATE, MESSAGE_TEXT. `number` 0: success.
 void SetStatementDiagnostics(Statement& statement, uint32_t number, std::string_view sqlstate, std::string_view message);
 

@@ -15,9 +15,10 @@ _is_in_request = ContextVar("pfs_run_is_in_request", default=False)
 _SKIPPED = "flask,werkzeug,django,starlette,fastapi,uvicorn,hypercorn,gunicorn,waitress,wsgiref,socketserver,http,_pfs_run"
 
 
-def _begin(method, path, query, is_detached):
+def _begin(method, path, query, is_detached, traceparent):
     text = http_text(method, path + ("?" + query if query else ""))
-    return native.begin(_keys[method.lower()], text, None, _SKIPPED, is_detached)
+    caller = traceparent if traceparent and traceparent.isascii() and "\0" not in traceparent else None
+    return native.begin(_keys[method.lower()], text, None, _SKIPPED, is_detached, caller)
 
 
 def _wsgi(original):
@@ -25,7 +26,8 @@ def _wsgi(original):
         if _is_in_request.get():
             return original(self, environ, start_response)
         path = (environ.get("SCRIPT_NAME") or "") + (environ.get("PATH_INFO") or "/")
-        handle = _begin(environ.get("REQUEST_METHOD", "GET"), path, environ.get("QUERY_STRING"), is_shared())
+        method, caller = environ.get("REQUEST_METHOD", "GET"), environ.get("HTTP_TRACEPARENT")
+        handle = _begin(method, path, environ.get("QUERY_STRING"), is_shared(), caller)
         if handle is None:
             return original(self, environ, start_response)
         status = "200 OK"
@@ -55,7 +57,8 @@ def _asgi(original):
         if scope.get("type") != "http" or _is_in_request.get():
             return await original(self, scope, receive, send)
         query = scope.get("query_string") or b""
-        handle = _begin(scope.get("method", "GET"), scope.get("path") or "/", query.decode("latin-1"), True)
+        caller = next((value.decode("latin-1") for name, value in scope.get("headers") or () if name == b"traceparent"), None)
+        handle = _begin(scope.get("method", "GET"), scope.get("path") or "/", query.decode("latin-1"), True, caller)
         if handle is None:
             return await original(self, scope, receive, send)
         status = 0
