@@ -116,17 +116,18 @@ def fresh(tmp_path: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """build("forks") compiles tests/programs/forks.c with the flags of pkg-config; with disabled=True, without the library."""
+    """build("forks") compiles tests/programs/forks.c with the flags of pkg-config; with disabled=True, without the library.
+    More flags make another program."""
     assert shutil.which("pkg-config"), "pkg-config is needed: see tests/run.sh"
     folder = tmp_path_factory.mktemp("programs")
     env = {**os.environ, "PKG_CONFIG_PATH": f"{pfs.get_library_dir()}/pkgconfig"}
 
-    def build(name: str, disabled: bool = False) -> Path:
-        program = folder / (name + "-plain" * disabled)
+    def build(name: str, disabled: bool = False, flags: tuple[str, ...] = ()) -> Path:
+        program = folder / "".join([name, "-plain" * disabled, *flags]).replace("/", "-")
         if program.exists():
             return program
         what = ["--cflags"] if disabled else ["--cflags", "--libs"]
-        flags = subprocess.run(
+        library = subprocess.run(
             ["pkg-config", *what, "perfschema"], env=env, capture_output=True, text=True, check=True
         ).stdout.split()
         source = PROGRAMS / f"{name}.c"
@@ -134,7 +135,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         if not source.exists():
             source = PROGRAMS / f"{name}.cpp"
             compiler = ["g++", "-std=c++17"]
-        command = [*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program), *flags]
+        command = [*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program), *library, *flags]
         command += ["-DPFS_DISABLE", "-lpthread"] if disabled else [f"-Wl,-rpath,{pfs.get_library_dir()}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

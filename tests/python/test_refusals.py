@@ -1,0 +1,104 @@
+"""Calls of the system that are refused to pfs, one at a time and all from there on: the program ends as without pfs."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROGRAMS, Build
+from tests.python.test_programs import environment, run, segments_in
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("refusals") / "refuses.so"
+    source = PROGRAMS / "preloaded" / "refuses.c"  # no program
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+@pytest.mark.parametrize("call", ["fork-mmap", "mremap"])
+def test_a_fork_that_is_refused_memory_has_a_child_all_the_same(build: Build, tmp_path: Path, refusals: Path, call: str) -> None:
+    """Each call of fork()'s handlers refused, one at a time and all from there on: the child goes on, recorded or not."""
+    for first in (*range(1, 16), 20, 30, 45, 60):
+        for count in (1, 0):
+            env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_FIRST": str(first), "REFUSE_COUNT": str(count)}
+            for way in ("work", "exit"):
+                assert run(build("children"), "2", way, cwd=tmp_path, env=env) == "2 children, 0 bad\n", (first, count, way)
+
+
+# Call and error. Each is refused one time, and from there on.
+OTHERS = [
+    *(("ftruncate", errno.ENOSPC), ("posix_fallocate", errno.ENOSPC), ("open", errno.EMFILE), ("openat", errno.EMFILE)),
+    *(("mkdir", errno.EACCES), ("fchmod", errno.EPERM), ("munmap", errno.ENOMEM), ("madvise", errno.ENOMEM), ("madvise", errno.EINVAL)),
+    *(("pthread_key_create", errno.EAGAIN), ("pthread_setspecific", errno.ENOMEM)),
+]
+
+
+@pytest.mark.parametrize(("call", "error"), OTHERS, ids=[f"{call}-{errno.errorcode[number]}" for call, number in OTHERS])
+def test_a_call_of_pfs_that_is_refused_does_not_show(
+    build: Build, tmp_path: Path, refusals: Path, call: str, error: int
+) -> None:
+    """Whatever the system refuses to pfs, the program and its children end as without it."""
+    env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_ERRNO": str(error)}
+    for first in (1, 2, 3, 5, 8, 13) if "PFS_REFUSALS_STEP" not in os.environ else range(1, 40):
+        for count in (1, 0):
+            folder = tmp_path / f"new-{first}-{count}"
+            more = {**env, "REFUSE_FIRST": str(first), "REFUSE_COUNT": str(count)}
+            assert run(build("children"), "2", "work", cwd=tmp_path, segments=folder, env=more) == "2 children, 0 bad\n", (first, count)
+
+
+USES_ALL = """
+    import pfs, os
+    with pfs.Lock("a/LOCK"), pfs.open("/dev/null", name="a/file") as file, pfs.statement("a/statement", text="select 1"), pfs.stage("a/x"):
+        pfs.set_account("user", "host")
+        file.read()
+    pfs.table("events_waits_summary_global_by_event_name")
+    pfs.status["Performance_schema_status_reason"]
+    print("done")
+"""
+
+
+def test_a_python_program_without_memory_for_pfs_ends_or_says_so(tmp_path: Path, refusals: Path) -> None:
+    """malloc refused below Python, one time and from there on: all works, or an error of Python says that there is no memory."""
+    dice = random.Random(1)
+    steps = range(1, 200) if "PFS_REFUSALS_STEP" in os.environ else sorted(dice.sample(range(1, 200), 8))
+    ends = set()
+    for first in steps:
+        for count in ("1", "0"):
+            env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": "malloc", "REFUSE_FIRST": str(first), "REFUSE_COUNT": count}
+            done = subprocess.run(
+                [sys.executable, "-c", textwrap.dedent(USES_ALL)],
+                env=environment(tmp_path, **env), capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+            last = done.stderr.strip().rpartition("\n")[2]
+            is_said = done.returncode == 1 and last.startswith(("MemoryError", "ImportError", "pfs.errors"))
+            assert is_said or (done.returncode, done.stdout) == (0, "done\n"), (first, count, done)
+            ends.add(last.partition(":")[0])
+    print(ends)
+
+
+@pytest.mark.parametrize("call", ["mmap", "malloc"])
+def test_a_program_without_memory_for_pfs_goes_on(build: Build, tmp_path: Path, refusals: Path, call: str) -> None:
+    """Each call refused, one at a time and all from there on: the program and its children end as without pfs. None hangs."""
+    step = int(os.environ.get("PFS_REFUSALS_STEP", "4"))
+    for first in (*range(1, 12), *range(12, 90, step)):
+        for count in (1, 0):
+            env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_FIRST": str(first), "REFUSE_COUNT": str(count)}
+            assert run(build("children"), "2", "work", cwd=tmp_path, env=env) == "2 children, 0 bad\n", (first, count)
+
+
+def test_refusals_are_refused(build: Build, tmp_path: Path, refusals: Path) -> None:
+    """Negative control: with every mmap refused pfs is off, and there is no file; with none there is one."""
+    env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": "mmap", "REFUSE_FIRST": "1", "REFUSE_COUNT": "0"}
+    run(build("children"), "1", "work", cwd=tmp_path, env=env)
+    assert segments_in(tmp_path) == []
+    run(build("children"), "1", "work", cwd=tmp_path, env={**env, "REFUSE_FIRST": "100000"})
+    assert len(segments_in(tmp_path)) == 1
