@@ -14,7 +14,6 @@
 #include <dlfcn.h>
 #include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 pfs_key_t key_lock, key_beside, key_file, key_socket, key_stage, key_statement, key_memory;
@@ -113,7 +112,8 @@ static void plugin(void) {
     return;
   }
   int (*const call)(int) = (int (*)(int))dlsym(library, "call");
-  say("plugin %d, dlclose %d\n", call(20), dlclose(library));
+  const int called = call(20);
+  say("plugin %d, dlclose %d\n", called, dlclose(library));
 }
 
 static void limit(int which, long number) {
@@ -236,7 +236,7 @@ static int act(const char* at, const char* end) {
       case 'S':
         limit(RLIMIT_FSIZE, number);
         break;
-      case 'N': /* a step that was left may have left a descriptor open */
+      case 'N': /* a step that was left may have left a descriptor open: each program has either */
         if (!has_jumped) limit(RLIMIT_NOFILE, number);
         break;
       case 'x': {

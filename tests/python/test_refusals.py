@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pfs._outside.processes import removed
 from tests.conftest import PROGRAMS, Build
 from tests.python.test_programs import environment, run, segments_in
 
@@ -60,8 +61,7 @@ USES_ALL = """
     with pfs.Lock("a/LOCK"), pfs.open("/dev/null", name="a/file") as file, pfs.statement("a/statement", text="select 1"), pfs.stage("a/x"):
         pfs.set_account("user", "host")
         file.read()
-    pfs.table("events_waits_summary_global_by_event_name")
-    pfs.status["Performance_schema_status_reason"]
+    pfs._core.rows("events_waits_summary_global_by_event_name", ["EVENT_NAME", "COUNT_STAR"], None)
     print("done")
 """
 
@@ -69,7 +69,7 @@ USES_ALL = """
 def test_a_python_program_without_memory_for_pfs_ends_or_says_so(tmp_path: Path, refusals: Path) -> None:
     """malloc refused below Python, one time and from there on: all works, or an error of Python says that there is no memory."""
     dice = random.Random(1)
-    steps = range(1, 200) if "PFS_REFUSALS_STEP" in os.environ else sorted(dice.sample(range(1, 200), 8))
+    steps = range(1, 200) if "PFS_REFUSALS_STEP" in os.environ else sorted(dice.sample(range(1, 200), 6))
     ends = set()
     for first in steps:
         for count in ("1", "0"):
@@ -102,3 +102,40 @@ def test_refusals_are_refused(build: Build, tmp_path: Path, refusals: Path) -> N
     assert segments_in(tmp_path) == []
     run(build("children"), "1", "work", cwd=tmp_path, env={**env, "REFUSE_FIRST": "100000"})
     assert len(segments_in(tmp_path)) == 1
+
+
+# ---- Killed at start ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["mmap", "ftruncate", "fchmod", "posix_fallocate", "madvise", "open", "openat", "pthread_key_create"])
+def test_what_a_process_leaves_that_is_killed_at_its_start_is_collected(
+    build: Build, tmp_path: Path, refusals: Path, call: str
+) -> None:
+    """kill -9 at each call of the start, and at the first event of a child: the next process removes the file, and so does pfs gc."""
+    env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_ERRNO": "0", "PFS_KEEP": "1"}
+    folder, seen = tmp_path / "segments", 0
+    for first in (1, 2, 3, 4, 6, 10, 20, 40) if "PFS_REFUSALS_STEP" not in os.environ else range(1, 100):
+        subprocess.run(
+            [build("children"), "1", "work"], cwd=tmp_path, env=environment(folder, **env, REFUSE_FIRST=str(first), REFUSE_COUNT="1"),
+            stdout=subprocess.DEVNULL, timeout=60, check=False,
+        )  # fmt: skip
+        left = segments_in(folder)
+        for name in left:  # an empty file says nothing of its process, so it must be old
+            if (folder / name).stat().st_blocks == 0:
+                os.utime(folder / name, (0, 0))
+        seen += len(left)
+        if first % 2 == 0:
+            begun = sum((folder / name).stat().st_blocks != 0 for name in left)
+            assert len(removed(folder)) == begun, (first, left)
+        run(build("children"), "0", "work", cwd=tmp_path, segments=folder, env={"PFS_OPTIONS": "performance_schema_max_dead_segments=0"})
+        assert segments_in(folder) == [], first
+    assert seen > 0
+
+
+def test_an_empty_file_of_another_process_stays_while_it_is_new(build: Build, tmp_path: Path) -> None:
+    """It may be that of a process of another container, which begins."""
+    (tmp_path / "999999998.pfs").touch()
+    (tmp_path / "999999999.pfs").touch()
+    os.utime(tmp_path / "999999999.pfs", (0, 0))
+    run(build("children"), "0", "work", cwd=tmp_path, env={"PFS_OPTIONS": "performance_schema_max_dead_segments=0"})
+    assert segments_in(tmp_path) == ["999999998.pfs"]

@@ -1,7 +1,7 @@
 /* A library to be preloaded: refuses calls of libperfschema, and memory to libstdc++ on its behalf, as a machine without memory or a
  * sandbox does.
  *   REFUSE_CALL   a function at the end of this file, or fork-mmap (mmap and mremap inside of fork() only)
- *   REFUSE_ERRNO  the error; ENOMEM without it
+ *   REFUSE_ERRNO  the error; ENOMEM without it. 0: the process is killed instead
  *   REFUSE_FIRST  the first call that is refused, from 1 on
  *   REFUSE_COUNT  how many are refused; 0 = all from there on */
 #define _GNU_SOURCE
@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -58,6 +59,7 @@ static int refuses(const char* what, const void* caller) {
   if (strcmp(call, what) != 0 && !(strcmp(call, "fork-mmap") == 0 && inside_fork && strcmp(what, "malloc") != 0)) return 0;
   number = __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED);
   if (number < first || (count != 0 && number >= first + count)) return 0;
+  if (error == 0) raise(SIGKILL);
   errno = error;
   return 1;
 }
