@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pfs._outside.processes import removed
+from pfs._outside.processes import removed, scan
 from tests.conftest import PROGRAMS, Build
+from tests.lifecycle.lifecycle import unreadable
 from tests.python.test_programs import environment, run, segments_in
 
 
@@ -123,6 +124,8 @@ def test_what_a_process_leaves_that_is_killed_at_its_start_is_collected(
         for name in left:  # an empty file says nothing of its process, so it must be old
             if (folder / name).stat().st_blocks == 0:
                 os.utime(folder / name, (0, 0))
+        for found in scan(str(folder)):  # the others: all that is in them is their own process's
+            assert unreadable(Path(found.path)) is None, (first, found)
         seen += len(left)
         if first % 2 == 0:
             begun = sum((folder / name).stat().st_blocks != 0 for name in left)
