@@ -139,7 +139,12 @@ def run(way: list[str], program: Path, text: str, mebibytes: int, folder: Path) 
 
 
 def unreadable(segment: Path) -> str | None:
-    """What is wrong with the segment of a process that has ended; None if every row of every table can be read."""
+    """What is wrong with the segment of a process that has ended; None if every row of every table can be read, or if the process was
+    killed while it made its segment."""
+    with segment.open("rb") as file:
+        identity = _core.identity(file.fileno())
+    if segment.stat().st_blocks == 0 or (identity is not None and not identity.is_finished):
+        return None
     try:
         opened = _core.Segment(str(segment))
         for table in _core.tables():

@@ -44,6 +44,7 @@ def test_programs_do_not_notice(way: list[str], tmp_path: Path) -> None:
         if (said := lifecycle.compare(way, programs, seed, PARTS, lifecycle.LEFT, tmp_path)) is not None:
             wrong.append(said)
         seed += 1
+    print(f"{seed - first} programs")
     assert not wrong, f"{len(wrong)} of {seed - first} programs:\n" + "\n".join(wrong[:50])
 
 

@@ -61,8 +61,9 @@ def test_more_threads_than_there_is_room_for(build: Build, tmp_path: Path) -> No
     assert result(build("extremes"), "crowd", CROWD, folder=tmp_path) == (0, f"done {CROWD}\n")
     segment = segment_in(tmp_path)
     lost = int(status_of(segment)["Performance_schema_thread_instances_lost"] or 0)
-    assert lost == max(int(CROWD) + 1 - 4096, 0)
-    assert count(segment, LOCK) == 2 * (int(CROWD) - lost)
+    assert lost == max(int(CROWD) - 4096, 0)
+    # A thread that has had no room for its first lock may have had some for its second.
+    assert 2 * (int(CROWD) - lost) <= count(segment, LOCK) <= 2 * int(CROWD) - lost
 
 
 def test_twenty_thousand_threads_in_turn(build: Build, tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_twenty_thousand_threads_in_turn(build: Build, tmp_path: Path) -> None:
     segment = segment_in(tmp_path)
     assert count(segment, LOCK) == 20000
     assert {name: value for name, value in status_of(segment).items() if name.endswith("_lost") and value != "0"} == {}
-    assert segment.stat().st_blocks * 512 < 1 << 20
+    assert segment.stat().st_blocks * 512 < 2 << 20
 
 
 def test_a_daemon_that_closes_all_descriptors_is_recorded(build: Build, tmp_path: Path) -> None:

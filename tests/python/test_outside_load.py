@@ -131,7 +131,8 @@ def program(build: Build, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str
     """A program that works, its segment, its log."""
     log, work = tmp_path / "log", tmp_path / "work"
     work.mkdir()
-    env = environment(tmp_path, PFS_OPTIONS=checked.OPTIONS)
+    few_rows = ",".join(f"performance_schema_{name}=500" for name in ("digests_size", *(f"{table}_size" for table in EVENTS if "long" in table)))
+    env = environment(tmp_path, PFS_OPTIONS=f"{checked.OPTIONS},{few_rows}")
     with subprocess.Popen([build("checked"), work, "0", log], env=env, stdout=subprocess.PIPE, text=True) as process:
         try:
             talker = Talker(process)
@@ -162,6 +163,8 @@ def test_nothing_is_lost_or_torn_whatever_others_do(program: tuple[subprocess.Po
                     if dice.random() < 0.5:
                         observer.truncate(dice.choice(BY_THREAD))
                     second = observer.look()
+                    for row in (*first["threads"], *second["threads"]):
+                        del row["PROCESSLIST_TIME"]  # which goes on
                     for table in ("accounts", "users", "hosts", "threads", "mutex_instances", "file_summary_by_event_name"):
                         assert first[table] == second[table], table
                 observer.done["stops"] += 1
@@ -169,7 +172,8 @@ def test_nothing_is_lost_or_torn_whatever_others_do(program: tuple[subprocess.Po
     with stopped(process):
         observer.look()
         lost = {row["VARIABLE_NAME"]: row["VARIABLE_VALUE"] for row in rows_of(path, "global_status") if "_lost" in row["VARIABLE_NAME"]}
-        assert {name: value for name, value in lost.items() if value != "0"} == {}
+        # Each statement has a schema of its own, and so a digest.
+        assert {name for name, value in lost.items() if value != "0"} <= {"Performance_schema_digest_lost"}
     print(f"{sum(worker.ended for worker in log.read())} statements, {dict(observer.done + more)}")
 
 

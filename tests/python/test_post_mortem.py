@@ -21,7 +21,7 @@ import pytest
 from pfs import _core
 from tests.conftest import Build
 from tests.python._programs import checked
-from tests.python._programs.checked import Tables, check, check_counts, check_doing, log_in, text_of
+from tests.python._programs.checked import WORKERS, Tables, check, check_counts, check_doing, log_in, text_of
 from tests.python.test_programs import Row, Talker, environment, segments_in
 from tests.python.test_programs import rows as rows_of
 
