@@ -19,6 +19,7 @@ static void* work_beside(void* index) {
     pfs_mutex_t own;
     void* const block = pfs_malloc(key_memory, 100);
     pthread_t brief;
+    struct rlimit descriptors;
     pfs_mutex_init(key_lock, &own, NULL);
     pfs_mutex_lock(&own);
     pfs_mutex_lock(&beside_lock);
@@ -26,7 +27,9 @@ static void* work_beside(void* index) {
     pfs_mutex_unlock(&own);
     pfs_mutex_destroy(&own);
     nest(1);
-    const int fd = pfs_open(key_file, path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    getrlimit(RLIMIT_NOFILE, &descriptors);
+    const int fd = descriptors.rlim_cur < FEW ? -1 /* the main thread needs the last one */
+                                              : pfs_open(key_file, path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) {
       if (pfs_pwrite(fd, name, 5, 0) != 5) errno = 0;
       pfs_close(fd);

@@ -126,7 +126,7 @@ void start_timer(long jumps) {
   const int between = (int)(60 + jumps * 97 % 700);
   struct rlimit descriptors;
   getrlimit(RLIMIT_NOFILE, &descriptors);
-  if (descriptors.rlim_cur < 64) return; /* a step that is left may leave one open: so would say another number */
+  if (descriptors.rlim_cur < FEW) return; /* a step that is left may leave one open: so would say another number */
   const struct itimerval interval = {{0, between}, {0, between}};
   memset(&action, 0, sizeof action);
   action.sa_handler = on_timer;

@@ -58,7 +58,14 @@ def build(folder: Path, *flags: str) -> Programs:
     made = Programs(folder / "watched", folder / "plain")
     for program, how in ((made.watched, [*library, *flags]), (made.plain, [*include, "-DPFS_DISABLE"])):
         for command in (
-            [*(str(HERE / f"{name}.c") for name in ("program", "leaving", "beside")), "-o", str(program), *how, "-lpthread", "-ldl"],
+            [
+                *(str(HERE / f"{name}.c") for name in ("program", "leaving", "beside")),
+                "-o",
+                str(program),
+                *how,
+                "-lpthread",
+                "-ldl",
+            ],
             [str(HERE / "plugin.c"), "-fPIC", "-shared", "-o", f"{program}.so", *how],
         ):
             subprocess.run([*common, *command], check=True)

@@ -237,7 +237,9 @@ static int act(const char* at, const char* end) {
         limit(RLIMIT_FSIZE, number);
         break;
       case 'N': /* a step that was left may have left a descriptor open: each program has either */
-        if (!has_jumped) limit(RLIMIT_NOFILE, number);
+        if (has_jumped) break;
+        limit(RLIMIT_NOFILE, number);
+        await_beside();
         break;
       case 'x': {
         char rest[8192];

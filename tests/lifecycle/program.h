@@ -16,6 +16,8 @@
 
 extern pfs_key_t key_lock, key_beside, key_file, key_socket, key_stage, key_statement, key_memory;
 
+enum { FEW = 64 }; /* descriptors: a limit below */
+
 void say(const char* format, ...); /* a line for the test to compare */
 
 /* leaving.c: steps that a signal handler may leave with siglongjmp, and are then done again. */

@@ -23,10 +23,12 @@ from pfs import _core
 from tests.conftest import Build
 from tests.python._programs.killed import killed_program
 from tests.python._programs.segment_file import Damage, sparse_copy
-from tests.python._programs.subject import clean_environment
 
 COMMANDS = [
-    *(["show", "SEGMENT", table, "--limit", "50"] for table in ("threads", "events_waits_current", "events_statements_history_long")),
+    *(
+        ["show", "SEGMENT", table, "--limit", "50"]
+        for table in ("threads", "events_waits_current", "events_statements_history_long")
+    ),
     *(["show", "SEGMENT", table, "--json"] for table in ("mutex_instances", "accounts", "global_variables", "setup_instruments")),
     ["show", "SEGMENT", "file_summary_by_instance", "--human", "--sort", "SUM_TIMER_WAIT desc"],
     *(["show", "SEGMENT", view] for view in ("blocked", "running", "sys.processlist", "sys.statement_analysis")),

@@ -6,9 +6,7 @@ PFS_CROWD=10000 has as many threads at once; PFS_FORKS=60 has each of 8 threads 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Build
-from tests.python.test_programs import count, environment, rows, segments_in, status_of, values
+from tests.python.test_programs import count, environment, segments_in, status_of, values
 
 CROWD = os.environ.get("PFS_CROWD", "5000")
 FORKS = os.environ.get("PFS_FORKS", "10")
@@ -112,7 +110,13 @@ NAMESPACES = {
     "without /proc": ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@"'],
     "without /sys": ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys && exec "$0" "$@"'],
     "without /dev/shm": ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$0" "$@"'],
-    "read-only": ["unshare", "--mount", "sh", "-c", 'mount --bind . . && mount -o remount,bind,ro . && cd "$PWD" && exec "$0" "$@"'],
+    "read-only": [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount --bind . . && mount -o remount,bind,ro . && cd "$PWD" && exec "$0" "$@"',
+    ],
 }
 
 
@@ -136,7 +140,10 @@ def test_a_file_system_with_few_files_is_enough(build: Build, tmp_path: Path, in
     mount.mkdir()
     before = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o mode=0700,nr_inodes={inodes} none {mount} && "$0" "$@"; code=$?; '
               f'cp {mount}/*.pfs {tmp_path} 2>/dev/null; exit $code']  # fmt: skip
-    assert result(build("children"), "5", "work", folder=tmp_path, before=before, PFS_DIR=str(mount)) == (0, "5 children, 0 bad\n")
+    assert result(build("children"), "5", "work", folder=tmp_path, before=before, PFS_DIR=str(mount)) == (
+        0,
+        "5 children, 0 bad\n",
+    )
     found = [count(tmp_path / name, "wait/synch/mutex/children/LOCK") for name in segments_in(tmp_path)]
     assert len(found) == inodes - 1
     assert all(n >= 3 for n in found)

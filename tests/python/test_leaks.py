@@ -23,20 +23,29 @@ LOOPS: dict[str, tuple[str, int]] = {
     "files that fail": ("try: pfs.open('/no/such', name='leak/file')\nexcept OSError: pass", 16),
     "sockets": ("a, b = pfs.socketpair('leak/S')\na.send(b'x')\nb.recv(1)\na.close()\nb.close()", 64),
     "statements": ("with pfs.statement('leak/stmt', text='select 1 from t') as s, pfs.stage('leak/stage'): s.rows_sent = 1", 16),
-    "statements that fail": ("try:\n    with pfs.statement('leak/stmt', text='select 1'), pfs.transaction(), pfs.raised(): 1 / 0\nexcept ZeroDivisionError: pass", 32),
+    "statements that fail": (
+        "try:\n    with pfs.statement('leak/stmt', text='select 1'), pfs.transaction(), pfs.raised(): 1 / 0\nexcept ZeroDivisionError: pass",
+        32,
+    ),
     "statements as decorators": ("pfs.statement('leak/stmt')(lambda: 1)()", 32),
     "memory": ("with pfs.memory('leak/block').block(100): pass", 16),
     "waits": ("w = pfs.wait('leak/w')\nwith w: pass", 16),
     "names that are refused": ("try: pfs.Lock('leak/%')\nexcept pfs.Error: pass", 16),
     "threads": ("t = pfs.Thread(target=int)\nt.start()\nt.join()", 512),
     "accounts": ("pfs.set_account('anna', 'desk')\npfs.set_account(None, None)", 16),
-    "tables": ("t = pfs.Table('db', 'leak')\nt.close()", 64),
-    "tasks": ("import asyncio\nasync def task():\n    async with pfs.statement('leak/task'): await asyncio.sleep(0)\nasyncio.run(task())", 512),
+    "tables": ("t = pfs.Table('leak')\nt.close()", 64),
+    "tasks": (
+        "import asyncio\nasync def task():\n    async with pfs.statement('leak/task'): await asyncio.sleep(0)\nasyncio.run(task())",
+        512,
+    ),
     "rules": ("pfs.setup_instruments['wait/io/socket/%'].enabled = True", 64),
     "truncate": ("pfs.truncate('events_waits_history')", 32),
     "reading": ("pfs.table('threads')", 256),
     "reading as rows": ("pfs._core.rows('setup_instruments', ['NAME'], None)", 64),
-    "reading with a condition": ("pfs.table('events_waits_history_long', where='TIMER_WAIT > 1 and EVENT_NAME like \\'wait/%\\'')", 512),
+    "reading with a condition": (
+        "pfs.table('events_waits_history_long', where='TIMER_WAIT > 1 and EVENT_NAME like \\'wait/%\\'')",
+        512,
+    ),
     "arrow": ("pfs.arrow('threads')", 512),
     "status": ("pfs.status['Performance_schema_status_reason']", 32),
     "attach": ("with pfs.attach(pfs._core.segment_path()) as s: s.table('users')", 2048),
@@ -93,7 +102,12 @@ def test_a_soak_reaches_a_size_and_stays_there(build: Build, tmp_path: Path) -> 
     kinds = os.environ.get("PFS_SOAK_NAMES", "40")
     options = "performance_schema_digests_size=100"
     done = subprocess.run(
-        [build("soak"), seconds, kinds], cwd=tmp_path, env=environment(tmp_path, PFS_OPTIONS=options), capture_output=True, text=True, check=False
+        [build("soak"), seconds, kinds],
+        cwd=tmp_path,
+        env=environment(tmp_path, PFS_OPTIONS=options),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     said = {name: int(value) for name, value in values(done.stdout).items()}

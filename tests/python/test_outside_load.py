@@ -27,7 +27,9 @@ from tests.python.test_programs import Row, Talker, environment
 from tests.python.test_programs import rows as rows_of
 
 SECONDS = float(os.environ.get("PFS_LOAD_SECONDS", "4"))
-EVENTS = [f"events_{kind}_{view}" for kind in ("waits", "stages", "statements", "transactions") for view in ("history", "history_long")]
+EVENTS = [
+    f"events_{kind}_{view}" for kind in ("waits", "stages", "statements", "transactions") for view in ("history", "history_long")
+]
 # Truncated at any moment: their rows prove themselves, and no count depends on them.
 ANY_TIME = [*EVENTS, "events_waits_current", "events_statements_summary_by_digest", "events_statements_histogram_global"]
 # Truncated between two readings: what they show is what the program's log says since then.
@@ -87,7 +89,9 @@ class Observer:
                 assert low <= n <= high, f"{table} {name} {column}: worker {i} has {n}, its log says {low} to {high}"
             for level in ("by_account", "by_user", "by_host", "global"):
                 total = checked.sum_of(rows[form.format(level)], name, column)
-                assert sum(least) <= total <= sum(most), f"{form.format(level)} {name} {column}: {total}, its log says {least} to {most}"
+                assert sum(least) <= total <= sum(most), (
+                    f"{form.format(level)} {name} {column}: {total}, its log says {least} to {most}"
+                )
             self.done["counts"] += checked.WORKERS + 4
         self.done["readings"] += 1
         self.done["rows"] += sum(map(len, rows.values()))
@@ -131,7 +135,9 @@ def program(build: Build, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str
     """A program that works, its segment, its log."""
     log, work = tmp_path / "log", tmp_path / "work"
     work.mkdir()
-    few_rows = ",".join(f"performance_schema_{name}=500" for name in ("digests_size", *(f"{table}_size" for table in EVENTS if "long" in table)))
+    few_rows = ",".join(
+        f"performance_schema_{name}=500" for name in ("digests_size", *(f"{table}_size" for table in EVENTS if "long" in table))
+    )
     env = environment(tmp_path, PFS_OPTIONS=f"{checked.OPTIONS},{few_rows}")
     with subprocess.Popen([build("checked"), work, "0", log], env=env, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -171,7 +177,11 @@ def test_nothing_is_lost_or_torn_whatever_others_do(program: tuple[subprocess.Po
                 observer.look()
     with stopped(process):
         observer.look()
-        lost = {row["VARIABLE_NAME"]: row["VARIABLE_VALUE"] for row in rows_of(path, "global_status") if "_lost" in row["VARIABLE_NAME"]}
+        lost = {
+            row["VARIABLE_NAME"]: row["VARIABLE_VALUE"]
+            for row in rows_of(path, "global_status")
+            if "_lost" in row["VARIABLE_NAME"]
+        }
         # Each statement has a schema of its own, and so a digest.
         assert {name for name, value in lost.items() if value != "0"} <= {"Performance_schema_digest_lost"}
     print(f"{sum(worker.ended for worker in log.read())} statements, {dict(observer.done + more)}")

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from pfs import _core
 from tests.conftest import Build
 from tests.python._programs import checked
 from tests.python._programs.checked import WORKERS, Tables, check, check_counts, check_doing, log_in, text_of
@@ -63,7 +62,9 @@ def test_killed_at_any_moment(language: str, build: Build, place: Path, tmp_path
     found: Counter[str] = Counter()
     for kill in range(KILLS if language == "C" else KILLS // 2):
         log, delay = tmp_path / "log", dice.random() ** 3 * 0.4
-        program = start(build, place, tmp_path / "work", "0", log) if language == "C" else start_python(place, tmp_path / "work", log)
+        program = (
+            start(build, place, tmp_path / "work", "0", log) if language == "C" else start_python(place, tmp_path / "work", log)
+        )
         with program as process:
             talker = Talker(process)
             path = talker.until("segment")

@@ -232,7 +232,11 @@ def test_sigterm_ends_a_program_of_four_threads_and_its_segment_goes_with_the_ne
             time.sleep(0.1)
             process.terminate()
         assert process.returncode == -signal.SIGTERM
-        events = [row["COUNT_STAR"] for row in rows(path, "events_waits_summary_global_by_event_name") if "children" in row["EVENT_NAME"]]
+        events = [
+            row["COUNT_STAR"]
+            for row in rows(path, "events_waits_summary_global_by_event_name")
+            if "children" in row["EVENT_NAME"]
+        ]
         assert len(events) == 2
         assert all(events)
     assert len(segments_in(tmp_path)) == 3
@@ -263,4 +267,3 @@ def test_what_a_daemon_leaves_that_gave_up_root_goes_with_the_next_one(tmp_path:
         )  # fmt: skip
         assert (done.returncode, done.stdout, done.stderr) == (0, "65534 5\n", "")
     assert len(segments_in(folder)) <= 2
-

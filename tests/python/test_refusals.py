@@ -39,22 +39,29 @@ def test_a_fork_that_is_refused_memory_has_a_child_all_the_same(build: Build, tm
 # Call and error. Each is refused one time, and from there on.
 OTHERS = [
     *(("ftruncate", errno.ENOSPC), ("posix_fallocate", errno.ENOSPC), ("open", errno.EMFILE), ("openat", errno.EMFILE)),
-    *(("mkdir", errno.EACCES), ("fchmod", errno.EPERM), ("munmap", errno.ENOMEM), ("madvise", errno.ENOMEM), ("madvise", errno.EINVAL)),
+    *(
+        ("mkdir", errno.EACCES),
+        ("fchmod", errno.EPERM),
+        ("munmap", errno.ENOMEM),
+        ("madvise", errno.ENOMEM),
+        ("madvise", errno.EINVAL),
+    ),
     *(("pthread_key_create", errno.EAGAIN), ("pthread_setspecific", errno.ENOMEM)),
 ]
 
 
 @pytest.mark.parametrize(("call", "error"), OTHERS, ids=[f"{call}-{errno.errorcode[number]}" for call, number in OTHERS])
-def test_a_call_of_pfs_that_is_refused_does_not_show(
-    build: Build, tmp_path: Path, refusals: Path, call: str, error: int
-) -> None:
+def test_a_call_of_pfs_that_is_refused_does_not_show(build: Build, tmp_path: Path, refusals: Path, call: str, error: int) -> None:
     """Whatever the system refuses to pfs, the program and its children end as without it."""
     env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_ERRNO": str(error)}
     for first in (1, 2, 3, 5, 8, 13) if "PFS_REFUSALS_STEP" not in os.environ else range(1, 40):
         for count in (1, 0):
             folder = tmp_path / f"new-{first}-{count}"
             more = {**env, "REFUSE_FIRST": str(first), "REFUSE_COUNT": str(count)}
-            assert run(build("children"), "2", "work", cwd=tmp_path, segments=folder, env=more) == "2 children, 0 bad\n", (first, count)
+            assert run(build("children"), "2", "work", cwd=tmp_path, segments=folder, env=more) == "2 children, 0 bad\n", (
+                first,
+                count,
+            )
 
 
 USES_ALL = """
@@ -108,7 +115,9 @@ def test_refusals_are_refused(build: Build, tmp_path: Path, refusals: Path) -> N
 # ---- Killed at start ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", ["mmap", "ftruncate", "fchmod", "posix_fallocate", "madvise", "open", "openat", "pthread_key_create"])
+@pytest.mark.parametrize(
+    "call", ["mmap", "ftruncate", "fchmod", "posix_fallocate", "madvise", "open", "openat", "pthread_key_create"]
+)
 def test_what_a_process_leaves_that_is_killed_at_its_start_is_collected(
     build: Build, tmp_path: Path, refusals: Path, call: str
 ) -> None:
@@ -130,7 +139,14 @@ def test_what_a_process_leaves_that_is_killed_at_its_start_is_collected(
         if first % 2 == 0:
             begun = sum((folder / name).stat().st_blocks != 0 for name in left)
             assert len(removed(folder)) == begun, (first, left)
-        run(build("children"), "0", "work", cwd=tmp_path, segments=folder, env={"PFS_OPTIONS": "performance_schema_max_dead_segments=0"})
+        run(
+            build("children"),
+            "0",
+            "work",
+            cwd=tmp_path,
+            segments=folder,
+            env={"PFS_OPTIONS": "performance_schema_max_dead_segments=0"},
+        )
         assert segments_in(folder) == [], first
     assert seen > 0
 

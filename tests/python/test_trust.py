@@ -116,7 +116,10 @@ def test_commands_run_no_code_of_the_current_directory(program: Subject, planted
     out.mkdir()
     (out / "program.py").write_text("import json, threading\nassert json.loads('[1]') == [1]\n")
     words = {"PID": str(program.pid), "OUT": str(out)}
-    command = [pfs_command, *(word.replace("OUT", words["OUT"]) if "OUT" in word else words.get(word, word) for word in COMMANDS[name])]
+    command = [
+        pfs_command,
+        *(word.replace("OUT", words["OUT"]) if "OUT" in word else words.get(word, word) for word in COMMANDS[name]),
+    ]
     env = clean_environment(program.path.parent)
     if name == "diff":
         subprocess.run([pfs_command, "snapshot", words["PID"], out / "before.zip"], env=env, timeout=60, check=True)

@@ -157,7 +157,6 @@ def check_doing(tables: dict[str, list[Row]], gate_is_waited_for: bool) -> None:
         assert "statements" in open_events[thread] or thread not in threads.values(), (thread, open_events[thread])
 
 
-
 # ---- The log -----------------------------------------------------------------------------------------------------------------
 
 _ENTRY = struct.Struct("<QQ48x")
@@ -248,6 +247,8 @@ def check_counts(
             continue
         for level in ("by_account", "by_user", "by_host", "global"):
             total = sum_of(tables[table.format(level)], name, column)
-            assert abs(total - sum(shown.values())) <= (in_flight if level == "global" else 0), f"{table} {name} {column}: {total} {level}, {shown} by thread"
+            assert abs(total - sum(shown.values())) <= (in_flight if level == "global" else 0), (
+                f"{table} {name} {column}: {total} {level}, {shown} by thread"
+            )
             compared += 1
     return compared
