@@ -36,7 +36,6 @@ COMMANDS = [
     ["sql", "SEGMENT", "select count(*) from threads"],
     ["metrics", "SEGMENT"],
     ["snapshot", "SEGMENT", "OUT/a.zip", "--force"],
-    ["diff", "OUT/a.zip", "OUT/a.zip"],
     ["diff", "OUT/a.zip", "OUT/a.zip", "threads"],
 ]
 
@@ -57,9 +56,8 @@ def damage_and_read(segment: Path, folder: Path, seed: int, seconds: float) -> N
     dice = random.Random(seed)
     mutant = folder / "mutant.pfs"
     ends: Counter[tuple[str, int]] = Counter()
-    for command in COMMANDS:  # of a whole one; the snapshot is for `diff`
-        code, said = run_command([word.replace("SEGMENT", str(segment)).replace("OUT", str(folder)) for word in command])
-        assert code == 0, (command, said)
+    code, said = run_command(["snapshot", str(segment), str(folder / "a.zip")])  # for `diff`
+    assert code == 0, said
     turn, end = 0, time.monotonic() + seconds
     while turn < len(COMMANDS) or time.monotonic() < end:
         command = COMMANDS[turn % len(COMMANDS)]
@@ -117,7 +115,7 @@ def test_lists_and_the_collector_bear_strange_neighbors(build: Build, tmp_path: 
         if os.geteuid() == 0:
             os.mknod(folder / "6.pfs", 0o600 | stat.S_IFBLK, os.makedev(7, 200))
         (folder / "7.pfs").touch()
-        (folder / "a b\n\x1b[31m.pfs").write_bytes(segment.read_bytes()[:5000])
+        (folder / "a b\n\x1b[31m.pfs").write_bytes(b"x" * 5000)
         (folder / "\udcff.pfs").write_bytes(b"x" * 100000)
         (folder / "other").write_text("mine")
         strange = {name for name in os.listdir(folder) if not name.startswith("1000000")}
