@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -156,3 +158,50 @@ def test_a_row_that_is_made_of_two_is_found(build: Build, place: Path, tmp_path:
     one["SQL_TEXT"] = two["SQL_TEXT"]
     with pytest.raises(AssertionError):
         check(found)
+
+
+# ---- Core dumps --------------------------------------------------------------------------------------------------------------
+
+
+def core_of(build: Build, place: Path, work: Path, dump_filter: int, **more: str) -> Path:
+    """Aborts a program that has worked, and returns its core."""
+
+    def prepare() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        Path("/proc/self/coredump_filter").write_text(hex(dump_filter))
+
+    work.mkdir()
+    env = environment(place, **{"PFS_OPTIONS": checked.OPTIONS, **more})
+    subprocess.run([build("checked"), work, "abort"], env=env, cwd=work, stdout=subprocess.DEVNULL, preexec_fn=prepare, check=False)
+    cores = list(work.glob("core*"))
+    if not cores:
+        pytest.skip("this system writes no cores beside the program")
+    return cores[0]
+
+
+@pytest.mark.skipif(
+    not re.fullmatch(r"core\S*", Path("/proc/sys/kernel/core_pattern").read_text().strip()), reason="cores go elsewhere on this system"
+)
+def test_a_core_has_what_the_manual_says(build: Build, place: Path, tmp_path: Path) -> None:
+    """docs/attach.md: by default without the segment, with it if shared file mappings are dumped, and with a private segment."""
+    by_default, shared_files = 0x33, 0x3B
+    bare = core_of(build, place, tmp_path / "off", by_default, PFS_OPTIONS="performance_schema=OFF").stat()
+    assert segments_in(place) == []
+    core = core_of(build, place, tmp_path / "default", by_default)
+    (name,) = segments_in(place)
+    head = (place / name).read_bytes()[:64]  # its magic, layout, addresses and pid
+    assert head not in core.read_bytes()
+    more = (core.stat().st_blocks - bare.st_blocks) * 512  # pages that were never used are holes
+    print(f"a core of {bare.st_blocks // 2} KiB without pfs has {more >> 10} KiB more")
+    assert more < 4 << 20
+    assert Tables(str(place / name))["threads"]  # the file is there beside it
+    (place / name).unlink()
+
+    core = core_of(build, place, tmp_path / "shared", shared_files)
+    (name,) = segments_in(place)
+    assert (place / name).read_bytes()[:64] in core.read_bytes()
+    (place / name).unlink()
+
+    core = core_of(build, place, tmp_path / "private", by_default, PFS_SEGMENT="private")
+    assert segments_in(place) == []
+    assert head[:24] in core.read_bytes()
