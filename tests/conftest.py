@@ -91,10 +91,12 @@ _MAY_FORK = ["-W", "ignore:.*multi-threaded:DeprecationWarning"] if sys.version_
 def fresh(tmp_path: Path) -> Run:
     """Runs a script in a fresh process with its segment in a folder of its own; gives its standard output.
 
-    `fresh(script, options="...", status=0, **environment)`. Warnings are errors there too.
+    `fresh(script, options="...", status=0, timeout=120, **environment)`. Warnings are errors there too.
     """
 
-    def run(script: str, *arguments: str, status: int = 0, options: str | None = None, **environment: str) -> str:
+    def run(
+        script: str, *arguments: str, status: int = 0, options: str | None = None, timeout: float = 120, **environment: str
+    ) -> str:
         env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
         env.update(PFS_DIR=str(tmp_path), **environment)
         if options is not None:
@@ -105,7 +107,7 @@ def fresh(tmp_path: Path) -> Run:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=timeout,
             check=False,
         )
         assert done.returncode == status, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -13,8 +13,8 @@
 //
 // The rate is measured once, over 2 ms at start, and never changes, so that a summary equals its events. It is wrong by some tenths of a
 // ppm: TIMER_* drift from the wall clock by up to a few milliseconds an hour. TIMESTAMP columns read the wall clock itself. If the
-// machine sets the counter back in a suspend to RAM, durations stay right, and TIMER_START is 0 until the counter has passed its old
-// value.
+// machine sets the counter back in a suspend to RAM, an event across the suspend takes no time. Later ones have their durations, and
+// TIMER_START 0 until the counter has passed its value at the epoch.
 #pragma once
 
 #include <time.h>
