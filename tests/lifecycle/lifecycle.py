@@ -1,6 +1,7 @@
 """Random programs made of forks, execs, threads, limits and ends, each run with pfs and without, on a small file system.
 
-A program may not notice pfs: the same output, the same exit code. It may leave a bounded number of segments, and each can be read.
+A program may not notice pfs: the same output, the same exit code. It may leave a bounded number of segments. Each can be
+read.
 """
 
 from __future__ import annotations
@@ -146,8 +147,8 @@ def run(way: list[str], program: Path, text: str, mebibytes: int, folder: Path) 
 
 
 def unreadable(segment: Path) -> str | None:
-    """What is wrong with the segment of a process that has ended; None if every row of every table can be read, or if the process was
-    killed while it made its segment."""
+    """What is wrong with the segment of a process that has ended; None if every row of every table can be read, or if the process
+    was killed while it made its segment."""
     with segment.open("rb") as file:
         identity = _core.identity(file.fileno())
     if segment.stat().st_blocks == 0 or (identity is not None and not identity.is_finished):

@@ -242,7 +242,7 @@ def test_refusals_of_such_texts_say_what_is_legal(call: Callable[[], Any]) -> No
 
 @pytest.mark.slow
 def test_a_wrong_call_is_an_error_that_says_what_is_wrong(root: Path, tmp_path: Path) -> None:
-    """Public and compiled functions, methods of all objects, with a sample of wrong values: no crash, and no error of the machinery below.
+    """Public and compiled functions, methods of all objects, with a sample of wrong values: no crash, and no unclear error.
 
     PFS_WRONG_CALLS=50000 makes more, PFS_FUZZ_SEED others.
     """

@@ -488,7 +488,9 @@ def test_a_small_file_makes_no_large_table(copy: Path, root: Path, prefix: str, 
         check=True,
     )
     rows, skipped, seconds, loop, mebibytes = map(float, done.stdout.split())
-    print(f"\n{table}: {rows:.0f} rows, {skipped:.0f} left out, {seconds:.2f} s ({seconds / loop:.1f} loops), {mebibytes:.0f} MiB")
+    print(
+        f"\n{table}: {rows:.0f} rows, {skipped:.0f} left out, {seconds:.2f} s ({seconds / loop:.1f} loops), {mebibytes:.0f} MiB"
+    )
     assert skipped > 0
     assert 100_000 < rows < 3_000_000
     assert mebibytes <= 200

@@ -59,7 +59,7 @@ SCRIPT = """
 
 
 def test_events_of_three_timers_nest_to_their_unit(fresh: Run) -> None:
-    """One counter serves all timers: a wait by CYCLE lies in its stage by NANOSECOND, and that in its statement by MICROSECOND."""
+    """One counter serves all timers: a wait by CYCLE lies in its stage by NANOSECOND, and that in a statement by MICROSECOND."""
     kinds = [
         f"performance_schema_consumer_events_{kind}_{view}=ON"
         for kind in ("statements", "stages", "waits")

@@ -1,4 +1,4 @@
-"""Commands that read a damaged segment print what is left of it, or say what is wrong: no crash, no escape sequence, no traceback.
+"""Commands that read a damaged segment print what is left of it, or say what is wrong: no crash, no escape sequence.
 
 PFS_FUZZ_SECONDS and PFS_FUZZ_SEED: as for the fuzzers.
 """
@@ -70,7 +70,8 @@ def damage_and_read(segment: Path, folder: Path, seed: int, seconds: float) -> N
             code, said = run_command([word.replace("SEGMENT", str(mutant)).replace("OUT", str(folder)) for word in command])
             ends[command[0], code] += 1
             assert code in (0, 1, 2), said
-            assert "\x1b" not in said and "Traceback" not in said, said[:2000]
+            assert "\x1b" not in said, said[:2000]
+            assert "Traceback" not in said, said[:2000]
             assert time.process_time() - before < 20
         except BaseException:
             print(f"seed {seed}, mutant {turn}, {command}, damage {damage.before}")
@@ -88,8 +89,9 @@ def test_commands_survive_whatever_they_read(build: Build, root: Path, tmp_path:
         "run(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))"
     )
     with killed_program(build, tmp_path / "work") as segment:
+        seed, seconds = os.environ.get("PFS_FUZZ_SEED", "1"), os.environ.get("PFS_FUZZ_SECONDS", "1")
         done = subprocess.run(
-            [sys.executable, "-c", script, segment, tmp_path, os.environ.get("PFS_FUZZ_SEED", "1"), os.environ.get("PFS_FUZZ_SECONDS", "1")],
+            [sys.executable, "-c", script, segment, tmp_path, seed, seconds],
             cwd=root, capture_output=True, text=True, timeout=3600, check=False,
         )  # fmt: skip
     print(done.stdout)
@@ -97,7 +99,7 @@ def test_commands_survive_whatever_they_read(build: Build, root: Path, tmp_path:
 
 
 def test_lists_and_the_collector_bear_strange_neighbors(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Damaged segments, links, loops, a pipe, a folder, a device, bad names: `pfs ps` lists, `pfs gc` removes nothing but segments."""
+    """Damaged segments, links, loops, a pipe, a folder, a device, bad names: `pfs gc` removes nothing but segments."""
     (tmp_path / "work").mkdir()
     folder = tmp_path / "segments"
     folder.mkdir(mode=0o700)

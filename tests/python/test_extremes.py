@@ -138,8 +138,9 @@ def test_a_file_system_with_few_files_is_enough(build: Build, tmp_path: Path, in
     """One for its root, and each process wants one: the others keep their segments in private memory."""
     mount = tmp_path / "small"
     mount.mkdir()
-    before = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o mode=0700,nr_inodes={inodes} none {mount} && "$0" "$@"; code=$?; '
-              f'cp {mount}/*.pfs {tmp_path} 2>/dev/null; exit $code']  # fmt: skip
+    script = f'mount -t tmpfs -o mode=0700,nr_inodes={inodes} none {mount} && "$0" "$@"; code=$?; '
+    script += f"cp {mount}/*.pfs {tmp_path} 2>/dev/null; exit $code"
+    before = ["unshare", "--mount", "sh", "-c", script]
     assert result(build("children"), "5", "work", folder=tmp_path, before=before, PFS_DIR=str(mount)) == (
         0,
         "5 children, 0 bad\n",

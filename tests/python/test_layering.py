@@ -185,9 +185,9 @@ def test_checks_see_a_sin(tmp_path: Path, check: str, path: str, text: str) -> N
     good, bad = tmp_path / "cpp/src/record/good.cpp", tmp_path / path
     for file in (good, bad):
         file.parent.mkdir(parents=True, exist_ok=True)
-    good.write_text(
-        'secure_getenv("PFS_DIR");\n#include "record/good.h"\n#include "base/clock.h"\n#include <sys/times.h>\n#include "perfschema/pfs.h"\n'
-    )
+    good.write_text('#include "record/good.h"\n#include "base/clock.h"\n#include <sys/times.h>\n#include "perfschema/pfs.h"\n')
+    with good.open("a") as file:
+        file.write('secure_getenv("PFS_DIR");\n')
     assert CHECKS[check](tmp_path) == []
     bad.write_text(text)
     found = CHECKS[check](tmp_path)

@@ -23,7 +23,8 @@ LOOPS: dict[str, tuple[str, int]] = {
     "sockets": ("a, b = pfs.socketpair('leak/S')\na.send(b'x')\nb.recv(1)\na.close()\nb.close()", 64),
     "statements": ("with pfs.statement('leak/stmt', text='select 1 from t') as s, pfs.stage('leak/stage'): s.rows_sent = 1", 16),
     "statements that fail": (
-        "try:\n    with pfs.statement('leak/stmt', text='select 1'), pfs.transaction(), pfs.raised(): 1 / 0\nexcept ZeroDivisionError: pass",
+        "try:\n    with pfs.statement('leak/stmt', text='select 1'), pfs.transaction(), pfs.raised(): 1 / 0\n"
+        "except ZeroDivisionError: pass",
         32,
     ),
     "statements as decorators": ("pfs.statement('leak/stmt')(lambda: 1)()", 32),
@@ -34,7 +35,8 @@ LOOPS: dict[str, tuple[str, int]] = {
     "accounts": ("pfs.set_account('anna', 'desk')\npfs.set_account('bert', 'desk')", 16),
     "tables": ("t = pfs.Table('leak')\nt.close()", 64),
     "tasks": (
-        "import asyncio\nasync def task():\n    async with pfs.statement('leak/task'): await asyncio.sleep(0)\nasyncio.run(task())",
+        "import asyncio\nasync def task():\n    async with pfs.statement('leak/task'): await asyncio.sleep(0)\n"
+        "asyncio.run(task())",
         512,
     ),
     "rules": ("pfs.setup_instruments['wait/io/socket/%'].enabled = True", 64),

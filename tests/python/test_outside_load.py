@@ -66,7 +66,8 @@ class Observer:
         try:
             self.schema.truncate(table)
         except pfs.StateError as error:
-            assert BUSY.search(str(error)), error
+            if not BUSY.search(str(error)):
+                raise
             self.done["truncates that could not be"] += 1
         else:
             self.since[table] = (before, self.log.read())
@@ -116,7 +117,8 @@ def changed_all_the_time(path: str, seed: int) -> Iterator[Counter[str]]:
                             schema.truncate(dice.choice(ANY_TIME))
                             done["truncates of events"] += 1
                     except pfs.StateError as error:
-                        assert BUSY.search(str(error)), error
+                        if not BUSY.search(str(error)):
+                            raise
         except BaseException as error:
             wrong.append(error)
 

@@ -1,7 +1,7 @@
 """The segment of a program that died opens, every row of it is right, and it says what every thread was doing.
 
-tests/programs/checked.c makes rows that prove themselves, and _programs/checked_program.py does in Python. Their counts are compared with
-what they say themselves. A test run kills a few programs; PFS_KILLS=200 kills more of each.
+tests/programs/checked.c makes rows that prove themselves, and _programs/checked_program.py does in Python. Their counts are
+compared with what they say themselves. A test run kills a few programs; PFS_KILLS=200 kills more of each.
 """
 
 from __future__ import annotations
@@ -172,7 +172,9 @@ def core_of(build: Build, place: Path, work: Path, dump_filter: int, **more: str
 
     work.mkdir()
     env = environment(place, **{"PFS_OPTIONS": checked.OPTIONS, **more})
-    subprocess.run([build("checked"), work, "abort"], env=env, cwd=work, stdout=subprocess.DEVNULL, preexec_fn=prepare, check=False)
+    subprocess.run(
+        [build("checked"), work, "abort"], env=env, cwd=work, stdout=subprocess.DEVNULL, preexec_fn=prepare, check=False
+    )
     cores = list(work.glob("core*"))
     if not cores:
         pytest.skip("this system writes no cores beside the program")
@@ -180,7 +182,8 @@ def core_of(build: Build, place: Path, work: Path, dump_filter: int, **more: str
 
 
 @pytest.mark.skipif(
-    not re.fullmatch(r"core\S*", Path("/proc/sys/kernel/core_pattern").read_text().strip()), reason="cores go elsewhere on this system"
+    not re.fullmatch(r"core\S*", Path("/proc/sys/kernel/core_pattern").read_text().strip()),
+    reason="cores go elsewhere on this system",
 )
 def test_a_core_has_what_the_manual_says(build: Build, place: Path, tmp_path: Path) -> None:
     """docs/attach.md: by default without the segment, with it if shared file mappings are dumped, and with a private segment."""

@@ -1,5 +1,6 @@
-"""Children of Python programs: multiprocessing, concurrent.futures, subprocess, os. Each ends as it would without pfs, says the same, and
-what all of them leave behind is bounded.
+"""Children of Python programs: multiprocessing, concurrent.futures, subprocess, os. Each ends as it would without pfs.
+
+They say the same, and what all of them leave behind is bounded.
 """
 
 from __future__ import annotations

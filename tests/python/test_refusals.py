@@ -66,7 +66,8 @@ def test_a_call_of_pfs_that_is_refused_does_not_show(build: Build, tmp_path: Pat
 
 USES_ALL = """
     import pfs, os
-    with pfs.Lock("a/LOCK"), pfs.open("/dev/null", name="a/file") as file, pfs.statement("a/statement", text="select 1"), pfs.stage("a/x"):
+    statement, stage = pfs.statement("a/statement", text="select 1"), pfs.stage("a/x")
+    with pfs.Lock("a/LOCK"), pfs.open("/dev/null", name="a/file") as file, statement, stage:
         pfs.set_account("user", "host")
         file.read()
     pfs._core.rows("events_waits_summary_global_by_event_name", ["EVENT_NAME", "COUNT_STAR"], None)
@@ -121,13 +122,13 @@ def test_refusals_are_refused(build: Build, tmp_path: Path, refusals: Path) -> N
 def test_what_a_process_leaves_that_is_killed_at_its_start_is_collected(
     build: Build, tmp_path: Path, refusals: Path, call: str
 ) -> None:
-    """kill -9 at each call of the start, and at the first event of a child: the next process removes the file, and so does pfs gc."""
+    """kill -9 at each call of the start, and at the first event of a child: the next process removes the file, and so does gc."""
     env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_ERRNO": "0", "PFS_KEEP": "1"}
     folder, seen = tmp_path / "segments", 0
     for first in (1, 2, 3, 4, 6, 10, 20, 40) if "PFS_REFUSALS_STEP" not in os.environ else range(1, 100):
         subprocess.run(
-            [build("children"), "1", "work"], cwd=tmp_path, env=environment(folder, **env, REFUSE_FIRST=str(first), REFUSE_COUNT="1"),
-            stdout=subprocess.DEVNULL, timeout=60, check=False,
+            [build("children"), "1", "work"], cwd=tmp_path, stdout=subprocess.DEVNULL, timeout=60, check=False,
+            env=environment(folder, **env, REFUSE_FIRST=str(first), REFUSE_COUNT="1"),
         )  # fmt: skip
         left = segments_in(folder)
         for name in left:  # an empty file says nothing of its process, so it must be old

@@ -72,7 +72,9 @@ def synchronized(original: Path, folder: Path) -> Path:
     if shutil.which("rsync") is None:
         pytest.skip("apt-get install rsync")
     subprocess.run(["rsync", "--sparse", original, folder / "copy.pfs"], check=True)
-    subprocess.run(["rsync", "--inplace", "--no-whole-file", original, folder / "copy.pfs"], check=True)  # once more: nothing to do
+    subprocess.run(
+        ["rsync", "--inplace", "--no-whole-file", original, folder / "copy.pfs"], check=True
+    )  # once more: nothing to do
     return folder / "copy.pfs"
 
 

@@ -189,8 +189,8 @@ def log_in(path: Path) -> Iterator[Log]:
 _WAITS, _STATEMENTS = "events_waits_summary_{}_by_event_name", "events_statements_summary_{}_by_event_name"
 _STAGES, _TRANSACTIONS = "events_stages_summary_{}_by_event_name", "events_transactions_summary_{}_by_event_name"
 _MEMORY = "memory_summary_{}_by_event_name"
-# Table, instrument, column, how many for `n` statements of a worker. Worker i begins at n = i * 100000 + 1, and uses a file if n is a
-# multiple of 4: an open, a write, reads and so on of so many events.
+# Table, instrument, column, how many for `n` statements of a worker. Worker i begins at n = i * 100000 + 1, and uses a file if n
+# is a multiple of 4: an open, a write, reads and so on of so many events.
 FILE_EVENTS = {"C": 5, "Python": 6}
 COUNTED: tuple[tuple[str, str, str, Callable[[int, int, int], int]], ...] = (
     (_STATEMENTS, "statement/checked/select", "COUNT_STAR", lambda worker, n, _: n),
@@ -226,8 +226,8 @@ def check_counts(
 ) -> int:
     """Each worker's counts are those of its own log, but for the event in flight; every level above has their sum.
 
-    An event counts for its thread and for its object, one after the other: the total, which comes from the objects, may differ by one
-    event of each worker.
+    An event counts for its thread and for its object, one after the other: the total, which comes from the objects, may differ by
+    one event of each worker.
 
     Args:
         before, after: the log before and after the tables were read; the same of a program that does not run.

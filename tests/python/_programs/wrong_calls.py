@@ -1,6 +1,8 @@
-"""Calls public and compiled functions of pfs with wrong arguments, and prints what is wrong: errors that no caller can understand.
+"""Calls public and compiled functions of pfs with wrong arguments, and says what is wrong: errors that no caller can understand.
 
-python -m tests.python._programs.wrong_calls SEED CALLS SAID FOLDER     a sample of all functions and values, in the folder; JSON to the file SAID
+python -m tests.python._programs.wrong_calls SEED CALLS SAID FOLDER
+
+It takes a sample of all functions and values, works in the folder, and writes JSON to the file SAID.
 """
 
 from __future__ import annotations
@@ -120,10 +122,11 @@ def values() -> list[Any]:
 def objects() -> dict[str, Any]:
     """One of each type whose methods are called, by a name."""
     left, right = pfs.socketpair("wrong/socket")
-    made = {
+    return {
         "Lock": pfs.Lock("wrong/LOCK"), "RLock": pfs.RLock("wrong/RLOCK"), "RWLock": pfs.RWLock("wrong/RW"),
         "Condition": pfs.Condition("wrong/COND"), "Event": pfs.Event("wrong/EVENT"), "Semaphore": pfs.Semaphore("wrong/SEM"),
-        "Barrier": pfs.Barrier("wrong/BARRIER", 1), "Queue": pfs.Queue("wrong/QUEUE"), "SimpleQueue": pfs.SimpleQueue("wrong/SIMPLE"),
+        "Barrier": pfs.Barrier("wrong/BARRIER", 1), "Queue": pfs.Queue("wrong/QUEUE"),
+        "SimpleQueue": pfs.SimpleQueue("wrong/SIMPLE"),
         "statement": pfs.statement("wrong/statement"), "running": pfs.statement("wrong/statement").begin(),
         "transaction": pfs.transaction(), "stage": pfs.stage("wrong/stage"), "wait": pfs.wait("wrong/wait"),
         "memory": pfs.memory("wrong/memory"), "block": pfs.memory("wrong/memory").block(1), "Table": pfs.Table("wrong"),
@@ -132,7 +135,6 @@ def objects() -> dict[str, Any]:
         "setup_actors": pfs.setup_actors, "setup_objects": pfs.setup_objects, "setup_threads": pfs.setup_threads,
         "setup_timers": pfs.setup_timers, "status of pfs": pfs.status,
     }  # fmt: skip
-    return made
 
 
 def most_arguments(function: Any) -> int:
