@@ -181,7 +181,7 @@ class SetupInstruments(SetupTable[InstrumentRows]):
         Raises:
             InvalidValue: the settings belong to another table.
         """
-        if not isinstance(saved, Saved) or saved._table != self.name:
+        if getattr(saved, "_table", None) != self.name:
             return super().restore(saved)  # raises
         before = super().save()._rows
         self._restore_rules(saved._rules)  # which changes rows, too

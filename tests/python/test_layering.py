@@ -186,8 +186,7 @@ def test_checks_see_a_sin(tmp_path: Path, check: str, path: str, text: str) -> N
     for file in (good, bad):
         file.parent.mkdir(parents=True, exist_ok=True)
     good.write_text('#include "record/good.h"\n#include "base/clock.h"\n#include <sys/times.h>\n#include "perfschema/pfs.h"\n')
-    with good.open("a") as file:
-        file.write('secure_getenv("PFS_DIR");\n')
+    good.write_text(good.read_text() + 'secure_getenv("PFS_DIR");\n')
     assert CHECKS[check](tmp_path) == []
     bad.write_text(text)
     found = CHECKS[check](tmp_path)

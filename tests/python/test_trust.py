@@ -115,14 +115,11 @@ def test_commands_run_no_code_of_the_current_directory(program: Subject, planted
     out = tmp_path / "out"
     out.mkdir()
     (out / "program.py").write_text("import json, threading\nassert json.loads('[1]') == [1]\n")
-    words = {"PID": str(program.pid), "OUT": str(out)}
-    command = [
-        pfs_command,
-        *(word.replace("OUT", words["OUT"]) if "OUT" in word else words.get(word, word) for word in COMMANDS[name]),
-    ]
+    pid = str(program.pid)
+    command = [str(pfs_command), *(pid if word == "PID" else word.replace("OUT", str(out)) for word in COMMANDS[name])]
     env = clean_environment(program.path.parent)
     if name == "diff":
-        subprocess.run([pfs_command, "snapshot", words["PID"], out / "before.zip"], env=env, timeout=60, check=True)
+        subprocess.run([pfs_command, "snapshot", pid, out / "before.zip"], env=env, timeout=60, check=True)
     with subprocess.Popen(command, cwd=planted, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         if name == "serve":  # until it is told to end
             deadline = time.monotonic() + 60
@@ -147,8 +144,8 @@ def test_planted_modules_run_where_python_looks_for_them(planted: Path, way: str
     """Negative control: `python -m` looks in the current directory, and a script finds the modules beside it."""
     if way == "script":
         (planted / "program.py").write_text("import datetime\n")
-    command = [sys.executable, "-m", "datetime"] if way == "directory" else [sys.executable, planted / "program.py"]
-    subprocess.run(command, cwd=planted, capture_output=True, timeout=60, check=False)
+    command = ["-m", "datetime"] if way == "directory" else [str(planted / "program.py")]
+    subprocess.run([sys.executable, *command], cwd=planted, capture_output=True, timeout=60, check=False)
     assert "datetime" in what_ran(planted)
 
 

@@ -38,7 +38,7 @@ class Tables:
         return [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, self.segment)]
 
     def segment_status(self, name: str) -> str:
-        return next(row["VARIABLE_VALUE"] for row in self["global_status"] if row["VARIABLE_NAME"] == name)
+        return next(str(row["VARIABLE_VALUE"]) for row in self["global_status"] if row["VARIABLE_NAME"] == name)
 
     def all(self) -> dict[str, list[Row]]:
         many = "events_statements_histogram_by_digest"  # 450 rows a digest, which nothing else tells anything about
