@@ -8,6 +8,7 @@
 
 #include "identity.h"
 #include "pybind.h"  // comes first
+#include "shm/dead_segments.h"
 
 namespace perfschema::bindings {
 

@@ -47,7 +47,6 @@ std::set<CountAndTime> EachStep(ShmStat* stat, const std::function<void(ShmStat*
   }
   EXPECT_EQ(stops, 2);
   EXPECT_GT(steps, 20);
-  ptrace(PTRACE_KILL, child, nullptr, nullptr);
   kill(child, SIGKILL);
   waitpid(child, &status, 0);
   return seen;

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "base/clock.h"
@@ -172,16 +171,6 @@ struct ShmHeader {
   Word trace_status[32];      // the last error of the trace, zero padded; empty = none
   HalfWord trace_status_seq;  // protects trace_status; cell.h
 };
-
-// Returns whether the first bytes of a file are those of a segment that is being made: all of the header but its magic. If the process has
-// died at that, nobody finishes it.
-inline bool IsUnfinished(const void* head) {
-  uint64_t magic;
-  uint32_t endian_mark;
-  std::memcpy(&magic, head, sizeof magic);
-  std::memcpy(&endian_mark, static_cast<const char*>(head) + offsetof(ShmHeader, endian_mark), sizeof endian_mark);
-  return magic == 0 && endian_mark == kEndianMark;
-}
 
 // ---- Instruments ---------------------------------------------------------------------------------------------------------------
 
