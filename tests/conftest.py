@@ -91,10 +91,12 @@ _MAY_FORK = ["-W", "ignore:.*multi-threaded:DeprecationWarning"] if sys.version_
 def fresh(tmp_path: Path) -> Run:
     """Runs a script in a fresh process with its segment in a folder of its own; gives its standard output.
 
-    `fresh(script, options="...", status=0, **environment)`. Warnings are errors there too.
+    `fresh(script, options="...", status=0, timeout=120, **environment)`. Warnings are errors there too.
     """
 
-    def run(script: str, *arguments: str, status: int = 0, options: str | None = None, **environment: str) -> str:
+    def run(
+        script: str, *arguments: str, status: int = 0, options: str | None = None, timeout: float = 120, **environment: str
+    ) -> str:
         env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
         env.update(PFS_DIR=str(tmp_path), **environment)
         if options is not None:
@@ -105,7 +107,7 @@ def fresh(tmp_path: Path) -> Run:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=timeout,
             check=False,
         )
         assert done.returncode == status, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -116,17 +118,18 @@ def fresh(tmp_path: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """build("forks") compiles tests/programs/forks.c with the flags of pkg-config; with disabled=True, without the library."""
+    """build("forks") compiles tests/programs/forks.c with the flags of pkg-config; with disabled=True, without the library.
+    More flags make another program."""
     assert shutil.which("pkg-config"), "pkg-config is needed: see tests/run.sh"
     folder = tmp_path_factory.mktemp("programs")
     env = {**os.environ, "PKG_CONFIG_PATH": f"{pfs.get_library_dir()}/pkgconfig"}
 
-    def build(name: str, disabled: bool = False) -> Path:
-        program = folder / (name + "-plain" * disabled)
+    def build(name: str, disabled: bool = False, flags: tuple[str, ...] = ()) -> Path:
+        program = folder / "".join([name, "-plain" * disabled, *flags]).replace("/", "-")
         if program.exists():
             return program
         what = ["--cflags"] if disabled else ["--cflags", "--libs"]
-        flags = subprocess.run(
+        library = subprocess.run(
             ["pkg-config", *what, "perfschema"], env=env, capture_output=True, text=True, check=True
         ).stdout.split()
         source = PROGRAMS / f"{name}.c"
@@ -134,7 +137,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         if not source.exists():
             source = PROGRAMS / f"{name}.cpp"
             compiler = ["g++", "-std=c++17"]
-        command = [*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program), *flags]
+        command = [*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(program), *library, *flags]
         command += ["-DPFS_DISABLE", "-lpthread"] if disabled else [f"-Wl,-rpath,{pfs.get_library_dir()}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@
 
 #include "identity.h"
 #include "pybind.h"  // comes first
+#include "shm/dead_segments.h"
 
 namespace perfschema::bindings {
 
@@ -19,7 +20,7 @@ std::string ZeroPadded(const uint8_t (&bytes)[N]) {
   return {text, strnlen(text, N)};
 }
 
-// Returns nullopt if the file is no segment, or is still being made.
+// Returns nullopt if the file is no segment.
 std::optional<Identity> IdentityOfFile(int descriptor) {
   char head[kIdentityBytes];
   ssize_t got;
@@ -29,7 +30,7 @@ std::optional<Identity> IdentityOfFile(int descriptor) {
   uint64_t magic = 0;
   if (got != static_cast<ssize_t>(sizeof head)) return {};
   std::memcpy(&magic, head, sizeof magic);
-  if (magic != kSegmentMagic) return {};
+  if (magic != kSegmentMagic && !IsUnfinished(head)) return {};
   return IdentityOf(head);
 }
 
@@ -43,6 +44,7 @@ Identity IdentityOf(const void* head) {
   identity.layout_major = header.layout_major;
   identity.layout_minor = header.layout_minor;
   identity.is_readable = header.endian_mark == kEndianMark && header.word_bytes == sizeof(void*) && header.layout_major == kLayoutMajor;
+  identity.is_finished = header.magic == kSegmentMagic;
   identity.pid = header.pid;
   identity.pid_namespace = header.pid_namespace;
   identity.process_start_ticks = header.process_start_ticks;
@@ -65,6 +67,7 @@ void BindIdentity(PyObject* module) {
       .def_property_readonly("layout",
                              [](const Identity& identity) { return py::make_tuple(identity.layout_major, identity.layout_minor); })
       .def_readonly("is_readable", &Identity::is_readable)
+      .def_readonly("is_finished", &Identity::is_finished)
       .def_readonly("pid", &Identity::pid)
       .def_readonly("pid_namespace", &Identity::pid_namespace)
       .def_readonly("process_start_ticks", &Identity::process_start_ticks)

@@ -19,6 +19,7 @@ inline constexpr size_t kIdentityBytes = offsetof(ShmHeader, timers);
 struct Identity {
   uint32_t layout_major, layout_minor;
   bool is_readable;  // by this library
+  bool is_finished;  // false: it is being made, or its process died at that
   uint64_t pid, pid_namespace, process_start_ticks, epoch_unix_micros;
   std::string boot_id, library_version;
   std::string command;  // as /proc/PID/cmdline

@@ -238,7 +238,7 @@ void CommandText::AddPath(std::string_view path) {
 }
 
 void StartConversations() {
-  const char* const wanted = std::getenv("PFS_RUN_DECODE");
+  const char* const wanted = secure_getenv("PFS_RUN_DECODE");
   if (wanted == nullptr) return;
   for (std::string_view rest = wanted; !rest.empty();) {
     const std::string_view name = rest.substr(0, rest.find(','));

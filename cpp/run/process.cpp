@@ -24,15 +24,15 @@ void InForkedChild() { RememberPid(); }
 void InForkedChildWithoutPfs() { g_is_off = true; }
 
 Children WantedChildren() {
-  const char* const text = std::getenv("PFS_RUN_CHILDREN");
+  const char* const text = secure_getenv("PFS_RUN_CHILDREN");
   if (text != nullptr && std::strcmp(text, "none") == 0) return Children::kNone;
   return text != nullptr && std::strcmp(text, "fork") == 0 ? Children::kFork : Children::kAll;
 }
 
 // Takes this library out of LD_PRELOAD, so that programs which this one starts run without it.
 void LeavePreload() {
-  const char* const before = std::getenv("LD_PRELOAD");
-  const char* const mine = std::getenv("PFS_RUN_LIBRARY");
+  const char* const before = secure_getenv("LD_PRELOAD");
+  const char* const mine = secure_getenv("PFS_RUN_LIBRARY");
   if (before == nullptr || mine == nullptr) return;
   const char* const at = std::strstr(before, mine);
   if (at == nullptr) return;

@@ -50,6 +50,8 @@ class Identity:  # the process that wrote a segment, as its header says
     @property
     def is_readable(self) -> bool: ...  # this library knows the layout
     @property
+    def is_finished(self) -> bool: ...  # else it is being made, or its process died at that
+    @property
     def pid(self) -> int: ...
     @property
     def pid_namespace(self) -> int: ...  # inode of /proc/self/ns/pid

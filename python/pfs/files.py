@@ -317,6 +317,8 @@ def fsync(file: IO[Any] | File | int, *, data_only: bool = False) -> None:
         ValueError: the file is closed.
     """
     if not isinstance(file, int):
+        if not hasattr(file, "flush"):
+            raise TypeError(f"a file or its descriptor is needed, not {type(file).__name__}")
         file.flush()
         file = file.fileno()
     _core.file_sync(file, data_only)

@@ -268,7 +268,7 @@ class Table:
         Raises:
             InvalidValue: another kind.
         """
-        if kind.upper() not in _LOCKS:
+        if str(kind).upper() not in _LOCKS:
             raise InvalidValue(f"bad kind of lock {kind!r}: legal are {', '.join(_LOCKS)}")
         return TableLock(self._handle, _LOCKS.index(kind.upper()))
 

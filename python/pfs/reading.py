@@ -95,6 +95,8 @@ def readable(frame: pd.DataFrame, limit: int | None = None) -> pd.DataFrame:
     """
     from pfs._tables import readable
 
+    if not hasattr(frame, "columns"):
+        raise TypeError(f"a DataFrame is needed, not {type(frame).__name__}")
     return readable.readable(frame, limit)
 
 

@@ -181,8 +181,8 @@ class SetupInstruments(SetupTable[InstrumentRows]):
         Raises:
             InvalidValue: the settings belong to another table.
         """
-        if saved._table != self.name:
-            return super().restore(saved)  # raises InvalidValue
+        if getattr(saved, "_table", None) != self.name:
+            return super().restore(saved)  # raises
         before = super().save()._rows
         self._restore_rules(saved._rules)  # which changes rows, too
         super().restore(saved)

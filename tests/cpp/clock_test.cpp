@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "live.h"
+#include "record/engine/runtime.h"
 
 namespace perfschema {
 namespace {
@@ -137,6 +138,90 @@ TEST(Clock, waits_stay_in_their_stages_for_seconds) {
   EXPECT_EQ(nested, kRounds);
   EXPECT_GT(last, 2 * 1'000'000'000'000u);
   std::printf("least time between the ends of a wait and its stage: %llu ps\n", static_cast<unsigned long long>(closest));
+}
+
+// Moves the epoch of the running library, as if a suspend had set the counter back by `cycles`; the destructor lets the counter pass its
+// old value.
+class CounterSetBack {
+ public:
+  explicit CounterSetBack(uint64_t cycles) : cycles_(cycles) { Move(cycles_); }
+  ~CounterSetBack() { Move(0 - cycles_); }
+  CounterSetBack(const CounterSetBack&) = delete;
+  CounterSetBack& operator=(const CounterSetBack&) = delete;
+
+ private:
+  static void Move(uint64_t cycles) {
+    g_time_base.origin += cycles;
+    g_runtime.header->timers[static_cast<int>(TimerId::kCycle)].origin += cycles;
+  }
+  const uint64_t cycles_;
+};
+
+// Events of a mutex or a stage, from the newest history: TIMER_START, TIMER_WAIT.
+struct Times {
+  uint64_t start, wait;
+};
+std::vector<Times> TimesOf(std::string_view table, std::string_view name) {
+  std::vector<Times> found;
+  const Frame events(table, {"EVENT_NAME", "TIMER_START", "TIMER_WAIT"});
+  for (size_t i = 0; i < events.rows(); ++i) {
+    if (events.text(i, 0) == name) found.push_back({events.number(i, 1), events.number(i, 2)});
+  }
+  return found;
+}
+
+// A suspend to RAM may restart the counter. No sum becomes nonsense: an event across the suspend took no time, later ones take their
+// time and start at 0, until the counter has passed its old value.
+TEST(Clock, a_suspend_that_sets_the_counter_back_spoils_no_sum) {
+  setenv("PFS_SEGMENT", "private", 1);
+  const pfs_key_t lock = MutexKey("suspended");
+  pfs_key_t across = 0, later = 0;
+  pfs_stage_info_t info[] = {{&across, "across", 0, nullptr}, {&later, "later", 0, nullptr}};
+  ASSERT_EQ(pfs_register_stage("live", info, 2), PFS_OK);
+  if (!g_time_base.is_cycle) GTEST_SKIP() << "the time base is the kernel's clock, which no suspend sets back";
+  pfs_mutex_t mutex;
+  pfs_mutex_init(lock, &mutex, nullptr);
+  const auto use = [&] {
+    pfs_mutex_lock(&mutex);
+    pfs_mutex_unlock(&mutex);
+  };
+  use();
+  constexpr uint64_t kSecond = 1'000'000'000'000;
+  const std::string waits = "events_waits_history_long", stages = "events_stages_history_long";
+  const std::string mutex_name = "wait/synch/mutex/live/suspended";
+  pfs_stage_begin(across);
+  {
+    const CounterSetBack suspend(uint64_t{3'600} * 10'000'000'000);  // an hour and more, on any processor
+    use();
+    pfs_stage_begin(later);  // ends the one that began before
+    use();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    pfs_stage_end();
+    const std::vector<Times> locks = TimesOf(waits, mutex_name);
+    ASSERT_EQ(locks.size(), 3u);
+    for (const Times& each : {locks[1], locks[2]}) {
+      EXPECT_EQ(each.start, 0u);
+      EXPECT_GT(each.wait, 0u);
+      EXPECT_LT(each.wait, kSecond);
+    }
+    const std::vector<Times> ended = TimesOf(stages, "stage/live/across");
+    ASSERT_EQ(ended.size(), 1u);
+    EXPECT_EQ(ended[0].wait, 0u);
+    const std::vector<Times> whole = TimesOf(stages, "stage/live/later");
+    ASSERT_EQ(whole.size(), 1u);
+    EXPECT_EQ(whole[0].start, 0u);
+    EXPECT_GE(whole[0].wait, 5u * 1'000'000'000);  // what it slept
+    EXPECT_LT(whole[0].wait, kSecond);
+  }
+  use();
+  const std::vector<Times> locks = TimesOf(waits, mutex_name);
+  ASSERT_EQ(locks.size(), 4u);
+  EXPECT_GT(locks[3].start, locks[0].start);
+  for (const char* const table : {"events_waits_summary_global_by_event_name", "events_stages_summary_global_by_event_name"}) {
+    EXPECT_LT(SumWhere(table, "EVENT_NAME", table[7] == 'w' ? mutex_name : "stage/live/later", "SUM_TIMER_WAIT"), kSecond) << table;
+  }
+  EXPECT_EQ(SumWhere("events_waits_summary_global_by_event_name", "EVENT_NAME", mutex_name, "COUNT_STAR"), 4u);
+  pfs_mutex_destroy(&mutex);
 }
 
 // The kernel's verdict, in the form of its files.

@@ -1,6 +1,7 @@
 """Random programs made of forks, execs, threads, limits and ends, each run with pfs and without, on a small file system.
 
-A program may not notice pfs: the same output, the same exit code. And it may leave a bounded number of segments.
+A program may not notice pfs: the same output, the same exit code. It may leave a bounded number of segments. Each can be
+read.
 """
 
 from __future__ import annotations
@@ -9,15 +10,23 @@ import os
 import random
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pfs
+from pfs import _core
 
 HERE = Path(__file__).resolve().parent
-ENDS = {"end": "0126", "kill": "345"}
+ENDS = {"end": "0126", "kill": "345", "outside": "K"}
+KILLED_AFTER = (1000, 31000)  # microseconds, and 1000: see program.c
 STEPS = {
     "work": ("l{}", (1, 300)),
+    "events": ("e{}", (1, 100)),
+    "open": ("q", (0, 0)),
+    "sockets": ("s{}", (0, 60000)),
+    "jumps": ("T{}", (1, 20)),
+    "beside": ("b{}", (1, 3)),
     "memory": ("m{}", (1, 60)),
     "file": ("o{}", (0, 60000)),
     "threads": ("t{}", (1, 8)),
@@ -50,7 +59,14 @@ def build(folder: Path, *flags: str) -> Programs:
     made = Programs(folder / "watched", folder / "plain")
     for program, how in ((made.watched, [*library, *flags]), (made.plain, [*include, "-DPFS_DISABLE"])):
         for command in (
-            [str(HERE / "program.c"), "-o", str(program), *how, "-lpthread", "-ldl"],
+            [
+                *(str(HERE / f"{name}.c") for name in ("program", "leaving", "beside")),
+                "-o",
+                str(program),
+                *how,
+                "-lpthread",
+                "-ldl",
+            ],
             [str(HERE / "plugin.c"), "-fPIC", "-shared", "-o", f"{program}.so", *how],
         ):
             subprocess.run([*common, *command], check=True)
@@ -73,7 +89,8 @@ def script(seed: int, parts: tuple[str, ...]) -> tuple[str, int]:
         text = ""
         for _ in range(length):
             if "fork" in parts and depth < DEPTH and dice.random() < 0.4:
-                text += f"({some(dice.randint(0, 4), depth + 1)}){dice.choice(ends)}"
+                end = dice.choice(ends)
+                text += f"({some(dice.randint(0, 4), depth + 1)}){dice.randint(*KILLED_AFTER) if end == 'K' else end}"
             elif steps:
                 form, (low, high) = STEPS[dice.choice(steps)]
                 text += form.format(dice.randint(low, high))
@@ -86,7 +103,7 @@ def script(seed: int, parts: tuple[str, ...]) -> tuple[str, int]:
 class Result:
     output: str
     code: int | None  # None: it did not end
-    left: int  # segments
+    left: tuple[Path, ...]  # copies of segments
 
 
 def namespace() -> list[str] | None:
@@ -100,18 +117,21 @@ def namespace() -> list[str] | None:
 
 
 def run(way: list[str], program: Path, text: str, mebibytes: int, folder: Path) -> Result:
-    small = folder / "small"
+    """Runs a program in an empty folder, with segments on a file system of so many MiB, or in PFS_LIFECYCLE_FOLDER."""
+    work, copies = folder / "work", folder / "left"
+    for path in (work, copies):
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+    there = os.environ.get("PFS_LIFECYCLE_FOLDER")
+    small = folder / "small" if there is None else Path(tempfile.mkdtemp(prefix="pfs-test-", dir=there))
     small.mkdir(exist_ok=True)
-    count = folder / "left"
-    shell = (
-        f'mount -t tmpfs -o size={mebibytes}m,mode=0700 none "{small}" || exit 99; '
-        f'"$0" "$1"; code=$?; find "{small}" -name "*.pfs" | wc -l > "{count}"; exit $code'
-    )
+    mount = f'mount -t tmpfs -o size={mebibytes}m,mode=0700 none "{small}" || exit 99; ' if there is None else ""
+    shell = f'{mount}"$0" reap "$1"; code=$?; cp "{small}"/*.pfs "{copies}" 2>/dev/null; exit $code'
     env = {name: value for name, value in os.environ.items() if not name.startswith("PFS_")}
     env.update(PFS_DIR=str(small), PFS_OPTIONS=f"performance_schema_max_dead_segments={DEAD}")
     child = subprocess.Popen(
         [*way, "sh", "-c", shell, str(program), text],
-        env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env=env, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         start_new_session=True,
     )  # fmt: skip
     try:
@@ -119,8 +139,29 @@ def run(way: list[str], program: Path, text: str, mebibytes: int, folder: Path) 
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, 9)
         output, _ = child.communicate()
-        return Result(output, None, 0)
-    return Result(output, child.returncode, int(count.read_text()))
+        return Result(output, None, ())
+    finally:
+        if there is not None:
+            shutil.rmtree(small)
+    return Result(output, child.returncode, tuple(copies.iterdir()))
+
+
+def unreadable(segment: Path) -> str | None:
+    """What is wrong with the segment of a process that has ended; None if every row of every table can be read, or if the process
+    was killed while it made its segment."""
+    with segment.open("rb") as file:
+        identity = _core.identity(file.fileno())
+    if segment.stat().st_blocks == 0 or (identity is not None and not identity.is_finished):
+        return None
+    try:
+        opened = _core.Segment(str(segment))
+        for table in _core.tables():
+            skipped = _core.read(table, None, opened)[1]
+            if skipped:
+                return f"{table} lacks {skipped} rows"
+    except pfs.AttachError as error:
+        return str(error)
+    return None
 
 
 def compare(way: list[str], programs: Programs, seed: int, parts: tuple[str, ...], bound: int, folder: Path) -> str | None:
@@ -141,6 +182,9 @@ def compare(way: list[str], programs: Programs, seed: int, parts: tuple[str, ...
         return f"{what}: line {line + 1} is {here[line : line + 1]} with pfs, {there[line : line + 1]} without"
     if watched.code != plain.code:
         return f"{what}: exit code {watched.code} with pfs, {plain.code} without"
-    if watched.left > bound:
-        return f"{what}: {watched.left} segments are left, at most {bound} may be"
+    if len(watched.left) > bound:
+        return f"{what}: {len(watched.left)} segments are left, at most {bound} may be"
+    for segment in watched.left:
+        if (wrong := unreadable(segment)) is not None:
+            return f"{what}: {segment.name}: {wrong}"
     return None

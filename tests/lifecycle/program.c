@@ -1,47 +1,34 @@
 /* A program that does what its argument says, a letter and a number each, and prints what it saw:
  *   l locks          m blocks of memory      o bytes to a file and back      t threads that lock       d dlopen, call, dlclose
+ *   e nested events  s bytes through a socket and back                       q a statement that stays open until the next q
  *   j longjmp out of a read that waits       A, S, N limits of the address space (MiB more than now), of files (KiB), of descriptors
- *   ( ... )N         a forked child; N is how it ends: 0 return from main, 1 exit, 2 _exit, 3 SIGKILL, 4 SIGTERM, 5 abort, 6 quick_exit
+ *   b threads that work beside all that follows, until the process ends
+ *   T jumps out of a timer's handler: a later l, o, e or s is left N times in its midst, and done again; N odd: from a stack of its own
+ *   ( ... )N         a forked child; N is how it ends: 0 return from main, 1 exit, 2 _exit, 3 SIGKILL, 4 SIGTERM, 5 abort, 6 quick_exit;
+ *                    1000 + MICROSECONDS: it does its steps again and again, unseen, until it is killed from outside
  *   x                exec of this program with the rest      v vfork + exec of true      p posix_spawn of true
- * The same with and without pfs: pids, addresses and times are not printed. */
-#define _GNU_SOURCE
+ * The same with and without pfs: pids, addresses and times are not printed. With "reap" as first argument it runs the program of the second
+ * one as its child, and waits for all that it leaves behind. */
+#include "program.h"
+
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <perfschema/pfs.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/time.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-extern char** environ;
-
-static pfs_key_t key_lock, key_file;
-static pfs_mutex_info_t mutexes[] = {{&key_lock, "LOCK", 0, NULL}};
+pfs_key_t key_lock, key_beside, key_file, key_socket, key_stage, key_statement, key_memory;
+static pfs_mutex_info_t mutexes[] = {{&key_lock, "LOCK", 0, NULL}, {&key_beside, "LOCK_beside", 0, NULL}};
 static pfs_file_info_t files[] = {{&key_file, "file", 0, NULL}};
+static pfs_socket_info_t sockets[] = {{&key_socket, "socket", 0, NULL}};
+static pfs_stage_info_t stages[] = {{&key_stage, "stage", 0, NULL}};
+static pfs_statement_info_t statements[] = {{&key_statement, "statement", 0, NULL}};
+static pfs_memory_info_t blocks[] = {{&key_memory, "block", 0, NULL}};
 static pfs_mutex_t lock;
 static long counter;
 static const char* self;
-static int is_limited;
+static int is_limited, is_to_be_killed, nowhere;
 
-static void say(const char* format, ...) {
-  char line[256];
-  va_list arguments;
-  va_start(arguments, format);
-  const int length = vsnprintf(line, sizeof line, format, arguments);
-  va_end(arguments);
-  if (write(1, line, (size_t)length) != length) _exit(90);
-}
-
-static void locks(long times) {
+static void lock_often(long times) {
   for (long i = 0; i < times; ++i) {
     pfs_mutex_lock(&lock);
     ++counter;
@@ -50,7 +37,7 @@ static void locks(long times) {
 }
 
 static void* thread(void* times) {
-  locks((long)times);
+  lock_often((long)times);
   return NULL;
 }
 
@@ -72,40 +59,26 @@ static void threads(long count) {
   say("threads %ld, counter %ld\n", alive, counter);
 }
 
-static void file(long bytes) {
-  static char data[65536];
-  char name[64];
-  long written = 0;
-  snprintf(name, sizeof name, "file-%ld", (long)getpid());
-  const int fd = pfs_open(key_file, name, O_RDWR | O_CREAT | O_TRUNC, 0600);
-  if (fd < 0) {
-    say("open: %s\n", strerror(errno));
-    return;
-  }
-  while (written < bytes) {
-    const ssize_t n = pfs_write(fd, data, bytes - written < 4096 ? (size_t)(bytes - written) : 4096);
-    if (n < 0) {
-      say("write: %s\n", strerror(errno));
-      break;
-    }
-    written += n;
-  }
-  const ssize_t read_back = pfs_pread(fd, data, sizeof data, 0);
-  say("file %ld %ld, close %d\n", written, (long)read_back, pfs_close(fd));
-  unlink(name);
-}
-
-static void memory(long blocks) {
+static void memory(long count) {
   void* taken[64];
-  for (long i = 0; i < blocks; ++i) taken[i] = pfs_malloc(0, 100);
-  for (long i = 0; i < blocks; ++i) pfs_free(taken[i]);
-  say("memory %ld\n", blocks);
+  for (long i = 0; i < count; ++i) taken[i] = pfs_malloc(key_memory, 100);
+  for (long i = 0; i < count; ++i) pfs_free(taken[i]);
+  say("memory %ld\n", count);
 }
 
-static sigjmp_buf jump;
+static void leave_open(void) {
+  static pfs_statement_t statement;
+  static int is_open;
+  if (is_open) pfs_statement_end(&statement);
+  pfs_statement_begin(&statement, key_statement);
+  pfs_stage_begin(key_stage);
+  is_open = 1;
+}
+
+static sigjmp_buf out_of_read;
 static void on_alarm(int number) {
   (void)number;
-  siglongjmp(jump, 1);
+  siglongjmp(out_of_read, 1);
 }
 
 /* docs/concurrency.md allows it out of a wait. */
@@ -116,8 +89,9 @@ static void jumps(void) {
     say("pipe: %s\n", strerror(errno));
     return;
   }
+  stop_timer();
   signal(SIGALRM, on_alarm);
-  if (sigsetjmp(jump, 1) == 0) {
+  if (sigsetjmp(out_of_read, 1) == 0) {
     const struct itimerval soon = {{0, 0}, {0, 20000}};
     setitimer(ITIMER_REAL, &soon, NULL);
     say("read %ld\n", (long)pfs_read(ends[0], &byte, 1));
@@ -138,7 +112,8 @@ static void plugin(void) {
     return;
   }
   int (*const call)(int) = (int (*)(int))dlsym(library, "call");
-  say("plugin %d, dlclose %d\n", call(20), dlclose(library));
+  const int called = call(20);
+  say("plugin %d, dlclose %d\n", called, dlclose(library));
 }
 
 static void limit(int which, long number) {
@@ -198,6 +173,20 @@ static void wait_for(const char* what, pid_t child, int error) {
   say("%s %s %d\n", what, WIFSIGNALED(status) ? "signal" : "exit", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
+static int act(const char* at, const char* end);
+
+static void be_child(pid_t parent) {
+  forget_beside();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) raise(SIGKILL);
+}
+
+static void repeat_unseen(const char* at, const char* end) {
+  is_to_be_killed = 1;
+  if (dup2(nowhere, 1) < 0) raise(SIGKILL);
+  for (;;) act(at, end);
+}
+
 /* Gives the exit code. */
 static int act(const char* at, const char* end) {
   char* const nothing[] = {(char*)"true", NULL};
@@ -207,17 +196,30 @@ static int act(const char* at, const char* end) {
     const long number = strtol(at + 1, &next, 10);
     switch (what) {
       case 'l':
-        locks(number);
+        with_jumps(locks, number);
+        lock_often(number);
         say("counter %ld\n", counter);
+        break;
+      case 'e':
+        with_jumps(events, number);
+        break;
+      case 's':
+        with_jumps(send_bytes, number);
+        break;
+      case 'o':
+        with_jumps(file, number);
         break;
       case 'm':
         memory(number);
         break;
-      case 'o':
-        file(number);
+      case 'q':
+        leave_open();
         break;
       case 't':
         threads(number);
+        break;
+      case 'b':
+        start_beside(number);
         break;
       case 'd':
         plugin();
@@ -225,17 +227,24 @@ static int act(const char* at, const char* end) {
       case 'j':
         jumps();
         break;
+      case 'T':
+        start_timer(number);
+        break;
       case 'A':
         limit(RLIMIT_AS, number);
         break;
       case 'S':
         limit(RLIMIT_FSIZE, number);
         break;
-      case 'N':
+      case 'N': /* a step that was left may have left a descriptor open: each program has either */
+        if (has_jumped) break;
         limit(RLIMIT_NOFILE, number);
+        await_beside();
         break;
       case 'x': {
         char rest[8192];
+        if (is_to_be_killed) break; /* it would end by itself */
+        stop_timer();
         snprintf(rest, sizeof rest, "%.*s", (int)(end - next), next);
         char* const arguments[] = {(char*)self, rest, NULL};
         execv(self, arguments);
@@ -260,13 +269,19 @@ static int act(const char* at, const char* end) {
       case '(': {
         const char* const last = behind(at + 1);
         const long how = strtol(last + 1, &next, 10);
-        const pid_t child = fork();
+        const pid_t parent = getpid(), child = fork();
         if (child == 0) {
 #ifdef BROKEN
           if (is_limited) abort(); /* what the test must notice */
 #endif
+          be_child(parent);
+          if (how >= 1000) repeat_unseen(at + 1, last);
           act(at + 1, last);
           exit(finish(how));
+        }
+        if (child > 0 && how >= 1000) {
+          usleep((useconds_t)(how - 1000));
+          kill(child, SIGKILL);
         }
         wait_for("child", child, errno);
         break;
@@ -280,11 +295,33 @@ static int act(const char* at, const char* end) {
   return (int)(counter % 50);
 }
 
+static int reap(const char* program) {
+  int status = 0, code = 0;
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    execl(self, self, program, (char*)NULL);
+    _exit(94);
+  }
+  for (pid_t ended; (ended = wait(&status)) > 0 || errno == EINTR;) {
+    if (ended == child) code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+  return code;
+}
+
 int main(int argc, char** argv) {
-  if (argc != 2) return 93;
   self = argv[0];
-  pfs_register_mutex("lifecycle", mutexes, 1);
+  if (argc == 3 && strcmp(argv[1], "reap") == 0) return reap(argv[2]);
+  if (argc != 2) return 93;
+  nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  pfs_register_mutex("lifecycle", mutexes, 2);
   pfs_register_file("lifecycle", files, 1);
+  pfs_register_socket("lifecycle", sockets, 1);
+  pfs_register_stage("lifecycle", stages, 1);
+  pfs_register_statement("lifecycle", statements, 1);
+  pfs_register_memory("lifecycle", blocks, 1);
   pfs_mutex_init(key_lock, &lock, NULL);
-  return act(argv[1], argv[1] + strlen(argv[1]));
+  const int code = act(argv[1], argv[1] + strlen(argv[1]));
+  await_beside();
+  return code;
 }

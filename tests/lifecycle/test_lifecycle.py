@@ -4,6 +4,7 @@
 | --- | --- |
 | PFS_LIFECYCLE_SECONDS | how long (20; by hand 600) |
 | PFS_LIFECYCLE_SEED | the first program; the next has the next number. What fails says its own |
+| PFS_LIFECYCLE_FOLDER | where segments are, such as /dev/shm; without it each program has a tmpfs of 1 to 64 MiB |
 | PFS_LIFECYCLE_PARTS | what programs are made of, with commas: see PARTS |
 """
 
@@ -43,6 +44,7 @@ def test_programs_do_not_notice(way: list[str], tmp_path: Path) -> None:
         if (said := lifecycle.compare(way, programs, seed, PARTS, lifecycle.LEFT, tmp_path)) is not None:
             wrong.append(said)
         seed += 1
+    print(f"{seed - first} programs")
     assert not wrong, f"{len(wrong)} of {seed - first} programs:\n" + "\n".join(wrong[:50])
 
 

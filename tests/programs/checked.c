@@ -1,9 +1,9 @@
 /* A program whose rows prove themselves: one column follows from another, so a reader of the tables can tell a whole
  * row from a torn one.
  *   gcc checked.c $(pkg-config --cflags --libs perfschema) -o checked
- *   checked FOLDER MILLISECONDS      works until it is killed, or so long; 0 = until it is killed
- *   checked FOLDER abort|segv|clean  works for a moment, and ends in the middle of a statement, or in order
- * Prints "segment PATH", then "working".
+ *   checked FOLDER MILLISECONDS [LOG]      works until it is killed, or so long; 0 = until it is killed
+ *   checked FOLDER abort|segv|clean [LOG]  works for a moment, and ends in the middle of a statement, or in order
+ * Prints "segment PATH", then "working". Each worker stores to the file LOG how many statements it has begun, and how many it has ended.
  *
  * Threads: worker i has the account user_i@host_i. A statement with the number n is "SELECT <n> /" followed by n % 60 times the letter 'a'
  * + n % 26, in the schema "s<n>" with the id n, n rows examined and 3 * n rows sent. A file of worker i is FOLDER/w<i>-<m>-<b>, where b =
@@ -13,8 +13,14 @@
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { WORKERS = 4, BLOCK = 1000 };
+
+typedef struct {
+  uint64_t begun, ended, unused[6];
+} Log;
+static Log own_log[WORKERS], *log_of = own_log;
 
 static pfs_key_t key_lock, key_gate, key_file, key_stage, key_statement, key_memory, key_worker, key_tree;
 static pfs_mutex_info_t mutexes[] = {{&key_lock, "lock", 0, NULL}, {&key_gate, "gate", PFS_SINGLETON, NULL}};
@@ -93,7 +99,11 @@ static void* work(void* argument) {
   snprintf(user, sizeof user, "user_%d", i);
   snprintf(host, sizeof host, "host_%d", i);
   pfs_set_account(user, host);
-  for (n = 1; how == NULL || strcmp(how, "clean") != 0 || n < 200; ++n) use_statement(i, n + (uint64_t)i * 100000);
+  for (n = 1; how == NULL || strcmp(how, "clean") != 0 || n < 200; ++n) {
+    __atomic_store_n(&log_of[i].begun, n, __ATOMIC_SEQ_CST);
+    use_statement(i, n + (uint64_t)i * 100000);
+    __atomic_store_n(&log_of[i].ended, n, __ATOMIC_SEQ_CST);
+  }
   return NULL;
 }
 
@@ -103,6 +113,12 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   folder = argv[1];
   how = argc > 2 && milliseconds == 0 && strcmp(argv[2], "0") != 0 ? argv[2] : NULL;
+  if (argc > 3) {
+    const int file = open(argv[3], O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || ftruncate(file, sizeof own_log) != 0) return 3;
+    log_of = mmap(NULL, sizeof own_log, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (log_of == MAP_FAILED) return 3;
+  }
   pfs_register_mutex("checked", mutexes, 2);
   pfs_register_rwlock("checked", rwlocks, 1);
   pfs_register_file("checked", files, 1);

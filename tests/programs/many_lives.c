@@ -1,5 +1,6 @@
 /* Destroys an rwlock that a second thread has read-locked. Then its slot is reused 65,535 times, and once more for
- * another rwlock, which the second thread read-locks. Prints "ready" and waits for a line. */
+ * another rwlock, which both threads read-lock. Prints "ready" and waits for a line; then the second thread releases
+ * the lock, and the program prints "one" and waits again; then the first one does, and it prints "none". */
 #define _GNU_SOURCE
 #include <perfschema/pfs.h>
 
@@ -13,6 +14,10 @@ static void* reader(void* unused) {
   for (i = 0; i < 2; ++i) {
     pthread_barrier_wait(&turn);
     pfs_rwlock_rdlock(&rwlock);
+    if (i == 1) { /* held until main says so */
+      pthread_barrier_wait(&turn);
+      pthread_barrier_wait(&turn);
+    }
     pfs_rwlock_unlock(&rwlock);
     pthread_barrier_wait(&turn);
   }
@@ -35,9 +40,19 @@ int main(void) {
     pfs_rwlock_destroy(&rwlock);
   }
   pfs_rwlock_init(key, &rwlock, NULL);
+  pfs_rwlock_rdlock(&rwlock);
   pthread_barrier_wait(&turn);
   pthread_barrier_wait(&turn);
   printf("segment %s\nready\n", pfs_segment_path());
+  fflush(stdout);
+  if (fgets(line, sizeof line, stdin) == NULL) return 3;
+  pthread_barrier_wait(&turn);
+  pthread_barrier_wait(&turn);
+  printf("one\n");
+  fflush(stdout);
+  if (fgets(line, sizeof line, stdin) == NULL) return 3;
+  pfs_rwlock_unlock(&rwlock);
+  printf("none\n");
   fflush(stdout);
   if (fgets(line, sizeof line, stdin) == NULL) return 3;
   pthread_join(thread, NULL);

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import queue
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pfs
 from tests.conftest import Run
+from tests.python.test_programs import environment
 
 ODD: list[Any] = ["x", "", b"x", None, [], {}, 1.5, -1.5, float("nan"), float("inf"), -1, 0, 1, 0.001, 2**70, True, False]
 ODD += [Decimal(1), Fraction(1, 100), 1j]
@@ -232,3 +238,22 @@ def test_surrogates_that_stand_for_no_byte_are_kept(fresh: Run) -> None:
 def test_refusals_of_such_texts_say_what_is_legal(call: Callable[[], Any]) -> None:
     with pytest.raises(pfs.Error, match=r"legal|no such|not|unknown|nearest"):
         call()
+
+
+@pytest.mark.slow
+def test_a_wrong_call_is_an_error_that_says_what_is_wrong(root: Path, tmp_path: Path) -> None:
+    """Public and compiled functions, methods of all objects, with a sample of wrong values: no crash, and no unclear error.
+
+    PFS_WRONG_CALLS=50000 makes more, PFS_FUZZ_SEED others.
+    """
+    calls, seed = os.environ.get("PFS_WRONG_CALLS", "3000"), os.environ.get("PFS_FUZZ_SEED", "1")
+    said = tmp_path / "said"
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-m", "tests.python._programs.wrong_calls", seed, calls, said, tmp_path],
+        cwd=root, env=environment(tmp_path), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=3600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.returncode}: {done.stderr[-4000:]}"
+    found = json.loads(said.read_text())
+    print({name: found[name] for name in ("functions", "values", "ends")})
+    assert found["functions"] > 300
+    assert found["wrong"] == []

@@ -433,8 +433,9 @@ READS_ONE = """
     _core.read("threads", [], segment)
     before, start = resource.getrusage(resource.RUSAGE_SELF), time.process_time()
     rows, skipped, _ = _core.read(sys.argv[2], None, segment)
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    print(rows, skipped, time.process_time() - start, (after.ru_maxrss - before.ru_maxrss) // 1024)
+    after, middle = resource.getrusage(resource.RUSAGE_SELF), time.process_time()
+    sum(range(10_000_000))  # 0.09 s on an AMD EPYC
+    print(rows, skipped, middle - start, time.process_time() - middle, (after.ru_maxrss - before.ru_maxrss) // 1024)
 """
 
 
@@ -486,9 +487,11 @@ def test_a_small_file_makes_no_large_table(copy: Path, root: Path, prefix: str, 
         timeout=120,
         check=True,
     )
-    rows, skipped, seconds, mebibytes = map(float, done.stdout.split())
-    print(f"\n{table}: {rows:.0f} rows, {skipped:.0f} left out, {seconds:.2f} s, {mebibytes:.0f} MiB")
+    rows, skipped, seconds, loop, mebibytes = map(float, done.stdout.split())
+    print(
+        f"\n{table}: {rows:.0f} rows, {skipped:.0f} left out, {seconds:.2f} s ({seconds / loop:.1f} loops), {mebibytes:.0f} MiB"
+    )
     assert skipped > 0
     assert 100_000 < rows < 3_000_000
     assert mebibytes <= 200
-    assert seconds < 5  # 1 s on a machine of its own
+    assert seconds < max(1, 13 * loop)  # of the processor; other load slows both, and 4 to 10.5 loops were seen

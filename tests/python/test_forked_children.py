@@ -18,21 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import PROGRAMS, Build
+from tests.conftest import Build
 from tests.python.test_programs import environment, rows, run, segments_in
 
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def refusals(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    library = tmp_path_factory.mktemp("refusals") / "refuses.so"
-    source = PROGRAMS / "preloaded" / "refuses.c"  # no program
-    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    return library
-
-
-# ---- Limits and refusals -----------------------------------------------------------------------------------------------------
+# ---- Limits ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("megabytes", [1, 10, 100, 500, 1000, 5000, 6000, 12000])
@@ -57,35 +49,6 @@ def test_a_limit_from_the_start_lets_the_program_be_recorded(build: Build, tmp_p
     """ulimit -v of 200 MiB: a file, and events in it."""
     limit = 200 * MIB
     run(build("children"), "1", "work", cwd=tmp_path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
-    assert len(segments_in(tmp_path)) == 1
-
-
-@pytest.mark.parametrize("call", ["fork-mmap", "mremap"])
-def test_a_fork_that_is_refused_memory_has_a_child_all_the_same(build: Build, tmp_path: Path, refusals: Path, call: str) -> None:
-    """Each call of fork()'s handlers refused, one at a time and all from there on: the child goes on, recorded or not."""
-    for first in (*range(1, 16), 20, 30, 45, 60):
-        for count in (1, 0):
-            env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_FIRST": str(first), "REFUSE_COUNT": str(count)}
-            for way in ("work", "exit"):
-                assert run(build("children"), "2", way, cwd=tmp_path, env=env) == "2 children, 0 bad\n", (first, count, way)
-
-
-@pytest.mark.parametrize("call", ["mmap", "malloc"])
-def test_a_program_without_memory_for_pfs_goes_on(build: Build, tmp_path: Path, refusals: Path, call: str) -> None:
-    """Each call refused, one at a time and all from there on: the program and its children end as without pfs. None hangs."""
-    step = int(os.environ.get("PFS_REFUSALS_STEP", "4"))
-    for first in (*range(1, 12), *range(12, 90, step)):
-        for count in (1, 0):
-            env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": call, "REFUSE_FIRST": str(first), "REFUSE_COUNT": str(count)}
-            assert run(build("children"), "2", "work", cwd=tmp_path, env=env) == "2 children, 0 bad\n", (first, count)
-
-
-def test_refusals_are_refused(build: Build, tmp_path: Path, refusals: Path) -> None:
-    """The negative control: with every mmap refused pfs is off, and there is no file; with none there is one."""
-    env = {"LD_PRELOAD": str(refusals), "REFUSE_CALL": "mmap", "REFUSE_FIRST": "1", "REFUSE_COUNT": "0"}
-    run(build("children"), "1", "work", cwd=tmp_path, env=env)
-    assert segments_in(tmp_path) == []
-    run(build("children"), "1", "work", cwd=tmp_path, env={**env, "REFUSE_FIRST": "100000"})
     assert len(segments_in(tmp_path)) == 1
 
 

@@ -120,6 +120,15 @@ def gil_released_outside_its_helper(root: Path) -> list[str]:
     return [str(path.relative_to(root)) for path in others if re.search(GIL, path.read_text())]
 
 
+PRIVILEGED = ("src", "bindings", "run")  # a program with another's rights may load these; a benchmark is our own
+
+
+def plain_getenv(root: Path) -> list[str]:
+    """A setuid program must take nothing from the environment of its caller: secure_getenv()."""
+    theirs = [path for path in sources(root) if path.relative_to(root).parts[1] in PRIVILEGED]
+    return [str(path.relative_to(root)) for path in theirs if re.search(r"\bgetenv\b|\benviron\b", path.read_text())]
+
+
 CHECKS = {
     check.__name__: check
     for check in (
@@ -128,6 +137,7 @@ CHECKS = {
         long_files,
         pybind11_outside_bindings,
         gil_released_outside_its_helper,
+        plain_getenv,
     )
 }
 
@@ -166,6 +176,8 @@ def test_every_room_exists_and_is_known() -> None:
         ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "Py_BEGIN_ALLOW_THREADS;\n"),
         ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "auto state = PyEval_SaveThread();\n"),
         ("gil_released_outside_its_helper", "cpp/bindings/bad.cpp", "PyGILState_Ensure();\n"),
+        ("plain_getenv", "cpp/run/bad.cpp", 'const char* folder = std::getenv("PFS_DIR");\n'),
+        ("plain_getenv", "cpp/src/shm/bad.cpp", "extern char** environ;\n"),
     ],
 )
 def test_checks_see_a_sin(tmp_path: Path, check: str, path: str, text: str) -> None:
@@ -174,6 +186,7 @@ def test_checks_see_a_sin(tmp_path: Path, check: str, path: str, text: str) -> N
     for file in (good, bad):
         file.parent.mkdir(parents=True, exist_ok=True)
     good.write_text('#include "record/good.h"\n#include "base/clock.h"\n#include <sys/times.h>\n#include "perfschema/pfs.h"\n')
+    good.write_text(good.read_text() + 'secure_getenv("PFS_DIR");\n')
     assert CHECKS[check](tmp_path) == []
     bad.write_text(text)
     found = CHECKS[check](tmp_path)

@@ -1,6 +1,7 @@
 """The segment of a program that died opens, every row of it is right, and it says what every thread was doing.
 
-tests/programs/checked.c makes rows that prove themselves. A test run kills a few programs; PFS_KILLS=200 kills more.
+tests/programs/checked.c makes rows that prove themselves, and _programs/checked_program.py does in Python. Their counts are
+compared with what they say themselves. A test run kills a few programs; PFS_KILLS=200 kills more of each.
 """
 
 from __future__ import annotations
@@ -8,165 +9,37 @@ from __future__ import annotations
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
+import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pfs import _core
 from tests.conftest import Build
+from tests.python._programs import checked
+from tests.python._programs.checked import WORKERS, Tables, check, check_counts, check_doing, log_in, text_of
 from tests.python.test_programs import Row, Talker, environment, segments_in
 from tests.python.test_programs import rows as rows_of
 
 KILLS = int(os.environ.get("PFS_KILLS", "12"))
-BLOCK, WORKERS = 1000, 4
-OPTIONS = ",".join(
-    ["performance_schema_instrument='%=ON'"]
-    + [
-        f"performance_schema_consumer_events_{kind}_{view}=ON"
-        for kind in ("waits", "stages", "statements", "transactions")
-        for view in ("current", "history", "history_long")
-    ]
-)
 
 
-class Tables:
-    """All tables of a dead segment, as rows."""
-
-    def __init__(self, path: str) -> None:
-        self.segment = _core.Segment(path)
-        self.skipped: Counter[str] = Counter()
-
-    def __getitem__(self, table: str) -> list[Row]:
-        names = [column["name"] for column in _core.table_info(table)["columns"]]
-        self.skipped[table] += _core.read(table, None, self.segment)[1]
-        return [dict(zip(names, row, strict=True)) for row in _core.rows(table, names, self.segment)]
-
-    def all(self) -> dict[str, list[Row]]:
-        many = "events_statements_histogram_by_digest"  # 450 rows a digest, which nothing else tells anything about
-        return {table: self[table] for table in _core.tables() if table != many}
-
-
-def text_of(n: int) -> str:
-    return f"SELECT {n} /" + chr(ord("a") + n % 26) * (n % 60)
-
-
-def check_event(row: Row, is_current: bool) -> None:
-    is_open = row["END_EVENT_ID"] is None
-    assert is_current or not is_open, row
-    if row["TIMER_START"] is not None and not is_open:
-        assert row["TIMER_END"] - row["TIMER_START"] == row["TIMER_WAIT"] < 120 * 10**12, row
-        assert row["END_EVENT_ID"] >= row["EVENT_ID"] > (row["NESTING_EVENT_ID"] or 0), row
-
-
-def check_statement(row: Row) -> None:
-    n, is_open = row["STATEMENT_ID"], row["END_EVENT_ID"] is None
-    if not is_open:
-        assert n is not None, row
-    # While it runs each is there or not yet: never another statement's.
-    for column, expected in (
-        ("CURRENT_SCHEMA", f"s{n}"),
-        ("SQL_TEXT", text_of(n or 0)),
-        ("ROWS_EXAMINED", n),
-        ("ROWS_SENT", 3 * (n or 0)),
-    ):
-        assert row[column] == expected or (is_open and row[column] in (None, 0)), (column, row)
-    if row["SQL_TEXT"] is not None and row["DIGEST_TEXT"] is not None:
-        assert re.fullmatch(r"SELECT \? /( `?[a-z]+`?)?", row["DIGEST_TEXT"]), row
-
-
-def check_file(name: str, read: int, written: int) -> None:
-    m, size = map(int, re.fullmatch(r".*/w\d-(\d+)-(\d+)", name).groups())  # type: ignore[union-attr]
-    assert size == 64 + m % 512, name
-    assert read in (0, size), (name, read)
-    assert written in (0, size), (name, written)
-
-
-def check(tables: dict[str, list[Row]]) -> None:
-    """Every row that is there says what the program did."""
-    for kind in ("waits", "stages", "statements", "transactions"):
-        for view in ("current", "history", "history_long"):
-            for row in tables[f"events_{kind}_{view}"]:
-                check_event(row, view == "current")
-    for view in ("current", "history", "history_long"):
-        for row in tables[f"events_statements_{view}"]:
-            check_statement(row)
-        for row in tables[f"events_stages_{view}"]:
-            done, all_of_it = row["WORK_COMPLETED"], row["WORK_ESTIMATED"]
-            assert 2 * done == all_of_it or (row["END_EVENT_ID"] is None and done == 0), row
-        for row in tables[f"events_transactions_{view}"]:
-            n = row["TRX_ID"]
-            assert row["GTID"] == f"g{n}" or (row["END_EVENT_ID"] is None and row["GTID"] is None), row
-        for row in tables[f"events_waits_{view}"]:
-            if row["OBJECT_TYPE"] == "FILE" and row["OPERATION"] in ("read", "write") and row["END_EVENT_ID"] is not None:
-                bytes = row["NUMBER_OF_BYTES"]
-                check_file(row["OBJECT_NAME"], bytes, bytes) if row["OBJECT_NAME"] else None
-                assert bytes != 0, row
-    for row in tables["file_summary_by_instance"]:
-        check_file(row["FILE_NAME"], row["SUM_NUMBER_OF_BYTES_READ"], row["SUM_NUMBER_OF_BYTES_WRITE"])
-        assert row["COUNT_STAR"] == row["COUNT_READ"] + row["COUNT_WRITE"] + row["COUNT_MISC"], row
-    for row in tables["threads"]:
-        if row["PROCESSLIST_USER"] is not None:
-            assert row["PROCESSLIST_USER"].replace("user", "host") == row["PROCESSLIST_HOST"], row
-    for row in tables["accounts"]:
-        assert (row["USER"] is None) == (row["HOST"] is None), row
-        assert row["USER"] is None or row["USER"].replace("user", "host") == row["HOST"], row
-    for table, rows in tables.items():
-        for row in rows:
-            if table.startswith("memory_summary") and row["EVENT_NAME"] == "memory/checked/block":
-                assert row["SUM_NUMBER_OF_BYTES_ALLOC"] == BLOCK * row["COUNT_ALLOC"], (table, row)
-                assert row["SUM_NUMBER_OF_BYTES_FREE"] == BLOCK * row["COUNT_FREE"], (table, row)
-                assert row["CURRENT_NUMBER_OF_BYTES_USED"] == BLOCK * row["CURRENT_COUNT_USED"], (table, row)
-                assert 0 <= row["CURRENT_COUNT_USED"] <= WORKERS, (table, row)
-            if "COUNT_STAR" in row and "SUM_TIMER_WAIT" in row and row["COUNT_STAR"]:
-                assert row["MIN_TIMER_WAIT"] <= row["AVG_TIMER_WAIT"] <= row["MAX_TIMER_WAIT"] <= row["SUM_TIMER_WAIT"], (
-                    table,
-                    row,
-                )
-
-
-def check_doing(tables: dict[str, list[Row]], gate_is_waited_for: bool) -> None:
-    """What the threads were in, and what they held."""
-    threads = {row["PROCESSLIST_USER"]: row["THREAD_ID"] for row in tables["threads"]}
-    open_events: dict[int, dict[str, Row]] = defaultdict(dict)
-    for kind in ("waits", "stages", "statements", "transactions"):
-        for row in tables[f"events_{kind}_current"]:
-            if row["END_EVENT_ID"] is None:
-                open_events[row["THREAD_ID"]][kind] = row
-    gates = [row for row in tables["mutex_instances"] if row["NAME"] == "wait/synch/mutex/checked/gate"]
-    assert len(gates) == 1
-    main = gates[0]["LOCKED_BY_THREAD_ID"]
-    assert main in [row["THREAD_ID"] for row in tables["threads"] if row["PROCESSLIST_USER"] is None]
-    held = Counter(
-        row["LOCKED_BY_THREAD_ID"]
-        for row in tables["mutex_instances"]
-        if row["NAME"] == "wait/synch/mutex/checked/lock" and row["LOCKED_BY_THREAD_ID"]
-    )
-    assert max(held.values(), default=0) <= 1
-    last = threads.get("user_3")
-    for thread, events in open_events.items():
-        if "waits" in events and events["waits"]["EVENT_NAME"] == "wait/synch/mutex/checked/gate" and thread != main:
-            assert thread == last
-            assert held[thread] == 1
-            statement = events["statements"]
-            assert statement["SQL_TEXT"] == text_of(300001)
-            assert events["stages"]["WORK_ESTIMATED"] == 600002
-            assert events["transactions"]["STATE"] == "ACTIVE"
-            assert events["waits"]["OBJECT_INSTANCE_BEGIN"] == gates[0]["OBJECT_INSTANCE_BEGIN"]
-            gate_is_waited_for = False
-    assert not gate_is_waited_for, "the thread that waits for the gate is not shown so"
-    for thread in held:
-        assert "statements" in open_events[thread] or thread not in threads.values(), (thread, open_events[thread])
-
-
-def start(build: Build, place: Path, work: Path, how: str, **more: str) -> subprocess.Popen[str]:
+def start(build: Build, place: Path, work: Path, how: str, *log: Path, **more: str) -> subprocess.Popen[str]:
     work.mkdir(exist_ok=True)
-    env = environment(place, PFS_OPTIONS=OPTIONS, **more)
-    return subprocess.Popen([build("checked"), work, how], env=env, stdout=subprocess.PIPE, text=True)
+    env = environment(place, PFS_OPTIONS=checked.OPTIONS, **more)
+    return subprocess.Popen([build("checked"), work, how, *log], env=env, stdout=subprocess.PIPE, text=True)
+
+
+def start_python(place: Path, work: Path, log: Path) -> subprocess.Popen[str]:
+    work.mkdir(exist_ok=True)
+    program = Path(checked.__file__).with_name("checked_program.py")
+    env = environment(place, PFS_OPTIONS=checked.OPTIONS)
+    return subprocess.Popen([sys.executable, program, work, log], env=env, stdout=subprocess.PIPE, text=True)
 
 
 def waits_for_the_gate(path: str) -> bool:
@@ -183,16 +56,21 @@ def place(tmp_path: Path) -> Path:
     return path
 
 
-def test_killed_at_any_moment(build: Build, place: Path, tmp_path: Path) -> None:
-    """Kill -9; each segment opens, every complete row is right, nothing torn is shown."""
+@pytest.mark.parametrize("language", ["C", "Python"])
+def test_killed_at_any_moment(language: str, build: Build, place: Path, tmp_path: Path) -> None:
+    """Kill -9; each segment opens, every row is right, no row is left out, and counts are those of the program's log."""
     seed = random.randrange(1 << 30)
     dice = random.Random(seed)
-    skipped: Counter[str] = Counter()
-    rows = 0
-    for kill in range(KILLS):
-        delay = dice.random() ** 3 * 0.4
-        with start(build, place, tmp_path / "work", "0") as process:
-            path = Talker(process).until("segment")
+    found: Counter[str] = Counter()
+    for kill in range(KILLS if language == "C" else KILLS // 2):
+        log, delay = tmp_path / "log", dice.random() ** 3 * 0.4
+        program = (
+            start(build, place, tmp_path / "work", "0", log) if language == "C" else start_python(place, tmp_path / "work", log)
+        )
+        with program as process:
+            talker = Talker(process)
+            path = talker.until("segment")
+            talker.until("working")
             time.sleep(delay)
             late, deadline = delay > 0.2, time.monotonic() + 60
             while late and not waits_for_the_gate(path) and time.monotonic() < deadline:  # on a busy machine it comes later
@@ -200,18 +78,22 @@ def test_killed_at_any_moment(build: Build, place: Path, tmp_path: Path) -> None
             process.kill()
         try:
             tables = Tables(path)
-            found = tables.all()
-            check(found)
-            check_doing(found, gate_is_waited_for=late)
+            rows = tables.all()
+            check(rows)
+            check_doing(rows, gate_is_waited_for=late)
+            with log_in(log) as said:
+                last = said.read()
+            found["counts"] += check_counts(rows, last, last, checked.FILE_EVENTS[language])
+            assert not +tables.skipped, tables.skipped
         except BaseException:
             print(f"seed {seed}, kill {kill} after {delay:.6f} s")
             raise
-        skipped += tables.skipped
-        rows += sum(map(len, found.values()))
+        found["rows"] += sum(map(len, rows.values()))
+        found["events"] += sum(worker.ended for worker in last)
+        found["repaired"] += int(tables.segment_status("Performance_schema_rows_repaired"))
+        found["kills"] += 1
         os.unlink(path)
-    # A row is left out only if the program died in the middle of storing it.
-    print(f"\n{KILLS} kills: {rows} rows checked, left out: {dict(skipped)}")
-    assert sum(skipped.values()) < rows / 100
+    print(f"\n{language}: {dict(found)}")
 
 
 @pytest.mark.parametrize(("how", "death"), [("abort", signal.SIGABRT), ("segv", signal.SIGSEGV)])
@@ -276,3 +158,53 @@ def test_a_row_that_is_made_of_two_is_found(build: Build, place: Path, tmp_path:
     one["SQL_TEXT"] = two["SQL_TEXT"]
     with pytest.raises(AssertionError):
         check(found)
+
+
+# ---- Core dumps --------------------------------------------------------------------------------------------------------------
+
+
+def core_of(build: Build, place: Path, work: Path, dump_filter: int, **more: str) -> Path:
+    """Aborts a program that has worked, and returns its core."""
+
+    def prepare() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        Path("/proc/self/coredump_filter").write_text(hex(dump_filter))
+
+    work.mkdir()
+    env = environment(place, **{"PFS_OPTIONS": checked.OPTIONS, **more})
+    subprocess.run(
+        [build("checked"), work, "abort"], env=env, cwd=work, stdout=subprocess.DEVNULL, preexec_fn=prepare, check=False
+    )
+    cores = list(work.glob("core*"))
+    if not cores:
+        pytest.skip("this system writes no cores beside the program")
+    return cores[0]
+
+
+@pytest.mark.skipif(
+    not re.fullmatch(r"core\S*", Path("/proc/sys/kernel/core_pattern").read_text().strip()),
+    reason="cores go elsewhere on this system",
+)
+def test_a_core_has_what_the_manual_says(build: Build, place: Path, tmp_path: Path) -> None:
+    """docs/attach.md: by default without the segment, with it if shared file mappings are dumped, and with a private segment."""
+    by_default, shared_files = 0x33, 0x3B
+    bare = core_of(build, place, tmp_path / "off", by_default, PFS_OPTIONS="performance_schema=OFF").stat()
+    assert segments_in(place) == []
+    core = core_of(build, place, tmp_path / "default", by_default)
+    (name,) = segments_in(place)
+    head = (place / name).read_bytes()[:64]  # its magic, layout, addresses and pid
+    assert head not in core.read_bytes()
+    more = (core.stat().st_blocks - bare.st_blocks) * 512  # pages that were never used are holes
+    print(f"a core of {bare.st_blocks // 2} KiB without pfs has {more >> 10} KiB more")
+    assert more < 4 << 20
+    assert Tables(str(place / name))["threads"]  # the file is there beside it
+    (place / name).unlink()
+
+    core = core_of(build, place, tmp_path / "shared", shared_files)
+    (name,) = segments_in(place)
+    assert (place / name).read_bytes()[:64] in core.read_bytes()
+    (place / name).unlink()
+
+    core = core_of(build, place, tmp_path / "private", by_default, PFS_SEGMENT="private")
+    assert segments_in(place) == []
+    assert head[:24] in core.read_bytes()

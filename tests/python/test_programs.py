@@ -568,8 +568,14 @@ def test_an_object_is_not_taken_for_one_65536_lives_before(build: Build, tmp_pat
     with talking(build("many_lives"), folder=tmp_path) as program:
         program.until("ready")
         segment, name = program.said["segment"], "wait/synch/rwlock/lives/LIVES"
-        assert count(segment, name) == 2
-        assert count(segment, name, "events_waits_summary_by_instance") == 1
+        assert count(segment, name) == 3
+        assert count(segment, name, "events_waits_summary_by_instance") == 2
+        for holders, then in ((2, "one"), (1, "none"), (0, "")):
+            (row,) = rows(segment, "rwlock_instances")
+            assert (row["READ_LOCKED_BY_COUNT"], row["WRITE_LOCKED_BY_THREAD_ID"]) == (holders, None)
+            if then:
+                program.go()
+                program.until(then)
 
 
 def test_wrong_calls_do_no_more_harm_than_in_the_plain_build(build: Build, tmp_path: Path) -> None:

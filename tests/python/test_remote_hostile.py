@@ -21,7 +21,7 @@ import pytest
 
 import pfs
 from pfs import _core
-from tests.python._programs.segment_file import ARRAYS, SegmentFile, sparse_copy
+from tests.python._programs.segment_file import Damage, SegmentFile, sparse_copy
 from tests.python._programs.subject import subject
 
 _WORK = """
@@ -45,7 +45,6 @@ thread = threading.Thread(target=other); thread.start(); thread.join()
 pfs.set_account("carl", "door")
 """
 
-_WORDS = [0, 1, 2, 3, 64, 4096, 65535, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 40, 1 << 63, (1 << 64) - 1]
 _MOST_SECONDS = 40
 
 
@@ -109,31 +108,6 @@ def copy(place: Path) -> Iterator[Path]:
         path = sparse_copy(program.path, place / "copy.pfs")
     yield path
     path.unlink()
-
-
-class Damage(SegmentFile):
-    """A segment with changed words."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.arrays = [self.array(name) for name in ARRAYS]  # as they are before the damage
-        self.before: list[tuple[int, int]] = []
-
-    def make(self, dice: random.Random) -> None:
-        if dice.randrange(8) == 0:
-            at: int | None = 400 + dice.randrange(9000 // 4) * 4  # the header
-        else:
-            array = dice.choice(self.arrays)
-            if array.used < 2:
-                return
-            index, field = dice.randrange(1, min(array.used, 2000)), dice.randrange(min(array.stride, 2048) // 4) * 4
-            at = self.place_with_memory(array, index * array.stride + field)
-        if at is None:
-            return
-        (old,) = self.get(at, "<I")
-        self.before.append((at, old))
-        small, bit = dice.randrange(300), old ^ 1 << dice.randrange(32)
-        self.put(at, "<I", dice.choice([small, bit, old + 1, dice.choice(_WORDS), dice.getrandbits(32)]) & 0xFFFFFFFF)
 
 
 def damage_and_change(copy: Path, seed: int, seconds: float) -> None:

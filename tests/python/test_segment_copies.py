@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,6 +68,16 @@ def archived(original: Path, folder: Path) -> Path:
     return folder / original.name
 
 
+def synchronized(original: Path, folder: Path) -> Path:
+    if shutil.which("rsync") is None:
+        pytest.skip("apt-get install rsync")
+    subprocess.run(["rsync", "--sparse", original, folder / "copy.pfs"], check=True)
+    subprocess.run(
+        ["rsync", "--inplace", "--no-whole-file", original, folder / "copy.pfs"], check=True
+    )  # once more: nothing to do
+    return folder / "copy.pfs"
+
+
 def to_disk_and_back(original: Path, folder: Path) -> Path:
     """Byte for byte: every page is written."""
     (folder / "on-disk").write_bytes(original.read_bytes())
@@ -80,7 +91,7 @@ def on_disk(original: Path, folder: Path) -> Path:
     return folder / "on-disk"
 
 
-@pytest.mark.parametrize("copy", [sparse, archived, on_disk, to_disk_and_back])
+@pytest.mark.parametrize("copy", [sparse, archived, synchronized, on_disk, to_disk_and_back])
 def test_a_copy_has_the_rows_of_the_original(
     original: Path, expected: Tables, tmp_path: Path, copy: Callable[[Path, Path], Path]
 ) -> None:

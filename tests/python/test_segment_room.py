@@ -19,7 +19,7 @@ import pytest
 from pfs import _core
 from tests.conftest import Build
 from tests.python._programs.segment_file import ARRAYS, PAGE, SegmentFile
-from tests.python.test_programs import TIMEOUT, count, environment, rows, status_of
+from tests.python.test_programs import TIMEOUT, count, environment, in_small_tmpfs, rows, status_of
 
 MIB = 1 << 20
 EVENTS = 20_000  # of tests/programs/first_mutex.c, of LOCK_queue
@@ -133,6 +133,20 @@ def test_valgrind_takes_no_longer_and_finds_nothing(build: Build, tmp_path: Path
         assert ratio <= limit
     finally:
         shutil.rmtree(place)
+
+
+@pytest.mark.native
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="apt-get install valgrind")
+def test_valgrind_ends_where_memory_is_that_of_a_container(build: Build, tmp_path: Path) -> None:
+    """/dev/shm of 64 MiB: the leak check, which reads all that is mapped, leaves the file as small as it is."""
+    if in_small_tmpfs(65536, ["true"], tmp_path).returncode != 0:
+        pytest.skip("needs root, and a mount namespace of its own")
+    done = in_small_tmpfs(
+        64 * MIB, ["valgrind", "--leak-check=full", "--error-exitcode=9", str(build("small"))], tmp_path, PFS_KEEP="1"
+    )
+    assert done.returncode == 0, done.stderr
+    (kibibytes,) = re.findall(r"^ *([0-9]+) [0-9]+\.pfs$", done.stderr, re.MULTILINE)
+    assert int(kibibytes) <= 1024
 
 
 @pytest.mark.native

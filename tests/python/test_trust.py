@@ -5,10 +5,12 @@ the owners of file and folder bear out. Nobody makes another one's process run h
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,19 +85,68 @@ def test_a_change_runs_no_code_of_the_current_directory(
     assert what_ran(planted) == ""
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["ps"], ["truncate", "PID", TABLE], ["set", "PID", "wait/io/%", "--enabled", "no"], ["show", "PID", "threads"], ["gc"]],
-)
-def test_commands_run_no_code_of_the_current_directory(program: Subject, planted: Path, arguments: list[str]) -> None:
-    command = [str(Path(sys.executable).with_name("pfs")), *(str(program.pid) if word == "PID" else word for word in arguments)]
-    if not Path(command[0]).exists():
+COMMANDS = {
+    "ps": ["ps"],
+    "truncate": ["truncate", "PID", TABLE],
+    "set": ["set", "PID", "wait/io/%", "--enabled", "no"],
+    "show": ["show", "PID", "threads"],
+    "gc": ["gc"],
+    "top": ["top", "PID", "--batch", "--count", "1", "--interval", "0.1"],
+    "snapshot": ["snapshot", "PID", "OUT/snapshot.zip"],
+    "diff": ["diff", "OUT/before.zip", "OUT/before.zip"],
+    "sql": ["sql", "PID", "select count(*) from threads"],
+    "metrics": ["metrics", "PID"],
+    "otel": ["otel", "PID", "-o", "OUT/spans"],
+    "collect": ["collect", "--to", "OUT/fleet", "--once"],
+    "serve": ["serve", "PID", "--socket", "OUT/socket"],
+    "run": ["run", "--no-report", "--", "/bin/true"],
+    "run python": ["run", "--no-report", "--", sys.executable, "OUT/program.py"],  # which finds its modules beside itself
+    "config": ["config", "--cflags"],
+    "describe": ["describe", "threads"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_run_no_code_of_the_current_directory(program: Subject, planted: Path, tmp_path: Path, name: str) -> None:
+    """Neither their own process, nor one that they start."""
+    pfs_command = Path(sys.executable).with_name("pfs")
+    if not pfs_command.exists():
         pytest.skip("the command is not installed beside this Python")
-    done = subprocess.run(
-        command, cwd=planted, env=clean_environment(program.path.parent), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "program.py").write_text("import json, threading\nassert json.loads('[1]') == [1]\n")
+    pid = str(program.pid)
+    command = [str(pfs_command), *(pid if word == "PID" else word.replace("OUT", str(out)) for word in COMMANDS[name])]
+    env = clean_environment(program.path.parent)
+    if name == "diff":
+        subprocess.run([pfs_command, "snapshot", pid, out / "before.zip"], env=env, timeout=60, check=True)
+    with subprocess.Popen(command, cwd=planted, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        if name == "serve":  # until it is told to end
+            deadline = time.monotonic() + 60
+            while not (out / "socket").exists() and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.terminate()
+        _, complaints = process.communicate(timeout=60)
+    assert process.returncode == 0, complaints
     assert what_ran(planted) == ""
+
+
+def test_every_command_is_among_them() -> None:
+    done = subprocess.run([sys.executable, "-m", "pfs", "--help"], capture_output=True, text=True, timeout=60, check=True)
+    known = re.findall(r"^  (\w+) +[A-Z]", done.stdout.partition("Commands:")[2], re.MULTILINE)
+    others = {"ddl", "demo", "tables", "trace"}  # ddl and tables are as describe; demo and trace read no process
+    assert len(known) > 15
+    assert set(known) == {name.split()[0] for name in COMMANDS} | others
+
+
+@pytest.mark.parametrize("way", ["directory", "script"])
+def test_planted_modules_run_where_python_looks_for_them(planted: Path, way: str) -> None:
+    """Negative control: `python -m` looks in the current directory, and a script finds the modules beside it."""
+    if way == "script":
+        (planted / "program.py").write_text("import datetime\n")
+    command = ["-m", "datetime"] if way == "directory" else [str(planted / "program.py")]
+    subprocess.run([sys.executable, *command], cwd=planted, capture_output=True, timeout=60, check=False)
+    assert "datetime" in what_ran(planted)
 
 
 @ROOT_ONLY

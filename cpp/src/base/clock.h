@@ -13,8 +13,8 @@
 //
 // The rate is measured once, over 2 ms at start, and never changes, so that a summary equals its events. It is wrong by some tenths of a
 // ppm: TIMER_* drift from the wall clock by up to a few milliseconds an hour. TIMESTAMP columns read the wall clock itself. If the
-// machine sets the counter back in a suspend to RAM, durations stay right, and TIMER_START is 0 until the counter has passed its old
-// value.
+// machine sets the counter back in a suspend to RAM, an event across the suspend takes no time. Later ones have their durations, and
+// TIMER_START 0 until the counter has passed its value at the epoch.
 #pragma once
 
 #include <time.h>
@@ -51,9 +51,9 @@ struct TimerScale {
   uint64_t Duration(uint64_t ticks) const { return Scale(ticks, multiplier); }
 
   uint64_t Picos(uint64_t ticks) const {
-    // Another core's counter may lag by some ticks; a time is never before the epoch.
-    const uint64_t delta = ticks > origin ? ticks - origin : 0;
-    return Scale(delta, multiplier);
+    // Another core's counter may lag by some ticks, and a suspend may set the counter back; a time is never before the epoch.
+    const auto delta = static_cast<int64_t>(ticks - origin);
+    return Scale(delta > 0 ? static_cast<uint64_t>(delta) : 0, multiplier);
   }
 };
 
@@ -89,15 +89,21 @@ struct TimeBase {
   uint64_t Counter() const { return is_cycle ? ReadCycle() : ReadClockNanos(CLOCK_MONOTONIC); }
 
   // Returns whole units of 10^kDigits picoseconds since the epoch. Exact for centuries of milliseconds, for 4.6 years of nanoseconds:
-  // floor(floor(x / 2^n) / 5^k) is floor(x / (2^n 5^k)), and the first step leaves 64 bits.
+  // floor(floor(x / 2^n) / 5^k) is floor(x / (2^n 5^k)), and the first step leaves 64 bits. Before the epoch, where a suspend may set the
+  // counter, the number is negative (two's complement), so that durations stay differences.
   template <int kDigits>
   uint64_t Units(uint64_t counter) const {
+    const auto delta = static_cast<int64_t>(counter - origin);
+    return __builtin_expect(delta >= 0, 1) ? UnitsSince<kDigits>(static_cast<uint64_t>(delta))
+                                           : 0 - UnitsSince<kDigits>(0 - static_cast<uint64_t>(delta));
+  }
+  template <int kDigits>
+  uint64_t UnitsSince(uint64_t delta) const {
     constexpr auto kPowerOfFive = [] {
       uint64_t power = 1;
       for (int i = 0; i < kDigits; ++i) power *= 5;
       return power;
     }();
-    const uint64_t delta = counter > origin ? counter - origin : 0;
     return static_cast<uint64_t>((static_cast<Wide>(delta) * multiplier) >> (TimerScale::kFractionBits + kDigits)) / kPowerOfFive;
   }
 

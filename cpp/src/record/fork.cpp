@@ -228,6 +228,7 @@ bool ContinueChild() {
   ReconnectInChild();
   ForgetLogInChild();
   ContinueFactsInChild();
+  g_runtime.segment.Finish();
   trace_is_due = true;
   g_phase.store(Phase::kStarted, kRelease);
   errno = error;

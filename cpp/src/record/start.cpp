@@ -130,7 +130,7 @@ void StartNow() {
     return;
   }
   StartActors();
-  __atomic_store_n(&header->magic, kSegmentMagic, __ATOMIC_RELEASE);  // pairs with SegmentFile::CheckHeader
+  g_runtime.segment.Finish();
   __atomic_store_n(&g_runtime.on, true, __ATOMIC_RELEASE);
   std::atexit(RemoveAtExit);
   CollectTheDead();

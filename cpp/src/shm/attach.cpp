@@ -191,7 +191,7 @@ SegmentFile::~SegmentFile() {
 
 Status SegmentFile::CheckHeader(const ShmHeader& head, uint64_t bytes) const {
   const auto corrupt = [&](const std::string& wrong) { return Status(Code::kCorrupt, path_ + wrong); };
-  if (__atomic_load_n(&head.magic, __ATOMIC_ACQUIRE) != kSegmentMagic) {  // pairs with Start
+  if (__atomic_load_n(&head.magic, __ATOMIC_ACQUIRE) != kSegmentMagic) {  // pairs with Segment::Finish
     return corrupt(" is not a pfs segment: its first bytes are wrong, or it is still being made");
   }
   if (head.endian_mark != kEndianMark || head.word_bytes != sizeof(void*)) return corrupt(" was written by a machine of another kind");

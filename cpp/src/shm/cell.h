@@ -7,9 +7,9 @@
 // and the writer starts from zero at its next update. So only the owner ever stores to the owner's cache line, and no
 // update is lost. All words are atomics, so that `seq` alone decides whether a copy is torn, never the compiler.
 //
-// Count and sum are one 16-byte store. A new minimum or maximum, a reset and a merge change the cell inside a section with `seq` odd.
-// Readers copy and check `seq`; after many failures they skip the row and count it in Performance_schema_rows_skipped. If the writer is
-// dead or stopped (shm/writer.h), the reader mends the copy (snapshot/mend.h), shows it and counts it in
+// Count and sum are one 16-byte store, always. A new minimum or maximum, a reset and a merge change the cell inside a section with `seq`
+// odd. Readers copy and check `seq`; after many failures they skip the row and count it in Performance_schema_rows_skipped. If the writer
+// is dead or stopped (shm/writer.h), the reader mends the copy (snapshot/mend.h), shows it and counts it in
 // Performance_schema_rows_repaired. The minimum is stored inverted, so that zero bytes are the empty statistic.
 //
 // Intel and AMD guarantee an atomic 16-byte store only on processors with AVX. On others every event takes the
@@ -118,18 +118,6 @@ inline uint64_t StoredMin(uint64_t inverted_min, uint64_t sum_ps) {
 // Counts one event. There is one writer: load and store, never a locked instruction. Release: pairs with the reader's
 // acquire loads in ReadCell.
 PFS_ALWAYS_INLINE void AddCount(ShmStat& stat) { stat.count.store(stat.count.load(kRelaxed) + 1, kRelease); }
-// Adds a duration for which WidensRange() is true. REQUIRES: a CellWriter.
-[[gnu::noinline]] inline void AddUnusualDuration(ShmStat& stat, uint64_t wait_ps) {
-  constexpr uint64_t kLongestMin = kTopBit - 2;  // StoredMin() does not turn it into 0
-  const uint64_t inverted_min = InvertedMin(stat.inverted_min_ps.load(kRelaxed));
-  const uint64_t min = inverted_min == 0 ? wait_ps : ~inverted_min;
-  const uint64_t max = inverted_min == 0 ? wait_ps : min + stat.range_ps.load(kRelaxed);
-  const uint64_t least = wait_ps < min ? wait_ps : min, new_min = least < kLongestMin ? least : kLongestMin;
-  const uint64_t sum = AddTimes(stat.sum_ps.load(kRelaxed), wait_ps);
-  stat.inverted_min_ps.store(StoredMin(~new_min, sum), kRelease);
-  stat.range_ps.store((wait_ps > max ? wait_ps : max) - new_min, kRelease);
-  stat.sum_ps.store(sum, kRelease);
-}
 // Returns whether the duration is outside minimum..maximum: wait - min > range, where -min is inverted_min + 1. True
 // for every first duration.
 PFS_ALWAYS_INLINE bool WidensRange(const ShmStat& stat, uint64_t wait_ps) {
@@ -138,17 +126,6 @@ PFS_ALWAYS_INLINE bool WidensRange(const ShmStat& stat, uint64_t wait_ps) {
 PFS_ALWAYS_INLINE bool WidensEither(const ShmStat& stat, const ShmStat& other, uint64_t wait_ps) {
   return WidensRange(stat, wait_ps) || WidensRange(other, wait_ps);
 }
-PFS_ALWAYS_INLINE void AddDuration(ShmStat& stat, uint64_t wait_ps) {
-  if (__builtin_expect(WidensRange(stat, wait_ps), 0)) return AddUnusualDuration(stat, wait_ps);
-  stat.sum_ps.store(stat.sum_ps.load(kRelaxed) + wait_ps, kRelease);
-}
-
-// Adds `count` events inside a seq section. `timed` distinguishes a measured duration of 0 from "not timed".
-PFS_ALWAYS_INLINE void AddToStat(ShmStat& stat, bool timed, uint64_t wait_ps, uint64_t count = 1) {
-  stat.count.store(stat.count.load(kRelaxed) + count, kRelease);
-  if (timed) AddDuration(stat, wait_ps);
-}
-
 inline bool IsEmpty(const ShmStat& stat) { return stat.count.load(kRelaxed) == 0 && stat.inverted_min_ps.load(kRelaxed) == 0; }
 inline void ClearStat(ShmStat& stat) {
   stat.count.store(0, kRelease);
@@ -178,6 +155,38 @@ PFS_ALWAYS_INLINE void AddToPair(ShmStat& stat, __m128i event) {
 }
 #endif
 
+// Stores count and sum inside a seq section. They are one store there, too, so that a process that dies in the section leaves both of the
+// same event. Where processors cannot do that at once, readers rely on `seq` and on nothing else.
+PFS_ALWAYS_INLINE void StoreCountAndSum(ShmStat& stat, uint64_t count, uint64_t sum_ps) {
+#if defined(PFS_WIDE_STAT)
+  StorePair(&stat.count, count, sum_ps);
+#else
+  stat.count.store(count, kRelease);
+  stat.sum_ps.store(sum_ps, kRelease);
+#endif
+}
+
+// Stores minimum and maximum for a duration for which WidensRange() is true, and returns the sum with it. REQUIRES: a CellWriter.
+[[gnu::noinline]] inline uint64_t Widen(ShmStat& stat, uint64_t wait_ps) {
+  constexpr uint64_t kLongestMin = kTopBit - 2;  // StoredMin() does not turn it into 0
+  const uint64_t inverted_min = InvertedMin(stat.inverted_min_ps.load(kRelaxed));
+  const uint64_t min = inverted_min == 0 ? wait_ps : ~inverted_min;
+  const uint64_t max = inverted_min == 0 ? wait_ps : min + stat.range_ps.load(kRelaxed);
+  const uint64_t least = wait_ps < min ? wait_ps : min, new_min = least < kLongestMin ? least : kLongestMin;
+  const uint64_t sum = AddTimes(stat.sum_ps.load(kRelaxed), wait_ps);
+  stat.inverted_min_ps.store(StoredMin(~new_min, sum), kRelease);
+  stat.range_ps.store((wait_ps > max ? wait_ps : max) - new_min, kRelease);
+  return sum;
+}
+
+// Adds `count` events inside a seq section. `timed` distinguishes a measured duration of 0 from "not timed".
+PFS_ALWAYS_INLINE void AddToStat(ShmStat& stat, bool timed, uint64_t wait_ps, uint64_t count = 1) {
+  const uint64_t all = stat.count.load(kRelaxed) + count;
+  if (!timed) return stat.count.store(all, kRelease);
+  const bool widens = __builtin_expect(WidensRange(stat, wait_ps), 0);
+  StoreCountAndSum(stat, all, widens ? Widen(stat, wait_ps) : stat.sum_ps.load(kRelaxed) + wait_ps);
+}
+
 struct CountAndSum {
   uint64_t count, sum_ps;
 };
@@ -202,10 +211,9 @@ inline Stat LoadStat(const ShmStat& stat) {
 
 // REQUIRES: a CellWriter, as for the functions below.
 inline void StoreStat(ShmStat& stat, const Stat& numbers) {
-  stat.count.store(numbers.count, kRelease);
-  stat.sum_ps.store(numbers.sum_ps, kRelease);
   stat.inverted_min_ps.store(StoredMin(numbers.inverted_min_ps, numbers.sum_ps), kRelease);
   stat.range_ps.store(numbers.max_ps - numbers.min_ps(), kRelease);
+  StoreCountAndSum(stat, numbers.count, numbers.sum_ps);
 }
 inline void MergeIntoStat(ShmStat& stat, const Stat& more) {
   Stat sum = LoadStat(stat);
@@ -296,8 +304,7 @@ PFS_ALWAYS_INLINE void ChangePair([[maybe_unused]] HalfWord& seq, Word* pair, ui
 // sum and range together.
 [[gnu::noinline]] inline void AddUnusual(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
   const CellWriter writer(seq);
-  AddCount(stat);
-  AddUnusualDuration(stat, wait_ps);
+  AddToStat(stat, true, wait_ps);
 }
 PFS_ALWAYS_INLINE void AddTimed(HalfWord& seq, ShmStat& stat, uint64_t wait_ps) {
   if (__builtin_expect(WidensRange(stat, wait_ps), 0)) return AddUnusual(seq, stat, wait_ps);

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <new>
 #include <vector>
@@ -51,14 +52,18 @@ std::vector<Leftover> Leftovers(int directory, DIR* listing) {
   return found;
 }
 
-// Returns whether the file is what its name says: a segment of a process of this pid namespace.
+constexpr time_t kSecondsToBegin = 60;  // longer than any process takes from making its file to writing its header
+
+// Returns whether the file is what its name says: a segment of a process of this pid namespace, or what a process leaves that dies
+// while it makes its segment. An empty file does not say whose it is, so only an old one counts.
 bool IsSegmentOf(int directory, const Leftover& file) {
   const int fd = openat(directory, file.name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return false;
   uint64_t head[8] = {};
   const ssize_t got = pread(fd, head, sizeof head, 0);
   close(fd);
-  return got == static_cast<ssize_t>(sizeof head) && head[offsetof(ShmHeader, magic) / 8] == kSegmentMagic &&
+  if (file.bytes == 0) return time(nullptr) - file.written.tv_sec > kSecondsToBegin;
+  return got == static_cast<ssize_t>(sizeof head) && (head[offsetof(ShmHeader, magic) / 8] == kSegmentMagic || IsUnfinished(head)) &&
          head[offsetof(ShmHeader, pid) / 8] == file.pid && head[offsetof(ShmHeader, pid_namespace) / 8] == PidNamespace();
 }
 

@@ -195,18 +195,20 @@ bool Segment::MoveToFile(std::string* reason) {
   return true;
 }
 
-// Writes the contents of the private segment. Writing gives the pages their memory, or fails.
+// Writes the contents of the private segment. Writing gives the pages their memory, or fails. The header comes first, so that the file of
+// a process that dies here says whose it is. It has no magic yet: see Finish.
 bool Segment::FillFile(int fd, uint64_t length) {
   if (!Lengthen(fd, length)) return false;
   ShmHeader* const head = header();
   head->file_bytes.store(length, kRelaxed);
+  if (!WriteAll(fd, range_.base(), kHeaderCapacity, 0)) return false;
   for (const ShmArray& array : std::span(head->arrays, kArrayCount)) {
     const uint64_t held = array.mapped.load(kRelaxed);
     for (const FilePiece& piece : PiecesOf(array, 0, held)) {
       if (!WriteAll(fd, range_.base() + array.offset + piece.begin, piece.bytes, piece.in_file)) return false;
     }
   }
-  return WriteAll(fd, range_.base(), kHeaderCapacity, 0);
+  return true;
 }
 
 // Maps the file in place of the private memory. The unmapped addresses come first, because that may fail.

@@ -91,6 +91,9 @@ class Segment {
   // private memory, and `reason` says why. Runs in the child before its first event. Returns false if the kernel refuses: nothing may be
   // stored. REQUIRES: no other thread stores to the segment.
   bool ContinueInChild(KeepInChild keep, std::string* reason);
+  // Tells readers that the segment is whole, after Create() or ContinueInChild(): they refuse it before. A process that dies before leaves
+  // a file that the next one removes. Pairs with SegmentFile::CheckHeader.
+  void Finish() { __atomic_store_n(&header()->magic, kSegmentMagic, __ATOMIC_RELEASE); }
   // These two serve the parent, after fork() and between two forks.
   bool has_copy() const { return copy_.base != nullptr && copy_.is_filled; }
   void ForgetCopy() { copy_.is_filled = false; }

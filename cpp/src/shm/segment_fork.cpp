@@ -138,6 +138,7 @@ bool Segment::ContinueInChild(KeepInChild keep, std::string* reason) {
     array.reserved.store(0, kRelaxed);
     array.free_head.store(0, kRelaxed);
   }
+  header()->magic = 0;  // until the caller has dropped the parent's statistics
   try {
     FillIdentity(header());
     wants_file_ = wants_file_ && MoveToFile(reason);

@@ -49,7 +49,8 @@ struct EventHead {
   uint32_t timer() const { return std::min<uint32_t>((state & kFlagTimerMask) >> kFlagTimerShift, kTimerCount - 1); }
   uint64_t StartPicos(const ShmHeader& header) const { return header.timers[timer()].Picos(start_ticks); }
   uint64_t WaitPicos(const ShmHeader& header) const {
-    return end_ticks < start_ticks ? 0 : header.timers[timer()].Duration(end_ticks - start_ticks);
+    const auto ticks = static_cast<int64_t>(end_ticks - start_ticks);
+    return ticks < 0 ? 0 : header.timers[timer()].Duration(static_cast<uint64_t>(ticks));
   }
 };
 

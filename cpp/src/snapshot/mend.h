@@ -12,7 +12,7 @@ inline void Mend(Stat* stat) {
     return;
   }
   // Does not check MIN <= AVG: a wait for many rows counts all of them, and events that are not timed count as well.
-  if (stat->min_ps() <= stat->max_ps && stat->min_ps() <= stat->sum_ps && stat->avg_ps() <= stat->max_ps) return;
+  if (stat->min_ps() <= stat->max_ps && stat->max_ps <= stat->sum_ps && stat->avg_ps() <= stat->max_ps) return;
   stat->inverted_min_ps = stat->max_ps = 0;
 }
 

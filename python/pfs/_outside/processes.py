@@ -171,7 +171,9 @@ class Found:
 
 
 def started(identity: _core.Identity) -> datetime | None:
-    """Returns when pfs started in a process, UTC, or None for a number that is no time."""
+    """Returns when pfs started in a process, UTC, or None for a number that is no time, or if it died before."""
+    if not identity.started:
+        return None
     try:
         return datetime(1970, 1, 1) + timedelta(microseconds=identity.started)
     except OverflowError:
@@ -193,8 +195,12 @@ def _opened(path: str, directory: int | None = None) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _look(directory: int, folder: str, name: str) -> Found | None:
-    """Returns a file of an open folder, or None if it is no segment or this user may not read it."""
+def _look(directory: int, folder: str, name: str, unfinished: bool = False) -> Found | None:
+    """Returns a file of an open folder, or None if it is no segment or this user may not read it.
+
+    Args:
+        unfinished: also returns what is left of a process that died while it made its segment. Nobody can read that.
+    """
     try:
         with _opened(name, directory) as descriptor:
             info = os.fstat(descriptor)
@@ -204,6 +210,8 @@ def _look(directory: int, folder: str, name: str) -> Found | None:
     if identity is None:
         return None
     state = liveness(identity, name)
+    if not identity.is_finished and not (unfinished and state == "dead"):
+        return None
     # The users of a process that does not run here are not known.
     uids = owners.uids_of(identity.pid) if state == "alive" else frozenset[int]()
     doubt = owners.doubt(os.path.abspath(folder), os.fstat(directory), info, uids)
@@ -245,12 +253,12 @@ def look(path: str) -> Found | None:
         return None
 
 
-def scan(folder: str) -> list[Found]:
-    """Returns the segments of a folder, sorted by path. The list is empty if this user cannot read the folder."""
+def scan(folder: str, unfinished: bool = False) -> list[Found]:
+    """Returns the segments of a folder, sorted by path. The list is empty if this user cannot read the folder. See ``_look``."""
     try:
         with _directory(folder) as directory:
             names = sorted(name for name in os.listdir(directory) if name.endswith(".pfs"))
-            return [found for name in names if (found := _look(directory, folder, name)) is not None]
+            return [found for name in names if (found := _look(directory, folder, name, unfinished)) is not None]
     except OSError:
         return []
 
@@ -395,7 +403,7 @@ def removed(directory: str | os.PathLike[str] | None = None, dry_run: bool = Fal
     """Does what ``gc`` does, and returns what it has rows for. It needs no pandas."""
     folder = os.fspath(directory) if directory is not None else default_directory()
     gone = []
-    for found in [found for part in with_runs(folder) for found in scan(part)]:
+    for found in [found for part in with_runs(folder) for found in scan(part, unfinished=True)]:
         if found.state == "dead" and os.geteuid() in (0, found.info.st_uid) and (dry_run or remove(found)):
             gone.append(found)
     return gone

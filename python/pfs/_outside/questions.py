@@ -81,6 +81,8 @@ def view(name: str, source: Asked = None) -> pd.DataFrame:
         UnknownTable: no view has this name.
         Error: duckdb is missing: ``pip install 'perfschema[sql]'``.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a view is a str, not {type(name).__name__}")
     short = name.lower().removeprefix("sys.")
     if short not in VIEWS:
         from pfs._tables.nearest import hint

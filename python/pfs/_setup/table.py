@@ -125,6 +125,10 @@ class SetupTable(Generic[R]):
             return [(self._name_column(), where, True)]
         if isinstance(where, int):
             return [(self._key()[0], str(where), False)]
+        if not hasattr(where, "items"):
+            raise TypeError(
+                f"{self.name}: rows are chosen by a name, a pattern, or {{column: value}}, not by {type(where).__name__}"
+            )
         conditions = []
         for column, value in where.items():
             text = _sql(value)
@@ -197,6 +201,8 @@ class SetupTable(Generic[R]):
         Raises:
             InvalidValue: the settings belong to another table.
         """
+        if not isinstance(saved, Saved):
+            raise TypeError(f"{self.name}: restore() takes what save() returned, not {type(saved).__name__}")
         if saved._table != self.name:
             raise InvalidValue(f"these are settings of {saved._table}, not of {self.name}")
         key, writable = self._key(), self._writable()

@@ -90,6 +90,8 @@ def _plain(error: Exception) -> str:
 
 def _check(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
     """Raises unless the text is one statement that only reads."""
+    if not isinstance(statement, str):
+        raise TypeError(f"a statement is a str, not {type(statement).__name__}")
     kinds = [each.type.name for each in connection.extract_statements(statement)]
     if len(kinds) != 1:
         raise InvalidValue(f"this is {len(kinds)} statements: give one")

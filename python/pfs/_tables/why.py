@@ -96,7 +96,9 @@ def _overlap(union: Sequence[tuple[int, int]], ends: Sequence[int], begin: int, 
 
 
 def _names(lock: Named | str, source: Source) -> set[str]:
-    wanted = lock if isinstance(lock, str) else lock.name
+    wanted = lock if isinstance(lock, str) else getattr(lock, "name", None)
+    if not isinstance(wanted, str):
+        raise TypeError(f"a lock of pfs or its name is needed, not {type(lock).__name__}")
     names = [name for (name,) in source.rows("setup_instruments", ("NAME",)) if name.startswith("wait/")]
     found = {name for name in names if name == wanted or name.endswith("/" + wanted)}
     if not found:

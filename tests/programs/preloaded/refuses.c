@@ -1,20 +1,27 @@
-/* A library to be preloaded: refuses memory to libperfschema, and to libstdc++ on its behalf, as on a machine without
- * memory.
- *   REFUSE_CALL   mmap, mremap, malloc or fork-mmap (mmap and mremap inside of fork() only)
+/* A library to be preloaded: refuses calls of libperfschema, and memory to libstdc++ on its behalf, as a machine without memory or a
+ * sandbox does.
+ *   REFUSE_CALL   a function at the end of this file, or fork-mmap (mmap and mremap inside of fork() only)
+ *   REFUSE_ERRNO  the error; ENOMEM without it. 0: the process is killed instead
  *   REFUSE_FIRST  the first call that is refused, from 1 on
  *   REFUSE_COUNT  how many are refused; 0 = all from there on */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char* call;
 static long first, count, seen;
+static int error = ENOMEM;
 static int inside_fork;
 static const char *begin, *end, *begin_cpp, *end_cpp;
 
@@ -41,6 +48,7 @@ __attribute__((constructor)) static void start(void) {
   call = text != NULL ? text : "";
   first = getenv("REFUSE_FIRST") != NULL ? atol(getenv("REFUSE_FIRST")) : 1;
   count = getenv("REFUSE_COUNT") != NULL ? atol(getenv("REFUSE_COUNT")) : 1;
+  if (getenv("REFUSE_ERRNO") != NULL) error = atoi(getenv("REFUSE_ERRNO"));
 }
 
 static int refuses(const char* what, const void* caller) {
@@ -51,7 +59,8 @@ static int refuses(const char* what, const void* caller) {
   if (strcmp(call, what) != 0 && !(strcmp(call, "fork-mmap") == 0 && inside_fork && strcmp(what, "malloc") != 0)) return 0;
   number = __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED);
   if (number < first || (count != 0 && number >= first + count)) return 0;
-  errno = ENOMEM;
+  if (error == 0) raise(SIGKILL);
+  errno = error;
   return 1;
 }
 
@@ -85,4 +94,44 @@ pid_t fork(void) {
   child = plain();
   inside_fork = 0;
   return child;
+}
+
+/* Calls that are refused in the same way: `refused` is what they give then. */
+#define REFUSABLE(type, name, parameters, arguments, refused)                       \
+  type name parameters {                                                            \
+    static type(*plain) parameters;                                                 \
+    if (plain == NULL) plain = (type(*) parameters)dlsym(RTLD_NEXT, #name);         \
+    return refuses(#name, __builtin_return_address(0)) ? refused : plain arguments; \
+  }
+REFUSABLE(int, ftruncate, (int fd, off_t length), (fd, length), -1)
+REFUSABLE(int, posix_fallocate, (int fd, off_t offset, off_t length), (fd, offset, length), error)
+REFUSABLE(int, mkdir, (const char* path, mode_t mode), (path, mode), -1)
+REFUSABLE(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
+REFUSABLE(int, munmap, (void* at, size_t bytes), (at, bytes), -1)
+REFUSABLE(int, madvise, (void* at, size_t bytes, int advice), (at, bytes, advice), -1)
+REFUSABLE(int, pthread_key_create, (pthread_key_t * key, void (*end)(void*)), (key, end), error)
+REFUSABLE(int, pthread_setspecific, (pthread_key_t key, const void* value), (key, value), error)
+
+static mode_t mode_of(int flags, va_list more) { return (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0; }
+
+int open(const char* path, int flags, ...) {
+  static int (*plain)(const char*, int, ...);
+  va_list more;
+  mode_t mode;
+  va_start(more, flags);
+  mode = mode_of(flags, more);
+  va_end(more);
+  if (plain == NULL) plain = (int (*)(const char*, int, ...))dlsym(RTLD_NEXT, "open");
+  return refuses("open", __builtin_return_address(0)) ? -1 : plain(path, flags, mode);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  static int (*plain)(int, const char*, int, ...);
+  va_list more;
+  mode_t mode;
+  va_start(more, flags);
+  mode = mode_of(flags, more);
+  va_end(more);
+  if (plain == NULL) plain = (int (*)(int, const char*, int, ...))dlsym(RTLD_NEXT, "openat");
+  return refuses("openat", __builtin_return_address(0)) ? -1 : plain(folder, path, flags, mode);
 }

@@ -135,7 +135,7 @@ struct Measured {
 };
 inline Measured MeasuredUntil(uint32_t flags, uint64_t start_ticks, uint64_t end_ticks) {
   if ((flags & kFlagTimed) == 0) return {false, 0, 0};
-  end_ticks = std::max(start_ticks, end_ticks);  // counters of two cores may differ by a few ticks
+  if (static_cast<int64_t>(end_ticks - start_ticks) < 0) end_ticks = start_ticks;  // as in EndedAt
   return {true, end_ticks,
           TimerScale::Scale(end_ticks - start_ticks, g_runtime.picos_per_tick[(flags & kFlagTimerMask) >> kFlagTimerShift])};
 }

@@ -188,10 +188,12 @@ struct EndedWait {
 
 // The end of an event consists of EndWait or EndedAt, CloseRecord, the statistics, and LeaveProbe.
 
-// Returns the times of a wait that ends at `now`. Counters of two cores may differ by a few ticks: no event ends before its start.
+// Returns the times of a wait that ends at `now`. Counters of two cores may differ by a few ticks, and a suspend may set the counter back:
+// no event ends before its start.
 PFS_ALWAYS_INLINE EndedWait EndedAt(const Wait& wait, uint64_t now) {
-  const bool is_later = now > wait.start_ticks;
-  return {true, is_later ? now - wait.start_ticks : 0, is_later ? now : wait.start_ticks};
+  const uint64_t ticks = now - wait.start_ticks;
+  const bool is_later = static_cast<int64_t>(ticks) > 0;
+  return {true, is_later ? ticks : 0, is_later ? now : wait.start_ticks};
 }
 // Reads the timer, and enters the probe.
 PFS_ALWAYS_INLINE EndedWait EndWait(const Wait& wait) {
