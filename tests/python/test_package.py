@@ -122,18 +122,22 @@ def test_import_error_says_how_to_build(tmp_path: Path, fresh: Run) -> None:
         package,
         ignore=shutil.ignore_patterns("*.so", "lib", "bin", "include", "__pycache__"),
     )
-    out = fresh(
-        """
+    script = """
         import sys
         sys.path.insert(0, sys.argv[1])
         try:
             import pfs
         except ImportError as error:
             print(*error.__notes__)
-        """,
-        str(package.parent),
-    )
+    """
+    out = fresh(script, str(package.parent))
     assert "pip install ." in out
+    assert "another project" not in out
+    # PyPI's pfs may have replaced files of ours, and taken them with it when it was uninstalled.
+    other = package.parent / "pfs-0.6.1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: pfs\nVersion: 0.6.1\n")
+    assert "the distribution 'pfs' 0.6.1 is installed, too" in fresh(script, str(package.parent))
 
 
 def test_version_is_the_same_everywhere(root: Path) -> None:
