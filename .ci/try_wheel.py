@@ -55,7 +55,7 @@ def c_program_records() -> None:
         flags = output("pfs", "config", "--cflags", "--libs").split()
         output("cc", str(source), *flags, "-o", str(program))
         assert output(str(program), PFS_DIR=folder, PFS_KEEP="1") == "on\n"
-        segment = next(path for path in Path(folder).iterdir() if path.name.startswith("pfs-"))
+        (segment,) = Path(folder).glob("*.pfs")
         names = pfs.attach(segment).table("events_waits_history_long")["EVENT_NAME"].tolist()
         assert names == ["wait/synch/mutex/wheel/LOCK_c"], names
 
