@@ -53,7 +53,7 @@ def c_program_records() -> None:
         source, program = Path(folder, "program.c"), Path(folder, "program")
         source.write_text(PROGRAM)
         flags = output("pfs", "config", "--cflags", "--libs").split()
-        output("cc", str(source), *flags, "-o", str(program))
+        output("gcc", str(source), *flags, "-o", str(program))
         assert output(str(program), PFS_DIR=folder, PFS_KEEP="1") == "on\n"
         (segment,) = Path(folder).glob("*.pfs")
         names = pfs.attach(segment).table("events_waits_history_long")["EVENT_NAME"].tolist()
