@@ -6,6 +6,7 @@ pfs turns itself off where it cannot work, and says why in its status: a wheel i
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,16 @@ int main(void) {
   puts(pfs_is_on() ? "on" : "off");
   return 0;
 }
+"""
+PROJECT = """
+cmake_minimum_required(VERSION 3.22)
+project(consumer C CXX)
+find_package(PerfSchema REQUIRED)
+foreach(kind perfschema perfschema_static)
+  add_executable(${kind} program.c)
+  target_link_libraries(${kind} PRIVATE PerfSchema::${kind})
+  set_target_properties(${kind} PROPERTIES LINKER_LANGUAGE CXX)
+endforeach()
 """
 
 
@@ -60,6 +71,18 @@ def c_program_records() -> None:
         assert names == ["wait/synch/mutex/wheel/LOCK_c"], names
 
 
+def cmake_package_is_whole() -> None:
+    if shutil.which("cmake") is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "CMakeLists.txt").write_text(PROJECT)
+        Path(folder, "program.c").write_text(PROGRAM)
+        output("cmake", "-S", folder, "-B", f"{folder}/build", f"-DPerfSchema_DIR={pfs.get_cmake_dir()}")
+        output("cmake", "--build", f"{folder}/build")
+        for kind in ("perfschema", "perfschema_static"):
+            assert output(f"{folder}/build/{kind}", PFS_DIR=folder) == "on\n"
+
+
 def demo_runs() -> None:
     done = json.loads(output("pfs", "demo", "--json"))
     assert done["files"] > 100, done
@@ -68,7 +91,7 @@ def demo_runs() -> None:
 
 def main() -> None:
     print(f"   Python {platform.python_version()}, {platform.machine()}, {' '.join(platform.libc_ver())}")
-    for part in (python_records, c_program_records, demo_runs):
+    for part in (python_records, c_program_records, cmake_package_is_whole, demo_runs):
         start = time.perf_counter()
         part()
         print(f"   {part.__name__}: {time.perf_counter() - start:.1f} s")

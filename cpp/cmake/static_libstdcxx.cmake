@@ -4,5 +4,5 @@ option(PFS_STATIC_LIBSTDCXX "Link libstdc++ statically, for machines with an old
 if(PFS_STATIC_LIBSTDCXX)
   add_link_options(-static-libstdc++ -Wl,--exclude-libs,ALL)
   add_library(pfs_old_glibc OBJECT cpp/cmake/old_glibc.c)
-  link_libraries($<TARGET_OBJECTS:pfs_old_glibc>)
+  link_libraries($<BUILD_INTERFACE:$<TARGET_OBJECTS:pfs_old_glibc>>)
 endif()
