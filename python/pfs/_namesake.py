@@ -13,7 +13,7 @@ def namesake() -> str | None:
         other = distribution("pfs")
     except PackageNotFoundError:
         return None
-    has_module = any(file.parts[0] == "pfs" for file in other.files or [])
+    has_module = "\npfs/" in "\n" + (other.read_text("RECORD") or "")
     shared = "the command 'pfs' and the module pfs" if has_module else "the command 'pfs'"
     return (
         f"the distribution 'pfs' {other.version} is installed, too. It is another project and brings {shared}; the one that came "
