@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import pfs
+from tests import MAY_FORK
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -83,10 +84,6 @@ def root() -> Path:
     return ROOT
 
 
-# From Python 3.15 on, os.fork() beside threads raises its warning in the parent, after the child exists.
-_MAY_FORK = ["-W", "ignore:.*multi-threaded:DeprecationWarning"] if sys.version_info >= (3, 15) else []
-
-
 @pytest.fixture
 def fresh(tmp_path: Path) -> Run:
     """Runs a script in a fresh process with its segment in a folder of its own; gives its standard output.
@@ -102,7 +99,7 @@ def fresh(tmp_path: Path) -> Run:
         if options is not None:
             env["PFS_OPTIONS"] = options
         done = subprocess.run(
-            [sys.executable, "-W", "error", *_MAY_FORK, "-c", textwrap.dedent(script), *arguments],
+            [sys.executable, "-W", "error", *MAY_FORK, "-c", textwrap.dedent(script), *arguments],
             env=env,
             cwd=tmp_path,
             capture_output=True,

@@ -37,11 +37,15 @@ void SetPythonError() {
 }
 
 bool ParseTimeout(PyObject* number, double* timeout) {
-  // Takes floats and integers, like the standard locks, but no other object that converts to a float.
-  PyObject* const integer = PyFloat_Check(number) ? nullptr : PyNumber_Index(number);
-  if (integer == nullptr && !PyFloat_Check(number)) return false;
-  *timeout = integer == nullptr ? PyFloat_AS_DOUBLE(number) : PyLong_AsDouble(integer);
-  Py_XDECREF(integer);
+  // Takes what the standard locks take: floats and integers, since Python 3.15 all real numbers.
+  if (PyFloat_Check(number) || (PY_VERSION_HEX >= 0x030f0000 && !PyIndex_Check(number))) {
+    *timeout = PyFloat_AsDouble(number);
+  } else {
+    PyObject* const integer = PyNumber_Index(number);
+    if (integer == nullptr) return false;
+    *timeout = PyLong_AsDouble(integer);
+    Py_DECREF(integer);
+  }
   if (*timeout == -1 && PyErr_Occurred() != nullptr) return false;
   if (*timeout * 1e6 > static_cast<double>(PY_TIMEOUT_MAX)) {
     PyErr_SetString(PyExc_OverflowError, "timeout value is too large");

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstdint>
 
-#if !defined(__x86_64__)
-#error "libperfschema-run.so exists for x86-64 only."
-#endif
+#if defined(__aarch64__)
+#include "run/stubs_aarch64.h"
+#elif defined(__x86_64__)
 
 // A tail jump keeps arguments of any number and type, also of variadic functions.
 #define PFS_RUN_SYMBOLS(name)                      \
@@ -43,8 +43,6 @@
       "(%rip), %r11\n"                             \
       "jmp pfs_run_first\n"                        \
       ".popsection\n");
-PFS_RUN_FUNCTIONS(PFS_RUN_SYMBOLS)
-#undef PFS_RUN_SYMBOLS
 
 // Saves the registers of the arguments, finds all functions and jumps to the one that %r11 points to.
 asm(R"(
@@ -93,6 +91,13 @@ pfs_run_first:
   jmp *(%r11)
 .popsection
 )");
+
+#else
+#error "libperfschema-run.so exists for x86-64 and arm64 only."
+#endif
+
+PFS_RUN_FUNCTIONS(PFS_RUN_SYMBOLS)
+#undef PFS_RUN_SYMBOLS
 
 namespace perfschema::run {
 

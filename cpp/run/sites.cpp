@@ -16,6 +16,15 @@
 #include "run/small_lock.h"
 
 // Since glibc 2.35. Without it all places have the module "unknown".
+#ifndef DLFO_STRUCT_HAS_EH_DBASE  // nor has the header it
+struct dl_find_object {
+  unsigned long long dlfo_flags;
+  void *dlfo_map_start, *dlfo_map_end;
+  link_map* dlfo_link_map;
+  void* dlfo_eh_frame;
+  unsigned long long reserved[7];
+};
+#endif
 extern "C" int _dl_find_object(void*, struct dl_find_object*) __attribute__((weak));
 
 namespace perfschema::run {

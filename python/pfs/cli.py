@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import pfs
-from pfs._cli.config import CONFIG_FLAGS, config_text
+from pfs._cli.config import CONFIG_FLAGS, config_text, print_version
 
 __all__ = ["CONFIG_FLAGS", "config_text", "main"]
 
@@ -18,7 +17,7 @@ __all__ = ["CONFIG_FLAGS", "config_text", "main"]
 def _plain(arguments: Sequence[str]) -> int:
     """Runs the commands that work without click. Returns the exit code."""
     if list(arguments) == ["--version"]:
-        print(f"pfs {pfs.__version__}")
+        print_version()
         return 0
     if arguments and arguments[0] == "config" and len(arguments) > 1 and all(f in CONFIG_FLAGS for f in arguments[1:]):
         print(config_text([flag for flag in CONFIG_FLAGS if flag in arguments]))

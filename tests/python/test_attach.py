@@ -133,7 +133,7 @@ def test_a_path_in_any_form_opens_the_same(program: Subject) -> None:
 
 def test_it_shows_itself(program: Subject) -> None:
     with pfs.attach(program.pid) as schema:
-        assert repr(schema).startswith(f"<Schema of process {program.pid} (alive): {sys.executable} -W error -c")
+        assert repr(schema).startswith(f"<Schema of process {program.pid} (alive): {sys.executable} -W error ")
         assert str(program.path) in repr(schema)
         page = schema._repr_html_()
         assert "<table>" in page

@@ -43,7 +43,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_installed_command_is_the_same_as_the_module() -> None:
     command = Path(sys.executable).with_name("pfs")
     assert subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout == f"pfs {pfs.__version__}\n"
-    assert pfs_command("--version").stdout == f"pfs {pfs.__version__}\n"
+    done = pfs_command("--version")
+    assert (done.stdout, done.stderr) == (f"pfs {pfs.__version__}\n", "")
 
 
 def test_help_has_every_command() -> None:
@@ -84,6 +85,22 @@ def test_without_click_config_works_and_the_rest_says_how_to_get_it(without_clic
         done = pfs_command(*arguments, status=2, environment=without_click)
         assert done.stderr.count("\n") == 1
         assert "pip install 'perfschema[cli]'" in done.stderr
+
+
+@pytest.mark.parametrize("files", ["../../bin/pfs,,\nother/main.py,,\n", "pfs/__init__.py,,\n"])
+def test_version_warns_of_another_distribution_called_pfs(without_click: dict[str, str], tmp_path: Path, files: str) -> None:
+    other = tmp_path / "pfs-0.6.1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: pfs\nVersion: 0.6.1\n")
+    (other / "RECORD").write_text(files)
+    with_click = tmp_path / "click.py"
+    for _ in range(2):
+        done = pfs_command("--version", environment=without_click)
+        assert done.stdout == f"pfs {pfs.__version__}\n"
+        assert "the distribution 'pfs' 0.6.1 is installed, too" in done.stderr
+        assert ("the module pfs" in done.stderr) == files.startswith("pfs/")
+        assert done.stderr.count("\n") == 1
+        with_click.unlink(missing_ok=True)
 
 
 def test_demo_shows_its_tables(library: Path) -> None:

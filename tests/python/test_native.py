@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,7 @@ def sanitized(folder: Path, root: Path, tmp_path_factory: pytest.TempPathFactory
     settings = {
         "PFS_PYTHON": "ON",
         "Python_EXECUTABLE": sys.executable,
+        "Python_INCLUDE_DIR": sysconfig.get_path("include"),
         "pybind11_DIR": found.stdout.strip(),
         "CMAKE_INTERPROCEDURAL_OPTIMIZATION": "OFF",  # pybind11 would turn it on
     }
@@ -127,7 +129,7 @@ def sanitized(folder: Path, root: Path, tmp_path_factory: pytest.TempPathFactory
     assert done.returncode == 0, done.stdout[-20_000:]
     package = tmp_path_factory.mktemp("package") / "pfs"
     shutil.copytree(Path(pfs.__file__).parent, package, ignore=shutil.ignore_patterns("*.so*", "include", "lib"))
-    (module,) = build.glob("_core*.so")
+    (module,) = build.glob("cpp/bindings/_core*.so")
     shutil.copy(module, package)
     compiler = re.search(r"CMAKE_CXX_COMPILER:\w+=(.+)", (build / "CMakeCache.txt").read_text())
     assert compiler is not None

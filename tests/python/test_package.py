@@ -122,18 +122,22 @@ def test_import_error_says_how_to_build(tmp_path: Path, fresh: Run) -> None:
         package,
         ignore=shutil.ignore_patterns("*.so", "lib", "bin", "include", "__pycache__"),
     )
-    out = fresh(
-        """
+    script = """
         import sys
         sys.path.insert(0, sys.argv[1])
         try:
             import pfs
         except ImportError as error:
             print(*error.__notes__)
-        """,
-        str(package.parent),
-    )
+    """
+    out = fresh(script, str(package.parent))
     assert "pip install ." in out
+    assert "another project" not in out
+    # PyPI's pfs may have replaced files of ours, and taken them with it when it was uninstalled.
+    other = package.parent / "pfs-0.6.1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: pfs\nVersion: 0.6.1\n")
+    assert "the distribution 'pfs' 0.6.1 is installed, too" in fresh(script, str(package.parent))
 
 
 def test_version_is_the_same_everywhere(root: Path) -> None:
@@ -230,6 +234,26 @@ def test_cmake_package_builds_a_program_and_pkg_config_knows_it(tmp_path: Path) 
         path = run(sys.executable, "-m", "pfs", "config", "--pkgconfigdir").strip()
         include = run("pkg-config", "--cflags", "perfschema", PKG_CONFIG_PATH=path).strip().removeprefix("-I")
         assert Path(include).resolve() == Path(pfs.get_include()).resolve()
+
+
+def test_free_threaded_python_is_refused(tmp_path: Path, root: Path) -> None:
+    pybind11 = pytest.importorskip("pybind11")
+    tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    cmake, ninja = (shutil.which(tool, path=tools) for tool in ("cmake", "ninja"))
+    if cmake is None or ninja is None:
+        pytest.skip("needs cmake and ninja")
+    headers = tmp_path / "headers"
+    shutil.copytree(sysconfig.get_path("include"), headers)
+    options = {"SKBUILD": "ON", "SKBUILD_DATA_DIR": str(tmp_path), "pybind11_DIR": pybind11.get_cmake_dir()}
+    options |= {"Python_EXECUTABLE": sys.executable, "Python_INCLUDE_DIR": str(headers)}
+    options |= {"CMAKE_MAKE_PROGRAM": ninja}
+    command = [cmake, "-G", "Ninja", "-S", str(root), "-B", str(tmp_path / "build")]
+    command += [f"-D{name}={value}" for name, value in options.items()]
+    for defined in ("", "#define Py_GIL_DISABLED 1\n"):
+        with (headers / "pyconfig.h").open("a") as file:
+            file.write(defined)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode != 0) == ("does not support free-threaded Python" in done.stderr) == bool(defined), done.stderr
 
 
 def test_python_and_its_extensions_share_one_library(fresh: Run) -> None:

@@ -47,7 +47,7 @@ def only_row() -> pd.Series[Any]:
 def test_running_process_has_a_row(program: Subject) -> None:
     row = only_row()
     assert row["PID"] == program.pid
-    assert str(row["COMMAND"]).startswith(f"{sys.executable} -W error -c")
+    assert str(row["COMMAND"]).startswith(f"{sys.executable} -W error ")
     assert str(row["COMMAND"]).endswith("one two words")
     assert row["STATE"] == "alive"
     assert re.fullmatch(rf"{re.escape(pfs.__version__)} \(layout \d+\.\d+\)", str(row["VERSION"]))
@@ -76,7 +76,7 @@ def test_dead_process_is_known_by_the_beginning_of_its_command(folder: Path) -> 
         program.kill()
         row = only_row()
         assert row["STATE"] == "dead"
-        assert str(row["COMMAND"]).startswith(f"{sys.executable} -W error -c")
+        assert str(row["COMMAND"]).startswith(f"{sys.executable} -W error ")
         assert len(str(row["COMMAND"])) == 256
 
 

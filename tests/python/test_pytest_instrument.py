@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import MAY_FORK
 from tests.python._programs.subject import clean_environment
 
 SHOP = """
@@ -90,7 +91,8 @@ def session(tmp_path: Path) -> Session:
 
     def run(*arguments: str, tests: str = TESTS, status: int = 0) -> subprocess.CompletedProcess[str]:
         (folder / "test_shop.py").write_text(tests)
-        command = [sys.executable, "-m", "pytest", "-p", "pytest_pfs", "-p", "no:cacheprovider", "-W", "error", *arguments]
+        command = [sys.executable, "-m", "pytest", "-p", "pytest_pfs", "-p", "no:cacheprovider", "-W", "error", *MAY_FORK]
+        command += arguments
         done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, timeout=300)
         assert done.returncode == status, done.stdout + done.stderr
         assert list(segments.iterdir()) == []

@@ -13,6 +13,7 @@ import pytest
 from pfs._testing import budget, overhead
 from pfs._testing.totals import Totals, chosen
 from pfs.errors import InvalidValue
+from tests import MAY_FORK
 from tests.conftest import Run
 from tests.python._programs.subject import CI_VARIABLES
 
@@ -54,7 +55,7 @@ class Inner:
         """The lines of the output. Without `outcomes` they are not checked."""
         self.pytester.makepyfile(test_inner=helpers + body)
         result = self.pytester.runpytest_subprocess(
-            "-p", "pytest_pfs", "-p", "no:cacheprovider", "-W", "error", "--strict-markers", *arguments, timeout=300
+            "-p", "pytest_pfs", "-p", "no:cacheprovider", "-W", "error", *MAY_FORK, "--strict-markers", *arguments, timeout=300
         )
         if outcomes:
             result.assert_outcomes(**outcomes)

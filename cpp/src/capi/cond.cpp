@@ -4,6 +4,7 @@
 // mutex taken again, before the program's cleanup handlers run. Hence nothing here is noexcept.
 //
 // A condition may be destroyed as soon as all its waiters were woken, before they have returned: after the wait *c is not touched.
+#include "base/clock_waits.h"
 #include "capi/own_wait.h"
 #include "capi/owner_on_leave.h"
 
@@ -89,7 +90,7 @@ int pfs_cond_timedwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex
 
 int pfs_cond_clockwait_(pfs_cond_t* c, pthread_mutex_t* m, pfs_instance_t* mutex, clockid_t clock, const struct timespec* deadline,
                         PFS_SITE_) {
-  return WaitFor(c, mutex, Operation::kCondTimedWait, file, line, [=] { return pthread_cond_clockwait(&c->cond, m, clock, deadline); });
+  return WaitFor(c, mutex, Operation::kCondTimedWait, file, line, [=] { return perfschema::CondClockWait(&c->cond, m, clock, deadline); });
 }
 
 pfs_instance_t* pfs_cond_create(pfs_key_t key, const void* identity) {

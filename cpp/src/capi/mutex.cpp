@@ -1,6 +1,7 @@
 // capi/mutex.cpp: mutexes, and waits for locks of the user's own.
 //
 // A cancelled thread needs no care here: no call between Begin and End is a cancellation point.
+#include "base/clock_waits.h"
 #include "capi/own_wait.h"
 #include "record/family/lock_events.h"
 
@@ -83,7 +84,7 @@ int pfs_mutex_timedlock_at(pfs_mutex_t* m, const struct timespec* deadline, PFS_
 }
 
 int pfs_mutex_clocklock_at(pfs_mutex_t* m, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
-  return Until(m, file, line, [=] { return pthread_mutex_clocklock(&m->mutex, clock, deadline); });
+  return Until(m, file, line, [=] { return perfschema::MutexClockLock(&m->mutex, clock, deadline); });
 }
 
 pfs_instance_t* pfs_mutex_create(pfs_key_t key, const void* identity) {

@@ -1,6 +1,7 @@
 // capi/rwlock.cpp: rwlocks, and waits for rwlocks, prlocks and sxlocks of the user's own.
 //
 // A cancelled thread needs no care here: POSIX lets the lock calls be cancellation points, but glibc and musl do not make them so.
+#include "base/clock_waits.h"
 #include "capi/own_wait.h"
 #include "record/family/lock_events.h"
 
@@ -116,12 +117,12 @@ int pfs_rwlock_timedwrlock_at(pfs_rwlock_t* rw, const struct timespec* deadline,
 
 int pfs_rwlock_clockrdlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
   return Until<TryReadLock>(rw, Operation::kTimedReadLock, file, line,
-                            [=] { return pthread_rwlock_clockrdlock(&rw->lock, clock, deadline); });
+                            [=] { return perfschema::ReadClockLock(&rw->lock, clock, deadline); });
 }
 
 int pfs_rwlock_clockwrlock_at(pfs_rwlock_t* rw, clockid_t clock, const struct timespec* deadline, PFS_SITE_) {
   return Until<TryWriteLock>(rw, Operation::kTimedWriteLock, file, line,
-                             [=] { return pthread_rwlock_clockwrlock(&rw->lock, clock, deadline); });
+                             [=] { return perfschema::WriteClockLock(&rw->lock, clock, deadline); });
 }
 
 pfs_instance_t* pfs_rwlock_create(pfs_key_t key, const void* identity) {

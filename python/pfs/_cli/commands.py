@@ -16,7 +16,7 @@ from rich.text import Text
 import pfs
 from pfs import _core
 from pfs._cli.collect import collect
-from pfs._cli.config import CONFIG_FLAGS, config_text
+from pfs._cli.config import CONFIG_FLAGS, config_text, print_version
 from pfs._cli.metrics import metrics
 from pfs._cli.options import TableName, output_options
 from pfs._cli.otel import otel
@@ -62,8 +62,14 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        print_version()
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(pfs.__version__, message="pfs %(version)s")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit.")
 def pfs_command() -> None:
     """A Performance Schema for any program.
 

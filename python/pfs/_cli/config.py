@@ -1,14 +1,20 @@
-"""``pfs config`` prints where the C and C++ parts of the package are. It needs neither click nor rich."""
+"""``pfs config`` prints where the C and C++ parts of the package are, ``pfs --version`` its version.
+
+They need neither click nor rich.
+"""
 
 from __future__ import annotations
 
+import sys
+
 import pfs
+from pfs._namesake import namesake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CONFIG_FLAGS", "config_text"]
+__all__ = ["CONFIG_FLAGS", "config_text", "print_version"]
 
 CONFIG_FLAGS = ("--cflags", "--libs", "--includedir", "--libdir", "--cmakedir", "--pkgconfigdir")
 
@@ -27,3 +33,10 @@ def config_text(flags: Sequence[str]) -> str:
         "--pkgconfigdir": f"{library}/pkgconfig",
     }
     return " ".join(texts[flag] for flag in flags)
+
+
+def print_version() -> None:
+    """Prints the version, and to stderr a warning if PyPI's ``pfs`` is installed, too."""
+    print(f"pfs {pfs.__version__}")
+    if other := namesake():
+        print(f"pfs: {other}", file=sys.stderr)

@@ -39,7 +39,7 @@ def _library() -> str:
     """
     path = os.path.join(_PACKAGE, "lib", "libperfschema-run.so")
     if not os.path.exists(path):
-        raise StateError(f"there is no {path}: pfs run needs Linux on x86-64")
+        raise StateError(f"there is no {path}: this package was built without pfs run")
     return path
 
 

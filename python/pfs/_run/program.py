@@ -13,7 +13,7 @@ __all__ = ["Program", "look"]
 
 _MOST_SCRIPTS = 5  # as the kernel follows "#!"
 _LOAD, _INTERPRETER = 1, 3  # p_type of ELF
-_X86_64 = 62
+_MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine
 
 
 @dataclass(slots=True)
@@ -72,8 +72,8 @@ def _check_elf(path: str, program: Program) -> None:
             if info.st_mode & (stat.S_ISUID | stat.S_ISGID) and os.geteuid() != info.st_uid:
                 program.blind = "it is setuid or setgid: the system ignores LD_PRELOAD"
                 return
-            if head[4] != 2 or struct.unpack_from("<H", head, 18)[0] != _X86_64:
-                program.blind = "it is no program for 64-bit x86"
+            if head[4] != 2 or struct.unpack_from("<H", head, 18)[0] != _MACHINES.get(machine := os.uname().machine):
+                program.blind = f"it is no program for {machine}"
                 return
             start, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
             file.seek(start)

@@ -19,6 +19,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pfs
+from tests import MAY_FORK
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
@@ -73,7 +74,15 @@ def fresh_process(options: str = "", **more: str) -> Callable[[Callable[..., Non
         def test(tmp_path: Path, **arguments: Any) -> None:
             work = tmp_path / "work"
             work.mkdir()
-            runner = [sys.executable, "-W", "error", str(HERE / "run_fact.py"), inspect.getfile(function), function.__name__]
+            runner = [
+                sys.executable,
+                "-W",
+                "error",
+                *MAY_FORK,
+                str(HERE / "run_fact.py"),
+                inspect.getfile(function),
+                function.__name__,
+            ]
             done = subprocess.run(
                 [*runner, json.dumps(arguments)],
                 env=environment(tmp_path, options.format(**arguments), **more),

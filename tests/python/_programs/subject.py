@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests import MAY_FORK
 from tests.python._programs.segment_file import HEADER, HEADER_ROOM
 
 _LOOP = """
@@ -45,7 +46,7 @@ def clean_environment(folder: Path, **more: str) -> dict[str, str]:
 class Subject:
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", _LOOP, *arguments],
+            [sys.executable, "-W", "error", *MAY_FORK, "-c", _LOOP, *arguments],
             env=clean_environment(folder, **environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
