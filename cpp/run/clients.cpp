@@ -123,7 +123,7 @@ Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::
   });
   if (running == nullptr) return nullptr;
   running->rows = running->before = 0;
-  if (Begin(*running, key, {site.text, kNoLine}, text, schema)) return running;
+  if (Begin(*running, key, {site.text, kWholePlace}, text, schema)) return running;
   running->handle.store(nullptr, std::memory_order_release);
   return nullptr;
 }

@@ -105,7 +105,7 @@ class Talk final : public Conversation {
       return;
     }
     Suspendable& statement = entries_[last_ % capacity_];
-    is_recorded(last_) = run::Begin(statement, KeyOfCommand(*protocol_, command), {site_, kNoLine}, text, nullptr);
+    is_recorded(last_) = run::Begin(statement, KeyOfCommand(*protocol_, command), {site_, kWholePlace}, text, nullptr);
     if (is_recorded(last_)) Suspend(statement);
     ++last_;
   }

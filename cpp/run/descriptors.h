@@ -25,8 +25,8 @@ void Duplicated(int from, int to, const Site& site);
 
 // Returns whether the descriptor is followed, or adoption has been tried.
 bool IsKnown(int fd);
-inline void MakeKnown(int fd, const Site& site) {
-  if (__builtin_expect(!IsKnown(fd), 0)) Adopt(fd, site);
+inline void MakeKnown(int fd, const void* caller) {
+  if (__builtin_expect(!IsKnown(fd), 0)) Adopt(fd, *SiteOf(caller));
 }
 
 }  // namespace perfschema::run

@@ -42,9 +42,8 @@ int Opened(const char* path, const void* caller, Plain plain, Recorded recorded)
 
 // The place of a call on a known descriptor.
 capi::Site Known(int fd, const void* caller) {
-  const Site& site = *SiteOf(caller);
-  MakeKnown(fd, site);
-  return {site.text, kNoLine};
+  MakeKnown(fd, caller);
+  return {static_cast<const char*>(caller), kIsCode};
 }
 
 int Duplicate(int from, int to, const void* caller) {
@@ -70,70 +69,71 @@ int Duplicate(int from, int to, const void* caller) {
 // ---- By name ---------------------------------------------------------------------------------------------------------------------
 
 // On 64-bit systems the 64 forms are the same calls.
-#define PFS_OPEN(name)                                                                                        \
-  PFS_REPLACES int name(const char* path, int flags, ...) {                                                   \
-    PFS_MODE_ARGUMENT                                                                                         \
-    return Opened(                                                                                            \
-        path, PFS_CALLER, [=] { return PFS_REAL(name)(path, flags, mode); },                                  \
-        [=](pfs_key_t key, const char* text) { return pfs_open_at(key, text, kNoLine, path, flags, mode); }); \
+#define PFS_OPEN(name)                                                                                            \
+  PFS_REPLACES int name(const char* path, int flags, ...) {                                                       \
+    PFS_MODE_ARGUMENT                                                                                             \
+    return Opened(                                                                                                \
+        path, PFS_CALLER, [=] { return PFS_REAL(name)(path, flags, mode); },                                      \
+        [=](pfs_key_t key, const char* text) { return pfs_open_at(key, text, kWholePlace, path, flags, mode); }); \
   }
 PFS_OPEN(open)
 PFS_OPEN(open64)
 
-#define PFS_OPENAT(name)                                                                                                   \
-  PFS_REPLACES int name(int directory, const char* path, int flags, ...) {                                                 \
-    PFS_MODE_ARGUMENT                                                                                                      \
-    return Opened(                                                                                                         \
-        path, PFS_CALLER, [=] { return PFS_REAL(name)(directory, path, flags, mode); },                                    \
-        [=](pfs_key_t key, const char* text) { return pfs_openat_at(key, text, kNoLine, directory, path, flags, mode); }); \
+#define PFS_OPENAT(name)                                                                                                       \
+  PFS_REPLACES int name(int directory, const char* path, int flags, ...) {                                                     \
+    PFS_MODE_ARGUMENT                                                                                                          \
+    return Opened(                                                                                                             \
+        path, PFS_CALLER, [=] { return PFS_REAL(name)(directory, path, flags, mode); },                                        \
+        [=](pfs_key_t key, const char* text) { return pfs_openat_at(key, text, kWholePlace, directory, path, flags, mode); }); \
   }
 PFS_OPENAT(openat)
 PFS_OPENAT(openat64)
 
 // These abort if `flags` need a mode.
-#define PFS_OPEN_2(name)                                                                                                                   \
-  PFS_REPLACES int name(const char* path, int flags) {                                                                                     \
-    const auto plain = [=] { return PFS_REAL(name)(path, flags); };                                                                        \
-    if (HasMode(flags)) return plain();                                                                                                    \
-    return Opened(path, PFS_CALLER, plain, [=](pfs_key_t key, const char* text) { return pfs_open_at(key, text, kNoLine, path, flags); }); \
+#define PFS_OPEN_2(name)                                                                                              \
+  PFS_REPLACES int name(const char* path, int flags) {                                                                \
+    const auto plain = [=] { return PFS_REAL(name)(path, flags); };                                                   \
+    if (HasMode(flags)) return plain();                                                                               \
+    return Opened(path, PFS_CALLER, plain,                                                                            \
+                  [=](pfs_key_t key, const char* text) { return pfs_open_at(key, text, kWholePlace, path, flags); }); \
   }
 PFS_OPEN_2(__open_2)
 PFS_OPEN_2(__open64_2)
 
-#define PFS_OPENAT_2(name)                                                                                                     \
-  PFS_REPLACES int name(int directory, const char* path, int flags) {                                                          \
-    const auto plain = [=] { return PFS_REAL(name)(directory, path, flags); };                                                 \
-    if (HasMode(flags)) return plain();                                                                                        \
-    return Opened(path, PFS_CALLER, plain,                                                                                     \
-                  [=](pfs_key_t key, const char* text) { return pfs_openat_at(key, text, kNoLine, directory, path, flags); }); \
+#define PFS_OPENAT_2(name)                                                                                                         \
+  PFS_REPLACES int name(int directory, const char* path, int flags) {                                                              \
+    const auto plain = [=] { return PFS_REAL(name)(directory, path, flags); };                                                     \
+    if (HasMode(flags)) return plain();                                                                                            \
+    return Opened(path, PFS_CALLER, plain,                                                                                         \
+                  [=](pfs_key_t key, const char* text) { return pfs_openat_at(key, text, kWholePlace, directory, path, flags); }); \
   }
 PFS_OPENAT_2(__openat_2)
 PFS_OPENAT_2(__openat64_2)
 
-#define PFS_CREAT(name)                                                                                 \
-  PFS_REPLACES int name(const char* path, mode_t mode) {                                                \
-    return Opened(                                                                                      \
-        path, PFS_CALLER, [=] { return PFS_REAL(name)(path, mode); },                                   \
-        [=](pfs_key_t key, const char* text) { return pfs_creat_at(key, path, mode, text, kNoLine); }); \
+#define PFS_CREAT(name)                                                                                     \
+  PFS_REPLACES int name(const char* path, mode_t mode) {                                                    \
+    return Opened(                                                                                          \
+        path, PFS_CALLER, [=] { return PFS_REAL(name)(path, mode); },                                       \
+        [=](pfs_key_t key, const char* text) { return pfs_creat_at(key, path, mode, text, kWholePlace); }); \
   }
 PFS_CREAT(creat)
 PFS_CREAT(creat64)
 
-#define PFS_MKSTEMP(name)                                                                              \
-  PFS_REPLACES int name(char* pattern) {                                                               \
-    return Opened(                                                                                     \
-        pattern, PFS_CALLER, [=] { return PFS_REAL(name)(pattern); },                                  \
-        [=](pfs_key_t key, const char* text) { return pfs_mkstemp_at(key, pattern, text, kNoLine); }); \
+#define PFS_MKSTEMP(name)                                                                                  \
+  PFS_REPLACES int name(char* pattern) {                                                                   \
+    return Opened(                                                                                         \
+        pattern, PFS_CALLER, [=] { return PFS_REAL(name)(pattern); },                                      \
+        [=](pfs_key_t key, const char* text) { return pfs_mkstemp_at(key, pattern, text, kWholePlace); }); \
   }
 PFS_MKSTEMP(mkstemp)
 PFS_MKSTEMP(mkstemp64)
 
 // A call on a name.
-#define PFS_BY_NAME(name, wrapper, parameters, path, ...)                   \
-  PFS_REPLACES int name parameters {                                        \
-    if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);                      \
-    const Site& site = *PFS_RUN_SITE;                                       \
-    return wrapper(KeyOfFile(path, site), __VA_ARGS__, site.text, kNoLine); \
+#define PFS_BY_NAME(name, wrapper, parameters, path, ...)                       \
+  PFS_REPLACES int name parameters {                                            \
+    if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);                          \
+    const Site& site = *PFS_RUN_SITE;                                           \
+    return wrapper(KeyOfFile(path, site), __VA_ARGS__, site.text, kWholePlace); \
   }
 PFS_BY_NAME(stat, pfs_stat_at, (const char* path, struct stat* result), path, path, result)
 PFS_BY_NAME(lstat, pfs_lstat_at, (const char* path, struct stat* result), path, path, result)
@@ -147,24 +147,24 @@ static_assert(sizeof(struct stat) == sizeof(struct stat64));
 PFS_REPLACES int stat64(const char* path, struct stat64* result) {
   if (IsPlain()) return PFS_REAL(stat64)(path, result);
   const Site& site = *PFS_RUN_SITE;
-  return pfs_stat_at(KeyOfFile(path, site), PFS_STAT64(path, result), site.text, kNoLine);
+  return pfs_stat_at(KeyOfFile(path, site), PFS_STAT64(path, result), site.text, kWholePlace);
 }
 PFS_REPLACES int lstat64(const char* path, struct stat64* result) {
   if (IsPlain()) return PFS_REAL(lstat64)(path, result);
   const Site& site = *PFS_RUN_SITE;
-  return pfs_lstat_at(KeyOfFile(path, site), PFS_STAT64(path, result), site.text, kNoLine);
+  return pfs_lstat_at(KeyOfFile(path, site), PFS_STAT64(path, result), site.text, kWholePlace);
 }
 PFS_REPLACES int truncate64(const char* path, off64_t length) {
   if (IsPlain()) return PFS_REAL(truncate64)(path, length);
   const Site& site = *PFS_RUN_SITE;
-  return pfs_truncate_at(KeyOfFile(path, site), path, length, site.text, kNoLine);
+  return pfs_truncate_at(KeyOfFile(path, site), path, length, site.text, kWholePlace);
 }
 
 PFS_REPLACES int remove(const char* path) {
   const auto plain = [=] { return PFS_REAL(remove)(path); };
   if (IsPlain()) return plain();
   const Site& site = *PFS_RUN_SITE;
-  return capi::OnName(KeyOfFile(path, site), Operation::kDelete, path, {site.text, kNoLine}, plain,
+  return capi::OnName(KeyOfFile(path, site), Operation::kDelete, path, {site.text, kWholePlace}, plain,
                       [=](perfschema::NamedFileWait* wait, int rc) { perfschema::EndFileDelete(wait, path, rc); });
 }
 
@@ -174,7 +174,7 @@ PFS_REPLACES int close(int fd) {
   if (IsPlain()) return PFS_REAL(close)(fd);
   ForgetAdopted(fd);  // before: another thread may get the number as soon as it is free
   if (__builtin_expect(g_is_decoding, 0)) EndConversation(fd);
-  return pfs_close_at(fd, PFS_RUN_SITE->text, kNoLine);
+  return pfs_close_at(fd, static_cast<const char*>(PFS_CALLER), kIsCode);
 }
 
 // A call that transfers bytes.

@@ -7,6 +7,7 @@
 
 #include "record/engine/runtime.h"
 #include "run/conversations.h"
+#include "run/objects.h"
 #include "run/python.h"
 #include "run/real.h"
 #include "run/sites.h"
@@ -21,7 +22,10 @@ namespace {
 enum class Children { kNone, kFork, kAll };
 
 void InForkedChild() { RememberPid(); }
-void InForkedChildWithoutPfs() { g_is_off = true; }
+void InForkedChildWithoutPfs() {
+  g_is_off = true;
+  StopTags();
+}
 
 Children WantedChildren() {
   const char* const text = std::getenv("PFS_RUN_CHILDREN");
@@ -57,6 +61,7 @@ bool HasForeignAllocator() {
 __attribute__((constructor)) void StartRun() {
   RememberPid();
   StartSites();
+  StartTags();
   StartPython();
   StartConversations();
   const Children children = WantedChildren();

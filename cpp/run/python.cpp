@@ -232,7 +232,7 @@ bool NotePythonLock(const void* semaphore, unsigned value, const void* caller) {
   const int error = errno;
   const Made made = MadeByThread();
   ForgetObject(semaphore);
-  (void)FindOrAddObject(semaphore, made.kind, made.site, true);
+  (void)AddObject(semaphore, made.kind, made.site);
   errno = error;
   return true;
 }
@@ -244,8 +244,11 @@ const char* NameOfGil(const void* address, Kind kind) {
   if (&_PyRuntime == nullptr || at - reinterpret_cast<uintptr_t>(&_PyRuntime) > kMostBytes) return nullptr;
   const uintptr_t cond = kind == Kind::kMutex ? at - sizeof(pthread_cond_t) : at;
   constexpr uintptr_t kPair = sizeof(pthread_cond_t) + sizeof(pthread_mutex_t);
-  const auto is = [](uintptr_t object, Kind of) { return KnownObject(reinterpret_cast<const void*>(object), of) != nullptr; };
-  const auto is_pair = [&](uintptr_t object) { return is(object, Kind::kCond) && is(object + sizeof(pthread_cond_t), Kind::kMutex); };
+  const auto is_pair = [&](uintptr_t object) {
+    if (KnownObject(reinterpret_cast<const void*>(object), Kind::kCond) == nullptr) return false;
+    const auto* const mutex = reinterpret_cast<const pthread_mutex_t*>(object + sizeof(pthread_cond_t));
+    return IsKnownTagged(mutex, TagWord(mutex));
+  };
   if (!is_pair(cond)) return nullptr;
   if (is_pair(cond + kPair)) return "gil";
   return is_pair(cond - kPair) ? "gil-switch" : nullptr;

@@ -28,7 +28,7 @@ thread_local constinit Tried t_tried __attribute__((tls_model("initial-exec"))) 
 // Returns the SOURCE of a wait.
 SourceLine SourceOf(const void* semaphore, const void* caller) {
   if (t_tried.semaphore == semaphore && t_tried.at.file != nullptr) return t_tried.at;
-  return {SiteOf(caller)->text, kNoLine};
+  return SourceAt(caller);
 }
 
 // Returns the entry of a Python lock, or nullptr.
@@ -44,9 +44,8 @@ template <typename Call>
     const Waiting event(ObjectAt(semaphore, Kind::kSemaphore, caller), source, wait);
     return call();
   }
-  if (!IsInstrumented(object)) return call();
   const auto number = [](int rc) { return rc == 0 ? 0 : errno; };
-  const int error = Locked(
+  const int error = LockedObject(
       object, source, lock, [=] { return number(call()); }, [=] { return number(PFS_REAL(sem_trywait)(semaphore)); });
   if (error == 0) return 0;
   errno = error;
@@ -92,20 +91,15 @@ PFS_REPLACES int sem_trywait(sem_t* semaphore) {
     return rc;
   }
   Object* const object = PythonLockAt(semaphore);
-  if (object == nullptr || !IsInstrumented(object)) return rc;
+  if (object == nullptr) return rc;
   const void* const caller = PFS_CALLER;
   const auto done = [] { return 0; };
-  return Locked(
-      object,
-      [=] {
-        return SourceLine{SiteOf(caller)->text, kNoLine};
-      },
-      Operation::kLock, done, done);
+  return LockedObject(
+      object, [=] { return SourceAt(caller); }, Operation::kLock, done, done);
 }
 
 PFS_REPLACES int sem_post(sem_t* semaphore) {
   const auto post = [=] { return PFS_REAL(sem_post)(semaphore); };
   const Object* const object = PythonLockAt(semaphore);
-  pfs_instance_t* const row = object != nullptr ? object->row.load(std::memory_order_acquire) : nullptr;
-  return row != nullptr ? Released(row, post) : post();
+  return Released(object != nullptr ? object->row.load(std::memory_order_acquire) : nullptr, post);
 }

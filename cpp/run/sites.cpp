@@ -108,6 +108,7 @@ constexpr size_t kMostComponent = 12;  // legal in every family (wait/synch/mute
 }  // namespace
 
 void StartSites() {
+  g_text_of_code = [](const void* address) { return SiteOf(address)->text; };
   const ssize_t bytes = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
   program_path[std::max<ssize_t>(bytes, 0)] = 0;
 }

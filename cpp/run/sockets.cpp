@@ -20,16 +20,16 @@ int __poll_chk(pollfd*, nfds_t, int, size_t);
 
 namespace {
 
+// Returns the SOURCE of a call on a descriptor, of kIsCode.
 const char* KnownAt(int fd, const void* caller) {
-  const Site& site = *SiteOf(caller);
-  MakeKnown(fd, site);
-  return site.text;
+  MakeKnown(fd, caller);
+  return static_cast<const char*>(caller);
 }
 
 // Is the event "idle", from construction to destruction: the waits are cancellation points.
 class Idle {
  public:
-  explicit Idle(const void* caller) { (void)pfs_idle_begin_at(&wait_, SiteOf(caller)->text, kNoLine); }
+  explicit Idle(const void* caller) { (void)pfs_idle_begin_at(&wait_, static_cast<const char*>(caller), kIsCode); }
   ~Idle() { pfs_idle_end(&wait_); }
   Idle(const Idle&) = delete;
   Idle& operator=(const Idle&) = delete;
@@ -45,8 +45,8 @@ template <typename Call>
   return call();
 }
 
-int Accepted(int fd, const char* site) {
-  if (__builtin_expect(g_is_decoding, 0)) BeginConversation(fd, site);
+int Accepted(int fd, const void* caller) {
+  if (__builtin_expect(g_is_decoding, 0)) BeginConversation(fd, SiteOf(caller)->text);
   return fd;
 }
 
@@ -61,25 +61,25 @@ bool Waits(const Time* timeout) {
 PFS_REPLACES int socket(int domain, int type, int protocol) {
   if (IsPlain()) return PFS_REAL(socket)(domain, type, protocol);
   const Site& site = *PFS_RUN_SITE;
-  return pfs_socket_at(KeyOfSocket(KindOfSocket(domain, type), site), domain, type, protocol, site.text, kNoLine);
+  return pfs_socket_at(KeyOfSocket(KindOfSocket(domain, type), site), domain, type, protocol, site.text, kWholePlace);
 }
 
 PFS_REPLACES int socketpair(int domain, int type, int protocol, int fds[2]) {
   if (IsPlain()) return PFS_REAL(socketpair)(domain, type, protocol, fds);
   const Site& site = *PFS_RUN_SITE;
-  return pfs_socketpair_at(KeyOfSocket(KindOfSocket(domain, type), site), domain, type, protocol, fds, site.text, kNoLine);
+  return pfs_socketpair_at(KeyOfSocket(KindOfSocket(domain, type), site), domain, type, protocol, fds, site.text, kWholePlace);
 }
 
 PFS_REPLACES int accept(int fd, sockaddr* address, socklen_t* length) {
   if (IsPlain()) return PFS_REAL(accept)(fd, address, length);
   const char* const text = KnownAt(fd, PFS_CALLER);
-  return Accepted(pfs_accept_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, text, kNoLine), text);
+  return Accepted(pfs_accept_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, text, kIsCode), text);
 }
 
 PFS_REPLACES int accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
   if (IsPlain()) return PFS_REAL(accept4)(fd, address, length, flags);
   const char* const text = KnownAt(fd, PFS_CALLER);
-  return Accepted(pfs_accept4_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, flags, text, kNoLine), text);
+  return Accepted(pfs_accept4_at(KeyOfSocket("accepted", *PFS_RUN_SITE), fd, address, length, flags, text, kIsCode), text);
 }
 
 // A call of the C API with the same arguments.
@@ -87,7 +87,7 @@ PFS_REPLACES int accept4(int fd, sockaddr* address, socklen_t* length, int flags
   PFS_REPLACES type name parameters {                         \
     if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);        \
     const char* const text = KnownAt(fd, PFS_CALLER);         \
-    return wrapper(__VA_ARGS__, text, kNoLine);               \
+    return wrapper(__VA_ARGS__, text, kIsCode);               \
   }
 PFS_SOCKET_CALL(int, bind, pfs_bind_at, (int fd, const sockaddr* address, socklen_t length), fd, address, length)
 PFS_SOCKET_CALL(int, listen, pfs_listen_at, (int fd, int backlog), fd, backlog)
@@ -104,7 +104,7 @@ PFS_SOCKET_CALL(int, setsockopt, pfs_setsockopt_at, (int fd, int level, int opti
   PFS_REPLACES ssize_t name parameters {                                                                 \
     if (IsPlain()) return PFS_REAL(name)(__VA_ARGS__);                                                   \
     const char* const text = KnownAt(fd, PFS_CALLER);                                                    \
-    const ssize_t done = wrapper(__VA_ARGS__, text, kNoLine);                                            \
+    const ssize_t done = wrapper(__VA_ARGS__, text, kIsCode);                                            \
     if (__builtin_expect(g_is_decoding, 0) && ((flags)&MSG_PEEK) == 0) Saw(is_input, done, __VA_ARGS__); \
     return done;                                                                                         \
   }
@@ -126,7 +126,7 @@ namespace {
 template <typename Call>
 ssize_t SendFile(int fd, size_t size, const void* caller, Call call) {
   if (IsPlain()) return call();
-  const ssize_t done = capi::Transfer(fd, Operation::kWrite, size, capi::kNoOffset, {KnownAt(fd, caller), kNoLine}, call);
+  const ssize_t done = capi::Transfer(fd, Operation::kWrite, size, capi::kNoOffset, {KnownAt(fd, caller), kIsCode}, call);
   if (__builtin_expect(g_is_decoding, 0) && done > 0) SawHole(fd, static_cast<size_t>(done));
   return done;
 }
@@ -141,7 +141,7 @@ PFS_REPLACES ssize_t sendfile64(int to, int from, off64_t* offset, size_t size) 
 PFS_REPLACES ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t capacity, int flags) {
   const auto call = [=] { return PFS_REAL(__recv_chk)(fd, buffer, size, capacity, flags); };
   if (IsPlain()) return call();
-  const ssize_t done = capi::Transfer(fd, Operation::kRecv, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
+  const ssize_t done = capi::Transfer(fd, Operation::kRecv, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kIsCode}, call);
   if (__builtin_expect(g_is_decoding, 0) && (flags & MSG_PEEK) == 0) Saw(true, done, fd, buffer);
   return done;
 }
@@ -149,7 +149,7 @@ PFS_REPLACES ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t capaci
 PFS_REPLACES ssize_t __recvfrom_chk(int fd, void* buffer, size_t size, size_t capacity, int flags, sockaddr* from, socklen_t* length) {
   const auto call = [=] { return PFS_REAL(__recvfrom_chk)(fd, buffer, size, capacity, flags, from, length); };
   if (IsPlain()) return call();
-  const ssize_t done = capi::Transfer(fd, Operation::kRecvfrom, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kNoLine}, call);
+  const ssize_t done = capi::Transfer(fd, Operation::kRecvfrom, size, capi::kNoOffset, {KnownAt(fd, PFS_CALLER), kIsCode}, call);
   if (__builtin_expect(g_is_decoding, 0) && (flags & MSG_PEEK) == 0) Saw(true, done, fd, buffer);
   return done;
 }

@@ -33,9 +33,8 @@ int DescriptorOf(FILE* stream) {
 }
 
 capi::Site Known(int fd, const void* caller) {
-  const Site& site = *SiteOf(caller);
-  if (fd >= 0) MakeKnown(fd, site);
-  return {site.text, kNoLine};
+  if (fd >= 0) MakeKnown(fd, caller);
+  return {static_cast<const char*>(caller), kIsCode};
 }
 
 template <typename Call, typename Bytes>
@@ -56,7 +55,7 @@ template <typename Real>
 FILE* Opened(const char* path, const char* mode, const void* caller, Real real) {
   if (IsPlain()) return real(path, mode);
   const Site& site = *SiteOf(caller);
-  FILE* const stream = pfs_fopen_at(KeyOfFile(path, site), path, mode, site.text, kNoLine);
+  FILE* const stream = pfs_fopen_at(KeyOfFile(path, site), path, mode, site.text, kWholePlace);
   if (stream != nullptr) ForgetAdopted(DescriptorOf(stream));
   return stream;
 }
@@ -85,7 +84,7 @@ PFS_REPLACES FILE* freopen64(const char* path, const char* mode, FILE* stream) {
 PFS_REPLACES int fclose(FILE* stream) {
   if (IsPlain()) return PFS_REAL(fclose)(stream);
   if (const int fd = DescriptorOf(stream); fd >= 0) ForgetAdopted(fd);
-  return pfs_fclose_at(stream, PFS_RUN_SITE->text, kNoLine);
+  return pfs_fclose_at(stream, static_cast<const char*>(__builtin_return_address(0)), kIsCode);
 }
 
 #define PFS_ITEMS(name, parameters, operation, ...)                                               \
@@ -165,12 +164,12 @@ PFS_PRINTF(__fprintf_chk, (FILE * stream, int flag, const char* format, ...), st
            PFS_REAL(__vfprintf_chk)(stream, flag, format, arguments))
 
 // A call that moves no bytes. A stream that has made no event is not adopted for it.
-#define PFS_ON_STREAM(type, name, parameters, operation, ...)                                \
-  PFS_REPLACES type name parameters {                                                        \
-    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                           \
-    const int fd = DescriptorOf(stream);                                                     \
-    if (IsPlain() || perfschema::FileOfDescriptor(fd) == nullptr) return call();             \
-    return capi::Plain(fd, operation, capi::kNoOffset, {PFS_RUN_SITE->text, kNoLine}, call); \
+#define PFS_ON_STREAM(type, name, parameters, operation, ...)                                                                   \
+  PFS_REPLACES type name parameters {                                                                                           \
+    const auto call = [=] { return PFS_REAL(name)(__VA_ARGS__); };                                                              \
+    const int fd = DescriptorOf(stream);                                                                                        \
+    if (IsPlain() || perfschema::FileOfDescriptor(fd) == nullptr) return call();                                                \
+    return capi::Plain(fd, operation, capi::kNoOffset, {static_cast<const char*>(__builtin_return_address(0)), kIsCode}, call); \
   }
 PFS_ON_STREAM(int, fflush, (FILE * stream), Operation::kFlush, stream)
 PFS_ON_STREAM(int, fseek, (FILE * stream, long offset, int whence), Operation::kSeek, stream, offset, whence)

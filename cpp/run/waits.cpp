@@ -23,14 +23,10 @@ template <typename Call>
 [[gnu::always_inline]] inline int WaitFor(const pthread_cond_t* c, const pthread_mutex_t* m, const void* caller, Operation operation,
                                           Call call) {
   if (__builtin_expect(g_is_off || IsShared(c), 0)) return call();
-  Object* const mutex = KnownObject(m, Kind::kMutex);
-  OwnerOnLeave owner(mutex != nullptr ? mutex->row.load(std::memory_order_acquire) : nullptr, SiteOf(caller)->text, kNoLine);
+  const SourceLine at = SourceAt(caller);
+  OwnerOnLeave owner(RowOfMutex(m), at.file, at.line);
   const Waiting event(
-      ObjectAt(c, Kind::kCond, caller),
-      [=] {
-        return SourceLine{SiteOf(caller)->text, kNoLine};
-      },
-      operation);
+      ObjectAt(c, Kind::kCond, caller), [=] { return at; }, operation);
   const int rc = call();
   owner.Returned(rc);
   return rc;
@@ -76,10 +72,6 @@ PFS_REPLACES int pthread_barrier_wait(pthread_barrier_t* barrier) {
   if (__builtin_expect(g_is_off, 0)) return PFS_REAL(pthread_barrier_wait)(barrier);
   const void* const caller = PFS_CALLER;
   const Waiting event(
-      ObjectAt(barrier, Kind::kBarrier, caller),
-      [=] {
-        return SourceLine{SiteOf(caller)->text, kNoLine};
-      },
-      Operation::kCondWait);
+      ObjectAt(barrier, Kind::kBarrier, caller), [=] { return SourceAt(caller); }, Operation::kCondWait);
   return PFS_REAL(pthread_barrier_wait)(barrier);
 }
