@@ -38,26 +38,17 @@ int Look(dl_phdr_info* module, size_t, void* search_of) {
   return search.handle != nullptr ? 1 : 0;
 }
 
-constexpr size_t kMost = 1024;  // statements at a time; others are not recorded
-constexpr int kPlaceBits = 10, kTries = 16;
-std::atomic<Running*> table{nullptr};
-
-Running* Table() {
-  Running* entries = table.load(std::memory_order_acquire);
-  if (entries != nullptr) return entries;
-  auto* const fresh = static_cast<Running*>(std::calloc(kMost, sizeof(Running)));
-  if (fresh == nullptr) return nullptr;
-  if (table.compare_exchange_strong(entries, fresh)) return fresh;
-  std::free(fresh);
-  return entries;
-}
+// Statements that have begun, each at a place of its handle. More at a time are lost.
+constexpr int kPlaceBits = 14, kTries = 32;
+constexpr size_t kMost = size_t{1} << kPlaceBits;
+constinit Running table[kMost] = {};  // constinit: the start does not touch it
 
 // Calls `is_it` for each place that a handle may have, until it returns true. Returns that place.
 template <typename IsIt>
-Running* PlaceOf(Running* entries, const void* handle, IsIt is_it) {
+Running* PlaceOf(const void* handle, IsIt is_it) {
   size_t at = (reinterpret_cast<uintptr_t>(handle) * 0x9e3779b97f4a7c15u) >> (64 - kPlaceBits);
   for (int i = 0; i < kTries; ++i, at = (at + 1) % kMost) {
-    if (is_it(entries[at].handle)) return &entries[at];
+    if (is_it(table[at].handle)) return &table[at];
   }
   return nullptr;
 }
@@ -85,9 +76,8 @@ pfs_key_t StatementKeys::Of(int kind) {
 }
 
 Running* FindRunning(const void* handle) {
-  Running* const entries = table.load(std::memory_order_acquire);
-  if (entries == nullptr || handle == nullptr) return nullptr;
-  return PlaceOf(entries, handle, [=](auto& there) { return there.load(std::memory_order_acquire) == handle; });
+  if (handle == nullptr) return nullptr;
+  return PlaceOf(handle, [=](auto& there) { return there.load(std::memory_order_acquire) == handle; });
 }
 
 bool Begin(Suspendable& running, pfs_key_t key, const SourceLine& at, std::string_view text, const char* schema) {
@@ -115,13 +105,14 @@ void Resume(Suspendable& running) {
 }
 
 Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::string_view text, const char* schema) {
-  Running* const entries = Table();
-  if (entries == nullptr) return nullptr;
-  Running* const running = PlaceOf(entries, handle, [=](auto& there) {
+  Running* const running = PlaceOf(handle, [=](auto& there) {
     const void* none = nullptr;
     return there.load(std::memory_order_relaxed) == nullptr && there.compare_exchange_strong(none, handle);
   });
-  if (running == nullptr) return nullptr;
+  if (running == nullptr) {
+    CountLoss(Loss::kLockers);
+    return nullptr;
+  }
   running->rows = running->before = 0;
   if (Begin(*running, key, {site.text, kWholePlace}, text, schema)) return running;
   running->handle.store(nullptr, std::memory_order_release);

@@ -81,6 +81,7 @@ Object* Add(const void* address, Kind kind, const Site* site) {
     fresh.flags.store(&kUnborn, std::memory_order_relaxed);
     fresh.row.store(nullptr, std::memory_order_relaxed);
     fresh.maker = site;
+    fresh.least_waits.store(0, std::memory_order_relaxed);
     fresh.class_index = 0;
     fresh.kind = kind;
   });

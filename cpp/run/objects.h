@@ -23,6 +23,7 @@ struct Object : Mapped<Object> {
   std::atomic<const uint32_t*> flags;  // of its instrument; of a word that says "enabled" while it has none yet
   std::atomic<pfs_instance_t*> row;    // nullptr = none
   const Site* maker;                   // init, or the first use
+  std::atomic<uint64_t> least_waits;   // of a condition: glibc has counted so many waits, or more
   uint32_t class_index;                // 0 = none
   Kind kind;
 };

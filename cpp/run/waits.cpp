@@ -2,6 +2,10 @@
 //
 // MySQL has no barriers: they are conditions here, with names such as barrier-code+0x1f3b. A wait is a cancellation point, so events and
 // owners end in destructors, and nothing is noexcept.
+#include <gnu/libc-version.h>
+
+#include <cerrno>
+#include <cstdio>
 #include <ctime>
 
 #include "capi/owner_on_leave.h"
@@ -19,16 +23,40 @@ namespace {
 // glibc keeps whether a condition is shared between processes in its first bit of references.
 bool IsShared(const pthread_cond_t* c) { return (c->__data.__wrefs & 1) != 0; }
 
+// Since 2.25 a condition begins with a counter of its waits, whose lowest bit is for something else.
+const bool g_counts_waits = [] {
+  int major = 0, minor = 0;
+  return std::sscanf(gnu_get_libc_version(), "%d.%d", &major, &minor) == 2 && (major > 2 || minor >= 25);
+}();
+
+uint64_t WaitsOf(const pthread_cond_t* c) { return __atomic_load_n(reinterpret_cast<const uint64_t*>(c), __ATOMIC_RELAXED) >> 1; }
+
+// Returns the object of a condition, before a wait. One that has counted fewer waits than before is another condition at an old address.
+// The caller holds the mutex of the condition, so waits are counted one after the other.
+Object* CondAt(const pthread_cond_t* c, const void* caller) {
+  Object* object = ObjectAt(c, Kind::kCond, caller);
+  if (object == nullptr || !g_counts_waits) return object;
+  const uint64_t waits = WaitsOf(c);
+  if (__builtin_expect(waits < object->least_waits.load(std::memory_order_relaxed), 0)) {
+    ForgetObject(c);
+    object = ObjectAt(c, Kind::kCond, caller);
+  }
+  if (object != nullptr) object->least_waits.store(waits + 1, std::memory_order_relaxed);
+  return object;
+}
+
 template <typename Call>
 [[gnu::always_inline]] inline int WaitFor(const pthread_cond_t* c, const pthread_mutex_t* m, const void* caller, Operation operation,
                                           Call call) {
   if (__builtin_expect(g_is_off || IsShared(c), 0)) return call();
   const SourceLine at = SourceAt(caller);
   OwnerOnLeave owner(RowOfMutex(m), at.file, at.line);
+  Object* const object = CondAt(c, caller);
   const Waiting event(
-      ObjectAt(c, Kind::kCond, caller), [=] { return at; }, operation);
+      object, [=] { return at; }, operation);
   const int rc = call();
   owner.Returned(rc);
+  if (rc == EINVAL && object != nullptr) object->least_waits.store(WaitsOf(c), std::memory_order_relaxed);  // it may not have begun
   return rc;
 }
 
