@@ -38,19 +38,28 @@ int Look(dl_phdr_info* module, size_t, void* search_of) {
   return search.handle != nullptr ? 1 : 0;
 }
 
-// Statements that have begun, each at a place of its handle. More at a time are lost.
-constexpr int kPlaceBits = 14, kTries = 32;
-constexpr size_t kMost = size_t{1} << kPlaceBits;
-constinit Running table[kMost] = {};  // constinit: the start does not touch it
+// Statements that have begun, by the handle of each. A handle has a few places, in one line. More at a time are lost.
+constexpr int kBits = 11;
+constexpr size_t kPlaces = 64 / sizeof(void*);
+struct alignas(64) Handles {
+  std::atomic<const void*> at[kPlaces];  // nullptr: free
+};
+constinit Handles handles[size_t{1} << kBits] = {};  // constinit: the start does not touch these
+constinit Running table[(size_t{1} << kBits) * kPlaces] = {};
 
 // Calls `is_it` for each place that a handle may have, until it returns true. Returns that place.
 template <typename IsIt>
 Running* PlaceOf(const void* handle, IsIt is_it) {
-  size_t at = (reinterpret_cast<uintptr_t>(handle) * 0x9e3779b97f4a7c15u) >> (64 - kPlaceBits);
-  for (int i = 0; i < kTries; ++i, at = (at + 1) % kMost) {
-    if (is_it(table[at].handle)) return &table[at];
+  const size_t line = (reinterpret_cast<uintptr_t>(handle) * 0x9e3779b97f4a7c15u) >> (64 - kBits);
+  for (size_t i = 0; i < kPlaces; ++i) {
+    if (is_it(handles[line].at[i])) return &table[line * kPlaces + i];
   }
   return nullptr;
+}
+
+std::atomic<const void*>& HandleOfPlace(const Running& running) {
+  const auto place = static_cast<size_t>(&running - table);
+  return handles[place / kPlaces].at[place % kPlaces];
 }
 
 }  // namespace
@@ -115,13 +124,13 @@ Running* BeginRunning(const void* handle, pfs_key_t key, const Site& site, std::
   }
   running->rows = running->before = 0;
   if (Begin(*running, key, {site.text, kWholePlace}, text, schema)) return running;
-  running->handle.store(nullptr, std::memory_order_release);
+  HandleOfPlace(*running).store(nullptr, std::memory_order_release);
   return nullptr;
 }
 
 void End(Running& running) {
   pfs_statement_end(&running.statement);
-  running.handle.store(nullptr, std::memory_order_release);
+  HandleOfPlace(running).store(nullptr, std::memory_order_release);
 }
 
 }  // namespace perfschema::run

@@ -87,7 +87,6 @@ void Resume(Suspendable& running);
 // Is a statement that is found by a handle of the client: a connection, a statement. Threads: the client's own rule that a handle is used
 // by one thread at a time. Of a statement that another thread goes on with, only the part in the first thread is recorded.
 struct Running : Suspendable {
-  std::atomic<const void*> handle;  // nullptr: free
   uint64_t rows;
   uint64_t before;  // what the client needs to remember
 };

@@ -142,7 +142,7 @@ void Adopt(int fd, const Site& site) {
 }
 
 void ForgetAdopted(int fd) {
-  if (static_cast<uint32_t>(fd) < kTried) tried[fd].store(0, std::memory_order_relaxed);
+  if (static_cast<uint32_t>(fd) < kTried && tried[fd].load(std::memory_order_relaxed) != 0) tried[fd].store(0, std::memory_order_relaxed);
 }
 
 void Duplicated(int from, int to, const Site& site) {

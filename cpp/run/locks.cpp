@@ -40,6 +40,18 @@ struct Type<pthread_rwlock_t> {
   }
 };
 
+// glibc's mutexes of C11 are those of pthreads; the results are others.
+template <>
+struct Type<mtx_t> {
+  static constexpr Kind kKind = Kind::kMutex;
+  static bool IsShared(const mtx_t*) { return false; }
+  static bool HasTag(const mtx_t*) { return true; }
+  template <Operation kOperation>
+  PFS_ALWAYS_INLINE static int Attempt(mtx_t* m) {
+    return PFS_REAL(mtx_trylock)(m);
+  }
+};
+
 // ---- A lock that may have a tag ----------------------------------------------------------------------------------------------------
 
 template <Operation kOperation, typename Lock, typename Call>
@@ -203,6 +215,29 @@ PFS_REPLACES int pthread_mutex_unlock(pthread_mutex_t* m) {
     }
   }
   return ReleaseRare(m, unlock);
+}
+
+PFS_REPLACES int mtx_init(mtx_t* m, int type) {
+  const int rc = PFS_REAL(mtx_init)(m, type);
+  if (rc == thrd_success) Made(m, PFS_CALLER);
+  return rc;
+}
+
+PFS_REPLACES void mtx_destroy(mtx_t* m) {
+  Ends(m);
+  PFS_REAL(mtx_destroy)(m);
+}
+
+#define PFS_TAKES_C11(name, parameters, operation, ...)                                 \
+  PFS_REPLACES int name parameters {                                                    \
+    return Take<operation>(m, PFS_CALLER, [=] { return PFS_REAL(name)(__VA_ARGS__); }); \
+  }
+PFS_TAKES_C11(mtx_lock, (mtx_t * m), Operation::kLock, m)
+PFS_TAKES_C11(mtx_trylock, (mtx_t * m), Operation::kTryLock, m)
+PFS_TAKES_C11(mtx_timedlock, (mtx_t * m, const timespec* deadline), Operation::kTimedLock, m, deadline)
+
+PFS_REPLACES int mtx_unlock(mtx_t* m) {
+  return ReleaseRare(m, [=] { return PFS_REAL(mtx_unlock)(m); });
 }
 
 // ---- Spinlocks: mutexes to the tables. They have no tag; glibc does not keep whether one is shared: shared ones are recorded, too

@@ -54,6 +54,10 @@ Facts FactsOf(Kind kind) {
       return {Family::kMutex, pfs_register_mutex, "", "Python lock"};
     case Kind::kBarrier:
       return {Family::kCond, pfs_register_cond, "barrier-", "Barrier"};
+    case Kind::kOnce:
+      return {Family::kCond, pfs_register_cond, "once-", "Initialization by another thread that is"};
+    case Kind::kFutex:
+      return {Family::kCond, pfs_register_cond, "futex-", "Futexes that syscall() waits for,"};
     default:
       return {Family::kMutex, pfs_register_mutex, "", "Mutex"};
   }
@@ -67,7 +71,8 @@ pfs_key_t KeyOf(const Object& object, const Facts& facts, const void* address) {
   if (const char* const name = NameOfGil(address, object.kind); name != nullptr) {
     return KeyOfNamed(facts.make, kPython, name, "Global interpreter lock of CPython.");
   }
-  return KeyOfObject(facts.make, address, *object.maker, facts.prefix, facts.noun);
+  // The place of the call stands for its futexes: it is no object in the module's data.
+  return KeyOfObject(facts.make, object.kind != Kind::kFutex ? address : nullptr, *object.maker, facts.prefix, facts.noun);
 }
 
 // Start-up, and other work under the cold lock, may call an allocator of the program's whose locks come here: they are plain then. To wait

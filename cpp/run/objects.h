@@ -16,7 +16,7 @@
 
 namespace perfschema::run {
 
-enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarrier, kPythonLock };
+enum class Kind : uint8_t { kMutex = 1, kSpin, kRwlock, kCond, kSemaphore, kBarrier, kOnce, kFutex, kPythonLock };
 
 // Threads: any thread reads; changes under the map's lock.
 struct Object : Mapped<Object> {

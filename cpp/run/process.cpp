@@ -1,6 +1,10 @@
 // run/process.cpp: the start of the library in a program, threads, and children.
 #include <dlfcn.h>
+#include <sys/prctl.h>
+#include <threads.h>
 
+#include <cerrno>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -78,8 +82,10 @@ __attribute__((constructor)) void StartRun() {
 
 using namespace perfschema::run;
 
-PFS_REPLACES int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
-  if (IsPlain()) return PFS_REAL(pthread_create)(thread, attributes, start, argument);
+namespace {
+
+// Creates a thread whose instrument has the name of its start routine.
+int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
   const Module* const module = ModuleOf(reinterpret_cast<const void*>(start));
   char name[64], documentation[256];
   const auto offset = reinterpret_cast<uintptr_t>(start) - (module != nullptr ? module->base : 0);
@@ -90,13 +96,52 @@ PFS_REPLACES int pthread_create(pthread_t* thread, const pthread_attr_t* attribu
   return pfs_thread_create(KeyOf(pfs_register_thread, module, name, documentation), thread, attributes, start, argument);
 }
 
-PFS_REPLACES int pthread_setname_np(pthread_t thread, const char* name) {
-  const int rc = PFS_REAL(pthread_setname_np)(thread, name);
-  if (rc != 0 || IsPlain() || name[0] == 0 || pthread_equal(thread, pthread_self()) == 0) return rc;
-  const Site& site = *PFS_RUN_SITE;
+void NameThisThread(const char* name, const void* caller) {
+  if (IsPlain() || name[0] == 0) return;
+  const Site& site = *SiteOf(caller);
   char full[120];
   std::snprintf(full, sizeof full, "%s/%s", site.module != nullptr ? site.module->name : "unknown", name);
   (void)pfs_set_thread_name(full);
+}
+
+}  // namespace
+
+PFS_REPLACES int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
+  if (IsPlain()) return PFS_REAL(pthread_create)(thread, attributes, start, argument);
+  return CreateThread(thread, attributes, start, argument);
+}
+
+// The start routine returns an int: its register is the lower half of the one that a pthread returns, and thrd_join() takes that half.
+PFS_REPLACES int thrd_create(thrd_t* thread, thrd_start_t start, void* argument) {
+  if (IsPlain()) return PFS_REAL(thrd_create)(thread, start, argument);
+  switch (CreateThread(thread, nullptr, reinterpret_cast<void* (*)(void*)>(reinterpret_cast<void*>(start)), argument)) {
+    case 0:
+      return thrd_success;
+    case ENOMEM:
+      return thrd_nomem;
+    default:
+      return thrd_error;
+  }
+}
+
+PFS_REPLACES int pthread_setname_np(pthread_t thread, const char* name) {
+  const int rc = PFS_REAL(pthread_setname_np)(thread, name);
+  if (rc == 0 && pthread_equal(thread, pthread_self()) != 0) NameThisThread(name, __builtin_return_address(0));
+  return rc;
+}
+
+PFS_REPLACES int prctl(int option, ...) {
+  va_list arguments;
+  va_start(arguments, option);
+  unsigned long words[4];
+  for (unsigned long& word : words) word = va_arg(arguments, unsigned long);
+  va_end(arguments);
+  const int rc = PFS_REAL(prctl)(option, words[0], words[1], words[2], words[3]);
+  if (option == PR_SET_NAME && rc == 0) {
+    char name[16];  // what the kernel keeps
+    std::snprintf(name, sizeof name, "%s", reinterpret_cast<const char*>(words[0]));
+    NameThisThread(name, __builtin_return_address(0));
+  }
   return rc;
 }
 

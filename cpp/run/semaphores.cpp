@@ -4,6 +4,7 @@
 // (python.h): it is a mutex with an owner. CPython tries a lock first and has the GIL then; it lets the GIL go only to wait. So the try is
 // the event of a free lock, and a try that fails notes the Python line for the wait that follows.
 #include <cerrno>
+#include <cstdarg>
 #include <ctime>
 
 #include "run/lock_calls.h"
@@ -59,6 +60,23 @@ PFS_REPLACES int sem_init(sem_t* semaphore, int shared, unsigned value) {
   if (rc != 0 || shared != 0) return rc;
   if (!NotePythonLock(semaphore, value, PFS_CALLER)) NoteInit(semaphore, Kind::kSemaphore, PFS_CALLER);
   return rc;
+}
+
+// Only this process's waits for a shared semaphore are seen. It has the same address as long as it is open here.
+PFS_REPLACES sem_t* sem_open(const char* name, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = va_arg(arguments, mode_t);
+  const auto value = va_arg(arguments, unsigned);
+  va_end(arguments);
+  sem_t* const semaphore = PFS_REAL(sem_open)(name, flags, mode, value);
+  if (semaphore != SEM_FAILED && !g_is_off) (void)ObjectAt(semaphore, Kind::kSemaphore, PFS_CALLER);
+  return semaphore;
+}
+
+PFS_REPLACES int sem_close(sem_t* semaphore) {
+  ForgetObject(semaphore);
+  return PFS_REAL(sem_close)(semaphore);
 }
 
 PFS_REPLACES int sem_destroy(sem_t* semaphore) {

@@ -14,6 +14,8 @@ extern "C" {
 ssize_t __recv_chk(int, void*, size_t, size_t, int);
 ssize_t __recvfrom_chk(int, void*, size_t, size_t, int, sockaddr*, socklen_t*);
 int __poll_chk(pollfd*, nfds_t, int, size_t);
+int __ppoll_chk(pollfd*, nfds_t, const timespec*, const sigset_t*, size_t);
+int epoll_pwait2(int, epoll_event*, int, const timespec*, const sigset_t*);
 }
 
 #define PFS_CALLER __builtin_return_address(0)
@@ -163,6 +165,9 @@ PFS_REPLACES int __poll_chk(pollfd* fds, nfds_t count, int timeout, size_t capac
 PFS_REPLACES int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
   return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(ppoll)(fds, count, timeout, mask); });
 }
+PFS_REPLACES int __ppoll_chk(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask, size_t capacity) {
+  return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(__ppoll_chk)(fds, count, timeout, mask, capacity); });
+}
 PFS_REPLACES int select(int count, fd_set* reads, fd_set* writes, fd_set* errors, timeval* timeout) {
   return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(select)(count, reads, writes, errors, timeout); });
 }
@@ -174,4 +179,7 @@ PFS_REPLACES int epoll_wait(int fd, epoll_event* events, int most, int timeout) 
 }
 PFS_REPLACES int epoll_pwait(int fd, epoll_event* events, int most, int timeout, const sigset_t* mask) {
   return Idling(timeout != 0, PFS_CALLER, [=] { return PFS_REAL(epoll_pwait)(fd, events, most, timeout, mask); });
+}
+PFS_REPLACES int epoll_pwait2(int fd, epoll_event* events, int most, const timespec* timeout, const sigset_t* mask) {
+  return Idling(Waits(timeout), PFS_CALLER, [=] { return PFS_REAL(epoll_pwait2)(fd, events, most, timeout, mask); });
 }

@@ -16,6 +16,8 @@
 // Locks that are robust, shared between processes or have priorities have no tag.
 #pragma once
 
+#include <threads.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -75,6 +77,7 @@ PFS_ALWAYS_INLINE uint64_t AddressCheck(const void* lock) {
 class TagWord {
  public:
   explicit TagWord(const pthread_mutex_t* lock) : word_(reinterpret_cast<const Word*>(&lock->__data.__list.__prev)) {}
+  explicit TagWord(const mtx_t* lock) : TagWord(reinterpret_cast<const pthread_mutex_t*>(lock)) {}
   explicit TagWord(const pthread_rwlock_t* lock) : word_(reinterpret_cast<const Word*>(&lock->__data.__pad2)) {}
   PFS_ALWAYS_INLINE uint64_t load() const { return __atomic_load_n(word_, __ATOMIC_ACQUIRE); }  // pairs with store()
   void store(uint64_t word) const { __atomic_store_n(const_cast<Word*>(word_), word, __ATOMIC_RELEASE); }

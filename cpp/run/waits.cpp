@@ -3,6 +3,7 @@
 // MySQL has no barriers: they are conditions here, with names such as barrier-code+0x1f3b. A wait is a cancellation point, so events and
 // owners end in destructors, and nothing is noexcept.
 #include <gnu/libc-version.h>
+#include <threads.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -45,9 +46,10 @@ Object* CondAt(const pthread_cond_t* c, const void* caller) {
   return object;
 }
 
-template <typename Call>
+// `result` turns what the call returns into what a pthread function does.
+template <typename Call, typename Result>
 [[gnu::always_inline]] inline int WaitFor(const pthread_cond_t* c, const pthread_mutex_t* m, const void* caller, Operation operation,
-                                          Call call) {
+                                          Call call, Result result) {
   if (__builtin_expect(g_is_off || IsShared(c), 0)) return call();
   const SourceLine at = SourceAt(caller);
   OwnerOnLeave owner(RowOfMutex(m), at.file, at.line);
@@ -55,10 +57,17 @@ template <typename Call>
   const Waiting event(
       object, [=] { return at; }, operation);
   const int rc = call();
-  owner.Returned(rc);
-  if (rc == EINVAL && object != nullptr) object->least_waits.store(WaitsOf(c), std::memory_order_relaxed);  // it may not have begun
+  owner.Returned(result(rc));
+  if (result(rc) == EINVAL && object != nullptr) object->least_waits.store(WaitsOf(c), std::memory_order_relaxed);  // it may not have begun
   return rc;
 }
+
+int AsIs(int rc) { return rc; }
+int OfC11(int rc) { return rc == thrd_success ? 0 : rc == thrd_timedout ? ETIMEDOUT : EINVAL; }
+
+// glibc's conditions and mutexes of C11 are those of pthreads.
+pthread_cond_t* OfC11(cnd_t* c) { return reinterpret_cast<pthread_cond_t*>(c); }
+pthread_mutex_t* OfC11(mtx_t* m) { return reinterpret_cast<pthread_mutex_t*>(m); }
 
 }  // namespace
 
@@ -74,16 +83,69 @@ PFS_REPLACES int pthread_cond_destroy(pthread_cond_t* c) {
 }
 
 PFS_REPLACES int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
-  return WaitFor(c, m, PFS_CALLER, Operation::kCondWait, [=] { return PFS_REAL(pthread_cond_wait)(c, m); });
+  return WaitFor(
+      c, m, PFS_CALLER, Operation::kCondWait, [=] { return PFS_REAL(pthread_cond_wait)(c, m); }, AsIs);
 }
 
 PFS_REPLACES int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* deadline) {
-  return WaitFor(c, m, PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(pthread_cond_timedwait)(c, m, deadline); });
+  return WaitFor(
+      c, m, PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(pthread_cond_timedwait)(c, m, deadline); }, AsIs);
 }
 
 PFS_REPLACES int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* deadline) {
-  return WaitFor(c, m, PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(pthread_cond_clockwait)(c, m, clock, deadline); });
+  return WaitFor(
+      c, m, PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(pthread_cond_clockwait)(c, m, clock, deadline); }, AsIs);
 }
+
+PFS_REPLACES int cnd_init(cnd_t* c) {
+  const int rc = PFS_REAL(cnd_init)(c);
+  if (rc == thrd_success) NoteInit(c, Kind::kCond, PFS_CALLER);
+  return rc;
+}
+
+PFS_REPLACES void cnd_destroy(cnd_t* c) {
+  ForgetObject(c);
+  PFS_REAL(cnd_destroy)(c);
+}
+
+PFS_REPLACES int cnd_wait(cnd_t* c, mtx_t* m) {
+  return WaitFor(
+      OfC11(c), OfC11(m), PFS_CALLER, Operation::kCondWait, [=] { return PFS_REAL(cnd_wait)(c, m); }, [](int rc) { return OfC11(rc); });
+}
+
+PFS_REPLACES int cnd_timedwait(cnd_t* c, mtx_t* m, const timespec* deadline) {
+  return WaitFor(
+      OfC11(c), OfC11(m), PFS_CALLER, Operation::kCondTimedWait, [=] { return PFS_REAL(cnd_timedwait)(c, m, deadline); },
+      [](int rc) { return OfC11(rc); });
+}
+
+// ---- Initialization that another thread does ------------------------------------------------------------------------------------------
+
+namespace {
+
+// glibc keeps the state in the lowest bits of the word: the initialization runs, or is done. It is a wait only if another thread runs it.
+template <typename Call>
+[[gnu::always_inline]] inline void Once(const int* word, const void* caller, Call call) {
+  constexpr int kStates = 3, kRuns = 1;
+  if (__builtin_expect((__atomic_load_n(word, __ATOMIC_RELAXED) & kStates) != kRuns || g_is_off, 1)) return call();
+  const Waiting event(
+      ObjectAt(word, Kind::kOnce, caller), [=] { return SourceAt(caller); }, Operation::kCondWait);
+  call();
+}
+
+}  // namespace
+
+PFS_REPLACES int pthread_once(pthread_once_t* control, void (*initialize)()) {
+  int rc = 0;
+  Once(control, PFS_CALLER, [&] { rc = PFS_REAL(pthread_once)(control, initialize); });
+  return rc;
+}
+
+PFS_REPLACES void call_once(once_flag* flag, void (*initialize)()) {
+  Once(&flag->__data, PFS_CALLER, [=] { PFS_REAL(call_once)(flag, initialize); });
+}
+
+// ---- Barriers ----------------------------------------------------------------------------------------------------------------------
 
 PFS_REPLACES int pthread_barrier_init(pthread_barrier_t* barrier, const pthread_barrierattr_t* attributes, unsigned count) {
   const int rc = PFS_REAL(pthread_barrier_init)(barrier, attributes, count);
